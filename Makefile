@@ -35,7 +35,7 @@ check: $(DEVELOP)  ## what every change should pass, in two minutes: style, type
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
-	$(BIN)/mypy & types=$$!; $(BIN)/python -m pytest -n 2 --tier check $(ARGS); tests=$$?; wait $$types && exit $$tests
+	$(BIN)/mypy & types=$$!; $(BIN)/python -m pytest -n 3 --tier check $(ARGS); tests=$$?; wait $$types && exit $$tests
 
 # Six at a time, also on two CPUs: half of them wait for a trial to end.
 test: $(TESTS) $(AGENT)  ## run the tests that are enough to be sure of a change, in a quarter of an hour

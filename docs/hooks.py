@@ -25,21 +25,20 @@ import typer.main  # noqa: E402
 from pydantic import BaseModel  # noqa: E402
 
 from osmef.cli.main import make_app  # noqa: E402
-from osmef.facts.source import Command  # noqa: E402
-from osmef.facts.table import FACTS, INTERFACE_FACTS, Fact  # noqa: E402
+from osmef.facts.collect import FACTS, INTERFACE_FACTS, Command, Fact  # noqa: E402
 from osmef.images import bundle  # noqa: E402
 from osmef.kinds import LAYERS, WORKLOADS  # noqa: E402
-from osmef.results import bucket, exchange, measure, summary, tables, trial, udp, use  # noqa: E402
+from osmef.results import measure, observations, summary, tables, trial  # noqa: E402
 from osmef.results.measure import shown_unit  # noqa: E402
-from osmef.results.schema import summary_schema  # noqa: E402
-from osmef.scenario import clouds, fields, location, model, money, pairs  # noqa: E402
+from osmef.results.summary import summary_schema  # noqa: E402
+from osmef.scenario import clouds, fields, location, model, money  # noqa: E402
 from osmef.scenario.base import keys_of  # noqa: E402
 from osmef.scenario.describe import Style, default_of, type_of, words  # noqa: E402
 from osmef.scenario.schema import json_schema  # noqa: E402
 from osmef.supply import bundle as program_bundle  # noqa: E402
 from osmef.workloads import programs  # noqa: E402
-from osmef.workloads.programme import usual_measures  # noqa: E402
 from osmef.workloads.tool import Tool  # noqa: E402
+from osmef.workloads.trial_workload import usual_measures  # noqa: E402
 
 EXAMPLES = HERE / "examples"
 SCHEMAS = {"scenario.schema.json": json_schema, "summary.schema.json": summary_schema}
@@ -67,8 +66,8 @@ def models() -> dict[str, type[BaseModel]]:
     """Return every model of the scenario file and of the results, by the name of its class."""
     names = [f"{clouds.__name__}.{room.name}" for room in iter_modules(clouds.__path__)]
     settings_of_clouds = [import_module(name) for name in names]
-    written = (model, fields, money, pairs, *settings_of_clouds, location)
-    rooms = (*written, summary, measure, trial, exchange, udp, use, bucket, bundle, program_bundle)
+    written = (model, fields, money, *settings_of_clouds, location)
+    rooms = (*written, summary, measure, trial, observations, bundle, program_bundle)
     found = {
         name: thing
         for room in rooms
@@ -191,7 +190,7 @@ def _fact(fact: Fact) -> list[str]:
 
 def columns(name: str) -> str:
     """Return the table of the columns of a Parquet file."""
-    meanings = {"intervals": trial.Interval, "requests": exchange.Request}[name].model_fields
+    meanings = {"intervals": trial.Interval, "requests": observations.Request}[name].model_fields
     rows = [
         [
             f"`{column.name}`",
@@ -249,7 +248,7 @@ def _numbers_of(kind: str, tool: type[Tool[Any]]) -> str:
 def lines(kind: str) -> str:
     """Return the table of the files that make a program a workload, and how long they are."""
     data = f"tests/formats/data/{kind}"
-    pairs = len(list((HERE.parent / data).glob("*.txt")))
+    model = len(list((HERE.parent / data).glob("*.txt")))
     modules = {
         f"osmef/workloads/kinds/{kind}.py": "its settings, its numbers, what runs where",
         f"osmef/formats/{kind}.py": "reads what it prints",
@@ -258,7 +257,7 @@ def lines(kind: str) -> str:
         [f"`{name}`", what, f"{len((HERE.parent / name).read_text().splitlines())} lines"]
         for name, what in modules.items()
     ]
-    rows.append([f"`{data}/`", "what it printed, and what is read of it", f"{pairs} pairs"])
+    rows.append([f"`{data}/`", "what it printed, and what is read of it", f"{model} pairs"])
     return _table(["File", "What it is", "Length"], rows)
 
 

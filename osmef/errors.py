@@ -12,6 +12,7 @@
     │   ├── BootError          exit 3   an endpoint was made and does not come up
     │   ├── ApiError           exit 3   the cloud's API fails, also after repeating
     │   └── PlacementError     exit 3   the cloud put an endpoint where it was not asked to
+    ├── PackageError           exit 3   a Python package of an extra is not installed
     ├── SupplyError            exit 3   a program that endpoints need can't be had
     ├── EndpointError          exit 3   one endpoint or what runs on it; in a trial it is a record
     │   ├── ReachError         exit 3   SSH: no route, refused, silent
@@ -31,7 +32,8 @@ A traceback is for bugs only.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from types import MappingProxyType
 
 
 class OsmefError(Exception):
@@ -53,13 +55,17 @@ class OsmefError(Exception):
 
 @dataclass(frozen=True, order=True)
 class Problem:
-    """One thing that is wrong in an input file. Lines and columns count from 1."""
+    """One thing that is wrong in an input file. Lines and columns count from 1.
+
+    ``excerpt`` is the line with a mark below the column, where it may be shown.
+    """
 
     file: str
     line: int
     column: int
     message: str
     cure: str
+    excerpt: str = field(default="", compare=False)
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}:{self.column}: {self.message}\n  cure: {self.cure}"
@@ -162,6 +168,31 @@ class PlacementError(ProviderError):
     """The achieved placement is not the requested one."""
 
     kind = "placement"
+
+
+class PackageError(OsmefError):
+    """A Python package is needed that comes with an extra of ours, and is not installed."""
+
+    exit_code = 3
+    kind = "package"
+
+    _EXTRAS = MappingProxyType(
+        {
+            **dict.fromkeys(("jinja2", "markupsafe", "matplotlib"), "report"),
+            **dict.fromkeys(("cronsim", "prometheus_client", "sqlalchemy"), "campaigns"),
+            "pyroute2": "local",
+        }
+    )
+
+    @classmethod
+    def of(cls, error: ModuleNotFoundError) -> PackageError | None:
+        """Return what to tell of an import that failed; None where it is of no extra of ours."""
+        package = (error.name or "").partition(".")[0]
+        extra = cls._EXTRAS.get(package)
+        if extra is None:
+            return None
+        cure = f"pip install 'osmef[{extra}]'"
+        return cls(f"this needs the Python package {package}, which is not installed", cure=cure)
 
 
 class SupplyError(OsmefError):

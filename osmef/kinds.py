@@ -17,6 +17,7 @@ from functools import cached_property
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from osmef.errors import OsmefError
@@ -52,9 +53,14 @@ class Own:
     def names(self) -> tuple[str, ...]:
         """Return the kinds that have a module."""
         spec = find_spec(self.package)
-        found = pkgutil.iter_modules(spec.submodule_search_locations if spec else None)
-        in_packages = "." in self.module
-        return tuple(one.name.replace("_", "-") for one in found if one.ispkg == in_packages)
+        places = list(spec.submodule_search_locations or ()) if spec else []
+        found = pkgutil.iter_modules(places)
+        if "." not in self.module:
+            return tuple(one.name.replace("_", "-") for one in found if not one.ispkg)
+        module = Path(*self.module.partition(".")[2].split(".")).with_suffix(".py")  # of a package
+        kinds = (one.name for one in found if one.ispkg)
+        there = (one for one in kinds if any(Path(at, one, module).exists() for at in places))
+        return tuple(one.replace("_", "-") for one in there)
 
     def get(self, name: str) -> type[Any]:
         """Return the one class in a kind's module that is derived from the base."""

@@ -141,6 +141,16 @@ def format_duration(seconds: float) -> str:
     return f"{hours} h {minutes:02d} min" if minutes else f"{hours} h"
 
 
+def counted(count: int, noun: str) -> str:
+    """Return a count with its noun, in the plural unless it is one: "1 trial", "24 trials"."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def format_share(share: float) -> str:
+    """Return a share of 1 for people, as it is written: ``5 %``."""
+    return f"{100 * share:g} %"
+
+
 def rate_unit(bits_per_second: float) -> tuple[float, str]:
     """Return the unit of a table or axis that reaches to a rate: what to divide by, its name."""
     divisor, prefix = _scale(bits_per_second)

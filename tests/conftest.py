@@ -17,6 +17,7 @@ from tests.libvirt.lab import Lab, skip_unless_possible
 from tests.memory.cloud import World, memory_world
 from tests.sshd import Sshd
 
+pytest.register_assert_rewrite("tests.layers.machines")
 # The first test that wants it builds a guest image, on a slow machine from a slow registry.
 IMAGE_TIMEOUT_S = 900
 _ENDS_S = 10

@@ -10,9 +10,8 @@ import pytest
 
 import osmef.images
 from osmef.errors import ProviderError
-from osmef.images.build import BuildRequest, build_image
+from osmef.images.build import BuildRequest, build_image, open_workshop
 from osmef.images.bundle import Bundle, load_bundle
-from osmef.images.tools import open_workshop
 from osmef.programs import find_program
 from tests.kept import alone, cache
 

@@ -15,7 +15,7 @@ import pytest
 
 from osmef.kinds import LAYERS, PROVIDERS, WORKLOADS
 from osmef.workloads import kinds
-from osmef.workloads.programme import usual_measures
+from osmef.workloads.trial_workload import usual_measures
 from tests.cli.conftest import Ended
 from tests.cli.warm import warm
 

@@ -23,7 +23,7 @@ from osmef.prices.price_list import read_prices
 from osmef.providers.openstack.servers import user_data_of
 from osmef.remote.authentication import offers_of
 from osmef.remote.keys import KeyPair, OwnKeys
-from osmef.remote.known_hosts import known_keys
+from osmef.remote.ssh_config import known_keys
 from osmef.remote.ssh_text import read_config
 from osmef.report.data import read_table
 from osmef.results.brief import brief_summary, brief_trials
@@ -219,15 +219,15 @@ OTHERS = {
     "campaigns/watching/page.py",
     "engine/controller.py",
     "images/build.py",
-    "images/initrd.py",
     "providers/local/addresses.py",
     "providers/local/daemon.py",
-    "providers/local/guest.py",
+    "providers/local/cloud.py",
     "providers/local/processes.py",
     "providers/local/requirements.py",
-    "providers/openstack/networks.py",
+    "providers/openstack/network.py",
     "report/html/shell.py",
     "results/older.py",
+    "supply/build.py",
     "supply/built.py",
     "supply/shim.py",
     "supply/closure.py",

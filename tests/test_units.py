@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from osmef.units import (
     DURATION_UNITS,
     RATE_UNITS,
+    counted,
     format_duration,
     format_rate,
     format_size,
@@ -215,3 +216,7 @@ def test_a_count_is_read_back(count: int) -> None:
 def test_what_was_meant_is_told(parse: Callable[[str], float], text: str, words: str) -> None:
     with pytest.raises(ValueError, match=re.escape(words)):
         parse(text)
+
+
+def test_a_count_is_in_the_plural_unless_it_is_one() -> None:
+    assert [counted(n, "trial") for n in range(3)] == ["0 trials", "1 trial", "2 trials"]

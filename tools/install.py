@@ -1,6 +1,7 @@
 """Install what pyproject.toml names: VENV/bin/python tools/install.py WHAT [WHAT ...].
 
-WHAT is ``build`` (what builds the package), ``run`` (what it needs), the name of an extra, or
+WHAT is ``build`` (what builds the package), ``run`` (what a first measurement needs, with its
+figures and campaigns), the name of an extra, or
 ``.`` (the package itself, in place). By uv, which takes a tenth of pip's time; by pip where uv
 can't be had or does not get the packages.
 """
@@ -29,7 +30,8 @@ def requirements(what: str) -> list[str]:
     if what == "build":
         return [*project["build-system"]["requires"], "editables>=0.5,<1"]
     if what == "run":
-        return list(project["project"]["dependencies"])
+        needed = [*project["project"]["dependencies"], "osmef[campaigns,local,report]"]
+        return [name for one in needed for name in _expanded(one)]
     extras = project["project"]["optional-dependencies"]
     return [name for one in extras[what] for name in _expanded(one)]
 
@@ -49,11 +51,20 @@ def uv_environment() -> dict[str, str]:
     return os.environ | ({"UV_DEFAULT_INDEX": index} if index else {})
 
 
+def announce(what: str, arguments: list[str]) -> None:
+    """Say what takes the next minutes."""
+    about = {"build": "what builds the agent", "run": "what a measurement needs", ".": "OSMeF"}
+    needed = sum(not one.startswith("-") and one != str(ROOT) for one in arguments)
+    more = f": {needed} packages and what they need, from the package registry" if needed else ""
+    print(f"installing {about.get(what, f'what {what} needs')}{more}", flush=True)  # noqa: T201 - a command line tool
+
+
 def by_uv(arguments: list[str]) -> bool:
-    """Install by uv; tell whether it did."""
+    """Install by uv, which shows its progress on a terminal; tell whether it did."""
     if not UV.exists() and subprocess.run([*BY_PIP, UV_ITSELF], check=False).returncode:
         return False
-    command = [str(UV), "pip", "install", "--quiet", "--python", sys.executable, *arguments]
+    quiet = [] if sys.stderr.isatty() else ["--quiet"]
+    command = [str(UV), "pip", "install", *quiet, "--python", sys.executable, *arguments]
     return not subprocess.run(command, env=uv_environment(), check=False).returncode
 
 
@@ -61,6 +72,7 @@ def main() -> int:
     """Install everything that is named."""
     for what in sys.argv[1:]:
         arguments = requirements(what)
+        announce(what, arguments)
         if not by_uv(arguments) and subprocess.run([*BY_PIP, *arguments], check=False).returncode:
             return 1
     return 0

@@ -55,7 +55,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                  .stall_timeout_s = 1};
     if (size < 1)
         return 0;
-    control.in = -1;
+    control.commands.in = -1;
     strangers.count = 1 + data[0] % MOST_STRANGERS;
     strangers.data = data + 1;
     strangers.size = size - 1;

@@ -15,7 +15,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static struct sizes sizes;
-    struct hand *hand = &sizes.crew.hands[0];
+    struct flow_thread *thread = &sizes.threads.of[0];
     int ends[2];
     if (size > LONGEST_INPUT)
         size = LONGEST_INPUT;
@@ -23,16 +23,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     sizes.params = (struct sizes_params){
         .link.listens = true, .max_size = LARGEST, .mode = data[0] % 3, .check = data[0] & 4};
-    sizes.crew.params = &sizes.params.link;
-    sizes.crew.gate = GATE_OPEN;
-    sizes.crew.wake = -1;
+    sizes.threads.params = &sizes.params.link;
+    sizes.threads.barrier = BARRIER_OPEN;
+    sizes.threads.wake = -1;
     sizes.movers[0] = (struct mover){.out = malloc(LARGEST), .in = malloc(LARGEST)};
-    *hand = (struct hand){.crew = &sizes.crew, .fd = ends[0]};
+    *thread = (struct flow_thread){.threads = &sizes.threads, .fd = ends[0]};
     if (write(ends[1], data + 1, size - 1) != (ssize_t)size - 1)
         abort();
     shutdown(ends[1], SHUT_WR);
-    const bool ok = sizes_work(hand);
-    if (ok ? size < 1 + HEADER_SIZE : !hand->failure.kind)
+    const bool ok = sizes_work(thread);
+    if (ok ? size < 1 + HEADER_SIZE : !thread->failure.kind)
         abort();
     /* Each message that came has a byte at least, and each that went answers one. */
     if (sizes.movers[0].messages > 2 * size)

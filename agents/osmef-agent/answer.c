@@ -164,15 +164,14 @@ static int fill_vectors(const struct client *client, struct iovec *vectors)
 }
 
 /* Sends what comes next. Returns as writev(2). */
-static ssize_t send_some(const struct client *client)
+static ssize_t send_some(const struct client *client, int clients)
 {
     struct iovec vectors[VECTORS];
     const int fd = client->source.fd;
     const int64_t head = client->text_size - client->sent;
     const int64_t left = client->pattern + head; /* of the pattern, once the head is sent */
     off_t from = 0;
-    const bool many =
-        client->pattern >= LONG_ANSWER && client->pattern * server_clients() >= LONG_ANSWERS;
+    const bool many = client->pattern >= LONG_ANSWER && client->pattern * clients >= LONG_ANSWERS;
     if (middle_file < 0 || !many || (head <= 0 && left < PAGE + 2))
         return writev(fd, vectors, fill_vectors(client, vectors));
     if (head > 0)
@@ -181,21 +180,17 @@ static ssize_t send_some(const struct client *client)
     return sendfile(fd, middle_file, &from, (size_t)most & -PAGE);
 }
 
-int client_send(struct loop *loop, struct client *client)
+int answer_send(struct client *client, int clients, int64_t now, _Atomic uint64_t *bytes)
 {
     while (client->sent < client->text_size + client->pattern) {
-        const ssize_t n = send_some(client);
+        const ssize_t n = send_some(client, clients);
         if (n < 0 && errno == EINTR)
             continue;
-        if (n < 0 && errno == EAGAIN)
-            return 0;
-        if (n < 0) {
-            client_drop(loop, client, false);
-            return -1;
-        }
+        if (n < 0)
+            return errno == EAGAIN ? 0 : -1;
         client->sent += n;
-        client->due_ns = loop->now_ns + SERVER_SEND_S * NS_PER_S;
-        server_count(&server_counts_of(loop)->bytes, (uint64_t)n);
+        client->due_ns = now + SERVER_SEND_S * NS_PER_S;
+        server_count(bytes, (uint64_t)n);
     }
     return 1;
 }

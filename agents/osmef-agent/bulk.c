@@ -1,14 +1,21 @@
 #include "bulk.h"
 
-#include "bulk_events.h"
-#include "transfer.h"
+#include "clock.h"
+#include "flow.h"
+#include "payload.h"
+#include "pool.h"
+#include "sampler.h"
 
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+
+/* How long senders' queues may take to empty after the end, as long as they move at all; longer
+ * where nothing may move for longer. */
+#define DRAIN_S 60.0
 
 const char *const bulk_modes[] = {"copy", "zerocopy", "discard", "zerocopy-discard", NULL};
 const char *const bulk_directions[] = {"forward", "reverse", "both", NULL};
@@ -16,55 +23,43 @@ const char *const bulk_directions[] = {"forward", "reverse", "both", NULL};
 static struct bulk_params params; /* of the job that was read last */
 static struct bulk bulk;
 
-static bool read_pins(const struct json_object *command, char problem[PROBLEM_SIZE])
+static const struct field fields[] = {
+#define FIELDS_OF struct bulk_params
+    WORD("direction", link.opening.direction, bulk_directions, FORWARD),
+    SIZE("bytes", link.opening.bytes, 0, LARGEST_SIZE, 0),
+    NUMBER("duration_s", duration_s, SHORTEST_S, LONGEST_S, NEEDED),
+    NUMBER("warmup_s", warmup_s, 0, LONGEST_S, 0),
+    NUMBER("interval_s", interval_s, SHORTEST_S, LONGEST_S, NEEDED),
+    FLAG("until_stopped", until_stopped, false),
+    NUMBER("active_s", active_s, SHORTEST_S, LONGEST_S, 0),
+    NUMBER("idle_s", idle_s, SHORTEST_S, LONGEST_S, 0),
+    WHOLE("threads", threads, 1, MAX_FLOWS, 0),
+    WORD("mode", mode, bulk_modes, MODE_COPY),
+    FIELDS_END,
+#undef FIELDS_OF
+};
+
+static bool read_pins(const struct json_object *command, struct pins *pins, char *problem)
 {
-    char text[PINS_SIZE];
-    if (!field_text_or(command, "cpus", "", text, sizeof text, problem))
+    struct list {
+        char text[PINS_SIZE];
+    } list;
+#define FIELDS_OF struct list
+    static const struct field pins_fields[] = {TEXT_OR("cpus", text, ""), FIELDS_END};
+#undef FIELDS_OF
+    if (!fields_read(command, pins_fields, &list, problem))
         return false;
-    if (!text[0] || pins_read(text, &params.pins))
+    if (!list.text[0] || pins_read(list.text, pins))
         return true;
     snprintf(problem, PROBLEM_SIZE, "cpus must be a list like 0,2,5 of at most %d CPUs", MAX_PINS);
     return false;
 }
 
-static bool read_amount(const struct json_object *command, char problem[PROBLEM_SIZE])
-{
-    int direction;
-    if (!field_word_or(command, "direction", bulk_directions, FORWARD, &direction, problem))
-        return false;
-    params.link.opening.direction = (enum direction)direction;
-    return field_size_or(command, "bytes", 0, &params.link.opening.bytes, problem) &&
-           field_number(command, "duration_s", SHORTEST_S, LONGEST_S, &params.duration_s,
-                        problem) &&
-           field_number_or(command, "warmup_s", 0, LONGEST_S, 0, &params.warmup_s, problem) &&
-           field_number(command, "interval_s", SHORTEST_S, LONGEST_S, &params.interval_s,
-                        problem) &&
-           field_flag_or(command, "until_stopped", false, &params.until_stopped, problem) &&
-           field_number_or(command, "active_s", SHORTEST_S, LONGEST_S, 0, &params.active_s,
-                           problem) &&
-           field_number_or(command, "idle_s", SHORTEST_S, LONGEST_S, 0, &params.idle_s, problem);
-}
-
-static bool read_params(const struct json_object *command, char problem[PROBLEM_SIZE])
-{
-    params = (struct bulk_params){.link.opening.kind = OPENING_BULK};
-    if (!link_read(command, &params.link, problem) || !read_amount(command, problem) ||
-        !field_whole_or(command, "threads", 1, MAX_FLOWS, 0, &params.threads, problem) ||
-        !field_word_or(command, "mode", bulk_modes, MODE_COPY, &params.mode, problem) ||
-        !read_pins(command, problem) || !classes_read(command, &params.classes, problem))
-        return false;
-    if (params.link.opening.direction == BOTH)
-        params.link.opening.flows *= 2;
-    const char *misfit = bulk_misfit(&params);
-    if (misfit)
-        snprintf(problem, PROBLEM_SIZE, "%s", misfit);
-    return !misfit;
-}
-
-const char *bulk_misfit(const struct bulk_params *wanted)
+/* Says what is wrong with parameters that don't fit each other, or returns NULL. */
+static const char *misfit(const struct bulk_params *wanted)
 {
     if (wanted->link.opening.flows > MAX_FLOWS)
-        return "flows must be at most 500 in both directions: each way has its own connections";
+        return "connections must be at most 500 in both directions: each way has its own";
     if (wanted->idle_s > 0 && wanted->active_s <= 0 && !wanted->link.listens)
         return "idle_s needs active_s, the time between the pauses";
     if (wanted->active_s > 0 && wanted->idle_s <= 0)
@@ -74,32 +69,25 @@ const char *bulk_misfit(const struct bulk_params *wanted)
     return NULL;
 }
 
-bool bulk_connects(const struct bulk *b)
+bool bulk_read(const struct json_object *command, struct bulk_params *wanted, char *problem)
 {
-    return !b->params.link.listens;
+    *wanted = (struct bulk_params){.link.opening.kind = OPENING_BULK};
+    if (!link_read(command, &wanted->link, problem) ||
+        !fields_read(command, fields, wanted, problem) ||
+        !read_pins(command, &wanted->pins, problem) ||
+        !classes_read(command, &wanted->classes, problem))
+        return false;
+    if (wanted->link.opening.direction == BOTH)
+        wanted->link.opening.flows *= 2;
+    const char *wrong = misfit(wanted);
+    if (wrong)
+        snprintf(problem, PROBLEM_SIZE, "%s", wrong);
+    return !wrong;
 }
 
-bool bulk_sends(const struct bulk *b)
+static bool read_params(const struct json_object *command, char problem[PROBLEM_SIZE])
 {
-    return b->ways[SENDER].count > 0;
-}
-
-double bulk_sending_s(const struct bulk *b)
-{
-    return b->params.warmup_s + b->params.duration_s;
-}
-
-static void prepare(struct job *job, const struct bulk_params *wanted)
-{
-    bulk.job = job;
-    bulk.params = *wanted;
-    bulk.params.link.opening.duration_ms = (uint32_t)lround(wanted->duration_s * 1000);
-    bulk.params.link.opening.warmup_ms = (uint32_t)lround(wanted->warmup_s * 1000);
-    bulk.start_ns = 0;
-    bulk.cancelled = false;
-    bulk.wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (bulk.wake < 0)
-        job_fail(job, "resource", -1, "no event descriptor: %s", strerror(errno));
+    return bulk_read(command, &params, problem);
 }
 
 /* Only what is used is written: untouched pages of the arrays stay out of memory. */
@@ -111,68 +99,216 @@ static void set_way(enum role role, int first, int count)
     way->count = count;
     way->flows = &bulk.flows[first];
     way->threads = bulk.params.threads && bulk.params.threads < count ? bulk.params.threads : count;
-    way->gate = 0;
     way->begun = way->ended = 0;
     way->warm.taken = way->all_begun.taken = way->first_ended.taken = false;
     way->common_from = NULL;
-    for (int i = 0; i < count; i++) {
-        way->flows[i] = (struct flow){
-            .way = way, .index = i, .connection = first + i, .fd = bulk.link.fds[first + i]};
-        way->workers[i] = (struct worker){.way = way, .index = i};
+    for (int i = 0; i < count; i++)
+        way->flows[i] = (struct flow){.way = way,
+                                      .index = i,
+                                      .connection = first + i,
+                                      .fd = bulk.threads.link.fds[first + i]};
+    way->workers = &bulk.workers[bulk.threads.count];
+    for (int i = 0; i < way->threads; i++) {
+        struct flow_thread *thread = &bulk.threads.of[bulk.threads.count++];
+        way->workers[i] = (struct worker){.thread = thread, .way = way, .index = i};
     }
 }
 
-/* The first half of the connections of both directions goes forward. */
+/* With fewer threads than flows each serves several. */
 static void set_ways(void)
 {
-    const enum direction direction = bulk.params.link.opening.direction;
-    const int forward = direction == FORWARD   ? bulk.link.flows
-                        : direction == REVERSE ? 0
-                                               : bulk.link.flows / 2;
+    const int forward = bulk.threads.forward;
     const enum role role = bulk.params.link.listens ? RECEIVER : SENDER;
+    bulk.threads.count = 0;
     set_way(role, 0, forward);
-    set_way(role == SENDER ? RECEIVER : SENDER, forward, bulk.link.flows - forward);
+    set_way(role == SENDER ? RECEIVER : SENDER, forward, bulk.threads.link.flows - forward);
 }
 
-static bool give_classes(void)
+static bool prepare_way(struct way *way)
 {
-    for (int role = 0; role < ROLES; role++)
-        for (int i = 0; i < bulk.ways[role].count; i++)
-            if (!classes_apply(bulk.job, &bulk.params.classes, bulk.ways[role].flows[i].fd, i))
-                return false;
-    return true;
+    for (int i = 0; i < way->count; i++) {
+        if (!classes_apply(bulk.threads.job, &bulk.params.classes, way->flows[i].fd, i))
+            return false;
+        if (way->role == SENDER)
+            send_prepare(&way->flows[i]);
+    }
+    return way->threads == way->count || pool_prepare(way);
 }
 
-static bool open_flows(void)
+static bool prepare(struct flow_threads *threads)
 {
     struct bulk_params *p = &bulk.params;
-    if (!pins_allowed(bulk.job, &p->pins) || !link_open(bulk.job, &p->link, &bulk.link))
-        return false;
-    if (bulk.job->by_hand) { /* the connecting end has said how long */
+    if (threads->job->by_hand) { /* the connecting end has said how long */
         p->duration_s = p->link.opening.duration_ms / 1000.0;
         p->warmup_s = p->link.opening.warmup_ms / 1000.0;
     }
+    threads->patience_s = p->link.stall_timeout_s + p->idle_s;
+    threads->longest_s = bulk_sending_s(&bulk) + fmax(DRAIN_S, p->link.stall_timeout_s);
     bulk.is_warm = p->warmup_s <= 0;
     set_ways();
-    if (give_classes())
+    return payload_open(&bulk) && prepare_way(&bulk.ways[RECEIVER]) &&
+           prepare_way(&bulk.ways[SENDER]);
+}
+
+static void serve_flow(struct worker *worker)
+{
+    struct flow *flow = &worker->way->flows[worker->index];
+    if (worker->way->role == SENDER)
+        send_flow(worker, flow);
+    else
+        receive_flow(worker, flow);
+}
+
+static bool work_on(struct flow_thread *thread)
+{
+    struct worker *worker = &bulk.workers[thread->index];
+    const struct way *way = worker->way;
+    worker->is_warm = bulk.params.warmup_s <= 0;
+    worker->warm = thread->cpu;
+    if (!pins_bind(thread, &bulk.params.pins, worker->index) ||
+        !thread_pass(thread, way->role == SENDER ? BARRIER_SENDERS : BARRIER_OPEN))
+        return false;
+    if (way->threads == way->count)
+        serve_flow(worker);
+    else if (way->role == SENDER)
+        pool_send(worker);
+    else
+        pool_receive(worker);
+    if (!worker->is_warm)
+        worker_split(worker);
+    /* The part before the whole, which can't be smaller then. */
+    worker->measured_cpu = cpu_since(worker->warm, RUSAGE_THREAD);
+    return !thread->failure.kind;
+}
+
+static void tell_connected(struct flow_threads *threads)
+{
+    (void)threads;
+    bulk.view->connected(&bulk);
+}
+
+/* Lets an end that sends begin. */
+static void begin(struct flow_threads *threads)
+{
+    bulk.deadline_ns = threads->start_ns + seconds_ns(bulk_sending_s(&bulk));
+    for (int i = 0; i < bulk.ways[SENDER].count; i++)
+        send_first(&bulk.ways[SENDER].flows[i]);
+    sampler_start(&bulk);
+}
+
+static bool gather(struct flow_threads *threads, int64_t until_ns)
+{
+    static struct pollfd fds[1 + MAX_FLOWS];
+    struct way *way = &bulk.ways[RECEIVER];
+    if (way->begun == way->count)
+        return false;
+    for (int i = 0; i < way->count; i++)
+        fds[1 + i] =
+            (struct pollfd){.fd = way->flows[i].start_ns ? -1 : way->flows[i].fd, .events = POLLIN};
+    control_wait(threads->job->control, fds, (nfds_t)way->count + 1, until_ns);
+    for (int i = 0; i < way->count; i++) {
+        struct flow *flow = &way->flows[i];
+        const ssize_t n = fds[1 + i].revents ? receive_some(flow, MSG_DONTWAIT) : 1;
+        if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
+            return job_fail(threads->job, "reset", flow->connection,
+                            "the peer closed the flow before its end: %s",
+                            strerror(n < 0 ? errno : ECONNRESET));
+    }
+    return true;
+}
+
+static void use_now(struct usage *usage)
+{
+    usage->at_ns = now_ns();
+    usage->process = cpu_time(RUSAGE_SELF);
+    usage->endpoint = endpoint_time();
+}
+
+/* Samples, and counts CPU time anew once the warm-up is over. */
+static int64_t tick(struct flow_threads *threads)
+{
+    const bool was_warm = bulk.is_warm;
+    /* All flows of this end are to send no more. They look at their deadline often. */
+    if (bulk.params.until_stopped && threads->job->control->stop)
+        atomic_store(&bulk.deadline_ns, 0);
+    const int64_t next_ns = sampler_tick(&bulk);
+    if (bulk.is_warm && !was_warm)
+        use_now(&bulk.measured);
+    return next_ns;
+}
+
+/* A sender's bytes count when the peer has acknowledged them: its buffers say nothing of the link.
+ */
+static int64_t progress(const struct flow_threads *threads, int number)
+{
+    (void)threads;
+    const struct flow *flow = &bulk.flows[number];
+    if (atomic_load(&flow->has_ended))
+        return FLOW_ENDED;
+    const int64_t bytes = (int64_t)atomic_load_explicit(&flow->bytes, memory_order_relaxed);
+    return flow->way->role == SENDER ? bytes - tcp_unacknowledged(flow->fd) : bytes;
+}
+
+static void conclude(struct flow_threads *threads)
+{
+    struct usage *measured = &bulk.measured;
+    const bool was_warm = bulk.is_warm;
+    if (!was_warm)
+        use_now(measured);
+    if (bulk.params.warmup_s > 0) {
+        measured->process = cpu_since(measured->process, RUSAGE_SELF);
+        measured->endpoint = endpoint_since(measured->endpoint);
+    }
+    threads_count_use(threads);
+    if (bulk.params.warmup_s <= 0)
+        *measured = (struct usage){threads->start_ns, threads->process, threads->endpoint};
+    sampler_finish(&bulk, threads->end_ns);
+    /* It ended in its warm-up: nothing of it is measured. */
+    if (!was_warm) {
+        sampler_end_warmup(&bulk, threads->end_ns);
+        measured->at_ns = threads->end_ns;
+    }
+}
+
+static const struct flow_work work = {.prepare = prepare,
+                                      .run = work_on,
+                                      .tick = tick,
+                                      .go = '!',
+                                      .connected = tell_connected,
+                                      .begin = begin,
+                                      .gather = gather,
+                                      .progress = progress,
+                                      .end = conclude};
+
+/* All flows ran at one time, and the warm-up was over. By bytes there need be no such time. */
+static bool find_common_interval(struct job *job)
+{
+    struct way *way = &bulk.ways[RECEIVER];
+    const struct snapshot *from = &way->all_begun;
+    if (way->count == 0)
         return true;
-    link_close(&bulk.link);
-    return false;
+    if (way->warm.taken && way->warm.at_ns > from->at_ns)
+        from = &way->warm;
+    if (way->first_ended.taken && way->first_ended.at_ns > from->at_ns && bulk.is_warm)
+        way->common_from = from;
+    return way->common_from || bulk.params.link.opening.bytes > 0 ||
+           job_fail(job, "no-overlap", -1,
+                    "a flow ended before the last one began; measure longer or with fewer flows");
 }
 
 const struct bulk *bulk_run(struct job *job, const struct bulk_params *wanted,
                             const struct bulk_view *view)
 {
-    prepare(job, wanted);
+    bulk.params = *wanted;
+    bulk.params.link.opening.duration_ms = (uint32_t)lround(wanted->duration_s * 1000);
+    bulk.params.link.opening.warmup_ms = (uint32_t)lround(wanted->warmup_s * 1000);
     bulk.view = view;
-    bool ok = !job->failure.kind && open_flows();
-    if (ok) {
-        ok = transfer(&bulk);
-        link_close(&bulk.link);
-    }
-    if (bulk.wake >= 0)
-        close(bulk.wake);
-    return ok ? &bulk : NULL;
+    bulk.threads.work = &work;
+    const bool ok =
+        pins_allowed(job, &bulk.params.pins) && threads_run(&bulk.threads, job, &bulk.params.link);
+    pool_close();
+    payload_close();
+    return ok && find_common_interval(job) ? &bulk : NULL;
 }
 
 static bool run(struct job *job)

@@ -2,19 +2,10 @@
 #ifndef OSMEF_BULK_H
 #define OSMEF_BULK_H
 
-#include "cpu.h"
-#include "kind.h"
-#include "link.h"
 #include "classes.h"
+#include "flow_threads.h"
+#include "kind.h"
 #include "pins.h"
-#include "tcpinfo.h"
-
-#include <pthread.h>
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <stdint.h>
-
-#define CACHE_LINE 64
 
 enum role { SENDER, RECEIVER, ROLES };
 
@@ -47,10 +38,9 @@ struct flow {
     int index; /* in its way */
     int connection;
     int fd;
-    /* Written by the flow's thread before it sets `has_ended`. */
+    /* Written by the thread that serves it before it sets `has_ended`. */
     int64_t start_ns;
     int64_t end_ns;
-    int problem; /* errno, 0 for a proper end */
     int bursts;
     /* Receivers: the thread's own. */
     int64_t read_ns; /* when it last took something */
@@ -66,14 +56,11 @@ struct flow {
 
 /* A thread and the flows it serves: every n-th of its way, n being the number of threads. */
 struct worker {
+    struct flow_thread *thread;
     struct way *way;
-    int index;
-    pthread_t thread;
-    bool started;
-    struct cpu_time begun;
+    int index; /* in its way */
     bool is_warm;
     struct cpu_time warm; /* CPU time after the warm-up counts from here */
-    struct cpu_time cpu;
     struct cpu_time measured_cpu;
 };
 
@@ -98,9 +85,8 @@ struct way {
     enum role role;
     int count; /* of flows; 0: nothing goes this way */
     struct flow *flows;
-    _Atomic uint32_t gate; /* a futex(2) at which the threads wait for the start */
-    int threads;           /* as many as flows: each has its own */
-    struct worker workers[MAX_FLOWS];
+    int threads; /* as many as flows: each has its own */
+    struct worker *workers;
     atomic_int begun;
     atomic_int ended;
     struct snapshot warm; /* at the end of the warm-up, if there is one */
@@ -117,13 +103,6 @@ struct usage {
     struct endpoint_time endpoint;
 };
 
-struct outcome {
-    int64_t start_realtime_ns;
-    double elapsed_s;
-    struct usage whole;
-    struct usage measured; /* without the warm-up */
-};
-
 /* How a transfer tells what happens in it: as events, or as lines for people. */
 struct bulk;
 struct bulk_view {
@@ -131,39 +110,37 @@ struct bulk_view {
     void (*interval)(const struct way *way, const struct interval *interval);
 };
 
+extern const struct bulk_view bulk_event_view;
+
 struct bulk {
-    struct job *job;
+    struct flow_threads threads;
     struct bulk_params params;
     const struct bulk_view *view;
-    struct link link;
-    struct flow flows[MAX_FLOWS]; /* as the link numbers them */
+    struct flow flows[MAX_FLOWS];     /* as the link numbers them */
+    struct worker workers[MAX_FLOWS]; /* as the threads are numbered */
     struct way ways[ROLES];
-
-    int wake;            /* eventfd: a flow has ended */
-    int64_t released_ns; /* senders: written before the gate opens */
-    _Atomic int64_t deadline_ns;
-    atomic_bool cancelled;
+    _Atomic int64_t deadline_ns; /* of senders */
     atomic_bool is_warm;
-    _Atomic int64_t start_ns; /* 0: not started */
-
-    struct outcome outcome;
+    struct usage measured; /* without the warm-up */
 };
 
 extern const struct kind bulk_kind;
 
-/* Whether this end sends, and whether it opened the connections. */
-bool bulk_sends(const struct bulk *bulk);
-bool bulk_connects(const struct bulk *bulk);
-
 /* Warm-up and measured part. */
-double bulk_sending_s(const struct bulk *bulk);
+static inline double bulk_sending_s(const struct bulk *bulk)
+{
+    return bulk->params.warmup_s + bulk->params.duration_s;
+}
 
-/* Says what is wrong with parameters that don't fit each other, or returns NULL. */
-const char *bulk_misfit(const struct bulk_params *params);
+/* Reads a command into parameters. Returns false and says in `problem` what is wrong. */
+bool bulk_read(const struct json_object *command, struct bulk_params *params, char *problem);
 
 /* Does the whole job with these parameters, and returns its outcome, or NULL after a failure. It
  * is valid until the next job. */
 const struct bulk *bulk_run(struct job *job, const struct bulk_params *params,
                             const struct bulk_view *view);
+
+/* Appends the result's members. */
+void bulk_tell_result(const struct bulk *bulk);
 
 #endif

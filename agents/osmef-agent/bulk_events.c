@@ -1,5 +1,5 @@
-#include "bulk_events.h"
-
+/* A bulk transfer's reports as events of the protocol. */
+#include "bulk.h"
 #include "clock.h"
 #include "events.h"
 #include "out.h"
@@ -21,7 +21,7 @@ static void tell_tcp_series(const struct way *way, const struct interval *interv
 
 static void tell_interval(const struct way *way, const struct interval *interval)
 {
-    event_begin(way->bulk->job, "interval");
+    event_begin(way->bulk->threads.job, "interval");
     out_format(",\"role\":\"%s\",\"start_s\":%.9f,\"length_s\":%.9f,\"warmup\":%s,\"bytes\":",
                way->role == SENDER ? "sender" : "receiver", interval->start_s, interval->length_s,
                interval->warmup ? "true" : "false");
@@ -36,7 +36,7 @@ static void tell_interval(const struct way *way, const struct interval *interval
 
 static void tell_connected(const struct bulk *bulk)
 {
-    event_report.connected(bulk->job);
+    event_report.connected(bulk->threads.job);
 }
 
 const struct bulk_view bulk_event_view = {tell_connected, tell_interval};
@@ -68,7 +68,7 @@ static void tell_measured(const struct flow *flow, const struct worker *own)
 
 static void tell_times(const struct flow *flow)
 {
-    const int64_t start_ns = flow->way->bulk->start_ns;
+    const int64_t start_ns = flow->way->bulk->threads.start_ns;
     const double length_s = ns_seconds(flow->end_ns - flow->start_ns);
     out_format(",\"start_s\":%.9f,\"end_s\":%.9f", ns_seconds(flow->start_ns - start_ns),
                ns_seconds(flow->end_ns - start_ns));
@@ -93,8 +93,8 @@ static void tell_flow(const struct flow *flow)
     tell_times(flow);
     tell_value(",\"bursts\":", way->role == SENDER ? flow->bursts : UNKNOWN);
     out_format(",\"mptcp\":%s", flow->mptcp == UNKNOWN ? "null" : flow->mptcp ? "true" : "false");
-    tell_cpu_time(",", own ? &own->cpu : NULL);
-    tell_value(",\"last_cpu\":", own ? own->cpu.last_cpu : UNKNOWN);
+    tell_cpu_time(",", own ? &own->thread->cpu : NULL);
+    tell_value(",\"last_cpu\":", own ? own->thread->cpu.last_cpu : UNKNOWN);
     tell_tcp(&flow->tcp);
     tell_measured(flow, own);
     out_format("}");
@@ -109,8 +109,8 @@ static void tell_threads(const struct way *way)
     }
     for (int i = 0; i < way->threads; i++) {
         const struct worker *worker = &way->workers[i];
-        tell_cpu_time(i ? ",{" : "[{", &worker->cpu);
-        tell_value(",\"last_cpu\":", worker->cpu.last_cpu);
+        tell_cpu_time(i ? ",{" : "[{", &worker->thread->cpu);
+        tell_value(",\"last_cpu\":", worker->thread->cpu.last_cpu);
         tell_cpu_time(",\"measured\":{", &worker->measured_cpu);
         out_format("}}");
     }
@@ -134,7 +134,7 @@ static void tell_way(const char *name, const struct way *way)
     out_format("{\"mode\":\"%s\"", mode_of(way));
     if (way->common_from)
         out_format(",\"common_start_s\":%.9f,\"common_length_s\":%.9f",
-                   ns_seconds(way->common_from->at_ns - way->bulk->start_ns),
+                   ns_seconds(way->common_from->at_ns - way->bulk->threads.start_ns),
                    ns_seconds(way->first_ended.at_ns - way->common_from->at_ns));
     else
         out_format(",\"common_start_s\":null,\"common_length_s\":null");
@@ -154,19 +154,18 @@ static void tell_pins(const struct pins *pins)
 
 void bulk_tell_result(const struct bulk *bulk)
 {
-    const struct outcome *outcome = &bulk->outcome;
-    const struct usage *measured = &outcome->measured;
-    const double measured_s = ns_seconds(measured->at_ns - bulk->start_ns);
+    const struct flow_threads *threads = &bulk->threads;
+    const struct usage *measured = &bulk->measured;
+    const double measured_s = ns_seconds(measured->at_ns - threads->start_ns);
     out_format(",\"direction\":\"%s\",\"start_realtime_ns\":%lld,\"elapsed_s\":%.9f,\"refused\":%d",
                bulk_directions[bulk->params.link.opening.direction],
-               (long long)outcome->start_realtime_ns, outcome->elapsed_s, bulk->link.refused);
+               (long long)threads->start_realtime_ns, threads->elapsed_s, threads->link.refused);
     tell_pins(&bulk->params.pins);
     tell_way("sending", &bulk->ways[SENDER]);
     tell_way("receiving", &bulk->ways[RECEIVER]);
-    tell_process(&outcome->whole.process);
-    tell_endpoint(&outcome->whole.endpoint);
+    threads_tell_end(threads);
     out_format(",\"measured\":{\"start_s\":%.9f,\"length_s\":%.9f", measured_s,
-               outcome->elapsed_s - measured_s);
+               threads->elapsed_s - measured_s);
     tell_process(&measured->process);
     tell_endpoint(&measured->endpoint);
     out_format("}");

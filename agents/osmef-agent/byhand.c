@@ -1,40 +1,155 @@
 #include "byhand.h"
 
+#include "arguments.h"
 #include "bulk.h"
-#include "bulk_events.h"
 #include "events.h"
 #include "lines.h"
-#include "usage.h"
+#include "pong.h"
+#include "serving.h"
+#include "siege.h"
 
 #include <errno.h>
-#include <stddef.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
-#define DEFAULT_PORT 5210
+#define RECEIVER_PORT 5210
+#define HTTP_PORT 8080
 #define TIMEOUT_S 15
-#define DEFAULT_DURATION_S 10
+#define DURATION_S 10
+#define INTERVAL_S 1
 #define DAY_S 86400
+#define NO_COOKIE "00000000000000000000000000000000"
 
-struct options {
-    struct bulk_params params;
-    bool json;
+static const char pong_help[] =
+    "Usage: osmef-agent pong [OPTIONS]   answer GET /pong/N with N bytes, until Ctrl-C\n"
+    "\n"
+    "  --port PORT       port to listen on (8080; 0: any free one)\n"
+    "  --bind ADDRESS    address to listen on (all)\n"
+    "  --threads N       threads (one a CPU)\n"
+    "  --json            print the events of the agent protocol\n";
+
+static const char ping_help[] =
+    "Usage: osmef-agent ping --pong HOST:PORT [OPTIONS]   relay pong's answers, until Ctrl-C\n"
+    "\n"
+    "GET /ping/N answers what pong answers to GET /pong/N; GET /mping/N answers how it went:\n"
+    "{\"length\", \"code\", \"retries\", \"duration\"}, the duration in ms.\n"
+    "\n"
+    "  --pong HOST:PORT  where pong is\n"
+    "  --port PORT       port to listen on (8080; 0: any free one)\n"
+    "  --bind ADDRESS    address to listen on (all)\n"
+    "  --retries N       further attempts to reach pong, with growing pauses (10)\n"
+    "  --timeout S       how long pong may say nothing, and how long it is tried (10)\n"
+    "  --threads N       threads (one a CPU)\n"
+    "  --json            print the events of the agent protocol\n";
+
+static const char siege_help[] =
+    "Usage: osmef-agent siege URL [OPTIONS]   send requests and measure how long they take\n"
+    "\n"
+    "URL is http://HOST:PORT/PATH, where {size} in the path stands for the size; without a path "
+    "it\n"
+    "is /mping/{size}. Answers of /mping/ are read as ping's JSON; of others the body is counted.\n"
+    "\n"
+    "Which sizes:\n"
+    "  --min N --max N   they are drawn from this range (1 to 500000)\n"
+    "  --coverage SHARE  ... as many as this share of it (0.05)\n"
+    "  --no-replacement  ... each at most once\n"
+    "  --sizes N,N,...   or: these\n"
+    "  --repetitions N   requests of each size (1)\n"
+    "  --seed N          another draw and another order (0)\n"
+    "How:\n"
+    "  --connections N   at a time (1)\n"
+    "  --rate R          requests/s, each timed from when it was due; else as fast as answers "
+    "come\n"
+    "  --close           a new connection for each request\n"
+    "  --timeout S       how long a request may take (60)\n"
+    "  --threads N       threads (one a CPU)\n"
+    "  --json            print the events of the agent protocol, with every request\n"
+    "\n"
+    "Exit status: 0 measured, 1 the measurement failed, 2 wrong usage.\n";
+
+#define NUMBER_ARGUMENT(name, key)                                                                 \
+    {                                                                                              \
+        name, key, ARGUMENT_NUMBER, NULL, 0, 0                                                     \
+    }
+#define NUMBER_WITHIN(name, key, low, high)                                                        \
+    {                                                                                              \
+        name, key, ARGUMENT_NUMBER, NULL, low, high                                                \
+    }
+#define TEXT_ARGUMENT(name, key)                                                                   \
+    {                                                                                              \
+        name, key, ARGUMENT_TEXT, NULL, 0, 0                                                       \
+    }
+#define WORD_ARGUMENT(name, key, word)                                                             \
+    {                                                                                              \
+        name, key, ARGUMENT_WORD, word, 0, 0                                                       \
+    }
+#define SET(name, key)                                                                             \
+    {                                                                                              \
+        name, key, ARGUMENT_TRUE, NULL, 0, 0                                                       \
+    }
+#define CLEAR(name, key)                                                                           \
+    {                                                                                              \
+        name, key, ARGUMENT_FALSE, NULL, 0, 0                                                      \
+    }
+
+static const struct argument bulk_arguments[] = {
+    NUMBER_WITHIN("--port", "port", 1, 65535),
+    NUMBER_WITHIN("--interval", "interval_s", SHORTEST_S, DAY_S),
+    TEXT_ARGUMENT("--cookie-file", "cookie_file"),
+    SET("--json", "json"),
+    NUMBER_WITHIN("--active", "active_s", SHORTEST_S, DAY_S),
+    NUMBER_WITHIN("--idle", "idle_s", SHORTEST_S, DAY_S),
+    NUMBER_ARGUMENT("--threads", "threads"),
+    TEXT_ARGUMENT("--cpus", "cpus"),
+    TEXT_ARGUMENT("--mode", "mode"),
+    NUMBER_ARGUMENT("--window", "window"),
+    NUMBER_ARGUMENT("--mss", "mss"),
+    TEXT_ARGUMENT("--congestion-control", "congestion_control"),
+    NUMBER_ARGUMENT("--pacing", "pacing_bps"),
+    NUMBER_ARGUMENT("--dscp", "dscp"),
+    SET("--mptcp", "mptcp"),
+    ARGUMENT_END,
+};
+static const struct argument recv_arguments[] = {TEXT_ARGUMENT("--bind", "bind"), ARGUMENT_END};
+static const struct argument send_arguments[] = {
+    NUMBER_ARGUMENT("--flows", "connections"),
+    NUMBER_WITHIN("--duration", "duration_s", 0.1, DAY_S),
+    NUMBER_WITHIN("--bytes", "bytes", 1, 1e15),
+    NUMBER_WITHIN("--warmup", "warmup_s", 0, DAY_S),
+    WORD_ARGUMENT("--reverse", "direction", "reverse"),
+    WORD_ARGUMENT("--both", "direction", "both"),
+    WORD_ARGUMENT("-4", "family", "4"),
+    WORD_ARGUMENT("-6", "family", "6"),
+    ARGUMENT_END,
+};
+static const struct argument http_arguments[] = {NUMBER_ARGUMENT("--threads", "threads"),
+                                                 SET("--json", "json"), ARGUMENT_END};
+static const struct argument pong_arguments[] = {NUMBER_ARGUMENT("--port", "port"),
+                                                 TEXT_ARGUMENT("--bind", "bind"), ARGUMENT_END};
+static const struct argument ping_arguments[] = {
+    TEXT_ARGUMENT("--pong", "pong"),           NUMBER_ARGUMENT("--port", "listen_port"),
+    TEXT_ARGUMENT("--bind", "bind"),           NUMBER_ARGUMENT("--retries", "retries"),
+    NUMBER_ARGUMENT("--timeout", "timeout_s"), ARGUMENT_END};
+static const struct argument siege_arguments[] = {
+    NUMBER_ARGUMENT("--min", "size_min"),      NUMBER_ARGUMENT("--max", "size_max"),
+    NUMBER_ARGUMENT("--coverage", "coverage"), CLEAR("--no-replacement", "replacement"),
+    TEXT_ARGUMENT("--sizes", "sizes"),         NUMBER_ARGUMENT("--repetitions", "repetitions"),
+    NUMBER_ARGUMENT("--seed", "seed"),         NUMBER_ARGUMENT("--connections", "connections"),
+    NUMBER_ARGUMENT("--rate", "rate_per_s"),   CLEAR("--close", "keep_alive"),
+    NUMBER_ARGUMENT("--timeout", "timeout_s"), ARGUMENT_END,
 };
 
-static int whole_of(const char *option, const char *text, int low, int high)
-{
-    const double value = usage_number(option, text, low, high);
-    if (value != (int)value)
-        bad_usage("%s is %s, but must be a whole number", option, text);
-    return (int)value;
-}
+static struct control control;
+static struct bulk_params bulk_params;
 
 /* A file, since arguments can be seen by everybody on the machine. */
-static void read_cookie(const char *path, unsigned char cookie[COOKIE_SIZE])
+static const char *read_cookie(const char *path)
 {
-    char text[64] = "";
+    static char text[64];
+    unsigned char cookie[COOKIE_SIZE];
     FILE *file = fopen(path, "re");
     if (!file)
         bad_usage("can't read the cookie file %s: %s", path, strerror(errno));
@@ -43,200 +158,193 @@ static void read_cookie(const char *path, unsigned char cookie[COOKIE_SIZE])
     fclose(file);
     if (!cookie_read(text, cookie))
         bad_usage("the cookie file %s must begin with a line of 32 hex digits", path);
+    return text;
 }
 
-static void set_host(struct bulk_params *params, const char *host)
+static void add_number_or(struct json_object *command, const char *key, double otherwise)
 {
-    if (!*host || strlen(host) >= HOST_SIZE)
-        bad_usage("%s is not an address", host);
-    memcpy(params->link.host, host, strlen(host) + 1);
+    if (!json_find(command, key))
+        arguments_add_number(command, key, otherwise);
 }
 
-static void set_direction(struct options *o, const char *option, const char *value)
+static void add_text_or(struct json_object *command, const char *key, const char *otherwise)
 {
-    (void)value;
-    o->params.link.opening.direction = option[2] == 'r' ? REVERSE : BOTH;
+    const char *const text = arguments_text(command, key, NULL);
+    if (!text)
+        arguments_add_text(command, key, otherwise);
+    else if (!*text || strlen(text) >= HOST_SIZE)
+        bad_usage("%s is not an address", text);
 }
 
-static void set_family(struct options *o, const char *option, const char *value)
+static void complete_bulk(struct json_object *command)
 {
-    (void)value;
-    o->params.link.family = option[1] == '6' ? AF_INET6 : AF_INET;
+    const char *const cookie_file = arguments_text(command, "cookie_file", NULL);
+    arguments_add_text(command, "cookie", cookie_file ? read_cookie(cookie_file) : NO_COOKIE);
+    add_number_or(command, "port", RECEIVER_PORT);
+    add_number_or(command, "interval_s", INTERVAL_S);
+    add_number_or(command, "connections", 1);
+    add_number_or(command, "duration_s", json_find(command, "bytes") ? LONGEST_S : DURATION_S);
+    arguments_add_number(command, "arm_timeout_s", TIMEOUT_S);
+    arguments_add_number(command, "stall_timeout_s", TIMEOUT_S);
 }
 
-static void set_cookie(struct options *o, const char *option, const char *value)
+static void complete_recv(struct json_object *command)
 {
-    (void)option;
-    read_cookie(value, o->params.link.opening.cookie);
+    arguments_add_text(command, "side", "listen");
+    add_text_or(command, "bind", usage_any_address());
+    complete_bulk(command);
 }
 
-static void set_bind(struct options *o, const char *option, const char *value)
+static void complete_send(struct json_object *command)
 {
-    (void)option;
-    set_host(&o->params, value);
+    arguments_add_text(command, "side", "connect");
+    if (!json_find(command, "host"))
+        bad_usage("send needs the receiver's HOST");
+    add_text_or(command, "host", "");
+    complete_bulk(command);
 }
 
-static void set_bytes(struct options *o, const char *option, const char *value)
+static void complete_pong(struct json_object *command)
 {
-    const double bytes = usage_number(option, value, 1, 1e15);
-    o->params.link.opening.bytes = (uint64_t)bytes;
-    if ((double)o->params.link.opening.bytes != bytes)
-        bad_usage("%s is %s, but must be a whole number", option, value);
+    add_text_or(command, "bind", usage_any_address());
+    add_number_or(command, "port", HTTP_PORT);
 }
 
-static void set_cpus(struct options *o, const char *option, const char *value)
+static void complete_ping(struct json_object *command)
 {
-    if (!pins_read(value, &o->params.pins))
-        bad_usage("%s is %s, but must be a list like 0,2,5", option, value);
+    const char *const pong = arguments_text(command, "pong", NULL);
+    if (!pong)
+        bad_usage("ping needs --pong HOST:PORT");
+    arguments_add_address(command, pong, strlen(pong), 0);
+    add_text_or(command, "bind", usage_any_address());
+    add_number_or(command, "listen_port", HTTP_PORT);
 }
 
-static void set_mode(struct options *o, const char *option, const char *value)
+static void complete_siege(struct json_object *command)
 {
-    for (int i = 0; bulk_modes[i]; i++) {
-        o->params.mode = i;
-        if (strcmp(bulk_modes[i], value) == 0)
-            return;
-    }
-    bad_usage("%s is %s, but must be copy, zerocopy, discard or zerocopy-discard", option, value);
+    const char *const url = arguments_text(command, "url", NULL);
+    if (!url)
+        bad_usage("siege needs a URL");
+    if (strncmp(url, "http://", 7) != 0)
+        bad_usage("%s must begin with http://", url);
+    const char *const host = url + 7, *const slash = strchr(host, '/');
+    if (slash && strlen(slash) >= SIEGE_PATH)
+        bad_usage("the path must be shorter than %d characters", SIEGE_PATH);
+    if (slash && slash[1])
+        arguments_add_text(command, "path", slash);
+    arguments_add_address(command, host, slash ? (size_t)(slash - host) : strlen(host), 80);
 }
 
-static void set_congestion_control(struct options *o, const char *option, const char *value)
+static bool read_bulk(const struct json_object *command, char problem[PROBLEM_SIZE])
 {
-    char *name = o->params.link.options.congestion_control;
-    if (!*value || strlen(value) >= CONGESTION_SIZE)
-        bad_usage("%s is %s, but must be a name of at most %d letters", option, value,
-                  CONGESTION_SIZE - 1);
-    memcpy(name, value, strlen(value) + 1);
+    struct link_params *link = &bulk_params.link;
+    const char *const family = arguments_text(command, "family", "");
+    if (!bulk_read(command, &bulk_params, problem))
+        return false;
+    link->family = *family == '6' ? AF_INET6 : *family == '4' ? AF_INET : 0;
+    if (link->listens)
+        link->opening.flows = 0; /* the connecting end says how many */
+    return true;
 }
 
-enum { SEND_HAS = 1, RECV_HAS = 2, ALL_HAVE = 3 };
-enum { FLAG, WHOLE, NUMBER, TEXT, PLAIN }; /* the last two by a function; PLAIN: no value */
+/* Ctrl-C ends a server with its result, and a siege without one. */
+static void interrupted(int signal_number)
+{
+    (void)signal_number;
+    control.stop = control.kind->serves;
+    control.abort = !control.kind->serves;
+}
 
-static const struct hand_option {
-    const char *name;
-    unsigned char who;
-    unsigned char shape;
-    unsigned short offset; /* in struct options: of a bool, an int or a double */
-    double low;
-    double high;
-    void (*set)(struct options *options, const char *option, const char *value);
-} hand_options[] = {
-#define AT(member) offsetof(struct options, member)
-    {"--port", ALL_HAVE, WHOLE, AT(params.link.port), 1, 65535, NULL},
-    {"--interval", ALL_HAVE, NUMBER, AT(params.interval_s), SHORTEST_S, DAY_S, NULL},
-    {"--cookie-file", ALL_HAVE, TEXT, 0, 0, 0, set_cookie},
-    {"--json", ALL_HAVE, FLAG, AT(json), 0, 0, NULL},
-    {"--bind", RECV_HAS, TEXT, 0, 0, 0, set_bind},
-    {"--flows", SEND_HAS, WHOLE, AT(params.link.opening.flows), 1, MAX_FLOWS, NULL},
-    {"--duration", SEND_HAS, NUMBER, AT(params.duration_s), 0.1, DAY_S, NULL},
-    {"--bytes", SEND_HAS, TEXT, 0, 0, 0, set_bytes},
-    {"--warmup", SEND_HAS, NUMBER, AT(params.warmup_s), 0, DAY_S, NULL},
-    {"--reverse", SEND_HAS, PLAIN, 0, 0, 0, set_direction},
-    {"--both", SEND_HAS, PLAIN, 0, 0, 0, set_direction},
-    {"-4", SEND_HAS, PLAIN, 0, 0, 0, set_family},
-    {"-6", SEND_HAS, PLAIN, 0, 0, 0, set_family},
-    {"--active", ALL_HAVE, NUMBER, AT(params.active_s), SHORTEST_S, DAY_S, NULL},
-    {"--idle", ALL_HAVE, NUMBER, AT(params.idle_s), SHORTEST_S, DAY_S, NULL},
-    {"--threads", ALL_HAVE, WHOLE, AT(params.threads), 1, MAX_FLOWS, NULL},
-    {"--cpus", ALL_HAVE, TEXT, 0, 0, 0, set_cpus},
-    {"--mode", ALL_HAVE, TEXT, 0, 0, 0, set_mode},
-    {"--window", ALL_HAVE, WHOLE, AT(params.link.options.window), LOWEST_WINDOW, HIGHEST_WINDOW,
-     NULL},
-    {"--mss", ALL_HAVE, WHOLE, AT(params.link.options.mss), LOWEST_MSS, HIGHEST_MSS, NULL},
-    {"--congestion-control", ALL_HAVE, TEXT, 0, 0, 0, set_congestion_control},
-    {"--pacing", ALL_HAVE, NUMBER, AT(params.link.options.pacing_bps), LOWEST_PACING,
-     HIGHEST_PACING, NULL},
-    {"--dscp", ALL_HAVE, WHOLE, AT(params.link.options.dscp), 0, HIGHEST_DSCP, NULL},
-    {"--mptcp", ALL_HAVE, FLAG, AT(params.link.options.mptcp), 0, 0, NULL},
-#undef AT
+static bool run_bulk(struct job *job, bool json)
+{
+    const struct bulk *done =
+        bulk_run(job, &bulk_params, json ? &bulk_event_view : &bulk_line_view);
+    if (done && !json)
+        bulk_print_result(done);
+    return done;
+}
+
+static bool run_http(struct job *job, void (*print)(void), bool json)
+{
+    const struct sigaction action = {.sa_handler = interrupted};
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    const bool done = job->kind->run(job);
+    if (done && !json)
+        print();
+    return done;
+}
+
+static const struct program {
+    struct argument_tables arguments;
+    const char *help; /* NULL: the agent's own tells it */
+    const struct kind *kind;
+    /* Adds what the job needs beside what the arguments say. */
+    void (*complete)(struct json_object *command);
+    void (*print)(void); /* the result of one of HTTP */
+} programs[] = {
+    {{"recv", {recv_arguments, bulk_arguments}, NULL}, NULL, &bulk_kind, complete_recv, NULL},
+    {{"send", {send_arguments, bulk_arguments}, "host"}, NULL, &bulk_kind, complete_send, NULL},
+    {{"pong", {pong_arguments, http_arguments}, NULL},
+     pong_help,
+     &pong_kind,
+     complete_pong,
+     serving_print},
+    {{"ping", {ping_arguments, http_arguments}, NULL},
+     ping_help,
+     &ping_kind,
+     complete_ping,
+     serving_print},
+    {{"siege", {siege_arguments, http_arguments}, "url"},
+     siege_help,
+     &siege_kind,
+     complete_siege,
+     siege_print_result},
 };
 
-static void apply(const struct hand_option *option, struct options *options, const char *value)
+static const struct program *find_program(const char *name)
 {
-    void *at = (char *)options + option->offset;
-    if (option->set)
-        option->set(options, option->name, value);
-    else if (option->shape == FLAG)
-        *(bool *)at = true;
-    else if (option->shape == WHOLE)
-        *(int *)at = whole_of(option->name, value, (int)option->low, (int)option->high);
-    else
-        *(double *)at = usage_number(option->name, value, option->low, option->high);
+    for (size_t i = 0; i < sizeof programs / sizeof *programs; i++)
+        if (strcmp(programs[i].arguments.command, name) == 0)
+            return &programs[i];
+    return NULL;
 }
 
-/* Sets what argv[at] says, and returns the index of the last argument that this took. */
-static int set_option(struct options *options, int argc, char **argv, int at)
+bool is_by_hand(const char *command)
 {
-    const char *name = argv[at];
-    const int who = options->params.link.listens ? RECV_HAS : SEND_HAS;
-    for (size_t i = 0; i < sizeof hand_options / sizeof *hand_options; i++) {
-        const struct hand_option *option = &hand_options[i];
-        const bool has_value = option->shape != FLAG && option->shape != PLAIN;
-        if (strcmp(option->name, name) != 0 || !(option->who & who))
-            continue;
-        if (has_value && at + 1 == argc)
-            bad_usage("%s lacks its value", name);
-        apply(option, options, has_value ? argv[at + 1] : NULL);
-        return at + has_value;
-    }
-    bad_usage("%s has no option %s", who == SEND_HAS ? "send" : "recv", name);
+    return find_program(command) != NULL;
 }
 
-static void read_options(int argc, char **argv, struct options *options)
+static int run_program(const struct program *program, bool json)
 {
-    struct bulk_params *params = &options->params;
-    for (int i = 1; i < argc; i++) {
-        if (argv[i][0] == '-')
-            i = set_option(options, argc, argv, i);
-        else if (!params->link.listens && !params->link.host[0])
-            set_host(params, argv[i]);
-        else
-            bad_usage("what is %s?", argv[i]);
-    }
-    if (!params->link.host[0])
-        bad_usage("send needs the receiver's HOST");
-    if (params->duration_s <= 0)
-        params->duration_s = params->link.opening.bytes ? LONGEST_S : DEFAULT_DURATION_S;
-    if (params->link.opening.direction == BOTH)
-        params->link.opening.flows *= 2;
-    const char *misfit = bulk_misfit(params);
-    if (misfit)
-        bad_usage("%s", misfit);
+    control.commands.in = -1;
+    control.start = true;
+    control.kind = program->kind;
+    struct job job = {.id = "by-hand",
+                      .kind = program->kind,
+                      .control = &control,
+                      .report = json ? &event_report : &line_report,
+                      .by_hand = true};
+    const bool done = program->print ? run_http(&job, program->print, json) : run_bulk(&job, json);
+    if (!done)
+        job.report->failed(&job);
+    else if (json)
+        event_result(&job);
+    return done ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
 int by_hand(int argc, char **argv)
 {
-    static struct control control;
-    control.in = -1;
-    control.start = true;
-    struct options options = {
-        .params = {.link = {.opening = {.kind = OPENING_BULK},
-                            .port = DEFAULT_PORT,
-                            .arm_timeout_s = TIMEOUT_S,
-                            .stall_timeout_s = TIMEOUT_S},
-                   .interval_s = 1},
-    };
-    struct bulk_params *params = &options.params;
-    if (strcmp(argv[0], "send") == 0) {
-        params->link.opening.flows = 1;
-    } else {
-        params->link.listens = true;
-        set_host(params, usage_any_address());
+    static struct json_object command;
+    char problem[PROBLEM_SIZE];
+    const struct program *program = find_program(argv[0]);
+    if (program->help && argc == 2 && strcmp(argv[1], "--help") == 0) {
+        fputs(program->help, stdout);
+        return EXIT_SUCCESS;
     }
-    read_options(argc, argv, &options);
-
-    struct job job = {.id = "by-hand",
-                      .kind = &bulk_kind,
-                      .control = &control,
-                      .report = options.json ? &event_report : &line_report,
-                      .by_hand = true};
-    const struct bulk *done =
-        bulk_run(&job, params, options.json ? &bulk_event_view : &bulk_line_view);
-    if (!done)
-        job.report->failed(&job);
-    else if (options.json)
-        event_result(&job);
-    else
-        bulk_print_result(done);
-    return done ? EXIT_SUCCESS : EXIT_FAILURE;
+    arguments_read(&program->arguments, argc, argv, &command);
+    program->complete(&command);
+    if (!(program->print ? program->kind->read : read_bulk)(&command, problem))
+        arguments_refuse(&program->arguments, &command, problem);
+    return run_program(program, json_find(&command, "json"));
 }

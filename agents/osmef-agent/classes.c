@@ -6,18 +6,28 @@
 #include <string.h>
 #include <sys/socket.h>
 
-/* Reads the items of a list, of which there are not too many. */
-static bool read_items(const struct json_object *command, const char *key, int *count,
-                       char *items[LIST_ITEMS + 1], char *problem)
+static struct class_lists {
+    struct text_list dscp;
+    struct text_list congestion_control;
+} lists;
+
+static const struct field fields[] = {
+#define FIELDS_OF struct class_lists
+    LIST("each_dscp", dscp),
+    LIST("each_congestion_control", congestion_control),
+    FIELDS_END,
+#undef FIELDS_OF
+};
+
+/* Has the items point to those of the list, of which there are not too many. */
+static bool get_items(struct text_list *list, const char *key, int *count,
+                      char *items[LIST_ITEMS + 1], char *problem)
 {
-    static struct text_list list;
-    if (!field_list_or(command, key, &list, problem))
-        return false;
-    *count = list.count;
-    list_items(&list, items);
-    if (list.count > MAX_CLASSES)
+    *count = list->count;
+    list_items(list, items);
+    if (list->count > MAX_CLASSES)
         snprintf(problem, PROBLEM_SIZE, "%s has %d items at most", key, MAX_CLASSES);
-    return list.count <= MAX_CLASSES;
+    return list->count <= MAX_CLASSES;
 }
 
 static bool read_mark(const char *text, int *dscp)
@@ -33,7 +43,8 @@ static bool read_mark(const char *text, int *dscp)
 bool classes_read(const struct json_object *command, struct classes *classes, char *problem)
 {
     static char *items[LIST_ITEMS + 1];
-    if (!read_items(command, "each_dscp", &classes->marks, items, problem))
+    if (!fields_read(command, fields, &lists, problem) ||
+        !get_items(&lists.dscp, "each_dscp", &classes->marks, items, problem))
         return false;
     for (int i = 0; i < classes->marks; i++)
         if (!read_mark(items[i], &classes->dscp[i])) {
@@ -41,7 +52,8 @@ bool classes_read(const struct json_object *command, struct classes *classes, ch
                      HIGHEST_DSCP);
             return false;
         }
-    if (!read_items(command, "each_congestion_control", &classes->algorithms, items, problem))
+    if (!get_items(&lists.congestion_control, "each_congestion_control", &classes->algorithms,
+                   items, problem))
         return false;
     for (int i = 0; i < classes->algorithms; i++) {
         const size_t length = strlen(items[i]);

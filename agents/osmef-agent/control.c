@@ -5,19 +5,10 @@
 #include "link.h"
 #include "nics.h"
 #include "out.h"
+#include "precedence.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-
-static void protocol_error(const char *message)
-{
-    out_format("{\"event\":\"error\",\"id\":null,\"kind\":\"protocol\",\"message\":");
-    out_string(message);
-    out_format("}");
-    out_line();
-}
 
 static void tell_clock(void)
 {
@@ -29,13 +20,19 @@ static void tell_clock(void)
 
 static void tell_interface(const struct json_object *command)
 {
-    char problem[PROBLEM_SIZE], address[HOST_SIZE], name[NIC_NAME_SIZE];
-    if (!field_text(command, "address", address, sizeof address, problem)) {
+    struct asked {
+        char address[HOST_SIZE];
+    } asked;
+#define FIELDS_OF struct asked
+    static const struct field fields[] = {TEXT("address", address), FIELDS_END};
+#undef FIELDS_OF
+    char problem[PROBLEM_SIZE], name[NIC_NAME_SIZE];
+    if (!fields_read(command, fields, &asked, problem)) {
         protocol_error(problem);
         return;
     }
     out_format("{\"event\":\"interface\",\"name\":");
-    if (nic_of(address, name))
+    if (nic_of(asked.address, name))
         out_string(name);
     else
         out_format("null");
@@ -63,11 +60,9 @@ static const struct kind *find_kind(const char *name)
 /* One that serves, or that was armed to end when it is told to. */
 static bool may_be_stopped(const struct json_object *command, const struct kind *kind)
 {
-    char problem[PROBLEM_SIZE];
-    bool until_stopped = false;
-    return kind->serves ||
-           (field_flag_or(command, "until_stopped", false, &until_stopped, problem) &&
-            until_stopped);
+    const struct json_member *until_stopped = json_find(command, "until_stopped");
+    return kind->serves || (until_stopped && until_stopped->type == JSON_LITERAL &&
+                            until_stopped->literal == JSON_TRUE);
 }
 
 static void take_job(struct control *c, const struct json_object *command, const struct kind *kind)
@@ -104,13 +99,21 @@ static bool is_steerable(const struct control *c, const struct json_object *comm
 
 static void start_job(struct control *c, const struct json_object *command)
 {
+    struct moment {
+        uint64_t at_ns;
+    } moment;
+#define FIELDS_OF struct moment
+    static const struct field fields[] = {SIZE("at_monotonic_ns", at_ns, 0, LARGEST_SIZE, 0),
+                                          FIELDS_END};
+#undef FIELDS_OF
     char problem[PROBLEM_SIZE];
-    uint64_t at_ns;
-    if (!field_size_or(command, "at_monotonic_ns", 0, &at_ns, problem)) {
+    if (!fields_read(command, fields, &moment, problem)) {
         protocol_error(problem);
     } else {
-        c->start_ns = (int64_t)at_ns;
+        c->start_ns = (int64_t)moment.at_ns;
         c->start = true;
+        if (c->start_ns > now_ns())
+            precedence_take();
     }
 }
 
@@ -158,8 +161,9 @@ static bool steers(const char *name)
     return *at != NULL;
 }
 
-static void obey(struct control *c, char *line, size_t length)
+static void obey(void *whom, char *line, size_t length)
 {
+    struct control *c = whom;
     struct json_object command;
     const char *problem = json_parse(line, length, &command);
     if (problem) {
@@ -184,41 +188,9 @@ static void obey(struct control *c, char *line, size_t length)
         steer(c, &command, name);
 }
 
-/* Obeys each whole line that is in hand and keeps the rest. */
-static void obey_lines(struct control *c)
-{
-    char *line = c->line;
-    char *end;
-    while ((end = memchr(line, '\n', c->used - (size_t)(line - c->line)))) {
-        if (!c->too_long)
-            obey(c, line, (size_t)(end - line));
-        c->too_long = false;
-        line = end + 1;
-    }
-    c->used -= (size_t)(line - c->line);
-    memmove(c->line, line, c->used);
-    if (c->used == LINE_SIZE) {
-        if (!c->too_long)
-            protocol_error("a command is longer than 16 KiB");
-        c->too_long = true;
-        c->used = 0;
-    }
-}
-
-static void read_commands(struct control *c)
-{
-    const ssize_t n = read(c->in, c->line + c->used, LINE_SIZE - c->used);
-    if (n < 0 && (errno == EINTR || errno == EAGAIN))
-        return;
-    if (n <= 0)
-        exit(EXIT_SUCCESS);
-    c->used += (size_t)n;
-    obey_lines(c);
-}
-
 void control_wait(struct control *c, struct pollfd *fds, nfds_t count, int64_t until_ns)
 {
-    fds[0] = (struct pollfd){.fd = c->in, .events = POLLIN};
+    fds[0] = (struct pollfd){.fd = c->commands.in, .events = POLLIN};
     const int64_t left = until_ns - now_ns();
     const struct timespec timeout = {
         left > 0 ? left / NS_PER_S : 0,
@@ -227,6 +199,6 @@ void control_wait(struct control *c, struct pollfd *fds, nfds_t count, int64_t u
     if (ppoll(fds, count, &timeout, NULL) < 0)
         for (nfds_t i = 0; i < count; i++)
             fds[i].revents = 0;
-    else if (fds[0].revents)
-        read_commands(c);
+    else if (fds[0].revents && !commands_read(&c->commands, obey, c))
+        exit(EXIT_SUCCESS);
 }

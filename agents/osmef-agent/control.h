@@ -3,19 +3,19 @@
 #ifndef OSMEF_CONTROL_H
 #define OSMEF_CONTROL_H
 
+#include "commands.h"
 #include "fields.h"
 
 #include <poll.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-#define LINE_SIZE (16 * 1024)
 #define WORDS_SIZE (64 * 1024)
 
 struct kind;
 
 struct control {
-    int in;                  /* -1 by hand: nobody sends commands */
+    struct commands commands;
     bool busy;               /* there is a job that has not ended */
     const struct kind *kind; /* its kind, or that of the one before */
     char id[ID_SIZE];        /* its id, or that of the one before */
@@ -26,9 +26,6 @@ struct control {
     bool abort;              /* it was aborted */
     char words[WORDS_SIZE];  /* what the job is told, until it takes it */
     size_t words_size;
-    char line[LINE_SIZE + 1];
-    size_t used;
-    bool too_long; /* the line in hand is skipped up to its end */
 };
 
 /* Waits until one of the descriptors is ready, a command came, or the time is up. fds[0] is

@@ -35,7 +35,7 @@ static bool take_only_own(const struct probe *probe, int fd)
 
 int echo_open(struct exchange *exchange, int flow)
 {
-    struct job *job = exchange->crew.job;
+    struct job *job = exchange->threads.job;
     struct probe *probe = &exchange->probes[flow];
     const int family = probe->peer.ss_family;
     const int protocol = is_six(probe) ? IPPROTO_ICMPV6 : IPPROTO_ICMP;

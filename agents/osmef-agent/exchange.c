@@ -2,12 +2,10 @@
 
 #include "clock.h"
 #include "probe.h"
+#include "pages.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
-#include <sys/mman.h>
 
 /* How long after its end the last exchange may take. */
 #define DRAIN_S 60.0
@@ -15,20 +13,22 @@
 static struct exchange_params params; /* of the job that was read last */
 static struct exchange exchange;
 
-static bool read_sizes(const struct json_object *command, char *problem)
-{
-    static const char *const keys[] = {"request_size", "response_size"};
-    uint64_t *const sizes[] = {&params.request_size, &params.response_size};
-    for (int i = 0; i < 2; i++) {
-        if (!field_size_or(command, keys[i], 1, sizes[i], problem))
-            return false;
-        if (*sizes[i] < 1 || *sizes[i] > 1 << 30) {
-            snprintf(problem, PROBLEM_SIZE, "%s must be a number from 1 to %d", keys[i], 1 << 30);
-            return false;
-        }
-    }
-    return true;
-}
+static const char *const protocols[] = {"tcp", "tcp-connect", "udp", "icmp", NULL};
+static const struct field fields[] = {
+#define FIELDS_OF struct exchange_params
+    SIZE("request_size", request_size, 1, 1 << 30, 1),
+    SIZE("response_size", response_size, 1, 1 << 30, 1),
+    WORD("protocol", protocol, protocols, TCP),
+    WHOLE("probe_port", probe_port, 0, 65535, 0),
+    NUMBER("loss_threshold_s", loss_threshold_s, SHORTEST_S, 60, 1),
+    NUMBER("duration_s", duration_s, SHORTEST_S, LONGEST_S, NEEDED),
+    NUMBER("interval_s", interval_s, SHORTEST_S, LONGEST_S, 0),
+    NUMBER("warmup_s", warmup_s, 0, LONGEST_S, 0),
+    NUMBER("rate_per_s", rate_per_s, 1e-3, 1e6, 0),
+    NUMBER("gap_s", gap_s, 0, 1000, 0),
+    FIELDS_END,
+#undef FIELDS_OF
+};
 
 /* A request beside the connection has a header, and a datagram has an answer with one. */
 static bool check_sizes(char *problem)
@@ -46,95 +46,67 @@ static bool check_sizes(char *problem)
     return false;
 }
 
-static bool read_probe(const struct json_object *command, char *problem)
-{
-    static const char *const protocols[] = {"tcp", "tcp-connect", "udp", "icmp", NULL};
-    int protocol;
-    if (!field_word_or(command, "protocol", protocols, TCP, &protocol, problem) ||
-        !field_whole_or(command, "probe_port", 0, 65535, 0, &params.probe_port, problem) ||
-        !field_number_or(command, "loss_threshold_s", SHORTEST_S, 60, 1, &params.loss_threshold_s,
-                         problem))
-        return false;
-    params.protocol = (enum protocol)protocol;
-    return check_sizes(problem);
-}
-
 static bool read_params(const struct json_object *command, char problem[PROBLEM_SIZE])
 {
     params = (struct exchange_params){.link.opening.kind = OPENING_EXCHANGE};
-    if (!link_read(command, &params.link, problem) || !read_sizes(command, problem) ||
-        !read_probe(command, problem) ||
-        !field_number(command, "duration_s", SHORTEST_S, LONGEST_S, &params.duration_s, problem) ||
-        !field_number_or(command, "interval_s", SHORTEST_S, LONGEST_S, 0, &params.interval_s,
-                         problem) ||
-        !field_number_or(command, "warmup_s", 0, LONGEST_S, 0, &params.warmup_s, problem) ||
-        !field_number_or(command, "rate_per_s", 1e-3, 1e6, 0, &params.rate_per_s, problem) ||
-        !field_number_or(command, "gap_s", 0, 1000, 0, &params.gap_s, problem))
+    if (!link_read(command, &params.link, problem) ||
+        !fields_read(command, fields, &params, problem) || !check_sizes(problem))
         return false;
     if (params.rate_per_s > 0 && params.gap_s > 0)
         snprintf(problem, PROBLEM_SIZE, "give rate_per_s or gap_s, not both");
     return params.rate_per_s == 0 || params.gap_s == 0;
 }
 
-/* Pages that are touched now cost no time in the exchanges. */
-static void *get_memory(struct crew *crew, size_t size)
+static size_t sent_size(const struct flow_threads *threads)
 {
-    void *const memory =
-        mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-    if (memory != MAP_FAILED)
-        return memory;
-    job_fail(crew->job, "resource", -1, "no memory for %d flows: %s", crew->count, strerror(errno));
-    return NULL;
+    return sizeof *exchange.sent_ns * MOST_UNANSWERED * (size_t)threads->count;
 }
 
-static size_t sent_size(const struct crew *crew)
+static bool prepare_askers(struct flow_threads *threads)
 {
-    return sizeof *exchange.sent_ns * MOST_UNANSWERED * (size_t)crew->count;
-}
-
-static bool prepare_askers(struct crew *crew)
-{
-    exchange.askers = get_memory(crew, sizeof *exchange.askers * (size_t)crew->count);
+    exchange.askers =
+        threads_map(threads, sizeof *exchange.askers * (size_t)threads->count, MAP_POPULATE);
     if (!exchange.askers)
         return false;
-    for (int i = 0; i < crew->count; i++)
+    for (int i = 0; i < threads->count; i++)
         pthread_mutex_init(&exchange.askers[i].mutex, NULL);
     if (!protocol_is_datagrams(exchange.params.protocol))
         return true;
-    exchange.sent_ns = get_memory(crew, sent_size(crew));
-    for (int i = 0; exchange.sent_ns && i < crew->count; i++)
+    exchange.sent_ns = threads_map(threads, sent_size(threads), MAP_POPULATE);
+    for (int i = 0; exchange.sent_ns && i < threads->count; i++)
         exchange.askers[i].sent_ns = exchange.sent_ns + (size_t)i * MOST_UNANSWERED;
     return exchange.sent_ns != NULL;
 }
 
-static bool prepare(struct crew *crew)
+static bool prepare(struct flow_threads *threads)
 {
+    threads_set_messages(threads);
     exchange_intervals_begin();
-    return (crew->params->listens || prepare_askers(crew)) &&
+    return (threads->params->listens || prepare_askers(threads)) &&
            (exchange.params.protocol == TCP || probe_open(&exchange));
 }
 
-static int64_t tick(struct crew *crew)
+static int64_t tick(struct flow_threads *threads)
 {
-    (void)crew;
+    (void)threads;
     return exchange_intervals_tick(&exchange);
 }
 
-static const struct trade trade = {prepare, exchange_work, tick};
+static const struct flow_work work = {.prepare = prepare, .run = exchange_work, .tick = tick};
 
 static void release_memory(void)
 {
     if (exchange.askers)
-        munmap(exchange.askers, sizeof *exchange.askers * (size_t)exchange.crew.count);
+        munmap(exchange.askers, sizeof *exchange.askers * (size_t)exchange.threads.count);
     if (exchange.sent_ns)
-        munmap(exchange.sent_ns, sent_size(&exchange.crew));
+        munmap(exchange.sent_ns, sent_size(&exchange.threads));
     exchange.askers = NULL;
     exchange.sent_ns = NULL;
 }
 
 static bool run(struct job *job)
 {
-    struct crew *crew = &exchange.crew;
+    struct flow_threads *threads = &exchange.threads;
     const double pause_s = params.rate_per_s > 0 ? 1 / params.rate_per_s : params.gap_s;
     release_memory();
     exchange.params = params;
@@ -145,15 +117,15 @@ static bool run(struct job *job)
         exchange.answers[i] = 0;
         exchange.probes[i].fd = -1;
     }
-    crew->trade = &trade;
-    crew->patience_s = params.link.stall_timeout_s + pause_s;
-    crew->longest_s = params.warmup_s + params.duration_s + DRAIN_S + pause_s;
+    threads->work = &work;
+    threads->patience_s = params.link.stall_timeout_s + pause_s;
+    threads->longest_s = params.warmup_s + params.duration_s + DRAIN_S + pause_s;
     /* A path may lose all datagrams; that the connection lives shows at its end. */
     if (protocol_is_datagrams(params.protocol))
-        crew->patience_s += params.warmup_s + params.duration_s + params.loss_threshold_s;
-    const bool ok = crew_run(crew, job, &exchange.params.link);
+        threads->patience_s += params.warmup_s + params.duration_s + params.loss_threshold_s;
+    const bool ok = threads_run(threads, job, &exchange.params.link);
     probe_close(&exchange);
-    crew->link.refused += exchange.strangers;
+    threads->link.refused += exchange.strangers;
     if (ok)
         exchange_intervals_end(&exchange);
     else

@@ -3,7 +3,7 @@
 #ifndef OSMEF_EXCHANGE_H
 #define OSMEF_EXCHANGE_H
 
-#include "crew.h"
+#include "flow_threads.h"
 #include "histogram.h"
 #include "kind.h"
 
@@ -60,7 +60,7 @@ struct asker {
 };
 
 struct exchange {
-    struct crew crew;
+    struct flow_threads threads;
     struct exchange_params params;
     struct asker *askers; /* the connecting end's, one a flow */
     int64_t *sent_ns;     /* of all of them */
@@ -74,11 +74,42 @@ extern const struct kind exchange_kind;
 void tally_add(struct tally *tally, int64_t ns);
 void tally_merge(struct tally *tally, const struct tally *other);
 
+/* When the requests of a flow are due. */
+struct schedule {
+    int64_t origin_ns;
+    int64_t measured_ns; /* what is due before belongs to the warm-up */
+    int64_t end_ns;      /* nothing is due from here on */
+    double period_ns;    /* 0: each is due when the one before is over */
+    int64_t gap_ns;
+};
+
+/* The flows take turns within a period, so that they do not all ask at once. */
+struct schedule schedule_make(const struct flow_thread *thread,
+                              const struct exchange_params *params);
+
+/* When a request is due, with a period. */
+int64_t schedule_due(const struct schedule *schedule, uint64_t request);
+
+/* An exchange that was due, and when it was over. */
+void schedule_note(struct asker *asker, const struct schedule *schedule, int64_t due_ns,
+                   int64_t over_ns, bool late);
+
+/* One that was due and has no answer. */
+void schedule_note_lost(struct asker *asker, const struct schedule *schedule, int64_t due_ns);
+
+/* Nothing is left out: what was due before the end and never sent is counted. */
+uint64_t schedule_unsent(const struct schedule *schedule, uint64_t sent);
+
 /* The work of a flow's thread. */
-bool exchange_work(struct hand *hand);
-/* Of a message, through the hand's descriptor. What comes is not kept. */
-bool exchange_send(struct hand *hand, uint64_t size);
-bool exchange_receive(struct hand *hand, uint64_t size);
+bool exchange_work(struct flow_thread *thread);
+/* Larger messages go through these in pieces. What comes is not kept: a round trip is timed, not
+ * checked. */
+#define EXCHANGE_PIECE ((size_t)64 * 1024)
+extern _Thread_local unsigned char exchange_request[EXCHANGE_PIECE];
+extern _Thread_local unsigned char exchange_scratch[EXCHANGE_PIECE];
+/* Of a message, through the thread's descriptor. */
+bool exchange_send(struct flow_thread *thread, uint64_t size);
+bool exchange_receive(struct flow_thread *thread, uint64_t size);
 
 /* The series of intervals. */
 void exchange_intervals_begin(void);

@@ -5,12 +5,11 @@
 #include "out.h"
 #include "probe.h"
 
+#include <math.h>
 #include <string.h>
 
 static struct {
-    int64_t count; /* of deadlines so far */
-    int64_t next_ns;
-    int64_t last_ns;
+    struct series times;
     uint64_t answered;
     struct tally tally;
 } series;
@@ -20,17 +19,12 @@ void exchange_intervals_begin(void)
     memset(&series, 0, sizeof series);
 }
 
-/* As in a transfer: deadlines are absolute, and the last interval takes in what remains. */
 static void set_deadline(const struct exchange *exchange)
 {
-    const struct exchange_params *params = &exchange->params;
-    series.next_ns = FOREVER;
-    if (params->interval_s == 0)
-        return;
-    const double at_s = (double)++series.count * params->interval_s;
-    const double end_s = params->warmup_s + params->duration_s - params->interval_s / 2;
-    if (at_s <= end_s)
-        series.next_ns = exchange->crew.start_ns + seconds_ns(at_s);
+    const struct exchange_params *p = &exchange->params;
+    series_advance(&series.times, exchange->threads.start_ns,
+                   p->interval_s > 0 ? p->interval_s : (double)INFINITY,
+                   p->warmup_s + p->duration_s, FOREVER);
 }
 
 /* Takes what the flow has noted since the last time. */
@@ -81,7 +75,7 @@ static void tell_quantiles(const struct tally *tally)
 static void count_answers(struct exchange *exchange)
 {
     uint64_t total = 0;
-    for (int i = 0; i < exchange->crew.count; i++)
+    for (int i = 0; i < exchange->threads.count; i++)
         total += atomic_load_explicit(&exchange->answers[i], memory_order_relaxed);
     out_format(",\"count\":%llu", (unsigned long long)(total - series.answered));
     series.answered = total;
@@ -89,41 +83,42 @@ static void count_answers(struct exchange *exchange)
 
 static void tell_interval(struct exchange *exchange, int64_t now)
 {
-    const struct crew *crew = &exchange->crew;
-    event_begin(crew->job, "exchanges");
-    out_format(",\"start_s\":%.9f,\"length_s\":%.9f", ns_seconds(series.last_ns - crew->start_ns),
-               ns_seconds(now - series.last_ns));
-    if (crew->params->listens) {
+    const struct flow_threads *threads = &exchange->threads;
+    event_begin(threads->job, "exchanges");
+    out_format(",\"start_s\":%.9f,\"length_s\":%.9f",
+               ns_seconds(series.times.last_ns - threads->start_ns),
+               ns_seconds(now - series.times.last_ns));
+    if (threads->params->listens) {
         count_answers(exchange);
     } else {
         memset(&series.tally, 0, sizeof series.tally);
-        for (int i = 0; i < crew->count; i++)
+        for (int i = 0; i < threads->count; i++)
             take(&exchange->askers[i]);
         tell_quantiles(&series.tally);
         tell_lost(exchange, series.tally.lost);
     }
     event_end();
-    series.last_ns = now;
+    series.times.last_ns = now;
 }
 
 int64_t exchange_intervals_tick(struct exchange *exchange)
 {
-    if (series.count == 0) {
-        series.last_ns = exchange->crew.start_ns;
+    if (series.times.count == 0) {
+        series.times.last_ns = exchange->threads.start_ns;
         set_deadline(exchange);
     }
     const int64_t now = now_ns();
-    if (now >= series.next_ns)
+    if (now >= series.times.next_ns)
         tell_interval(exchange, now);
-    while (series.next_ns <= now)
+    while (series.times.next_ns <= now)
         set_deadline(exchange);
-    return series.next_ns;
+    return series.times.next_ns;
 }
 
 void exchange_intervals_end(struct exchange *exchange)
 {
-    const int64_t end_ns = exchange->crew.start_ns + seconds_ns(exchange->crew.elapsed_s);
-    if (exchange->params.interval_s > 0 && end_ns > series.last_ns)
+    const int64_t end_ns = exchange->threads.end_ns;
+    if (exchange->params.interval_s > 0 && end_ns > series.times.last_ns)
         tell_interval(exchange, end_ns);
 }
 
@@ -137,15 +132,15 @@ static void tell_asker(const struct exchange *exchange, const struct asker *aske
 
 static void tell_flows(const struct exchange *exchange)
 {
-    const struct crew *crew = &exchange->crew;
+    const struct flow_threads *threads = &exchange->threads;
     out_format(",\"flows\":[");
-    for (int i = 0; i < crew->count; i++) {
+    for (int i = 0; i < threads->count; i++) {
         out_format("%s{\"flow\":%d", i ? "," : "", i);
-        if (crew->params->listens)
+        if (threads->params->listens)
             out_format(",\"count\":%llu", (unsigned long long)exchange->answers[i]);
         else
             tell_asker(exchange, &exchange->askers[i]);
-        crew_tell_hand(&crew->hands[i]);
+        threads_tell_one(&threads->of[i]);
         out_format("}");
     }
     out_format("]");
@@ -154,12 +149,12 @@ static void tell_flows(const struct exchange *exchange)
 /* All flows together. */
 static void tell_asked(const struct exchange *exchange)
 {
-    const struct crew *crew = &exchange->crew;
+    const struct flow_threads *threads = &exchange->threads;
     static struct tally all;
     uint64_t late = 0, unsent = 0;
     int64_t last_ns = 0;
     memset(&all, 0, sizeof all);
-    for (int i = 0; i < crew->count; i++) {
+    for (int i = 0; i < threads->count; i++) {
         const struct asker *asker = &exchange->askers[i];
         tally_merge(&all, &asker->measured);
         late += asker->late;
@@ -167,7 +162,7 @@ static void tell_asked(const struct exchange *exchange)
         if (asker->last_ns > last_ns)
             last_ns = asker->last_ns;
     }
-    const int64_t begun_ns = crew->start_ns + seconds_ns(exchange->params.warmup_s);
+    const int64_t begun_ns = threads->start_ns + seconds_ns(exchange->params.warmup_s);
     out_format(",\"elapsed_s\":%.9f", last_ns > begun_ns ? ns_seconds(last_ns - begun_ns) : 0.0);
     tell_quantiles(&all);
     tell_lost(exchange, all.lost);
@@ -178,17 +173,17 @@ static void tell_asked(const struct exchange *exchange)
 
 void exchange_tell_result(const struct exchange *exchange)
 {
-    const struct crew *crew = &exchange->crew;
-    crew_tell_begin(crew);
-    if (crew->params->listens) {
+    const struct flow_threads *threads = &exchange->threads;
+    threads_tell_begin(threads);
+    if (threads->params->listens) {
         uint64_t count = 0;
-        for (int i = 0; i < crew->count; i++)
+        for (int i = 0; i < threads->count; i++)
             count += exchange->answers[i];
-        out_format(",\"elapsed_s\":%.9f,\"count\":%llu", crew->elapsed_s,
+        out_format(",\"elapsed_s\":%.9f,\"count\":%llu", threads->elapsed_s,
                    (unsigned long long)count);
     } else {
         tell_asked(exchange);
     }
     tell_flows(exchange);
-    crew_tell_end(crew);
+    threads_tell_end(threads);
 }

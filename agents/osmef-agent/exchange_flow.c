@@ -2,52 +2,12 @@
 #include "clock.h"
 #include "exchange.h"
 #include "probe.h"
-#include "schedule.h"
 
-/* Larger messages go through this in pieces. */
-#define PIECE_SIZE ((size_t)64 * 1024)
 /* A connecting end that has been killed resets its flows; this finds one that ended them early. */
 #define EARLY_SLACK_S 1.0
 
-static _Thread_local unsigned char request[PIECE_SIZE];
-/* What comes is not kept: a round trip is timed, not checked. */
-static _Thread_local unsigned char scratch[PIECE_SIZE];
-
-bool exchange_send(struct hand *hand, uint64_t size)
-{
-    while (size > PIECE_SIZE) {
-        if (!hand_send(hand, request, PIECE_SIZE))
-            return false;
-        size -= PIECE_SIZE;
-    }
-    return hand_send(hand, request, size);
-}
-
-bool exchange_receive(struct hand *hand, uint64_t size)
-{
-    while (size > PIECE_SIZE) {
-        if (!hand_receive(hand, scratch, PIECE_SIZE))
-            return false;
-        size -= PIECE_SIZE;
-    }
-    return hand_receive(hand, scratch, size);
-}
-
-void tally_add(struct tally *tally, int64_t ns)
-{
-    histogram_add(&tally->histogram, ns);
-    tally->sum_ns += (uint64_t)ns;
-}
-
-void tally_merge(struct tally *tally, const struct tally *other)
-{
-    histogram_merge(&tally->histogram, &other->histogram);
-    tally->sum_ns += other->sum_ns;
-    tally->lost += other->lost;
-}
-
-static bool ask_one_by_one(struct hand *hand, struct exchange *exchange, struct asker *asker,
-                           const struct schedule *schedule)
+static bool ask_one_by_one(struct flow_thread *thread, struct exchange *exchange,
+                           struct asker *asker, const struct schedule *schedule)
 {
     const struct exchange_params *params = &exchange->params;
     const bool connects = params->protocol == TCP_CONNECT;
@@ -59,90 +19,92 @@ static bool ask_one_by_one(struct hand *hand, struct exchange *exchange, struct 
          * the waiting (Tene, "How NOT to Measure Latency": coordinated omission). */
         if (schedule->period_ns > 0)
             due = schedule_due(schedule, sent);
-        if (due >= schedule->end_ns || now >= schedule->end_ns || hand_is_cancelled(hand))
+        if (due >= schedule->end_ns || now >= schedule->end_ns || thread_is_cancelled(thread))
             break;
-        if (connects && !probe_connection(hand, exchange))
+        if (connects && !probe_connection(thread, exchange))
             return false;
         const bool late = schedule->period_ns > 0 && now > due;
-        if (due > now && !hand_wait_until(hand, due))
+        if (due > now && !thread_wait_until(thread, due))
             return false;
         if (schedule->period_ns == 0)
             due = now_ns(); /* what the agent does between two requests is not the network's */
-        if (connects && !probe_connect(hand, exchange))
+        if (connects && !probe_connect(thread, exchange))
             return false;
         if (connects)
-            probe_header_write(hand, sent, request);
-        if (!exchange_send(hand, params->request_size) ||
-            !exchange_receive(hand, params->response_size))
+            probe_header_write(thread, sent, exchange_request);
+        if (!exchange_send(thread, params->request_size) ||
+            !exchange_receive(thread, params->response_size))
             return false;
         now = now_ns();
         schedule_note(asker, schedule, due, now, late);
         due = now + schedule->gap_ns;
-        probe_hang_up(hand);
+        probe_hang_up(thread);
     }
     if (schedule->period_ns > 0)
         asker->unsent = schedule_unsent(schedule, sent);
     /* The next one may have been due long after the end. */
-    return hand_wait_until(hand, schedule->end_ns);
+    return thread_wait_until(thread, schedule->end_ns);
 }
 
-static bool ask(struct hand *hand, struct exchange *exchange)
+static bool ask(struct flow_thread *thread, struct exchange *exchange)
 {
     const enum protocol protocol = exchange->params.protocol;
-    struct asker *asker = &exchange->askers[hand->index];
-    if (protocol != TCP && !probe_begin(hand))
+    struct asker *asker = &exchange->askers[thread->index];
+    if (!thread_pass(thread, BARRIER_OPEN))
         return false;
-    const struct schedule schedule = schedule_make(hand, &exchange->params);
+    if (protocol != TCP && !probe_begin(thread))
+        return false;
+    const struct schedule schedule = schedule_make(thread, &exchange->params);
     const bool ok = protocol_is_datagrams(protocol)
-                        ? probe_ask_datagrams(hand, exchange, &schedule)
-                        : ask_one_by_one(hand, exchange, asker, &schedule);
-    probe_hang_up(hand);
-    return ok && hand_end(hand);
+                        ? probe_ask_datagrams(thread, exchange, &schedule)
+                        : ask_one_by_one(thread, exchange, asker, &schedule);
+    probe_hang_up(thread);
+    return ok && thread_end(thread);
 }
 
 /* Answers what comes on the flow's own connection. Returns true at its end. */
-static bool answer_one_by_one(struct hand *hand, struct exchange *exchange)
+static bool answer_one_by_one(struct flow_thread *thread, struct exchange *exchange)
 {
     const struct exchange_params *params = &exchange->params;
-    _Atomic uint64_t *const count = &exchange->answers[hand->index];
+    _Atomic uint64_t *const count = &exchange->answers[thread->index];
     uint64_t answered = 0;
     const size_t piece =
-        params->request_size < PIECE_SIZE ? (size_t)params->request_size : PIECE_SIZE;
+        params->request_size < EXCHANGE_PIECE ? (size_t)params->request_size : EXCHANGE_PIECE;
     ssize_t n;
     /* The peer may end the flow here, and only here. */
-    while ((n = hand_receive_some(hand, scratch, piece)) > 0) {
-        if (!exchange_receive(hand, params->request_size - (uint64_t)n) ||
-            !exchange_send(hand, params->response_size))
+    while ((n = thread_receive_some(thread, exchange_scratch, piece)) > 0) {
+        if (!exchange_receive(thread, params->request_size - (uint64_t)n) ||
+            !exchange_send(thread, params->response_size))
             return false;
         atomic_store_explicit(count, ++answered, memory_order_relaxed);
     }
     return n == 0;
 }
 
-static bool answer_beside(struct hand *hand, struct exchange *exchange)
+static bool answer_beside(struct flow_thread *thread, struct exchange *exchange)
 {
-    return probe_begin(hand) &&
-           (exchange->params.protocol == TCP_CONNECT ? probe_answer_connections(hand, exchange)
-                                                     : probe_answer_datagrams(hand, exchange));
+    return probe_begin(thread) &&
+           (exchange->params.protocol == TCP_CONNECT ? probe_answer_connections(thread, exchange)
+                                                     : probe_answer_datagrams(thread, exchange));
 }
 
-static bool answer(struct hand *hand, struct exchange *exchange)
+static bool answer(struct flow_thread *thread, struct exchange *exchange)
 {
     const struct exchange_params *params = &exchange->params;
     const double least_s = params->warmup_s + params->duration_s - EARLY_SLACK_S;
     const bool beside = params->protocol != TCP;
-    const bool ok = beside ? answer_beside(hand, exchange) : answer_one_by_one(hand, exchange);
-    if (!ok || hand_is_cancelled(hand)) /* our own shutdown() looks like the peer's end */
+    const bool ok = beside ? answer_beside(thread, exchange) : answer_one_by_one(thread, exchange);
+    if (!ok || thread_is_cancelled(thread)) /* our own shutdown() looks like the peer's end */
         return false;
-    const double lasted_s = ns_seconds(now_ns() - hand->crew->start_ns);
-    if ((!beside && exchange->answers[hand->index] == 0) || lasted_s < least_s)
-        return hand_fail(hand, "reset", "the peer ended the flow after %.2f s, not %g s", lasted_s,
-                         params->warmup_s + params->duration_s);
-    return hand_end_too(hand);
+    const double lasted_s = ns_seconds(now_ns() - thread->threads->start_ns);
+    if ((!beside && exchange->answers[thread->index] == 0) || lasted_s < least_s)
+        return thread_fail(thread, "reset", "the peer ended the flow after %.2f s, not %g s",
+                           lasted_s, params->warmup_s + params->duration_s);
+    return thread_end_too(thread);
 }
 
-bool exchange_work(struct hand *hand)
+bool exchange_work(struct flow_thread *thread)
 {
-    struct exchange *exchange = (struct exchange *)hand->crew; /* its first member */
-    return hand->crew->params->listens ? answer(hand, exchange) : ask(hand, exchange);
+    struct exchange *exchange = (struct exchange *)thread->threads; /* its first member */
+    return thread->threads->params->listens ? answer(thread, exchange) : ask(thread, exchange);
 }

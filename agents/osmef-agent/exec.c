@@ -8,6 +8,7 @@
 #include "link.h"
 #include "nics.h"
 #include "out.h"
+#include "precedence.h"
 #include "printed.h"
 #include "resolve.h"
 #include "scratch.h"
@@ -33,7 +34,7 @@
 enum ready { READY_START, READY_LINE, READY_TCP, READY_UDP };
 static const char *const ready_words[] = {"start", "line", "tcp", "udp", NULL};
 
-static struct {
+static struct exec_params {
     struct text_list argv;
     struct text_list env;
     char dir[PATH_MAX];
@@ -89,22 +90,39 @@ static bool check_lists(char *problem)
     return true;
 }
 
-static bool read_lists(const struct json_object *command, char *problem)
-{
-    return field_list_or(command, "argv", &params.argv, problem) &&
-           field_list_or(command, "env", &params.env, problem) && check_lists(problem) &&
-           field_text_or(command, "dir", "", params.dir, sizeof params.dir, problem) &&
-           field_text_or(command, "stdin", "", params.input, sizeof params.input, problem) &&
-           field_text_or(command, "channel", "", params.channel, sizeof params.channel, problem) &&
-           (!strchr(params.channel, '=') ||
-            says(problem, "channel must be the name of a variable"));
-}
+/* Those beside what `ready` and `serves` ask for. */
+static const struct field fields[] = {
+#define FIELDS_OF struct exec_params
+    LIST("argv", argv),
+    LIST("env", env),
+    TEXT_OR("dir", dir, ""),
+    TEXT_OR("stdin", input, ""),
+    TEXT_OR("channel", channel, ""),
+    FLAG("scratch", scratch, false),
+    SIZE("room", room, 0, LARGEST_SIZE, 0),
+    FLAG("serves", serves, false),
+    WORD("ready", ready, ready_words, READY_START),
+    TEXT_OR("bind", bind, "::"),
+    NUMBER("grace_s", grace_s, 0, LONGEST_S, 2),
+    NUMBER("arm_timeout_s", arm_timeout_s, SHORTEST_S, LONGEST_S, 15),
+    SIZE("most_output", most_output, 0, LARGEST_SIZE, MOST_OUTPUT),
+    FIELDS_END,
+};
+static const struct field line_fields[] = {TEXT("ready_line", line), FIELDS_END};
+static const struct field port_fields[] = {WHOLE("port", port, 1, 65535, NEEDED), FIELDS_END};
+static const struct field no_port_fields[] = {WHOLE("port", port, 0, 65535, 0), FIELDS_END};
+static const struct field deadline_fields[] = {
+    NUMBER("deadline_s", deadline_s, SHORTEST_S, LONGEST_S, NEEDED),
+    FIELDS_END,
+};
+static const struct field server_fields[] = {
+    NUMBER("deadline_s", deadline_s, SHORTEST_S, LONGEST_S, LONGEST_S),
+    FIELDS_END,
+#undef FIELDS_OF
+};
 
-static bool read_scratch(const struct json_object *command, char *problem)
+static bool check_scratch(char *problem)
 {
-    if (!field_flag_or(command, "scratch", false, &params.scratch, problem) ||
-        !field_size_or(command, "room", 0, &params.room, problem))
-        return false;
     if (params.scratch && !*params.dir)
         return says(problem, "scratch needs dir, the directory that is to be made");
     return params.scratch || !params.room || says(problem, "room has a say only with scratch");
@@ -112,36 +130,21 @@ static bool read_scratch(const struct json_object *command, char *problem)
 
 static bool read_ready(const struct json_object *command, char *problem)
 {
-    if (!field_flag_or(command, "serves", false, &params.serves, problem) ||
-        !field_word_or(command, "ready", ready_words, READY_START, &params.ready, problem))
-        return false;
     if (!params.serves && params.ready != READY_START)
         return says(problem, "ready has a say only where the program serves");
     const bool has_port = params.ready == READY_TCP || params.ready == READY_UDP;
     params.line[0] = '\0';
-    return (params.ready != READY_LINE || field_text(command, "ready_line", params.line,
-                                                     sizeof params.line, problem)) &&
-           field_text_or(command, "bind", "::", params.bind, sizeof params.bind, problem) &&
-           (has_port ? field_whole(command, "port", 1, 65535, &params.port, problem)
-                     : field_whole_or(command, "port", 0, 65535, 0, &params.port, problem));
-}
-
-static bool read_times(const struct json_object *command, char *problem)
-{
-    return (params.serves ? field_number_or(command, "deadline_s", SHORTEST_S, LONGEST_S, LONGEST_S,
-                                            &params.deadline_s, problem)
-                          : field_number(command, "deadline_s", SHORTEST_S, LONGEST_S,
-                                         &params.deadline_s, problem)) &&
-           field_number_or(command, "grace_s", 0, LONGEST_S, 2, &params.grace_s, problem) &&
-           field_number_or(command, "arm_timeout_s", SHORTEST_S, LONGEST_S, 15,
-                           &params.arm_timeout_s, problem);
+    return (params.ready != READY_LINE || fields_read(command, line_fields, &params, problem)) &&
+           fields_read(command, has_port ? port_fields : no_port_fields, &params, problem);
 }
 
 static bool read_params(const struct json_object *command, char problem[PROBLEM_SIZE])
 {
-    return read_lists(command, problem) && read_scratch(command, problem) &&
-           read_ready(command, problem) && read_times(command, problem) &&
-           field_size_or(command, "most_output", MOST_OUTPUT, &params.most_output, problem);
+    return fields_read(command, fields, &params, problem) && check_lists(problem) &&
+           (!strchr(params.channel, '=') ||
+            says(problem, "channel must be the name of a variable")) &&
+           check_scratch(problem) && read_ready(command, problem) &&
+           fields_read(command, params.serves ? server_fields : deadline_fields, &params, problem);
 }
 
 /* What may be behind it that the program can't be run. */
@@ -184,8 +187,7 @@ static void note_done(const struct note *note)
     printed_drain(&exec.printed);
     if (note->left || !exec.ended)
         job_fail(exec.job, "left", -1,
-                 "processes of the program that can't be killed: %d; end them by hand",
-                 note->left);
+                 "processes of the program that can't be killed: %d; end them by hand", note->left);
     if (note->why)
         job_fail(exec.job, "directory", -1, "what the program has left in %s can't be removed: %s",
                  params.dir, strerror(note->why));
@@ -295,6 +297,7 @@ static void start(void)
     exec.start_realtime_ns = clock_ns(CLOCK_REALTIME);
     exec.start_ns = exec.printed.start_ns = now_ns();
     guard_go(&exec.guard);
+    precedence_give_back();
     exec.endpoint = endpoint_time(); /* takes a while, and counts in hundredths of a second */
     exec.nics = nics_now();
 }
@@ -435,8 +438,7 @@ static bool make_scratch(void)
 static bool open_guard(void)
 {
     static char *argv[LIST_ITEMS + 1], *env[LIST_ITEMS + 1];
-    const struct order order = {argv,         env,           params.dir,
-                                params.input, &exec.scratch, params.channel};
+    const struct order order = {argv, env, params.dir, params.input, &exec.scratch, params.channel};
     list_items(&params.argv, argv);
     list_items(&params.env, env);
     if (!guard_open(exec.job, &order, &exec.guard))

@@ -1,136 +1,133 @@
 #include "fields.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define ID_CHARACTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._:-"
-#define LARGEST_SIZE 9007199254740992.0 /* 2^53 */
 
-bool field_number(const struct json_object *command, const char *key, double low, double high,
-                  double *value, char *problem)
+static bool read_number(const struct field *field, const struct json_member *member, double *number,
+                        char *problem)
 {
-    const struct json_member *member = json_find(command, key);
-    if (!member || member->type != JSON_NUMBER || member->number < low || member->number > high) {
-        snprintf(problem, PROBLEM_SIZE, "%s must be a number from %.10g to %.10g", key, low, high);
+    *number = member ? member->number : field->otherwise;
+    if (!member && !isnan(field->otherwise))
+        return true;
+    if (!member || member->type != JSON_NUMBER || *number < field->low || *number > field->high) {
+        snprintf(problem, PROBLEM_SIZE, "%s must be a number from %.10g to %.10g", field->key,
+                 field->low, field->high);
         return false;
     }
-    *value = member->number;
-    return true;
-}
-
-bool field_number_or(const struct json_object *command, const char *key, double low, double high,
-                     double otherwise, double *value, char *problem)
-{
-    *value = otherwise;
-    return !json_find(command, key) || field_number(command, key, low, high, value, problem);
-}
-
-static bool is_whole(const char *key, double number, char *problem)
-{
-    if (number == floor(number))
+    if (field->type == FIELD_NUMBER || *number == floor(*number))
         return true;
-    snprintf(problem, PROBLEM_SIZE, "%s must be a whole number", key);
+    snprintf(problem, PROBLEM_SIZE, "%s must be a whole number", field->key);
     return false;
 }
 
-bool field_whole(const struct json_object *command, const char *key, int low, int high, int *value,
-                 char *problem)
+static bool read_text(const struct field *field, const struct json_member *member, char *text,
+                      char *problem)
 {
-    double number;
-    if (!field_number(command, key, low, high, &number, problem) || !is_whole(key, number, problem))
-        return false;
-    *value = (int)number;
-    return true;
-}
-
-bool field_whole_or(const struct json_object *command, const char *key, int low, int high,
-                    int otherwise, int *value, char *problem)
-{
-    *value = otherwise;
-    return !json_find(command, key) || field_whole(command, key, low, high, value, problem);
-}
-
-bool field_size_or(const struct json_object *command, const char *key, uint64_t otherwise,
-                   uint64_t *value, char *problem)
-{
-    double number;
-    *value = otherwise;
-    if (!json_find(command, key))
+    const bool given = member && member->type == JSON_STRING && *member->text;
+    if (given && strlen(member->text) < field->size) {
+        memcpy(text, member->text, strlen(member->text) + 1);
         return true;
-    if (!field_number(command, key, 0, LARGEST_SIZE, &number, problem) ||
-        !is_whole(key, number, problem))
-        return false;
-    *value = (uint64_t)number;
-    return true;
-}
-
-bool field_text(const struct json_object *command, const char *key, char *text, size_t size,
-                char *problem)
-{
-    const struct json_member *member = json_find(command, key);
-    if (!member || member->type != JSON_STRING || !*member->text || strlen(member->text) >= size) {
-        snprintf(problem, PROBLEM_SIZE, "%s must be a string of 1 to %zu characters", key,
-                 size - 1);
-        return false;
     }
-    memcpy(text, member->text, strlen(member->text) + 1);
-    return true;
-}
-
-bool field_text_or(const struct json_object *command, const char *key, const char *otherwise,
-                   char *text, size_t size, char *problem)
-{
-    snprintf(text, size, "%s", otherwise);
-    return !json_find(command, key) || field_text(command, key, text, size, problem);
-}
-
-bool field_flag_or(const struct json_object *command, const char *key, bool otherwise, bool *value,
-                   char *problem)
-{
-    const struct json_member *member = json_find(command, key);
-    *value = member ? member->literal == JSON_TRUE : otherwise;
-    if (!member || (member->type == JSON_LITERAL))
+    if (!member && field->as.text) {
+        snprintf(text, field->size, "%s", field->as.text);
         return true;
-    snprintf(problem, PROBLEM_SIZE, "%s must be true or false", key);
+    }
+    snprintf(problem, PROBLEM_SIZE, "%s must be a string of 1 to %zu characters", field->key,
+             (size_t)field->size - 1);
     return false;
 }
 
-bool field_word_or(const struct json_object *command, const char *key, const char *const *words,
-                   int otherwise, int *value, char *problem)
+static bool read_flag(const struct field *field, const struct json_member *member, bool *flag,
+                      char *problem)
 {
-    const struct json_member *member = json_find(command, key);
-    *value = otherwise;
-    if (!member && otherwise >= 0)
+    *flag = member ? member->literal == JSON_TRUE : field->otherwise > 0;
+    if (!member || member->type == JSON_LITERAL)
         return true;
-    for (int i = 0; member && member->type == JSON_STRING && words[i]; i++) {
-        *value = i;
-        if (strcmp(words[i], member->text) == 0)
+    snprintf(problem, PROBLEM_SIZE, "%s must be true or false", field->key);
+    return false;
+}
+
+static bool read_word(const struct field *field, const struct json_member *member, int *index,
+                      char *problem)
+{
+    if (!member && !isnan(field->otherwise)) {
+        *index = (int)field->otherwise;
+        return true;
+    }
+    for (*index = 0; field->as.words[*index]; ++*index)
+        if (member && member->type == JSON_STRING &&
+            strcmp(field->as.words[*index], member->text) == 0)
             return true;
-    }
-    int used = snprintf(problem, PROBLEM_SIZE, "%s must be one of", key);
-    for (int i = 0; words[i] && used < PROBLEM_SIZE; i++)
+    int used = snprintf(problem, PROBLEM_SIZE, "%s must be one of", field->key);
+    for (int i = 0; field->as.words[i] && used < PROBLEM_SIZE; i++)
         used += snprintf(problem + used, (size_t)(PROBLEM_SIZE - used), "%s %s", i ? "," : "",
-                         words[i]);
+                         field->as.words[i]);
     return false;
 }
 
-bool field_list_or(const struct json_object *command, const char *key, struct text_list *list,
-                   char *problem)
+static bool read_list(const struct field *field, const struct json_member *member,
+                      struct text_list *list, char *problem)
 {
-    const struct json_member *member = json_find(command, key);
     list->count = 0;
     list->size = 0;
     if (!member)
         return true;
     if (member->type != JSON_LIST || member->size > LIST_SIZE || member->count > LIST_ITEMS) {
-        snprintf(problem, PROBLEM_SIZE, "%s must be a list of strings", key);
+        snprintf(problem, PROBLEM_SIZE, "%s must be a list of strings", field->key);
         return false;
     }
     list->count = member->count;
     list->size = member->size;
     memcpy(list->text, member->text, member->size);
+    return true;
+}
+
+static bool read_cookie(const struct field *field, const struct json_member *member,
+                        unsigned char *cookie, char *problem)
+{
+    if (member && member->type == JSON_STRING && cookie_read(member->text, cookie))
+        return true;
+    snprintf(problem, PROBLEM_SIZE, "%s must be a string of 32 hex digits", field->key);
+    return false;
+}
+
+static bool read_field(const struct field *field, const struct json_member *member, void *value,
+                       char *problem)
+{
+    double number = 0;
+    switch (field->type) {
+    case FIELD_TEXT:
+        return read_text(field, member, value, problem);
+    case FIELD_FLAG:
+        return read_flag(field, member, value, problem);
+    case FIELD_WORD:
+        return read_word(field, member, value, problem);
+    case FIELD_LIST:
+        return read_list(field, member, value, problem);
+    case FIELD_COOKIE:
+        return read_cookie(field, member, value, problem);
+    default:
+        if (!read_number(field, member, &number, problem))
+            return false;
+    }
+    if (field->type == FIELD_NUMBER)
+        *(double *)value = number;
+    else if (field->type == FIELD_WHOLE)
+        *(int *)value = (int)number;
+    else
+        *(uint64_t *)value = (uint64_t)number;
+    return true;
+}
+
+bool fields_read(const struct json_object *command, const struct field *table, void *values,
+                 char *problem)
+{
+    for (const struct field *field = table; field->key; field++)
+        if (!read_field(field, json_find(command, field->key), (char *)values + field->at, problem))
+            return false;
     return true;
 }
 
@@ -164,14 +161,4 @@ bool cookie_read(const char *text, unsigned char cookie[COOKIE_SIZE])
         cookie[i] = (unsigned char)strtoul(digits, NULL, 16);
     }
     return true;
-}
-
-bool field_cookie(const struct json_object *command, unsigned char cookie[COOKIE_SIZE],
-                  char *problem)
-{
-    const struct json_member *member = json_find(command, "cookie");
-    if (member && member->type == JSON_STRING && cookie_read(member->text, cookie))
-        return true;
-    snprintf(problem, PROBLEM_SIZE, "cookie must be a string of 32 hex digits");
-    return false;
 }

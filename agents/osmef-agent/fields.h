@@ -1,11 +1,11 @@
-/* Reads the members of a command. Each function returns false and says in `problem` what is wrong;
- * the `_or` variants take an optional member. */
+/* Reads the members of a command into a struct, as a table of fields says. */
 #ifndef OSMEF_FIELDS_H
 #define OSMEF_FIELDS_H
 
 #include "json.h"
 #include "opening.h"
 
+#include <math.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -14,6 +14,7 @@
 #define PROBLEM_SIZE 160
 #define LONGEST_S 1e6
 #define SHORTEST_S 0.01
+#define LARGEST_SIZE 9007199254740992.0 /* 2^53, which a JSON number holds exactly */
 /* More than a command holds. */
 #define LIST_SIZE (16 * 1024)
 #define LIST_ITEMS (LIST_SIZE / 3)
@@ -25,40 +26,62 @@ struct text_list {
     char text[LIST_SIZE];
 };
 
-bool field_number(const struct json_object *command, const char *key, double low, double high,
-                  double *value, char *problem);
-bool field_number_or(const struct json_object *command, const char *key, double low, double high,
-                     double otherwise, double *value, char *problem);
-bool field_whole(const struct json_object *command, const char *key, int low, int high, int *value,
-                 char *problem);
-bool field_whole_or(const struct json_object *command, const char *key, int low, int high,
-                    int otherwise, int *value, char *problem);
-/* Byte counts: whole numbers up to 2^53, which a JSON number holds exactly. */
-bool field_size_or(const struct json_object *command, const char *key, uint64_t otherwise,
-                   uint64_t *value, char *problem);
-bool field_text(const struct json_object *command, const char *key, char *text, size_t size,
-                char *problem);
-bool field_text_or(const struct json_object *command, const char *key, const char *otherwise,
-                   char *text, size_t size, char *problem);
-bool field_flag_or(const struct json_object *command, const char *key, bool otherwise, bool *value,
-                   char *problem);
-/* One of the words, of which the last is NULL; its index. Without `otherwise` (-1) it must be
- * there.
- */
-bool field_word_or(const struct json_object *command, const char *key, const char *const *words,
-                   int otherwise, int *value, char *problem);
+enum field_type {
+    FIELD_NUMBER, /* double */
+    FIELD_WHOLE,  /* int */
+    FIELD_SIZE,   /* uint64_t */
+    FIELD_TEXT,   /* array of char */
+    FIELD_FLAG,   /* bool */
+    FIELD_WORD,   /* int or enum: the index of one of the words */
+    FIELD_LIST,   /* struct text_list */
+    FIELD_COOKIE  /* COOKIE_SIZE bytes */
+};
 
-/* A list of strings; none where the member is missing. */
-bool field_list_or(const struct json_object *command, const char *key, struct text_list *list,
-                   char *problem);
+struct field {
+    const char *key; /* ends with its unit, as in duration_s */
+    uint32_t at;
+    uint16_t size;
+    uint8_t type; /* enum field_type */
+    double low;
+    double high;
+    double otherwise; /* where the command lacks it; NEEDED: then that is wrong */
+    union {
+        const char *const *words; /* end with NULL */
+        const char *text;         /* otherwise; NULL: it must be there */
+    } as;
+};
+
+/* Rows of a table, which ends with FIELDS_END. A file that has one defines FIELDS_OF, the struct.
+ */
+#define NEEDED NAN
+#define FIELD_AT(member) offsetof(FIELDS_OF, member), sizeof(((FIELDS_OF *)0)->member)
+#define NUMBER(key, member, low, high, otherwise)                                                  \
+    {key, FIELD_AT(member), FIELD_NUMBER, low, high, otherwise, {NULL}}
+#define WHOLE(key, member, low, high, otherwise)                                                   \
+    {key, FIELD_AT(member), FIELD_WHOLE, low, high, otherwise, {NULL}}
+#define SIZE(key, member, low, high, otherwise)                                                    \
+    {key, FIELD_AT(member), FIELD_SIZE, low, high, otherwise, {NULL}}
+#define TEXT(key, member) {key, FIELD_AT(member), FIELD_TEXT, 0, 0, NEEDED, {NULL}}
+#define TEXT_OR(key, member, otherwise)                                                            \
+    {key, FIELD_AT(member), FIELD_TEXT, 0, 0, 0, {.text = otherwise}}
+#define FLAG(key, member, otherwise)                                                               \
+    {key, FIELD_AT(member), FIELD_FLAG, 0, 0, otherwise, {NULL}}
+#define WORD(key, member, choice, otherwise)                                                        \
+    {key, FIELD_AT(member), FIELD_WORD, 0, 0, otherwise, {choice}}
+#define LIST(key, member) {key, FIELD_AT(member), FIELD_LIST, 0, 0, 0, {NULL}}
+#define COOKIE(key, member) {key, FIELD_AT(member), FIELD_COOKIE, 0, 0, NEEDED, {NULL}}
+#define FIELDS_END {NULL, 0, 0, FIELD_NUMBER, 0, 0, 0, {NULL}}
+
+/* Reads all fields of the table. Returns false and names in `problem` the first that is not as it
+ * must be. */
+bool fields_read(const struct json_object *command, const struct field *table, void *values,
+                 char *problem);
+
 /* Has the items point to the strings, with NULL behind them. */
 void list_items(struct text_list *list, char *items[LIST_ITEMS + 1]);
 
 /* A job's id: 1 to 64 letters, digits and . _ : - */
 bool field_id(const struct json_object *command, char id[ID_SIZE]);
-
-bool field_cookie(const struct json_object *command, unsigned char cookie[COOKIE_SIZE],
-                  char *problem);
 
 /* Reads 32 hex digits. */
 bool cookie_read(const char *text, unsigned char cookie[COOKIE_SIZE]);

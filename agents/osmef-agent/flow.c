@@ -2,21 +2,12 @@
 
 #include "clock.h"
 #include "payload.h"
-#include "pool.h"
-#include "receive.h"
-#include "send.h"
 
-#include <linux/futex.h>
-#include <string.h>
-#include <sys/eventfd.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
-enum { GATE_SHUT, GATE_OPEN, GATE_CANCELLED };
-
-#define STACK_SIZE (256 * 1024)
 
 static void take_snapshot(struct way *way, struct snapshot *snapshot, int64_t at_ns)
 {
@@ -26,20 +17,22 @@ static void take_snapshot(struct way *way, struct snapshot *snapshot, int64_t at
     atomic_store(&snapshot->taken, true);
 }
 
-static void wake_main(const struct bulk *bulk)
+static void count(struct flow *flow, size_t bytes)
 {
-    eventfd_write(bulk->wake, 1);
+    const uint64_t before = atomic_load_explicit(&flow->bytes, memory_order_relaxed);
+    atomic_store_explicit(&flow->bytes, before + bytes, memory_order_relaxed);
 }
 
-/* An end that only receives starts its clock with the first flow; the flow that is the last to
- * begin marks the common interval's start. No locks: 128 threads that queue for one begin late. */
-void flow_begun(struct flow *flow)
+/* Marks the first byte. An end that only receives starts its clock with the first flow; the flow
+ * that is the last to begin marks the common interval's start. No locks: 128 threads that queue for
+ * one begin late. */
+static void flow_begun(struct flow *flow)
 {
     struct way *way = flow->way;
-    struct bulk *bulk = way->bulk;
+    struct flow_threads *threads = &way->bulk->threads;
     int64_t start_ns = 0;
     flow->start_ns = now_ns();
-    if (!atomic_compare_exchange_strong(&bulk->start_ns, &start_ns, flow->start_ns) &&
+    if (!atomic_compare_exchange_strong(&threads->start_ns, &start_ns, flow->start_ns) &&
         flow->start_ns < start_ns)
         flow->start_ns = start_ns;
     if (atomic_fetch_add(&way->begun, 1) + 1 == way->count)
@@ -47,17 +40,24 @@ void flow_begun(struct flow *flow)
 }
 
 /* The flow that is the first to end marks the common interval's end, if it has begun. */
-void flow_ended(struct flow *flow, int problem)
+void flow_ended(struct flow_thread *thread, struct flow *flow, int problem)
 {
     struct way *way = flow->way;
-    flow->end_ns = now_ns();
-    flow->problem = problem;
+    const struct link_params *link = &way->bulk->params.link;
+    flow->end_ns = thread->end_ns = now_ns();
+    thread->flow = flow->connection;
+    if (problem == ETIME)
+        thread_fail(thread, "timeout",
+                    "%llu of %llu bytes were sent in %g s; allow a longer time or fewer bytes",
+                    (unsigned long long)flow->bytes, (unsigned long long)link->opening.bytes,
+                    bulk_sending_s(way->bulk));
+    else if (problem)
+        thread_broken(thread, problem);
     if (atomic_fetch_add(&way->ended, 1) == 0 && atomic_load(&way->all_begun.taken))
         take_snapshot(way, &way->first_ended, flow->end_ns);
     tcp_state_read(flow->fd, &flow->tcp);
-    flow->mptcp = way->bulk->params.link.options.mptcp ? options_mptcp(flow->fd) : 0;
+    flow->mptcp = link->options.mptcp ? options_mptcp(flow->fd) : 0;
     atomic_store(&flow->has_ended, true);
-    wake_main(way->bulk);
 }
 
 void worker_split(struct worker *worker)
@@ -66,127 +66,234 @@ void worker_split(struct worker *worker)
     worker->warm = cpu_time(RUSAGE_THREAD);
 }
 
-/* Waits until the gate opens. A futex(2) wakes all at once; behind a condition variable they would
- * queue for its mutex, each a time slice after the other. */
-void pass_gate(struct way *way)
+/* What may lie in the sender's kernel before it is sent (TCP_NOTSENT_LOWAT, tcp(7)), in each flow
+ * and in all. Unlimited, a slow link would take half a minute to empty the buffers that a few flows
+ * fill; at high rates more measured slower with a copy, and faster without one. */
+struct unsent {
+    int largest;
+    int smallest;
+    int all;
+};
+static const struct unsent unsent_copy = {256 * 1024, 16 * 1024, 4 * 1024 * 1024};
+static const struct unsent unsent_zerocopy = {2048 * 1024, 64 * 1024, 16 * 1024 * 1024};
+#define FIRST_SIZE 1024
+/* A sender that is blocked looks at its deadline this often: it can't overshoot a slow link's. */
+#define SEND_TIMEOUT_US 20000
+
+void send_prepare(struct flow *flow)
 {
-    while (atomic_load(&way->gate) == GATE_SHUT)
-        syscall(SYS_futex, &way->gate, FUTEX_WAIT_PRIVATE, GATE_SHUT, NULL, NULL, 0);
+    const struct timeval timeout = {.tv_usec = SEND_TIMEOUT_US};
+    const struct unsent *limit = payload_is_file() ? &unsent_zerocopy : &unsent_copy;
+    int unsent = limit->all / flow->way->count;
+    unsent = unsent > limit->largest    ? limit->largest
+             : unsent < limit->smallest ? limit->smallest
+                                        : unsent;
+    setsockopt(flow->fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout);
+    setsockopt(flow->fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent);
 }
 
-static void set_gate(struct way *way, uint32_t state)
+/* How much is still to be sent, at most `most`. */
+static size_t left_of(const struct flow *flow, size_t most)
 {
-    atomic_store(&way->gate, state);
-    syscall(SYS_futex, &way->gate, FUTEX_WAKE_PRIVATE, MAX_FLOWS, NULL, NULL, 0);
+    const uint64_t wanted = flow->way->bulk->params.link.opening.bytes;
+    const uint64_t sent = atomic_load_explicit(&flow->bytes, memory_order_relaxed);
+    return wanted && wanted - sent < most ? (size_t)(wanted - sent) : most;
 }
 
-void pause_until(struct way *way, int64_t until_ns)
+void send_first(struct flow *flow)
 {
-    int64_t left;
-    while (atomic_load(&way->gate) == GATE_OPEN && (left = until_ns - now_ns()) > 0) {
-        const struct timespec timeout = {left / NS_PER_S, left % NS_PER_S};
-        syscall(SYS_futex, &way->gate, FUTEX_WAIT_PRIVATE, GATE_OPEN, &timeout, NULL, 0);
+    flow_begun(flow);
+    flow->bursts = 1;
+    const ssize_t n = payload_send_copy(flow->fd, left_of(flow, FIRST_SIZE), MSG_DONTWAIT);
+    if (n > 0)
+        count(flow, (size_t)n);
+}
+
+bool send_is_complete(const struct flow *flow)
+{
+    return left_of(flow, 1) == 0;
+}
+
+struct turn send_turn(const struct bulk *bulk, int64_t now)
+{
+    if (now >= atomic_load_explicit(&bulk->deadline_ns, memory_order_relaxed) ||
+        threads_are_cancelled(&bulk->threads))
+        return (struct turn){.todo = FINISH};
+    if (bulk->params.active_s <= 0)
+        return (struct turn){.todo = SEND, .burst = 1};
+    const int64_t active_ns = seconds_ns(bulk->params.active_s);
+    const int64_t cycle_ns = active_ns + seconds_ns(bulk->params.idle_s);
+    const int64_t since_ns = now - bulk->threads.start_ns;
+    const int64_t cycles = since_ns / cycle_ns;
+    if (since_ns - cycles * cycle_ns < active_ns)
+        return (struct turn){.todo = SEND, .burst = (int)cycles + 1};
+    const int64_t next_ns = bulk->threads.start_ns + (cycles + 1) * cycle_ns;
+    return (struct turn){
+        .todo = REST,
+        .until_ns = next_ns < bulk->deadline_ns ? next_ns : bulk->deadline_ns,
+    };
+}
+
+int send_some(struct flow *flow, int burst)
+{
+    const ssize_t n = payload_send(flow, left_of(flow, PAYLOAD_SIZE));
+    if (n > 0) {
+        count(flow, (size_t)n);
+        flow->bursts = burst;
+        return 0;
+    }
+    return errno == EAGAIN || errno == EINTR ? 0 : errno;
+}
+
+int send_shutdown(struct flow *flow)
+{
+    const struct bulk *bulk = flow->way->bulk;
+    flow->finished = true;
+    if (threads_are_cancelled(&bulk->threads))
+        return ECANCELED;
+    if (bulk->params.link.opening.bytes && !send_is_complete(flow) && !bulk->params.until_stopped)
+        return ETIME;
+    return shutdown(flow->fd, SHUT_WR) < 0 ? errno : 0;
+}
+
+int send_confirm(const struct flow *flow)
+{
+    char unexpected;
+    const ssize_t n = recv(flow->fd, &unexpected, 1, 0);
+    if (n < 0)
+        return errno;
+    if (n > 0)
+        return EPROTO;
+    if (tcp_unacknowledged(flow->fd) > 0)
+        return ECONNRESET;
+    linger_reset(flow->fd, false);
+    return 0;
+}
+
+static int send_payload(struct worker *worker, struct flow *flow)
+{
+    for (;;) {
+        const struct turn turn = send_turn(flow->way->bulk, now_ns());
+        if (turn.todo == FINISH || send_is_complete(flow))
+            return send_shutdown(flow);
+        if (turn.todo == REST) {
+            threads_pause(worker->thread->threads, turn.until_ns);
+            continue;
+        }
+        const int problem = send_some(flow, turn.burst);
+        if (problem)
+            return problem;
+        if (worker_must_split(worker))
+            worker_split(worker);
     }
 }
 
-static void serve_flow(struct worker *worker)
+void send_flow(struct worker *worker, struct flow *flow)
 {
-    struct flow *flow = &worker->way->flows[worker->index];
-    if (worker->way->role == SENDER)
-        send_flow(worker, flow);
-    else
-        receive_flow(worker, flow);
+    int problem = send_payload(worker, flow);
+    if (!problem)
+        problem = send_confirm(flow);
+    flow_ended(worker->thread, flow, problem);
 }
 
-static void *work(void *argument)
+/* To be woken for each few segments costs a receiver that keeps up more than to take them: one that
+ * gets this much in this time, read after read, is woken for as much only (SO_RCVLOWAT, socket(7)).
+ * What lies in the kernel is in no interval; at this rate that is little. 256 KiB for each of 8
+ * flows fell out of the cache. With a copy at both ends 8 flows on loopback measured slower so. */
+#define LUMP_SIZE (128 * 1024)
+#define LUMP_NS (NS_PER_S / 2000)
+/* A flow becomes slow when it takes this many times as long. */
+#define SLOW 4
+#define SURE 16
+/* Reads of a flow that became slow before it is tried again. */
+#define RELAPSE 1000
+/* A sender that has been killed resets its flows; this finds one that ended them too early. First
+ * segments may be lost and busy CPUs late, so the receiver's time may begin that much later. */
+#define EARLY_SLACK_S 1.0
+
+static void set_lumps(struct flow *flow, bool lumps)
 {
-    struct worker *worker = argument;
-    struct way *way = worker->way;
-    worker->begun = worker->warm = cpu_time(RUSAGE_THREAD);
-    worker->is_warm = way->bulk->params.warmup_s <= 0;
-    pass_gate(way);
-    if (way->threads == way->count)
-        serve_flow(worker);
-    else if (way->role == SENDER)
-        pool_send(worker);
-    else
-        pool_receive(worker);
-    if (!worker->is_warm)
-        worker_split(worker);
-    /* The part before the whole, which can't be smaller then. */
-    worker->measured_cpu = cpu_since(worker->warm, RUSAGE_THREAD);
-    worker->cpu = cpu_since(worker->begun, RUSAGE_THREAD);
-    return NULL;
+    const int least = lumps ? LUMP_SIZE : 1;
+    flow->lumps = lumps;
+    setsockopt(flow->fd, SOL_SOCKET, SO_RCVLOWAT, &least, sizeof least);
 }
 
-static bool start_worker(struct way *way, struct worker *worker, const pthread_attr_t *attributes)
+static void adapt(struct flow *flow, size_t n)
 {
-    struct job *job = way->bulk->job;
-    const int problem = pthread_create(&worker->thread, attributes, work, worker);
-    if (problem)
-        return job_fail(job, "resource", worker->index,
-                        "no thread: %s; try fewer flows or threads, or raise the limits",
-                        strerror(problem));
-    worker->started = true;
-    return pins_bind(job, &way->bulk->params.pins, worker->thread, worker->index);
-}
-
-static bool start_way(struct way *way, const pthread_attr_t *attributes)
-{
-    bool ok = true;
-    for (int i = 0; ok && i < way->count; i++)
-        if (way->role == SENDER)
-            send_prepare(&way->flows[i]);
-    if (way->threads < way->count)
-        ok = pool_prepare(way);
-    for (int i = 0; ok && i < way->threads; i++)
-        ok = start_worker(way, &way->workers[i], attributes);
-    return ok;
-}
-
-bool flows_start(struct bulk *bulk)
-{
-    pthread_attr_t attributes;
-    pthread_attr_init(&attributes);
-    pthread_attr_setstacksize(&attributes, STACK_SIZE);
-    const bool ok = payload_open(bulk) && start_way(&bulk->ways[RECEIVER], &attributes) &&
-                    start_way(&bulk->ways[SENDER], &attributes);
-    pthread_attr_destroy(&attributes);
-    return ok;
-}
-
-void flows_release(struct bulk *bulk, int64_t deadline_ns)
-{
-    bulk->deadline_ns = deadline_ns;
-    for (int i = 0; i < bulk->ways[SENDER].count; i++)
-        send_first(&bulk->ways[SENDER].flows[i]);
-    set_gate(&bulk->ways[SENDER], GATE_OPEN);
-}
-
-void flows_receive(struct bulk *bulk)
-{
-    set_gate(&bulk->ways[RECEIVER], GATE_OPEN);
-}
-
-void flows_cancel(struct bulk *bulk)
-{
-    atomic_store(&bulk->cancelled, true);
-    set_gate(&bulk->ways[SENDER], GATE_CANCELLED);
-    set_gate(&bulk->ways[RECEIVER], GATE_CANCELLED);
-    /* Ends a blocked recv() and sends nothing, so that the close behind it can be a reset. */
-    for (int i = 0; i < bulk->link.flows; i++)
-        shutdown(bulk->flows[i].fd, SHUT_RD);
-}
-
-void flows_join(struct bulk *bulk)
-{
-    for (int role = 0; role < ROLES; role++) {
-        struct way *way = &bulk->ways[role];
-        for (int i = 0; i < way->count; i++)
-            if (way->workers[i].started)
-                pthread_join(way->workers[i].thread, NULL);
-        if (way->threads < way->count)
-            pool_close(way);
+    const int64_t now = now_ns();
+    const int64_t took_ns = now - flow->read_ns;
+    const int64_t due_ns = (int64_t)n * LUMP_NS / LUMP_SIZE;
+    flow->read_ns = now;
+    if (took_ns > SLOW * due_ns) {
+        flow->quick_reads = flow->lumps ? -RELAPSE : 0;
+        if (flow->lumps)
+            set_lumps(flow, false);
+    } else if (took_ns <= due_ns && !flow->lumps && ++flow->quick_reads >= SURE) {
+        set_lumps(flow, true);
     }
-    payload_close();
+}
+
+/* In a window that was asked for, or of small segments, so much might not fit. */
+static bool may_adapt(const struct bulk_params *params)
+{
+    const struct socket_options *options = &params->link.options;
+    return params->mode != MODE_COPY && !options->window && !options->mss;
+}
+
+ssize_t receive_some(struct flow *flow, int flags)
+{
+    const ssize_t n = payload_receive(flow, flags);
+    if (n > 0) {
+        const bool first = atomic_load_explicit(&flow->bytes, memory_order_relaxed) == 0;
+        count(flow, (size_t)n);
+        if (first)
+            flow_begun(flow);
+        if (may_adapt(&flow->way->bulk->params))
+            adapt(flow, (size_t)n);
+    }
+    return n;
+}
+
+/* A flow may have ended well, but not as it was agreed. */
+static bool check_end(struct flow_thread *thread, const struct flow *flow)
+{
+    const struct bulk *bulk = flow->way->bulk;
+    const uint64_t wanted = bulk->params.link.opening.bytes;
+    const double length_s = ns_seconds(flow->end_ns - bulk->threads.start_ns);
+    if (bulk->params.until_stopped)
+        return true;
+    if (wanted && flow->bytes != wanted)
+        return thread_fail(thread, "reset", "the sender ended the flow after %llu bytes, not %llu",
+                           (unsigned long long)flow->bytes, (unsigned long long)wanted);
+    if (!wanted && length_s < bulk_sending_s(bulk) - EARLY_SLACK_S)
+        return thread_fail(thread, "reset", "the sender ended the flow after %.2f s, not %g s",
+                           length_s, bulk_sending_s(bulk));
+    return true;
+}
+
+void receive_ended(struct flow_thread *thread, struct flow *flow, ssize_t how)
+{
+    const int problem = threads_are_cancelled(&flow->way->bulk->threads) ? ECANCELED
+                        : how < 0                                        ? errno
+                        : flow->bytes == 0                               ? ECONNRESET
+                                                                         : 0;
+    if (!problem) {
+        /* Tells the sender that everything has been read. */
+        linger_reset(flow->fd, false);
+        shutdown(flow->fd, SHUT_WR);
+    }
+    flow_ended(thread, flow, problem);
+    if (!problem)
+        check_end(thread, flow);
+}
+
+void receive_flow(struct worker *worker, struct flow *flow)
+{
+    ssize_t n = 0;
+    /* A shutdown() ends a wait, but while there is something to read none is needed. */
+    while (!threads_are_cancelled(&flow->way->bulk->threads) &&
+           ((n = receive_some(flow, 0)) > 0 || (n < 0 && errno == EINTR)))
+        if (worker_must_split(worker))
+            worker_split(worker);
+    receive_ended(worker->thread, flow, n);
 }

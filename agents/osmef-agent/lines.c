@@ -111,7 +111,7 @@ static void tell_common(const struct way *way)
 static void print_way(const struct way *way)
 {
     uint64_t bytes = 0;
-    const double elapsed_s = way->bulk->outcome.elapsed_s;
+    const double elapsed_s = way->bulk->threads.elapsed_s;
     if (way->count == 0)
         return;
     for (int i = 0; i < way->count; i++) {
@@ -127,10 +127,10 @@ static void print_way(const struct way *way)
 
 void bulk_print_result(const struct bulk *bulk)
 {
-    const struct cpu_time *cpu = &bulk->outcome.whole.process;
+    const struct cpu_time *cpu = &bulk->threads.process;
     print_way(&bulk->ways[SENDER]);
     print_way(&bulk->ways[RECEIVER]);
-    out_format("CPU %.1f %%", (cpu->user_s + cpu->system_s) / bulk->outcome.elapsed_s * 100);
+    out_format("CPU %.1f %%", (cpu->user_s + cpu->system_s) / bulk->threads.elapsed_s * 100);
     out_line();
 }
 

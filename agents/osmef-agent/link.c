@@ -1,28 +1,201 @@
 #include "link.h"
 
 #include "admit.h"
-#include "connect.h"
+#include "clock.h"
+#include "resolve.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
 #include <sys/eventfd.h>
-#include <unistd.h>
+#include <sys/socket.h>
+
+static const struct field listening_fields[] = {
+#define FIELDS_OF struct link_params
+    COOKIE("cookie", opening.cookie),
+    TEXT("bind", host),
+    WHOLE("port", port, 0, 65535, NEEDED),
+    FIELDS_END,
+};
+static const struct field connecting_fields[] = {
+    COOKIE("cookie", opening.cookie),
+    TEXT("host", host),
+    WHOLE("port", port, 1, 65535, NEEDED),
+    FIELDS_END,
+};
+static const struct field common_fields[] = {
+    WHOLE("connections", opening.flows, 1, MAX_FLOWS, NEEDED),
+    NUMBER("arm_timeout_s", arm_timeout_s, SHORTEST_S, LONGEST_S, NEEDED),
+    NUMBER("stall_timeout_s", stall_timeout_s, SHORTEST_S, LONGEST_S, NEEDED),
+    FIELDS_END,
+#undef FIELDS_OF
+};
+
+static bool read_side(const struct json_object *command, bool *listens, char *problem)
+{
+    enum { LISTEN, CONNECT };
+    static const char *const sides[] = {"listen", "connect", NULL};
+    struct side {
+        int index;
+    } side;
+#define FIELDS_OF struct side
+    static const struct field fields[] = {WORD("side", index, sides, NEEDED), FIELDS_END};
+#undef FIELDS_OF
+    if (!fields_read(command, fields, &side, problem))
+        return false;
+    *listens = side.index == LISTEN;
+    return true;
+}
 
 bool link_read(const struct json_object *command, struct link_params *params, char *problem)
 {
-    static const char *const sides[] = {"listen", "connect", NULL};
-    int side = 0;
-    if (!field_word_or(command, "side", sides, -1, &side, problem))
-        return false;
-    params->listens = side == 0;
-    return field_cookie(command, params->opening.cookie, problem) &&
-           field_text(command, params->listens ? "bind" : "host", params->host, HOST_SIZE,
-                      problem) &&
-           field_whole(command, "port", !params->listens, 65535, &params->port, problem) &&
-           field_whole(command, "flows", 1, MAX_FLOWS, &params->opening.flows, problem) &&
-           field_number(command, "arm_timeout_s", SHORTEST_S, LONGEST_S, &params->arm_timeout_s,
-                        problem) &&
-           field_number(command, "stall_timeout_s", SHORTEST_S, LONGEST_S, &params->stall_timeout_s,
-                        problem) &&
+    return read_side(command, &params->listens, problem) &&
+           fields_read(command, params->listens ? listening_fields : connecting_fields, params,
+                       problem) &&
+           fields_read(command, common_fields, params, problem) &&
            options_read(command, &params->options, problem);
+}
+
+/* So many connections are begun at a time: fewer than the listening end has room for, so
+ * that it never takes ours for those of a flood. */
+#define MOST_PENDING 128
+
+enum stage { CONNECTING, WAITING, READY };
+
+/* The job with its parameters and what becomes of them. */
+struct attempt {
+    struct job *job;
+    const struct link_params *params;
+    struct link *link;
+    int64_t deadline_ns;
+};
+
+static bool connect_failed(const struct attempt *a, int flow, int why)
+{
+    const char *host = a->params->host;
+    const int port = a->params->port;
+    if (why == ECONNREFUSED)
+        return job_fail(a->job, "connect", flow,
+                        "connection refused: is `osmef-agent recv` running on %s, port %d?", host,
+                        port);
+    if (why == EMFILE || why == ENFILE || why == ENOBUFS || why == ENOMEM)
+        return job_fail(a->job, "resource", flow,
+                        "no socket: %s; try fewer flows or raise the limits", strerror(why));
+    return job_fail(a->job, "connect", flow, "can't connect to %s port %d: %s", host, port,
+                    strerror(why));
+}
+
+static bool begin_connect(const struct attempt *a, int flow, const struct place *place)
+{
+    const int fd = options_socket(a->job, &a->params->options, place->address.any.sa_family, flow);
+    if (fd < 0)
+        return false;
+    a->link->fds[flow] = fd;
+    linger_reset(fd, true);
+    if (connect(fd, &place->address.any, place->size) < 0 && errno != EINPROGRESS)
+        return connect_failed(a, flow, errno);
+    return true;
+}
+
+/* The connection is there, or has failed: present the cookie. */
+static bool present(const struct attempt *a, int flow)
+{
+    const int fd = a->link->fds[flow];
+    int why = 0;
+    socklen_t length = sizeof why;
+    if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &why, &length) < 0)
+        why = errno;
+    if (why)
+        return connect_failed(a, flow, why);
+    unsigned char text[OPENING_SIZE];
+    opening_write(&a->params->opening, flow, text);
+    if (send(fd, text, sizeof text, MSG_NOSIGNAL) != sizeof text)
+        return connect_failed(a, flow, errno);
+    return true;
+}
+
+static bool read_answer(const struct attempt *a, int flow)
+{
+    const int fd = a->link->fds[flow];
+    char answer = 0;
+    if (recv(fd, &answer, 1, 0) != 1 || answer != ADMITTED)
+        return job_fail(
+            a->job, "cookie", flow,
+            "the receiver did not admit the connection; do both sides have the same cookie?");
+    const int flags = fcntl(fd, F_GETFL);
+    fcntl(fd, F_SETFL, flags & ~O_NONBLOCK);
+    return true;
+}
+
+static bool advance(const struct attempt *a, int flow, enum stage *stage)
+{
+    const bool ok = *stage == CONNECTING ? present(a, flow) : read_answer(a, flow);
+    *stage = *stage == CONNECTING ? WAITING : READY;
+    return ok;
+}
+
+static bool connect_to(const struct attempt *a, const struct place *place)
+{
+    static struct pollfd fds[1 + MAX_FLOWS];
+    enum stage stages[MAX_FLOWS] = {CONNECTING};
+    const int flows = a->params->opening.flows;
+    int begun = 0;
+    for (int ready = 0; ready < flows;) {
+        for (; begun < flows && begun - ready < MOST_PENDING; begun++)
+            if (!begin_connect(a, begun, place))
+                return false;
+        /* Only those that are there: poll(2) takes no more entries than there may be descriptors.
+         */
+        for (int i = 0; i < begun; i++)
+            fds[1 + i] = (struct pollfd){
+                .fd = stages[i] == READY ? -1 : a->link->fds[i],
+                .events = stages[i] == CONNECTING ? POLLOUT : POLLIN,
+            };
+        control_wait(a->job->control, fds, (nfds_t)begun + 1, a->deadline_ns);
+        if (job_aborted(a->job))
+            return false;
+        for (int i = 0; i < begun; i++) {
+            if (!fds[1 + i].revents)
+                continue;
+            if (!advance(a, i, &stages[i]))
+                return false;
+            ready += stages[i] == READY;
+        }
+        if (ready < flows && now_ns() >= a->deadline_ns)
+            return job_fail(a->job, "arm-timeout", -1,
+                            "%d of %d flows were admitted by %s port %d within %g s; does a "
+                            "firewall drop them?",
+                            ready, flows, a->params->host, a->params->port,
+                            a->params->arm_timeout_s);
+    }
+    return true;
+}
+
+/* A name may have several addresses: after one that can't be reached, the next is tried. */
+static bool try_next(const struct attempt *a, bool there_is_one)
+{
+    struct failure *failure = &a->job->failure;
+    if (!there_is_one || a->job->control->abort || strcmp(failure->kind, "connect") != 0)
+        return false;
+    failure->kind = NULL;
+    link_close(a->link);
+    return true;
+}
+
+static bool connect_flows(struct job *job, const struct link_params *params, struct link *link)
+{
+    const struct attempt attempt = {job, params, link,
+                                    now_ns() + seconds_ns(params->arm_timeout_s)};
+    struct places found;
+    if (!resolve_peer(job, params->host, params->port, &found))
+        return false;
+    bool ok = false;
+    for (int i = 0; i < found.count; i++) {
+        ok = connect_to(&attempt, &found.at[i]);
+        if (ok || !try_next(&attempt, i + 1 < found.count))
+            break;
+    }
+    return ok;
 }
 
 bool link_open(struct job *job, struct link_params *params, struct link *link)
@@ -54,13 +227,4 @@ int link_watch(struct job *job, const struct link *link, int first, int count, i
         if (fds[2 + i].revents)
             return first + i;
     return -1;
-}
-
-void link_close(struct link *link)
-{
-    for (int i = 0; i < MAX_FLOWS; i++) {
-        if (link->fds[i] >= 0)
-            close(link->fds[i]);
-        link->fds[i] = -1;
-    }
 }

@@ -6,6 +6,8 @@
 #include "opening.h"
 #include "options.h"
 
+#include <unistd.h>
+
 #define HOST_SIZE 256
 
 struct link_params {
@@ -37,12 +39,19 @@ bool link_read(const struct json_object *command, struct link_params *params, ch
  * nothing stays open. */
 bool link_open(struct job *job, struct link_params *params, struct link *link);
 
-/* Until a flow has ended properly its socket lingers for 0 s: closing it resets the peer. */
 /* Waits as control_wait() does, for `wake` (an eventfd, which it reads) too, and for the peer to
  * say something on one of `count` flows or to leave. Returns the first such flow, or -1. */
 int link_watch(struct job *job, const struct link *link, int first, int count, int wake,
                int64_t until_ns);
 
-void link_close(struct link *link);
+/* Until a flow has ended properly its socket lingers for 0 s: closing it resets the peer. */
+static inline void link_close(struct link *link)
+{
+    for (int i = 0; i < MAX_FLOWS; i++) {
+        if (link->fds[i] >= 0)
+            close(link->fds[i]);
+        link->fds[i] = -1;
+    }
+}
 
 #endif

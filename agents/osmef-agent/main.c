@@ -1,7 +1,7 @@
 /* osmef-agent: one end of a measurement. docs/agent-protocol.md describes it. */
 #include "byhand.h"
-#include "httphand.h"
 #include "limits.h"
+#include "many.h"
 #include "serve.h"
 
 #include <signal.h>
@@ -12,7 +12,7 @@ static const char help[] =
     "Usage: osmef-agent recv [OPTIONS]        receive one measurement and report it\n"
     "       osmef-agent send HOST [OPTIONS]   send to a waiting osmef-agent recv\n"
     "       osmef-agent pong|ping|siege       HTTP requests and answers; each has --help\n"
-    "       osmef-agent serve                 obey a controller on standard input\n"
+    "       osmef-agent serve [--many]        obey a controller on standard input\n"
     "\n"
     "Options of recv and send:\n"
     "  --port PORT                port of the receiver (5210)\n"
@@ -55,12 +55,16 @@ int main(int argc, char **argv)
     const char *command = argc > 1 ? argv[1] : "";
     signal(SIGPIPE, SIG_IGN);
     limits_raise();
-    if (strcmp(command, "serve") == 0 && argc == 2)
+    if (strcmp(command, "serve") == 0 && argc == 2) {
+        say_hello();
         serve();
-    if (strcmp(command, "recv") == 0 || strcmp(command, "send") == 0)
+    }
+    if (strcmp(command, "serve") == 0 && argc == 3 && strcmp(argv[2], "--many") == 0) {
+        say_hello();
+        serve_many();
+    }
+    if (is_by_hand(command))
         return by_hand(argc - 1, argv + 1);
-    if (http_is_by_hand(command))
-        return http_by_hand(argc - 1, argv + 1);
     if (strcmp(command, "--version") == 0) {
         puts("osmef-agent " OSMEF_VERSION);
         return 0;

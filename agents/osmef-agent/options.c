@@ -21,17 +21,21 @@
 /* The six upper bits of the old TOS octet (RFC 2474, section 3). */
 #define DSCP_SHIFT 2
 
+static const struct field fields[] = {
+#define FIELDS_OF struct socket_options
+    WHOLE("window", window, LOWEST_WINDOW, HIGHEST_WINDOW, 0),
+    WHOLE("mss", mss, LOWEST_MSS, HIGHEST_MSS, 0),
+    WHOLE("dscp", dscp, 0, HIGHEST_DSCP, 0),
+    TEXT_OR("congestion_control", congestion_control, ""),
+    NUMBER("pacing_bps", pacing_bps, LOWEST_PACING, HIGHEST_PACING, 0),
+    FLAG("mptcp", mptcp, false),
+    FIELDS_END,
+#undef FIELDS_OF
+};
+
 bool options_read(const struct json_object *command, struct socket_options *options, char *problem)
 {
-    return field_whole_or(command, "window", LOWEST_WINDOW, HIGHEST_WINDOW, 0, &options->window,
-                          problem) &&
-           field_whole_or(command, "mss", LOWEST_MSS, HIGHEST_MSS, 0, &options->mss, problem) &&
-           field_whole_or(command, "dscp", 0, HIGHEST_DSCP, 0, &options->dscp, problem) &&
-           field_text_or(command, "congestion_control", "", options->congestion_control,
-                         sizeof options->congestion_control, problem) &&
-           field_number_or(command, "pacing_bps", LOWEST_PACING, HIGHEST_PACING, 0,
-                           &options->pacing_bps, problem) &&
-           field_flag_or(command, "mptcp", false, &options->mptcp, problem);
+    return fields_read(command, fields, options, problem);
 }
 
 static bool refused(struct job *job, int flow, const char *what, const char *cure)

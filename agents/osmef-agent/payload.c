@@ -1,10 +1,11 @@
 #include "payload.h"
 
 #include "unnamed.h"
+#include "bytes.h"
+#include "pages.h"
 
 #include <errno.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -30,16 +31,6 @@ static size_t received_total; /* of all */
 static int receive_flags;
 static size_t send_size;
 
-/* It does not compress. */
-static void fill_payload(void)
-{
-    uint64_t random = 0x9e3779b97f4a7c15u;
-    for (size_t i = 0; i < PAYLOAD_SIZE; i++) {
-        random = random * 6364136223846793005u + 1442695040888963407u;
-        payload[i] = (unsigned char)(random >> 56);
-    }
-}
-
 static bool open_zerocopy(struct job *job)
 {
     payload_file = unnamed_file(payload, SMALL_SIZE);
@@ -58,13 +49,8 @@ static bool map_buffers(struct bulk *bulk)
     if (received_size < SMALLEST_BUFFER)
         received_size = SMALLEST_BUFFER;
     received_total = received_size * count;
-    void *const memory = mmap(NULL, received_total, PROT_READ | PROT_WRITE,
-                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-    if (memory == MAP_FAILED)
-        return job_fail(bulk->job, "resource", -1, "no memory for %zu flows: %s", count,
-                        strerror(errno));
-    received = memory;
-    return true;
+    received = threads_map(&bulk->threads, received_total, MAP_POPULATE);
+    return received;
 }
 
 bool payload_open(struct bulk *bulk)
@@ -75,10 +61,10 @@ bool payload_open(struct bulk *bulk)
     const bool copies =
         mode == MODE_COPY || (mode == MODE_DISCARD && bulk->params.link.options.window);
     send_size = copies ? PAYLOAD_SIZE : SMALL_SIZE;
-    if (bulk_sends(bulk))
-        fill_payload();
-    if (bulk_sends(bulk) && (mode == MODE_ZEROCOPY || mode == MODE_ZEROCOPY_DISCARD) &&
-        !open_zerocopy(bulk->job))
+    if (threads_send(&bulk->threads))
+        fill_random(payload, sizeof payload);
+    if (threads_send(&bulk->threads) && (mode == MODE_ZEROCOPY || mode == MODE_ZEROCOPY_DISCARD) &&
+        !open_zerocopy(bulk->threads.job))
         return false;
     return bulk->ways[RECEIVER].count == 0 || map_buffers(bulk);
 }

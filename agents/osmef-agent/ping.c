@@ -1,21 +1,20 @@
 /* ping: relays GET /ping/n to pong, and measures it for GET /mping/n. */
 #include "pong.h"
 
-#include "address.h"
 #include "clock.h"
 #include "relay.h"
 #include "serving.h"
+#include "pages.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #define RETRIES 10
 #define TIMEOUT_S 10
 
-static struct {
+static struct ping_params {
     struct serving serving;
     char host[HOST_SIZE]; /* pong's */
     int port;
@@ -23,32 +22,33 @@ static struct {
     double timeout_s;
 } params; /* of the job that was read last */
 
+static const struct field fields[] = {
+#define FIELDS_OF struct ping_params
+    TEXT("host", host),
+    WHOLE("port", port, 1, 65535, NEEDED),
+    WHOLE("retries", retries, 0, 1000, RETRIES),
+    NUMBER("timeout_s", timeout_s, SHORTEST_S, LONGEST_S, TIMEOUT_S),
+    FIELDS_END,
+#undef FIELDS_OF
+};
+
 static bool read_params(const struct json_object *command, char problem[PROBLEM_SIZE])
 {
-    return serving_read(command, "listen_port", &params.serving, problem) &&
-           field_text(command, "host", params.host, sizeof params.host, problem) &&
-           field_whole(command, "port", 1, 65535, &params.port, problem) &&
-           field_whole_or(command, "retries", 0, 1000, RETRIES, &params.retries, problem) &&
-           field_number_or(command, "timeout_s", SHORTEST_S, LONGEST_S, TIMEOUT_S,
-                           &params.timeout_s, problem);
+    return serving_read(command, true, &params.serving, problem) &&
+           fields_read(command, fields, &params, problem);
 }
 
 static bool find_pong(struct job *job)
 {
-    struct places found;
-    char authority[sizeof relaying.authority];
-    if (!address_find(job, params.host, params.port, &found, authority))
-        return false;
     memset(&relaying, 0, sizeof relaying);
-    relaying.pong = found;
-    memcpy(relaying.authority, authority, sizeof authority);
+    if (!resolve_peer(job, params.host, params.port, &relaying.pong))
+        return false;
+    resolve_authority(params.host, params.port, relaying.authority);
     relaying.retries = params.retries;
     relaying.timeout_ns = seconds_ns(params.timeout_s);
-    relaying.relays = mmap(NULL, SERVER_CLIENTS * sizeof *relaying.relays, PROT_READ | PROT_WRITE,
-                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (relaying.relays != MAP_FAILED)
-        return true;
-    return job_fail(job, "resource", -1, "no memory for the relays: %s", strerror(errno));
+    relaying.relays = pages_map(SERVER_CLIENTS * sizeof *relaying.relays, MAP_NORESERVE);
+    return relaying.relays ||
+           job_fail(job, "resource", -1, "no memory for the relays: %s", strerror(errno));
 }
 
 static void close_all(void)

@@ -1,5 +1,6 @@
 #include "pins.h"
 
+#include <errno.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -65,15 +66,13 @@ bool pins_allowed(struct job *job, const struct pins *pins)
     return true;
 }
 
-bool pins_bind(struct job *job, const struct pins *pins, pthread_t thread, int number)
+bool pins_bind(struct flow_thread *thread, const struct pins *pins, int number)
 {
-    static union cpu_mask one;
+    union cpu_mask one = {0};
     if (pins->count == 0)
         return true;
     const int cpu = pins->cpus[number % pins->count];
-    memset(&one, 0, sizeof one);
     CPU_SET_S(cpu, sizeof one, &one.set);
-    const int problem = pthread_setaffinity_np(thread, sizeof one, &one.set);
-    return !problem ||
-           job_fail(job, "option", -1, "can't bind a thread to CPU %d: %s", cpu, strerror(problem));
+    return sched_setaffinity(0, sizeof one, &one.set) == 0 ||
+           thread_fail(thread, "option", "can't bind a thread to CPU %d: %s", cpu, strerror(errno));
 }

@@ -2,10 +2,7 @@
 #ifndef OSMEF_PINS_H
 #define OSMEF_PINS_H
 
-#include "fields.h"
-#include "job.h"
-
-#include <pthread.h>
+#include "flow_threads.h"
 
 #define MAX_PINS 256
 #define PINS_SIZE 1024
@@ -21,7 +18,9 @@ bool pins_read(const char *text, struct pins *pins);
 /* Fails the job when a CPU is not among those that this process may use. */
 bool pins_allowed(struct job *job, const struct pins *pins);
 
-/* Binds the thread that has this number to its CPU, if there are any; they serve in turn. */
-bool pins_bind(struct job *job, const struct pins *pins, pthread_t thread, int number);
+/* Binds the calling thread, which has this number, to its CPU, if there are any; they serve in
+ * turn.
+ */
+bool pins_bind(struct flow_thread *thread, const struct pins *pins, int number);
 
 #endif

@@ -16,7 +16,7 @@ static const struct service service = {.routes = {{"/pong/", answer}}};
 
 static bool read_params(const struct json_object *command, char problem[PROBLEM_SIZE])
 {
-    return serving_read(command, "port", &serving, problem);
+    return serving_read(command, false, &serving, problem);
 }
 
 static bool run(struct job *job)

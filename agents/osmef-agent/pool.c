@@ -2,8 +2,6 @@
 
 #include "clock.h"
 #include "flow.h"
-#include "receive.h"
-#include "send.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -40,15 +38,15 @@ bool pool_prepare(struct way *way)
         ok = fcntl(flow->fd, F_SETFL, fcntl(flow->fd, F_GETFL) | O_NONBLOCK) == 0 &&
              watch(poll[i % way->threads], flow);
     }
-    return ok || job_fail(way->bulk->job, "resource", -1, "can't wait for the flows: %s; try fewer",
-                          strerror(errno));
+    return ok || job_fail(way->bulk->threads.job, "resource", -1,
+                          "can't wait for the flows: %s; try fewer", strerror(errno));
 }
 
-void pool_close(struct way *way)
+void pool_close(void)
 {
-    int *count = &opened[way->role];
-    while (*count > 0)
-        close(polls[way->role][--*count]);
+    for (int role = 0; role < ROLES; role++)
+        while (opened[role] > 0)
+            close(polls[role][--opened[role]]);
 }
 
 static int flows_of(const struct worker *worker)
@@ -57,35 +55,41 @@ static int flows_of(const struct worker *worker)
     return (way->count - worker->index + way->threads - 1) / way->threads;
 }
 
-static bool end_flow(int poll, struct flow *flow, int problem)
+/* One flow that fails is enough. */
+static bool goes_on(const struct worker *worker)
+{
+    return !worker->thread->failure.kind && !thread_is_cancelled(worker->thread);
+}
+
+static bool end_flow(int poll, const struct worker *worker, struct flow *flow, int problem)
 {
     epoll_ctl(poll, EPOLL_CTL_DEL, flow->fd, NULL);
-    flow_ended(flow, problem);
+    flow_ended(worker->thread, flow, problem);
     return true;
 }
 
 /* Sends no more, and waits for the receiver's answer. Returns true when the flow has ended. */
-static bool finish(int poll, struct flow *flow)
+static bool finish(int poll, const struct worker *worker, struct flow *flow)
 {
     struct epoll_event answer = {.events = EPOLLIN, .data.ptr = flow};
     const int problem = send_shutdown(flow);
     if (problem)
-        return end_flow(poll, flow, problem);
+        return end_flow(poll, worker, flow, problem);
     epoll_ctl(poll, EPOLL_CTL_MOD, flow->fd, &answer);
     return false;
 }
 
 /* Does what a flow is ready for. Returns true when it has ended. */
-static bool advance(int poll, struct flow *flow, struct turn turn)
+static bool advance(int poll, const struct worker *worker, struct flow *flow, struct turn turn)
 {
     if (flow->finished) {
         const int problem = send_confirm(flow);
-        return problem != EAGAIN && end_flow(poll, flow, problem);
+        return problem != EAGAIN && end_flow(poll, worker, flow, problem);
     }
     if (send_is_complete(flow))
-        return finish(poll, flow);
+        return finish(poll, worker, flow);
     const int problem = turn.todo == SEND ? send_some(flow, turn.burst) : 0;
-    return problem && end_flow(poll, flow, problem);
+    return problem && end_flow(poll, worker, flow, problem);
 }
 
 /* At the deadline: flows that wait for room don't show up as ready. Returns how many ended. */
@@ -95,7 +99,7 @@ static int finish_all(int poll, const struct worker *worker)
     int ended = 0;
     for (int i = worker->index; i < way->count; i += way->threads)
         if (!way->flows[i].finished && !way->flows[i].has_ended)
-            ended += finish(poll, &way->flows[i]);
+            ended += finish(poll, worker, &way->flows[i]);
     return ended;
 }
 
@@ -105,17 +109,17 @@ void pool_send(struct worker *worker)
     struct epoll_event events[EVENTS];
     const int poll = polls[SENDER][worker->index];
     bool sending = true;
-    for (int left = flows_of(worker); left > 0 && !is_cancelled(bulk);) {
+    for (int left = flows_of(worker); left > 0 && goes_on(worker);) {
         const struct turn turn = send_turn(bulk, now_ns());
         if (sending && turn.todo == FINISH) {
             left -= finish_all(poll, worker);
             sending = false;
         }
         if (turn.todo == REST)
-            pause_until(worker->way, turn.until_ns);
+            threads_pause(worker->thread->threads, turn.until_ns);
         const int count = epoll_wait(poll, events, EVENTS, LOOK_MS);
         for (int i = 0; i < count; i++)
-            left -= advance(poll, events[i].data.ptr, turn);
+            left -= advance(poll, worker, events[i].data.ptr, turn);
         if (worker_must_split(worker))
             worker_split(worker);
     }
@@ -123,10 +127,9 @@ void pool_send(struct worker *worker)
 
 void pool_receive(struct worker *worker)
 {
-    struct bulk *bulk = worker->way->bulk;
     struct epoll_event events[EVENTS];
     const int poll = polls[worker->way->role][worker->index];
-    for (int left = flows_of(worker); left > 0 && !is_cancelled(bulk);) {
+    for (int left = flows_of(worker); left > 0 && goes_on(worker);) {
         const int count = epoll_wait(poll, events, EVENTS, LOOK_MS);
         for (int i = 0; i < count; i++) {
             struct flow *flow = events[i].data.ptr;
@@ -136,7 +139,7 @@ void pool_receive(struct worker *worker)
             const int why = errno;
             epoll_ctl(poll, EPOLL_CTL_DEL, flow->fd, NULL);
             errno = why;
-            receive_ended(flow, n);
+            receive_ended(worker->thread, flow, n);
             left--;
         }
         if (worker_must_split(worker))

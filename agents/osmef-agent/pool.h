@@ -6,7 +6,7 @@
 
 /* Makes the sockets nonblocking, and opens what the threads wait with. */
 bool pool_prepare(struct way *way);
-void pool_close(struct way *way);
+void pool_close(void);
 
 void pool_send(struct worker *worker);
 void pool_receive(struct worker *worker);

@@ -1,6 +1,9 @@
 #include "ports.h"
 
+#include "clock.h"
+
 #include <errno.h>
+#include <string.h>
 
 bool ports_bind(int fd, struct sockaddr_storage *address, socklen_t length, int *port)
 {
@@ -14,4 +17,49 @@ bool ports_bind(int fd, struct sockaddr_storage *address, socklen_t length, int 
             return false;
     }
     return false;
+}
+
+bool ports_find_peer(const struct flow_threads *threads, int flow, struct sockaddr_storage *peer,
+                     socklen_t *size)
+{
+    *size = sizeof *peer;
+    return getpeername(threads->link.fds[flow], (struct sockaddr *)peer, size) == 0 ||
+           job_fail(threads->job, "reset", flow, "the peer has left: %s", strerror(errno));
+}
+
+bool ports_tell(const struct flow_threads *threads, int flow, int fd)
+{
+    struct sockaddr_storage here;
+    socklen_t size = sizeof here;
+    const ssize_t told = sizeof(in_port_t);
+    return (getsockname(fd, (struct sockaddr *)&here, &size) == 0 &&
+            send(threads->link.fds[flow], port_in(&here), sizeof(in_port_t),
+                 MSG_NOSIGNAL | MSG_DONTWAIT) == told) ||
+           job_fail(threads->job, "reset", flow, "the peer has left: %s", strerror(errno));
+}
+
+bool ports_hear(const struct flow_threads *threads, int flow, int64_t deadline_ns,
+                struct sockaddr_storage *peer, socklen_t *size)
+{
+    unsigned char told[sizeof(in_port_t)];
+    if (!ports_find_peer(threads, flow, peer, size))
+        return false;
+    for (size_t used = 0; used < sizeof told;) {
+        const int ready =
+            link_watch(threads->job, &threads->link, flow, 1, threads->wake, deadline_ns);
+        if (job_aborted(threads->job))
+            return false;
+        if (ready < 0 && now_ns() < deadline_ns)
+            continue;
+        if (ready < 0)
+            return job_fail(threads->job, "arm-timeout", flow, "the peer told no port within %g s",
+                            threads->params->arm_timeout_s);
+        const ssize_t n =
+            recv(threads->link.fds[flow], told + used, sizeof told - used, MSG_DONTWAIT);
+        if (n <= 0)
+            return job_fail(threads->job, "reset", flow, "the peer left before it told its port");
+        used += (size_t)n;
+    }
+    memcpy(port_in(peer), told, sizeof told);
+    return true;
 }

@@ -2,6 +2,8 @@
 #ifndef OSMEF_PORTS_H
 #define OSMEF_PORTS_H
 
+#include "flow_threads.h"
+
 #include <netinet/in.h>
 #include <stdbool.h>
 #include <sys/socket.h>
@@ -17,5 +19,16 @@ static inline in_port_t *port_in(struct sockaddr_storage *address)
 
 /* Binds to the first port from this one on that nobody holds, and goes past it; 0: any. */
 bool ports_bind(int fd, struct sockaddr_storage *address, socklen_t length, int *port);
+
+/* Where the flow's other end is. The job fails where these return false. */
+bool ports_find_peer(const struct flow_threads *threads, int flow, struct sockaddr_storage *peer,
+                     socklen_t *size);
+
+/* Tells the peer, on the flow's connection, the port of a socket beside it: 2 bytes, big endian. */
+bool ports_tell(const struct flow_threads *threads, int flow, int fd);
+
+/* Finds the peer, and waits until it tells its port. */
+bool ports_hear(const struct flow_threads *threads, int flow, int64_t deadline_ns,
+                struct sockaddr_storage *peer, socklen_t *size);
 
 #endif

@@ -7,7 +7,6 @@
 #define OSMEF_PROBE_H
 
 #include "exchange.h"
-#include "schedule.h"
 
 #define PROBE_HEADER_SIZE 16
 /* What IPv4 carries behind its own header and that of UDP or ICMP. */
@@ -24,29 +23,29 @@ static inline bool protocol_is_datagrams(enum protocol protocol)
 bool probe_open(struct exchange *exchange);
 void probe_close(struct exchange *exchange);
 
-void probe_header_write(const struct hand *hand, uint64_t number, unsigned char *request);
+void probe_header_write(const struct flow_thread *thread, uint64_t number, unsigned char *request);
 /* Returns false for one that is not of this flow. */
-bool probe_header_read(const struct hand *hand, const unsigned char *request, ssize_t size,
+bool probe_header_read(const struct flow_thread *thread, const unsigned char *request, ssize_t size,
                        uint64_t *number);
 
 /* What follows is for the threads. */
 
 /* Says, or hears, that requests begin. */
-bool probe_begin(struct hand *hand);
+bool probe_begin(struct flow_thread *thread);
 
-/* Whether the other end has ended the flow, or broken it: 1, -1 after hand_fail(), or 0. */
-int probe_look(struct hand *hand);
+/* Whether the other end has ended the flow, or broken it: 1, -1 after thread_fail(), or 0. */
+int probe_look(struct flow_thread *thread);
 
 /* Opens a socket for the next request; connects it; ends the connection, if there is one. In
- * between the hand works on it instead of the flow's. */
-bool probe_connection(struct hand *hand, const struct exchange *exchange);
-bool probe_connect(struct hand *hand, const struct exchange *exchange);
-void probe_hang_up(struct hand *hand);
+ * between the thread works on it instead of the flow's. */
+bool probe_connection(struct flow_thread *thread, const struct exchange *exchange);
+bool probe_connect(struct flow_thread *thread, const struct exchange *exchange);
+void probe_hang_up(struct flow_thread *thread);
 
-bool probe_answer_connections(struct hand *hand, struct exchange *exchange);
+bool probe_answer_connections(struct flow_thread *thread, struct exchange *exchange);
 
-bool probe_ask_datagrams(struct hand *hand, struct exchange *exchange,
+bool probe_ask_datagrams(struct flow_thread *thread, struct exchange *exchange,
                          const struct schedule *schedule);
-bool probe_answer_datagrams(struct hand *hand, struct exchange *exchange);
+bool probe_answer_datagrams(struct flow_thread *thread, struct exchange *exchange);
 
 #endif

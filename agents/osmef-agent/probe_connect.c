@@ -25,46 +25,46 @@ static void prepare(int fd)
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 }
 
-bool probe_connection(struct hand *hand, const struct exchange *exchange)
+bool probe_connection(struct flow_thread *thread, const struct exchange *exchange)
 {
     struct job own; /* the job itself is the main thread's */
     own.failure.kind = NULL;
     const int fd = options_stream(&own, &exchange->params.link.options,
-                                  exchange->probes[hand->index].peer.ss_family, hand->index);
+                                  exchange->probes[thread->index].peer.ss_family, thread->index);
     if (fd < 0)
-        return hand_fail(hand, own.failure.kind, "%s", own.failure.message);
+        return thread_fail(thread, own.failure.kind, "%s", own.failure.message);
     prepare(fd);
-    hand->fd = fd;
+    thread->fd = fd;
     return true;
 }
 
-bool probe_connect(struct hand *hand, const struct exchange *exchange)
+bool probe_connect(struct flow_thread *thread, const struct exchange *exchange)
 {
-    const struct probe *probe = &exchange->probes[hand->index];
-    while (connect(hand->fd, (const struct sockaddr *)&probe->peer, probe->peer_size) < 0) {
-        if (hand_is_cancelled(hand))
+    const struct probe *probe = &exchange->probes[thread->index];
+    while (connect(thread->fd, (const struct sockaddr *)&probe->peer, probe->peer_size) < 0) {
+        if (thread_is_cancelled(thread))
             return false;
         if (errno == EADDRNOTAVAIL)
-            return hand_fail(hand, "resource",
-                             "no free port for another connection: %s; ask at a lower rate, or "
-                             "widen sysctl net.ipv4.ip_local_port_range",
-                             strerror(errno));
+            return thread_fail(thread, "resource",
+                               "no free port for another connection: %s; ask at a lower rate, or "
+                               "widen sysctl net.ipv4.ip_local_port_range",
+                               strerror(errno));
         if (errno != EINPROGRESS && errno != EALREADY && errno != EAGAIN && errno != EINTR)
-            return hand_broken(hand, errno);
+            return thread_broken(thread, errno);
     }
     return true;
 }
 
 /* With a reset, since all has been said: otherwise each would keep a port for a minute (TIME-WAIT,
  * RFC 9293, section 3.6.1). */
-void probe_hang_up(struct hand *hand)
+void probe_hang_up(struct flow_thread *thread)
 {
-    const int connection = hand->crew->link.fds[hand->index];
-    if (hand->fd == connection)
+    const int connection = thread->threads->link.fds[thread->index];
+    if (thread->fd == connection)
         return;
-    linger_reset(hand->fd, true);
-    close(hand->fd);
-    hand->fd = connection;
+    linger_reset(thread->fd, true);
+    close(thread->fd);
+    thread->fd = connection;
 }
 
 /* The port differs from one connection to the next, the rest of the address does not. */
@@ -81,59 +81,59 @@ static bool is_peer(const struct sockaddr_storage *from, const struct sockaddr_s
 }
 
 /* Whether a connection begins with the job's header. */
-static bool is_ours(const struct hand *hand, int fd)
+static bool is_ours(const struct flow_thread *thread, int fd)
 {
     unsigned char head[PROBE_HEADER_SIZE];
     uint64_t number;
     const int64_t until_ns = now_ns() + HELLO_NS;
     ssize_t used = 0;
-    while (used < PROBE_HEADER_SIZE && now_ns() < until_ns && !hand_is_cancelled(hand)) {
+    while (used < PROBE_HEADER_SIZE && now_ns() < until_ns && !thread_is_cancelled(thread)) {
         const ssize_t n = recv(fd, head + used, (size_t)(PROBE_HEADER_SIZE - used), 0);
         if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
             return false;
         used += n > 0 ? n : 0;
     }
-    return probe_header_read(hand, head, used, &number);
+    return probe_header_read(thread, head, used, &number);
 }
 
-/* Takes the next connection, if it is still there. Returns false after hand_fail(). */
-static bool serve_one(struct hand *hand, struct exchange *exchange)
+/* Takes the next connection, if it is still there. Returns false after thread_fail(). */
+static bool serve_one(struct flow_thread *thread, struct exchange *exchange)
 {
     const struct exchange_params *params = &exchange->params;
-    const struct probe *probe = &exchange->probes[hand->index];
+    const struct probe *probe = &exchange->probes[thread->index];
     struct sockaddr_storage from;
     socklen_t size = sizeof from;
-    const int connection = hand->fd;
+    const int connection = thread->fd;
     const int fd = accept4(probe->fd, (struct sockaddr *)&from, &size, SOCK_CLOEXEC);
     if (fd < 0)
         return true;
     prepare(fd);
-    if (!is_peer(&from, &probe->peer) || !is_ours(hand, fd)) {
+    if (!is_peer(&from, &probe->peer) || !is_ours(thread, fd)) {
         exchange->strangers++;
         close(fd);
         return true;
     }
-    hand->fd = fd;
-    const bool ok = exchange_receive(hand, params->request_size - PROBE_HEADER_SIZE) &&
-                    exchange_send(hand, params->response_size);
-    hand->fd = connection;
+    thread->fd = fd;
+    const bool ok = exchange_receive(thread, params->request_size - PROBE_HEADER_SIZE) &&
+                    exchange_send(thread, params->response_size);
+    thread->fd = connection;
     close(fd);
-    exchange->answers[hand->index] += ok;
+    exchange->answers[thread->index] += ok;
     return ok;
 }
 
-bool probe_answer_connections(struct hand *hand, struct exchange *exchange)
+bool probe_answer_connections(struct flow_thread *thread, struct exchange *exchange)
 {
-    struct pollfd fds[] = {{.fd = exchange->probes[hand->index].fd, .events = POLLIN},
-                           {.fd = hand->fd, .events = POLLIN}};
+    struct pollfd fds[] = {{.fd = exchange->probes[thread->index].fd, .events = POLLIN},
+                           {.fd = thread->fd, .events = POLLIN}};
     for (;;) {
         if (poll(fds, 2, -1) < 0 && errno != EINTR)
-            return hand_broken(hand, errno);
-        if (hand_is_cancelled(hand))
+            return thread_broken(thread, errno);
+        if (thread_is_cancelled(thread))
             return false;
-        if (fds[0].revents && !serve_one(hand, exchange))
+        if (fds[0].revents && !serve_one(thread, exchange))
             return false;
         if (!fds[0].revents && fds[1].revents)
-            return probe_look(hand) > 0;
+            return probe_look(thread) > 0;
     }
 }

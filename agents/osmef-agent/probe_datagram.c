@@ -2,22 +2,21 @@
 #include "clock.h"
 #include "echo.h"
 #include "probe.h"
-#include "schedule.h"
 
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
 
-/* As in hand_wait_until(): waking takes a while. */
+/* As in thread_wait_until(): waking takes a while. */
 #define SPIN_NS 60000
 #define LARGEST (PROBE_MOST_BYTES + 128)
 
 static _Thread_local unsigned char text[LARGEST];
 
 /* One flow's datagrams. Those from `oldest` on, up to `sent`, may still be answered. */
-struct salvo {
-    struct hand *hand;
+struct flight {
+    struct flow_thread *thread;
     struct exchange *exchange;
     struct asker *asker;
     const struct probe *probe;
@@ -28,106 +27,106 @@ struct salvo {
     int64_t next_ns; /* without a period: when the next one is due */
 };
 
-static int64_t *sent_at(const struct salvo *salvo, uint64_t number)
+static int64_t *sent_at(const struct flight *flight, uint64_t number)
 {
-    return &salvo->asker->sent_ns[number % MOST_UNANSWERED];
+    return &flight->asker->sent_ns[number % MOST_UNANSWERED];
 }
 
 /* From when a request counts: when it was due, or when it was sent. */
-static int64_t counts_from(const struct salvo *salvo, uint64_t number)
+static int64_t counts_from(const struct flight *flight, uint64_t number)
 {
-    return salvo->schedule->period_ns > 0 ? schedule_due(salvo->schedule, number)
-                                          : *sent_at(salvo, number);
+    return flight->schedule->period_ns > 0 ? schedule_due(flight->schedule, number)
+                                           : *sent_at(flight, number);
 }
 
 /* What the system does not take is as lost as what the network drops, unless it never can. */
-static bool send_next(struct salvo *salvo)
+static bool send_next(struct flight *flight)
 {
-    const struct exchange_params *params = &salvo->exchange->params;
+    const struct exchange_params *params = &flight->exchange->params;
     const bool echo = params->protocol == ICMP;
     size_t size = (size_t)params->request_size;
-    probe_header_write(salvo->hand, salvo->sent, text + (echo ? ECHO_HEADER_SIZE : 0));
+    probe_header_write(flight->thread, flight->sent, text + (echo ? ECHO_HEADER_SIZE : 0));
     if (echo)
-        size = echo_write(salvo->probe, salvo->sent, text, size);
-    *sent_at(salvo, salvo->sent++) = now_ns();
-    hand_moved(salvo->hand);
-    if (send(salvo->probe->fd, text, size, MSG_NOSIGNAL) < 0 && errno == EMSGSIZE)
-        return hand_fail(salvo->hand, "option", "a datagram of %zu bytes is too large here: %s",
-                         size, strerror(errno));
+        size = echo_write(flight->probe, flight->sent, text, size);
+    *sent_at(flight, flight->sent++) = now_ns();
+    thread_moved(flight->thread);
+    if (send(flight->probe->fd, text, size, MSG_NOSIGNAL) < 0 && errno == EMSGSIZE)
+        return thread_fail(flight->thread, "option",
+                           "a datagram of %zu bytes is too large here: %s", size, strerror(errno));
     return true;
 }
 
 /* Notes an answer, unless it is a copy, comes too late, or is of somebody else. */
-static void note_answer(struct salvo *salvo, ssize_t size)
+static void note_answer(struct flight *flight, ssize_t size)
 {
     const int64_t now = now_ns();
-    const bool echo = salvo->exchange->params.protocol == ICMP;
-    const unsigned char *payload = echo ? echo_read(salvo->probe, text, &size) : text;
+    const bool echo = flight->exchange->params.protocol == ICMP;
+    const unsigned char *payload = echo ? echo_read(flight->probe, text, &size) : text;
     uint64_t number;
-    if (!payload || !probe_header_read(salvo->hand, payload, size, &number) ||
-        number < salvo->oldest || number >= salvo->sent || *sent_at(salvo, number) == 0)
+    if (!payload || !probe_header_read(flight->thread, payload, size, &number) ||
+        number < flight->oldest || number >= flight->sent || *sent_at(flight, number) == 0)
         return;
-    schedule_note(salvo->asker, salvo->schedule, counts_from(salvo, number), now, false);
-    *sent_at(salvo, number) = 0;
-    salvo->next_ns = now + salvo->schedule->gap_ns;
+    schedule_note(flight->asker, flight->schedule, counts_from(flight, number), now, false);
+    *sent_at(flight, number) = 0;
+    flight->next_ns = now + flight->schedule->gap_ns;
 }
 
 /* Passes over what has been answered, and gives up what has waited for too long. */
-static void settle(struct salvo *salvo)
+static void settle(struct flight *flight)
 {
     const int64_t now = now_ns();
-    for (; salvo->oldest < salvo->sent; salvo->oldest++) {
-        const int64_t at = *sent_at(salvo, salvo->oldest);
-        const bool crowded = salvo->sent - salvo->oldest == MOST_UNANSWERED;
-        if (at && now - at < salvo->threshold_ns && !crowded)
+    for (; flight->oldest < flight->sent; flight->oldest++) {
+        const int64_t at = *sent_at(flight, flight->oldest);
+        const bool crowded = flight->sent - flight->oldest == MOST_UNANSWERED;
+        if (at && now - at < flight->threshold_ns && !crowded)
             return;
         if (!at)
             continue;
-        schedule_note_lost(salvo->asker, salvo->schedule, counts_from(salvo, salvo->oldest));
-        salvo->next_ns = now + salvo->schedule->gap_ns;
+        schedule_note_lost(flight->asker, flight->schedule, counts_from(flight, flight->oldest));
+        flight->next_ns = now + flight->schedule->gap_ns;
     }
 }
 
 /* Waits for an answer until that moment, in which the next request may be due. */
-static bool await_answer(struct salvo *salvo, int64_t until_ns)
+static bool await_answer(struct flight *flight, int64_t until_ns)
 {
-    struct hand *hand = salvo->hand;
-    const bool closed = salvo->schedule->period_ns == 0;
+    struct flow_thread *thread = flight->thread;
+    const bool closed = flight->schedule->period_ns == 0;
     if (!closed) {
-        struct pollfd fds[] = {{.fd = salvo->probe->fd, .events = POLLIN},
-                               {.fd = hand->fd, .events = POLLIN}};
+        struct pollfd fds[] = {{.fd = flight->probe->fd, .events = POLLIN},
+                               {.fd = thread->fd, .events = POLLIN}};
         const int64_t left = until_ns - SPIN_NS - now_ns();
         const struct timespec timeout = {left / NS_PER_S, left % NS_PER_S};
         if (left > 0 && ppoll(fds, 2, &timeout, NULL) > 0 && fds[1].revents)
-            return !hand_is_cancelled(hand) && probe_look(hand) >= 0 &&
-                   hand_broken(hand, ECONNRESET);
+            return !thread_is_cancelled(thread) && probe_look(thread) >= 0 &&
+                   thread_broken(thread, ECONNRESET);
     }
-    const ssize_t n = recv(salvo->probe->fd, text, sizeof text, closed ? 0 : MSG_DONTWAIT);
+    const ssize_t n = recv(flight->probe->fd, text, sizeof text, closed ? 0 : MSG_DONTWAIT);
     if (n >= 0)
-        note_answer(salvo, n);
-    else if (closed && !hand_is_cancelled(hand) && probe_look(hand) != 0)
-        return hand_broken(hand, ECONNRESET);
-    return !hand_is_cancelled(hand);
+        note_answer(flight, n);
+    else if (closed && !thread_is_cancelled(thread) && probe_look(thread) != 0)
+        return thread_broken(thread, ECONNRESET);
+    return !thread_is_cancelled(thread);
 }
 
 /* When something has to be done at the latest. */
-static int64_t next_moment(const struct salvo *salvo, int64_t due_ns)
+static int64_t next_moment(const struct flight *flight, int64_t due_ns)
 {
-    const int64_t lost_ns = salvo->oldest < salvo->sent
-                                ? *sent_at(salvo, salvo->oldest) + salvo->threshold_ns
+    const int64_t lost_ns = flight->oldest < flight->sent
+                                ? *sent_at(flight, flight->oldest) + flight->threshold_ns
                                 : FOREVER;
     return due_ns < lost_ns ? due_ns : lost_ns;
 }
 
-static bool fire(struct salvo *salvo)
+static bool fire(struct flight *flight)
 {
-    const struct schedule *schedule = salvo->schedule;
+    const struct schedule *schedule = flight->schedule;
     for (;;) {
-        settle(salvo);
-        const bool waits = salvo->oldest < salvo->sent;
-        int64_t due = schedule->period_ns > 0 ? schedule_due(schedule, salvo->sent)
+        settle(flight);
+        const bool waits = flight->oldest < flight->sent;
+        int64_t due = schedule->period_ns > 0 ? schedule_due(schedule, flight->sent)
                       : waits                 ? FOREVER
-                                              : salvo->next_ns;
+                                              : flight->next_ns;
         const int64_t now = now_ns();
         if (now >= schedule->end_ns || (due >= schedule->end_ns && due != FOREVER)) {
             if (!waits)
@@ -136,56 +135,56 @@ static bool fire(struct salvo *salvo)
         }
         bool ok;
         if (now >= due)
-            ok = send_next(salvo);
+            ok = send_next(flight);
         else if (waits || schedule->period_ns > 0)
-            ok = await_answer(salvo, next_moment(salvo, due));
+            ok = await_answer(flight, next_moment(flight, due));
         else
-            ok = hand_wait_until(salvo->hand, due);
+            ok = thread_wait_until(flight->thread, due);
         if (!ok)
             return false;
     }
     if (schedule->period_ns > 0)
-        salvo->asker->unsent = schedule_unsent(schedule, salvo->sent);
+        flight->asker->unsent = schedule_unsent(schedule, flight->sent);
     return true;
 }
 
-bool probe_ask_datagrams(struct hand *hand, struct exchange *exchange,
+bool probe_ask_datagrams(struct flow_thread *thread, struct exchange *exchange,
                          const struct schedule *schedule)
 {
-    struct salvo salvo = {
-        .hand = hand,
+    struct flight flight = {
+        .thread = thread,
         .exchange = exchange,
-        .asker = &exchange->askers[hand->index],
-        .probe = &exchange->probes[hand->index],
+        .asker = &exchange->askers[thread->index],
+        .probe = &exchange->probes[thread->index],
         .schedule = schedule,
         .threshold_ns = seconds_ns(exchange->params.loss_threshold_s),
     };
     memset(text, 0, sizeof text);
-    return fire(&salvo) && hand_wait_until(hand, schedule->end_ns);
+    return fire(&flight) && thread_wait_until(thread, schedule->end_ns);
 }
 
-bool probe_answer_datagrams(struct hand *hand, struct exchange *exchange)
+bool probe_answer_datagrams(struct flow_thread *thread, struct exchange *exchange)
 {
     const struct exchange_params *params = &exchange->params;
-    const int fd = exchange->probes[hand->index].fd;
+    const int fd = exchange->probes[thread->index].fd;
     struct sockaddr_storage from;
     uint64_t number;
     if (params->protocol == ICMP) /* the kernel answers */
-        return hand_receive_some(hand, text, 1) == 0;
+        return thread_receive_some(thread, text, 1) == 0;
     for (;;) {
         socklen_t length = sizeof from;
         const ssize_t n = recvfrom(fd, text, sizeof text, 0, (struct sockaddr *)&from, &length);
-        if (hand_is_cancelled(hand))
+        if (thread_is_cancelled(thread))
             return false;
-        if (probe_header_read(hand, text, n, &number)) {
-            hand_moved(hand);
-            exchange->answers[hand->index] +=
+        if (probe_header_read(thread, text, n, &number)) {
+            thread_moved(thread);
+            exchange->answers[thread->index] +=
                 sendto(fd, text, (size_t)params->response_size, MSG_NOSIGNAL,
                        (struct sockaddr *)&from, length) >= 0;
             continue;
         }
         exchange->strangers += n >= 0;
-        const int looked = probe_look(hand);
+        const int looked = probe_look(thread);
         if (looked != 0)
             return looked > 0;
     }

@@ -2,7 +2,7 @@
 #ifndef OSMEF_RELAY_H
 #define OSMEF_RELAY_H
 
-#include "address.h"
+#include "resolve.h"
 #include "server.h"
 
 #define RELAY_BUFFER (32 * 1024)

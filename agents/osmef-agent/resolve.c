@@ -84,3 +84,15 @@ bool resolve(const char *host, int port, bool names, struct places *places)
         read_hosts(host, port, places);
     return places->count > 0;
 }
+
+bool resolve_peer(struct job *job, const char *host, int port, struct places *places)
+{
+    return resolve(host, port, job->by_hand, places) ||
+           job_fail(job, "connect", -1, "%s is no address; %s", host, resolve_cure(job->by_hand));
+}
+
+/* A colon means IPv6, which stands in brackets (RFC 3986, section 3.2.2). */
+void resolve_authority(const char *host, int port, char authority[AUTHORITY_SIZE])
+{
+    snprintf(authority, AUTHORITY_SIZE, strchr(host, ':') ? "[%s]:%d" : "%s:%d", host, port);
+}

@@ -3,50 +3,42 @@
 #include "clock.h"
 
 /* What the last sample of a way showed. */
-struct series {
+struct sample {
     uint64_t bytes[MAX_FLOWS];
     int64_t retransmits[MAX_FLOWS];
 };
 
 static struct {
-    struct sampler public;
-    int64_t count; /* of deadlines so far, in this part */
-    int64_t last_ns;
-    struct series series[ROLES];
+    struct series series; /* of this part, the warm-up or what follows */
+    struct sample samples[ROLES];
     struct interval interval;
 } sampler;
 
-/* Deadlines are absolute, so that they don't drift. They count from the start up to the end of the
- * warm-up, where one falls exactly, and from there to the end of the transfer. None is set within
- * half an interval before such an end: the interval before it takes in what remains, else it would
- * be a splinter. */
+/* One deadline falls exactly on the end of the warm-up. */
 static void set_deadline(const struct bulk *bulk)
 {
     const struct bulk_params *params = &bulk->params;
-    const double from_s = bulk->is_warm ? params->warmup_s : 0;
-    const double length_s = bulk->is_warm ? params->duration_s : params->warmup_s;
-    const double at_s = (double)++sampler.count * params->interval_s;
-    if (at_s <= length_s - params->interval_s / 2)
-        sampler.public.next_ns = bulk->start_ns + seconds_ns(from_s + at_s);
+    const int64_t start_ns = bulk->threads.start_ns;
+    const int64_t warm_ns = start_ns + seconds_ns(params->warmup_s);
+    if (bulk->is_warm)
+        series_advance(&sampler.series, warm_ns, params->interval_s, params->duration_s, FOREVER);
     else
-        sampler.public.next_ns =
-            bulk->is_warm ? FOREVER : bulk->start_ns + seconds_ns(params->warmup_s);
+        series_advance(&sampler.series, start_ns, params->interval_s, params->warmup_s, warm_ns);
 }
 
-const struct sampler *sampler_start(const struct bulk *bulk)
+void sampler_start(const struct bulk *bulk)
 {
-    sampler.count = 0;
-    sampler.last_ns = bulk->start_ns;
+    sampler.series.count = 0;
+    sampler.series.last_ns = bulk->threads.start_ns;
     for (int role = 0; role < ROLES; role++)
         for (int i = 0; i < bulk->ways[role].count; i++)
-            sampler.series[role].bytes[i] = sampler.series[role].retransmits[i] = 0;
+            sampler.samples[role].bytes[i] = sampler.samples[role].retransmits[i] = 0;
     set_deadline(bulk);
-    return &sampler.public;
 }
 
 static void sample_tcp(const struct flow *flow, struct tcp_state *tcp)
 {
-    int64_t *before = &sampler.series[SENDER].retransmits[flow->index];
+    int64_t *before = &sampler.samples[SENDER].retransmits[flow->index];
     tcp_state_read(flow->fd, tcp);
     const int64_t total = tcp->value[TCP_RETRANSMITS];
     tcp->value[TCP_RETRANSMITS] = tcp_growth(TCP_RETRANSMITS, *before, total);
@@ -56,11 +48,11 @@ static void sample_tcp(const struct flow *flow, struct tcp_state *tcp)
 static void report_way(const struct way *way)
 {
     struct interval *interval = &sampler.interval;
-    struct series *series = &sampler.series[way->role];
+    struct sample *sample = &sampler.samples[way->role];
     for (int i = 0; i < way->count; i++) {
         const uint64_t total = atomic_load_explicit(&way->flows[i].bytes, memory_order_relaxed);
-        interval->bytes[i] = total - series->bytes[i];
-        series->bytes[i] = total;
+        interval->bytes[i] = total - sample->bytes[i];
+        sample->bytes[i] = total;
     }
     for (int i = 0; way->role == SENDER && i < way->count; i++)
         sample_tcp(&way->flows[i], &interval->tcp[i]);
@@ -70,10 +62,10 @@ static void report_way(const struct way *way)
 static void report_until(const struct bulk *bulk, int64_t end_ns)
 {
     struct interval *interval = &sampler.interval;
-    interval->start_s = ns_seconds(sampler.last_ns - bulk->start_ns);
-    interval->length_s = ns_seconds(end_ns - sampler.last_ns);
+    interval->start_s = ns_seconds(sampler.series.last_ns - bulk->threads.start_ns);
+    interval->length_s = ns_seconds(end_ns - sampler.series.last_ns);
     interval->warmup = !bulk->is_warm;
-    sampler.last_ns = end_ns;
+    sampler.series.last_ns = end_ns;
     for (int role = 0; role < ROLES; role++)
         if (bulk->ways[role].count > 0)
             report_way(&bulk->ways[role]);
@@ -84,7 +76,7 @@ void sampler_end_warmup(struct bulk *bulk, int64_t now)
     for (int role = 0; role < ROLES; role++) {
         struct way *way = &bulk->ways[role];
         for (int i = 0; i < way->count; i++) {
-            way->warm.bytes[i] = sampler.series[role].bytes[i];
+            way->warm.bytes[i] = sampler.samples[role].bytes[i];
             if (role == SENDER)
                 tcp_state_read(way->flows[i].fd, &way->flows[i].warm_tcp);
         }
@@ -92,22 +84,25 @@ void sampler_end_warmup(struct bulk *bulk, int64_t now)
         way->warm.taken = true;
     }
     bulk->is_warm = true;
-    sampler.count = 0;
+    sampler.series.count = 0;
 }
 
-void sampler_tick(struct bulk *bulk)
+int64_t sampler_tick(struct bulk *bulk)
 {
     const int64_t now = now_ns();
+    if (now < sampler.series.next_ns)
+        return sampler.series.next_ns;
     report_until(bulk, now);
-    if (!bulk->is_warm && now >= bulk->start_ns + seconds_ns(bulk->params.warmup_s))
+    if (!bulk->is_warm && now >= bulk->threads.start_ns + seconds_ns(bulk->params.warmup_s))
         sampler_end_warmup(bulk, now);
-    while (sampler.public.next_ns <= now)
+    while (sampler.series.next_ns <= now)
         set_deadline(bulk);
+    return sampler.series.next_ns;
 }
 
 void sampler_finish(const struct bulk *bulk, int64_t end_ns)
 {
     /* The last flow may have ended just before a deadline: then nothing is left to report. */
-    if (end_ns > sampler.last_ns)
+    if (end_ns > sampler.series.last_ns)
         report_until(bulk, end_ns);
 }

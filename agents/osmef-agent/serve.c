@@ -5,6 +5,7 @@
 #include "events.h"
 #include "kind.h"
 #include "out.h"
+#include "precedence.h"
 
 #include <string.h>
 #include <sys/utsname.h>
@@ -12,7 +13,7 @@
 
 #define PROTOCOL 2
 
-static void say_hello(void)
+void say_hello(void)
 {
     struct utsname name;
     uname(&name);
@@ -27,7 +28,9 @@ static void do_job(struct control *control)
 {
     struct job job = {.kind = control->kind, .control = control, .report = &event_report};
     memcpy(job.id, control->id, sizeof job.id);
-    if (job.kind->run(&job))
+    const bool ok = job.kind->run(&job);
+    precedence_give_back(); /* as one that has failed before its start did not */
+    if (ok)
         event_result(&job);
     else
         job.report->failed(&job);
@@ -36,8 +39,7 @@ static void do_job(struct control *control)
 
 _Noreturn void serve(void)
 {
-    static struct control control = {.in = STDIN_FILENO};
-    say_hello();
+    static struct control control = {.commands = {.in = STDIN_FILENO}};
     for (;;) {
         struct pollfd fds[1];
         control_wait(&control, fds, 1, FOREVER);

@@ -1,12 +1,12 @@
 #include "server.h"
 
 #include "clock.h"
+#include "pages.h"
 
 #include <errno.h>
 #include <netinet/tcp.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #ifndef EPOLLEXCLUSIVE
@@ -31,12 +31,6 @@ static struct {
     atomic_uint next; /* the loop of the next connection */
     atomic_int open;  /* connections */
 } server;
-
-void server_count(_Atomic uint64_t *counter, uint64_t more)
-{
-    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + more,
-                          memory_order_relaxed);
-}
 
 struct server_counts *server_counts_of(const struct loop *loop)
 {
@@ -183,6 +177,15 @@ static bool find_request(struct loop *loop, struct client *client)
     return true;
 }
 
+int client_send(struct loop *loop, struct client *client)
+{
+    const int done =
+        answer_send(client, server_clients(), loop->now_ns, &server_counts_of(loop)->bytes);
+    if (done < 0)
+        client_drop(loop, client, false);
+    return done;
+}
+
 /* Sends the answer in hand. Returns whether the next request may be looked for. */
 static bool finish_answer(struct loop *loop, struct client *client)
 {
@@ -313,10 +316,7 @@ bool server_open(const struct service *service, int threads)
     server.service = service;
     server.listener = -1;
     answers_open();
-    server.clients = mmap(NULL, SERVER_CLIENTS * sizeof *server.clients, PROT_READ | PROT_WRITE,
-                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (server.clients == MAP_FAILED)
-        server.clients = NULL;
+    server.clients = pages_map(SERVER_CLIENTS * sizeof *server.clients, MAP_NORESERVE);
     bool ok = server.clients;
     while (ok && server.loop_count < threads) {
         ok = loop_open(&server.loops[server.loop_count], server.loop_count, sweep);

@@ -82,7 +82,11 @@ void server_stop(void);
 struct server_counts server_total(void);
 
 /* Adds to a counter of the loop's own. */
-void server_count(_Atomic uint64_t *counter, uint64_t more);
+static inline void server_count(_Atomic uint64_t *counter, uint64_t more)
+{
+    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + more,
+                          memory_order_relaxed);
+}
 struct server_counts *server_counts_of(const struct loop *loop);
 
 /* Connections that are open now. */
@@ -101,6 +105,10 @@ void client_relay_head(struct client *client, int status, const struct http_fram
 /* Prepares what long answers are sent from; without it they are copied. */
 void answers_open(void);
 void answers_close(void);
+
+/* Sends a client what is left of its answer, and counts the bytes. Long ones go another way where
+ * there are many clients. 1: all is sent, 0: later, -1 and errno: the connection is broken. */
+int answer_send(struct client *client, int clients, int64_t now, _Atomic uint64_t *bytes);
 
 /* Sends the answer, or what is left of it. 1: all is sent, 0: later, -1: the client was dropped. */
 int client_send(struct loop *loop, struct client *client);

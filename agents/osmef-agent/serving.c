@@ -23,13 +23,32 @@ static struct {
     struct endpoint_time endpoint;
 } outcome;
 
-bool serving_read(const struct json_object *command, const char *port_key, struct serving *serving,
+static const struct field port_fields[] = {
+#define FIELDS_OF struct serving
+    TEXT("bind", bind),
+    WHOLE("port", port, 0, 65535, NEEDED),
+    FIELDS_END,
+};
+static const struct field listen_port_fields[] = {
+    TEXT("bind", bind),
+    WHOLE("listen_port", port, 0, 65535, NEEDED),
+    FIELDS_END,
+};
+static const struct field thread_fields[] = {
+    WHOLE("threads", threads, 1, MAX_LOOPS, 0),
+    FIELDS_END,
+#undef FIELDS_OF
+};
+
+bool serving_read(const struct json_object *command, bool relays, struct serving *serving,
                   char problem[PROBLEM_SIZE])
 {
-    return field_text(command, "bind", serving->bind, sizeof serving->bind, problem) &&
-           field_whole(command, port_key, 0, 65535, &serving->port, problem) &&
-           field_whole_or(command, "threads", 1, MAX_LOOPS, loop_default_count(), &serving->threads,
-                          problem);
+    if (!fields_read(command, relays ? listen_port_fields : port_fields, serving, problem) ||
+        !fields_read(command, thread_fields, serving, problem))
+        return false;
+    if (!serving->threads)
+        serving->threads = loop_default_count();
+    return true;
 }
 
 static bool listen_at(struct job *job, const struct serving *serving)

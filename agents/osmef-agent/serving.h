@@ -12,8 +12,8 @@ struct serving {
     int threads;
 };
 
-/* Reads `bind`, the port under the key `port_key`, and `threads`. */
-bool serving_read(const struct json_object *command, const char *port_key, struct serving *serving,
+/* Reads `bind`, `port`, which one that relays calls `listen_port`, and `threads`. */
+bool serving_read(const struct json_object *command, bool relays, struct serving *serving,
                   char problem[PROBLEM_SIZE]);
 
 /* Serves until the job is stopped. Returns false when it has failed. */

@@ -14,47 +14,47 @@
 struct siege siege;
 static struct siege_params params; /* of the job that was read last */
 
-/* What has no say would be taken for something that has. */
+/* What has no effect would be taken for something that has one. */
 static bool only_sizes(const struct json_object *command, char *problem)
 {
     static const char *const drawn[] = {"size_min", "size_max", "coverage", "replacement"};
     for (size_t i = 0; params.sizes[0] && i < sizeof drawn / sizeof *drawn; i++)
         if (json_find(command, drawn[i])) {
-            snprintf(problem, PROBLEM_SIZE, "with sizes, %s has no say", drawn[i]);
+            snprintf(problem, PROBLEM_SIZE, "with sizes, %s has no effect", drawn[i]);
             return false;
         }
     return true;
 }
 
-static bool read_sizes(const struct json_object *command, char *problem)
-{
-    return field_text_or(command, "sizes", "", params.sizes, sizeof params.sizes, problem) &&
-           only_sizes(command, problem) &&
-           field_whole_or(command, "size_min", 0, 1 << 30, 1, &params.size_min, problem) &&
-           field_whole_or(command, "size_max", 0, 1 << 30, 500000, &params.size_max, problem) &&
-           field_number_or(command, "coverage", 0, 1, 0.05, &params.coverage, problem) &&
-           field_flag_or(command, "replacement", true, &params.replacement, problem) &&
-           field_whole_or(command, "repetitions", 1, SIEGE_REQUESTS, 1, &params.repetitions,
-                          problem) &&
-           field_whole_or(command, "seed", 0, INT32_MAX, 0, &params.seed, problem);
-}
+static const struct field fields[] = {
+#define FIELDS_OF struct siege_params
+    TEXT("host", host),
+    WHOLE("port", port, 1, 65535, NEEDED),
+    TEXT_OR("path", path, DEFAULT_PATH),
+    WHOLE("connections", connections, 1, SIEGE_CONNECTIONS, 1),
+    WHOLE("threads", threads, 1, MAX_LOOPS, 0),
+    FLAG("keep_alive", keep_alive, true),
+    NUMBER("rate_per_s", rate_per_s, 0, 1e7, 0),
+    NUMBER("timeout_s", timeout_s, SHORTEST_S, LONGEST_S, 60),
+    NUMBER("arm_timeout_s", arm_timeout_s, SHORTEST_S, LONGEST_S, 15),
+    TEXT_OR("sizes", sizes, ""),
+    WHOLE("size_min", size_min, 0, 1 << 30, 1),
+    WHOLE("size_max", size_max, 0, 1 << 30, 500000),
+    NUMBER("coverage", coverage, 0, 1, 0.05),
+    FLAG("replacement", replacement, true),
+    WHOLE("repetitions", repetitions, 1, SIEGE_REQUESTS, 1),
+    WHOLE("seed", seed, 0, INT32_MAX, 0),
+    FIELDS_END,
+#undef FIELDS_OF
+};
 
 static bool read_params(const struct json_object *command, char problem[PROBLEM_SIZE])
 {
-    return field_text(command, "host", params.host, sizeof params.host, problem) &&
-           field_whole(command, "port", 1, 65535, &params.port, problem) &&
-           field_text_or(command, "path", DEFAULT_PATH, params.path, sizeof params.path, problem) &&
-           field_whole_or(command, "connections", 1, SIEGE_CONNECTIONS, 1, &params.connections,
-                          problem) &&
-           field_whole_or(command, "threads", 1, MAX_LOOPS, loop_default_count(), &params.threads,
-                          problem) &&
-           field_flag_or(command, "keep_alive", true, &params.keep_alive, problem) &&
-           field_number_or(command, "rate_per_s", 0, 1e7, 0, &params.rate_per_s, problem) &&
-           field_number_or(command, "timeout_s", SHORTEST_S, LONGEST_S, 60, &params.timeout_s,
-                           problem) &&
-           field_number_or(command, "arm_timeout_s", SHORTEST_S, LONGEST_S, 15,
-                           &params.arm_timeout_s, problem) &&
-           read_sizes(command, problem) && siege_check(&params, problem);
+    if (!fields_read(command, fields, &params, problem) || !only_sizes(command, problem))
+        return false;
+    if (!params.threads)
+        params.threads = loop_default_count();
+    return siege_check(&params, problem);
 }
 
 /* Everything is ready: waits for the start. */
@@ -83,7 +83,7 @@ static bool run(struct job *job)
     bool ok = siege_plan() && siege_connect();
     if (ok)
         job->report->connected(job);
-    ok = ok && wait_for_start(job) && siege_fire();
+    ok = ok && wait_for_start(job) && siege_run();
     siege_disconnect();
     if (ok && job->report == &event_report)
         ok = siege_tell_requests();
@@ -96,10 +96,11 @@ enum column { SIZE, START, DURATION, RELAY, CODE, LENGTH, RETRIES, ERROR, COLUMN
 static const char *const names[COLUMNS] = {"size", "start_us", "duration_us", "relay_us",
                                            "code", "length",   "retries",     "error"};
 
-static int64_t value_of(const struct shot *shot, enum column column)
+static int64_t value_of(const struct siege_request *asked, enum column column)
 {
-    const int64_t values[COLUMNS] = {shot->size, shot->start_ns, shot->duration_ns, shot->relay_ns,
-                                     shot->code, shot->length,   shot->retries,     shot->error};
+    const int64_t values[COLUMNS] = {asked->size,     asked->start_ns, asked->duration_ns,
+                                     asked->relay_ns, asked->code,     asked->length,
+                                     asked->retries,  asked->error};
     return values[column];
 }
 
@@ -108,7 +109,7 @@ static void tell_column(int64_t first, int64_t end, enum column column)
     const char *separator = "";
     out_format(",\"%s\":[", names[column]);
     for (int64_t i = first; i < end; i++) {
-        const int64_t value = value_of(&siege.shots[i], column);
+        const int64_t value = value_of(&siege.requests[i], column);
         if (value != UNKNOWN && (column == START || column == DURATION || column == RELAY))
             out_format("%s%lld.%03d", separator, (long long)(value / 1000), (int)(value % 1000));
         else
@@ -137,7 +138,7 @@ bool siege_tell_requests(void)
 
 /* What the records add up to. */
 struct sums {
-    int64_t errors[SHOT_ERRORS];
+    int64_t errors[REQUEST_ERRORS];
     int64_t failed;
     int64_t retries;
     int64_t length;
@@ -148,11 +149,11 @@ static struct sums sum_up(void)
 {
     struct sums sums = {.elapsed_s = ns_seconds(siege.end_ns - siege.start_ns)};
     for (int64_t i = 0; i < siege.count; i++) {
-        const struct shot *shot = &siege.shots[i];
-        sums.errors[shot->error]++;
-        sums.failed += shot->error != SHOT_OK;
-        sums.retries += shot->retries == UNKNOWN ? 0 : shot->retries;
-        sums.length += shot->error == SHOT_OK ? shot->length : 0;
+        const struct siege_request *asked = &siege.requests[i];
+        sums.errors[asked->error]++;
+        sums.failed += asked->error != REQUEST_OK;
+        sums.retries += asked->retries == UNKNOWN ? 0 : asked->retries;
+        sums.length += asked->error == REQUEST_OK ? asked->length : 0;
     }
     return sums;
 }
@@ -183,9 +184,9 @@ void siege_tell_result(void)
                (long long)sums.failed);
     out_format(",\"errors\":{\"connect\":%lld,\"timeout\":%lld,\"closed\":%lld,\"protocol\":%lld,"
                "\"status\":%lld}",
-               (long long)sums.errors[SHOT_CONNECT], (long long)sums.errors[SHOT_TIMEOUT],
-               (long long)sums.errors[SHOT_CLOSED], (long long)sums.errors[SHOT_PROTOCOL],
-               (long long)sums.errors[SHOT_STATUS]);
+               (long long)sums.errors[REQUEST_CONNECT], (long long)sums.errors[REQUEST_TIMEOUT],
+               (long long)sums.errors[REQUEST_CLOSED], (long long)sums.errors[REQUEST_PROTOCOL],
+               (long long)sums.errors[REQUEST_STATUS]);
     out_format(",\"requests_per_s\":%.3f,\"length\":%lld,\"received_bytes\":%llu,"
                "\"connections\":%llu,\"retries\":",
                (double)siege.counts.answered.count / sums.elapsed_s, (long long)sums.length,
@@ -208,9 +209,9 @@ void siege_print_result(void)
     if (sums.failed)
         out_format("failed: %lld no connection, %lld timed out, %lld closed, %lld not understood, "
                    "%lld not 200\n",
-                   (long long)sums.errors[SHOT_CONNECT], (long long)sums.errors[SHOT_TIMEOUT],
-                   (long long)sums.errors[SHOT_CLOSED], (long long)sums.errors[SHOT_PROTOCOL],
-                   (long long)sums.errors[SHOT_STATUS]);
+                   (long long)sums.errors[REQUEST_CONNECT], (long long)sums.errors[REQUEST_TIMEOUT],
+                   (long long)sums.errors[REQUEST_CLOSED], (long long)sums.errors[REQUEST_PROTOCOL],
+                   (long long)sums.errors[REQUEST_STATUS]);
     out_format("duration, ms:");
     for (size_t i = 0; h->count && i < QUANTILES; i++)
         out_format("  %s %.3f", quantile_names[i],

@@ -2,12 +2,14 @@
 #ifndef OSMEF_SIEGE_H
 #define OSMEF_SIEGE_H
 
-#include "address.h"
 #include "cpu.h"
 #include "histogram.h"
 #include "http.h"
 #include "kind.h"
 #include "loop.h"
+#include "resolve.h"
+
+#include <errno.h>
 
 #define SIEGE_REQUESTS 10000000
 #define SIEGE_CONNECTIONS 1000
@@ -35,18 +37,18 @@ struct siege_params {
     double arm_timeout_s;
 };
 
-enum shot_error {
-    SHOT_OK,
-    SHOT_CONNECT,  /* no connection */
-    SHOT_TIMEOUT,  /* no answer in time */
-    SHOT_CLOSED,   /* the connection ended before the answer did */
-    SHOT_PROTOCOL, /* the answer is no HTTP, or not ping's JSON */
-    SHOT_STATUS,   /* the answer is not 200 */
-    SHOT_ERRORS
+enum request_error {
+    REQUEST_OK,
+    REQUEST_CONNECT,  /* no connection */
+    REQUEST_TIMEOUT,  /* no answer in time */
+    REQUEST_CLOSED,   /* the connection ended before the answer did */
+    REQUEST_PROTOCOL, /* the answer is no HTTP, or not ping's JSON */
+    REQUEST_STATUS,   /* the answer is not 200 */
+    REQUEST_ERRORS
 };
 
 /* One request, recorded. */
-struct shot {
+struct siege_request {
     int64_t start_ns;    /* when it was to be sent, since the siege's start */
     int64_t duration_ns; /* from then to the end of the answer */
     int64_t relay_ns;    /* what ping says; UNKNOWN without ping */
@@ -76,7 +78,7 @@ struct siege {
     int behind_size;
     char before[SIEGE_TEXT];
     char behind[SIEGE_TEXT];
-    struct shot *shots;
+    struct siege_request *requests;
     int64_t count;
     _Atomic int64_t next; /* the first that nobody has taken */
     atomic_int lack;      /* errno: the system has no more sockets */
@@ -89,7 +91,7 @@ struct siege {
 };
 extern struct siege siege;
 
-/* Draws the sizes and their order, and maps the memory for the records: `shots` and `count`.
+/* Draws the sizes and their order, and maps the memory for the records: `requests` and `count`.
  * Returns false when the job has failed; siege_forget() is needed in any case. */
 bool siege_plan(void);
 void siege_forget(void);
@@ -101,10 +103,13 @@ bool siege_check(const struct siege_params *params, char problem[PROBLEM_SIZE]);
 bool siege_connect(void);
 
 /* Whether this is the system's want of descriptors or memory, and not the server's doing. */
-bool siege_lacks(int why);
+static inline bool siege_lacks(int why)
+{
+    return why == EMFILE || why == ENFILE || why == ENOBUFS || why == ENOMEM;
+}
 
 /* Sends all requests and waits for their ends. Returns false when the job has failed. */
-bool siege_fire(void);
+bool siege_run(void);
 
 /* Closes all connections. */
 void siege_disconnect(void);

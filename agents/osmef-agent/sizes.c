@@ -1,11 +1,13 @@
 #include "sizes.h"
 
 #include "clock.h"
+#include "events.h"
+#include "out.h"
+#include "pages.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #define LARGEST (1 << 30)
 #define MOST_MEMORY ((uint64_t)2 << 30)
@@ -40,34 +42,32 @@ static bool is_possible(char *problem)
     return true;
 }
 
+static const char *const modes[] = {"pingpong", "stream", "both", NULL};
+static const struct field fields[] = {
+#define FIELDS_OF struct sizes_params
+    SIZE("min_size", min_size, 0, LARGEST_SIZE, 1),
+    SIZE("max_size", max_size, 0, LARGEST_SIZE, 8 << 20),
+    SIZE("perturbation", perturbation, 0, LARGEST_SIZE, 3),
+    WORD("mode", mode, modes, PINGPONG),
+    FLAG("check", check, false),
+    NUMBER("point_s", point_s, 0.001, 1000, 0.5),
+    WHOLE("trials", trials, 1, MAX_TRIALS, 3),
+    WHOLE("min_repetitions", least, 1, 1000000, 3),
+    NUMBER("duration_s", duration_s, SHORTEST_S, LONGEST_S, NEEDED),
+    FIELDS_END,
+#undef FIELDS_OF
+};
+
 static bool read_params(const struct json_object *command, char problem[PROBLEM_SIZE])
 {
-    static const char *const modes[] = {"pingpong", "stream", "both", NULL};
     params = (struct sizes_params){.link.opening.kind = OPENING_SIZES};
     return link_read(command, &params.link, problem) &&
-           field_size_or(command, "min_size", 1, &params.min_size, problem) &&
-           field_size_or(command, "max_size", 8 << 20, &params.max_size, problem) &&
-           field_size_or(command, "perturbation", 3, &params.perturbation, problem) &&
-           field_word_or(command, "mode", modes, PINGPONG, &params.mode, problem) &&
-           field_flag_or(command, "check", false, &params.check, problem) &&
-           field_number_or(command, "point_s", 0.001, 1000, 0.5, &params.point_s, problem) &&
-           field_whole_or(command, "trials", 1, MAX_TRIALS, 3, &params.trials, problem) &&
-           field_whole_or(command, "min_repetitions", 1, 1000000, 3, &params.least, problem) &&
-           field_number(command, "duration_s", SHORTEST_S, LONGEST_S, &params.duration_s,
-                        problem) &&
-           is_possible(problem);
-}
-
-static void *map(size_t size)
-{
-    void *const memory =
-        mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-    return memory == MAP_FAILED ? NULL : memory;
+           fields_read(command, fields, &params, problem) && is_possible(problem);
 }
 
 static size_t spreads_size(void)
 {
-    return sizeof *sizes.spreads * (size_t)sizes.planned * (size_t)sizes.crew.count;
+    return sizeof *sizes.spreads * (size_t)sizes.planned * (size_t)sizes.threads.count;
 }
 
 static void share_memory(int flows)
@@ -82,34 +82,65 @@ static void share_memory(int flows)
 }
 
 /* Pages that are touched now cost no time in the sweep. */
-static bool prepare(struct crew *crew)
+static bool prepare(struct flow_threads *threads)
 {
     sizes.memory_size = memory_size(&sizes.params);
-    sizes.memory = map(sizes.memory_size);
-    sizes.spreads = map(spreads_size());
+    sizes.memory = pages_map(sizes.memory_size, MAP_POPULATE);
+    sizes.spreads = pages_map(spreads_size(), MAP_POPULATE);
     if (!sizes.memory || !sizes.spreads)
-        return job_fail(crew->job, "resource", -1,
+        return job_fail(threads->job, "resource", -1,
                         "no memory for messages of %llu bytes on %d flows: %s",
-                        (unsigned long long)sizes.params.max_size, crew->count, strerror(errno));
-    share_memory(crew->count);
+                        (unsigned long long)sizes.params.max_size, threads->count, strerror(errno));
+    share_memory(threads->count);
+    threads_set_messages(threads);
     return true;
+}
+
+/* In a ping-pong a message takes half of what a repetition does. */
+static double message_s(double repetition_s)
+{
+    return sizes.params.mode == PINGPONG ? repetition_s / 2 : repetition_s;
+}
+
+static void tell_times(int point, const char *name, size_t offset)
+{
+    const size_t flows = (size_t)sizes.threads.count;
+    out_format(",\"%s\":", name);
+    for (size_t i = 0; i < flows; i++) {
+        const char *spread = (const char *)&sizes.spreads[(size_t)point * flows + i];
+        const double repetition_s = *(const double *)(const void *)(spread + offset);
+        out_format("%s%.5f", i ? "," : "[", 1e6 * message_s(repetition_s));
+    }
+    out_format("]");
+}
+
+static void tell_point(int number)
+{
+    const struct point *point = &sizes.points[number];
+    event_begin(sizes.threads.job, "point");
+    out_format(",\"size\":%llu,\"repetitions\":%llu,\"trials\":%d", (unsigned long long)point->size,
+               (unsigned long long)point->repetitions, point->trials);
+    tell_times(number, "time_min_us", offsetof(struct spread, min_s));
+    tell_times(number, "time_median_us", offsetof(struct spread, median_s));
+    tell_times(number, "time_max_us", offsetof(struct spread, max_s));
+    event_end();
 }
 
 /* Tells the points that have been measured since the last time. */
 static void tell_points(void)
 {
     for (const int done = atomic_load(&sizes.done); told < done; told++)
-        sizes_tell_point(&sizes, told);
+        tell_point(told);
 }
 
-static int64_t tick(struct crew *crew)
+static int64_t tick(struct flow_threads *threads)
 {
-    (void)crew;
+    (void)threads;
     tell_points();
     return FOREVER;
 }
 
-static const struct trade trade = {prepare, sizes_work, tick};
+static const struct flow_work work = {.prepare = prepare, .run = sizes_work, .tick = tick};
 
 static void release_memory(void)
 {
@@ -123,16 +154,16 @@ static void release_memory(void)
 
 static bool run(struct job *job)
 {
-    struct crew *crew = &sizes.crew;
+    struct flow_threads *threads = &sizes.threads;
     memset(&sizes, 0, sizeof sizes);
     sizes.params = params;
     sizes.planned = sizes_plan(params.min_size, params.max_size, params.perturbation, sizes.plan);
     sizes_schedule_begin();
     told = 0;
-    crew->trade = &trade;
-    crew->patience_s = params.link.stall_timeout_s;
-    crew->longest_s = params.duration_s + DRAIN_S;
-    const bool ok = crew_run(crew, job, &sizes.params.link);
+    threads->work = &work;
+    threads->patience_s = params.link.stall_timeout_s;
+    threads->longest_s = params.duration_s + DRAIN_S;
+    const bool ok = threads_run(threads, job, &sizes.params.link);
     if (ok)
         tell_points();
     release_memory();
@@ -142,7 +173,21 @@ static bool run(struct job *job)
 static void tell_result(const struct job *job)
 {
     (void)job;
-    sizes_tell_result(&sizes);
+    const struct flow_threads *threads = &sizes.threads;
+    threads_tell_begin(threads);
+    out_format(",\"elapsed_s\":%.9f,\"mode\":\"%s\",\"check\":%s", threads->elapsed_s,
+               modes[sizes.params.mode], sizes.params.check ? "true" : "false");
+    if (!threads->params->listens)
+        out_format(",\"points\":%d,\"complete\":%s", sizes.done, sizes.complete ? "true" : "false");
+    out_format(",\"flows\":[");
+    for (int i = 0; i < threads->count; i++) {
+        out_format("%s{\"flow\":%d,\"messages\":%llu", i ? "," : "", i,
+                   (unsigned long long)sizes.movers[i].messages);
+        threads_tell_one(&threads->of[i]);
+        out_format("}");
+    }
+    out_format("]");
+    threads_tell_end(threads);
 }
 
 const struct kind sizes_kind = {"sizes", false, read_params, run, tell_result, false};

@@ -3,7 +3,7 @@
 #ifndef OSMEF_SIZES_H
 #define OSMEF_SIZES_H
 
-#include "crew.h"
+#include "flow_threads.h"
 #include "kind.h"
 #include "sizes_plan.h"
 
@@ -54,7 +54,7 @@ struct mover {
 };
 
 struct sizes {
-    struct crew crew;
+    struct flow_threads threads;
     struct sizes_params params;
     uint64_t plan[MAX_SIZES];
     int planned;
@@ -72,16 +72,10 @@ struct sizes {
 extern const struct kind sizes_kind;
 
 /* The work of a flow's thread. */
-bool sizes_work(struct hand *hand);
-
-/* Does one end's part of a batch. */
-bool sizes_move(struct hand *hand, struct mover *mover, const struct batch *batch);
+bool sizes_work(struct flow_thread *thread);
 
 /* Decides on the next batch, from how long the last one took all flows. */
 void sizes_schedule_begin(void);
-void sizes_schedule_next(struct crew *crew);
-
-void sizes_tell_point(const struct sizes *sizes, int point);
-void sizes_tell_result(const struct sizes *sizes);
+void sizes_schedule_next(struct flow_threads *threads);
 
 #endif

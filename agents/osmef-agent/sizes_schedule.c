@@ -49,12 +49,12 @@ static struct spread spread_of(double *times, int count)
 
 static void end_point(struct sizes *sizes)
 {
-    struct spread *spreads = sizes->spreads + (size_t)schedule.point * (size_t)sizes->crew.count;
-    for (int i = 0; i < sizes->crew.count; i++)
+    struct spread *spreads = sizes->spreads + (size_t)schedule.point * (size_t)sizes->threads.count;
+    for (int i = 0; i < sizes->threads.count; i++)
         spreads[i] = spread_of(sizes->movers[i].trials_s, schedule.trials);
     sizes->points[schedule.point].trials = schedule.trials;
     atomic_fetch_add(&sizes->done, 1);
-    crew_wake(&sizes->crew);
+    threads_wake(&sizes->threads);
 }
 
 static bool begin_point(struct sizes *sizes, int point)
@@ -71,14 +71,14 @@ static bool begin_point(struct sizes *sizes, int point)
     /* What is known to end too late is not begun. */
     const struct sizes_params *p = &sizes->params;
     const double least_s = schedule.each_s * (1 + (double)p->trials * p->least);
-    return ns_seconds(now_ns() - sizes->crew.start_ns) + least_s < p->duration_s;
+    return ns_seconds(now_ns() - sizes->threads.start_ns) + least_s < p->duration_s;
 }
 
 /* Takes in what the last batch has shown. */
 static void learn(struct sizes *sizes)
 {
     schedule.each_s = 0;
-    for (int i = 0; i < sizes->crew.count; i++) {
+    for (int i = 0; i < sizes->threads.count; i++) {
         struct mover *mover = &sizes->movers[i];
         if (mover->batch_s > schedule.each_s)
             schedule.each_s = mover->batch_s;
@@ -106,16 +106,16 @@ static uint64_t next_repetitions(const struct sizes *sizes)
         schedule.lessons++;
         return wanted < most ? wanted : most;
     }
-    const bool late = ns_seconds(now_ns() - sizes->crew.start_ns) > p->duration_s;
+    const bool late = ns_seconds(now_ns() - sizes->threads.start_ns) > p->duration_s;
     if (schedule.trials == p->trials || (late && schedule.trials > 0))
         return 0;
     schedule.trials++;
     return sizes_repetitions(p->point_s / p->trials, schedule.each_s, (uint64_t)p->least);
 }
 
-void sizes_schedule_next(struct crew *crew)
+void sizes_schedule_next(struct flow_threads *threads)
 {
-    struct sizes *sizes = (struct sizes *)crew; /* its first member */
+    struct sizes *sizes = (struct sizes *)threads; /* its first member */
     struct batch *batch = &sizes->batch;
     bool more = true;
     if (batch->repetitions > 0) {

@@ -1,14 +1,13 @@
 #include "udp.h"
 
+#include "pages.h"
+#include "ports.h"
 #include "udp_wire.h"
 
 #include <errno.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -18,28 +17,6 @@
 
 static struct udp_params params; /* of the job that was read last */
 static struct udp udp;
-
-bool udp_fail(struct udp_flow *flow, const char *kind, const char *format, ...)
-{
-    if (flow->failure.kind)
-        return false;
-    flow->failure.kind = kind;
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(flow->failure.message, sizeof flow->failure.message, format, arguments);
-    va_end(arguments);
-    return false;
-}
-
-bool udp_peer_lives(struct udp_flow *flow)
-{
-    char byte;
-    const ssize_t n = recv(flow->control, &byte, 1, MSG_DONTWAIT | MSG_PEEK);
-    if (n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR)))
-        return true;
-    return udp_fail(flow, "reset", "the peer closed the flow before its end: %s",
-                    n < 0 ? strerror(errno) : "no count");
-}
 
 /* What only TCP knows would silently do nothing. */
 static bool check_options(const struct socket_options *options, char *problem)
@@ -60,88 +37,165 @@ static bool check_ports(int flows, int first, char *problem)
     return false;
 }
 
-static bool read_times(const struct json_object *command, struct udp_params *p, char *problem)
-{
-    return field_number(command, "duration_s", SHORTEST_S, LONGEST_S, &p->duration_s, problem) &&
-           field_number(command, "interval_s", SHORTEST_S, LONGEST_S, &p->interval_s, problem) &&
-           field_number_or(command, "warmup_s", 0, LONGEST_S, 0, &p->warmup_s, problem) &&
-           field_number_or(command, "loss_threshold_s", SHORTEST_S, 60, 1, &p->loss_threshold_s,
-                           problem);
-}
+static const char *const directions[] = {"forward", "reverse", NULL};
+static const struct field fields[] = {
+#define FIELDS_OF struct udp_params
+    NUMBER("duration_s", duration_s, SHORTEST_S, LONGEST_S, NEEDED),
+    NUMBER("interval_s", interval_s, SHORTEST_S, LONGEST_S, NEEDED),
+    NUMBER("warmup_s", warmup_s, 0, LONGEST_S, 0),
+    NUMBER("loss_threshold_s", loss_threshold_s, SHORTEST_S, 60, 1),
+    WORD("direction", link.opening.direction, directions, FORWARD),
+    NUMBER("rate_bps", rate_bps, 0, 1e13, 0),
+    WHOLE("size", size, UDP_HEADER_SIZE, UDP_LARGEST, USUAL_SIZE),
+    WHOLE("burst", burst, 1, UDP_MAX_BURST, 1),
+    WHOLE("udp_port", udp_port, 0, 65535, 0),
+    FIELDS_END,
+#undef FIELDS_OF
+};
 
 static bool read_params(const struct json_object *command, char problem[PROBLEM_SIZE])
 {
-    static const char *const directions[] = {"forward", "reverse", NULL};
     struct udp_params *p = &params;
     struct opening *opening = &p->link.opening;
-    int direction;
     *p = (struct udp_params){.link.opening.kind = OPENING_UDP};
-    if (!link_read(command, &p->link, problem) || !read_times(command, p, problem) ||
-        !field_word_or(command, "direction", directions, FORWARD, &direction, problem) ||
-        !field_number_or(command, "rate_bps", 0, 1e13, 0, &p->rate_bps, problem) ||
-        !field_whole_or(command, "size", UDP_HEADER_SIZE, UDP_LARGEST, USUAL_SIZE, &p->size,
-                        problem) ||
-        !field_whole_or(command, "burst", 1, UDP_MAX_BURST, 1, &p->burst, problem) ||
-        !field_whole_or(command, "udp_port", 0, 65535, 0, &p->udp_port, problem))
+    if (!link_read(command, &p->link, problem) || !fields_read(command, fields, p, problem))
         return false;
-    opening->direction = (enum direction)direction;
     opening->duration_ms = (uint32_t)lround(p->duration_s * 1000);
     opening->warmup_ms = (uint32_t)lround(p->warmup_s * 1000);
     return check_options(&p->link.options, problem) &&
            check_ports(opening->flows, p->udp_port, problem);
 }
 
-/* A result is told after its job's end, so the flows of one live until the next. */
-static bool map_flows(struct job *job, int count)
+/* Binds to the address that the flow's connection has at this end. */
+static bool open_socket(const struct flow_threads *threads, struct udp_flow *flow, int *port)
 {
-    if (udp.flows)
-        munmap(udp.flows, sizeof *udp.flows * (size_t)udp.count);
-    udp.flows = NULL;
-    void *const memory = mmap(NULL, sizeof *udp.flows * (size_t)count, PROT_READ | PROT_WRITE,
-                              MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED)
-        return job_fail(job, "resource", -1, "no memory for %d flows: %s", count, strerror(errno));
-    udp.flows = memory;
+    struct sockaddr_storage here;
+    socklen_t size = sizeof here;
+    if (getsockname(flow->thread->fd, (struct sockaddr *)&here, &size) < 0)
+        return job_fail(threads->job, "reset", flow->index, "the peer has left: %s",
+                        strerror(errno));
+    flow->fd =
+        options_datagram(threads->job, &udp.params.link.options, here.ss_family, flow->index);
+    if (flow->fd < 0)
+        return false;
+    if (!ports_bind(flow->fd, &here, size, port))
+        return job_fail(threads->job, "bind", flow->index,
+                        "can't use UDP port %d, nor those after: %s", udp.params.udp_port,
+                        strerror(errno));
+    return ports_tell(threads, flow->index, flow->fd);
+}
+
+static bool connect_socket(const struct flow_threads *threads, const struct udp_flow *flow,
+                           int64_t deadline_ns)
+{
+    struct sockaddr_storage peer;
+    socklen_t size;
+    if (!ports_hear(threads, flow->index, deadline_ns, &peer, &size))
+        return false;
+    return connect(flow->fd, (struct sockaddr *)&peer, size) == 0 ||
+           job_fail(threads->job, "connect", flow->index, "can't send datagrams to the peer: %s",
+                    strerror(errno));
+}
+
+/* Opens a socket beside each connection of the link, and connects it to the peer's. */
+static bool open_sockets(const struct flow_threads *threads)
+{
+    const int64_t deadline_ns = now_ns() + seconds_ns(threads->params->arm_timeout_s);
+    int port = udp.params.udp_port;
+    for (int i = 0; i < udp.count; i++) {
+        udp.flows[i].thread = &udp.threads.of[i];
+        if (!open_socket(threads, &udp.flows[i], &port))
+            return false;
+    }
+    for (int i = 0; i < udp.count; i++)
+        if (!connect_socket(threads, &udp.flows[i], deadline_ns))
+            return false;
     return true;
 }
 
-static bool prepare(struct job *job)
+static void close_sockets(void)
 {
-    const int count = params.link.opening.flows;
-    if (!map_flows(job, count))
+    for (int i = 0; i < udp.count; i++) {
+        if (udp.flows[i].fd >= 0)
+            close(udp.flows[i].fd);
+        udp.flows[i].fd = -1;
+    }
+}
+
+/* A result is told after its job's end, so the flows of one live until the next. */
+static bool map_flows(const struct flow_threads *threads)
+{
+    if (udp.flows)
+        munmap(udp.flows, sizeof *udp.flows * (size_t)udp.count);
+    udp.count = 0;
+    udp.flows = threads_map(threads, sizeof *udp.flows * (size_t)threads->link.flows, 0);
+    if (!udp.flows)
         return false;
-    udp.job = job;
-    udp.params = params;
-    udp.role = params.link.listens == (params.link.opening.direction == REVERSE) ? UDP_SENDER
-                                                                                 : UDP_RECEIVER;
-    udp.count = count;
-    udp.start_ns = 0;
-    udp.cancelled = false;
-    for (int i = 0; i < count; i++) {
+    udp.count = threads->link.flows;
+    for (int i = 0; i < udp.count; i++) {
         udp.flows[i].udp = &udp;
         udp.flows[i].index = i;
         udp.flows[i].fd = -1;
     }
-    /* The window is for the datagrams; the connections carry next to nothing. */
-    udp.params.link.options.window = 0;
-    udp.wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    return udp.wake >= 0 ||
-           job_fail(job, "resource", -1, "no event descriptor: %s", strerror(errno));
+    return true;
 }
+
+static bool prepare(struct flow_threads *threads)
+{
+    udp.params.link.options.window = params.link.options.window;
+    threads_set_messages(threads);
+    if (!map_flows(threads) || !open_sockets(threads))
+        return false;
+    if (!threads_send(threads))
+        return udp_map_buffers(&udp);
+    udp_fill_payload();
+    return true;
+}
+
+static bool work_on(struct flow_thread *thread)
+{
+    struct udp_flow *flow = &udp.flows[thread->index];
+    return threads_send(thread->threads) ? udp_send(flow) : udp_receive(flow);
+}
+
+static void begin(struct flow_threads *threads)
+{
+    (void)threads;
+    udp_series_begin(&udp);
+}
+
+/* CPU time is counted until the sender is to end: a receiver then only waits for stragglers. */
+static int64_t tick(struct flow_threads *threads)
+{
+    const int64_t sent_ns = threads->start_ns + seconds_ns(params.warmup_s + params.duration_s);
+    const int64_t next_ns = udp_series_tick(&udp);
+    if (now_ns() >= sent_ns)
+        threads_count_use(threads);
+    return threads->counted || next_ns < sent_ns ? next_ns : sent_ns;
+}
+
+static const struct flow_work work = {.prepare = prepare,
+                                      .run = work_on,
+                                      .tick = tick,
+                                      .go = UDP_GO,
+                                      .always_go = true,
+                                      .begin = begin};
 
 static bool run(struct job *job)
 {
-    if (!prepare(job))
-        return false;
-    bool ok = link_open(job, &udp.params.link, &udp.link);
-    if (ok) {
-        udp.params.link.options.window = params.link.options.window;
-        ok = udp_open(&udp) && udp_transfer(&udp);
-        /* First the connections: a peer whose datagrams are answered by ICMP looks there. */
-        link_close(&udp.link);
-        udp_close(&udp);
-    }
-    close(udp.wake);
+    struct flow_threads *threads = &udp.threads;
+    udp.params = params;
+    /* The window is for the datagrams; the connections carry next to nothing. */
+    udp.params.link.options.window = 0;
+    threads->work = &work;
+    /* Every wait of a flow's thread has an end of its own. */
+    threads->patience_s = threads->longest_s = INFINITY;
+    const bool ok = threads_run(threads, job, &udp.params.link);
+    /* After the connections: a peer whose datagrams are answered by ICMP looks there. */
+    close_sockets();
+    udp_unmap_buffers();
+    if (ok)
+        udp_series_finish(&udp, threads->end_ns);
     return ok;
 }
 

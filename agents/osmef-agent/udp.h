@@ -4,16 +4,10 @@
 #define OSMEF_UDP_H
 
 #include "clock.h"
-#include "cpu.h"
+#include "flow_threads.h"
 #include "kind.h"
-#include "link.h"
 #include "udp_stream.h"
 
-#include <pthread.h>
-#include <semaphore.h>
-#include <stdatomic.h>
-
-#define CACHE_LINE 64
 /* The most that a datagram over IPv4 can carry: 65535 less both headers. */
 #define UDP_LARGEST 65507
 #define UDP_MAX_BURST 64
@@ -22,7 +16,6 @@
 /* A receiver whose path keeps delivering late waits so many loss thresholds at most. */
 #define UDP_MAX_THRESHOLDS 10
 
-enum udp_role { UDP_SENDER, UDP_RECEIVER };
 enum udp_phase { UDP_WARMUP, UDP_MEASURED, UDP_PHASES };
 
 struct udp_params {
@@ -57,23 +50,19 @@ struct udp_flow {
     /* Alone on its cache lines: the flow's thread writes it often, the others rarely read. */
     _Alignas(CACHE_LINE) _Atomic int64_t shown[UDP_SHOWN];
     _Alignas(CACHE_LINE) struct udp *udp;
+    struct flow_thread *thread; /* with its TCP connection */
     int index;
-    int control; /* its TCP connection */
-    int fd;      /* its UDP socket, connected; -1: none */
-    pthread_t thread;
-    bool threaded;
+    int fd; /* its UDP socket, connected; -1: none */
 
-    /* Written by the flow's thread before it sets `has_ended`. */
+    /* Written by the thread until it ends. */
     uint64_t sent[UDP_PHASES]; /* receivers: as the sender told it */
     int64_t length_ns;         /* how long the sender sent, warm-up aside */
-    int64_t end_ns;
-    struct cpu_time cpu;
-    struct failure failure;
     /* senders */
     uint64_t refused;
     int64_t behind_max_ns;
     int64_t slipped_ns; /* by which the schedule was put off, since it could not be kept */
     bool segmented;     /* the kernel cuts bursts (UDP_SEGMENT) */
+    int64_t path_mtu;   /* of IP packets, as the kernel knows it at the end; or UNKNOWN */
     /* receivers */
     struct stream streams[UDP_PHASES];
     uint64_t foreign; /* datagrams that are not ours */
@@ -83,60 +72,33 @@ struct udp_flow {
     int64_t last_ns;
     int receive_buffer;
     bool glued; /* the kernel glues datagrams together (UDP_GRO), and drops them as one */
-    atomic_bool has_ended;
 };
 
 struct udp {
-    struct job *job;
+    struct flow_threads threads;
     struct udp_params params;
-    enum udp_role role;
-    int count; /* of flows */
-    struct link link;
+    int count;              /* of flows */
     struct udp_flow *flows; /* of this job, or of the one before */
-
-    int wake;   /* eventfd: a flow has ended */
-    sem_t gate; /* at which senders wait for the start */
-    atomic_bool cancelled;
-    _Atomic int64_t start_ns; /* 0: not started */
-
-    int64_t start_realtime_ns;
-    double elapsed_s;
-    struct cpu_time process;
-    struct endpoint_time endpoint;
 };
 
 extern const struct kind udp_kind;
 
-/* Opens a UDP socket beside each connection of the link and connects it to the peer's. */
-bool udp_open(struct udp *udp);
-void udp_close(struct udp *udp);
-
-/* From the threads to the account of all flows. */
-bool udp_transfer(struct udp *udp);
-
 /* When the next interval ends; FOREVER: the last one runs to the end. */
-int64_t udp_series_begin(const struct udp *udp);
+void udp_series_begin(const struct udp *udp);
 int64_t udp_series_tick(const struct udp *udp);
 void udp_series_finish(const struct udp *udp, int64_t end_ns);
 
 /* Appends the result's members. */
 void udp_tell_result(const struct udp *udp);
 
-/* Threads of one flow each; the argument is a struct udp_flow. */
-void *udp_send(void *flow);
-void *udp_receive(void *flow);
+/* What a flow's thread does. */
+bool udp_send(struct udp_flow *flow);
+bool udp_receive(struct udp_flow *flow);
 
 void udp_fill_payload(void);
 
 /* Maps what the receivers read into; the unmapping of nothing is nothing. */
 bool udp_map_buffers(struct udp *udp);
 void udp_unmap_buffers(void);
-
-/* Notes why a flow failed; the first reason stands. Returns false. */
-__attribute__((format(printf, 3, 4))) bool udp_fail(struct udp_flow *flow, const char *kind,
-                                                    const char *format, ...);
-
-/* Returns false, and fails the flow, when its peer has reset or ended the connection. */
-bool udp_peer_lives(struct udp_flow *flow);
 
 #endif

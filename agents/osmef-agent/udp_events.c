@@ -1,4 +1,4 @@
-/* A UDP job's result as an event of the protocol. */
+/* What happens in a UDP job as events of the protocol. */
 #include "events.h"
 #include "out.h"
 #include "tcpinfo.h"
@@ -95,22 +95,24 @@ static void tell_sender(const struct udp_flow *flow)
     out_format("\"sent\":%llu,\"bytes\":%llu", ull(flow->sent[UDP_MEASURED]), ull(bytes));
     tell_rate("sent_bps", bytes, ns_seconds(flow->length_ns));
     out_format(",\"length_s\":%.9f,\"send_refused\":%llu,\"behind_max_us\":%.3f,"
-               "\"slipped_s\":%.9f,\"segmented\":%s,\"warmup\":{\"sent\":%llu,\"bytes\":%llu}",
+               "\"slipped_s\":%.9f,\"segmented\":%s,\"path_mtu\":",
                ns_seconds(flow->length_ns), ull(flow->refused), (double)flow->behind_max_ns / 1e3,
-               ns_seconds(flow->slipped_ns), flow->segmented ? "true" : "false",
-               ull(flow->sent[UDP_WARMUP]), ull(flow->sent[UDP_WARMUP] * size));
+               ns_seconds(flow->slipped_ns), flow->segmented ? "true" : "false");
+    tell_value("", flow->path_mtu);
+    out_format(",\"warmup\":{\"sent\":%llu,\"bytes\":%llu}", ull(flow->sent[UDP_WARMUP]),
+               ull(flow->sent[UDP_WARMUP] * size));
 }
 
 static void tell_flow(const struct udp_flow *flow)
 {
     out_format("%s{\"flow\":%d,", flow->index ? "," : "", flow->index);
-    if (flow->udp->role == UDP_SENDER)
+    if (threads_send(&flow->udp->threads))
         tell_sender(flow);
     else
         tell_receiver(flow);
     out_format(",\"end_s\":%.9f,\"cpu_user_s\":%.6f,\"cpu_system_s\":%.6f}",
-               ns_seconds(flow->end_ns - flow->udp->start_ns), flow->cpu.user_s,
-               flow->cpu.system_s);
+               ns_seconds(flow->thread->end_ns - flow->udp->threads.start_ns),
+               flow->thread->cpu.user_s, flow->thread->cpu.system_s);
 }
 
 /* The delay variation of all flows together; each flow's own would be long. */
@@ -126,15 +128,102 @@ static void tell_histogram(const struct udp *udp)
 
 void udp_tell_result(const struct udp *udp)
 {
-    out_format(",\"role\":\"%s\",\"start_realtime_ns\":%lld,\"elapsed_s\":%.9f,\"refused\":%d,"
-               "\"flows\":[",
-               udp->role == UDP_SENDER ? "sender" : "receiver", (long long)udp->start_realtime_ns,
-               udp->elapsed_s, udp->link.refused);
+    threads_tell_begin(&udp->threads);
+    out_format(",\"elapsed_s\":%.9f,\"flows\":[", udp->threads.elapsed_s);
     for (int i = 0; i < udp->count; i++)
         tell_flow(&udp->flows[i]);
     out_format("]");
-    if (udp->role == UDP_RECEIVER)
+    if (!threads_send(&udp->threads))
         tell_histogram(udp);
-    tell_process(&udp->process);
-    tell_endpoint(&udp->endpoint);
+    threads_tell_end(&udp->threads);
+}
+
+/* The series of intervals. */
+static struct {
+    struct series times;
+    int64_t shown[MAX_FLOWS][UDP_SHOWN];
+} series;
+
+static const char *const names[UDP_SHOWN] = {
+    "bytes",     "datagrams",  "send_refused", "behind_us", "lost",
+    "reordered", "duplicates", "dropped",      "jitter_us",
+};
+
+/* The others are counters, of which the interval has its share. */
+static bool is_gauge(int which)
+{
+    return which == UDP_BEHIND_NS || which == UDP_JITTER_NS;
+}
+
+static bool applies(const struct udp *udp, int which)
+{
+    if (which <= UDP_DATAGRAMS)
+        return true;
+    return threads_send(&udp->threads) == (which <= UDP_BEHIND_NS);
+}
+
+static void set_deadline(const struct udp *udp)
+{
+    const struct udp_params *p = &udp->params;
+    series_advance(&series.times, udp->threads.start_ns, p->interval_s, p->warmup_s + p->duration_s,
+                   FOREVER);
+}
+
+void udp_series_begin(const struct udp *udp)
+{
+    series.times.count = 0;
+    series.times.last_ns = udp->threads.start_ns;
+    memset(series.shown, 0, sizeof *series.shown * (size_t)udp->count);
+    set_deadline(udp);
+}
+
+static void tell_values(const struct udp *udp, int which)
+{
+    out_format(",\"%s\":", names[which]);
+    if (!applies(udp, which)) {
+        out_format("null");
+        return;
+    }
+    for (int i = 0; i < udp->count; i++) {
+        const int64_t total =
+            atomic_load_explicit(&udp->flows[i].shown[which], memory_order_relaxed);
+        if (total == UNKNOWN)
+            out_format("%snull", i ? "," : "[");
+        else if (is_gauge(which))
+            out_format("%s%.3f", i ? "," : "[", (double)total / 1e3);
+        else
+            out_format("%s%lld", i ? "," : "[", (long long)(total - series.shown[i][which]));
+        series.shown[i][which] = total;
+    }
+    out_format("]");
+}
+
+static void tell_interval(const struct udp *udp, int64_t end_ns)
+{
+    event_begin(udp->threads.job, "interval");
+    out_format(",\"role\":\"%s\",\"start_s\":%.9f,\"length_s\":%.9f",
+               threads_send(&udp->threads) ? "sender" : "receiver",
+               ns_seconds(series.times.last_ns - udp->threads.start_ns),
+               ns_seconds(end_ns - series.times.last_ns));
+    for (int i = 0; i < UDP_SHOWN; i++)
+        tell_values(udp, i);
+    event_end();
+    series.times.last_ns = end_ns;
+}
+
+int64_t udp_series_tick(const struct udp *udp)
+{
+    const int64_t now = now_ns();
+    if (now < series.times.next_ns)
+        return series.times.next_ns;
+    tell_interval(udp, now);
+    while (series.times.next_ns <= now)
+        set_deadline(udp);
+    return series.times.next_ns;
+}
+
+void udp_series_finish(const struct udp *udp, int64_t end_ns)
+{
+    /* What is lost is known only now, and a loaded main thread may have looked late. */
+    tell_interval(udp, end_ns > series.times.last_ns ? end_ns : now_ns());
 }

@@ -3,14 +3,12 @@
 #include "tcpinfo.h"
 #include "udp.h"
 #include "udp_wire.h"
+#include "pages.h"
 
 #include <errno.h>
 #include <math.h>
 #include <netinet/in.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 
 #ifndef UDP_GRO
@@ -61,13 +59,8 @@ struct aside {
 bool udp_map_buffers(struct udp *udp)
 {
     rooms_size = ROOM_SIZE * (size_t)udp->count;
-    void *const memory = mmap(NULL, rooms_size, PROT_READ | PROT_WRITE,
-                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (memory == MAP_FAILED)
-        return job_fail(udp->job, "resource", -1, "no memory for %d flows: %s", udp->count,
-                        strerror(errno));
-    rooms = memory;
-    return true;
+    rooms = threads_map(&udp->threads, rooms_size, MAP_NORESERVE);
+    return rooms;
 }
 
 void udp_unmap_buffers(void)
@@ -217,7 +210,7 @@ static int receive_some(struct receiver *r, int flags)
     if (n < 0) {
         if (errno == EAGAIN || errno == EINTR)
             return 0;
-        udp_fail(r->flow, "connect", "can't receive: %s", strerror(errno));
+        thread_fail(r->flow->thread, "connect", "can't receive: %s", strerror(errno));
         return -1;
     }
     const int64_t now = now_ns(), offset_ns = now - clock_ns(CLOCK_REALTIME);
@@ -236,17 +229,17 @@ static bool hear_count(struct receiver *r, int64_t now)
     struct udp_flow *flow = r->flow;
     const double threshold_s = flow->udp->params.loss_threshold_s;
     const ssize_t n =
-        recv(flow->control, r->count + r->heard, UDP_COUNT_SIZE - r->heard, MSG_DONTWAIT);
+        recv(flow->thread->fd, r->count + r->heard, UDP_COUNT_SIZE - r->heard, MSG_DONTWAIT);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return true;
     if (n <= 0)
-        return udp_fail(flow, "reset", "the peer closed the flow before its end: %s",
-                        n < 0 ? strerror(errno) : "no count");
+        return thread_fail(flow->thread, "reset", "the peer closed the flow before its end: %s",
+                           n < 0 ? strerror(errno) : "no count");
     r->heard += (size_t)n;
     if (r->heard < UDP_COUNT_SIZE)
         return true;
     if (!udp_count_read(flow, r->count))
-        return udp_fail(flow, "protocol", "the peer told a count that can't be");
+        return thread_fail(flow->thread, "protocol", "the peer told a count that can't be");
     r->counted_ns = r->quiet_ns = now;
     if (threshold_s < ns_seconds(UDP_LOOK_NS))
         set_timeout(flow->fd, seconds_ns(threshold_s));
@@ -272,14 +265,14 @@ static bool look(struct receiver *r, int64_t now)
     const struct udp *udp = r->flow->udp;
     const struct udp_params *p = &udp->params;
     r->look_ns = now + UDP_LOOK_NS;
-    if (!udp->start_ns || r->counted_ns)
+    if (!udp->threads.start_ns || r->counted_ns)
         return true;
     if (!hear_count(r, now))
         return false;
     const double patience_s = p->warmup_s + p->duration_s + p->link.stall_timeout_s;
-    return r->counted_ns || now - udp->start_ns < seconds_ns(patience_s) ||
-           udp_fail(r->flow, "stalled", "the sender told no count within %g s; is the link up?",
-                    patience_s);
+    return r->counted_ns || now - udp->threads.start_ns < seconds_ns(patience_s) ||
+           thread_fail(r->flow->thread, "stalled",
+                       "the sender told no count within %g s; is the link up?", patience_s);
 }
 
 /* The count may be heard while datagrams that came before it wait: duplicates are among them. */
@@ -300,8 +293,8 @@ static bool receive_all(struct receiver *r)
         const int n = receive_some(r, MSG_WAITFORONE);
         if (n < 0)
             return false;
-        if (atomic_load_explicit(&r->flow->udp->cancelled, memory_order_relaxed))
-            return udp_fail(r->flow, "aborted", "another flow failed");
+        if (thread_is_cancelled(r->flow->thread))
+            return false;
         const int64_t now = now_ns();
         if ((n == 0 || now >= r->look_ns) && !look(r, now))
             return false;
@@ -318,7 +311,8 @@ static int64_t ended_ns(const struct receiver *r)
     const struct udp *udp = flow->udp;
     if (!flow->last_ns)
         return r->quiet_ns;
-    const int64_t sent_ns = udp->start_ns + seconds_ns(udp->params.warmup_s) + flow->length_ns;
+    const int64_t sent_ns =
+        udp->threads.start_ns + seconds_ns(udp->params.warmup_s) + flow->length_ns;
     const int64_t end_ns = flow->last_ns > sent_ns ? flow->last_ns : sent_ns;
     return end_ns < r->quiet_ns ? end_ns : r->quiet_ns;
 }
@@ -331,21 +325,17 @@ static void conclude(struct receiver *r)
     for (int i = 0; i < UDP_PHASES; i++)
         stream_finish(&flow->streams[i], flow->sent[i]);
     show(flow);
-    flow->end_ns = ended_ns(r);
-    linger_reset(flow->control, false);
-    shutdown(flow->control, SHUT_WR);
+    flow->thread->end_ns = ended_ns(r);
+    linger_reset(flow->thread->fd, false);
+    shutdown(flow->thread->fd, SHUT_WR);
 }
 
-void *udp_receive(void *argument)
+bool udp_receive(struct udp_flow *flow)
 {
-    struct udp_flow *flow = argument;
-    const struct cpu_time begun = cpu_time(RUSAGE_THREAD);
     struct receiver receiver = {.flow = flow};
     prepare(&receiver);
-    if (receive_all(&receiver))
-        conclude(&receiver);
-    flow->cpu = cpu_since(begun, RUSAGE_THREAD);
-    atomic_store(&flow->has_ended, true);
-    eventfd_write(flow->udp->wake, 1);
-    return NULL;
+    if (!receive_all(&receiver))
+        return false;
+    conclude(&receiver);
+    return true;
 }

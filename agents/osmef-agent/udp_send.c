@@ -1,5 +1,7 @@
 /* The thread of a flow that sends: at its schedule, then its count. */
+#include "bytes.h"
 #include "opening.h"
+#include "tcpinfo.h"
 #include "udp.h"
 #include "udp_wire.h"
 
@@ -8,9 +10,6 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -53,11 +52,7 @@ struct sender {
 
 void udp_fill_payload(void)
 {
-    uint64_t random = 0x9e3779b97f4a7c15u;
-    for (size_t i = 0; i < sizeof payload; i++) {
-        random = random * 6364136223846793005u + 1442695040888963407u;
-        payload[i] = (unsigned char)(random >> 56);
-    }
+    fill_random(payload, sizeof payload);
 }
 
 /* With UDP_SEGMENT (Linux 4.18) a burst passes through the system once, and is cut at its end. */
@@ -89,8 +84,8 @@ static void plan(struct sender *s)
     const struct udp_params *p = &udp->params;
     if (p->rate_bps > 0)
         s->gap_ns = fmin(8e9 * p->size * p->burst / p->rate_bps, LONGEST_GAP_NS);
-    s->origin_ns = udp->start_ns + (int64_t)(s->gap_ns * s->flow->index / udp->count);
-    s->measured_ns = udp->start_ns + seconds_ns(p->warmup_s);
+    s->origin_ns = udp->threads.start_ns + (int64_t)(s->gap_ns * s->flow->index / udp->count);
+    s->measured_ns = udp->threads.start_ns + seconds_ns(p->warmup_s);
     s->end_ns = s->measured_ns + seconds_ns(p->duration_s);
 }
 
@@ -120,15 +115,27 @@ static unsigned arrange(struct sender *s, enum udp_phase phase, size_t count)
     return messages;
 }
 
+/* Returns false, and fails the flow, when its peer has reset or ended the connection. */
+static bool peer_lives(struct udp_flow *flow)
+{
+    char byte;
+    const ssize_t n = recv(flow->thread->fd, &byte, 1, MSG_DONTWAIT | MSG_PEEK);
+    if (n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR)))
+        return true;
+    return thread_fail(flow->thread, "reset", "the peer closed the flow before its end: %s",
+                       n < 0 ? strerror(errno) : "no count");
+}
+
 /* A peer that was killed resets the connection, and its port answers too; whichever comes first,
  * it is the same. */
 static bool fail_refused(struct udp_flow *flow)
 {
-    struct pollfd control = {.fd = flow->control, .events = POLLIN};
+    struct pollfd control = {.fd = flow->thread->fd, .events = POLLIN};
     poll(&control, 1, RESET_MS);
-    return udp_peer_lives(flow) &&
-           udp_fail(flow, "connect",
-                    "the peer's UDP port answers \"port unreachable\"; does a firewall reject it?");
+    return peer_lives(flow) &&
+           thread_fail(
+               flow->thread, "connect",
+               "the peer's UDP port answers \"port unreachable\"; does a firewall reject it?");
 }
 
 /* After a failed call: returns how many datagrams it stands for that are given up, or -1 when the
@@ -150,11 +157,13 @@ static int weigh(struct sender *s, size_t left, int problem)
     if (problem == ECONNREFUSED)
         fail_refused(flow);
     else if (problem == EMSGSIZE)
-        udp_fail(flow, "option", "the path takes no datagrams of %d bytes; send smaller ones",
-                 flow->udp->params.size);
+        thread_fail(flow->thread, "option",
+                    "the path takes no datagrams of %d bytes; send smaller ones",
+                    flow->udp->params.size);
     else
-        udp_fail(flow, "connect", "can't send: %s; is the link up, and no firewall in the way?",
-                 strerror(problem));
+        thread_fail(flow->thread, "connect",
+                    "can't send: %s; is the link up, and no firewall in the way?",
+                    strerror(problem));
     return -1;
 }
 
@@ -162,7 +171,7 @@ static int weigh(struct sender *s, size_t left, int problem)
 static bool send_some(struct sender *s, enum udp_phase phase, size_t left)
 {
     struct udp_flow *flow = s->flow;
-    while (left > 0 && !atomic_load_explicit(&flow->udp->cancelled, memory_order_relaxed)) {
+    while (left > 0 && !thread_is_cancelled(flow->thread)) {
         const unsigned messages = arrange(s, phase, left);
         /* musl's sendmmsg() makes a system call for each message. */
         const long taken = syscall(SYS_sendmmsg, flow->fd, s->messages, messages, MSG_NOSIGNAL);
@@ -231,11 +240,11 @@ static bool send_all(struct sender *s)
 {
     for (;;) {
         const int64_t due = due_ns(s), now = now_ns();
-        if (atomic_load_explicit(&s->flow->udp->cancelled, memory_order_relaxed))
-            return udp_fail(s->flow, "aborted", "another flow failed");
+        if (thread_is_cancelled(s->flow->thread))
+            return false;
         if (now >= s->look_ns) {
             s->look_ns = now + UDP_LOOK_NS;
-            if (!udp_peer_lives(s->flow))
+            if (!peer_lives(s->flow))
                 return false;
         }
         if (now >= s->end_ns + CATCH_UP_NS || (due >= s->end_ns && now >= s->end_ns)) {
@@ -255,58 +264,58 @@ static bool tell_count(struct udp_flow *flow)
     const struct udp_params *p = &flow->udp->params;
     unsigned char count[UDP_COUNT_SIZE];
     udp_count_write(flow, count);
-    if (send(flow->control, count, sizeof count, MSG_NOSIGNAL | MSG_DONTWAIT) != sizeof count ||
-        shutdown(flow->control, SHUT_WR) < 0)
-        return udp_fail(flow, "reset", "the peer closed the flow before its end: %s",
-                        strerror(errno));
-    struct pollfd control = {.fd = flow->control, .events = POLLIN};
+    if (send(flow->thread->fd, count, sizeof count, MSG_NOSIGNAL | MSG_DONTWAIT) != sizeof count ||
+        shutdown(flow->thread->fd, SHUT_WR) < 0)
+        return thread_fail(flow->thread, "reset", "the peer closed the flow before its end: %s",
+                           strerror(errno));
+    struct pollfd control = {.fd = flow->thread->fd, .events = POLLIN};
     const double patience_s = p->link.stall_timeout_s + UDP_MAX_THRESHOLDS * p->loss_threshold_s;
     const int64_t until_ns = now_ns() + seconds_ns(patience_s);
     while (poll(&control, 1, (int)(UDP_LOOK_NS / 1000000)) <= 0) {
-        if (atomic_load(&flow->udp->cancelled))
-            return udp_fail(flow, "aborted", "another flow failed");
+        if (thread_is_cancelled(flow->thread))
+            return false;
         if (now_ns() >= until_ns)
-            return udp_fail(flow, "stalled",
-                            "the receiver has not ended the flow within %g s; is the link up?",
-                            patience_s);
+            return thread_fail(flow->thread, "stalled",
+                               "the receiver has not ended the flow within %g s; is the link up?",
+                               patience_s);
     }
     char byte;
-    if (recv(flow->control, &byte, 1, MSG_DONTWAIT) != 0)
-        return udp_fail(flow, "reset", "the peer closed the flow before its end: %s",
-                        strerror(errno));
-    linger_reset(flow->control, false);
+    if (recv(flow->thread->fd, &byte, 1, MSG_DONTWAIT) != 0)
+        return thread_fail(flow->thread, "reset", "the peer closed the flow before its end: %s",
+                           strerror(errno));
+    linger_reset(flow->thread->fd, false);
     return true;
 }
 
-static bool send_flow(struct udp_flow *flow)
+/* Datagrams that are too large for a link teach it to the kernel (RFC 1191); others don't. */
+static int64_t path_mtu(int fd)
+{
+    int family = 0, mtu = 0;
+    socklen_t length = sizeof family;
+    if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &length) < 0)
+        return UNKNOWN;
+    length = sizeof mtu;
+    const bool is_v6 = family == AF_INET6;
+    const int problem =
+        getsockopt(fd, is_v6 ? IPPROTO_IPV6 : IPPROTO_IP, is_v6 ? IPV6_MTU : IP_MTU, &mtu, &length);
+    return problem == 0 && mtu > 0 ? mtu : UNKNOWN;
+}
+
+bool udp_send(struct udp_flow *flow)
 {
     struct sender sender = {.flow = flow};
     const struct udp_params *p = &flow->udp->params;
     const struct timeval timeout = {.tv_usec = SEND_TIMEOUT_US};
     setsockopt(flow->fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout);
-    /* The usual slack of 50 us is a good part of the gaps. */
-    prctl(PR_SET_TIMERSLACK, 1);
     lay_out(&sender);
     set_cut(&sender, p->burst > 1 || p->rate_bps == 0);
-    while (sem_wait(&flow->udp->gate) < 0)
-        ;
-    if (!flow->udp->start_ns)
-        return udp_fail(flow, "aborted", "the job ended before its start");
+    if (!thread_pass(flow->thread, BARRIER_OPEN))
+        return false;
     plan(&sender);
     if (!send_all(&sender))
         return false;
-    flow->end_ns = now_ns();
-    flow->length_ns = flow->end_ns - sender.measured_ns;
+    flow->thread->end_ns = now_ns();
+    flow->length_ns = flow->thread->end_ns - sender.measured_ns;
+    flow->path_mtu = path_mtu(flow->fd);
     return tell_count(flow);
-}
-
-void *udp_send(void *argument)
-{
-    struct udp_flow *flow = argument;
-    const struct cpu_time begun = cpu_time(RUSAGE_THREAD);
-    send_flow(flow);
-    flow->cpu = cpu_since(begun, RUSAGE_THREAD);
-    atomic_store(&flow->has_ended, true);
-    eventfd_write(flow->udp->wake, 1);
-    return NULL;
 }

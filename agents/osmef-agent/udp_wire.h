@@ -12,7 +12,6 @@
 /* On the TCP connection: each end's UDP port (2 bytes); on flow 0 the byte that starts the job; at
  * the end the sender's count: 0-7 datagrams of the warm-up, 8-15 of the measurement, 16-23 the ns
  * that it took. */
-#define UDP_PORT_SIZE 2
 #define UDP_GO 'G'
 #define UDP_COUNT_SIZE 24
 

@@ -1,4 +1,4 @@
-"""A conversation with one agent process on an endpoint."""
+"""Conversations with the agents on an endpoint."""
 
 from __future__ import annotations
 
@@ -9,18 +9,20 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from osmef.agent.deploy import Deployment
 from osmef.agent.messages import (
     PROTOCOL,
     CarriedEvent,
     Clock,
+    Ended,
     Event,
-    Gone,
     Hello,
     Interface,
     Interfaces,
+    OutputEnded,
+    agent_of,
     parse_event,
 )
 from osmef.errors import AgentError, ReachError
@@ -29,7 +31,7 @@ from osmef.remote.login import SLOW_SHELL_CURE
 if TYPE_CHECKING:  # paramiko takes long to import, and `osmef validate` knows workloads, too
     from osmef.remote.session import RemoteProcess, Session
 
-T = TypeVar("T", Hello, Clock, Interface, CarriedEvent)
+T = TypeVar("T", Clock, Interface, CarriedEvent)
 
 ANSWER_S = 15.0
 """How long an agent that is idle may take to answer, or to end."""
@@ -84,58 +86,28 @@ class Inbox:
 
 
 class AgentClient:
-    """One agent process. Its events go to ``inbox``, which a trial shares between all agents."""
+    """One agent. Its events go to ``inbox``, which a trial shares between all agents."""
 
-    def __init__(self, name: str, process: RemoteProcess) -> None:
-        self.name = name
+    def __init__(self, number: int, agents: Agents) -> None:
+        self.name = agents.name
+        self.agents = agents
         self.inbox = Inbox()
         self.gone: str | None = None
-        self._closed = threading.Event()
-        self._process = process
-        self._reader = threading.Thread(target=self._read, name=f"agent-{name}", daemon=True)
-        self._reader.start()
-
-    @classmethod
-    def start(
-        cls,
-        session: Session,
-        deployment: Deployment,
-        hello_s: float = ANSWER_S,
-        prefix: Sequence[str] = (),
-    ) -> AgentClient:
-        """Start an agent and check that it speaks our protocol.
-
-        Its first words are waited for ``hello_s`` seconds; ``prefix`` stands before its command
-        line. Raises AgentError, ReachError.
-        """
-        client = cls(session.name, session.start([*prefix, f"./{deployment.path}", "serve"]))
-        try:
-            hello = client.expect(Hello, hello_s)
-            if hello.protocol != PROTOCOL:
-                raise AgentError(
-                    f"the agent speaks protocol {hello.protocol}, the controller {PROTOCOL}",
-                    where=session.name,
-                    cure="use the agent that belongs to this version of osmef",
-                )
-        except BaseException:
-            client.close()
-            raise
-        return client
+        self._number = number
 
     def send(self, command: Mapping[str, str | int | float | bool | Sequence[str]]) -> None:
         """Send one command. Raises AgentError when the agent is gone."""
         if self.gone is not None:
             raise self.lost(self.gone)
         try:
-            self._process.send_line(json.dumps(dict(command)))
+            self.agents.send({"agent": self._number, **command})
         except ReachError as error:
-            self._reader.join(EXIT_STATUS_S)  # who reads may just be learning why
             raise self.lost(self.gone or error.message) from error
 
     def expect(self, wanted: type[T], timeout_s: float) -> T:
         """Wait for one kind of event while no job runs. Raises AgentError.
 
-        An agent that stays silent is ended.
+        An agent that stays silent is ended, with all agents of its connection.
         """
         deadline = time.monotonic() + timeout_s
         while (left := deadline - time.monotonic()) > 0:
@@ -143,15 +115,12 @@ class AgentClient:
                 _, event = self.inbox.get(left)
             except queue.Empty:
                 break
-            if isinstance(event, Gone):
+            if isinstance(event, OutputEnded):
                 raise self.lost(event.reason)
             if isinstance(event, wanted):
                 return event
         self.close()
-        silent = self.lost(f"no {wanted.__name__.lower()} within {timeout_s:g} s")
-        if wanted is Hello:  # it may not even have been started
-            silent.cure = SLOW_SHELL_CURE
-        raise silent
+        raise self.lost(f"no {wanted.__name__.lower()} within {timeout_s:g} s")
 
     def clock_offset(self, answer_s: float = ANSWER_S) -> ClockOffset:
         """Compare clocks as NTP does: of several exchanges the quickest tells most (RFC 5905).
@@ -188,25 +157,144 @@ class AgentClient:
         self.send({"cmd": "carried"})
         return self.expect(CarriedEvent, answer_s).interfaces
 
+    def take(self, event: Event, size: int) -> None:
+        """Take in what it has said in so many characters; waits where too much of it waits."""
+        if isinstance(event, OutputEnded):
+            self.gone = event.reason
+        self.inbox.put(self, event, size)
+        while self.inbox.is_full_of(self) and not self.agents.closed.wait(_FULL_POLL_S):
+            pass
+
     def lost(self, reason: str) -> AgentError:
         """Return the error that says that this agent is gone."""
-        cure = "look at the endpoint: memory, kernel log, and whether it is still up"
-        if reason.startswith(_NOT_RUN):
-            cure = "let programs run from the login's home there: it may be mounted noexec"
-        return AgentError(f"the agent is gone: {reason}", where=self.name, cure=cure)
+        return _lost(self.name, reason)
 
     def close(self) -> None:
-        """End the agent: it exits when its standard input does."""
-        self._closed.set()
+        """End it, and all agents of its connection: they exit when their standard input ends."""
+        self.agents.close()
+
+
+class Agents:
+    """The agents of one connection: a process each, with one program that passes on what is said.
+
+    ``gone`` is why there are none any more.
+    """
+
+    def __init__(self, name: str, process: RemoteProcess) -> None:
+        self.name = name
+        self.gone: str | None = None
+        self.closed = threading.Event()
+        self._process = process
+        self._first: queue.SimpleQueue[Hello | OutputEnded] = queue.SimpleQueue()
+        self._agents: dict[int, AgentClient] = {}
+        self._opened = 0
+        self._lock = threading.Lock()
+        self._reader = threading.Thread(target=self._read, name=f"agents-{name}", daemon=True)
+        self._reader.start()
+
+    @classmethod
+    def start(
+        cls,
+        session: Session,
+        deployment: Deployment,
+        hello_s: float = ANSWER_S,
+        prefix: Sequence[str] = (),
+    ) -> Self:
+        """Start the program there, and check that it speaks our protocol.
+
+        Its first words are waited for ``hello_s`` seconds; ``prefix`` stands before its command
+        line. Raises AgentError, ReachError.
+        """
+        argv = [*prefix, f"./{deployment.path}", "serve", "--many"]
+        agents = cls(session.name, session.start(argv))
+        try:
+            agents._greet(hello_s)
+        except BaseException:
+            agents.close()
+            raise
+        return agents
+
+    def open(self) -> AgentClient:
+        """Return a new, idle agent. Raises AgentError when the connection is gone."""
+        with self._lock:
+            self._opened += 1
+            agent = self._agents[self._opened] = AgentClient(self._opened, self)
+            agent.gone = self.gone
+        agent.send({"cmd": "open"})
+        return agent
+
+    def send(self, command: Mapping[str, str | int | float | bool | Sequence[str]]) -> None:
+        """Send one command, which names its agent. Raises ReachError when nobody takes it."""
+        line = json.dumps(command)
+        try:
+            with self._lock:
+                self._process.send_line(line)
+        except ReachError:
+            self._reader.join(EXIT_STATUS_S)  # who reads may just be learning why
+            raise
+
+    def close(self) -> None:
+        """End all agents. Never raises."""
+        self.closed.set()
         self._process.close()
         self._reader.join(timeout=ANSWER_S)
+        self._end("it was ended")
+
+    def _greet(self, hello_s: float) -> None:
+        try:
+            first = self._first.get(timeout=hello_s)
+        except queue.Empty:
+            silent = _lost(self.name, f"no hello within {hello_s:g} s")
+            silent.cure = SLOW_SHELL_CURE  # it may not even have been started
+            raise silent from None
+        if isinstance(first, OutputEnded):
+            raise _lost(self.name, first.reason)
+        if first.protocol != PROTOCOL:
+            raise AgentError(
+                f"the agent speaks protocol {first.protocol}, the controller {PROTOCOL}",
+                where=self.name,
+                cure="use the agent that belongs to this version of osmef",
+            )
 
     def _read(self) -> None:
         while self.gone is None:
             line = self._process.read_line()
-            event = Gone(reason=self._process.ending()) if line is None else parse_event(line)
-            if isinstance(event, Gone):
-                self.gone = event.reason
-            self.inbox.put(self, event, len(line or ""))
-            while self.inbox.is_full_of(self) and not self._closed.wait(_FULL_POLL_S):
-                pass
+            event = (
+                OutputEnded(reason=self._process.ending()) if line is None else parse_event(line)
+            )
+            if isinstance(event, OutputEnded):
+                self._end(event.reason)
+            elif line is not None:
+                self._pass_on(line, event)
+
+    def _pass_on(self, line: str, event: Event) -> None:
+        """Give an event to the agent that it names; the first one names none."""
+        number = self._number_in(line)
+        if number is None and isinstance(event, Hello):
+            self._first.put(event)
+        elif number is None or number > self._opened:
+            self._end(f"it said something outside the protocol: {line[:200]!r}")
+        elif (agent := self._agents.get(number)) is not None:
+            if isinstance(event, Ended):
+                del self._agents[number]
+                event = OutputEnded(reason=f"{event.how}{self._process.aside()}")
+            agent.take(event, len(line))
+
+    def _number_in(self, line: str) -> int | None:
+        return agent_of(line)
+
+    def _end(self, reason: str) -> None:
+        """Have every agent know that it is gone."""
+        with self._lock:
+            self.gone = self.gone or reason
+            agents, self._agents = self._agents, {}
+        self._first.put(OutputEnded(reason=reason))
+        for agent in agents.values():
+            agent.take(OutputEnded(reason=reason), 0)
+
+
+def _lost(name: str, reason: str) -> AgentError:
+    cure = "look at the endpoint: memory, kernel log, and whether it is still up"
+    if reason.startswith(_NOT_RUN):
+        cure = "let programs run from the login's home there: it may be mounted noexec"
+    return AgentError(f"the agent is gone: {reason}", where=name, cure=cure)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import math
 import re
+import signal
 from collections.abc import Iterable
 from typing import Annotated, Literal, Self
 
@@ -19,10 +21,14 @@ from pydantic import (
     model_validator,
 )
 
-from osmef.results.exchange import Histogram
+from osmef.results.observations import (
+    EndpointUse,
+    Histogram,
+    ProcessUse,
+    ReceivingFlow,
+    SendingFlow,
+)
 from osmef.results.trial import FlowEnd, ThreadUse
-from osmef.results.udp import ReceivingFlow, SendingFlow
-from osmef.results.use import EndpointUse, ProcessUse
 
 PROTOCOL = 2
 
@@ -37,7 +43,7 @@ REQUEST_ERRORS = (None, "connect", "timeout", "closed", "protocol", "status")
 
 
 class _Message(BaseModel):
-    model_config = ConfigDict(extra="ignore", frozen=True)
+    model_config = ConfigDict(extra="ignore", frozen=True, defer_build=True)
 
 
 _Word = Annotated[str, Field(max_length=200)]
@@ -84,6 +90,29 @@ class Interface(_Message):
 
     event: Literal["interface"]
     name: _Word | None
+
+
+class Ended(_Message):
+    """An agent has ended: its exit status, or the signal that ended it.
+
+    ``message`` says why there could be none in the first place.
+    """
+
+    event: Literal["ended"]
+    status: Annotated[int, Field(ge=0, le=255)] | None
+    signal: Annotated[int, Field(ge=1, le=127)] | None
+    message: _Text
+
+    @property
+    def how(self) -> str:
+        """How it ended, or why there was none."""
+        if self.message:
+            return f"it can't be started: {self.message}"
+        if self.signal is None:
+            return f"exit status {self.status}"
+        with contextlib.suppress(ValueError):
+            return f"killed by {signal.Signals(self.signal).name}"
+        return f"killed by signal {self.signal}"
 
 
 class Listening(_Message):
@@ -425,7 +454,7 @@ class ErrorEvent(_Message):
     flow: int | None = None
 
 
-class Gone(BaseModel):
+class OutputEnded(BaseModel):
     """Not from the agent: its output has ended, and ``reason`` says how."""
 
     event: Literal["gone"] = "gone"
@@ -455,11 +484,11 @@ JobEvent = (
     | Annotated[JobResult, Field(discriminator="job")]
     | ErrorEvent
 )
-Event = Hello | Clock | Interface | CarriedEvent | JobEvent | Gone
+Said = Hello | Clock | Interface | CarriedEvent | Ended | JobEvent
+"""What an agent can say, or is said of it."""
+Event = Said | OutputEnded
 
-_ADAPTER: TypeAdapter[Hello | Clock | Interface | CarriedEvent | JobEvent] = TypeAdapter(
-    Annotated[Hello | Clock | Interface | CarriedEvent | JobEvent, Field(discriminator="event")]
-)
+_ADAPTER: TypeAdapter[Said] = TypeAdapter(Annotated[Said, Field(discriminator="event")])
 
 
 _UNUSUAL = re.compile(r"[0-9]{19}|[eE][+]?[0-9]{3}|NaN|Infinity")
@@ -476,8 +505,17 @@ def parse_event(line: str) -> Event:
         if _UNUSUAL.search(line):
             json.loads(line, parse_int=_int64, parse_float=_finite, parse_constant=_finite)
     except ValueError:  # ValidationError is one, too
-        return Gone(reason=f"it said something outside the protocol: {line[:200]!r}")
+        return OutputEnded(reason=f"it said something outside the protocol: {line[:200]!r}")
     return event
+
+
+_AGENT = re.compile(r'\{"agent":([0-9]{1,9}),')
+
+
+def agent_of(line: str) -> int | None:
+    """Return the number of the agent that has said a line, None where it names none."""
+    found = _AGENT.match(line)
+    return int(found[1]) if found else None
 
 
 def _int64(text: str) -> int:

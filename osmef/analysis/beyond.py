@@ -9,8 +9,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from osmef.analysis.course import common_memory
+from osmef.analysis.distributions import normal_below, student_below
 from osmef.analysis.quantiles import finite
-from osmef.analysis.ranksum import EXACT_UP_TO, doubled_ranks, rank_sums
+from osmef.analysis.ranks import EXACT_UP_TO, doubled_ranks, rank_sums
 
 MOST_MEMORY = 0.8
 """More memory than this is not allowed for."""
@@ -73,12 +74,10 @@ def _ranked(a: list[float], b: list[float]) -> float:
     total, n, m = int(ranks[: len(b)].sum()), len(b), len(a)
     if n * m <= EXACT_UP_TO:
         return rank_sums(tuple(sorted(ranks.tolist())), n).at_most(total)
-    from scipy.special import ndtr  # noqa: PLC0415 - slow to load
-
     sigma = math.sqrt(n * m / (n + m) * float(ranks.var(ddof=1)))
     if sigma == 0:
         return 1.0
-    return float(ndtr((total + 1 - n * float(ranks.mean())) / sigma))
+    return normal_below((total + 1 - n * float(ranks.mean())) / sigma)
 
 
 def _welch(a: list[float], b: list[float], memory: float) -> float:
@@ -89,11 +88,9 @@ def _welch(a: list[float], b: list[float], memory: float) -> float:
     error, apart = sum(parts), statistics.fmean(b) - statistics.fmean(a)
     if error == 0:
         return 0.0 if apart < 0 else 1.0
-    from scipy.special import stdtr  # noqa: PLC0415 - slow to load
-
     shares = [part / error for part in parts]
     freedom = 1 / sum(share**2 / (len(one) - 1) for share, one in zip(shares, (b, a), strict=True))
-    return float(stdtr(freedom, apart / math.sqrt(error)))
+    return student_below(apart / math.sqrt(error), freedom)
 
 
 def hommel(p_values: Sequence[float | None]) -> list[float | None]:
@@ -106,12 +103,20 @@ def hommel(p_values: Sequence[float | None]) -> list[float | None]:
     are all slow at once do.
 
     Source: Hommel, "A Stagewise Rejective Multiple Test Procedure Based on a Modified Bonferroni
-    Test", Biometrika 75, 1988; Simes, Biometrika 73, 1986; in statsmodels.
+    Test", Biometrika 75, 1988; Simes, Biometrika 73, 1986.
     """
     made = [p for p in p_values if p is not None]
     if len(made) < 2:
         return list(p_values)
-    from statsmodels.stats.multitest import multipletests  # noqa: PLC0415 - slow to load
-
-    corrected = iter(np.minimum(1.0, multipletests(made, method="hommel")[1]).tolist())
-    return [None if p is None else next(corrected) for p in p_values]
+    order = np.argsort(made)
+    p = np.asarray(made)[order]
+    corrected = p.copy()
+    for size in range(p.size, 1, -1):  # Simes's test of every family of the largest p-values
+        largest = float((size * p[-size:] / np.arange(1, size + 1)).min())
+        corrected[-size:] = np.maximum(corrected[-size:], largest)
+        rest = np.minimum(size * p[:-size], largest)
+        corrected[:-size] = np.maximum(corrected[:-size], rest)
+    found = np.empty(p.size)
+    found[order] = np.minimum(1.0, corrected)
+    left = iter(found.tolist())
+    return [None if p is None else next(left) for p in p_values]

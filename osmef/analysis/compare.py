@@ -6,17 +6,19 @@ of a cell, those of runs (``osmef.analysis.replicates``).
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
 import numpy as np
 import pandas as pd
 
 from osmef.analysis.beyond import hommel, lower_p, memory_of
 from osmef.analysis.effects import hodges_lehmann
-from osmef.analysis.failures import failures
 from osmef.analysis.pairs import holm, mann_whitney
+from osmef.analysis.quantiles import ConfidenceInterval
 from osmef.analysis.replicates import (
     PLACE,
     PLATFORM,
@@ -27,10 +29,123 @@ from osmef.analysis.replicates import (
     platform_columns,
     settled,
 )
-from osmef.analysis.verdict import Verdict, verdict
 from osmef.errors import InputError
 from osmef.results.frame import measures_of
 from osmef.results.measure import Better, Measure, together
+
+
+class DifferenceVerdict(StrEnum):
+    """What a difference means."""
+
+    BETTER = "better"
+    WORSE = "worse"
+    DIFFERENT = "different"
+    SAME = "same"
+    INCONCLUSIVE = "inconclusive"
+
+
+def verdict(
+    interval: ConfidenceInterval, margin: float, better: Better, p: float = 0.0, level: float = 0.05
+) -> DifferenceVerdict:
+    """Return what the interval of a difference, in a metric's unit, means.
+
+    ``margin`` >= 0, in the same unit, is how large a difference does not matter. The same: the
+    whole interval is within -margin to margin. Better or worse, or different where a metric has no
+    better way: the whole interval is beyond, and ``p``, of a difference beyond the margin and
+    corrected for all verdicts that are given together, is at most ``level``. Inconclusive: anything
+    else, or no interval.
+
+    Assumed is what the interval assumes: see ``hodges_lehmann``.
+
+    Source: Hoefler and Belli, "Scientific Benchmarking of Parallel Computing Systems", SC 2015,
+    rule 7, on comparing by intervals; the margin: Schuirmann, J. Pharmacokin. Biopharm. 15, 1987.
+    """
+    low, high = interval.low, interval.high
+    if low is None or high is None:
+        return DifferenceVerdict.INCONCLUSIVE
+    if -margin <= low and high <= margin:
+        return DifferenceVerdict.SAME
+    if (low <= margin and high >= -margin) or p > level:
+        return DifferenceVerdict.INCONCLUSIVE
+    if better is Better.NEITHER:
+        return DifferenceVerdict.DIFFERENT
+    return (
+        DifferenceVerdict.BETTER
+        if (low > margin) == (better is Better.HIGHER)
+        else DifferenceVerdict.WORSE
+    )
+
+
+def failed_more(a: pd.DataFrame, b: pd.DataFrame, level: float = 0.05) -> dict[str, object]:
+    """Return how many trials of a cell failed on both sides, and whether the share differs.
+
+    Keys: trials_a, failed_a, trials_b, failed_b, p of Fisher's exact test (two-tailed), and
+    verdict: worse or better where p <= ``level``, the same where the shares are, else inconclusive.
+    Empty where none failed. Assumed is that trials fail independently of each other.
+
+    Source: Fisher, "Statistical Methods for Research Workers", 1934, section 21.02.
+    """
+    counts = [(len(one), int((one["status"] != "ok").sum())) if "status" in one else (len(one), 0)
+              for one in (a, b)]  # fmt: skip
+    (n_a, bad_a), (n_b, bad_b) = counts
+    if not bad_a and not bad_b:
+        return {}
+    p = fisher_exact(bad_a, n_a, bad_b, n_b)
+    found = DifferenceVerdict.INCONCLUSIVE
+    if bad_a * n_b == bad_b * n_a:
+        found = DifferenceVerdict.SAME
+    elif p <= level:
+        found = DifferenceVerdict.WORSE if bad_b * n_a > bad_a * n_b else DifferenceVerdict.BETTER
+    return {"trials_a": n_a, "failed_a": bad_a, "trials_b": n_b, "failed_b": bad_b, "p": p,
+            "verdict": found}  # fmt: skip
+
+
+def failures(
+    a: Mapping[str, pd.DataFrame],
+    b: Mapping[str, pd.DataFrame],
+    common: Sequence[str],
+    level: float,
+) -> list[dict[str, object]]:
+    """Return ``failed_more`` of the common cells, and as worse what only B has and all failed.
+
+    ``common`` are cells of both sides, ``level`` the rate of false alarms of all of them together:
+    their p, and that of all trials together, are corrected (``hommel``).
+
+    Assumed is what these assume.
+
+    Source: those of ``failed_more`` and ``hommel``.
+    """
+    found = [{"cell": cell} | failed_more(a[cell], b[cell], level) for cell in common]
+    found = [one for one in found if "p" in one]
+    if len(found) > 1:
+        every = [pd.concat([of[cell] for cell in common]) for of in (a, b)]
+        found.append({"cell": "all cells together"} | failed_more(every[0], every[1], level))
+    corrected = hommel([float(str(one["p"])) for one in found])
+    found = [_judged(one, p, level) for one, p in zip(found, corrected, strict=True)]
+    alone = [{"cell": cell} | failed_more(trials.iloc[:0], trials, level)
+             for cell, trials in b.items() if cell not in common]  # fmt: skip
+    lost = [one | {"p": None, "verdict": DifferenceVerdict.WORSE} for one in alone
+            if "p" in one and one["failed_b"] == one["trials_b"]]  # fmt: skip
+    return found + lost
+
+
+def _judged(one: dict[str, object], p: float | None, level: float) -> dict[str, object]:
+    is_sure = one["verdict"] is DifferenceVerdict.SAME or (p is not None and p <= level)
+    return one | ({"p": p} if is_sure else {"p": p, "verdict": DifferenceVerdict.INCONCLUSIVE})
+
+
+def fisher_exact(bad_a: int, n_a: int, bad_b: int, n_b: int) -> float:
+    """Return the p of two samples failing alike: the two-tailed exact test of Fisher.
+
+    It is the chance, with as many failures of both together, of a division among the two that is
+    at most as likely as the one that was found. Assumed is that trials fail independently.
+
+    Source: Fisher, "Statistical Methods for Research Workers", 1934, section 21.02.
+    """
+    bad, most = bad_a + bad_b, math.comb(n_a + n_b, bad_a + bad_b)
+    ways = [math.comb(n_a, k) * math.comb(n_b, bad - k) for k in range(bad + 1)]
+    return sum(one for one in ways if one <= ways[bad_a]) / most
+
 
 SAME_MEANING = (
     "workload",
@@ -49,7 +164,7 @@ SHOWN = ("provider", "sender_flavors", "receiver_flavors", "window", "price_per_
 
 _NO_SHARE = "A's median is 0, so any difference counts"
 
-_COLUMNS = (
+COLUMNS = (
     "cell",
     "metric",
     "n_a",
@@ -67,6 +182,16 @@ _COLUMNS = (
     "verdict",
     "reason",
 )
+"""The columns of ``compare``.
+
+cell, metric; n_a, n_b, trials that have it, or sessions where either side has any, or runs where a
+side has several of the cell; median_a, median_b; difference, of ``b`` over ``a``, with low and high
+(``hodges_lehmann``) and margin, all in the metric's unit; p of ``mann_whitney``, and p_holm over
+the whole table; p_beyond, of a difference beyond the margin, the way it goes (``lower_p``),
+corrected over the whole table (``hommel``); unit, what n counts: trials, runs or sessions; verdict,
+a ``DifferenceVerdict``; reason, why there is no interval, no margin, or no verdict in spite of it,
+else None.
+"""
 
 
 def compare(  # noqa: PLR0913, PLR0917 - four have defaults
@@ -86,21 +211,8 @@ def compare(  # noqa: PLR0913, PLR0917 - four have defaults
     share of the median of ``a``; it is at least what is ``negligible`` of the measure: 1 of a
     count, such as retransmits, and of a time in microseconds, 0.1 of a percentage. Where that is 0,
     and so is the median, it is 0, and ``reason`` says so.
-    Columns: cell, metric; n_a, n_b, trials that have it, or sessions where either side has any, or
-    runs where a side has several of the cell; median_a, median_b; difference, of ``b`` over ``a``,
-    with low and high (``hodges_lehmann``) and margin, all in the metric's unit; p of
-    ``mann_whitney``, and p_holm over the whole table;
-    p_beyond, of a difference beyond the margin, the way it goes (``lower_p``), corrected over the
-    whole table (``hommel``); unit, what n counts: trials, runs or sessions; verdict, a ``Verdict``;
-    reason, why there is no interval, no margin, or no verdict in spite of it, else None.
-    ``attrs`` has method, "unpaired": two runs share no block; values, those of a and b of each row;
-    only_a and only_b, the cells of just one; lost, those of only_a that ``b`` has at no other place
-    either; unit, what n counts in any row; without_sessions, which of "A" and "B"
-    has none while the other has, so that each of its runs counts as one; failures, of
-    ``failed_more``, and, with p None, the cells of ``b`` alone of which all trials failed, for they
-    may be of a common one that they could not tell; and differs, what else two cells differ in
-    (``SHOWN``); memory, of the metrics whose values remember the ones before, how much
-    (``memory_of``): p_beyond allows for it.
+    ``COLUMNS`` says what the columns are. ``attrs`` is that of
+    ``_attributes``.
 
     Assumed are independent trials, runs or sessions, and, for the interval, that a cell's
     distribution only shifts. For 95 % at least 4 against 4 are needed. Of tables without a
@@ -125,33 +237,55 @@ def compare(  # noqa: PLR0913, PLR0917 - four have defaults
     if better is not None:
         wanted = [measure.model_copy(update={"better": better}) for measure in wanted]
     sessions = has_sessions(a, b)
-    found = []
-    for cell in common:
-        pair = first[cell], second[cell]
-        unit = _unit(pair, by_session=sessions)
-        for measure in wanted:
-            sides = [_values(of, measure.name, unit) for of in pair]
-            one = Difference(cell, Allowed(measure, margin), unit, *sides)
-            found += [one] if any(sides) else []
+    allowed = [Allowed(measure, margin) for measure in wanted]
+    found = [
+        one
+        for cell in common
+        for one in _differences(cell, (first[cell], second[cell]), allowed, by_session=sessions)
+    ]
     memories = _memories(found)
-    table = pd.DataFrame(_rows(found, memories, confidence), columns=pd.Index(_COLUMNS))
-    table = table.astype(dict.fromkeys(_COLUMNS[4:13], "float64"))
-    table.attrs["values"] = [(one.a, one.b) for one in found]
-    table.attrs["method"] = "unpaired"
-    table.attrs["only_a"] = [cell for cell in first if cell not in common]
-    table.attrs["only_b"] = [cell for cell in second if cell not in common]
-    anywhere = [name for name in columns if name not in PLACE]
-    there = set(cell_names(b, anywhere))
-    table.attrs["lost"] = [cell for cell in table.attrs["only_a"]
-                           if there.isdisjoint(cell_names(first[cell], anywhere))]  # fmt: skip
-    table.attrs["unit"] = " or ".join(table["unit"].unique())
+    table = pd.DataFrame(_rows(found, memories, confidence), columns=pd.Index(COLUMNS))
+    table = table.astype(dict.fromkeys(COLUMNS[4:13], "float64"))
+    table.attrs |= _attributes(found, (first, second), columns, 1 - confidence)
+    table.attrs["memory"] = {name: memory for name, memory in memories.items() if memory}
     table.attrs["without_sessions"] = [
         name for name, side in (("A", a), ("B", b)) if sessions and not has_sessions(side)
     ]
-    table.attrs["memory"] = {name: memory for name, memory in memories.items() if memory}
-    table.attrs["failures"] = failures(first, second, common, 1 - confidence)
-    table.attrs["differs"] = _differs(first, second, common)
     return table
+
+
+def _attributes(
+    found: Sequence[MetricDifference],
+    sides: tuple[Mapping[str, pd.DataFrame], Mapping[str, pd.DataFrame]],
+    columns: Sequence[str],
+    level: float,
+) -> dict[str, object]:
+    """Return the ``attrs`` of ``compare``, of the cells of both sides by their names.
+
+    method, "unpaired": two runs share no block; values, those of a and b of each row; unit, what n
+    counts in any row; only_a and only_b, the cells of just one side; lost, those of only_a that b
+    has at no other place either; failures, of ``failed_more``, and, with p None, the cells of b
+    alone of which all trials failed, for they may be of a common one that they could not tell;
+    differs, what else two cells differ in (``SHOWN``). ``compare`` adds memory, of the metrics
+    whose values remember the ones before, how much (``memory_of``), which p_beyond allows for; and
+    without_sessions, which of "A" and "B" has none while the other has, so that each of its runs
+    counts as one.
+    """
+    first, second = sides
+    common = [cell for cell in first if cell in second]
+    only_a = [cell for cell in first if cell not in second]
+    anywhere = [name for name in columns if name not in PLACE]
+    there = {name for side in second.values() for name in cell_names(side, anywhere)}
+    return {
+        "values": [(one.a, one.b) for one in found],
+        "method": "unpaired",
+        "unit": " or ".join(dict.fromkeys(one.unit for one in found)),
+        "only_a": only_a,
+        "only_b": [cell for cell in second if cell not in first],
+        "lost": [cell for cell in only_a if there.isdisjoint(cell_names(first[cell], anywhere))],
+        "failures": failures(first, second, common, level),
+        "differs": _differs(first, second, common),
+    }
 
 
 def _by_cell(side: pd.DataFrame, columns: Sequence[str]) -> dict[str, pd.DataFrame]:
@@ -193,7 +327,7 @@ def _values(trials: pd.DataFrame, metric: str, unit: str) -> list[float]:
 
 
 @dataclass(frozen=True)
-class Difference:
+class MetricDifference:
     """What two sides have of a metric of a cell."""
 
     cell: str
@@ -226,7 +360,24 @@ class Difference:
         )
 
 
-def _memories(found: Sequence[Difference]) -> dict[str, float]:
+def _differences(
+    cell: str,
+    pair: tuple[pd.DataFrame, pd.DataFrame],
+    allowed: Sequence[Allowed],
+    *,
+    by_session: bool,
+) -> list[MetricDifference]:
+    """Return what both sides of a cell have of each metric that either has."""
+    unit = _unit(pair, by_session=by_session)
+    values = [[_values(of, one.measure.name, unit) for of in pair] for one in allowed]
+    return [
+        MetricDifference(cell, one, unit, *sides)
+        for one, sides in zip(allowed, values, strict=True)
+        if any(sides)
+    ]
+
+
+def _memories(found: Sequence[MetricDifference]) -> dict[str, float]:
     """Return how much the values of each metric remember, over all cells and both sides."""
     series: dict[str, list[list[float]]] = {}
     for one in found:
@@ -235,7 +386,7 @@ def _memories(found: Sequence[Difference]) -> dict[str, float]:
 
 
 def _rows(
-    found: Sequence[Difference], memories: Mapping[str, float], confidence: float
+    found: Sequence[MetricDifference], memories: Mapping[str, float], confidence: float
 ) -> list[dict[str, object]]:
     """Return a row for each, with p corrected over all of them."""
     tests = [mann_whitney(one.b, one.a).p for one in found]
@@ -257,7 +408,7 @@ def _differs(
 
 
 def _row(
-    one: Difference,
+    one: MetricDifference,
     p: float | None,
     corrected: tuple[float | None, float | None, float | None],
     confidence: float,
@@ -272,7 +423,7 @@ def _row(
     known = 1.0 if p_beyond is None else p_beyond
     found = verdict(shift.interval, margin, allowed.measure.better, known, 1 - confidence)
     alone = verdict(shift.interval, margin, allowed.measure.better)
-    unscaled = median == 0 and allowed.share > margin and found is not Verdict.SAME
+    unscaled = median == 0 and allowed.share > margin and found is not DifferenceVerdict.SAME
     reason = shift.interval.reason or (_NO_SHARE if unscaled else None)
     if found is not alone:
         reason = f"{alone} alone, but among all verdicts p = {known:.2g}"

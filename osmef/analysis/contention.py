@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from osmef.results.use import EndpointUse
+from osmef.results.observations import EndpointUse
 
 OTHERS_PERCENT = 10.0
 """Of all CPUs of an endpoint that programs of others use: from there on it is told of."""

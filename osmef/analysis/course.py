@@ -9,7 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from osmef.analysis.quantiles import Interval, finite
+from osmef.analysis.distributions import chi_squared_above, normal_below, normal_quantile
+from osmef.analysis.quantiles import ConfidenceInterval, finite
+from osmef.analysis.ranks import doubled_ranks, exact_p, s_variance
 
 Array = npt.NDArray[np.float64]
 
@@ -18,6 +20,7 @@ _LONGEST = 1000
 _ORDERS = 999
 _MANY = 100
 _SEED = 19430414
+_COUNTED_OUT = 33
 
 
 @dataclass(frozen=True)
@@ -56,7 +59,7 @@ class Drift:
     """
 
     slope: float
-    interval: Interval
+    interval: ConfidenceInterval
     tau: float
     p: float
 
@@ -77,12 +80,11 @@ def autocorrelation(values: Sequence[float], lags: int = 1) -> Autocorrelation |
         raise ValueError(f"{series.size} values are too few for {lags} lags")
     if np.ptp(series) == 0:
         return None
-    from statsmodels.stats.diagnostic import acorr_ljungbox  # noqa: PLC0415 - slow to load
-
     centred = (series - series.mean()) / np.ptp(series)
     power = float(centred @ centred)
     found = [float(centred[lag:] @ centred[:-lag]) / power for lag in range(1, lags + 1)]
-    p = float(acorr_ljungbox(centred, lags=[lags])["lb_pvalue"].iloc[0])
+    squares = sum(one**2 / (series.size - lag) for lag, one in enumerate(found, 1))
+    p = chi_squared_above(series.size * (series.size + 2) * squares, lags)
     return Autocorrelation(np.asarray(found), 1.96 / math.sqrt(series.size), p)
 
 
@@ -103,22 +105,18 @@ def common_memory(series: Sequence[Sequence[float]]) -> Memory | None:
     Source: Wald and Wolfowitz, "An Exact Test for Randomness in the Non-parametric Case Based on
     Serial Correlation", Ann. Math. Statist. 14, 1943; Bartels, J. Am. Stat. Assoc. 77, 1982.
     """
-    from scipy.stats import rankdata  # noqa: PLC0415 - slow to load
-
     known = [np.asarray(finite(values[:_LONGEST])) for values in series]
     known = [values for values in known if values.size >= _SHORTEST and np.ptp(values)]
     if not known:
         return None
-    scores = [(ranks - ranks.mean()) / ranks.std() for ranks in map(rankdata, known)]
+    scores = [(ranks - ranks.mean()) / ranks.std() for ranks in map(doubled_ranks, known)]
     found = sum(float(of[1:] @ of[:-1]) for of in scores)
     expected = -float(len(scores))  # each series alone has a mean of -1
     count = sum(of.size for of in scores)
     coefficient = (found - expected) / count
     if count >= _MANY:
-        from scipy.special import ndtr  # noqa: PLC0415 - slow to load
-
         spread = math.sqrt(sum(_order_variance(of) for of in scores))
-        return Memory(coefficient, 2 * float(ndtr(-abs(found - expected) / spread)))
+        return Memory(coefficient, 2 * normal_below(-abs(found - expected) / spread))
     chance, others = np.random.default_rng(_SEED), np.zeros(_ORDERS)
     for of in scores:
         orders = chance.permuted(np.tile(of, (_ORDERS, 1)), axis=1)
@@ -159,14 +157,32 @@ def drift(
         raise ValueError("a drift needs at least 3 values, each with its position")
     if np.unique(at).size < at.size:
         raise ValueError("two values have the same position")
-    from scipy.stats import kendalltau, theilslopes  # noqa: PLC0415 - slow to load
-
-    line = theilslopes(series, at, alpha=confidence)
-    interval = Interval(float(line.low_slope), float(line.high_slope), confidence)
+    first, second = np.triu_indices(series.size, 1)
+    rises, steps = series[second] - series[first], at[second] - at[first]
+    slopes = np.sort(rises / steps)
+    slope, interval = float(np.median(slopes)), _slope_interval(series, slopes, confidence)
     if np.ptp(series) == 0:
         return Drift(0.0, interval, 0.0, 1.0)
-    rank = kendalltau(at, series)
-    return Drift(float(line.slope), interval, float(rank.statistic), float(rank.pvalue))
+    s = int((np.sign(rises) * np.sign(steps)).sum())
+    tied = slopes.size - int(np.count_nonzero(rises))
+    tau = s / math.sqrt(slopes.size * (slopes.size - tied))
+    if not tied and series.size <= _COUNTED_OUT:
+        return Drift(slope, interval, tau, exact_p(s, [series.size]))
+    spread = math.sqrt(s_variance(at, series))
+    return Drift(slope, interval, tau, 2 * normal_below(-abs(s) / spread))
+
+
+def _slope_interval(series: Array, slopes: Array, confidence: float) -> ConfidenceInterval:
+    """Return the interval of the median of the sorted slopes between every two values."""
+    counts = np.unique(series, return_counts=True)[1].astype("float64")
+    tied = float((counts * (counts - 1) * (2 * counts + 5)).sum())
+    n = series.size
+    reach = -normal_quantile((1 - confidence) / 2) * math.sqrt(
+        (n * (n - 1) * (2 * n + 5) - tied) / 18
+    )
+    low = max(round((slopes.size - reach) / 2) - 1, 0)
+    high = min(round((slopes.size + reach) / 2), slopes.size - 1)
+    return ConfidenceInterval(float(slopes[low]), float(slopes[high]), confidence)
 
 
 def outliers(values: Sequence[float], reach: float = 1.5) -> npt.NDArray[np.bool_]:

@@ -10,8 +10,14 @@ from functools import lru_cache
 
 import numpy as np
 
-from osmef.analysis.quantiles import Interval, finite, quantile_interval
-from osmef.analysis.ranksum import Array, shift_rank
+from osmef.analysis.distributions import (
+    chi_squared_quantiles,
+    normal_below_each,
+    normal_quantile,
+    root,
+)
+from osmef.analysis.quantiles import ConfidenceInterval, finite, quantile_interval
+from osmef.analysis.ranks import Array, shift_rank
 
 _STEPS = 1024
 
@@ -21,7 +27,7 @@ class Effect:
     """How much two samples differ; where ``value`` is not defined, the interval says why."""
 
     value: float | None
-    interval: Interval
+    interval: ConfidenceInterval
 
 
 def hodges_lehmann(a: Sequence[float], b: Sequence[float], confidence: float = 0.95) -> Effect:
@@ -43,9 +49,9 @@ def hodges_lehmann(a: Sequence[float], b: Sequence[float], confidence: float = 0
     c, coverage = shift_rank(first.size, second.size, confidence)
     if c < 1:
         reason = f"n = {first.size} and {second.size} are too few for {100 * confidence:g} %"
-        interval = Interval(None, None, None, reason)
+        interval = ConfidenceInterval(None, None, None, reason)
     else:
-        interval = Interval(float(differences[c - 1]), float(differences[-c]), coverage)
+        interval = ConfidenceInterval(float(differences[c - 1]), float(differences[-c]), coverage)
     return Effect(float(np.median(differences)), interval)
 
 
@@ -77,7 +83,9 @@ def hedges_g(a: Sequence[float], b: Sequence[float], confidence: float = 0.95) -
     small = math.exp(math.lgamma(freedom / 2) - math.lgamma((freedom - 1) / 2)) / math.sqrt(
         freedom / 2
     )
-    return Effect(small * d, Interval(small * low * error, small * high * error, confidence))
+    return Effect(
+        small * d, ConfidenceInterval(small * low * error, small * high * error, confidence)
+    )
 
 
 def cliffs_delta(a: Sequence[float], b: Sequence[float], confidence: float = 0.95) -> Effect:
@@ -96,15 +104,13 @@ def cliffs_delta(a: Sequence[float], b: Sequence[float], confidence: float = 0.9
     n_a, n_b = first.size, second.size
     if min(n_a, n_b) < 2:
         return _undefined("each sample needs 2 values")
-    from scipy.special import ndtri  # noqa: PLC0415 - slow to load
-
     above = np.sign(np.subtract.outer(first, second))
     delta = float(above.mean())
-    z2 = float(ndtri((1 + confidence) / 2)) ** 2
+    z2 = normal_quantile((1 + confidence) / 2) ** 2
     if abs(delta) == 1:
         end = (min(n_a, n_b) - z2) / (min(n_a, n_b) + z2)
         low, high = sorted((delta, delta * end))
-        return Effect(delta, Interval(low, high, confidence))
+        return Effect(delta, ConfidenceInterval(low, high, confidence))
     spread = (
         n_b**2 * ((above.mean(axis=1) - delta) ** 2).sum()
         + n_a**2 * ((above.mean(axis=0) - delta) ** 2).sum()
@@ -114,7 +120,7 @@ def cliffs_delta(a: Sequence[float], b: Sequence[float], confidence: float = 0.9
     reach = math.sqrt(z2 * variance * ((1 - delta**2) ** 2 + z2 * variance))
     centre, scale = delta - delta**3, 1 - delta**2 + z2 * variance
     ends = max(-1.0, (centre - reach) / scale), min(1.0, (centre + reach) / scale)
-    return Effect(delta, Interval(*ends, confidence))
+    return Effect(delta, ConfidenceInterval(*ends, confidence))
 
 
 def a12(a: Sequence[float], b: Sequence[float], confidence: float = 0.95) -> Effect:
@@ -129,7 +135,9 @@ def a12(a: Sequence[float], b: Sequence[float], confidence: float = 0.95) -> Eff
     low, high = delta.interval.low, delta.interval.high
     if delta.value is None or low is None or high is None:
         return delta
-    return Effect((delta.value + 1) / 2, Interval((low + 1) / 2, (high + 1) / 2, confidence))
+    return Effect(
+        (delta.value + 1) / 2, ConfidenceInterval((low + 1) / 2, (high + 1) / 2, confidence)
+    )
 
 
 def median_ratio(a: Sequence[float], b: Sequence[float], confidence: float = 0.95) -> Effect:
@@ -155,9 +163,11 @@ def median_ratio(a: Sequence[float], b: Sequence[float], confidence: float = 0.9
     one, other = (_log_distances(x, confidence) for x in (first, second))
     if isinstance(one, str) or isinstance(other, str):
         reason = one if isinstance(one, str) else str(other)
-        return Effect(value, Interval(None, None, None, reason))
+        return Effect(value, ConfidenceInterval(None, None, None, reason))
     low = value * math.exp(-math.hypot(one[0], other[1]))
-    return Effect(value, Interval(low, value * math.exp(math.hypot(one[1], other[0])), confidence))
+    return Effect(
+        value, ConfidenceInterval(low, value * math.exp(math.hypot(one[1], other[0])), confidence)
+    )
 
 
 def _log_distances(values: Sequence[float], confidence: float) -> tuple[float, float] | str:
@@ -165,15 +175,13 @@ def _log_distances(values: Sequence[float], confidence: float) -> tuple[float, f
     found = quantile_interval(values, 0.5, confidence)
     if found.low is None or found.high is None or found.coverage is None:
         return str(found.reason)
-    from scipy.special import ndtri  # noqa: PLC0415 - slow to load
-
-    share = float(ndtri((1 + confidence) / 2) / ndtri((1 + found.coverage) / 2))
+    share = normal_quantile((1 + confidence) / 2) / normal_quantile((1 + found.coverage) / 2)
     middle = statistics.median(values)
     return share * math.log(middle / found.low), share * math.log(found.high / middle)
 
 
 def _undefined(reason: str) -> Effect:
-    return Effect(None, Interval(None, None, None, reason))
+    return Effect(None, ConfidenceInterval(None, None, None, reason))
 
 
 def _non_centrality(t: float, freedom: int, confidence: float) -> tuple[float, float]:
@@ -182,22 +190,19 @@ def _non_centrality(t: float, freedom: int, confidence: float) -> tuple[float, f
     P(T <= t) is the mean of Phi(t s - centre) over s, the estimated standard deviation over the
     true one, here over equally likely values of s: that is sound for any t, however large.
     """
-    from scipy.optimize import brentq  # noqa: PLC0415 - slow to load
-    from scipy.special import ndtr  # noqa: PLC0415
-
     s = _deviations(freedom)
     reach = 4 * math.sqrt(1 + t * t / freedom)
 
     def solve(share: float) -> float:
         def off(centre: float) -> float:
-            return float(ndtr(t * s - centre).mean()) - share
+            return float(normal_below_each(t * s - centre).mean()) - share
 
         low, high = t - reach, t + reach
         while off(low) < 0:  # falls as the centre grows
             low -= reach
         while off(high) > 0:
             high += reach
-        return float(brentq(off, low, high))
+        return root(off, low, high)
 
     edge = (1 - confidence) / 2
     return solve(1 - edge), solve(edge)
@@ -206,7 +211,6 @@ def _non_centrality(t: float, freedom: int, confidence: float) -> tuple[float, f
 @lru_cache(maxsize=256)
 def _deviations(freedom: int) -> Array:
     """Return equally likely values of the estimated standard deviation over the true one."""
-    from scipy.special import chdtri  # noqa: PLC0415 - slow to load
-
-    deviations: Array = np.sqrt(chdtri(freedom, (np.arange(_STEPS) + 0.5) / _STEPS) / freedom)
+    shares = (np.arange(_STEPS) + 0.5) / _STEPS
+    deviations: Array = np.sqrt(chi_squared_quantiles(shares, freedom) / freedom)
     return deviations

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from osmef.results.expected import Verdict
+from osmef.results.summary import Verdict
 
 
 def judge(low: float | None, high: float | None, bound: float, *, at_least: bool) -> Verdict:

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 
 from osmef.analysis.knee import Knee, find_knee
 from osmef.analysis.warmup import measured_intervals, without_warmup
-from osmef.results.exchange import Purpose
-from osmef.results.limits import FlowLimit, Limit
-from osmef.results.trial import FlowEnd, Interval, Transfer, TransferEnd
+from osmef.results.observations import Purpose
+from osmef.results.trial import FlowEnd, FlowLimit, Interval, Limit, Transfer, TransferEnd
 
 _DROWNED = 0.9
 _ALWAYS = 0.8
@@ -188,7 +187,7 @@ def _by_pacing(case: _Case) -> Limit | None:
 
 
 def _by_time(case: _Case) -> Limit | None:
-    """Return who had the say for most of the time, or None."""
+    """Return what limited the connections for most of the time, or None."""
     time = case.time
     if time is None:
         return Limit.SHAPER if case.knee else None

@@ -9,10 +9,10 @@ from functools import lru_cache
 
 import numpy as np
 
-from osmef.analysis.quantiles import Interval, check, finite
+from osmef.analysis.quantiles import ConfidenceInterval, check, finite
 
 
-def lasting_interval(values: Sequence[float], confidence: float = 0.95) -> Interval:
+def lasting_interval(values: Sequence[float], confidence: float = 0.95) -> ConfidenceInterval:
     """Return an interval of the median that holds the truth at all n at once.
 
     ``values`` are the n observations so far, of any one unit. Whoever looks after each observation
@@ -33,8 +33,8 @@ def lasting_interval(values: Sequence[float], confidence: float = 0.95) -> Inter
     rank = lasting_rank(len(ordered), confidence)
     if rank == 0:
         reason = f"n = {len(ordered)}; {100 * confidence:g} % at every n needs more"
-        return Interval(None, None, None, reason)
-    return Interval(ordered[rank - 1], ordered[-rank], confidence)
+        return ConfidenceInterval(None, None, None, reason)
+    return ConfidenceInterval(ordered[rank - 1], ordered[-rank], confidence)
 
 
 def is_known(values: Sequence[float], width: float) -> bool:
@@ -64,8 +64,8 @@ def lasting_rank(n: int, confidence: float = 0.95) -> int:
     Source: that of ``lasting_interval``.
     """
     check(0.5, confidence)
-    from scipy.special import gammaln  # noqa: PLC0415 - slow to load
-
     below = np.arange(n // 2 + 1)
-    wealth = n * math.log(2) + gammaln(below + 1) + gammaln(n - below + 1) - gammaln(n + 2)
+    # Of all counts at once: ln k! is the sum of the logarithms up to k.
+    factorials = np.concatenate(([0.0], np.cumsum(np.log(np.arange(1, n + 2)))))
+    wealth = n * math.log(2) + factorials[below] + factorials[n - below] - factorials[n + 1]
     return int(np.count_nonzero(wealth >= -math.log(1 - confidence)))

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from osmef.analysis.quantiles import Interval, finite, quantile_interval
+from osmef.analysis.quantiles import ConfidenceInterval, finite, quantile_interval
 
 
 class More(StrEnum):
@@ -31,7 +31,7 @@ class Split:
     trials: float
     mean: float
     median: float
-    interval: Interval
+    interval: ConfidenceInterval
     between: float
     within: float
 

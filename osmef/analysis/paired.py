@@ -11,8 +11,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from osmef.analysis.quantiles import Interval, finite
-from osmef.analysis.ranksum import doubled_ranks
+from osmef.analysis.distributions import normal_below, normal_quantile
+from osmef.analysis.quantiles import ConfidenceInterval, finite
+from osmef.analysis.ranks import doubled_ranks
 
 Array = npt.NDArray[np.float64]
 
@@ -32,7 +33,7 @@ class Paired:
 
     n: int
     value: float | None
-    interval: Interval
+    interval: ConfidenceInterval
     p: float | None
 
 
@@ -83,13 +84,15 @@ def paired_difference(a: Sequence[float], b: Sequence[float], confidence: float 
     apart = np.asarray(first) - np.asarray(second)
     n = apart.size
     if n == 0:
-        return Paired(0, None, Interval(None, None, None, "no block has both"), None)
+        return Paired(0, None, ConfidenceInterval(None, None, None, "no block has both"), None)
     rows, columns = np.triu_indices(n)
     means = np.sort((apart[rows] + apart[columns]) / 2)
     c, coverage = _rank(n, confidence)
-    interval = Interval(None, None, None, f"n = {n} pairs are too few for {100 * confidence:g} %")
+    interval = ConfidenceInterval(
+        None, None, None, f"n = {n} pairs are too few for {100 * confidence:g} %"
+    )
     if c >= 1:
-        interval = Interval(float(means[c - 1]), float(means[-c]), coverage)
+        interval = ConfidenceInterval(float(means[c - 1]), float(means[-c]), coverage)
     return Paired(n, float(np.median(means)), interval, _signed_p(apart))
 
 
@@ -109,7 +112,7 @@ def paired_ratio(a: Sequence[float], b: Sequence[float], confidence: float = 0.9
     low, high, value = found.interval.low, found.interval.high, found.value
     if low is None or high is None:
         return Paired(found.n, None if value is None else math.exp(value), found.interval, found.p)
-    interval = Interval(math.exp(low), math.exp(high), found.interval.coverage)
+    interval = ConfidenceInterval(math.exp(low), math.exp(high), found.interval.coverage)
     return Paired(found.n, math.exp(value or 0.0), interval, found.p)
 
 
@@ -126,9 +129,7 @@ def friedman(table: pd.DataFrame) -> float | None:
     whole = table.dropna().to_numpy(dtype="float64")
     if min(whole.shape) < 2:
         return None
-    from scipy.stats import rankdata  # noqa: PLC0415 - slow to load
-
-    ranks = rankdata(whole, axis=1)
+    ranks = np.stack([doubled_ranks(row) for row in whole]) / 2
     found = float((ranks.sum(axis=0) ** 2).sum())
     chance, above, done = np.random.default_rng(_SEED), 0, 0
     at_once = max(1, 1_000_000 // ranks.size)
@@ -147,10 +148,8 @@ def _signed_p(apart: Array) -> float:
     ranks = doubled_ranks(np.abs(known).tolist())
     total = int(ranks[known > 0].sum())
     if known.size > EXACT_UP_TO:
-        from scipy.special import ndtr  # noqa: PLC0415 - slow to load
-
         off = max(0.0, abs(total - float(ranks.sum()) / 2) - 1)
-        return min(1.0, 2 * float(ndtr(-off / math.sqrt(float((ranks**2).sum()) / 4))))
+        return min(1.0, 2 * normal_below(-off / math.sqrt(float((ranks**2).sum()) / 4)))
     chances = _sums(tuple(sorted(ranks.tolist())))
     tails = float(chances[: total + 1].sum()), float(chances[total:].sum())
     return min(1.0, 2 * min(tails))
@@ -170,11 +169,9 @@ def _sums(ranks: tuple[int, ...]) -> Array:
 def _rank(n: int, confidence: float) -> tuple[int, float]:
     """Return c, 0 where no interval covers the confidence, and what the interval covers."""
     if n > EXACT_UP_TO:
-        from scipy.special import ndtri  # noqa: PLC0415 - slow to load
-
         sigma = math.sqrt(n * (n + 1) * (2 * n + 1) / 24)
         half = n * (n + 1) / 4
-        return math.floor(half + float(ndtri((1 - confidence) / 2)) * sigma), confidence
+        return math.floor(half + normal_quantile((1 - confidence) / 2) * sigma), confidence
     below = np.cumsum(_sums(tuple(range(1, n + 1))))
     c = int(np.count_nonzero(below[: below.size // 2] <= (1 - confidence) / 2 * (1 + 1e-12)))
     return c, 1 - 2 * float(below[c - 1]) if c else 0.0

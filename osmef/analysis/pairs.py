@@ -11,13 +11,14 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from osmef.analysis.distributions import normal_below, student_below
 from osmef.analysis.effects import cliffs_delta, hedges_g
 from osmef.analysis.quantiles import finite
-from osmef.analysis.ranksum import EXACT_UP_TO, doubled_ranks, rank_sums
+from osmef.analysis.ranks import EXACT_UP_TO, doubled_ranks, rank_sums
 
 
 @dataclass(frozen=True)
-class Test:
+class PairTest:
     """A two-tailed test of two samples.
 
     ``statistic`` is t or U, ``p`` the probability of one at least as far off if there is no
@@ -34,7 +35,7 @@ class Test:
     reason: str | None = None
 
 
-def welch(a: Sequence[float], b: Sequence[float]) -> Test:
+def welch(a: Sequence[float], b: Sequence[float]) -> PairTest:
     """Return Welch's t-test of the means of two samples with unequal variances, two-tailed.
 
     ``a`` and ``b`` are observations in one unit, at least 2 each. Assumed is that they are
@@ -47,22 +48,20 @@ def welch(a: Sequence[float], b: Sequence[float]) -> Test:
     """
     first, second = finite(a), finite(b)
     if min(len(first), len(second)) < 2:
-        return Test(None, None, "welch", reason="each sample needs 2 values")
+        return PairTest(None, None, "welch", reason="each sample needs 2 values")
     parts = [statistics.variance(one) / len(one) for one in (first, second)]
     error = sum(parts)
     if error == 0:
-        return Test(None, None, "welch", reason="neither sample has any spread")
-    from scipy.special import stdtr  # noqa: PLC0415 - slow to load
-
+        return PairTest(None, None, "welch", reason="neither sample has any spread")
     t = (statistics.fmean(first) - statistics.fmean(second)) / math.sqrt(error)
     shares = [part / error for part in parts]  # squares of tiny variances would vanish
     freedom = 1 / sum(
         share**2 / (len(one) - 1) for share, one in zip(shares, (first, second), strict=True)
     )
-    return Test(t, 2 * float(stdtr(freedom, -abs(t))), "welch", freedom)
+    return PairTest(t, 2 * student_below(-abs(t), freedom), "welch", freedom)
 
 
-def mann_whitney(a: Sequence[float], b: Sequence[float]) -> Test:
+def mann_whitney(a: Sequence[float], b: Sequence[float]) -> PairTest:
     """Return the Mann-Whitney (Wilcoxon rank sum) test of two samples, two-tailed.
 
     ``a`` and ``b`` are observations in one unit, at least 1 each. Assumed is that they are
@@ -78,15 +77,15 @@ def mann_whitney(a: Sequence[float], b: Sequence[float]) -> Test:
     first, second = finite(a), finite(b)
     n_a, n_b = len(first), len(second)
     if not n_a or not n_b:
-        return Test(None, None, "mann-whitney", reason="each sample needs a value")
+        return PairTest(None, None, "mann-whitney", reason="each sample needs a value")
     ranks = doubled_ranks([*first, *second])
     total = int(ranks[:n_a].sum())
     u = (total - n_a * (n_a + 1)) / 2
     if n_a * n_b <= EXACT_UP_TO:
         sums = rank_sums(tuple(sorted(ranks.tolist())), n_a)
         p = min(1.0, 2 * min(sums.at_most(total), sums.at_least(total)))
-        return Test(u, p, "mann-whitney, exact")
-    return Test(u, _approximate(u, n_a, n_b, ranks), "mann-whitney, normal approximation")
+        return PairTest(u, p, "mann-whitney, exact")
+    return PairTest(u, _approximate(u, n_a, n_b, ranks), "mann-whitney, normal approximation")
 
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:
@@ -150,12 +149,10 @@ def pairwise(samples: Mapping[str, Sequence[float]], confidence: float = 0.95) -
 
 
 def _approximate(u: float, n_a: int, n_b: int, ranks: np.ndarray) -> float:
-    from scipy.special import ndtr  # noqa: PLC0415 - slow to load
-
     n = n_a + n_b
     _, counts = np.unique(ranks, return_counts=True)
     ties = float(((counts.astype(float) ** 3 - counts) / (n * (n - 1))).sum())
     sigma = math.sqrt(max(0.0, n_a * n_b / 12 * (n + 1 - ties)))
     if sigma == 0:
         return 1.0  # all values are the same
-    return min(1.0, 2 * float(ndtr(-max(0.0, abs(u - n_a * n_b / 2) - 0.5) / sigma)))
+    return min(1.0, 2 * normal_below(-max(0.0, abs(u - n_a * n_b / 2) - 0.5) / sigma))

@@ -1,19 +1,24 @@
-"""Quantiles of a sample, with intervals that assume no shape."""
+"""Quantiles of a sample and their intervals, and its distribution function."""
 
 from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from osmef.analysis.distributions import binomial_at_most, binomial_more
 
 # So that a tail that is as likely as it may be is not lost to rounding.
 _ROUNDING = 1 + 1e-12
 
 
 @dataclass(frozen=True)
-class Interval:
+class ConfidenceInterval:
     """An interval of a parameter, in the unit of its values.
 
     ``coverage`` is the probability with which such an interval holds the true value: the exact one
@@ -29,7 +34,7 @@ class Interval:
 
 def quantile_interval(
     values: Sequence[float], quantile: float = 0.5, confidence: float = 0.95
-) -> Interval:
+) -> ConfidenceInterval:
     """Return the exact order-statistic interval [X(l), X(u)] of a quantile, by default the median.
 
     ``values`` are n observations of any one unit, in any order. Assumed is only that they are
@@ -47,12 +52,12 @@ def quantile_interval(
     ranks = interval_ranks(n, quantile, confidence)
     if ranks is None:
         needed = minimum_n(quantile, confidence)
-        return Interval(None, None, None, f"n = {n}; {100 * confidence:g} % needs n >= {needed}")
-    from scipy.special import bdtr, bdtrc  # noqa: PLC0415 - slow to load
-
+        return ConfidenceInterval(
+            None, None, None, f"n = {n}; {100 * confidence:g} % needs n >= {needed}"
+        )
     low, high = ranks
-    missed = float(bdtr(low - 1, n, quantile)) + float(bdtrc(high - 1, n, quantile))
-    return Interval(ordered[low - 1], ordered[high - 1], 1 - missed)
+    missed = binomial_at_most(low - 1, n, quantile) + binomial_more(high - 1, n, quantile)
+    return ConfidenceInterval(ordered[low - 1], ordered[high - 1], 1 - missed)
 
 
 @lru_cache(maxsize=4096)
@@ -71,15 +76,12 @@ def interval_ranks(
     check(quantile, confidence)
     if n < minimum_n(quantile, confidence):
         return None
-    # scipy takes a third of a second to load, and most commands describe nothing
-    from scipy.special import bdtr, bdtrc  # noqa: PLC0415
-
     missing = 1 - confidence
     above, below = quantile**n, (1 - quantile) ** n
     left = missing - above if above > missing / 2 else max(missing / 2, below)
     right = missing - below if below > missing / 2 else max(missing / 2, above)
-    low = bisect_right(range(n), left * _ROUNDING, key=lambda k: float(bdtr(k, n, quantile)))
-    high = bisect_left(range(n), -right * _ROUNDING, key=lambda k: -float(bdtrc(k, n, quantile)))
+    low = bisect_right(range(n), left * _ROUNDING, key=lambda k: binomial_at_most(k, n, quantile))
+    high = bisect_left(range(n), -right * _ROUNDING, key=lambda k: -binomial_more(k, n, quantile))
     return low, high + 1
 
 
@@ -116,3 +118,38 @@ def check(quantile: float, confidence: float) -> None:
         raise ValueError(f"a confidence lies between 0 and 1, and {confidence!r} does not")
     if not 0 < quantile < 1:
         raise ValueError(f"a quantile lies between 0 and 1, and {quantile!r} does not")
+
+
+@dataclass(frozen=True)
+class Ecdf:
+    """The empirical distribution function: which share of a sample is at most a value.
+
+    Four arrays of one length: ``values``, the different ones in order and in their unit; ``share``
+    of the sample up to each; ``low`` and ``high``, a band that holds the whole true function.
+    """
+
+    values: npt.NDArray[np.float64]
+    share: npt.NDArray[np.float64]
+    low: npt.NDArray[np.float64]
+    high: npt.NDArray[np.float64]
+
+
+def ecdf(values: Iterable[float], confidence: float = 0.95) -> Ecdf:
+    """Return the empirical distribution function of a sample with its confidence band.
+
+    ``values`` are n >= 1 observations of one unit. Assumed is that they are independent and of one
+    distribution, of any shape. The band is share +- sqrt(ln(2 / (1 - confidence)) / 2n), cut at 0
+    and 1; it holds the whole function at once, so it is wider than the interval of one quantile.
+    Raises ValueError for none, for a value that is not finite, and for a confidence outside (0, 1).
+
+    Source: Dvoretzky, Kiefer and Wolfowitz, Ann. Math. Statist. 27, 1956, with the constant of
+    Massart, Ann. Probab. 18, 1990.
+    """
+    check(0.5, confidence)
+    known = finite(list(values))
+    if not known:
+        raise ValueError("a distribution function needs at least one value")
+    different, counts = np.unique(np.asarray(known), return_counts=True)
+    share = np.cumsum(counts) / len(known)
+    reach = math.sqrt(math.log(2 / (1 - confidence)) / (2 * len(known)))
+    return Ecdf(different, share, np.maximum(share - reach, 0.0), np.minimum(share + reach, 1.0))

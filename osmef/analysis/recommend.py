@@ -60,7 +60,7 @@ class Needs:
             raise InputError("a number of connections needs a BTC", cure="say which BTC is needed")
         if (self.btc_bps, self.rtt_us, self.price_per_hour) == (None, None, None):
             raise InputError(
-                "nothing is needed, so every option would do",
+                "no requirement is given",
                 cure="say which BTC, round-trip time or price is needed",
             )
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from osmef.analysis.distributions import beta_quantile, normal_quantile
 from osmef.analysis.quantiles import check, finite, interval_ranks, minimum_n
 
 MOST = 100_000
@@ -38,9 +39,7 @@ def repetitions_for_mean(
     mean = statistics.fmean(known)
     if mean == 0:
         return None
-    from scipy.special import ndtri  # noqa: PLC0415 - slow to load
-
-    z = float(ndtri((1 + confidence) / 2))
+    z = normal_quantile((1 + confidence) / 2)
     wanted = (z * statistics.stdev(known) / (relative_error * abs(mean))) ** 2
     # Rounding must not turn a whole number into the next one.
     return max(2, math.ceil(wanted * (1 - 1e-12)))
@@ -93,10 +92,11 @@ def repetitions_for_median(
 
 def _width(known: np.ndarray, n: int, confidence: float) -> float:
     """Return how wide the interval of n trials may turn out."""
-    from scipy.special import betaincinv  # noqa: PLC0415 - slow to load
-
     low, high = interval_ranks(n, 0.5, confidence) or (1, n)
-    far = betaincinv([low, high], [n - low + 1, n - high + 1], [1 - ASSURANCE, ASSURANCE])
+    far = (
+        beta_quantile(1 - ASSURANCE, low, n - low + 1),
+        beta_quantile(ASSURANCE, high, n - high + 1),
+    )
     at = [low / (n + 1), high / (n + 1), *far, 0.25, 0.75]
     ends = np.quantile(known, at, method="weibull")
     expected, unlucky, quarters = (float(width) for width in ends[1::2] - ends[::2])

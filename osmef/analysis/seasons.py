@@ -10,18 +10,120 @@ import itertools
 import math
 import statistics
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from osmef.analysis.course import autocorrelation, drift
+from osmef.analysis.distributions import normal_below, normal_quantile
 from osmef.analysis.pairs import holm, pairwise
+from osmef.analysis.quantiles import ConfidenceInterval, finite
+from osmef.analysis.ranks import EXACT_UP_TO, doubled_ranks, rank_sums
 from osmef.analysis.replicates import cell_names, place_columns, settled
+from osmef.analysis.spreads import all_spread_changes
 from osmef.analysis.steps import SHORTEST, all_change_points
-from osmef.analysis.strata import stratified_shift
 from osmef.analysis.variability import session_results, variability
 from osmef.errors import InputError
 from osmef.results.frame import described_like
+
+Array = npt.NDArray[np.float64]
+Pair = tuple[Sequence[float], Sequence[float]]
+
+
+@dataclass(frozen=True)
+class Shift:
+    """By how much one sample is larger, over all strata; ``least_p`` is the smallest possible p.
+
+    Where no stratum has values of both, the numbers are None, and the interval says why.
+    """
+
+    value: float | None
+    interval: ConfidenceInterval
+    p: float | None
+    least_p: float | None
+    n_a: int
+    n_b: int
+
+
+def stratified_shift(strata: Sequence[Pair], confidence: float = 0.95) -> Shift:
+    """Return by how much ``a`` is larger than ``b`` where both are compared stratum by stratum.
+
+    ``strata`` are pairs of samples, all in one unit; a stratum that lacks one side does not count.
+    The value is the median of the differences within strata, the interval goes from the c-th
+    smallest to the c-th largest of them, and p, two-tailed, is that of the sum over the strata of
+    Mann and Whitney's U. With one stratum they are ``hodges_lehmann`` and ``mann_whitney``. Up to
+    ``EXACT_UP_TO`` differences both are exact, p also with ties; beyond that by the normal
+    approximation. Raises ValueError for a value that is not finite.
+
+    Assumed are independent values and, for the interval, that within each stratum the two
+    distributions have one shape, shifted by the same everywhere; the strata may differ at will.
+
+    Source: van Elteren, Bull. Inst. Int. Stat. 37, 1960 (with equal weights); Lehmann,
+    "Nonparametrics", 1975, sections 2.5 and 3.3.
+    """
+    kept = [(finite(a), finite(b)) for a, b in strata if len(a) and len(b)]
+    n_a, n_b = (sum(len(pair[side]) for pair in kept) for side in (0, 1))
+    if not kept:
+        reason = "no stratum has values of both"
+        return Shift(None, ConfidenceInterval(None, None, None, reason), None, None, 0, 0)
+    apart = np.sort(np.concatenate([np.subtract.outer(a, b).ravel() for a, b in kept]))
+    c, coverage = _rank(kept, apart.size, confidence)
+    interval = ConfidenceInterval(
+        None, None, None, f"n = {n_a} and {n_b} are too few for {confidence:.0%}"
+    )
+    if c >= 1:
+        interval = ConfidenceInterval(float(apart[c - 1]), float(apart[-c]), coverage)
+    least = min(1.0, 2 / math.prod(math.comb(len(a) + len(b), len(a)) for a, b in kept))
+    return Shift(float(np.median(apart)), interval, _p(kept, apart.size), least, n_a, n_b)
+
+
+def _rank(strata: Sequence[Pair], count: int, confidence: float) -> tuple[int, float]:
+    """Return c, 0 where no interval covers the confidence, and what the interval covers."""
+    if count > EXACT_UP_TO:
+        sizes = [(len(a), len(b)) for a, b in strata]
+        sigma = math.sqrt(sum(n * m * (n + m + 1) / 12 for n, m in sizes))
+        return math.floor(count / 2 + normal_quantile((1 - confidence) / 2) * sigma), confidence
+    each = [
+        rank_sums(tuple(range(2, 2 * (len(a) + len(b)) + 1, 2)), len(a)).probabilities[
+            len(a) * (len(a) + 1) :: 2
+        ]
+        for a, b in strata
+    ]
+    below = np.cumsum(reduce(np.convolve, each))
+    c = int(np.count_nonzero(below[: count // 2] <= (1 - confidence) / 2 * (1 + 1e-12)))
+    return c, 1 - 2 * float(below[c - 1]) if c else 0.0
+
+
+def _p(strata: Sequence[Pair], count: int) -> float:
+    ranks = [doubled_ranks([*a, *b]) for a, b in strata]
+    total = sum(int(of[: len(a)].sum()) for of, (a, _b) in zip(ranks, strata, strict=True))
+    if count > EXACT_UP_TO:
+        return _approximate(strata, ranks, total)
+    each = [
+        rank_sums(tuple(sorted(of.tolist())), len(a)).probabilities
+        for of, (a, _b) in zip(ranks, strata, strict=True)
+    ]
+    chances: Array = reduce(np.convolve, each)
+    tails = float(chances[: total + 1].sum()), float(chances[total:].sum())
+    return min(1.0, 2 * min(tails))
+
+
+def _approximate(
+    strata: Sequence[Pair], ranks: Sequence[npt.NDArray[np.int64]], total: int
+) -> float:
+    mean = variance = 0.0
+    for of, (a, b) in zip(ranks, strata, strict=True):
+        n, m = len(a), len(b)
+        mean += n * float(of.mean())
+        variance += n * m / (n + m) * float(of.var(ddof=1)) if n + m > 1 else 0.0
+    if variance == 0:
+        return 1.0  # all values of each stratum are the same
+    off = max(0.0, abs(total - mean) - 1)  # half a rank, doubled, for continuity
+    return min(1.0, 2 * normal_below(-off / math.sqrt(variance)))
+
 
 KEY = ["platform", "cell", "metric"]
 """What a session's result is of: what was measured, in which cell of its sweep, and the number."""
@@ -336,6 +438,37 @@ def change_table(sessions: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=pd.Index([*KEY, *names]))
 
 
+def spread_table(sessions: pd.DataFrame) -> pd.DataFrame:
+    """Return each change of spread: between which two sessions, and from what to what.
+
+    Columns: ``KEY``, last, first, last_began and first_began are those of ``change_table``; before
+    and after, the median distance of a session from the median of its ``level`` between the
+    changes, in percent of that. Found at 5 % over the whole table (``all_spread_changes``).
+    Assumed is what that and ``with_stretches`` assume.
+
+    Source: that of ``spreads.spread_changes``.
+    """
+    names = ["last", "first", "last_began", "first_began", "before", "after"]
+    groups = dict(iter(with_stretches(sessions).groupby(KEY)))
+    cuts = [[begin for begin, _, _ in levels(of)][1:] for of in groups.values()]
+    series = [level(of).tolist() for of in groups.values()]
+    rows = []
+    for (key, of), places in zip(groups.items(), all_spread_changes(series, cuts), strict=True):
+        far = pd.Series(
+            [
+                100 * abs(value - middle) / abs(middle) if middle else math.nan
+                for begin, end, middle in levels(of)
+                for value in level(of).iloc[begin:end]
+            ]
+        )
+        ends = itertools.pairwise([0, *places, len(of)])
+        sizes = [float(far.iloc[begin:end].median()) for begin, end in ends]
+        for cut, (before, after) in zip(places, itertools.pairwise(sizes), strict=True):
+            found = dict(zip(KEY, key, strict=True)) | _between(of, cut)
+            rows.append({**found, "before": before, "after": after})
+    return pd.DataFrame(rows, columns=pd.Index([*KEY, *names]))
+
+
 def with_stretches(sessions: pd.DataFrame) -> pd.DataFrame:
     """Return the sessions with a column ``stretch``: how many changes of level were before each.
 
@@ -373,16 +506,23 @@ def levels(rows: pd.DataFrame) -> list[tuple[int, int, float]]:
 def _changes(rows: pd.DataFrame) -> Iterator[dict[str, object]]:
     found = levels(rows)
     for (_, cut, before), (_, _, after) in itertools.pairwise(found):
-        last, first = rows.iloc[cut - 1], rows.iloc[cut]
         yield {
-            "last": last["session"],
-            "first": first["session"],
-            "last_began": last["began"],
-            "first_began": first["began"],
+            **_between(rows, cut),
             "before": before,
             "after": after,
             "difference_percent": 100 * (after - before) / before if before else math.nan,
         }
+
+
+def _between(rows: pd.DataFrame, cut: int) -> dict[str, object]:
+    """Return the sessions before and after a change, and when they began."""
+    last, first = rows.iloc[cut - 1], rows.iloc[cut]
+    return {
+        "last": last["session"],
+        "first": first["session"],
+        "last_began": last["began"],
+        "first_began": first["began"],
+    }
 
 
 def price_table(platforms: pd.DataFrame, prices: pd.DataFrame) -> pd.DataFrame:

@@ -9,7 +9,7 @@ such a series would be taken for steps.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from osmef.analysis.pairs import holm
 from osmef.analysis.quantiles import finite
+from osmef.analysis.ranks import doubled_ranks
 
 Array = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
@@ -43,7 +44,7 @@ _SEED = 20120705
 
 
 @dataclass(frozen=True)
-class Step:
+class LevelShift:
     """The most likely change of level of a series, and how odd it is.
 
     ``at`` is the index of the first value of the new level, ``p`` the probability of a change at
@@ -54,7 +55,7 @@ class Step:
     p: float | None
 
 
-def find_step(values: Sequence[float], shortest: int = SHORTEST) -> Step:
+def find_step(values: Sequence[float], shortest: int = SHORTEST) -> LevelShift:
     """Return the clearest change of level of a series, and the p-value of there being none.
 
     ``values`` are n observations in their order, in any one unit. Compared are the mean ranks of
@@ -74,16 +75,27 @@ def find_step(values: Sequence[float], shortest: int = SHORTEST) -> Step:
     """
     series = np.asarray(finite(values))
     if series.size < 2 * shortest or np.ptp(series) == 0:
-        return Step(None, None)
-    scores, cuts = _ranks(series), _cuts(series.size, shortest)
+        return LevelShift(None, None)
+    scores, cuts = scores_of(series), cuts_of(series.size, shortest)
     found = cuts.scan(scores[None, :])[0]
     best = int(np.argmax(found))
-    p = _order_p(scores, cuts, float(found[best]), _FIRST_ORDERS)
-    if p <= LEVEL:  # else the rest is not worth its time
-        wandering = _wandering_p(series, cuts, shortest)
-        most = _ORDERS if wandering <= LEVEL else _FIRST_ORDERS
-        p = max(wandering, _order_p(scores, cuts, float(found[best]), most))
-    return Step(_place(series, int(cuts.begin[best]), int(cuts.end[best]), shortest), p)
+    p = both_p(scores, cuts, float(found[best]), lambda: _wandering_p(series, cuts, shortest))
+    return LevelShift(_place(series, int(cuts.begin[best]), int(cuts.end[best]), shortest), p)
+
+
+def both_p(scores: Array, cuts: Cuts, found: float, wandering: Callable[[], float]) -> float:
+    """Return the larger p of the two tests, of which the second is made where the first is odd.
+
+    ``found`` is the largest of ``cuts.scan`` of the scores. Assumed is what ``find_step`` assumes.
+
+    Source: that of ``find_step``.
+    """
+    p = _order_p(scores, cuts, found, _FIRST_ORDERS)
+    if p > LEVEL:  # the rest is not worth its time
+        return p
+    other = wandering()
+    most = _ORDERS if other <= LEVEL else _FIRST_ORDERS
+    return max(other, _order_p(scores, cuts, found, most))
 
 
 def _place(series: Array, begin: int, end: int, shortest: int) -> int:
@@ -112,12 +124,23 @@ def change_points(
 
     Source: Vostrikova, Soviet Math. Dokl. 24, 1981 (binary segmentation); those of ``find_step``.
     """
-    known = finite(values)
+    return divide(finite(values), level, lambda part: find_step(part, shortest))
+
+
+def divide(
+    known: Sequence[float], level: float, find: Callable[[Sequence[float]], LevelShift]
+) -> list[int]:
+    """Return where a series is divided at its clearest changes, as ``change_points`` does.
+
+    ``find`` tells the clearest change of a part, as ``find_step`` does. Assumed is what it assumes.
+
+    Source: that of ``change_points``.
+    """
     found: list[int] = []
     parts = [(0, len(known))]
     while parts:
         begin, end = parts.pop()
-        step = find_step(known[begin:end], shortest)
+        step = find(known[begin:end])
         if step.at is None or step.p is None or step.p > level * (end - begin) / len(known):
             continue
         at = begin + step.at
@@ -137,17 +160,29 @@ def all_change_points(
 
     Source: those of ``change_points`` and ``holm``.
     """
-    found = [find_step(values, shortest).p for values in series]
+    return divide_all(list(map(finite, series)), level, lambda part: find_step(part, shortest))
+
+
+def divide_all(
+    series: Sequence[Sequence[float]], level: float, find: Callable[[Sequence[float]], LevelShift]
+) -> list[list[int]]:
+    """Return ``divide`` of each of several series, at this level for all of them together.
+
+    Assumed is what ``find`` assumes.
+
+    Source: that of ``all_change_points``.
+    """
+    found = [find(values).p for values in series]
     every = []
     for values, p, corrected in zip(series, found, holm(found), strict=True):
         if p is None or corrected is None or corrected > level:
             every.append(list[int]())
             continue
-        every.append(change_points(values, level * p / corrected * (1 + 1e-9), shortest))
+        every.append(divide(values, level * p / corrected * (1 + 1e-9), find))
     return every
 
 
-class _Cuts(NamedTuple):
+class Cuts(NamedTuple):
     """Every two neighbouring stretches that are compared: begin to middle, middle to end."""
 
     begin: Indices
@@ -196,10 +231,12 @@ def _sums(rows: Array) -> Array:
 
 
 @lru_cache(maxsize=64)
-def _cuts(count: int, shortest: int) -> _Cuts:
+def cuts_of(count: int, shortest: int) -> Cuts:
     """Return the cuts of the whole series and of parts, each shorter by sqrt 2 than the one above.
 
-    Parts of one length overlap by half or more.
+    Parts of one length overlap by half or more. Assumed is nothing of the values.
+
+    Source: Kovacs et al., as ``find_step``.
     """
     parts = {(0, count): None}
     length = count / math.sqrt(2)
@@ -220,22 +257,26 @@ def _places(begin: int, end: int, shortest: int, most: int) -> Indices:
     return np.stack([np.full(middles.size, begin), middles, np.full(middles.size, end)])
 
 
-def _joined(parts: Sequence[Indices]) -> _Cuts:
+def _joined(parts: Sequence[Indices]) -> Cuts:
     begin, middle, end = np.concatenate(parts, axis=1)
-    return _Cuts(begin, middle, end)
+    return Cuts(begin, middle, end)
 
 
-def _ranks(values: Array) -> Array:
-    """Return mid-ranks, centred, of standard deviation 1."""
-    from scipy.stats import rankdata  # noqa: PLC0415 - slow to load
+def scores_of(values: Array) -> Array:
+    """Return mid-ranks, centred, of standard deviation 1. Assumed is that not all are the same.
 
-    ranks = rankdata(values)
+    Source: Pettitt, as ``find_step``.
+    """
+    ranks = doubled_ranks(values.tolist())
     scaled: Array = (ranks - ranks.mean()) / ranks.std()
     return scaled
 
 
-def _order_p(scores: Array, cuts: _Cuts, found: float, most: int) -> float:
-    """Return how often the scores in a random order have a change at least as clear."""
+def _order_p(scores: Array, cuts: Cuts, found: float, most: int) -> float:
+    """Return how often the scores in a random order have a change at least as clear.
+
+    ``found`` is the largest of ``cuts.scan`` in their own order; ``most`` orders are tried.
+    """
     chance = np.random.default_rng(_SEED)
     at_once = max(1, _AT_ONCE // cuts.middle.size)
     tried, above = 0, 0
@@ -248,7 +289,7 @@ def _order_p(scores: Array, cuts: _Cuts, found: float, most: int) -> float:
     return (1 + above) / (1 + tried)
 
 
-def _wandering_p(series: Array, cuts: _Cuts, shortest: int) -> float:
+def _wandering_p(series: Array, cuts: Cuts, shortest: int) -> float:
     """Return how often a series with memory has a t at least as large at its clearest change.
 
     That is where the means themselves are farthest apart: ranks put the cut of a clear step beside
@@ -264,17 +305,23 @@ def _wandering_p(series: Array, cuts: _Cuts, shortest: int) -> float:
 @lru_cache(maxsize=64)
 def _wandering(count: int, shortest: int) -> Array:
     """Return the t at the clearest change of series with memory and without steps, sorted."""
-    from scipy.signal import lfilter  # noqa: PLC0415 - slow to load
-
-    chance = np.random.default_rng(_SEED)
-    cuts = _cuts(count, shortest)
-    at_once = max(1, _AT_ONCE // cuts.middle.size)
-    found = []
-    for done in range(0, _WANDERERS, at_once):
-        number = min(at_once, _WANDERERS - done)
-        noise = chance.standard_normal((number, count))
-        noise[:, 0] /= math.sqrt(1 - MEMORY**2)
-        rows = lfilter([1.0], [1.0, -MEMORY], noise, axis=1)
-        best = cuts.scan(rows).argmax(axis=1)
-        found.append(cuts.t(rows, best))
+    cuts = cuts_of(count, shortest)
+    found = [cuts.t(rows, cuts.scan(rows).argmax(axis=1)) for rows in wanderers(count, cuts)]
     return np.sort(np.concatenate(found))
+
+
+def wanderers(count: int, cuts: Cuts) -> Iterator[Array]:
+    """Yield many normal series whose neighbours are correlated by ``MEMORY``, some at once.
+
+    Assumed is that each value follows from the one before.
+
+    Source: Box and Jenkins, "Time Series Analysis", 1970 (first-order autoregression).
+    """
+    chance = np.random.default_rng(_SEED)
+    at_once = max(1, _AT_ONCE // cuts.middle.size)
+    for done in range(0, _WANDERERS, at_once):
+        noise = chance.standard_normal((min(at_once, _WANDERERS - done), count))
+        noise[:, 0] /= math.sqrt(1 - MEMORY**2)
+        for at in range(1, count):
+            noise[:, at] += MEMORY * noise[:, at - 1]
+        yield noise

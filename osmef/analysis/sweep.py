@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
-from osmef.results.exchange import SizePoint
+from osmef.results.observations import SizePoint
 
 
 def total_rates(points: Iterable[SizePoint]) -> dict[int, float]:

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from osmef.analysis.pairs import holm
-from osmef.results.exchange import Purpose
+from osmef.results.observations import Purpose
 
 FEWEST_INTERVALS = 8
 SLOWER = 0.95

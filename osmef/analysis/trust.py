@@ -23,6 +23,7 @@ from osmef.analysis.replicates import (
     session_medians,
     settled,
 )
+from osmef.analysis.spreads import find_spread, spread_changes
 from osmef.analysis.steps import change_points, find_step
 
 FEWEST = 10
@@ -35,10 +36,11 @@ MOST_STEPPING = 200
 """Of more values, steps are told from the medians of so many blocks of neighbours."""
 
 LEVEL = 0.05
+_MOST_NAMED = 3
 _COLUMNS = (
     *("cell", "metric", "n", "repetitions", "autocorrelation", "autocorrelation_p"),
     *("drift_percent", "drift_p", "common_memory", "common_memory_p", "steps", "steps_p"),
-    *("outliers", "doubts"),
+    *("spreads", "spreads_p", "outliers", "doubts"),
 )
 
 
@@ -54,12 +56,15 @@ def trust(
     median slope over the whole series in percent of the median, with its p; common_memory, that
     of all cells of the metric together, with its p (``common_memory``); steps, the names of
     the trials or sessions that begin another level (``change_points``), with steps_p, that of the
-    first one; outliers, the names of those that lie far from the others, which are flagged, never
-    removed, and no doubt: the median and its interval hold with them; doubts, in words. NaN
-    or nothing is what can't be told, of fewer than ``FEWEST`` values all that has to do with order;
-    of more than ``MOST`` or ``MOST_STEPPING``, drift and steps are those of the medians of blocks.
-    All p, of memory, drift and steps, are corrected after Holm over the whole table together, and
-    lead to a doubt below ``LEVEL``: a table without a cause has any doubt in at most so many cases.
+    first one; spreads and spreads_p, the same of changes of spread (``spread_changes``), nothing
+    where there is a drift, which looks like one; outliers, the names of those that lie far from the
+    others, which are flagged, never removed, and no doubt: the median and its interval hold with
+    them; doubts, in words. NaN or nothing is what can't be told, of fewer than ``FEWEST`` values
+    all that has to do with order; of more than ``MOST`` or ``MOST_STEPPING``, drift and changes are
+    those of the medians of blocks.
+    All p, of memory, drift, steps and spreads, are corrected after Holm over the whole table
+    together, and lead to a doubt below ``LEVEL``: a table without a cause has any doubt in at most
+    so many cases.
 
     Assumed is what these functions assume; normal values nowhere.
 
@@ -81,7 +86,7 @@ def trust(
     for row in rows:
         row["doubts"] = _doubts(row)
     table = pd.DataFrame(rows, columns=pd.Index(_COLUMNS))
-    return table.astype(dict.fromkeys((*_COLUMNS[3:10], "steps_p"), "float64"))
+    return table.astype(dict.fromkeys((*_COLUMNS[3:10], "steps_p", "spreads_p"), "float64"))
 
 
 def pairs(trials: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
@@ -212,12 +217,15 @@ def _told(series: Mapping[str, float], relative_error: float) -> dict[str, objec
     values, names = list(series.values()), list(series)
     middle = statistics.median(values)
     enough = repetitions_for_median(values, relative_error) if len(values) > 1 else None
+    stepping = _blocks(values, MOST_STEPPING)
     told: dict[str, object] = {
         "n": len(values),
         "repetitions": enough,
         **dict.fromkeys(("autocorrelation", "autocorrelation_p", "drift_percent", "drift_p")),
         "steps": list[str](),
-        "steps_p": find_step(_blocks(values, MOST_STEPPING)).p,
+        "steps_p": find_step(stepping).p,
+        "spreads": list[str](),
+        "spreads_p": find_spread(stepping, change_points(stepping)).p,
         "outliers": [name for name, far in zip(names, outliers(values), strict=True) if far],
     }
     if len(values) < FEWEST:
@@ -251,46 +259,69 @@ def _remember(
 
 
 def _correct(rows: Sequence[dict[str, object]], series: Sequence[Mapping[str, float]]) -> None:
-    """Correct every p of the rows over all of them, and name the steps that are left."""
-    names = ("autocorrelation_p", "drift_p", "steps_p")
+    """Correct every p of the rows over all of them, and name the changes that are left."""
+    names = ("autocorrelation_p", "drift_p", "steps_p", "spreads_p")
     told = [(row, name, p) for row in rows for name in names
             if isinstance(p := row[name], float)]  # fmt: skip
     first = {row["metric"]: row for row in reversed(rows)}  # it is the same for all cells
     told += [(row, "common_memory_p", p) for row in first.values()
              if isinstance(p := row["common_memory_p"], float)]  # fmt: skip
-    levels: dict[int, float] = {}
+    levels: dict[tuple[int, str], float] = {}
     for (row, name, p), corrected in zip(told, holm([p for *_, p in told]), strict=True):
         row[name] = corrected
-        if name == "steps_p" and corrected is not None and corrected <= LEVEL:
-            levels[id(row)] = LEVEL * p / corrected * (1 + 1e-9)
+        if name in {"steps_p", "spreads_p"} and corrected is not None and corrected <= LEVEL:
+            levels[id(row), name] = LEVEL * p / corrected * (1 + 1e-9)
     for row in rows:
         row["common_memory_p"] = first[row["metric"]]["common_memory_p"]
     for row, of in zip(rows, series, strict=True):
-        if id(row) in levels:
-            values, places = list(of.values()), list(of)
-            size = math.ceil(len(values) / MOST_STEPPING)
-            cuts = change_points(_blocks(values, MOST_STEPPING), levels[id(row)])
-            row["steps"] = [places[cut * size] for cut in cuts]
+        steps, spreads = (levels.get((id(row), name), 0.0) for name in ("steps_p", "spreads_p"))
+        _name_changes(row, of, steps, 0.0 if _below(row, "drift_p") else spreads)
+
+
+def _name_changes(
+    row: dict[str, object], series: Mapping[str, float], steps: float, spreads: float
+) -> None:
+    """Write where level and spread change at these levels of p, 0 of what does not."""
+    if not steps and not spreads:
+        return
+    values, places = _blocks(list(series.values()), MOST_STEPPING), list(series)
+    size = math.ceil(len(places) / MOST_STEPPING)
+    if steps:
+        row["steps"] = [places[cut * size] for cut in change_points(values, steps)]
+    if spreads:
+        found = spread_changes(values, change_points(values), spreads)
+        row["spreads"] = [places[cut * size] for cut in found]
+
+
+def _below(row: Mapping[str, object], name: str) -> bool:
+    p = row[name]
+    return isinstance(p, float) and p < LEVEL
 
 
 def _doubts(row: Mapping[str, object]) -> str:
-    def below(name: str) -> bool:
-        p = row[name]
-        return isinstance(p, float) and p < LEVEL
-
     found = []
-    if below("autocorrelation_p"):
+    if _below(row, "autocorrelation_p"):
         found.append(
             "values remember the ones before, so the interval is too narrow"
             if float(str(row["autocorrelation"])) > 0
             else "high and low values take turns, so the interval is wider than it need be"
         )
-    elif below("common_memory_p") and float(str(row["common_memory"])) > 0:
+    elif _below(row, "common_memory_p") and float(str(row["common_memory"])) > 0:
         found.append(
             "over all cells values remember the ones before, so the intervals are too narrow"
         )
-    if below("drift_p"):
+    if _below(row, "drift_p"):
         found.append("there is a drift, so the interval is too narrow")
     if row["steps"]:
-        found.append("the level changes")
+        found.append(f"the level changes at {_few(row['steps'])}")
+    if row["spreads"]:
+        at = _few(row["spreads"])
+        found.append(f"the spread changes at {at}, so the interval is that of no part of them")
     return "; ".join(found)
+
+
+def _few(names: object) -> str:
+    """Return the first names of a list."""
+    known = [str(name) for name in names] if isinstance(names, list) else []
+    more = f" and {len(known) - _MOST_NAMED} more" if len(known) > _MOST_NAMED else ""
+    return ", ".join(known[:_MOST_NAMED]) + more

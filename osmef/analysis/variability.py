@@ -6,10 +6,12 @@ import math
 import statistics
 from collections.abc import Sequence
 
+import numpy as np
 import pandas as pd
 
 from osmef.analysis.describe import describe
-from osmef.analysis.quantiles import Interval, finite
+from osmef.analysis.distributions import chi_squared_quantiles
+from osmef.analysis.quantiles import ConfidenceInterval, finite
 
 
 def session_results(points: pd.DataFrame, value: str, by: Sequence[str]) -> pd.DataFrame:
@@ -51,7 +53,7 @@ def variability(sessions: pd.DataFrame, value: str, by: Sequence[str]) -> pd.Dat
     return table.astype(dict.fromkeys(numbers, "float64"))
 
 
-def cov_interval(values: Sequence[float], confidence: float = 0.95) -> Interval:
+def cov_interval(values: Sequence[float], confidence: float = 0.95) -> ConfidenceInterval:
     """Return the interval of the coefficient of variation, in percent.
 
     ``values`` are session results or trials, in any one unit. Assumed is that they are independent
@@ -64,13 +66,11 @@ def cov_interval(values: Sequence[float], confidence: float = 0.95) -> Interval:
     """
     known = finite(values)
     if len(known) < 2 or statistics.fmean(known) <= 0:
-        return Interval(None, None, None, "2 values with a mean above 0 are needed")
-    from scipy.special import chdtri  # noqa: PLC0415 - slow to load
-
+        return ConfidenceInterval(None, None, None, "2 values with a mean above 0 are needed")
     n, ratio = len(known), statistics.stdev(known) / statistics.fmean(known)
     ends = []
-    for tail in ((1 - confidence) / 2, (1 + confidence) / 2):
-        quantile = float(chdtri(n - 1, tail))  # of which so much lies above
+    tails = np.array([(1 + confidence) / 2, (1 - confidence) / 2])
+    for quantile in chi_squared_quantiles(tails, n - 1).tolist():
         below = ((quantile + 2) / n - 1) * ratio**2 + quantile / (n - 1)
         ends.append(100 * ratio / math.sqrt(below) if below > 0 else math.inf)
-    return Interval(ends[0], ends[1], confidence)
+    return ConfidenceInterval(ends[0], ends[1], confidence)

@@ -64,7 +64,7 @@ _CURE = (
 )
 
 
-class Entry(Model):
+class ArchivedFile(Model):
     """A file of an archive."""
 
     path: str
@@ -81,7 +81,7 @@ class About(Model):
     created_at: datetime
 
 
-class Manifest(Model):
+class ArchiveManifest(Model):
     """All that is in an archive; ``runs`` are names of run directories."""
 
     archive_version: Literal[1] = VERSION
@@ -90,11 +90,11 @@ class Manifest(Model):
     campaign: About
     gaps: list[Gap]
     runs: list[str]
-    files: list[Entry]
+    files: list[ArchivedFile]
 
 
 @dataclass(frozen=True)
-class Record:
+class CampaignRecord:
     """A campaign as its database has it: its sessions, and when nobody conducted it."""
 
     campaign: CampaignRow
@@ -120,7 +120,7 @@ def export_campaign(name: str, state: str, url: str) -> Archived:
     store = open_store(state)
     try:
         campaign = store.campaign(name)
-        record = Record(campaign, store.sessions(campaign.id), store.gaps(campaign.id))
+        record = CampaignRecord(campaign, store.sessions(campaign.id), store.gaps(campaign.id))
     finally:
         store.close()
     remote = ArchiveUrl(url)
@@ -148,18 +148,18 @@ def _runs(directory: Path) -> list[RunDirectory]:
 
 
 def _send(
-    remote: ArchiveUrl, record: Record, runs: Sequence[RunDirectory], place: Path
+    remote: ArchiveUrl, record: CampaignRecord, runs: Sequence[RunDirectory], place: Path
 ) -> Archived:
     campaign = record.campaign
-    entries: list[Entry] = []
+    entries: list[ArchivedFile] = []
     for name, file in _files(record, runs, place):
         with storage("read", file):
             size = file.stat().st_size
-            entries.append(Entry(path=name, sha256=sha256_of(file), bytes=size))
+            entries.append(ArchivedFile(path=name, sha256=sha256_of(file), bytes=size))
         remote.put(name, file)
         if file.is_relative_to(place):
             file.unlink()
-    manifest = Manifest(
+    manifest = ArchiveManifest(
         osmef=osmef.__version__,
         made_at=datetime.now(UTC),
         campaign=About(
@@ -179,13 +179,15 @@ def _send(
     return _archived(manifest, campaign.text)
 
 
-def _archived(manifest: Manifest, text: str) -> Archived:
+def _archived(manifest: ArchiveManifest, text: str) -> Archived:
     size = sum(entry.bytes for entry in manifest.files)
     wants = is_redacted(text, Path(manifest.campaign.file))
     return Archived(len(manifest.runs), len(manifest.files) + 1, size, wants)
 
 
-def _files(record: Record, runs: Sequence[RunDirectory], place: Path) -> Iterator[tuple[str, Path]]:
+def _files(
+    record: CampaignRecord, runs: Sequence[RunDirectory], place: Path
+) -> Iterator[tuple[str, Path]]:
     """Give each file of the archive under its name there; those in ``place`` are made for it."""
     file = place / CAMPAIGN
     with storage("write", file):
@@ -326,7 +328,7 @@ def _remove(directory: Path, *, is_new: bool) -> None:
                 path.unlink()
 
 
-def _manifest(remote: ArchiveUrl, draft: Path) -> Manifest:
+def _manifest(remote: ArchiveUrl, draft: Path) -> ArchiveManifest:
     if not remote.exists(MANIFEST):
         cure = "is the URL right, and did the export end?"
         raise InputError("there is no archive: it has no manifest", where=remote.url, cure=cure)
@@ -334,7 +336,7 @@ def _manifest(remote: ArchiveUrl, draft: Path) -> Manifest:
     return _read_manifest(draft / MANIFEST, remote.url)
 
 
-def _read_manifest(file: Path, where: str) -> Manifest:
+def _read_manifest(file: Path, where: str) -> ArchiveManifest:
     """Read a manifest, whose names all stay in its archive. Raises InputError, StorageError."""
     manifest = _parse_manifest(file, where)
     for name in (*(entry.path for entry in manifest.files), *manifest.runs):
@@ -345,10 +347,10 @@ def _read_manifest(file: Path, where: str) -> Manifest:
     return manifest
 
 
-def _parse_manifest(file: Path, where: str) -> Manifest:
+def _parse_manifest(file: Path, where: str) -> ArchiveManifest:
     try:
         with storage("read", file):
-            return Manifest.model_validate_json(read_file(file, _MOST_MANIFEST))
+            return ArchiveManifest.model_validate_json(read_file(file, _MOST_MANIFEST))
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         told = ".".join(map(str, first["loc"]))
@@ -359,7 +361,7 @@ def _parse_manifest(file: Path, where: str) -> Manifest:
         ) from error
 
 
-def _fetch(remote: ArchiveUrl, entry: Entry, draft: Path) -> None:
+def _fetch(remote: ArchiveUrl, entry: ArchivedFile, draft: Path) -> None:
     file = draft / entry.path
     with storage("make a directory", file.parent):
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -374,7 +376,7 @@ def _fetch(remote: ArchiveUrl, entry: Entry, draft: Path) -> None:
     )
 
 
-def _unpack(manifest: Manifest, draft: Path, directory: Path) -> None:
+def _unpack(manifest: ArchiveManifest, draft: Path, directory: Path) -> None:
     for run in manifest.runs:
         into = draft / "unpacked" / run
         _extract(draft / "runs" / f"{run}.tar.gz", into)
@@ -418,7 +420,7 @@ def _extract_file(tar: tarfile.TarFile, member: tarfile.TarInfo, into: Path) -> 
     os.utime(path, (member.mtime, member.mtime))
 
 
-def read_record(directory: Path) -> Record | None:
+def read_record(directory: Path) -> CampaignRecord | None:
     """Return the campaign that was imported into a directory; None where there is none.
 
     Raises InputError for a damaged one.
@@ -440,7 +442,7 @@ def read_record(directory: Path) -> Record | None:
     known = {one.name for one in fields(SessionRow)}  # another version may have had others
     mine = [{name: value for name, value in row.items() if name in known} for row in rows]
     sessions = [SessionRow(**{**row, "state": SessionState(row["state"])}) for row in mine]
-    return Record(campaign, sessions, manifest.gaps)
+    return CampaignRecord(campaign, sessions, manifest.gaps)
 
 
 class ArchiveUrl:
@@ -452,7 +454,7 @@ class ArchiveUrl:
         try:
             self._store, self._root = _open(self.url)
         except ImportError as error:
-            cure = "pip install 'osmef[archive]'; other stores want a package of their own"
+            cure = "pip install 'osmef[archive]'; other stores need a package of their own"
             raise InputError(f"no library for this: {error}", where=url, cure=cure) from error
         except (ValueError, OSError) as error:
             raise InputError(f"this is no place: {error}", where=url, cure=_CURE) from error

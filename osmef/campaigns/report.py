@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 import pandas as pd
 
 from osmef.analysis.seasons import session_trials
-from osmef.campaigns.archive import Record, read_record
+from osmef.campaigns.archive import CampaignRecord, read_record
 from osmef.campaigns.schedule.load import parse_campaign
 from osmef.campaigns.schedule.model import Campaign
 from osmef.campaigns.state import default_url, open_store
@@ -23,6 +23,7 @@ from osmef.report.campaign import (
     wanted_metrics,
 )
 from osmef.results.frame import load
+from osmef.units import counted
 
 _WEEKEND = (5, 6)
 
@@ -57,11 +58,11 @@ def campaign_data(
     )
 
 
-def _campaign(record: Record) -> Campaign:
+def _campaign(record: CampaignRecord) -> Campaign:
     return parse_campaign(record.campaign.text, Path(record.campaign.file))
 
 
-def _known(name: str, state: str) -> Record | None:
+def _known(name: str, state: str) -> CampaignRecord | None:
     """Return a campaign by its name or its directory; None for a directory that is of none."""
     is_directory = Path(name).is_dir()
     if is_directory and (archived := read_record(Path(name))):
@@ -74,7 +75,7 @@ def _known(name: str, state: str) -> Record | None:
             of = [one for one in store.campaigns() if Path(one.out) == Path(name).resolve()]
         else:
             of = [store.campaign(name)]
-        return Record(of[0], store.sessions(of[0].id), store.gaps(of[0].id)) if of else None
+        return CampaignRecord(of[0], store.sessions(of[0].id), store.gaps(of[0].id)) if of else None
     finally:
         store.close()
 
@@ -122,7 +123,7 @@ def _day(campaign: Campaign, session: SessionRow, zone: ZoneInfo) -> str:
 def _facts(
     directory: Path,
     trials: pd.DataFrame,
-    record: Record | None,
+    record: CampaignRecord | None,
     campaign: Campaign | None,
 ) -> list[tuple[str, str]]:
     """Return what stands at the head of the page: what was measured, when, by which file."""
@@ -142,7 +143,10 @@ def _facts(
     return [
         *about,
         ("Campaign file", row.file),
-        ("Planned", f"{campaign.weeks} weeks from {campaign.start}, {campaign.time_zone}"),
+        (
+            "Planned",
+            f"{counted(campaign.weeks, 'week')} from {campaign.start}, {campaign.time_zone}",
+        ),
         ("Sessions", f"{done} of {len(rows)} done; the campaign is {row.phase.value}"),
         ("Order", f"{campaign.order.value}, seed {campaign.seed}"),
         *told,

@@ -25,7 +25,7 @@ from osmef.campaigns.watching.metrics import metrics_file
 from osmef.cli import campaign_archive, campaign_report
 from osmef.cli.campaign_executor import (
     ExecutorKind,
-    Kind,
+    ExecutorOption,
     Metrics,
     Parallel,
     Scheduler,
@@ -36,7 +36,8 @@ from osmef.cli.campaign_executor import (
 from osmef.cli.campaign_install import install, uninstall
 from osmef.cli.campaign_plan import plan
 from osmef.cli.campaign_serve import serve
-from osmef.cli.campaign_state import STATE, StateUrl
+from osmef.cli.campaign_state import STATE, CampaignName, StateUrl
+from osmef.cli.completion import complete_campaign
 from osmef.cli.console import (
     AsJson,
     Verbose,
@@ -61,8 +62,6 @@ app = typer.Typer(
 File = Annotated[
     Path, typer.Argument(help="Campaign file, YAML or JSON.", metavar="FILE", show_default=False)
 ]
-Name = Annotated[str, typer.Argument(help="Name of a campaign.", metavar="NAME")]
-
 app.command(epilog="Example:\n\nosmef campaign plan scenarios/campaigns/four-weeks.yaml")(plan)
 
 
@@ -78,7 +77,7 @@ def run(  # noqa: PLR0913, PLR0917 - its options
     ] = Path("results"),
     state: StateUrl = "",
     parallel: Parallel = 8,
-    executor: ExecutorKind = Kind.THREADS,
+    executor: ExecutorOption = ExecutorKind.THREADS,
     scheduler: Scheduler = "",
     metrics: Metrics = None,
     until_idle: Annotated[
@@ -89,7 +88,7 @@ def run(  # noqa: PLR0913, PLR0917 - its options
             " another process conducts it.",
         ),
     ] = False,
-    verbose: Verbose = False,
+    verbose: Verbose = 0,
 ) -> None:
     """Conduct a campaign in the foreground: each session at its time, until the last."""
     set_up_logging(verbose)
@@ -162,7 +161,7 @@ def start(  # noqa: PLR0913, PLR0917 - its options
     ] = Path("results"),
     state: StateUrl = "",
     parallel: Parallel = 8,
-    executor: ExecutorKind = Kind.THREADS,
+    executor: ExecutorOption = ExecutorKind.THREADS,
     scheduler: Scheduler = "",
     metrics: Metrics = None,
 ) -> None:
@@ -191,7 +190,12 @@ def start(  # noqa: PLR0913, PLR0917 - its options
 
 @app.command(epilog="Example:\n\nosmef campaign status four-weeks --json")
 def status(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="One of them; all otherwise.")] = "",
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME", help="One of them; all otherwise.", autocompletion=complete_campaign
+        ),
+    ] = "",
     state: StateUrl = "",
     as_json: AsJson = False,
 ) -> None:
@@ -210,26 +214,26 @@ def status(
 
 
 @app.command(epilog="Example:\n\nosmef campaign pause four-weeks")
-def pause(name: Name, state: StateUrl = "") -> None:
+def pause(name: CampaignName, state: StateUrl = "") -> None:
     """Begin no more sessions until `go-on`; what runs goes on. A new start does not end it."""
     _set(name, state, Phase.PAUSED)
 
 
 @app.command("go-on", epilog="Example:\n\nosmef campaign go-on four-weeks")
-def go_on(name: Name, state: StateUrl = "") -> None:
+def go_on(name: CampaignName, state: StateUrl = "") -> None:
     """End a pause, or a stop for systemd and cron."""
     _set(name, state, Phase.ACTIVE)
 
 
 @app.command(epilog="Example:\n\nosmef campaign stop four-weeks")
-def stop(name: Name, state: StateUrl = "") -> None:
+def stop(name: CampaignName, state: StateUrl = "") -> None:
     """Have its conductor end, once what runs has ended; `run` or `start` goes on."""
     _set(name, state, Phase.STOPPED)
 
 
 @app.command(epilog="Example:\n\nosmef campaign log four-weeks")
 def log(
-    name: Name,
+    name: CampaignName,
     last: Annotated[int, typer.Option(min=1, help="So many lines.")] = 50,
     state: StateUrl = "",
 ) -> None:
@@ -262,8 +266,8 @@ def _set(name: str, state: str, phase: Phase) -> None:
                 cure="to measure more, make weeks larger in its file and run it again",
             )
         store.set_phase(row.id, phase, row.holder)
-        nobody = "" if _conducted(row) else f"; nobody conducts it: osmef campaign run {row.file}"
-        out.print(f"{name}: {phase}{escape(nobody)}")
+        how = "" if _conducted(row) else f"; no conductor is running: osmef campaign run {row.file}"
+        out.print(f"{name}: {phase}{escape(how)}")
 
 
 def _tell(kind: str, text: str) -> None:
@@ -279,7 +283,7 @@ def _print_status(
     counts = _counts(found)
     told = ", ".join(f"{count} {state}" for state, count in counts.items())
     alive = row is None or _conducted(row)
-    note = "" if alive or phase is Phase.ENDED else " [yellow](nobody conducts it)[/]"
+    note = "" if alive or phase is Phase.ENDED else " [yellow](no conductor is running)[/]"
     out.print(f"[bold]{escape(name)}[/]: {phase}{note}; {told}")
     table = Table("session", "platform", "state", "trials", "", box=SIMPLE_HEAD)
     for one in _newest(found):

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
+from osmef.cli.campaign_state import CampaignName
 from osmef.cli.console import err, out, reporting
+from osmef.units import counted
 
 if TYPE_CHECKING:
     from osmef.campaigns.archive import Archived
@@ -34,7 +36,7 @@ Url = Annotated[str, typer.Argument(metavar="URL", help="Where the archive is, s
 
 
 def export_command(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of a campaign.")],
+    name: CampaignName,
     url: Url,
     state: Annotated[
         str,
@@ -75,5 +77,5 @@ def import_command(
 
 
 def _tell(done: Archived, where: str) -> None:
-    told = f"{done.runs} runs, {done.files} files, {done.size_bytes / 1e6:.1f} MB"
-    out.print(f"{told}: {escape(where)}")
+    counts = f"{counted(done.runs, 'run')}, {counted(done.files, 'file')}"
+    out.print(f"{counts}, {done.size_bytes / 1e6:.1f} MB: {escape(where)}")

@@ -25,21 +25,21 @@ from osmef.campaigns.schedule.load import LoadedCampaign
 from osmef.campaigns.schedule.model import Vms
 from osmef.campaigns.vm_pool.pool import VmPool
 from osmef.campaigns.watching.status import LiveStatus, forget, show_in
-from osmef.engine.stop import Stop
+from osmef.engine.cancellation import Stop
 from osmef.errors import InputError
 
 Tell = Callable[[str, str], None]
 
 
-class Kind(StrEnum):
+class ExecutorKind(StrEnum):
     """Where sessions run."""
 
     THREADS = "threads"
     DASK = "dask"
 
 
-ExecutorKind = Annotated[
-    Kind,
+ExecutorOption = Annotated[
+    ExecutorKind,
     typer.Option("--executor", help="Run sessions here, or on the workers of a Dask cluster."),
 ]
 Scheduler = Annotated[
@@ -67,16 +67,18 @@ Metrics = Annotated[
 ]
 
 
-def options_of(kind: Kind, parallel: int, scheduler: str, metrics: Path | None) -> list[str]:
+def options_of(
+    kind: ExecutorKind, parallel: int, scheduler: str, metrics: Path | None
+) -> list[str]:
     """Return the options of ``run`` that say so."""
     found = ["--parallel", str(parallel), "--executor", kind.value]
     found += ["--scheduler", scheduler] if scheduler else []
     return [*found, *(["--metrics", str(metrics.resolve())] if metrics else [])]
 
 
-def check_executor(kind: Kind, loaded: LoadedCampaign) -> None:
+def check_executor(kind: ExecutorKind, loaded: LoadedCampaign) -> None:
     """Refuse to keep VMs on workers that may be lost, and with them the keys. Raises InputError."""
-    if kind is Kind.DASK and loaded.campaign.vms is Vms.KEPT:
+    if kind is ExecutorKind.DASK and loaded.campaign.vms is Vms.KEPT:
         raise InputError(
             "a Dask cluster can't keep VMs from session to session",
             where=str(loaded.path),
@@ -85,10 +87,10 @@ def check_executor(kind: Kind, loaded: LoadedCampaign) -> None:
 
 
 def make_context(
-    kind: Kind, parallel: int, scheduler: str, stop: Stop, tell: Tell
+    kind: ExecutorKind, parallel: int, scheduler: str, stop: Stop, tell: Tell
 ) -> ConductorContext:
     """Return what a conductor needs to run sessions there. Raises InputError."""
-    if kind is Kind.THREADS:
+    if kind is ExecutorKind.THREADS:
         vm_pool = VmPool(RealClock())
         here = CancellableSessions(stop, partial(_measure_here, tell=tell, vm_pool=vm_pool))
         return ConductorContext(

@@ -30,14 +30,14 @@ from osmef.campaigns.state import default_url, open_store, state_home
 from osmef.campaigns.state.rows import Phase
 from osmef.cli.campaign_executor import (
     ExecutorKind,
-    Kind,
+    ExecutorOption,
     Metrics,
     Parallel,
     Scheduler,
     check_executor,
     options_of,
 )
-from osmef.cli.campaign_state import StateUrl
+from osmef.cli.campaign_state import CampaignName, StateUrl
 from osmef.cli.console import out, reporting
 from osmef.errors import InputError, StorageError
 from osmef.named_file import read_text_file
@@ -62,7 +62,7 @@ def install(  # noqa: PLR0913, PLR0917 - its options
         typer.Option(metavar="DIR", help="Only write the units into DIR, and start nothing."),
     ] = None,
     parallel: Parallel = 8,
-    executor: ExecutorKind = Kind.THREADS,
+    executor: ExecutorOption = ExecutorKind.THREADS,
     scheduler: Scheduler = "",
     metrics: Metrics = None,
     state: StateUrl = "",
@@ -94,7 +94,7 @@ def install(  # noqa: PLR0913, PLR0917 - its options
 
 
 def uninstall(
-    name: Annotated[str, typer.Argument(help="Name of a campaign.", metavar="NAME")],
+    name: CampaignName,
     cron: Annotated[
         bool, typer.Option("--cron", help="The line in your crontab instead of the units.")
     ] = False,
@@ -113,7 +113,7 @@ def uninstall(
             secret = _cron_environment(name)
             with storage("remove", secret):
                 secret.unlink(missing_ok=True)
-            out.print(f"the line is gone from crontab, and {secret.name}")
+            out.print(f"the line was removed from crontab, and {secret.name}")
             return
         found = [path for path in _unit_files(_units(), name) if path.exists()]
         if not found:

@@ -8,7 +8,9 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from osmef.cli.console import out, reporting
+from osmef.cli.completion import complete_campaign
+from osmef.cli.console import PAGE_HELP, out, reporting
+from osmef.units import counted
 
 EPILOG = """Examples:
 
@@ -26,12 +28,14 @@ def command(  # noqa: PLR0913, PLR0917 - what can be asked for
     name: Annotated[
         str,
         typer.Argument(
-            metavar="NAME|DIR", help="Name of a campaign, or a directory of runs with sessions."
+            metavar="NAME|DIR",
+            autocompletion=complete_campaign,
+            help="Name of a campaign, or a directory of runs with sessions.",
         ),
     ],
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FILE", help="Where to write the page.")
-    ] = Path("report.html"),
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help=PAGE_HELP)] = Path(
+        "report.html"
+    ),
     csv: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Write every table as CSV, too.", show_default=False),
@@ -76,8 +80,7 @@ def command(  # noqa: PLR0913, PLR0917 - what can be asked for
         written = write_tables(data, csv) if csv is not None else []
     sessions, platforms = (data.sessions[name].nunique() for name in ("session", "platform"))
     size = output.stat().st_size / 1e6
-    many, several = "s" * (sessions != 1), "s" * (platforms != 1)
-    counts = f"{sessions} session{many}, {platforms} platform{several}"
+    counts = f"{counted(sessions, 'session')}, {counted(platforms, 'platform')}"
     out.print(f"{counts}, {size:.1f} MB: {escape(str(output))}")
     if written:
-        out.print(f"{len(written)} tables: {escape(str(csv))}")
+        out.print(f"{counted(len(written), 'table')}: {escape(str(csv))}")

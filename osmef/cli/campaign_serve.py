@@ -12,7 +12,7 @@ import typer
 from osmef.campaigns.state import open_store, state_home
 from osmef.cli.campaign_state import StateUrl
 from osmef.cli.console import err, out, reporting
-from osmef.engine.stop import Stop, stop_on_signals
+from osmef.engine.cancellation import Stop, stop_on_signals
 from osmef.errors import Interrupted
 
 _LOOK_S = 3600.0

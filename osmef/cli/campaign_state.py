@@ -6,8 +6,15 @@ from typing import Annotated
 
 import typer
 
+from osmef.cli.completion import complete_campaign
+
 STATE = "OSMEF_STATE"
 """The variable of the environment that names it."""
+
+CampaignName = Annotated[
+    str,
+    typer.Argument(help="Name of a campaign.", metavar="NAME", autocompletion=complete_campaign),
+]
 
 StateUrl = Annotated[
     str,

@@ -13,7 +13,8 @@ import typer
 from rich.markup import escape
 
 from osmef.analysis.differences import MOVING, Difference, differences, flat
-from osmef.cli.console import AsJson, err, out, print_json, reporting
+from osmef.cli.completion import complete_metric, complete_run
+from osmef.cli.console import AsJson, err, out, print_json, read_percent, reporting
 from osmef.cli.where import Where, where_of
 from osmef.errors import InputError
 from osmef.kinds import WORKLOADS
@@ -24,6 +25,7 @@ from osmef.results.find import find_runs
 from osmef.results.measure import Better, Measure, together
 from osmef.results.rundir import RunDirectory
 from osmef.scenario.load import load as load_scenario
+from osmef.scenario.names import nearest_or_all
 
 if TYPE_CHECKING:
     import pandas as pd  # slow to load
@@ -50,7 +52,7 @@ _UNIT_NOTES = {
 }
 
 
-class Way(StrEnum):
+class BetterDirection(StrEnum):
     """Which way of a metric is better, as a user may say."""
 
     HIGHER = "higher"
@@ -64,65 +66,82 @@ class FailOn(StrEnum):
     INCONCLUSIVE = "inconclusive"
 
 
+# The options of the command, by the names of its arguments.
+_A = Annotated[
+    Path,
+    typer.Argument(
+        metavar="A",
+        autocompletion=complete_run,
+        help="The baseline: a run, a directory of runs, or a pattern.",
+    ),
+]
+_B = Annotated[
+    Path,
+    typer.Argument(
+        metavar="B",
+        autocompletion=complete_run,
+        help="What to compare with it: a run, a directory of runs, or a pattern.",
+    ),
+]
+_Metric = Annotated[
+    list[str] | None,
+    typer.Option(
+        autocompletion=complete_metric,
+        help="Only this metric. May be repeated. Without: all that have a better way.",
+        show_default=False,
+    ),
+]
+_Better = Annotated[
+    BetterDirection | None,
+    typer.Option(
+        help="Which way of the metrics of --metric is better, where the runs don't say.",
+        show_default=False,
+    ),
+]
+_Margin = Annotated[
+    float,
+    typer.Option(
+        parser=read_percent,
+        metavar="PERCENT",
+        help="How many percent of A's median do not matter.",
+    ),
+]
+_FailOn = Annotated[
+    FailOn | None,
+    typer.Option(
+        help="Exit with 1 if anything is worse or lost, or trials of a cell fail in B alone; or"
+        " also if anything is inconclusive.",
+        show_default=False,
+    ),
+]
+_Every = Annotated[
+    bool, typer.Option("--all", help="Show every metric, also those that did not change.")
+]
+_Junit = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Write the verdicts there as JUnit's XML, which CI servers show, too.",
+        show_default=False,
+    ),
+]
+_Output = Annotated[
+    Path | None,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FILE",
+        help="Write a page there, .html: a line a cell, a figure, and what differs in the hosts.",
+        show_default=False,
+    ),
+]
+
+
 def command(  # noqa: PLR0913, PLR0917 - each is an option of the command line
-    a: Annotated[
-        Path,
-        typer.Argument(
-            metavar="A",
-            help="What to compare with, a baseline: a run, a directory of runs, or a pattern.",
-        ),
-    ],
-    b: Annotated[Path, typer.Argument(metavar="B", help="What is compared, likewise.")],
-    metric: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Only this metric. May be repeated. Without: all that have a better way.",
-            show_default=False,
-        ),
-    ] = None,
-    better: Annotated[
-        Way | None,
-        typer.Option(
-            help="Which way of the metrics of --metric is better, where the runs don't say.",
-            show_default=False,
-        ),
-    ] = None,
-    margin: Annotated[
-        float, typer.Option(min=0, help="How many percent of A's median do not matter.")
-    ] = 5.0,
-    fail_on: Annotated[
-        FailOn | None,
-        typer.Option(
-            help="Exit with 1 if anything is worse or lost, or trials of a cell fail in B alone; or"
-            " also if anything is inconclusive.",
-            show_default=False,
-        ),
-    ] = None,
-    where: Where = None,
-    every: Annotated[
-        bool, typer.Option("--all", help="Show every metric, also those that did not change.")
-    ] = False,
-    junit: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Write the verdicts there as JUnit's XML, which CI servers show, too.",
-            show_default=False,
-        ),
-    ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FILE",
-            help="Write a page there, .html: a line a cell, a figure, and what differs in the"
-            " hosts.",
-            show_default=False,
-        ),
-    ] = None,
-    as_json: AsJson = False,
-) -> None:
+    a: _A, b: _B, metric: _Metric = None, better: _Better = None, margin: _Margin = 5.0,
+    fail_on: _FailOn = None, where: Where = None, every: _Every = False, junit: _Junit = None,
+    output: _Output = None, as_json: AsJson = False,
+) -> None:  # fmt: skip
     """Compare runs, cell by cell: better, worse, the same, or inconclusive.
 
     Of several runs of a side the medians of runs are compared, each scenario and platform for
@@ -204,7 +223,7 @@ def _refuse_unknown_ways(table: pd.DataFrame, known: Mapping[str, Measure]) -> N
     unknown = [name for name in names if known[name].better is Better.NEITHER]
     if unknown:
         raise InputError(
-            f"nobody knows which way of {', '.join(unknown)} is better",
+            f"whether {', '.join(unknown)} should be higher or lower is not known",
             where="--fail-on",
             cure="add --better higher or --better lower",
         )
@@ -219,7 +238,7 @@ def _trials(runs: Path, where: list[str] | None) -> pd.DataFrame:
 
 def _measures(first: pd.DataFrame, second: pd.DataFrame) -> dict[str, Measure]:
     """Return what both sides have measured. Raises InputError for two meanings of a name."""
-    from osmef.report.metric import measured  # noqa: PLC0415 - pandas takes a while to load
+    from osmef.report.cells import measured  # noqa: PLC0415 - pandas takes a while to load
 
     return together([("A", measured(first)), ("B", measured(second))])
 
@@ -229,7 +248,7 @@ def _compared(
     known: Mapping[str, Measure],
     metrics: list[str] | None,
     margin: float,
-    better: Way | None,
+    better: BetterDirection | None,
 ) -> pd.DataFrame:
     # pandas takes a while to load
     from osmef.analysis.compare import compare  # noqa: PLC0415
@@ -239,7 +258,7 @@ def _compared(
             raise InputError(
                 f"neither run has a metric {name!r}",
                 where="--metric",
-                cure="give one of those in `osmef show RUN --json`",
+                cure=nearest_or_all(name, known),
             )
     if better is not None and not metrics:
         raise InputError(
@@ -350,7 +369,7 @@ def _notes(sides: Sequence[Sequence[RunDirectory]], table: pd.DataFrame) -> list
         if not any(run.summary.exists() for run in runs):
             notes.append(f"no run of {name} has ended, so its hosts and settings are not known")
         elif any(not any(run.path.glob("scenario.*")) for run in runs):
-            notes.append(f"{name} was imported: only what tells its cells apart says how")
+            notes.append(f"{name} was imported: its cells alone say how it was measured")
     unknown = {kind for run in itertools.chain(*sides) for kind in _unknown_workloads(run)}
     notes += [
         f"the workload {kind} is not known here, so its settings were not compared"

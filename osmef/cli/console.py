@@ -4,20 +4,88 @@ from __future__ import annotations
 
 import json
 import logging
+import math
+import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
+from importlib.util import LazyLoader, find_spec, module_from_spec
 from pathlib import Path
+from textwrap import indent
+from types import ModuleType
 from typing import Annotated, Any
 
 import typer
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.markup import escape
+from rich.segment import Segment
+from rich.text import Text
+from typing_extensions import override
 
-from osmef.cli.later import later
+from osmef.cli.completion import complete_run, complete_setting
 from osmef.cli.streams import failure_of
-from osmef.cli.terminal import PlainConsole, PlainFormatter, plain
-from osmef.engine.stop import Stop, stop_on_signals
-from osmef.errors import InputError, Interrupted, OsmefError
+from osmef.engine.cancellation import Stop, stop_on_signals
+from osmef.errors import InputError, Interrupted, OsmefError, PackageError
+
+
+def later(name: str) -> ModuleType:
+    """Return a module that is executed when somebody else imports it, or uses anything in it.
+
+    What is set in it before stays so.
+    """
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = find_spec(name)
+    if spec is None or spec.loader is None:
+        raise ModuleNotFoundError(f"no module named {name!r}", name=name)
+    spec.loader = loader = LazyLoader(spec.loader)
+    module = sys.modules[name] = module_from_spec(spec)
+    loader.exec_module(module)
+    return module
+
+
+# Newlines and tabs are the program's own. Beside control characters (C0, DEL, C1) it is what turns
+# the direction of text (Unicode UAX #9), ends lines, can't be seen, or is half a character.
+_OBEYED = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f"
+    "\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
+    "\ud800-\udfff\U000e0000-\U000e007f]"
+)
+
+
+def plain(text: str) -> str:
+    r"""Return a text with each character that a terminal would obey written out, as ``\x1b``."""
+    return _OBEYED.sub(_written, text)
+
+
+def _written(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    return f"\\x{code:02x}" if code < 0x100 else ascii(found[0])[1:-1]
+
+
+class PlainConsole(Console):
+    """A console on which only its own control characters are control characters."""
+
+    @override
+    def render_str(self, text: str, **settings: Any) -> Text:
+        return super().render_str(plain(text), **settings)  # so that tables know how wide it is
+
+    @override
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        for segment in super().render(renderable, options):
+            shown = segment.text if segment.control else plain(segment.text)
+            yield segment if shown == segment.text else segment._replace(text=shown)
+
+
+class PlainFormatter(logging.Formatter):
+    """Formats what libraries log, which quotes what servers say."""
+
+    @override
+    def format(self, record: logging.LogRecord) -> str:
+        return plain(super().format(record))
+
 
 # A word between colons, as in an IPv6 address, is no name of an emoji.
 out = PlainConsole(highlight=False, soft_wrap=True, emoji=False)
@@ -32,17 +100,28 @@ later("typer.rich_utils").Console = PlainConsole  # type: ignore[attr-defined]
 ScenarioFile = Annotated[
     Path, typer.Argument(help="Scenario file, YAML or JSON.", metavar="FILE", show_default=False)
 ]
+
+
 RunPath = Annotated[
     Path,
     typer.Argument(
         help="A run: its directory, the beginning of its name in results/, or `latest`.",
         metavar="RUN",
+        autocompletion=complete_run,
     ),
 ]
 Out = Annotated[Path, typer.Option(metavar="DIR", help="Directory that holds the run directories.")]
+PAGE_HELP = "Where to write the page. An older page is replaced, any other file is not."
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 Verbose = Annotated[
-    bool, typer.Option("--verbose", "-v", help="Tell every step, and log the SSH connections.")
+    int,
+    typer.Option(
+        "--verbose",
+        "-v",
+        count=True,
+        show_default=False,
+        help="Print every step as a line; twice, log the SSH connections, too.",
+    ),
 ]
 Figures = Annotated[
     bool,
@@ -57,11 +136,23 @@ Overrides = Annotated[
     typer.Option(
         "--set",
         metavar="NAME=VALUE",
+        autocompletion=complete_setting,
         help="Use another value than the file's, such as workload.duration=1s or"
         " connections=[1,10]. May be repeated.",
         show_default=False,
     ),
 ]
+
+
+def read_percent(text: object) -> float:
+    """Return the number of percent of an option: ``5``, ``5%`` or ``5 %``."""
+    try:
+        number = float(str(text).removesuffix("%").strip())
+    except ValueError:
+        number = math.nan
+    if not 0 <= number < math.inf:
+        raise typer.BadParameter(f"{text!r} is no percentage; write 5 or '5 %'")
+    return number
 
 
 def parse_overrides(texts: list[str]) -> dict[str, str]:
@@ -90,13 +181,13 @@ def print_text(text: str) -> None:
     print(plain(text) if sys.stdout.isatty() else text, end="")  # noqa: T201 - no markup
 
 
-def set_up_logging(verbose: bool) -> None:
-    """Log to standard error if wanted; a library's warnings are not the user's otherwise."""
-    level = logging.INFO if verbose else logging.CRITICAL
+def set_up_logging(verbose: int) -> None:
+    """Log to standard error if wanted twice; a library's warnings are not the user's otherwise."""
+    level = logging.INFO if verbose > 1 else logging.CRITICAL
     handler = logging.StreamHandler()
     handler.setFormatter(PlainFormatter("%(asctime)s %(name)s: %(message)s"))
     logging.basicConfig(level=level, handlers=[handler])
-    logging.captureWarnings(capture=not verbose)
+    logging.captureWarnings(capture=verbose < 2)
 
 
 def stopping() -> AbstractContextManager[Stop]:
@@ -109,13 +200,26 @@ def reporting(as_json: bool = False) -> Iterator[None]:
     """Turn an error into what the user reads, and into the exit code of its kind."""
     try:
         yield
-    except (OsmefError, KeyboardInterrupt) as caught:
-        error = caught if isinstance(caught, OsmefError) else Interrupted("stopped by SIGINT")
+    except (OsmefError, KeyboardInterrupt, ModuleNotFoundError) as caught:
+        error = _told(caught)
+        if error is None:
+            raise
         if as_json:
             print_json({"error": error_record(error)})
         if not as_json or failure_of(sys.stdout) is not None:
             print_error(error)
         raise typer.Exit(error.exit_code) from caught
+
+
+def _told(caught: OsmefError | KeyboardInterrupt | ModuleNotFoundError) -> OsmefError | None:
+    """Return the error that the user reads; None for a defect of ours."""
+    if isinstance(caught, ModuleNotFoundError):
+        return PackageError.of(caught)
+    return caught if isinstance(caught, OsmefError) else Interrupted("stopped by SIGINT")
+
+
+_MOST_EXCERPTS = 5
+"""Of so many problems the line of the file is shown."""
 
 
 def error_record(error: OsmefError) -> Mapping[str, Any]:
@@ -127,7 +231,10 @@ def error_record(error: OsmefError) -> Mapping[str, Any]:
         "message": error.message,
         "where": error.where,
         "cure": error.cure,
-        "problems": [vars(problem) for problem in problems],
+        "problems": [
+            {key: value for key, value in vars(problem).items() if key != "excerpt"}
+            for problem in problems
+        ],
         **({"more_problems": more} if more else {}),
     }
 
@@ -135,9 +242,11 @@ def error_record(error: OsmefError) -> Mapping[str, Any]:
 def print_error(error: OsmefError) -> None:
     """Print an error for people: what failed, where, why, and what to do."""
     if isinstance(error, InputError) and error.problems:
-        for problem in error.problems:
+        for number, problem in enumerate(error.problems):
             place = f"{problem.file}:{problem.line}:{problem.column}"
             err.print(f"[bold]{escape(place)}[/]: {escape(problem.message)}")
+            if problem.excerpt and number < _MOST_EXCERPTS:
+                err.print(f"[dim]{escape(indent(problem.excerpt, '    '))}[/]")
             err.print(f"  [green]cure[/]: {escape(problem.cure)}")
         if error.more:
             err.print(f"and {error.more} more")

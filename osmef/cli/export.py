@@ -16,6 +16,7 @@ from osmef.errors import InputError
 from osmef.results.files import write_atomically
 from osmef.results.find import run_called
 from osmef.results.rundir import RunDirectory
+from osmef.units import counted
 
 if TYPE_CHECKING:
     import pandas as pd  # slow to load
@@ -107,7 +108,7 @@ def _texts(directory: RunDirectory, form: Format) -> tuple[str, str]:
         from osmef.report.export.openmetrics import write_openmetrics  # noqa: PLC0415
 
         summary = directory.read_summary()
-        return "".join(write_openmetrics(summary)), f"{len(summary.cells)} cells"
+        return "".join(write_openmetrics(summary)), counted(len(summary.cells), "cell")
     # pandas takes a while to load
     from osmef.report.export import samples  # noqa: PLC0415
     from osmef.results.frame import load  # noqa: PLC0415
@@ -119,7 +120,7 @@ def _texts(directory: RunDirectory, form: Format) -> tuple[str, str]:
         Format.OPENSEARCH: samples.write_opensearch,
     }
     lines = list(writers[form](load(directory.path)))
-    return "".join(lines), f"{len(lines)} lines"
+    return "".join(lines), counted(len(lines), "line")
 
 
 def _crate(directory: RunDirectory, output: Path | None, authors: list[str]) -> str:
@@ -131,7 +132,7 @@ def _crate(directory: RunDirectory, output: Path | None, authors: list[str]) -> 
         )
     counts: list[int] = []
     write_atomically(output, lambda file: counts.append(write_crate(file, directory, authors)))
-    return f"{counts[-1]} files"
+    return counted(counts[-1], "file")
 
 
 def _ppbench(directory: RunDirectory) -> tuple[str, str]:
@@ -141,4 +142,4 @@ def _ppbench(directory: RunDirectory) -> tuple[str, str]:
 
     text = io.StringIO()
     rows = write_ppbench(text, directory.read_summary(), load_requests(directory.path))
-    return text.getvalue(), f"{rows} rows"
+    return text.getvalue(), counted(rows, "row")

@@ -37,7 +37,7 @@ def command(  # noqa: PLR0913, PLR0917 - its options
     controller_is_dead: ControllerIsDead = False,
     figures: Figures = True,
     as_json: AsJson = False,
-    verbose: Verbose = False,
+    verbose: Verbose = 0,
 ) -> None:
     """Add trials to a run: to the same cells, on new endpoints like those that it had."""
     set_up_logging(verbose)

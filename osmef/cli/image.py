@@ -10,7 +10,7 @@ from rich.markup import escape
 
 from osmef.cli.console import AsJson, err, print_json, reporting
 from osmef.cli.console import out as console
-from osmef.engine.stop import stop_on_signals
+from osmef.engine.cancellation import stop_on_signals
 from osmef.errors import InputError
 from osmef.images.build import BuildRequest, build_image
 from osmef.images.bundle import (

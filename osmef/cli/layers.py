@@ -18,7 +18,7 @@ from osmef.supply.supply import plan as how_to_have
 
 EPILOG = """Examples:
 
-osmef layers               what can stand between two endpoints, a line each
+osmef layers               the layers that can be put between two endpoints, one per line
 
 osmef layers wireguard     its settings with their defaults, what it needs, and an example"""
 

@@ -10,13 +10,56 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+import typer.core
 
 import osmef
+from osmef.cli.hints import HintingCommand
 from osmef.cli.streams import failure_of
-from osmef.errors import StorageError
+from osmef.errors import PackageError, StorageError
+
+# Flags have no value.
+_WORDS = {
+    "bool": "",
+    "str": "TEXT",
+    "int": "N",
+    "int range": "N",
+    "float": "NUMBER",
+    "float range": "NUMBER",
+    "Path": "PATH",
+    "path": "PATH",
+}
+
+
+_METHOD = "display_type_rich"
+
+
+def _shown(told: str) -> str:
+    """Return what is shown for what typer tells, such as ``<list[str]>``."""
+    word = told.strip("<>").removeprefix("list[").removesuffix("]")
+    return _WORDS.get(word, word)
+
+
+def _of_option(option: Any, ctx: Any) -> str:  # typer's own, which differ by its version
+    if option.metavar is not None or option.count:
+        return option.metavar or ""
+    return _shown(option.display_type(ctx))
+
+
+def _of_argument(argument: Any, ctx: Any) -> str:
+    return "" if argument.metavar is not None else _shown(argument.display_type(ctx))
+
+
+def show_plain_types() -> None:
+    """Let the help of all commands show plain words; older typer knows no such methods."""
+    for kind, shown in (
+        (typer.core.TyperOption, _of_option),
+        (typer.core.TyperArgument, _of_argument),
+    ):
+        setattr(kind, _METHOD, shown)
+
 
 _COMMANDS = (
     "run", "quick", "init", "profile", "resume", "extend", "reap", "validate", "plan", "list",
@@ -39,6 +82,7 @@ def make_app(words: Sequence[str] | None = None) -> typer.Typer:
     All commands together take seconds to import. For words only the command that they begin with
     is, and where they begin with none, of each command its name and what it does is known.
     """
+    show_plain_types()
     app = typer.Typer(
         name="osmef",
         help="Find out what a cloud's network really gives you.",
@@ -61,11 +105,20 @@ def make_app(words: Sequence[str] | None = None) -> typer.Typer:
 
 
 def _add(app: typer.Typer, name: str) -> None:
-    module = import_module(f"osmef.cli.{_file(name)}")
+    try:
+        module = import_module(f"osmef.cli.{_file(name)}")
+    except ModuleNotFoundError as error:
+        told = PackageError.of(error)
+        if told is None:
+            raise
+        from osmef.cli.console import print_error  # noqa: PLC0415 - rich is slow to load
+
+        print_error(told)
+        sys.exit(told.exit_code)
     if name in _GROUPS:
         app.add_typer(module.app, name=name)
     else:
-        app.command(name=name, epilog=module.EPILOG)(module.command)
+        app.command(name=name, cls=HintingCommand, epilog=module.EPILOG)(module.command)
 
 
 def _file(name: str) -> str:

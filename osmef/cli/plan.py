@@ -19,16 +19,16 @@ from osmef.cli.console import (
 from osmef.engine.check import check_study, warnings_of
 from osmef.engine.cost import PlannedCost, check_budget, cost_of
 from osmef.engine.plan import Plan, PlannedCell, duration_of, make_plan, programs_of
-from osmef.engine.sharing import without_effect
+from osmef.engine.trial_conflicts import without_effect
 from osmef.providers.base import EndpointRequest
 from osmef.providers.sites import sites_of
-from osmef.report.fit import Column, column, table
+from osmef.report.fit import TextColumn, column, table
 from osmef.report.series import short_names
 from osmef.scenario.load import load
 from osmef.scenario.model import Scenario
 from osmef.scenario.money import Money
 from osmef.supply.supply import plan as how_to_have
-from osmef.units import format_duration
+from osmef.units import counted, format_duration, format_size
 
 EPILOG = """Example:
 
@@ -62,12 +62,36 @@ def _print(plan: Plan, notes: list[str], cost: PlannedCost, machines: Mapping[st
         out.print(f"needs {escape(line)}")
     scenario = plan.study.scenario
     out.print(
-        f"{_count(plan)} = {len(plan.trials)} trials{_at_most(scenario)}, "
-        f"{scenario.order} order, on {len(plan.endpoints)} endpoints ({_clouds(scenario)}): "
-        f"about [bold]{format_duration(plan.estimate_s)}[/]"
+        f"{_count(plan)} = {counted(len(plan.trials), 'trial')}{_at_most(scenario)}, "
+        f"{scenario.order} order, on {counted(len(plan.endpoints), 'endpoint')} "
+        f"({_clouds(scenario)}): {_length(plan)}"
     )
+    if traffic := _traffic(plan):
+        out.print(f"traffic: {traffic}")
     if cost.vms and (cost.per_hour or scenario.budget or _has_prices(scenario)):
-        out.print(f"cost: {_cost(cost)}, without traffic, disks and addresses")
+        out.print(f"cost: {_cost(cost, _about(plan))}, without traffic, disks and addresses")
+
+
+def _length(plan: Plan) -> str:
+    """Say how long it takes: about, at most, or both, where trials end once they know enough."""
+    most = format_duration(plan.estimate_s)
+    if plan.usual_s is None:
+        return f"at most [bold]{most}[/]"
+    usual = format_duration(plan.usual_s)
+    return f"about [bold]{usual}[/]" + ("" if usual == most else f", at most {most}")
+
+
+def _about(plan: Plan) -> str:
+    return "about" if plan.usual_s == plan.estimate_s else "at most"
+
+
+def _traffic(plan: Plan) -> str:
+    """Say how much payload is moved at most; nothing where that follows from the time alone."""
+    if plan.most_bytes is not None:
+        return f"at most {format_size(plan.most_bytes)} of payload"
+    if plan.usual_s is None and any(t.cell.cell.scenario.workload.is_for_once for t in plan.trials):
+        return "as much as goes through in that time; `bytes` or `cost` bounds it"
+    return ""
 
 
 def _idle(plan: Plan) -> list[str]:
@@ -77,12 +101,12 @@ def _idle(plan: Plan) -> list[str]:
 
 def _count(plan: Plan) -> str:
     """Say how many trials there are of what: a cell has one each repetition, or one each pair."""
-    cells, repeat = len(plan.cells), plan.study.scenario.repetitions
+    cells, repeat = counted(len(plan.cells), "cell"), plan.study.scenario.repetitions
     turns = [len(cell.turns) for cell in plan.cells]
     if max(turns) == 1:
-        return f"{cells} cells x {repeat}"
+        return f"{cells} x {repeat}"
     pairs = str(turns[0]) if min(turns) == max(turns) else f"{min(turns)} to {max(turns)}"
-    return f"{cells} cells x {pairs} pairs x {repeat}"
+    return f"{cells} x {pairs} pairs x {repeat}"
 
 
 def _at_most(scenario: Scenario) -> str:
@@ -106,19 +130,19 @@ def _has_prices(scenario: Scenario) -> bool:
     return any(cloud.priced_region(None) for cloud in scenario.clouds.values())
 
 
-def _cost(cost: PlannedCost) -> str:
-    """Say what the VMs will cost, or why nobody knows."""
+def _cost(cost: PlannedCost, about: str) -> str:
+    """Say what the VMs will cost, about or at most, or why nobody knows."""
     hours = f"{cost.vms} VMs for {format_duration(cost.hours * 3600)}"
     if cost.unknown:
         what = escape(", ".join(cost.unknown))
-        return f"[bold]unknown[/], for there is no price of {what} ({hours})"
+        return f"[bold]unknown[/], because there is no price for {what} ({hours})"
     if cost.per_hour is None or cost.money is None:
-        return f"[bold]unknown[/], for the prices are in several currencies ({hours})"
+        return f"[bold]unknown[/], because the prices are in several currencies ({hours})"
     each = Money(cost.per_hour.amount, cost.per_hour.currency)
     hours = f"{hours}, {each} an hour together, by prices of {cost.since} or later"
     if not cost.on_demand:
         return f"[bold]unknown[/] for spot, at most {cost.money} on demand ({hours})"
-    return f"about [bold]{cost.money}[/] ({hours})"
+    return f"{about} [bold]{cost.money}[/] ({hours})"
 
 
 def _cost_record(cost: PlannedCost) -> dict[str, Any]:
@@ -132,7 +156,7 @@ def _cost_record(cost: PlannedCost) -> dict[str, Any]:
     }
 
 
-def _cells(plan: Plan) -> list[Column]:
+def _cells(plan: Plan) -> list[TextColumn]:
     names = list(dict.fromkeys(name for cell in plan.cells for name, _ in cell.cell.values))
     shown: dict[str, list[str]] = {name: [] for name in short_names(names).values() or ["cell"]}
     ends: dict[str, list[str]] = {"distance": [], "senders": [], "receivers": []}
@@ -167,7 +191,7 @@ def _group(names: list[str]) -> str:
     return f"{len(names)} x {first}" if alike else f"{first} to {others[-1]}"
 
 
-def _endpoints(plan: Plan, machines: Mapping[str, str]) -> list[Column]:
+def _endpoints(plan: Plan, machines: Mapping[str, str]) -> list[TextColumn]:
     of: dict[str, list[str]] = {
         "endpoint": [end.name for end in plan.endpoints],
         "site": [end.site or "-" for end in plan.endpoints],
@@ -200,6 +224,8 @@ def _record(
         "provider": plan.study.scenario.kinds_of_clouds,
         "trials": len(plan.trials),
         "estimate_s": plan.estimate_s,
+        "usual_s": plan.usual_s,
+        "most_bytes": plan.most_bytes,
         "warnings": notes,
         "needs": _needs(plan),
         "cost": _cost_record(cost),

@@ -9,14 +9,15 @@ import typer
 from rich.markup import escape
 from typer.models import OptionInfo
 
-from osmef.cli.console import out, reporting, set_up_logging
+from osmef.cli.completion import complete_metric, complete_run
+from osmef.cli.console import out, read_percent, reporting, set_up_logging
 from osmef.cli.where import Where, where_of
 from osmef.errors import InputError
-from osmef.report.kinds import Kind
+from osmef.report.kinds import FigureKind
 from osmef.scenario.names import did_you_mean
 from osmef.scenario.text_file import read_nodes, read_text
 
-_KINDS = "\n\n".join(f"{kind.value}: {kind.about}" for kind in Kind)
+_KINDS = "\n\n".join(f"{kind.value}: {kind.about}" for kind in FigureKind)
 
 EPILOG = f"""Kinds:
 
@@ -46,14 +47,23 @@ def _option(text: str, panel: str, *names: str, **more: Any) -> OptionInfo:
 
 
 _DATA, _AXES, _WORDS, _MESSAGES = "What is drawn", "Axes", "Words and size", "Ping-pong"
-_PINGPONG = (Kind.PINGPONG_TRANSFER, Kind.PINGPONG_LATENCY, Kind.PINGPONG_REQUESTS)
-_WITH_AXES = tuple(kind for kind in Kind if kind not in {"limits", "topology", "similarity"})
-_ONLY: dict[str, tuple[Kind, ...]] = {
-    "metric": (Kind.LAYERS, Kind.ECDF, Kind.SESSIONS, Kind.COV, Kind.PRICE),
-    "whole": (Kind.CPU,),
-    "prices": (Kind.PRICE,),
-    "flavor": (Kind.PRICE,),
-    "machines": (Kind.SIMILARITY,),
+_PINGPONG = (
+    FigureKind.PINGPONG_TRANSFER,
+    FigureKind.PINGPONG_LATENCY,
+    FigureKind.PINGPONG_REQUESTS,
+)
+_WITH_AXES = tuple(kind for kind in FigureKind if kind not in {"limits", "topology", "similarity"})
+_ONLY: dict[str, tuple[FigureKind, ...]] = {
+    "metric": (
+        FigureKind.LAYERS,
+        FigureKind.ECDF,
+        FigureKind.SESSIONS,
+        FigureKind.COV,
+        FigureKind.PRICE,
+    ),
+    "whole": (FigureKind.CPU,),
+    "prices": (FigureKind.PRICE,),
+    "flavor": (FigureKind.PRICE,),
     **dict.fromkeys(("relative", "reference", "points", "bands", "interval"), _PINGPONG),
     **dict.fromkeys(("window", "bins", "alpha"), _PINGPONG),
     **dict.fromkeys((f"{axis}_{what}" for axis in "xy" for what in ("min", "max", "log", "ticks")),
@@ -62,168 +72,201 @@ _ONLY: dict[str, tuple[Kind, ...]] = {
 """The options that not every kind has, and the kinds that have them."""
 
 
-def _kind(text: str) -> Kind:
+def _kind(text: str) -> FigureKind:
     """Return a kind by its name."""
-    found = next((one for one in Kind if one == text), None)
+    found = next((one for one in FigureKind if one == text), None)
     if found is None:
-        hint = did_you_mean(text, Kind, Kind)
+        kinds = [one.value for one in FigureKind]
+        hint = did_you_mean(text, kinds, kinds)
         raise typer.BadParameter(f"there is no figure {text!r}; {hint}")
     return found
 
 
 def _kinds(begin: str) -> list[str]:
-    return [one.value for one in Kind if one.startswith(begin)]
+    return [one.value for one in FigureKind if one.startswith(begin)]
+
+
+# The options of the command, by the names of its arguments.
+_KindOf = Annotated[
+    FigureKind,
+    typer.Argument(
+        metavar="KIND", help="What to draw, see below.", parser=_kind, autocompletion=_kinds
+    ),
+]
+_Runs = Annotated[
+    list[Path] | None,
+    typer.Argument(
+        metavar="RUNS",
+        autocompletion=complete_run,
+        help="Run directories, directories of runs, or patterns. For similarity also a CSV file of"
+        " measurements, as osmef similarity takes it.",
+        show_default=False,
+    ),
+]
+_Output = Annotated[
+    Path | None,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FILE",
+        show_default=False,
+        help="Where to write it: .svg, .png or .pdf; KIND.svg here without it.",
+    ),
+]
+_Metric = Annotated[
+    list[str] | None,
+    _option(
+        "Which metric: layers, ecdf, sessions, price; cov takes several.",
+        _DATA,
+        autocompletion=complete_metric,
+    ),
+]
+_Whole = Annotated[
+    bool, _option("The CPU load of whole endpoints: cpu.", _DATA, "--whole-endpoint")
+]
+_Prices = Annotated[
+    Path | None,
+    _option("A price list, YAML or CSV, instead of recorded prices: price.", _DATA, metavar="FILE"),
+]
+_Flavor = Annotated[
+    str | None,
+    _option(
+        "The column with the flavor, sender_flavors without it: price.", _DATA, metavar="COLUMN"
+    ),
+]
+_Relative = Annotated[
+    bool, _option("The ratio to a reference, the first series.", _MESSAGES, "--relative")
+]
+_Reference = Annotated[
+    str | None,
+    _option("The same to this series, by its name or a part of it.", _MESSAGES, metavar="SERIES"),
+]
+_Points = Annotated[
+    bool | None,
+    _option(
+        "Whether to draw single requests; without it, of up to four series.",
+        _MESSAGES,
+        "--points/--no-points",
+    ),
+]
+_Bands = Annotated[
+    str | None,
+    _option(
+        "Bands that hold so many percent of the data each, `none` for none; without it 50"
+        " and 90, of up to four series.",
+        _MESSAGES,
+        metavar="PERCENT,...",
+    ),
+]
+_Interval = Annotated[
+    bool, _option("Draw the 95 % interval of each median or ratio.", _MESSAGES, "--interval")
+]
+_Window = Annotated[
+    int,
+    typer.Option(
+        min=0,
+        metavar="BYTES",
+        rich_help_panel=_MESSAGES,
+        help="Lines at the multiples of this TCP window; 0 for none.",
+    ),
+]
+_Bins = Annotated[
+    int,
+    typer.Option(min=1, rich_help_panel=_MESSAGES, help="How many bins of the message size."),
+]
+_Alpha = Annotated[
+    float | None,
+    _option("How opaque a point is, from 0 to 1.", _MESSAGES, min=0, max=1),
+]
+_XMin = Annotated[float | None, _option("Where the axis of x begins.", _AXES)]
+_XMax = Annotated[float | None, _option("Where it ends; message sizes in bytes.", _AXES)]
+_YMin = Annotated[float | None, _option("Where the axis of y begins.", _AXES)]
+_YMax = Annotated[float | None, _option("Where it ends, in the unit that the axis has.", _AXES)]
+_XLog = Annotated[bool | None, _option("Whether x is logarithmic.", _AXES, "--x-log/--x-linear")]
+_YLog = Annotated[bool | None, _option("Whether y is logarithmic.", _AXES, "--y-log/--y-linear")]
+_XTicks = Annotated[int | None, _option("About how many ticks on x.", _AXES, min=1)]
+_YTicks = Annotated[int | None, _option("About how many ticks on y.", _AXES, min=1)]
+_Title = Annotated[str | None, _option("The title.", _WORDS)]
+_XLabel = Annotated[str | None, _option("The name of the axis of x.", _WORDS)]
+_YLabel = Annotated[str | None, _option("The name of the axis of y.", _WORDS)]
+_Name = Annotated[
+    list[str] | None,
+    _option(
+        "What a series, or a value in its name, is called. May be repeated.",
+        _WORDS,
+        metavar="OLD=NEW",
+    ),
+]
+_Names = Annotated[
+    Path | None,
+    _option(
+        "The same for many: a JSON or YAML file that maps old names to new ones.",
+        _WORDS,
+        metavar="FILE",
+    ),
+]
+_Legend = Annotated[bool, _option("Draw the legend.", _WORDS, "--legend/--no-legend")]
+_Width = Annotated[float | None, _option("Inches.", _WORDS, min=1, max=100)]
+_Height = Annotated[float | None, _option("Inches.", _WORDS, min=1, max=100)]
 
 
 def command(  # noqa: PLR0913, PLR0917 - each is an option of the command line
-    context: typer.Context,
-    kind: Annotated[
-        Kind,
-        typer.Argument(
-            metavar="KIND", help="What to draw, see below.", parser=_kind, autocompletion=_kinds
-        ),
-    ],
-    runs: Annotated[
-        list[Path] | None,
-        typer.Argument(
-            metavar="RUNS...",
-            help="Run directories, directories of runs, or patterns; none with --machines. For"
-            " similarity also a CSV file, as osmef similarity takes it.",
-            show_default=False,
-        ),
-    ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output", "-o", metavar="FILE", show_default=False,
-            help="Where to write it: .svg, .png or .pdf; KIND.svg here without it.",
-        ),
-    ] = None,
-    where: Where = None,
-    metric: Annotated[
-        list[str] | None,
-        _option("Which metric: layers, ecdf, sessions, price; cov takes several.", _DATA),
-    ] = None,
-    whole: Annotated[
-        bool, _option("The CPU load of whole endpoints: cpu.", _DATA, "--whole-endpoint")
-    ] = False,
-    prices: Annotated[
-        Path | None, _option("A price list, YAML or CSV, instead of recorded prices: price.", _DATA,
-                metavar="FILE"),
-    ] = None,
-    flavor: Annotated[
-        str | None,
-        _option("The column that tells flavors apart, sender_flavors without it: price.", _DATA,
-                metavar="COLUMN"),
-    ] = None,
-    machines: Annotated[
-        Path | None,
-        _option("Measurements of machine types, a CSV file: similarity.", _DATA, metavar="FILE"),
-    ] = None,
-    relative: Annotated[
-        bool, _option("The ratio to a reference, the first series.", _MESSAGES, "--relative")
-    ] = False,
-    reference: Annotated[
-        str | None,
-        _option("The same to this series, by its name or a part of it.", _MESSAGES,
-                metavar="SERIES"),
-    ] = None,
-    points: Annotated[
-        bool | None,
-        _option("Whether to draw single requests; without it, of up to four series.", _MESSAGES,
-                "--points/--no-points"),
-    ] = None,
-    bands: Annotated[
-        str | None,
-        _option("Bands that hold so many percent of the data each, `none` for none; without it 50"
-                " and 90, of up to four series.", _MESSAGES, metavar="PERCENT,..."),
-    ] = None,
-    interval: Annotated[
-        bool, _option("Draw the 95 % interval of each median or ratio.", _MESSAGES, "--interval")
-    ] = False,
-    window: Annotated[
-        int,
-        typer.Option(min=0, metavar="BYTES", rich_help_panel=_MESSAGES,
-                     help="Lines at the multiples of this TCP window; 0 for none."),
-    ] = 87380,
-    bins: Annotated[
-        int,
-        typer.Option(min=1, rich_help_panel=_MESSAGES, help="How many bins of the message size."),
-    ] = 50,
-    alpha: Annotated[
-        float | None,
-        _option("How opaque a point is, from 0 to 1.", _MESSAGES, min=0, max=1),
-    ] = None,
-    x_min: Annotated[float | None, _option("Where the axis of x begins.", _AXES)] = None,
-    x_max: Annotated[float | None, _option("Where it ends; message sizes in bytes.", _AXES)] = None,
-    y_min: Annotated[float | None, _option("Where the axis of y begins.", _AXES)] = None,
-    y_max: Annotated[
-        float | None, _option("Where it ends, in the unit that the axis has.", _AXES)
-    ] = None,
-    x_log: Annotated[
-        bool | None, _option("Whether x is logarithmic.", _AXES, "--x-log/--x-linear")
-    ] = None,
-    y_log: Annotated[
-        bool | None, _option("Whether y is logarithmic.", _AXES, "--y-log/--y-linear")
-    ] = None,
-    x_ticks: Annotated[int | None, _option("About how many ticks on x.", _AXES, min=1)] = None,
-    y_ticks: Annotated[int | None, _option("About how many ticks on y.", _AXES, min=1)] = None,
-    title: Annotated[str | None, _option("The title.", _WORDS)] = None,
-    x_label: Annotated[str | None, _option("The name of the axis of x.", _WORDS)] = None,
-    y_label: Annotated[str | None, _option("The name of the axis of y.", _WORDS)] = None,
-    name: Annotated[
-        list[str] | None,
-        _option("What a series, or a value in its name, is called. May be repeated.", _WORDS,
-                metavar="OLD=NEW"),
-    ] = None,
-    names: Annotated[
-        Path | None,
-        _option("The same for many: a JSON or YAML file that maps old names to new ones.", _WORDS,
-                metavar="FILE"),
-    ] = None,
-    legend: Annotated[bool, _option("Draw the legend.", _WORDS, "--legend/--no-legend")] = True,
-    width: Annotated[float | None, _option("Inches.", _WORDS, min=1, max=100)] = None,
-    height: Annotated[float | None, _option("Inches.", _WORDS, min=1, max=100)] = None,
+    context: typer.Context, kind: _KindOf, runs: _Runs = None, output: _Output = None,
+    where: Where = None, metric: _Metric = None, whole: _Whole = False, prices: _Prices = None,
+    flavor: _Flavor = None, relative: _Relative = False,
+    reference: _Reference = None, points: _Points = None, bands: _Bands = None,
+    interval: _Interval = False, window: _Window = 87380, bins: _Bins = 50,
+    alpha: _Alpha = None, x_min: _XMin = None, x_max: _XMax = None, y_min: _YMin = None,
+    y_max: _YMax = None, x_log: _XLog = None, y_log: _YLog = None, x_ticks: _XTicks = None,
+    y_ticks: _YTicks = None, title: _Title = None, x_label: _XLabel = None,
+    y_label: _YLabel = None, name: _Name = None, names: _Names = None, legend: _Legend = True,
+    width: _Width = None, height: _Height = None,
 ) -> None:  # fmt: skip
     """Draw a figure of runs."""
     path = output or Path(f"{kind.value}.svg")
-    set_up_logging(verbose=False)
+    set_up_logging(verbose=0)
     with reporting():
         _check_options(context, kind)
-        if path.suffix.lower() not in ENDINGS:
-            raise InputError(
-                f"a figure can't be written as {path.name}",
-                where="--output",
-                cure=f"let the file end with {', '.join(ENDINGS)}",
-            )
+        _check_ending(path)
         # matplotlib and pandas take a while to load
         from osmef.report.data import Data  # noqa: PLC0415
-        from osmef.report.figures import Wanted, draw  # noqa: PLC0415
+        from osmef.report.figures import FigureOptions, draw  # noqa: PLC0415
         from osmef.report.look import Look  # noqa: PLC0415
+        from osmef.report.machine_types import table_among  # noqa: PLC0415
         from osmef.report.pingpong import Messages  # noqa: PLC0415
         from osmef.report.style import write  # noqa: PLC0415
 
-        if kind is Kind.SIMILARITY and machines is None and runs and runs[0].is_file():
-            machines, runs = runs[0], None
+        machines = table_among(runs or []) if kind is FigureKind.SIMILARITY else None
         look = Look(
-            title=title, names=_names(name or [], names), legend=legend,
-            x_label=x_label, y_label=y_label, x_min=x_min, x_max=x_max, y_min=y_min, y_max=y_max,
-            x_log=x_log, y_log=y_log, x_ticks=x_ticks, y_ticks=y_ticks, width=width, height=height,
+            title=title, names=_names(name or [], names), legend=legend, x_label=x_label,
+            y_label=y_label, x_min=x_min, x_max=x_max, y_min=y_min, y_max=y_max, x_log=x_log,
+            y_log=y_log, x_ticks=x_ticks, y_ticks=y_ticks, width=width, height=height,
         )  # fmt: skip
         messages = Messages(
             relative=relative or reference is not None, reference=reference, points=points,
             bands=None if bands is None else _bands(bands), interval=interval, window=window,
             bins=bins, alpha=alpha,
         )  # fmt: skip
-        wanted = Wanted(
+        wanted = FigureOptions(
             look=look, messages=messages, whole=whole, metrics=metric or (), prices=prices,
             flavor=flavor or "sender_flavors", machines=machines,
         )  # fmt: skip
-        write(draw(kind, Data(*(runs or []), where=where_of(where)), wanted), path)
+        data = Data(*([] if machines else runs or []), where=where_of(where))
+        write(draw(kind, data, wanted), path)
     out.print(f"figure: {escape(str(path))}")
 
 
-def _check_options(context: typer.Context, kind: Kind) -> None:
+def _check_ending(path: Path) -> None:
+    """Raise InputError for a file in which no figure can be."""
+    if path.suffix.lower() not in ENDINGS:
+        raise InputError(
+            f"a figure can't be written as {path.name}",
+            where="--output",
+            cure=f"let the file end with {', '.join(ENDINGS)}",
+        )
+
+
+def _check_options(context: typer.Context, kind: FigureKind) -> None:
     """Raise InputError for an option that would do nothing."""
     flags = {param.name: param.opts[0] for param in context.command.params}
     for name, kinds in _ONLY.items():
@@ -277,8 +320,8 @@ def _bands(text: str) -> tuple[float, ...]:
     if text == "none":
         return ()
     try:
-        found = tuple(float(part) for part in text.split(","))
-    except ValueError:
+        found = tuple(read_percent(part) for part in text.split(","))
+    except typer.BadParameter:
         found = (0.0,)
     if not all(0 < band < 100 for band in found):
         raise InputError(

@@ -9,18 +9,18 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
+from osmef.cli.completion import complete_metric, complete_run
 from osmef.cli.console import AsJson, err, out, print_json, reporting
 from osmef.cli.where import Where, where_of
 from osmef.errors import NotFoundError
-from osmef.prices.price_list import fetched_file, read_book
-from osmef.prices.update import update
-from osmef.report.fit import Column, column, table
+from osmef.prices.price_list import fetched_file, read_book, update
+from osmef.report.fit import TextColumn, column, table
 from osmef.report.series import short_cells
 from osmef.results.measure import Measure
 from osmef.scenario.money import Price
 
 app = typer.Typer(
-    help="List prices of VMs, fetch them from the clouds' price APIs, rank what is got for them.",
+    help="List prices of VMs, fetch them from the clouds' price APIs, rank throughput by price.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -28,7 +28,7 @@ app = typer.Typer(
 Provider = Annotated[
     str | None, typer.Option(metavar="KIND", help="Only those of this kind of cloud.")
 ]
-Kind = Annotated[str, typer.Argument(metavar="KIND", help="aws, gce or azure.")]
+CloudKind = Annotated[str, typer.Argument(metavar="KIND", help="aws, gce or azure.")]
 Regions = Annotated[
     list[str],
     typer.Option(
@@ -87,7 +87,7 @@ def list_command(provider: Provider = None, as_json: AsJson = False) -> None:
 
 @app.command("update", epilog=_UPDATE_EPILOG)
 def update_command(
-    kind: Kind,
+    kind: CloudKind,
     region: Regions = [],  # noqa: B006 - typer copies it
     flavor: Flavors = [],  # noqa: B006 - typer copies it
     url: Url = None,
@@ -109,15 +109,21 @@ def rank_command(  # noqa: PLR0913, PLR0917 - each is an option of the command l
     runs: Annotated[
         list[Path],
         typer.Argument(
-            metavar="RUNS...", help="Run directories, directories that hold some, or patterns."
+            metavar="RUNS",
+            autocompletion=complete_run,
+            help="Run directories, directories that hold some, or patterns.",
         ),
     ],
     metric: Annotated[
         str | None,
-        typer.Option(help="A rate; without, the main one of the runs.", show_default=False),
+        typer.Option(
+            autocompletion=complete_metric,
+            help="A rate; without, the main one of the runs.",
+            show_default=False,
+        ),
     ] = None,
     flavor: Annotated[
-        str, typer.Option(metavar="COLUMN", help="Column of the trials that tells flavors apart.")
+        str, typer.Option(metavar="COLUMN", help="Column of the trials with the flavor.")
     ] = "sender_flavors",
     prices: Annotated[
         Path | None,
@@ -151,7 +157,7 @@ def rank_command(  # noqa: PLR0913, PLR0917 - each is an option of the command l
     out.print(table(_ranked([*ranking, *unpriced], measure), out.width))
 
 
-def _ranked(rows: Sequence[Mapping[Any, Any]], measure: Measure) -> list[Column]:
+def _ranked(rows: Sequence[Mapping[Any, Any]], measure: Measure) -> list[TextColumn]:
     """Return the columns of a ranking, the numbers as the measure is written."""
     prices = [f"{r['price_per_hour']:.4g} {r['currency']}" if r["currency"] else "unknown"
               for r in rows]  # fmt: skip

@@ -76,7 +76,7 @@ def command(  # noqa: PLR0913, PLR0917 - its options
     out: Out = Path("results"),
     overrides: Overrides = [],  # noqa: B006 - typer copies it
     as_json: AsJson = False,
-    verbose: Verbose = False,
+    verbose: Verbose = 0,
 ) -> None:
     """Measure the vectors of machine types: CPU, memory, disk and network of each flavor."""
     set_up_logging(verbose)
@@ -125,7 +125,7 @@ def _print(rows: list[dict[Any, Any]]) -> None:
         table.add_row(escape(machine_name), *(found.get(one, "?") for one in columns))
     console.print(keep_whole(table))
     console.print(
-        "Medians with their 95 % intervals; the threads and the memory are as told there."
+        "Medians with their 95 % intervals; threads and memory are as the endpoints report them."
     )
 
 

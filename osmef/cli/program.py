@@ -14,13 +14,13 @@ from rich.markup import escape
 
 from osmef.cli.console import AsJson, err, print_json, reporting
 from osmef.cli.console import out as console
-from osmef.engine.stop import stop_on_signals
+from osmef.engine.cancellation import stop_on_signals
 from osmef.errors import InputError
 from osmef.kinds import WORKLOADS
-from osmef.supply.bundle import Bundle, pack
+from osmef.supply.bundle import ProgramBundle, pack
 from osmef.supply.machines import NAMES, find_machine
 from osmef.supply.program import Program
-from osmef.supply.store import Kept, Store, default_directory, write
+from osmef.supply.store import BundleStore, Kept, default_directory, write
 from osmef.supply.supply import Supplier, bring, make
 from osmef.units import format_size
 from osmef.workloads.tool import Tool
@@ -183,7 +183,7 @@ def _known_program(name: str) -> Program:
     known = {one.name: one for tool in tools for one in tool.programs if one.source is not None}
     if name not in known:
         raise InputError(
-            f"nobody knows how to build {name[:80]!r}",
+            f"there are no build instructions for {name[:80]!r}",
             where="osmef program build",
             cure=f"name one of {', '.join(sorted(known)) or 'none'}",
         )
@@ -195,7 +195,7 @@ def list_(as_json: AsJson = False) -> None:
     """List the bundles that are kept, each checked."""
     with reporting(as_json):
         directory = default_directory()
-        found = Store(directory).bundles()
+        found = BundleStore(directory).bundles()
         if as_json:
             print_json(
                 {
@@ -236,7 +236,7 @@ def remove(
                 where="osmef program remove",
                 cure="name a program, or write --all",
             )
-        gone = Store(default_directory()).remove(name, arch)
+        gone = BundleStore(default_directory()).remove(name, arch)
         if name is not None and not gone:
             raise InputError(
                 f"there is no bundle of {name!r}",
@@ -250,7 +250,7 @@ def remove(
 
 
 @contextmanager
-def _making(as_json: bool) -> Iterator[Store]:
+def _making(as_json: bool) -> Iterator[BundleStore]:
     """Give the user's bundles, which tell what they do; Ctrl-C ends that."""
 
     def tell(line: str) -> None:
@@ -258,10 +258,10 @@ def _making(as_json: bool) -> Iterator[Store]:
             err.print(escape(line))
 
     with stop_on_signals(tell) as stop:
-        yield Store(default_directory(), tell, stop.check)
+        yield BundleStore(default_directory(), tell, stop.check)
 
 
-def _show(made: Bundle, output: Path | None, *, as_json: bool) -> None:
+def _show(made: ProgramBundle, output: Path | None, *, as_json: bool) -> None:
     """Write a bundle to where a user wants it, if at all, and tell what it is."""
     if output is not None:
         write(output, pack(made.manifest, made.contents))
@@ -272,7 +272,7 @@ def _show(made: Bundle, output: Path | None, *, as_json: bool) -> None:
         console.print(escape(_line(made) + where))
 
 
-def _record(made: Bundle) -> dict[str, Any]:
+def _record(made: ProgramBundle) -> dict[str, Any]:
     pushed = sum(file.size_bytes for file in made.pushed.values())
     return {
         "sha256": made.sha256,
@@ -282,7 +282,7 @@ def _record(made: Bundle) -> dict[str, Any]:
     }
 
 
-def _line(made: Bundle) -> str:
+def _line(made: ProgramBundle) -> str:
     m = made.manifest
     pushed = format_size(sum(file.size_bytes for file in made.pushed.values()))
     packages = [package.version for name, package in m.packages.items() if m.how == "bundle"]

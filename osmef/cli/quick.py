@@ -50,7 +50,7 @@ def command(  # noqa: PLR0913, PLR0917 - its options
     out: Out = Path("results"),
     figures: Figures = False,
     as_json: AsJson = False,
-    verbose: Verbose = False,
+    verbose: Verbose = 0,
 ) -> None:
     """Measure how much TCP gets through between two hosts, without a scenario file."""
     set_up_logging(verbose)

@@ -23,7 +23,7 @@ from osmef.cli.console import (
     stopping,
 )
 from osmef.cli.console import out as console
-from osmef.engine.reap import Found, Left, Orphan, Search, Spared, find_orphans, reap
+from osmef.engine.reap import Left, Orphan, ReapScan, Search, Spared, find_orphans, reap
 from osmef.errors import InputError
 from osmef.providers import provider_kinds
 from osmef.providers.access import check_access
@@ -32,16 +32,16 @@ from osmef.units import parse_duration
 
 EPILOG = """Examples:
 
-osmef reap          lists what is left of dead runs under results/, and asks
+osmef reap          lists what dead runs under results/ left behind, and asks
 
-osmef reap --yes    destroys it without asking
+osmef reap --yes    deletes it without asking
 
-osmef reap --provider openstack --cloud lab --older-than 2h    also what no journal here knows
+osmef reap --provider openstack --cloud lab --older-than 2h    also what no journal here lists
 
-Only what a journal or our mark says is ours is destroyed; runs whose controller lives are left \
-alone, and so is what a journal names of another run than its directory's, unless you say so. With \
---older-than that can't be known of runs whose directory is elsewhere: name a time that no run \
-takes. Exit codes: 0 nothing is left, 1 something is, 3 the provider failed."""
+Only what a journal or OSMeF's mark claims is destroyed. Runs with a live controller are left \
+alone, and so are resources that a journal lists for another run than its own, unless you ask for \
+them. With --older-than OSMeF can't check runs whose directory is elsewhere: give a time longer \
+than any run. Exit codes: 0 nothing is left, 1 something is, 3 the provider failed."""
 
 Provider = Annotated[
     str | None,
@@ -96,7 +96,7 @@ def command(  # noqa: PLR0913, PLR0917 - an argument an option
     other_runs: OtherRuns = False,
     yes: Yes = False,
     as_json: AsJson = False,
-    verbose: Verbose = False,
+    verbose: Verbose = 0,
 ) -> None:
     """Destroy what killed runs have left behind."""
     set_up_logging(verbose)
@@ -148,7 +148,7 @@ def _search(out: Path, provider: str | None, older_than: str | None, access: Acc
 
 
 def _confirm(count: int) -> bool:
-    return typer.confirm(f"Destroy {'these' if count > 1 else 'this'} {count}?", err=True)
+    return typer.confirm(f"Destroy {f'these {count}' if count > 1 else 'it'}?", err=True)
 
 
 def _confirm_strange(count: int) -> bool:
@@ -157,7 +157,7 @@ def _confirm_strange(count: int) -> bool:
     return sys.stdin.isatty() and typer.confirm(f"{what}. Destroy them, too?", err=True)
 
 
-def _print(found: Found, stay: list[Orphan], left: list[Left]) -> None:
+def _print(found: ReapScan, stay: list[Orphan], left: list[Left]) -> None:
     for one in left:
         err.print(f"can't destroy {escape(_describe(one.orphan))}")
         print_error(one.error)
@@ -168,7 +168,7 @@ def _print(found: Found, stay: list[Orphan], left: list[Left]) -> None:
     console.print(f"{done}{len(stay) or 'nothing'} left{where}")
 
 
-def _print_json(found: Found, stay: list[Orphan], left: list[Left]) -> None:
+def _print_json(found: ReapScan, stay: list[Orphan], left: list[Left]) -> None:
     errors = {one.orphan.resource.key: error_record(one.error) for one in left}
     print_json(
         {

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
+from osmef.cli.completion import complete_run
 from osmef.cli.console import AsJson, out, print_json, reporting
 from osmef.cli.where import Where, where_of
 from osmef.errors import InputError
@@ -35,7 +36,9 @@ def command(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     runs: Annotated[
         list[Path],
         typer.Argument(
-            metavar="RUNS...", help="Run directories, directories that hold some, or patterns."
+            metavar="RUNS",
+            autocompletion=complete_run,
+            help="Run directories, directories that hold some, or patterns.",
         ),
     ],
     btc: Annotated[

@@ -8,8 +8,9 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from osmef.cli.console import err, out, reporting
-from osmef.errors import InputError
+from osmef.cli.completion import complete_run
+from osmef.cli.console import PAGE_HELP, err, out, reporting
+from osmef.units import counted
 
 EPILOG = """Examples:
 
@@ -24,33 +25,26 @@ def command(
     runs: Annotated[
         list[Path],
         typer.Argument(
-            metavar="RUNS...",
+            metavar="RUNS",
+            autocompletion=complete_run,
             help="Run directories, directories that hold some, or patterns of them.",
         ),
     ],
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FILE", help="Where to write the page.")
-    ] = Path("report.html"),
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help=PAGE_HELP)] = Path(
+        "report.html"
+    ),
     title: Annotated[
         str | None,
         typer.Option(help="What the page is called; without, the scenario.", show_default=False),
     ] = None,
 ) -> None:
-    """Write one page of what was measured, where, and how sure it is."""
+    """Write one page with the results: findings, tables, figures and placement."""
     with reporting():
         from osmef.report.html.page import write_report  # noqa: PLC0415 - matplotlib loads slowly
 
-        if output.suffix.lower() not in {".html", ".htm"}:
-            raise InputError(
-                f"a page can't be written as {output.name}",
-                where="--output",
-                cure="let the file end with .html",
-            )
         readings = write_report(runs, output, title)
     for reading in readings:
         if reading.summary is None:
             err.print(f"[yellow]note[/]: {escape(str(reading.path))} has not ended")
     size = output.stat().st_size / 1e6
-    out.print(
-        f"{len(readings)} run{'s' * (len(readings) > 1)}, {size:.1f} MB: {escape(str(output))}"
-    )
+    out.print(f"{counted(len(readings), 'run')}, {size:.1f} MB: {escape(str(output))}")

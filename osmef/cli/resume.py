@@ -67,7 +67,7 @@ def command(  # noqa: PLR0913, PLR0917 - its options
     again: AgainOption = None,
     figures: Figures = True,
     as_json: AsJson = False,
-    verbose: Verbose = False,
+    verbose: Verbose = 0,
 ) -> None:
     """Go on with a run that was interrupted or killed, or that has lost endpoints."""
     set_up_logging(verbose)
@@ -75,8 +75,14 @@ def command(  # noqa: PLR0913, PLR0917 - its options
         take_over(directory, is_dead=controller_is_dead)
         plan = reopen(directory)
         check_provider(plan)
-        shown = {"verbose": verbose, "as_json": as_json, "figures": figures}
-        execute(plan, directory, again=again is Again.FAILED, **shown)
+        execute(
+            plan,
+            directory,
+            verbose=verbose,
+            as_json=as_json,
+            figures=figures,
+            again=again is Again.FAILED,
+        )
 
 
 def take_over(directory: RunDirectory, *, is_dead: bool) -> None:

@@ -35,7 +35,7 @@ def command(  # noqa: PLR0913, PLR0917 - its options
     overrides: Overrides = [],  # noqa: B006 - typer copies it
     figures: Figures = True,
     as_json: AsJson = False,
-    verbose: Verbose = False,
+    verbose: Verbose = 0,
 ) -> None:
     """Measure what a scenario file says, and write the results to a new run directory."""
     set_up_logging(verbose)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from osmef.cli.console import print_json
-from osmef.results.schema import summary_schema
+from osmef.results.summary import summary_schema
 from osmef.scenario.schema import json_schema
 
 EPILOG = """Examples:

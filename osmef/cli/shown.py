@@ -8,13 +8,12 @@ from pathlib import Path
 
 from rich.markup import escape
 
-from osmef.cli.console import out
-from osmef.report.cost import cost_text
-from osmef.report.expected import expectations
+from osmef.cli.console import err, out
+from osmef.errors import PackageError
+from osmef.report.sentences import cost_text, expectations
 from osmef.report.table import summary_table
-from osmef.results.expected import Verdict
 from osmef.results.rundir import RunDirectory
-from osmef.results.summary import Summary
+from osmef.results.summary import Summary, Verdict
 
 _MOST_REASONS = 3
 _COLOURS = {Verdict.MET: "green", Verdict.MISSED: "red", Verdict.UNDECIDED: "yellow"}
@@ -22,10 +21,19 @@ _MOST_CHARACTERS = 300
 
 
 def draw(directory: RunDirectory) -> list[Path]:
-    """Draw the figures of a run into its directory, and return the paths of the files."""
-    # matplotlib takes a while to load, and only the end of a run needs it
-    from osmef.report.figures import draw_figures  # noqa: PLC0415
+    """Draw the figures of a run into its directory, and return the paths of the files.
 
+    Where what draws them is not installed, it says so, and there are none.
+    """
+    try:
+        # matplotlib takes a while to load, and only the end of a run needs it
+        from osmef.report.figures import draw_figures  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        told = PackageError.of(error)
+        if told is None:
+            raise
+        err.print(f"[yellow]note[/]: no figures and no page: {escape(str(told.cure))}")
+        return []
     return draw_figures(directory.path)
 
 

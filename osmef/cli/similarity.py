@@ -28,12 +28,12 @@ osmef similarity results/aws-* results/gce-*
 
 osmef similarity results/* --cheapest --prices prices.yaml
 
-The columns of the file are provider, flavor, and those that were measured of threads, cpu_s, \
-memory_mb, memory_mb_per_s, disk_read_mb_per_s, disk_write_mb_per_s and network_mb_per_s, a row a \
-measurement; the median counts, and six of them give an interval. Runs tell the threads and the \
-memory of their flavors, and what their workloads measure of the other components; only those \
-count that all machine types have, by one program. As a heatmap: osmef plot similarity --machines \
-machines.csv"""
+The columns of the file are provider, flavor, and whichever were measured of threads, cpu_s, \
+memory_mb, memory_mb_per_s, disk_read_mb_per_s, disk_write_mb_per_s and network_mb_per_s; each row \
+is a measurement. The median is compared; six measurements give an interval. Runs contain the \
+threads and memory of their flavors, and the other components that their workloads measure. Only \
+components that one program measured on all machine types are used. As a heatmap: \
+osmef plot similarity machines.csv"""
 
 _PARTS = 2
 """How many of the components that decide are shown in a table."""
@@ -73,12 +73,12 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
         # pandas takes a while to load
         from osmef.analysis.counterparts import counterparts  # noqa: PLC0415
         from osmef.report.data import Data  # noqa: PLC0415
-        from osmef.report.machine_types import measured_machines  # noqa: PLC0415
+        from osmef.report.machine_types import measured_machines, table_among  # noqa: PLC0415
 
         if prices is not None and not cheapest:
             cure = "add --cheapest, or leave --prices out"
             raise InputError("nothing of this has to do with prices", where="--prices", cure=cure)
-        file = machines[0] if len(machines) == 1 and machines[0].suffix == ".csv" else None
+        file = table_among(machines)
         data = Data(*machines)
         measured = measured_machines(data, file)
         found = counterparts(measured, within=within)
@@ -136,18 +136,31 @@ def _print(rows: Sequence[Mapping[str, Any]], measured: pd.DataFrame) -> None:
         values = (rank, escape(str(row["counterpart"])), f"{row['similarity']:.3f}", interval)
         table.add_row(escape(name), *values, _decided(row["decided_by"]))
     out.print(keep_whole(table))
-    by = dict(zip(measured["component"], measured["by"], strict=True))
-    out.print(escape("by " + ", ".join(f"{name} ({what})" for name, what in by.items())))
+    out.print(escape(_by(dict(zip(measured["component"], measured["by"], strict=True)))))
     if any(row["tied"] for row in rows):
-        out.print("* can't be told from the first: the intervals meet")
+        out.print("* can't be distinguished from the first: the intervals overlap")
     for name, missing in measured.attrs.get("left", {}).items():
-        text = f"{name} is left out, which nobody measured of {', '.join(missing)}"
+        text = f"{_word(name)} is left out: it was not measured on {', '.join(missing)}"
         err.print(f"[yellow]note[/]: {escape(text)}")
 
 
 def _decided(parts: Sequence[Mapping[str, Any]]) -> str:
     """Say in which components a counterpart is how many times as large."""
-    return ", ".join(f"{one['component']} x{one['ratio']:.2f}" for one in parts[:_PARTS])
+    return ", ".join(f"{_word(one['component'])} x{one['ratio']:.2f}" for one in parts[:_PARTS])
+
+
+def _by(programs: Mapping[str, str]) -> str:
+    """Say what measured each component: once, where it is the same of all."""
+    if len(set(programs.values())) == 1:
+        (by,) = set(programs.values())
+        return f"by {', '.join(map(_word, programs))}, of {by}"
+    return "by " + ", ".join(f"{_word(name)} ({by})" for name, by in programs.items())
+
+
+def _word(component: str) -> str:
+    from osmef.analysis.similarity import COMPONENT_WORDS  # noqa: PLC0415 - pandas is slow to load
+
+    return COMPONENT_WORDS[component]
 
 
 def _print_costs(rows: Sequence[Mapping[str, Any]]) -> None:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
 
-from osmef.cli.console import AsJson, out, print_json, reporting
+from osmef.cli.completion import complete_metric, complete_run
+from osmef.cli.console import AsJson, out, print_json, read_percent, reporting
 from osmef.cli.where import Where, where_of
 from osmef.errors import InputError
-from osmef.report.doubts import busy_cells, doubts_of
-from osmef.report.fit import Column, column, table
+from osmef.report.fit import TextColumn, column, table
+from osmef.report.sentences import busy_cells, doubts_of
 from osmef.report.series import short_cells
 
 if TYPE_CHECKING:
@@ -29,24 +31,39 @@ osmef statistics RUN --pairs --where connections=1,10 --json
 
 Of a campaign the values are the medians of sessions. Outliers are shown, never removed."""
 
+_LEAST_PERCENT = 0.01
+
+
+def _precision(text: object) -> float:
+    percent = read_percent(text)
+    if percent < _LEAST_PERCENT:
+        raise typer.BadParameter(f"{text!r} is less than {_LEAST_PERCENT} %")
+    return percent
+
 
 def command(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     runs: Annotated[
         list[Path],
         typer.Argument(
-            metavar="RUNS...", help="Run directories, directories that hold some, or patterns."
+            metavar="RUNS",
+            autocompletion=complete_run,
+            help="Run directories, directories that hold some, or patterns.",
         ),
     ],
     metric: Annotated[
         list[str] | None,
         typer.Option(
-            help="Which metric. May be repeated. Without: the main one.", show_default=False
+            autocompletion=complete_metric,
+            help="Which metric. May be repeated. Without: the main one.",
+            show_default=False,
         ),
     ] = None,
     error: Annotated[
         float,
         typer.Option(
-            min=0.01, metavar="PERCENT", help="To within how much the median is wanted to be known."
+            parser=_precision,
+            metavar="PERCENT",
+            help="To within how much the median is wanted to be known.",
         ),
     ] = 5.0,
     pairs: Annotated[
@@ -55,62 +72,101 @@ def command(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     where: Where = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say how many trials a cell needs, and what speaks against those it has.
+    """Show how many trials a cell needs, and whether the existing ones drift or have outliers.
 
     Memory, drift, steps, outliers and warm-ups; or whether cells differ, pair by pair.
     """
     with reporting(as_json):
-        # pandas takes a while to load
-        from osmef.analysis import transient, trust  # noqa: PLC0415
-        from osmef.report.data import Data  # noqa: PLC0415
-        from osmef.report.metric import chosen  # noqa: PLC0415
-
-        data = Data(*runs, where=where_of(where))
-        trials = data.trials
-        names = [chosen(trials, name).name for name in metric or (None,)]
-        found = trust.pairs(trials, names) if pairs else trust.trust(trials, names, error / 100)
-        if found.empty:
-            raise InputError("there are no two cells to compare", cure="give a run with a sweep")
-        rows = _rows(found)
-        alike = found.attrs.get("friedman_p", {})
-        slow = [] if pairs else _rows(transient.warm_ups(data.intervals))
-        nested = [] if pairs else _rows(trust.nested_pairs(trials, names))
+        found = _looked_at(runs, metric, error, where, of_pairs=pairs)
         if as_json:
-            told = {"all_cells_alike_p": alike} if pairs else {"warm_ups": slow, "nested": nested}
-            print_json({"pairs" if pairs else "cells": rows} | told)
+            document = found.of_pairs if pairs else found.of_cells
+            print_json(document)
             return
-    shown = _pairs(rows) if pairs else _cells(rows, error)
-    ends = ("a", "b") if pairs else ("cell",)
+    _print(found, error, of_pairs=pairs)
+
+
+@dataclass(frozen=True)
+class _Found:
+    """The rows of the table, p of all cells being alike by metric, and what else was seen."""
+
+    rows: list[dict[Any, Any]]
+    alike: Mapping[str, float | None]
+    slow: list[dict[Any, Any]]
+    nested: list[dict[Any, Any]]
+    busy: Mapping[str, str]
+
+    @property
+    def of_pairs(self) -> dict[str, Any]:
+        """What JSON has of pairs of cells."""
+        return {"pairs": self.rows, "all_cells_alike_p": self.alike}
+
+    @property
+    def of_cells(self) -> dict[str, Any]:
+        """What JSON has of cells."""
+        return {"cells": self.rows, "warm_ups": self.slow, "nested": self.nested}
+
+
+def _looked_at(
+    runs: list[Path],
+    metric: list[str] | None,
+    error: float,
+    where: list[str] | None,
+    *,
+    of_pairs: bool,
+) -> _Found:
+    """Return what the trials of the runs show. Raises InputError."""
+    # pandas takes a while to load
+    from osmef.analysis import transient, trust  # noqa: PLC0415
+    from osmef.report.cells import chosen  # noqa: PLC0415
+    from osmef.report.data import Data  # noqa: PLC0415
+
+    data = Data(*runs, where=where_of(where))
+    trials = data.trials
+    names = [chosen(trials, name).name for name in metric or (None,)]
+    found = trust.pairs(trials, names) if of_pairs else trust.trust(trials, names, error / 100)
+    if found.empty:
+        raise InputError("there are no two cells to compare", cure="give a run with a sweep")
+    return _Found(
+        _rows(found),
+        found.attrs.get("friedman_p", {}),
+        [] if of_pairs else _rows(transient.warm_ups(data.intervals)),
+        [] if of_pairs else _rows(trust.nested_pairs(trials, names)),
+        busy_cells(trust.cells(trials)),
+    )
+
+
+def _print(found: _Found, error: float, *, of_pairs: bool) -> None:
+    rows = found.rows
+    shown = _pairs(rows) if of_pairs else _cells(rows, error)
+    ends = ("a", "b") if of_pairs else ("cell",)
     _names_of, shared = short_cells(str(row[end]) for row in rows for end in ends)
     more = [f"All cells: {shared}."] if shared else []
     metrics = dict.fromkeys(str(row["metric"]) for row in rows)
     title = next(iter(metrics)) if len(metrics) == 1 else ""
     out.print(table(shown, out.width, *more, title=title))
-    busy = busy_cells(trust.cells(trials))
-    for cell, name, doubt in () if pairs else _doubts(rows, error, busy):
+    for cell, name, doubt in () if of_pairs else _doubts(rows, error, found.busy):
         of = f"{cell}, {name}" if len(metrics) > 1 else cell
         out.print(f"[yellow]doubt[/]: {escape(of)}: {escape(doubt)}")
-    for name, p in alike.items():
-        if p is not None:
-            out.print(
-                escape(f"{name}: all cells alike within their blocks: p = {p:.2g} (Friedman)")
-            )
+    for line in _remarks(found):
+        out.print(escape(line))
 
-    for row in nested:
-        out.print(
-            escape(
-                f"{row['cell']}: {row['metric']} varies by {row['between_percent']:.3g} % between"
-                f" its {row['pairs']} pairs and by {row['within_percent']:.3g} % within one;"
-                f" more {row['more']} would narrow the interval more"
-            )
+
+def _remarks(found: _Found) -> Iterator[str]:
+    """Give what is said below the table."""
+    for name, p in found.alike.items():
+        if p is not None:
+            yield f"{name}: all cells alike within their blocks: p = {p:.2g} (Friedman)"
+    for row in found.nested:
+        yield (
+            f"{row['cell']}: {row['metric']} varies by {row['between_percent']:.3g} % between"
+            f" its {row['pairs']} pairs and by {row['within_percent']:.3g} % within one;"
+            f" more {row['more']} would narrow the interval more"
         )
-    for row in slow:
-        out.print(
-            escape(
-                f"{row['cell']}: its {row['trials']} trials begin slower, for"
-                f" {row['warmup_s']:.3g} s, which costs {row['loss_percent']:.2g} % of their rate"
-                f" (p = {row['p']:.2g}); cure: give the workload a warmup of as long"
-            )
+    for row in found.slow:
+        yield (
+            f"{row['cell']}: its {row['trials']} trials begin slower, for"
+            f" {row['warmup_s']:.3g} s, which costs {row['loss_percent']:.2g} % of their rate"
+            f" (p = {row['p']:.2g}); cure: give the workload a warmup of as long"
         )
 
 
@@ -119,7 +175,7 @@ def _rows(found: pd.DataFrame) -> list[dict[Any, Any]]:
     return known.where(found.notna(), None).to_dict("records")
 
 
-def _cells(rows: list[dict[Any, Any]], error: float) -> list[Column]:
+def _cells(rows: list[dict[Any, Any]], error: float) -> list[TextColumn]:
     """Return the columns of a table of cells; what can't be told of any of them is left out."""
     drifts = [
         "-" if row["drift_p"] is None else f"{_number(row['drift_percent'])} ({row['drift_p']:.2g})"
@@ -138,6 +194,7 @@ def _cells(rows: list[dict[Any, Any]], error: float) -> list[Column]:
         _told("of all\ncells", [_number(row["common_memory_p"]) for row in rows], 6),
         _told("drift %\n(p)", drifts, 4),
         _told("steps\nat", [_names(row, "steps") for row in rows], 3),
+        _told("spread\nchanges", [_names(row, "spreads") for row in rows], 3),
         _told("outliers", [_names(row, "outliers") for row in rows], 2),
     ]
 
@@ -152,16 +209,16 @@ def _doubts(
             yield names[str(row["cell"])], str(row["metric"]), told
 
 
-def _several(head: str, texts: list[str]) -> list[Column]:
+def _several(head: str, texts: list[str]) -> list[TextColumn]:
     """Return a column, or none where all rows have the same in it."""
     return [column(head, texts)] if len(set(texts)) > 1 else []
 
 
-def _told(head: str, texts: list[str], rank: int) -> Column:
+def _told(head: str, texts: list[str], rank: int) -> TextColumn:
     return column(head, [] if set(texts) == {"-"} else texts, rank=rank, right=True)
 
 
-def _pairs(rows: list[dict[Any, Any]]) -> list[Column]:
+def _pairs(rows: list[dict[Any, Any]]) -> list[TextColumn]:
     names, _shared = short_cells(str(row[end]) for row in rows for end in "ab")
     columns = [
         column(

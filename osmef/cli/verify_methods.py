@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from osmef.cli.console import AsJson, out, print_json, reporting
-from osmef.importers.published import Agreement, Line, check_folder
+from osmef.importers.published import Agreement, PublishedValue, check_folder
 from osmef.report.fit import column, table
 
 EPILOG = """Example:
@@ -37,7 +37,7 @@ def command(
         raise typer.Exit(1)
 
 
-def _record(line: Line) -> dict[str, Any]:
+def _record(line: PublishedValue) -> dict[str, Any]:
     told = asdict(line)
     return {
         **told,
@@ -47,7 +47,7 @@ def _record(line: Line) -> dict[str, Any]:
     }
 
 
-def _print(lines: list[Line]) -> None:
+def _print(lines: list[PublishedValue]) -> None:
     columns = [
         column("value", [f"{line.source}: {line.what}" for line in lines]),
         column("published", [_number(line.published) for line in lines], right=True),
@@ -64,7 +64,7 @@ def _print(lines: list[Line]) -> None:
     out.print(f"{len(lines)} published values: {told}")
 
 
-def _deviation(line: Line) -> str:
+def _deviation(line: PublishedValue) -> str:
     return "-" if line.deviation_percent is None else f"{line.deviation_percent:+.2f}"
 
 

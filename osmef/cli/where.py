@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from osmef.cli.completion import complete_where
 from osmef.errors import InputError
 
 Where = Annotated[
@@ -13,6 +14,7 @@ Where = Annotated[
     typer.Option(
         "--where",
         metavar="COLUMN=VALUE,...",
+        autocompletion=complete_where,
         help="Only trials with one of these values in a column. May be repeated: of one column any"
         " of the values, of several columns all.",
         show_default=False,

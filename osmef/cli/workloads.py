@@ -17,8 +17,8 @@ from osmef.results.measure import Measure, shown_unit
 from osmef.scenario.base import keys_of
 from osmef.scenario.describe import PLAIN, default_of, type_of
 from osmef.supply.supply import plan as how_to_have
-from osmef.workloads.programme import usual_measures
 from osmef.workloads.tool import Tool
+from osmef.workloads.trial_workload import usual_measures
 
 EPILOG = """Examples:
 
@@ -95,7 +95,7 @@ def _programs(name: str) -> list[str]:
 
 
 def told_of(measures: Iterable[Measure]) -> list[dict[str, object]]:
-    """Return what is told of measures to machines."""
+    """Return measures as JSON shows them."""
     return [one.model_dump(mode="json", include=_OF_MEASURE) for one in measures]
 
 

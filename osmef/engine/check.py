@@ -5,20 +5,19 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from difflib import get_close_matches
 from typing import Any
 
 from osmef.engine.plan import Plan, PlannedCell, endpoints_of, programs_of_layers
 from osmef.errors import InputError, Problem, ProviderError, SupplyError
 from osmef.providers.base import Check, EndpointRequest, go_on
 from osmef.providers.sites import sites_of
-from osmef.scenario.expect import read_bound
-from osmef.scenario.fields import EndpointKind, tries_of
+from osmef.scenario.fields import EndpointKind, read_bound, tries_of
+from osmef.scenario.names import nearest_or_all
 from osmef.scenario.repeat import UntilKnown
 from osmef.scenario.study import Cell, Study
 from osmef.scenario.workload import Role, WorkloadSettings
 from osmef.supply.supply import check as check_supply
-from osmef.workloads import Programme, measures_of
+from osmef.workloads import TrialWorkload, measures_of
 
 
 def check_study(study: Study) -> None:
@@ -48,8 +47,8 @@ def check_study(study: Study) -> None:
 
 def _lacking(cell: Cell) -> Iterator[tuple[str, str, str]]:
     """Yield the programs that no endpoint could have: the key, what is wrong, and the cure."""
-    programme = Programme(cell.scenario)
-    run = dict.fromkeys((*programme.needs("sender"), *programme.needs("receiver")), "workload")
+    workload = TrialWorkload(cell.scenario)
+    run = dict.fromkeys((*workload.needs("sender"), *workload.needs("receiver")), "workload")
     layers = dict.fromkeys(programs_of_layers(cell.scenario), "layer")
     for program, key in {**layers, **run}.items():
         try:
@@ -63,11 +62,11 @@ def _untold(cell: Cell) -> Iterator[tuple[str, str, str]]:
     rule = cell.scenario.repeat
     if not isinstance(rule, UntilKnown) or rule.metric is None:
         return
-    names = [one.name for one in Programme(cell.scenario).measures]
+    names = [one.name for one in TrialWorkload(cell.scenario).measures]
     if rule.metric not in names:
         kind = cell.scenario.workload.kind
         message = f"workload {kind} has no metric {rule.metric!r}"
-        yield "repeat.metric", message, f"write one of: {', '.join(names)}"
+        yield "repeat.metric", message, nearest_or_all(rule.metric, names)
 
 
 def _unexpected(study: Study) -> Iterator[Problem]:
@@ -77,8 +76,7 @@ def _unexpected(study: Study) -> Iterator[Problem]:
     for name, text in study.scenario.expect.items():
         key = f"expect.{name}"
         if name not in units:
-            near = get_close_matches(name, units, n=1)
-            cure = f"did you mean {near[0]!r}?" if near else f"write one of: {', '.join(units)}"
+            cure = nearest_or_all(name, units)
             yield first.problem(key, f"no cell has a metric {name!r}", cure)
             continue
         try:
@@ -130,7 +128,7 @@ def _ends(planned: PlannedCell) -> Iterator[tuple[Role, EndpointRequest]]:
 
 
 def named(told: Iterable[tuple[str, str]]) -> list[str]:
-    """Return texts, each once, and before it the names of the endpoints that it is told of."""
+    """Return each text once, behind the names of all endpoints that it is about."""
     whose: dict[str, dict[str, None]] = defaultdict(dict)
     for text, name in told:
         whose[text][name] = None

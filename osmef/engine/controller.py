@@ -93,7 +93,7 @@ def is_at_work(directory: RunDirectory) -> bool:
 
 
 def refuse_second(directory: RunDirectory, *, is_dead: bool) -> None:
-    """Let nobody take up a run that another one works on, or may work on where nobody can see.
+    """Refuse to take over a run whose controller lives, or may live where it can't be seen.
 
     ``is_dead`` is the word of a user who knows of the latter. Raises StorageError, InputError.
     """
@@ -101,7 +101,7 @@ def refuse_second(directory: RunDirectory, *, is_dead: bool) -> None:
     if found.state is State.LIVE:
         older = lock.is_held_by_older(directory.path)
         raise StorageError(
-            "another osmef works on this run, "
+            "another osmef process is working on this run, "
             + ("an older version" if older else "of which this directory is a copy"),
             where=str(directory.path),
             cure="wait until it has ended, or stop it with Ctrl-C; then use its own directory",

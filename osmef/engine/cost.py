@@ -11,8 +11,7 @@ from osmef.engine.events import Provisioning
 from osmef.engine.journal import History, Journal
 from osmef.engine.plan import Plan
 from osmef.errors import InputError
-from osmef.prices.price_list import read_book
-from osmef.prices.update import is_told
+from osmef.prices.price_list import is_told, read_book
 from osmef.providers.base import EndpointRequest
 from osmef.results.summary import Cost, HourlyPrice
 from osmef.scenario.fields import EndpointKind
@@ -193,10 +192,10 @@ def _over(budget: Money, cost: PlannedCost, before: float | None) -> tuple[str, 
     """Return what is wrong with a budget, and the cure."""
     if cost.unknown:
         what = ", ".join(cost.unknown)
-        return f"the budget can't be held: nobody knows the price of {what}", cost.cure
+        return f"the budget can't be kept: there is no price for {what}", cost.cure
     if before is None:
         cure = "remove budget, or measure the rest in a run of its own"
-        return "the budget can't be held: nobody knows what the run has cost so far", cure
+        return "the budget can't be kept: the cost of the run so far is not known", cure
     if cost.money is None or cost.money.currency != budget.currency:
         cure = "write the budget in the currency of the prices: none is ever converted"
         return f"the budget is in {budget.currency}, and not all prices are", cure

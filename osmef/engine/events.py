@@ -321,7 +321,7 @@ def parse(number: int, told: object) -> Entry:
         why = f"{'.'.join(str(step) for step in first['loc'])}: {first['msg']}"
         return Entry(number, name, None, _salvaged(name, told), why)
     if event is None:
-        return Entry(number, name, None, None, "resource: it is none that can be told")
+        return Entry(number, name, None, None, "resource: it is of no known kind")
     return Entry(number, name, datetime.fromisoformat(head.at), event, None)
 
 

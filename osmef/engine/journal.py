@@ -31,8 +31,7 @@ from osmef.engine.events import (
 )
 from osmef.errors import InputError, StorageError
 from osmef.providers.base import Resource
-from osmef.results.files import append_line
-from osmef.results.lines import read_lines
+from osmef.results.files import append_line, read_lines
 from osmef.results.summary import EndpointInfo, HourlyPrice
 from osmef.scenario.location import Location
 
@@ -168,10 +167,10 @@ class History:
         """Return what is wrong with each damaged line, or each that may be of these kinds."""
         return [
             InputError(
-                f"this line is damaged, and passed over: {entry.damage}",
+                f"this line is damaged, and was skipped: {entry.damage}",
                 where=f"{self.path}:{entry.number}",
-                cure="put it back from a copy; or see by its mark whether more of the run stands"
-                " than the journal tells (osmef reap --provider KIND), and remove the line then",
+                cure="restore it from a copy; or look for resources of the run that the journal"
+                " does not list (osmef reap --provider KIND), and then remove the line",
             )
             for entry in self.entries
             if entry.damage is not None and (not kinds or entry.may_be(*kinds))

@@ -10,27 +10,84 @@ from ipaddress import ip_network
 from itertools import product
 from typing import Any
 
-from osmef.engine.inside import Inside, Key, key_of, reserve
 from osmef.engine.journal import Journal
+from osmef.engine.layer_endpoints import LayeredStation, StackKey, key_of, reserve
 from osmef.engine.plan import PlannedCell
 from osmef.engine.station import Station
-from osmef.engine.watch import Watch
 from osmef.errors import EndpointError, OsmefError, ReachError
 from osmef.kinds import LAYERS, WORKLOADS
 from osmef.layers.base import Attached, End, Ground, Layer
+from osmef.layers.counters import Counters, counters
 from osmef.layers.facts import facts_of
-from osmef.layers.host import Host, overlaps
+from osmef.layers.host import LayerHost, overlaps
 from osmef.layers.root import Root
-from osmef.layers.traces import Mark, Trace
+from osmef.layers.traces import Trace, TraceNames
 from osmef.providers.base import Order, Resource
 from osmef.providers.sites import Sites
-from osmef.scenario.fields import Family
+from osmef.results.observations import InterfaceUse
+from osmef.scenario.fields import DATA_PORTS, Family
 from osmef.scenario.fields import Layer as Network
-from osmef.scenario.ports import DATA_PORTS
-from osmef.workloads import Job, Pair
+from osmef.workloads import Job, Outcome, Pair
 from osmef.workloads.base import Part, Workload
 from osmef.workloads.ensemble import perform
 from osmef.workloads.tasks import Waits
+
+_MOST_COUNTED = 16
+_LOOPBACK = "lo"
+
+Counting = tuple[Layer[Any], Mapping[str, Attached]]
+"""A layer that tells something, with its ends."""
+
+
+class Watch:
+    """Counts from its making on. ``outer`` are the ends of the outermost layer."""
+
+    def __init__(
+        self,
+        layers: Sequence[Counting],
+        outer: Mapping[str, Attached],
+        hosts: Mapping[str, LayerHost],
+    ) -> None:
+        self._layers, self._outer, self._hosts = layers, outer, hosts
+        self._before = self._count()
+
+    def _count(self) -> dict[tuple[str, str | None], Counters]:
+        """Read the counters of all namespaces that are looked at, by endpoint and namespace."""
+        every = [ends for _, ends in self._layers] + [self._outer]
+        places = dict.fromkeys((name, end.space) for ends in every for name, end in ends.items())
+        with ThreadPoolExecutor(max_workers=min(_MOST_COUNTED, len(places))) as pool:
+            found = pool.map(lambda place: counters(self._hosts[place[0]].root, place[1]), places)
+            return dict(zip(places, found, strict=True))
+
+    def into(self, outcome: Outcome) -> Outcome:
+        """Return an outcome with what was counted. Raises EndpointError, ReachError."""
+        after = self._count()
+        change = {place: now.since(self._before[place]) for place, now in after.items()}
+        metrics, interfaces = dict(outcome.metrics), list(outcome.interfaces)
+        for layer, ends in self._layers:
+            told = {
+                name: Counters(
+                    _cards(change[name, end.space], end),
+                    change[name, self._outer[name].space].tcp,
+                )
+                for name, end in ends.items()
+            }
+            metrics |= layer.outcome(list(told.values()))
+            known = {(one.endpoint, one.name) for one in interfaces}
+            interfaces += [
+                InterfaceUse(endpoint=name, name=device, measured=False, **counted)
+                for name, one in told.items()
+                for device, counted in one.interfaces.items()
+                if (name, device) not in known
+            ]
+        return replace(outcome, metrics=metrics, interfaces=interfaces)
+
+
+def _cards(counted: Counters, end: Attached) -> Mapping[str, Mapping[str, int]]:
+    """Return what went through the interfaces of a namespace that the layer did not make."""
+    own = {_LOOPBACK, *end.devices}
+    return {name: one for name, one in counted.interfaces.items() if name not in own}
+
 
 # Of RFC 2544 (IPv4) and of local use (RFC 4193): no real network has these.
 _INNER = {Family.IPV4: ("198.18.0.0/15", 22), Family.IPV6: ("fd6f:736d:6566::/48", 64)}
@@ -53,7 +110,7 @@ class _Raised:
 
     attached: Mapping[str, Attached] = field(default_factory=dict)
     prefixes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    hosts: Mapping[str, Host] = field(default_factory=dict)
+    hosts: Mapping[str, LayerHost] = field(default_factory=dict)
     below: list[tuple[Layer[Any], Mapping[str, Attached]]] = field(default_factory=list)
     """Each layer with its ends, the innermost first."""
     ports: list[range] = field(default_factory=list)
@@ -104,8 +161,8 @@ class Layers:
         journal: Journal,
     ) -> None:
         self._stations, self._sites, self._order, self._journal = stations, sites, order, journal
-        self._raised: dict[Key, _Raised] = {}
-        self._roots: dict[str, Host] = {}
+        self._raised: dict[StackKey, _Raised] = {}
+        self._roots: dict[str, LayerHost] = {}
         self._lock = threading.Lock()
         self._turn = threading.Lock()
 
@@ -141,7 +198,7 @@ class Layers:
                     self._give_back(other)
             self._raise(key)
 
-    def _give_back(self, key: Key) -> None:
+    def _give_back(self, key: StackKey) -> None:
         """Take down a stack that borrows. Raises what kept it from going."""
         errors = self._lower(key)
         if errors:
@@ -169,23 +226,23 @@ class Layers:
         key = key_of(planned)
         return None if key is None else self._pair(key, sender, receiver)
 
-    def _pair(self, key: Key, sender: str, receiver: str) -> Pair:
+    def _pair(self, key: StackKey, sender: str, receiver: str) -> Pair:
         raised = self._raised[key]
         for name in (sender, receiver):
             if name not in raised.attached:
-                raise EndpointError(f"the layer {key.label} does not stand", where=name)
+                raise EndpointError(f"the layer {key.label} is not up", where=name)
         here, there = raised.attached[sender], raised.attached[receiver]
         label = self._label(key)
         return Pair(
-            Inside(self._stations[sender], label, here, raised.prefixes[sender]),
-            Inside(self._stations[receiver], label, there, raised.prefixes[receiver]),
+            LayeredStation(self._stations[sender], label, here, raised.prefixes[sender]),
+            LayeredStation(self._stations[receiver], label, there, raised.prefixes[receiver]),
             here.address,
             there.address,
             here.bind,
             there.bind,
         )
 
-    def _label(self, key: Key) -> str:
+    def _label(self, key: StackKey) -> str:
         """Return what roles of agents inside of a stack begin with."""
         return f"{key.label} {list(self._raised).index(key)}"
 
@@ -204,27 +261,32 @@ class Layers:
                 except EndpointError as error:
                     self._order.progress(f"{key.label} can't be raised again: {error.message}")
 
-    def down(self) -> list[OsmefError]:
-        """Take all down; return why something could not be removed. Raises nothing else."""
+    def down(self, *, are_kept: bool) -> list[OsmefError]:
+        """Take down what outlives the run; return why something could not be removed.
+
+        What was raised at endpoints that are destroyed now goes with them, unless they ``are_kept``
+        for other runs. Raises nothing else.
+        """
         errors: list[OsmefError] = []
         for key in reversed(self._raised):
-            errors += self._lower(key)
+            errors += self._lower(key, are_kept=are_kept)
         return errors
 
-    def _lower(self, key: Key) -> list[OsmefError]:
+    def _lower(self, key: StackKey, *, are_kept: bool = True) -> list[OsmefError]:
         """Take a stack down at all its ends at once; return why something could not be removed."""
         raised, inside = self._raised[key], f"{self._label(key)}:"
         raised.attached, raised.prefixes, raised.below = {}, {}, []
         for name, ports in product(raised.hosts, raised.ports):
             self._stations[name].reserved -= set(ports)
         raised.ports = []
-        if not raised.hosts:
+        hosts = [host for host in raised.hosts.values() if are_kept or host.stays]
+        if not hosts:
             return []
-        with ThreadPoolExecutor(max_workers=min(_MOST_AT_ONCE, len(raised.hosts))) as pool:
-            errors = list(pool.map(lambda host: self._clear(host, inside), raised.hosts.values()))
+        with ThreadPoolExecutor(max_workers=min(_MOST_AT_ONCE, len(hosts))) as pool:
+            errors = list(pool.map(lambda host: self._clear(host, inside), hosts))
         return [error for error in errors if error is not None]
 
-    def _clear(self, host: Host, inside: str) -> OsmefError | None:
+    def _clear(self, host: LayerHost, inside: str) -> OsmefError | None:
         """Remove what a stack has at an endpoint, whose agents end before."""
         station = self._stations[host.name]
         if station.lost is not None:
@@ -238,7 +300,7 @@ class Layers:
             return error
         return None
 
-    def _host(self, name: str) -> Host:
+    def _host(self, name: str) -> LayerHost:
         """Return an endpoint for one stack, with what that makes there."""
         station = self._stations[name]
         with self._lock:
@@ -248,15 +310,15 @@ class Layers:
         first.root.session = station.session
         return replace(first, traces=[])
 
-    def _first_host(self, station: Station) -> Host:
+    def _first_host(self, station: Station) -> LayerHost:
         stays = self._sites.stays(station.endpoint)
         notes = _Silent() if stays is None else _Notes(self._order, self._journal, stays)
-        mark = Mark(self._order.run, station.name)
+        names = TraceNames(self._order.run, station.name)
         program = station.deployment.binary.data
         root, nics = Root(station.session, station.words), station.endpoint.nics
-        return Host(station.name, root, mark, notes, program, nics, stays is not None)
+        return LayerHost(station.name, root, names, notes, program, nics, stays is not None)
 
-    def _probe(self, keys: Iterable[Key]) -> None:
+    def _probe(self, keys: Iterable[StackKey]) -> None:
         """See that all endpoints can raise what they have to. Raises EndpointError."""
         wanted: dict[str, dict[tuple[Any, Family], None]] = {}
         for key in keys:
@@ -283,7 +345,7 @@ class Layers:
             return [error]
         return errors
 
-    def _raise(self, key: Key) -> None:
+    def _raise(self, key: StackKey) -> None:
         """Raise the layers of a stack, each on the one below it. Raises EndpointError."""
         hosts = {name: self._host(name) for name in key.names}
         for name, before in self._raised.get(key, _Raised()).hosts.items():
@@ -316,7 +378,7 @@ class Layers:
             self._stations[name].layers[key.label] = found
         self._verify(key)
 
-    def _verify(self, key: Key) -> None:
+    def _verify(self, key: StackKey) -> None:
         """Send something through, from the first end to each other one. Raises EndpointError."""
         first, *others = key.names
         for other in others:
@@ -327,14 +389,14 @@ class Layers:
                 perform(Job(0, [pair], check=self._order.check, waits=_WAITS), _try_out())
             except EndpointError as error:
                 raise EndpointError(
-                    f"the layer {key.label} stands, and nothing gets through it from {first} to"
+                    f"the layer {key.label} is up, and nothing gets through it from {first} to"
                     f" {other}: {error}",
                     where=other,
                     cure=f"let through between them {_carried(key)}: firewalls of the endpoints"
                     " (nft list ruleset) and of their network; or measure without the layer",
                 ) from error
 
-    def _entering(self, host: Host, attached: Attached) -> tuple[str, ...]:
+    def _entering(self, host: LayerHost, attached: Attached) -> tuple[str, ...]:
         """Return what stands before a command line that is to run inside, as the login's user."""
         if attached.space is None:
             return ()
@@ -347,7 +409,7 @@ class Layers:
         ids = (f"--reuid={user}", f"--regid={group}", "--init-groups", "--reset-env", "--")
         return (*enter, "setpriv", *ids)
 
-    def _bare(self, key: Key, hosts: Mapping[str, Host]) -> dict[str, End]:
+    def _bare(self, key: StackKey, hosts: Mapping[str, LayerHost]) -> dict[str, End]:
         """Return the endpoints on the network that is there."""
         found = {}
         for name, host in hosts.items():
@@ -360,7 +422,7 @@ class Layers:
             found[name] = End(host, own, peers, mtu)
         return found
 
-    def _ground(self, key: Key, ends: Mapping[str, End]) -> Ground:
+    def _ground(self, key: StackKey, ends: Mapping[str, End]) -> Ground:
         """Return what a layer is raised on, with addresses that none of the ends uses."""
         whole, length = _INNER[key.family]
         taken = [net for end in ends.values() for net in end.host.networks(end.space)]
@@ -391,7 +453,7 @@ def _try_out() -> Sequence[Part]:
     return made.parts()
 
 
-def _carried(key: Key) -> str:
+def _carried(key: StackKey) -> str:
     """Say what the network below has to carry for a stack."""
     carried = key.stack[-1].carried_by
     ports = f"{DATA_PORTS.start} to {DATA_PORTS.stop - 1}"
@@ -417,7 +479,7 @@ def _standing_on(end: End, attached: Mapping[str, Attached]) -> End:
     return End(end.host, own, peers, mtu, mine)
 
 
-def _try(layer: Layer[Any], host: Host, family: Family) -> EndpointError | None:
+def _try(layer: Layer[Any], host: LayerHost, family: Family) -> EndpointError | None:
     """Return what a layer lacks at an endpoint, as far as a try in a namespace tells.
 
     Raises ReachError, and EndpointError where there can't even be a namespace.

@@ -10,25 +10,23 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from osmef.analysis.limits import trial_limit
-from osmef.engine.enough import Enough
-from osmef.engine.interruptible import at_once
+from osmef.engine.cancellation import Stop, at_once
 from osmef.engine.layers import Layers
-from osmef.engine.losses import BROKEN, lost_ends
+from osmef.engine.lost_endpoints import BROKEN, lost_ends
 from osmef.engine.observer import Observer
-from osmef.engine.placement import check, overall, requested, standings
+from osmef.engine.placement import PairPlacement, check, overall, pair_placements, requested
 from osmef.engine.plan import PlannedTrial
-from osmef.engine.sharing import Sharing
 from osmef.engine.station import Station
-from osmef.engine.stop import Stop
+from osmef.engine.stopping_rule import StoppingRule
+from osmef.engine.trial_conflicts import TrialConflicts
 from osmef.errors import EndpointError, Interrupted, OsmefError, ProgramError
 from osmef.providers.sites import Sites
+from osmef.results.observations import Carried
 from osmef.results.rundir import RunDirectory
-from osmef.results.session_tag import SessionTag
-from osmef.results.trial import Failure, Status, Trial
-from osmef.results.use import Carried
+from osmef.results.trial import Failure, SessionTag, Status, Trial
 from osmef.scenario.fields import RECORD, Family
 from osmef.scenario.location import Location
-from osmef.workloads import Job, Outcome, Pair, Programme
+from osmef.workloads import Job, Outcome, Pair, TrialWorkload
 
 _POLL_S = 0.1
 # The sshd of an endpoint that goes down may outlive the agent by a moment.
@@ -39,7 +37,7 @@ _LOOPBACK = {Family.IPV4: "127.0.0.1", Family.IPV6: "::1"}
 
 
 @dataclass(frozen=True)
-class Ended:
+class EndedTrial:
     """A trial that has ended, what it gave, and which of its ends were lost in it."""
 
     trial: Trial
@@ -58,7 +56,7 @@ class Stretch:
     trials: Sequence[PlannedTrial]
     ended: list[PlannedTrial] = field(default_factory=list)
     spared: list[PlannedTrial] = field(default_factory=list)
-    disturbed: list[Ended] = field(default_factory=list)
+    disturbed: list[EndedTrial] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -70,10 +68,10 @@ class Bench:
     directory: RunDirectory
     observer: Observer
     stop: Stop
-    occasion: SessionTag = field(default_factory=SessionTag)
+    session_tag: SessionTag = field(default_factory=SessionTag)
     patience_s: float = PATIENCE_S
     layers: Layers | None = None
-    enough: Enough | None = None
+    stopping_rule: StoppingRule | None = None
 
     @property
     def places(self) -> dict[str, Location]:
@@ -87,14 +85,14 @@ def run_trials(bench: Bench, stretch: Stretch, parallel: int) -> None:
     Trials that share a host, or the router, never run at once. After a stop those that have ended
     are recorded, too. Once one has lost an end no more begin. Raises Interrupted, StorageError.
     """
-    sharing = Sharing(bench.places)
+    conflicts = TrialConflicts(bench.places)
     waiting = list(stretch.trials)
-    running: dict[Future[Ended], PlannedTrial] = {}
+    running: dict[Future[EndedTrial], PlannedTrial] = {}
     with ThreadPoolExecutor(max_workers=parallel) as pool, _stopping_others(bench.stop):
         while running or (waiting and not stretch.disturbed):
             if bench.stop.reason is None and not stretch.disturbed:
                 _spare(bench, stretch, waiting)
-                for planned in sharing.startable(waiting, list(running.values()), parallel):
+                for planned in conflicts.startable(waiting, list(running.values()), parallel):
                     waiting.remove(planned)
                     running[pool.submit(_run_trial, bench, planned)] = planned
             done, _ = wait(running, timeout=_POLL_S, return_when=FIRST_COMPLETED)
@@ -108,15 +106,15 @@ def run_trials(bench: Bench, stretch: Stretch, parallel: int) -> None:
 
 def _spare(bench: Bench, stretch: Stretch, waiting: list[PlannedTrial]) -> None:
     """Take the trials of cells that are known from those that wait."""
-    if bench.enough is None:
+    if bench.stopping_rule is None:
         return
-    for planned in [one for one in waiting if bench.enough.spares(one)]:
+    for planned in [one for one in waiting if bench.stopping_rule.spares(one)]:
         waiting.remove(planned)
         stretch.spared.append(planned)
         bench.observer.trial_spared(planned)
 
 
-def _take(bench: Bench, stretch: Stretch, planned: PlannedTrial, ended: Ended) -> None:
+def _take(bench: Bench, stretch: Stretch, planned: PlannedTrial, ended: EndedTrial) -> None:
     lost = ended.lost or lost_ends(bench.sites, bench.stations, ended.trial)
     if lost:
         stretch.disturbed.append(replace(ended, lost=lost))
@@ -130,8 +128,8 @@ def record(bench: Bench, trial: Trial, outcome: Outcome) -> None:
     bench.directory.write_intervals(trial.index, outcome.intervals)
     bench.directory.write_requests(trial.index, outcome.requests)
     bench.directory.append_trial(trial)
-    if bench.enough is not None:
-        bench.enough.add(trial)
+    if bench.stopping_rule is not None:
+        bench.stopping_rule.add(trial)
     bench.observer.trial_ended(trial)
 
 
@@ -145,7 +143,7 @@ def _stopping_others(stop: Stop) -> Iterator[None]:
         raise
 
 
-def _run_trial(bench: Bench, planned: PlannedTrial) -> Ended:
+def _run_trial(bench: Bench, planned: PlannedTrial) -> EndedTrial:
     """Run one trial. Its failure is no error; only a stop is raised."""
     bench.stop.wait(planned.cell.cell.scenario.pause)
     bench.observer.trial_started(planned)
@@ -153,7 +151,7 @@ def _run_trial(bench: Bench, planned: PlannedTrial) -> Ended:
     outcome, failure = Outcome(metrics={}), None
     carried: list[Carried] = []
     silent: Sequence[str] = ()
-    found = standings(planned.cell, bench.places)
+    found = pair_placements(planned.cell, bench.places)
     try:
         for end in planned.cell.endpoints:
             bench.stations[end.name].check()
@@ -168,10 +166,27 @@ def _run_trial(bench: Bench, planned: PlannedTrial) -> Ended:
         bench.stop.check()
         failure = Failure.of(error)
         silent = _silent_ends(bench, planned) if failure.kind in BROKEN else ()
+    gave = _Gave(started_at, time.monotonic() - started, overall(found.values()), carried)
+    return EndedTrial(_record(planned, bench.session_tag, gave, outcome, failure), outcome, silent)
+
+
+@dataclass(frozen=True)
+class _Gave:
+    """When a trial was, where its pairs were, and what its ends had carried before."""
+
+    started_at: datetime
+    wall_s: float
+    achieved: PairPlacement
+    carried: list[Carried]
+
+
+def _record(
+    planned: PlannedTrial, tag: SessionTag, gave: _Gave, outcome: Outcome, failure: Failure | None
+) -> Trial:
+    """Return the trial as it is recorded."""
     cell = planned.cell
     scenario = cell.cell.scenario
-    achieved = overall(found.values())
-    trial = Trial(
+    return Trial(
         index=planned.index,
         cell=cell.cell.key,
         repetition=planned.repetition,
@@ -182,15 +197,15 @@ def _run_trial(bench: Bench, planned: PlannedTrial) -> Ended:
         receivers=[end.name for end in cell.receivers],
         placement=scenario.placement,
         tenancy=None if scenario.is_between_sites else scenario.tenancy,
-        achieved_placement=achieved.placement,
-        achieved_tenancy=achieved.tenancy,
-        distance=achieved.distance,
-        connections=scenario.workload.parallel,
+        achieved_placement=gave.achieved.placement,
+        achieved_tenancy=gave.achieved.tenancy,
+        distance=gave.achieved.distance,
+        connections=cell.cell.connections,
         workload=scenario.workload.kind,
         background=scenario.background.kind if scenario.background else None,
-        started_at=started_at,
-        wall_s=time.monotonic() - started,
-        **vars(bench.occasion),
+        started_at=gave.started_at,
+        wall_s=gave.wall_s,
+        **vars(tag),
         status=Status.OK if failure is None else Status.FAILED,
         failure=failure,
         metrics=dict(outcome.metrics),
@@ -202,10 +217,10 @@ def _run_trial(bench: Bench, planned: PlannedTrial) -> Ended:
         datagrams=outcome.datagrams,
         sizes=outcome.sizes,
         buckets=outcome.buckets,
+        search=outcome.search,
         interfaces=outcome.interfaces,
-        carried=carried,
+        carried=gave.carried,
     )
-    return Ended(trial, outcome, silent)
 
 
 def _silent_ends(bench: Bench, planned: PlannedTrial) -> list[str]:
@@ -229,6 +244,7 @@ def _measure(bench: Bench, planned: PlannedTrial) -> Outcome:
             for one, other in (cell.ring if scenario.workload.together else cell.pairs)
         ],
         progress=lambda rate: bench.observer.rate(planned, rate),
+        round_trip=lambda us: bench.observer.round_trip(planned, us),
         check=bench.stop.check,
         stagger_s=scenario.stagger,
         keep=lambda name, data: bench.directory.write_raw(planned.index, name, data),
@@ -236,7 +252,7 @@ def _measure(bench: Bench, planned: PlannedTrial) -> Outcome:
     ends = [bench.stations[end.name] for end in cell.endpoints]
     ends = [station for station in ends if station.has_brought]
     try:
-        outcome = Programme(scenario).run(job)
+        outcome = TrialWorkload(scenario).run(job)
     except ProgramError as error:
         _check_programs(bench, ends, f"; {error.message}")
         raise
@@ -245,7 +261,7 @@ def _measure(bench: Bench, planned: PlannedTrial) -> Outcome:
 
 
 def _check_programs(bench: Bench, ends: Sequence[Station], failed: str = "") -> None:
-    """See that no program that was brought has changed, which spoils a trial or is why it failed.
+    """Fail a trial during which a supplied program has changed on an endpoint.
 
     Raises EndpointError.
     """

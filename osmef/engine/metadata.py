@@ -8,7 +8,7 @@ from typing import Any
 
 from osmef.engine.station import Station
 from osmef.errors import OsmefError
-from osmef.facts.change import change
+from osmef.facts.collect import change
 from osmef.results.rundir import RunDirectory
 
 Facts = dict[str, Any]

@@ -1,4 +1,4 @@
-"""Where endpoints really stand, against where they were asked to: one way for runs and results."""
+"""Placement as achieved against placement as requested: one way for runs and results."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _WRONG_CURE = "free capacity where it is wanted, or set on_mismatch: retry 3 or 
 
 
 @dataclass(frozen=True)
-class Standing:
-    """How the ends of a pair stand to each other.
+class PairPlacement:
+    """The placement of a pair: same or different host and tenant, and the distance.
 
     None means unknown, or in a request that anything is as good.
     """
@@ -41,29 +41,29 @@ def the_same(values: Iterable[T]) -> T | None:
     return distinct[0] if len(distinct) == 1 else None
 
 
-def requested(cell: PlannedCell) -> Standing:
-    """Return what is asked for: of one alone no placement, of hosts and sites no tenancy."""
+def requested(cell: PlannedCell) -> PairPlacement:
+    """Return the requested placement: none of a single endpoint, no tenancy of hosts and sites."""
     scenario = cell.cell.scenario
     free = len(cell.endpoints) == 1 or scenario.placement is Placement.ANY
     untold = scenario.is_between_sites or EndpointKind.HOST in {end.kind for end in scenario.ends}
-    return Standing(
+    return PairPlacement(
         None if free else scenario.placement, None if untold else scenario.tenancy, cell.distance
     )
 
 
-def standing(
+def pair_placement(
     one: EndpointRequest, other: EndpointRequest, places: Mapping[str, Location]
-) -> Standing:
-    """Return how two endpoints stand to each other, as far as their locations tell."""
+) -> PairPlacement:
+    """Return the placement of two endpoints, as far as their locations tell."""
     nowhere = Location()
     here, there = places.get(one.name, nowhere), places.get(other.name, nowhere)
     if one is other:
-        return Standing(Placement.SAME_HOST, _tenancy(here, there), 0)
+        return PairPlacement(Placement.SAME_HOST, _tenancy(here, there), 0)
     together = same_host(here, there)
     placement = None
     if together is not None:
         placement = Placement.SAME_HOST if together else Placement.DIFFERENT_HOST
-    return Standing(placement, _tenancy(here, there), distance(here, there))
+    return PairPlacement(placement, _tenancy(here, there), distance(here, there))
 
 
 def _tenancy(here: Location, there: Location) -> Tenancy | None:
@@ -73,22 +73,22 @@ def _tenancy(here: Location, there: Location) -> Tenancy | None:
     return Tenancy.SAME_TENANT if one else Tenancy.DIFFERENT_TENANT
 
 
-def standings(cell: PlannedCell, places: Places) -> dict[tuple[str, str], Standing]:
-    """Return how the ends of every pair of a cell stand to each other, by their names."""
-    return {(a.name, b.name): standing(a, b, places) for a, b in cell.pairs}
+def pair_placements(cell: PlannedCell, places: Places) -> dict[tuple[str, str], PairPlacement]:
+    """Return the placement of every pair of a cell, by the names of its ends."""
+    return {(a.name, b.name): pair_placement(a, b, places) for a, b in cell.pairs}
 
 
-def overall(found: Iterable[Standing]) -> Standing:
+def overall(found: Iterable[PairPlacement]) -> PairPlacement:
     """Return what all pairs have in common; None where they differ."""
     each = list(found)
-    return Standing(
+    return PairPlacement(
         the_same(one.placement for one in each),
         the_same(one.tenancy for one in each),
         the_same(one.distance for one in each),
     )
 
 
-def mismatches(wanted: Standing, found: Iterable[Standing]) -> list[str]:
+def mismatches(wanted: PairPlacement, found: Iterable[PairPlacement]) -> list[str]:
     """Name what was asked for and is not so, or can't be told: placement, tenancy, distance."""
     each = list(found)
     return [
@@ -99,8 +99,8 @@ def mismatches(wanted: Standing, found: Iterable[Standing]) -> list[str]:
     ]
 
 
-def check(wanted: Standing, found: Mapping[tuple[str, str], Standing]) -> None:
-    """Let no number be published under the wrong label. Raises PlacementError."""
+def check(wanted: PairPlacement, found: Mapping[tuple[str, str], PairPlacement]) -> None:
+    """Raise PlacementError where a pair is not placed as requested, or nobody can tell."""
     for ends, one in found.items():
         wrong = mismatches(wanted, [one])
         if wrong:
@@ -108,7 +108,7 @@ def check(wanted: Standing, found: Mapping[tuple[str, str], Standing]) -> None:
 
 
 def _error(
-    ends: tuple[str, str], wanted: Standing, found: Standing, wrong: Sequence[str]
+    ends: tuple[str, str], wanted: PairPlacement, found: PairPlacement, wrong: Sequence[str]
 ) -> PlacementError:
     told = [
         f"the achieved {key} is {'unknown' if is_so is None else is_so}, not {getattr(wanted, key)}"

@@ -6,6 +6,7 @@ import hashlib
 import random
 import re
 import secrets
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,13 +14,12 @@ from typing import Any
 from osmef.kinds import LAYERS
 from osmef.layers.base import Layer
 from osmef.providers.base import EndpointRequest
-from osmef.scenario.fields import EndpointKind, Order, Placement, Tenancy
+from osmef.scenario.fields import EndpointKind, Placement, Tenancy, TrialOrder
 from osmef.scenario.location import Location, distance
-from osmef.scenario.model import EndpointSettings, Scenario
-from osmef.scenario.pairs import PairsAt
+from osmef.scenario.model import EndpointSettings, PairsAt, Scenario
 from osmef.scenario.study import Cell, Study
 from osmef.supply.program import Program
-from osmef.workloads import Programme
+from osmef.workloads import TrialWorkload
 from osmef.workloads.base import End
 
 # Rough times for the estimate; a run tells the real ones.
@@ -90,13 +90,13 @@ def programs_of(cells: Iterable[PlannedCell]) -> dict[str, dict[Program, None]]:
     """Return the external programs that cells need on their endpoints, by the endpoints' names."""
     needed: dict[str, dict[Program, None]] = {}
     for cell in cells:
-        programme = Programme(cell.cell.scenario)
+        workload = TrialWorkload(cell.cell.scenario)
         ends: tuple[tuple[End, tuple[EndpointRequest, ...]], ...]
         ends = (("sender", cell.senders), ("receiver", cell.receivers))
         if cell.cell.scenario.workload.together:
             ends = (("sender", cell.endpoints),)
         for end, there in ends:
-            programs = dict.fromkeys(programme.needs(end))
+            programs = dict.fromkeys(workload.needs(end))
             for endpoint in there if programs else ():
                 needed.setdefault(endpoint.name, {}).update(programs)
         for program in programs_of_layers(cell.cell.scenario):
@@ -126,7 +126,11 @@ class PlannedTrial:
 
 @dataclass(frozen=True)
 class Plan:
-    """All that a run will do. ``estimate_s`` is how long it will take, in seconds, roughly.
+    """All that a run will do. ``estimate_s`` is how long it will take at most, in seconds, roughly.
+
+    ``usual_s`` is how long it usually takes: as long, but where trials end once they know enough;
+    None where nobody can tell when. ``most_bytes`` is the payload that all trials move at most,
+    None where only time bounds it.
 
     ``cells`` are the study's, but for what is left out; ``endpoints`` are those of all, since which
     machine one of them is may follow from the others.
@@ -138,6 +142,8 @@ class Plan:
     cells: tuple[PlannedCell, ...]
     trials: tuple[PlannedTrial, ...]
     estimate_s: float
+    usual_s: float | None
+    most_bytes: int | None
 
     @property
     def left_out(self) -> tuple[str, ...]:
@@ -157,7 +163,10 @@ def make_plan(study: Study, seed: int | None = None, left_out: Collection[str] =
     placed = _place(study.cells, scenario)
     cells = tuple(one for one in placed if one.cell.key not in left_out)
     trials = _order(cells, scenario, seed)
-    return Plan(study, seed, _endpoints(placed), cells, trials, _PROVISION_S + estimate(trials))
+    return Plan(
+        study, seed, _endpoints(placed), cells, trials,
+        _PROVISION_S + estimate(trials), _usual_s(scenario, trials), _most_bytes(trials),
+    )  # fmt: skip
 
 
 def extended(plan: Plan, repetitions: int) -> Plan:
@@ -183,7 +192,13 @@ def extended(plan: Plan, repetitions: int) -> Plan:
         if (one.cell.key, one.repetition) not in known:
             group = groups.setdefault(one.group, last + 1 + len(groups))
             trials.append(replace(one, index=len(trials) + 1, group=group))
-    return replace(longer, trials=tuple(trials), estimate_s=_PROVISION_S + estimate(trials))
+    return replace(
+        longer,
+        trials=tuple(trials),
+        estimate_s=_PROVISION_S + estimate(trials),
+        usual_s=_usual_s(longer.study.scenario, trials),
+        most_bytes=_most_bytes(trials),
+    )
 
 
 def _repeated(scenario: Scenario, repetitions: int) -> Scenario:
@@ -199,7 +214,7 @@ def directories(cells: Iterable[PlannedCell]) -> dict[str, list[str]]:
     """Return where programs get directories of their own, by the names of the endpoints."""
     found: dict[str, dict[str, None]] = {}
     for cell in cells:
-        told = Programme(cell.cell.scenario).directories
+        told = TrialWorkload(cell.cell.scenario).directories
         for ends, names in ((cell.senders, told("sender")), (cell.receivers, told("receiver"))):
             for end in ends:
                 found.setdefault(end.name, {}).update(dict.fromkeys(names))
@@ -397,7 +412,7 @@ def _order(cells: Sequence[PlannedCell], scenario: Scenario, seed: int) -> tuple
     repetitions = range(1, scenario.repetitions + 1)
     shuffle = random.Random(seed).shuffle  # noqa: S311 - an order, not a secret
     plain: list[tuple[PlannedCell, int, int]] = []
-    if scenario.order is Order.SEQUENTIAL:
+    if scenario.order is TrialOrder.SEQUENTIAL:
         for group, cell in enumerate(cells, 1):
             plain += [(one, r, group) for r in repetitions for one in cell.turns]
     else:
@@ -445,10 +460,39 @@ def most_at_once(trials: Iterable[PlannedTrial]) -> int:
 def duration_of(planned: PlannedCell) -> float:
     """Return how long a trial runs from its first start to its last end, in seconds."""
     scenario = planned.cell.scenario
-    return Programme(scenario).duration_s + scenario.stagger * (len(planned.pairs) - 1)
+    return TrialWorkload(scenario).duration_s + scenario.stagger * (len(planned.pairs) - 1)
 
 
 def estimate(trials: Sequence[PlannedTrial]) -> float:
-    """Return how long the trials take one after the other, in seconds, pauses included."""
+    """Return how long the trials take one after the other at most, in seconds, with pauses."""
     each = (duration_of(t.cell) + t.cell.cell.scenario.pause + _TRIAL_OVERHEAD_S for t in trials)
     return sum(each)
+
+
+def _usual_s(scenario: Scenario, trials: Sequence[PlannedTrial]) -> float | None:
+    """Return how long a run usually takes; None where that is not known before."""
+    if scenario.is_until_known:
+        return None
+    earlier = 0.0
+    for cell, count in _counted(trials):
+        span = TrialWorkload(cell.cell.scenario).span_s
+        if span.usual_s is None:
+            return None
+        earlier += count * (span.most_s - span.usual_s)
+    return _PROVISION_S + estimate(trials) - earlier
+
+
+def _most_bytes(trials: Sequence[PlannedTrial]) -> int | None:
+    total = 0
+    for cell, count in _counted(trials):
+        size = TrialWorkload(cell.cell.scenario).most_bytes
+        if size is None:
+            return None
+        total += count * len(cell.pairs) * size
+    return total
+
+
+def _counted(trials: Sequence[PlannedTrial]) -> list[tuple[PlannedCell, int]]:
+    """Return each cell, or pair of one, with the number of its trials."""
+    counts = Counter(trial.cell.key for trial in trials)
+    return [(cell, counts[key]) for key, cell in {t.cell.key: t.cell for t in trials}.items()]

@@ -1,4 +1,4 @@
-"""Find what dead runs left behind, and destroy exactly that."""
+"""Reap: find orphaned resources of dead runs, and destroy exactly those."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Spared:
 
 
 @dataclass
-class Found:
+class ReapScan:
     """What is left of dead runs, what may be of living ones, and where one could not look."""
 
     orphans: list[Orphan] = field(default_factory=list)
@@ -101,7 +101,7 @@ class _Run:
     def why(self, search: Search, resource: Resource) -> str | None:
         """Return why nobody needs a thing of this run any more; None where somebody may."""
         if self.controller.state is State.DEAD:
-            return "its controller is gone"
+            return "its controller no longer exists"
         if self.controller.state is State.LIVE:
             return None
         where = f"its controller on {self.controller.machine}"
@@ -116,7 +116,7 @@ def _past(resource: Resource) -> str:
     return "is past its deadline" if over else "began long ago"
 
 
-def find_orphans(search: Search) -> Found:
+def find_orphans(search: Search) -> ReapScan:
     """List what journals say still stands, and what carries our mark and is past its time.
 
     A run whose controller lives is left alone, wherever its directory is: what no journal here
@@ -125,7 +125,7 @@ def find_orphans(search: Search) -> Found:
     """
     found: dict[tuple[object, ...], Orphan] = {}
     doubtful: dict[tuple[object, ...], Orphan] = {}
-    result = Found()
+    result = ReapScan()
     runs = _runs(search.out, result.errors)
     for name, run in runs.items():
         spared: list[Resource] = []
@@ -205,7 +205,7 @@ def _by_mark(search: Search, resource: Resource, runs: Mapping[str, _Run]) -> Or
     return Orphan(resource, "its deadline has passed" if over else "it was made long ago", None)
 
 
-def _owned(search: Search, runs: Mapping[str, _Run], result: Found) -> Iterator[Resource]:
+def _owned(search: Search, runs: Mapping[str, _Run], result: ReapScan) -> Iterator[Resource]:
     """Ask every cloud for what carries our mark; keep why one can't be asked, and go on."""
     for kind in (search.provider,) if search.provider else AMBIENT:
         places = [search.access, *(_named(kind, runs) if search.provider else [])]
@@ -231,7 +231,9 @@ def leftovers(directory: RunDirectory) -> list[Orphan]:
     """List what the journal of a run whose controller is dead does not say is destroyed."""
     standing = Journal(directory.journal).standing()
     return [
-        Orphan(resource, "its controller is gone", directory, _bad_way(resource, directory))
+        Orphan(
+            resource, "its controller no longer exists", directory, _bad_way(resource, directory)
+        )
         for resource in standing
     ]
 
@@ -253,10 +255,10 @@ def refusal_of(orphan: Orphan, *, strange: bool = False) -> OsmefError | None:
     if orphan.bad_way is not None or strange or not orphan.is_strange:
         return orphan.bad_way
     return InputError(
-        f"{orphan.resource.name} is of the run {orphan.resource.run}, and this directory is not:"
-        " it was renamed, or somebody wrote into its journal",
+        f"{orphan.resource.name} belongs to the run {orphan.resource.run}, and this directory to"
+        " another: it was renamed, or somebody wrote into its journal",
         where=str(orphan.directory and orphan.directory.journal),
-        cure="give the directory its name back; or, if you want that to be destroyed:"
+        cure="rename the directory back; or, to destroy the resource all the same:"
         " osmef reap --other-runs",
     )
 
@@ -314,7 +316,7 @@ def _destroy_at(kind: str, orphans: Sequence[Orphan]) -> list[Left]:
             if journal.unnoted is not None:
                 left.append(Left(orphan, journal.unnoted))
 
-    error: OsmefError = ProviderError("the provider did not say that it is gone")
+    error: OsmefError = ProviderError("the provider did not confirm that it was deleted")
     try:
         provider = provider_class(kind)
         for orphan in [one for one in orphans if not provider.makes(one.resource)]:
@@ -330,8 +332,8 @@ def _destroy_at(kind: str, orphans: Sequence[Orphan]) -> list[Left]:
 def _unknown(orphan: Orphan) -> ProviderError:
     kind = orphan.resource.provider
     return ProviderError(
-        "its kind, name or id is none that this version of osmef gives: the journal is damaged, or"
-        " another version wrote it",
+        "its kind, name or id is not one that this version of osmef uses: the journal is damaged,"
+        " or another version wrote it",
         where=str(orphan.directory and orphan.directory.journal),
-        cure=f"see by its mark whether it stands: osmef reap --provider {kind}",
+        cure=f"check whether it still exists: osmef reap --provider {kind}",
     )

@@ -11,11 +11,12 @@ from osmef.engine.events import Extended, Planned, Started
 from osmef.engine.journal import History, Journal
 from osmef.engine.plan import Plan, extended, make_plan
 from osmef.errors import InputError
-from osmef.results.lines import read_lines, read_whole
+from osmef.results.files import read_lines, read_whole
 from osmef.results.rundir import RunDirectory
-from osmef.results.session_tag import SessionTag
+from osmef.results.trial import SessionTag
 from osmef.scenario.load import load
 from osmef.scenario.study import Study
+from osmef.units import counted
 
 _NONE = SessionTag()
 _CURE = (
@@ -38,7 +39,7 @@ def reopen(directory: RunDirectory) -> Plan:
     seeds = {start.seed for start in history.all(Started)} - {None}
     if seeds - {noted.seed}:
         raise InputError(
-            "its journal tells of two seeds of the order of trials, so it is damaged",
+            "its journal has two seeds for the order of trials, so it is damaged",
             where=str(directory.journal),
             cure=_CURE,
         )
@@ -63,15 +64,15 @@ def extend(directory: RunDirectory, plan: Plan, repetitions: int) -> Plan:
             where=where,
             cure="start a new run, such as with --set repeat.most=100",
         )
-    if occasion_of(Journal(directory.journal).history()) != _NONE:
+    if session_tag_of(Journal(directory.journal).history()) != _NONE:
         raise InputError(
-            "the run is a session of a campaign, whose sessions are alike",
+            "the run is a session of a campaign, and all sessions have the same trials",
             where=where,
             cure="add windows to the campaign, or run its scenario with `osmef run`",
         )
     if repetitions <= scenario.repetitions:
         raise InputError(
-            f"each cell has {scenario.repetitions} trials already, or will have",
+            f"each cell has {counted(scenario.repetitions, 'trial')} already, or will have",
             where="--repeat",
             cure=f"give more than {scenario.repetitions}",
         )
@@ -131,8 +132,8 @@ def _without_plan(directory: RunDirectory) -> InputError:
         )
     why = f"line {damage[0].where} is damaged" if damage else "a line of it, or all, is missing"
     return InputError(
-        f"its journal tells no plan any more, so nobody knows what is left to measure: {why};"
-        f" {trials} trials were measured, and are kept",
+        f"its journal has no plan any more, so what is left to measure is not known: {why};"
+        f" {counted(trials, 'measured trial')} kept",
         where=where,
         cure=_CURE,
     )
@@ -152,20 +153,20 @@ def _check_trials(plan: Plan, directory: RunDirectory) -> None:
     for trial in directory.read_trials().trials:
         if planned.get(trial.index) != ((trial.cell, trial.pair), trial.repetition):
             raise InputError(
-                f"trial {trial.index} is not of the plan that the journal and the scenario of the"
-                " run tell: one of the three files is damaged, or of another run",
+                f"trial {trial.index} is not in the plan of the journal and the scenario of the"
+                " run: one of the three files is damaged, or of another run",
                 where=str(directory.trials),
                 cure=_CURE,
             )
 
 
-def note_plan(directory: RunDirectory, plan: Plan, occasion: SessionTag = _NONE) -> None:
-    """Write down what ``reopen`` and ``occasion_of`` need. Raises StorageError."""
-    occurs = {one.name: getattr(occasion, one.name) for one in fields(SessionTag)}
+def note_plan(directory: RunDirectory, plan: Plan, session_tag: SessionTag = _NONE) -> None:
+    """Write down what ``reopen`` and ``session_tag_of`` need. Raises StorageError."""
+    occurs = {one.name: getattr(session_tag, one.name) for one in fields(SessionTag)}
     event = Planned(plan.seed, plan.study.digest, **occurs, left_out=tuple(plan.left_out))
     Journal(directory.journal).note(event)
 
 
-def occasion_of(history: History) -> SessionTag:
+def session_tag_of(history: History) -> SessionTag:
     """Return the session that a run belongs to, as its plan has noted it."""
     return SessionTag(*(getattr(history.plan, one.name, None) for one in fields(SessionTag)))

@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass, replace
 from itertools import groupby
 
+from osmef.engine.cancellation import Stop, at_once
 from osmef.engine.check import warnings_there
 from osmef.engine.controller import this_controller
 from osmef.engine.cost import (
@@ -17,14 +18,11 @@ from osmef.engine.cost import (
     planned_cost,
     spent,
 )
-from osmef.engine.enough import Enough
 from osmef.engine.events import Borrowed, Deployed, Ended, Released, Started
-from osmef.engine.groups import measure_group
-from osmef.engine.holding import Holding
-from osmef.engine.interruptible import at_once
+from osmef.engine.held_endpoints import HeldEndpoints
 from osmef.engine.journal import Journal
 from osmef.engine.layers import Layers, unremoved
-from osmef.engine.losses import is_measurable, lost_error
+from osmef.engine.lost_endpoints import is_measurable, lost_error
 from osmef.engine.measure import PATIENCE_S, Bench
 from osmef.engine.metadata import collect_facts, first_moment
 from osmef.engine.observer import Observer
@@ -36,10 +34,11 @@ from osmef.engine.plan import (
     most_at_once,
     programs_of,
 )
-from osmef.engine.resume import occasion_of
-from osmef.engine.settle import Settled, settle
+from osmef.engine.provisioning import ProvisionedEndpoints, provision
+from osmef.engine.recovery import measure_group
+from osmef.engine.resume import session_tag_of
 from osmef.engine.station import Station, close_stations, open_stations
-from osmef.engine.stop import Stop
+from osmef.engine.stopping_rule import StoppingRule
 from osmef.engine.summarise import endpoint_info, summarise
 from osmef.errors import Interrupted, LostError, ReachError
 from osmef.providers.base import EndpointRequest, Order
@@ -51,7 +50,7 @@ from osmef.results.summary import Summary
 from osmef.results.trial import Status
 from osmef.scenario.fields import tries_of
 from osmef.supply.supply import Supplier, default_store
-from osmef.units import format_duration
+from osmef.units import counted, format_duration
 from osmef.workloads import measures_of
 
 # A run's resources may be reaped after its deadline, so no living run may reach it: every trial may
@@ -70,7 +69,7 @@ class Run:
     directory: RunDirectory
     observer: Observer
     stop: Stop
-    held: Holding | None = None
+    held: HeldEndpoints | None = None
     """Endpoints that somebody holds for several runs; without, the run makes its own."""
     again: bool = False
     """Whether to run those trials again that have failed."""
@@ -94,11 +93,11 @@ class Run:
         """
         trials = self.directory.read_trials().trials
         done = {t.index for t in trials if not (self.again and t.status is Status.FAILED)}
-        enough = Enough(self.plan, trials)
+        rule = StoppingRule(self.plan, trials)
         missing = [
             planned
             for planned in self.plan.trials
-            if planned.index not in done and not enough.spares(planned)
+            if planned.index not in done and not rule.spares(planned)
         ]
         journal = Journal(self.directory.journal)
         who = this_controller(self.directory)
@@ -107,6 +106,8 @@ class Run:
         try:
             if missing:
                 self._work(missing, journal)
+            else:
+                self.observer.warning("every trial had ended before; osmef extend adds trials")
             if missing or not journal.history().has_ended:
                 journal.note(Ended())
         finally:
@@ -165,9 +166,9 @@ class Run:
             return
         journal.note(Borrowed(self.held.since.isoformat(), self.held.id))
         try:
-            settled = self.held.some([request.name for request in requests])
+            provisioned = self.held.some([request.name for request in requests])
             # Who takes away what is held takes away what is left on it, by the same mark.
-            self._use(missing, self.held.sites, settled, replace(order, run=self.held.id))
+            self._use(missing, self.held.sites, provisioned, replace(order, run=self.held.id))
         finally:
             journal.note(Released())
 
@@ -177,9 +178,9 @@ class Run:
         cells = list({t.cell.key: t.cell for t in missing}.values())
         cut_short = False
         try:
-            self.observer.step(f"provisioning {len(order.requests)} endpoints")
-            settled = settle(sites, order, cells, self._tries, journal.note)
-            self._use(missing, sites, settled, order)
+            self.observer.step(f"provisioning {counted(len(order.requests), 'endpoint')}")
+            provisioned = provision(sites, order, cells, self._tries, journal.note)
+            self._use(missing, sites, provisioned, order)
         except (Interrupted, LostError):
             cut_short = True
             raise
@@ -209,15 +210,21 @@ class Run:
         return True
 
     def _use(
-        self, missing: list[PlannedTrial], sites: Sites, settled: Settled, order: Order
+        self,
+        missing: list[PlannedTrial],
+        sites: Sites,
+        provisioned: ProvisionedEndpoints,
+        order: Order,
     ) -> None:
         """Put the agent on the endpoints, measure, and remove it."""
         stations: dict[str, Station] = {}
         layers: Layers | None = None
         journal, tags = Journal(self.directory.journal), PriceTags(self.plan.study.scenario)
-        self.observer.step(f"putting the agent on {len(settled.endpoints)} endpoints")
+        self.observer.step(
+            f"putting the agent on {counted(len(provisioned.endpoints), 'endpoint')}"
+        )
         try:
-            stations = open_stations(settled, order)
+            stations = open_stations(provisioned, order)
             for name, station in stations.items():
                 station.expect(order.scratch.get(name, ()))
             self._provide(missing, stations)
@@ -225,14 +232,15 @@ class Run:
             layers.up(trial.cell for trial in missing)
             for name, station in stations.items():
                 what = (station.endpoint.request, station.endpoint.flavor)
-                info = endpoint_info(station, settled.earlier.get(name, []), tags.tag(*what))
+                info = endpoint_info(station, provisioned.earlier.get(name, []), tags.tag(*what))
                 journal.note(Deployed(info, tags.most(*what)))
             shared = (sites, stations, self.directory, self.observer, self.stop)
-            known = Enough(self.plan, self.directory.read_trials().trials)
-            more = (occasion_of(journal.history()), self.patience_s, layers, known)
+            rule = StoppingRule(self.plan, self.directory.read_trials().trials)
+            more = (session_tag_of(journal.history()), self.patience_s, layers, rule)
             self._measure(missing, Bench(*shared, *more))
         finally:
-            left = layers.down() if layers is not None else []
+            kept = self.held is not None
+            left = layers.down(are_kept=kept) if layers is not None else []
             close_stations(stations)
             if (error := unremoved(left)) is not None:
                 self.observer.warning(f"{error.message}; {error.cure}")

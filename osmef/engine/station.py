@@ -12,27 +12,26 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any
 
-from osmef.agent.client import ANSWER_S, AgentClient
+from osmef.agent.client import ANSWER_S, AgentClient, Agents
 from osmef.agent.deploy import AGENT, Deployment, deploy
-from osmef.engine.settle import Settled
+from osmef.engine.provisioning import ProvisionedEndpoints
 from osmef.errors import EndpointError, HostKeyError, Interrupted, OsmefError, ReachError
 from osmef.facts.collect import collect, file_systems
 from osmef.providers.base import Endpoint, Order
-from osmef.providers.patience import Patience
+from osmef.providers.retry import Retry
 from osmef.remote.session import Session
 from osmef.remote.waiting import wait_for_ssh
 from osmef.remote.workdir import clear, directory_of, remove, scratch_prefix
-from osmef.results.use import Carried
-from osmef.scenario.fields import RUN_DIRECTORY
+from osmef.results.observations import Carried
+from osmef.scenario.fields import DATA_PORTS, RUN_DIRECTORY
 from osmef.scenario.location import Location
-from osmef.scenario.ports import DATA_PORTS
 from osmef.supply.program import Program
 from osmef.supply.supply import Supplied, Supplier, supply
 
 _POLL_S = 0.05
 _MOST_AT_ONCE = 16
 # sshd allows 10 programs at once in a connection (MaxSessions); some are for other things.
-_AGENTS_A_SESSION = 7
+_PLACES_A_SESSION = 7
 # An endpoint that works hard answers late; one that is silent for so long is lost.
 _ANSWER_S = 10.0
 # A container engine takes its time to start a program in a container.
@@ -56,8 +55,9 @@ class Station:
         self._scratch: list[str] = []
         self._closing = threading.Lock()
         self._closed = False
-        self._agents: dict[str, AgentClient] = {}
-        self._used: dict[str, Session] = {}
+        self._roles: dict[str, AgentClient] = {}
+        self._agents: dict[tuple[str, ...], Agents] = {}  # by what stands before its command line
+        self._used: dict[tuple[str, ...], Session] = {}
         self._more: list[Session] = []
         self._supplied: list[Supplied] = []
         self.reserved: set[int] = set()
@@ -166,7 +166,7 @@ class Station:
         found = self._session.word(["nproc"])
         if not found.isdecimal():
             raise EndpointError(
-                "it does not tell how many CPUs it has: nproc prints no number",
+                "it does not report how many CPUs it has: nproc prints no number",
                 where=self.name,
                 cure="write the number of threads into the scenario",
             )
@@ -184,27 +184,27 @@ class Station:
     @property
     def has_lost_agents(self) -> bool:
         """Whether an agent has ended that was not told to."""
-        return any(agent.gone is not None for agent in self._agents.values())
+        return any(agent.gone is not None for agent in self._roles.values())
 
     def answers(self) -> bool:
         """Tell whether all of its connections still carry something, and its agents may live."""
         return all(session.answers(_ANSWER_S) for session in (self._session, *self._more))
 
-    def reach_again(self, patience: Patience) -> None:
+    def reach_again(self, retry: Retry) -> None:
         """Wait until it can be reached, and put the agent there anew; then it is lost no more.
 
         Raises why it could not be reached last; at once HostKeyError, and CredentialsError where
         there is no key to show.
         """
         self._disconnect()
-        deadline = time.monotonic() + patience.limit_s
+        deadline = time.monotonic() + retry.limit_s
 
         def reach() -> tuple[Session, Deployment]:
             login = self.endpoint.login
-            session = wait_for_ssh(login, deadline=deadline, check=patience.check)
+            session = wait_for_ssh(login, deadline=deadline, check=retry.check)
             return self._deploy(session, again=True)
 
-        found = patience.repeat(reach, _pause_after)  # what boots may go away once more
+        found = retry.repeat(reach, _pause_after)  # what boots may go away once more
         with self._closing:
             if self._closed:
                 found[0].close()
@@ -216,9 +216,9 @@ class Station:
         """Give up all connections, and the agents at their other ends."""
         for session in (*self._more, self._session):
             session.close()
-        for agent in self._agents.values():
-            agent.close()
-        self._more, self._agents, self._used = [], {}, {}
+        for agents in self._agents.values():
+            agents.close()
+        self._more, self._roles, self._agents, self._used = [], {}, {}, {}
 
     def agent(self, role: str, prefix: Sequence[str] = ()) -> AgentClient:
         """Return a living agent for a role. Raises ReachError, AgentError, and why it is lost.
@@ -226,33 +226,47 @@ class Station:
         ``prefix`` is what stands before its command line, where it is to run inside of something.
         """
         self.check()
-        agent = self._agents.get(role)
+        agent = self._roles.get(role)
         if agent is None or agent.gone is not None:
-            if not self._session.is_open:
-                self._session.close()  # also its jump host, which may well be there
-                opened = Session.open(self.endpoint.login)
-                self._session, self.deployment = self._deploy(opened, again=True)
-            session = self._used[role] = self._roomy_session(role)
-            hello_s = _INSIDE_S if prefix else ANSWER_S
-            started = AgentClient.start(session, self.deployment, hello_s, prefix)
-            agent = self._agents[role] = started
+            agent = self._roles[role] = self._agents_in(tuple(prefix)).open()
         return agent
 
-    def _roomy_session(self, role: str) -> Session:
-        """Return a session that takes one more agent, a new one if need be."""
+    def _agents_in(self, prefix: tuple[str, ...]) -> Agents:
+        """Return the living agents of a place, which all go through one program there."""
+        agents = self._agents.get(prefix)
+        if agents is not None and agents.gone is None:
+            return agents
+        if agents is not None:
+            agents.close()
+        if not self._session.is_open:
+            self._session.close()  # also its jump host, which may well be there
+            opened = Session.open(self.endpoint.login)
+            self._session, self.deployment = self._deploy(opened, again=True)
+        session = self._used[prefix] = self._roomy_session(prefix)
+        hello_s = _INSIDE_S if prefix else ANSWER_S
+        agents = self._agents[prefix] = Agents.start(session, self.deployment, hello_s, prefix)
+        return agents
+
+    def _roomy_session(self, prefix: tuple[str, ...]) -> Session:
+        """Return a session that takes agents of one more place, a new one if need be."""
         self._more = [session for session in self._more if session.is_open]
-        others = [used for name, used in self._used.items() if name != role]
+        others = [used for place, used in self._used.items() if place != prefix]
         for session in (self._session, *self._more):
-            if sum(used is session for used in others) < _AGENTS_A_SESSION:
+            if sum(used is session for used in others) < _PLACES_A_SESSION:
                 return session
         self._more.append(Session.open(self.endpoint.login))
         return self._more[-1]
 
     def end_agents(self, beginning: str) -> None:
-        """End the agents of roles that begin so; who needs one gets a new one. Never raises."""
-        for role in [role for role in self._agents if role.startswith(beginning)]:
-            self._agents.pop(role).close()
-            self._used.pop(role, None)
+        """End the agents of roles that begin so; who needs one gets a new one. Never raises.
+
+        Those outside of all layers stay: they have nothing there.
+        """
+        for role in [role for role in self._roles if role.startswith(beginning)]:
+            ended = self._roles.pop(role).agents
+            for prefix in [one for one, agents in self._agents.items() if one and agents is ended]:
+                self._agents.pop(prefix).close()
+                self._used.pop(prefix, None)
 
     def data_ports(self, count: int, among: range | None = None) -> int:
         """Return the first of so many data ports in a row, in turn: the next call gets others.
@@ -311,8 +325,8 @@ class Station:
         with self._closing:
             self._closed = True
         if self.lost is None:
-            for agent in self._agents.values():
-                agent.close()
+            for agents in self._agents.values():
+                agents.close()
             with contextlib.suppress(OsmefError):
                 remove(self._session, self._run, self.name)
         self._disconnect()
@@ -324,15 +338,15 @@ def _pause_after(error: Exception) -> float | None:
     return 0.0 if worth else None
 
 
-def open_stations(settled: Settled, order: Order) -> dict[str, Station]:
+def open_stations(provisioned: ProvisionedEndpoints, order: Order) -> dict[str, Station]:
     """Reach all endpoints at once and put the agent on each. Raises the first error.
 
     After an error or a stop no session stays open.
     """
-    pool = ThreadPoolExecutor(max_workers=min(_MOST_AT_ONCE, len(settled.endpoints)))
+    pool = ThreadPoolExecutor(max_workers=min(_MOST_AT_ONCE, len(provisioned.endpoints)))
     futures: list[Future[Station]] = [
-        pool.submit(Station, endpoint, settled.places[name], order.run)
-        for name, endpoint in settled.endpoints.items()
+        pool.submit(Station, endpoint, provisioned.places[name], order.run)
+        for name, endpoint in provisioned.endpoints.items()
     ]
     try:
         pending = set(futures)

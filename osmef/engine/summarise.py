@@ -10,14 +10,12 @@ from typing import Any
 
 import osmef
 from osmef.agent.messages import PROTOCOL
+from osmef.analysis.contention import contended
 from osmef.analysis.describe import describe, describe_pairs
 from osmef.analysis.expected import judge
-from osmef.analysis.per_price import per_price
-from osmef.engine.bursts import of_buckets, of_carried, of_limits
-from osmef.engine.caveats import contended_cells, elsewhere, short_intervals, too_fast
+from osmef.analysis.price import per_price
 from osmef.engine.check import named, warnings_of, warnings_there
 from osmef.engine.cost import spent, total
-from osmef.engine.enough import Enough
 from osmef.engine.events import (
     Borrowed,
     Disturbed,
@@ -30,21 +28,16 @@ from osmef.engine.events import (
 )
 from osmef.engine.journal import History, Journal
 from osmef.engine.metadata import made_at
-from osmef.engine.moves import moved_from
-from osmef.engine.placement import (
-    Standing,
-    mismatches,
-    overall,
-    requested,
-    standings,
-)
+from osmef.engine.migration import moved_from
+from osmef.engine.placement import PairPlacement, mismatches, overall, pair_placements, requested
 from osmef.engine.plan import Plan, PlannedCell
-from osmef.engine.resume import added, occasion_of
+from osmef.engine.rate_findings import of_buckets, of_carried, of_limits, of_searches
+from osmef.engine.resume import added, session_tag_of
 from osmef.engine.station import Station
+from osmef.engine.stopping_rule import StoppingRule
 from osmef.errors import StorageError
-from osmef.facts.change import change
-from osmef.results.exchange import Purpose
-from osmef.results.limits import Limit
+from osmef.facts.collect import change
+from osmef.results.observations import Purpose
 from osmef.results.rundir import RunDirectory, TrialLog
 from osmef.results.summary import (
     CellInfo,
@@ -55,10 +48,18 @@ from osmef.results.summary import (
     RunInfo,
     Summary,
 )
-from osmef.results.trial import Status, Trial
-from osmef.scenario.expect import read_bound
+from osmef.results.trial import Limit, Status, Trial
+from osmef.scenario.fields import read_bound
 from osmef.scenario.location import Location
+from osmef.units import counted
 from osmef.workloads import measures_of
+from osmef.workloads.trial_workload import OTHERS, STEAL
+
+_MOST_LATE_PERCENT = 5.0
+"""Of requests at a rate; single ones are late wherever a CPU is busy."""
+_LEAST_COMMON_PERCENT = 80.0
+"""Of the duration: a shorter common interval is told of."""
+_OTHERS = (OTHERS.name, STEAL.name)
 
 
 def endpoint_info(
@@ -116,6 +117,7 @@ def summarise(plan: Plan, directory: RunDirectory) -> Summary:
         *contended_cells(by_cell),
         *short_intervals(by_cell),
         *of_buckets(log.trials),
+        *of_searches(log.trials),
         *of_limits(plan.cells, endpoints),
         *of_carried(plan.cells, log.trials),
     ]
@@ -152,7 +154,7 @@ def _moved(info: EndpointInfo, place: Location, group: int) -> EndpointInfo:
 def _damaged(history: History) -> list[str]:
     """Tell which lines of the journal are not in the summary."""
     where = [str(error.where).rpartition(":")[2] for error in history.damage()]
-    told = "damaged in journal.jsonl, so what they tell is missing here, and the cost is not known"
+    told = "damaged in journal.jsonl, so their content is missing here, and the cost is not known"
     return [f"lines {', '.join(where)}: {told}"] if where else []
 
 
@@ -164,7 +166,10 @@ def _not_read(history: History, trials: Iterable[Trial]) -> list[str]:
     looks = (look.trials for look in history.all(Located) if not look.error)
     seen = {index for some in looks for index in some}
     unread = {one.group for one in trials if one.status is Status.OK and one.index not in seen}
-    told = "whether endpoints were moved in these groups of trials could not be read"
+    told = (
+        "the endpoints' placement could not be checked after these groups of trials, so that a move"
+        " would have gone unnoticed"
+    )
     return [f"{told}: {', '.join(map(str, sorted(unread)))}"] if unread else []
 
 
@@ -184,7 +189,7 @@ def _of_repeats(log: TrialLog) -> list[str]:
     """Tell how many trials were measured again after they had failed."""
     if not log.replaced:
         return []
-    return [f"measured again after they had failed: {log.replaced} trials"]
+    return [f"measured again after they had failed: {counted(log.replaced, 'trial')}"]
 
 
 def _not_replaced(history: History) -> list[str]:
@@ -196,13 +201,13 @@ def _not_replaced(history: History) -> list[str]:
 def _left_out(plan: Plan) -> list[str]:
     """Tell which cells of the scenario the run was not to measure."""
     keys = "; ".join(plan.left_out)
-    return [f"not measured, for the campaign knows them well enough: {keys}"] if keys else []
+    return [f"not measured, because the campaign knows them well enough: {keys}"] if keys else []
 
 
 def _anew(history: History) -> list[str]:
     """Tell why VMs that were kept were made anew for the run."""
     reasons = [one.why for one in history.all(Remade)]
-    return [f"its VMs were made anew, and not kept: {why}" for why in dict.fromkeys(reasons)]
+    return [f"its VMs were recreated, not kept: {why}" for why in dict.fromkeys(reasons)]
 
 
 def _run_info(
@@ -213,13 +218,13 @@ def _run_info(
     borrowed = history.all(Borrowed)
     if not starts and history.path.exists():
         raise StorageError(
-            "the journal of the run is damaged where it tells of its start",
+            "the journal of the run is damaged where its start is noted",
             where=str(history.path),
             cure="put the file back from a copy, or start again with `osmef run`",
         )
     if not starts:
         raise StorageError(
-            "the journal of the run is gone",
+            "the journal of the run is missing",
             where=str(history.path),
             cure="did something remove the run directory? start again with `osmef run`",
         )
@@ -236,7 +241,7 @@ def _run_info(
         ended_at=ends[-1][0] if ends else None,
         complete=_is_complete(plan, log),
         repeated=log.replaced,
-        **vars(occasion_of(history)),
+        **vars(session_tag_of(history)),
         vms_since=datetime.fromisoformat(borrowed[-1].since) if borrowed else None,
         vms_held_by=borrowed[-1].by if borrowed else None,
         versions={
@@ -259,8 +264,8 @@ def _run_info(
 
 
 def _is_complete(plan: Plan, log: TrialLog) -> bool:
-    enough, done = Enough(plan, log.trials), {trial.index for trial in log.trials}
-    return all(one.index in done or enough.spares(one) for one in plan.trials)
+    rule, done = StoppingRule(plan, log.trials), {trial.index for trial in log.trials}
+    return all(one.index in done or rule.spares(one) for one in plan.trials)
 
 
 def _with_facts(info: EndpointInfo, directory: RunDirectory) -> EndpointInfo:
@@ -300,7 +305,7 @@ def _cell_info(
         distance=achieved.distance,
         requested_distance=planned.distance,
         mismatch=mismatches(requested(planned), found),
-        connections=scenario.workload.parallel,
+        connections=planned.cell.connections,
         n_ok=sum(trial.status is Status.OK for trial in trials),
         n_failed=sum(trial.status is Status.FAILED for trial in trials),
         price_per_hour=per_hour,
@@ -315,17 +320,17 @@ def _cell_info(
 
 def _found(
     planned: PlannedCell, trials: list[Trial], endpoints: dict[str, EndpointInfo]
-) -> list[Standing]:
+) -> list[PairPlacement]:
     """Return how the ends stood in the good trials; without any, how they stand if they exist.
 
     A run that was resumed has other endpoints than before, which may stand elsewhere.
     """
     good = [trial for trial in trials if trial.status is Status.OK]
     if good:
-        return [Standing(t.achieved_placement, t.achieved_tenancy, t.distance) for t in good]
+        return [PairPlacement(t.achieved_placement, t.achieved_tenancy, t.distance) for t in good]
     places = {name: info.achieved for name, info in endpoints.items()}
     exist = all(end.name in places for end in planned.endpoints)
-    return list(standings(planned, places).values()) if exist else []
+    return list(pair_placements(planned, places).values()) if exist else []
 
 
 def _limits(trials: list[Trial]) -> dict[Limit, int]:
@@ -375,3 +380,68 @@ def _metric(name: str, trials: Sequence[Trial], *, often_looked_at: bool) -> Met
         return describe_pairs(by_pair)
     known = [trial.metrics.get(name) for trial in trials]
     return describe(known, often_looked_at=often_looked_at)
+
+
+def elsewhere(cells: list[CellInfo]) -> list[str]:
+    """Say how many cells were measured where they were not asked to be."""
+    count = sum(bool(cell.mismatch and cell.n_ok) for cell in cells)
+    if not count:
+        return []
+    told = "were not placed as requested, or their placement is unknown: table and figures say so"
+    return [f"{count} of {len(cells)} cells {told}"]
+
+
+def too_fast(cells: list[CellInfo]) -> list[str]:
+    """Say in how many cells requests were due faster than they were answered."""
+    late = [
+        metric.median
+        for cell in cells
+        for name, metric in cell.metrics.items()
+        if name.endswith("late_percent") and metric.median is not None
+    ]
+    found = [percent for percent in late if percent > _MOST_LATE_PERCENT]
+    if not found:
+        return []
+    told = (
+        f"up to {max(found):.0f} % of the requests were due before the response to the one before"
+    )
+    return [f"{told}, or never sent: their times count the waiting; ask for a lower rate, or none"]
+
+
+def contended_cells(trials: Mapping[str, Sequence[Trial]]) -> list[str]:
+    """Say in how many cells others used the CPUs of endpoints while these were measured."""
+    of_cells = [
+        {
+            name: [v for trial in of if (v := trial.metrics.get(name)) is not None]
+            for name in _OTHERS
+        }
+        for of in trials.values()
+    ]
+    busy = [of for of in of_cells if contended(*of.values())]
+    if not busy:
+        return []
+    worst = [max((v for of in busy for v in of[name]), default=0.0) for name in _OTHERS]
+    told = f"{contended([worst[0]], [worst[1]])} in the worst of their trials"
+    note = (
+        f"the machines were not idle in {len(busy)} of {len(of_cells)} cells: {told}; rates that"
+        " need CPU are too low, and repeat worse. Stop what else runs there, and measure again"
+    )
+    return [note]
+
+
+def _known(trials: Sequence[Trial], name: str) -> list[float]:
+    return [value for trial in trials if (value := trial.metrics.get(name)) is not None]
+
+
+def short_intervals(trials: Mapping[str, Sequence[Trial]]) -> list[str]:
+    """Say in how many trials all connections ran together for a part of the duration only."""
+    shares = [share for of in trials.values() for share in _known(of, "common_percent")]
+    short = [share for share in shares if share < _LEAST_COMMON_PERCENT]
+    if not short:
+        return []
+    note = (
+        f"in {len(short)} of {len(shares)} trials all connections ran together for less than"
+        f" {_LEAST_COMMON_PERCENT:.0f} % of the duration, {min(short):.0f} % in the worst, and the"
+        " rate is that of this time: make the duration longer"
+    )
+    return [note]

@@ -1,17 +1,217 @@
-"""Collect the facts of an endpoint, in one go."""
+"""Collect the facts of an endpoint, in one go, and compare two collections."""
 
 from __future__ import annotations
 
 import secrets
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from pydantic import JsonValue
 
-from osmef.facts.parsers import integer, word
-from osmef.facts.source import MAX_INTERFACES, parts, script
-from osmef.facts.table import FACTS, INTERFACE_FACTS, Fact
+from osmef.facts import parsers
+from osmef.facts.parsers import Parser, integer, word
 from osmef.remote.session import Session
+
+EACH_INTERFACE = "$interface"
+"""In a path or an argument: one source for each network interface but the loopback."""
+
+MAX_INTERFACES = 32
+
+_HEAD = """\
+PATH="$PATH:/usr/sbin:/sbin" LC_ALL=C
+export PATH LC_ALL
+exec 2>/dev/null
+show() {
+  limit=$1 mark=$2
+  [ -r "$3" ] || return
+  mark "$mark"
+  while [ "$limit" -gt 0 ] && { IFS= read -r line || [ -n "$line" ]; }; do
+    printf '%s\\n' "$line"
+    limit=$((limit - 1)) line=
+  done <"$3"
+}
+run() {
+  command -v "$2" >/dev/null || return
+  mark "$1"
+  shift
+  "$@" </dev/null
+}
+"""
+
+
+@dataclass(frozen=True)
+class File:
+    """The first lines of a file; with ``lines`` None all of it, read by cat."""
+
+    path: str
+    lines: int | None = 1
+
+
+@dataclass(frozen=True)
+class Command:
+    """What a program prints, where the endpoint has it."""
+
+    argv: tuple[str, ...]
+
+
+Source = File | Command
+
+
+def script(sources: Sequence[Source], boundary: str) -> bytes:
+    """Return the shell script that prints each source after a line "BOUNDARY NUMBER INTERFACE"."""
+    single: list[str] = []
+    each: list[str] = []
+    for number, source in enumerate(sources):
+        per_interface = EACH_INTERFACE in str(source)
+        mark = f'"{number} $interface"' if per_interface else f'"{number} "'
+        (each if per_interface else single).append(_line(source, mark))
+    loop = [
+        f"count={MAX_INTERFACES}",
+        "for path in /sys/class/net/*; do",
+        "interface=${path##*/}",
+        'case $interface in lo | -* | "*") continue ;; esac',
+        '[ "$count" -gt 0 ] || break',
+        "count=$((count - 1))",
+        *each,
+        "done",
+        "exit 0",
+    ]
+    mark = f"mark() {{ printf '\\n%s %s\\n' {boundary} \"$1\"; }}"
+    return "\n".join([_HEAD + mark, *single, *loop, ""]).encode()
+
+
+def _line(source: Source, mark: str) -> str:
+    if isinstance(source, Command):
+        return f"run {mark} " + " ".join(f'"{word}"' for word in source.argv)
+    if source.lines is None:
+        return f'[ -r "{source.path}" ] && mark {mark} && cat "{source.path}"'
+    return f'show {source.lines} {mark} "{source.path}"'
+
+
+def parts(output: bytes, boundary: str) -> dict[int, dict[str, str]]:
+    """Return the text of each source by its number and interface ("" for the endpoint as a whole).
+
+    Whatever the output is, this does not raise: a part that makes no sense is left out.
+    """
+    found: dict[int, dict[str, str]] = defaultdict(dict)
+    text = output.decode(errors="replace")
+    for part in text.split(f"\n{boundary} ")[1:]:
+        mark, _newline, body = part.partition("\n")
+        number, _space, interface = mark.partition(" ")
+        if number.isascii() and number.isdigit() and len(number) < 6:
+            found[int(number)][interface] = body
+    return dict(found)
+
+
+_MOST_CHARACTERS = 1_000_000
+"""Of a source: /proc/net/dev of some thousand interfaces."""
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One fact; a dot in its key leads into a group."""
+
+    key: str
+    source: Source
+    parse: Parser
+
+    def read(self, text: str) -> JsonValue:
+        """Return what the text says, None if it says nothing that can be understood."""
+        if len(text) > _MOST_CHARACTERS:
+            return None
+        try:
+            return self.parse(text)
+        except (ValueError, LookupError, OverflowError):
+            return None
+
+
+_CPUINFO = File("/proc/cpuinfo", 30)
+_STATUS = File("/proc/self/status", 100)
+_FLAWS = "/sys/devices/system/cpu/vulnerabilities"
+_DMI = "/sys/class/dmi/id/"
+
+
+def _sysctl(path: str) -> File:
+    # By cat: a shell reads byte by byte, and the kernel gives a number's first byte only (proc(5)).
+    return File(f"/proc/sys/{path}", None)
+
+
+def _ipv4(name: str, parse: Parser) -> Fact:
+    return Fact(f"tcp.{name}", _sysctl(f"net/ipv4/tcp_{name}"), parse)
+
+
+def _core(name: str, parse: Parser) -> Fact:
+    return Fact(f"net_core.{name}", _sysctl(f"net/core/{name}"), parse)
+
+
+FACTS = (
+    Fact("time", Command(("date", "-u", "+%Y-%m-%dT%H:%M:%SZ")), parsers.time),
+    Fact("uptime_s", File("/proc/uptime"), parsers.uptime_s),
+    Fact("counters", File("/proc/net/dev", None), parsers.counters),
+    Fact("cpu_time", File("/proc/stat"), parsers.cpu_time),
+    Fact("load", File("/proc/loadavg"), parsers.load),
+    Fact("memory", File("/proc/meminfo", 20), parsers.memory),
+    Fact("hostname", _sysctl("kernel/hostname"), parsers.word),
+    Fact("distribution", File("/etc/os-release", 40), parsers.distribution),
+    Fact("kernel.release", _sysctl("kernel/osrelease"), parsers.word),
+    Fact("kernel.version", _sysctl("kernel/version"), parsers.word),
+    Fact("kernel.options", File("/proc/cmdline"), parsers.kernel_options),
+    Fact("libc", Command(("getconf", "GNU_LIBC_VERSION")), parsers.word),
+    Fact("cpu.model", _CPUINFO, parsers.cpu_model),
+    Fact("cpu.flags", _CPUINFO, parsers.cpu_flags),
+    Fact("cpu.vulnerabilities", Command(("grep", "-rs", ".", _FLAWS)), parsers.vulnerabilities),
+    Fact("cpu.online", File("/sys/devices/system/cpu/online"), parsers.cpu_count),
+    Fact("cpu.allowed", _STATUS, parsers.allowed_cpus),
+    Fact(
+        "cpu.governor",
+        File("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+        parsers.word,
+    ),
+    Fact("virtualisation.hypervisor_flag", _CPUINFO, parsers.hypervisor_flag),
+    Fact("virtualisation.hypervisor", File("/sys/hypervisor/type"), parsers.word),
+    Fact("virtualisation.vendor", File(_DMI + "sys_vendor"), parsers.word),
+    Fact("virtualisation.product", File(_DMI + "product_name"), parsers.word),
+    _ipv4("congestion_control", parsers.word),
+    _ipv4("available_congestion_control", parsers.words),
+    _ipv4("rmem", parsers.integers),
+    _ipv4("wmem", parsers.integers),
+    _ipv4("mem", parsers.integers),
+    _ipv4("mtu_probing", parsers.integer),
+    _ipv4("base_mss", parsers.integer),
+    _ipv4("window_scaling", parsers.switch),
+    _ipv4("timestamps", parsers.integer),
+    _ipv4("sack", parsers.switch),
+    _ipv4("dsack", parsers.switch),
+    _ipv4("ecn", parsers.integer),
+    _ipv4("recovery", parsers.integer),
+    _ipv4("reordering", parsers.integer),
+    _ipv4("moderate_rcvbuf", parsers.switch),
+    _ipv4("adv_win_scale", parsers.integer),
+    _ipv4("slow_start_after_idle", parsers.switch),
+    _ipv4("no_metrics_save", parsers.switch),
+    _ipv4("limit_output_bytes", parsers.integer),
+    _ipv4("notsent_lowat", parsers.integer),
+    Fact("qdiscs", Command(("tc", "qdisc", "show")), parsers.qdiscs),
+    _core("default_qdisc", parsers.word),
+    _core("rmem_max", parsers.integer),
+    _core("wmem_max", parsers.integer),
+    _core("netdev_max_backlog", parsers.integer),
+    _core("netdev_budget", parsers.integer),
+)
+
+_NET = f"/sys/class/net/{EACH_INTERFACE}/"
+
+INTERFACE_FACTS = (
+    Fact("mtu", File(_NET + "mtu"), parsers.integer),
+    Fact("state", File(_NET + "operstate"), parsers.word),
+    Fact("speed_bps", File(_NET + "speed"), parsers.speed_bps),
+    Fact("queue_length", File(_NET + "tx_queue_len"), parsers.integer),
+    Fact("kind", File(_NET + "uevent", 10), parsers.kind),
+    Fact("driver", File(_NET + "device/uevent", 20), parsers.driver),
+    Fact("offloads", Command(("ethtool", "-k", EACH_INTERFACE)), parsers.offloads),
+)
+
 
 SOURCES = tuple(dict.fromkeys(fact.source for fact in (*FACTS, *INTERFACE_FACTS)))
 
@@ -35,6 +235,7 @@ _MARKS = (
 """Of characters; the kernel has interfaces of 15."""
 
 Texts = dict[int, dict[str, str]]
+Facts = Mapping[str, JsonValue]
 
 
 def collect(session: Session) -> dict[str, JsonValue]:
@@ -129,3 +330,58 @@ def read_file_system(text: str) -> JsonValue:
         }
     except ValueError:
         return None
+
+
+def change(before: Facts, after: Facts) -> dict[str, JsonValue]:
+    """Return the seconds between, the network rates of each interface, and how the CPUs were used.
+
+    Rates are ``rx_bps`` and ``tx_bps`` in bits per second, packets, errors and drops per second.
+    CPU times are percent of all CPU time in between. What can't be told is None: a counter that
+    is missing or went backwards, and everything after a restart of the endpoint.
+    """
+    elapsed = _difference(before, after, "uptime_s")
+    known = elapsed or None
+    then, now = _group(before, "counters"), _group(after, "counters")
+    return {
+        "elapsed_s": known,
+        "interfaces": {
+            name: _rates(_group(then, name), _group(now, name), known)
+            for name in sorted(then.keys() & now.keys())
+        },
+        "cpu_percent": _cpu_percent(_group(before, "cpu_time"), _group(after, "cpu_time"), known),
+    }
+
+
+def _rates(then: Facts, now: Facts, elapsed: float | None) -> dict[str, JsonValue]:
+    rates: dict[str, JsonValue] = {}
+    for key in then.keys() & now.keys():
+        counted = _difference(then, now, key)
+        rate = None if elapsed is None or counted is None else counted / elapsed
+        if key.endswith("_bytes"):
+            rates[key.replace("_bytes", "_bps")] = None if rate is None else 8 * rate
+        else:
+            rates[f"{key}_per_s"] = rate
+    return dict(sorted(rates.items()))
+
+
+def _cpu_percent(then: Facts, now: Facts, elapsed: float | None) -> dict[str, JsonValue]:
+    spent = {key: _difference(then, now, key) for key in sorted(then.keys() & now.keys())}
+    # Guest time is counted within user time as well, and must not count twice (proc(5)).
+    total = sum(s for key, s in spent.items() if s is not None and not key.startswith("guest"))
+    known = elapsed is not None and total > 0
+    return {
+        key.removesuffix("_s"): 100 * s / total if known and s is not None else None
+        for key, s in spent.items()
+    }
+
+
+def _difference(before: Facts, after: Facts, key: str) -> float | None:
+    then, now = before.get(key), after.get(key)
+    if not isinstance(then, int | float) or not isinstance(now, int | float):
+        return None
+    return now - then if now >= then else None
+
+
+def _group(facts: Facts, key: str) -> Facts:
+    group = facts.get(key)
+    return group if isinstance(group, dict) else {}

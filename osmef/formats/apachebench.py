@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from osmef.errors import OutputError
 from osmef.formats import Odd, Outputs, failed, only, shows_tail
-from osmef.formats.numbers import amount, is_count, positive, whole
+from osmef.formats.reading import amount, is_count, positive, whole
 
 BANNER = "This is ApacheBench"
 _NUMBERS = {

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 
 from osmef.errors import OutputError
 from osmef.formats import shows_tail
-from osmef.formats.numbers import amount, whole
-from osmef.formats.text import of_one_run
+from osmef.formats.reading import amount, of_one_run, whole
 
 _FAILED = re.compile(
     r"^(?:dbench: )?(error opening .*|Child failed .*|FAILED TO START .*|Failed to .*"

@@ -16,7 +16,7 @@ from typing import Any
 
 from osmef.errors import OutputError
 from osmef.formats import failed, shows_tail
-from osmef.formats.numbers import amount, number, positive, whole
+from osmef.formats.reading import amount, number, positive, whole
 
 _BEGIN = re.compile(r"^\{", re.MULTILINE)
 _VERSION = re.compile(r"fio-([0-9]+)\.[0-9]+\S*")
@@ -103,7 +103,7 @@ def _job(job: Any, version: str) -> Fio:
 
 def _way(told: Any, name: str) -> Way | None:
     if not isinstance(told, dict):
-        raise OutputError(f"fio tells nothing of {name}")
+        raise OutputError(f"fio reports nothing of {name}")
     requests = whole(told.get("total_ios"), f"the requests of {name}")
     if not requests:
         return None
@@ -120,7 +120,7 @@ def _way(told: Any, name: str) -> Way | None:
 
 def _latency(told: Any, what: str) -> Latency:
     if not isinstance(told, dict):
-        raise OutputError(f"fio does not tell {what}")
+        raise OutputError(f"fio does not report {what}")
     least, mean, most = (
         positive(told.get(key), f"{what}, {key}") for key in ("min", "mean", "max")
     )

@@ -14,7 +14,7 @@ from typing import Any
 
 from osmef.errors import OutputError
 from osmef.formats import failed, shows_tail
-from osmef.formats.numbers import amount, number, positive, whole
+from osmef.formats.reading import amount, number, positive, whole
 
 _SLACK = 1.0
 """The mean is told in whole ns."""
@@ -62,7 +62,7 @@ def read(text: str) -> Ioping:
 def _inside(value: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     found = value.get(key)
     if not isinstance(found, dict):
-        raise OutputError(f"ioping tells no {key}")
+        raise OutputError(f"ioping reports no {key}")
     return found
 
 
@@ -75,7 +75,7 @@ def _times(requests: list[Mapping[str, Any]]) -> list[float]:
         if one.get("ignored") is False:
             found.append(positive(one.get("time"), f"the time of request {place}") / 1e3)
         elif one.get("ignored") is not True:
-            raise OutputError(f"ioping does not tell whether request {place} counts")
+            raise OutputError(f"ioping does not report whether request {place} counts")
     return found
 
 
@@ -89,9 +89,9 @@ def _run(last: Mapping[str, Any], times: tuple[float, ...]) -> Ioping:
         )
     least, mean, most = (number(stat.get(key), f"the {key}") for key in ("min", "avg", "max"))
     if not 0 < least - _SLACK < mean <= most:
-        raise OutputError(f"ioping tells a mean of {mean:g} between {least:g} and {most:g} ns")
+        raise OutputError(f"ioping reports a mean of {mean:g} between {least:g} and {most:g} ns")
     if times and len(times) != requests:
-        raise OutputError(f"ioping tells {len(times)} requests, and counts {requests}")
+        raise OutputError(f"ioping reports {len(times)} requests, and counts {requests}")
     return Ioping(
         file_system=str(target.get("fstype")),
         device=str(target.get("device")),

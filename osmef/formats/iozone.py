@@ -13,8 +13,7 @@ from dataclasses import dataclass
 
 from osmef.errors import OutputError
 from osmef.formats import failed, shows_tail
-from osmef.formats.numbers import KIBI, amount, whole
-from osmef.formats.text import first, of_one_run
+from osmef.formats.reading import KIBI, amount, first, of_one_run, whole
 
 TESTS = ("write", "rewrite", "read", "reread", "random_read", "random_write")
 
@@ -80,12 +79,12 @@ def read(text: str) -> Iozone:
     if wrong:
         raise failed("IOzone", wrong[1])
     if _OTHER_UNIT.search(text):
-        raise OutputError("IOzone tells no bytes per second", cure="run it without -O and -N")
+        raise OutputError("IOzone reports no bytes per second", cure="run it without -O and -N")
     first(_END, text, "end of the test")
     streams = _STREAMS.search(text)
     rates = _of_children(text, streams[1]) if streams else _of_table(text)
     if all(rate is None for rate in rates.values()):
-        raise OutputError("IOzone tells no rate of the tests that are known")
+        raise OutputError("IOzone reports no rate of the tests that are known")
     return Iozone(
         version=first(_VERSION, text, "version")[1],
         file_bytes=_size(_SIZE, text, "size of the file"),

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 
 from osmef.errors import OutputError
 from osmef.formats import shows_tail
-from osmef.formats.numbers import GIBI, KIBI, MEBI, TEBI, amount, positive, whole
-from osmef.formats.text import of_one_run
+from osmef.formats.reading import GIBI, KIBI, MEBI, TEBI, amount, of_one_run, positive, whole
 
 _BYTES = {"": 1, "K": KIBI, "M": MEBI, "G": GIBI, "T": TEBI}
 _BITS = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
@@ -36,7 +35,7 @@ _TOLERANCE = 0.02  # of sums, as numbers have three digits
 
 
 @dataclass(frozen=True)
-class Row:
+class IntervalRow:
     """What one connection moved from ``start_s`` to ``end_s``; all together where it has no flow.
 
     Retries are of TCP's senders (-e); jitter and datagrams of UDP's receivers.
@@ -61,8 +60,8 @@ class Moved:
     prints none.
     """
 
-    flows: tuple[Row, ...]
-    total: Row | None
+    flows: tuple[IntervalRow, ...]
+    total: IntervalRow | None
 
 
 @dataclass(frozen=True)
@@ -74,7 +73,7 @@ class Iperf2:
     reverse: bool
     sent: Moved | None
     received: Moved | None
-    intervals: tuple[Row, ...]
+    intervals: tuple[IntervalRow, ...]
 
 
 @shows_tail
@@ -113,10 +112,10 @@ def read(text: str) -> Iperf2:
     )
 
 
-def _rows(text: str) -> tuple[list[Row], list[Row]]:
+def _rows(text: str) -> tuple[list[IntervalRow], list[IntervalRow]]:
     """Return the rows with jitter, which are of UDP's receivers, and the others."""
-    jittery: list[Row] = []
-    others: list[Row] = []
+    jittery: list[IntervalRow] = []
+    others: list[IntervalRow] = []
     rows = others
     for number, line in enumerate(text.splitlines(), start=1):
         if _COLUMNS.fullmatch(line):
@@ -132,12 +131,12 @@ def _rows(text: str) -> tuple[list[Row], list[Row]]:
     return jittery, others
 
 
-def _row(found: re.Match[str] | None) -> Row:
+def _row(found: re.Match[str] | None) -> IntervalRow:
     if found is None:
         raise OutputError("this is no row of iperf 2")
     udp, retries = _UDP.match(found["rest"]), _RETRIES.match(found["rest"])
     unit = 8 * _BYTES[found["rate_in"]] if found["rate_of"] == "Bytes" else _BITS[found["rate_in"]]
-    return Row(
+    return IntervalRow(
         flow=None if found["flow"] == "SUM" else int(found["flow"]),
         start_s=amount(found["start"], "the start"),
         end_s=positive(found["end"], "the end"),
@@ -150,7 +149,7 @@ def _row(found: re.Match[str] | None) -> Row:
     )
 
 
-def _moved(rows: Sequence[Row], connections: int) -> Moved:
+def _moved(rows: Sequence[IntervalRow], connections: int) -> Moved:
     """Return the rows of all the time: the last of each connection that begins with 0."""
     last = {row.flow: row for row in rows if row.start_s == 0}
     total = last.pop(None, None)

@@ -15,7 +15,7 @@ from typing import Any
 
 from osmef.errors import OutputError
 from osmef.formats import Odd, Outputs, Setting, failed, only, shows_tail
-from osmef.formats.numbers import amount, number, whole
+from osmef.formats.reading import amount, number, whole
 
 Json = dict[str, Any]
 

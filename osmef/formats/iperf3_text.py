@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from osmef.errors import OutputError
 from osmef.formats import Odd, Outputs
 from osmef.formats.iperf3 import BOTH, FORWARD, REVERSE, Interval, Iperf3, Stream, Way
-from osmef.formats.numbers import amount, positive, whole
+from osmef.formats.reading import amount, positive, whole
 
 _PREFIX = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
 _BEGIN = re.compile(r"Connecting to host (?P<server>[^,\s]{1,255}), port \d+")

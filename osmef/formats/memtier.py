@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from osmef.errors import OutputError
 from osmef.formats import failed, shows_tail
-from osmef.formats.numbers import amount, positive
+from osmef.formats.reading import amount, positive
 
 _HEAD = re.compile(r"^Type(?: {2,}\S.*)$", re.MULTILINE)
 _COLUMN = re.compile(r"\S+(?: \S+)*")
@@ -74,7 +74,7 @@ def read(text: str) -> Memtier:
                 raise OutputError(f"the row {cells[0]} has {len(cells)} columns, not {len(names)}")
             rows[cells[0]] = dict(zip(names, cells, strict=True))
     if "Totals" not in rows:
-        raise OutputError("memtier_benchmark tells no totals: did it end early?")
+        raise OutputError("memtier_benchmark reports no totals: did it end early?")
     total = _requests(rows["Totals"])
     if total is None:
         raise OutputError("memtier_benchmark has asked for nothing")

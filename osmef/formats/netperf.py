@@ -15,7 +15,7 @@ from itertools import pairwise
 
 from osmef.errors import OutputError
 from osmef.formats import Odd, Outputs, Setting, failed, only, shows_tail
-from osmef.formats.numbers import GIBI, KIBI, MEBI, amount, is_count, number
+from osmef.formats.reading import GIBI, KIBI, MEBI, amount, is_count, number
 
 STREAM, DATAGRAMS, EXCHANGES, CONNECTS = "stream", "datagrams", "exchanges", "connects"
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from osmef.errors import OutputError
 from osmef.formats import Odd, Outputs, failed, only, shows_tail
-from osmef.formats.numbers import MEBI, number, positive, whole
+from osmef.formats.reading import MEBI, number, positive, whole
 
 _SAVED = re.compile(r"\s*([0-9]+)\s+([0-9.]+)\s+([0-9.]+)\s*", re.ASCII)
 _PRINTED = re.compile(

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 
 from osmef.errors import OutputError
 from osmef.formats import shows_tail
-from osmef.formats.numbers import amount, positive, whole
-from osmef.formats.text import first, of_one_run
+from osmef.formats.reading import amount, first, of_one_run, positive, whole
 
 _HEAD = re.compile(r"^ NAS Parallel Benchmarks \S+ -- (\S+) Benchmark *$", re.MULTILINE)
 _ERROR = re.compile(r"^ ?ERROR: *(\S.*)$", re.MULTILINE)

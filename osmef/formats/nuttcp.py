@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from osmef.errors import OutputError
 from osmef.formats import Odd, Outputs, Setting, failed, only, shows_tail
-from osmef.formats.numbers import MEBI, amount, positive, whole
+from osmef.formats.reading import MEBI, amount, positive, whole
 
 _LINE = re.compile(
     r"(?:\S+:)?\s*(?P<megabytes>[0-9.]+) MB\s*/\s*(?P<real_seconds>[0-9.]+) sec\s*="
@@ -248,7 +248,7 @@ def _intervals(lines: list[Told]) -> tuple[Interval, ...]:
 
 def _verbose(lines: _Lines, line: int) -> Nuttcp:
     if lines.ends.keys() != {"t", "r"}:
-        raise OutputError("only one end tells its numbers")
+        raise OutputError("only one end reports its numbers")
     tx, rx = lines.ends["t"], lines.ends["r"]
     for end in (tx, rx):
         if not {"rate_Mbps", "real_seconds", "user", "system"} <= end.keys():

@@ -14,7 +14,7 @@ from typing import Literal
 
 from osmef.errors import OutputError
 from osmef.formats import failed, shows_tail
-from osmef.formats.numbers import positive, whole
+from osmef.formats.reading import positive, whole
 
 _FAILED = re.compile(r"^speed: (.*)", re.MULTILINE)
 _SIZES = re.compile(r"^(?:Got: )?\+H:([0-9:]+)(?: from [0-9]+)?$", re.MULTILINE | re.ASCII)

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 
 from osmef.errors import OutputError
 from osmef.formats import failed, shows_tail
-from osmef.formats.numbers import amount, positive
-from osmef.formats.text import of_one_run
+from osmef.formats.reading import amount, of_one_run, positive
 
 _HEAD = re.compile(r"^([a-z][a-z0-9_]*):$", re.MULTILINE | re.ASCII)
 _ROW = re.compile(

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from osmef.errors import OutputError
 from osmef.formats import failed, shows_tail
-from osmef.formats.numbers import amount, positive
+from osmef.formats.reading import amount, positive
 
 _HEAD = (
     *("test", "rps", "avg_latency_ms", "min_latency_ms", "p50_latency_ms", "p95_latency_ms"),

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 
 from osmef.errors import OutputError
 from osmef.formats import failed, shows_tail
-from osmef.formats.numbers import KIBI, amount, positive, whole
-from osmef.formats.text import first, of_one_run
+from osmef.formats.reading import KIBI, amount, first, of_one_run, positive, whole
 
 _BANNER = re.compile(r"^7-Zip .*?([0-9]+\.[0-9]+)(?: \(.*?\))? : ", re.MULTILINE | re.ASCII)
 _THREADS = re.compile(r"# Benchmark threads: +(\S+)$", re.MULTILINE)

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 
 from osmef.errors import OutputError
 from osmef.formats import shows_tail
-from osmef.formats.numbers import amount, positive, whole
-from osmef.formats.text import first, of_one_run
+from osmef.formats.reading import amount, first, of_one_run, positive, whole
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _FAILED = re.compile(

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 
 from osmef.errors import OutputError
 from osmef.formats import shows_tail
-from osmef.formats.numbers import positive, whole
-from osmef.formats.text import first, of_one_run
+from osmef.formats.reading import first, of_one_run, positive, whole
 
 _HEAD = re.compile(r"^Function +Best Rate MB/s +Avg time +Min time +Max time", re.MULTILINE)
 _KERNEL = r"^{}: +(\S+) +(\S+) +(\S+) +(\S+)$"

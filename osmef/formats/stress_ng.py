@@ -11,8 +11,7 @@ import re
 from dataclasses import dataclass
 
 from osmef.formats import failed, shows_tail
-from osmef.formats.numbers import amount, positive, whole
-from osmef.formats.text import first, of_one_run
+from osmef.formats.reading import amount, first, of_one_run, positive, whole
 
 _LINE = r"^stress-ng: (?:info|metrc): +\[[0-9]+\] "
 _FAILED = re.compile(

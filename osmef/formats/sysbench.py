@@ -13,8 +13,7 @@ from typing import Literal
 
 from osmef.errors import OutputError
 from osmef.formats import failed, shows_tail
-from osmef.formats.numbers import MEBI, amount, positive, whole
-from osmef.formats.text import first, of_one_run
+from osmef.formats.reading import MEBI, amount, first, of_one_run, positive, whole
 
 _FAILED = re.compile(r"^FATAL: (.*)", re.MULTILINE)
 _THREADS = re.compile(r"^Number of threads: (\S+)$", re.MULTILINE)

@@ -10,8 +10,7 @@ import re
 from dataclasses import dataclass
 
 from osmef.formats import failed, shows_tail
-from osmef.formats.numbers import amount, positive, whole
-from osmef.formats.text import first, of_one_run
+from osmef.formats.reading import amount, first, of_one_run, positive, whole
 
 _FAILED = re.compile(r"^(Parser failed .*|Unrecognized parameter.*|Missing model.*)", re.MULTILINE)
 _VERSION = re.compile(r"^Tachyon Parallel/Multiprocessor Ray Tracer +Version (\S+)", re.MULTILINE)

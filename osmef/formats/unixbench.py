@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from osmef.errors import OutputError
 from osmef.formats import failed, shows_tail
-from osmef.formats.numbers import amount, positive, whole
+from osmef.formats.reading import amount, positive, whole
 
 MESSAGES: Mapping[str, str] = {
     "dhry2reg": "Dhrystone 2 using register variables",

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 
 from osmef.errors import OutputError
 from osmef.formats import shows_tail
-from osmef.formats.numbers import GIBI, KIBI, MEBI, TEBI, amount, positive, whole
-from osmef.formats.text import first, of_one_run
+from osmef.formats.reading import GIBI, KIBI, MEBI, TEBI, amount, first, of_one_run, positive, whole
 
 _US = {"us": 1.0, "ms": 1e3, "s": 1e6, "m": 60e6, "h": 3600e6}
 _BYTES = {"": 1, "K": KIBI, "M": MEBI, "G": GIBI, "T": TEBI, "P": KIBI * TEBI}

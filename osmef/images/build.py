@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import lzma
+import os
 import platform
 import re
+import select
 import shlex
 import shutil
+import stat
+import subprocess
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -29,10 +35,200 @@ from osmef.images.bundle import (
     load_bundle,
     sha256_of,
 )
-from osmef.images.initrd import make_initrd
-from osmef.images.tools import WHERE, Workshop, open_workshop
-from osmef.programs import find_program
+from osmef.programs import find_program, search_path, start_apart
 from osmef.units import format_size
+
+WHERE = "osmef image build"
+_LOOK_S = 0.2
+_END_S = 10.0
+_TAIL_LINES = 12
+_SAID = 300
+# Where the tools look for nothing but what they are told.
+_ENVIRONMENT = {"LC_ALL": "C", "INITRD": "No"}
+
+
+@dataclass(frozen=True)
+class Workshop:
+    """How tools are run: ``check`` is called again and again while they do, and may raise.
+
+    ``prefix`` starts a command as root of namespaces of its own: whatever the tool mounts or
+    starts is gone when it ends, also if it is killed or this process is (setpriv, unshare(1)).
+    """
+
+    prefix: tuple[str, ...]
+    check: Callable[[], None]
+
+    def run(
+        self,
+        argv: Sequence[str],
+        on_line: Callable[[str], None] = lambda _line: None,
+        **environment: str,
+    ) -> None:
+        """Run a tool to its end. Raises ProviderError with the end of what it said."""
+        tail: list[str] = []
+
+        def hear(line: str) -> None:
+            tail.append(line)
+            del tail[:-_TAIL_LINES]
+            on_line(line)
+
+        process = start_apart(
+            [*self.prefix, *argv],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, **_ENVIRONMENT, "PATH": search_path(), **environment},
+        )
+        with process:
+            try:
+                self._follow(process, hear)
+            except BaseException:
+                process.kill()
+                _drain(process)
+                raise
+        if process.returncode != 0:
+            errors = [line for line in tail if line.startswith("E: ")] or tail[-3:]
+            raise ProviderError(
+                f"{Path(argv[0]).name} failed: {' / '.join(errors)[:_SAID]}",
+                where=WHERE,
+                cure=_cure("\n".join(tail)),
+            )
+
+    def _follow(self, process: subprocess.Popen[bytes], hear: Callable[[str], None]) -> None:
+        rest = b""
+        while True:
+            self.check()
+            if not _readable(process, _LOOK_S):
+                continue
+            data = os.read(_output(process), 65536)
+            *lines, rest = (rest + data).split(b"\n")
+            for line in lines:
+                hear(line.decode(errors="replace").strip())
+            if not data:
+                return
+
+
+def open_workshop(check: Callable[[], None]) -> Workshop:
+    """Find out how this user can run tools as root of their own. Raises ProviderError."""
+    setpriv = find_program("setpriv", "util-linux", WHERE)
+    unshare = find_program("unshare", "util-linux", WHERE)
+    user: tuple[str, ...] = ()
+    if os.geteuid() != 0:
+        find_program("newuidmap", "uidmap", WHERE)
+        user = ("--user", "--map-root-user", "--map-auto")
+    spaces = ("--mount", "--pid", "--fork", "--kill-child=KILL", "--mount-proc")
+    workshop = Workshop((setpriv, "--pdeathsig", "KILL", unshare, *user, *spaces), check)
+    try:
+        workshop.run(["true"])
+    except ProviderError as error:
+        raise ProviderError(
+            f"this machine does not let this user make namespaces: {error.message}",
+            where=WHERE,
+            cure="run it as root; or see that /etc/subuid and /etc/subgid have a line for this"
+            " user, and that user namespaces are allowed",
+        ) from error
+    return workshop
+
+
+def _output(process: subprocess.Popen[bytes]) -> int:
+    assert process.stdout is not None  # noqa: S101 - it was started with a pipe
+    return process.stdout.fileno()
+
+
+def _readable(process: subprocess.Popen[bytes], seconds: float) -> bool:
+    return bool(select.select([_output(process)], [], [], seconds)[0])
+
+
+def _drain(process: subprocess.Popen[bytes]) -> None:
+    """Wait until the last process that could write has ended, and with it the namespaces."""
+    with contextlib.suppress(OSError):
+        while _readable(process, _END_S) and os.read(_output(process), 65536):
+            pass
+
+
+def _cure(said: str) -> str:
+    for words, cure in _CURES.items():
+        if words in said:
+            return cure
+    return "read what it said; `apt-get update` and a retry mend what the network broke"
+
+
+_CURES = {
+    "No space left": "free some space on that disk, or give another --output",
+    "Could not allocate": "give the image more room: --size 4GiB",
+    "Unable to locate package": "look at the names of --packages: apt-cache search WORD",
+    "Temporary failure resolving": "is the package registry reachable? try: apt-get update",
+    "Could not connect": "is the package registry reachable? try: apt-get update",
+    "NO_PUBKEY": "apt install debian-archive-keyring",
+    "does not have a Release file": "look at --suite: does the registry have that release?",
+}
+
+
+_DRIVERS = ("virtio_pci", "virtio_mmio", "virtio_blk", "virtio_net", "virtio_rng", "ext4")
+_DIRECTORIES = ("bin", "dev", "modules", "newroot", "proc", "sys")
+_FORMAT_MAGIC = "070701"  # "newc" of cpio(5): 13 numbers of 8 hexadecimal digits follow
+
+
+def make_initrd(busybox: bytes, script: bytes, modules: Path) -> bytes:
+    """Return a cpio archive as Linux loads it (its driver-api/early-userspace/buffer-format).
+
+    ``modules`` is the directory /lib/modules/RELEASE of the guest. It is not compressed: to
+    decompress it would take longer than to load it. Raises OSError.
+    """
+    files = [("init", script), ("bin/busybox", busybox)]
+    drivers = _with_dependencies(modules, _DRIVERS)
+    order = "".join(f"{_plain_name(path)}\n" for path in drivers)
+    files.append(("modules/order", order.encode()))
+    files += [(f"modules/{_plain_name(path)}", _read_module(path)) for path in drivers]
+    entries = [_entry(name, b"", stat.S_IFDIR | 0o755) for name in _DIRECTORIES]
+    entries += [_entry(name, data, stat.S_IFREG | 0o755) for name, data in files]
+    return b"".join([*entries, _entry("TRAILER!!!", b"", 0)])
+
+
+def _entry(name: str, data: bytes, mode: int) -> bytes:
+    encoded = name.encode() + b"\0"
+    links = 2 if stat.S_ISDIR(mode) else 1
+    numbers = (0, mode, 0, 0, links, 0, len(data), 0, 0, 0, 0, len(encoded), 0)
+    head = (_FORMAT_MAGIC + "".join(f"{n:08X}" for n in numbers)).encode() + encoded
+    return _padded(head) + _padded(data)
+
+
+def _padded(data: bytes) -> bytes:
+    return data + b"\0" * (-len(data) % 4)
+
+
+def _with_dependencies(modules: Path, wanted: Iterable[str]) -> list[Path]:
+    """List the files of modules, each behind those that it needs; what is built in is left out."""
+    needs: dict[str, list[str]] = {}
+    for line in (modules / "modules.dep").read_text().splitlines():
+        path, _colon, others = line.partition(":")
+        needs[path] = others.split()
+    by_name = {_module_name(path): path for path in needs}
+    order: dict[str, None] = {}
+
+    def add(path: str) -> None:
+        for other in reversed(needs[path]):  # modules.dep(5): the last must be loaded first
+            order.setdefault(other)
+        order.setdefault(path)
+
+    for name in wanted:
+        if name in by_name:
+            add(by_name[name])
+    return [modules / path for path in order]
+
+
+def _plain_name(path: Path) -> str:
+    return path.name.removesuffix(".xz")
+
+
+def _module_name(path: str) -> str:
+    return Path(path).name.partition(".")[0].replace("-", "_")
+
+
+def _read_module(path: Path) -> bytes:
+    data = path.read_bytes()
+    return lzma.decompress(data) if path.suffix == ".xz" else data
+
 
 _ROOM_BYTES = 1_500_000_000
 _LEAST_DISK_BYTES = 512 << 20
@@ -87,11 +283,13 @@ def build_image(order: BuildRequest) -> Bundle:
         root = draft / "tree"
         order.progress(f"installing Debian {suite} for {machine.architecture}")
         command = install_command(suite, machine, order.packages, draft)
-        workshop.run(command, lambda line: _tell_step(line, order.progress))
+        temporary = draft / "tmp"  # mmdebstrap leaves its own files behind when it is killed
+        temporary.mkdir()
+        workshop.run(command, lambda line: _tell_step(line, order.progress), TMPDIR=str(temporary))
         packages = installed_packages(root)
         release = _take_kernel(root, draft)
         _make_disk(order, workshop, draft)
-        for path in (root, draft / "apt.conf", draft / "sources.list"):
+        for path in (root, temporary, draft / "apt.conf", draft / "sources.list"):
             _remove(workshop, path)
         manifest = Manifest(
             schema_version=1,

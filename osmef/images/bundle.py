@@ -73,7 +73,7 @@ class Manifest(Model):
     kernel: str = Field(description="release of the kernel")
     boot: Boot = Field(description="how a machine starts from it")
     seed: Literal["tar-disk-1"] = Field(
-        description="how a guest is told its keys, name and addresses: a disk with a tar file on it"
+        description="how a guest gets its keys, name and addresses: a disk with a tar file on it"
     )
     disk_bytes: int = Field(description="size of the disk that a guest sees")
     files: dict[Literal["root", "kernel", "initrd"], ImageFile] = Field(description="its files")

@@ -27,10 +27,9 @@ from osmef.importers import (
     shaker,
     siege,
 )
-from osmef.importers.cells import Origin, in_cells, most_ends
 from osmef.importers.files import read_texts
-from osmef.importers.record import Oddity, Parsed, Text
-from osmef.importers.write import write_run
+from osmef.importers.record import Oddity, Parsed, Record, Text
+from osmef.importers.write import Origin, in_cells, most_ends, write_run
 from osmef.results.measure import Measure, together
 from osmef.results.rundir import RunDirectory
 from osmef.workloads import siege as sieges
@@ -103,45 +102,18 @@ def import_files(  # noqa: PLR0913 - three have defaults
     in, and those of a file without a trial in all. Raises InputError when nothing can be read,
     StorageError.
     """
-    by_run: dict[tuple[str, str | None], list[Origin]] = defaultdict(list)
-    measures: list[tuple[str, Sequence[Measure]]] = [(kind, MEASURES.get(kind, ()))]
-    odd_of_run: dict[tuple[str, str | None], list[Oddity]] = defaultdict(list)
-    odd_of_nobody: list[Oddity] = []
-    oddities: list[Oddity] = []
-    seen: dict[tuple[tuple[str, str | None], str], str] = {}
-    count = 0
+    found = _Records(kind, name, provider)
     for text in read_texts(files):
-        count += 1
-        parsed = _parsed(kind, text)
-        oddities += parsed.oddities
-        measures.append((kind if isinstance(text, InputError) else text.name, parsed.measures))
-        if isinstance(text, InputError) or not parsed.records:
-            odd_of_nobody += parsed.oddities
-            continue
-        of: set[tuple[str, str | None]] = set()
-        for record in parsed.records:
-            key = (name or record.run or kind, record.provider or provider)
-            if (
-                kind in _ONCE
-                and (before := seen.setdefault((key, text.text), text.name)) != text.name
-            ):
-                what = f"this is {before} under another name"
-                oddities.append(Oddity(text.name, what, kept=False))
-                odd_of_nobody.append(oddities[-1])
-                continue
-            by_run[key].append(Origin(record, text))
-            of.add(key)
-        for key in of:
-            odd_of_run[key] += parsed.oddities
-    if not by_run:
-        first = oddities[0] if oddities else Oddity(str(files[0]), "there is no file in it", False)
-        raise InputError(
-            first.what, where=first.where, cure=f"is this a result of the kind {kind}?"
-        )
-    known = list(together(measures).values())
+        found.add(text)
+    if not found.by_run:
+        empty = Oddity(str(files[0]), "there is no file in it", kept=False)
+        first = (*found.oddities, empty)[0]
+        cure = f"is this a result of the kind {kind}?"
+        raise InputError(first.what, where=first.where, cure=cure)
+    known = list(together(found.measures).values())
     runs, notes = [], []
-    for (scenario, cloud), origins in by_run.items():
-        odd = [*odd_of_run[scenario, cloud], *odd_of_nobody]
+    for (scenario, cloud), origins in found.by_run.items():
+        odd = [*found.odd_of_run[scenario, cloud], *found.odd_of_nobody]
         placed = in_cells(origins, pool_ends=pool_ends)
         runs.append(write_run(out, scenario, kind, cloud, placed, odd, known))
         pairs = most_ends(origin.record for origin in origins)
@@ -150,8 +122,54 @@ def import_files(  # noqa: PLR0913 - three have defaults
                 f"{scenario} has up to {pairs} pairs of machines of the same settings, each a cell"
                 " of its own: --pool-ends takes them as one"
             )
-    trials = sum(len(origins) for origins in by_run.values())
-    return Imported(runs, count, trials, oddities, notes)
+    trials = sum(map(len, found.by_run.values()))
+    return Imported(runs, found.files, trials, found.oddities, notes)
+
+
+_RunKey = tuple[str, str | None]
+"""The names of a run's scenario and of its provider."""
+
+
+class _Records:
+    """The records of files by the run that each belongs to, and what was odd about the files.
+
+    ``kind``, ``name`` and ``provider`` are those of ``import_files``.
+    """
+
+    def __init__(self, kind: str, name: str | None, provider: str | None) -> None:
+        self.by_run: dict[_RunKey, list[Origin]] = defaultdict(list)
+        self.odd_of_run: dict[_RunKey, list[Oddity]] = defaultdict(list)
+        self.odd_of_nobody: list[Oddity] = []
+        self.oddities: list[Oddity] = []
+        self.measures: list[tuple[str, Sequence[Measure]]] = [(kind, MEASURES.get(kind, ()))]
+        self.files = 0
+        self._kind, self._name, self._provider = kind, name, provider
+        self._names: dict[tuple[_RunKey, str], str] = {}
+
+    def add(self, text: Text | InputError) -> None:
+        """Parse a file, or note why it can't be read."""
+        self.files += 1
+        parsed = _parsed(self._kind, text)
+        self.oddities += parsed.oddities
+        told_by = self._kind if isinstance(text, InputError) else text.name
+        self.measures.append((told_by, parsed.measures))
+        if isinstance(text, InputError) or not parsed.records:
+            self.odd_of_nobody += parsed.oddities
+            return
+        for key in {key for record in parsed.records if (key := self._take(record, text))}:
+            self.odd_of_run[key] += parsed.oddities
+
+    def _take(self, record: Record, text: Text) -> _RunKey | None:
+        """Add a record to its run; None where the run has it already, of a file of another name."""
+        key = (self._name or record.run or self._kind, record.provider or self._provider)
+        first = self._names.setdefault((key, text.text), text.name)
+        if self._kind in _ONCE and first != text.name:
+            odd = Oddity(text.name, f"this is {first} under another name", kept=False)
+            self.oddities.append(odd)
+            self.odd_of_nobody.append(odd)
+            return None
+        self.by_run[key].append(Origin(record, text))
+        return key
 
 
 def _parsed(kind: str, text: Text | InputError) -> Parsed:

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 
 from osmef.errors import InputError
 from osmef.formats.apachebench import BANNER, Apachebench, Failed, read_all
-from osmef.importers.messages import message, message_metrics
+from osmef.importers.measures import message, message_metrics
 from osmef.importers.record import (
     RECEIVER,
     Oddity,
@@ -26,8 +26,8 @@ from osmef.importers.record import (
     positive,
     whole,
 )
-from osmef.results.exchange import Request
 from osmef.results.measure import Measure
+from osmef.results.observations import Request
 from osmef.results.trial import Failure
 from osmef.scenario.study import Scalar
 from osmef.workloads import siege

@@ -6,7 +6,7 @@ from osmef.analysis.sweep import half_performance_length, shortest_times, total_
 from osmef.errors import OutputError
 from osmef.formats.netpipe import Netpipe, Point, read_all
 from osmef.importers.record import RECEIVER, SENDER, Parsed, Record, Text, placed, refused
-from osmef.results.exchange import Purpose, SizePoint, SweepMode
+from osmef.results.observations import Purpose, SizePoint, SweepMode
 from osmef.results.trial import Failure
 
 

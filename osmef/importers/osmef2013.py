@@ -270,11 +270,23 @@ def _odd(
             odd.append(f"btc.{where}: megabytes over real_seconds are not rate_KBps")
         if not moved or not rate:
             odd.append(f"btc.{where}: not a byte was received")
-        elif (sent := _of(ends["tx"], "rate_KBps", text, f"conn_{n}.tx")) > _MOST_APART * rate:
-            odd.append(f"btc.conn_{n}: the sender's rate is {sent / rate:.3g} times the receiver's")
+        else:
+            odd += _apart(n, _of(ends["tx"], "rate_KBps", text, f"conn_{n}.tx"), rate)
         limit = ends["tx"].get("time_limit")
         if limit is not None:
             wanted = positive(limit, f"btc.conn_{n}.tx.time_limit", text.line(1))
             if abs(length - wanted) > _TOLERANCE * wanted:
                 odd.append(f"btc.{where}: took {length:g} s of {wanted:g}")
     return odd
+
+
+def _apart(connection: int, sent: float, received: float) -> list[str]:
+    """Tell of rates at both ends of a connection, the receiver's above 0, of which one is wrong."""
+    where = f"btc.conn_{connection}"
+    if not sent:
+        return [f"{where}.tx: not a byte was sent"]
+    if sent > _MOST_APART * received:
+        return [f"{where}: the sender's rate is {sent / received:.3g} times the receiver's"]
+    if received > _MOST_APART * sent:
+        return [f"{where}: the receiver's rate is {received / sent:.3g} times the sender's"]
+    return []

@@ -13,7 +13,7 @@ from typing import Any
 
 from osmef.errors import InputError
 from osmef.importers import netperf
-from osmef.importers.named import in_own_unit, measure_named, slug
+from osmef.importers.measures import in_own_unit, measure_named, slug
 from osmef.importers.record import Oddity, Parsed, Record, Text, amount, refuse
 from osmef.results.measure import Measure
 from osmef.scenario.study import Scalar

@@ -12,9 +12,9 @@ from collections import defaultdict
 from collections.abc import Mapping
 
 from osmef.errors import InputError
-from osmef.importers.messages import message, message_metrics
+from osmef.importers.measures import message, message_metrics
 from osmef.importers.record import Oddity, Parsed, Record, Text, csv_rows, number, refuse, whole
-from osmef.results.exchange import Request
+from osmef.results.observations import Request
 
 COLUMNS = (
     "Machine Tag",

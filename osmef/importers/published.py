@@ -36,7 +36,7 @@ class Agreement(StrEnum):
 
 
 @dataclass(frozen=True)
-class Line:
+class PublishedValue:
     """One published value and ours; ``within`` is how far they may be apart, in the unit of both.
 
     ``why`` says what is wrong with the published one; then ours is expected to differ.
@@ -68,10 +68,10 @@ class Line:
         return Agreement.WRONG_THERE if self.why else Agreement.DIFFERENT
 
 
-Check = Callable[[Path], Iterator[Line]]
+Check = Callable[[Path], Iterator[PublishedValue]]
 
 
-def check_folder(folder: Path) -> list[Line]:
+def check_folder(folder: Path) -> list[PublishedValue]:
     """Return the lines of all published data that a folder holds, under the names of ``CHECKS``.
 
     Raises InputError where it holds none, or a file is not what it should be.
@@ -86,7 +86,7 @@ def check_folder(folder: Path) -> list[Line]:
     return list(chain.from_iterable(_checked(folder / name, CHECKS[name]) for name in there))
 
 
-def _checked(path: Path, check: Check) -> list[Line]:
+def _checked(path: Path, check: Check) -> list[PublishedValue]:
     try:
         return list(check(path))
     except (LookupError, ValueError, TypeError, ArithmeticError) as error:
@@ -105,7 +105,7 @@ def _rows(path: Path, delimiter: str = ",") -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(text.text), delimiter=delimiter))
 
 
-def _deval_cov(path: Path) -> Iterator[Line]:
+def _deval_cov(path: Path) -> Iterator[PublishedValue]:
     values: dict[tuple[str, ...], list[float]] = defaultdict(list)
     printed: dict[tuple[str, ...], float] = {}
     for row in _rows(path):
@@ -115,13 +115,13 @@ def _deval_cov(path: Path) -> Iterator[Line]:
     for of, known in values.items():
         ours = 100 * statistics.stdev(known) / statistics.fmean(known)
         what = f"CoV of {', '.join(of[1:])}, %"
-        yield Line(f"Deval 2017, table {of[0]}", what, printed[of], ours, 0.01)
+        yield PublishedValue(f"Deval 2017, table {of[0]}", what, printed[of], ours, 0.01)
 
 
 _WRONG_PRICE = "9675.68 is printed; the median of the printed sessions at the printed price is 6585"
 
 
-def _deval_prices(path: Path) -> Iterator[Line]:
+def _deval_prices(path: Path) -> Iterator[PublishedValue]:
     values: dict[tuple[str, str], list[float]] = defaultdict(list)
     for row in _rows(path.parent / "sessions.csv"):
         if row["metric"] == "unixbench_multi":
@@ -132,10 +132,12 @@ def _deval_prices(path: Path) -> Iterator[Line]:
         ours = statistics.median(values[key]) / float(row["usd_per_hour"])
         what = f"score per USD and hour of {', '.join(key)}"
         why = _WRONG_PRICE if printed == 9675.68 else ""
-        yield Line(f"Deval 2017, table {row['table']}", what, printed, ours, 0.002 * printed, why)
+        yield PublishedValue(
+            f"Deval 2017, table {row['table']}", what, printed, ours, 0.002 * printed, why
+        )
 
 
-def _deval_p(path: Path) -> Iterator[Line]:
+def _deval_p(path: Path) -> Iterator[PublishedValue]:
     values: dict[tuple[str, ...], list[float]] = defaultdict(list)
     for row in _rows(path.parent / "sessions.csv"):
         values[row["instance_class"], row["metric"], row["platform"]].append(float(row["value"]))
@@ -149,7 +151,7 @@ def _deval_p(path: Path) -> Iterator[Line]:
         why = "the printed sessions give 0.00032" if row["note"] else ""
         # Half of the last digit where it was rounded, all of it where it was cut.
         what = f"Welch's p of {', '.join(kind)}: {' and '.join(pair)}"
-        yield Line("Deval 2017, appendix D", what, float(printed), ours, digit, why)
+        yield PublishedValue("Deval 2017, appendix D", what, float(printed), ours, digit, why)
 
 
 _BUCKETS = {"large": (311e9, 0.75e9), "xlarge": (551e9, 1.25e9), "2xlarge": (951e9, 2.51e9),
@@ -162,7 +164,7 @@ _NO_BUCKET = 5.5e9
 """A c5.4xlarge whose host lets it burst to no more than this has nothing to lose."""
 
 
-def _token_buckets(path: Path) -> Iterator[Line]:
+def _token_buckets(path: Path) -> Iterator[PublishedValue]:
     source = "Uta et al., NSDI 2020"
     for text in read_texts([path]):
         found = None if isinstance(text, InputError) else _TRACE.search(text.name)
@@ -172,14 +174,18 @@ def _token_buckets(path: Path) -> Iterator[Line]:
         knee = find_knee([1.0] * len(rates), [int(rate / 8) for rate in rates])
         name, (size, rate) = found["name"], _BUCKETS[found["size"]]
         if found["size"] == "4xlarge" and statistics.median(rates) < _NO_BUCKET:
-            yield Line(source, f"no bucket of {name}", None, knee.burst_bytes if knee else None, 0)
+            yield PublishedValue(
+                source, f"no bucket of {name}", None, knee.burst_bytes if knee else None, 0
+            )
             continue
         held, sustained = (knee.burst_bytes, knee.plateau_bps) if knee else (None, None)
-        yield Line(source, f"bucket of {name}, bytes", size, held, 0.03 * size)
-        yield Line(source, f"sustained rate of {name}, bit/s", rate, sustained, 0.03 * rate)
+        yield PublishedValue(source, f"bucket of {name}, bytes", size, held, 0.03 * size)
+        yield PublishedValue(
+            source, f"sustained rate of {name}, bit/s", rate, sustained, 0.03 * rate
+        )
 
 
-def _table_4(path: Path) -> Iterator[Line]:
+def _table_4(path: Path) -> Iterator[PublishedValue]:
     """Compare with what threads and memory alone allow: the least room of a type's pairs."""
     least: dict[str, tuple[float, str]] = {}
     for row in _rows(path):
@@ -190,10 +196,10 @@ def _table_4(path: Path) -> Iterator[Line]:
         least[row["aws"]] = min(least.get(row["aws"], (math.inf, "")), (room, row["gce"]))
     for name, (room, other) in least.items():
         what = f"similarities of {name} above what threads and memory allow (closest: {other})"
-        yield Line("Kratzke and Quint 2015, table IV", what, 0.0, max(0.0, -room), 0.005)
+        yield PublishedValue("Kratzke and Quint 2015, table IV", what, 0.0, max(0.0, -room), 0.005)
 
 
-def _pingpong(path: Path) -> Iterator[Line]:
+def _pingpong(path: Path) -> Iterator[PublishedValue]:
     """Compare the rate of requests, which a row tells twice: by itself, and as a time."""
     apart: dict[str, float] = defaultdict(float)
     for row in _rows(path):
@@ -202,7 +208,7 @@ def _pingpong(path: Path) -> Iterator[Line]:
         apart[row["Tag"]] = max(apart[row["Tag"]], 100 * abs(ours / printed - 1))
     for tag, worst in apart.items():
         what = f"requests per second of {tag}: largest deviation of a row, %"
-        yield Line("Kratzke 2014", what, 0.0, worst, 0.5)
+        yield PublishedValue("Kratzke 2014", what, 0.0, worst, 0.5)
 
 
 _PAPER = "Venzano and Michiardi 2013"
@@ -212,7 +218,7 @@ Medians = Mapping[tuple[str, str], Mapping[int, float]]
 """By metric and scenario, and by connections."""
 
 
-def _paper(path: Path) -> Iterator[Line]:
+def _paper(path: Path) -> Iterator[PublishedValue]:
     values: dict[tuple[str, str], dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
     apart, files = dict.fromkeys(_METRICS, 0.0), 0
     for text in read_texts([path]):
@@ -227,7 +233,7 @@ def _paper(path: Path) -> Iterator[Line]:
             values[name, text.folder or ""][record.connections or 1].append(ours)
     for name, worst in apart.items():
         what = f"{name} of {files} files by its definition: largest deviation, %"
-        yield Line(_PAPER, what, 0.0, worst, 1e-6)
+        yield PublishedValue(_PAPER, what, 0.0, worst, 1e-6)
     medians = {
         key: {count: statistics.median(known) for count, known in of.items()}
         for key, of in values.items()
@@ -249,27 +255,27 @@ def _by_definition(flows: Mapping[str, Any]) -> dict[str, float]:
     return dict(zip(_METRICS, (sum(rates), sum(rates) / len(rates), fairness, *cpu), strict=True))
 
 
-def _claims(medians: Medians) -> Iterator[Line]:
+def _claims(medians: Medians) -> Iterator[PublishedValue]:
     """Compare what the paper's text says of its data, in numbers."""
     near, far = (medians["connection_btc_bps", f"vm_to_vm_{n}"] for n in (1, 2))
     share = statistics.median(far[n] / near[n] for n in far)
-    yield Line(_PAPER, "rate at distance 2 over distance 0: a tenth", 0.1, share, 0.04)
+    yield PublishedValue(_PAPER, "rate at distance 2 over distance 0: a tenth", 0.1, share, 0.04)
     rates = {name: of for (metric, name), of in medians.items() if metric == _METRICS[0]}
     lost = max(100 * (1 - rates["vm_to_vm_2"][n] / rates["host_to_host"][n]) for n in far)
-    yield Line(_PAPER, "what VMs lose to hosts at distance 2, at most, %", 4.0, lost, 1.0)
+    yield PublishedValue(_PAPER, "what VMs lose to hosts at distance 2, at most, %", 4.0, lost, 1.0)
     plateau = {
         name: statistics.median(rate for n, rate in rates[name].items() if n >= 20)
         for name in ("vm_localhost_4cpu", "vm_localhost_16cpu")
     }
     more = plateau["vm_localhost_16cpu"] / plateau["vm_localhost_4cpu"]
     why = "the text has the rate double with the vCPUs; the files have 3.5 for 4 times as many"
-    yield Line(_PAPER, "loopback with 16 over 4 vCPUs", 4.0, more, 0.2, why)
+    yield PublishedValue(_PAPER, "loopback with 16 over 4 vCPUs", 4.0, more, 0.2, why)
     fair = min(medians["jain_fairness", "vm_localhost_4cpu"].values())
     why = "the text has J close to 1 whatever the flavor; the files of 4 vCPUs fall to 0.83"
-    yield Line(_PAPER, "least J of the VM with 4 vCPUs", 1.0, fair, 0.02, why)
+    yield PublishedValue(_PAPER, "least J of the VM with 4 vCPUs", 1.0, fair, 0.02, why)
     best = [max(rates[name].values()) for name in ("vm_localhost_16cpu", "localhost")]
     why = "the text has a penalty of 40 % for 16 vCPUs; the files have 31 %"
-    yield Line(
+    yield PublishedValue(
         _PAPER, "what 16 vCPUs lose to the host, %", 40.0, 100 * (1 - best[0] / best[1]), 2, why
     )
 
@@ -278,7 +284,7 @@ _SMALL = "rmit-combined_v3_aws-eu_m1.small"
 _BETWEEN, _WITHIN = 14.0, 5.0
 
 
-def _vms(path: Path) -> Iterator[Line]:
+def _vms(path: Path) -> Iterator[PublishedValue]:
     vms: dict[str, list[float]] = defaultdict(list)
     for row in _rows(path, ";"):
         rate = row["iperf/multi-thread-bandwidth"].strip()
@@ -288,7 +294,7 @@ def _vms(path: Path) -> Iterator[Line]:
     for where, printed in (("between", _BETWEEN), ("within", _WITHIN)):
         ours = 100 * getattr(found, where) / found.mean if found else None
         what = f"spread of the network {where} {len(vms)} VMs of m1.small, %"
-        yield Line("Scheuner and Leitner 2018", what, printed, ours, 0.5)
+        yield PublishedValue("Scheuner and Leitner 2018", what, printed, ours, 0.5)
 
 
 CHECKS: Mapping[str, Check] = {

@@ -9,9 +9,9 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from osmef.errors import InputError, OutputError
-from osmef.formats import Outputs, numbers
-from osmef.results.exchange import Request, SizePoint
+from osmef.formats import Outputs, reading
 from osmef.results.measure import Measure
+from osmef.results.observations import Request, SizePoint
 from osmef.results.trial import Failure, Interval
 from osmef.scenario.fields import EndpointKind, Placement, Tenancy
 from osmef.scenario.study import Scalar
@@ -122,22 +122,22 @@ def placed(text: Text, outputs: Outputs[Any]) -> list[Oddity]:
 
 def number(value: object, what: str, where: str) -> float:
     """Return a finite number, as number or text without a unit. Raises InputError."""
-    return _placed(numbers.number, value, what, where)
+    return _placed(reading.number, value, what, where)
 
 
 def amount(value: object, what: str, where: str) -> float:
     """Return a number that is not negative. Raises InputError."""
-    return _placed(numbers.amount, value, what, where)
+    return _placed(reading.amount, value, what, where)
 
 
 def positive(value: object, what: str, where: str) -> float:
     """Return a number above 0. Raises InputError."""
-    return _placed(numbers.positive, value, what, where)
+    return _placed(reading.positive, value, what, where)
 
 
 def whole(value: object, what: str, where: str) -> int:
     """Return a number that is whole and not negative. Raises InputError."""
-    return _placed(numbers.whole, value, what, where)
+    return _placed(reading.whole, value, what, where)
 
 
 def _placed(read: Callable[[object, str], N], value: object, what: str, where: str) -> N:

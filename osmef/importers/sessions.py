@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 from osmef.errors import InputError
@@ -70,22 +70,31 @@ def parse(text: Text) -> Parsed:
             begun = _time(row.get("started_at"), text.line(line), oddities)
             about[of] = (row.get("window") or None, begun)
     records = [
-        Record(
-            workload="session",
-            metrics=found,
-            place="line " + ", ".join(map(str, lines[key])),
-            values={"instance_class": key[1]},
-            session=key[2],
-            window=about[key][0],
-            started_at=about[key][1],
-            platform=key[0],
-            run=key[0],
-            provider=key[0],
-        )
-        for key, found in metrics.items()
-        if found
+        _record(key, found, lines[key], *about[key]) for key, found in metrics.items() if found
     ]
     return Parsed(records, oddities, sorted(measures.values(), key=lambda one: one.name))
+
+
+def _record(
+    key: _Key,
+    metrics: dict[str, float | None],
+    lines: Sequence[int],
+    window: str | None,
+    started_at: datetime | None,
+) -> Record:
+    platform, instance_class, session, _point = key
+    return Record(
+        workload="session",
+        metrics=metrics,
+        place="line " + ", ".join(map(str, lines)),
+        values={"instance_class": instance_class},
+        session=session,
+        window=window,
+        started_at=started_at,
+        platform=platform,
+        run=platform,
+        provider=platform,
+    )
 
 
 def _measure(name: str, row: Mapping[str, str], where: str) -> Measure:

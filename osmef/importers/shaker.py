@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from osmef.errors import InputError
-from osmef.importers.named import in_own_unit, is_plain, measure_named
+from osmef.importers.measures import in_own_unit, is_plain, measure_named
 from osmef.importers.record import Oddity, Parsed, Record, Text, amount, refuse
 from osmef.results.measure import Measure
 from osmef.results.trial import Failure, Interval
@@ -50,7 +50,7 @@ def parse(text: Text) -> Parsed:
             continue
         count = record.get("concurrency")
         if not isinstance(count, int):
-            odd.append(Oddity(f"{text.name}: {name}", "it does not tell its concurrency", False))
+            odd.append(Oddity(f"{text.name}: {name}", "it does not name its concurrency", False))
             continue
         key = (str(record.get("scenario", "")), str(record.get("test", "")), count)
         groups[key].append(record)

@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from osmef.agent.messages import ErrorEvent, Gone, RequestsEvent, SiegeResult, parse_event
+from osmef.agent.messages import ErrorEvent, OutputEnded, RequestsEvent, SiegeResult, parse_event
 from osmef.importers.record import RECEIVER, SENDER, Oddity, Parsed, Record, Text
-from osmef.results.exchange import Purpose, Request
+from osmef.results.observations import Purpose, Request
 from osmef.results.trial import Failure
 from osmef.workloads.siege import request_metrics
 from osmef.workloads.transfers import endpoint_cpu_percent
@@ -31,7 +31,7 @@ def parse(text: Text) -> Parsed:
         begun = begun if told else line
         event = parse_event(written)
         match event:
-            case Gone():
+            case OutputEnded():
                 odd.append(Oddity(text.line(line), "this is no event of the agent", kept=False))
             case RequestsEvent():
                 told.append(event)
@@ -55,7 +55,7 @@ def parse(text: Text) -> Parsed:
 
 
 def _record(siege: SiegeResult, told: Sequence[RequestsEvent], place: str) -> Record:
-    from osmef.workloads.requests import as_batch, requests_table  # noqa: PLC0415 - pyarrow is slow
+    from osmef.workloads.siege import as_batch, requests_table  # noqa: PLC0415 - pyarrow is slow
 
     if siege.failed == siege.requests:
         what = f"none of {siege.requests} requests got a good answer"

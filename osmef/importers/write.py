@@ -1,19 +1,19 @@
-"""Make run directories of records: the same files that a run of OSMeF leaves."""
+"""Write records as a run directory: the same files that a run of OSMeF leaves, by cells."""
 
 from __future__ import annotations
 
 import platform
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
 import osmef
 from osmef.analysis.describe import describe
-from osmef.importers.cells import Origin, cell_key
-from osmef.importers.record import Oddity, Record, Text
+from osmef.importers.record import RECEIVER, SENDER, Oddity, Record, Text
 from osmef.results.files import write_atomically
 from osmef.results.measure import Measure
 from osmef.results.rundir import RunDirectory
@@ -76,6 +76,14 @@ def _keep(run: RunDirectory, origins: Sequence[Origin]) -> dict[Text, str]:
         kept[text] = f"source/{here}"
         write_atomically(run.path / kept[text], text.encoded())
     return kept
+
+
+def shortened(oddities: Sequence[Oddity]) -> list[str]:
+    """Return what was odd in all files together: the first ones, and where the others are."""
+    told = [str(oddity) for oddity in oddities[:MOST_NOTES]]
+    if (more := len(oddities) - MOST_NOTES) > 0:
+        told.append(f"and {more} more: all are in the summaries of the runs, or in their {NOTES}")
+    return told
 
 
 def _warnings(run: RunDirectory, oddities: Sequence[Oddity]) -> list[str]:
@@ -229,3 +237,59 @@ def _cell(key: str, trials: Sequence[Trial]) -> CellInfo:
         n_failed=len(trials) - len(good),
         metrics={name: describe(trial.metrics.get(name) for trial in good) for name in metrics},
     )
+
+
+@dataclass(frozen=True)
+class Origin:
+    """A record, and the file that it is from."""
+
+    record: Record
+    text: Text
+
+
+def cell_key(record: Record) -> str:
+    """Return the key of a record's cell, as that of a sweep."""
+    return ",".join(f"{name}={value}" for name, value in record.values.items()) or "all"
+
+
+def in_cells(origins: Sequence[Origin], *, pool_ends: bool) -> list[Origin]:
+    """Return the records with the values that tell their cells apart.
+
+    Where records of the same values have different ends, the ends are values, too: ``sender`` and
+    ``receiver``. Else, or with ``pool_ends``, they are not, so that other machines can be compared
+    by cells. A failed record may tell little: it is of the cell of the good ones that has all it
+    tells, if of one.
+    """
+    found = [origin.record for origin in origins]
+    if not pool_ends and most_ends(found) > 1:
+        found = [_with_ends(record) for record in found]
+    cells = {cell_key(record): record for record in found if record.failure is None}
+    return [
+        Origin(_as_its_like(record, cells) if record.failure else record, origin.text)
+        for record, origin in zip(found, origins, strict=True)
+    ]
+
+
+def most_ends(records: Iterable[Record]) -> int:
+    """Return between how many pairs of ends the good records of the same values are at most."""
+    ends: dict[str, set[tuple[tuple[str, ...], tuple[str, ...]]]] = defaultdict(set)
+    for record in records:
+        if record.failure is None:  # which may tell no ends
+            ends[cell_key(record)].add((record.senders, record.receivers))
+    return max(map(len, ends.values()), default=0)
+
+
+def _with_ends(record: Record) -> Record:
+    ends = {"sender": ",".join(record.senders), "receiver": ",".join(record.receivers)}
+    if record.failure:
+        ends = {side: name for side, name in ends.items() if name not in {SENDER, RECEIVER}}
+    return replace(record, values={**record.values, **ends})
+
+
+def _as_its_like(record: Record, cells: Mapping[str, Record]) -> Record:
+    told = {(name, value) for name, value in record.values.items() if value is not None}
+    like = [one for one in cells.values() if told <= one.values.items()]
+    if cell_key(record) in cells or len(like) != 1:
+        return record
+    (one,) = like
+    return replace(record, values=one.values, workload=one.workload, connections=one.connections)

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from osmef.errors import EndpointError
 from osmef.layers.counters import Counters
-from osmef.layers.host import Host
+from osmef.layers.host import LayerHost
 from osmef.layers.root import InUseError, KernelError
 from osmef.results.measure import Measure
 from osmef.scenario.fields import Family
@@ -50,7 +50,7 @@ class End:
     packet that gets to all peers whole, in bytes.
     """
 
-    host: Host
+    host: LayerHost
     own: Mapping[str, str]
     peers: Mapping[str, str]
     mtu: int
@@ -138,7 +138,7 @@ class Layer(ABC, Generic[S]):
         self.settings = settings
 
     @abstractmethod
-    def probe(self, host: Host, space: str, family: Family) -> None:
+    def probe(self, host: LayerHost, space: str, family: Family) -> None:
         """Try whether an endpoint can do it, in a namespace that is deleted at once.
 
         Raises EndpointError.
@@ -159,7 +159,7 @@ class Layer(ABC, Generic[S]):
         """
         return {}
 
-    def facts(self, host: Host, attached: Attached) -> dict[str, Any]:  # noqa: ARG002
+    def facts(self, host: LayerHost, attached: Attached) -> dict[str, Any]:  # noqa: ARG002
         """Return what makes its numbers comparable, beside what every layer tells of itself."""
         return {}
 

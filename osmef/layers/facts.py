@@ -8,11 +8,11 @@ from typing import Any
 
 from osmef.errors import EndpointError
 from osmef.layers.base import Attached, Layer
-from osmef.layers.host import Host
+from osmef.layers.host import LayerHost
 from osmef.layers.root import within
 
 
-def facts_of(layer: Layer[Any], host: Host, attached: Attached) -> dict[str, Any]:
+def facts_of(layer: Layer[Any], host: LayerHost, attached: Attached) -> dict[str, Any]:
     """Return what makes the numbers of a layer comparable at one end."""
     found: dict[str, Any] = {"mtu_bytes": attached.mtu}
     with contextlib.suppress(EndpointError):

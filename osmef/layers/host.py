@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from osmef.errors import EndpointError
 from osmef.layers.nics import Nic, find
 from osmef.layers.root import InUseError, Root, within
-from osmef.layers.traces import Mark, Trace, remove
+from osmef.layers.traces import Trace, TraceNames, remove
 
 _MOST_TRIES = 20
 
@@ -30,7 +30,7 @@ class Notes(Protocol):
 
 
 @dataclass
-class Host:
+class LayerHost:
     """An endpoint with the right to make interfaces. ``traces`` is what stands, in its order.
 
     ``program`` is the agent, as it is put there. ``nics`` are its free network cards, by name or
@@ -39,7 +39,7 @@ class Host:
 
     name: str
     root: Root
-    mark: Mark
+    names: TraceNames
     notes: Notes
     program: bytes = b""
     nics: tuple[str, ...] = ()
@@ -75,7 +75,7 @@ class Host:
     def drop(self, kind: str, name: str) -> None:
         """Remove something that was made. Raises EndpointError, ReachError."""
         trace = Trace(kind, name)
-        remove(self.root, self.mark.run, trace)
+        remove(self.root, self.names.run, trace)
         self.notes.destroyed(trace)
         self.traces = [one for one in self.traces if one != trace]
 
@@ -91,7 +91,7 @@ class Host:
             self.root.do(["ip", "netns", "add", name])
             self.root.ip(name, "link set dev lo up")
 
-        return self.make("netns", self.mark.space, make)
+        return self.make("netns", self.names.space, make)
 
     def new_link(self, space: str | None, kind: str) -> str:
         """Make an interface in a namespace, of ip(8)'s words after its name; return the name.
@@ -99,8 +99,8 @@ class Host:
         In the host's own it is a trace; in one of ours it goes with that. Raises InUseError where
         somebody has its like, EndpointError.
         """
-        name = self.mark.link(next(self.numbers))
-        line = f"link add dev {name} group {self.mark.group} {kind}"
+        name = self.names.link(next(self.numbers))
+        line = f"link add dev {name} group {self.names.group} {kind}"
         if space is not None:
             self.root.ip(space, line)
             return name
@@ -114,11 +114,11 @@ class Host:
 
         Raises EndpointError.
         """
-        name = self.mark.link(next(self.numbers))
+        name = self.names.link(next(self.numbers))
         if space is None:
             self.note("link", name)
         self.root.do(within(space, argv(name)))
-        self.root.ip(space, f"link set dev {name} group {self.mark.group}")
+        self.root.ip(space, f"link set dev {name} group {self.names.group}")
         if space is None:
             self.notes.created(Trace("link", name))
         return name

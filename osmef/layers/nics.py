@@ -59,7 +59,7 @@ def find(root: Root, wanted: Sequence[str], *, stays: bool) -> list[Nic]:
 
     On a machine that ``stays`` after the run they have to be free. Raises EndpointError.
     """
-    links, found = root.ask(None, "address", "show"), []
+    links, found = root.ask(None, "address", "show"), list[Nic]()
     modes = {
         one.get("ifname"): str(one.get("inet6_addr_gen_mode") or _USUAL)
         for one in root.ask(None, "-d", "link", "show")
@@ -69,6 +69,9 @@ def find(root: Root, wanted: Sequence[str], *, stays: bool) -> list[Nic]:
         if link is None:
             cure = "see `ip link` there, and correct the inventory's nics"
             raise EndpointError(f"it has no network card {name}", where=root.name, cure=cure)
+        if any(link["ifname"] == one.device for one in found):
+            message = f"{link['ifname']} is named twice, once by its Ethernet address"
+            raise EndpointError(message, where=root.name, cure="name each card once")
         if why := _in_use(root, link) if stays else None:
             message = f"{link['ifname']} is not free: {why}"
             raise EndpointError(message, where=root.name, cure=_CURE)

@@ -14,8 +14,14 @@ if TYPE_CHECKING:  # paramiko takes long to import, and `osmef validate` knows l
 
 ENGINES = ("podman", "docker")
 """Programs that make containers, the first choice first."""
-_ENGINE_S = 300.0
+_ENGINE_S = 300
 """How long those may take, which unpack images and set networks up, in seconds."""
+_REMOVAL_S = 120
+"""How long they may take to remove something, in seconds."""
+_REMOVALS = {"rm", "rmi"}
+_GRACE_S = 10
+_ENDED_BY_FORCE = {124: "was ended", 137: "was killed, unless a lack of memory did that"}
+"""What the status of timeout(1) tells of a program that did not end by itself."""
 _PACKAGES = {
     "ip": "iproute2",
     "bridge": "iproute2",
@@ -66,6 +72,7 @@ class Root:
         self.session = session
         self._words = words
         self._before: tuple[str, ...] | None = None
+        self._hangs: set[str] = set()
 
     @property
     def name(self) -> str:
@@ -95,8 +102,36 @@ class Root:
 
     def run(self, argv: Sequence[str], stdin: bytes = b"") -> Output:
         """Run a program as root to its end. Raises EndpointError, ReachError."""
-        within_s = _ENGINE_S if argv[0] in ENGINES else None
-        return self.session.run([*self.before, *self._words(argv)], stdin=stdin, within_s=within_s)
+        if argv[0] in ENGINES:
+            return self._run_engine(argv, stdin)
+        return self.session.run([*self.before, *self._words(argv)], stdin=stdin)
+
+    def _run_engine(self, argv: Sequence[str], stdin: bytes) -> Output:
+        """Run a container engine, which is ended there where it does not end by itself.
+
+        One that does not remove what it is to is not asked to again: each thing that is left would
+        wait for it anew. Raises EndpointError, ReachError.
+        """
+        engine, removes = argv[0], bool(_REMOVALS & set(argv))
+        most_s = _REMOVAL_S if removes else _ENGINE_S
+        if removes and engine in self._hangs:
+            raise self._hung(argv, "was not tried, as it hangs")
+        bound = ["timeout", "-k", str(_GRACE_S), str(most_s)]
+        words = [*self.before, *bound, *self._words(argv)]
+        done = self.session.run(words, stdin=stdin, within_s=most_s + 2 * _GRACE_S)
+        if (ended := _ENDED_BY_FORCE.get(done.status)) is not None:
+            self._hangs |= {engine} if removes else set()
+            raise self._hung(argv, f"did not end within {most_s} s, and {ended}")
+        return done
+
+    def _hung(self, argv: Sequence[str], how: str) -> EndpointError:
+        engine = argv[0]
+        return EndpointError(
+            f"`{' '.join(argv[:2])}` {how}",
+            where=self.name,
+            cure=f"see there whether `{engine} ps --all` answers, and whether its disk is full or"
+            " the machine is overloaded",
+        )
 
     def do(self, argv: Sequence[str], stdin: bytes = b"") -> str:
         """Run a program as root that has to succeed, and return what it prints.

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from osmef.errors import EndpointError
 from osmef.layers.base import Attached, End, Ground, Layer, peers_of, several_times
-from osmef.layers.host import Host
+from osmef.layers.host import LayerHost
 from osmef.layers.root import KernelError, within
 from osmef.layers.traces import IPV6, IPV6_KEYS, forwarding_file, ipv6_file
 from osmef.scenario.fields import Family
@@ -20,7 +20,7 @@ S = TypeVar("S", bound=LayerSettings)
 class Routed(Layer[S]):
     """A namespace behind the endpoint, which is its router."""
 
-    def probe(self, host: Host, space: str, family: Family) -> None:
+    def probe(self, host: LayerHost, space: str, family: Family) -> None:
         """Make what it needs in a namespace of its own. Raises EndpointError."""
         try:
             self.try_out(host, space, family)
@@ -28,7 +28,7 @@ class Routed(Layer[S]):
             raise self.lacking(error) from error
 
     @abstractmethod
-    def try_out(self, host: Host, space: str, family: Family) -> None:
+    def try_out(self, host: LayerHost, space: str, family: Family) -> None:
         """Make what it needs in a namespace. Raises EndpointError."""
 
     @abstractmethod
@@ -83,7 +83,7 @@ def pass_on(end: End, interface: str) -> None:
         return
     if before != "0":
         raise EndpointError(f"{path} is {before[:20]!r}", where=host.name)
-    if end.space is None and not interface.startswith(host.mark.link(0)[:-1]):
+    if end.space is None and not interface.startswith(host.names.link(0)[:-1]):
         host.note("forwarding", f"{interface}={before}")
     host.root.do(within(end.space, ["tee", path]), b"1")
 
@@ -120,10 +120,10 @@ def _ipv6_settings(end: End) -> dict[str, dict[str, str]]:
         path, _, value = line.partition(":")
         name, key = path.removeprefix(f"{IPV6}/").split("/")
         found.setdefault(name, dict.fromkeys(IPV6_KEYS, ""))[key] = value
-    ours = end.host.mark.link(0)[:-1]
+    ours = end.host.names.link(0)[:-1]
     return {name: values for name, values in found.items() if not name.startswith(ours)}
 
 
-def nft(host: Host, space: str | None, text: str) -> None:
+def nft(host: LayerHost, space: str | None, text: str) -> None:
     """Make tables and rules of nftables, all that a text says or nothing. Raises EndpointError."""
     host.root.do(within(space, ["nft", "-f", "-"]), text.encode())

@@ -41,7 +41,7 @@ class Trace:
 
 
 @dataclass(frozen=True)
-class Mark:
+class TraceNames:
     """What all names have in common that one run gives at one endpoint."""
 
     run: str
@@ -51,7 +51,7 @@ class Mark:
     def text(self) -> str:
         """Eight characters, of which the first are the run's."""
         endpoint = hashlib.sha256(self.endpoint.encode()).hexdigest()[: 8 - _HASH]
-        return f"{run_mark(self.run)}{endpoint}"
+        return f"{run_hash(self.run)}{endpoint}"
 
     @property
     def group(self) -> int:
@@ -72,14 +72,14 @@ class Mark:
 
     def ipsec(self, number: int) -> str:
         """Return a number of states and policies of IPsec, of 31 bits: the first ones the run's."""
-        return str((int(run_mark(self.run), 16) << 11) + number % 2**11)
+        return str((int(run_hash(self.run), 16) << 11) + number % 2**11)
 
     def table(self, number: int) -> str:
         """Return the name of a table of nftables."""
         return f"osmef_{self.text}_{number}"
 
 
-def run_mark(run: str) -> str:
+def run_hash(run: str) -> str:
     """Return what tells the names of a run."""
     return hashlib.sha256(run.encode()).hexdigest()[:_HASH]
 
@@ -90,12 +90,12 @@ def group_of(run: str) -> int:
 
 
 _NAME = r"[^\s/=@-][^\s/=@]{{0,14}}"
-_SPACE = r"osmef-{mark}[0-9a-f]{{3}}-[0-9]{{1,4}}"
+_SPACE = r"osmef-{run}[0-9a-f]{{3}}-[0-9]{{1,4}}"
 _INNER6 = "fd6f:736d:6566:[0-9a-f:]{{1,24}}"
 _NAMES: Mapping[str, str] = {
     "netns": _SPACE,
-    "link": r"om{mark}[0-9a-f]{{3}}n[0-9]{{1,4}}",
-    "nft": r"osmef_{mark}[0-9a-f]{{3}}_[0-9]{{1,4}}",
+    "link": r"om{run}[0-9a-f]{{3}}n[0-9]{{1,4}}",
+    "nft": r"osmef_{run}[0-9a-f]{{3}}_[0-9]{{1,4}}",
     "forwarding": rf"{_NAME}=0",
     "ipv6": rf"{_NAME}/(accept_ra|forwarding)=[01]",
     "route": rf"(198\.1[89](\.[0-9]{{{{1,3}}}}){{{{2}}}}|{_INNER6})@{_NAME}",
@@ -112,13 +112,13 @@ KINDS = frozenset(_NAMES)
 def is_of(run: str, trace: Trace) -> bool:
     """Tell whether a run gives such a name: what a journal says may be damaged, or a lie."""
     pattern = _NAMES.get(trace.kind)
-    mark = run_mark(run)
-    if pattern is None or re.fullmatch(pattern.format(mark=mark), trace.name) is None:
+    of_run = run_hash(run)
+    if pattern is None or re.fullmatch(pattern.format(run=of_run), trace.name) is None:
         return False
-    return trace.kind != "xfrm" or int(trace.name) >> 11 == int(mark, 16)
+    return trace.kind != "xfrm" or int(trace.name) >> 11 == int(of_run, 16)
 
 
-def found(root: Root, mark: Mark) -> list[Trace]:
+def found(root: Root, names: TraceNames) -> list[Trace]:
     """Return what of a run at an endpoint can be told by names alone.
 
     Raises EndpointError, ReachError.
@@ -126,9 +126,9 @@ def found(root: Root, mark: Mark) -> list[Trace]:
     named = [Trace("netns", name) for name in spaces(root)]
     tables = root.run(["nft", "list", "tables"]).stdout.decode(errors="replace").split()
     named += [Trace("nft", name) for name in tables]
-    links = root.ask(None, "link", "show", "group", str(mark.group))
+    links = root.ask(None, "link", "show", "group", str(names.group))
     named += [Trace("link", str(link.get("ifname"))) for link in links]
-    return [one for one in named if is_of(mark.run, one) and mark.text in one.name]
+    return [one for one in named if is_of(names.run, one) and names.text in one.name]
 
 
 def remove(root: Root, run: str, trace: Trace) -> None:

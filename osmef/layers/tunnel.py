@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import ClassVar, TypeVar
 
 from osmef.layers.base import Attached, End, Ground, Layer, peers_of, several_times
-from osmef.layers.host import Host
+from osmef.layers.host import LayerHost
 from osmef.layers.root import KernelError
 from osmef.scenario.fields import Family
 from osmef.scenario.layers import LayerSettings
@@ -38,7 +38,7 @@ class Tunnel(Layer[S]):
     def link(self, end: End, peer: str, numbers: Mapping[str, int], family: Family) -> str:
         """Return ip(8)'s words for an interface to a peer, after its name."""
 
-    def make(self, host: Host, space: str | None, words: str) -> str:
+    def make(self, host: LayerHost, space: str | None, words: str) -> str:
         """Make an interface of ip(8)'s words in a namespace; return its name.
 
         Raises EndpointError.
@@ -50,7 +50,7 @@ class Tunnel(Layer[S]):
     ) -> None:
         """Complete an interface that has been moved into its namespace and is not up yet."""
 
-    def probe(self, host: Host, space: str, family: Family) -> None:
+    def probe(self, host: LayerHost, space: str, family: Family) -> None:
         """Make one in a namespace of its own. Raises EndpointError."""
         here, there = ("127.0.0.2", "127.0.0.3") if family is Family.IPV4 else ("::1", "::2")
         names = dict.fromkeys(("port", "id", "key"), 4321)

@@ -18,7 +18,7 @@ from urllib.parse import quote
 
 from osmef.errors import CredentialsError, InputError, ProviderError
 from osmef.prices.http import get_json
-from osmef.scenario.clouds.endpoint import check_google
+from osmef.scenario.clouds.api_url import check_google
 from osmef.scenario.money import Price
 
 URL = "https://cloudbilling.googleapis.com"

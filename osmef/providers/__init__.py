@@ -1,7 +1,7 @@
 """Where endpoints come from: one module or folder for each kind of cloud.
 
 A provider's own modules (and the libraries of its cloud) are only imported when it is used. To
-add a provider, write its class, name it here, and add its settings to ``osmef.scenario.provider``.
+add a provider, write its class, name it here, and add its settings to ``osmef.scenario.model``.
 """
 
 from __future__ import annotations

@@ -123,9 +123,6 @@ class Resource:
         return (self.provider, self.kind, self.name, self.run, where)
 
 
-EVERYTHING = frozenset({"tcp", "udp", "gre", "ipip", "esp", "ip", "ethernet"})
-"""What a network carries that keeps nothing back."""
-
 Unread = Callable[[str], None]
 """Told of each thing that looks like ours and whose mark can't be read: which, and what it says."""
 
@@ -187,6 +184,10 @@ class Order:
         return [one for one in self.scratch.get(endpoint, ()) if one != RUN_DIRECTORY]
 
 
+Problem = tuple[str, str, str]
+"""What a cloud can't do for a cell: scenario key, message, cure."""
+
+
 class Provider(ABC):
     """A cloud, for the length of one run.
 
@@ -223,7 +224,7 @@ class Provider(ABC):
         """
 
     @abstractmethod
-    def problems(self, cell: Cell) -> list[tuple[str, str, str]]:
+    def problems(self, cell: Cell) -> list[Problem]:
         """List what this cloud can't do for a cell, as (scenario key, message, cure)."""
 
     @abstractmethod

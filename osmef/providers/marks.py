@@ -13,6 +13,7 @@ from osmef.units import parse_count
 PREFIX = "osmef-"
 # The name of a directory (path_resolution(7)), without what a terminal would act on.
 _RUN = re.compile(r"[^/\x00-\x1f\x7f-\x9f\ud800-\udfff]{1,255}")
+_TEXT = re.compile(r"osmef run=([A-Za-z0-9-]+) made=(\S+) deadline=(\S+)(?: name=(\S+))?")
 _SHOWN = 200
 _LATEST = 10**11 - 1
 """The latest time that a mark can name, in the year 5138."""
@@ -52,6 +53,21 @@ class Mark:
             "osmef_deadline": str(self.deadline),
         }
 
+    @property
+    def text(self) -> str:
+        """The mark as a description, for things that have one."""
+        return f"osmef run={self.run} made={self.made} deadline={self.deadline}"
+
+    def text_with(self, name: str) -> str:
+        """Return the mark as a description that also gives a name, for things that have none."""
+        return f"{self.text} name={name}"
+
+    @classmethod
+    def of_text(cls, description: object) -> Self | None:
+        """Read the mark of a description; None if it is not one of ours."""
+        found = _TEXT.fullmatch(description) if isinstance(description, str) else None
+        return None if found is None else cls.read(*found.groups()[:3])
+
     @classmethod
     def read(cls, run: object, made: object, deadline: object) -> Self | None:
         """Read a mark by its parts, which anybody may have written; None if it is not whole."""
@@ -84,6 +100,12 @@ class Mark:
         return Resource(
             provider, kind, name, self.run, id_, float(self.deadline), float(self.made), access
         )
+
+
+def name_in_text(description: object) -> str:
+    """Return the name that a description gives a thing that has none of its own, else nothing."""
+    found = _TEXT.fullmatch(description) if isinstance(description, str) else None
+    return (found[4] if found else None) or ""
 
 
 def is_like_ours(description: object) -> bool:

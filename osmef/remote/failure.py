@@ -50,7 +50,7 @@ _FROM_THE_JUMP = "does its firewall let SSH in from the jump host?"
 _SOCKET = (
     (
         socket.gaierror,
-        "nobody knows the name {address}",
+        "no name server knows the name {address}",
         "check its spelling, and the resolver here",
     ),
     (

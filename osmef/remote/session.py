@@ -91,16 +91,20 @@ class RemoteProcess:
         flood = self._flood or self._channel.get_transport().saved_exception
         if isinstance(flood, Flood):
             return str(flood)
-        stderr = b""
         # The exit status follows the end of the output, in a message of its own.
         self._channel.status_event.wait(EXIT_STATUS_S)
+        status = self._channel.exit_status if self._channel.exit_status_ready() else None
+        how = "the connection was lost" if status is None else _exit_text(status)
+        return f"{how}{self.aside()}"
+
+    def aside(self) -> str:
+        """Return the end of what it has written on stderr since the last call, behind a colon."""
+        stderr = b""
         with contextlib.suppress(*_BROKEN):
             while self._channel.recv_stderr_ready() and len(stderr) < MAX_LINE_BYTES:
                 stderr += self._channel.recv_stderr(4096)
         said = stderr.decode(errors="replace").strip()[-500:]
-        status = self._channel.exit_status if self._channel.exit_status_ready() else None
-        how = "the connection was lost" if status is None else _exit_text(status)
-        return f"{how}: {said}" if said else how
+        return f": {said}" if said else ""
 
     def close(self) -> None:
         """Close the program's standard input and output. Never raises."""
@@ -274,7 +278,7 @@ class Session:
             raise ReachError(
                 f"{path} is no link of ours",
                 where=self.name,
-                cure="find out whose it is, and remove it",
+                cure="find out who owns it, and remove it",
             )
         return None
 
@@ -458,7 +462,7 @@ def _log_in(transport: paramiko.Transport, login: Login) -> None:
                 tried.append(name)
                 with contextlib.suppress(paramiko.AuthenticationException):
                     more = transport.auth_publickey(login.user, key)
-                    offers.unusable.extend(f"it also wants {one}" for one in more)
+                    offers.unusable.extend(f"it also needs {one}" for one in more)
                     break
         except Exception as error:
             if tried[1:]:  # it hangs up after the first few (MaxAuthTries)

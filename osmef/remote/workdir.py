@@ -48,7 +48,7 @@ def clear(session: Session, prefix: str, directory: str) -> None:
         raise EndpointError(
             f"what a program has left can't be removed: {left}",
             where=session.name,
-            cure="see whose it is, and remove it by hand",
+            cure="find out who owns it, and remove it by hand",
         )
 
 

@@ -12,10 +12,10 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from osmef.analysis.replicates import has_sessions
-from osmef.report.cells import Cell, cells_of, nothing, source_of
-from osmef.report.chart import MOST_UPRIGHT, Chart, Line, render
+from osmef.report.cells import ShownCell, cells_of, nothing, source_of
+from osmef.report.chart import MOST_UPRIGHT, Chart, ChartLine, render
 from osmef.report.look import PLAIN, Look
-from osmef.report.series import Place, Point, Variant
+from osmef.report.series import PairPlacement, Point, Variant
 from osmef.report.style import DASHES, MARKERS, Stroke, ordered_colours, stroke
 
 AGGREGATE = "aggregate_btc_bps"
@@ -23,7 +23,7 @@ CONNECTION = "connection_btc_bps"
 _CURE = "give runs of `workload: btc` with trials that went well"
 _ENDS = ("sender", "receiver")
 
-Series = tuple[str, Place]
+Series = tuple[str, PairPlacement]
 """The run among several, and the place."""
 K = TypeVar("K")
 Points = dict[Variant, list[Point]]
@@ -54,7 +54,7 @@ def btc_distance(trials: pd.DataFrame, look: Look = PLAIN) -> Figure:
     counts = sorted(points)
     colours = ordered_colours(len(counts))
     lines = [
-        Line(
+        ChartLine(
             look.named(f"{count} connection{'s' if count > 1 else ''}"),
             Stroke(colours[number], MARKERS[number % 7], DASHES[number % 4]),
             points[count],
@@ -146,9 +146,9 @@ def _against_connections(  # noqa: PLR0913, PLR0917 - what the figures differ in
     return _rendered(chart, look, label)
 
 
-def _by_place(points: Mapping[Series, Points], look: Look) -> list[Line]:
+def _by_place(points: Mapping[Series, Points], look: Look) -> list[ChartLine]:
     return [
-        Line(look.named(", ".join(_lines(one, look))), stroke(number), points[one])
+        ChartLine(look.named(", ".join(_lines(one, look))), stroke(number), points[one])
         for number, one in enumerate(sorted(points, key=_order))
     ]
 
@@ -159,12 +159,15 @@ def _rendered(chart: Chart, look: Look, what: str) -> Figure:
     return render(chart, look)
 
 
-def _with_connections(trials: pd.DataFrame, look: Look) -> list[Cell]:
+def _with_connections(trials: pd.DataFrame, look: Look) -> list[ShownCell]:
     return [cell for cell in cells_of(trials, look) if cell.connections is not None]
 
 
 def _collected(
-    cells: Iterable[Cell], line: Callable[[Cell], K], x: Callable[[Cell], float], metric: str
+    cells: Iterable[ShownCell],
+    line: Callable[[ShownCell], K],
+    x: Callable[[ShownCell], float],
+    metric: str,
 ) -> dict[K, Points]:
     """Return the points of each line by panel, without panels in which nothing was measured."""
     found: dict[K, Points] = defaultdict(lambda: defaultdict(list))
@@ -181,7 +184,7 @@ def _measured(points: Mapping[Variant, list[Point]]) -> Points:
     }
 
 
-def _series(cell: Cell) -> Series:
+def _series(cell: ShownCell) -> Series:
     return cell.source, cell.place
 
 
@@ -202,19 +205,19 @@ def _tick(series: Series, count: int, look: Look) -> str:
     return textwrap.fill(", ".join(lines), 32)
 
 
-def _count(cell: Cell) -> float:
+def _count(cell: ShownCell) -> float:
     return float(cell.connections or 0)
 
 
-def _ticks(cells: Iterable[Cell]) -> dict[float, str]:
+def _ticks(cells: Iterable[ShownCell]) -> dict[float, str]:
     return {_count(cell): str(cell.connections) for cell in sorted(cells, key=_count)}
 
 
-def _variants(cells: Iterable[Cell]) -> list[Variant]:
+def _variants(cells: Iterable[ShownCell]) -> list[Variant]:
     return list(dict.fromkeys(cell.variant for cell in cells))
 
 
-def _spans_a_decade(lines: Sequence[Line]) -> bool:
+def _spans_a_decade(lines: Sequence[ChartLine]) -> bool:
     medians = [
         one.median
         for line in lines

@@ -10,11 +10,11 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from osmef.report.cells import Cell, cells_of, nothing, source_of
-from osmef.report.intervals import Line, lines_of
+from osmef.report.cells import ShownCell, cells_of, nothing, source_of
+from osmef.report.intervals import DirectionRates, lines_of
 from osmef.report.look import PLAIN, Look
 from osmef.report.style import GREY, Words, limit, name_panel, page, stroke, styled
-from osmef.results.bucket import BucketFound, Emptied, Filling, Ranged
+from osmef.results.observations import BucketFound, Emptied, Filling, Ranged
 from osmef.units import rate_unit
 
 _MOST = 6
@@ -33,7 +33,7 @@ class _Shown:
     """A bucket, and the rate at which it was emptied: of one pair of one trial."""
 
     label: str
-    line: Line
+    line: DirectionRates
     found: Emptied
     fillings: list[Filling]
     filling_bps: Ranged | None
@@ -83,7 +83,7 @@ def bucket(
 
 
 def _shown(
-    rows: pd.DataFrame, found: Sequence[tuple[str, int, BucketFound]], cells: Sequence[Cell]
+    rows: pd.DataFrame, found: Sequence[tuple[str, int, BucketFound]], cells: Sequence[ShownCell]
 ) -> list[_Shown]:
     own = rows.assign(start_s=rows["start_s"] + rows["began_s"].fillna(0))
     shown = []
@@ -101,7 +101,7 @@ def _shown(
     return shown
 
 
-def _has(cell: Cell, trial: int) -> bool:
+def _has(cell: ShownCell, trial: int) -> bool:
     return bool((cell.trials["trial"] == trial).any())
 
 

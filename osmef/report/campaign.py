@@ -18,11 +18,12 @@ from osmef.analysis.seasons import (
     platform_table,
     price_table,
     session_table,
+    spread_table,
     with_stretches,
 )
 from osmef.errors import InputError
+from osmef.report.cells import chosen, leading, measured
 from osmef.report.data import read_table
-from osmef.report.metric import chosen, leading, measured
 from osmef.results.files import storage, write_atomically
 from osmef.results.frame import described_like, measures_of
 from osmef.results.measure import Better, Measure
@@ -103,6 +104,11 @@ class CampaignData:
         return change_table(self.sessions)
 
     @cached_property
+    def spreads(self) -> pd.DataFrame:
+        """``spread_table``."""
+        return spread_table(self.sessions)
+
+    @cached_property
     def per_price(self) -> pd.DataFrame:
         """``price_table``, of metrics that are not better lower."""
         lower = self.platforms["metric"].map(
@@ -120,6 +126,7 @@ class CampaignData:
             "contrasts": self.contrasts,
             "course": self.courses,
             "changes": self.changes,
+            "spreads": self.spreads,
             "prices": self.per_price,
         }
         if self.planned is not None:
@@ -187,7 +194,7 @@ def listed_prices(file: Path, trials: pd.DataFrame) -> pd.DataFrame:
         raise InputError(
             f"{twice.iloc[0]['platform']} has several prices",
             where=str(file),
-            cure="add the column of a swept key that tells them apart, or leave all but one out",
+            cure="add the column of the swept key in which they differ, or keep only one of them",
         )
     merged["price_per_hour"] = merged["price_per_hour"].astype("float64")
     return merged[["platform", "cell", *_PRICE]].astype({"platform": object, "cell": object})

@@ -19,12 +19,12 @@ from osmef.analysis.replicates import (
     platform_names,
     settled,
 )
-from osmef.errors import NothingToDrawError
+from osmef.errors import InputError, NothingToDrawError
 from osmef.report.look import Look
 from osmef.report.series import (
     PLACEMENTS,
     TENANCIES,
-    Place,
+    PairPlacement,
     Point,
     Variant,
     has_axis,
@@ -32,15 +32,18 @@ from osmef.report.series import (
     short_names,
     written,
 )
-from osmef.results.frame import swept_of
+from osmef.results.frame import measures_of, swept_of
+from osmef.results.measure import BIT_RATE, Measure, shown_unit
 from osmef.scenario.fields import Placement, Tenancy
+from osmef.scenario.names import nearest_or_all
+from osmef.units import rate_unit
 
 _ALWAYS = ("placement", "tenancy", "connections", "workload")
 _WORKLOAD = "swept.workload"  # which tells its kind, too
 
 
 @dataclass(frozen=True)
-class Cell:
+class ShownCell:
     """A cell of a run or a platform: its trials, and what tells it from the others of the frame.
 
     A platform is that of several runs that are its sessions, of which ``run`` is the first.
@@ -52,7 +55,7 @@ class Cell:
     source: str
     label: str
     variant: Variant
-    place: Place
+    place: PairPlacement
     connections: int | None
     trials: pd.DataFrame
 
@@ -71,7 +74,7 @@ class Cell:
         return independent(self.trials, metric)
 
 
-def cells_of(trials: pd.DataFrame, look: Look, *, by_run: bool = False) -> list[Cell]:
+def cells_of(trials: pd.DataFrame, look: Look, *, by_run: bool = False) -> list[ShownCell]:
     """Return the cells of the trials of ``osmef.load``, in the order in which they occur.
 
     Runs that are sessions of one platform have their cells together, or, ``by_run``, each its own.
@@ -99,7 +102,7 @@ def cells_of(trials: pd.DataFrame, look: Look, *, by_run: bool = False) -> list[
         parts += [f"asked for: {place.asked}"] if place.asked else []
         label = ", ".join(filter(None, [source, *parts])) or str(first.get("scenario") or key[1])
         found.append(
-            Cell(
+            ShownCell(
                 run=str(first["run"]),
                 key=str(key[1]),
                 source=source,
@@ -116,7 +119,7 @@ def cells_of(trials: pd.DataFrame, look: Look, *, by_run: bool = False) -> list[
     return found
 
 
-def _told_apart(cells: Sequence[Cell], look: Look) -> list[Cell]:
+def _told_apart(cells: Sequence[ShownCell], look: Look) -> list[ShownCell]:
     """Return the cells with their places in the labels that several have."""
     alike: dict[str, set[str]] = defaultdict(set)
     words = [", ".join(filter(None, (one.place.placement, one.place.tenancy))) for one in cells]
@@ -141,7 +144,7 @@ def nothing(what: str, cure: str) -> NothingToDrawError:
 
 
 def _owners(trials: pd.DataFrame, *, by_run: bool) -> tuple[list[str], dict[str, str]]:
-    """Return whose each trial is, by the name of a run, and what tells each owner from the others.
+    """Return the owner of each trial, by the name of a run, and a name that tells owners apart.
 
     A run is its own, or belongs to the first of the runs that are sessions of its platform.
     """
@@ -203,20 +206,70 @@ def _known(value: Any) -> Any:
     return value.item() if hasattr(value, "item") else value
 
 
-def _place(row: Any) -> Place:
+def _place(row: Any) -> PairPlacement:
     distance = _known(row.get("distance"))
     senders = _known(row.get("senders"))
     if senders == _known(row.get("receivers")) is not None and "," not in senders:
-        return Place(distance, "loopback", None)
+        return PairPlacement(distance, "loopback", None)
     asked, found = _known(row.get("placement")), _known(row.get("achieved_placement"))
     wanted, achieved = _known(row.get("tenancy")), _known(row.get("achieved_tenancy"))
     told = [
         *([PLACEMENTS[Placement(asked)]] if asked not in (None, found) else []),
         *([TENANCIES[Tenancy(wanted)]] if wanted not in (None, achieved) else []),
     ]
-    return Place(
+    return PairPlacement(
         distance,
         PLACEMENTS[Placement(found) if found else None],
         TENANCIES[Tenancy(achieved)] if achieved else None,
         ", ".join(told) or None,
     )
+
+
+_FEW = 3  # of the measures of runs in which none leads
+
+
+@dataclass(frozen=True)
+class Unit:
+    """How a measure is written: what its values are divided by, and the name of its axis."""
+
+    divisor: float
+    label: str
+
+
+def measured(trials: pd.DataFrame) -> list[Measure]:
+    """Return what the trials of ``osmef.load`` have measured, the main ones first."""
+    return [one for name, one in measures_of(trials).items() if trials[name].notna().any()]
+
+
+def leading(trials: pd.DataFrame) -> list[Measure]:
+    """Return the leading measures that there are; where none leads, the first few."""
+    known = measured(trials)
+    return [one for one in known if one.leading] or known[:_FEW]
+
+
+def chosen(trials: pd.DataFrame, metric: str | None) -> Measure:
+    """Return the measure of a name, or what leads, else the first at all.
+
+    Raises InputError where no trial has it.
+    """
+    known = {one.name: one for one in measured(trials)}
+    if metric is not None and metric not in known:
+        raise InputError(
+            f"no trial has a metric {metric!r}",
+            where="--metric",
+            cure=nearest_or_all(metric, known),
+        )
+    if not known:
+        raise nothing("metric", "give runs with trials that went well")
+    return known[metric] if metric else leading(trials)[0]
+
+
+def unit(measure: Measure, top: float) -> Unit:
+    """Return how to write a measure whose values reach to ``top``."""
+    if measure.unit == BIT_RATE:
+        divisor, name = rate_unit(top)
+        return Unit(divisor, f"{measure.words} in {name}")
+    if measure.unit == "1/s":
+        return Unit(1.0, f"{measure.words} per second")
+    name = shown_unit(measure.unit)
+    return Unit(1.0, f"{measure.words} in {name}" if name else measure.words)

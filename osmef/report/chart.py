@@ -27,7 +27,7 @@ _Shift = tuple[float, float]
 
 
 @dataclass(frozen=True)
-class Line:
+class ChartLine:
     """What the legend calls a line, its look, and its points in each panel."""
 
     label: str
@@ -49,7 +49,7 @@ class Chart:
     title: str
     source: str
     variants: list[Variant]
-    lines: list[Line]
+    lines: list[ChartLine]
     x_label: str
     ticks: Mapping[float, str]
     log_x: bool
@@ -105,7 +105,7 @@ def _size(chart: Chart, count: int) -> tuple[float, float] | None:
 
 
 def _draw_line(
-    axes: Axes, line: Line, points: list[Point], shift: tuple[_Shift, _Shift], divisor: float
+    axes: Axes, line: ChartLine, points: list[Point], shift: tuple[_Shift, _Shift], divisor: float
 ) -> None:
     """Draw a line, moved by the first shift, and its single trials, moved by the second as well."""
     (factor, offset), beside = shift
@@ -213,7 +213,7 @@ def _set_y(axes: Axes, chart: Chart, ends: list[float]) -> None:
     axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _position: f"{y:g}"))
 
 
-def _ends(lines: Iterable[Line]) -> list[float]:
+def _ends(lines: Iterable[ChartLine]) -> list[float]:
     """Return all ends of bars that a logarithmic axis can show."""
     ends = [
         end
@@ -237,13 +237,13 @@ def _round_up(value: float) -> float:
     return min((step * decade for step in (2, 5, 10, 20) if step * decade > value), default=value)
 
 
-def _caption(lines: list[Line], *, by_session: bool) -> str:
+def _caption(lines: list[ChartLine], *, by_session: bool) -> str:
     points = [point for line in lines for panel in line.points.values() for point in panel]
     bars = {point.exact for point in points if point.high > point.low}
     what = "sessions, each the median of its trials" if by_session else "trials"
     text = f"Points: median of the {what}."
     if True in bars:
-        text += " Bars with caps: exact 95 % interval of the median."
+        text += " Bars with caps: exact 95 % interval of the median, each for itself (unpaired)."
     if False in bars:
         text += " Thin bars: minimum to maximum (n < 6)."
     if any(1 < len(point.values) <= _MOST_DOTS for point in points):

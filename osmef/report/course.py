@@ -11,8 +11,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from osmef.report.cells import Cell, cells_of, nothing, source_of
-from osmef.report.intervals import Line, lines_of
+from osmef.report.cells import ShownCell, cells_of, nothing, source_of
+from osmef.report.intervals import DirectionRates, lines_of
 from osmef.report.look import PLAIN, Look
 from osmef.report.style import Words, limit, name_panel, page, stroke, styled
 from osmef.units import rate_unit
@@ -88,13 +88,13 @@ def course(
 class _Course:
     """What is drawn of a cell."""
 
-    cell: Cell
-    lines: list[Line]
+    cell: ShownCell
+    lines: list[DirectionRates]
     times: list[tuple[str, pd.DataFrame]]
     """Of one flow each, with the protocol of its requests."""
 
 
-def _course(cell: Cell, rates: pd.DataFrame, times: pd.DataFrame) -> _Course | None:
+def _course(cell: ShownCell, rates: pd.DataFrame, times: pd.DataFrame) -> _Course | None:
     """Return a cell's rates and round trips, None where it has not both."""
     own, asked = (
         rows[(rows["run"] == cell.run) & (rows["cell"] == cell.key)] for rows in (rates, times)

@@ -13,16 +13,15 @@ from osmef.analysis.similarity import COMPONENTS
 from osmef.analysis.sweep import shortest_times, total_rates
 from osmef.errors import InputError, NothingToDrawError
 from osmef.named_file import open_file
-from osmef.results.bucket import BucketFound
-from osmef.results.exchange import Purpose
 from osmef.results.find import find_runs
 from osmef.results.frame import load, measures_of
-from osmef.results.limits import Limit
 from osmef.results.measure import BIT_RATE
+from osmef.results.observations import BucketFound, Purpose
 from osmef.results.rows import load_intervals, load_requests
 from osmef.results.rundir import RunDirectory
 from osmef.results.summary import Summary
-from osmef.results.trial import Trial
+from osmef.results.trial import Limit, Trial
+from osmef.scenario.names import nearest_or_all
 
 _REQUESTS = (
     "run", "cell", "trial", "purpose", "size", "length", "relay_s", "duration_s", "error",
@@ -68,9 +67,9 @@ class Data:
         for name, values in self._where.items():
             if name not in trials:
                 raise InputError(
-                    f"the trials have no column {name!r}: {', '.join(map(str, trials.columns))}",
+                    f"the trials have no column {name!r}",
                     where="--where",
-                    cure="give one of these",
+                    cure=nearest_or_all(name, map(str, trials.columns)),
                 )
             texts = trials[name].astype("string")
             wanted = [part for one in values for part in _parts(one, texts)]
@@ -157,9 +156,9 @@ class Data:
         counts = [frame.groupby(["run", "cell"]).size() for frame in (every, self.trials)]
         if not counts[1].eq(counts[0].reindex(counts[1].index)).all():
             raise InputError(
-                "what limited connections is known of whole cells, not of some of their trials",
+                "limits are recorded for whole cells, not for some of their trials",
                 where="--where",
-                cure="choose by what tells cells apart",
+                cure="choose by a swept value, such as --where connections=1",
             )
         kept = pd.DataFrame(list(counts[1].index), columns=["run", "cell"])
         return limits_of(self.summaries).merge(kept, on=["run", "cell"])

@@ -1,7 +1,7 @@
 """All figures by their names, and those that a run gets by itself.
 
-``figure("btc-connections", "results/*")`` returns a figure of matplotlib; ``Kind`` has the names
-and what they show, and ``possible`` those that runs have the data for. ``write`` in
+``figure("btc-connections", "results/*")`` returns a figure of matplotlib; ``FigureKind`` has their
+names and what they show, and ``possible`` those that runs have the data for. ``write`` in
 ``osmef.report.style`` saves one as SVG, PNG or PDF. Each kind is a function of its own on frames,
 such as ``osmef.report.btc.btc_connections``.
 """
@@ -23,10 +23,10 @@ from osmef.report import pingpong
 from osmef.report.btc import btc_connections, btc_distance, cpu, fairness
 from osmef.report.bucket import bucket
 from osmef.report.course import course
+from osmef.report.curves import latency, sweep_throughput, sweep_time
 from osmef.report.data import Data
-from osmef.report.distribution import latency
 from osmef.report.intervals import intervals
-from osmef.report.kinds import Kind
+from osmef.report.kinds import FigureKind
 from osmef.report.layers import layers
 from osmef.report.limits import limits
 from osmef.report.look import Look
@@ -37,13 +37,12 @@ from osmef.report.prices import price_ranking
 from osmef.report.scale import scale_rate, scale_time
 from osmef.report.spread import cov, ecdf, sessions
 from osmef.report.style import save
-from osmef.report.sweep import sweep_throughput, sweep_time
 from osmef.report.topology import topology
 from osmef.report.udp import udp_jitter, udp_loss
 
 
 @dataclass(frozen=True)
-class Wanted:
+class FigureOptions:
     """What is wanted of a figure: its look, and what only some kinds have.
 
     ``messages`` is for the kinds of ping-pong. ``whole`` is the CPU load of whole endpoints.
@@ -76,12 +75,12 @@ class Drawing:
     ``own`` is drawn for every run; ``relative`` can also be drawn as ratios to a reference.
     """
 
-    draw: Callable[[Data, Wanted], Figure]
+    draw: Callable[[Data, FigureOptions], Figure]
     own: bool = False
     relative: bool = False
 
 
-def _messages(kind: pingpong.Kind) -> Drawing:
+def _messages(kind: pingpong.RequestMetric) -> Drawing:
     return Drawing(
         lambda d, w: pingpong.messages(d.requests, d.trials, kind, w.look, w.messages),
         own=True,
@@ -89,7 +88,7 @@ def _messages(kind: pingpong.Kind) -> Drawing:
     )
 
 
-def _price(data: Data, wanted: Wanted) -> Figure:
+def _price(data: Data, wanted: FigureOptions) -> Figure:
     measure, found = price_ranking(data, wanted.metric, wanted.prices, wanted.flavor)
     if found.ranking.empty:
         raise _no_price(found.unpriced, wanted.prices)
@@ -104,52 +103,54 @@ def _no_price(unpriced: pd.DataFrame, prices: Path | None) -> NothingToDrawError
     known = {f"{row['provider']} {row['flavor']}" for row in unpriced.to_dict("records")}
     return NothingToDrawError(
         f"{prices} has no price of {', '.join(sorted(known))}",
-        cure="add them, or name with --flavor the column of the trials that tells flavors apart",
+        cure="add them, or name with --flavor the column that has the flavors",
     )
 
 
-def _similarity(data: Data, wanted: Wanted) -> Figure:
+def _similarity(data: Data, wanted: FigureOptions) -> Figure:
     measured = measured_machines(data, wanted.machines)
     return similarity(similarity_matrix(machine_vectors(measured)), wanted.look)
 
 
-KINDS: dict[Kind, Drawing] = {
-    Kind.BTC_CONNECTIONS: Drawing(lambda d, w: btc_connections(d.trials, w.look), own=True),
-    Kind.BTC_DISTANCE: Drawing(lambda d, w: btc_distance(d.trials, w.look), own=True),
-    Kind.FAIRNESS: Drawing(lambda d, w: fairness(d.trials, w.look)),
-    Kind.CPU: Drawing(lambda d, w: cpu(d.trials, w.look, whole=w.whole)),
-    Kind.LIMITS: Drawing(lambda d, w: limits(d.limits, d.trials, w.look), own=True),
-    Kind.INTERVALS: Drawing(lambda d, w: intervals(d.intervals, d.trials, w.look)),
-    Kind.BUCKET: Drawing(lambda d, w: bucket(d.intervals, d.buckets, d.trials, w.look), own=True),
-    Kind.TOPOLOGY: Drawing(lambda d, w: topology(d.endpoints, d.pairs, w.look)),
-    Kind.UDP_LOSS: Drawing(lambda d, w: udp_loss(d.trials, w.look), own=True),
-    Kind.UDP_JITTER: Drawing(lambda d, w: udp_jitter(d.trials, w.look), own=True),
-    Kind.LATENCY: Drawing(lambda d, w: latency(d.exchanges, d.trials, w.look), own=True),
-    Kind.COURSE: Drawing(
+KINDS: dict[FigureKind, Drawing] = {
+    FigureKind.BTC_CONNECTIONS: Drawing(lambda d, w: btc_connections(d.trials, w.look), own=True),
+    FigureKind.BTC_DISTANCE: Drawing(lambda d, w: btc_distance(d.trials, w.look), own=True),
+    FigureKind.FAIRNESS: Drawing(lambda d, w: fairness(d.trials, w.look)),
+    FigureKind.CPU: Drawing(lambda d, w: cpu(d.trials, w.look, whole=w.whole)),
+    FigureKind.LIMITS: Drawing(lambda d, w: limits(d.limits, d.trials, w.look), own=True),
+    FigureKind.INTERVALS: Drawing(lambda d, w: intervals(d.intervals, d.trials, w.look)),
+    FigureKind.BUCKET: Drawing(
+        lambda d, w: bucket(d.intervals, d.buckets, d.trials, w.look), own=True
+    ),
+    FigureKind.TOPOLOGY: Drawing(lambda d, w: topology(d.endpoints, d.pairs, w.look)),
+    FigureKind.UDP_LOSS: Drawing(lambda d, w: udp_loss(d.trials, w.look), own=True),
+    FigureKind.UDP_JITTER: Drawing(lambda d, w: udp_jitter(d.trials, w.look), own=True),
+    FigureKind.LATENCY: Drawing(lambda d, w: latency(d.exchanges, d.trials, w.look), own=True),
+    FigureKind.COURSE: Drawing(
         lambda d, w: course(d.intervals, d.round_trips, d.trials, w.look), own=True
     ),
-    Kind.SWEEP_THROUGHPUT: Drawing(
+    FigureKind.SWEEP_THROUGHPUT: Drawing(
         lambda d, w: sweep_throughput(d.sizes, d.trials, w.look), own=True
     ),
-    Kind.SWEEP_TIME: Drawing(lambda d, w: sweep_time(d.sizes, d.trials, w.look), own=True),
-    Kind.SCALE_RATE: Drawing(lambda d, w: scale_rate(d.trials, w.look), own=True),
-    Kind.SCALE_TIME: Drawing(lambda d, w: scale_time(d.trials, w.look), own=True),
-    Kind.PINGPONG_TRANSFER: _messages(pingpong.TRANSFER),
-    Kind.PINGPONG_LATENCY: _messages(pingpong.LATENCY),
-    Kind.PINGPONG_REQUESTS: _messages(pingpong.REQUESTS),
-    Kind.LAYERS: Drawing(lambda d, w: layers(d.trials, w.look, metric=w.metric), own=True),
-    Kind.ECDF: Drawing(lambda d, w: ecdf(d.trials, w.look, metric=w.metric)),
-    Kind.SESSIONS: Drawing(lambda d, w: sessions(d.trials, w.look, metric=w.metric)),
-    Kind.COV: Drawing(lambda d, w: cov(d.trials, w.look, metrics=w.metrics)),
-    Kind.PRICE: Drawing(_price),
-    Kind.SIMILARITY: Drawing(_similarity),
+    FigureKind.SWEEP_TIME: Drawing(lambda d, w: sweep_time(d.sizes, d.trials, w.look), own=True),
+    FigureKind.SCALE_RATE: Drawing(lambda d, w: scale_rate(d.trials, w.look), own=True),
+    FigureKind.SCALE_TIME: Drawing(lambda d, w: scale_time(d.trials, w.look), own=True),
+    FigureKind.PINGPONG_TRANSFER: _messages(pingpong.TRANSFER),
+    FigureKind.PINGPONG_LATENCY: _messages(pingpong.LATENCY),
+    FigureKind.PINGPONG_REQUESTS: _messages(pingpong.REQUESTS),
+    FigureKind.LAYERS: Drawing(lambda d, w: layers(d.trials, w.look, metric=w.metric), own=True),
+    FigureKind.ECDF: Drawing(lambda d, w: ecdf(d.trials, w.look, metric=w.metric)),
+    FigureKind.SESSIONS: Drawing(lambda d, w: sessions(d.trials, w.look, metric=w.metric)),
+    FigureKind.COV: Drawing(lambda d, w: cov(d.trials, w.look, metrics=w.metrics)),
+    FigureKind.PRICE: Drawing(_price),
+    FigureKind.SIMILARITY: Drawing(_similarity),
 }
 
 
 def figure(
     kind: str,
     *paths: str | PathLike[str],
-    wanted: Wanted | None = None,
+    wanted: FigureOptions | None = None,
     where: Mapping[str, Sequence[str]] | None = None,
 ) -> Figure:
     """Draw a kind of figure of the runs that paths name, as ``osmef.load`` takes them.
@@ -158,18 +159,20 @@ def figure(
 
     Raises InputError for an unknown kind, a path without a run, and runs without the data.
     """
-    found = next((one for one in Kind if one == kind), None)
+    found = next((one for one in FigureKind if one == kind), None)
     if found is None:
-        raise InputError(f"there is no figure {kind!r}", cure=f"give one of: {', '.join(Kind)}")
-    return draw(found, Data(*paths, where=where), wanted or Wanted())
+        raise InputError(
+            f"there is no figure {kind!r}", cure=f"give one of: {', '.join(FigureKind)}"
+        )
+    return draw(found, Data(*paths, where=where), wanted or FigureOptions())
 
 
-def draw(kind: Kind, data: Data, wanted: Wanted) -> Figure:
+def draw(kind: FigureKind, data: Data, wanted: FigureOptions) -> Figure:
     """Draw a kind of figure of frames that are read as they are needed. Raises InputError."""
     return KINDS[kind].draw(data, _of_scenario(wanted, data))
 
 
-def _of_scenario(wanted: Wanted, data: Data) -> Wanted:
+def _of_scenario(wanted: FigureOptions, data: Data) -> FigureOptions:
     """Let titles name the scenario of the runs, if all are of one."""
     if wanted.machines is not None or wanted.look.of:  # a file, of no scenario
         return wanted
@@ -188,12 +191,14 @@ class Possible:
     figure: Figure
 
 
-def possible(data: Data, wanted: Wanted | None = None, *, own: bool = False) -> Iterator[Possible]:
+def possible(
+    data: Data, wanted: FigureOptions | None = None, *, own: bool = False
+) -> Iterator[Possible]:
     """Give all figures that the data have; those relative to the first series as well.
 
     Only those that a run gets by itself with ``own``.
     """
-    how = _of_scenario(wanted or Wanted(), data)
+    how = _of_scenario(wanted or FigureOptions(), data)
     relative = replace(how, messages=replace(how.messages, relative=True))
     for kind, drawing in KINDS.items():
         if own and not drawing.own:

@@ -17,7 +17,7 @@ _GAPS = (2, 1)  # spaces between columns, the first that fits
 
 
 @dataclass(frozen=True)
-class Column:
+class TextColumn:
     """A column: its head, which may have several lines, and the text of each row.
 
     What has no room is left out by ``rank``, the highest first; 0 is always shown. Of one rank the
@@ -41,17 +41,21 @@ class Column:
         return self.head.replace("\n", " ")
 
 
-def column(head: str, texts: Sequence[str | Text], *, rank: int = 0, right: bool = False) -> Column:
+def column(
+    head: str, texts: Sequence[str | Text], *, rank: int = 0, right: bool = False
+) -> TextColumn:
     """Make a column of plain texts or styled ones."""
-    return Column(head, [Text(one) if isinstance(one, str) else one for one in texts], rank, right)
+    return TextColumn(
+        head, [Text(one) if isinstance(one, str) else one for one in texts], rank, right
+    )
 
 
-def total(columns: Sequence[Column], gap: int = _GAPS[-1]) -> int:
+def total(columns: Sequence[TextColumn], gap: int = _GAPS[-1]) -> int:
     """Return how wide columns are together."""
     return sum(one.width for one in columns) + gap * max(0, len(columns) - 1)
 
 
-def fitted(columns: Sequence[Column], width: int | None) -> tuple[list[Column], list[str]]:
+def fitted(columns: Sequence[TextColumn], width: int | None) -> tuple[list[TextColumn], list[str]]:
     """Return the columns that so many characters have room for, and the names of the others.
 
     Without a ``width`` these are all. A column that says nothing in any row is left out unnamed.
@@ -64,7 +68,7 @@ def fitted(columns: Sequence[Column], width: int | None) -> tuple[list[Column], 
     return kept, [one.name for one in columns if one.name in left]
 
 
-def lines(columns: Sequence[Column], width: int | None, indent: int = 0) -> list[Text]:
+def lines(columns: Sequence[TextColumn], width: int | None, indent: int = 0) -> list[Text]:
     """Return the lines of a table: the heads, a rule, and one for each row."""
     gap = next((one for one in _GAPS if width is None or total(columns, one) <= width), _GAPS[-1])
     heads = [one.head.split("\n") for one in columns]
@@ -81,7 +85,11 @@ def lines(columns: Sequence[Column], width: int | None, indent: int = 0) -> list
 
 
 def table(
-    columns: Sequence[Column], width: int | None, *more: str, title: str = "", stack: bool = True
+    columns: Sequence[TextColumn],
+    width: int | None,
+    *more: str,
+    title: str = "",
+    stack: bool = True,
 ) -> Group:
     """Return a table that fits, its title, and below it what was left out and ``more``.
 
@@ -102,7 +110,7 @@ def table(
     return Group(*above, *body, *([Text(), *told] if told else []))
 
 
-def _stacked(first: Column, body: Sequence[Text]) -> Iterator[Text]:
+def _stacked(first: TextColumn, body: Sequence[Text]) -> Iterator[Text]:
     """Give the lines of a table with what its rows are of above them."""
     heads = len(body) - len(first.texts)
     yield from body[:heads]
@@ -114,7 +122,7 @@ def _stacked(first: Column, body: Sequence[Text]) -> Iterator[Text]:
         last = text.plain
 
 
-def _line(texts: Sequence[Text], columns: Sequence[Column], gap: int, margin: str) -> Text:
+def _line(texts: Sequence[Text], columns: Sequence[TextColumn], gap: int, margin: str) -> Text:
     """Return the texts of a row beside each other, each in the width of its column."""
     found = Text(margin, no_wrap=True, overflow="ignore")
     for place, (text, one) in enumerate(zip(texts, columns, strict=True)):

@@ -11,25 +11,26 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from osmef.report.cells import Cell, cells_of, nothing, source_of
+from osmef.report.cells import ShownCell, cells_of, nothing, source_of
 from osmef.report.look import PLAIN, Look
 from osmef.report.style import GREY, Stroke, Words, label_y, limit, name_panel, page, stroke, styled
-from osmef.results.exchange import Purpose
+from osmef.results.observations import Purpose
 from osmef.units import rate_unit
 
 _MOST_CELLS = 12
 _MOST_FLOWS = 50
 _REST_S = 0.5
 """Longer times between two intervals of a connection are rests."""
+_LEAST_PART = 0.01  # of an interval: a shorter part of it can not be seen
 _ALIKE = 4.0  # how many times as high one panel's rates may be for all to have one axis
 _FLOW = ["run", "cell", "trial", "source", "target", "flow"]
 _SEEN = {
     ("receiver",): "as the receivers got them",
-    ("sender",): "as the senders sent them, which alone told",
+    ("sender",): "as the senders sent them (receivers did not report)",
     (
         "receiver",
         "sender",
-    ): "as the receivers got them, or as they were sent where no receiver told",
+    ): "as the receivers got them, or as sent where no receiver reported",
 }
 
 Rates = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]
@@ -107,7 +108,7 @@ Number = tuple[int, bool]
 
 
 @dataclass(frozen=True)
-class Line:
+class DirectionRates:
     """What went one way in a trial: all connections together, and each of them."""
 
     number: Number
@@ -152,7 +153,7 @@ def _back_to_itself(trial: pd.DataFrame) -> pd.Series[bool]:
     return again.groupby(trial["flow"]).cumsum() > 0
 
 
-def _lines(rows: pd.DataFrame, cell: Cell) -> Iterator[Line]:
+def _lines(rows: pd.DataFrame, cell: ShownCell) -> Iterator[DirectionRates]:
     """Give the trials of a cell in order: what went there and, if anything did, what went back."""
     senders = str(cell.trials["senders"].iloc[0]).split(",")
     for place, (_, trial) in enumerate(rows.groupby("trial")):
@@ -161,7 +162,7 @@ def _lines(rows: pd.DataFrame, cell: Cell) -> Iterator[Line]:
             back = _back_to_itself(trial)
         for is_back, way in trial.groupby(back if not back.all() else ~back):
             each = [_rates(flow) for _, flow in way.groupby(_FLOW[3:], dropna=False)]
-            yield Line((place, bool(is_back)), *together(each), each)
+            yield DirectionRates((place, bool(is_back)), *together(each), each)
 
 
 def _rates(rows: pd.DataFrame) -> Rates:
@@ -183,31 +184,40 @@ def together(flows: list[Rates]) -> Rates:
 
     What each moved is taken as even within an interval of its own, so that no byte is lost; the
     edges are those of the connection with the most intervals, from the first start to the last end.
+    The last interval is parted where the first of them ends in it: from there on fewer share the
+    link, and the time before would look as if the rate had fallen.
     """
     known = [(edges, rate) for edges, rate in flows if len(rate)]
     edges = max((edges for edges, _ in known), key=len).copy()
     edges[0] = min(one[0] for one, _ in known)
     edges[-1] = max(one[-1] for one, _ in known)
+    last, end = edges[-2:]
+    ended = min((one[-1] for one, _ in known if one[-1] > last), default=end)
+    least = _LEAST_PART * (end - last)
+    if last + least < ended < end - least:
+        edges = np.insert(edges, -1, ended)
     moved = np.zeros(len(edges))
     for own, rate in known:
         moved += np.interp(edges, own, np.append(0, np.cumsum(rate * np.diff(own))))
     return edges, np.diff(moved) / np.diff(edges)
 
 
-def lines_of(rows: pd.DataFrame, cell: Cell) -> Iterator[Line]:
+def lines_of(rows: pd.DataFrame, cell: ShownCell) -> Iterator[DirectionRates]:
     """Give what went each way in the trials of a cell, from its rows with both ends."""
     yield from _lines(_one_end(rows), cell)
 
 
-def _has_single(found: dict[tuple[str, str], list[Line]]) -> bool:
+def _has_single(found: dict[tuple[str, str], list[DirectionRates]]) -> bool:
     return any(_drawn_alone(each) for each in found.values())
 
 
-def _drawn_alone(lines: list[Line]) -> bool:
+def _drawn_alone(lines: list[DirectionRates]) -> bool:
     return len(lines) == 1 and 1 < len(lines[0].each) <= _MOST_FLOWS
 
 
-def _draw(axes: Axes, lines: list[Line], strokes: Mapping[Number, Stroke], divisor: float) -> None:
+def _draw(
+    axes: Axes, lines: list[DirectionRates], strokes: Mapping[Number, Stroke], divisor: float
+) -> None:
     if _drawn_alone(lines):
         for edges, rate in lines[0].each:
             axes.stairs(rate / divisor, edges, baseline=None, color=GREY, linewidth=0.5)

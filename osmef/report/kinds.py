@@ -5,12 +5,12 @@ from __future__ import annotations
 from enum import StrEnum
 
 
-class Kind(StrEnum):
+class FigureKind(StrEnum):
     """A kind of figure; ``about`` says what it shows."""
 
     about: str
 
-    def __new__(cls, name: str, about: str) -> Kind:
+    def __new__(cls, name: str, about: str) -> FigureKind:
         """Make a member that is equal to its name."""
         member = str.__new__(cls, name)
         member._value_ = name

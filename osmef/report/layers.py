@@ -6,9 +6,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from osmef.analysis.layers import LAYER, REFERENCE, layer_costs
-from osmef.report.cells import nothing, source_of
+from osmef.report.cells import chosen, nothing, source_of
 from osmef.report.look import PLAIN, Look
-from osmef.report.metric import chosen
 from osmef.report.style import LINE_INCHES, Words, broken, limit, page, stroke, styled
 
 _ROW_INCHES = 0.3

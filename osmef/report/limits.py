@@ -10,7 +10,7 @@ from matplotlib.patches import Patch
 from osmef.report.cells import cells_of, nothing, source_of
 from osmef.report.look import PLAIN, Look
 from osmef.report.style import EDGE, LINE_INCHES, MOST_BARS, Words, broken, limit, page, styled
-from osmef.results.limits import Limit
+from osmef.results.trial import Limit
 
 # Okabe and Ito's colours, light and dark by turns, and a hatch each for prints in grey. Both ends'
 # CPU and both windows are of one hue; what can't be told has no colour.

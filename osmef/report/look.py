@@ -6,12 +6,13 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-
-from matplotlib.axes import Axes
-from matplotlib.axis import Axis
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
+from typing import TYPE_CHECKING
 
 from osmef.errors import InputError
+
+if TYPE_CHECKING:  # tables are made without matplotlib, too
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
 
 
 @dataclass(frozen=True)
@@ -90,6 +91,13 @@ def _ends(
 def _set_ticks(axis: Axis, count: int | None, *, rescaled: bool) -> None:
     if count is None and not rescaled:
         return
+    from matplotlib.ticker import (  # noqa: PLC0415
+        FuncFormatter,
+        LogLocator,
+        MaxNLocator,
+        NullLocator,
+    )
+
     wanted = count or 10
     if axis.get_scale() == "log":
         axis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=wanted))

@@ -36,6 +36,19 @@ _UNITS = {
 }
 
 
+def table_among(paths: Sequence[Path]) -> Path | None:
+    """Return the CSV file of measurements that is named in the place of runs; None for runs.
+
+    Raises InputError for one among others.
+    """
+    tables = [path for path in paths if path.suffix.lower() == ".csv"]
+    if tables and len(paths) > 1:
+        message = "a table of measurements stands alone"
+        cure = "give one CSV file with all machine types, or runs of them"
+        raise InputError(message, where=str(tables[0]), cure=cure)
+    return tables[0] if tables else None
+
+
 def measured_machines(data: Data, file: Path | None = None) -> pd.DataFrame:
     """Return the measurements of machine types that can be compared, of a CSV file or of runs.
 
@@ -95,8 +108,8 @@ def _comparable(table: pd.DataFrame) -> pd.DataFrame:
             continue
         kept.append(rows[rows["by"] == _common(component, programs, list(rows["by"]))])
     if len(names) < 2 or not kept:
-        cure = "give runs of two flavors, or a CSV file of measurements with --machines"
-        raise nothing("two machine types of which the same is known", cure)
+        cure = "give runs of two flavors, or a CSV file of measurements"
+        raise nothing("two machine types with a component in common", cure)
     found = pd.concat(kept, ignore_index=True)
     found.attrs["left"] = left
     return found

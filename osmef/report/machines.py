@@ -7,9 +7,8 @@ from matplotlib.figure import Figure
 
 from osmef.analysis.price import PricePerformance
 from osmef.analysis.similarity import COMPONENT_WORDS
-from osmef.report.cells import nothing
+from osmef.report.cells import nothing, unit
 from osmef.report.look import PLAIN, Look
-from osmef.report.metric import unit
 from osmef.report.style import GREY, LINE_INCHES, Words, broken, page, patch, styled
 from osmef.results.measure import Measure
 

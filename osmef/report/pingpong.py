@@ -17,7 +17,7 @@ from osmef.errors import InputError, NothingToDrawError
 from osmef.report.cells import cells_of, nothing, source_of
 from osmef.report.look import PLAIN, Look
 from osmef.report.style import GREY, Words, limit, page, shares, stroke, styled
-from osmef.results.exchange import Purpose
+from osmef.results.observations import Purpose
 from osmef.units import format_size
 
 WINDOW = 87380
@@ -70,7 +70,7 @@ ALL = Messages()
 
 
 @dataclass(frozen=True)
-class Kind:
+class RequestMetric:
     """A figure: which value it shows, by what it is divided, and its words."""
 
     value: str
@@ -79,9 +79,9 @@ class Kind:
     label: str
 
 
-TRANSFER = Kind("transfer_rate_bytes_per_s", 1e6, "Transfer rate", "transfer rate in MB/s")
-LATENCY = Kind("time_us", 1e3, "Latency", "time of a message in ms")
-REQUESTS = Kind("requests_per_s", 1.0, "Requests per second", "requests per second")
+TRANSFER = RequestMetric("transfer_rate_bytes_per_s", 1e6, "Transfer rate", "transfer rate in MB/s")
+LATENCY = RequestMetric("time_us", 1e3, "Latency", "time of a message in ms")
+REQUESTS = RequestMetric("requests_per_s", 1.0, "Requests per second", "requests per second")
 
 _BARS = "Bars: exact 95 % interval of the median, if requests are independent."
 
@@ -93,7 +93,7 @@ Series = dict[str, pd.DataFrame]
 def messages(
     requests: pd.DataFrame,
     trials: pd.DataFrame,
-    kind: Kind,
+    kind: RequestMetric,
     look: Look = PLAIN,
     wanted: Messages = ALL,
 ) -> Figure:
@@ -134,7 +134,7 @@ class _Sizes:
 
 @dataclass(frozen=True)
 class _Drawn:
-    kind: Kind
+    kind: RequestMetric
     series: Series
     sizes: _Sizes
     source: str
@@ -265,7 +265,9 @@ def _opacity(band: float) -> float:
     return 0.3 if band <= 50 else 0.15
 
 
-def _draw_points(axes: Axes, rows: pd.DataFrame, kind: Kind, number: int, alpha: float) -> None:
+def _draw_points(
+    axes: Axes, rows: pd.DataFrame, kind: RequestMetric, number: int, alpha: float
+) -> None:
     axes.plot(
         rows["size"].to_numpy(dtype="float64"),
         rows[kind.value].to_numpy(dtype="float64") / kind.divisor,

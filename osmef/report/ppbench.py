@@ -9,7 +9,7 @@ from typing import TextIO
 import pandas as pd
 
 from osmef.analysis.pingpong import by_size
-from osmef.results.exchange import Purpose
+from osmef.results.observations import Purpose
 from osmef.results.summary import CellInfo, Summary
 
 COLUMNS = (

@@ -18,12 +18,12 @@ from osmef.analysis.replicates import (
 )
 from osmef.errors import InputError
 from osmef.prices.price_list import read_prices
-from osmef.report.cells import nothing
+from osmef.report.cells import chosen, nothing
 from osmef.report.data import Data, read_table
-from osmef.report.metric import chosen
 from osmef.results.measure import Measure
 from osmef.results.summary import EndpointInfo, HourlyPrice
 from osmef.scenario.money import Price
+from osmef.scenario.names import nearest_or_all
 
 SPREAD = ("n", "ci95_low", "ci95_high", "cov_percent")
 """How sure a result is, of ``osmef.analysis.describe``; in the result's unit and percent."""
@@ -75,11 +75,11 @@ def price_ranking(
         raise InputError(
             f"the trials have no column {flavor!r}",
             where="--flavor",
-            cure="give the column of the flavors, or of what is as good as one",
+            cure=nearest_or_all(flavor, map(str, data.trials.columns)),
         )
     results = _results(data, measure.name, flavor)
     if results["flavor"].isna().all():
-        raise nothing("flavors", "say with --flavor which column tells them apart")
+        raise nothing("flavors", "name the column that has them with --flavor")
     return measure, price_performance(results, price_table(data, file), measure)
 
 

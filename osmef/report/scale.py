@@ -9,8 +9,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from osmef.analysis.replicates import has_sessions
-from osmef.report.cells import Cell, cells_of, nothing, source_of
-from osmef.report.chart import Chart, Line, render
+from osmef.report.cells import ShownCell, cells_of, nothing, source_of
+from osmef.report.chart import Chart, ChartLine, render
 from osmef.report.look import PLAIN, Look
 from osmef.report.series import Point, Variant, short_names, written
 from osmef.report.style import stroke
@@ -49,7 +49,7 @@ def _draw(trials: pd.DataFrame, look: Look, metric: str, words: tuple[str, str, 
         cure = "give runs of `workload: npb` with a sweep of endpoints.node.count"
         raise nothing("program on several numbers of endpoints", cure)
     lines = [
-        Line(_name(key, points, look), stroke(number), {(): some})
+        ChartLine(_name(key, points, look), stroke(number), {(): some})
         for number, (key, some) in enumerate(points.items())
     ]
     chart = Chart(
@@ -69,14 +69,14 @@ def _draw(trials: pd.DataFrame, look: Look, metric: str, words: tuple[str, str, 
     return render(chart, look)
 
 
-def _endpoints(cell: Cell) -> int:
+def _endpoints(cell: ShownCell) -> int:
     """Return on how many endpoints a cell was measured."""
     row = cell.trials.iloc[0]
     return len({name for ends in ("senders", "receivers") for name in str(row[ends]).split(",")})
 
 
-def _series(cell: Cell) -> Series:
-    """Return whose line a cell is on: its place is what was asked for, as one alone has none."""
+def _series(cell: ShownCell) -> Series:
+    """Return the line of a cell: by the placement asked for, as an end alone achieves none."""
     told = tuple((key, value) for key, value in cell.variant if not _is_count(key))
     return cell.source, str(cell.trials.iloc[0]["placement"]), told
 

@@ -16,8 +16,8 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
 from osmef.analysis.seasons import levels, with_stretches
+from osmef.report.cells import unit
 from osmef.report.look import PLAIN, Look
-from osmef.report.metric import unit
 from osmef.report.style import (
     EDGE,
     LINE_INCHES,
@@ -34,7 +34,7 @@ from osmef.results.measure import Measure
 MOST_PANELS = 8
 _MANY = 200  # sessions of which the marks are small
 _ALIKE = 1.5  # platforms further apart than so many times have axes of their own
-_NO_WINDOW = "no window told"
+_NO_WINDOW = "no window given"
 _GAP = "#e6e6e6"
 
 
@@ -248,7 +248,7 @@ def calendar(planned: pd.DataFrame, look: Look = PLAIN) -> Figure:
     rows, lines = broken([f"{a}, {b}" if several else a for a, b in pairs])
     states = [state for state in _STATES if (planned["state"] == state).any()]
     legend = {state: Patch(**_patch(state)) for state in states}
-    header = Words("What became of the sessions", "Each mark is a session, at the time at which"
+    header = Words("State of the sessions", "Each mark is a session, at the time at which"
                    " its window opened (UTC).", f"{len(planned)} sessions")  # fmt: skip
     height = 0.5 + len(pairs) * (LINE_INCHES * lines + 0.06)
     figure, (axes,) = page(header, dict(legend), look, size=(9.6, height))

@@ -31,7 +31,7 @@ Variant = tuple[tuple[str, Scalar], ...]
 
 
 @dataclass(frozen=True)
-class Place:
+class PairPlacement:
     """Where both ends stand to each other, as achieved; ``asked`` is what was asked for instead."""
 
     distance: int | None
@@ -55,7 +55,7 @@ class Place:
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """The place in words, a line each."""
+        """The lines of a label that say so."""
         distance = "unknown" if self.distance is None else self.distance
         told = (self.tenancy, self.asked and f"asked for: {self.asked}")
         return (f"distance {distance}", self.placement, *filter(None, told))
@@ -77,15 +77,15 @@ class Point:
     values: tuple[float, ...] = ()
 
 
-def place(cell: CellInfo, summary: Summary) -> Place:
+def pair_placement(cell: CellInfo, summary: Summary) -> PairPlacement:
     """Return where the ends of a cell stand to each other."""
     if is_alone(cell):
-        return Place(cell.distance, "loopback", None)
+        return PairPlacement(cell.distance, "loopback", None)
     placement, asked = PLACEMENTS[cell.achieved_placement], _asked(cell)
     kinds = {e.kind for e in summary.endpoints if e.name in (*cell.senders, *cell.receivers)}
     if EndpointKind.HOST in kinds:  # which belongs to no tenant
-        return Place(cell.distance, placement, None, asked)
-    return Place(cell.distance, placement, TENANCIES[cell.achieved_tenancy], asked)
+        return PairPlacement(cell.distance, placement, None, asked)
+    return PairPlacement(cell.distance, placement, TENANCIES[cell.achieved_tenancy], asked)
 
 
 def is_alone(cell: CellInfo) -> bool:

@@ -13,13 +13,12 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from osmef.analysis.describe import describe
-from osmef.analysis.ecdf import ecdf as distribution
-from osmef.analysis.quantiles import Interval
+from osmef.analysis.quantiles import ConfidenceInterval
+from osmef.analysis.quantiles import ecdf as distribution
 from osmef.analysis.replicates import has_sessions, independent
 from osmef.analysis.variability import cov_interval
-from osmef.report.cells import Cell, cells_of, nothing, source_of
+from osmef.report.cells import ShownCell, cells_of, chosen, measured, nothing, source_of, unit
 from osmef.report.look import PLAIN, Look
-from osmef.report.metric import chosen, measured, unit
 from osmef.report.style import (
     LINE_INCHES,
     MOST_BARS,
@@ -47,7 +46,7 @@ def ecdf(trials: pd.DataFrame, look: Look = PLAIN, *, metric: str | None = None)
 
     ``trials`` are those of ``osmef.load``, as in every function here. Where there are sessions it
     is that of their medians. The band holds the whole true
-    function with 95 % (``osmef.analysis.ecdf``). Without ``metric`` it is what leads.
+    function with 95 % (``osmef.analysis.quantiles``). Without ``metric`` it is what leads.
     Raises InputError where no trial has it.
     """
     measure = chosen(trials, metric)
@@ -135,7 +134,7 @@ def _sessions(trials: pd.DataFrame) -> list[object]:
     return list(trials.groupby("session", sort=False)["started_at"].min().sort_values().index)
 
 
-def _by_session(cell: Cell, metric: str, order: Sequence[object]) -> list[list[float]]:
+def _by_session(cell: ShownCell, metric: str, order: Sequence[object]) -> list[list[float]]:
     rows = cell.trials[[metric, "session"]].dropna()
     return [rows.loc[rows["session"] == one, metric].tolist() for one in order]
 
@@ -227,7 +226,7 @@ def _mark(number: int) -> Artist:
     return replace(stroke(number), dashes="").line()
 
 
-def _cov_text(width: float, interval: Interval, *, known: bool) -> str:
+def _cov_text(width: float, interval: ConfidenceInterval, *, known: bool) -> str:
     if not known:
         return "unknown"
     if interval.low is None or interval.high is None:

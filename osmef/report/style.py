@@ -196,26 +196,10 @@ def page(  # noqa: PLR0913 - what figures differ in
     is_column = look.width is not None and look.width < _COLUMN_INCHES
     columns = 1 if is_column else min(count, columns)
     rows = -(-count // columns)
-    wide, high = size or ((6.6, 3.6) if columns == 1 else (9.6, 2.7 * rows))
-    width = look.width or wide
-    high = min(high, 1.9 * rows) if is_column else high
-    shown = dict(legend) if look.legend else {}
-    own = f"{look.of}: {words.title}" if look.of else words.title
-    above = look.title or ("" if is_column else own)
-    title = _fitted(above, width - 0.15, 10, "bold") if above else []
-    below = [] if is_column else [*textwrap.wrap(words.caption, int(width / 0.051)), words.source]
-    letters = _TINY if is_column else _SMALL
-    names = {"\n".join(_fitted(name, width - 0.7, letters)): name for name in shown}
-    legend_columns, legend_rows = _legend_size(list(names), width, letters)
-    margin = 0.05 if is_column else 0.2
-    head = margin + _TITLE_INCHES * len(title) + _LEGEND_ROW_INCHES * legend_rows
-    foot = 0.02 if is_column else 0.08 + _FOOT_ROW_INCHES * len(below)
-    height = look.height or high + head + foot
-    least = _LEAST_COLUMN_INCHES * rows if is_column else _LEAST_INCHES
-    if look.height and height - head - foot < min(high, least):
-        raise _too_small()
-    room = (0, foot / height, 1, 1 - (head + foot) / height)
-    figure = HouseFigure(figsize=(width, height), layout=ConstrainedLayoutEngine(rect=room))
+    around = _Around.of(words, legend, look, size or _panel_inches(columns, rows), rows)
+    figure = HouseFigure(
+        figsize=(around.width, around.height), layout=ConstrainedLayoutEngine(rect=around.room)
+    )
     alike_x: Literal["all", "row", "none"] = "none" if count == 1 else "all" if same_x else "row"
     grid = figure.subplots(
         rows, columns, squeeze=False, sharex=alike_x, sharey=count > 1 and same_y
@@ -223,29 +207,97 @@ def page(  # noqa: PLR0913 - what figures differ in
     flat = list(grid.flat)
     for spare in flat[count:]:
         spare.set_visible(False)
-    if title:
-        of: dict[str, Any] = {"va": "top", "weight": "bold", "fontsize": 10}
-        figure.text(0.015, 1 - 0.08 / height, "\n".join(title), **of)
-    if shown:
-        figure.legend(
-            [shown[name] for name in names.values()],
-            list(names),
-            loc="upper left",
-            bbox_to_anchor=(0.005, 1 - (margin / 2 + _TITLE_INCHES * len(title)) / height),
-            ncols=legend_columns,
-            fontsize=letters,
-            borderaxespad=0.2,
-            labelspacing=0.3,
-            columnspacing=1.4,
-        )
-    small: dict[str, Any] = {"va": "bottom", "fontsize": 7, "color": GREY}
-    if below:
-        figure.text(0.015, 0.06 / height, "\n".join(below), **small)
+    around.write(figure)
     for axes in flat if is_column else ():
         axes.tick_params(labelsize=_TINY)
         for axis in (axes.xaxis, axes.yaxis):
             axis.label.set_fontsize(_SMALL)
     return figure, flat[:count]
+
+
+def _panel_inches(columns: int, rows: int) -> tuple[float, float]:
+    """Return how large all panels together are by default."""
+    return (6.6, 3.6) if columns == 1 else (9.6, 2.7 * rows)
+
+
+@dataclass(frozen=True)
+class _Around:
+    """What stands around the panels, and the size in inches that the figure has with it.
+
+    ``title`` and ``below`` are lines; ``legend`` has the samples by the lines of their names.
+    """
+
+    width: float
+    height: float
+    title: Sequence[str]
+    legend: Mapping[str, Artist]
+    letters: float
+    margin: float
+    head: float
+    foot: float
+    below: Sequence[str]
+
+    @classmethod
+    def of(
+        cls,
+        words: Words,
+        legend: Mapping[str, Artist],
+        look: Look,
+        size: tuple[float, float],
+        rows: int,
+    ) -> _Around:
+        """Return it for panels of this size in so many rows, unless ``look`` wants another.
+
+        Raises NothingToDrawError where that leaves no room for the panels.
+        """
+        is_column = look.width is not None and look.width < _COLUMN_INCHES
+        wide, high = size
+        width = look.width or wide
+        high = min(high, 1.9 * rows) if is_column else high
+        own = f"{look.of}: {words.title}" if look.of else words.title
+        above = look.title or ("" if is_column else own)
+        title = _fitted(above, width - 0.15, 10, "bold") if above else []
+        below = [*textwrap.wrap(words.caption, int(width / 0.051)), words.source]
+        below = [] if is_column else below
+        letters = _TINY if is_column else _SMALL
+        shown = dict(legend) if look.legend else {}
+        names = {"\n".join(_fitted(name, width - 0.7, letters)): shown[name] for name in shown}
+        margin = 0.05 if is_column else 0.2
+        legend_rows = _legend_size(list(names), width, letters)[1]
+        head = margin + _TITLE_INCHES * len(title) + _LEGEND_ROW_INCHES * legend_rows
+        foot = 0.02 if is_column else 0.08 + _FOOT_ROW_INCHES * len(below)
+        height = look.height or high + head + foot
+        least = _LEAST_COLUMN_INCHES * rows if is_column else _LEAST_INCHES
+        if look.height and height - head - foot < min(high, least):
+            raise _too_small()
+        return cls(width, height, title, names, letters, margin, head, foot, below)
+
+    @property
+    def room(self) -> tuple[float, float, float, float]:
+        """Where the panels are, in shares of the figure: left, bottom, width, height."""
+        return 0, self.foot / self.height, 1, 1 - (self.head + self.foot) / self.height
+
+    def write(self, figure: Figure) -> None:
+        """Write title, legend, caption and source into the figure."""
+        if self.title:
+            of: dict[str, Any] = {"va": "top", "weight": "bold", "fontsize": 10}
+            figure.text(0.015, 1 - 0.08 / self.height, "\n".join(self.title), **of)
+        if self.legend:
+            top = self.margin / 2 + _TITLE_INCHES * len(self.title)
+            figure.legend(
+                list(self.legend.values()),
+                list(self.legend),
+                loc="upper left",
+                bbox_to_anchor=(0.005, 1 - top / self.height),
+                ncols=_legend_size(list(self.legend), self.width, self.letters)[0],
+                fontsize=self.letters,
+                borderaxespad=0.2,
+                labelspacing=0.3,
+                columnspacing=1.4,
+            )
+        if self.below:
+            small: dict[str, Any] = {"va": "bottom", "fontsize": 7, "color": GREY}
+            figure.text(0.015, 0.06 / self.height, "\n".join(self.below), **small)
 
 
 def label_y(figure: Figure, panels: Sequence[Axes], label: str) -> None:

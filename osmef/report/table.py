@@ -9,11 +9,11 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from osmef.report.fit import Column, column, table
+from osmef.report.fit import TextColumn, column, table
 from osmef.report.series import other_than_asked, short_names, shown_values, written
-from osmef.results.limits import Limit
 from osmef.results.measure import Measure
 from osmef.results.summary import CellInfo, Summary
+from osmef.results.trial import Limit
 from osmef.scenario.fields import Placement, Tenancy
 from osmef.scenario.study import Scalar
 from osmef.units import rate_unit
@@ -52,7 +52,7 @@ def summary_table(summary: Summary, width: int | None = None) -> Group:
     told = dict.fromkeys(key for cell in summary.cells for key in shown_values(cell))
     swept = [key for key in told if key not in same]
     keys = [
-        Column(_HEADS.get(key, name), [_value(cell, key) for cell in summary.cells])
+        TextColumn(_HEADS.get(key, name), [_value(cell, key) for cell in summary.cells])
         for key, name in short_names(swept).items()
     ]
     title = f"{summary.run.scenario}  {summary.run.description}".strip()
@@ -77,7 +77,7 @@ def _told(same: Mapping[str, Scalar]) -> list[str]:
     return [f"All cells: {values}."] if same else []
 
 
-def _numbers(summary: Summary) -> list[Column]:
+def _numbers(summary: Summary) -> list[TextColumn]:
     """Return the columns of numbers: the head of each, and a text for each cell."""
     cells, measures = summary.cells, shown_measures(summary)
     leading = [_leading(cell, measures) for cell in cells]

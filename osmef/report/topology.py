@@ -31,7 +31,7 @@ _NAME_LETTERS = 22  # of an endpoint's name in a line, and of a host's above eac
 _NAME_LINES = 3
 _LINE = 0.24  # of a host's name
 
-Place = tuple[float, float]
+Position = tuple[float, float]
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class _Host:
     def rows(self) -> int:
         return sum(map(len, self.columns))
 
-    def places(self) -> dict[str, Place]:
+    def places(self) -> dict[str, Position]:
         """Return where the endpoints are: those of the second column below the first one's."""
         placed = [(node, column) for column, nodes in enumerate(self.columns) for node in nodes]
         return {
@@ -100,7 +100,9 @@ def topology(endpoints: pd.DataFrame, pairs: pd.DataFrame, look: Look = PLAIN) -
     if len(rates) > _MOST_LABELS:
         caption += " The wider an arrow, the higher its rate; the highest: "
         caption += f"{format_rate(max(rates.values()))}."
-    header = Words("Where the endpoints stood, and their rates", caption, str(pairs["run"].iloc[0]))
+    header = Words(
+        "Where the endpoints were placed, and their rates", caption, str(pairs["run"].iloc[0])
+    )
     curves = [_control(places[a], places[b])[1] / 2 + (places[a][1] + places[b][1]) / 4
               for a, b in rates]  # fmt: skip
     below = max(_ROW * max(host.rows for host in hosts), 0.1 - min(curves))
@@ -185,7 +187,7 @@ def _draw_host(axes: Axes, host: _Host, name: str) -> None:
     axes.text(middle, 0.72, name, ha="center", va="bottom", fontsize=8, weight="bold")
 
 
-def _draw_node(axes: Axes, place: Place, name: str, tenant: int) -> None:
+def _draw_node(axes: Axes, place: Position, name: str, tenant: int) -> None:
     x, y = place
     look = stroke(tenant)
     axes.plot([x], [y], ls="none", marker=look.marker, color=look.colour, markersize=13, zorder=3)
@@ -203,7 +205,7 @@ class _Room:
     def __init__(self, taken: list[_Box]) -> None:
         self._taken = taken
 
-    def place(self, label: str, candidates: Iterable[Place]) -> Place | None:
+    def place(self, label: str, candidates: Iterable[Position]) -> Position | None:
         """Return the first place that is free for a label, and take it; None where none is."""
         for x, y in candidates:
             half = _LETTER * len(label) / 2 + 0.05
@@ -218,7 +220,7 @@ def _meet(one: _Box, other: _Box) -> bool:
     return one[0] < other[1] and other[0] < one[1] and one[2] < other[3] and other[2] < one[3]
 
 
-def _boxes_of(place: Place, name: str) -> list[_Box]:
+def _boxes_of(place: Position, name: str) -> list[_Box]:
     """Return what an endpoint takes: its mark, and its name below."""
     (x, y), lines = place, name.split("\n")
     half = _LETTER * max(map(len, lines)) / 2
@@ -232,8 +234,8 @@ _Ends = tuple[str, str]
 
 
 def _labels(
-    told: Mapping[_Ends, str], places: Mapping[str, Place], words: Mapping[str, str]
-) -> dict[_Ends, tuple[str, Place]]:
+    told: Mapping[_Ends, str], places: Mapping[str, Position], words: Mapping[str, str]
+) -> dict[_Ends, tuple[str, Position]]:
     """Return the labels of arrows that have room along their way, and where each stands."""
     room = _Room([box for name, text in words.items() for box in _boxes_of(places[name], text)])
     found = {}
@@ -249,7 +251,7 @@ def _labels(
 
 
 def _draw_edge(
-    axes: Axes, ends: tuple[Place, Place], label: tuple[str, Place] | None, width: float
+    axes: Axes, ends: tuple[Position, Position], label: tuple[str, Position] | None, width: float
 ) -> None:
     """Draw an arrow with its label, if it has one."""
     sender, receiver = ends
@@ -270,7 +272,7 @@ def _draw_edge(
         axes.text(at[0], at[1], text, ha="center", va="center", fontsize=7, bbox=box, zorder=5)
 
 
-def _along(sender: Place, receiver: Place, share: float) -> Place:
+def _along(sender: Position, receiver: Position, share: float) -> Position:
     """Return the point at a share of the way of an arrow."""
     x, y = (
         (1 - share) ** 2 * a + 2 * (1 - share) * share * c + share**2 * b
@@ -279,14 +281,14 @@ def _along(sender: Place, receiver: Place, share: float) -> Place:
     return x, y
 
 
-def _bend(sender: Place, receiver: Place) -> float:
+def _bend(sender: Position, receiver: Position) -> float:
     if sender[0] == receiver[0]:
         return 2 * _BEND
     # Within a host it goes around the names below its senders.
     return -_BEND if receiver[0] - sender[0] <= _COLUMN else _BEND
 
 
-def _control(sender: Place, receiver: Place) -> Place:
+def _control(sender: Position, receiver: Position) -> Position:
     """Return the control point of the curve of Bezier that arc3 draws."""
     (x, y), (to_x, to_y), bend = sender, receiver, _bend(sender, receiver)
     return (x + to_x) / 2 + bend * (to_y - y), (y + to_y) / 2 - bend * (to_x - x)

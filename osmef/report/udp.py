@@ -9,16 +9,16 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from osmef.analysis.replicates import has_sessions
-from osmef.report.cells import Cell, cells_of, nothing, source_of
-from osmef.report.chart import Chart, Line, render
+from osmef.report.cells import ShownCell, cells_of, nothing, source_of
+from osmef.report.chart import Chart, ChartLine, render
 from osmef.report.look import PLAIN, Look
-from osmef.report.series import Place, Point, Variant
+from osmef.report.series import PairPlacement, Point, Variant
 from osmef.report.style import stroke
 from osmef.units import format_rate
 
 _RATES = ("rate", "rate_bps", "workload.rate")
 
-Series = tuple[str, Place, int]
+Series = tuple[str, PairPlacement, int]
 
 
 def udp_loss(trials: pd.DataFrame, look: Look = PLAIN) -> Figure:
@@ -53,7 +53,7 @@ def _draw(trials: pd.DataFrame, look: Look, metric: str, words: tuple[str, str, 
     keys = sorted(points, key=lambda key: (key[1].order, key[0], key[2]))
     several = len({connections for _source, _place, connections in keys}) > 1
     lines = [
-        Line(_name(key, look, several=several), stroke(number), points[key])
+        ChartLine(_name(key, look, several=several), stroke(number), points[key])
         for number, key in enumerate(keys)
     ]
     chart = Chart(
@@ -72,7 +72,7 @@ def _draw(trials: pd.DataFrame, look: Look, metric: str, words: tuple[str, str, 
     return render(chart, look)
 
 
-def _series(cell: Cell) -> Series:
+def _series(cell: ShownCell) -> Series:
     return cell.source, cell.place, cell.connections or 1
 
 
@@ -82,6 +82,6 @@ def _name(series: Series, look: Look, *, several: bool) -> str:
     return look.named(", ".join([*filter(None, [source]), *map(look.named, place.lines), *count]))
 
 
-def _panel(cell: Cell) -> Variant:
+def _panel(cell: ShownCell) -> Variant:
     """Return what has no axis here: the rate has one."""
     return tuple((key, value) for key, value in cell.variant if key not in _RATES)

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict  # pydantic wants this one before Python 3.12
 
 from osmef.results.document import read_document
-from osmef.results.lines import read_lines, read_whole
+from osmef.results.files import read_lines, read_whole
 from osmef.results.measure import Measure
 from osmef.results.rundir import RunDirectory
 from osmef.results.summary import Summary

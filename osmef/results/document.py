@@ -10,7 +10,7 @@ from pydantic_core import from_json
 
 from osmef.errors import InputError
 from osmef.results import older
-from osmef.results.lines import CURE
+from osmef.results.files import CURE
 from osmef.results.summary import Summary
 from osmef.results.trial import SCHEMA_VERSION, Trial
 from osmef.scenario.base import Model

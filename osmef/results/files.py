@@ -1,4 +1,7 @@
-"""Files of a run directory: whole or absent, and on the disk before anyone relies on them."""
+"""Files of a run directory: whole or absent, and on the disk before anyone relies on them.
+
+They are read as files that anybody may have written, or that a kill or a disk has damaged.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,11 @@ import errno
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import BinaryIO, NamedTuple, Protocol
 
 from osmef.drafts import draft_file
-from osmef.errors import StorageError
-from osmef.named_file import UnfitFileError
+from osmef.errors import InputError, StorageError
+from osmef.named_file import UnfitFileError, open_file
 
 _CURES = {
     errno.ENOSPC: "free some space on that disk, then `osmef resume` the run",
@@ -20,11 +23,15 @@ _CURES = {
     errno.EACCES: "choose a directory that you may write to with --out",
     errno.EPERM: "choose a directory that you may write to with --out",
     errno.EROFS: "choose a directory that you may write to with --out",
-    errno.ELOOP: "a link stands where we write: find out who made it, and remove it",
+    errno.ELOOP: "there is a symbolic link in its place: find out who made it, and remove it",
     errno.EINVAL: "name a file; without an option for it most commands write to standard output",
     errno.ENOENT: "is the path right, and does the run directory still exist?",
 }
 _DEFAULT_CURE = "look at the disk and the permissions of that directory"
+CURE = "give a run directory, or its summary.json or trials.jsonl as OSMeF wrote them"
+LONGEST = 256 * 1024**2
+"""Of a line or a document, in bytes."""
+_CHUNK = 1024**2
 
 
 class Copier(Protocol):
@@ -142,3 +149,51 @@ def _sync(path: Path) -> None:
         os.fsync(file)
     finally:
         os.close(file)
+
+
+class FileLine(NamedTuple):
+    """A line without its end; numbers count from 1.
+
+    ``text`` is None where it is too long. ``is_whole`` is false for what a killed writer has left
+    at the end.
+    """
+
+    number: int
+    text: bytes | None
+    is_whole: bool
+
+
+def read_whole(path: Path) -> bytes:
+    """Return what a file holds. Raises StorageError, InputError where it is far too long."""
+    with storage("read", path), open_file(path) as file:
+        text = file.read(LONGEST + 1)
+    if len(text) > LONGEST:
+        raise InputError("this is damaged: it is too long", where=str(path), cure=CURE)
+    return text
+
+
+def read_lines(path: Path, longest: int = LONGEST) -> Iterator[FileLine]:
+    """Give the lines of a file, one after the other; none where there is no file.
+
+    Raises StorageError.
+    """
+    with storage("read", path):
+        try:
+            file = open_file(path)
+        except FileNotFoundError:
+            return
+        with file:
+            yield from _lines(file, longest)
+
+
+def _lines(file: BinaryIO, longest: int) -> Iterator[FileLine]:
+    number = 0
+    while text := file.readline(longest + 1):
+        number += 1
+        is_whole = text.endswith(b"\n")
+        if not is_whole and len(text) > longest:
+            while (rest := file.readline(_CHUNK)) and not rest.endswith(b"\n"):
+                pass
+            yield FileLine(number, None, rest.endswith(b"\n"))
+        else:
+            yield FileLine(number, text.removesuffix(b"\n"), is_whole)

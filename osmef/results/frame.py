@@ -15,8 +15,8 @@ import pandas as pd
 from osmef.errors import InputError
 from osmef.results import older
 from osmef.results.brief import BriefSummary, BriefTrial, brief_summary, brief_trials
+from osmef.results.files import CURE
 from osmef.results.find import find_runs
-from osmef.results.lines import CURE
 from osmef.results.measure import Measure, together
 
 _AT_ONCE = 4096

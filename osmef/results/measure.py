@@ -57,11 +57,11 @@ class Measure(Model):
     name: str = Field(description="name of the metric, as trials and cells have it")
     unit: str | None = Field(
         description="`bit/s`, `us`, `s`, `%`, `B`, `B/s`, `1/s`, `1` for a pure number, or another;"
-        " null where nobody tells"
+        " null where it is not known"
     )
     better: Better = Field(description="which way is better")
     help: str = Field(default="", description="what it is, in one line")
-    source: str = Field(default="", description="whose definition that is")
+    source: str = Field(default="", description="the source of the definition")
     label: str | None = Field(
         default=None, description="what axes and heads call it, without its unit; null: the name"
     )
@@ -82,7 +82,7 @@ class Measure(Model):
     )
     leading: bool = Field(
         default=False,
-        description="whether it is what tables, figures and progress show where nobody says what",
+        description="whether it is what tables, figures and progress show where none is named",
     )
     spare: bool = Field(
         default=False, description="whether a table that is too narrow leaves it out first"

@@ -28,8 +28,7 @@ from osmef.drafts import tidy_tree
 from osmef.errors import InputError
 from osmef.results import lock
 from osmef.results.document import read_document, read_json
-from osmef.results.files import append_line, storage, write_atomically
-from osmef.results.lines import CURE, read_lines, read_whole
+from osmef.results.files import CURE, append_line, read_lines, read_whole, storage, write_atomically
 from osmef.results.measure import Measure
 from osmef.results.summary import Declared, Summary
 from osmef.results.trial import Interval, Status, Trial
@@ -123,7 +122,7 @@ class RunDirectory:
         found = min(self.path.glob("scenario.*"), default=None)
         if found is None:
             raise InputError(
-                "the scenario file of the run is gone",
+                "the scenario file of the run is missing",
                 where=str(self.path),
                 cure="put the file back as scenario.yaml, unchanged, or start a new run",
             )

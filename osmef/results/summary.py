@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import datetime
+from enum import StrEnum
 from typing import Any
 
 from pydantic import Field, model_validator
 
-from osmef.results.expected import Verdict
-from osmef.results.limits import Limit
 from osmef.results.measure import Measure
-from osmef.results.trial import SCHEMA_VERSION
+from osmef.results.trial import SCHEMA_VERSION, Limit
 from osmef.scenario.base import Model
 from osmef.scenario.fields import EndpointKind, Placement, Tenancy
 from osmef.scenario.location import Location
 from osmef.scenario.study import Scalar
+
+
+class Verdict(StrEnum):
+    """What the interval of a median says of a bound."""
+
+    MET = "met"
+    MISSED = "missed"
+    UNDECIDED = "undecided"
 
 
 class Metric(Model):
@@ -79,7 +86,7 @@ class RunInfo(Model):
     )
     provider: str | None = Field(
         description="kind of cloud, or of all sites, as in `aws+gce`; null if the run was imported"
-        " and nobody told"
+        " and the files do not say"
     )
     sites: dict[str, str] = Field(
         default_factory=dict,
@@ -91,7 +98,7 @@ class RunInfo(Model):
         " run was imported"
     )
     started_at: datetime.datetime | None = Field(
-        description="when the first start of the run began; null if an imported run does not tell"
+        description="when the first start of the run began; null if an imported run does not say"
     )
     ended_at: datetime.datetime | None = Field(
         description="when the run ended; null if it was interrupted"
@@ -102,7 +109,7 @@ class RunInfo(Model):
         description="time slot of a campaign; null without a campaign, or of several sessions",
     )
     window: str | None = Field(
-        default=None, description="name of the window that the session was in; null likewise"
+        default=None, description="name of the window that the session was in; null as well"
     )
     platform: str | None = Field(
         default=None,
@@ -111,7 +118,7 @@ class RunInfo(Model):
     )
     vms_since: datetime.datetime | None = Field(
         default=None,
-        description="since when its VMs stood, where a campaign kept them from session to session;"
+        description="since when its VMs exist, where a campaign kept them between sessions;"
         " null where they were made for this run",
     )
     vms_held_by: str | None = Field(
@@ -127,7 +134,7 @@ class RunInfo(Model):
     )
     vm_hours: float | None = Field(
         default=None,
-        description="how long the VMs stood, added up: each from when the run began to make things"
+        description="how long the VMs existed, added up: each from when the run began to make it"
         " until all were gone, or while it used them if they were kept; null if the run was"
         " imported",
     )
@@ -146,14 +153,14 @@ class EndpointInfo(Model):
         " before it"
     )
     kind: EndpointKind | None = Field(
-        description="what it is; null if an imported run does not tell"
+        description="what it is; null if an imported run does not say"
     )
     flavor: str | None = Field(
         description="the provider's name of its size; null for a physical host"
     )
-    vcpus: int | None = Field(description="CPUs that it really got; null where nobody can tell")
+    vcpus: int | None = Field(description="CPUs that it really got; null where unknown")
     image: str | None = Field(
-        default=None, description="the cloud's id of its image; null where nobody can tell"
+        default=None, description="the cloud's id of its image; null where unknown"
     )
     network: str | None = Field(
         default=None,
@@ -161,10 +168,10 @@ class EndpointInfo(Model):
         " null where it says nothing",
     )
     requested: Location = Field(description="site, and host and tenant as slots of the plan")
-    achieved: Location = Field(description="where it really stands, read back from the cloud")
+    achieved: Location = Field(description="where it really is, read back from the cloud")
     earlier: list[Location] = Field(
         default_factory=list,
-        description="where it stood before it was made anew, with `on_mismatch: retry N`, or before"
+        description="where it was before it was recreated, with `on_mismatch: retry N`, or before"
         " the cloud moved it",
     )
     price: HourlyPrice | None = Field(
@@ -173,7 +180,7 @@ class EndpointInfo(Model):
         " spare (spot) capacity",
     )
     data_address: str | None = Field(
-        description="address at which it is measured, IPv4; null if an imported run does not tell"
+        description="address at which it is measured, IPv4; null if an imported run does not say"
     )
     data_address6: str | None = Field(
         default=None, description="address at which it is measured, IPv6; null without one"
@@ -222,13 +229,13 @@ class CellInfo(Model):
         " the sender's for loopback"
     )
     placement: Placement | None = Field(
-        description="as requested; null if an imported cell does not tell"
+        description="as requested; null if an imported cell does not say"
     )
     tenancy: Tenancy | None = Field(
-        description="as requested; null between two sites, or if an imported cell does not tell"
+        description="as requested; null between two sites, or if an imported cell does not say"
     )
     achieved_placement: Placement | None = Field(
-        description="read back from the cloud; null if it does not tell, or pairs differ"
+        description="read back from the cloud; null if it does not report, or pairs differ"
     )
     achieved_tenancy: Tenancy | None = Field(
         description="read back from the cloud; null where an end has no tenant"
@@ -303,3 +310,13 @@ class Declared(Model):
 
     schema_version: int = Field(default=SCHEMA_VERSION, description="as in the summary")
     measures: list[Measure] = Field(description="as in the summary")
+
+
+def summary_schema() -> dict[str, Any]:
+    """Return the JSON Schema (draft 2020-12) of a summary as OSMeF writes it."""
+    schema = Summary.model_json_schema(mode="serialization")
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **schema,
+        "title": "Summary of an OSMeF run",
+    }

@@ -148,4 +148,5 @@ def _completed(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     for field in schema:
         if field.name not in rows.schema.names:
             rows = rows.append_column(field, pa.nulls(rows.num_rows, field.type))
-    return rows.select(schema.names).cast(schema)
+    rows = rows.select(schema.names)
+    return rows if rows.schema.equals(schema) else rows.cast(schema)  # which loads pyarrow.compute

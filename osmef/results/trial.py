@@ -1,21 +1,66 @@
-"""The record of one trial, one line of ``trials.jsonl``."""
+"""The record of one trial, one line of ``trials.jsonl``: transfers, and what limited them."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
 from pydantic import Field
 
 from osmef.errors import OsmefError, ProgramError
-from osmef.results.bucket import BucketFound
-from osmef.results.exchange import Direction, Exchange, Purpose, SizePoint
-from osmef.results.limits import FlowLimit, Limit
-from osmef.results.udp import Datagrams
-from osmef.results.use import Carried, EndpointUse, InterfaceUse, ProcessUse
+from osmef.results.observations import (
+    BucketFound,
+    Carried,
+    Datagrams,
+    Direction,
+    EndpointUse,
+    Exchange,
+    InterfaceUse,
+    ProcessUse,
+    Purpose,
+    RateSearch,
+    SizePoint,
+)
 from osmef.scenario.base import Model
 from osmef.scenario.fields import Placement, Tenancy
 from osmef.scenario.study import Scalar
+
+
+@dataclass(frozen=True)
+class SessionTag:
+    """A session of a campaign: its time slot, the window that was open, and what was measured.
+
+    All are None without a campaign.
+    """
+
+    session: str | None = None
+    window: str | None = None
+    platform: str | None = None
+
+
+class Limit(StrEnum):
+    """What kept a flow from being faster."""
+
+    SENDER_CPU = "sender-cpu"
+    RECEIVER_CPU = "receiver-cpu"
+    RECEIVE_WINDOW = "receive-window"
+    SEND_BUFFER = "send-buffer"
+    NETWORK = "network"
+    SENDER_IDLE = "sender-idle"
+    SHAPER = "shaper"
+    INCONCLUSIVE = "inconclusive"
+
+
+class FlowLimit(Model):
+    """What limited one connection. The keys of the evidence carry their units."""
+
+    flow: int = Field(description="number of the connection, from 0")
+    limited_by: Limit = Field(description="the verdict")
+    evidence: dict[str, float | None] = Field(
+        description="the numbers that it rests on; null for what the kernel does not report"
+    )
+
 
 SCHEMA_VERSION = 3
 
@@ -184,14 +229,14 @@ class FlowEnd(Model):
         default=None, description="times of sending between pauses; null at the receiver"
     )
     mptcp: bool | None = Field(
-        default=None, description="whether it really was MPTCP; null if the kernel does not tell"
+        default=None, description="whether it really was MPTCP; null if the kernel does not report"
     )
     cpu_user_s: float | None = Field(
         description="CPU time of the connection's thread in user mode, seconds; null where"
         " threads served several connections"
     )
     cpu_system_s: float | None = Field(
-        description="CPU time of the connection's thread in the kernel, seconds; null likewise"
+        description="CPU time of the connection's thread in the kernel, seconds; null as well"
     )
     cpu_wait_s: float | None = Field(
         default=None,
@@ -258,7 +303,7 @@ class Transfer(Model):
     start_s: float = Field(
         default=0.0,
         description="when it started, in seconds after the first start of the trial, by clocks that"
-        " are known within `start_uncertainty_s`; 0 where nobody compared them",
+        " are known within `start_uncertainty_s`; 0 where they were not compared",
     )
     sender: TransferEnd = Field(description="the end that sent the data")
     receiver: TransferEnd = Field(description="the end that got the data")
@@ -293,18 +338,18 @@ class Trial(Model):
         description="names of the receiving endpoints; every sender sends to each"
     )
     placement: Placement | None = Field(
-        description="as requested; null if an imported trial does not tell"
+        description="as requested; null if an imported trial does not say"
     )
     tenancy: Tenancy | None = Field(
-        description="as requested; null between two sites, or if an imported trial does not tell"
+        description="as requested; null between two sites, or if an imported trial does not say"
     )
     achieved_placement: Placement | None = Field(
         default=None,
-        description="read back from the cloud; null if it does not tell, or pairs differ",
+        description="read back from the cloud; null if it does not report, or pairs differ",
     )
     achieved_tenancy: Tenancy | None = Field(
         default=None,
-        description="read back from the cloud; null if it does not tell, or an end has no tenant",
+        description="read back from the cloud; null if it does not report, or an end has no tenant",
     )
     distance: int | None = Field(
         description="from the achieved locations; null if they are not known, or not all pairs"
@@ -318,16 +363,16 @@ class Trial(Model):
         default=None, description="kind of the workload beside it; null if there was none"
     )
     started_at: datetime | None = Field(
-        description="when it began; null if an imported trial does not tell"
+        description="when it began; null if an imported trial does not say"
     )
     wall_s: float | None = Field(
-        description="how long it took, with arming and connecting, in seconds; null likewise"
+        description="how long it took, with arming and connecting, in seconds; null as well"
     )
     session: str | None = Field(
         default=None, description="time slot of a campaign; null without a campaign"
     )
     window: str | None = Field(
-        default=None, description="name of the window that the session was in; null likewise"
+        default=None, description="name of the window that the session was in; null as well"
     )
     platform: str | None = Field(
         default=None, description="what the session measured: scenario, provider, class"
@@ -344,7 +389,7 @@ class Trial(Model):
         default=None,
         description="how far apart those that should have started together did, by their clocks,"
         " in seconds; of each is taken what `stagger` and `lead` had it wait. Null where only one"
-        " thing started, or one did not tell when",
+        " thing started, or one did not report when",
     )
     start_uncertainty_s: float | None = Field(
         default=None,
@@ -369,6 +414,10 @@ class Trial(Model):
     )
     buckets: list[BucketFound] = Field(
         default_factory=list, description="the token bucket of each pair, with `until: knee`"
+    )
+    search: RateSearch | None = Field(
+        default=None,
+        description="the search for the highest rate at a given loss, of `udp` with `search`",
     )
     interfaces: list[InterfaceUse] = Field(
         default_factory=list,

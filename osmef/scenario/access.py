@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict
 
+from osmef.scenario.clouds.api_url import AwsUrl, AzureUrl, GoogleUrl
 from osmef.scenario.clouds.base import Text
-from osmef.scenario.clouds.endpoint import AwsUrl, AzureUrl, GoogleUrl
 from osmef.scenario.clouds.inventory import Destination, Destinations
-from osmef.scenario.clouds.libvirt_uri import Uri
+from osmef.scenario.clouds.libvirt import Uri
 from osmef.scenario.fields import HomePath
 
 
 class CloudAccess(BaseModel):
     """A place in a cloud. What a newer version says beside this is passed over."""
 
-    model_config = ConfigDict(extra="ignore", frozen=True)
+    model_config = ConfigDict(extra="ignore", frozen=True, defer_build=True)
 
     cloud: Text | None = None
     region: Text | None = None

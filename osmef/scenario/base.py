@@ -8,7 +8,7 @@ from pydantic_core import PydanticCustomError
 class Model(BaseModel):
     """Immutable, and an unknown key is an error."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 def keys_of(model: type[BaseModel]) -> dict[str, FieldInfo]:

@@ -15,7 +15,7 @@ from pydantic.fields import FieldInfo
 from osmef.scenario.by_kind import ByKind
 from osmef.scenario.explain import write_scalar
 from osmef.scenario.fields import quantity_of
-from osmef.units import format_duration, format_rate, format_size
+from osmef.units import format_duration, format_rate, format_share, format_size
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,7 @@ _QUANTITIES: dict[Any, str] = {
     format_duration: "duration",
     format_rate: "rate",
     format_size: "size",
+    format_share: "share",
 }
 _LIMITS = (("ge", "at least"), ("le", "at most"), ("lt", "below"), ("max_length", "at most"))
 

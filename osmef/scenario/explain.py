@@ -13,7 +13,7 @@ from pydantic_core import ErrorDetails
 
 from osmef.errors import MOST_PROBLEMS, Problem
 from osmef.scenario.base import keys_of
-from osmef.scenario.fields import FLAVOR_TAGS, ONE, SEVERAL, quantity_of
+from osmef.scenario.fields import FLAVOR_TAGS, NAME, ONE, SEVERAL, percent_of, quantity_of
 from osmef.scenario.layers import label_of
 from osmef.scenario.model import Scenario
 from osmef.scenario.names import (
@@ -25,7 +25,7 @@ from osmef.scenario.names import (
     models_at,
     settings_around,
 )
-from osmef.scenario.node import Node, Path, kind_of, quoted
+from osmef.scenario.node import Keys, Node, kind_of, quoted
 from osmef.scenario.repeat import REPEAT_TAGS
 from osmef.scenario.yaml_text import write_inline
 
@@ -35,7 +35,7 @@ class Assignment:
     """A value that the sweep gives to a cell: its name, where it goes, and where it is written."""
 
     name: str
-    paths: tuple[Path, ...]
+    paths: tuple[Keys, ...]
     value: Node
 
     @property
@@ -135,26 +135,26 @@ def explain_conflict(error: ErrorDetails, tree: Node, swept: Sequence[Assignment
     return place.problem(message, cure)
 
 
-def _touches(assignment: Assignment, key: Path) -> bool:
+def _touches(assignment: Assignment, key: Keys) -> bool:
     return any(key[: len(path)] == path or path[: len(key)] == key for path in assignment.paths)
 
 
-def _path(error: ErrorDetails) -> Path:
+def _path(error: ErrorDetails) -> Keys:
     return tuple(str(part) for part in error["loc"] if part != "[key]")
 
 
-def _label(path: Path) -> str:
+def _label(path: Keys) -> str:
     return ".".join(path) or "the scenario"
 
 
-def _key(tree: Node, path: Path) -> Node:
+def _key(tree: Node, path: Keys) -> Node:
     """Return the key at the end of a path, or what stands nearest to it."""
     around = tree.nearest(path[:-1])
     entry = around.entries.get(path[-1])
     return entry.key if entry else around
 
 
-def _unknown_key(_error: ErrorDetails, path: Path, _node: Node, tree: Node) -> Problem:
+def _unknown_key(_error: ErrorDetails, path: Keys, _node: Node, tree: Node) -> Problem:
     key = path[-1]
     models = models_at(path[:-1])
     others: list[str] = []
@@ -176,13 +176,13 @@ def _unknown_key(_error: ErrorDetails, path: Path, _node: Node, tree: Node) -> P
     return _key(tree, path).problem(f"unknown key {quoted(key)}{where}", cure)
 
 
-def _missing(_error: ErrorDetails, path: Path, node: Node, _tree: Node) -> Problem:
+def _missing(_error: ErrorDetails, path: Keys, node: Node, _tree: Node) -> Problem:
     field = field_at(path)
     about = f" ({field.description})" if field and field.description else ""
     return node.problem(f"the key {path[-1]!r} is missing", f"add a line {path[-1]}: …{about}")
 
 
-def _unknown_word(error: ErrorDetails, path: Path, node: Node, _tree: Node) -> Problem:
+def _unknown_word(error: ErrorDetails, path: Keys, node: Node, _tree: Node) -> Problem:
     # Words in quotes, or bare numbers: 'tcp' or 'udp', 10 or 20.
     found = re.findall(r"'([^']*)'|(-?[0-9][0-9.]*)", str(error["ctx"]["expected"]))
     choices = [word or number for word, number in found]
@@ -193,7 +193,7 @@ def _unknown_word(error: ErrorDetails, path: Path, node: Node, _tree: Node) -> P
     )
 
 
-def _unknown_kind(error: ErrorDetails, path: Path, _node: Node, tree: Node) -> Problem:
+def _unknown_kind(error: ErrorDetails, path: Keys, _node: Node, tree: Node) -> Problem:
     choices: list[str] = error["ctx"]["expected"]
     node = tree.nearest((*path, "kind"))
     plain = node.plain()
@@ -202,12 +202,12 @@ def _unknown_kind(error: ErrorDetails, path: Path, _node: Node, tree: Node) -> P
     return node.problem(f"there is no {what} {given}", did_you_mean(str(plain), choices, choices))
 
 
-def _broken_kind(error: ErrorDetails, path: Path, _node: Node, tree: Node) -> Problem:
+def _broken_kind(error: ErrorDetails, path: Keys, _node: Node, tree: Node) -> Problem:
     node = tree.nearest((*path, "kind"))
     return node.problem(str(error["ctx"]["message"]), str(error["ctx"]["cure"]))
 
 
-def _quantity(error: ErrorDetails, path: Path, node: Node, _tree: Node) -> Problem:
+def _quantity(error: ErrorDetails, path: Keys, node: Node, _tree: Node) -> Problem:
     message, _, cure = str(error["ctx"]["error"]).partition("; ")
     plain = node.plain()
     if not isinstance(plain, str):
@@ -215,7 +215,7 @@ def _quantity(error: ErrorDetails, path: Path, node: Node, _tree: Node) -> Probl
     return node.problem(f"{_label(path)}: {message}", cure)
 
 
-def _out_of_range(error: ErrorDetails, path: Path, node: Node, _tree: Node) -> Problem:
+def _out_of_range(error: ErrorDetails, path: Keys, node: Node, _tree: Node) -> Problem:
     key, words = _LIMITS[error["type"]]
     field = field_at(path)
     quantity = quantity_of(field) if field else None
@@ -227,8 +227,11 @@ def _out_of_range(error: ErrorDetails, path: Path, node: Node, _tree: Node) -> P
     )
 
 
-def _wrong_text(error: ErrorDetails, path: Path, node: Node, tree: Node) -> Problem:
+def _wrong_text(error: ErrorDetails, path: Keys, node: Node, tree: Node) -> Problem:
     message, cure = _TEXTS[error["type"]]
+    if error["type"] == "string_pattern_mismatch" and error["ctx"]["pattern"] != NAME:
+        message, cure = "is not written as it has to be", "it has to match {pattern}, as grep -E"
+        cure = cure.format(**error["ctx"]) + " reads it"
     is_key = error["loc"][-1] == "[key]"
     place = _key(tree, path) if is_key else node
     given = path[-1] if is_key else node.plain()
@@ -236,19 +239,29 @@ def _wrong_text(error: ErrorDetails, path: Path, node: Node, tree: Node) -> Prob
     return place.problem(f"{label} {message.format(**error.get('ctx', {}))}", cure)
 
 
-def _wrong_kind(error: ErrorDetails, path: Path, node: Node, _tree: Node) -> Problem:
+def _wrong_kind(error: ErrorDetails, path: Keys, node: Node, _tree: Node) -> Problem:
     wanted, cure = _KINDS.get(error["type"], ("something else", "see the scenario reference"))
     plain = node.plain()
     if error["type"] == "bool_type" and str(plain).lower() in _YES_NO:
         cure = f"write {_YES_NO[str(plain).lower()]}"
     if error["type"] == "int_type" and re.fullmatch("[0-9]{1,18}", str(plain)):
         cure = f"write {plain} without quotes"
+    percent = percent_of(plain)
+    if percent is not None and error["type"] in {"float_type", "int_type"}:
+        cure = _without_sign(percent, path[-1], whole=error["type"] == "int_type")
     if error["type"] == "string_type" and plain is not None and not isinstance(plain, dict | list):
         shown = str(plain).lower() if isinstance(plain, bool) else str(plain)[:60]
         cure = f"put it in quotes: '{shown}'"
     if path and path[-1] in _SUMS and type(plain) in {int, float}:
         cure = f"write it with its currency: {plain} USD"
     return node.problem(f"{_label(path)} must be {wanted}, but it is {kind_of(plain)}", cure)
+
+
+def _without_sign(percent: float, key: str, *, whole: bool) -> str:
+    """Return how a percentage is written where a number belongs."""
+    if key.endswith("percent"):
+        return f"write {percent:g}, without %"
+    return "write a whole number, without %" if whole else f"write {percent / 100:g}"
 
 
 _CHOICE = re.compile(r"(dict|literal)\[.*\]")
@@ -292,7 +305,7 @@ _LIMITS = {
     "less_than_equal": ("le", "at most"),
     "less_than": ("lt", "less than"),
 }
-_EXPLAIN: dict[str, Callable[[ErrorDetails, Path, Node, Node], Problem]] = {
+_EXPLAIN: dict[str, Callable[[ErrorDetails, Keys, Node, Node], Problem]] = {
     "extra_forbidden": _unknown_key,
     "missing": _missing,
     "enum": _unknown_word,

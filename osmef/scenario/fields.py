@@ -1,4 +1,7 @@
-"""Field types of the scenario file: quantities with units, names, and the closed vocabularies."""
+"""Field types of the scenario file: quantities with units, names, and the closed vocabularies.
+
+Also what is expected of a metric: a bound such as ``>= 5 Gbit/s``.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, get_args
 
-from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Discriminator,
+    Field,
+    Tag,
+    WithJsonSchema,
+)
 from pydantic.fields import FieldInfo
 
 from osmef.scenario.base import Model
@@ -16,13 +26,22 @@ from osmef.units import (
     DURATION_UNITS,
     RATE_UNITS,
     SIZE_UNITS,
+    convert,
     format_duration,
     format_rate,
+    format_share,
     format_size,
     parse_duration,
     parse_rate,
     parse_size,
 )
+
+DATA_PORTS = range(20000, 21000)
+"""TCP and UDP. They lie below the ports that kernels choose by themselves for outgoing traffic."""
+
+
+_BOUND = re.compile(r"(>=|<=) ?([0-9]{1,15}(?:\.[0-9]{1,9})?) ?([A-Za-zµ%/0-9]{0,12})")
+_BOUND_CURE = "write it as '>= 5 Gbit/s', '<= 500 us' or '<= 0.1 %'"
 
 
 class Placement(StrEnum):
@@ -61,7 +80,7 @@ class Family(StrEnum):
     IPV6 = "ipv6"
 
 
-class Order(StrEnum):
+class TrialOrder(StrEnum):
     """The order of the trials."""
 
     SEQUENTIAL = "sequential"
@@ -161,6 +180,49 @@ Size = Annotated[
 """Bytes, written with a unit."""
 
 
+_PERCENT = re.compile(r"(\d{1,4}(?:\.\d{1,6})?) ?%")
+
+
+def _share(least: float, most: float) -> Callable[[object], float]:
+    def read(value: object) -> float:
+        found = percent_of(value)
+        if found is None or not least <= found <= most:
+            cure = _share_cure(value) or f"a percentage from {least:g} % to {most:g} %, such as 5 %"
+            raise ValueError(f"{value!r} is no share; write {cure}")
+        return found / 100
+
+    return read
+
+
+def percent_of(value: object) -> float | None:
+    """Return the number of a percentage such as ``5 %``; None for what is none."""
+    found = _PERCENT.fullmatch(value) if isinstance(value, str) else None
+    return float(found[1]) if found else None
+
+
+def _share_cure(value: object) -> str:
+    """Return how a number without a percent sign is written with it."""
+    number = percent_of(f"{value}%")
+    if not number:
+        return ""
+    return f"{number:g} %" if number >= 1 else f"{100 * number:g} % for a share of {number:g}"
+
+
+def _share_schema(example: str) -> WithJsonSchema:
+    return WithJsonSchema({"type": "string", "pattern": _PERCENT.pattern, "examples": [example]})
+
+
+Share = Annotated[
+    float, BeforeValidator(_share(0.01, 100.0)), Quantity(format_share), _share_schema("5 %")
+]
+"""A share, written in percent; a fraction of 1 in the model."""
+
+LossShare = Annotated[
+    float, BeforeValidator(_share(0.0, 50.0)), Quantity(format_share), _share_schema("0.1 %")
+]
+"""A share that may be nothing, and is at most a half, written likewise."""
+
+
 def _whole_path(value: str) -> str:
     if re.fullmatch(_WHOLE_PATH, value) is None:
         cure = "begin it with / or ~/"
@@ -195,7 +257,8 @@ Directory = Annotated[
 ]
 """A directory of an endpoint, by its path from ``/``, or that of the run."""
 
-Name = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$", max_length=48)]
+NAME = r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$"
+Name = Annotated[str, Field(pattern=NAME, max_length=48)]
 """Lower-case letters, digits and dashes: it becomes part of directory and resource names."""
 
 
@@ -245,3 +308,37 @@ Flavor = Annotated[
     Discriminator(_name_or_need),
 ]
 """The provider's own name of a size, or what the VM needs."""
+
+
+@dataclass(frozen=True)
+class Bound:
+    """The least or the most that a metric may be; no ``unit`` is that of the metric."""
+
+    at_least: bool
+    value: float
+    unit: str
+
+    def within(self, unit: str | None) -> float:
+        """Return the bound in the unit of a metric. Raises ValueError where that can't be."""
+        return convert(self.value, self.unit, unit or "1") if self.unit else self.value
+
+
+def read_bound(text: str) -> Bound:
+    """Read a bound. Raises ValueError: what is wrong, and what to do about it."""
+    found = _BOUND.fullmatch(text.strip())
+    if found is None:
+        raise ValueError(f"{text[:60]!r} is no bound; {_BOUND_CURE}")
+    return Bound(found[1] == ">=", float(found[2]), found[3].replace("µs", "us"))
+
+
+def _check(text: str) -> str:
+    read_bound(text)
+    return text
+
+
+Expected = Annotated[
+    str,
+    Field(max_length=60, examples=[">= 5 Gbit/s", "<= 500 us"]),
+    AfterValidator(_check),
+]
+"""A bound as text."""

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 
 _USUAL = "vxlan"
 _MOST = 3
+EVERYTHING = frozenset({"tcp", "udp", "gre", "ipip", "esp", "ip", "ethernet"})
+"""What a network carries that keeps nothing back."""
+OWN_ADDRESSES = EVERYTHING - {"ip", "ethernet"}
+"""What one carries that lets packets through of its own addresses alone."""
 _SMALLEST_MTU = {Family.IPV4: 576, Family.IPV6: 1280}
 
 
@@ -38,6 +42,10 @@ class LayerSettings(Model):
     carried_by: ClassVar[str] = "udp"
     """What the network below has to carry between the endpoints: ``udp``, another protocol of IP by
     its name, ``ethernet`` for frames of addresses of its own, or ``ip`` for packets of such."""
+
+    carries: ClassVar[frozenset[str]] = EVERYTHING
+    """What a layer that stands on it may send, as ``carried_by`` says it; none where it is empty.
+    """
 
     families: ClassVar[frozenset[Family]] = frozenset(Family)
     """The versions of IP that it carries."""
@@ -61,6 +69,7 @@ class LayerSettings(Model):
 
     def problems(self, scenario: Scenario) -> Iterator[PydanticCustomError]:
         """Yield what does not go together with the rest of the scenario."""
+        yield from self._misplaced(scenario.stack)
         if scenario.family not in self.families:
             yield conflict(
                 f"the layer {self.kind} does not carry {scenario.family}",
@@ -74,6 +83,28 @@ class LayerSettings(Model):
                 f"write {least} or more",
                 *("layer.mtu", "layer", "family"),
             )
+
+    def _misplaced(self, stack: Stack) -> Iterator[PydanticCustomError]:
+        """Yield why it can't stand on the layer that is below it, if there is one."""
+        place = next(number for number, one in enumerate(stack) if one is self)
+        below = stack[place + 1] if place + 1 < len(stack) else None
+        if below is None or self.carried_by in below.carries:
+            return
+        if not below.carries:
+            message = f"{below.kind} is no layer that another one can be put on"
+            cure = f"write it first: [{below.kind}, {self.kind}]"
+            if self.kind == below.kind:
+                cure = "write it once"
+        else:
+            message = f"the layer {below.kind} does not carry what {self.kind} sends"
+            standing = [name for name in LAYERS.own if self.carried_by in _carried(name)]
+            cure = f"put it on one of: {', '.join(standing)}; or on the network itself"
+        yield conflict(message, cure, "layer")
+
+
+def _carried(kind: str) -> frozenset[str]:
+    settings: type[LayerSettings] = LAYERS.settings(kind)
+    return settings.carries
 
 
 Stack = tuple[LayerSettings, ...]
@@ -115,7 +146,7 @@ class _Layers(ByKind):
         except PydanticCustomError as error:
             if error.type != "unknown_kind":
                 raise
-            expected = [*(error.context or {})["expected"], *list(Layer)]
+            expected = [*(error.context or {})["expected"], *map(str, Layer)]
             told = {"what": self.kinds.what, "expected": expected}
             raise PydanticCustomError("unknown_kind", "no such {what}", told) from error
 
@@ -151,7 +182,7 @@ def _stack(value: list[Any]) -> Stack:
     alone = [one for one in value if isinstance(one, str) and one in list(Layer)]
     if alone:
         raise _wrong(
-            f"{alone[0]} is no layer that another one stands on",
+            f"{alone[0]} is no layer that another one can be put on",
             "leave it out; to measure several one after the other, sweep them:"
             " sweep: {layer: [bare, vxlan]}",
         )

@@ -1,4 +1,9 @@
-"""Read a scenario file, YAML or JSON, and report everything that is wrong with it at once."""
+"""Read a scenario file, YAML or JSON, and report everything that is wrong with it at once.
+
+In order: the values of ``--set`` replace those of the file, the hosts of inventory files and the
+flavors of instance classes are put in, ``argv`` becomes text as it is written, and then the sweep
+becomes cells.
+"""
 
 from __future__ import annotations
 
@@ -6,30 +11,29 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from osmef.errors import InputError, Problem
-from osmef.scenario.arguments import with_arguments
-from osmef.scenario.cells import make_cells
-from osmef.scenario.classes import with_classes
-from osmef.scenario.inventory_file import with_inventories
-from osmef.scenario.node import kind_of
-from osmef.scenario.override import override
+from osmef.scenario.names import UnknownNameError, assign, resolve
+from osmef.scenario.node import MAX_NODES, Builder, Entry, Keys, Node, SourceText, kind_of
 from osmef.scenario.study import Study
-from osmef.scenario.sweep import read_sweep
+from osmef.scenario.sweep import EXTRAS, identity, make_cells, read_sweep, with_classes
 from osmef.scenario.text_file import is_json, read_nodes, read_text
-from osmef.scenario.yaml_text import write_yaml
+from osmef.scenario.yaml_text import read_yaml, write_yaml
 
 _KEY_WITHOUT_SPACE = re.compile(r"[a-z_]+:\S")
 _CAMPAIGN_KEY = "scenarios"
 _OWN_KEYS = {"workload", "endpoints", "sweep"}
+_ARGUMENTS = "argv"
+_WORD = re.compile(r"[-+.0-9A-Za-z]+")
 
 
 def load(path: Path, overrides: Mapping[str, str] | None = None) -> Study:
     """Read a scenario file: JSON where its name ends in ``.json``, else YAML.
 
-    ``overrides`` are values for this run by their names, each written as YAML; see
-    ``osmef.scenario.override``. Raises InputError, with every Problem in the order of the file.
+    ``overrides`` are values for this run by their names, each written as YAML; see ``override``.
+    Raises InputError, with every Problem in the order of the file.
     """
     return load_text(read_text(path), path, overrides)
 
@@ -71,3 +75,190 @@ def _first_of_each_place(reading: list[Problem], values: list[Problem]) -> list[
     """Leave out what is wrong with a value that could not even be read."""
     unread = {(p.file, p.line, p.column) for p in reading}
     return [*reading, *(p for p in values if (p.file, p.line, p.column) not in unread)]
+
+
+def with_arguments(node: Node) -> Node:
+    """Return a tree in which all arguments are texts: ``-1`` and ``010`` are no numbers there."""
+    if isinstance(node.content, Mapping):
+        made = {key: _texts if key == _ARGUMENTS else with_arguments for key in node.content}
+        entries = {key: Entry(one.key, made[key](one.value)) for key, one in node.content.items()}
+        return replace(node, content=entries)
+    if isinstance(node.content, tuple):
+        return replace(node, content=tuple(map(with_arguments, node.content)))
+    return node
+
+
+def _texts(node: Node) -> Node:
+    if not isinstance(node.content, tuple):
+        return node
+    return replace(node, content=tuple(map(_text, node.content)))
+
+
+def _text(node: Node) -> Node:
+    """Return a number or truth value as the text that stands in the file."""
+    if not isinstance(node.content, bool | int | float):
+        return node
+    written = _WORD.match(node.source.text, node.index)
+    return replace(node, content=written[0]) if written else node
+
+
+def with_inventories(tree: Node, folder: Path) -> tuple[Node, list[Problem]]:
+    """Return the scenario with the hosts of its inventories in it, each at its place in that file.
+
+    ``folder`` is where the scenario file lies. What is wrong with an inventory is listed.
+    """
+    problems: list[Problem] = []
+    sites = tree.get(("sites",))
+    inventories = _Inventories(folder)
+    for cloud in (*(("sites", name) for name in (sites.entries if sites else ())), ("provider",)):
+        tree, wrong = _with_inventory(tree, cloud, inventories)
+        problems += wrong
+        if inventories.count > MAX_NODES:
+            message = f"all inventories together hold more than {MAX_NODES} values"
+            place = tree.nearest(cloud)
+            return tree, [*problems, place.problem(message, "name fewer, or shorter ones")]
+    return tree, problems
+
+
+class _Inventories:
+    """Inventories, each read once; ``count`` is how many values the scenario has of them."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._known: dict[str, tuple[Node | None, Builder]] = {}
+        self.count = 0
+
+    def read(self, name: str) -> tuple[Node | None, list[Problem]]:
+        """Return what an inventory holds, and what is wrong in it. Raises InputError."""
+        if name not in self._known:
+            path = self._folder / Path(name).expanduser()
+            self._known[name] = read_nodes(read_text(path), path)
+        node, builder = self._known[name]
+        self.count += builder.count
+        return node, builder.problems
+
+
+def _with_inventory(
+    tree: Node, cloud: Keys, inventories: _Inventories
+) -> tuple[Node, list[Problem]]:
+    """Return the scenario with the hosts of a cloud's inventory in it.
+
+    Without an inventory, or with one that is no text, it comes back as it is.
+    """
+    named = tree.get((*cloud, "inventory"))
+    if named is None or not isinstance(named.content, str) or not named.content:
+        return tree, []
+    if tree.get((*cloud, "hosts")) is not None:
+        message = "the hosts are both in the scenario and in an inventory"
+        return tree, [named.problem(message, "keep one of hosts and inventory")]
+    try:
+        hosts, wrong = inventories.read(named.content)
+    except InputError as error:
+        told = f"{error.where}: {error.message}"
+        return tree, list(error.problems) or [named.problem(told, error.cure or "check the path")]
+    except RuntimeError:  # of expanduser
+        return tree, [
+            named.problem(f"there is no home directory of {named.content}", "check the path")
+        ]
+    if hosts is None or not isinstance(hosts.content, Mapping):
+        what = "empty" if hosts is None else kind_of(hosts.plain())
+        at = named if hosts is None else hosts
+        message = f"an inventory is a mapping of names to hosts, but {named.content} is {what}"
+        return tree, [at.problem(message, "write lines such as my-host: {ssh: user@address}")]
+    settings = tree.nearest(cloud).without("inventory").put(("hosts",), hosts)
+    return tree.put(cloud, settings), wrong
+
+
+def override(tree: Node, overrides: Mapping[str, str]) -> tuple[Node, list[Problem]]:
+    """Put values, each a text of YAML under its name, into a scenario file's tree.
+
+    A list, or a value for an axis of the sweep, replaces that axis; any other value goes where
+    the file has or would have its own, also inside mappings that the sweep goes through. Entries
+    of ``exclude`` and ``include`` that name other values of it fall away.
+    Problems name ``--set NAME`` as their file.
+    """
+    problems: list[Problem] = []
+    for name, text in overrides.items():
+        source = SourceText(f"--set {name}", text, is_option=True)
+        try:
+            paths = resolve(name)
+            value, builder = read_yaml(source)
+        except UnknownNameError as error:
+            problems.append(source.problem(0, str(error), error.cure))
+            continue
+        except InputError as error:
+            problems.extend(error.problems)
+            continue
+        problems.extend(builder.problems)
+        tree = _apply(tree, name, paths, value or Node(source, 0, None))
+    return tree, problems
+
+
+def _apply(tree: Node, name: str, paths: tuple[Keys, ...], value: Node) -> Node:
+    sweep = tree.get(("sweep",)) or Node(value.source, value.index, {})
+    axis = next((n for n in sweep.entries if n not in EXTRAS and _paths(n) == paths), None)
+    is_list = isinstance(value.content, tuple)
+    values = value if is_list else Node(value.source, value.index, (value,))
+    if axis is None and not is_list:
+        tree = assign(tree, paths, value)
+        sweep = _put_into_axes(sweep, paths, value)
+    else:
+        sweep = sweep.put((axis or name,), values)
+    if not sweep.entries:
+        return tree
+    sweep = _narrow(sweep, paths, values)
+    return tree.put(("sweep",), sweep) if sweep.entries else tree.without("sweep")
+
+
+def _paths(name: str) -> tuple[Keys, ...]:
+    try:
+        return resolve(name)
+    except UnknownNameError:
+        return ()
+
+
+def _narrow(sweep: Node, paths: tuple[Keys, ...], values: Node) -> Node:
+    """Drop the entries of ``exclude`` and ``include`` that name a value which is gone."""
+    kept = {identity(value) for value in values.items}
+    for extra in EXTRAS:
+        old = sweep.get((extra,))
+        if old is None or not old.items:
+            continue
+        new = tuple(
+            item
+            for item in old.items
+            if all(
+                _paths(name) != paths or identity(entry.value) in kept
+                for name, entry in item.entries.items()
+            )
+        )
+        sweep = (
+            sweep.put((extra,), Node(old.source, old.index, new)) if new else sweep.without(extra)
+        )
+    return sweep
+
+
+def _put_into_axes(sweep: Node, paths: tuple[Keys, ...], value: Node) -> Node:
+    """Put a value into the mappings that the sweep goes through, such as whole endpoints."""
+    for name, entry in sweep.entries.items():
+        if entry.value.items and name not in EXTRAS:
+            items = tuple(_inside(name, item, paths, value) for item in entry.value.items)
+            sweep = sweep.put((name,), Node(entry.value.source, entry.value.index, items))
+        elif name == "include":
+            entries = tuple(_put_into_entry(item, paths, value) for item in entry.value.items)
+            sweep = sweep.put((name,), Node(entry.value.source, entry.value.index, entries))
+    return sweep
+
+
+def _put_into_entry(item: Node, paths: tuple[Keys, ...], value: Node) -> Node:
+    for name, entry in item.entries.items():
+        item = item.put((name,), _inside(name, entry.value, paths, value))
+    return item
+
+
+def _inside(name: str, item: Node, paths: tuple[Keys, ...], value: Node) -> Node:
+    for at in _paths(name):
+        inner = tuple(p[len(at) :] for p in paths if p[: len(at)] == at and p != at)
+        if inner:
+            item = assign(item, inner, value)
+    return item

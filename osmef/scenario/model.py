@@ -3,33 +3,80 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import StrEnum
+from typing import Annotated
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from osmef.kinds import PROVIDERS, WORKLOADS
 from osmef.scenario.base import Model, conflict
 from osmef.scenario.by_kind import ByKind
 from osmef.scenario.clouds.base import CloudSettings, Text
-from osmef.scenario.expect import Expected
 from osmef.scenario.fields import (
     Duration,
     EndpointKind,
+    Expected,
     Family,
     Flavor,
     Layer,
     Name,
     OnMismatch,
-    Order,
     Placement,
     Tenancy,
+    TrialOrder,
 )
 from osmef.scenario.layers import AnyLayer, Stack
 from osmef.scenario.money import InstanceClass, Price, Sum
-from osmef.scenario.pairs import AnyPairs, PairsAt
-from osmef.scenario.provider import AnyProvider
 from osmef.scenario.repeat import Repeat, UntilKnown
-from osmef.scenario.sites import check_sites
 from osmef.scenario.workload import AnyBackground, AnyWorkload, without_background
+
+
+class PairsAt(StrEnum):
+    """When the pairs of a cell are measured."""
+
+    ONCE = "once"
+    IN_TURN = "in turn"
+    SIDE_BY_SIDE = "side by side"
+
+
+class Pairs(Model):
+    """So many senders, and as many receivers: the first with the first, and so on.
+
+    They are all made before the first trial, and kept.
+    """
+
+    count: int = Field(ge=1, le=256, description="how many pairs")
+    at: PairsAt = Field(
+        default=PairsAt.IN_TURN,
+        strict=False,
+        description="`once`: a trial is all pairs, with one start; `in turn`: each pair has trials"
+        " of its own, one after the other; `side by side`: the same, and those of pairs that share"
+        " no host run at one time",
+    )
+
+    @property
+    def trials(self) -> int:
+        """How many trials a repetition of the cell is."""
+        return 1 if self.at is PairsAt.ONCE else self.count
+
+    @property
+    def at_most(self) -> int:
+        """How many of these trials may run at one time."""
+        return self.count if self.at is PairsAt.SIDE_BY_SIDE else 1
+
+
+def _count_alone(value: object) -> object:
+    is_count = isinstance(value, int) and not isinstance(value, bool)
+    return {"count": value} if is_count else value
+
+
+AnyPairs = Annotated[Pairs, BeforeValidator(_count_alone, json_schema_input_type=int | Pairs)]
+"""Pairs, or their number alone."""
+
+
+AnyProvider = Annotated[CloudSettings, ByKind(PROVIDERS, "local")]
+"""Any provider's settings, told apart by ``kind``; ``local`` where that is not written."""
+
 
 USUAL_KINDS = {"provider": "local", "sites": "local", "workload": "btc", "background": "btc"}
 """Of settings that do not name their kind; each of the sites has one."""
@@ -82,7 +129,7 @@ class Endpoints(Model):
 
     sender: EndpointSettings | None = Field(default=None, description="the end that sends")
     receiver: EndpointSettings | None = Field(
-        default=None, description="the end that receives, and whose goodput is the result"
+        default=None, description="the end that receives, where goodput is measured"
     )
     loopback: EndpointSettings | None = Field(
         default=None, description="one endpoint that is both ends, over its loopback interface"
@@ -162,7 +209,7 @@ class Scenario(Model):
     )
     layer: AnyLayer = Field(
         default=Layer.BARE,
-        description="what stands between the ends: nothing (`bare`), the provider's `overlay` of"
+        description="what is between the ends: nothing (`bare`), the provider's `overlay` of"
         " two physical hosts, or what is raised on both ends: a kind, its settings, or a list of"
         " those that stand on each other, the outermost first",
     )
@@ -201,9 +248,9 @@ class Scenario(Model):
         description="what medians are to be in every cell that has the metric, such as"
         " `aggregate_btc_bps: '>= 5 Gbit/s'`; `osmef run` ends with exit code 5 where one is not",
     )
-    order: Order = Field(
-        default=Order.RANDOM,
-        description="random: every repetition runs all cells in an order drawn anew;"
+    order: TrialOrder = Field(
+        default=TrialOrder.RANDOM,
+        description="random: every repetition runs all cells in a new random order;"
         " sequential: all repetitions of a cell, then the next cell",
     )
     seed: int | None = Field(
@@ -222,7 +269,7 @@ class Scenario(Model):
     on_mismatch: OnMismatch = Field(
         default="fail",
         description="what to do when the achieved placement is not the requested one: `fail` the"
-        " cell, `record` where it was, or `retry N`: make endpoints anew, N times at most (1 to"
+        " cell, `record` where it was, or `retry N`: recreate endpoints, at most N times (1 to"
         " 20), and then fail",
     )
     deadline: Duration | None = Field(
@@ -473,3 +520,81 @@ class Scenario(Model):
     def is_between_sites(self) -> bool:
         """Whether the two ends are at two sites."""
         return len({end.site for end in self.ends}) > 1
+
+
+_ENDS = ("endpoints.sender", "endpoints.receiver")
+
+
+def check_sites(scenario: Scenario) -> None:
+    """See that every end is at a site that there is, and asks for nothing that two sites can't do.
+
+    Raises PydanticCustomError.
+    """
+    if scenario.sites and "provider" in scenario.model_fields_set:
+        raise conflict(
+            "provider is one cloud, and sites are several",
+            "write one of provider and sites",
+            *("sites", "provider"),
+        )
+    if len(scenario.sites) == 1:
+        raise conflict("this is one site", "write it as provider, or name another one", "sites")
+    for name, end in scenario.endpoints.each.items():
+        _check_end(scenario, f"endpoints.{name}", end)
+    if scenario.is_between_sites:
+        _check_between(scenario)
+    if scenario.placement is Placement.SAME_HOST:
+        _check_zones(scenario)
+
+
+def _check_end(scenario: Scenario, key: str, end: EndpointSettings) -> None:
+    known = ", ".join(scenario.sites)
+    if scenario.sites and end.site is None:
+        raise conflict(
+            f"{key} names no site", f"write its site: {known}", key, "endpoints", "sites"
+        )
+    if end.site is not None and not scenario.sites:
+        raise conflict(
+            f"there is no site {end.site!r}, for the scenario has no sites",
+            "remove site, or write sites in the place of provider",
+            f"{key}.site",
+        )
+    if end.site is not None and end.site not in scenario.sites:
+        raise conflict(f"there is no site {end.site!r}", f"write one of: {known}", f"{key}.site")
+    form = end.zone and scenario.clouds[end.site].written_zone(end.zone)
+    if form:
+        raise conflict(f"there is no zone {end.zone!r} here", f"write it {form}", f"{key}.zone")
+
+
+def _check_zones(scenario: Scenario) -> None:
+    zones = scenario.zones_of_ends
+    if len(set(zones)) < 2:
+        return
+    raise conflict(
+        "two zones share no host"
+        if None not in zones
+        else "one end is to be in a zone, the other in any, and two zones share no host",
+        "write the same zone for both ends, or use placement: different-host",
+        *("placement", *(f"{end}.zone" for end in _ENDS)),
+    )
+
+
+def _check_between(scenario: Scenario) -> None:
+    sites = tuple(f"{end}.site" for end in _ENDS)
+    if scenario.placement is Placement.SAME_HOST:
+        raise conflict(
+            "two sites share no host",
+            "use placement: different-host, or one site for both ends",
+            *("placement", *sites),
+        )
+    if scenario.tenancy is Tenancy.DIFFERENT_TENANT:
+        raise conflict(
+            "ends at two sites are never of one tenant, so there is nothing to ask for",
+            "leave tenancy out, or use one site for both ends",
+            *("tenancy", *sites),
+        )
+    if scenario.layer is Layer.OVERLAY:
+        raise conflict(
+            "there is no overlay between two sites",
+            "use layer: bare, or one site for both ends",
+            *("layer", *sites),
+        )

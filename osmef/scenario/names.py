@@ -19,7 +19,7 @@ from pydantic.fields import FieldInfo
 from osmef.scenario.base import keys_of
 from osmef.scenario.by_kind import ByKind
 from osmef.scenario.model import USUAL_KINDS, Scenario
-from osmef.scenario.node import Entry, Node, Path
+from osmef.scenario.node import Entry, Keys, Node
 
 SWEPT = (
     "endpoints",
@@ -40,6 +40,21 @@ BY_KIND = ("provider", "workload", "background")
 
 _ONE_CLOUD = "name several clouds under sites, and sweep endpoints.receiver.site"
 _WHOLE_RUN = "it holds for the whole run: set it beside the sweep"
+
+_OTHER_NAMES = {
+    "amazon": "aws",
+    "ec2": "aws",
+    "microsoft": "azure",
+    "google": "gce",
+    "gcp": "gce",
+    "kvm": "libvirt",
+    "qemu": "libvirt",
+    "localhost": "local",
+    "nova": "openstack",
+    "baremetal": "static",
+    "ssh": "static",
+}
+"""What clouds are called elsewhere, by which nobody would find their names here."""
 
 
 class UnknownNameError(ValueError):
@@ -67,7 +82,7 @@ def default_kind(model: type[BaseModel]) -> str:
     return str(model.model_fields["kind"].default)
 
 
-def settings_around(path: Iterable[str]) -> Path | None:
+def settings_around(path: Iterable[str]) -> Keys | None:
     """Return the start of a path that leads to settings of several kinds; None without any."""
     top, *inner = path
     if top in BY_KIND:
@@ -77,7 +92,7 @@ def settings_around(path: Iterable[str]) -> Path | None:
     return (top, inner[0]) if top == "sites" and inner else None
 
 
-def kind_at(tree: Node, path: Path) -> object:
+def kind_at(tree: Node, path: Keys) -> object:
     """Return the kind that is written in settings, as it may be: alone, with others, or not."""
     node = tree.get((*path, "kind")) or tree.get(path)
     if node is None and path[0] == "layer":  # of one in a list
@@ -88,29 +103,29 @@ def kind_at(tree: Node, path: Path) -> object:
     return USUAL_KINDS.get(path[0]) if isinstance(node.content, Mapping) else node.plain()
 
 
-def field_at(path: Path) -> FieldInfo | None:
+def field_at(path: Keys) -> FieldInfo | None:
     """Return the field that a path leads to; None for what no model describes."""
     fields = (keys_of(m).get(path[-1]) for m in models_at(path[:-1]))
     return next((field for field in fields if field is not None), None)
 
 
 @cache
-def all_paths(tops: tuple[str, ...]) -> tuple[Path, ...]:
+def all_paths(tops: tuple[str, ...]) -> tuple[Keys, ...]:
     """List the paths of all values under these keys of the scenario, from the top down."""
     return tuple(dict.fromkeys(p for p in _walk(Scenario, ()) if p[0] in tops))
 
 
 @cache
-def short_names(tops: tuple[str, ...]) -> dict[str, tuple[Path, ...]]:
+def short_names(tops: tuple[str, ...]) -> dict[str, tuple[Keys, ...]]:
     """Return what each word without a dot stands for under these keys."""
-    found: dict[str, tuple[Path, ...]] = {}
+    found: dict[str, tuple[Keys, ...]] = {}
     for path in all_paths(tops):
         if path[0] not in {"background", "layer", "pairs", "repeat"} or len(path) == 1:
             found[path[-1]] = (*found.get(path[-1], ()), path)
     return found
 
 
-def resolve(name: str, tops: tuple[str, ...] = tuple(Scenario.model_fields)) -> tuple[Path, ...]:
+def resolve(name: str, tops: tuple[str, ...] = tuple(Scenario.model_fields)) -> tuple[Keys, ...]:
     """Return the paths under these keys that a name stands for. Raises UnknownNameError."""
     path = tuple(name.split("."))
     if path[0] in tops:
@@ -128,7 +143,7 @@ def resolve(name: str, tops: tuple[str, ...] = tuple(Scenario.model_fields)) -> 
     return found
 
 
-def resolve_swept(name: str) -> tuple[Path, ...]:
+def resolve_swept(name: str) -> tuple[Keys, ...]:
     """Return the paths that the name of an axis stands for. Raises UnknownNameError."""
     if name.split(".", maxsplit=1)[0] in set(Scenario.model_fields) - set(SWEPT):
         cure = _ONE_CLOUD if name.startswith(("provider", "sites")) else _WHOLE_RUN
@@ -149,7 +164,7 @@ def _swept_names() -> dict[str, None]:
     return dict.fromkeys(sorted(known))
 
 
-def assign(tree: Node, paths: tuple[Path, ...], value: Node) -> Node:
+def assign(tree: Node, paths: tuple[Keys, ...], value: Node) -> Node:
     """Return a copy of a scenario with a value at these paths.
 
     Endpoints that are not written are a sender and a receiver. Of several paths only those
@@ -169,12 +184,21 @@ def assign(tree: Node, paths: tuple[Path, ...], value: Node) -> Node:
 
 def did_you_mean(word: str, candidates: Iterable[str], known: Iterable[str]) -> str:
     """Suggest the nearest candidate, and list what is known."""
-    near = get_close_matches(word.lower(), list(dict.fromkeys(candidates)), n=1)
+    choices = list(dict.fromkeys(candidates))
+    other = _OTHER_NAMES.get(word.lower(), "")
+    near = [other] if other in choices else get_close_matches(word.lower(), choices, n=1)
     listing = f"known are: {', '.join(dict.fromkeys(known))}"
     return f"did you mean {near[0]!r}? {listing}" if near else listing
 
 
-def _walk(model: type[BaseModel], path: Path) -> Iterator[Path]:
+def nearest_or_all(word: str, names: Iterable[str]) -> str:
+    """Suggest the nearest of many names; where none is near, list them."""
+    choices = list(names)
+    near = get_close_matches(word.lower(), choices, n=1)
+    return f"did you mean {near[0]!r}?" if near else f"give one of: {', '.join(choices) or 'none'}"
+
+
+def _walk(model: type[BaseModel], path: Keys) -> Iterator[Keys]:
     for name, field in keys_of(model).items():
         yield (*path, name)
         if not _is_collection(field.annotation):

@@ -10,10 +10,11 @@ from functools import cached_property
 from typing import NamedTuple
 
 from osmef.errors import InputError, Problem
+from osmef.scenario.excerpt import excerpt, secret_lines
 from osmef.scenario.study import Scalar
 from osmef.units import parse_count
 
-Path = tuple[str, ...]
+Keys = tuple[str, ...]
 """Keys from the top of the file down to a value."""
 
 MAX_DEPTH = 30
@@ -22,18 +23,34 @@ MAX_CHARACTERS = 1 << 20
 
 
 @dataclass(frozen=True)
-class Source:
-    """A text and the name under which the user knows it."""
+class SourceText:
+    """A text and the name under which the user knows it; ``is_option`` for one of the command."""
 
     file: str
     text: str
+    is_option: bool = False
 
     def problem(self, index: int, message: str, cure: str) -> Problem:
         """Make a problem at a character of the text; the end means the end of the last line."""
         starts, end = self._places
         index = min(index, end)
         line = bisect_right(starts, index)
-        return Problem(self.file, line, index - starts[line - 1] + 1, message, cure)
+        column = index - starts[line - 1] + 1
+        return Problem(self.file, line, column, message, cure, self._excerpt(line, column))
+
+    def _excerpt(self, line: int, column: int) -> str:
+        """Return the line as a user may see it; of one that may hold a secret, nothing."""
+        if self.is_option or line in self._secret_lines:
+            return ""
+        starts, _ = self._places
+        end = starts[line] if line < len(starts) else len(self.text)
+        return excerpt(
+            self.text[starts[line - 1] : end].removesuffix("\n").removesuffix("\r"), column
+        )
+
+    @cached_property
+    def _secret_lines(self) -> frozenset[int]:
+        return secret_lines(self.text)
 
     @cached_property
     def _places(self) -> tuple[list[int], int]:
@@ -60,7 +77,7 @@ Content = Scalar | tuple["Node", ...] | Mapping[str, Entry]
 class Node:
     """A value of a file and the character at which it begins."""
 
-    source: Source
+    source: SourceText
     index: int
     content: Content
 
@@ -86,7 +103,7 @@ class Node:
             return [item.plain() for item in self.content]
         return self.content
 
-    def get(self, path: Path) -> Node | None:
+    def get(self, path: Keys) -> Node | None:
         """Return the value at a path; None where the file does not say it."""
         node: Node | None = self
         for key in path:
@@ -94,7 +111,7 @@ class Node:
             node = entry.value if entry else None
         return node
 
-    def nearest(self, path: Path) -> Node:
+    def nearest(self, path: Keys) -> Node:
         """Return the value at a path; where keys of it are not in the file, the one around it."""
         node = self
         for key in path:
@@ -104,7 +121,7 @@ class Node:
                 node = node.items[number]
         return node
 
-    def put(self, path: Path, value: Node) -> Node:
+    def put(self, path: Keys, value: Node) -> Node:
         """Return a copy with the value at a path, making mappings on the way where none is.
 
         A mapping can be written as its ``kind`` alone; such a text becomes a mapping again.
@@ -128,7 +145,7 @@ class Node:
 class Builder:
     """Makes the nodes of one text within bounds, and notes what is wrong on the way."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: SourceText) -> None:
         self.source = source
         self.problems: list[Problem] = []
         self.count = 0
@@ -195,7 +212,7 @@ class Builder:
                 first = result[name].key.problem("", "").line
                 self.note(
                     key.index,
-                    f"the key {quoted(name)} stands here again; it is in line {first} already",
+                    f"the key {quoted(name)} is here again; it is in line {first} already",
                     "keep one of them",
                 )
                 continue

@@ -2,33 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated
 
-from pydantic import BeforeValidator, Discriminator, Field, Tag, WithJsonSchema, model_validator
+from pydantic import Discriminator, Field, Tag, model_validator
 
 from osmef.scenario.base import Model, conflict
+from osmef.scenario.fields import Share
 
 FEWEST_KNOWN = 8
 """With fewer values no interval of the median may be looked at after each one, at 95 %."""
-
-_PERCENT = re.compile(r"(\d{1,4}(?:\.\d{1,6})?) ?%")
-_LEAST_PERCENT, _MOST_PERCENT = 0.01, 100.0
-
-
-def _share(value: object) -> object:
-    found = _PERCENT.fullmatch(value) if isinstance(value, str) else None
-    if found is None or not _LEAST_PERCENT <= float(found[1]) <= _MOST_PERCENT:
-        raise ValueError(f"{value!r} is no share; write a percentage from 0.01 % to 100 %: '5 %'")
-    return float(found[1]) / 100
-
-
-Share = Annotated[
-    float,
-    BeforeValidator(_share),
-    WithJsonSchema({"type": "string", "pattern": _PERCENT.pattern, "examples": ["5 %"]}),
-]
-"""A share, written in percent; a fraction of 1 in the model."""
 
 
 class UntilKnown(Model):
@@ -46,7 +28,7 @@ class UntilKnown(Model):
         default=None,
         min_length=1,
         max_length=100,
-        description="the metric whose median is to be known; by default the workload's first one",
+        description="the metric to be known so well; by default the first one of the workload",
     )
 
     @model_validator(mode="after")

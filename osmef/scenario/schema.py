@@ -17,7 +17,7 @@ from osmef.scenario.names import (
     models_at,
     short_names,
 )
-from osmef.scenario.node import Path
+from osmef.scenario.node import Keys
 from osmef.scenario.sweep import MAX_CELLS
 from osmef.scenario.workload import WORKLOAD_SETS
 
@@ -62,19 +62,19 @@ def _any_kind(settings: Json) -> Json:
     return {"anyOf": settings["oneOf"]} if "oneOf" in settings else settings
 
 
-def _write_default_with_unit(schema: Json, path: Path) -> None:
+def _write_default_with_unit(schema: Json, path: Keys) -> None:
     for pointer, field in _pointers(path):
         quantity = quantity_of(field)
         part = schema
         for step in pointer:
             part = part[step]
         default = field.get_default(call_default_factory=True)
-        if quantity and default is not None:
+        if quantity and default is not None and not field.is_required():
             part["default"] = quantity.show(default)
 
 
 def _sweep_schema() -> Json:
-    names: dict[str, list[Path]] = {}
+    names: dict[str, list[Keys]] = {}
     for path in all_paths(SWEPT):
         names.setdefault(".".join(path), []).append(path)
     for word, paths in short_names(SWEPT).items():
@@ -112,13 +112,13 @@ def _means_one_thing(word: str) -> bool:
     return len({p[0] for p in short_names(tuple(Scenario.model_fields))[word]}) == 1
 
 
-def _any_of(paths: list[Path]) -> Json:
+def _any_of(paths: list[Keys]) -> Json:
     pointers = {f"#/{'/'.join(pointer)}": None for path in paths for pointer, _ in _pointers(path)}
     references = [{"$ref": pointer} for pointer in pointers]
     return references[0] if len(references) == 1 else {"anyOf": references}
 
 
-def _pointers(path: Path) -> list[tuple[list[str], FieldInfo]]:
+def _pointers(path: Keys) -> list[tuple[list[str], FieldInfo]]:
     """List where the schema has the value of a path, for each model that may have it."""
     if len(path) == 1:
         return [(["properties", path[0]], Scenario.model_fields[path[0]])]

@@ -29,6 +29,11 @@ class Cell:
     scenario: Scenario
     problem: Callable[[str, str, str], Problem] = field(compare=False, repr=False)
 
+    @property
+    def connections(self) -> int | None:
+        """How many parallel connections each pair has; None for a workload without."""
+        return self.scenario.workload.connections_per_pair
+
 
 @dataclass(frozen=True)
 class Study:

@@ -2,24 +2,117 @@
 
 The cells are the grid of all axes, the last one changing fastest, without those that an entry of
 ``exclude`` matches, and after them one cell for each entry of ``include``; what an entry does not
-name keeps the scenario's own value.
+name keeps the scenario's own value. Each cell is checked as a whole scenario.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice, product
+from pathlib import Path
 
-from osmef.errors import MOST_PROBLEMS, Problem
-from osmef.scenario.explain import Assignment
-from osmef.scenario.names import UnknownNameError, resolve_swept
-from osmef.scenario.node import Node, Path, kind_of, quoted
+from pydantic_core import ErrorDetails
+
+from osmef.errors import MOST_PROBLEMS, InputError, Problem
+from osmef.scenario.explain import (
+    Assignment,
+    examine,
+    explain,
+    explain_conflict,
+    is_conflict,
+    write_scalar,
+)
+from osmef.scenario.fields import EndpointKind, Flavor
+from osmef.scenario.model import EndpointSettings, Scenario
+from osmef.scenario.names import UnknownNameError, assign, did_you_mean, resolve_swept
+from osmef.scenario.node import Entry, Keys, Node, kind_of, quoted
+from osmef.scenario.study import ALONE, Cell, Scalar
+from osmef.scenario.text_file import read_part, user_directory
 from osmef.scenario.workload import WORKLOAD_SETS
+
+PREFIX = "class:"
+_OURS = Path(__file__).parent / "classes.yaml"
+
+
+def with_classes(tree: Node) -> tuple[Node, list[Problem]]:
+    """Return the scenario with the classes that it uses and does not define itself in it.
+
+    A run keeps them so as they were when it began. What is wrong with the files is listed.
+    """
+    written = tree.get(("classes",))
+    wanted = {name: None for name in _used(tree) if written is None or name not in written.entries}
+    if not wanted or (written is not None and not isinstance(written.content, Mapping)):
+        return tree, []
+    try:
+        known = _known()
+    except InputError as error:
+        return tree, list(error.problems) or [tree.problem(error.message, error.cure or "")]
+    for name in wanted:
+        if name in known:
+            tree = tree.put(("classes", name), known[name].value)
+    return tree, []
+
+
+def _used(node: Node) -> Iterator[str]:
+    """Yield the classes that stand anywhere in a scenario."""
+    if isinstance(node.content, str) and node.content.startswith(PREFIX):
+        yield node.content.removeprefix(PREFIX)
+    for inner in (*node.items, *(entry.value for entry in node.entries.values())):
+        yield from _used(inner)
+
+
+def _known() -> dict[str, Entry]:
+    found: dict[str, Entry] = {}
+    for path in (_OURS, user_directory() / _OURS.name):
+        node = read_part(path, "classes")[1]
+        found |= node.entries if node else {}
+    return found
+
+
+def resolve(scenario: Scenario, tree: Node) -> tuple[Scenario, list[Problem]]:
+    """Return a cell's scenario with flavors in the place of classes; what is unknown is listed.
+
+    A class that is a cloud's default becomes the flavor of each end that names none.
+    """
+    problems: list[Problem] = []
+    ends: dict[str, EndpointSettings] = {}
+    for name, end in scenario.endpoints.each.items():
+        flavor, place = _flavor(scenario, name, end)
+        if not isinstance(flavor, str) or not flavor.startswith(PREFIX):
+            continue
+        word = flavor.removeprefix(PREFIX)
+        if word in scenario.classes:
+            there = scenario.classes[word].flavor(scenario.clouds[end.site].kind)
+            ends[name] = end.model_copy(update={"flavor": there})
+            if isinstance(there, str) and there.startswith(PREFIX):
+                where = tree.nearest(("classes", word))
+                problem = f"the class {word!r} names another class, {there!r}"
+                problems.append(where.problem(problem, "name a flavor, or vcpus and ram"))
+        else:
+            names = sorted({*scenario.classes, *_known()})
+            cure = did_you_mean(word, names, names)
+            problems.append(tree.nearest(place).problem(f"there is no class {word!r}", cure))
+    if not ends:
+        return scenario, problems
+    endpoints = scenario.endpoints.model_copy(update=ends)
+    return scenario.model_copy(update={"endpoints": endpoints}), problems
+
+
+def _flavor(
+    scenario: Scenario, name: str, end: EndpointSettings
+) -> tuple[Flavor | None, tuple[str, ...]]:
+    """Return what size a VM is to have, and the key that says so: its own, or the cloud's."""
+    if end.flavor is not None or end.kind is EndpointKind.HOST:
+        return end.flavor, ("endpoints", name, "flavor")
+    cloud = ("provider",) if end.site is None else ("sites", end.site)
+    return scenario.clouds[end.site].usual_flavor, (*cloud, "default_flavor")
+
 
 MAX_CELLS = 10_000
 _SHOWN = 20
@@ -27,6 +120,11 @@ _MOST_LOOKS = 10_000_000
 EXTRAS = ("exclude", "include")
 
 Combination = tuple[Assignment, ...]
+MAX_TRIALS = 100_000
+MAX_LENGTH = 400_000_000
+_MOST_SEEN = 2000
+
+_BARE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./:+-]*")
 
 
 @dataclass(frozen=True)
@@ -34,7 +132,7 @@ class Axis:
     """A name and its values."""
 
     name: str
-    paths: tuple[Path, ...]
+    paths: tuple[Keys, ...]
     values: tuple[Node, ...]
 
     @cached_property
@@ -145,8 +243,8 @@ def _read_axis(sweep: Sweep, name: str, key: Node, value: Node) -> None:
         if set(paths) & set(other.paths):
             sweep.note(key, f"{name} and {other.name} are the same value", "keep one of them")
             return
-    if paths == (("workload",),) and value.content in WORKLOAD_SETS:
-        kinds = WORKLOAD_SETS[str(value.content)]
+    kinds = WORKLOAD_SETS.get(value.content) if isinstance(value.content, str) else None
+    if paths == (("workload",),) and kinds is not None:
         value = replace(value, content=tuple(replace(value, content=kind) for kind in kinds))
     if not isinstance(value.content, tuple):
         given = "empty" if value.content is None else kind_of(value.plain())
@@ -159,7 +257,9 @@ def _read_axis(sweep: Sweep, name: str, key: Node, value: Node) -> None:
     values = []
     for item in value.content:
         if identity(item) in seen:
-            sweep.note(item, f"{quoted(item.plain())} stands twice in {name}", "remove one of them")
+            sweep.note(
+                item, f"{quoted(item.plain())} is listed twice in {name}", "remove one of them"
+            )
             continue
         seen.add(identity(item))
         values.append(item)
@@ -169,7 +269,7 @@ def _read_axis(sweep: Sweep, name: str, key: Node, value: Node) -> None:
 _LIST = "write its values in brackets, such as [1, 10]"
 
 
-def _resolve(sweep: Sweep, name: str, key: Node) -> tuple[Path, ...] | None:
+def _resolve(sweep: Sweep, name: str, key: Node) -> tuple[Keys, ...] | None:
     try:
         return resolve_swept(name)
     except UnknownNameError as error:
@@ -228,3 +328,166 @@ def _can_match(sweep: Sweep, entry: Sequence[Assignment]) -> bool:
             continue
         good = False
     return good
+
+
+class _Findings:
+    """The problems of all cells, each once, and whether there is any use in looking for more."""
+
+    def __init__(self) -> None:
+        self.problems: dict[Problem, None] = {}
+        self.more = 0
+        self._seen = 0
+
+    @property
+    def are_many(self) -> bool:
+        """Whether so much is wrong that other cells are not looked at."""
+        return len(self.problems) + self.more > MOST_PROBLEMS or self._seen > _MOST_SEEN
+
+    def add(self, problems: Iterable[Problem]) -> None:
+        """Take problems in; what is wrong in every cell comes again with each."""
+        for problem in problems:
+            self.problems[problem] = None
+            self._seen += 1
+
+
+def make_cells(tree: Node, sweep: Sweep) -> tuple[list[Cell], list[Problem], int]:
+    """Make the cells of a scenario without its ``sweep`` key, and list what is wrong with it.
+
+    Comes with how many problems there are at least beside those that are listed. Rules between
+    several keys are checked in cells only: the scenario's own values need not go together where the
+    sweep replaces them.
+    """
+    combinations = sweep.combinations()
+    singles = _singles(sweep)
+    if _is_too_much(tree, sweep, len(combinations) + len(singles)):
+        combinations, singles = [], singles[:1]
+    findings = _Findings()
+    _check_single_values(tree, singles, findings)
+    cells: dict[str, tuple[Combination, Cell]] = {}
+    for combination in combinations:
+        if findings.are_many:
+            break
+        cell_tree = _with(tree, combination)
+        scenario, errors, _ = examine(cell_tree)
+        findings.add(_explained(errors, cell_tree, combination))
+        if scenario is None:
+            continue
+        scenario, unknown = resolve(scenario, cell_tree)
+        findings.add(unknown)
+        first = cells.setdefault(
+            scenario.model_dump_json(), (combination, _cell(combination, scenario, cell_tree))
+        )
+        if first[0] is not combination:
+            findings.add([_same(combination, *first)])
+    found = [cell for _, cell in cells.values()]
+    problems = [*findings.problems, *sweep.problems]
+    unused = () if problems else _unused_sites(found, tree)
+    return found, [*problems, *_too_many(found, tree), *unused], findings.more
+
+
+def _is_too_much(tree: Node, sweep: Sweep, count: int) -> bool:
+    """Note where so many cells of such a length would be made that it took minutes to read them."""
+    length = len(json.dumps(tree.plain()))
+    if sweep.node is None or count * length <= MAX_LENGTH:
+        return False
+    sweep.note(
+        sweep.node,
+        f"the sweep makes {count} cells and values of {length} characters each; {MAX_LENGTH}"
+        " together is the limit",
+        "sweep fewer values, or split the scenario",
+    )
+    return True
+
+
+def _explained(
+    errors: Sequence[ErrorDetails], tree: Node, combination: Combination
+) -> Iterator[Problem]:
+    for error in errors:
+        if is_conflict(error):
+            yield explain_conflict(error, tree, combination)
+        else:
+            yield explain(error, tree)
+
+
+def _too_many(cells: Sequence[Cell], tree: Node) -> Iterator[Problem]:
+    if not cells:
+        return
+    repeat = cells[0].scenario.repetitions
+    trials = sum(cell.scenario.trials for cell in cells) * repeat
+    if trials > MAX_TRIALS:
+        yield tree.nearest(("repeat",)).problem(
+            f"{len(cells)} cells, repeat: {repeat} make {trials} trials; {MAX_TRIALS} is the limit",
+            "repeat less, sweep fewer values, or split the scenario",
+        )
+
+
+def _unused_sites(cells: Sequence[Cell], tree: Node) -> Iterator[Problem]:
+    sites, used = tree.get(("sites",)), {end.site for cell in cells for end in cell.scenario.ends}
+    for name, entry in sites.entries.items() if sites and cells else ():
+        if name not in used:
+            cure = f"remove it, or write site: {name} for an endpoint"
+            yield entry.key.problem(f"no endpoint is at the site {name!r}", cure)
+
+
+def _singles(sweep: Sweep) -> list[Combination]:
+    """Return what sets nothing, and what sets one value alone, each once."""
+    return [(), *((Assignment(a.name, a.paths, v),) for a in sweep.axes for v in a.values)]
+
+
+def _check_single_values(tree: Node, singles: Sequence[Combination], findings: _Findings) -> None:
+    """Check every value that is written, whether or not a cell uses it."""
+    for combination in singles:
+        if findings.are_many:
+            return
+        changed = _with(tree, combination)
+        _, errors, more = examine(changed)
+        findings.more = max(findings.more, more)
+        plain = [error for error in errors if not is_conflict(error)]
+        findings.add(explain(error, changed) for error in plain)
+
+
+def _with(tree: Node, combination: Combination) -> Node:
+    # What is nested deeper goes last, so that endpoints do not wipe out endpoints.sender.flavor.
+    for assignment in sorted(combination, key=lambda a: len(a.paths[0])):
+        tree = assign(tree, assignment.paths, assignment.value)
+    return tree
+
+
+def _cell(combination: Combination, scenario: Scenario, tree: Node) -> Cell:
+    def problem(key: str, message: str, cure: str) -> Problem:
+        return tree.nearest(tuple(key.split("."))).problem(message, cure)
+
+    key = ",".join(f"{a.name}={_key_text(a)}" for a in combination)
+    values = tuple((a.name, _scalar(a)) for a in combination)
+    return Cell(key or ALONE, values, scenario, problem)
+
+
+def _key_text(assignment: Assignment) -> str:
+    plain = assignment.value.plain()
+    if isinstance(plain, str) and not _BARE.fullmatch(plain):
+        return write_scalar(plain)
+    return assignment.text
+
+
+def _scalar(assignment: Assignment) -> Scalar:
+    plain = assignment.value.plain()
+    return plain if isinstance(plain, Scalar) else assignment.text
+
+
+def _same(combination: Combination, first: Combination, cell: Cell) -> Problem:
+    """Say that a combination measures what an earlier one does already."""
+    earlier = {a.paths: a for a in first}
+    changed = [
+        a for a in combination if a.paths in earlier and a.value is not earlier[a.paths].value
+    ]
+    different = [a for a in changed if identity(a.value) != identity(earlier[a.paths].value)]
+    if different and len(combination) == len(first):
+        last = different[-1]
+        return last.value.problem(
+            f"{last.name}: {last.text} measures the same as {earlier[last.paths].text}",
+            "remove one of them",
+        )
+    place = changed[-1] if changed else combination[-1]
+    return place.value.problem(
+        f"this combination is a cell already: {cell.key}", "remove one of them"
+    )

@@ -36,7 +36,7 @@ class WorkloadSettings(Model):
     """The keys that say how long it runs, which are not those of a background."""
 
     @property
-    def parallel(self) -> int | None:
+    def connections_per_pair(self) -> int | None:
         """How many parallel connections each pair has; None for a workload without."""
         return None
 
@@ -99,7 +99,7 @@ class TransferDirection(StrEnum):
 
 
 def without_background(key: str) -> PydanticCustomError:
-    """Return the conflict of a key that has no say without a background."""
+    """Return the conflict of a key that has no effect without a background."""
     return conflict(
         f"{key} goes with a background, and there is none",
         f"write a background, such as background: btc, or remove {key}",

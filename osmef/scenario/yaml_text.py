@@ -13,7 +13,7 @@ from collections.abc import Callable
 import yaml
 
 from osmef.errors import InputError
-from osmef.scenario.node import Builder, Node, Source
+from osmef.scenario.node import Builder, Node, SourceText
 from osmef.scenario.study import Scalar
 
 _TAG = "tag:yaml.org,2002:"
@@ -27,12 +27,13 @@ _SYNTAX_CURE = (
     "check this line and the one before: indent with spaces, close quotes and brackets,"
     " and put a text that holds ': ' or ' #' in quotes"
 )
+_KEY_WITHOUT_SPACE = re.compile(r"\s*(?P<key>[a-z_]+:)[^\s/]")
 
 
 class _Loader(yaml.SafeLoader):
     """PyYAML's loader with the core schema, and with bounds while it composes."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: SourceText) -> None:
         super().__init__(source.text)
         self._bounds = Builder(source)
         self._depth = -1
@@ -65,7 +66,7 @@ def _represent_text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
 _Dumper.add_representer(str, _represent_text)
 
 
-def read_yaml(source: Source) -> tuple[Node | None, Builder]:
+def read_yaml(source: SourceText) -> tuple[Node | None, Builder]:
     """Read a YAML text of one document; None where it is empty.
 
     The builder holds what is wrong but did not keep it from being read. Raises InputError.
@@ -84,7 +85,7 @@ def read_yaml(source: Source) -> tuple[Node | None, Builder]:
         raise _explain(source, error) from None
     except (ValueError, OverflowError):  # PyYAML on escapes of no character, such as "\UFFFFFFFF"
         at = loader.get_mark().index if loader else 0
-        raise source.error(at, "this escape stands for no character", "remove it") from None
+        raise source.error(at, "this escape is no character", "remove it") from None
     builder = Builder(source)
     if composed is None:
         return None, builder
@@ -103,7 +104,7 @@ def write_inline(data: object) -> str:
     ).strip()
 
 
-def _explain(source: Source, error: yaml.MarkedYAMLError) -> InputError:
+def _explain(source: SourceText, error: yaml.MarkedYAMLError) -> InputError:
     mark = error.problem_mark or error.context_mark
     at = mark.index if mark else 0
     problem = str(error.problem or error.context)
@@ -114,11 +115,23 @@ def _explain(source: Source, error: yaml.MarkedYAMLError) -> InputError:
             "keep one scenario a file; remove the line '---' or what follows it",
         )
     if "\\t" in problem:
-        return source.error(at, "a tab stands where YAML allows only spaces", "indent with spaces")
+        return source.error(
+            at, "there is a tab where YAML allows only spaces", "indent with spaces"
+        )
     begun = error.context_mark
     since = f", in what begins in line {begun.line + 1}" if begun and begun.index < at else ""
     plain = problem.replace("'<stream end>'", "the end of the file")
-    return source.error(at, f"this is not YAML: {plain}{since}", _SYNTAX_CURE)
+    cure = _SYNTAX_CURE
+    if key := _key_without_space(source.text, at):
+        cure = f"put a space after the colon of {key!r}"
+    return source.error(at, f"this is not YAML: {plain}{since}", cure)
+
+
+def _key_without_space(text: str, at: int) -> str | None:
+    """Return the beginning of the line there, or of the one before, if it is ``key:value``."""
+    lines = text[:at].split("\n")[-2:]
+    found = (_KEY_WITHOUT_SPACE.match(line) for line in reversed(lines))
+    return next((one["key"] for one in found if one), None)
 
 
 def _node(node: yaml.Node, builder: Builder, depth: int) -> Node:

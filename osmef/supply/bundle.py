@@ -34,7 +34,7 @@ _NAME = r"^[A-Za-z0-9][A-Za-z0-9._+-]{0,99}$"
 _AGAIN = "make it again: osmef program bundle NAME --force -o FILE"
 
 
-Kind = Literal["program", "loader", "library", "data", "licence"]
+FileKind = Literal["program", "loader", "library", "data", "licence"]
 
 
 class DamageError(ValueError):
@@ -46,7 +46,7 @@ class BundledFile(Model):
 
     sha256: str = Field(pattern=r"^[0-9a-f]{64}$", description="SHA-256 of the file")
     size_bytes: int = Field(ge=0, description="length of the file")
-    kind: Kind = Field(description="what it is; licences stay on the controller")
+    kind: FileKind = Field(description="what it is; licences stay on the controller")
     package: str | None = Field(default=None, description="the package that it comes from")
 
 
@@ -58,7 +58,7 @@ class Package(Model):
     licence: str | None = Field(description="the file of the bundle that says who may do what")
 
 
-class Build(Model):
+class BuildRecord(Model):
     """How a program was built from source."""
 
     source: str = Field(description="the URL, or the path on the controller")
@@ -69,7 +69,7 @@ class Build(Model):
     libraries: tuple[str, ...] = Field(
         default=(),
         description="the controller's own packages of shared libraries, with their versions; their"
-        " files where no dpkg tells; empty for a static program",
+        " files where dpkg does not list them; empty for a static program",
     )
 
 
@@ -89,13 +89,13 @@ class ProgramManifest(Model):
         description="the files beside it by the paths that they have in their package or source"
     )
     packages: dict[str, Package] = Field(description="the packages of which it holds something")
-    build: Build | None = Field(description="how it was built")
+    build: BuildRecord | None = Field(description="how it was built")
     notes: tuple[str, ...] = Field(description="what somebody who uses it should know")
     files: dict[str, BundledFile] = Field(description="its files")
 
 
 @dataclass(frozen=True)
-class Bundle:
+class ProgramBundle:
     """A bundle that has been read, each of its files as its manifest tells it."""
 
     manifest: ProgramManifest
@@ -127,13 +127,13 @@ def pack(manifest: ProgramManifest, contents: Mapping[str, bytes]) -> bytes:
     return packed.getvalue()
 
 
-def described(data: bytes, kind: Kind, package: str | None = None) -> BundledFile:
+def described(data: bytes, kind: FileKind, package: str | None = None) -> BundledFile:
     """Return what a manifest says of a file."""
     digest = hashlib.sha256(data).hexdigest()
     return BundledFile(sha256=digest, size_bytes=len(data), kind=kind, package=package)
 
 
-def read_bundle(path: Path) -> Bundle:
+def read_bundle(path: Path) -> ProgramBundle:
     """Read a bundle and check all of it. Raises SupplyError: it is damaged, or none at all."""
     try:
         packed = read_file(path, MOST_PACKED_BYTES)
@@ -150,7 +150,7 @@ def read_bundle(path: Path) -> Bundle:
         raise SupplyError(message, where=str(path), cure=_AGAIN) from damage
 
 
-def unpack(packed: bytes) -> Bundle:
+def unpack(packed: bytes) -> ProgramBundle:
     """Return the bundle of an archive. Raises DamageError that says what is wrong with it."""
     contents = _members(_inflated(packed))
     try:
@@ -160,7 +160,7 @@ def unpack(packed: bytes) -> Bundle:
         key = ".".join(str(step) for step in first["loc"])
         raise DamageError(f"{MANIFEST}: {key}: {first['msg']}") from error
     _check(manifest, contents)
-    return Bundle(manifest, contents, hashlib.sha256(packed).hexdigest(), len(packed))
+    return ProgramBundle(manifest, contents, hashlib.sha256(packed).hexdigest(), len(packed))
 
 
 def _runs(file: BundledFile) -> bool:

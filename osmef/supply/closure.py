@@ -1,15 +1,18 @@
 """Cut unpacked packages down to what one program needs: itself, its libraries, loader and data.
 
 Libraries are looked for as ld.so(8) does it: in the folders that the file names (DT_RPATH,
-DT_RUNPATH), then in those of the distribution.
+DT_RUNPATH), then in those of the distribution. Nothing outside of the folders that packages were
+unpacked into is ever looked at, whatever links in them say.
 """
 
 from __future__ import annotations
 
+import os
 import posixpath
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 from osmef.errors import SupplyError
@@ -18,7 +21,76 @@ from osmef.supply.bundle import HERE
 from osmef.supply.elf import Elf, read_elf
 from osmef.supply.machines import Machine
 from osmef.supply.program import Program
-from osmef.supply.tree import Found, Tree
+
+_MOST_LINKS = 40
+_MERGED = ("bin", "sbin", "lib", "lib32", "lib64")
+"""Of /usr, and links to there in the root: they are in no package (usrmerge)."""
+
+
+@dataclass(frozen=True)
+class ClosureFile:
+    """A file: where it lies, and which package brought it."""
+
+    path: Path
+    package: str
+
+
+class Tree:
+    """The files of several packages. A path that two of them bring is that of the first."""
+
+    def __init__(self, folders: Mapping[str, Path]) -> None:
+        """Look through the folder of each package, by its name."""
+        self._files: dict[str, ClosureFile] = {}
+        self._links: dict[str, str] = {}
+        for package, folder in folders.items():
+            self._add(package, folder)
+
+    def find(self, path: str) -> ClosureFile | None:
+        """Return the file at an absolute path of the file system, None where there is none."""
+        for start in (path, f"/usr{path}"):
+            if start == path or path.split("/")[1] in _MERGED:
+                found = self._files.get(self._resolved(start))
+                if found is not None:
+                    return found
+        return None
+
+    def names(self, folder: str, package: str) -> list[str]:
+        """Return the names of the files and links that a package brings in a folder."""
+        paths = [path for path, found in self._files.items() if found.package == package]
+        return sorted(posixpath.basename(p) for p in paths if posixpath.dirname(p) == folder)
+
+    def _add(self, package: str, folder: Path) -> None:
+        for parent, folders, files in os.walk(folder):
+            for name in (*folders, *files):
+                path = Path(parent, name)
+                place = f"/{path.relative_to(folder).as_posix()}"
+                if path.is_symlink():
+                    self._links.setdefault(place, str(path.readlink()))
+                elif path.is_file():
+                    self._files.setdefault(place, ClosureFile(path, package))
+
+    def _resolved(self, path: str) -> str:
+        """Return a path without links in it; an empty one where they go round in a circle."""
+        left = [part for part in path.split("/") if part not in {"", "."}]
+        done: list[str] = []
+        links = 0
+        while left:
+            part = left.pop(0)
+            if part == "..":
+                del done[-1:]
+                continue
+            target = self._links.get("/" + "/".join([*done, part]))
+            if target is None:
+                done.append(part)
+                continue
+            links += 1
+            if links > _MOST_LINKS:
+                return ""
+            if target.startswith("/"):
+                done = []
+            left = [one for one in target.split("/") if one not in {"", "."}] + left
+        return "/" + "/".join(done)
+
 
 _PROGRAMS = ("/usr/bin", "/usr/sbin", "/bin", "/sbin", "/usr/games", "/usr/local/bin")
 _MOST_LIBRARIES = 500
@@ -30,7 +102,7 @@ _STARTS = re.compile(rb'#! */bin/sh\nexec (/[A-Za-z0-9._+/-]{1,200}) "\$@"\n*')
 class Files(Protocol):
     """A file system, or what looks like one."""
 
-    def find(self, path: str) -> Found | None:
+    def find(self, path: str) -> ClosureFile | None:
         """Return the file at an absolute path, None where there is none."""
 
 
@@ -38,12 +110,12 @@ class Files(Protocol):
 class Closure:
     """The files of a program, each by the name that it needs to have in one folder."""
 
-    program: Found
+    program: ClosureFile
     loader: str | None
     """The name of its loader; None for a static program."""
-    libraries: dict[str, Found]
+    libraries: dict[str, ClosureFile]
     """With the loader."""
-    data: dict[str, Found]
+    data: dict[str, ClosureFile]
     """By their names."""
 
 
@@ -55,7 +127,7 @@ class _Libraries:
     machine: Machine
     stands_for: Mapping[str, str]
 
-    def find(self, name: str, folders: Sequence[str]) -> tuple[Found | None, str]:
+    def find(self, name: str, folders: Sequence[str]) -> tuple[ClosureFile | None, str]:
         """Return a library and its path, which is in one of these folders or in a usual one."""
         triplet, file = self.machine.triplet, self.stands_for.get(name, name)
         usual = (f"/lib/{triplet}", f"/usr/lib/{triplet}", "/lib64", "/lib", "/usr/lib")
@@ -85,7 +157,7 @@ def libraries_of(  # noqa: PLR0913, PLR0917 - all that a search goes by
     machine: Machine,
     wanted: Sequence[tuple[str, str]] = (),
     stands_for: Mapping[str, str] | None = None,
-) -> dict[str, Found]:
+) -> dict[str, ClosureFile]:
     """Return the loader and the libraries of a program at a path, each by its name.
 
     ``wanted`` are further libraries, each with what needs it; some lie there by the names
@@ -113,7 +185,7 @@ def words_of(name: str, loader: str | None, contents: Mapping[str, bytes]) -> tu
     return (f"{HERE}/{loader}", *named, *own, *first, f"{HERE}/{name}")
 
 
-def _find_program(program: Program, name: str, tree: Tree, where: str) -> tuple[str, Found]:
+def _find_program(program: Program, name: str, tree: Tree, where: str) -> tuple[str, ClosureFile]:
     for folder in _PROGRAMS:
         path = f"{folder}/{name}"
         found = tree.find(path)
@@ -129,7 +201,9 @@ def _find_program(program: Program, name: str, tree: Tree, where: str) -> tuple[
     )
 
 
-def _behind_script(path: str, found: Found, tree: Tree, where: str) -> tuple[str, Found]:
+def _behind_script(
+    path: str, found: ClosureFile, tree: Tree, where: str
+) -> tuple[str, ClosureFile]:
     """Return a program, or the one that a script of a single command starts (as of p7zip)."""
     with found.path.open("rb") as file:
         start = file.read(_MOST_SCRIPT_BYTES)
@@ -148,7 +222,7 @@ def _behind_script(path: str, found: Found, tree: Tree, where: str) -> tuple[str
     return path, found
 
 
-def _read(found: Found, path: str, machine: Machine, where: str) -> Elf:
+def _read(found: ClosureFile, path: str, machine: Machine, where: str) -> Elf:
     elf = read_elf(found.path)
     if elf.machine != machine.elf:
         raise SupplyError(f"{path} of {found.package} is not for {machine.name}", where=where)
@@ -158,7 +232,7 @@ def _read(found: Found, path: str, machine: Machine, where: str) -> Elf:
 def _follow(
     places: _Libraries,
     program: tuple[str, Elf],
-    libraries: dict[str, Found],
+    libraries: dict[str, ClosureFile],
     wanted: Sequence[tuple[str, str]],
 ) -> None:
     """Add the libraries of a program and those that each of them needs, by their names."""
@@ -201,9 +275,9 @@ def _expanded(folders: Sequence[str], path: str) -> tuple[str, ...]:
     )
 
 
-def _data(program: Program, tree: Tree, where: str, taken: set[str]) -> dict[str, Found]:
+def _data(program: Program, tree: Tree, where: str, taken: set[str]) -> dict[str, ClosureFile]:
     """Return the data files by their names, which have to be unique in one folder."""
-    data: dict[str, Found] = {}
+    data: dict[str, ClosureFile] = {}
     for path in program.files:
         found = tree.find(path)
         if found is None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from osmef.errors import SupplyError
 from osmef.programs import search_path
 from osmef.supply.machines import Machine, this_machine
-from osmef.supply.program import Source
+from osmef.supply.program import SourceCode
 
 _ASK_S = 20.0
 # Without its names, a program is small, and of the same source the same: they have paths in them.
@@ -72,7 +72,7 @@ def find_compiler(machine: Machine, *, openmp: bool, where: str) -> Compiler:
     return found
 
 
-def compiler_of(source: Source, machine: Machine, where: str) -> Compiler:
+def compiler_of(source: SourceCode, machine: Machine, where: str) -> Compiler:
     """Return the compiler that builds a source for a kind of machine. Raises SupplyError."""
     match source.language:
         case "go":

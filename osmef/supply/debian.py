@@ -1,7 +1,7 @@
-"""Fetch packages of Debian for any architecture, with an apt that knows nothing of this machine's.
+"""Bundle a program of Debian's packages, for any architecture, with an apt of its own.
 
-It has a state, a cache and settings of its own in a scratch folder, so that it needs no root and
-nothing of the system changes. Sources, proxy and keyring are the machine's; signatures are
+The apt has a state, a cache and settings of its own in a scratch folder, so that it needs no root
+and nothing of the system changes. Sources, proxy and keyring are the machine's; signatures are
 verified, and no setting of the machine can turn that off: apt is given none of the others.
 """
 
@@ -10,15 +10,20 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from osmef.apt import network_settings, signed_by, sources
+from osmef.drafts import scratch
 from osmef.errors import ProviderError, SupplyError
 from osmef.programs import find_program, search_path
+from osmef.supply import shim
+from osmef.supply.bundle import BundledFile, FileKind, Package, ProgramManifest, described, pack
+from osmef.supply.closure import Closure, ClosureFile, Tree, cut, words_of
 from osmef.supply.machines import Machine
-from osmef.supply.tool import Tool
+from osmef.supply.program import Program
+from osmef.supply.tool import ToolRunner
 
 _MIRROR = "http://deb.debian.org"
 _MOST_S = 900.0
@@ -62,6 +67,8 @@ _CURES = {
 _NO_APT = (
     "make the bundle on a Debian machine, by `osmef program bundle NAME -o FILE`, and give its path"
 )
+_LIBC = "libc6"
+_MOST_LICENCE_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -78,7 +85,7 @@ class Deb:
 class Shop:
     """An apt of its own."""
 
-    tool: Tool
+    tool: ToolRunner
     root: Path
     suite: str
     machine: Machine
@@ -157,7 +164,7 @@ def open_shop(
         "LC_ALL": "C.UTF-8",
         "PATH": search_path(),
     }
-    return Shop(Tool(where, environment, root, check, _MOST_S), root, suite, machine)
+    return Shop(ToolRunner(where, environment, root, check, _MOST_S), root, suite, machine)
 
 
 def _lines(suite: str) -> list[str]:
@@ -168,3 +175,92 @@ def _lines(suite: str) -> list[str]:
         f"deb {signed}{_MIRROR}/debian {suite}-updates main",
         f"deb {signed}{_MIRROR}/debian-security {suite}-security main",
     ]
+
+
+@dataclass(frozen=True)
+class BundleRequest:
+    """A bundle that is wanted: for a kind of machine, of a release of Debian."""
+
+    program: Program
+    machine: Machine
+    suite: str
+
+
+def bundle_of_packages(
+    order: BundleRequest, tell: Callable[[str], None], check: Callable[[], None]
+) -> bytes:
+    """Return the archive of a bundle.
+
+    ``tell`` is given a line as each step begins; what ``check`` raises ends it. Raises
+    SupplyError; nothing of it stays then.
+    """
+    program, machine, suite = order.program, order.machine, order.suite
+    where = f"bundle of {program.name!r}"
+    with scratch("bundle") as root:
+        shop = open_shop(root, suite, machine, where, check)
+        tell(f"fetching the index of Debian {suite} for {machine.name}")
+        shop.update()
+        tell(f"fetching {program.debian_package} and what it depends on")
+        debs = {deb.name: deb for deb in shop.fetch((program.debian_package, *program.packages))}
+        # What two packages bring is taken from the program's own.
+        names = sorted(debs, key=lambda name: (name != program.debian_package, name))
+        tell(f"unpacking {len(debs)} packages")
+        tree = Tree({name: shop.unpack(debs[name]) for name in names})
+        closure = cut(program, tree, machine)
+        own: dict[str, bytes] = {}
+        if program.shim and closure.loader is not None:
+            own[shim.FILE] = shim.shim(program.shim, machine, where, check)
+        return _packed(order, closure, tree, debs, own)
+
+
+def _packed(
+    order: BundleRequest,
+    closure: Closure,
+    tree: Tree,
+    debs: Mapping[str, Deb],
+    own: Mapping[str, bytes],
+) -> bytes:
+    """Return the archive of the files of a program, with a manifest and their licences.
+
+    ``own`` are libraries that come from no package.
+    """
+    program = order.program
+    contents: dict[str, bytes] = {}
+    files: dict[str, BundledFile] = {}
+
+    def add(name: str, found: ClosureFile, kind: FileKind) -> None:
+        contents[name] = found.path.read_bytes()
+        files[name] = described(contents[name], kind, found.package)
+
+    add(program.name, closure.program, "program")
+    for name, found in closure.libraries.items():
+        add(name, found, "loader" if name == closure.loader else "library")
+    for name, found in closure.data.items():
+        add(name, found, "data")
+    for name, data in own.items():
+        contents[name], files[name] = data, described(data, "library")
+    packages: dict[str, Package] = {}
+    for package in sorted({file.package for file in files.values() if file.package}):
+        licence = tree.find(f"/usr/share/doc/{package}/copyright")
+        name = f"licence-{package}"
+        if licence is not None and licence.path.stat().st_size <= _MOST_LICENCE_BYTES:
+            add(name, licence, "licence")
+        deb = debs[package]
+        packages[package] = Package(
+            version=deb.version, deb_sha256=deb.sha256, licence=name if name in files else None
+        )
+    manifest = ProgramManifest(
+        schema_version=1,
+        program=program.name,
+        how="bundle",
+        architecture=order.machine.name,
+        libc=f"glibc {debs[_LIBC].version}" if closure.loader and _LIBC in debs else "static",
+        suite=order.suite,
+        argv=words_of(program.name, closure.loader, contents),
+        data={path: path.rpartition("/")[2] for path in program.files},
+        packages=packages,
+        build=None,
+        notes=(),
+        files=files,
+    )
+    return pack(manifest, contents)

@@ -23,7 +23,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True)
-class Source:
+class SourceCode:
     """Source code, and how a static program is made of it.
 
     Only code of OSMeF or of an installed package may make one, never a scenario: its steps run on
@@ -91,7 +91,7 @@ class Program:
     """Further packages of Debian, which hold such libraries or files."""
     shim: str = ""
     """C code of functions that take the place of the C library's own in a bundle (`shim.py`)."""
-    source: Source | None = None
+    source: SourceCode | None = None
     bundle: Path | None = None
     """A bundle that was made elsewhere, by `osmef program bundle`."""
     how: tuple[Way, ...] = DEFAULT_WAYS

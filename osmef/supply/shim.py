@@ -17,7 +17,7 @@ from osmef.drafts import scratch
 from osmef.errors import SupplyError
 from osmef.programs import search_path
 from osmef.supply.machines import Machine, this_machine
-from osmef.supply.tool import Tool
+from osmef.supply.tool import ToolRunner
 
 FILE = "shim.so"
 PROTOCOLS = """\
@@ -62,7 +62,7 @@ def shim(text: str, machine: Machine, where: str, check: Callable[[], None]) -> 
             "ZIG_GLOBAL_CACHE_DIR": os.environ.get("ZIG_GLOBAL_CACHE_DIR", str(cache)),
         }
         compiler = _compiler(machine, where)
-        tool = Tool(where, environment, root, check, _MOST_S)
+        tool = ToolRunner(where, environment, root, check, _MOST_S)
         tool.run([*compiler, *_FLAGS, "-o", FILE, "shim.c"])
         return (root / FILE).read_bytes()
 

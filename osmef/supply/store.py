@@ -22,7 +22,7 @@ from pydantic import JsonValue
 from osmef.drafts import draft_file
 from osmef.errors import StorageError, SupplyError
 from osmef.named_file import read_file
-from osmef.supply.bundle import MOST_PACKED_BYTES, Bundle, DamageError, unpack
+from osmef.supply.bundle import MOST_PACKED_BYTES, DamageError, ProgramBundle, unpack
 from osmef.supply.machines import NAMES
 
 _NAME = re.compile(
@@ -34,7 +34,7 @@ _LOCK = ".lock"
 
 
 @dataclass(frozen=True)
-class Wanted:
+class BundleKey:
     """What a bundle is to be made of: of the same it is made once."""
 
     program: str
@@ -56,7 +56,7 @@ class Kept:
     path: Path
     program: str
     architecture: str
-    bundle: Bundle | None
+    bundle: ProgramBundle | None
     damage: str = ""
 
 
@@ -67,14 +67,16 @@ def default_directory() -> Path:
 
 
 @dataclass(frozen=True)
-class Store:
+class BundleStore:
     """Where bundles are kept. ``tell`` is given notes, what ``check`` raises ends a wait."""
 
     directory: Path
     tell: Callable[[str], None] = lambda _line: None
     check: Callable[[], None] = lambda: None
 
-    def obtain(self, wanted: Wanted, make: Callable[[], bytes], *, again: bool = False) -> Bundle:
+    def obtain(
+        self, wanted: BundleKey, make: Callable[[], bytes], *, again: bool = False
+    ) -> ProgramBundle:
         """Return the bundle that is wanted: the one that is kept, or else one that is made.
 
         A damaged one is made again; with ``again`` any. Raises what ``make`` raises, StorageError.
@@ -86,7 +88,7 @@ class Store:
             found = None if again else self._whole(wanted)  # another may have made it meanwhile
             return self._keep(wanted, make()) if found is None else found
 
-    def has(self, wanted: Wanted) -> bool:
+    def has(self, wanted: BundleKey) -> bool:
         """Tell whether it need not be made, as far as its name tells."""
         return bool(self._paths(wanted.prefix))
 
@@ -118,7 +120,7 @@ class Store:
             return []
         return [p for p in found if p.name.startswith(prefix) and _NAME.fullmatch(p.name)]
 
-    def _whole(self, wanted: Wanted) -> Bundle | None:
+    def _whole(self, wanted: BundleKey) -> ProgramBundle | None:
         """Return the bundle that is kept, None where there is none that can be used."""
         for path in self._paths(wanted.prefix):
             kept = self._look(path)
@@ -142,7 +144,7 @@ class Store:
             damage = f"it is damaged: {error}"
         return Kept(path, program, architecture, None, damage)
 
-    def _keep(self, wanted: Wanted, packed: bytes) -> Bundle:
+    def _keep(self, wanted: BundleKey, packed: bytes) -> ProgramBundle:
         bundle = unpack(packed)
         path = self.directory / f"{wanted.prefix}{bundle.sha256}.tar.gz"
         old = self._paths(wanted.prefix)

@@ -1,7 +1,12 @@
-"""Have a program on an endpoint: find it there, bundle it, build it, or install it."""
+"""Supply an endpoint with a program: find it there, bundle it, build it, or install it.
+
+A bundle is put into a folder of its own in the directory of the run, and each file verified there.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -10,30 +15,127 @@ from typing import TYPE_CHECKING, assert_never
 from pydantic import JsonValue
 
 from osmef.apt import find_suite
-from osmef.errors import SupplyError
-from osmef.supply.built import bundle_of_source, source_hash
-from osmef.supply.bundle import Bundle, BundledFile, read_bundle
+from osmef.errors import EndpointError, SupplyError
+from osmef.supply.build import bundle_of_source, source_hash
+from osmef.supply.bundle import HERE, BundledFile, ProgramBundle, read_bundle
 from osmef.supply.compiler import compiler_of
-from osmef.supply.debian import can_fetch
+from osmef.supply.debian import BundleRequest, bundle_of_packages, can_fetch
 from osmef.supply.machines import NAMES, Machine, find_machine
-from osmef.supply.packaged import Order, bundle_of_packages
 from osmef.supply.present import Present, find, install
-from osmef.supply.program import Program, Source, Way
-from osmef.supply.push import Place, place_of, push, verify, words
-from osmef.supply.store import Store, Wanted, default_directory
+from osmef.supply.program import Program, SourceCode, Way
+from osmef.supply.store import BundleKey, BundleStore, default_directory
 from osmef.units import format_size
 
 if TYPE_CHECKING:  # paramiko takes long to import, and `osmef plan` connects to nothing
     from osmef.remote.session import Session
+
+_DIGITS = 12
+_LINE = re.compile(r"([0-9a-f]{64}) [ *](.*)")
+_RUNS = {"program", "loader"}
+
+
+@dataclass(frozen=True)
+class BundleLocation:
+    """Where a bundle lies on an endpoint."""
+
+    directory: str
+    """The directory of the run, from the login's home."""
+    folder: str
+    """That of the bundle in it, from the login's home."""
+    absolute: str
+    """The same from the root."""
+
+
+def place_of(bundle: ProgramBundle, session: Session, directory: str) -> BundleLocation:
+    """Return where a bundle is to lie. Raises SupplyError, ReachError."""
+    name = f"{bundle.manifest.program}-{bundle.sha256[:_DIGITS]}"
+    folder = f"{directory}/{name}"
+    if folder.startswith("/"):
+        home = ""
+    else:
+        lines = session.run(["pwd"]).stdout.decode(errors="replace").splitlines()
+        home = f"{lines[-1]}/" if lines and lines[-1].startswith("/") else "./"
+    absolute = f"{home}{folder}"
+    if re.search(r"[:;$]", absolute):
+        raise SupplyError(
+            f"its loader takes no folder with a : ; or $ in its name: {absolute}",
+            where=session.name,
+            cure="log in as a user with another home",
+        )
+    return BundleLocation(directory, folder, absolute)
+
+
+def words(bundle: ProgramBundle, place: BundleLocation) -> tuple[str, ...]:
+    """Return what starts a bundled program that lies in its place."""
+    return tuple(word.replace(HERE, place.absolute) for word in bundle.manifest.argv)
+
+
+def push(bundle: ProgramBundle, session: Session, place: BundleLocation) -> int:
+    """Put the files of a bundle there that are not there yet; return how many bytes were sent.
+
+    Only the login can read them; all are gone with the run's directory. Afterwards all have been
+    verified. Raises EndpointError that names a file that has been cut or changed, ReachError.
+    """
+    wrong = _wrong(bundle, session, place)
+    if not wrong:
+        return 0
+    session.make_directory(place.directory)
+    session.make_directory(place.folder)
+    for name, file in wrong.items():
+        mode = 0o700 if file.kind in _RUNS else 0o600
+        session.put(bundle.contents[name], f"{place.folder}/{name}", mode)
+    verify(bundle, session, place)
+    return sum(file.size_bytes for file in wrong.values())
+
+
+def verify(bundle: ProgramBundle, session: Session, place: BundleLocation) -> None:
+    """Compare the hashes of all files there. Raises EndpointError that names a wrong one."""
+    wrong = _wrong(bundle, session, place)
+    if wrong:
+        name = next(iter(wrong))
+        raise EndpointError(
+            f"{place.folder}/{name} is not the file that was sent: it is missing, cut or changed",
+            where=session.name,
+            cure="is the endpoint's disk full or failing? does anything else change files there?",
+        )
+
+
+def _wrong(
+    bundle: ProgramBundle, session: Session, place: BundleLocation
+) -> dict[str, BundledFile]:
+    """Return the files that are not there as they should be."""
+    found = _hashes(bundle, session, place)
+    return {name: file for name, file in bundle.pushed.items() if found.get(name) != file.sha256}
+
+
+def _hashes(bundle: ProgramBundle, session: Session, place: BundleLocation) -> dict[str, str]:
+    """Return the hashes of the files there, by name: of sha256sum, or else of what is read back."""
+    paths = [f"{place.folder}/{name}" for name in bundle.pushed]
+    said = session.run(["sha256sum", "--", *paths]).stdout.decode(errors="replace")
+    matches = map(_LINE.fullmatch, said.splitlines())
+    found = {match[2].rpartition("/")[2]: match[1] for match in matches if match}
+    return found or _read_back(bundle, session, place)  # there may be no such program
+
+
+def _read_back(bundle: ProgramBundle, session: Session, place: BundleLocation) -> dict[str, str]:
+    there = set(session.list_directory(place.folder))
+    return {
+        name: hashlib.sha256(
+            session.read(f"{place.folder}/{name}", file.size_bytes + 1)
+        ).hexdigest()
+        for name, file in bundle.pushed.items()
+        if name in there
+    }
+
 
 _FORMAT = 1
 """Of bundles: those of another one are made again."""
 _MADE: tuple[Way, ...] = ("bundle", "build")
 
 
-def default_store() -> Store:
+def default_store() -> BundleStore:
     """Return this user's bundles."""
-    return Store(default_directory())
+    return BundleStore(default_directory())
 
 
 @dataclass(frozen=True)
@@ -43,7 +145,7 @@ class Supplier:
     ``suite`` is the release of Debian, by default this machine's own.
     """
 
-    store: Store = field(default_factory=default_store)
+    store: BundleStore = field(default_factory=default_store)
     suite: str | None = None
 
 
@@ -59,8 +161,8 @@ class Supplied:
     """Where its data files and what else its source makes lie, by the paths that it declares."""
     facts: Mapping[str, JsonValue]
     """What a result should tell of it."""
-    bundle: Bundle | None = None
-    place: Place | None = None
+    bundle: ProgramBundle | None = None
+    place: BundleLocation | None = None
 
     @property
     def files(self) -> dict[str, BundledFile]:
@@ -112,7 +214,7 @@ def supply(
 
 
 def check(program: Program, supplier: Supplier | None = None) -> None:
-    """See that endpoints of some machine could get a program, before there are any.
+    """Check before provisioning that a program can be supplied to some machine.
 
     What only an endpoint knows is left open. Raises SupplyError that says why each way fails.
     """
@@ -133,8 +235,8 @@ def check(program: Program, supplier: Supplier | None = None) -> None:
 
 
 def bring(
-    program: Program, source: Source, machine: Machine, supplier: Supplier
-) -> Bundle:  # fmt: skip
+    program: Program, source: SourceCode, machine: Machine, supplier: Supplier
+) -> ProgramBundle:  # fmt: skip
     """Build a program of source code that a user has, and keep it for runs from now on.
 
     ``source`` has the program's own steps and products. Raises SupplyError, StorageError.
@@ -155,7 +257,7 @@ def plan(program: Program, architecture: str | None, supplier: Supplier | None =
 
 def make(
     way: Way, program: Program, machine: Machine, supplier: Supplier, *, again: bool = False
-) -> Bundle:
+) -> ProgramBundle:
     """Return the bundle that holds a program for a kind of machine: kept, or made.
 
     Raises SupplyError, StorageError.
@@ -198,7 +300,7 @@ def _there(
     return Supplied(program.name, way, (found.path,), data, {**facts, **more})
 
 
-def _pushed(way: Way, bundle: Bundle, place: Place) -> Supplied:
+def _pushed(way: Way, bundle: ProgramBundle, place: BundleLocation) -> Supplied:
     manifest = bundle.manifest
     packages: dict[str, JsonValue] = {
         name: package.version for name, package in manifest.packages.items()
@@ -216,7 +318,7 @@ def _pushed(way: Way, bundle: Bundle, place: Place) -> Supplied:
     return Supplied(manifest.program, way, words(bundle, place), data, facts, bundle, place)
 
 
-def _brought(program: Program, machine: Machine) -> Bundle:
+def _brought(program: Program, machine: Machine) -> ProgramBundle:
     """Return a bundle that was made elsewhere. Raises SupplyError where it is another one."""
     assert program.bundle is not None  # noqa: S101 - who calls has looked
     bundle = read_bundle(program.bundle)
@@ -241,19 +343,19 @@ def _brought(program: Program, machine: Machine) -> Bundle:
 
 def _recipe(
     way: Way, program: Program, machine: Machine, supplier: Supplier
-) -> tuple[Wanted, Callable[[], bytes]]:
+) -> tuple[BundleKey, Callable[[], bytes]]:
     """Return what a bundle is made of, and what makes it. Raises SupplyError."""
     store = supplier.store
     if way == "build":
         wanted = _wanted_of_source(program, machine)
         if not program.is_sourced and not store.has(wanted):
             raise SupplyError(
-                "nobody has brought its source to this controller",
+                "its source is not on this controller",
                 where=f"build of {program.name!r}",
                 cure=f"osmef program build {program.name} --source PATH --arch {machine.name}",
             )
         return wanted, partial(bundle_of_source, program, machine, store.tell, store.check)
-    order = Order(program, machine, find_suite(supplier.suite))
+    order = BundleRequest(program, machine, find_suite(supplier.suite))
     alternatives: list[JsonValue] = [list(pair) for pair in program.alternatives]
     packaged: JsonValue = {
         "packages": [program.debian_package, *program.packages],
@@ -264,11 +366,11 @@ def _recipe(
         **({"alternatives": alternatives} if alternatives else {}),
         **({"shim": program.shim} if program.shim else {}),
     }
-    wanted = Wanted(program.name, machine.name, packaged)
+    wanted = BundleKey(program.name, machine.name, packaged)
     return wanted, lambda: bundle_of_packages(order, store.tell, store.check)
 
 
-def _wanted_of_source(program: Program, machine: Machine) -> Wanted:
+def _wanted_of_source(program: Program, machine: Machine) -> BundleKey:
     """Return what a build is made of; of a source that users bring, the recipe alone."""
     source = program.source
     assert source is not None  # noqa: S101 - it is no way without a source
@@ -279,14 +381,14 @@ def _wanted_of_source(program: Program, machine: Machine) -> Wanted:
     if source.language != "c":
         recipe.append(source.language)
     if not program.is_sourced:
-        return Wanted(program.name, machine.name, {"brought": recipe, "format": _FORMAT})
+        return BundleKey(program.name, machine.name, {"brought": recipe, "format": _FORMAT})
     compiler = compiler_of(source, machine, f"build of {program.name!r}")
     built: JsonValue = {
         "build": [source_hash(source), *recipe],
         "compiler": [compiler.name, compiler.openmp],
         "format": _FORMAT,
     }
-    return Wanted(program.name, machine.name, built)
+    return BundleKey(program.name, machine.name, built)
 
 
 def _planned(

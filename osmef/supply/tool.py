@@ -23,7 +23,7 @@ _TAIL_CHARACTERS = 1500
 
 
 @dataclass(frozen=True)
-class Tool:
+class ToolRunner:
     """How tools are run for one purpose."""
 
     where: str

@@ -2,7 +2,7 @@
 
 from osmef.workloads.base import Outcome
 from osmef.workloads.ensemble import Job
-from osmef.workloads.programme import Programme, measures_of
 from osmef.workloads.tasks import Host, Pair
+from osmef.workloads.trial_workload import TrialWorkload, measures_of
 
-__all__ = ["Host", "Job", "Outcome", "Pair", "Programme", "measures_of"]
+__all__ = ["Host", "Job", "Outcome", "Pair", "TrialWorkload", "measures_of"]

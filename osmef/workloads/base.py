@@ -9,15 +9,20 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Generic, Literal, NamedTuple, TypeVar
 
 from osmef.agent.messages import JobResult, PointEvent
-from osmef.results.bucket import BucketFound
-from osmef.results.exchange import Exchange, Purpose, SizePoint
 from osmef.results.measure import Measure
+from osmef.results.observations import (
+    BucketFound,
+    Datagrams,
+    Exchange,
+    InterfaceUse,
+    Purpose,
+    RateSearch,
+    SizePoint,
+)
 from osmef.results.trial import Interval, Transfer
-from osmef.results.udp import Datagrams
-from osmef.results.use import InterfaceUse
 from osmef.scenario.workload import WorkloadSettings
 from osmef.supply.program import Program
 from osmef.workloads.reading import Printed
@@ -95,7 +100,7 @@ class Part:
 class Ran:
     """What a part gave between one pair: a result for each step, in order, and the series.
 
-    ``requests`` has what sieges told of their requests (``osmef.workloads.requests``), ``printed``
+    ``requests`` has what sieges told of their requests (``osmef.workloads.siege``), ``printed``
     what the program of each step printed, which is nothing of a step that is none. ``interfaces``
     has the network interface at which the program of each step is measured, where it asks for it.
     ``start_s`` is how long after the first start of the trial it started, as far as that is known.
@@ -128,8 +133,16 @@ class Outcome:
     intervals: list[Interval] = field(default_factory=list)
     interfaces: list[InterfaceUse] = field(default_factory=list)
     buckets: list[BucketFound] = field(default_factory=list)
+    search: RateSearch | None = None
     start_spread_s: float | None = None
     start_uncertainty_s: float | None = None
+
+
+class Span(NamedTuple):
+    """How long something takes in seconds: usually, None where nobody can tell, and at most."""
+
+    usual_s: float | None
+    most_s: float
 
 
 S = TypeVar("S", bound=WorkloadSettings)
@@ -166,6 +179,19 @@ class Workload(ABC, Generic[S]):
     def rests(self) -> tuple[float, ...]:
         """How long the pairs rest before each time that they run once more, in seconds."""
         return ()
+
+    @property
+    def further_s(self) -> Span:
+        """How long rests, and what runs after them, take beyond the parts."""
+        if not self.rests:
+            return Span(0.0, 0.0)
+        once = max(part.delay_s + part.duration_s for part in self.parts())
+        return Span(None, sum(rest + once for rest in self.rests))
+
+    @property
+    def most_bytes(self) -> int | None:
+        """How much payload a pair moves in one trial at most; None where nothing bounds it."""
+        return None
 
     def again(self, pairs: Sequence[Sequence[Ran]]) -> tuple[Part, ...]:  # noqa: ARG002 - see rests
         """Return what runs after a rest, given what has run; nothing where that is of no use."""

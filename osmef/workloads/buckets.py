@@ -20,9 +20,8 @@ from osmef.analysis.bucket import (
     has_settled,
     is_proved,
 )
-from osmef.results.bucket import BucketFound, Emptied, Ending, Filling, Ranged
-from osmef.results.exchange import Direction
 from osmef.results.measure import Measure
+from osmef.results.observations import BucketFound, Direction, Emptied, Ending, Filling, Ranged
 from osmef.results.trial import Interval
 from osmef.workloads.base import Enough, Ran
 
@@ -64,7 +63,7 @@ _FILLING = Measure(
 
 
 def bucket_measures(*, refilled: bool) -> tuple[Measure, ...]:
-    """Return what is told of a bucket."""
+    """Return the measures of a bucket."""
     return (*_BUCKET, *([_FILLING] if refilled else []))
 
 
@@ -119,11 +118,11 @@ def _sustained_bps(first: Ran) -> float:
 
 
 def bucket_found(
-    transfers: Sequence[Ran], direction: Direction, most_bytes: int | None
+    transfers: Sequence[Ran], direction: Direction, most_bytes: int | None, limit: Ending
 ) -> BucketFound:
     """Return what the first of a pair's transfers, and those after rests, have shown.
 
-    ``most_bytes`` is how much was to be sent at most on all connections.
+    ``most_bytes`` is how much was to be sent at most on all connections, ``limit`` why.
     """
     first, *later = transfers
     series = Series.of(first.intervals)
@@ -132,7 +131,7 @@ def bucket_found(
     if found is not None and is_proved(series.lengths_s, series.sizes):
         ended = Ending.PROVED
     elif most_bytes is not None and passed >= most_bytes:
-        ended = Ending.BYTES
+        ended = limit
     fillings = _fillings(transfers, found) if found is not None and later else []
     filled = [Filled(one.rest_s, _estimate(one.bytes)) for one in fillings if one.bytes is not None]
     rate = filling_rate(filled, found.size_bytes.value) if found is not None else None

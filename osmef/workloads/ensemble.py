@@ -17,23 +17,71 @@ from osmef.agent.messages import (
     Event,
     ExchangesEvent,
     ExecResult,
-    Gone,
     IntervalEvent,
     Listening,
+    OutputEnded,
     OutputEvent,
     PointEvent,
     RequestsEvent,
     ResultEvent,
 )
 from osmef.errors import AgentError, EndpointError, ProgramError
-from osmef.results.exchange import Purpose
+from osmef.results.observations import Purpose
 from osmef.results.trial import Interval
 from osmef.workloads.base import Part, Ran, Value
 from osmef.workloads.failing import BIND_CURE, LATE_CURE, Fault, ended_badly, error_of, rank
-from osmef.workloads.pmi import Exchange
-from osmef.workloads.proofs import Proofs
+from osmef.workloads.pmi import KeyValueSpace
 from osmef.workloads.reading import Printed
 from osmef.workloads.tasks import MOST_AT_ONCE, PROGRAM, Pair, Task, Waits, command_of, make_tasks
+
+_LOOK_EVERY_S = 0.5
+"""Of what is measured: a look takes the longer, the longer that is."""
+
+
+class Proofs:
+    """Told each interval; tells once which tasks are to be stopped: when all pairs have enough."""
+
+    def __init__(self, groups: Sequence[Sequence[Sequence[Task]]]) -> None:
+        self._pair = {
+            task: number
+            for number, pair in enumerate(groups)
+            for group in pair
+            for task in group
+            if task.part.enough is not None
+        }
+        self._senders: dict[Task, None] = {}
+        self._lengths: dict[Task, list[float]] = {}
+        self._sizes: dict[Task, list[int]] = {}
+        self._looked: dict[Task, float] = {}
+        self._missing = set(self._pair.values())
+        self._stopped = False
+
+    def take(self, task: Task, event: IntervalEvent) -> list[Task]:
+        """Take an interval in, and return the sending tasks that are to be stopped now."""
+        if task not in self._pair or self._stopped:
+            return []
+        if event.role == "sender":
+            self._senders[task] = None
+        else:
+            self._keep(task, event)
+        if self._missing or not self._senders:
+            return []
+        self._stopped = True
+        return list(self._senders)
+
+    def _keep(self, task: Task, event: IntervalEvent) -> None:
+        lengths, sizes = self._lengths.setdefault(task, []), self._sizes.setdefault(task, [])
+        lengths.append(event.length_s)
+        sizes.append(sum(event.bytes))
+        end_s, pair = event.start_s + event.length_s, self._pair[task]
+        due_s = self._looked.get(task, 0.0) + _LOOK_EVERY_S * (1 - 1e-3)
+        enough = task.part.enough
+        if pair not in self._missing or end_s < due_s or enough is None:
+            return
+        self._looked[task] = end_s
+        if enough(pair, lengths, sizes):
+            self._missing.discard(pair)
+
 
 _CHECK_EVERY_S = 0.2
 # Between telling all agents when to start and that moment, beside the time to tell them all.
@@ -42,17 +90,18 @@ _START_MARGIN_S = 0.05
 # A port that another program holds is passed over; this is for an address that takes none.
 _MOST_REFUSED_PORTS = 20
 
-_TOO_MUCH = "it told more than such a job has to tell"
+_TOO_MUCH = "it printed more than such a job may"
 
 
 @dataclass(frozen=True)
 class Job:
     """One trial: its number and its pairs.
 
-    ``progress`` is called with the latest rate of what is measured, in bits per second; ``check``
-    is called often and raises when the run has to stop. ``waits`` are for its agents. Each pair
-    begins ``stagger_s`` seconds after the one before. ``keep`` gets
-    what each program printed on each of its streams, with a name for it, also where it is nothing.
+    ``progress`` is called with the latest rate of what is measured, in bits per second, and
+    ``round_trip`` with the median of its latest round trips in microseconds; ``check`` is called
+    often and raises when the run has to stop. ``waits`` are for its agents. Each pair begins
+    ``stagger_s`` seconds after the one before. ``keep`` gets what each program printed on each of
+    its streams, with a name for it, also where it is nothing.
     """
 
     trial: int
@@ -62,6 +111,7 @@ class Job:
     waits: Waits = field(default_factory=Waits)
     stagger_s: float = 0.0
     keep: Callable[[str, bytes], None] = field(default=lambda _name, _printed: None)
+    round_trip: Callable[[float], None] = field(default=lambda _us: None)
 
 
 @dataclass(frozen=True)
@@ -140,6 +190,7 @@ class _Ensemble:
         self._groups = make_tasks(job.trial, job.pairs, parts, job.waits, job.stagger_s)
         self._tasks = [task for pair in self._groups for group in pair for task in group]
         self._of = {task.agent: task for task in self._tasks}
+        self._group_of = {task: group for pair in self._groups for group in pair for task in group}
         self._failures: dict[Task, Fault] = {}
         self._busy: set[Task] = set()
         self._aborted = False
@@ -147,7 +198,7 @@ class _Ensemble:
         self._sending_s = 0.0
         self._proofs = Proofs(self._groups)
         self._ranks = [task for task in self._tasks if task.step.rank]
-        self._exchange = Exchange([task.host.name for task in self._ranks])
+        self._exchange = KeyValueSpace([task.host.name for task in self._ranks])
         for number, task in enumerate(self._ranks):
             task.rank, task.environment = number, self._exchange.environment(number)
 
@@ -202,7 +253,7 @@ class _Ensemble:
 
     def _listener(self, task: Task) -> Task | None:
         """Return the nearest earlier step of its part that a step connects to."""
-        group = next(g for pair in self._groups for g in pair if task in g)
+        group = self._group_of[task]
         earlier = [t for t in group[: group.index(task)] if t.step.listens]
         return earlier[-1] if earlier else None
 
@@ -298,9 +349,15 @@ class _Ensemble:
     ) -> None:
         """Wait until something holds for each of the tasks. Raises AgentError, ProgramError."""
         deadline = time.monotonic() + timeout_s
-        while waiting := [task for task in tasks if not done(task)]:
+        left = list(tasks)
+        while True:
+            while left and done(left[-1]):  # not all of them: of 400 each event tells of one
+                left.pop()
+            if not left:
+                return
             self._job.check()
             if time.monotonic() > deadline:
+                waiting = [task for task in left if not done(task)]
                 silent = ", ".join(sorted({task.host.name for task in waiting}))
                 late = any(task.started and task.part.deadline_s for task in waiting)
                 cure = LATE_CURE if late else None
@@ -354,7 +411,7 @@ class _Ensemble:
                 self._keep_output(task, event)
             case PointEvent():
                 task.points.append(event)
-            case ErrorEvent() | Gone():
+            case ErrorEvent() | OutputEnded():
                 self._fail(task, event)
             case ExecResult() if ended_badly(task, event):
                 self._failures[task] = event
@@ -383,7 +440,7 @@ class _Ensemble:
             error.tail = Printed(bytes(task.stdout), bytes(task.stderr)).tail
             raise
 
-    def _fail(self, task: Task, event: ErrorEvent | Gone) -> None:
+    def _fail(self, task: Task, event: ErrorEvent | OutputEnded) -> None:
         """Keep why a task has failed; one that can't listen tries the next port."""
         refused = event.event == "error" and event.kind == "bind"
         may_listen = task.step.listens and task.port is None and not self._aborted
@@ -399,7 +456,7 @@ class _Ensemble:
         self._busy.discard(task)
 
     def _keep_requests(self, task: Task, event: RequestsEvent) -> None:
-        from osmef.workloads.requests import as_batch  # noqa: PLC0415 - pyarrow is slow to load
+        from osmef.workloads.siege import as_batch  # noqa: PLC0415 - pyarrow is slow to load
 
         task.requests.append(as_batch(event))
         task.requests_told += len(event.size)
@@ -431,6 +488,8 @@ class _Ensemble:
         if isinstance(event, ExchangesEvent):
             if not task.step.listens:  # who answers only counts
                 self._keep_exchanges(task, event)
+                if task.part.purpose is Purpose.MEASURED and event.p50_ns is not None:
+                    self._job.round_trip(event.p50_ns / 1000)
             return
         measured = task.part.purpose is Purpose.MEASURED
         if measured and event.role == "receiver" and event.length_s > 0:
@@ -478,7 +537,7 @@ def _of_datagrams(event: IntervalEvent, flow: int) -> dict[str, Any]:
 
 def _is_of(event: Event, task: Task) -> bool:
     match event:
-        case Gone() | ErrorEvent(id=None):  # it did not understand our command
+        case OutputEnded() | ErrorEvent(id=None):  # it did not understand our command
             return True
     return getattr(event, "id", None) == task.id
 

@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
-from osmef.results.exchange import Exchange, Histogram, RoundTrips
+from osmef.results.observations import Exchange, Histogram, RoundTrips
 
 
 def round_trips(

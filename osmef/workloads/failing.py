@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import signal
 
-from osmef.agent.messages import ErrorEvent, ExecResult, Gone
+from osmef.agent.messages import ErrorEvent, ExecResult, OutputEnded
 from osmef.errors import AgentError, EndpointError, ProgramError
-from osmef.scenario.ports import DATA_PORTS
+from osmef.scenario.fields import DATA_PORTS
 from osmef.workloads.reading import Printed
 from osmef.workloads.tasks import PROGRAM, Task
 
-Fault = ErrorEvent | Gone | ExecResult
+Fault = ErrorEvent | OutputEnded | ExecResult
 """What an agent said of a job that has failed; a result is that of a program that ended badly."""
 
 _PORTS = f"{DATA_PORTS.start} to {DATA_PORTS.stop - 1}"
@@ -40,8 +40,8 @@ _CURES = {
 }
 _PRINTED_CURE = "look at what it printed, all of which is in raw/"
 _EXITS_CURE = "exits names the statuses that are no failure (kind: program)"
-_KILLED_CURE = "did it take too much memory? the endpoint's kernel log tells (dmesg)"
-_CRASHED_CURE = "run it there by hand; the endpoint's kernel log may tell more (dmesg)"
+_KILLED_CURE = "did it take too much memory? the endpoint's kernel log shows it (dmesg)"
+_CRASHED_CURE = "run it there by hand; the endpoint's kernel log may say more (dmesg)"
 _READY_CURES = {
     "line": "is it what it prints? one that keeps back what it prints into a pipe needs stdbuf -oL",
     "tcp": "let it listen on {port}, at {bind} or at all addresses",
@@ -69,7 +69,7 @@ def ended_badly(task: Task, result: ExecResult) -> bool:
 
 def rank(fault: Fault) -> int:
     """Order failures: an agent that is gone, then a cause, then what is only an effect."""
-    if isinstance(fault, Gone):
+    if isinstance(fault, OutputEnded):
         return 0
     return 2 if isinstance(fault, ErrorEvent) and fault.kind in _EFFECTS else 1
 
@@ -77,7 +77,7 @@ def rank(fault: Fault) -> int:
 def error_of(task: Task, fault: Fault) -> EndpointError:
     """Return the error that tells why a job has failed."""
     match fault:
-        case Gone():
+        case OutputEnded():
             return task.agent.lost(fault.reason)
         case ExecResult():
             return _of_end(task, fault)

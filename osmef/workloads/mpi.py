@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, ClassVar, TypeVar
 from pydantic import Field
 
 from osmef.results.measure import Better, Measure, OverPairs
-from osmef.results.use import InterfaceUse
+from osmef.results.observations import InterfaceUse
 from osmef.scenario.base import conflict
-from osmef.scenario.ports import DATA_PORTS
-from osmef.workloads.programs import Ended, ProgramsSettings, Run, Where, interfaces_of
+from osmef.scenario.fields import DATA_PORTS
+from osmef.workloads.programs import EndedProgram, ProgramsSettings, Run, Where, interfaces_of
 from osmef.workloads.tool import Tool
 
 if TYPE_CHECKING:
@@ -102,12 +102,12 @@ class MpiTool(Tool[M]):
         one = Run(on=Where.SENDER, argv=self.argv, env=_ENVIRONMENT)
         return (one,) * self._settings.processes
 
-    def numbers(self, pairs: Sequence[Sequence[Ended]]) -> Mapping[str, float | None]:
+    def numbers(self, pairs: Sequence[Sequence[EndedProgram]]) -> Mapping[str, float | None]:
         """Read what the processes of all endpoints have printed. Raises OutputError."""
         return super().numbers([[one for endpoint in pairs for one in endpoint]])
 
 
-def moved_mb(ended: Sequence[Ended]) -> float | None:
+def moved_mb(ended: Sequence[EndedProgram]) -> float | None:
     """Return how many 10^6 bytes all endpoints sent at the interfaces that were measured.
 
     Of two hosts it is what comes and goes at either of them, as Maliszewski et al. tabulate it

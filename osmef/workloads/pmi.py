@@ -29,7 +29,7 @@ Answers = Iterator[tuple[int, str]]
 """To which process, by its rank, which text."""
 
 
-class Exchange:
+class KeyValueSpace:
     """What the processes of one job have told, and where each stands.
 
     ``nodes`` has the endpoint of each process, by rank; those of one endpoint follow each other.

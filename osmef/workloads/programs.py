@@ -14,16 +14,15 @@ from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
 
 from osmef.agent.messages import ExecResult
 from osmef.errors import ProgramError
-from osmef.results.exchange import Purpose
 from osmef.results.measure import Better, Measure, OverPairs
-from osmef.results.use import InterfaceUse
+from osmef.results.observations import InterfaceUse, Purpose
 from osmef.scenario.base import Model, conflict
 from osmef.scenario.fields import Directory, Duration, HomePath, Size
 from osmef.scenario.workload import WorkloadSettings
 from osmef.supply.program import Program, Way
 from osmef.workloads.base import End, Outcome, Part, Ran, Step, Value, Workload
-from osmef.workloads.placeholders import KNOWN, unknown, used
 from osmef.workloads.reading import Printed
+from osmef.workloads.tasks import KNOWN, unknown, used
 from osmef.workloads.transfers import endpoint_cpu_percent
 
 _PATIENCE_S = 60.0
@@ -131,7 +130,7 @@ class Run(Model):
         texts = (*self.argv, *self.ipv6, *self.env.values(), self.stdin)
         for name in (name for text in texts for name in unknown(text)):
             raise conflict(
-                f"nobody knows what {{{name}}} stands for",
+                f"{{{name}}} is no known placeholder",
                 f"name one of {', '.join(f'{{{one}}}' for one in KNOWN)}; as it is: {{{{{name}}}}}",
                 "argv",
             )
@@ -148,8 +147,8 @@ class Run(Model):
     @model_validator(mode="after")
     def _servers_are_ready(self) -> Run:
         if self.serves and self.ready is None:
-            cure = "write ready: port, or start where nothing tells"
-            raise conflict("a server tells when it is ready", cure, "serves")
+            cure = "write ready: port, or ready: start if it does not say when"
+            raise conflict("a server reports when it is ready", cure, "serves")
         if self.ports > 1 and self.ready is None:
             cure = "write ready: port, or leave ports out"
             raise conflict("only a server takes ports", cure, "ports")
@@ -247,7 +246,7 @@ USED: tuple[Measure, ...] = (
 
 
 @dataclass(frozen=True)
-class Ended:
+class EndedProgram:
     """A program that has ended: where, how, and what it printed."""
 
     run: Run
@@ -299,7 +298,7 @@ class Programs(Workload[P], Generic[P]):
         """Return what runs between one pair of endpoints."""
 
     @abstractmethod
-    def numbers(self, pairs: Sequence[Sequence[Ended]]) -> Mapping[str, float | None]:
+    def numbers(self, pairs: Sequence[Sequence[EndedProgram]]) -> Mapping[str, float | None]:
         """Return what programs that ended well have measured: a list of them for each pair.
 
         Raises OutputError where a number is missing.
@@ -364,14 +363,14 @@ class Programs(Workload[P], Generic[P]):
         every = [one for pair in ended for one in pair]
         return Outcome({**self.numbers(ended), **_use(every)}, interfaces=interfaces_of(every))
 
-    def _ended(self, parts: Sequence[Ran]) -> Iterator[Ended]:
+    def _ended(self, parts: Sequence[Ran]) -> Iterator[EndedProgram]:
         for group, ran in zip(self._groups(), parts, strict=True):
             names = {"sender": ran.sender, "receiver": ran.receiver}
             told = zip(group, ran.results, ran.printed, ran.interfaces, strict=True)
             for (run, end), result, printed, interface in told:
                 if not isinstance(result, ExecResult):
                     raise ProgramError("the agent gave no end of a program", where=names[end])
-                yield Ended(run, end, names[end], result, printed, interface)
+                yield EndedProgram(run, end, names[end], result, printed, interface)
 
 
 def _check(name: str, runs: Sequence[Run]) -> None:
@@ -392,9 +391,9 @@ def _check(name: str, runs: Sequence[Run]) -> None:
         )
 
 
-def interfaces_of(ended: Sequence[Ended]) -> list[InterfaceUse]:
+def interfaces_of(ended: Sequence[EndedProgram]) -> list[InterfaceUse]:
     """Return what went through the interfaces of each endpoint while its longest program ran."""
-    longest: dict[str, Ended] = {}
+    longest: dict[str, EndedProgram] = {}
     for one in sorted(ended, key=lambda one: one.result.elapsed_s):
         longest[one.endpoint] = one
     found = []
@@ -428,7 +427,7 @@ def _ready(ready: Ready | Line) -> dict[str, Value]:
     return {"ready": {"port": "tcp", "udp-port": "udp", "start": "start"}[ready]}
 
 
-def _use(ended: Sequence[Ended]) -> dict[str, float | None]:
+def _use(ended: Sequence[EndedProgram]) -> dict[str, float | None]:
     """Return what all programs used together; how long ran what was started, and not served."""
     started = [one.result for one in ended if not one.run.ready]
     cpu = [

@@ -26,7 +26,7 @@ _NO_TEXT = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ufffd]+")
 _UNREADABLE = "\N{REPLACEMENT CHARACTER}"
 
 
-class Stream(StrEnum):
+class OutputStream(StrEnum):
     """Where a program prints."""
 
     STDOUT = "stdout"
@@ -51,24 +51,24 @@ class Printed:
     stdout: bytes
     stderr: bytes
 
-    def text(self, stream: Stream) -> str:
+    def text(self, stream: OutputStream) -> str:
         """Return one stream as text; what is no UTF-8 is replaced."""
-        data = self.stdout if stream is Stream.STDOUT else self.stderr
+        data = self.stdout if stream is OutputStream.STDOUT else self.stderr
         return data.decode(errors="replace")
 
     @property
     def text_of_stdout(self) -> str:
         """Standard output as text."""
-        return self.text(Stream.STDOUT)
+        return self.text(OutputStream.STDOUT)
 
     @property
     def tail(self) -> str:
         """The end of it, of the errors where there are any."""
-        return self.tail_of(Stream.STDERR)
+        return self.tail_of(OutputStream.STDERR)
 
-    def tail_of(self, stream: Stream) -> str:
+    def tail_of(self, stream: OutputStream) -> str:
         """Return the end of one stream, of the other one where this is empty, fit to be shown."""
-        other = Stream.STDOUT if stream is Stream.STDERR else Stream.STDERR
+        other = OutputStream.STDOUT if stream is OutputStream.STDERR else OutputStream.STDERR
         said = self.text(stream).strip() or self.text(other).strip()
         end = "\n".join(said[-TAIL:].splitlines())
         if sum(map(len, _NO_TEXT.findall(end))) > len(end) / 3:
@@ -104,8 +104,8 @@ class Reading(Model):
     which: Which = Field(
         default=Which.LAST, strict=False, description="which one counts, where there are several"
     )
-    stream: Stream = Field(
-        default=Stream.STDOUT, strict=False, description="where the program prints it"
+    stream: OutputStream = Field(
+        default=OutputStream.STDOUT, strict=False, description="where the program prints it"
     )
     optional: bool = Field(
         default=False, description="true: the number may be missing, and is null then"
@@ -165,7 +165,9 @@ class Reading(Model):
             what, cure = f"the JSON on its {self.stream} has no {self.json_path}", "mend the path"
         else:
             what, cure = f"nothing on its {self.stream} matches {self.pattern}", "mend the pattern"
-            other = Stream.STDOUT if self.stream is Stream.STDERR else Stream.STDERR
+            other = (
+                OutputStream.STDOUT if self.stream is OutputStream.STDERR else OutputStream.STDERR
+            )
             if self._matches(printed.text(other)):
                 cure = f"it is on the other stream: write stream: {other}"
         return OutputError(what, tail=tail, cure=f"{cure}; with optional: true it may be missing")

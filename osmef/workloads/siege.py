@@ -1,4 +1,4 @@
-"""What the requests of a siege come to: the numbers of ping-pong."""
+"""The requests of a siege as columns, and what they come to: the numbers of ping-pong."""
 
 from __future__ import annotations
 
@@ -7,16 +7,67 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from osmef.agent.messages import ExecResult, PingResult, PongResult, SiegeResult
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from osmef.agent.messages import (
+    REQUEST_COLUMNS,
+    REQUEST_ERRORS,
+    ExecResult,
+    PingResult,
+    PongResult,
+    RequestsEvent,
+    SiegeResult,
+)
 from osmef.errors import AgentError
 from osmef.results.measure import Measure
-from osmef.results.use import EndpointUse
+from osmef.results.observations import EndpointUse, Purpose
+from osmef.results.tables import TABLES
 from osmef.workloads.base import Ran
 from osmef.workloads.failing import ASKED_CURE, CLOSED_CURE
 from osmef.workloads.transfers import CPU, endpoint_cpu_percent
 
 if TYPE_CHECKING:
     from pyarrow import Table  # pyarrow is slow to load
+
+
+_TOLD = pa.schema(
+    [
+        ("size", pa.int64()),
+        ("start_us", pa.float64()),
+        ("duration_us", pa.float64()),
+        ("relay_us", pa.float64()),
+        ("code", pa.int32()),
+        ("length", pa.int64()),
+        ("retries", pa.int32()),
+        ("error", pa.int8()),
+    ]
+)
+
+
+def as_batch(event: RequestsEvent) -> pa.RecordBatch:
+    """Return what an agent told of some requests, in its own units."""
+    columns = {name: getattr(event, name) for name in REQUEST_COLUMNS}
+    return pa.RecordBatch.from_pydict(columns, schema=_TOLD)
+
+
+def requests_table(
+    batches: Sequence[pa.RecordBatch], trial: int, purpose: Purpose, sender: str, receiver: str
+) -> pa.Table:
+    """Return the requests of a pair as rows of ``requests.parquet``."""
+    told = pa.Table.from_batches(batches, schema=_TOLD)
+    same = {"trial": trial, "purpose": purpose.value, "sender": sender, "receiver": receiver}
+    columns = {
+        **{name: pa.repeat(value, told.num_rows) for name, value in same.items()},
+        "intended_start_s": pc.divide(told["start_us"], 1e6),
+        "duration_s": pc.divide(told["duration_us"], 1e6),
+        "relay_s": pc.divide(told["relay_us"], 1e6),
+        "error": pc.take(pa.array(REQUEST_ERRORS, pa.string()), told["error"]),
+        **{name: told[name] for name in ("size", "code", "length", "retries")},
+    }
+    schema = TABLES["requests"]
+    return pa.table({name: columns[name] for name in schema.names}, schema=schema)
+
 
 _PPBENCH = "Kratzke and Quint, *ppbench*, CLOSER 2016"
 

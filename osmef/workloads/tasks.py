@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import secrets
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,14 +20,48 @@ from osmef.agent.messages import (
     PointEvent,
     RequestsEvent,
 )
-from osmef.results.exchange import Purpose
+from osmef.results.observations import Purpose
 from osmef.results.trial import Interval
 from osmef.workloads.base import End, Part, Step, Value
-from osmef.workloads.placeholders import fill, used
 from osmef.workloads.pmi import CHANNEL
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch  # pyarrow is slow to load
+
+
+KNOWN = (
+    *("peer", "host", "bind", "port", "data_port", "dir", "duration", "cpus"),
+    *("interface", "family"),
+)
+"""Address of the other end, the same as URLs have it, address of the own end, the port, the one
+behind it, the directory, whole seconds, how many CPUs the own end has, the network interface that
+has the own address, and the family of that: inet or inet6. Workloads have ``{upstream}``, too: of
+a server that asks another one, the port of that."""
+
+_BRACES = re.compile(r"\{\{(?P<kept>[a-z_]+)\}\}|\{(?P<name>[a-z_]+)\}")
+
+
+def unknown(text: str) -> Iterator[str]:
+    """Yield the names in braces that stand for nothing. Anything but a word stays as it is."""
+    for found in _BRACES.finditer(text):
+        if found["name"] is not None and found["name"] not in KNOWN:
+            yield found["name"]
+
+
+def used(text: str, name: str) -> bool:
+    """Tell whether a text has a placeholder."""
+    return any(found["name"] == name for found in _BRACES.finditer(text))
+
+
+def fill(text: str, values: Mapping[str, str]) -> str:
+    """Return a text with what its placeholders stand for; ``{{peer}}`` becomes ``{peer}``.
+
+    Raises KeyError for one without a value.
+    """
+    return _BRACES.sub(
+        lambda found: f"{{{found['kept']}}}" if found["kept"] else values[found["name"]], text
+    )
+
 
 _MOST_POINTS = 10_000
 MOST_AT_ONCE = 16
@@ -138,11 +173,16 @@ class Task:
         match event:
             case IntervalEvent():
                 flows = len(event.bytes)
-                return flows <= self._flows and len(self.intervals) + flows <= self._most_intervals
+                return (
+                    flows <= self._connections
+                    and len(self.intervals) + flows <= self._most_intervals
+                )
             case ExchangesEvent():
                 return len(self.intervals) < self._most_intervals
             case PointEvent():
-                return len(event.time_min_us) <= self._flows and len(self.points) < _MOST_POINTS
+                return (
+                    len(event.time_min_us) <= self._connections and len(self.points) < _MOST_POINTS
+                )
             case RequestsEvent():
                 return self.requests_told + len(event.size) <= self.step.requests
             case OutputEvent():
@@ -150,14 +190,14 @@ class Task:
                 return printed + len(event.data) <= self.step.output_bytes
 
     @property
-    def _flows(self) -> int:
-        return int(str(self.step.parameters.get("flows", 1)))
+    def _connections(self) -> int:
+        return int(str(self.step.parameters.get("connections", 1)))
 
     @property
     def _most_intervals(self) -> int:
         interval_s = float(str(self.step.parameters.get("interval_s", 1.0)))
         each = math.ceil(self.patience_s / interval_s) + 1
-        return 2 * self._flows * each  # an end that sends and receives tells of both
+        return 2 * self._connections * each  # an end that sends and receives tells of both
 
     @property
     def host(self) -> Host:

@@ -2,14 +2,243 @@
 
 from __future__ import annotations
 
+import ipaddress
+import math
+import re
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Iterator, Mapping, Sequence
+from enum import StrEnum
+from typing import TYPE_CHECKING, ClassVar, Literal, TypeVar
 
+from pydantic import Field, model_validator
+
+from osmef.agent.deploy import AGENT
 from osmef.errors import OutputError, ProgramError
-from osmef.results.measure import Measure
+from osmef.results.measure import Better, Component, Measure, OverPairs
+from osmef.scenario.base import conflict
 from osmef.supply.program import Program
-from osmef.workloads.programs import USED, Ended, Programs, ProgramsSettings, together
+from osmef.workloads.programs import (
+    USED,
+    EndedProgram,
+    Programs,
+    ProgramsSettings,
+    Run,
+    Where,
+    together,
+)
+
+if TYPE_CHECKING:
+    from pydantic_core import PydanticCustomError
+
+    from osmef.scenario.model import Scenario
+
+
+_PORT = re.compile(r"\[?(?P<host>[^\]]*?)\]?(:(?P<port>[0-9]{1,5}))?")
+_EXAMPLE = "192.0.2.7 or 192.0.2.7:5201, and [2001:db8::7]:5201"
+
+
+def read_address(text: str, usual_port: int) -> tuple[str, int]:
+    """Return a numeric address and a port, the usual one where none is written.
+
+    Raises a conflict of ``server`` with what is wrong, and the cure.
+    """
+    found = _PORT.fullmatch(text)
+    try:
+        if ":" in text and not text.startswith("[") and text.count(":") > 1:
+            host, port = str(ipaddress.IPv6Address(text)), usual_port
+        elif found is None:
+            raise ValueError
+        else:
+            host = str(ipaddress.ip_address(found["host"]))
+            port = int(found["port"] or usual_port)
+    except ValueError as error:
+        cure = f"write its numeric address, for endpoints look no names up: {_EXAMPLE}"
+        raise conflict(f"{text[:60]!r} is no address", cure, "server") from error
+    if not 0 < port < 65536:
+        raise conflict(f"there is no port {port}", "write one from 1 to 65535", "server")
+    return host, port
+
+
+class ServerSettings(ProgramsSettings):
+    """Settings of a program that talks to a server of its own kind."""
+
+    server: str | None = Field(
+        default=None,
+        description="a server of it that is there already, which OSMeF does not start: its numeric"
+        " address, and port if need be; `endpoints` is a `loopback` then, the one that asks",
+    )
+
+    usual_port: ClassVar[int]
+
+    @model_validator(mode="after")
+    def _an_address(self) -> ServerSettings:
+        if self.server is not None:
+            read_address(self.server, self.usual_port)
+        return self
+
+    @property
+    def there(self) -> tuple[str, int] | None:
+        """Address and port of a server that is there already."""
+        return None if self.server is None else read_address(self.server, self.usual_port)
+
+    def warnings(self) -> Iterator[str]:
+        """Say that nothing is known of a server that OSMeF has not started."""
+        yield from super().warnings()
+        if self.server is not None:
+            yield (
+                f"the other end is {self.server}, a server that OSMeF has not started: its machine,"
+                " its distance and its CPU time are not known"
+            )
+
+    def problems(self, scenario: Scenario) -> Iterator[PydanticCustomError]:
+        """Say who asks a server, and from where it can't be asked."""
+        yield from super().problems(scenario)
+        if self.server is not None and scenario.endpoints.loopback is None:
+            yield conflict(
+                "a server that is there already is asked by one endpoint, and has none itself",
+                "write endpoints: {loopback: {}}",
+                *("workload.server", "endpoints"),
+            )
+        if self.server is not None and "local" in {one.kind for one in scenario.clouds.values()}:
+            yield conflict(
+                "endpoints of the local provider reach nothing but each other",
+                "write provider: static, or a cloud whose endpoints reach the server",
+                *("workload.server", "provider"),
+            )
+
+
+PONG = Run(
+    on=Where.RECEIVER,
+    argv=[AGENT, "pong", "--bind", "{bind}", "--port", "{port}"],
+    ready="port",
+    serves=True,
+)
+"""A server at the receiver, which every endpoint has; it has a thread for each CPU."""
+
+
+def url(size: int) -> str:
+    """Return the URL of an answer with so many bytes of payload, which has to be 4 at least."""
+    return f"http://{{host}}:{{port}}/pong/{size}"
+
+
+def _time(name: str, told: str, **more: object) -> Measure:
+    over = OverPairs.MEAN if name.endswith("_mean_us") else OverPairs.WORST
+    return Measure(
+        name=name, unit="us", better=Better.LOWER, help=told, over_pairs=over, **more
+    )  # fmt: skip
+
+
+def _times(of: str, label: str, what: str) -> tuple[Measure, ...]:
+    """Return the mean, the quantiles and the longest of times; the median and p99 have columns."""
+    quantiles = {"p50": "50", "p90": "90", "p99": "99", "p999": "99.9"}
+    shown: dict[str, dict[str, object]] = {
+        one: {"head": f"{label}\n{one}\nµs", "digits": ".1f", "leading": one == "p50"}
+        for one in ("p50", "p99")
+    }
+    return (
+        _time(f"{of}_min_us", f"shortest {what}", label=f"{label} min"),
+        _time(f"{of}_mean_us", f"mean {what}", label=f"{label} mean"),
+        *(
+            _time(
+                f"{of}_{name}_us", f"{percent} % of these times are not longer: {what}",
+                label=f"{label} {name}", **shown.get(name, {}),
+            )
+            for name, percent in quantiles.items()
+        ),
+        _time(f"{of}_max_us", f"longest {what}", label=f"{label} max"),
+    )  # fmt: skip
+
+
+_ALL = (
+    Measure(
+        name="goodput_bps", unit="bit/s", better=Better.HIGHER, label="goodput", head="goodput",
+        over_pairs=OverPairs.SUM, leading=True, component=Component.NETWORK,
+        help="what the receiver got, per second; summed over connections and pairs",
+    ),
+    Measure(
+        name="sent_bps", unit="bit/s", better=Better.NEITHER, label="sent",
+        over_pairs=OverPairs.SUM, help="what the sender sent, per second",
+    ),
+    Measure(
+        name="retransmits", unit="1", better=Better.LOWER, head="retr.", digits=".0f",
+        over_pairs=OverPairs.SUM, help="segments that were sent again, TCP",
+    ),
+    Measure(
+        name="loss_percent", unit="%", better=Better.LOWER, head="loss\n%", digits=".2f",
+        over_pairs=OverPairs.WORST, help="datagrams that were lost, UDP",
+    ),
+    Measure(
+        name="jitter_us", unit="us", better=Better.LOWER, label="jitter", head="jitter\nµs",
+        digits=".1f", over_pairs=OverPairs.WORST, help="interarrival jitter of the datagrams, UDP",
+    ),
+    Measure(
+        name="exchanges_per_s", unit="1/s", better=Better.HIGHER, label="exchanges",
+        head="done\n/s", digits=".0f", over_pairs=OverPairs.SUM,
+        help="requests with their responses, per second; summed over the pairs",
+    ),
+    *_times("rtt", "RTT", "time from a request to its response"),
+    Measure(
+        name="requests_per_s", unit="1/s", better=Better.HIGHER, label="requests",
+        head="requests\n/s", digits=".0f", over_pairs=OverPairs.SUM, leading=True,
+        help="requests that were answered, per second; summed over the pairs",
+    ),
+    *_times("request", "request", "time from a request to the end of its answer"),
+    Measure(
+        name="received_bytes_per_s", unit="B/s", better=Better.HIGHER, label="received",
+        digits=".4g", over_pairs=OverPairs.SUM, help="bytes of the answers with their heads",
+    ),
+    Measure(
+        name="failed_requests", unit="1", better=Better.LOWER, head="failed", digits=".0f",
+        over_pairs=OverPairs.SUM, least=1, help="requests without a good answer",
+    ),
+)  # fmt: skip
+_BY_NAME = {one.name: one for one in _ALL}
+
+
+def common(source: str, *names: str) -> tuple[Measure, ...]:
+    """Return measures that several programs tell, as one of them defines them: its ``source``."""
+    return tuple(_BY_NAME[name].model_copy(update={"source": source}) for name in names)
+
+
+def lost_percent(sent: float | None, lost: float | None) -> float | None:
+    """Return how many percent of what was sent were lost; None where nobody tells."""
+    return None if not sent or lost is None else 100 * max(0.0, lost) / sent
+
+
+def missing(sent: float | None, came: float | None) -> float | None:
+    """Return what was sent and did not come; None where one of both is not told."""
+    return None if sent is None or came is None else sent - came
+
+
+class TransportProtocol(StrEnum):
+    """What carries the data."""
+
+    TCP = "tcp"
+    UDP = "udp"
+
+
+Direction = Literal["forward", "reverse"]
+"""From sender to receiver, or back."""
+
+
+def options(given: Mapping[str, object | None]) -> list[str]:
+    """Return options with their values: those without a value are left out, and so is None.
+
+    True stands for an option alone, and False for none.
+    """
+    found: list[str] = []
+    for option, value in given.items():
+        if value is True:
+            found.append(option)
+        elif value is not None and value is not False:
+            found += [option, str(value)]
+    return found
+
+
+def whole_seconds(duration_s: float) -> int:
+    """Return a duration as programs take it that know no fractions of a second."""
+    return math.ceil(duration_s)
+
 
 T = TypeVar("T", bound=ProgramsSettings)
 
@@ -37,13 +266,13 @@ class Tool(Programs[T]):
         return self.told
 
     @abstractmethod
-    def parse(self, ended: Sequence[Ended]) -> Mapping[str, float | None]:
+    def parse(self, ended: Sequence[EndedProgram]) -> Mapping[str, float | None]:
         """Return the numbers of one pair, by the names of ``tells``, from what programs printed.
 
         What the receiver saw counts where a program tells both. Raises OutputError.
         """
 
-    def numbers(self, pairs: Sequence[Sequence[Ended]]) -> Mapping[str, float | None]:
+    def numbers(self, pairs: Sequence[Sequence[EndedProgram]]) -> Mapping[str, float | None]:
         """Parse what was printed between each pair, and put the numbers together."""
         found = [self._of_pair(pair) for pair in pairs]
         return {
@@ -51,7 +280,7 @@ class Tool(Programs[T]):
             for one in self.tells()
         }
 
-    def _of_pair(self, pair: Sequence[Ended]) -> Mapping[str, float | None]:
+    def _of_pair(self, pair: Sequence[EndedProgram]) -> Mapping[str, float | None]:
         """Parse what was printed between one pair.
 
         All numbers are None where a program was stopped, as one of a background is, before it told

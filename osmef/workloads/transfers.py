@@ -10,8 +10,8 @@ from osmef.analysis.fairness import jain_fairness
 from osmef.analysis.warmup import measured_intervals, without_warmup
 from osmef.errors import AgentError
 from osmef.results.measure import Measure
+from osmef.results.observations import EndpointUse
 from osmef.results.trial import FlowEnd, Interval, ThreadUse, Transfer, TransferEnd
-from osmef.results.use import EndpointUse
 
 CPU = (
     Measure(
@@ -70,7 +70,7 @@ RETRANSMITS = Measure(
     name="retransmits", unit="1", better="lower", head="retr.", digits=".0f", over_pairs="sum",
     least=1,
     help="segments that the sender retransmitted, all connections together; `null` where the kernel"
-    " does not tell",
+    " does not report",
     source="tcp(7), `TCP_INFO`",
 )  # fmt: skip
 RATES = (

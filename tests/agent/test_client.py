@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from osmef.agent import deploy as deployment
-from osmef.agent.client import AgentClient
+from osmef.agent.client import Agents
 from osmef.agent.deploy import Binary, Deployment, deploy, find_binary
-from osmef.agent.messages import Clock, ErrorEvent, Gone, Hello, IntervalEvent, parse_event
+from osmef.agent.messages import Clock, ErrorEvent, Hello, IntervalEvent, OutputEnded, parse_event
 from osmef.errors import AgentError
 from osmef.remote.session import Session
 
@@ -57,28 +57,61 @@ def test_an_agent_that_was_changed_on_its_way_is_not_started(
     assert session.run(["test", "-e", f".osmef-{tmp_path.name}"]).status == 1, "it stays there"
 
 
-def test_clocks_are_compared(session: Session, deployed: Deployment) -> None:
-    client = AgentClient.start(session, deployed)
-    try:
-        clock = client.clock_offset()
-        assert 0 < clock.uncertainty_s < 5
-        assert abs(clock.offset_s) <= clock.uncertainty_s + 0.001
-        assert abs(clock.monotonic_s) <= clock.uncertainty_s + 0.001, "it is one machine's"
-    finally:
-        client.close()
+@pytest.fixture
+def agents(session: Session, deployed: Deployment) -> Iterator[Agents]:
+    started = Agents.start(session, deployed)
+    yield started
+    started.close()
 
 
-def test_an_agent_that_dies_is_known_with_its_reason(
-    session: Session, deployed: Deployment
+def test_clocks_are_compared(agents: Agents) -> None:
+    clock = agents.open().clock_offset()
+    assert 0 < clock.uncertainty_s < 5
+    assert abs(clock.offset_s) <= clock.uncertainty_s + 0.001
+    assert abs(clock.monotonic_s) <= clock.uncertainty_s + 0.001, "it is one machine's"
+
+
+def test_all_agents_of_a_connection_that_dies_know_it_with_its_reason(
+    session: Session, deployed: Deployment, agents: Agents
 ) -> None:
-    client = AgentClient.start(session, deployed)
-    session.run(["pkill", "-9", "-f", f"{deployed.path} serve"])
-    with pytest.raises(AgentError, match=r"killed|KILL") as caught:
-        client.expect(Clock, 10)
-    assert caught.value.where == "vm-1"
+    one, other = agents.open(), agents.open()
+    other.carried()
+    session.run(["pkill", "-9", "-o", "-f", f"{deployed.path} serve"])
+    for client in (one, other):
+        with pytest.raises(AgentError, match=r"killed|KILL") as caught:
+            client.expect(Clock, 10)
+        assert caught.value.where == "vm-1"
+        with pytest.raises(AgentError, match="gone"):
+            client.send({"cmd": "clock"})
     with pytest.raises(AgentError, match="gone"):
-        client.send({"cmd": "clock"})
-    client.close()
+        agents.open()
+
+
+def test_an_agent_that_dies_leaves_the_others_at_work(
+    session: Session, deployed: Deployment, agents: Agents
+) -> None:
+    one, other = agents.open(), agents.open()
+    for client in (one, other):
+        client.clock_offset()
+    session.run(["pkill", "-9", "-n", "-f", f"{deployed.path} serve"])
+    with pytest.raises(AgentError, match="killed by SIGKILL"):
+        other.expect(Clock, 10)
+    assert one.clock_offset().uncertainty_s < 5
+    assert agents.open().clock_offset().uncertainty_s < 5
+
+
+def test_what_is_said_in_the_name_of_no_agent_ends_the_conversation(
+    session: Session, tmp_path: Path
+) -> None:
+    hello = json.dumps({"event": "hello", "protocol": 2, "version": "9", "machine": "x", "pid": 1})
+    carried = {"event": "interface", "name": "lo"}
+    for said in (json.dumps(carried), json.dumps({"agent": 7, **carried}, separators=(",", ":"))):
+        fake = program(session, tmp_path, f"echo '{hello}'; read opened; echo '{said}'; cat")
+        agent = Agents.start(session, fake).open()
+        with pytest.raises(AgentError, match="outside the protocol"):
+            agent.expect(Clock, 10)
+        agent.close()
+        session.remove_directory(fake.directory)
 
 
 @pytest.mark.parametrize(
@@ -98,26 +131,26 @@ def test_what_is_not_our_agent_is_refused(
 ) -> None:
     fake = program(session, tmp_path, script)
     with pytest.raises(AgentError, match=message):
-        AgentClient.start(session, fake)
+        Agents.start(session, fake)
     session.remove_directory(fake.directory)
 
 
 def test_an_agent_that_says_nothing_is_given_up(session: Session, tmp_path: Path) -> None:
     fake = program(session, tmp_path, "cat")
     with pytest.raises(AgentError, match="no hello within") as caught:
-        AgentClient.start(session, fake, hello_s=0.2)
+        Agents.start(session, fake, hello_s=0.2)
     assert "start files (~/.bashrc)" in str(caught.value.cure)
     session.remove_directory(fake.directory)
 
 
 @given(st.text() | st.binary().map(lambda data: data.decode(errors="replace")))
 def test_no_line_makes_the_reader_fail(line: str) -> None:
-    assert isinstance(parse_event(line), Gone)
+    assert isinstance(parse_event(line), OutputEnded)
 
 
 @given(st.dictionaries(st.text(), st.integers() | st.text() | st.none()))
 def test_no_object_makes_the_reader_fail(value: dict[str, object]) -> None:
-    assert isinstance(parse_event(json.dumps({**value, "event": "hello"})), Gone | Hello)
+    assert isinstance(parse_event(json.dumps({**value, "event": "hello"})), OutputEnded | Hello)
 
 
 CLOCK = '{"event":"clock","realtime_ns":%s,"monotonic_ns":2}'
@@ -129,13 +162,13 @@ INTERVAL = (
 
 @pytest.mark.parametrize("number", [str(2**63), str(-(2**63) - 1), "9" * 4000, "9" * 100_000])
 def test_a_number_of_more_than_64_bits_is_outside_the_protocol(number: str) -> None:
-    assert isinstance(parse_event(CLOCK % number), Gone)
+    assert isinstance(parse_event(CLOCK % number), OutputEnded)
     assert isinstance(parse_event(CLOCK % (2**63 - 1)), Clock)
 
 
 @pytest.mark.parametrize("number", ["1e400", "-1e400", "NaN", "Infinity", "-Infinity", "1e9999999"])
 def test_a_number_without_end_is_outside_the_protocol(number: str) -> None:
-    assert isinstance(parse_event(INTERVAL % (number, "null")), Gone)
+    assert isinstance(parse_event(INTERVAL % (number, "null")), OutputEnded)
     assert isinstance(parse_event(INTERVAL % ("1e-400", "null")), IntervalEvent)
 
 
@@ -154,7 +187,7 @@ def test_a_number_without_end_is_outside_the_protocol(number: str) -> None:
 )
 def test_a_line_that_no_agent_says_is_outside_the_protocol(line: str) -> None:
     event = parse_event(line)
-    assert isinstance(event, Gone)
+    assert isinstance(event, OutputEnded)
     assert len(event.reason) < 1000
 
 

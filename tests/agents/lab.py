@@ -26,9 +26,11 @@ StartAgent = Callable[[], "Agent"]
 class Agent:
     """A real ``osmef-agent serve`` behind pipes, started by the command that runs the program."""
 
-    def __init__(self, *command: Path | str, env: dict[str, str] | None = None) -> None:
+    def __init__(
+        self, *command: Path | str, env: dict[str, str] | None = None, many: bool = False
+    ) -> None:
         self.process = subprocess.Popen(
-            [*command, "serve"],
+            [*command, "serve", *(["--many"] if many else [])],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -118,7 +120,7 @@ def job(**changes: object) -> dict[str, object]:
     usual: dict[str, object] = {
         "id": "job-1",
         "cookie": COOKIE,
-        "flows": 1,
+        "connections": 1,
         "duration_s": 0.3,
         "interval_s": 0.1,
         "arm_timeout_s": 10,

@@ -17,9 +17,9 @@ import pytest
 
 from osmef.errors import SupplyError
 from osmef.supply.machines import this_machine
-from osmef.supply.store import Store
+from osmef.supply.store import BundleStore
 from osmef.supply.supply import Supplier, make
-from osmef.workloads.languages import LANGUAGES, Implementation
+from osmef.workloads.kinds.pingpong import LANGUAGES, Implementation
 from tests.agents.lab import PATIENCE_S, closed_port, dial
 
 _DURATION = re.compile(rb'"duration": \d+\.\d{6}}$')
@@ -64,7 +64,7 @@ def made(language: Implementation, folder: Path) -> list[str]:
     start = runtime_of(language)
     program = LANGUAGES[language].program
     try:
-        bundle = make("build", program, this_machine(), Supplier(Store(folder / "store")))
+        bundle = make("build", program, this_machine(), Supplier(BundleStore(folder / "store")))
     except SupplyError as error:
         if "this machine has no" not in error.message:
             raise

@@ -127,12 +127,48 @@ def test_wrong_usage(binary: Path, arguments: list[str], named: str) -> None:
     assert not done.stdout
 
 
-def test_help_and_version(binary: Path) -> None:
-    help_page = run(binary, "--help")
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--flows", "1001"], "--flows is 1001, but must be a number from 1 to 1000"),
+        (["--flows", "1.5"], "--flows is 1.5, but must be a whole number"),
+        (["--flows", "501", "--both"], "--flows is 501, but must be at most 500"),
+        (["--duration", "0"], "--duration is 0, but must be a number from 0.1 to 86400"),
+        (["--mode", "fly"], "--mode is fly, but must be one of copy, zerocopy, discard"),
+        (["--cpus", "0,,1"], "--cpus is 0,,1, but must be a list like 0,2,5"),
+        (["--pacing", "1"], "--pacing is 1, but must be a number from 1000 to 1"),
+        (["--idle", "1"], "--idle needs active_s"),
+        (["--reverse", "--both"], "--both is given twice, or contradicts another option"),
+    ],
+)
+def test_a_wrong_value_is_told_with_the_option_and_its_range(
+    binary: Path, arguments: list[str], message: str
+) -> None:
+    done = run(binary, "send", "one", *arguments)
+    assert done.returncode == 2
+    assert f"osmef-agent: {message}" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "tables"),
+    [
+        (["--help"], ["bulk", "recv", "send"]),
+        (["pong", "--help"], ["pong", "http"]),
+        (["ping", "--help"], ["ping", "http"]),
+        (["siege", "--help"], ["siege", "http"]),
+    ],
+)
+def test_the_help_has_all_options(binary: Path, arguments: list[str], tables: list[str]) -> None:
+    help_page = run(binary, *arguments)
     assert help_page.returncode == 0
     source = (build.SOURCES / "byhand.c").read_text(encoding="utf-8")
-    options = re.findall(r'{"(-[^"]+)", [A-Z]+_HA', source)
-    assert len(options) > 20
-    for option in options:
-        assert f" {option}" in help_page.stdout
+    for table in tables:
+        rows = source.split(f"struct argument {table}_arguments[] = {{")[1].split("};")[0]
+        options = re.findall(r'\("(-[^"]+)", ', rows)
+        assert options
+        for option in options:
+            assert f" {option}" in help_page.stdout
+
+
+def test_version(binary: Path) -> None:
     assert run(binary, "--version").stdout == f"osmef-agent {build.version()}\n"

@@ -120,10 +120,10 @@ def test_any_spelling_of_json_is_read(lasting: Agent, line: bytes) -> None:
         ({"port": 65536}, "port"),
         ({"port": 80.5}, "port"),
         ({"port": "80"}, "port"),
-        ({"flows": 0}, "flows"),
-        ({"flows": 1001}, "flows"),
-        ({"flows": 1.5}, "flows"),
-        ({"flows": None}, "flows"),
+        ({"connections": 0}, "connections"),
+        ({"connections": 1001}, "connections"),
+        ({"connections": 1.5}, "connections"),
+        ({"connections": None}, "connections"),
         ({"duration_s": 0}, "duration_s"),
         ({"duration_s": 1e9}, "duration_s"),
         ({"interval_s": 0}, "interval_s"),
@@ -208,7 +208,7 @@ def test_only_servers_can_be_stopped(start: StartAgent) -> None:
         pytest.param({}, id="forward"),
         pytest.param({"direction": "reverse"}, id="reverse"),
         pytest.param({"bytes": 2**40}, id="many-bytes"),
-        pytest.param({"flows": 3, "threads": 2}, id="shared-threads"),
+        pytest.param({"connections": 3, "threads": 2}, id="shared-threads"),
     ],
 )
 def test_a_transfer_that_is_stopped_ends_well(start: StartAgent, keys: dict[str, object]) -> None:
@@ -275,7 +275,7 @@ json_values = st.recursive(
     max_leaves=10,
 )
 objects = st.dictionaries(
-    st.sampled_from(["cmd", "id", "port", "flows", "bind", "host", "cookie"]) | st.text(),
+    st.sampled_from(["cmd", "id", "port", "connections", "bind", "host", "cookie"]) | st.text(),
     json_values,
 )
 

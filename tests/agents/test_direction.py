@@ -42,7 +42,7 @@ def assert_adds_up(intervals: list[Event], result: Event) -> None:
 def test_what_one_end_sends_the_other_receives(
     start: StartAgent, direction: str, flows: int, threads: int | None
 ) -> None:
-    ends = transfer(start(), start(), direction=direction, flows=flows, threads=threads)
+    ends = transfer(start(), start(), direction=direction, connections=flows, threads=threads)
     for intervals, result in ends:
         assert_adds_up(intervals, result)
         assert result["direction"] == direction
@@ -67,7 +67,13 @@ def test_by_bytes_exactly_that_many_arrive(
 ) -> None:
     wanted = 1_000_003
     ends = transfer(
-        start(), start(), direction=direction, flows=3, threads=threads, bytes=wanted, duration_s=60
+        start(),
+        start(),
+        direction=direction,
+        connections=3,
+        threads=threads,
+        bytes=wanted,
+        duration_s=60,
     )
     for _, result in ends:
         for way in ("sending", "receiving"):
@@ -101,7 +107,7 @@ def test_another_number_of_bytes_is_a_reset(start: StartAgent, sent: int) -> Non
 def test_both_ways_need_connections_for_each(start: StartAgent) -> None:
     agent = start()
     agent.command(
-        "bulk", side="listen", bind="127.0.0.1", port=0, **job(flows=501, direction="both")
+        "bulk", side="listen", bind="127.0.0.1", port=0, **job(connections=501, direction="both")
     )
     error = agent.expect("error")
     assert error["kind"] == "protocol"
@@ -120,7 +126,7 @@ def test_an_end_that_is_to_send_waits_for_the_start(start: StartAgent) -> None:
 @pytest.mark.parametrize("victim", ["connecting", "listening"])
 def test_an_abort_ends_the_other_end_too(start: StartAgent, direction: str, victim: str) -> None:
     connecting, listening = start(), start()
-    connect(connecting, listening, direction=direction, flows=2, duration_s=60)
+    connect(connecting, listening, direction=direction, connections=2, duration_s=60)
     connecting.command("start", id="job-1")
     connecting.expect("interval")
     ends = (connecting, listening) if victim == "connecting" else (listening, connecting)
@@ -144,6 +150,6 @@ def test_the_other_end_leaves_before_the_start(start: StartAgent) -> None:
 def test_odd_connections_can_not_go_both_ways(start: StartAgent) -> None:
     listening = start()
     odd = header(0, 3)[:11] + b"\2" + header(0, 3)[12:]
-    with dial(arm(listening, direction="both", flows=2)) as peer:
+    with dial(arm(listening, direction="both", connections=2)) as peer:
         peer.sendall(odd)
         assert peer.recv(1) == b""

@@ -24,7 +24,7 @@ Keys = dict[str, object]
 # A line for each path through the agent: the command, and its keys beside those of job().
 KINDS: dict[str, tuple[str, Keys]] = {
     "bulk": ("bulk", {}),
-    "bulk pooled": ("bulk", {"threads": 2, "flows": 5}),
+    "bulk pooled": ("bulk", {"threads": 2, "connections": 5}),
     "bulk reverse": ("bulk", {"direction": "reverse", "mode": "zerocopy"}),
     "bulk both": ("bulk", {"direction": "both", "mode": "discard"}),
     "bulk both pooled": ("bulk", {"direction": "both", "threads": 1}),
@@ -60,7 +60,7 @@ class Pair:
 
     def __init__(self, start: StartAgent, kind: str) -> None:
         self.command, keys = KINDS[kind]
-        self.keys = job(**{"flows": 3, "duration_s": LONG_S, **keys})
+        self.keys = job(**{"connections": 3, "duration_s": LONG_S, **keys})
         self.connecting, self.listening = start(), start()
 
     def listen(self, **changes: object) -> int:

@@ -38,7 +38,7 @@ def slower_than(event: Event, ns: int) -> int:
 @pytest.mark.parametrize("flows", [1, 5])
 def test_both_ends_and_all_tables_agree(start: StartAgent, flows: int) -> None:
     asking, answering = start(), start()
-    join("exchange", asking, answering, flows=flows)
+    join("exchange", asking, answering, connections=flows)
     intervals, asked = result(asking)
     counted, answered = result(answering)
     assert asked["count"] == answered["count"] > 0
@@ -140,7 +140,7 @@ def test_what_was_due_and_never_sent_is_counted(start: StartAgent) -> None:
 
 def test_a_rate_is_that_of_each_flow(start: StartAgent) -> None:
     asking, answering = start(), start()
-    join("exchange", asking, answering, flows=4, rate_per_s=50, duration_s=0.4)
+    join("exchange", asking, answering, connections=4, rate_per_s=50, duration_s=0.4)
     _, event = result(asking)
     assert [f["count"] + f["unsent"] for f in event["flows"]] == [20] * 4
 
@@ -258,7 +258,7 @@ def test_an_abort_takes_effect_at_once(
     start: StartAgent, pause: dict[str, object], victim: str
 ) -> None:
     asking, answering = start(), start()
-    join("exchange", asking, answering, flows=3, duration_s=LONG_S, interval_s=0.05, **pause)
+    join("exchange", asking, answering, connections=3, duration_s=LONG_S, interval_s=0.05, **pause)
     asking.expect("exchanges")
     one, other = (asking, answering) if victim == "asking" else (answering, asking)
     one.command("abort", id="job-1")
@@ -273,7 +273,7 @@ def test_a_peer_that_is_killed_or_suspended(
     start: StartAgent, victim: str, number: str, kind: str
 ) -> None:
     asking, answering = start(), start()
-    join("exchange", asking, answering, flows=2, duration_s=LONG_S, stall_timeout_s=0.5)
+    join("exchange", asking, answering, connections=2, duration_s=LONG_S, stall_timeout_s=0.5)
     asking.expect("exchanges")
     one, other = (asking, answering) if victim == "asking" else (answering, asking)
     one.process.send_signal(signal.Signals[number])
@@ -303,7 +303,7 @@ def test_an_answering_end_that_gives_up_never_looks_like_one_that_has_ended(
 def test_an_agent_does_one_after_the_other(start: StartAgent) -> None:
     asking, answering = start(), start()
     for flows in (3, 1, 2):
-        join("exchange", asking, answering, flows=flows, duration_s=0.05)
+        join("exchange", asking, answering, connections=flows, duration_s=0.05)
         assert len(result(asking)[1]["flows"]) == flows
         result(answering)
 

@@ -14,7 +14,13 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from osmef.agent.messages import MOST_OUTPUT_BYTES, ExecResult, Gone, OutputEvent, parse_event
+from osmef.agent.messages import (
+    MOST_OUTPUT_BYTES,
+    ExecResult,
+    OutputEnded,
+    OutputEvent,
+    parse_event,
+)
 from tests.agents.lab import PATIENCE_S, Agent, StartAgent, connect, succeed
 from tests.agents.programs import (
     Keys,
@@ -473,12 +479,12 @@ def test_the_controller_reads_what_the_agent_says(agent: Agent) -> None:
         result | {"status": 256},
         result | {"stdout_bytes": -1},
     ):
-        assert isinstance(parse_event(json.dumps(wrong)), Gone)
+        assert isinstance(parse_event(json.dumps(wrong)), OutputEnded)
 
 
 def test_a_program_runs_beside_a_transfer(start: StartAgent) -> None:
     sender, receiver, other = start(), start(), start()
-    connect(sender, receiver, flows=4)
+    connect(sender, receiver, connections=4)
     arm(other, python("print(sum(range(10**6)))"))
     for one in (sender, other):
         one.command("start", id="job-1")

@@ -99,10 +99,10 @@ def test_one_without_a_sign_is_ready_once_it_runs(agent: Agent) -> None:
 )
 def test_one_that_is_never_ready(agent: Agent, ready: Keys, awaited: str) -> None:
     argv = shell("echo 'some line'; sleep 1000")
-    agent.command("exec", id="job-1", argv=argv, serves=True, arm_timeout_s=0.3, **ready)
+    agent.command("exec", id="job-1", argv=argv, serves=True, arm_timeout_s=2, **ready)
     event = failure(agent)
     assert event["kind"] == "arm-timeout"
-    told = f"did not {awaited} within 0.3 s; the end of what it printed: some line"
+    told = f"did not {awaited} within 2 s; the end of what it printed: some line"
     assert event["message"].endswith(told)
     agent.idle()
 

@@ -121,11 +121,11 @@ STRANGERS: list[tuple[str, bytes]] = [
 @pytest.mark.parametrize("said", [said for _, said in STRANGERS], ids=[n for n, _ in STRANGERS])
 def test_strangers_do_not_disturb(start: StartAgent, said: bytes) -> None:
     receiver, sender = start(), start()
-    port = arm(receiver, flows=2)
+    port = arm(receiver, connections=2)
     with ExitStack() as stack:
         for _ in range(5):
             stack.enter_context(dial(port)).sendall(said)
-        sender.command("bulk", side="connect", host="127.0.0.1", port=port, **job(flows=2))
+        sender.command("bulk", side="connect", host="127.0.0.1", port=port, **job(connections=2))
         sender.expect("connected")
         receiver.expect("connected")
         sender.command("start", id="job-1")
@@ -136,12 +136,12 @@ def test_strangers_do_not_disturb(start: StartAgent, said: bytes) -> None:
 
 def test_a_crowd_of_half_open_connections_does_not_keep_a_flow_out(start: StartAgent) -> None:
     receiver, sender = start(), start()
-    port = arm(receiver, flows=8)
+    port = arm(receiver, connections=8)
     with ExitStack() as stack:
         for _ in range(400):
             stack.enter_context(dial(port))
         began = time.monotonic()
-        sender.command("bulk", side="connect", host="127.0.0.1", port=port, **job(flows=8))
+        sender.command("bulk", side="connect", host="127.0.0.1", port=port, **job(connections=8))
         sender.expect("connected")
         assert time.monotonic() - began < 1.5, "admission waited for the strangers' two seconds"
         sender.command("start", id="job-1")
@@ -159,7 +159,7 @@ def test_a_silent_stranger_is_closed_after_two_seconds(start: StartAgent) -> Non
 
 def test_one_flow_number_is_admitted_once(start: StartAgent) -> None:
     receiver = start()
-    port = arm(receiver, flows=2)
+    port = arm(receiver, connections=2)
     with dial(port) as one, dial(port) as twin:
         one.sendall(header(0, 2))
         assert one.recv(1) == b"+"
@@ -206,7 +206,7 @@ def test_waiting_for_the_start_has_a_deadline(start: StartAgent) -> None:
 
 def test_a_sender_that_leaves_while_arming_is_noticed(start: StartAgent) -> None:
     receiver = start()
-    port = arm(receiver, flows=2)
+    port = arm(receiver, connections=2)
     with dial(port) as one:
         one.sendall(header(1, 2))
         assert one.recv(1) == b"+"
@@ -221,7 +221,7 @@ def test_killed_peer_is_a_reset(
     start: StartAgent, victim: str, number: signal.Signals, flows: int
 ) -> None:
     sender, receiver = start(), start()
-    running(sender, receiver, flows=flows)
+    running(sender, receiver, connections=flows)
     dead, other = (sender, receiver) if victim == "sender" else (receiver, sender)
     dead.process.send_signal(number)
     began = time.monotonic()
@@ -235,7 +235,7 @@ def test_killed_peer_is_a_reset(
 @pytest.mark.parametrize("aborted", ["sender", "receiver"])
 def test_abort_ends_both_sides(start: StartAgent, aborted: str) -> None:
     sender, receiver = start(), start()
-    running(sender, receiver, flows=4)
+    running(sender, receiver, connections=4)
     one, other = (sender, receiver) if aborted == "sender" else (receiver, sender)
     one.command("abort", id="job-1")
     assert error_of(one)["kind"] == "aborted"
@@ -264,7 +264,7 @@ def test_abort_while_connecting(start: StartAgent) -> None:
 
 def test_abort_before_the_start(start: StartAgent) -> None:
     sender, receiver = start(), start()
-    connect(sender, receiver, flows=3)
+    connect(sender, receiver, connections=3)
     sender.command("abort", id="job-1")
     assert error_of(sender)["kind"] == "aborted"
     assert error_of(receiver)["kind"] == "reset"
@@ -355,7 +355,7 @@ def test_a_sender_that_stops_early(
 
 def test_flows_that_do_not_overlap_are_an_error(start: StartAgent) -> None:
     receiver = start()
-    port = arm(receiver, flows=2, duration_s=0.02)
+    port = arm(receiver, connections=2, duration_s=0.02)
     with dial(port) as one, dial(port) as two:
         for flow, sock in enumerate((one, two)):
             sock.sendall(header(flow, 2))
@@ -382,8 +382,8 @@ def test_too_few_descriptors_are_a_resource_error(
     """With 500 flows some are admitted before the descriptors run out."""
     receiver, sender = start(), start()
     resource.prlimit(sender.process.pid, resource.RLIMIT_NOFILE, (limit, limit))
-    port = arm(receiver, flows=flows)
-    sender.command("bulk", side="connect", host="127.0.0.1", port=port, **job(flows=flows))
+    port = arm(receiver, connections=flows)
+    sender.command("bulk", side="connect", host="127.0.0.1", port=port, **job(connections=flows))
     assert error_of(sender)["kind"] == "resource"
     sender.idle()
 

@@ -14,7 +14,7 @@ from tests.agents.lab import Agent, Event, StartAgent, arm, connect, dial, heade
 
 
 def transfer(sender: Agent, receiver: Agent) -> list[tuple[list[Event], Event]]:
-    connect(sender, receiver, flows=3, duration_s=0.5)
+    connect(sender, receiver, connections=3, duration_s=0.5)
     sender.command("start", id="job-1")
     return succeed(sender, receiver)
 
@@ -73,7 +73,7 @@ def test_a_wrong_cookie(start: StartAgent, start_any: StartAgent, *, foreign_sen
 
 
 def test_the_header_is_big_endian_everywhere(start_any: StartAgent) -> None:
-    port = arm(start_any(), flows=2)
+    port = arm(start_any(), connections=2)
     with dial(port) as good, dial(port) as swapped:
         good.sendall(header(1, 2))
         assert good.recv(1) == b"+"
@@ -105,7 +105,7 @@ def test_exchanges(start: StartAgent, start_any: StartAgent) -> None:
 @pytest.mark.parametrize("foreign_sends", [True, False], ids=["it-sends", "it-receives"])
 def test_datagrams(start: StartAgent, start_any: StartAgent, *, foreign_sends: bool) -> None:
     sender, receiver = (start_any(), start()) if foreign_sends else (start(), start_any())
-    udp_peer.run(sender, receiver, rate_bps=4e5, burst=4, flows=2)
+    udp_peer.run(sender, receiver, rate_bps=4e5, burst=4, connections=2)
     (_, sent), (_, received) = succeed(sender, receiver)
     for one, other in zip(sent["flows"], received["flows"], strict=True):
         assert one["sent"] == other["sent"] > 0

@@ -6,14 +6,16 @@ import json
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
 
-from osmef.agent.messages import Gone, parse_event
+from osmef.agent.messages import OutputEnded, parse_event
 from tests.agents.lab import Agent, Event, StartAgent, closed_port, job
 from tests.memory.agent import Agent as MemoryAgent
-from tests.memory.model import Path
+from tests.memory.agent import Agents as MemoryAgents
+from tests.memory.model import Path as Link
 from tests.memory.network import LOOPBACK, Network, now_ns
 
 Keys = dict[str, object]
@@ -57,15 +59,27 @@ class Spoken:
 
     def __post_init__(self) -> None:
         self.agent = MemoryAgent(self.place, self.network, self._say)
-        self.agent.begin("memory", 1)
-        self.hello = self.event()
 
     def _say(self, line: str) -> None:
-        assert not isinstance(parse_event(line), Gone), line
+        assert not isinstance(parse_event(line), OutputEnded), line
         self.said.append(json.loads(line))
 
     def command(self, cmd: str, **keys: object) -> None:
         self.agent.obey(json.dumps({"cmd": cmd, **keys}), lambda _name, _command: None)
+
+    def event(self) -> Event:
+        return self.said.pop(0)
+
+
+@dataclass(frozen=True)
+class Crowd:
+    """Agents in memory on one connection, and what they have said."""
+
+    agents: MemoryAgents
+    said: list[Event]
+
+    def command(self, cmd: str, **keys: object) -> None:
+        self.agents.obey(json.dumps({"cmd": cmd, **keys}), lambda _name, _command: None)
 
     def event(self) -> Event:
         return self.said.pop(0)
@@ -76,7 +90,7 @@ Start = Callable[[], Agent | Spoken]
 
 @pytest.fixture
 def spoken() -> Start:
-    network, here = Network(lambda _one, _other: Path(1e9, 100.0)), Here()
+    network, here = Network(lambda _one, _other: Link(1e9, 100.0)), Here()
     return lambda: Spoken(network, here)
 
 
@@ -175,14 +189,14 @@ def test_what_interfaces_have_carried(start: StartAgent, spoken: Start) -> None:
 
 SMALL = {"max_size": 100, "point_s": 0.01, "duration_s": 60}
 JOBS: dict[str, tuple[str, Keys]] = {
-    "bulk": ("bulk", {"flows": 2}),
+    "bulk": ("bulk", {"connections": 2}),
     "bulk back": ("bulk", {"direction": "reverse"}),
-    "bulk on threads": ("bulk", {"flows": 3, "threads": 2, "cpus": "0"}),
+    "bulk on threads": ("bulk", {"connections": 3, "threads": 2, "cpus": "0"}),
     "bulk of bytes": ("bulk", {"bytes": 100_000}),
     "bulk after a warm-up": ("bulk", {"warmup_s": 0.2}),
     "bulk with pauses": ("bulk", {"active_s": 0.05, "idle_s": 0.05}),
     "bulk without copies": ("bulk", {"mode": "zerocopy-discard"}),
-    "udp": ("udp", {"flows": 2, "rate_bps": 1e6, "warmup_s": 0.1}),
+    "udp": ("udp", {"connections": 2, "rate_bps": 1e6, "warmup_s": 0.1}),
     "udp back": ("udp", {"rate_bps": 1e6, "direction": "reverse"}),
     "exchange": ("exchange", {"interval_s": None}),
     "exchange at a rate": ("exchange", {"rate_per_s": 100, "interval_s": None}),
@@ -296,7 +310,7 @@ def test_errors(start: StartAgent, spoken: Start, what: Callable[[Start], Said])
 def small_talk(start: Start) -> list[Event]:
     """Say what makes no sense to an agent, and what always does."""
     agent = start()
-    said = [agent.hello]
+    said = []
     words: list[tuple[str, Keys]] = [
         ("clock", {}),
         ("dance", {}),
@@ -313,6 +327,30 @@ def small_talk(start: Start) -> list[Event]:
     agent.command("stop", id="job-1")  # its job has just ended: that is no mistake
     agent.command("clock")
     return [*said, agent.event()]
+
+
+def crowd(agent: Talker) -> list[Event]:
+    """Have agents under one, of which one is killed, and say what makes no sense there."""
+    said = []
+    agent.command("open", agent=1)
+    agent.command("open", agent=4)
+    for number, cmd in ((1, "carried"), (4, "clock"), (7, "clock"), (4, "dance")):
+        agent.command(cmd, agent=number)
+        said.append(agent.event())
+    return said
+
+
+def test_many_agents_on_one_connection(binary: Path) -> None:
+    said: list[Event] = []
+    network = Network(lambda _one, _other: Link(1e9, 100.0))
+    memory = MemoryAgents(Here(), network, lambda line: said.append(json.loads(line)))
+    memory.begin("memory", 1)
+    talker = Crowd(memory, said)
+    with Agent(binary, many=True) as real:
+        told = [[real.hello, *crowd(real)], [talker.event(), *crowd(talker)]]
+    assert differences(*map(shape_of, told)) == []
+    assert [[one.get("agent") for one in who] for who in told] == [[None, 1, 4, None, 4]] * 2
+    assert told[0][3]["message"] == told[1][3]["message"]
 
 
 def test_what_is_said_outside_of_jobs(start: StartAgent, spoken: Start) -> None:

@@ -15,7 +15,7 @@ import pytest
 from osmef.importers.ppbench import parse
 from osmef.importers.record import Text
 from osmef.report.ppbench import COLUMNS
-from osmef.workloads.languages import LANGUAGES, Implementation
+from osmef.workloads.kinds.pingpong import LANGUAGES, Implementation
 from tests.agents.lab import closed_port, dial
 from tests.agents.languages import Reply, head_of, made, reply, serving
 from tests.agents.test_pong import talk

@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 from osmef.analysis.limits import prevailing, transfer_limits
-from osmef.results.limits import FlowLimit, Limit
-from osmef.results.trial import Interval, TransferEnd
+from osmef.results.trial import FlowLimit, Interval, Limit, TransferEnd
 from tests.agents.paths import FIRST, Paths, busy
 
 Measured = tuple[TransferEnd, TransferEnd, list[Interval]]
@@ -83,7 +82,7 @@ def slow_link(paths: Paths) -> Measured:
 
 def slow_link_of_four(paths: Paths) -> Measured:
     with paths.shaped(SLOW):
-        return paths.transfer(flows=4, duration_s=1.5)
+        return paths.transfer(connections=4, duration_s=1.5)
 
 
 # 16 MB at up to 400 Mbit/s are a third of a second. The plateau has 48 of the kernel's packets of
@@ -111,7 +110,7 @@ def emptied_bucket(paths: Paths) -> Measured:
 
 def pauses(paths: Paths) -> Measured:
     sender = {"active_s": 0.05, "idle_s": 0.25}
-    return paths.transfer(sender=sender, flows=2, duration_s=1.5)
+    return paths.transfer(sender=sender, connections=2, duration_s=1.5)
 
 
 CASES: list[tuple[Callable[[Paths], Measured], set[Limit]]] = [
@@ -147,7 +146,7 @@ def test_the_limit_is_named(
 def test_many_flows_drain_on_a_slow_link(paths: Paths) -> None:
     """What lies unsent in the sender's kernel at the end is bounded in all, not by the flow."""
     with paths.shaped("tbf rate 20mbit burst 10kb limit 1mb"):
-        sent, received, _ = paths.transfer(flows=128, duration_s=2)
+        sent, received, _ = paths.transfer(connections=128, duration_s=2)
     assert sum(flow.bytes for flow in sent.flows) == sum(flow.bytes for flow in received.flows) > 0
 
 
@@ -200,7 +199,9 @@ def test_a_receiver_under_a_quota(
 ) -> None:
     sender = {"congestion_control": congestion_control}
     with quota(cpus) as group:
-        measured = paths.transfer(how=(FIRST, group), sender=sender, flows=flows, duration_s=1.5)
+        measured = paths.transfer(
+            how=(FIRST, group), sender=sender, connections=flows, duration_s=1.5
+        )
     verdict, limits = judge(measured)
     assert verdict is Limit.RECEIVER_CPU, limits
     told = measured[1].host.quota
@@ -215,7 +216,7 @@ def test_a_receiver_under_a_quota(
 
 def test_a_sender_under_a_quota(paths: Paths) -> None:
     with quota(0.3) as group:
-        verdict, limits = judge(paths.transfer(how=(group, FIRST), flows=4, duration_s=1.5))
+        verdict, limits = judge(paths.transfer(how=(group, FIRST), connections=4, duration_s=1.5))
     assert verdict is Limit.SENDER_CPU, limits
 
 

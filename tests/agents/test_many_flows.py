@@ -38,7 +38,13 @@ def test_a_thousand_flows(start: StartAgent, threads: int) -> None:
     sender, receiver = start(), start()
     began = time.monotonic()
     connect(
-        sender, receiver, flows=MOST, threads=threads, arm_timeout_s=15, bytes=20_000, duration_s=60
+        sender,
+        receiver,
+        connections=MOST,
+        threads=threads,
+        arm_timeout_s=15,
+        bytes=20_000,
+        duration_s=60,
     )
     assert time.monotonic() - began < 15
     sender.command("start", id="job-1")
@@ -50,7 +56,7 @@ def test_a_thousand_flows(start: StartAgent, threads: int) -> None:
 
 def test_memory_at_128_flows_stays_small(start: StartAgent) -> None:
     sender, receiver = start(), start()
-    transfer(sender, receiver, flows=128, duration_s=1.5)
+    transfer(sender, receiver, connections=128, duration_s=1.5)
     for agent in (sender, receiver):
         assert peak_kb(agent) < 20_000
 
@@ -60,11 +66,11 @@ def test_few_descriptors_are_a_resource_error(start: StartAgent, direction: str)
     sender, receiver = start(), start()
     resource.prlimit(sender.process.pid, resource.RLIMIT_NOFILE, (40, 40))
     receiver.command(
-        "bulk", side="listen", bind="127.0.0.1", port=0, **job(flows=64, direction=direction)
+        "bulk", side="listen", bind="127.0.0.1", port=0, **job(connections=64, direction=direction)
     )
     port = receiver.expect("listening")["port"]
     keys = {"side": "connect", "host": "127.0.0.1", "port": port}
-    sender.command("bulk", **keys, **job(flows=64, direction=direction))
+    sender.command("bulk", **keys, **job(connections=64, direction=direction))
     error = sender.expect("error")
     assert error["kind"] == "resource"
     assert "limits" in error["message"]
@@ -74,7 +80,7 @@ def test_few_descriptors_are_a_resource_error(start: StartAgent, direction: str)
 def test_flows_that_starve_beside_others_are_no_stall(start: StartAgent) -> None:
     """One connection that the receiver does not hear of for long, while the other one moves."""
     receiver = start()
-    port = arm(receiver, flows=2, duration_s=1, stall_timeout_s=0.4)
+    port = arm(receiver, connections=2, duration_s=1, stall_timeout_s=0.4)
     with dial(port) as busy, dial(port) as starved:
         for flow, peer in enumerate((busy, starved)):
             peer.sendall(header(flow, 2, duration_ms=1000))

@@ -23,7 +23,7 @@ from tests.agents.lab import StartAgent, arm, job, transfer, way
 def test_the_result_names_the_mode(
     start: StartAgent, mode: str, sent: str, received: str, threads: int | None
 ) -> None:
-    ends = transfer(start(), start(), mode=mode, flows=2, threads=threads, bytes=3_000_001)
+    ends = transfer(start(), start(), mode=mode, connections=2, threads=threads, bytes=3_000_001)
     for (_, result), name in zip(ends, (sent, received), strict=True):
         assert way(result)["mode"] == name
         assert [flow["bytes"] for flow in way(result)["flows"]] == [3_000_001] * 2
@@ -34,7 +34,13 @@ def test_the_result_names_the_mode(
 def test_a_fast_receiver_that_is_woken_for_many_bytes_gets_the_last_few(
     start: StartAgent, mode: str, threads: int | None
 ) -> None:
-    keys = {"mode": mode, "flows": 2, "threads": threads, "bytes": 150_000_001, "duration_s": 15}
+    keys = {
+        "mode": mode,
+        "connections": 2,
+        "threads": threads,
+        "bytes": 150_000_001,
+        "duration_s": 15,
+    }
     ends = transfer(start(), start(), **keys)
     for intervals, result in ends:
         assert [flow["bytes"] for flow in way(result)["flows"]] == [150_000_001] * 2
@@ -43,7 +49,7 @@ def test_a_fast_receiver_that_is_woken_for_many_bytes_gets_the_last_few(
 
 @pytest.mark.parametrize("threads", [1, 3])
 def test_shared_threads_have_the_cpu_time(start: StartAgent, threads: int) -> None:
-    for intervals, result in transfer(start(), start(), flows=7, threads=threads):
+    for intervals, result in transfer(start(), start(), connections=7, threads=threads):
         end = way(result)
         assert len(end["threads"]) == threads
         assert all(thread["cpu_system_s"] >= 0 for thread in end["threads"])
@@ -54,7 +60,7 @@ def test_shared_threads_have_the_cpu_time(start: StartAgent, threads: int) -> No
 
 
 def test_as_many_threads_as_flows_serve_one_each(start: StartAgent) -> None:
-    for _, result in transfer(start(), start(), flows=2, threads=5):
+    for _, result in transfer(start(), start(), connections=2, threads=5):
         assert way(result)["threads"] is None
         assert all(flow["cpu_system_s"] is not None for flow in way(result)["flows"])
 
@@ -63,7 +69,7 @@ def test_as_many_threads_as_flows_serve_one_each(start: StartAgent) -> None:
 def test_threads_are_bound_to_their_cpus(start: StartAgent, threads: int | None) -> None:
     allowed = sorted(os.sched_getaffinity(0))
     cpus = [allowed[-1], allowed[0]]
-    ends = transfer(start(), start(), flows=3, threads=threads, cpus=",".join(map(str, cpus)))
+    ends = transfer(start(), start(), connections=3, threads=threads, cpus=",".join(map(str, cpus)))
     for _, result in ends:
         assert result["cpus"] == cpus
         users = way(result)["threads"] or way(result)["flows"]
@@ -101,7 +107,7 @@ def test_pauses_are_no_stall(start: StartAgent, threads: int | None) -> None:
     (intervals, sent), (_, received) = transfer(
         sender,
         receiver,
-        flows=2,
+        connections=2,
         threads=threads,
         duration_s=2.8,
         interval_s=0.2,
@@ -131,7 +137,7 @@ def test_a_zerocopy_job_leaves_nothing_open(start: StartAgent) -> None:
     sender, receiver = start(), start()
     fds = Path(f"/proc/{sender.process.pid}/fd")
     before = len(list(fds.iterdir()))
-    transfer(sender, receiver, mode="zerocopy", flows=4, threads=2)
+    transfer(sender, receiver, mode="zerocopy", connections=4, threads=2)
     assert len(list(fds.iterdir())) == before
     port = arm(receiver, mode="zerocopy")
     sender.command("bulk", side="connect", host="127.0.0.1", port=port, **job(mode="zerocopy"))

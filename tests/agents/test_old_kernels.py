@@ -71,7 +71,7 @@ def test_the_filter_takes_new_things_away(old_kernel: list[str]) -> None:
 @pytest.mark.parametrize("flows", [1, 8])
 def test_a_transfer_needs_nothing_newer(start_old: StartAgent, flows: int) -> None:
     sender, receiver = start_old(), start_old()
-    connect(sender, receiver, flows=flows)
+    connect(sender, receiver, connections=flows)
     sender.command("start", id="job-1")
     (_, sent), (_, received) = succeed(sender, receiver)
     assert [f["bytes"] for f in way(sent)["flows"]] == [f["bytes"] for f in way(received)["flows"]]
@@ -82,7 +82,7 @@ def test_a_transfer_needs_nothing_newer(start_old: StartAgent, flows: int) -> No
 @pytest.mark.parametrize("mode", ["zerocopy", "discard", "zerocopy-discard"])
 def test_the_modes_need_nothing_newer(start_old: StartAgent, mode: str) -> None:
     sender, receiver = start_old(), start_old()
-    connect(sender, receiver, flows=2, mode=mode)
+    connect(sender, receiver, connections=2, mode=mode)
     sender.command("start", id="job-1")
     (_, sent), (_, received) = succeed(sender, receiver)
     counts = [[flow["bytes"] for flow in way(end)["flows"]] for end in (sent, received)]

@@ -45,7 +45,7 @@ def listen_error(agent: Agent, **changes: object) -> Event:
 
 @pytest.mark.parametrize("direction", ["forward", "reverse"])
 def test_the_window_in_force_is_told(start: StartAgent, direction: str) -> None:
-    for _, result in transfer(start(), start(), window=50_000, flows=2, direction=direction):
+    for _, result in transfer(start(), start(), window=50_000, connections=2, direction=direction):
         for flow in flows_of(result):
             assert flow["tcp"]["send_buffer"] == 100_000
             assert flow["tcp"]["receive_buffer"] == 100_000
@@ -96,7 +96,9 @@ def test_unknown_congestion_control_is_an_option_error(start: StartAgent) -> Non
 @pytest.mark.parametrize("direction", ["forward", "reverse"])
 def test_pacing_bounds_each_flow(start: StartAgent, direction: str) -> None:
     bps = 20e6
-    ends = transfer(start(), start(), pacing_bps=bps, flows=2, duration_s=1, direction=direction)
+    ends = transfer(
+        start(), start(), pacing_bps=bps, connections=2, duration_s=1, direction=direction
+    )
     for _, result in ends:
         for flow in flows_of(result):
             # The first segments leave unpaced; a busy machine may be slower, but never faster.
@@ -154,7 +156,7 @@ def test_flows_have_marks_and_algorithms_in_turn(start: StartAgent) -> None:
     with wire:
         wire.bind(("lo", 0))
         wire.settimeout(PATIENCE_S)
-        connect(sender, receiver, flows=3, direction="both", dscp=0, duration_s=0.1, **marks)
+        connect(sender, receiver, connections=3, direction="both", dscp=0, duration_s=0.1, **marks)
         sender.command("start", id="job-1")
         seen: dict[tuple[bytes, bytes], int] = {}
         while len(seen) < 6:
@@ -207,7 +209,7 @@ needs_mptcp = pytest.mark.skipif(not has_mptcp(), reason="this kernel has no MPT
 @needs_mptcp
 @pytest.mark.parametrize("direction", ["forward", "both"])
 def test_mptcp_is_told_where_it_is(start: StartAgent, direction: str) -> None:
-    ends = transfer(start(), start(), mptcp=True, flows=2, direction=direction)
+    ends = transfer(start(), start(), mptcp=True, connections=2, direction=direction)
     for _, result in ends:
         for name in ("sending", "receiving"):
             for flow in [] if result[name] is None else result[name]["flows"]:

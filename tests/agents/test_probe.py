@@ -79,7 +79,7 @@ def udp_result(
 
 
 @beside
-@pytest.mark.parametrize("keys", [{}, {"rate_per_s": 100}, {"flows": 4}, {"gap_s": 0.01}])
+@pytest.mark.parametrize("keys", [{}, {"rate_per_s": 100}, {"connections": 4}, {"gap_s": 0.01}])
 def test_both_ends_agree(start: StartAgent, protocol: str, keys: dict[str, object]) -> None:
     asking, answering = start(), start()
     join("exchange", asking, answering, protocol=protocol, **SIZES, **keys)
@@ -145,13 +145,17 @@ def test_each_request_has_a_connection_of_its_own(start: StartAgent) -> None:
             assert result(asking)[1]["count"] == 10
     assert numbers == list(range(10))
     assert len(ports) == 10
-    assert not any(f":{theirs:04X} " in line for theirs in ports for line in waiting_ports())
+    assert not {(port, theirs) for theirs in ports} & waiting()
 
 
-def waiting_ports() -> list[str]:
-    """Return the kernel's lines of connections in TIME-WAIT (state 06)."""
+def waiting() -> set[tuple[int, int]]:
+    """Return the ports, in both orders, of connections in TIME-WAIT (state 06)."""
     lines = Path("/proc/net/tcp").read_text(encoding="ascii").splitlines()[1:]
-    return [line for line in lines if line.split()[3] == "06"]
+    fields = [line.split() for line in lines]
+    ends = [
+        [int(end.rpartition(":")[2], 16) for end in one[1:3]] for one in fields if one[3] == "06"
+    ]
+    return {pair for here, there in ends for pair in ((here, there), (there, here))}
 
 
 def test_a_stranger_at_the_port_of_requests_is_refused(start: StartAgent) -> None:

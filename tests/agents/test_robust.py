@@ -54,7 +54,7 @@ def suspended(agent: Agent) -> Iterator[None]:
 @pytest.mark.parametrize("flows", [1, 8])
 def test_a_suspended_peer_is_a_stall(start: StartAgent, sleeper: str, flows: int) -> None:
     sender, receiver = start(), start()
-    connect(sender, receiver, flows=flows, duration_s=LONG_S, stall_timeout_s=0.5)
+    connect(sender, receiver, connections=flows, duration_s=LONG_S, stall_timeout_s=0.5)
     sender.command("start", id="job-1")
     sender.expect("interval")
     receiver.expect("interval")
@@ -102,7 +102,7 @@ def admitted_pair(
     """A sender of two flows, and the connections of the receiver that we play."""
     sender = start()
     with ExitStack() as stack, socket.create_server(("127.0.0.1", 0)) as server:
-        keys = job(**{"flows": 2, "duration_s": LONG_S, "stall_timeout_s": 0.5, **changes})
+        keys = job(**{"connections": 2, "duration_s": LONG_S, "stall_timeout_s": 0.5, **changes})
         port = server.getsockname()[1]
         sender.command("bulk", side="connect", host="127.0.0.1", port=port, **keys)
         peers: dict[int, socket.socket] = {}
@@ -152,7 +152,7 @@ def limit(agent: Agent, what: int, value: int) -> None:
 def test_too_few_descriptors_to_admit_all_flows(start: StartAgent) -> None:
     receiver, sender = start(), start()
     limit(receiver, resource.RLIMIT_NOFILE, 20)
-    keys = {"flows": 64, "arm_timeout_s": 1}
+    keys = {"connections": 64, "arm_timeout_s": 1}
     port = arm(receiver, **keys)
     sender.command("bulk", side="connect", host="127.0.0.1", port=port, **job(**keys))
     event = error_of(receiver)
@@ -167,7 +167,7 @@ def test_few_descriptors_are_enough_for_few_flows(start: StartAgent) -> None:
     receiver, sender = start(), start()
     limit(receiver, resource.RLIMIT_NOFILE, 20)
     with ExitStack() as stack:
-        port = arm(receiver, flows=2)
+        port = arm(receiver, connections=2)
         # One that speaks later than it connects has to be heard by poll().
         late = stack.enter_context(dial(port))
         receiver.idle()
@@ -193,8 +193,8 @@ def test_too_little_memory_for_threads_and_buffers(start: StartAgent, short: str
     sender, receiver = start(), start()
     poor, other = (sender, receiver) if short == "sender" else (receiver, sender)
     limit(poor, resource.RLIMIT_AS, address_space(poor) + (2 << 20))
-    port = arm(receiver, flows=64)
-    sender.command("bulk", side="connect", host="127.0.0.1", port=port, **job(flows=64))
+    port = arm(receiver, connections=64)
+    sender.command("bulk", side="connect", host="127.0.0.1", port=port, **job(connections=64))
     event = error_of(poor)
     assert event["kind"] == "resource"
     assert "flows" in event["message"]
@@ -225,7 +225,7 @@ def test_a_clock_that_is_set_changes_no_measurement(start_faulty: FaultyAgent) -
     second = sender.expect("clock")
     assert abs(second["realtime_ns"] - first["realtime_ns"]) > 3600e9, "the clock was not set"
     assert 0 <= second["monotonic_ns"] - first["monotonic_ns"] < 60e9
-    connect(sender, receiver, flows=2, duration_s=0.5)
+    connect(sender, receiver, connections=2, duration_s=0.5)
     for intervals, result in measured(sender, receiver):
         assert 0.4 < result.elapsed_s < PATIENCE_S
         assert 3 <= len(intervals) <= 5

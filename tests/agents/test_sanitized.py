@@ -14,13 +14,16 @@ from tests.agents.lab import Agent, StartAgent, arm, connect, dial, header, job,
 
 # A line for each kind of job between two ends: its command, and its keys beside those of job().
 PAIRS: dict[str, tuple[str, dict[str, object]]] = {
-    "one flow": ("bulk", {"flows": 1}),
-    "many flows": ("bulk", {"flows": 32, "duration_s": 1}),
+    "one flow": ("bulk", {"connections": 1}),
+    "many flows": ("bulk", {"connections": 32, "duration_s": 1}),
     "classes": (
         "bulk",
-        {"flows": 3, "each_dscp": ["8", "46"], "each_congestion_control": ["reno"]},
+        {"connections": 3, "each_dscp": ["8", "46"], "each_congestion_control": ["reno"]},
     ),
-    "options": ("bulk", {"flows": 2, "window": 65536, "mss": 1000, "dscp": 8, "pacing_bps": 1e9}),
+    "options": (
+        "bulk",
+        {"connections": 2, "window": 65536, "mss": 1000, "dscp": 8, "pacing_bps": 1e9},
+    ),
 }
 
 
@@ -65,7 +68,7 @@ def test_each_kind_of_job(start: StartAgent, pair: str) -> None:
 )
 def test_every_path(start: StartAgent, changes: dict[str, object]) -> None:
     sender, receiver = start(), start()
-    connect(sender, receiver, **({"flows": 8, "duration_s": 1} | changes))
+    connect(sender, receiver, **({"connections": 8, "duration_s": 1} | changes))
     sender.command("start", id="job-1")
     succeed(sender, receiver)
     assert sender.close_input() == 0
@@ -90,7 +93,7 @@ def test_abort_and_loss_in_a_transfer(start: StartAgent, victim: str) -> None:
     sender, receiver = start(), start()
     one, other = (sender, receiver) if victim == "sender" else (receiver, sender)
     for _ in range(2):
-        connect(sender, receiver, flows=16, duration_s=60)
+        connect(sender, receiver, connections=16, duration_s=60)
         sender.command("start", id="job-1")
         sender.expect("interval")
         one.command("abort", id="job-1")
@@ -104,10 +107,14 @@ def test_abort_and_loss_in_a_transfer(start: StartAgent, victim: str) -> None:
 @pytest.mark.parametrize("direction", ["forward", "reverse"])
 def test_udp(start: StartAgent, direction: str) -> None:
     one, other = start(), start()
-    for changes in ({"flows": 8}, {"rate_bps": 0, "warmup_s": 0.1}, {"burst": 8, "flows": 2}):
+    for changes in (
+        {"connections": 8},
+        {"rate_bps": 0, "warmup_s": 0.1},
+        {"burst": 8, "connections": 2},
+    ):
         udp_peer.run(one, other, direction=direction, **changes)
         succeed(one, other)
-    udp_peer.run(one, other, direction=direction, flows=8, duration_s=60)
+    udp_peer.run(one, other, direction=direction, connections=8, duration_s=60)
     one.expect("interval")
     other.command("abort", id="job-1")
     assert other.ending()[1]["kind"] == "aborted"
@@ -129,10 +136,10 @@ def test_udp_that_arrives_in_any_way(start: StartAgent) -> None:
 def test_exchanges(start: StartAgent) -> None:
     asking, answering = start(), start()
     for keys in ({"request_size": 100_000}, {"rate_per_s": 500, "warmup_s": 0.1}, {"gap_s": 0.01}):
-        duet.join("exchange", asking, answering, flows=8, interval_s=0.02, **keys)
+        duet.join("exchange", asking, answering, connections=8, interval_s=0.02, **keys)
         assert duet.result(asking)[1]["count"] > 0
         duet.result(answering)
-    duet.join("exchange", asking, answering, flows=8, duration_s=60)
+    duet.join("exchange", asking, answering, connections=8, duration_s=60)
     asking.expect("exchanges")
     answering.command("abort", id="job-1")
     assert duet.failure(asking)["kind"] == "reset"
@@ -146,10 +153,10 @@ def test_exchanges_beside_the_connections(start: StartAgent, protocol: str) -> N
     if protocol == "icmp":  # an echo comes back as it went
         sizes["response_size"] = 100
     for keys in ({}, {"rate_per_s": 500, "warmup_s": 0.1}):
-        duet.join("exchange", asking, answering, flows=4, interval_s=0.02, **sizes, **keys)
+        duet.join("exchange", asking, answering, connections=4, interval_s=0.02, **sizes, **keys)
         assert duet.result(asking)[1]["count"] > 0
         duet.result(answering)
-    duet.join("exchange", asking, answering, flows=4, duration_s=60, **sizes)
+    duet.join("exchange", asking, answering, connections=4, duration_s=60, **sizes)
     asking.expect("exchanges")
     answering.command("abort", id="job-1")
     assert duet.failure(asking)["kind"] == "reset"
@@ -159,7 +166,13 @@ def test_exchanges_beside_the_connections(start: StartAgent, protocol: str) -> N
 @pytest.mark.parametrize("mode", ["pingpong", "stream", "both"])
 def test_sweeps(start: StartAgent, mode: str) -> None:
     leader, follower = start(), start()
-    keys = {"mode": mode, "flows": 4, "point_s": 0.005, "min_repetitions": 1, "duration_s": 60}
+    keys = {
+        "mode": mode,
+        "connections": 4,
+        "point_s": 0.005,
+        "min_repetitions": 1,
+        "duration_s": 60,
+    }
     for check in (True, False):
         duet.join("sizes", leader, follower, max_size=1_000, check=check, **keys)
         assert duet.result(leader)[1]["complete"]

@@ -76,7 +76,7 @@ def bounce(
 @pytest.mark.parametrize("mode", MODES)
 def test_a_sweep_measures_every_size(start: StartAgent, mode: str, flows: int, check: bool) -> None:
     leader, follower = start(), start()
-    join("sizes", leader, follower, mode=mode, flows=flows, check=check, **QUICK)
+    join("sizes", leader, follower, mode=mode, connections=flows, check=check, **QUICK)
     points, led = result(leader)
     nothing, followed = result(follower)
     assert nothing == []
@@ -96,7 +96,7 @@ def test_a_sweep_measures_every_size(start: StartAgent, mode: str, flows: int, c
 @pytest.mark.parametrize("mode", MODES)
 def test_messages_larger_than_all_buffers(start: StartAgent, mode: str) -> None:
     leader, follower = start(), start()
-    keys = {**QUICK, "min_size": 5_000_000, "max_size": 5_000_000, "flows": 2, "check": True}
+    keys = {**QUICK, "min_size": 5_000_000, "max_size": 5_000_000, "connections": 2, "check": True}
     join("sizes", leader, follower, mode=mode, window=65536, **keys)
     points, _ = result(leader)
     assert [p["size"] for p in points] == [5_000_000]
@@ -312,7 +312,7 @@ def test_a_leader_that_stops(
 @pytest.mark.parametrize("victim", ["leader", "follower"])
 def test_an_abort_ends_both(start: StartAgent, victim: str, mode: str) -> None:
     leader, follower = start(), start()
-    join("sizes", leader, follower, **{**LONG, "flows": 3, "mode": mode})
+    join("sizes", leader, follower, **{**LONG, "connections": 3, "mode": mode})
     leader.expect("point")
     one, other = (leader, follower) if victim == "leader" else (follower, leader)
     one.command("abort", id="job-1")
@@ -327,7 +327,7 @@ def test_a_peer_that_is_killed_or_suspended(
     start: StartAgent, victim: str, number: str, kind: str
 ) -> None:
     leader, follower = start(), start()
-    join("sizes", leader, follower, **{**LONG, "flows": 2, "stall_timeout_s": 0.5})
+    join("sizes", leader, follower, **{**LONG, "connections": 2, "stall_timeout_s": 0.5})
     leader.expect("point")
     one, other = (leader, follower) if victim == "leader" else (follower, leader)
     one.process.send_signal(signal.Signals[number])
@@ -357,7 +357,7 @@ def test_no_size_is_begun_that_would_end_too_late(start: StartAgent) -> None:
 def test_an_agent_does_one_after_the_other(start: StartAgent) -> None:
     leader, follower = start(), start()
     for high, flows in ((8, 2), (3, 1), (12, 3)):
-        join("sizes", leader, follower, **{**QUICK, "max_size": high, "flows": flows})
+        join("sizes", leader, follower, **{**QUICK, "max_size": high, "connections": flows})
         assert points_of(result(leader)[0]) == [s for s in SIZES if s <= high]
         result(follower)
 
@@ -368,7 +368,7 @@ def test_an_agent_does_one_after_the_other(start: StartAgent) -> None:
         ({"min_size": 0}, "min_size"),
         ({"min_size": 9, "max_size": 8}, "min_size"),
         ({"max_size": 2**31}, "max_size"),
-        ({"flows": 1000, "max_size": 2**26}, "2 GiB"),
+        ({"connections": 1000, "max_size": 2**26}, "2 GiB"),
         ({"mode": "sideways"}, "mode"),
         ({"check": 1}, "check"),
         ({"point_s": 0}, "point_s"),

@@ -42,7 +42,7 @@ def test_clock_is_this_machines(start: StartAgent) -> None:
 @pytest.mark.parametrize("flows", [1, 8, 128])
 def test_intervals_add_up_to_the_result(start: StartAgent, flows: int) -> None:
     # So many threads need more than the usual moment until each has had its turn on few CPUs.
-    ends = transfer(start(), start(), flows=flows, duration_s=2 if flows == 128 else 0.3)
+    ends = transfer(start(), start(), connections=flows, duration_s=2 if flows == 128 else 0.3)
     results = [end[-1] for end in ends]
     for *intervals, result in ends:
         sums = [sum(values) for values in zip(*(i["bytes"] for i in intervals), strict=True)]
@@ -63,7 +63,7 @@ def test_intervals_add_up_to_the_result(start: StartAgent, flows: int) -> None:
 
 @pytest.mark.parametrize("flows", [1, 8])
 def test_common_interval_lies_within_every_flow(start: StartAgent, flows: int) -> None:
-    *_, result = transfer(start(), start(), flows=flows, duration_s=0.5)[1]
+    *_, result = transfer(start(), start(), connections=flows, duration_s=0.5)[1]
     received = way(result)
     begin, length = received["common_start_s"], received["common_length_s"]
     assert begin >= max(flow["start_s"] for flow in way(result)["flows"])
@@ -77,7 +77,7 @@ def test_common_interval_lies_within_every_flow(start: StartAgent, flows: int) -
 
 
 def test_events_are_what_the_controller_reads(start: StartAgent) -> None:
-    ends = transfer(start(), start(), flows=3)
+    ends = transfer(start(), start(), connections=3)
     for *intervals, result in ends:
         assert all(IntervalEvent.model_validate(event) for event in intervals)
         parsed = BulkResult.model_validate(result)
@@ -97,7 +97,7 @@ def test_events_are_what_the_controller_reads(start: StartAgent) -> None:
 
 
 def test_each_end_tells_how_its_threads_and_cpus_fared(start: StartAgent) -> None:
-    for *_, result in transfer(start(), start(), flows=3):
+    for *_, result in transfer(start(), start(), connections=3):
         parsed = BulkResult.model_validate(result)
         each = parsed.endpoint.each
         assert each is not None
@@ -119,7 +119,7 @@ def kernel_counts_waiting() -> bool:
 
 
 def test_only_the_sender_has_retransmits_rtt_and_cwnd(start: StartAgent) -> None:
-    (sent, *_), (received, *_) = transfer(start(), start(), flows=2)
+    (sent, *_), (received, *_) = transfer(start(), start(), connections=2)
     for key in ("retransmits", "rtt_us", "cwnd"):
         assert received[key] is None
         assert len(sent[key]) == 2
@@ -145,12 +145,12 @@ def test_intervals_keep_their_deadlines(start: StartAgent) -> None:
 def test_an_agent_takes_either_side_again_and_again(start: StartAgent) -> None:
     one, two = start(), start()
     for sender, receiver in ((one, two), (two, one), (one, two)):
-        transfer(sender, receiver, duration_s=0.1, flows=2)
+        transfer(sender, receiver, duration_s=0.1, connections=2)
 
 
 def test_ipv6_carries_data_too(start: StartAgent) -> None:
     receiver, sender = start(), start()
-    keys = {"id": "six", "cookie": "ab" * 16, "flows": 2, "duration_s": 0.2, "interval_s": 1}
+    keys = {"id": "six", "cookie": "ab" * 16, "connections": 2, "duration_s": 0.2, "interval_s": 1}
     keys |= {"arm_timeout_s": 5, "stall_timeout_s": 5}
     receiver.command("bulk", side="listen", bind="::1", port=0, **keys)
     answer = receiver.event()

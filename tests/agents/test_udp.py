@@ -26,7 +26,7 @@ def total(intervals: list[Event], key: str) -> int:
 @pytest.mark.parametrize("flows", [1, 5])
 def test_both_ends_count_the_same(start: StartAgent, direction: str, flows: int) -> None:
     connecting, listening = start(), start()
-    run(connecting, listening, direction=direction, flows=flows)
+    run(connecting, listening, direction=direction, connections=flows)
     ends = succeed(connecting, listening)
     (sent, sender), (received, receiver) = ends if direction == "forward" else reversed(ends)
     assert (sender["role"], receiver["role"]) == ("sender", "receiver")
@@ -44,9 +44,18 @@ def test_both_ends_count_the_same(start: StartAgent, direction: str, flows: int)
         assert all(interval[key] is None for interval in sent)
 
 
+def test_the_largest_packet_of_the_path_is_told(start: StartAgent) -> None:
+    sender, receiver = start(), start()
+    run(sender, receiver, connections=2)
+    mtu = min(int(Path("/sys/class/net/lo/mtu").read_text()), 65535)  # what an IP packet can be
+    (_, sent), (_, received) = succeed(sender, receiver)
+    assert [flow["path_mtu"] for flow in sent["flows"]] == [mtu, mtu]
+    assert all("path_mtu" not in flow for flow in received["flows"])
+
+
 def test_a_thousand_flows(start: StartAgent) -> None:
     sender, receiver = start(), start()
-    run(sender, receiver, flows=1000, rate_bps=2e4, duration_s=1)
+    run(sender, receiver, connections=1000, rate_bps=2e4, duration_s=1)
     (_, sent), (_, received) = succeed(sender, receiver)
     assert [flow["sent"] for flow in sent["flows"]] == [flow["sent"] for flow in received["flows"]]
     assert sum(flow["datagrams"] for flow in received["flows"]) > 1000
@@ -123,7 +132,7 @@ def free_ports(count: int) -> int:
 def test_ports_can_be_given(start: StartAgent) -> None:
     """A firewall can be opened for them: the first flow's port, and those that follow."""
     sender, receiver = start(), start()
-    run(sender, receiver, udp_port=free_ports(3), flows=3)
+    run(sender, receiver, udp_port=free_ports(3), connections=3)
     for _, result in succeed(sender, receiver):
         assert all(flow["sent"] > 0 for flow in result["flows"])
 
@@ -134,7 +143,7 @@ def test_a_port_that_another_program_holds_is_passed_over(start: StartAgent) -> 
     first = free_ports(8)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as held:
         held.bind(("127.0.0.1", first + 1))
-        run(sender, receiver, udp_port=first, flows=3)
+        run(sender, receiver, udp_port=first, connections=3)
         for _, result in succeed(sender, receiver):
             assert all(flow["sent"] > 0 for flow in result["flows"])
 

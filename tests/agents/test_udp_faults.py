@@ -59,7 +59,7 @@ def test_a_killed_peer_is_a_reset(
     start: StartAgent, direction: str, victim: str, number: signal.Signals
 ) -> None:
     connecting, listening = start(), start()
-    run(connecting, listening, direction=direction, flows=3, duration_s=LONG_S)
+    run(connecting, listening, direction=direction, connections=3, duration_s=LONG_S)
     connecting.expect("interval")
     listening.expect("interval")
     sends = {"forward": connecting, "reverse": listening}[direction]
@@ -75,7 +75,7 @@ def test_a_killed_peer_is_a_reset(
 @pytest.mark.parametrize("aborted", [0, 1])
 def test_abort_ends_both_ends(start: StartAgent, aborted: int) -> None:
     ends = start(), start()
-    run(*ends, flows=3, duration_s=LONG_S)
+    run(*ends, connections=3, duration_s=LONG_S)
     ends[aborted].expect("interval")
     ends[aborted].command("abort", id="job-1")
     assert error_of(ends[aborted])[0] == "aborted"
@@ -86,7 +86,7 @@ def test_abort_ends_both_ends(start: StartAgent, aborted: int) -> None:
 @pytest.mark.parametrize("aborted", [0, 1])
 def test_abort_before_the_start(start: StartAgent, aborted: int) -> None:
     ends = start(), start()
-    keys = udp_job(flows=2)
+    keys = udp_job(connections=2)
     ends[1].command("udp", side="listen", bind="127.0.0.1", port=0, **keys)
     port = ends[1].expect("listening")["port"]
     ends[0].command("udp", side="connect", host="127.0.0.1", port=port, **keys)
@@ -248,7 +248,7 @@ def test_a_time_that_can_not_be_is_foreign(start: StartAgent, sent_ns: int) -> N
 def test_a_rate_of_next_to_nothing(start: StartAgent, rate_bps: float) -> None:
     """The first datagram of a flow may be due at once, no other one within the job."""
     ends = start(), start()
-    run(*ends, rate_bps=rate_bps, flows=3, duration_s=0.3)
+    run(*ends, rate_bps=rate_bps, connections=3, duration_s=0.3)
     for _, result in succeed(*ends):
         assert [flow["sent"] for flow in result["flows"]] == [1, 0, 0]
 

@@ -24,7 +24,7 @@ def test_an_interval_ends_with_the_warmup(
     start: StartAgent, threads: int | None, interval_s: float
 ) -> None:
     ends = transfer(
-        start(), start(), flows=3, warmup_s=WARMUP_S, interval_s=interval_s, threads=threads
+        start(), start(), connections=3, warmup_s=WARMUP_S, interval_s=interval_s, threads=threads
     )
     for intervals, result in ends:
         warm, measured = warm_and_measured(intervals)
@@ -43,7 +43,7 @@ def test_an_interval_ends_with_the_warmup(
 
 
 def test_the_common_interval_begins_after_the_warmup(start: StartAgent) -> None:
-    _, (intervals, result) = transfer(start(), start(), flows=2, warmup_s=WARMUP_S)
+    _, (intervals, result) = transfer(start(), start(), connections=2, warmup_s=WARMUP_S)
     received = way(result)
     _, measured = warm_and_measured(intervals)
     assert math.isclose(received["common_start_s"], measured[0]["start_s"], abs_tol=1e-6)
@@ -73,7 +73,7 @@ def test_only_a_sender_has_tcp_counters_without_the_warmup(start: StartAgent) ->
 
 
 def test_without_a_warmup_all_is_measured(start: StartAgent) -> None:
-    for intervals, result in transfer(start(), start(), flows=2):
+    for intervals, result in transfer(start(), start(), connections=2):
         assert not any(event["warmup"] for event in intervals)
         assert result["measured"]["start_s"] == 0
         assert result["measured"]["process"] == result["process"]
@@ -86,7 +86,7 @@ def test_of_bytes_that_end_in_the_warmup_nothing_is_measured(
     start: StartAgent, threads: int | None
 ) -> None:
     for intervals, result in transfer(
-        start(), start(), flows=2, bytes=1000, warmup_s=5, threads=threads
+        start(), start(), connections=2, bytes=1000, warmup_s=5, threads=threads
     ):
         assert all(event["warmup"] for event in intervals)
         assert way(result)["common_length_s"] is None

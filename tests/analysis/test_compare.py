@@ -1,12 +1,16 @@
+"""Two sets of trials compared, cell by cell."""
+
 from __future__ import annotations
 
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
 
-from osmef.analysis.compare import compare
-from osmef.analysis.quantiles import Interval
-from osmef.analysis.verdict import Verdict, verdict
+from osmef.analysis.compare import DifferenceVerdict, compare, fisher_exact, verdict
+from osmef.analysis.quantiles import ConfidenceInterval
 from osmef.errors import InputError
 from osmef.results.frame import describe_columns
 from osmef.results.measure import Better, Measure
@@ -31,22 +35,28 @@ BASE = [100.0, 101, 99, 100, 102, 98]
 @pytest.mark.parametrize(
     ("low", "high", "expected"),
     [
-        (-1, 1, Verdict.SAME),
-        (-5, 5, Verdict.SAME),
-        (0, 0, Verdict.SAME),
-        (5.1, 9, Verdict.BETTER),
-        (-9, -5.1, Verdict.WORSE),
-        (4, 9, Verdict.INCONCLUSIVE),
-        (-9, 9, Verdict.INCONCLUSIVE),
-        (None, None, Verdict.INCONCLUSIVE),
+        (-1, 1, DifferenceVerdict.SAME),
+        (-5, 5, DifferenceVerdict.SAME),
+        (0, 0, DifferenceVerdict.SAME),
+        (5.1, 9, DifferenceVerdict.BETTER),
+        (-9, -5.1, DifferenceVerdict.WORSE),
+        (4, 9, DifferenceVerdict.INCONCLUSIVE),
+        (-9, 9, DifferenceVerdict.INCONCLUSIVE),
+        (None, None, DifferenceVerdict.INCONCLUSIVE),
     ],
 )
-def test_verdicts(low: float | None, high: float | None, expected: Verdict) -> None:
-    interval = Interval(low, high, None)
+def test_verdicts(low: float | None, high: float | None, expected: DifferenceVerdict) -> None:
+    interval = ConfidenceInterval(low, high, None)
     assert verdict(interval, 5, Better.HIGHER) == expected
-    turned = {Verdict.BETTER: Verdict.WORSE, Verdict.WORSE: Verdict.BETTER}
+    turned = {
+        DifferenceVerdict.BETTER: DifferenceVerdict.WORSE,
+        DifferenceVerdict.WORSE: DifferenceVerdict.BETTER,
+    }
     assert verdict(interval, 5, Better.LOWER) == turned.get(expected, expected)
-    sideless = {Verdict.BETTER: Verdict.DIFFERENT, Verdict.WORSE: Verdict.DIFFERENT}
+    sideless = {
+        DifferenceVerdict.BETTER: DifferenceVerdict.DIFFERENT,
+        DifferenceVerdict.WORSE: DifferenceVerdict.DIFFERENT,
+    }
     assert verdict(interval, 5, Better.NEITHER) == sideless.get(expected, expected)
 
 
@@ -380,3 +390,13 @@ def test_a_side_on_one_pair_counts_as_one_beside_several() -> None:
     assert (row["unit"], row["n_a"], row["n_b"]) == ("pairs", 1, 6)
     assert row["verdict"] == "inconclusive"
     assert table.attrs["method"] == "unpaired"
+
+
+counts = st.integers(0, 30)
+
+
+@given(counts, counts, counts, counts)
+def test_fishers_test_is_that_of_scipy(bad_a: int, ok_a: int, bad_b: int, ok_b: int) -> None:
+    expected = stats.fisher_exact(np.array([[bad_a, ok_a], [bad_b, ok_b]])).pvalue
+    found = fisher_exact(bad_a, bad_a + ok_a, bad_b, bad_b + ok_b)
+    assert found == pytest.approx(expected, abs=1e-12)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from osmef.analysis.contention import contended, contention
-from osmef.results.use import EndpointUse
+from osmef.results.observations import EndpointUse
 
 KINDS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq")
 

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
+from statsmodels.stats.diagnostic import acorr_ljungbox
 from statsmodels.tsa.stattools import acf
 
 from osmef.analysis.course import autocorrelation, common_memory, drift, outliers
@@ -23,7 +24,8 @@ def test_autocorrelation_is_that_of_statsmodels(values: list[float], lags: int) 
         return
     np.testing.assert_allclose(found.coefficients, acf(values, nlags=lags)[1:], atol=1e-6)
     assert found.bound == 1.96 / math.sqrt(len(values))
-    assert 0 <= found.p <= 1
+    expected = acorr_ljungbox(values, lags=[lags])["lb_pvalue"].iloc[0]
+    assert found.p == pytest.approx(expected, abs=1e-6)
 
 
 def test_a_series_without_memory_seldom_seems_to_have_one_and_one_with_it_does() -> None:
@@ -89,6 +91,22 @@ def test_drift_turns_with_its_series(values: list[float], scale: float, offset: 
     assert found.interval.low is not None
     assert found.interval.high is not None
     assert found.interval.low <= found.slope <= found.interval.high
+
+
+@given(st.lists(st.integers(-9, 9).map(float), min_size=3, max_size=40))
+def test_drift_is_that_of_scipy(values: list[float]) -> None:
+    found, at = drift(values), range(len(values))
+    line, rank = stats.theilslopes(values, at, alpha=0.95), stats.kendalltau(at, values)
+    assert found.slope == pytest.approx(line.slope)
+    assert (found.interval.low, found.interval.high) == pytest.approx(line[2:4])
+    if len(set(values)) > 1:
+        assert (found.tau, found.p) == pytest.approx((rank.statistic, rank.pvalue))
+
+
+@given(st.permutations(range(12)))
+def test_the_p_of_a_short_drift_without_ties_is_exact(values: list[int]) -> None:
+    expected = stats.kendalltau(range(12), values, method="exact").pvalue
+    assert drift([float(one) for one in values]).p == pytest.approx(expected)
 
 
 def test_a_drift_is_found_at_its_slope_in_spite_of_outliers() -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from osmef.analysis.expected import judge
 from osmef.analysis.quantiles import quantile_interval
-from osmef.results.expected import Verdict
+from osmef.results.summary import Verdict
 
 NUMBERS = st.floats(-1e12, 1e12)
 

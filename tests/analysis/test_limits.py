@@ -10,10 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from osmef.analysis.limits import prevailing, transfer_limits, trial_limit
-from osmef.results.exchange import Purpose
-from osmef.results.limits import FlowLimit, Limit
-from osmef.results.trial import FlowEnd, Interval, TcpState, Transfer, TransferEnd
-from osmef.results.use import EachCpu, EndpointUse, ProcessUse, QuotaUse
+from osmef.results.observations import EachCpu, EndpointUse, ProcessUse, Purpose, QuotaUse
+from osmef.results.trial import FlowEnd, FlowLimit, Interval, Limit, TcpState, Transfer, TransferEnd
 
 SECONDS = 10.0
 RATE_BPS = 8e8

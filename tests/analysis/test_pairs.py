@@ -13,7 +13,7 @@ from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
 from osmef.analysis.pairs import holm, mann_whitney, pairwise, welch
-from osmef.analysis.ranksum import EXACT_UP_TO
+from osmef.analysis.ranks import EXACT_UP_TO
 from tests.published import published
 
 numbers = st.floats(-1e6, 1e6).map(lambda x: round(x, 3))

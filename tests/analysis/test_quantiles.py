@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from osmef.analysis.ecdf import ecdf
-from osmef.analysis.quantiles import interval_ranks, minimum_n, quantile_interval
+from osmef.analysis.quantiles import ecdf, interval_ranks, minimum_n, quantile_interval
 
 numbers = st.floats(min_value=-1e9, max_value=1e9)
 

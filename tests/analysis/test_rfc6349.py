@@ -12,8 +12,8 @@ from osmef.analysis.rfc6349 import (
     tcp_efficiency_percent,
     transfer_time_ratio,
 )
+from osmef.results.observations import EndpointUse, ProcessUse
 from osmef.results.trial import FlowEnd, Interval, TcpState, Transfer, TransferEnd
-from osmef.results.use import EndpointUse, ProcessUse
 
 
 def end(name: str, sizes: Sequence[int], elapsed_s: float, tcp: TcpState) -> TransferEnd:

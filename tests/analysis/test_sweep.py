@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from osmef.analysis.sweep import half_performance_length, shortest_times, total_rates
-from osmef.results.exchange import Purpose, SizePoint, SweepMode
+from osmef.results.observations import Purpose, SizePoint, SweepMode
 
 
 def point(

@@ -46,6 +46,18 @@ def test_memory_drift_steps_and_outliers_are_told() -> None:
     assert "20" in far["outliers"]  # type: ignore[operator]
 
 
+def test_a_spread_that_changes_is_told_and_a_drift_is_none() -> None:
+    noise = np.random.default_rng(1).standard_normal(80)
+    noise[40:] *= 10
+    row = told(trials((100 + noise).tolist()))
+    assert isinstance(row["spreads"], list)
+    assert [abs(int(place) - 40) <= 3 for place in row["spreads"]] == [True]
+    assert f"the spread changes at {row['spreads'][0]}, so" in str(row["doubts"])
+    drifting = told(trials((100 + 0.02 * noise + np.arange(80)).tolist()))
+    assert drifting["spreads"] == []
+    assert "drift" in str(drifting["doubts"])
+
+
 @pytest.mark.real("simulations")
 def test_many_values_are_taken_in_blocks() -> None:
     row = told(trials([*noise(30_000), *(noise(30_000) + 50)]))

@@ -28,6 +28,7 @@ from tests.bench import (
     memory,
     modes,
     report,
+    starts,
 )
 from tests.bench.room import Room
 
@@ -41,6 +42,7 @@ GROUPS = {
     "accuracy": accuracy.bench,
     "memory": memory.bench,
     "controller": controller.bench,
+    "starts": starts.bench,
     "campaigns": campaigns.bench,
     "analysis": frames.bench,
 }

@@ -107,7 +107,12 @@ def _counted_bps(looks: list[Look], result: Event) -> float:
 
 
 def _measure(bench: Bench, kind: str, wire_bps: float) -> Sample:
-    keys = {"flows": FLOWS, "duration_s": bench.duration_s, "warmup_s": WARMUP_S, "interval_s": 1}
+    keys = {
+        "connections": FLOWS,
+        "duration_s": bench.duration_s,
+        "warmup_s": WARMUP_S,
+        "interval_s": 1,
+    }
     with (
         closing(Room()) as room,
         ends.pair(room, APART, bench.agent) as agents,

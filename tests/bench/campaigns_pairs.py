@@ -34,9 +34,9 @@ from osmef.campaigns.schedule.model import Campaign
 from osmef.campaigns.schedule.plan import CampaignPlan, PlatformPlan
 from osmef.campaigns.state.rows import Phase, SessionState
 from osmef.campaigns.state.store import Store
+from osmef.engine.cancellation import Stop
 from osmef.engine.cost import cost_of
 from osmef.engine.plan import make_plan
-from osmef.engine.stop import Stop
 from osmef.scenario.load import load_text
 from tests.bench.campaigns_hold import hold
 from tests.bench.process import memory_mb

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -9,10 +11,10 @@ from pathlib import Path
 
 from typing_extensions import override
 
+from osmef.engine.cancellation import stop_on_signals
 from osmef.engine.observer import Observer
 from osmef.engine.plan import PlannedTrial, make_plan
 from osmef.engine.run import Run
-from osmef.engine.stop import stop_on_signals
 from osmef.results.measure import Measure
 from osmef.results.rundir import RunDirectory
 from osmef.results.trial import Trial
@@ -39,7 +41,23 @@ sweep:
   exclude: [{placement: same-host, tenancy: different-tenant}]
 repeat: 1
 """
+LIGHT = """
+name: light
+workload: {kind: btc, duration: 100ms, interval: 100ms}
+repeat: 1
+"""
+# The command line as it is run; it tells what it has used, without the local cloud's processes.
+WATCHED = """
+import atexit, resource, runpy, sys
+def tell():
+    use = resource.getrusage(resource.RUSAGE_SELF)
+    print(use.ru_utime + use.ru_stime, use.ru_maxrss / 1024, file=sys.stderr)
+atexit.register(tell)
+sys.argv = ["osmef", *sys.argv[1:]]
+runpy.run_module("osmef", run_name="__main__")
+"""
 PROVISIONINGS = 3
+LIGHT_RUNS = 5
 
 
 class _Clock(Observer):
@@ -83,6 +101,21 @@ def _run(text: str) -> _Clock:
     return clock
 
 
+def _light() -> tuple[Spread, Spread]:
+    """Return CPU time in seconds and memory in MB of runs of one short trial, without figures."""
+    used = []
+    for _ in range(LIGHT_RUNS):
+        with tempfile.TemporaryDirectory() as folder:
+            scenario = Path(folder) / "light.yaml"
+            scenario.write_text(LIGHT)
+            argv = ["run", str(scenario), "--no-figures", "--out", folder]
+            command = [sys.executable, "-c", WATCHED, *argv]
+            done = subprocess.run(command, capture_output=True, text=True, check=True)
+        used.append([float(word) for word in done.stderr.splitlines()[-1].split()])
+    cpu_s, memory_mb = zip(*used, strict=True)
+    return Spread(cpu_s), Spread(memory_mb)
+
+
 def _row(what: str, spread: Spread, unit: str, enough: float) -> tuple[str, str, str, str]:
     reached = "reached" if spread.median < enough else "**not reached**"
     return what, f"{spread} {unit}", f"under {enough:g} {unit}", reached
@@ -97,6 +130,10 @@ def bench(_bench: Bench) -> Section:
     times = Spread(tuple(_run(PAIRS).provision_s for _ in range(PROVISIONINGS)))
     what = f"four VMs, from nothing to agents ready (n = {PROVISIONINGS})"
     rows.append(_row(what, times, "s", 3))
+    cpu_s, memory_mb = _light()
+    what = f"a run of one trial of 0.1 s without figures (n = {LIGHT_RUNS}): CPU"
+    rows.append(_row(what, cpu_s, "s", 0.8))
+    rows.append(_row("the same: memory", memory_mb, "MB", 120))
     return Section(
         "The controller",
         "With the local provider: what is not the transfer itself.",

@@ -25,7 +25,7 @@ Measure = Callable[[Bench, Place], Sample]
 
 
 def _agent(bench: Bench, place: Place) -> Sample:
-    keys = {"flows": 1, "duration_s": bench.duration_s, "interval_s": 1, "warmup_s": WARMUP_S}
+    keys = {"connections": 1, "duration_s": bench.duration_s, "interval_s": 1, "warmup_s": WARMUP_S}
     with ends.pair(bench.room, place, bench.agent) as agents:
         sizes = {"request_size": 1, "response_size": 1}
         result = ends.run_pair(agents, place, "exchange", **keys, **sizes).connector

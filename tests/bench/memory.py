@@ -22,7 +22,7 @@ def _peak_mb(pid: int) -> float:
 
 
 def _measure(bench: Bench) -> Sample:
-    keys = {"flows": FLOWS, "duration_s": bench.duration_s, "interval_s": 0.1}
+    keys = {"connections": FLOWS, "duration_s": bench.duration_s, "interval_s": 0.1}
     with ends.pair(bench.room, APART, bench.agent) as agents:
         ends.run_pair(agents, APART, "bulk", **keys)
         client, server = (_peak_mb(agent.process.pid) for agent in agents)

@@ -8,13 +8,11 @@ from collections.abc import Callable
 import openstack
 
 from osmef.providers.base import EndpointRequest, Order, Resource
+from osmef.providers.cloud.tenants import Tenant
 from osmef.providers.openstack.access import open_cloud
-from osmef.providers.openstack.building import Build
-from osmef.providers.openstack.making import Maker
-from osmef.providers.openstack.marks import Mark
-from osmef.providers.openstack.networks import rules_for, source_address
-from osmef.providers.openstack.removal import remove
-from osmef.providers.openstack.tenants import Tenant
+from osmef.providers.openstack.network import rules_for, source_address
+from osmef.providers.openstack.provider import Build, OpenStackProvider
+from osmef.providers.openstack.resource_types import Maker, Mark
 from osmef.remote.keys import KeyPair
 from osmef.scenario.clouds.openstack import BootSource, OpenStackSettings
 from osmef.scenario.fields import EndpointKind
@@ -56,13 +54,12 @@ def with_provider(pairs: int, made: Made) -> None:
     settings = OpenStackSettings.model_validate(
         {"cloud": CLOUD, "boot": boot, "boot_timeout": "1h"}
     )
-    build = Build(settings, order, maker, [tenant])
+    build = Build(settings, order, maker, [tenant], lambda _some: None)
     try:
-        build.prepare()
-        build.stand_up(order.requests)
+        build.stand()
         made()
     finally:
-        remove(list(maker.made), lambda _resource: None)
+        OpenStackProvider.tear_down(list(maker.made), lambda _resource: None)
 
 
 def with_sdk(pairs: int, made: Made) -> None:

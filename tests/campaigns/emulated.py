@@ -39,11 +39,11 @@ from osmef.campaigns.schedule.plan import plan_campaign
 from osmef.campaigns.state.rows import Phase, SessionState
 from osmef.campaigns.state.store import Store
 from osmef.campaigns.vm_pool.pool import VmPool
-from osmef.engine.holding import User
+from osmef.engine.cancellation import Stop
+from osmef.engine.held_endpoints import User
 from osmef.engine.journal import Journal
 from osmef.engine.observer import Observer
 from osmef.engine.plan import Plan, PlannedTrial
-from osmef.engine.stop import Stop
 from osmef.engine.summarise import summarise
 from osmef.kinds import PROVIDERS
 from osmef.providers.base import Resource

@@ -8,7 +8,7 @@ from pathlib import Path
 from osmef.engine.controller import this_controller
 from osmef.engine.cost import note_provision
 from osmef.engine.events import Started
-from osmef.engine.holding import Holding
+from osmef.engine.held_endpoints import HeldEndpoints
 from osmef.engine.journal import Journal
 from osmef.engine.plan import Plan
 from osmef.engine.reap import destroy, leftovers
@@ -39,7 +39,7 @@ class FileCloud(LocalProvider):
             gone(resource)
 
 
-class Guests(Holding):
+class Guests(HeldEndpoints):
     """One file, noted in a journal as the real ones are."""
 
     @property

@@ -24,9 +24,9 @@ from osmef.campaigns.schedule.load import read_campaign
 from osmef.campaigns.schedule.plan import plan_campaign
 from osmef.campaigns.state.rows import Phase
 from osmef.campaigns.state.store import Store
+from osmef.engine.cancellation import Stop
 from osmef.engine.observer import Observer
 from osmef.engine.plan import PlannedTrial
-from osmef.engine.stop import Stop
 
 
 class Told(Observer):

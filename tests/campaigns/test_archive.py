@@ -22,17 +22,16 @@ import pandas as pd
 import pyarrow.dataset
 import pytest
 from moto.server import ThreadedMotoServer
-from typer.testing import CliRunner
 
 import osmef
 from osmef.campaigns.archive import MANIFEST, export_campaign, import_archive
 from osmef.campaigns.state import open_store
 from osmef.campaigns.state.rows import Gap
-from osmef.cli.main import make_app
 from osmef.errors import InputError, StorageError
 from osmef.results.rundir import RunDirectory
 from osmef.results.trial import Interval
 from tests.campaigns.emulated import conduct
+from tests.invoked import invoke
 
 fsspec = pytest.importorskip("fsspec", reason="needs osmef[archive]")
 
@@ -303,7 +302,7 @@ def test_a_directory_in_use_is_left_alone(state: str, memory: str, tmp_path: Pat
 
 def test_what_was_imported_has_its_calendar(state: str, memory: str, tmp_path: Path) -> None:
     def run(*arguments: str | Path) -> str:
-        result = CliRunner().invoke(make_app(), [str(one) for one in ("campaign", *arguments)])
+        result = invoke("campaign", *arguments)
         assert result.exit_code == 0, result.output
         return str(result.output)
 
@@ -321,6 +320,7 @@ IMPORT = """
 import resource, signal, sys
 from pathlib import Path
 from osmef.campaigns.archive import import_archive
+from tests.invoked import invoke
 signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
 resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))

@@ -9,7 +9,7 @@ import pytest
 
 from osmef.campaigns.executors.session import SessionJob, SessionResult
 from osmef.campaigns.state.rows import LEASE, Phase, SessionRow, SessionState
-from osmef.engine.stop import Stop
+from osmef.engine.cancellation import Stop
 from osmef.errors import ApiError, Interrupted
 from tests.campaigns.test_conductor import START, Stage, done
 from tests.campaigns.test_time import DAY, HOUR, TEST, Held, conductor
@@ -90,7 +90,7 @@ def test_what_does_not_go_is_tried_again_later(tmp_path: Path, error: Exception)
     _, again = executor.clears
     again.set_result(None)
     assert mine._step() is None
-    assert stage.told[-1][1].endswith("nothing stands any more")
+    assert stage.told[-1][1].endswith("nothing is left")
     assert stage.sessions[0].uncleared is None
 
 

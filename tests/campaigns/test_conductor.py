@@ -19,9 +19,9 @@ from osmef.campaigns.schedule.load import read_campaign
 from osmef.campaigns.schedule.plan import CampaignPlan, plan_campaign
 from osmef.campaigns.state.rows import CampaignRow, Phase, SessionRow, SessionState
 from osmef.campaigns.state.store import Store
+from osmef.engine.cancellation import Stop
 from osmef.engine.journal import Journal
 from osmef.engine.resume import reopen
-from osmef.engine.stop import Stop
 from osmef.errors import ApiError, InputError, Interrupted, StorageError
 from osmef.kinds import PROVIDERS
 from osmef.results.rundir import RunDirectory
@@ -285,7 +285,7 @@ def test_a_cell_that_is_known_is_left_out_and_the_others_go_on(tmp_path: Path) -
     assert [cell.key for cell in found.cells] == ["connections=8"]
     assert found.run.complete
     assert found.run.scenario_digest == whole.read_summary().run.scenario_digest
-    (warning,) = [one for one in found.run.warnings if "known" in one or "knows" in one]
+    (warning,) = [one for one in found.run.warnings if "campaign knows" in one]
     assert warning.endswith(": connections=1")
     assert reopen(part).left_out == ("connections=1",)
     assert reopen(whole).left_out == ()
@@ -405,7 +405,7 @@ def test_what_a_failed_session_left_goes_once_the_cloud_lets_it(
     assert cloud.things == {}
     (told,) = [text for kind, text in stage.told if "left standing" in text]
     assert f"osmef reap --out {stage.directory / 'out'}" in told
-    assert any("nothing stands any more" in text for kind, text in stage.told)
+    assert any("nothing is left" in text for kind, text in stage.told)
 
 
 def test_what_does_not_go_is_told_once_and_tried_by_the_next_conductor(

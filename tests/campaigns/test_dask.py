@@ -30,9 +30,9 @@ from osmef.campaigns.schedule.load import read_campaign
 from osmef.campaigns.schedule.plan import plan_campaign
 from osmef.campaigns.state.rows import Phase, SessionRow, SessionState
 from osmef.campaigns.state.store import Store
+from osmef.engine.cancellation import Stop
 from osmef.engine.journal import Journal
 from osmef.engine.plan import PlannedTrial
-from osmef.engine.stop import Stop
 from osmef.errors import InputError, Interrupted
 from osmef.providers.base import Resource
 from osmef.results.rundir import RunDirectory

@@ -12,9 +12,9 @@ import pytest
 from sqlalchemy import event
 
 from osmef.campaigns.executors.session import SessionJob, SessionResult
+from osmef.campaigns.state.database import VERSION
 from osmef.campaigns.state.rows import LEASE, Gap, SessionState
 from osmef.campaigns.state.store import Store
-from osmef.campaigns.state.tables import VERSION
 from osmef.errors import InputError
 from tests.campaigns.test_conductor import FILE, START, Stage, done
 
@@ -139,7 +139,7 @@ def test_a_file_is_not_changed_under_its_conductor(tmp_path: Path) -> None:
 
 def test_gaps_are_records(tmp_path: Path) -> None:
     stage = Stage(tmp_path)
-    gap = Gap(START, START + timedelta(hours=1), "nobody conducted the campaign")
+    gap = Gap(START, START + timedelta(hours=1), "no conductor of the campaign was running")
     stage.store.note_gap(1, gap)
     assert stage.store.gaps(1) == [gap]
 

@@ -1,4 +1,4 @@
-"""The programme of Deval (2017) as a campaign, whose sessions give what the thesis published."""
+"""Deval's experiments (2017) as a campaign, whose sessions give what the thesis published."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
 
 from osmef.campaigns.executors.session import SessionJob
 from osmef.campaigns.schedule.load import read_campaign
 from osmef.campaigns.schedule.plan import plan_campaign, preview
 from osmef.campaigns.state.rows import Phase
-from osmef.cli.main import make_app
 from osmef.engine.plan import PlannedTrial
 from tests.campaigns.emulated import conduct
+from tests.invoked import invoke
 from tests.published import published
 
 SCENARIOS = Path(__file__).parents[2] / "scenarios"
@@ -89,7 +88,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
     prices[["platform", "flavor", "usd_per_hour"]].to_csv(place / "prices.csv", index=False)
     words = ["campaign", "report", "deval", "--state", f"sqlite:///{state}"]
     words += ["--csv", str(place / "csv"), "--prices", str(place / "prices.csv")]
-    done = CliRunner().invoke(make_app(), [*words, "-o", str(place / "deval.html")])
+    done = invoke(*words, "-o", place / "deval.html")
     assert done.exit_code == 0, done.output
     assert "4 sessions, 16 platforms" in done.output
     return place / "csv"

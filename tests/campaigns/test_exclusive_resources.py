@@ -9,7 +9,7 @@ from pydantic import TypeAdapter
 
 from osmef.campaigns.schedule.plan import exclusive_resources
 from osmef.scenario.clouds.base import CloudSettings
-from osmef.scenario.provider import AnyProvider
+from osmef.scenario.model import AnyProvider
 
 AWS = {"kind": "aws", "region": "eu-central-1", "default_flavor": "c5.large"}
 GCE = {"kind": "gce", "region": "europe-west3", "controller_cidr": "192.0.2.1/32"}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 from datetime import timedelta
 from pathlib import Path
 
@@ -23,10 +22,11 @@ from osmef.campaigns.conductor.service import (
 from osmef.campaigns.state.rows import Phase, SessionState
 from osmef.campaigns.state.store import Store
 from osmef.cli.campaign_install import _write_environment
-from osmef.engine.stop import Stop
+from osmef.engine.cancellation import Stop
 from osmef.errors import InputError
 from tests.campaigns.emulated import SimulatedClock
 from tests.campaigns.test_conductor import START, Stage, done
+from tests.cli.warm import warm
 
 ROOT = Path(__file__).parents[2]
 ODD = """a b%h$HOME"c'd\\e`id`;#f"""
@@ -80,14 +80,11 @@ def place(tmp_path: Path) -> Path:
 
 
 def osmef(place: Path, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "osmef", "campaign", *arguments],
-        cwd=place,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "OSMEF_STATE": "sqlite:///s.sqlite", **more},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    environment = {**os.environ, "OSMEF_STATE": "sqlite:///s.sqlite", **more}
+    begun = warm().start(("campaign", *arguments), place, environment)
+    out, err = begun.communicate()
+    assert begun.returncode is not None
+    return subprocess.CompletedProcess(begun.args, begun.returncode, out, err)
 
 
 def test_units_that_systemd_takes(place: Path) -> None:

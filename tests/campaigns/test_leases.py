@@ -13,6 +13,7 @@ import pytest
 from sqlalchemy import select, update
 
 from osmef.campaigns.process_identity import is_gone, process_of, this_process
+from osmef.campaigns.state.database import HOLDERS
 from osmef.campaigns.state.rows import (
     LEASE,
     ClaimTerms,
@@ -23,7 +24,6 @@ from osmef.campaigns.state.rows import (
     is_conducted,
 )
 from osmef.campaigns.state.store import Store
-from osmef.campaigns.state.tables import HOLDERS
 from tests.campaigns.test_conductor import START, Stage
 from tests.postgres import Postgres
 
@@ -68,7 +68,7 @@ def test_a_cloud_is_measured_by_one_at_a_time(store: Store) -> None:
     mine = claimed(store, first)
     assert store.claim(second, HERE, NOW) is Refusal.BUSY
     assert isinstance(store.claim(second, HERE, NOW, ClaimTerms(exclusive=False)), SessionRow)
-    assert store.busy(NOW) == dict.fromkeys(first.places, HERE)
+    assert store.busy(NOW) == dict.fromkeys(first.exclusive_resources, HERE)
     assert store.finish(mine, SessionState.DONE, NOW)
     assert store.busy(NOW) == {}
     assert store.claim(first, HERE, NOW) is Refusal.TAKEN  # it is done
@@ -88,7 +88,7 @@ def test_what_measures_several_clouds_has_each_of_them_alone(tmp_path: Path) -> 
         next(one for one in store.sessions(1) if one.scenario == name)
         for name in ("both.yaml", "alone.yaml")
     )
-    assert both.places == ["host a", "host b", "host c", "host d"]
+    assert both.exclusive_resources == ["host a", "host b", "host c", "host d"]
     mine = claimed(store, alone)
     assert store.claim(both, HERE, NOW) is Refusal.BUSY
     assert store.finish(mine, SessionState.DONE, NOW)
@@ -139,7 +139,7 @@ def test_a_clock_that_is_fast_takes_nothing_over(tmp_path: Path, postgresql: Pos
     fast = NOW + 6 * LEASE
     assert store.recover(1, fast) == []
     assert store.claim(second, B, fast) is Refusal.BUSY
-    assert set(store.busy(fast)) == set(first.places)
+    assert set(store.busy(fast)) == set(first.exclusive_resources)
     store.close()
 
 
@@ -168,7 +168,7 @@ def test_who_has_lost_a_session_writes_no_more_of_it(store: Store, tmp_path: Pat
     assert not store.locate(a, tmp_path / "a")
     assert store.held(1, A) == {}
     assert state_of(store, session) == (SessionState.RUNNING, B)
-    assert set(store.busy(later)) == set(session.places)
+    assert set(store.busy(later)) == set(session.exclusive_resources)
     assert store.claim(a, A, later) is Refusal.BUSY
     assert store.finish(b, SessionState.DONE, later)
 
@@ -186,7 +186,7 @@ def test_what_was_claimed_and_never_begun_is_planned_again(store: Store) -> None
     claimed(store, first)
     running = store.claim(second, HERE, NOW, ClaimTerms(exclusive=False))
     assert isinstance(running, SessionRow)
-    assert [one.id for one in store.forget(1, HERE, {running.id})] == [first.id]
+    assert [one.id for one in store.release_idle_claims(1, HERE, {running.id})] == [first.id]
     assert store.held(1, HERE) == {running.id: running.token}
 
 

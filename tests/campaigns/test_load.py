@@ -67,7 +67,7 @@ def test_what_a_platform_sets_stands_in_its_scenario(file: Path) -> None:
         ("windows: {w: {opens: '09:00'}}", 5, "a window needs opens and closes"),
         ("windows: {w: {opens: '25:00', closes: '1:00'}}", 5, "'25:00' is no time of day"),
         ("windows: {w: {cron: 'x', length: 1h}}", 5, "'x' is no cron expression"),
-        ("windows: {w: {cron: '* * * * *'}}", 5, "nobody knows how long"),
+        ("windows: {w: {cron: '* * * * *'}}", 5, "it does not say how long"),
         ("windows: {w: {opens: '1:00', closes: '2:00', length: 1h}}", 5, "length goes with cron"),
         ("stop: {width_percent: 5, minimum: 2}", 5, "stop.minimum"),
         ("notify: {webhook: 'file:///etc/passwd'}", 5, "notify.webhook"),
@@ -75,7 +75,7 @@ def test_what_a_platform_sets_stands_in_its_scenario(file: Path) -> None:
         ("stop: {width_percent: 5, metric: aggregate}", 5, "has no metric 'aggregate'"),
         ("deadline: soon", 5, "deadline"),
         ("budget: much", 5, "'much' is no sum of money"),
-        ("classes: [general, general]", 5, "'general' stands here twice"),
+        ("classes: [general, general]", 5, "'general' is here twice"),
     ],
 )
 def test_a_wrong_value_is_told_at_its_place(file: Path, more: str, line: int, message: str) -> None:
@@ -134,7 +134,7 @@ def test_an_inventory_is_seen_from_the_campaign(tmp_path: Path) -> None:
     text = GOOD.replace("pair.yaml", "scenarios/pair.yaml")
     file.write_text(text.replace("local", "{kind: static, inventory: hosts.yaml}"))
     (part,) = plan_campaign(read_campaign(file)).parts.values()
-    assert part.places == {"host 192.0.2.1", "host 192.0.2.2"}
+    assert part.exclusive_resources == {"host 192.0.2.1", "host 192.0.2.2"}
 
 
 def test_a_budget_needs_prices(file: Path) -> None:

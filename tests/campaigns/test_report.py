@@ -11,16 +11,15 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
 
 from osmef.campaigns.schedule.load import read_campaign
 from osmef.campaigns.schedule.plan import plan_campaign
 from osmef.campaigns.state.rows import Phase
 from osmef.campaigns.state.store import Store
-from osmef.cli.main import make_app
 from osmef.importers import import_files
 from tests.campaigns.emulated import conduct
 from tests.importers.samples import DATA
+from tests.invoked import invoke
 from tests.published import published
 from tests.report.html.parsed import Page
 
@@ -59,9 +58,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def osmef(*arguments: str | Path, code: int = 0) -> str:
-    result = CliRunner().invoke(
-        make_app(), [str(one) for one in ("campaign", "report", *arguments)]
-    )
+    result = invoke("campaign", "report", *arguments)
     assert result.exit_code == code, result.output
     return str(result.output)
 
@@ -214,6 +211,6 @@ def test_cells_that_were_left_out_are_told(tmp_path: Path) -> None:
     calendar = pd.read_csv(tmp_path / "calendar.csv")
     assert calendar["left_out"].fillna("").tolist() == [""] * 8 + ["connections=1"] * 6
     status = ["campaign", "status", "known", "--state", state]
-    assert "without 1 known cell" in CliRunner().invoke(make_app(), status).output
-    (record,) = json.loads(CliRunner().invoke(make_app(), [*status, "--json"]).output)
+    assert "without 1 known cell" in invoke(*status).output
+    (record,) = json.loads(invoke(*status, "--json").output)
     assert record["sessions"][-1]["left_out"] == ["connections=1"]

@@ -67,5 +67,7 @@ def test_it_is_what_looking_at_all_of_them_would_find(
         assert len(running) == len(left)
         assert running.ids == {one.id for one in left.values()}
         assert set(running.platforms) == {one.platform for one in left.values()}
-        assert set(running.places) == {name for one in left.values() for name in one.places}
+        assert set(running.exclusive_resources) == {
+            name for one in left.values() for name in one.exclusive_resources
+        }
     assert running.ended == []

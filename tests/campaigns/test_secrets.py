@@ -16,7 +16,6 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from osmef.campaigns.archive import CAMPAIGN, MANIFEST, import_archive, sha256_of
 from osmef.campaigns.schedule.load import parse_campaign, read_campaign
@@ -24,9 +23,9 @@ from osmef.campaigns.schedule.model import Notify
 from osmef.campaigns.schedule.redaction import REDACTED, is_redacted, redacted
 from osmef.campaigns.state.store import Store
 from osmef.campaigns.watching.log import notify
-from osmef.cli.main import make_app
 from osmef.errors import InputError
 from tests.campaigns.emulated import conduct
+from tests.invoked import invoke
 
 TOKEN = "T0KEN/B0T/5ecret"  # noqa: S105
 URL = f"https://hooks.example/services/{TOKEN}"
@@ -69,7 +68,7 @@ def hook() -> Iterator[str]:
 
 
 def osmef(*arguments: str | Path) -> str:
-    result = CliRunner().invoke(make_app(), [str(one) for one in ("campaign", *arguments)])
+    result = invoke("campaign", *arguments)
     assert result.exit_code == 0, result.output
     return str(result.output)
 

@@ -17,8 +17,8 @@ from osmef.campaigns.executors.session import SessionJob, SessionResult
 from osmef.campaigns.executors.threads import Measure
 from osmef.campaigns.process_identity import this_process
 from osmef.campaigns.state.rows import LEASE, Phase, SessionRow, SessionState
+from osmef.engine.cancellation import Stop
 from osmef.engine.journal import Journal
-from osmef.engine.stop import Stop
 from osmef.errors import Interrupted
 from osmef.kinds import PROVIDERS
 from osmef.results.rundir import RunDirectory
@@ -118,7 +118,7 @@ def test_a_machine_that_slept_leaves_a_gap(stage: Stage, monkeypatch: pytest.Mon
     (gap,) = stage.store.gaps(TEST)
     assert (gap.since, gap.until) == (START, START + timedelta(hours=29))
     assert "slept" in gap.why
-    assert "nobody conducted" in (stage.sessions[0].why or "")
+    assert "no conductor of the campaign was running" in (stage.sessions[0].why or "")
 
 
 def test_time_in_which_nobody_conducted_is_a_gap(stage: Stage) -> None:
@@ -134,7 +134,11 @@ def test_time_in_which_nobody_conducted_is_a_gap(stage: Stage) -> None:
     assert Counter(back.states) == {SessionState.DONE: 6, SessionState.MISSED: 1}
     (gap,) = back.store.gaps(TEST)
     assert (gap.since, gap.until) == (began, began + 2 * DAY)
-    assert any("nobody conducted the campaign" in text for kind, text in back.told if kind == "gap")
+    assert any(
+        "no conductor of the campaign was running" in text
+        for kind, text in back.told
+        if kind == "gap"
+    )
 
 
 def test_what_was_missed_says_why(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -196,7 +200,7 @@ def test_what_another_process_has_taken_over_is_halted_and_not_written(stage: St
     ((future, work),) = executor.works.items()
     other, later = "other boot 1 1", stage.clock.time + 2 * LEASE
     (running,) = stage.store.sessions(TEST, [SessionState.RUNNING])
-    stage.store.forget(TEST, this_process(), [])
+    stage.store.release_idle_claims(TEST, this_process(), [])
     (planned,) = [one for one in stage.sessions if one.id == running.id]
     theirs = stage.store.claim(planned, other, later)
     assert isinstance(theirs, SessionRow)
@@ -214,7 +218,7 @@ def test_what_another_process_has_given_back_waits_for_ours_to_clean_up(stage: S
     mine = conductor(stage, executor, halted)
     stage.clock.time = START + 9 * HOUR
     assert mine._step() is None
-    stage.store.forget(TEST, this_process(), [])
+    stage.store.release_idle_claims(TEST, this_process(), [])
     theirs = stage.store.claim(stage.sessions[0], "other boot 1 1", stage.clock.time)
     assert isinstance(theirs, SessionRow)
     assert stage.store.finish(theirs, SessionState.PLANNED, stage.clock.time, ended_at=None)

@@ -12,9 +12,9 @@ import pytest
 
 from osmef.campaigns.executors.session import SessionJob, SessionResult, measure
 from osmef.campaigns.state.rows import Phase, SessionState
+from osmef.engine.cancellation import Stop
 from osmef.engine.observer import Observer
 from osmef.engine.plan import PlannedTrial
-from osmef.engine.stop import Stop
 from osmef.providers import sites
 from osmef.results.rundir import RunDirectory
 from tests.campaigns.emulated import EmulatedClouds
@@ -155,5 +155,5 @@ def test_a_session_that_loses_an_endpoint_goes_on_with_what_is_left(
     trials = RunDirectory(Path(session.directory or "")).read_trials().trials
     assert [trial.index for trial in trials] == [1, 2, 3]
     (text,) = (text for kind, text in told(heard) if kind == "failure")
-    assert "planned, 1 trials ok, 0 failed" in text
+    assert "planned, 1 trial ok, 0 failed" in text
     assert "2 of 3 trials could not be measured" in text

@@ -24,11 +24,11 @@ from osmef.campaigns.state.rows import Phase, SessionState
 from osmef.campaigns.state.store import Store
 from osmef.campaigns.vm_pool.policy import destroy_orphan, orphaned_pools
 from osmef.campaigns.vm_pool.pool import VmPool
-from osmef.engine.holding import PREFIX
+from osmef.engine.cancellation import Stop
+from osmef.engine.held_endpoints import PREFIX
 from osmef.engine.journal import Journal
 from osmef.engine.observer import Observer
 from osmef.engine.reap import Search, find_orphans, reap
-from osmef.engine.stop import Stop
 from osmef.errors import ApiError
 from osmef.kinds import PROVIDERS
 from osmef.providers.local.provider import LocalProvider
@@ -142,14 +142,14 @@ def test_a_pair_that_does_not_serve_is_made_anew(kept: Kept) -> None:
     assert kept.conduct(dies_once) is Phase.ENDED
     assert kept.stage.states == [SessionState.DONE] * 7
     assert len(kept.held) == 2
-    (why,) = kept.said("and were made anew")
+    (why,) = kept.said("and were recreated")
     assert "no route to host" in why
-    assert any("made anew" in text for _, _, text in kept.stage.store.log(1))
+    assert any("recreated" in text for _, _, text in kept.stage.store.log(1))
     told = [
         one.slot
         for one in kept.stage.sessions
         if any(
-            "made anew" in text
+            "recreated" in text
             for text in RunDirectory(Path(one.directory or "")).read_summary().run.warnings
         )
     ]
@@ -176,7 +176,7 @@ def test_a_pause_lets_it_go(kept: Kept) -> None:
         return kept.clouds.measure(work)
 
     kept.conduct(pauses)
-    assert kept.said("gone: the campaign is paused")
+    assert kept.said("no longer exist: the campaign is paused")
     assert kept.things == []
 
 
@@ -215,7 +215,7 @@ def test_what_would_not_go_is_tried_again(kept: Kept) -> None:
     kept.stage.tell = tell  # type: ignore[method-assign]
     assert kept.conduct(sticks) is Phase.ENDED
     assert len(kept.said("kept VMs left standing")) == 1
-    assert kept.said("gone: its last session is over")
+    assert kept.said("no longer exist: its last session is over")
     assert kept.things == []
 
 
@@ -257,7 +257,7 @@ def test_what_a_killed_conductor_kept_is_gone_with_the_next_start(four: Path) ->
     assert {one.state for one in store.sessions(1)} == {SessionState.DONE}
     log = [text for _, _, text in store.log(1, 10_000)]
     store.close()
-    assert sum("VMs that were kept are gone, with their keys" in text for text in log) == 8
+    assert sum("VMs that were kept no longer exist, nor do their keys" in text for text in log) == 8
     assert len(list(out.glob(f"{PREFIX}*"))) == 12
 
 
@@ -324,7 +324,7 @@ def test_sessions_on_the_local_cloud_share_a_pair_until_it_is_lost(tmp_path: Pat
         pair.holding.reach_s = 0.2
         third = session(3)
         assert third.vms_held_by != run
-        assert any("made anew" in text for text in third.warnings)
+        assert any("recreated" in text for text in third.warnings)
         assert LocalProvider.owned({}, run) == []
     finally:
         assert vm_pool.close() == []

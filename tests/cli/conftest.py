@@ -17,7 +17,7 @@ import pytest
 
 from osmef.providers.local import processes
 from tests.cli.machines import Lab, two_machines
-from tests.cli.warm import TERMINAL, Command, warm
+from tests.cli.warm import TERMINAL, Command, entered, warm
 
 ROOT = Path(__file__).parents[2]
 
@@ -34,15 +34,6 @@ class Ended:
         return json.loads(self.out)
 
 
-@dataclass(frozen=True)
-class Inside:
-    """Where commands begin loaded: inside what a prefix enters, with the modules of its cloud."""
-
-    prefix: tuple[str, ...] = ()
-    modules: tuple[str, ...] = ()
-
-
-NOWHERE = Inside()
 AnyCommand = subprocess.Popen[str] | Command
 
 
@@ -53,9 +44,9 @@ class Osmef:
     # They take longer than most runs here; who looks at them asks for --figures.
     without_figures = ("run", "resume", "import")
 
-    def __init__(self, directory: Path, inside: Inside = NOWHERE) -> None:
+    def __init__(self, directory: Path, modules: tuple[str, ...] = ()) -> None:
         self.directory = directory
-        self.inside = inside
+        self.modules = modules  # which commands of a cloud need, and those of others don't
         self.started: list[AnyCommand] = []
 
     def write(self, text: str, name: str = "scenario.yaml") -> str:
@@ -78,11 +69,12 @@ class Osmef:
         return process
 
     def __call__(self, *arguments: str, prefix: tuple[str, ...] = ()) -> Ended:
-        if prefix != self.inside.prefix:
+        place = entered(prefix)
+        if place is None:
             return self.finish(self.start(*arguments, prefix=prefix))
-        server = warm(prefix, self.inside.modules)
         env = {**os.environ, **TERMINAL}
-        command = server.start(self._words(*arguments), self.directory, env)
+        server = warm(self.modules)
+        command = server.start(self._words(*arguments), self.directory, env, place)
         self.started.append(command)
         return self.finish(command)
 

@@ -15,6 +15,7 @@ import pytest
 
 from osmef.providers.static.lock import PATH
 from osmef.remote.keys import KeyPair
+from tests.processes import read_all
 
 # In namespaces of its own: this one is the controller's, joined by a cable to machine a, and that
 # by another one to machine b. Both have a home and a memory of their own.
@@ -98,7 +99,7 @@ class Lab:
 
     def switch_off(self, machine: str) -> None:
         """Kill all that runs on a machine; its memory is lost, and so is its home."""
-        listener = self._listener(machine)
+        listener = self.listener(machine)
         for pid in (listener, *descendants(listener)):
             with suppress(ProcessLookupError):  # some end with their parents
                 os.kill(pid, signal.SIGKILL)
@@ -108,20 +109,17 @@ class Lab:
 
     def hang_up(self, machine: str) -> None:
         """Kill the sshd of each connection to a machine, and nothing that was started there."""
-        for pid in children(self._listener(machine)):
+        for pid in children(self.listener(machine)):
             os.kill(pid, signal.SIGKILL)
 
     def plug(self, state: str) -> None:
         """Have the cable between the controller and the machines ``up`` or ``down``."""
         subprocess.run([*self.prefix, "ip", "link", "set", "cable0", state], check=True)
 
-    def _listener(self, machine: str) -> int:
+    def listener(self, machine: str) -> int:
         """Return the sshd of a machine that waits for connections."""
-        (listener,) = (
-            int(path.parent.name)
-            for path in Path("/proc").glob("[0-9]*/cmdline")
-            if f"{self.folder}/{machine}/config".encode() in _read(path)
-        )
+        config = f"{self.folder}/{machine}/config".encode()
+        (listener,) = [pid for pid, text in read_all("cmdline") if config in text]
         return listener
 
     @contextmanager

@@ -82,7 +82,9 @@ def test_a_component_that_was_measured_nowhere_is_left_out(osmef: Osmef) -> None
     found = osmef("similarity", path, "--json").json()
     assert found["components"] == ["threads", "network_mb_per_s"]
     assert found["counterparts"][0]["similarity"] == 1 - 0.5**2 / 2
-    assert "by threads (machines.csv), network_mb_per_s" in osmef("similarity", path).out
+    shown = osmef("similarity", path).out
+    assert "by threads, network, of machines.csv" in shown
+    assert "threads x2.00" in shown
 
 
 def test_a_table_of_prices_without_a_currency_says_so(osmef: Osmef) -> None:

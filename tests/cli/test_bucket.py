@@ -32,7 +32,9 @@ def test_a_bucket_is_found_and_told_of(osmef: Osmef) -> None:
     assert values["filling_bps"] == pytest.approx(20e6 * PAYLOAD, rel=0.1)
     assert 1.5 * values["sustained_bps"] < values["burst_bps"] <= 200e6
     assert 0.5 < values["fell_after_s"] < 10
-    (told,) = [text for text in summary_of(osmef)["run"]["warnings"] if "were gone after" in text]
+    (told,) = [
+        text for text in summary_of(osmef)["run"]["warnings"] if "were used up after" in text
+    ]
     assert "it fills at" in told
 
 

@@ -7,25 +7,25 @@ from pathlib import Path
 
 import pytest
 
-from osmef.supply.built import bundle_of_source
+from osmef.supply.build import bundle_of_source
 from osmef.supply.machines import this_machine
-from osmef.supply.program import Program, Source
-from osmef.supply.store import Store, Wanted, default_directory
+from osmef.supply.program import Program, SourceCode
+from osmef.supply.store import BundleKey, BundleStore, default_directory
 from tests.cli.conftest import Osmef
 from tests.supply.test_bundle import GOOD
 
 
 @pytest.fixture
-def store(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Store:
+def store(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> BundleStore:
     """The bundles of a user who has one of two machines each."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    store = Store(default_directory())
+    store = BundleStore(default_directory())
     for architecture in ("x86_64", "aarch64"):
-        store.obtain(Wanted("bench", architecture, None), lambda: GOOD)
+        store.obtain(BundleKey("bench", architecture, None), lambda: GOOD)
     return store
 
 
-def test_bundles_are_listed(osmef: Osmef, store: Store) -> None:
+def test_bundles_are_listed(osmef: Osmef, store: BundleStore) -> None:
     ended = osmef("program", "list")
     assert ended.code == 0
     assert len(ended.out.splitlines()) == 2
@@ -39,13 +39,13 @@ def test_bundles_are_listed(osmef: Osmef, store: Store) -> None:
     assert [one["path"] for one in listed["damaged"]] == [str(path)]
 
 
-def test_a_script_is_listed(osmef: Osmef, store: Store, tmp_path: Path) -> None:
+def test_a_script_is_listed(osmef: Osmef, store: BundleStore, tmp_path: Path) -> None:
     """Its file has a name of its own."""
     (tmp_path / "hello.py").write_text("print('hello')\n")
-    source = Source((("true",),), ("hello.py",), path=tmp_path, language="script")
+    source = SourceCode((("true",),), ("hello.py",), path=tmp_path, language="script")
     program = Program("hello", source=source, how=("build",))
     packed = bundle_of_source(program, this_machine(), lambda _line: None, lambda: None)
-    store.obtain(Wanted("hello", this_machine().name, None), lambda: packed)
+    store.obtain(BundleKey("hello", this_machine().name, None), lambda: packed)
     assert "hello build " in osmef("program", "list").out
 
 
@@ -59,7 +59,7 @@ def test_without_bundles_it_says_how_to_make_one(
     assert osmef("program", "list", "--json").json() == {"programs": [], "damaged": []}
 
 
-def test_bundles_are_removed(osmef: Osmef, store: Store) -> None:
+def test_bundles_are_removed(osmef: Osmef, store: BundleStore) -> None:
     ended = osmef("program", "remove", "bench", "--arch", "aarch64")
     assert (ended.code, ended.out.count("removed bench_aarch64_")) == (0, 1)
     removed = osmef("program", "remove", "--all", "--json").json()["removed"]
@@ -80,7 +80,7 @@ def test_bundles_are_removed(osmef: Osmef, store: Store) -> None:
         (("bundle", "bench", "--package", "-y"), "is not the name of a package"),
         (("bundle", "bench", "--file", "x"), "no path of a file"),
         (("bundle", "bench", "--suite", "../x"), "not the name of a release"),
-        (("build", "bench", "--source", "x"), "nobody knows how to build 'bench'"),
+        (("build", "bench", "--source", "x"), "there are no build instructions for 'bench'"),
     ],
 )
 def test_options_that_make_no_sense(osmef: Osmef, words: tuple[str, ...], message: str) -> None:

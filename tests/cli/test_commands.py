@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import pytest
 from jsonschema import Draft202012Validator
 from typer.main import get_group
 
+from osmef.cli.completion import complete_run
 from osmef.cli.main import make_app
 from tests.cli.conftest import ROOT, Osmef
 
@@ -47,6 +49,7 @@ def test_help_has_an_example_for_every_command(osmef: Osmef, command: str) -> No
     shown = osmef(*command.split(), "--help")
     assert shown.code == 0
     assert f"osmef {command}" in shown.out.split("Example")[1]
+    assert not re.search(r"<(bool|str|int|float|list|Path)", shown.out), "Python's names of types"
 
 
 def test_help_names_the_extra_that_a_command_needs(osmef: Osmef) -> None:
@@ -57,7 +60,10 @@ def test_the_list_of_commands_imports_none_of_them() -> None:
     script = "import sys; from osmef.cli.main import load; load([]); print(*sys.modules)"
     shown = subprocess.check_output([sys.executable, "-c", script], text=True, cwd=ROOT)
     loaded = {name for name in shown.split() if name.startswith("osmef.")}
-    assert loaded == {"osmef.cli", "osmef.cli.main", "osmef.cli.streams", "osmef.errors"}
+    assert loaded == {
+        *("osmef.cli", "osmef.cli.main", "osmef.cli.main", "osmef.cli.streams"),
+        "osmef.errors",
+    }
 
 
 def test_the_list_of_commands_says_of_each_what_its_own_help_says() -> None:
@@ -65,6 +71,22 @@ def test_the_list_of_commands_says_of_each_what_its_own_help_says() -> None:
     assert [*listed] == [*loaded]
     for name, command in loaded.items():
         assert listed[name].get_short_help_str(999) == command.get_short_help_str(999)
+
+
+def test_a_run_is_completed_by_its_name_and_by_its_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert complete_run("") == ["latest"]
+    for name in ("results/quick-1", "results/quick-2", "results/udp-1", "other"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "results/notes.txt").touch()
+    assert complete_run("qu") == ["quick-1", "quick-2"]
+    assert complete_run("l") == ["latest"]
+    assert complete_run("results/u") == ["results/udp-1"]
+    assert complete_run("re") == ["results"]
+    assert complete_run(f"{tmp_path}/o") == [f"{tmp_path}/other"]
+    assert complete_run("nowhere/x") == []
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
@@ -234,7 +256,7 @@ def test_a_run_that_lost_its_scenario_file_says_so(osmef: Osmef) -> None:
     (run / "journal.jsonl").write_text(json.dumps(note) + "\n")
     ended = osmef("resume", str(run))
     assert ended.code == 2
-    assert "scenario file of the run is gone" in ended.err
+    assert "scenario file of the run is missing" in ended.err
 
 
 @pytest.mark.parametrize("module", ["osmef.cli.main", "typer", "pydantic"])

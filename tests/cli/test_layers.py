@@ -106,6 +106,7 @@ def test_after_kill_9_reap_leaves_the_network_as_it_was(osmef: Osmef, lab: Lab) 
     assert lab.left() == []
 
 
+@pytest.mark.real("layers")
 def test_layers_of_ipv6_are_measured_and_leave_nothing_also_after_kill_9(
     osmef: Osmef, lab: Lab
 ) -> None:

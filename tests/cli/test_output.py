@@ -50,7 +50,7 @@ def test_a_run_outlives_the_room_for_its_log(osmef: Osmef, left_behind: LeftBehi
     log.mkdir()
     user = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
     script = (
-        f"mount -t tmpfs -o size=4k tmpfs {log} && head -c 3500 /dev/zero >log/log;"
+        f"mount -t tmpfs -o size=4k tmpfs {log} && head -c 4000 /dev/zero >log/log;"
         ' "$@" 2>>log/log; code=$?; stat -c %s log/log; exit $code'
     )
     prefix = ("unshare", "--mount", *user, "sh", "-c", script, "sh")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from osmef.cli import plot
-from osmef.report.kinds import Kind
+from osmef.report.kinds import FigureKind
 from osmef.report.style import METADATA
 from tests.cli.conftest import ROOT, Osmef
 
@@ -62,6 +63,8 @@ def test_the_options_reach_the_figure(osmef: Osmef, tmp_path: Path) -> None:
         (("fairness", SAMPLE, "--y-min", "3"), "the axis of y would go from 3 to 1.08"),
         (("fairness", SAMPLE, "--height", "1"), "the figure is too small"),
         (("fairness", SAMPLE, "--where", "size=1"), "the trials have no column 'size'"),
+        (("fairness", SAMPLE, "--where", "plcement=x"), "did you mean 'placement'?"),
+        (("ecdf", SAMPLE, "--metric", "agregate_btc_bps"), "did you mean 'aggregate_btc_bps'?"),
     ],
 )
 def test_what_is_wrong_is_said_with_a_cure(
@@ -100,7 +103,7 @@ def test_kinds_are_completed(shell: str) -> None:
         text=True,
         check=False,
     )
-    assert all(kind in done.stdout for kind in Kind if kind.startswith("ping"))
+    assert all(kind in done.stdout for kind in FigureKind if kind.startswith("ping"))
     assert "fairness" not in done.stdout
 
 
@@ -109,16 +112,17 @@ def test_similarity_needs_no_run(osmef: Osmef, tmp_path: Path) -> None:
     head = "provider,flavor,threads,cpu_s,memory_mb,memory_mb_per_s"
     more = "disk_read_mb_per_s,disk_write_mb_per_s,network_mb_per_s"
     table.write_text(f"{head},{more}\naws,a,1,2,3,4,5,6,7\ngce,b,7,6,5,4,3,2,1\n")
-    done = osmef("plot", "similarity", "--machines", str(table), "-o", str(tmp_path / "s.svg"))
-    assert done.code == 0
-    done = osmef("plot", "similarity", str(table), "-o", str(tmp_path / "t.svg"))
-    assert done.code == 0, "as osmef similarity takes it"
-    assert (tmp_path / "t.svg").read_bytes() == (tmp_path / "s.svg").read_bytes()
+    done = osmef("plot", "similarity", str(table), "-o", str(tmp_path / "s.svg"))
+    assert done.code == 0, done.err
+    words = "Components: threads, CPU time, memory, memory rate, disk read, disk write, network."
+    assert words in " ".join(re.findall("<!-- (.*) -->", (tmp_path / "s.svg").read_text()))
+    done = osmef("plot", "similarity", str(table), SAMPLE, "-o", str(tmp_path / "t.svg"))
+    assert (done.code, "a table of measurements stands alone" in done.err) == (2, True)
     table.write_text("provider,flavor\naws,a\n")
-    done = osmef("plot", "similarity", "--machines", str(table), "-o", str(tmp_path / "s.svg"))
+    done = osmef("plot", "similarity", str(table), "-o", str(tmp_path / "s.svg"))
     assert "has no column threads" in " ".join(done.err.split())
     table.write_text("provider,threads,cpu_s\naws,1,2\n")
-    done = osmef("plot", "similarity", "--machines", str(table), "-o", str(tmp_path / "s.svg"))
+    done = osmef("plot", "similarity", str(table), "-o", str(tmp_path / "s.svg"))
     assert "has no column flavor" in " ".join(done.err.split())
 
 

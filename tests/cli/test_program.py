@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import signal
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
 from tests.cli.conftest import Osmef
 from tests.cli.machines import Lab
+from tests.processes import commands
 from tests.waiting import until
 
 LOCAL = """
@@ -44,16 +44,8 @@ repeat: 1
 """
 
 
-def sleepers() -> list[str]:
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            words = path.read_bytes().split(b"\0")
-        except OSError:
-            continue
-        if words[:2] == [b"sleep", b"6543"]:
-            found.append(path.parent.name)
-    return found
+def sleepers() -> list[int]:
+    return [pid for pid, words in commands().items() if words[:2] == [b"sleep", b"6543"]]
 
 
 def test_a_run_has_the_numbers_of_its_programs(
@@ -79,7 +71,10 @@ def test_a_run_has_the_numbers_of_its_programs(
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("run: [{on: sender, argv: [sh, -c, 'echo {nothing}']}]", "{nothing} stands for"),
+        (
+            "run: [{on: sender, argv: [sh, -c, 'echo {nothing}']}]",
+            "{nothing} is no known placeholder",
+        ),
         ("run: [{on: sender, argv: sh}]", "workload.run.0.argv must be a list"),
         ("run: [{on: nowhere, argv: [sh]}]", "workload.run.0.on can't be 'nowhere'"),
         ("run: [{on: loopback, argv: [sh]}]", "on: loopback is for a loopback endpoint"),

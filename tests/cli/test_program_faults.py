@@ -15,12 +15,13 @@ from typing import Any
 import pytest
 
 from osmef.results.trial import Status
-from osmef.scenario.ports import DATA_PORTS
+from osmef.scenario.fields import DATA_PORTS
 from osmef.supply.machines import this_machine
 from osmef.supply.program import Program
 from osmef.supply.supply import Supplier, default_store, make
 from tests.cli.conftest import Osmef
 from tests.cli.machines import Lab
+from tests.processes import commands
 from tests.supply import elves
 from tests.supply.made import of_script
 from tests.waiting import until
@@ -246,14 +247,7 @@ def one_line(text: str) -> str:
 
 def sleepers() -> list[int]:
     """Return what still sleeps of all that was started here."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            if path.read_bytes().split(b"\0")[:2] == [b"sleep", MARK.encode()]:
-                found.append(int(path.parent.name))
-        except OSError:  # it has ended
-            continue
-    return found
+    return [pid for pid, words in commands().items() if words[:2] == [b"sleep", MARK.encode()]]
 
 
 @pytest.fixture

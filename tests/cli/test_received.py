@@ -11,9 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from osmef.cli.main import make_app
 from osmef.engine.journal import Journal
 from osmef.engine.plan import make_plan
 from osmef.engine.resume import note_plan
@@ -21,6 +19,7 @@ from osmef.providers.base import Resource
 from osmef.results.rundir import RunDirectory
 from osmef.scenario.load import load
 from tests.cli.conftest import ROOT, Ended
+from tests.invoked import invoke
 
 RUN = "lab-20260101T000000Z-abcd"
 
@@ -48,7 +47,7 @@ def ran(program: Path) -> bool:
 
 
 def osmef(*arguments: object) -> Ended:
-    done = CliRunner().invoke(make_app(), [str(one) for one in arguments])
+    done = invoke(*arguments)
     return Ended(done.exit_code, done.output, done.stderr)
 
 
@@ -137,7 +136,7 @@ def test_what_is_of_another_run_is_not_destroyed_unasked(tmp_path: Path) -> None
     told = " ".join(ended.out.split())
     assert ended.code == 1
     assert f"of run another, as the journal of {RUN} says" in told
-    assert "osmef-another is of the run another, and this directory is not" in told
+    assert "osmef-another belongs to the run another, and this directory to" in told
     assert "--other-runs" in told
     assert [one.run for one in journal.standing()] == ["another"]
     left = json.loads(osmef("reap", "--out", run.parent, "--yes", "--json").out)["left"]

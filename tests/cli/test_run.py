@@ -131,6 +131,7 @@ def test_resuming_a_complete_run_changes_no_trial(osmef: Osmef, short_run: Path)
     assert ended.code == 0, ended.err
     assert ended.json()["summary"]["run"]["ended_at"] == summary["run"]["ended_at"]
     assert (short_run / "trials.jsonl").read_bytes() == before
+    assert "osmef extend adds trials" in osmef("resume", str(short_run), "--no-figures").err
 
 
 def test_json_is_for_machines_and_overrides_hold_and_figures_are_left_out(osmef: Osmef) -> None:

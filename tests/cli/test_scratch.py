@@ -113,7 +113,7 @@ def test_a_journal_can_not_have_other_things_removed(osmef: Osmef, folder: Path)
     journal.write_text(journal.read_text().replace("+*", "*"))
     ended = osmef("reap", "--yes")
     assert ended.code == 1
-    assert "its kind, name or id is none" in ended.err
+    assert "its kind, name or id is not one" in ended.err
     assert "kept" in names(folder)
 
 

@@ -8,8 +8,10 @@ is tested on processes that are started as users do.
 
 from __future__ import annotations
 
+import argparse
 import atexit
 import contextlib
+import ctypes
 import gc
 import importlib
 import io
@@ -24,7 +26,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
 
@@ -37,18 +39,79 @@ USUAL = (
     *("osmef.__main__", "osmef.analysis.compare", "osmef.analysis.recommend"),
     *("osmef.analysis.trust", "osmef.campaigns.conductor.conductor", "osmef.campaigns.report"),
     *("osmef.providers.local.provider", "osmef.report.figures", "osmef.report.html.page"),
-    *("osmef.report.seasons", "osmef.results.tables", "scipy.optimize", "rich.table", "paramiko"),
+    *("osmef.report.seasons", "osmef.results.tables", "rich.table", "paramiko"),
 )
 _MOST_BYTES = 1 << 20
+# In the order in which nsenter(1) enters them; the numbers are of clone(2).
+_NAMESPACES = {
+    "uts": ("uts", 0x04000000),
+    "net": ("net", 0x40000000),
+    "mount": ("mnt", 0x20000),
+}
+
+
+@dataclass(frozen=True)
+class Entered:
+    """Where a command begins: in other namespaces, another directory, with other variables."""
+
+    namespaces: tuple[tuple[str, int], ...] = ()
+    directory: str | None = None
+    unset: tuple[str, ...] = ()
+    set: Mapping[str, str] = field(default_factory=dict)
+
+    def enter(self) -> None:
+        """Go there, as nsenter(1) and env(1) do."""
+        libc = ctypes.CDLL(None, use_errno=True)
+        opened = [(os.open(path, os.O_RDONLY), kind) for path, kind in self.namespaces]
+        for descriptor, kind in opened:
+            if libc.setns(descriptor, kind) != 0:
+                raise OSError(ctypes.get_errno(), "setns")
+            os.close(descriptor)
+        if self.directory is not None:
+            os.chdir(self.directory)
+        for name in self.unset:
+            os.environ.pop(name, None)
+        os.environ.update(self.set)
+
+
+HERE = Entered()
+
+
+def entered(prefix: Sequence[str]) -> Entered | None:
+    """Return where a prefix of ``nsenter`` and ``env`` leads; None for what else there may be.
+
+    What changes where modules are found is for a process that has not loaded them yet.
+    """
+    if not prefix:
+        return HERE
+    words = list(prefix)
+    at = words.index("env") if "env" in words else len(words)
+    entering, changes = words[:at], words[at + 1 :]
+    if entering[:1] != ["nsenter"] or any("PYTHONPATH" in one for one in changes):
+        return None
+    options = argparse.ArgumentParser(prog="nsenter", allow_abbrev=False)
+    options.add_argument("--target")
+    options.add_argument("--wdns")
+    for name in _NAMESPACES:
+        options.add_argument(f"--{name}", nargs="?", const="")
+    there = options.parse_args([one for one in entering[1:] if one != "--"])
+    namespaces = [
+        (getattr(there, name) or f"/proc/{there.target}/ns/{file}", kind)
+        for name, (file, kind) in _NAMESPACES.items()
+        if getattr(there, name) is not None
+    ]
+    unset = [changes[n + 1] for n, one in enumerate(changes) if one == "-u"]
+    set_ = dict(one.split("=", maxsplit=1) for one in changes if "=" in one)
+    return Entered(tuple(namespaces), there.wdns, tuple(unset), set_)
 
 
 class Warm:
-    """A server, on this machine or inside what a prefix enters (``nsenter``, ``ip netns exec``)."""
+    """A server; its commands begin on this machine, or where they are told to."""
 
-    def __init__(self, prefix: Sequence[str], modules: Sequence[str]) -> None:
+    def __init__(self, modules: Sequence[str]) -> None:
         self._here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with there:
-            command = [*prefix, sys.executable, "-m", "tests.cli.warm", str(there.fileno())]
+            command = [sys.executable, "-m", "tests.cli.warm", str(there.fileno())]
             self._process = subprocess.Popen(
                 [*command, *USUAL, *modules],
                 cwd=ROOT,
@@ -57,12 +120,18 @@ class Warm:
                 env={**os.environ, **TERMINAL},
             )
 
-    def start(self, arguments: Sequence[str], directory: Path, env: Mapping[str, str]) -> Command:
+    def start(
+        self,
+        arguments: Sequence[str],
+        directory: Path,
+        env: Mapping[str, str],
+        place: Entered = HERE,
+    ) -> Command:
         """Have a command begin."""
         here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         out, to_out = os.pipe()
         err, to_err = os.pipe()
-        request = json.dumps([list(arguments), str(directory), dict(env)]).encode()
+        request = json.dumps([list(arguments), str(directory), dict(env), asdict(place)]).encode()
         socket.send_fds(self._here, [request], [to_out, to_err, there.fileno()])
         for descriptor in (to_out, to_err):
             os.close(descriptor)
@@ -76,9 +145,9 @@ class Warm:
 
 
 @cache
-def warm(prefix: tuple[str, ...] = (), modules: tuple[str, ...] = ()) -> Warm:
-    """Return the server of these tests there, which has loaded some more modules."""
-    server = Warm(prefix, modules)
+def warm(modules: tuple[str, ...] = ()) -> Warm:
+    """Return the server of these tests that has loaded some more modules."""
+    server = Warm(modules)
     atexit.register(server.close)
     return server
 
@@ -201,11 +270,12 @@ def _become(request: bytes, files: list[int]) -> None:
     """Be the command in a forked child; does not return."""
     code = 70
     try:
-        arguments, directory, env = json.loads(request)
+        arguments, directory, env, place = json.loads(request)
         os.setsid()
         os.chdir(directory)
         os.environ.clear()
         os.environ.update(env)
+        Entered(**place).enter()
         for file, standard in zip(files[:2], (1, 2), strict=True):
             os.dup2(file, standard)
         os.closerange(3, max(files) + 1)

@@ -14,11 +14,12 @@ import typer.main
 import yaml
 
 from osmef.campaigns.schedule.load import read_campaign
+from osmef.cli.console import print_error
 from osmef.cli.main import make_app
 from osmef.errors import OsmefError
-from osmef.facts.table import FACTS, INTERFACE_FACTS
+from osmef.facts.collect import FACTS, INTERFACE_FACTS
 from osmef.results.frame import load
-from osmef.results.schema import summary_schema
+from osmef.results.summary import summary_schema
 from osmef.results.tables import TABLES
 from osmef.scenario.load import load_text
 from osmef.scenario.schema import json_schema
@@ -93,12 +94,30 @@ def test_the_sweep_example_has_as_many_cells_as_the_page_says() -> None:
     assert len(load_text(str(text), Path("page.yaml")).cells) == 10
 
 
-def test_the_tutorials_mistakes_are_reported_as_it_shows_them() -> None:
+def test_the_tutorials_mistakes_are_reported_as_it_shows_them(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     blocks = _BLOCK.findall((DOCS / "tutorial.md").read_text())
     (broken,) = [text for kind, text in blocks if kind == "text" and "flavour" in text]
     with pytest.raises(OsmefError) as caught:
         load_text(broken, Path("first.yaml"))
-    assert str(caught.value) in (DOCS / "tutorial.md").read_text()
+    print_error(caught.value)
+    assert capsys.readouterr().err in (DOCS / "tutorial.md").read_text()
+
+
+def _anchors(text: str) -> set[str]:
+    """Return what the headings of a page may be linked by."""
+    own = set(re.findall(r"^#+ .*\{#([\w-]+)\}", text, re.MULTILINE))
+    titles = re.findall(r"^#+ +(.*?)(?: *\{#[\w-]+\})?$", text, re.MULTILINE)
+    plain = (re.sub(r"[^\w\s-]", "", title).strip().lower() for title in titles)
+    return own | {re.sub(r"[-\s]+", "-", one) for one in plain}
+
+
+@pytest.mark.parametrize("name", [page.name for page in DOCS.glob("*.md")])
+def test_every_link_within_a_page_leads_to_a_heading(name: str) -> None:
+    """Those of the tables too: each model that a key refers to has a section."""
+    text = _built(name)
+    assert set(re.findall(r"\]\(#([\w-]+)\)", text)) <= _anchors(text)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=_name)
@@ -147,8 +166,7 @@ def test_a_reference_has_every_key_of_its_schema(page: str, schema: dict[str, An
 
 def test_the_scenario_reference_has_every_unit_of_a_duration() -> None:
     text = _built("scenario.md")
-    left_out = {"µs", "sec", "m"}  # other ways to write what stands there
-    assert {u for u in DURATION_UNITS if f"`{u}`" not in text} == left_out
+    assert {unit for unit in DURATION_UNITS if f"`{unit}`" not in text} == set()
 
 
 def test_the_results_reference_has_every_metric_column_and_fact() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from osmef.engine.caveats import contended_cells, short_intervals
+from osmef.engine.summarise import contended_cells, short_intervals
 from osmef.results.trial import Status, Trial
 
 

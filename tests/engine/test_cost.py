@@ -56,7 +56,7 @@ def test_an_unknown_price_is_unknown_and_named() -> None:
     [
         (f"budget: 0.9 USD\nprices: [{PRICE}]", "would cost about"),
         (f"budget: 9 EUR\nprices: [{PRICE}]", "the budget is in EUR"),
-        ("budget: 9 USD", "nobody knows the price of local small"),
+        ("budget: 9 USD", "there is no price for local small"),
         (f"budget: 9 USD\nprices: [{PRICE}, {EURO}]\n{TWO_FLAVORS}", "not all prices are"),
     ],
 )
@@ -126,7 +126,7 @@ def test_spare_capacity_has_cost_at_most_what_the_list_says(tmp_path: Path) -> N
 def test_what_nobody_knows_is_not_nothing() -> None:
     plan = plan_of(f"budget: 9 USD\n{SPOT}\n{LIST}")
     cost, before = cost_of(plan), Spent(1.0, (None, None), (None, None))
-    with pytest.raises(InputError, match="nobody knows what the run has cost so far"):
+    with pytest.raises(InputError, match="the cost of the run so far is not known"):
         check_budget(plan, cost, before)
     assert affordable_s(plan.study.scenario, cost, before) == 0.0
 

@@ -9,14 +9,22 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from osmef.engine.check import check_study
-from osmef.engine.inside import reserve
+from osmef.engine.layer_endpoints import StackKey, reserve
+from osmef.engine.layers import Layers, _Raised
 from osmef.engine.station import Station
 from osmef.errors import EndpointError, InputError
 from osmef.layers.facts import features_of
+from osmef.layers.root import Root
+from osmef.remote.session import Output
+from osmef.scenario.fields import Family
 from osmef.scenario.load import load_text
+from tests.layers.machines import recorded
 
 if TYPE_CHECKING:
-    from osmef.providers.base import Endpoint
+    from osmef.engine.journal import Journal
+    from osmef.providers.base import Endpoint, Order
+    from osmef.providers.sites import Sites
+    from osmef.remote.session import Session
 
 CLOUD = "{kind: openstack, boot: {image: debian}, default_flavor: small}"
 
@@ -53,6 +61,26 @@ def test_bonds_need_a_kernel_and_a_cloud_that_give_their_cards(
     monkeypatch.setattr("osmef.providers.openstack.provider.OpenStackProvider.gives_nics", False)
     with pytest.raises(InputError, match="gives an endpoint one network card only"):
         check(f"provider: {CLOUD}\n{bond}")
+
+
+@pytest.mark.parametrize("are_kept", [True, False])
+def test_what_goes_with_its_endpoint_is_not_taken_down_before(*, are_kept: bool) -> None:
+    ground, _ = recorded(2)
+    hosts = {name: end.host for name, end in ground.ends.items()}
+    hosts["a"].stays, hosts["b"].stays = True, False
+    session = SimpleNamespace(
+        run=lambda _argv, stdin: Output(0, stdin, b""), word=lambda _argv: "0"
+    )
+    for host in hosts.values():
+        host.root = Root(cast("Session", session))
+        host.note("forwarding", "all=0")
+    there = {"lost": None, "end_agents": lambda _role: None, "session": session}
+    stations = cast("dict[str, Station]", {name: SimpleNamespace(**there) for name in hosts})
+    layers = Layers(stations, *cast("tuple[Sites, Order, Journal]", (None, None, None)))
+    layers._raised[StackKey((), Family.IPV4, ("a", "b"))] = _Raised(hosts=hosts)
+    assert layers.down(are_kept=are_kept) == []
+    assert hosts["a"].traces == [], "its machine outlives the run"
+    assert bool(hosts["b"].traces) == (not are_kept)
 
 
 def ports() -> Station:

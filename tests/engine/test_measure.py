@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from osmef.engine import measure
-from osmef.engine.measure import Bench, Ended, Stretch, run_trials
+from osmef.engine.cancellation import Stop
+from osmef.engine.measure import Bench, EndedTrial, Stretch, run_trials
 from osmef.engine.observer import Observer
 from osmef.engine.plan import PlannedTrial, make_plan
-from osmef.engine.sharing import Sharing
-from osmef.engine.stop import Stop
+from osmef.engine.trial_conflicts import TrialConflicts
 from osmef.errors import Interrupted, StorageError
 from osmef.providers.sites import sites_of
 from osmef.results.rundir import RunDirectory
@@ -38,7 +38,7 @@ sweep:
 )
 
 
-RunTrial = Callable[[Bench, PlannedTrial], Ended]
+RunTrial = Callable[[Bench, PlannedTrial], EndedTrial]
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
     stop.close()
 
 
-def ended(planned: PlannedTrial) -> Ended:
+def ended(planned: PlannedTrial) -> EndedTrial:
     cell = planned.cell
     trial = Trial(
         index=planned.index, cell=cell.cell.key, repetition=planned.repetition,
@@ -58,14 +58,14 @@ def ended(planned: PlannedTrial) -> Ended:
         placement=cell.cell.scenario.placement, tenancy=cell.cell.scenario.tenancy, distance=0,
         workload="btc", started_at=datetime.now(UTC), wall_s=0.1, status=Status.OK,
     )  # fmt: skip
-    return Ended(trial, Outcome({}))
+    return EndedTrial(trial, Outcome({}))
 
 
 def two_at_once(monkeypatch: pytest.MonkeyPatch, first: RunTrial) -> list[PlannedTrial]:
     """Let the first of two trials do this, and the other one end well as soon as all must stop."""
-    chosen = Sharing({}).startable(PLAN.trials, [], 2)
+    chosen = TrialConflicts({}).startable(PLAN.trials, [], 2)
 
-    def run(bench: Bench, planned: PlannedTrial) -> Ended:
+    def run(bench: Bench, planned: PlannedTrial) -> EndedTrial:
         if planned is chosen[0]:
             return first(bench, planned)
         with pytest.raises(Interrupted):
@@ -79,7 +79,7 @@ def two_at_once(monkeypatch: pytest.MonkeyPatch, first: RunTrial) -> list[Planne
 def test_a_trial_that_ends_while_others_stop_is_recorded(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def stopped(bench: Bench, _planned: PlannedTrial) -> Ended:
+    def stopped(bench: Bench, _planned: PlannedTrial) -> EndedTrial:
         bench.stop.request("stopped by the test")
         raise Interrupted("stopped by the test")
 
@@ -92,7 +92,7 @@ def test_a_trial_that_ends_while_others_stop_is_recorded(
 def test_a_full_disk_does_not_wait_for_the_other_trials(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def unrecordable(bench: Bench, planned: PlannedTrial) -> Ended:
+    def unrecordable(bench: Bench, planned: PlannedTrial) -> EndedTrial:
         (bench.directory.path / "intervals").write_text("in the way")
         return ended(planned)
 

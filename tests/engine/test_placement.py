@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from osmef.engine.placement import (
-    Standing,
+    PairPlacement,
     check,
     mismatches,
     overall,
+    pair_placements,
     requested,
-    standings,
     the_same,
 )
 from osmef.engine.plan import PlannedCell, make_plan
@@ -77,7 +77,7 @@ def test_what_is_not_as_requested_is_named(
 ) -> None:
     cell = cell_of(text)
     sender, receiver = cell.endpoints
-    found = standings(cell, {sender.name: here, receiver.name: there})
+    found = pair_placements(cell, {sender.name: here, receiver.name: there})
     assert mismatches(requested(cell), found.values()) == wrong
     if not wrong:
         check(requested(cell), found)
@@ -96,26 +96,26 @@ def test_what_is_not_as_requested_is_named(
 def test_one_alone_is_where_it_is(text: str) -> None:
     cell = cell_of(text)
     (end,) = cell.endpoints
-    assert requested(cell) == Standing(None, Tenancy.SAME_TENANT, 0)
-    found = standings(cell, {end.name: HERE})
-    assert overall(found.values()) == Standing(Placement.SAME_HOST, Tenancy.SAME_TENANT, 0)
+    assert requested(cell) == PairPlacement(None, Tenancy.SAME_TENANT, 0)
+    found = pair_placements(cell, {end.name: HERE})
+    assert overall(found.values()) == PairPlacement(Placement.SAME_HOST, Tenancy.SAME_TENANT, 0)
     check(requested(cell), found)
 
 
 def test_a_member_elsewhere_is_found() -> None:
     cell = cell_of("endpoints: {sender: {flavor: small, count: 3}, receiver: {count: 2}}")
     places = {end.name: Location(host=end.host, tenant=end.tenant) for end in cell.endpoints}
-    check(requested(cell), standings(cell, places))
+    check(requested(cell), pair_placements(cell, places))
     places["receiver-h2-t1-m2"] = Location(host="host-1", tenant="tenant-1")
-    found = standings(cell, places)
+    found = pair_placements(cell, places)
     assert found["sender-small-h1-t1", "receiver-h2-t1"].distance == 2
     assert found["sender-small-h1-t1", "receiver-h2-t1-m2"].distance == 0
-    assert overall(found.values()) == Standing(None, Tenancy.SAME_TENANT, None)
+    assert overall(found.values()) == PairPlacement(None, Tenancy.SAME_TENANT, None)
     with pytest.raises(PlacementError, match="not different-host") as caught:
         check(requested(cell), found)
     assert caught.value.where == "sender-small-h1-t1 and receiver-h2-t1-m2"
     del places["receiver-h2-t1"]
-    assert standings(cell, places)["sender-small-h1-t1", "receiver-h2-t1"].distance is None
+    assert pair_placements(cell, places)["sender-small-h1-t1", "receiver-h2-t1"].distance is None
 
 
 def test_what_differs_has_nothing_in_common() -> None:

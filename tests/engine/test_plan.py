@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from osmef.engine.plan import Plan, PlannedTrial, make_plan, most_at_once, programs_of
-from osmef.engine.sharing import without_effect
+from osmef.engine.trial_conflicts import without_effect
 from osmef.scenario.fields import FlavorNeed
 from osmef.scenario.load import load_text
 
@@ -255,6 +255,38 @@ def test_the_estimate_counts_the_background() -> None:
 
 
 ANY = "placement: any\nsweep: {tenancy: [same-tenant, different-tenant]}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "usual_s", "most_s", "most_bytes"),
+    [
+        pytest.param("workload: {kind: btc, duration: 10s}", 13, 13, None, id="by-time"),
+        pytest.param("workload: {kind: btc, duration: 10s, bytes: 1MB, connections: 3}", 13, 13,
+                     3_000_000, id="by-bytes"),
+        pytest.param("workload: {kind: btc, until: knee}", None, 1803, None, id="knee"),
+        pytest.param("workload: {kind: btc, until: knee, bytes: 3GB, refill: [1min, 5min]}",
+                     None, 3 * 1800 + 360 + 3, 9_000_000_000, id="refilled"),
+        pytest.param("workload: {kind: btc, until: knee, cost: 1 EUR, per_gb: 0.1 EUR}", None, 1803,
+                     9_523_809_523, id="by-cost"),
+        pytest.param("workload: {kind: btc, duration: 10s}\nrepeat: {until: 5 %}", None,
+                     30 * 10 + 3, None, id="until-known"),
+        pytest.param("workload: {kind: udp, duration: 10s, rate: 8Mbit/s}\nbackground: {kind: udp,"
+                     " rate: 8Mbit/s}", 15, 15, 10_000_000 + 12_000_000, id="with-background"),
+        pytest.param(
+            "workload: {kind: udp, duration: 60s, rate: 1Gbit/s, search: {loss: 0.1 %, most: 20}}",
+            2 + 10 * 3 + 2 * 61 + 3, 2 + 19 * 61 + 3, round(1e9 / 8 * (2 + 19 * 60)),
+            id="search",
+        ),
+    ],
+)  # fmt: skip
+def test_how_long_and_how_much_is_about_or_at_most(
+    text: str, usual_s: float | None, most_s: float, most_bytes: int | None
+) -> None:
+    repeat = "" if "repeat" in text else "repeat: 1\n"
+    made = make_plan(load_text(f"name: a\n{repeat}{text}\n", Path("a.yaml")))
+    assert made.estimate_s == pytest.approx(most_s, abs=4)
+    assert made.usual_s == (None if usual_s is None else pytest.approx(usual_s, abs=4))
+    assert made.most_bytes == most_bytes
 
 
 def test_the_cloud_decides_where_vms_of_placement_any_stand() -> None:

@@ -14,9 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from osmef.cli.main import make_app
 from osmef.engine.controller import is_at_work, refuse_second, this_controller
 from osmef.engine.journal import Journal
 from osmef.engine.reap import Orphan, Search, find_orphans, reap
@@ -30,6 +28,7 @@ from osmef.results.rundir import RunDirectory
 from osmef.scenario.clouds.local import LocalSettings
 from osmef.scenario.fields import EndpointKind
 from tests.engine.memory_cloud import DOWN, MemoryCloud, Site, thing
+from tests.invoked import invoke
 from tests.journals import read_notes, write_note
 from tests.small_files import small_files
 
@@ -78,7 +77,7 @@ def test_a_run_with_a_live_controller_is_left_alone_and_taken_when_it_is_dead(
         with cloud(directory.id, journal, time.time() - 60):
             assert found(tmp_path, directory.id) == []
             directory.close()  # as the death of the controller does
-            assert found(tmp_path, directory.id) == ["its controller is gone"]
+            assert found(tmp_path, directory.id) == ["its controller no longer exists"]
             assert reap(orphans(tmp_path, directory.id)) == []
             assert LocalProvider.owned({}, directory.id) == []
             assert journal.standing() == []
@@ -363,7 +362,7 @@ def test_a_copy_of_a_run_that_died_on_this_machine_is_taken(
         pytest.skip("this machine has no id: machine-id(5)")
     copied.say(**says)
     assert {one.reason for one in find_orphans(Search(copied.out)).orphans} == {
-        "its controller is gone"
+        "its controller no longer exists"
     }
     refuse_second(RunDirectory(copied.out / copied.run.id), is_dead=False)
 
@@ -372,7 +371,7 @@ def test_a_run_that_died_while_its_process_lives_on_is_taken(copied: Copied) -> 
     """A campaign's process has many runs, one after the other; the lock tells of which it died."""
     copied.run.close()
     found = find_orphans(Search(copied.run.path.parent))
-    assert {one.reason for one in found.orphans} == {"its controller is gone"}
+    assert {one.reason for one in found.orphans} == {"its controller no longer exists"}
     refuse_second(copied.run, is_dead=False)
 
 
@@ -384,7 +383,7 @@ def test_a_container_s_run_is_taken_by_the_next_one_with_its_directory(copied: C
     notes[0]["controller"] |= {"host": "3f2a", "machine": None, "processes": "pid:[1]"}
     journal.path.write_text("".join(json.dumps(note) + "\n" for note in notes))
     found = find_orphans(Search(copied.run.path.parent))
-    assert {one.reason for one in found.orphans} == {"its controller is gone"}
+    assert {one.reason for one in found.orphans} == {"its controller no longer exists"}
 
 
 def by_older(copied: Copied) -> Path:
@@ -408,7 +407,7 @@ def test_a_run_of_an_older_version_is_taken_once_its_lock_is_free(
     notes[0]["controller"] |= said
     copied.run.journal.write_text("".join(json.dumps(note) + "\n" for note in notes))
     found = find_orphans(Search(copied.run.path.parent))
-    assert {one.reason for one in found.orphans} == {"its controller is gone"}
+    assert {one.reason for one in found.orphans} == {"its controller no longer exists"}
     refuse_second(copied.run, is_dead=False)
 
 
@@ -482,10 +481,10 @@ def test_what_can_t_be_read_of_a_mark_is_told_and_ends_nothing(
     add(memory, thing("old", "run", deadline=now(-60)))
     monkeypatch.setattr(MemoryCloud, "unreadable", ["vm x: its mark can't be read: [red]'²'"])
     where = ["--out", str(tmp_path), "--provider", "memory", "--cloud", LAB]
-    code, text = invoke(*where, "--yes")
+    code, text = reap_command(*where, "--yes")
     assert (code, memory[LAB].things) == (0, {})
     assert "left alone: vm x: its mark can't be read: [red]'²'" in text
-    assert json.loads(invoke(*where, "--json")[1])["unread"] == MemoryCloud.unreadable
+    assert json.loads(reap_command(*where, "--json")[1])["unread"] == MemoryCloud.unreadable
 
 
 def test_a_run_that_can_t_be_read_hides_no_other(tmp_path: Path, memory: dict[str, Site]) -> None:
@@ -716,21 +715,21 @@ def test_a_way_that_can_t_be_taken_stops_no_other(tmp_path: Path, memory: dict[s
 # --- the command
 
 
-def invoke(*arguments: str) -> tuple[int, str]:
-    done = CliRunner().invoke(make_app(), ["reap", *arguments])
+def reap_command(*arguments: str) -> tuple[int, str]:
+    done = invoke("reap", *arguments)
     return done.exit_code, done.output
 
 
 def test_the_command_lists_before_it_destroys(tmp_path: Path, memory: dict[str, Site]) -> None:
     add(memory, thing("old", "run", made=now(-7200), deadline=now(600)))
     where = ["--out", str(tmp_path), "--provider", "memory", "--cloud", LAB]
-    assert invoke(*where) == (0, "nothing left\n")
-    code, text = invoke(*where, "--older-than", "1h", "--json")
+    assert reap_command(*where) == (0, "nothing left\n")
+    code, text = reap_command(*where, "--older-than", "1h", "--json")
     listed = json.loads(text)
     assert (code, listed["reaped"], listed["errors"]) == (1, [], [])
     assert [(one["name"], one["access"]) for one in listed["left"]] == [("old", {"cloud": LAB})]
     assert set(memory[LAB].things) == {"old"}
-    code, text = invoke(*where, "--older-than", "1h", "--yes")
+    code, text = reap_command(*where, "--older-than", "1h", "--yes")
     assert code == 0
     assert "memory vm old (id-old) at cloud lab of run run: it was made long ago" in text
     assert memory[LAB].things == {}
@@ -748,7 +747,7 @@ def test_a_terminal_that_closes_ends_no_reap(
     monkeypatch.setattr(MemoryCloud, "destroy", closing)
     add(memory, thing("old", "run", made=now(-7200), deadline=now(-600)))
     where = ["--out", str(tmp_path), "--provider", "memory", "--cloud", LAB]
-    code, text = invoke(*where, "--yes")
+    code, text = reap_command(*where, "--yes")
     assert (code, memory[LAB].things) == (0, {})
     assert "SIGHUP: stopping and cleaning up\n" in text
 
@@ -758,13 +757,13 @@ def test_the_command_tells_what_it_leaves_alone_and_takes_it_on_the_user_s_word(
 ) -> None:
     copied.say(**ELSEWHERE)
     out = ["--out", str(copied.out)]
-    code, text = invoke(*out, "--yes")
+    code, text = reap_command(*out, "--yes")
     assert code == 0
     assert f"left alone: 2 things of run {copied.run.id}" in " ".join(text.split())
     assert len(memory[LAB].things) == 2
-    spared = json.loads(invoke(*out, "--json")[1])["spared"]
+    spared = json.loads(reap_command(*out, "--json")[1])["spared"]
     assert spared == [{"run": copied.run.id, "machine": "far", "count": 2}]
-    assert invoke(*out, "--yes", "--controller-is-dead")[0] == 0
+    assert reap_command(*out, "--yes", "--controller-is-dead")[0] == 0
     assert memory[LAB].things == {}
 
 
@@ -781,7 +780,7 @@ def test_the_command_tells_what_it_leaves_alone_and_takes_it_on_the_user_s_word(
 def test_what_the_command_can_t_do_is_told_with_a_cure(
     tmp_path: Path, memory: dict[str, Site], arguments: list[str], code: int, told: str
 ) -> None:
-    ended, text = invoke("--out", str(tmp_path), *arguments)
+    ended, text = reap_command("--out", str(tmp_path), *arguments)
     assert ended == code
     assert told in text
     assert "cure" in text

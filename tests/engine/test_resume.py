@@ -9,11 +9,10 @@ import pytest
 
 from osmef.engine.journal import Journal
 from osmef.engine.plan import extended, make_plan
-from osmef.engine.resume import added, extend, note_extension, note_plan, occasion_of, reopen
+from osmef.engine.resume import added, extend, note_extension, note_plan, reopen, session_tag_of
 from osmef.errors import InputError
 from osmef.results.rundir import RunDirectory
-from osmef.results.session_tag import SessionTag
-from osmef.results.trial import Status, Trial
+from osmef.results.trial import SessionTag, Status, Trial
 from osmef.scenario.load import load_text
 from tests.journals import write_note
 
@@ -21,19 +20,19 @@ TEXT = "name: pair\nworkload: {duration: 1s}\nrepeat: 2\n"
 
 
 def test_a_run_that_goes_on_knows_its_session(tmp_path: Path) -> None:
-    occasion = SessionTag("2027-01-04 night", "night", "pair here")
+    session_tag = SessionTag("2027-01-04 night", "night", "pair here")
     with RunDirectory.create(tmp_path, "pair", TEXT, ".yaml") as run:
         plan = make_plan(load_text(TEXT, run.scenario), 7)
-        note_plan(run, plan, occasion)
+        note_plan(run, plan, session_tag)
         assert reopen(run).seed == 7
-        assert occasion_of(Journal(run.journal).history()) == occasion
+        assert session_tag_of(Journal(run.journal).history()) == session_tag
 
 
 def test_a_run_without_a_campaign_has_no_session(tmp_path: Path) -> None:
     with RunDirectory.create(tmp_path, "pair", TEXT, ".yaml") as run:
-        assert occasion_of(Journal(run.journal).history()) == SessionTag()
+        assert session_tag_of(Journal(run.journal).history()) == SessionTag()
         note_plan(run, make_plan(load_text(TEXT, run.scenario), 7))
-        assert occasion_of(Journal(run.journal).history()) == SessionTag()
+        assert session_tag_of(Journal(run.journal).history()) == SessionTag()
 
 
 # --- what is damaged
@@ -86,9 +85,9 @@ def change(run: RunDirectory, event: str, how: Change) -> None:
 def test_a_damaged_plan_is_told_as_that(run: RunDirectory, how: Change) -> None:
     assert reopen(run).seed == 7
     change(run, "plan", how)
-    with pytest.raises(InputError, match="1 trials were measured, and are kept") as caught:
+    with pytest.raises(InputError, match="1 measured trial kept") as caught:
         reopen(run)
-    assert "tells no plan any more" in caught.value.message
+    assert "has no plan any more" in caught.value.message
     assert "osmef report" in str(caught.value.cure)
 
 
@@ -99,10 +98,12 @@ def test_a_lost_journal_is_no_import_and_trials_are_no_nothing(
     run.journal.unlink()
     if summary is not None:
         run.summary.write_text(summary)
-    with pytest.raises(InputError, match="1 trials were measured"):
+    with pytest.raises(InputError, match="1 measured trial kept"):
         reopen(run)
     run.trials.unlink()
-    with pytest.raises(InputError, match="nothing was measured" if summary is None else "0 trials"):
+    with pytest.raises(
+        InputError, match="nothing was measured" if summary is None else "0 measured trials"
+    ):
         reopen(run)
 
 
@@ -133,7 +134,7 @@ def test_a_trial_that_is_not_of_the_plan_ends_it(
     run: RunDirectory, index: int, cell: str, repetition: int
 ) -> None:
     run.append_trial(trial_of(index, cell, repetition))
-    with pytest.raises(InputError, match=f"trial {index} is not of the plan"):
+    with pytest.raises(InputError, match=f"trial {index} is not in the plan"):
         reopen(run)
 
 
@@ -183,12 +184,12 @@ def test_a_run_that_was_extended_goes_on_with_all_of_its_trials(run: RunDirector
 def test_what_can_t_be_extended_is_told(run: RunDirectory, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="has 2 trials already"):
         extend(run, reopen(run), 2)
-    for text, occasion, words in (
+    for text, session_tag, words in (
         ("name: pair\nrepeat: {until: 5 %}\n", SessionTag(), "repeat is a rule"),
         (TEXT, SessionTag("s", "w", "p"), "session of a campaign"),
     ):
         with RunDirectory.create(tmp_path, "pair", text, ".yaml") as made:
             plan = make_plan(load_text(text, made.scenario), 7)
-            note_plan(made, plan, occasion)
+            note_plan(made, plan, session_tag)
             with pytest.raises(InputError, match=words):
                 extend(made, plan, 100)

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from osmef.engine.cancellation import Stop
 from osmef.engine.journal import Journal
 from osmef.engine.observer import Observer
 from osmef.engine.plan import make_plan
 from osmef.engine.run import Run, longest_s
-from osmef.engine.stop import Stop
 from osmef.errors import CapacityError
 from osmef.providers import sites
 from osmef.providers.base import Endpoint, Order

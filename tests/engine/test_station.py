@@ -8,12 +8,11 @@ from pathlib import Path
 import pytest
 
 from osmef.engine.station import Station
-from osmef.errors import EndpointError, ReachError
+from osmef.errors import AgentError, EndpointError, ReachError
 from osmef.providers.base import Endpoint, EndpointRequest
 from osmef.remote.login import Waits
-from osmef.scenario.fields import EndpointKind
+from osmef.scenario.fields import DATA_PORTS, EndpointKind
 from osmef.scenario.location import Location
-from osmef.scenario.ports import DATA_PORTS
 from osmef.supply.program import Program
 from osmef.supply.supply import Supplier
 from tests.sshd import Sshd
@@ -81,6 +80,8 @@ def test_an_sshd_that_hangs_costs_one_trial_and_is_connected_to_anew(
     held = station.agent("sender")
     sshd.stop()
     try:
+        with pytest.raises(AgentError, match="no clock within"):
+            held.clock_offset(0.5)
         with pytest.raises(ReachError, match="no answer"):
             station.agent("receiver")
         # The agent of before still runs there, on the file that is to be put.
@@ -90,7 +91,7 @@ def test_an_sshd_that_hangs_costs_one_trial_and_is_connected_to_anew(
         station.close()
 
 
-def test_an_endpoint_takes_more_agents_than_one_connection_of_its_sshd(tmp_path: Path) -> None:
+def test_an_endpoint_takes_more_agents_than_programs_of_its_sshd(tmp_path: Path) -> None:
     sshd = Sshd(tmp_path, options="Subsystem sftp internal-sftp\nMaxSessions 10")
     endpoint = Endpoint(REQUEST, "id", sshd.login(), "192.0.2.1", None, None)
     station = Station(endpoint, Location(host="h", tenant="t"), f"{os.getpid()}-{tmp_path.name}")
@@ -98,11 +99,19 @@ def test_an_endpoint_takes_more_agents_than_one_connection_of_its_sshd(tmp_path:
         agents = [station.agent(f"job-{number}") for number in range(16)]
         assert len({id(agent) for agent in agents}) == 16
         assert station.facts()["clock_offset_uncertainty_s"] < 5
-        assert len(sshd.servers) == 3
+        assert all(agent.clock_offset().uncertainty_s < 5 for agent in agents)
+        assert len(sshd.servers) == 1
         agents[3].close()
         assert station.agent("job-3") is not agents[3]
-        assert station.agent("job-4") is agents[4]
-        assert len(sshd.servers) == 3, "a new agent takes the place of the one before"
+        assert station.agent("job-4") is not agents[4], "they end together"
+        inside = [station.agent(f"in-{place}:job-0", ("env", f"A={place}")) for place in range(7)]
+        assert all(agent.clock_offset().uncertainty_s < 5 for agent in inside)
+        assert len(sshd.servers) == 2
+        station.end_agents("in-3")
+        assert inside[3].gone is not None
+        assert inside[4].gone is None
+        station.agent("in-7:job-0", ("env", "A=7")).clock_offset()
+        assert len(sshd.servers) == 2, "a new place takes that of the one before"
     finally:
         station.close()
         for server in sshd.servers:

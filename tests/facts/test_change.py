@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from osmef.facts.change import change
+from osmef.facts.collect import change
 
 
 def snapshot(uptime_s: float | None, **changes: Any) -> dict[str, JsonValue]:

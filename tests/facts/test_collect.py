@@ -9,9 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from osmef.errors import ReachError
-from osmef.facts.collect import SOURCES, collect, read
-from osmef.facts.source import script
-from osmef.facts.table import FACTS, INTERFACE_FACTS
+from osmef.facts.collect import FACTS, INTERFACE_FACTS, SOURCES, collect, read, script
 from osmef.remote.session import Session
 
 BOUNDARY = "f" * 32

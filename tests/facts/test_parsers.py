@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from osmef.facts.table import FACTS, INTERFACE_FACTS, Fact
+from osmef.facts.collect import FACTS, INTERFACE_FACTS, Fact
 
 DATA = Path(__file__).parent / "data"
 KNOWN = {fact.key: fact for fact in FACTS} | {f"interface.{f.key}": f for f in INTERFACE_FACTS}

@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from osmef.errors import InputError, Interrupted, OsmefError, ProviderError, StorageError
-from osmef.images.build import BuildRequest, build_image
+from osmef.images.build import BuildRequest, build_image, open_workshop
 from osmef.images.bundle import Bundle, load_bundle
-from osmef.images.tools import open_workshop
 from tests.images.bundles import write_bundle
 
 
@@ -89,7 +88,12 @@ def test_a_disk_that_is_full(order: BuildRequest) -> None:
 class TestWithTools:
     """Builds that begin for real."""
 
-    def test_stopped_in_the_middle_nothing_is_left(self, order: BuildRequest) -> None:
+    def test_stopped_in_the_middle_nothing_is_left(
+        self, order: BuildRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        temporary = tmp_path / "temporary"
+        temporary.mkdir()
+        monkeypatch.setenv("TMPDIR", str(temporary))
         began = False
 
         def progress(line: str) -> None:
@@ -103,6 +107,7 @@ class TestWithTools:
         stopped = replace(order, progress=progress, check=check)
         assert "stopped by SIGINT" in refused(stopped, Interrupted)
         assert order.directory.name not in Path("/proc/mounts").read_text()
+        assert list(temporary.iterdir()) == []
 
     def test_a_release_that_is_not_there(self, order: BuildRequest) -> None:
         message = refused(replace(order, suite="osmef-no-such"), ProviderError)

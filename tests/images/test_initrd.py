@@ -3,7 +3,7 @@ from __future__ import annotations
 import lzma
 from pathlib import Path
 
-from osmef.images.initrd import make_initrd
+from osmef.images.build import make_initrd
 
 DEPENDENCIES = """\
 kernel/virtio_ring.ko:

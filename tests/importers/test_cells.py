@@ -6,12 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from osmef.cli.main import make_app
 from osmef.importers import import_files
 from osmef.results.rundir import RunDirectory
 from tests.importers.samples import DATA
+from tests.invoked import invoke
 
 GOOD = (DATA / "iperf3-312-tcp.json").read_text()
 REFUSED = (DATA / "iperf3-312-refused.json").read_text()
@@ -59,7 +58,7 @@ def test_failed_imports_are_a_regression(good: str, tmp_path: Path) -> None:
     for name, texts in (("a", [GOOD, good] * 6), ("b", [GOOD, good] * 6 + [REFUSED] * 14)):
         import_files("iperf3", _written(tmp_path / name, *texts), tmp_path / f"out-{name}")
     words = ["compare", str(tmp_path / "out-a"), str(tmp_path / "out-b"), "--json"]
-    ended = CliRunner().invoke(make_app(), [*words, "--fail-on", "regression"])
+    ended = invoke(*words, "--fail-on", "regression")
     assert ended.exit_code == 1
     (failure,) = json.loads(ended.stdout)["failures"]
     assert (failure["verdict"], failure["failed_b"]) == ("worse", 14)
@@ -71,10 +70,10 @@ def test_fresh_machines_each_time_may_be_one_cell(tmp_path: Path) -> None:
     assert len(set(texts)) == 6
     files = list(map(str, _written(tmp_path / "in", *texts)))
     words = ["import", "iperf3", *files, "--json", "--out", str(tmp_path)]
-    apart = CliRunner().invoke(make_app(), words)
+    apart = invoke(*words)
     assert apart.exit_code == 0
     assert "up to 6 pairs of machines" in json.loads(apart.stdout)["notes"][0]
-    pooled = CliRunner().invoke(make_app(), [*words, "--pool-ends"])
+    pooled = invoke(*words, "--pool-ends")
     assert json.loads(pooled.stdout)["notes"] == []
     runs = [Path(json.loads(one.stdout)["directories"][0]) for one in (apart, pooled)]
     cells = [RunDirectory(run).read_summary().cells for run in runs]

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 import osmef
-from osmef.cli.main import make_app
 from osmef.importers import KINDS, import_files
 from tests.importers.samples import DATA, kind_of
+from tests.invoked import invoke
 
 
 @dataclass(frozen=True)
@@ -65,7 +64,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
 
 
 def _osmef(*words: str | Path) -> tuple[int, str]:
-    done = CliRunner().invoke(make_app(), [str(word) for word in words], env={"COLUMNS": "300"})
+    done = invoke(*words, COLUMNS="300")
     if done.exception and not isinstance(done.exception, SystemExit):
         raise done.exception
     return done.exit_code, done.output

@@ -6,21 +6,22 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from osmef.cli import console
-from osmef.cli.main import make_app
 from osmef.errors import InputError
-from osmef.importers.published import Agreement, Line, check_folder
+from osmef.importers.published import Agreement, PublishedValue, check_folder
+from tests.invoked import invoke
 from tests.published import published
 
 
 @pytest.fixture(scope="module")
-def lines() -> list[Line]:
+def lines() -> list[PublishedValue]:
     return check_folder(published("deval-2017/sessions.csv").parents[1])
 
 
-def test_every_published_value_is_the_same_or_known_to_be_wrong(lines: list[Line]) -> None:
+def test_every_published_value_is_the_same_or_known_to_be_wrong(
+    lines: list[PublishedValue],
+) -> None:
     counts = Counter(line.agreement for line in lines)
     assert counts == {Agreement.SAME: 125, Agreement.WRONG_THERE: 5}
     assert {line.source for line in lines if line.agreement is Agreement.WRONG_THERE} == {
@@ -31,7 +32,7 @@ def test_every_published_value_is_the_same_or_known_to_be_wrong(lines: list[Line
 
 
 def test_token_buckets_are_within_3_percent_and_where_there_is_none_there_is_none(
-    lines: list[Line],
+    lines: list[PublishedValue],
 ) -> None:
     found = [line for line in lines if line.source == "Uta et al., NSDI 2020"]
     assert len(found) == 2 * 19 + 1
@@ -66,7 +67,7 @@ def test_the_table_fits_the_terminal_and_the_exit_code_tells_a_difference(
 ) -> None:
     monkeypatch.setattr(console.out, "_width", 40)
     words = ["verify-methods", str(sessions(tmp_path, "21"))]
-    done = CliRunner().invoke(make_app(words), words)
+    done = invoke(*words)
     assert done.exit_code == 1
     head, rule, what, row, _, left_out, count = done.output.splitlines()[-7:]
     assert (head.split()[:2], rule.strip("─ ")) == (["published", "ours"], "")
@@ -78,12 +79,15 @@ def test_the_table_fits_the_terminal_and_the_exit_code_tells_a_difference(
 
 
 def test_a_known_fault_of_the_source_is_told_with_its_reason() -> None:
-    line = Line("a paper", "a number", 40.0, 31.0, 1.0, "it was cut")
+    line = PublishedValue("a paper", "a number", 40.0, 31.0, 1.0, "it was cut")
     assert line.agreement is Agreement.WRONG_THERE
     assert line.deviation_percent == pytest.approx(-22.5)
-    assert Line("a paper", "a number", 40.0, 40.5, 1.0, "it was cut").agreement is Agreement.SAME
-    assert Line("a paper", "nothing", None, None, 0).agreement is Agreement.SAME
-    assert Line("a paper", "nothing", None, 3.0, 0).agreement is Agreement.DIFFERENT
+    assert (
+        PublishedValue("a paper", "a number", 40.0, 40.5, 1.0, "it was cut").agreement
+        is Agreement.SAME
+    )
+    assert PublishedValue("a paper", "nothing", None, None, 0).agreement is Agreement.SAME
+    assert PublishedValue("a paper", "nothing", None, 3.0, 0).agreement is Agreement.DIFFERENT
 
 
 def test_a_folder_without_data_is_an_error(tmp_path: Path) -> None:

@@ -123,6 +123,12 @@ def test_the_states_of_2013_are_facts_and_cpu_is_told_by_connection() -> None:
     [
         ("tx", {"rate_KBps": "99999.0"}, "btc.conn_1: the sender's rate is "),
         ("rx", {"rate_KBps": "0.00", "megabytes": "0.0000"}, "conn_1.rx: not a byte was received"),
+        (
+            "tx",
+            {"rate_KBps": "2000.0"},
+            "conn_1: the receiver's rate is 10.8 times the sender's",
+        ),
+        ("tx", {"rate_KBps": "0.00"}, "btc.conn_1.tx: not a byte was sent"),
     ],
 )
 def test_a_connection_of_2013_that_can_not_be_is_told(

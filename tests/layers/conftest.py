@@ -6,9 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-pytest.register_assert_rewrite("tests.layers.machines")
-
-from tests.layers.machines import Machines, two_machines  # noqa: E402 - after that
+from tests.layers.machines import Machines, two_machines
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -16,9 +17,9 @@ import pytest
 
 from osmef.errors import EndpointError
 from osmef.layers.base import Attached, End, Ground, Layer
-from osmef.layers.host import Host, overlaps
+from osmef.layers.host import LayerHost, overlaps
 from osmef.layers.root import Root, within
-from osmef.layers.traces import Mark, Trace
+from osmef.layers.traces import Trace, TraceNames
 from osmef.remote.session import Output, Session
 from osmef.scenario.fields import Family
 
@@ -117,7 +118,7 @@ class Notes:
 class Machines:
     """Both machines, by name."""
 
-    hosts: dict[str, Host]
+    hosts: dict[str, LayerHost]
     shells: dict[str, Shell]
     reserved: set[int] = field(default_factory=set)
 
@@ -192,11 +193,11 @@ class Machines:
             ("grep", "-r", ".", "/proc/sys/net/ipv6/conf", "--include=forwarding"),
             *([("nft", "list", "ruleset")] if shutil.which("nft") else []),
         )  # fmt: skip
+        script = "".join(f"echo {shlex.join(look)}:; {shlex.join(look)}; " for look in looks)
         return [
-            f"{name}: {' '.join(look)}: {line}"
+            f"{name}: {line}"
             for name in self.hosts
-            for look in looks
-            for line in self.on(name, *look).splitlines()
+            for line in self.on(name, "sh", "-c", script).splitlines()
         ]
 
 
@@ -215,7 +216,7 @@ def two_machines() -> Iterator[Machines]:
         mount = ("nsenter", f"--target={pid}", "--mount", "--pid", "--")
         shells = {m: Shell(m, (*mount, "nsenter", f"--net=/run/netns/{m}", "--")) for m in "ab"}
         hosts = {
-            m: Host(m, Root(cast("Session", shell)), Mark("a-run", m), Notes())
+            m: LayerHost(m, Root(cast("Session", shell)), TraceNames("a-run", m), Notes())
             for m, shell in shells.items()
         }
         try:
@@ -225,7 +226,7 @@ def two_machines() -> Iterator[Machines]:
 
 
 @contextmanager
-def one_machine() -> Iterator[Host]:
+def one_machine() -> Iterator[LayerHost]:
     """Have a machine whose first process is in its own network, as of every real one."""
     if os.geteuid() != 0 or not all(map(shutil.which, ("ip", "nsenter", "unshare"))):
         pytest.skip("only root can make a machine of this one, with iproute2 and util-linux")
@@ -239,7 +240,7 @@ def one_machine() -> Iterator[Host]:
         pid = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().strip()
         shell = Shell("m", ("nsenter", f"--target={pid}", "--mount", "--pid", "--net", "--"))
         try:
-            yield Host("m", Root(cast("Session", shell)), Mark("a-run", "m"), Notes())
+            yield LayerHost("m", Root(cast("Session", shell)), TraceNames("a-run", "m"), Notes())
         finally:
             process.kill()
 
@@ -302,7 +303,7 @@ def recorded(count: int = 3) -> tuple[Ground, dict[str, Recorder]]:
     addresses = {name: f"10.0.0.{number}" for number, name in enumerate(names, 1)}
     ends = {
         name: End(
-            Host(name, roots[name], Mark("a-run", name), Notes()),
+            LayerHost(name, roots[name], TraceNames("a-run", name), Notes()),
             {other: addresses[name] for other in names if other != name},
             {other: addresses[other] for other in names if other != name},
             1500,

@@ -15,7 +15,7 @@ from osmef.errors import EndpointError
 from osmef.layers.host import overlaps
 from osmef.layers.kinds.vxlan import Vxlan, VxlanSettings
 from osmef.layers.root import InUseError, Root, within
-from osmef.layers.traces import KINDS, Mark, Trace, is_of, remove
+from osmef.layers.traces import KINDS, Trace, TraceNames, is_of, remove
 from tests.layers.machines import Machines
 
 if TYPE_CHECKING:
@@ -26,17 +26,17 @@ WORDS = st.text(st.characters(codec="utf-8"), min_size=1, max_size=60)
 
 @given(WORDS, WORDS, st.integers(0, 9999))
 def test_names_fit_and_are_known_as_the_run_s_own(run: str, endpoint: str, number: int) -> None:
-    mark = Mark(run, endpoint)
+    of_run = TraceNames(run, endpoint)
     names = {
-        "netns": mark.space(number),
-        "link": mark.link(number),
-        "nft": mark.table(number),
-        "xfrm": mark.ipsec(number),
-        "container": mark.of_engine("podman", number),
+        "netns": of_run.space(number),
+        "link": of_run.link(number),
+        "nft": of_run.table(number),
+        "xfrm": of_run.ipsec(number),
+        "container": of_run.of_engine("podman", number),
     }
     assert len(names["link"].encode()) <= 15
     assert 0 < int(names["xfrm"]) < 2**31
-    assert 0 < mark.group < 2**31
+    assert 0 < of_run.group < 2**31
     for kind, name in names.items():
         assert is_of(run, Trace(kind, name))
         assert is_of(f"{run}x", Trace(kind, name)) is False
@@ -82,10 +82,10 @@ def test_what_a_layer_changes_is_set_back(kind: str, name: str) -> None:
 
 def test_a_name_that_somebody_has_is_not_taken(machines: Machines) -> None:
     host = machines.hosts["a"]
-    taken = host.mark.space(1)
+    taken = host.names.space(1)
     machines.on("a", "ip", "netns", "add", taken)
     made = host.new_space()
-    assert made == host.mark.space(2)
+    assert made == host.names.space(2)
     assert host.traces == [Trace("netns", made)]
     host.drop_all()
     assert taken in machines.on("a", "ip", "netns", "list")
@@ -93,16 +93,16 @@ def test_a_name_that_somebody_has_is_not_taken(machines: Machines) -> None:
 
 def test_an_interface_of_somebody_else_is_left_alone(machines: Machines) -> None:
     host = machines.hosts["a"]
-    name = host.mark.link(5)
+    name = host.names.link(5)
     machines.on("a", "ip", "link", "add", name, "type", "bridge")
-    remove(host.root, host.mark.run, Trace("link", name))
+    remove(host.root, host.names.run, Trace("link", name))
     assert name in machines.on("a", "ip", "link")
 
 
 def test_an_interface_that_a_program_makes_goes_with_the_run_s(machines: Machines) -> None:
     host = machines.hosts["a"]
     name = host.new_link_of(None, lambda name: ["ip", "link", "add", name, "type", "bridge"])
-    assert name in machines.on("a", "ip", "link", "show", "group", str(host.mark.group))
+    assert name in machines.on("a", "ip", "link", "show", "group", str(host.names.group))
     host.drop_all()
     assert name not in machines.on("a", "ip", "link")
 
@@ -163,14 +163,14 @@ def test_it_is_raised_anew_where_an_end_could_not(
 def test_what_is_gone_already_is_removed_as_well(machines: Machines) -> None:
     host = machines.hosts["a"]
     for kind, name in {
-        "netns": host.mark.space(1),
-        "link": host.mark.link(1),
-        "nft": host.mark.table(1),
+        "netns": host.names.space(1),
+        "link": host.names.link(1),
+        "nft": host.names.table(1),
         "route": "198.18.0.1@data0",
-        "xfrm": host.mark.ipsec(1),
+        "xfrm": host.names.ipsec(1),
         "forwarding": "gone0=0",
     }.items():
-        remove(host.root, host.mark.run, Trace(kind, name))
+        remove(host.root, host.names.run, Trace(kind, name))
     assert {"container", "image", "network"} <= KINDS
 
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from osmef.errors import EndpointError
-from osmef.layers.host import Host
+from osmef.layers.host import LayerHost
 from osmef.layers.nics import Nic, find
 from osmef.layers.traces import Trace, is_of, remove
 from tests.layers.machines import Notes, one_machine
@@ -48,7 +48,7 @@ def test_what_tells_of_no_card_is_refused(text: str) -> None:
 
 
 @pytest.fixture
-def host() -> Iterator[Host]:
+def host() -> Iterator[LayerHost]:
     with one_machine() as made:
         made.root.ip(
             None,
@@ -59,7 +59,7 @@ def host() -> Iterator[Host]:
         yield made
 
 
-def state(host: Host) -> list[str]:
+def state(host: LayerHost) -> list[str]:
     """Return what was set of the machine's network; that carriers come takes the kernel a while."""
     words = (["ip", "-o", "link"], ["ip", "-o", "address"], ["ip", "route"], ["ip", "-6", "route"])
     lines = [line for argv in words for line in host.root.do(argv).splitlines()]
@@ -78,25 +78,25 @@ def state(host: Host) -> list[str]:
         ("link set dev card up", "address add 10.9.7.1/24 dev card"),
     ],
 )
-def test_a_card_comes_back_as_it_was(host: Host, wanted: str, before: tuple[str, ...]) -> None:
+def test_a_card_comes_back_as_it_was(host: LayerHost, wanted: str, before: tuple[str, ...]) -> None:
     host.root.ip(None, "link set dev card addrgenmode none", *before)
     earlier = state(host)
     space = host.new_space()
     (nic,) = host.borrow([wanted], space)
     assert nic.device == "card"
     told = host.traces[-1]
-    assert is_of(host.mark.run, told), told
+    assert is_of(host.names.run, told), told
     changes = ("mtu 1300", "address 52:54:00:00:00:02", "up")
     host.root.ip(space, *(f"link set dev card {what}" for what in changes))
     host.root.ip(space, "address add 198.18.0.1/32 dev card")
     host.drop_all()
     assert state(host) == earlier
     assert cast("Notes", host.notes).standing == []
-    remove(host.root, host.mark.run, told)
+    remove(host.root, host.names.run, told)
     assert state(host) == earlier, "once more changes nothing"
 
 
-def test_a_card_that_is_gone_is_given_back(host: Host) -> None:
+def test_a_card_that_is_gone_is_given_back(host: LayerHost) -> None:
     (nic,) = host.borrow(["card"], host.new_space())
     host.root.ip(None, "link delete switch")
     host.drop_all()
@@ -117,7 +117,7 @@ def test_a_card_that_is_gone_is_given_back(host: Host) -> None:
         ),
     ],
 )
-def test_a_card_in_use_is_left_alone(host: Host, lines: list[str], why: str) -> None:
+def test_a_card_in_use_is_left_alone(host: LayerHost, lines: list[str], why: str) -> None:
     host.root.ip(None, *lines)
     before = state(host)
     space = host.new_space()
@@ -131,6 +131,11 @@ def test_a_card_in_use_is_left_alone(host: Host, lines: list[str], why: str) -> 
     assert find(host.root, ["card"], stays=False)[0].device == "card", "a VM goes with all of it"
 
 
-def test_a_card_that_is_not_there_is_told(host: Host) -> None:
+def test_a_card_that_is_named_twice_is_told(host: LayerHost) -> None:
+    with pytest.raises(EndpointError, match="card is named twice"):
+        find(host.root, ["card", "52:54:00:00:00:01"], stays=True)
+
+
+def test_a_card_that_is_not_there_is_told(host: LayerHost) -> None:
     with pytest.raises(EndpointError, match="no network card eth7"):
         find(host.root, ["eth7"], stays=True)

@@ -11,13 +11,12 @@ import time
 
 from osmef.errors import OsmefError
 from osmef.providers.libvirt import xml
-from osmef.providers.libvirt.building import capabilities_of, memory_of
 from osmef.providers.libvirt.connection import Hypervisor
 from osmef.providers.libvirt.guest import is_running, start_domain
-from osmef.providers.libvirt.making import Maker
-from osmef.providers.libvirt.marks import Mark
+from osmef.providers.libvirt.maker import Maker, Mark
 from osmef.providers.libvirt.networks import make_filters, make_networks
 from osmef.providers.libvirt.provider import LibvirtProvider
+from osmef.providers.libvirt.provision import capabilities_of, memory_of
 from osmef.providers.libvirt.storage import Store
 from tests.libvirt.lab import PATIENCE_S
 from tests.providers.conftest import MemoryLedger

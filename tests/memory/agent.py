@@ -17,6 +17,8 @@ _KINDS = ("bulk", "udp", "exchange", "sizes", "siege", *_SERVES)
 _STEER = ("start", "stop", "write", "abort")
 _KILLED = 128 + 9
 
+_COMPACT = (",", ":")
+
 Say = Callable[[str], None]
 
 
@@ -57,11 +59,6 @@ class Agent:
         self._say = say
         self._job: Job | None = None
         self._last: str | None = None
-
-    def begin(self, machine: str, pid: int) -> None:
-        """Say hello."""
-        told = {"protocol": PROTOCOL, "version": osmef.__version__, "machine": machine, "pid": pid}
-        self._send({"event": "hello", **told})
 
     def end(self, status: int = 0) -> None:
         """End as its input ends, or as it is killed; its peers see that."""
@@ -154,3 +151,45 @@ class Agent:
 
     def _send(self, event: Event) -> None:
         self._say(json.dumps(event))
+
+
+class Agents:
+    """A process that has agents under it, and passes on what is said."""
+
+    def __init__(self, place: Place, network: Network, say: Say) -> None:
+        self._place, self._network, self._say = place, network, say
+        self._agents: dict[int, Agent] = {}
+        self._highest = -1
+
+    def begin(self, machine: str, pid: int) -> None:
+        """Say hello."""
+        told = {"protocol": PROTOCOL, "version": osmef.__version__, "machine": machine, "pid": pid}
+        self._say(json.dumps({"event": "hello", **told}))
+
+    def obey(self, line: str, heed: Heed) -> None:
+        """Open an agent, or have one do what a line says."""
+        command: dict[str, Any] = json.loads(line)
+        number = command.pop("agent")
+        agent = self._agents.get(number)
+        if command["cmd"] == "open" and number > self._highest:
+            self._highest = number
+            self._agents[number] = Agent(self._place, self._network, self._saying(number))
+        elif agent is not None:
+            agent.obey(json.dumps(command), heed)
+            if agent.status is not None:
+                del self._agents[number]
+                signal = agent.status - 128
+                told = {"event": "ended", "status": None, "signal": signal, "message": ""}
+                self._say(json.dumps({"agent": number, **told}, separators=_COMPACT))
+        elif number > self._highest:
+            message = "there is no agent of this number"
+            told = {"event": "error", "id": None, "kind": "protocol", "message": message}
+            self._say(json.dumps(told))
+
+    def _saying(self, number: int) -> Say:
+        return lambda line: self._say(f'{{"agent":{number},{line[1:]}')
+
+    def end(self) -> None:
+        """End them all as their input ends."""
+        for agent in self._agents.values():
+            agent.end()

@@ -22,12 +22,11 @@ from paramiko.common import (
 from paramiko.sftp import SFTP_FAILURE, SFTP_NO_SUCH_FILE, SFTP_OK
 from typing_extensions import Buffer
 
-from osmef.facts.collect import SOURCES
-from osmef.facts.source import EACH_INTERFACE, Command
+from osmef.facts.collect import EACH_INTERFACE, SOURCES, Command
 from osmef.remote.authentication import pkey_of
 from osmef.remote.keys import KeyPair
 from osmef.remote.login import HostKeys, Login
-from tests.memory.agent import Agent, Heed
+from tests.memory.agent import Agents, Heed
 from tests.memory.network import Network, now_ns
 
 MACHINE = "memory"
@@ -151,7 +150,7 @@ class Machine:
                 case ["sh", "-s"]:
                     channel.sendall(self._told(_whole(channel).decode()))
                     status = 0
-                case [path, "serve"]:
+                case [path, "serve", "--many"]:
                     status = self._serve(channel, path)
                 case _:
                     status = _NOT_FOUND
@@ -168,18 +167,17 @@ class Machine:
             return _NOT_FOUND
         if not file.mode & stat.S_IXUSR or bytes(file.data) != BINARY:
             return _NOT_RUN
-        agent = Agent(self, self._network, lambda line: _say(channel, line))
-        agent.begin(MACHINE, threading.get_native_id())
+        agents = Agents(self, self._network, lambda line: _say(channel, line))
+        agents.begin(MACHINE, threading.get_native_id())
         rest = b""
         try:
-            while agent.status is None and (data := channel.recv(65536)):
+            while data := channel.recv(65536):
                 *lines, rest = (rest + data).split(b"\n")
                 for line in lines:
-                    if agent.status is None:
-                        agent.obey(line.decode(), self._heed)
+                    agents.obey(line.decode(), self._heed)
         finally:
-            agent.end()
-        return agent.status or 0
+            agents.end()
+        return 0
 
     def _told(self, script: str) -> bytes:
         """Return what the script that collects facts prints here."""

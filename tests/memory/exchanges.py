@@ -48,7 +48,7 @@ def exchange(run: Run) -> list[Event]:
     protocol = run.command.get("protocol", "tcp")
     lost = round(run.path.loss * sent) if protocol in {"udp", "icmp"} else None
     count = sent - (lost or 0)
-    flows = int(run.command["flows"])
+    flows = int(run.command["connections"])
     times = run.path.round_trips_ns(count, loaded=run.loaded)
     hand = _hand(run, elapsed_s, count * int(run.number("request_size", 1)))
     told: Event = {"elapsed_s": elapsed_s, "count": flows * count}
@@ -97,7 +97,7 @@ def message_us(path: Path, size: int, mode: str, rate_bps: float) -> float:
 
 def sizes(run: Run) -> list[Event]:
     """Return what an end of a size sweep tells: its points, of those that fit, and its result."""
-    mode, flows = str(run.command.get("mode", "pingpong")), int(run.command["flows"])
+    mode, flows = str(run.command.get("mode", "pingpong")), int(run.command["connections"])
     low, high = int(run.number("min_size", 1)), int(run.number("max_size", 8 << 20))
     plan = sweep_sizes(low, high, int(run.number("perturbation", 3)))
     point_s, trials = run.number("point_s", 0.5), int(run.number("trials", 3))

@@ -11,9 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from typer.testing import CliRunner
-
-from osmef.cli.main import make_app
+from osmef.engine.cancellation import Stop
 from osmef.engine.check import check_provider, check_study
 from osmef.engine.journal import Journal
 from osmef.engine.observer import Observer
@@ -21,10 +19,10 @@ from osmef.engine.plan import PlannedTrial, make_plan
 from osmef.engine.reap import destroy, leftovers
 from osmef.engine.resume import note_plan, reopen
 from osmef.engine.run import Run
-from osmef.engine.stop import Stop
 from osmef.results.rundir import RunDirectory
 from osmef.results.trial import Trial
 from osmef.scenario.load import load_text
+from tests.invoked import invoke
 from tests.memory.cloud import World
 
 
@@ -124,7 +122,7 @@ class Lab:
 
     def command(self, *words: str) -> tuple[int, str]:
         """Run a command in the folder; return its exit code, and what it printed."""
-        done = CliRunner().invoke(make_app(), [*words])
+        done = invoke(*words)
         return done.exit_code, done.output
 
     def osmef_run(self, text: str) -> tuple[int, str]:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from osmef.engine.reap import leftovers
 from osmef.errors import ApiError, CapacityError, Interrupted, OsmefError
 from osmef.results.trial import Status
-from osmef.scenario.ports import DATA_PORTS
+from osmef.scenario.fields import DATA_PORTS
 from tests.journals import read_notes
 from tests.memory.agent import Fault
 from tests.memory.cloud import World, memory_world

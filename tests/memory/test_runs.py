@@ -166,6 +166,46 @@ def test_the_numbers_of_each_workload_are_those_of_each_path(
     nothing_is_left(lab)
 
 
+SEARCH = """
+name: search
+workload:
+  {kind: udp, rate: 4Gbit/s, duration: 20s, interval: 2s, connections: 2,
+   search: {loss: 0.1 %, lowest: 10Mbit/s, rest: 0}}
+repeat: 2
+"""
+
+
+def test_the_highest_rate_of_datagrams_is_that_of_the_path(lab: Lab, world: World) -> None:
+    world.usual = (NEAR, noisy(APART), ROUTED)
+    summary = lab.run(SEARCH + "placement: different-host\n")
+    for trial in lab.trials:
+        truth, found = world.usual[1].rate_in(trial.index) / (1 - 0.001), trial.search
+        assert found is not None
+        assert found.ended == "found"
+        assert (found.passed_bps or 0) <= truth <= (found.refused_bps or 0) * 1.0001
+        assert found.refused_bps == pytest.approx(found.passed_bps, rel=0.0101)
+        assert trial.metrics["throughput_bps"] == found.passed_bps
+        per_s = trial.metrics["throughput_datagrams_per_s"]
+        assert per_s == pytest.approx((found.passed_bps or 0) / 8 / 1200)
+        assert trial.metrics["datagrams_per_s"] == pytest.approx(per_s, rel=0.002)
+        assert trial.metrics["search_steps"] == len(found.tried) == len(trial.datagrams)
+    told = [one for one in summary["run"]["warnings"] if one.startswith("trial")]
+    assert len(told) == 2
+    assert all("pass with at most 0.1 % lost" in one for one in told)
+    nothing_is_left(lab)
+
+
+def test_a_search_that_finds_no_end_says_so(lab: Lab, world: World) -> None:
+    world.usual = (NEAR, Path(1e9, 200.0, loss=0.01), ROUTED)
+    text = SEARCH.replace("repeat: 2", "repeat: 1") + "placement: different-host\n"
+    metrics = lab.run(text)["cells"][0]["metrics"]
+    assert metrics["throughput_bps"]["median"] is None
+    assert metrics["refused_bps"]["median"] == pytest.approx(20e6)
+    (search,) = [one.search for one in lab.trials]
+    assert search is not None
+    assert (search.ended, search.passed_bps) == ("lowest", None)
+
+
 def nothing_is_left(lab: Lab) -> None:
     assert lab.world.marks == {}
     assert lab.world.machines == {}

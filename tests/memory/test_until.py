@@ -79,8 +79,8 @@ def test_several_at_once(lab: Lab, world: World) -> None:
 
 
 def test_a_metric_that_the_workload_does_not_tell_is_an_error_of_the_file(lab: Lab) -> None:
-    with pytest.raises(InputError, match="no metric 'rtt_p50_us'") as caught:
-        lab.begin(scenario("{until: 5%, metric: rtt_p50_us}"))
+    with pytest.raises(InputError, match="no metric 'iops'") as caught:
+        lab.begin(scenario("{until: 5%, metric: iops}"))
     assert "aggregate_btc_bps" in str(caught.value.problems[0].cure)
 
 

@@ -69,7 +69,7 @@ def bulk_flows(run: Run) -> list[Flow]:
             *(min(rate_bps, pacing_bps), run.number("active_s"), run.number("idle_s")),
             *(size, length_s),
         )
-        for rate_bps in run.data_path.rates_in(run.trial, run.command["flows"])
+        for rate_bps in run.data_path.rates_in(run.trial, run.command["connections"])
     ]
 
 
@@ -181,7 +181,7 @@ def _bulk_flow(
 
 def datagram_rate(run: Run) -> float:
     """Return the payload rate of each flow as it is sent, in bits per second."""
-    share = run.data_path.rate_in(run.trial) / run.command["flows"]
+    share = run.data_path.rate_in(run.trial) / run.command["connections"]
     return run.number("rate_bps") or share
 
 
@@ -203,7 +203,9 @@ def counted(run: Run, length_s: float) -> Counted:
     """Return the datagrams of a flow in a time: what the path has no room for is lost, too."""
     size = int(run.number("size", 1200))
     sent = int(datagram_rate(run) * length_s / (8 * size))
-    room = min(1.0, run.data_path.rate_in(run.trial) / run.command["flows"] / datagram_rate(run))
+    room = min(
+        1.0, run.data_path.rate_in(run.trial) / run.command["connections"] / datagram_rate(run)
+    )
     return Counted(sent, round(sent * (1 - room * (1 - run.data_path.loss))), size)
 
 
@@ -214,7 +216,9 @@ def udp(run: Run) -> list[Event]:
     told = [_udp_interval(run, *pair) for pair in zip([0.0, *ends], ends, strict=False)]
     flow = _udp_sender if run.sends else _udp_receiver
     jitter_ns = round(1000 * run.data_path.jitter_us)
-    variation = {jitter_ns: counted(run, run.number("duration_s")).came * run.command["flows"]}
+    variation = {
+        jitter_ns: counted(run, run.number("duration_s")).came * run.command["connections"]
+    }
     result = {
         "event": "result",
         "job": "udp",
@@ -222,7 +226,7 @@ def udp(run: Run) -> list[Event]:
         "start_realtime_ns": run.start_ns,
         "elapsed_s": end_s,
         "refused": 0,
-        "flows": [{"flow": number, **flow(run)} for number in range(run.command["flows"])],
+        "flows": [{"flow": number, **flow(run)} for number in range(run.command["connections"])],
         "process": process_use(end_s),
         "endpoint": endpoint_use(end_s),
     }
@@ -239,7 +243,7 @@ def _udp_interval(run: Run, from_s: float, to_s: float) -> Event:
     values |= {"bytes": moved * late.size, "datagrams": moved, "lost": lost, "behind_us": 1.5}
     values |= {"jitter_us": run.data_path.jitter_us}
     told = {
-        name: [value] * run.command["flows"]
+        name: [value] * run.command["connections"]
         if name in _OF_BOTH or (name in _OF_SENDERS) == run.sends
         else None
         for name, value in values.items()
@@ -270,6 +274,7 @@ def _udp_sender(run: Run) -> Event:
         "behind_max_us": 20.5,
         "slipped_s": 0.0,
         "segmented": False,
+        "path_mtu": 1500,
         "warmup": {"sent": warm.sent, "bytes": warm.sent * warm.size},
         **_times(run),
     }

@@ -175,11 +175,11 @@ def _reap(pid: int) -> None:
 def _group(record: Record) -> list[int]:
     """Return the processes of its session that live, the leader first."""
     found = []
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        fields = _fields(path)
+    for path in Path("/proc").iterdir():
+        fields = _fields(path / "stat") if path.name.isdigit() else None
         # A session's number is free for others when its last process has gone: compare the starts.
         if fields and int(fields[3]) == record.pid and int(fields[19]) >= int(record.started):
-            found.append(int(path.parent.name))
+            found.append(int(path.name))
     return sorted(found, key=lambda pid: pid != record.pid)
 
 

@@ -16,8 +16,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from osmef.errors import ApiError, CredentialsError, InputError, PolicyError, ProviderError
 from osmef.prices import aws, azure, gce
-from osmef.prices.price_list import fetched_file, read_book, read_prices
-from osmef.prices.update import update
+from osmef.prices.price_list import fetched_file, read_book, read_prices, update
 from tests.prices.api import Api, price_api
 
 

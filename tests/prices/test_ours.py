@@ -9,7 +9,7 @@ import pytest
 
 from osmef.prices.price_list import OURS, PriceBook, read_prices
 from osmef.scenario.load import load
-from osmef.scenario.part_file import read_part
+from osmef.scenario.text_file import read_part
 
 ROOT = Path(__file__).parents[2]
 USUAL = {"aws": "us-east-1", "gce": "us-central1", "azure": "eastus"}

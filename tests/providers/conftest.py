@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from osmef.providers import patience
+from osmef.providers import retry
 from osmef.providers.base import EndpointRequest, Resource
 from osmef.scenario.fields import EndpointKind
 from tests.providers.quick import QuickTime
@@ -32,7 +32,7 @@ class MemoryLedger:
 @pytest.fixture(autouse=True)
 def quick_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have all waits for clouds pass quickly."""
-    monkeypatch.setattr(patience, "time", QuickTime())
+    monkeypatch.setattr(retry, "time", QuickTime())
 
 
 @pytest.fixture

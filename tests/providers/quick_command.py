@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from osmef.providers import patience
+from osmef.providers import retry
 from tests.providers.quick import QuickTime
 
-setattr(patience, "time", QuickTime())  # noqa: B010 - a module's import is not its interface
+setattr(retry, "time", QuickTime())  # noqa: B010 - a module's import is not its interface

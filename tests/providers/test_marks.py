@@ -8,12 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from osmef.providers.gce import marks as gce
-from osmef.providers.libvirt import marks as libvirt
+from osmef.providers.libvirt import maker as libvirt
 from osmef.providers.local import processes
 from osmef.providers.local.wire import MODULE
 from osmef.providers.marks import Mark
-from osmef.providers.openstack import marks as openstack
+from osmef.providers.openstack.resource_types import Mark as OpenStackMark
 
 ODD = ["²", "٣", "1_0", "+1", " 1", "1 ", "-1", "1.5", "", "9" * 12, "9" * 400, "9" * 5000, "1\n"]
 TIMES = st.one_of(st.text(), st.sampled_from(ODD), st.integers(0, 10**11 - 1).map(str))
@@ -38,9 +37,9 @@ def test_a_mark_is_read_as_it_was_written_or_not_at_all(run: str, made: str, dea
     tags = {"osmef_run": run, "osmef_made": made, "osmef_deadline": deadline}
     whole(Mark.of_tags(tags), run, made, deadline)
     text = f"osmef run={run} made={made} deadline={deadline}"
-    whole(gce.of_text(text), run, made, deadline)
-    whole(openstack.of_text(text), run, made, deadline)
-    whole(openstack.of_name(f"osmef-{run}-key-1-{made}-{deadline}"), run, made, deadline)
+    whole(Mark.of_text(text), run, made, deadline)
+    whole(Mark.of_text(text), run, made, deadline)
+    whole(OpenStackMark.of_name(f"osmef-{run}-key-1-{made}-{deadline}"), run, made, deadline)
     whole(libvirt.mark_of_name(f"osmef-{run}-pool-{made}-{deadline}", "pool"), run, made, deadline)
 
 
@@ -48,7 +47,7 @@ def test_a_mark_is_read_as_it_was_written_or_not_at_all(run: str, made: str, dea
 def test_what_is_no_text_is_no_mark(tags: dict[str, Any], text: Any) -> None:
     mark = Mark.of_tags(tags)
     assert mark is None or all(isinstance(tags[key], str) for key in mark.tags)
-    for read in (gce.of_text, openstack.of_text, openstack.of_name):
+    for read in (Mark.of_text, OpenStackMark.of_name):
         assert read(text) is None
 
 
@@ -57,9 +56,9 @@ def test_odd_times_are_no_marks(odd: str) -> None:
     tags = Mark("a", 1, 2).tags
     for key in ("osmef_made", "osmef_deadline"):
         assert Mark.of_tags({**tags, key: odd}) is None
-    assert gce.of_text(f"osmef run=a made=1 deadline={odd}") is None
-    assert openstack.of_text(f"osmef run=a made=1 deadline={odd}") is None
-    assert openstack.of_name(f"osmef-a-key-1-1-{odd}") is None
+    assert Mark.of_text(f"osmef run=a made=1 deadline={odd}") is None
+    assert Mark.of_text(f"osmef run=a made=1 deadline={odd}") is None
+    assert OpenStackMark.of_name(f"osmef-a-key-1-1-{odd}") is None
     assert libvirt.mark_of_name(f"osmef-a-pool-1-{odd}", "pool") is None
     assert processes._marked(["-m", MODULE, "--run", "a", "--deadline", odd]) is None
 

@@ -92,8 +92,8 @@ def test_an_end_alone_needs_neither_a_named_host_nor_a_second_one() -> None:
     study = load_text(STATIC + BETWEEN, Path("test.yaml"))
     check_study(study)
     assert [note for note in warnings_of(study) if "inventory" in note] == [
-        "here: where the VMs stand is what the inventory says, and nothing checks it",
-        "there: where the VMs stand is what the inventory says, and nothing checks it",
+        "here: the hosts of the VMs are as the inventory says, and were not verified",
+        "there: the hosts of the VMs are as the inventory says, and were not verified",
     ]
 
 

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from osmef.errors import CredentialsError, HostKeyError
-from osmef.remote.known_hosts import known_keys
 from osmef.remote.session import Session
+from osmef.remote.ssh_config import known_keys
 from tests.sshd import Sshd
 
 # Always the same: they stand in the names of the tests.

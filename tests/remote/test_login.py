@@ -202,7 +202,7 @@ def test_an_sshd_that_wants_more_than_a_key_is_told(
     make_sshd: Callable[[str, str], Sshd],
 ) -> None:
     server = make_sshd("two", "AuthenticationMethods publickey,publickey")
-    with pytest.raises(LoginError, match="it also wants publickey"):
+    with pytest.raises(LoginError, match="it also needs publickey"):
         Session.open(server.login())
 
 
@@ -290,7 +290,7 @@ def test_a_jump_host_that_gets_no_further_is_told(
     [
         # The kernel itself has no TCP route to these, so nothing leaves the machine.
         ("255.255.255.255", "no route to 255.255.255.255"),
-        ("no-such-name.invalid", "nobody knows the name no-such-name.invalid"),
+        ("no-such-name.invalid", "no name server knows the name no-such-name.invalid"),
     ],
 )
 def test_an_address_that_leads_nowhere_is_told(sshd: Sshd, address: str, said: str) -> None:

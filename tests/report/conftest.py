@@ -113,10 +113,10 @@ def make_summary() -> Callable[..., Summary]:
 
 
 @pytest.fixture(scope="session")
-def programme(
+def paper_summary(
     make_cell: Callable[..., CellInfo], make_summary: Callable[..., Summary]
 ) -> Callable[..., Summary]:
-    """Make the paper's programme: four placements, 1 to 50 connections, six trials each."""
+    """Make a summary of the paper: four placements, 1 to 50 connections, six trials each."""
 
     def make(
         trials: int = 6, flavors: Sequence[str] = (), counts: Sequence[int] = (1, 5, 10, 20, 30, 50)
@@ -183,7 +183,7 @@ METRICS = ("aggregate_btc_bps", "connection_btc_bps", "jain_fairness", "offered_
 
 @pytest.fixture(scope="session")
 def paper(make_trials: Callable[..., pd.DataFrame]) -> Callable[..., pd.DataFrame]:
-    """Make the trials of the paper's programme, as `programme` makes its summary."""
+    """Make the trials of the paper, as `paper_summary` makes their summary."""
 
     def make(
         trials: int = 6, flavors: Sequence[str] = (), counts: Sequence[int] = (1, 5, 10, 20, 30, 50)

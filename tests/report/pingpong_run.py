@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from osmef.results.exchange import Purpose, Request
+from osmef.results.observations import Purpose, Request
 from osmef.results.rundir import RunDirectory
 from osmef.results.summary import CellInfo, Summary
 from osmef.results.tables import as_table

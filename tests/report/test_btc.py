@@ -39,7 +39,8 @@ def test_aggregate_btc_has_a_line_each_place_and_a_point_each_count(paper: MakeT
     ]
     assert texts(figure)[0] == "Aggregate BTC against connections"
     assert caption(figure) == (
-        "Points: median of the trials. Bars with caps: exact 95 % interval of the median. "
+        "Points: median of the trials. Bars with caps: exact 95 % interval of the median, each for"
+        " itself (unpaired). "
         "Dots: single trials. vm-to-vm-20261121T031500Z-3f9a"
     )
     (axes,) = visible(figure)

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 
 from osmef.importers import import_files
-from osmef.report.figures import Wanted, figure
+from osmef.report.figures import FigureOptions, figure
 from osmef.report.pingpong import Messages
 from tests.published import published
 from tests.report.drawn import legend, visible
@@ -26,7 +26,7 @@ def intervals(axes: Axes) -> list[np.ndarray]:
 def test_the_relative_rates_of_docker_and_weave_have_intervals(tmp_path: Path) -> None:
     import_files("apachebench", [published("sdvn-2014/logdata.csv")], tmp_path)
     messages = Messages(relative=True, reference="Reference", interval=True)
-    drawn = figure("pingpong-transfer", tmp_path, wanted=Wanted(messages=messages))
+    drawn = figure("pingpong-transfer", tmp_path, wanted=FigureOptions(messages=messages))
     assert len(legend(drawn)) == 3
     (axes,) = visible(drawn)
     docker, weave = sorted(intervals(axes), key=lambda ends: -np.median(ends[:, 1]))

@@ -61,7 +61,7 @@ def test_rows_of_other_trials_of_a_cell_are_left_out(
 def test_what_limited_is_of_whole_cells(run: Path) -> None:
     key = "connections=5,placement=any"
     assert Data(run, where={"cell": [key]}).limits.empty  # the summary is that of other cells
-    with pytest.raises(InputError, match="of whole cells"):
+    with pytest.raises(InputError, match="for whole cells"):
         _ = Data(run, where={"trial": ["3"]}).limits
 
 

@@ -6,16 +6,15 @@ import json
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from osmef.campaigns.executors.session import SessionJob, measure
-from osmef.cli.main import make_app
+from osmef.engine.cancellation import Stop
 from osmef.engine.observer import Observer
-from osmef.engine.stop import Stop
 from osmef.report.figures import KINDS
 from osmef.report.html.page import write_report
-from osmef.report.kinds import Kind
+from osmef.report.kinds import FigureKind
 from tests.cluster import bundle_in, scenario
+from tests.invoked import invoke
 
 SCENARIO = """
 name: everything
@@ -59,18 +58,17 @@ aws,a,1,2,3,4,5,6,7
 gce,b,7,6,5,4,3,2,1
 """
 RUNS = {
-    Kind.SIMILARITY: [],
-    Kind.TOPOLOGY: ["runs/run-0"],
-    Kind.SCALE_RATE: ["cluster"],
-    Kind.SCALE_TIME: ["cluster"],
-    Kind.LAYERS: ["layers"],
-    Kind.COURSE: ["course"],
-    Kind.BUCKET: ["bucket"],
+    FigureKind.SIMILARITY: ["machines.csv"],
+    FigureKind.TOPOLOGY: ["runs/run-0"],
+    FigureKind.SCALE_RATE: ["cluster"],
+    FigureKind.SCALE_TIME: ["cluster"],
+    FigureKind.LAYERS: ["layers"],
+    FigureKind.COURSE: ["course"],
+    FigureKind.BUCKET: ["bucket"],
 }
 OPTIONS = {
-    Kind.PRICE: ("--prices", "prices.yaml"),
-    Kind.SIMILARITY: ("--machines", "machines.csv"),
-    Kind.COV: ("--metric", "aggregate_btc_bps"),
+    FigureKind.PRICE: ("--prices", "prices.yaml"),
+    FigureKind.COV: ("--metric", "aggregate_btc_bps"),
 }
 
 
@@ -109,11 +107,11 @@ def _measure(text: str, file: str, run: Path, number: int) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_it_can_be_drawn(kind: Kind, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_can_be_drawn(kind: FigureKind, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(place)
     runs = RUNS.get(kind, ["runs"])
     words = ["plot", kind.value, *runs, *OPTIONS.get(kind, ()), "-o", f"{kind}.svg"]
-    done = CliRunner().invoke(make_app(), words)
+    done = invoke(*words)
     assert done.exit_code == 0, done.output
     assert "<svg" in (place / f"{kind}.svg").read_text()
 
@@ -122,9 +120,7 @@ def test_real_sessions_are_compared_as_sessions(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(place)
-    done = CliRunner().invoke(
-        make_app(), ["compare", "runs", "runs", "--metric", "aggregate_btc_bps", "--json"]
-    )
+    done = invoke("compare", "runs", "runs", "--metric", "aggregate_btc_bps", "--json")
     assert done.exit_code == 0, done.output
     told = json.loads(done.stdout)
     assert told["unit"] == "sessions"
@@ -132,7 +128,7 @@ def test_real_sessions_are_compared_as_sessions(
 
 
 def test_none_is_left_out() -> None:
-    assert set(KINDS) == set(Kind)
+    assert set(KINDS) == set(FigureKind)
 
 
 def test_the_page_of_a_run_shows_what_it_was(place: Path) -> None:

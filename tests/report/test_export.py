@@ -19,15 +19,14 @@ from line_protocol_parser import parse_line  # type: ignore[import-untyped]
 from prometheus_client import Metric as Family
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from rocrate.rocrate import ROCrate  # type: ignore[import-untyped]
-from typer.testing import CliRunner
 
 import osmef
-from osmef.cli.main import make_app
 from osmef.report.export import samples
 from osmef.report.export.openmetrics import write_openmetrics
 from osmef.results.frame import describe_columns
 from osmef.results.measure import Measure
 from osmef.results.rundir import RunDirectory
+from tests.invoked import invoke
 
 SAMPLE = Path(__file__).parents[1] / "results/data/quickstart-20261121T031500Z-3f9a"
 DASHBOARD = Path(__file__).parents[2] / "docs" / "grafana.json"
@@ -39,7 +38,7 @@ def families_of(text: str) -> dict[str, Family]:
 
 
 def export(form: str, *more: str) -> str:
-    done = CliRunner().invoke(make_app(), ["export", form, str(SAMPLE), *more])
+    done = invoke("export", form, SAMPLE, *more)
     assert done.exit_code == 0, done.stderr
     return done.stdout
 
@@ -167,7 +166,7 @@ def test_what_a_crate_needs_is_told(
     more: tuple[str, ...], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    done = CliRunner().invoke(make_app(), ["export", "ro-crate", str(SAMPLE), *more])
+    done = invoke("export", "ro-crate", SAMPLE, *more)
     assert (done.exit_code, said in done.stderr) == (2, True)
     assert list(tmp_path.iterdir()) == []
 

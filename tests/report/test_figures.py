@@ -17,9 +17,9 @@ from osmef.report import style
 from osmef.report.btc import btc_connections
 from osmef.report.data import Data
 from osmef.report.figures import KINDS, draw_figures, figure, possible
-from osmef.report.kinds import Kind
+from osmef.report.kinds import FigureKind
 from osmef.report.style import METADATA, write
-from osmef.results.exchange import Request
+from osmef.results.observations import Request
 from osmef.results.summary import CellInfo, Summary
 from tests.report.drawn import legend
 from tests.report.pingpong_run import request, write_run
@@ -96,7 +96,7 @@ def test_damage_is_not_taken_for_nothing_to_draw(pingpong_run: Path) -> None:
 
 
 def test_every_kind_can_be_drawn() -> None:
-    assert list(KINDS) == list(Kind)
+    assert list(KINDS) == list(FigureKind)
 
 
 def test_text_can_stay_text(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console, RenderableType
 
-from osmef.report.fit import Column, column, fitted, table, total
+from osmef.report.fit import TextColumn, column, fitted, table, total
 
 words = st.text("abc µ→", min_size=1, max_size=12)
 
@@ -21,7 +21,7 @@ def printed(shown: RenderableType) -> list[str]:
 
 
 @st.composite
-def tables(draw: st.DrawFn) -> list[Column]:
+def tables(draw: st.DrawFn) -> list[TextColumn]:
     rows = draw(st.integers(1, 4))
     cells = st.lists(words, min_size=rows, max_size=rows)
     ranks = st.integers(0, 3)
@@ -30,7 +30,7 @@ def tables(draw: st.DrawFn) -> list[Column]:
 
 
 @given(tables(), st.integers(10, 120))
-def test_it_fits_or_only_what_must_be_shown_is_left(columns: list[Column], width: int) -> None:
+def test_it_fits_or_only_what_must_be_shown_is_left(columns: list[TextColumn], width: int) -> None:
     kept, left = fitted(columns, width)
     assert total(kept) <= width or not any(one.rank for one in kept)
     assert all(one in kept for one in columns if not one.rank)

@@ -98,7 +98,7 @@ def test_a_run_of_which_only_the_sender_told(make_trials: MakeTrials) -> None:
     table = rows(trials, 1, 0, [125, 250], endpoint="vm-1", peer="vm-2", role="sender")
     figure = intervals(table, trials)
     assert [y for _, y in steps(figure)] == [[1, 2]]
-    assert "as the senders sent them, which alone told" in texts(figure)[-1]
+    assert "as the senders sent them (receivers did not report)" in texts(figure)[-1]
     assert visible(figure)[0].get_ylabel() == "rate in kbit/s"
 
 
@@ -128,7 +128,7 @@ def test_a_client_that_told_what_it_sent_and_got(make_trials: MakeTrials) -> Non
         figure = intervals(pd.concat(table), trials)
         assert legend(figure) == ["trial 1", "trial 1, back"]
         assert [y for _, y in steps(figure)] == [[1], [3]]
-        assert "or as they were sent where no receiver told" in texts(figure)[-1]
+        assert "or as sent where no receiver reported" in texts(figure)[-1]
 
 
 def test_both_directions_of_a_loopback(make_trials: MakeTrials) -> None:
@@ -170,3 +170,10 @@ def test_no_byte_is_lost_or_made(flows: list[tuple[float, list[tuple[float, floa
     edges, rate = together(known)
     moved = sum(float(np.sum(one * np.diff(at))) for at, one in known)
     assert float(np.sum(rate * np.diff(edges))) == pytest.approx(moved, rel=1e-9, abs=1e-3)
+
+
+def test_the_rate_falls_only_from_when_the_first_connection_has_ended() -> None:
+    flows = [([0.0, 1.0, 2.0], [8.0, 8.0]), ([0.0, 1.0, 2.5], [8.0, 8.0])]
+    edges, rate = together([(np.array(at), np.array(one)) for at, one in flows])
+    assert edges.tolist() == [0, 1, 2, 2.5]
+    assert rate.tolist() == pytest.approx([16, 16, 8])

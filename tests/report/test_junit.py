@@ -9,10 +9,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 from junitparser import Failure, JUnitXml, Skipped
-from typer.testing import CliRunner
 
-from osmef.cli.main import make_app
 from osmef.report.export.junit import write_junit
+from tests.invoked import invoke
 
 SAMPLE = Path(__file__).parents[1] / "results/data/quickstart-20261121T031500Z-3f9a"
 
@@ -55,6 +54,6 @@ def test_compare_writes_it(tmp_path: Path) -> None:
     for run in runs:
         shutil.copytree(SAMPLE, run)
     file = tmp_path / "verdicts.xml"
-    done = CliRunner().invoke(make_app(), ["compare", *map(str, runs), "--junit", str(file)])
+    done = invoke("compare", *runs, "--junit", file)
     assert done.exit_code == 0, done.stderr
     assert ("connections=1", "aggregate_btc_bps", [Skipped]) in read(file.read_text())

@@ -13,8 +13,8 @@ from osmef.errors import NothingToDrawError
 from osmef.report.data import limits_of
 from osmef.report.limits import limits
 from osmef.report.style import write
-from osmef.results.limits import Limit
 from osmef.results.summary import CellInfo, Summary
+from osmef.results.trial import Limit
 from tests.report.drawn import legend, visible
 
 MakeTrials = Callable[..., pd.DataFrame]

@@ -13,7 +13,15 @@ from matplotlib.figure import Figure
 from osmef.analysis.pingpong import by_bin, message_times
 from osmef.errors import InputError, NothingToDrawError
 from osmef.report.look import Look
-from osmef.report.pingpong import LATENCY, REQUESTS, TRANSFER, WINDOW, Kind, Messages, messages
+from osmef.report.pingpong import (
+    LATENCY,
+    REQUESTS,
+    TRANSFER,
+    WINDOW,
+    Messages,
+    RequestMetric,
+    messages,
+)
 from tests.report.drawn import legend, texts
 
 MakeTrials = Callable[..., pd.DataFrame]
@@ -36,7 +44,11 @@ def trials(make_trials: MakeTrials) -> pd.DataFrame:
 
 
 def draw(
-    trials: pd.DataFrame, first: Rows, second: Rows, kind: Kind = TRANSFER, **wanted: object
+    trials: pd.DataFrame,
+    first: Rows,
+    second: Rows,
+    kind: RequestMetric = TRANSFER,
+    **wanted: object,
 ) -> Figure:
     rows = pd.concat([requests("1", first), requests("4", second)])
     return messages(rows, trials, kind, Look(), Messages(**wanted))  # type: ignore[arg-type]
@@ -59,7 +71,7 @@ MANY = [(size, size / 1e5) for size in range(1000, 400_000, 1000)]
 
 
 @pytest.mark.parametrize("kind", [TRANSFER, LATENCY, REQUESTS])
-def test_the_median_of_each_size(trials: pd.DataFrame, kind: Kind) -> None:
+def test_the_median_of_each_size(trials: pd.DataFrame, kind: RequestMetric) -> None:
     rows = [(size, ms * size) for size in (1000, 2000) for ms in (1.0, 2.0, 9.0)]
     figure = draw(trials, rows, rows, kind)
     x, y = medians(figure)[0]
@@ -125,7 +137,7 @@ def test_sizes_over_decades_have_a_logarithmic_axis(trials: pd.DataFrame) -> Non
 @pytest.mark.parametrize("kind", [TRANSFER, LATENCY, REQUESTS])
 @pytest.mark.parametrize("relative", [False, True])
 def test_answers_without_content_are_on_a_linear_axis(
-    trials: pd.DataFrame, kind: Kind, relative: bool
+    trials: pd.DataFrame, kind: RequestMetric, relative: bool
 ) -> None:
     some = [(0, 1.0), (1000, 1.0), (100_000, 2.0)]
     figure = draw(trials, some, some, kind, relative=relative)
@@ -167,7 +179,9 @@ def test_cells_whose_requests_failed_have_no_line(trials: pd.DataFrame) -> None:
 @pytest.mark.parametrize(
     ("kind", "wanted"), [(TRANSFER, [0.25, 2]), (LATENCY, [4, 0.5]), (REQUESTS, [0.25, 2])]
 )
-def test_the_ratio_to_the_first_cell(trials: pd.DataFrame, kind: Kind, wanted: list[float]) -> None:
+def test_the_ratio_to_the_first_cell(
+    trials: pd.DataFrame, kind: RequestMetric, wanted: list[float]
+) -> None:
     first = [(size, 1.0) for size in (1000, 2000, 3000) for _ in range(3)]
     second = [(1000, 2.0), (1000, 4.0), (1000, 9.0), (3000, 0.5)]
     figure = draw(trials, first, second, kind, relative=True)

@@ -10,15 +10,14 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
-from osmef.cli.main import make_app
 from osmef.report.ppbench import write_ppbench
-from osmef.results.exchange import Request
+from osmef.results.observations import Request
 from osmef.results.rows import load_requests
 from osmef.results.rundir import RunDirectory
 from osmef.results.summary import CellInfo, Summary
 from osmef.results.tables import as_table
+from tests.invoked import invoke
 from tests.report.pingpong_run import BACKGROUND, request, write_run
 
 MakeCell = Callable[..., CellInfo]
@@ -41,7 +40,7 @@ def of_two_cells(make_cell: MakeCell, make_summary: MakeSummary) -> Summary:
 
 
 def export(*arguments: str) -> tuple[int, str, str]:
-    done = CliRunner().invoke(make_app(), ["export", *arguments])
+    done = invoke("export", *arguments)
     return done.exit_code, done.stdout, done.stderr
 
 

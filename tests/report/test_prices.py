@@ -12,7 +12,7 @@ import pytest
 
 from osmef.errors import InputError, NothingToDrawError
 from osmef.report.data import Data
-from osmef.report.figures import Wanted, figure
+from osmef.report.figures import FigureOptions, figure
 from osmef.report.machines import price
 from osmef.report.prices import price_ranking, price_table, priced
 from osmef.results.rundir import RunDirectory
@@ -83,7 +83,7 @@ def test_a_price_list_without_any_of_the_flavors_is_an_error(
     file = tmp_path / "prices.csv"
     file.write_text(f"{HEAD}aws,other,0.1,USD,eu,2026-11-01,list\n")
     with pytest.raises(NothingToDrawError, match="has no price of local m5") as caught:
-        figure("price", make_run("a"), wanted=Wanted(prices=file))
+        figure("price", make_run("a"), wanted=FigureOptions(prices=file))
     assert "--flavor" in (caught.value.cure or "")
 
 

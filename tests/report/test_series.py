@@ -3,7 +3,14 @@ from collections.abc import Callable
 import pytest
 
 from osmef.analysis.describe import describe
-from osmef.report.series import Place, place, point, short_names, shown_values, variant
+from osmef.report.series import (
+    PairPlacement,
+    pair_placement,
+    point,
+    short_names,
+    shown_values,
+    variant,
+)
 from osmef.results.summary import CellInfo, Summary
 from osmef.scenario.fields import EndpointKind, Placement
 
@@ -15,7 +22,9 @@ def test_the_achieved_place_counts_and_not_the_requested_one(
     make_cell: MakeCell, make_summary: MakeSummary
 ) -> None:
     cell = make_cell("same-host", achieved_placement=Placement.DIFFERENT_HOST, distance=2)
-    assert place(cell, make_summary(cell)) == Place(2, "different hosts", "same tenant")
+    assert pair_placement(cell, make_summary(cell)) == PairPlacement(
+        2, "different hosts", "same tenant"
+    )
 
 
 def test_what_was_asked_for_is_told_where_it_was_not_achieved(
@@ -24,7 +33,7 @@ def test_what_was_asked_for_is_told_where_it_was_not_achieved(
     achieved = {"achieved_placement": Placement.DIFFERENT_HOST, "distance": 2}
     wrong = make_cell("same-host", **achieved, mismatch=["placement", "distance"])
     right = make_cell("different-host")
-    places = [place(cell, make_summary(wrong, right)) for cell in (wrong, right)]
+    places = [pair_placement(cell, make_summary(wrong, right)) for cell in (wrong, right)]
     assert places[0].lines == (*places[1].lines, "asked for: same host")
     assert shown_values(wrong)["placement"] == "different-host (asked for: same-host)"
     assert shown_values(right) == right.values
@@ -36,7 +45,7 @@ def test_what_nobody_can_tell_is_no_label(
 ) -> None:
     cell = make_cell(mismatch=[key], **{f"achieved_{key}": None})
     words = {"placement": "hosts unclear", "tenancy": "tenants unclear"}
-    assert words[key] in place(cell, make_summary(cell)).lines
+    assert words[key] in pair_placement(cell, make_summary(cell)).lines
     assert shown_values(cell)[key] == f"unclear (asked for: {cell.values[key]})"
 
 
@@ -45,7 +54,9 @@ def test_where_the_cloud_decided_is_told_as_such(
 ) -> None:
     achieved = {"achieved_placement": Placement.SAME_HOST, "distance": 0}
     cell = make_cell("any", **achieved, requested_distance=None)
-    assert place(cell, make_summary(cell)) == Place(0, "same host", "same tenant", "any hosts")
+    assert pair_placement(cell, make_summary(cell)) == PairPlacement(
+        0, "same host", "same tenant", "any hosts"
+    )
     assert shown_values(cell)["placement"] == "same-host (asked for: any)"
 
 
@@ -57,15 +68,15 @@ def test_a_mismatch_of_what_was_not_swept_is_shown(make_cell: MakeCell) -> None:
 def test_hosts_belong_to_no_tenant(make_cell: MakeCell, make_summary: MakeSummary) -> None:
     cell = make_cell(achieved_tenancy=None)
     summary = make_summary(cell, kind=EndpointKind.HOST)
-    assert place(cell, summary) == Place(2, "different hosts", None)
-    assert place(cell, summary).lines == ("distance 2", "different hosts")
+    assert pair_placement(cell, summary) == PairPlacement(2, "different hosts", None)
+    assert pair_placement(cell, summary).lines == ("distance 2", "different hosts")
 
 
 def test_places_are_ordered_by_distance_and_the_unknown_comes_last() -> None:
-    near = Place(0, "same host", "same tenant")
-    far = Place(4, "different hosts", "different tenants")
-    folded = Place(4, "same host", "different tenants")
-    unknown = Place(None, "same host", "same tenant")
+    near = PairPlacement(0, "same host", "same tenant")
+    far = PairPlacement(4, "different hosts", "different tenants")
+    folded = PairPlacement(4, "same host", "different tenants")
+    unknown = PairPlacement(None, "same host", "same tenant")
     ordered = sorted([unknown, far, folded, near], key=lambda one: one.order)
     assert ordered == [near, folded, far, unknown]
 

@@ -6,9 +6,9 @@ from rich.console import Console
 
 from osmef.analysis.describe import describe
 from osmef.report.table import summary_table
-from osmef.results.limits import Limit
 from osmef.results.measure import Measure
 from osmef.results.summary import CellInfo, Summary
+from osmef.results.trial import Limit
 from osmef.scenario.fields import Placement
 
 MakeCell = Callable[..., CellInfo]
@@ -23,8 +23,8 @@ def lines(summary: Summary, width: int | None = None) -> list[str]:
     return [line.rstrip() for line in file.getvalue().splitlines()]
 
 
-def test_the_papers_programme_fits_100_columns_and_is_plain(programme: MakeSummary) -> None:
-    text = lines(programme(), 100)
+def test_the_papers_experiments_fit_100_columns_and_is_plain(paper_summary: MakeSummary) -> None:
+    text = lines(paper_summary(), 100)
     assert max(len(line) for line in text) <= 100
     assert "\x1b" not in "".join(text)
     assert "…" not in "".join(text)
@@ -115,8 +115,10 @@ def test_the_table_shows_what_was_achieved(make_cell: MakeCell, make_summary: Ma
 
 
 @pytest.mark.parametrize("width", [60, 80, 100, 200])
-def test_it_fits_the_terminal_and_says_what_is_missing(programme: MakeSummary, width: int) -> None:
-    text = lines(programme(), width)
+def test_it_fits_the_terminal_and_says_what_is_missing(
+    paper_summary: MakeSummary, width: int
+) -> None:
+    text = lines(paper_summary(), width)
     rows = [line.split() for line in text if line.split()[:1] in (["same"], ["other"])]
     assert len(rows) == 24
     assert max(len(line) for line in text if "/" in line) <= width
@@ -125,8 +127,8 @@ def test_it_fits_the_terminal_and_says_what_is_missing(programme: MakeSummary, w
     assert all("aggregate" not in line for line in left)
 
 
-def test_what_is_spare_is_left_out_first(programme: MakeSummary) -> None:
-    (told,) = [line for line in lines(programme(), 80) if line.startswith("Left out")]
+def test_what_is_spare_is_left_out_first(paper_summary: MakeSummary) -> None:
+    (told,) = [line for line in lines(paper_summary(), 80) if line.startswith("Left out")]
     assert told == "Left out, as 80 columns have no room: BTC per connection, J."
 
 

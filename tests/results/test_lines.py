@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from osmef.errors import StorageError
-from osmef.results.lines import Line, read_lines, read_whole
+from osmef.results.files import FileLine, read_lines, read_whole
 
 
 @given(st.binary(max_size=40), st.integers(1, 12))
@@ -22,7 +22,7 @@ def test_lines_are_those_of_the_file_but_for_long_ones(
     *whole, rest = data.split(b"\n")
     expected = [(text, True) for text in whole] + ([(rest, False)] if rest else [])
     assert list(read_lines(path, longest)) == [
-        Line(number, text if len(text) <= longest else None, is_whole)
+        FileLine(number, text if len(text) <= longest else None, is_whole)
         for number, (text, is_whole) in enumerate(expected, start=1)
     ]
 

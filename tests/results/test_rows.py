@@ -8,7 +8,7 @@ import pytest
 
 import osmef
 from osmef.errors import InputError
-from osmef.results.exchange import Request
+from osmef.results.observations import Request
 from osmef.results.rundir import RunDirectory
 from osmef.results.tables import as_table
 from osmef.results.trial import Interval, Trial

@@ -10,8 +10,8 @@ import pytest
 
 from osmef.campaigns.watching.status import read_live, show_in
 from osmef.errors import InputError, StorageError
-from osmef.results.exchange import Request
 from osmef.results.frame import load
+from osmef.results.observations import Request
 from osmef.results.rundir import RunDirectory
 from osmef.results.tables import as_table
 from osmef.results.trial import Failure, Interval, Status, Trial
@@ -62,7 +62,10 @@ def test_no_link_in_a_run_directory_is_written_through(
     run.trials.symlink_to(victim)
     with pytest.raises(StorageError, match="can't append to") as caught:
         run.append_trial(make_trial(0))
-    assert caught.value.cure == "a link stands where we write: find out who made it, and remove it"
+    assert (
+        caught.value.cure
+        == "there is a symbolic link in its place: find out who made it, and remove it"
+    )
     (run.path / ".live.json.draft").symlink_to(victim)
     show_in(run.path, "{}")
     assert victim.read_text() == "mine"

@@ -7,8 +7,7 @@ import pytest
 
 from osmef.errors import InputError, StorageError
 from osmef.results.rundir import RunDirectory
-from osmef.results.schema import summary_schema
-from osmef.results.summary import Summary
+from osmef.results.summary import Summary, summary_schema
 from tests.small_files import small_files
 
 OLD_RUN = Path(__file__).parent / "data" / "quickstart-20261121T031500Z-3f9a"

@@ -11,7 +11,7 @@ from pyarrow import parquet
 
 from osmef.errors import InputError
 from osmef.results.document import read_document, upgrade
-from osmef.results.exchange import Direction, Purpose
+from osmef.results.observations import Direction, Purpose
 from osmef.results.rundir import RunDirectory
 from osmef.results.summary import Summary
 from osmef.results.tables import TABLES

@@ -71,7 +71,8 @@ PARTS = {
             "runs across clouds, regions and zones",
             (
                 *("osmef/providers/aws/", "osmef/providers/azure/", "osmef/providers/gce/"),
-                *("osmef/providers/sites.py", "tests/providers/sites/", "tests/sites/"),
+                *("osmef/providers/cloud/", "osmef/providers/sites.py"),
+                *("tests/providers/sites/", "tests/sites/"),
             ),
             minutes=4,
             debian=("gcc", "libc6-dev", "nftables", "iproute2", "openssh-server"),
@@ -85,7 +86,7 @@ PARTS = {
                 "tests/layers/",
                 "tests/cli/test_layers.py",
             ),
-            minutes=3,
+            minutes=6,
             debian=("gcc", "libc6-dev", "nftables", "iproute2", "openssh-server"),
         ),
         Part(
@@ -136,6 +137,14 @@ PARTS = {
             ("osmef/images/", "tests/images/", "tests/guest_image.py"),
             minutes=3,
             debian=_GUESTS,
+            online=True,
+        ),
+        Part(
+            "packages",
+            "the wheel in an environment of its own",
+            ("pyproject.toml", "agents/build.py", "osmef/cli/", "tests/packages/"),
+            minutes=6,
+            debian=("openssh-server",),
             online=True,
         ),
         Part(

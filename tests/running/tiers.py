@@ -63,11 +63,13 @@ CHECK = (
     *("tests/supply/test_bundle.py", "tests/supply/test_closure.py", "tests/supply/test_elf.py"),
     *("tests/supply/test_plan.py", "tests/supply/test_program.py"),
     *("tests/test_errors.py", "tests/test_programs.py", "tests/test_units.py"),
-    "tests/cli/test_quickstart.py",
+    *("tests/cli/test_extras.py", "tests/cli/test_quickstart.py", "tests/providers/cloud/"),
 )
-# What takes a quarter of the time of all these: whole pages, and all that was once published.
+# What takes a third of the time of all these: whole pages, all that was once published, and a
+# figure of each kind from trials on the local provider.
 _LONG = (
-    *("tests/report/html/", "tests/importers/test_every_command.py"),
+    *("tests/report/html/", "tests/report/test_every_kind.py"),
+    "tests/importers/test_every_command.py",
     *("tests/importers/test_findings_2013.py", "tests/importers/test_published.py"),
 )
 # What starts processes all the same: sshd, agents, clouds in namespaces.

@@ -9,9 +9,10 @@ from osmef.scenario.fields import EndpointKind, Layer, Placement, Tenancy
 from osmef.scenario.load import load
 from osmef.scenario.location import Location, distance
 from osmef.scenario.model import Scenario
-from osmef.workloads import Programme
+from osmef.workloads import TrialWorkload
 from osmef.workloads.kinds.pingpong import PingPongSettings
 from osmef.workloads.kinds.udp import UdpSettings
+from osmef.workloads.trial_workload import workload_for
 from tests.btc import btc_of
 
 ROOT = Path(__file__).parents[2] / "scenarios"
@@ -20,8 +21,7 @@ PARALLEL = [
     path
     for path in EXAMPLES
     for study in [load(path)]
-    if study.scenario.workload.parallel is not None
-    and "workload" not in dict(study.cells[0].values)
+    if study.cells[0].connections is not None and "workload" not in dict(study.cells[0].values)
 ]
 PAPER = sorted((ROOT / "osmef-paper").iterdir())
 
@@ -53,13 +53,13 @@ def test_examples_can_be_shortened(path: Path) -> None:
     short = load(path, {**shorter, "repeat": "1", "connections": "2"})
     assert short.scenario.repeat == 1
     assert all(_once_s(c.scenario) < 3 for c in short.cells)
-    assert {c.scenario.workload.parallel for c in short.cells} == {2}
+    assert {cell.connections for cell in short.cells} == {2}
 
 
 def _once_s(scenario: Scenario) -> float:
-    """Return how long a trial runs, without the rests after which it runs once more."""
-    rests: list[float] = getattr(scenario.workload, "refill", None) or []
-    return (Programme(scenario).duration_s - sum(rests)) / (1 + len(rests))
+    """Return how long a trial runs, without the rests and what runs once more after them."""
+    further = workload_for(scenario.workload, background=False).further_s
+    return TrialWorkload(scenario).duration_s - further.most_s
 
 
 def test_quickstart_measures_three_distances_in_about_twenty_seconds() -> None:
@@ -79,7 +79,7 @@ def test_the_paper_measures_six_minutes_five_times_with_up_to_fifty_connections(
     assert study.scenario.repeat == 5
 
 
-def test_the_paper_s_programme_is_whole() -> None:
+def test_all_experiments_of_the_paper_are_there() -> None:
     studies = {path.stem: load(path) for path in PAPER}
     seen = {
         name: {

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from osmef.engine.check import check_study
 from osmef.errors import InputError
-from osmef.scenario.expect import Bound, read_bound
+from osmef.scenario.fields import Bound, read_bound
 from osmef.scenario.load import load_text
 
 

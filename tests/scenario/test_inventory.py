@@ -45,7 +45,7 @@ def test_all_problems_of_an_inventory_are_told_at_their_places(path: Path) -> No
     [
         ("static", "static hosts need an inventory"),
         ("{kind: static, inventory: nowhere.yaml}", "nowhere.yaml: there is no such file"),
-        ("{kind: static, inventory: ~no-such-user/x}", "nobody has the home of"),
+        ("{kind: static, inventory: ~no-such-user/x}", "there is no home directory of"),
         ("{kind: static, inventory: 7}", "inventory must be a text"),
         ("{kind: static, inventory: .}", "this is a directory"),
         (f"{{kind: static, inventory: list.yaml, hosts: {HOSTS}}}", "in the scenario and in an"),

@@ -87,6 +87,15 @@ def test_a_host_has_as_many_cards_as_any_cell_wants() -> None:
     assert [one.nics for one in make_plan(found, seed=1).endpoints] == [3, 0]
 
 
+CONTAINER = "layer: [{kind: container"
+
+
+def test_what_each_layer_carries_may_stand_on_it() -> None:
+    for stack in ("[container, ipsec]", "[vxlan, bridge]", "[vxlan, veth-nat]", "[macvlan, vxlan]",
+                  "[bridge, gre]", "[wireguard, wireguard]", "[veth-nat, ipsec]"):  # fmt: skip
+        assert study(f"layer: {stack}").cells
+
+
 @pytest.mark.parametrize(
     ("text", "place", "told"),
     [
@@ -107,10 +116,19 @@ def test_a_host_has_as_many_cards_as_any_cell_wants() -> None:
         ("sweep: {layer: [vxlan, vxlam]}", "2:24", "there is no layer 'vxlam'"),
         ("layer: bond", "2:1", "sender has 0"),
         (f"{CARDS}\nlayer: {{kind: bond, nics: 4}}", "2:43", "receiver has 2"),
-        (f"{CARDS}\nlayer: [bond, vxlan]", "3:1", "stands on no other layer"),
+        (f"{CARDS}\nlayer: [bond, vxlan]", "3:1", "can't be put on another layer"),
         (f"{CARDS}\nlayer: {{kind: bond, hash: layer2}}", "3:21", "does not look at packets"),
         (f"{CARDS}\nlayer: {{kind: bond, mode: balance-alb}}", "3:21", "nic_networks: one"),
         ("endpoints: {sender: {nics: 99}, receiver: {}}", "2:28", "at most 8"),
+        ("layer: Bare", "2:8", "did you mean 'bare'"),
+        ("layer: [vxlan, container]", "2:1", "write it first: [container, vxlan]"),
+        ("layer: [container, container]", "2:1", "write it once"),
+        ("layer: [macvlan, wireguard]", "2:1", "wireguard does not carry what macvlan sends"),
+        ("layer: [gre, veth-nat]", "2:1", "put it on one of: bond, bridge, geneve, gre, ipip"),
+        ("layer: [bridge, ipsec]", "2:1", "ipsec does not carry what bridge sends"),
+        (f"{CONTAINER}, network: macvlan}}, vxlan]", "2:1", "is in the network of that one"),
+        (f"{CONTAINER}, engine: docker}}, vxlan]", "2:1", "use engine: podman"),
+        (f"{CONTAINER}, network: my net}}]", "2:36", "match ^[A-Za-z0-9][A-Za-z0-9_.-]*$"),
     ],
 )
 def test_what_is_wrong_is_told_where_it_stands(text: str, place: str, told: str) -> None:

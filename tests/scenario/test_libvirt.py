@@ -33,7 +33,7 @@ def of_file(tmp_path: Path, provider: str) -> LibvirtSettings:
         ("flavors: {a: {vcpus: 1, ram: 1MiB}}", "must be at least 128 MB"),
         ("networks: [{}]", "either a bridge or a network"),
         ("networks: [{bridge: a, network: b}]", "either a bridge or a network"),
-        ("networks: [{bridge: a}]", "which address a guest on a bridge gets"),
+        ("networks: [{bridge: a}]", "address that a guest on a bridge gets"),
         ("networks: [{network: a, gateway: 10.0.0.1}]", "DHCP tells the gateway"),
         ("networks: [{bridge: a, addresses: 10.0.0.9-10.0.0.1/24}]", "no range of IPv4"),
         ("networks: [{bridge: a, addresses: 10.0.0.1-10.0.1.9/24}]", "no range of IPv4"),

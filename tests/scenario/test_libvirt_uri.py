@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from osmef.scenario.clouds.libvirt_uri import check_uri
+from osmef.scenario.clouds.libvirt import check_uri
 
 SSH = "qemu+ssh://lab/system?"
 
@@ -73,7 +73,7 @@ def test_what_is_harmless_is_taken_as_it_is(uri: str) -> None:
         ("qemu+tcp://127.0.0.1.example.org/system", "readable for all"),
         ("qemu+tcp://[::]/system", "readable for all"),
         # two ways to read it
-        (f"{SSH}mode=auto&mode=direct", "'mode' stands twice"),
+        (f"{SSH}mode=auto&mode=direct", "'mode' is listed twice"),
         ("qemu+ssh://me@you@lab/system", "is no URI"),
         ("qemu+ssh://me:secret@lab/system", "is no URI"),
         ("qemu+ssh://lab/system#?command=/bin/x", "is no URI"),

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from osmef.errors import InputError
 from osmef.scenario.clouds.local import LocalSettings
-from osmef.scenario.fields import EndpointKind, Order, Placement
+from osmef.scenario.fields import EndpointKind, Placement, TrialOrder
 from osmef.scenario.load import load, load_text
 from osmef.scenario.model import Scenario
 from osmef.scenario.names import all_paths
@@ -76,7 +76,7 @@ def test_all_keys_become_typed_values(tmp_path: Path) -> None:
     assert btc_of(scenario).interval == 0.5
     assert scenario.placement is Placement.SAME_HOST
     assert [end.kind for end in scenario.ends] == [EndpointKind.VM, EndpointKind.HOST]
-    assert scenario.order is Order.SEQUENTIAL
+    assert scenario.order is TrialOrder.SEQUENTIAL
     assert scenario.pause == 5
     assert scenario.tags == {"site": "7", "note": "no"}
     assert (study.path, study.text) == (path, FULL)
@@ -185,6 +185,7 @@ VALUES = st.recursive(
 TOPS = st.dictionaries(st.sampled_from([*Scenario.model_fields, "sweep"]), VALUES, max_size=6)
 
 
+@example({"sweep": {"workload": {}}}, Path("f.yaml"))
 @given(TOPS, st.sampled_from([Path("f.yaml"), Path("f.json")]))
 def test_any_data_is_a_study_or_an_input_error(data: dict[str, Any], path: Path) -> None:
     text = json.dumps({"name": "a", **data}, indent=1)
@@ -194,3 +195,18 @@ def test_any_data_is_a_study_or_an_input_error(data: dict[str, Any], path: Path)
         assert_inside(text, result)
         assert [p for p in result.problems if "see the scenario reference" in p.cure] == []
         assert result.problems == tuple(sorted(result.problems))
+
+
+def test_a_key_without_a_space_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError) as caught:
+        load_text("name:a\nworkload: {kind: btc}\n", tmp_path / "x.yaml")
+    assert [one.cure for one in caught.value.problems] == ["put a space after the colon of 'name:'"]
+
+
+@pytest.mark.parametrize(("name", "meant"), [("amazon", "aws"), ("GCP", "gce"), ("locl", "local")])
+def test_a_cloud_is_found_by_what_it_is_called_elsewhere(
+    tmp_path: Path, name: str, meant: str
+) -> None:
+    with pytest.raises(InputError) as caught:
+        load_text(f"name: a\nprovider: {name}\nworkload: {{kind: btc}}\n", tmp_path / "x.yaml")
+    assert caught.value.problems[0].cure.startswith(f"did you mean {meant!r}?")

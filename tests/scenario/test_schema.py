@@ -13,7 +13,7 @@ from osmef.errors import InputError
 from osmef.scenario.load import load_text
 from osmef.scenario.model import Scenario
 from osmef.scenario.names import SWEPT, all_paths
-from osmef.scenario.node import Source
+from osmef.scenario.node import SourceText
 from osmef.scenario.schema import json_schema
 from osmef.scenario.yaml_text import read_yaml
 
@@ -23,7 +23,7 @@ VALIDATOR = jsonschema.Draft202012Validator(json_schema())
 
 
 def data_of(path: Path) -> Any:
-    node, _builder = read_yaml(Source(path.name, path.read_text()))
+    node, _builder = read_yaml(SourceText(path.name, path.read_text()))
     assert node is not None
     return node.plain()
 

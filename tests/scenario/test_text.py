@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from osmef.scenario.json_text import read_json
-from osmef.scenario.node import Node, Source
+from osmef.scenario.node import Node, SourceText
+from osmef.scenario.text_file import read_json
 from osmef.scenario.yaml_text import read_yaml, write_inline, write_yaml
 
 SCALARS = st.one_of(
@@ -30,7 +30,7 @@ DATA = st.recursive(
 
 
 def yaml_data(text: str) -> object:
-    node, builder = read_yaml(Source("f", text))
+    node, builder = read_yaml(SourceText("f", text))
     assert builder.problems == []
     return node.plain() if node else None
 
@@ -38,7 +38,7 @@ def yaml_data(text: str) -> object:
 @given(DATA, st.sampled_from([None, 1, "\t"]))
 def test_json_is_what_json_says(data: object, indent: int | str | None) -> None:
     text = json.dumps(data, indent=indent)
-    node, builder = read_json(Source("f", text))
+    node, builder = read_json(SourceText("f", text))
     assert node is not None
     assert builder.problems == []
     assert node.plain() == json.loads(text)
@@ -47,7 +47,7 @@ def test_json_is_what_json_says(data: object, indent: int | str | None) -> None:
 @given(DATA)
 def test_every_json_value_stands_where_its_node_says(data: object) -> None:
     text = json.dumps(data, indent=1)
-    node, _builder = read_json(Source("f", text))
+    node, _builder = read_json(SourceText("f", text))
 
     def check(node: Node) -> None:
         value, _end = json.JSONDecoder().raw_decode(text, node.index)
@@ -99,7 +99,7 @@ def test_plain_words_follow_yaml_1_2(text: str, expected: object) -> None:
 
 
 def test_places_are_those_of_keys_and_values() -> None:
-    node, _builder = read_yaml(Source("f", "a: 1\nb:\n  - x\n  - {c: d}\n"))
+    node, _builder = read_yaml(SourceText("f", "a: 1\nb:\n  - x\n  - {c: d}\n"))
     assert node is not None
     inner = node.nearest(("b",)).items[1].entries["c"]
     places = [n.problem("", "") for n in (node.entries["b"].key, inner.key, inner.value)]

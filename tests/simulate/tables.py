@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
 from osmef.analysis import steps
 from osmef.analysis.beyond import hommel, lower_p, memory_of
-from osmef.analysis.bucket import is_proved
-from osmef.analysis.carried import carried_trend
+from osmef.analysis.bucket import carried_trend, is_proved
 from osmef.analysis.course import common_memory
 from osmef.analysis.effects import median_ratio
 from osmef.analysis.looks import is_known, lasting_interval
@@ -18,6 +18,8 @@ from osmef.analysis.paired import paired_difference
 from osmef.analysis.pairs import mann_whitney
 from osmef.analysis.quantiles import quantile_interval
 from osmef.analysis.repetitions import repetitions_for_median
+from osmef.analysis.spreads import spread_changes
+from osmef.analysis.throughput import Bounds, Next, Tried, next_trial, throughput
 from osmef.analysis.transient import LOSS, find_warm_up
 from tests.simulate.shapes import COV, MIDDLE, SHAPES, Draw, bimodal, correlated, lognormal, normal
 
@@ -41,6 +43,48 @@ def year_alarms() -> Iterator[Case]:
 
 def _alarm(draw: Draw, count: int) -> Callable[[np.random.Generator], bool]:
     return lambda chance: _has_step(draw(chance, (count,)))
+
+
+def spread_alarms() -> Iterator[Case]:
+    """Whether a series without a change of spread has one, also where its level changes."""
+    for name, draw in SHAPES.items():
+        yield f"{name}, n = 30", _spread_alarm(draw, 30)
+    for at in (5, 15):
+
+        def stepped(chance: np.random.Generator, at: int = at) -> bool:
+            row = normal()(chance, (30,))
+            row[at:] -= MIDDLE / 10
+            return _has_spread(row)
+
+        yield f"a step of 10 % after {at} of 30", stepped
+
+
+def spread_power() -> Iterator[Case]:
+    """Whether it is found that the second half of a series varies more."""
+    for times in (2, 3, 5):
+        for count in (20, 30, 60):
+
+            def is_found(chance: np.random.Generator, n: int = count, k: float = times) -> bool:
+                row = normal()(chance, (n,))
+                row[n // 2 :] = MIDDLE + k * (row[n // 2 :] - MIDDLE)
+                return _has_spread(row)
+
+            yield f"{times} times, n = {count}", is_found
+
+
+def spread_year_alarms() -> Iterator[Case]:
+    """Whether a year of daily sessions without a change of spread has one."""
+    for name in ("bimodal, 80/20", "correlated by 0.5"):
+        yield name, _spread_alarm(SHAPES[name], 365)
+
+
+def _spread_alarm(draw: Draw, count: int) -> Callable[[np.random.Generator], bool]:
+    return lambda chance: _has_spread(draw(chance, (count,)))
+
+
+def _has_spread(row: np.ndarray) -> bool:
+    values = row.tolist()
+    return bool(spread_changes(values, steps.change_points(values)))
 
 
 def step_power() -> Iterator[Case]:
@@ -312,6 +356,61 @@ def _follows(draw: Draw, cells: int, fall: float) -> Callable[[np.random.Generat
     return is_told
 
 
+_ROOM = 100e6
+_BITS = 8 * 1200
+_BOUNDS = Bounds(lowest_bps=1e6, highest_bps=1e9, loss=1e-3, resolution=0.01, most=40)
+_STEP_S, _FULL_S = 2.0, 60.0
+
+
+@dataclass(frozen=True)
+class _Link:
+    """A link of 100 Mbit/s that loses more than what does not fit.
+
+    ``loss`` is the chance of each datagram; a burst takes all of ``burst_s``, one in 100 s on
+    average; a queue takes ``queue_s`` of what does not fit; the sender waits for its CPU in up to
+    ``waits`` of the time.
+    """
+
+    loss: float = 0.0
+    burst_s: float = 0.0
+    queue_s: float = 0.0
+    waits: float = 0.0
+
+    def tried(self, chance: np.random.Generator, wanted: Next) -> Tried:
+        length_s = _FULL_S if wanted.is_full else _STEP_S
+        sent_bps = wanted.offered_bps * (1 - self.waits * chance.random())
+        sent = int(sent_bps * length_s / _BITS)
+        over = max(0.0, (sent_bps - _ROOM) * length_s - self.queue_s * _ROOM) / _BITS
+        bursts = chance.poisson(length_s / 100) * self.burst_s / length_s
+        lost = over + chance.binomial(max(0, sent - int(over)), min(1.0, self.loss + bursts))
+        return Tried(wanted.offered_bps, sent_bps, lost / sent, wanted.is_full)
+
+
+def search_truth() -> Iterator[Case]:
+    """Whether the rate at which 0.1 % are lost is between what a search says passed and did not."""
+    links = {
+        "nothing else": _Link(),
+        "each with 0.01 %": _Link(loss=1e-4),
+        "each with 0.05 %": _Link(loss=5e-4),
+        "bursts of 10 ms": _Link(burst_s=0.01),
+        "a queue of 50 ms": _Link(queue_s=0.05),
+        "a sender that waits": _Link(waits=0.04),
+    }
+    for name, link in links.items():
+        full_queue = link.queue_s / _FULL_S
+        truth = _ROOM * (1 + full_queue) * (1 - link.loss) / (1 - _BOUNDS.loss)
+
+        def holds(chance: np.random.Generator, link: _Link = link, truth: float = truth) -> bool:
+            tried: list[Tried] = []
+            while (wanted := next_trial(_BOUNDS, tried)) is not None:
+                tried.append(link.tried(chance, wanted))
+            found = throughput(_BOUNDS, tried)
+            low, high = found.passed_bps or 0.0, found.refused_bps or math.inf
+            return low <= 1.001 * truth and truth <= 1.001 * high and high <= 1.06 * low
+
+        yield name, holds
+
+
 TABLES: dict[str, Callable[[], Iterator[Case]]] = {
     "ratio": ratio_coverage,
     "memory": memory,
@@ -325,7 +424,11 @@ TABLES: dict[str, Callable[[], Iterator[Case]]] = {
     "warm-up": warm_up_alarms,
     "warm-up-power": warm_up_power,
     "year": year_alarms,
+    "spread": spread_alarms,
+    "spread-power": spread_power,
+    "spread-year": spread_year_alarms,
     "proof": proof_alarms,
+    "search": search_truth,
     "carried": carried_alarms,
     "carried-power": carried_power,
     "block": block_alarms,

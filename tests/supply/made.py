@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 
 from osmef.supply.bundle import HERE, BundledFile, ProgramManifest, described, pack
-from osmef.supply.closure import Closure, cut
+from osmef.supply.closure import Closure, Tree, cut
 from osmef.supply.machines import this_machine
 from osmef.supply.program import Program
-from osmef.supply.tree import Tree
 
 
 def tree_of(folder: Path, *names: str) -> Tree:

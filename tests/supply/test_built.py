@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 
 from osmef.errors import InputError, SupplyError
-from osmef.supply.built import bundle_of_source, without_network
-from osmef.supply.bundle import Bundle, unpack
+from osmef.supply.build import bundle_of_source, without_network
+from osmef.supply.bundle import ProgramBundle, unpack
 from osmef.supply.compiler import find_compiler
 from osmef.supply.elf import parse
 from osmef.supply.machines import find_machine, this_machine
-from osmef.supply.program import Program, Source
+from osmef.supply.program import Program, SourceCode
 
 STREAM = Path(__file__).parents[3] / "shared" / "sources" / "STREAM.tar.gz"
 ZIG_S = 1200
@@ -48,14 +48,14 @@ def code(tmp_path: Path) -> Path:
     return folder
 
 
-def build(code: Path, *steps: tuple[str, ...], machine: str = "", **more: object) -> Bundle:
-    source = Source(steps, ("hello",), path=code, **more)  # type: ignore[arg-type]
+def build(code: Path, *steps: tuple[str, ...], machine: str = "", **more: object) -> ProgramBundle:
+    source = SourceCode(steps, ("hello",), path=code, **more)  # type: ignore[arg-type]
     program = Program("hello", source=source)
     target = find_machine(machine or platform.machine())
     return unpack(bundle_of_source(program, target, lambda _line: None, lambda: None))
 
 
-def run(bundle: Bundle, folder: Path, *arguments: str, **environment: str) -> str:
+def run(bundle: ProgramBundle, folder: Path, *arguments: str, **environment: str) -> str:
     path = folder / bundle.manifest.program
     path.write_bytes(bundle.contents[bundle.manifest.program])
     path.chmod(0o700)
@@ -161,14 +161,14 @@ def test_files_of_ours_are_built_with_it(code: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["../ours.h", "/ours.h", ""])
 def test_files_of_ours_stay_in_the_folder(name: str) -> None:
     with pytest.raises(InputError):
-        Source((("cc",),), ("hello",), adds=((name, ""),))
+        SourceCode((("cc",),), ("hello",), adds=((name, ""),))
 
 
 def test_one_source_makes_several_programs(code: Path) -> None:
     (code / "data").mkdir()
     (code / "data" / "words.txt").write_bytes(b"some\n")
     steps = (CC, ("cc", "-O2", "-DTWO", "hello.c", "-o", "second"))
-    source = Source(steps, ("hello", "second", "data/words.txt"), path=code, openmp=True)
+    source = SourceCode(steps, ("hello", "second", "data/words.txt"), path=code, openmp=True)
     program = Program("first", source=source)
     bundle = unpack(bundle_of_source(program, this_machine(), lambda _line: None, lambda: None))
     kinds = {name: file.kind for name, file in bundle.manifest.files.items()}
@@ -177,7 +177,9 @@ def test_one_source_makes_several_programs(code: Path) -> None:
 
 
 def test_all_of_its_programs_are_static(code: Path) -> None:
-    source = Source((CC, ("cp", "/bin/sh", "second")), ("hello", "second"), path=code, openmp=True)
+    source = SourceCode(
+        (CC, ("cp", "/bin/sh", "second")), ("hello", "second"), path=code, openmp=True
+    )
     with pytest.raises(SupplyError, match="no static program"):
         bundle_of_source(Program("hello", source=source), this_machine(), print, lambda: None)
 
@@ -239,7 +241,7 @@ def test_a_step_that_hangs_is_stopped(code: Path) -> None:
         if line.startswith("building"):
             stopped.set()
 
-    program = Program("hello", source=Source((("sleep", "600"),), ("hello",), path=code))
+    program = Program("hello", source=SourceCode((("sleep", "600"),), ("hello",), path=code))
     with pytest.raises(SupplyError, match="stopped"):
         bundle_of_source(program, this_machine(), tell, check)
 
@@ -248,7 +250,7 @@ def test_stream() -> None:
     if not STREAM.exists():
         pytest.skip("the source of STREAM is not on this machine")
     steps = (("cc", "-O2", "-DSTREAM_ARRAY_SIZE=100000", "stream.c", "-o", "stream"),)
-    source = Source(steps, ("stream",), path=STREAM, openmp=True)
+    source = SourceCode(steps, ("stream",), path=STREAM, openmp=True)
     target = this_machine()
     packed = bundle_of_source(Program("stream", source=source), target, print, lambda: None)
     bundle = unpack(packed)
@@ -262,7 +264,7 @@ def test_stream_for_another_machine(tmp_path: Path) -> None:
     if not STREAM.exists():
         pytest.skip("the source of STREAM is not on this machine")
     steps = (("cc", "-O2", "-DSTREAM_ARRAY_SIZE=100000", "stream.c", "-o", "stream"),)
-    program = Program("stream", source=Source(steps, ("stream",), path=STREAM, openmp=True))
+    program = Program("stream", source=SourceCode(steps, ("stream",), path=STREAM, openmp=True))
     machine = find_machine("aarch64" if platform.machine() != "aarch64" else "x86_64")
     bundle = unpack(bundle_of_source(program, machine, lambda _line: None, lambda: None))
     assert bundle.manifest.build is not None

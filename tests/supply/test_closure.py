@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 
 from osmef.errors import SupplyError
-from osmef.supply.closure import Closure, cut
+from osmef.supply.closure import Closure, Tree, cut
 from osmef.supply.machines import find_machine, this_machine
 from osmef.supply.program import Program
-from osmef.supply.tree import Tree
 from tests.supply.elves import library, program
 from tests.supply.made import tree_of
 

@@ -19,7 +19,7 @@ from osmef.supply.closure import cut
 from osmef.supply.machines import this_machine
 from osmef.supply.present import find, install_commands
 from osmef.supply.program import Program
-from osmef.supply.store import Store
+from osmef.supply.store import BundleStore
 from osmef.supply.supply import Supplied, Supplier, supply
 from tests.sshd import Sshd
 from tests.supply.made import archive, packed, tree_of
@@ -49,7 +49,7 @@ def bundled(tmp_path: Path) -> Program:
 
 @pytest.fixture
 def supplier(tmp_path: Path) -> Supplier:
-    return Supplier(Store(tmp_path / "programs"))
+    return Supplier(BundleStore(tmp_path / "programs"))
 
 
 def script(folder: Path, text: str) -> str:
@@ -133,7 +133,7 @@ def test_the_facts_of_one_that_is_there(session: Session, supplier: Supplier) ->
 
 
 def supplied(program: Program, session: Session, directory: Path) -> Supplied:
-    return supply(program, session, HERE, str(directory), Supplier(Store(directory / "kept")))
+    return supply(program, session, HERE, str(directory), Supplier(BundleStore(directory / "kept")))
 
 
 # What a program finds that is not its own: nothing.

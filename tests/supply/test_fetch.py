@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from osmef.errors import Interrupted, SupplyError
-from osmef.supply import fetch
-from osmef.supply.fetch import download, hash_of, lay_out
+from osmef.supply import build
+from osmef.supply.build import download, hash_of, lay_out
 
 DATA = b"some source code" * 1000
 SHA256 = hashlib.sha256(DATA).hexdigest()
@@ -82,7 +82,7 @@ def test_another_hash_is_an_error(web: str, tmp_path: Path) -> None:
 def test_a_file_that_is_too_large(
     web: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fetch, "_MOST_PACKED_BYTES", 1000)
+    monkeypatch.setattr(build, "_MOST_PACKED_BYTES", 1000)
     with pytest.raises(SupplyError, match="larger than 1 kB"):
         download(f"{web}/good", SHA256, tmp_path / "x", go_on)
 
@@ -198,7 +198,7 @@ def test_what_is_no_archive(tmp_path: Path, make: Callable[[Path], None]) -> Non
 def test_an_archive_that_grows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, most: int
 ) -> None:
-    monkeypatch.setattr(fetch, name, most)
+    monkeypatch.setattr(build, name, most)
     path = tarred(tmp_path / "x.tar", *(entry(f"f{number}", bytes(400)) for number in range(5)))
     with pytest.raises(SupplyError, match=r"unpacks to more than 1 kB|more than 3 files"):
         lay_out(path, tmp_path / "code")

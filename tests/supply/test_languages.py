@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from osmef.errors import SupplyError
-from osmef.supply.built import bundle_of_source
-from osmef.supply.bundle import Bundle, unpack
+from osmef.supply.build import bundle_of_source
+from osmef.supply.bundle import ProgramBundle, unpack
 from osmef.supply.elf import parse
 from osmef.supply.machines import find_machine, this_machine
-from osmef.supply.program import Language, Program, Source
-from osmef.supply.store import Store
+from osmef.supply.program import Language, Program, SourceCode
+from osmef.supply.store import BundleStore
 from osmef.supply.supply import Supplier, check, plan
 
 JAVA = """\
@@ -32,14 +32,14 @@ needs_jdk = pytest.mark.skipif(
 
 def build(
     code: Path, language: Language, product: str, *steps: tuple[str, ...], machine: str = ""
-) -> Bundle:
-    source = Source(steps, (product,), path=code, language=language)
+) -> ProgramBundle:
+    source = SourceCode(steps, (product,), path=code, language=language)
     kind = find_machine(machine) if machine else this_machine()
     program = Program("hello", source=source, how=("build",))
     return unpack(bundle_of_source(program, kind, lambda _line: None, lambda: None))
 
 
-def lay(bundle: Bundle, folder: Path) -> list[str]:
+def lay(bundle: ProgramBundle, folder: Path) -> list[str]:
     """Put a bundle's files into a folder, and return what its manifest says starts it."""
     for name, data in bundle.contents.items():
         (folder / name).write_bytes(data)
@@ -116,11 +116,11 @@ def test_a_controller_without_the_compiler_is_told_before_anything_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, language: Language, lacks: str, cure: str
 ) -> None:
     (tmp_path / "code").mkdir()
-    source = Source((), ("made",), path=tmp_path / "code", language=language)
+    source = SourceCode((), ("made",), path=tmp_path / "code", language=language)
     program = Program("hello", source=source, how=("build",))
     monkeypatch.setattr("osmef.supply.compiler.search_path", lambda: str(tmp_path))
     monkeypatch.setattr("sys.executable", str(tmp_path / "python"))
-    supplier = Supplier(Store(tmp_path / "store"))
+    supplier = Supplier(BundleStore(tmp_path / "store"))
     with pytest.raises(SupplyError, match=lacks) as caught:
         check(program, supplier)
     assert cure in str(caught.value.cure)
@@ -138,8 +138,10 @@ def test_go_is_found_beside_the_python_that_runs(
     monkeypatch.setattr("osmef.supply.compiler.search_path", lambda: os.defpath + "-not")
     monkeypatch.setattr("sys.executable", str(there / "python"))
     (tmp_path / "code").mkdir()
-    source = Source((), ("made",), path=tmp_path / "code", language="go")
-    check(Program("hello", source=source, how=("build",)), Supplier(Store(tmp_path / "store")))
+    source = SourceCode((), ("made",), path=tmp_path / "code", language="go")
+    check(
+        Program("hello", source=source, how=("build",)), Supplier(BundleStore(tmp_path / "store"))
+    )
 
 
 def test_go_has_names_of_its_own_for_machines() -> None:

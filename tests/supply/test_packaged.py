@@ -17,12 +17,12 @@ import pytest
 
 from osmef.errors import Interrupted, SupplyError
 from osmef.remote.session import Session
-from osmef.supply.bundle import Bundle, pack, unpack
+from osmef.supply.bundle import ProgramBundle, pack, unpack
+from osmef.supply.debian import BundleRequest, bundle_of_packages
 from osmef.supply.elf import parse
 from osmef.supply.machines import find_machine, this_machine
-from osmef.supply.packaged import Order, bundle_of_packages
 from osmef.supply.program import Program
-from osmef.supply.store import Store
+from osmef.supply.store import BundleStore
 from osmef.supply.supply import Supplied, Supplier, make, plan, supply
 from tests.waiting import until
 
@@ -39,7 +39,7 @@ NOBODY = 65534
 
 @pytest.fixture(scope="module")
 def supplier(tmp_path_factory: pytest.TempPathFactory) -> Supplier:
-    return Supplier(Store(tmp_path_factory.mktemp("programs"), print), suite="bookworm")
+    return Supplier(BundleStore(tmp_path_factory.mktemp("programs"), print), suite="bookworm")
 
 
 @contextmanager
@@ -141,7 +141,7 @@ def test_bundles_for_other_machines(
     assert run_emulated(made, tmp_path) in {None, 0, 1}
 
 
-def run_emulated(made: Bundle, folder: Path) -> int | None:
+def run_emulated(made: ProgramBundle, folder: Path) -> int | None:
     """Run it, by QEMU where it is for another machine; None without QEMU."""
     names = {"armv7l": "arm"}
     architecture = made.manifest.architecture
@@ -164,7 +164,7 @@ def test_a_machine_that_a_release_is_not_made_for(supplier: Supplier) -> None:
 
 
 def test_another_release_for_a_machine_that_is_newer() -> None:
-    order = Order(Program("iperf3"), find_machine("riscv64"), "trixie")
+    order = BundleRequest(Program("iperf3"), find_machine("riscv64"), "trixie")
     with registry():
         made = unpack(bundle_of_packages(order, print, lambda: None))
     assert made.manifest.argv[0] == "{dir}/ld-linux-riscv64-lp64d.so.1"
@@ -202,7 +202,7 @@ def test_the_manifest_says_what_is_in_it(supplier: Supplier) -> None:
 )
 def test_what_can_t_be_made(program: Program, suite: str, message: str) -> None:
     with pytest.raises(SupplyError, match=message) as caught:
-        bundle_of_packages(Order(program, this_machine(), suite), print, lambda: None)
+        bundle_of_packages(BundleRequest(program, this_machine(), suite), print, lambda: None)
     assert caught.value.cure
 
 
@@ -214,7 +214,7 @@ def test_a_registry_that_nobody_has_signed_is_not_used(monkeypatch: pytest.Monke
         lambda: ['Acquire::AllowInsecureRepositories "true";'],
     )
     with pytest.raises(SupplyError, match=r"not signed|NO_PUBKEY|couldn't be verified"):
-        bundle_of_packages(Order(DBENCH, this_machine(), "bookworm"), print, lambda: None)
+        bundle_of_packages(BundleRequest(DBENCH, this_machine(), "bookworm"), print, lambda: None)
 
 
 def test_a_stopped_one_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -226,5 +226,5 @@ def test_a_stopped_one_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Monkey
             raise Interrupted("stopped")
 
     with pytest.raises(Interrupted):
-        bundle_of_packages(Order(DBENCH, this_machine(), "bookworm"), began.append, check)
+        bundle_of_packages(BundleRequest(DBENCH, this_machine(), "bookworm"), began.append, check)
     until(lambda: not list(tmp_path.iterdir()))

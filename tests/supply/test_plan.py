@@ -11,19 +11,19 @@ import pytest
 from osmef.errors import SupplyError
 from osmef.supply.bundle import described, pack
 from osmef.supply.machines import find_machine
-from osmef.supply.program import Program, Source
-from osmef.supply.store import Store
+from osmef.supply.program import Program, SourceCode
+from osmef.supply.store import BundleStore
 from osmef.supply.supply import Supplier, bring, check, make, plan
 from tests.supply.made import manifest
 
-SOURCE = Source((("make",),), ("bench",), url="https://example.org/b.tar.gz", sha256="0" * 64)
-BROUGHT = Source((("cc", "bench.c", "-o", "bench"),), ("bench",))
+SOURCE = SourceCode((("make",),), ("bench",), url="https://example.org/b.tar.gz", sha256="0" * 64)
+BROUGHT = SourceCode((("cc", "bench.c", "-o", "bench"),), ("bench",))
 BENCH = Program("bench", package="bench-tools", source=SOURCE)
 
 
 @pytest.fixture
 def supplier(tmp_path: Path) -> Supplier:
-    return Supplier(Store(tmp_path / "programs"), suite="bookworm")
+    return Supplier(BundleStore(tmp_path / "programs"), suite="bookworm")
 
 
 @pytest.fixture
@@ -92,7 +92,7 @@ def test_a_bundle_without_the_data_that_is_needed(supplier: Supplier, elsewhere:
     [
         (Program("bench", bundle=Path("/nowhere"), how=("bundle",)), "bundle: .*"),
         (Program("bench", how=("build",)), "no way is allowed that it has"),
-        (Program("bench", source=BROUGHT, how=("build",)), "nobody has brought its source"),
+        (Program("bench", source=BROUGHT, how=("build",)), "its source is not on this controller"),
         (Program("bench", how=("bundle",)), "no apt-get on this machine"),
     ],
 )
@@ -113,7 +113,7 @@ def test_a_source_that_a_user_brings(supplier: Supplier, tmp_path: Path) -> None
     code.mkdir()
     (code / "bench.c").write_text("int main(void) { return 0; }\n")
     program, here = Program("bench", source=BROUGHT, how=("build",)), find_machine(machine())
-    with pytest.raises(SupplyError, match="nobody has brought its source") as caught:
+    with pytest.raises(SupplyError, match="its source is not on this controller") as caught:
         make("build", program, here, supplier)
     assert f"osmef program build bench --source PATH --arch {here.name}" in str(caught.value.cure)
     assert "built from source that you bring" in plan(program, None, supplier)

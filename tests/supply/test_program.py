@@ -9,9 +9,9 @@ import pytest
 
 from osmef.errors import InputError, SupplyError
 from osmef.supply.machines import NAMES, find_machine
-from osmef.supply.program import Program, Source
+from osmef.supply.program import Program, SourceCode
 
-SOURCE = Source((("make",),), ("bench",), path=Path("/src"))
+SOURCE = SourceCode((("make",),), ("bench",), path=Path("/src"))
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_what_no_program_can_be(fields: dict[str, Any], message: str) -> None:
 )
 def test_what_no_source_can_be(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        Source(**{"steps": (("make",),), "products": ("x",), **fields})
+        SourceCode(**{"steps": (("make",),), "products": ("x",), **fields})
 
 
 def test_nothing_is_installed_unless_it_is_allowed() -> None:

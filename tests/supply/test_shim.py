@@ -12,7 +12,7 @@ import pytest
 
 from osmef.errors import SupplyError
 from osmef.supply import shim
-from osmef.supply.built import without_network
+from osmef.supply.build import without_network
 from osmef.supply.bundle import HERE
 from osmef.supply.closure import words_of
 from osmef.supply.elf import parse

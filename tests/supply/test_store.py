@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from osmef.errors import Interrupted, StorageError, SupplyError
-from osmef.supply.store import Store, Wanted, default_directory, write
+from osmef.supply.store import BundleKey, BundleStore, default_directory, write
 from tests.supply.test_bundle import CONTENTS, GOOD
 
-WANTED = Wanted("bench", "x86_64", {"packages": ["bench"]})
+WANTED = BundleKey("bench", "x86_64", {"packages": ["bench"]})
 
 
 class Maker:
@@ -36,16 +36,16 @@ def told() -> list[str]:
 
 
 @pytest.fixture
-def store(tmp_path: Path, told: list[str]) -> Store:
-    return Store(tmp_path / "programs", told.append)
+def store(tmp_path: Path, told: list[str]) -> BundleStore:
+    return BundleStore(tmp_path / "programs", told.append)
 
 
-def kept(store: Store) -> Path:
+def kept(store: BundleStore) -> Path:
     (path,) = store.directory.glob("*.tar.gz")
     return path
 
 
-def test_it_is_made_once_and_again_when_that_is_wanted(store: Store) -> None:
+def test_it_is_made_once_and_again_when_that_is_wanted(store: BundleStore) -> None:
     make = Maker()
     assert not store.has(WANTED)
     for _ in range(2):
@@ -58,7 +58,7 @@ def test_it_is_made_once_and_again_when_that_is_wanted(store: Store) -> None:
     assert store.directory.stat().st_mode & 0o777 == 0o700
 
 
-def test_what_is_made_of_something_else_is_another(store: Store) -> None:
+def test_what_is_made_of_something_else_is_another(store: BundleStore) -> None:
     make = Maker()
     for wanted in (
         WANTED,
@@ -82,7 +82,7 @@ def change(path: Path) -> None:
 
 @pytest.mark.parametrize("damage", [cut, change])
 def test_a_damaged_one_is_made_again_with_a_note(
-    store: Store, told: list[str], damage: Callable[[Path], None]
+    store: BundleStore, told: list[str], damage: Callable[[Path], None]
 ) -> None:
     make = Maker()
     store.obtain(WANTED, make)
@@ -96,7 +96,7 @@ def test_a_damaged_one_is_made_again_with_a_note(
     assert kept(store).read_bytes() == GOOD
 
 
-def test_one_that_can_t_be_made_leaves_nothing(store: Store) -> None:
+def test_one_that_can_t_be_made_leaves_nothing(store: BundleStore) -> None:
     def fail() -> bytes:
         raise SupplyError("no such package")
 
@@ -105,7 +105,7 @@ def test_one_that_can_t_be_made_leaves_nothing(store: Store) -> None:
     assert [path.name for path in store.directory.iterdir()] == [".lock"]
 
 
-def test_two_that_make_the_same_wait_for_each_other(store: Store, told: list[str]) -> None:
+def test_two_that_make_the_same_wait_for_each_other(store: BundleStore, told: list[str]) -> None:
     began, go_on = threading.Event(), threading.Event()
     make = Maker()
 
@@ -127,7 +127,7 @@ def test_two_that_make_the_same_wait_for_each_other(store: Store, told: list[str
     assert told == ["waiting for another osmef that makes a bundle"]
 
 
-def test_a_wait_can_be_stopped(store: Store) -> None:
+def test_a_wait_can_be_stopped(store: BundleStore) -> None:
     began, go_on = threading.Event(), threading.Event()
 
     def slowly() -> bytes:
@@ -147,13 +147,13 @@ def test_a_wait_can_be_stopped(store: Store) -> None:
     first.join()
 
 
-def test_a_killed_maker_is_in_nobodys_way(store: Store) -> None:
+def test_a_killed_maker_is_in_nobodys_way(store: BundleStore) -> None:
     code = """
 import os, sys, signal
 from pathlib import Path
 from osmef.supply.store import Store
 from tests.supply.test_store import WANTED
-Store(Path(sys.argv[1])).obtain(WANTED, lambda: os.kill(os.getpid(), signal.SIGKILL))
+BundleStore(Path(sys.argv[1])).obtain(WANTED, lambda: os.kill(os.getpid(), signal.SIGKILL))
 """
     root = Path(__file__).parents[2]
     environment = {**os.environ, "PYTHONPATH": str(root)}
@@ -165,7 +165,7 @@ Store(Path(sys.argv[1])).obtain(WANTED, lambda: os.kill(os.getpid(), signal.SIGK
     assert store.obtain(WANTED, Maker()).contents == CONTENTS
 
 
-def test_bundles_are_removed_by_program_and_architecture(store: Store) -> None:
+def test_bundles_are_removed_by_program_and_architecture(store: BundleStore) -> None:
     assert store.remove(None) == []
     for wanted in (WANTED, replace(WANTED, architecture="armv7l"), replace(WANTED, program="a_b")):
         store.obtain(wanted, Maker())
@@ -181,7 +181,7 @@ def test_bundles_are_removed_by_program_and_architecture(store: Store) -> None:
 def test_a_place_that_can_t_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(StorageError, match="can't keep a bundle"):
-        Store(tmp_path / "file").obtain(WANTED, Maker())
+        BundleStore(tmp_path / "file").obtain(WANTED, Maker())
     with pytest.raises(SupplyError, match="can't write the bundle"):
         write(tmp_path / "no/such/x", GOOD)
 

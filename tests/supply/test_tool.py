@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from osmef.errors import Interrupted, SupplyError
-from osmef.supply.tool import Tool
+from osmef.supply.tool import ToolRunner
 from tests.waiting import until
 
 
-def tool(directory: Path, **more: object) -> Tool:
-    return Tool("a test", dict(os.environ), directory, **more)  # type: ignore[arg-type]
+def tool(directory: Path, **more: object) -> ToolRunner:
+    return ToolRunner("a test", dict(os.environ), directory, **more)  # type: ignore[arg-type]
 
 
 def test_what_it_prints(tmp_path: Path) -> None:

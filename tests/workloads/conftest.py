@@ -5,22 +5,23 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
+from typing_extensions import override
 
-from osmef.agent.client import ANSWER_S, AgentClient
+from osmef.agent.client import ANSWER_S, AgentClient, Agents
 from osmef.agent.deploy import Binary, Deployment
 from osmef.engine.station import Station
 from osmef.providers.base import Endpoint, EndpointRequest
 from osmef.remote.session import Session
-from osmef.scenario.fields import EndpointKind
+from osmef.scenario.fields import DATA_PORTS, EndpointKind
 from osmef.scenario.location import Location
-from osmef.scenario.ports import DATA_PORTS
 from osmef.workloads.tasks import Pair
 from tests.sshd import Sshd
+from tests.waiting import until
 
 
 @dataclass
@@ -61,25 +62,30 @@ class Victim:
         return self.station.data_ports(count)
 
     def signal(self, number: int = signal.SIGKILL) -> None:
-        """Send a signal to the first agent that was started there."""
-        path = self.station.deployment.path
-        for directory in sorted(Path("/proc").glob("[0-9]*"), key=lambda one: int(one.name)):
-            try:
-                argv = (directory / "cmdline").read_bytes().split(b"\0")
-            except OSError:
-                continue
-            if argv[:2] == [f"./{path}".encode(), b"serve"]:
-                os.kill(int(directory.name), number)
-                if number == signal.SIGSTOP:
-                    self.stopped.append(int(directory.name))
-                return
-        raise AssertionError(f"no agent of {self.name} runs")
+        """Send a signal to the first agent that was opened there, once there is one."""
+        argv = [f"./{self.station.deployment.path}".encode(), b"serve", b"--many", b""]
+        until(lambda: len(processes_of(argv)) > 1)
+        pid = processes_of(argv)[1]  # the first one passes on what the others say
+        os.kill(pid, number)
+        if number == signal.SIGSTOP:
+            self.stopped.append(pid)
 
     def close(self) -> None:
         """End the station and what was stopped there: it can't see that its input has ended."""
         self.station.close()
         for pid in self.stopped:
-            os.kill(pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+def processes_of(argv: list[bytes]) -> list[int]:
+    """Return the processes of a command line, the oldest first."""
+    found = []
+    for directory in sorted(Path("/proc").glob("[0-9]*"), key=lambda one: int(one.name)):
+        with suppress(OSError):
+            if (directory / "cmdline").read_bytes().split(b"\0") == argv:
+                found.append(int(directory.name))
+    return found
 
 
 MakeHosts = Callable[..., list[Victim]]
@@ -111,6 +117,14 @@ def pairs(senders: list[Victim], receivers: list[Victim]) -> list[Pair]:
 HELLO = 'echo \'{"event":"hello","protocol":2,"version":"9","machine":"x","pid":1}\''
 
 
+class Alone(Agents):
+    """A program that is the only agent of its connection, and knows no number."""
+
+    @override
+    def _number_in(self, line: str) -> int | None:
+        return 1 if self._opened else None
+
+
 @dataclass
 class Script:
     """An endpoint whose agents are shell scripts, one for each role, that say ``hello`` first."""
@@ -135,9 +149,10 @@ class Script:
 
     def agent(self, role: str) -> AgentClient:
         path = f"{self.directory}/{role}"
-        self.session.put(f"#!/bin/sh\n{self.hello}\n{self.scripts[role]}\n".encode(), path, 0o700)
+        script = f"#!/bin/sh\n{self.hello}\nread opened\n{self.scripts[role]}\n"
+        self.session.put(script.encode(), path, 0o700)
         deployment = Deployment(self.directory, path, Binary("any", b"", "-"))
-        self.started.append(AgentClient.start(self.session, deployment, self.hello_s))
+        self.started.append(Alone.start(self.session, deployment, self.hello_s).open())
         return self.started[-1]
 
     def data_ports(self, _count: int) -> int:

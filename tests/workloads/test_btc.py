@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from osmef.agent.messages import BulkResult
 from osmef.errors import AgentError
-from osmef.results.exchange import Direction, Purpose
+from osmef.results.observations import Direction, Purpose
 from osmef.workloads.base import Ran
 from osmef.workloads.kinds.btc import BtcSettings, BulkTransfer
 
@@ -25,7 +25,8 @@ def test_what_is_not_asked_for_is_left_to_the_kernel() -> None:
     )
     assert dict(listen.parameters) == dict(connect.parameters)
     assert dict(connect.parameters) == {
-        "flows": 7, "duration_s": 3.0, "interval_s": 1.0, "direction": "forward", "mode": "copy",
+        "connections": 7, "duration_s": 3.0, "interval_s": 1.0, "direction": "forward",
+        "mode": "copy",
     }  # fmt: skip
 
 
@@ -182,3 +183,27 @@ def test_connections_have_classes_in_turn() -> None:
 def test_a_class_without_a_connection_is_an_error(written: dict[str, object], said: str) -> None:
     with pytest.raises(ValidationError, match=said):
         BtcSettings.model_validate(written)
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ({"cost": "1 EUR"}, "bound how long a bucket"),
+        ({"until": "knee", "cost": "1 EUR"}, "go together"),
+        ({"until": "knee", "per_gb": "1 EUR"}, "go together"),
+        ({"until": "knee", "cost": "1 EUR", "per_gb": "0.1 USD"}, "two currencies"),
+    ],
+)
+def test_a_cost_without_its_price_is_an_error(written: dict[str, str], said: str) -> None:
+    with pytest.raises(ValidationError, match=said):
+        BtcSettings.model_validate(written)
+
+
+def test_a_cost_bounds_what_each_connection_sends() -> None:
+    paid = {"until": "knee", "cost": "2.1 USD", "per_gb": "0.1 USD"}
+    one = workload(**paid, connections=4, refill=["1min"])
+    (sender,) = [step for step in one.parts()[0].steps if step.end == "sender"]
+    assert sender.parameters["bytes"] == 2_500_000_000  # of 20 GB, a quarter in each of two
+    assert one.most_bytes == 20_000_000_000
+    fewer = workload(**paid, bytes="1GB")
+    assert fewer.parts()[0].steps[0].parameters["bytes"] == 1_000_000_000

@@ -16,9 +16,9 @@ from pydantic import ValidationError
 
 from osmef.errors import OutputError
 from osmef.formats.unixbench import BASELINE
-from osmef.results.exchange import Purpose
+from osmef.results.observations import Purpose
 from osmef.supply.machines import this_machine
-from osmef.supply.store import Store, default_directory
+from osmef.supply.store import BundleStore, default_directory
 from osmef.supply.supply import Supplier, bring
 from osmef.workloads.ensemble import Job, perform
 from osmef.workloads.kinds.unixbench import UnixbenchSettings
@@ -239,7 +239,7 @@ def measured(hosts: MakeHosts, kind: str, archive: str, **keys: Any) -> Mapping[
     made = tool(kind, **keys)
     (program,) = made.programs
     assert program.source is not None
-    store = Store(default_directory())
+    store = BundleStore(default_directory())
     bring(program, replace(program.source, path=source), this_machine(), Supplier(store))
     there = hosts("sender", "receiver")
     there[0].station.provide(made.programs, Supplier(store))

@@ -15,7 +15,7 @@ from osmef.kinds import WORKLOADS
 from osmef.scenario.load import load_text
 from osmef.workloads.kinds.npb import Npb
 from osmef.workloads.mpi import FINALIZE
-from osmef.workloads.programs import Ended, interfaces_of
+from osmef.workloads.programs import EndedProgram, interfaces_of
 from tests.workloads.test_tools import OUTPUTS, ended
 
 SAMPLES = OUTPUTS / "npb"
@@ -37,11 +37,11 @@ def npb(**keys: Any) -> Npb:
 
 def processes(
     made: Npb, stdout: str, endpoints: int, interfaces: Interfaces | None = TOLD
-) -> list[list[Ended]]:
+) -> list[list[EndedProgram]]:
     """Return the ends of all processes, the first of which has printed something."""
-    found: list[list[Ended]] = []
+    found: list[list[EndedProgram]] = []
     for number in range(endpoints):
-        each: list[Ended] = []
+        each: list[EndedProgram] = []
         for run in made.runs():
             said = "" if found or each else stdout
             one = ended(run, said.encode())

@@ -16,10 +16,10 @@ import pytest
 
 from osmef.errors import AgentError, InputError, OutputError, ProgramError
 from osmef.kinds import WORKLOADS
-from osmef.results.exchange import Purpose
+from osmef.results.observations import Purpose
 from osmef.scenario.load import load_text
 from osmef.supply.machines import this_machine
-from osmef.supply.store import Store
+from osmef.supply.store import BundleStore
 from osmef.supply.supply import Supplier, bring
 from osmef.workloads.disk import DiskSettings
 from osmef.workloads.ensemble import Job, perform
@@ -177,7 +177,7 @@ def test_both_ways_of_fio_are_told() -> None:
     assert found["write_bytes_per_s"] == 57192599
     assert found["write_p50_us"] == pytest.approx(150.528)
     assert [one.name for one in tool("fio", rw="randrw").told if one.leading] == ["read_iops"]
-    with pytest.raises(OutputError, match="tells no write"):
+    with pytest.raises(OutputError, match="reports no write"):
         numbers(tool("fio", rw="write"), output("fio", "randread"))
 
 
@@ -310,7 +310,7 @@ def iozone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (program,) = Iozone.programs
     assert program.source is not None
     source = replace(program.source, path=SOURCE)
-    bundle = bring(program, source, this_machine(), Supplier(Store(folder / "store")))
+    bundle = bring(program, source, this_machine(), Supplier(BundleStore(folder / "store")))
     path = folder / "iozone"
     path.write_bytes(bundle.contents["iozone"])
     path.chmod(0o755)

@@ -14,7 +14,7 @@ from osmef.errors import ProviderError
 from osmef.providers.base import EndpointRequest, Order, Resource
 from osmef.providers.local.provider import LocalProvider
 from osmef.remote.keys import KeyPair
-from osmef.results.exchange import Purpose
+from osmef.results.observations import Purpose
 from osmef.scenario.clouds.local import LocalSettings
 from osmef.scenario.fields import EndpointKind, Family, Layer
 from osmef.workloads.ensemble import Job, perform

@@ -14,16 +14,16 @@ import pytest
 
 from osmef.agent.messages import BulkResult
 from osmef.errors import AgentError, Interrupted
-from osmef.results.exchange import Purpose
-from osmef.scenario.ports import DATA_PORTS
+from osmef.results.observations import Purpose
+from osmef.scenario.fields import DATA_PORTS
 from osmef.scenario.workload import WorkloadSettings
 from osmef.workloads.base import Part, Ran, Step
 from osmef.workloads.ensemble import Job, perform
 from osmef.workloads.kinds.btc import BtcSettings, BulkTransfer
 from osmef.workloads.kinds.pingpong import PingPongSettings
 from osmef.workloads.kinds.udp import UdpSettings
-from osmef.workloads.programme import workload_for
 from osmef.workloads.tasks import Pair, Waits
+from osmef.workloads.trial_workload import workload_for
 from tests.workloads.conftest import MakeHosts, MakeScript, Victim, pairs
 
 

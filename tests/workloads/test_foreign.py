@@ -14,12 +14,11 @@ from pydantic import ValidationError
 from pydantic_core import PydanticCustomError
 
 from osmef.errors import AgentError, InputError
-from osmef.results.exchange import Purpose
+from osmef.results.observations import Purpose
 from osmef.scenario.load import load
 from osmef.workloads.base import Outcome
 from osmef.workloads.ensemble import Job, perform
-from osmef.workloads.foreign import Foreign, read_url
-from osmef.workloads.kinds.pingpong import PingPong, PingPongSettings
+from osmef.workloads.kinds.pingpong import Foreign, PingPong, PingPongSettings, read_url
 from tests.agents.lab import closed_port
 from tests.agents.web import published_ping, published_pong
 from tests.workloads.conftest import MakeHosts, Victim, pairs
@@ -123,7 +122,7 @@ def test_a_wrong_url_is_told_with_its_place(tmp_path: Path, url: str, said: str,
     [("implementation", "go"), ("relay", False), ("retries", 3), ("ways", ["present"])],
 )
 def test_what_is_ping_s_and_pong_s_has_no_say(key: str, value: object) -> None:
-    with pytest.raises(ValidationError, match=f"{key} has no say"):
+    with pytest.raises(ValidationError, match=f"{key} has no effect"):
         workload(server=GOOD, **{key: value})
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from osmef.agent.messages import (
     ErrorEvent,
-    Gone,
+    OutputEnded,
     PointEvent,
     ResultEvent,
     parse_event,
@@ -23,17 +23,17 @@ from osmef.agent.messages import (
 from osmef.analysis.limits import trial_limit
 from osmef.errors import AgentError
 from osmef.results.document import read_document
-from osmef.results.exchange import Purpose
+from osmef.results.observations import Purpose
 from osmef.results.trial import Status, Trial
 from osmef.scenario.load import load_text
 from osmef.workloads.base import Outcome, Part, Ran, Step
 from osmef.workloads.ensemble import Job, perform
-from osmef.workloads.programme import Programme
 from osmef.workloads.tasks import Pair, Waits
+from osmef.workloads.trial_workload import TrialWorkload
 from tests.flood import bounded_memory
 from tests.workloads.conftest import MakeHosts, MakeScript, pairs
 
-PARAMETERS = {"flows": 2, "interval_s": 0.1}
+PARAMETERS = {"connections": 2, "interval_s": 0.1}
 PART = Part((Step("sender", "bulk", PARAMETERS),), duration_s=0.2)
 INTERVAL = {"role": "sender", "start_s": 0, "length_s": 0.1, "bytes": [1, 1]}
 POINT = {"size": 1, "repetitions": 1, "trials": 1}
@@ -71,7 +71,7 @@ def test_an_agent_that_tells_more_than_its_job_has_is_an_error(
     scripted: MakeScript, said: str
 ) -> None:
     host = scripted({"job-0": f"echo '{line('connected')}'; yes '{said}'"})
-    with bounded_memory(), pytest.raises(AgentError, match="more than such a job has") as caught:
+    with bounded_memory(), pytest.raises(AgentError, match="more than such a job may") as caught:
         perform(Job(3, [Pair(host, host, "127.0.0.1", "127.0.0.1")]), [PART])
     assert caught.value.where == host.name
 
@@ -91,8 +91,8 @@ def test_an_agent_that_chatters_before_its_first_words_is_given_up(
     scripted: MakeScript,
 ) -> None:
     host = scripted({"job-0": ""})
-    host.hello, host.hello_s = f"yes '{line('connected')}'", 0.5
-    with bounded_memory(), pytest.raises(AgentError, match=r"no hello within 0\.5 s"):
+    host.hello = f"yes '{line('connected')}'"
+    with bounded_memory(), pytest.raises(AgentError, match="outside the protocol"):
         host.agent("job-0")
 
 
@@ -137,7 +137,7 @@ def spoilt_runs(draw: st.DrawFn, ran: list[list[Ran]]) -> list[list[Ran]] | None
     at = draw(st.integers(0, len(results) - 1))
     told = parse_event(json.dumps(spoilt(draw, results[at].model_dump(mode="json"))))
     if not isinstance(told, ResultEvent):
-        assert isinstance(told, Gone | ErrorEvent)
+        assert isinstance(told, OutputEnded | ErrorEvent)
         return None
     results[at] = told
     changed = replace(parts[number], results=tuple(results))
@@ -155,9 +155,9 @@ def spoilt_runs(draw: st.DrawFn, ran: list[list[Ran]]) -> list[list[Ran]] | None
 @pytest.mark.parametrize("workload", WORKLOADS)
 def test_no_result_of_an_agent_is_more_than_an_error(hosts: MakeHosts, workload: str) -> None:
     text = f"name: a\nworkload: {workload}"
-    programme = Programme(load_text(text, Path("a.yaml")).scenario)
+    trial_workload = TrialWorkload(load_text(text, Path("a.yaml")).scenario)
     job = Job(1, pairs(hosts("s1"), hosts("r1")))
-    ran = perform(job, [part for _, part in programme._parts]).ran
+    ran = perform(job, [part for _, part in trial_workload._parts]).ran
 
     @settings(max_examples=150)
     @given(spoilt_runs(ran))
@@ -165,7 +165,7 @@ def test_no_result_of_an_agent_is_more_than_an_error(hosts: MakeHosts, workload:
         if told is None:
             return
         try:
-            outcome = programme._outcome(programme._measured, 1, Purpose.MEASURED, told)
+            outcome = trial_workload._outcome(trial_workload._measured, 1, Purpose.MEASURED, told)
         except AgentError:
             return
         store(outcome)

@@ -11,15 +11,17 @@ import pytest
 from pydantic import ValidationError
 
 from osmef.errors import InputError, ProgramError, SupplyError
-from osmef.results.exchange import Purpose
+from osmef.results.observations import Purpose
 from osmef.scenario.load import load
-from osmef.supply.store import Store
+from osmef.supply.store import BundleStore
 from osmef.supply.supply import Supplier
 from osmef.workloads.ensemble import Job, perform
-from osmef.workloads.kinds.pingpong import PingPong, PingPongSettings
-from osmef.workloads.languages import LANGUAGES, Implementation
+from osmef.workloads.kinds.pingpong import LANGUAGES, Implementation, PingPong, PingPongSettings
 from tests.agents.languages import runtime_of
 from tests.workloads.conftest import MakeHosts, Victim, pairs
+
+_QUICK, _LONG = pytest.mark.quick, pytest.mark.real("tools")
+"""Runtimes take seconds to start; what all of them answer is compared byte by byte elsewhere."""
 
 
 def workload(**settings: Any) -> PingPong:
@@ -27,7 +29,7 @@ def workload(**settings: Any) -> PingPong:
 
 
 def provide(work: PingPong, sender: Victim, receiver: Victim, folder: Path) -> None:
-    supplier = Supplier(Store(folder))
+    supplier = Supplier(BundleStore(folder))
     sender.station.provide(work.needs("sender"), supplier)
     receiver.station.provide(work.needs("receiver"), supplier)
 
@@ -94,7 +96,10 @@ def test_an_unknown_language_is_told_with_its_place(tmp_path: Path) -> None:
 # --- with real agents
 
 
-@pytest.mark.parametrize("language", [*LANGUAGES], ids=str)
+@pytest.mark.parametrize(
+    "language",
+    [pytest.param(one, marks=_QUICK if one in {"c", "python"} else _LONG) for one in LANGUAGES],
+)
 def test_every_request_gets_an_answer(
     hosts: MakeHosts, tmp_path: Path, language: Implementation
 ) -> None:
@@ -127,7 +132,7 @@ def test_a_missing_runtime_is_told_before_anything_runs(hosts: MakeHosts, tmp_pa
     runtime, program = workload(implementation="dart").needs("receiver")
     missing = replace(runtime, name="no-such-runtime", package="its-package")
     with pytest.raises(SupplyError, match="the endpoint does not have it") as caught:
-        host.station.provide([missing, program], Supplier(Store(tmp_path)))
+        host.station.provide([missing, program], Supplier(BundleStore(tmp_path)))
     assert caught.value.cure == "install its-package on the endpoint"
 
 

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from osmef.agent.messages import ExchangeResult
 from osmef.errors import AgentError
-from osmef.results.exchange import Histogram, Phase, Purpose
+from osmef.results.observations import Histogram, Phase, Purpose
 from osmef.workloads.base import Ran
 from osmef.workloads.exchanges import quantile_us
 from osmef.workloads.kinds.latency import Latency, LatencySettings
@@ -72,7 +72,7 @@ def test_a_flow_alone_is_measured_once() -> None:
     workload = Latency(LatencySettings.model_validate({"duration": "3s"}), background=False)
     (part,) = workload.parts()
     assert (part.duration_s, part.loaded) == (3.0, True)
-    wanted = {"flows": 1, "duration_s": 3.0, "request_size": 1, "response_size": 1,
+    wanted = {"connections": 1, "duration_s": 3.0, "request_size": 1, "response_size": 1,
               "interval_s": 1.0}  # fmt: skip
     assert dict(part.steps[1].parameters) == wanted
     outcome = workload.outcome(1, Purpose.MEASURED, [(ran([10, 20, 30, 40]),)])

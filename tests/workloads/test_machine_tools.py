@@ -11,7 +11,7 @@ import pytest
 from pydantic import ValidationError
 
 from osmef.errors import OutputError
-from osmef.results.exchange import Purpose
+from osmef.results.observations import Purpose
 from osmef.workloads.ensemble import Job, perform
 from osmef.workloads.tasks import Waits
 from tests.workloads.conftest import MakeHosts, pairs

@@ -11,7 +11,7 @@ import pytest
 from osmef.errors import InputError
 from osmef.results.measure import Better, Measure, of_background, shown_unit, together
 from osmef.scenario.load import load_text
-from osmef.workloads import Programme, measures_of
+from osmef.workloads import TrialWorkload, measures_of
 
 WORKLOADS = (
     "{kind: btc, direction: both}",
@@ -31,7 +31,7 @@ BOTH = [
 def declared(workload: str, background: str = "") -> tuple[Measure, ...]:
     beside = f"background: {{kind: {background}}}" if background else ""
     text = f"name: a\nworkload: {workload}\n{beside}"
-    return Programme(load_text(text, Path("a.yaml")).scenario).measures
+    return TrialWorkload(load_text(text, Path("a.yaml")).scenario).measures
 
 
 @pytest.mark.parametrize(("workload", "background"), BOTH)

@@ -19,9 +19,9 @@ from pyroute2 import IPRoute
 from osmef.errors import InputError, OutputError
 from osmef.formats.apachebench import read_quantiles
 from osmef.kinds import WORKLOADS
-from osmef.results.exchange import Purpose
+from osmef.results.observations import Purpose
 from osmef.scenario.load import load_text
-from osmef.supply.built import bundle_of_source
+from osmef.supply.build import bundle_of_source
 from osmef.supply.bundle import unpack
 from osmef.supply.machines import this_machine
 from osmef.supply.program import Program
@@ -131,8 +131,8 @@ def test_what_needs_an_option_for_ipv6() -> None:
     [
         ("iperf2", {"protocol": "udp", "direction": "reverse", "connections": 2}, "drops some"),
         ("netperf", {"test": "udp-rr", "direction": "reverse"}, "no udp-rr in reverse"),
-        ("netperf", {"test": "tcp-rr", "size": "5B"}, "size has no say in tcp-rr"),
-        ("netperf", {"request": "5B"}, "request has no say in tcp-stream"),
+        ("netperf", {"test": "tcp-rr", "size": "5B"}, "size has no effect in tcp-rr"),
+        ("netperf", {"request": "5B"}, "request has no effect in tcp-stream"),
         ("netpipe", {"min": "5B", "max": "4B"}, "smallest message is larger"),
         ("sockperf", {"reply_every": 5}, "ping-pong answers all, or none"),
         ("sockperf", {"size": "13B"}, "greater than or equal to 14"),

@@ -12,15 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from osmef.agent.messages import Gone, PongResult, RequestsEvent, SiegeResult, parse_event
+from osmef.agent.messages import OutputEnded, PongResult, RequestsEvent, SiegeResult, parse_event
 from osmef.errors import AgentError
-from osmef.results.exchange import Purpose
+from osmef.results.observations import Purpose
 from osmef.results.tables import TABLES
 from osmef.workloads.base import Outcome, Ran
 from osmef.workloads.ensemble import Job, perform
 from osmef.workloads.kinds.pingpong import PingPong, PingPongSettings
-from osmef.workloads.requests import as_batch, requests_table
-from osmef.workloads.siege import request_metrics
+from osmef.workloads.siege import as_batch, request_metrics, requests_table
 from osmef.workloads.tasks import Pair
 from tests.workloads.conftest import MakeHosts, MakeScript, pairs
 
@@ -227,7 +226,7 @@ def test_a_hundred_thousand_requests_take_a_few_megabytes() -> None:
 @pytest.mark.parametrize("change", [{"size": [1, 2]}, {"error": [9]}, {"start_us": [None]}])
 def test_requests_that_make_no_sense_end_the_conversation(change: dict[str, Any]) -> None:
     line = json.dumps({**told({}).model_dump(mode="json"), **change})
-    assert isinstance(parse_event(line), Gone)
+    assert isinstance(parse_event(line), OutputEnded)
 
 
 def siege_result(requests: int, failed: int) -> SiegeResult:

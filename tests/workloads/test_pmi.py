@@ -11,17 +11,17 @@ from hypothesis import strategies as st
 from osmef.errors import AgentError, EndpointError, ProgramError
 from osmef.workloads.base import Part, Step, Value
 from osmef.workloads.ensemble import Job, Performance, perform
-from osmef.workloads.pmi import Exchange
+from osmef.workloads.pmi import KeyValueSpace
 from osmef.workloads.tasks import Waits
 from tests.workloads.conftest import MakeHosts, Victim, pairs
 
 
-def told(exchange: Exchange, rank: int, *lines: str) -> list[tuple[int, str]]:
+def told(exchange: KeyValueSpace, rank: int, *lines: str) -> list[tuple[int, str]]:
     return list(exchange.take(rank, "".join(f"{line}\n" for line in lines).encode()))
 
 
 def test_what_one_tells_another_gets() -> None:
-    exchange = Exchange(["a", "b"])
+    exchange = KeyValueSpace(["a", "b"])
     assert told(exchange, 0, "cmd=put kvsname=osmef key=card-0 value=10.0.0.1#20000") == [
         (0, "cmd=put_result rc=0 msg=success\n")
     ]
@@ -34,7 +34,7 @@ def test_what_one_tells_another_gets() -> None:
 
 
 def test_a_barrier_waits_for_all_and_can_be_used_again() -> None:
-    exchange = Exchange(["a", "b", "b"])
+    exchange = KeyValueSpace(["a", "b", "b"])
     for _ in range(2):
         assert told(exchange, 2, "cmd=barrier_in") == []
         assert told(exchange, 0, "cmd=barrier_in") == []
@@ -54,7 +54,7 @@ def test_a_barrier_waits_for_all_and_can_be_used_again() -> None:
     ],
 )
 def test_each_question_has_its_answer(line: str, answer: str) -> None:
-    ((rank, said),) = told(Exchange(["a", "b"]), 1, line)
+    ((rank, said),) = told(KeyValueSpace(["a", "b"]), 1, line)
     assert rank == 1
     assert said.startswith(f"cmd={answer}")
 
@@ -71,15 +71,15 @@ def test_each_question_has_its_answer(line: str, answer: str) -> None:
 def test_processes_know_which_others_share_their_endpoint(
     nodes: Sequence[str], mapping: str
 ) -> None:
-    ((_, said),) = told(Exchange(nodes), 0, "cmd=get kvsname=osmef key=PMI_process_mapping")
+    ((_, said),) = told(KeyValueSpace(nodes), 0, "cmd=get kvsname=osmef key=PMI_process_mapping")
     assert said.endswith(f"value={mapping}\n")
 
 
 @given(st.lists(st.integers(1, 40), max_size=20))
 def test_lines_may_come_in_any_pieces(sizes: list[int]) -> None:
     lines = b"cmd=put kvsname=k key=a value=b\ncmd=get kvsname=k key=a\ncmd=finalize\n"
-    whole = list(Exchange(["a"]).take(0, lines))
-    exchange, at = Exchange(["a"]), 0
+    whole = list(KeyValueSpace(["a"]).take(0, lines))
+    exchange, at = KeyValueSpace(["a"]), 0
     found: list[tuple[int, str]] = []
     for size in [*sizes, len(lines)]:
         found += exchange.take(0, lines[at : at + size])
@@ -91,7 +91,7 @@ def test_lines_may_come_in_any_pieces(sizes: list[int]) -> None:
 def test_whatever_a_process_says_it_is_answered_or_an_error_of_its_endpoint(data: bytes) -> None:
     where, answers = "b", []
     try:
-        answers = list(Exchange(["a", "b"]).take(1, data))
+        answers = list(KeyValueSpace(["a", "b"]).take(1, data))
     except ProgramError as error:
         where = str(error.where)
     assert where == "b"
@@ -113,13 +113,13 @@ def test_whatever_a_process_says_it_is_answered_or_an_error_of_its_endpoint(data
 )
 def test_what_is_not_known_is_an_error(line: str) -> None:
     with pytest.raises(ProgramError) as caught:
-        told(Exchange(["a", "b"]), 1, line)
+        told(KeyValueSpace(["a", "b"]), 1, line)
     assert caught.value.where == "b"
     assert caught.value.cure
 
 
 def test_a_line_without_end_is_an_error() -> None:
-    exchange = Exchange(["a"])
+    exchange = KeyValueSpace(["a"])
     for _ in range(4):
         assert list(exchange.take(0, b"x" * 1000)) == []
     with pytest.raises(ProgramError):
@@ -127,7 +127,7 @@ def test_a_line_without_end_is_an_error() -> None:
 
 
 def test_nobody_fills_the_memory() -> None:
-    exchange = Exchange(["a"])
+    exchange = KeyValueSpace(["a"])
     lines = [f"cmd=put key={number} value=x" for number in range(10_000)]
     with pytest.raises(ProgramError, match="more than"):
         told(exchange, 0, *lines)

@@ -17,9 +17,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from osmef.errors import AgentError, EndpointError, OutputError, ProgramError
-from osmef.results.exchange import Purpose
-from osmef.scenario.fields import EndpointKind
-from osmef.scenario.ports import DATA_PORTS
+from osmef.results.observations import Purpose
+from osmef.scenario.fields import DATA_PORTS, EndpointKind
 from osmef.workloads.base import Outcome
 from osmef.workloads.ensemble import Job, perform
 from osmef.workloads.kinds.program import Program, ProgramSettings
@@ -330,8 +329,8 @@ def test_an_agent_that_is_killed_takes_the_program_with_it(two: list[Victim]) ->
         ({"run": []}, "at least 1 item"),
         ({"run": [sh("x", ready="port")]}, "all of these are servers"),
         ({"run": [sh("{port}")]}, "is that of a server"),
-        ({"run": [sh("{prot}")]}, "nobody knows what {prot} stands for"),
-        ({"run": [sh("x", serves=True)]}, "a server tells when it is ready"),
+        ({"run": [sh("{prot}")]}, "{prot} is no known placeholder"),
+        ({"run": [sh("x", serves=True)]}, "a server reports when it is ready"),
         ({"run": [sh("x", ports=2)]}, "only a server takes ports"),
         ({"run": [sh("x", ready="port"), sh("{data_port}")]}, "none takes two"),
         ({"run": [sh("x"), {**sh("x"), "on": "loopback"}]}, "has no other end"),

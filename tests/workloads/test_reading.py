@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from osmef.errors import OutputError
 from osmef.units import convert
-from osmef.workloads.reading import Printed, Reading, Stream
+from osmef.workloads.reading import OutputStream, Printed, Reading
 
 DBENCH = b"""\
   Operation      Count    AvgLat    MaxLat
@@ -120,7 +120,7 @@ def test_what_is_no_number_is_an_error_that_shows_the_end(
 def test_the_end_of_what_it_printed_is_fit_to_be_shown(
     stdout: bytes, stderr: bytes, stream: str, tail: str
 ) -> None:
-    assert Printed(stdout, stderr).tail_of(Stream(stream)) == tail
+    assert Printed(stdout, stderr).tail_of(OutputStream(stream)) == tail
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from osmef.facts.collect import read_file_system
 from osmef.remote.session import Session
 from osmef.remote.workdir import clear, scratch_prefix
 from osmef.scenario.load import load_text
-from osmef.workloads.programme import Programme
+from osmef.workloads.trial_workload import TrialWorkload
 from tests.workloads.conftest import MakeHosts, Victim
 from tests.workloads.test_program import measure, sh
 
@@ -111,15 +111,15 @@ def test_room_without_a_directory_is_an_error(tmp_path: Path) -> None:
         load_text(text, tmp_path / "x.yaml")
 
 
-def test_a_programme_tells_its_directories_by_end(tmp_path: Path) -> None:
+def test_a_trial_workload_tells_its_directories_by_end(tmp_path: Path) -> None:
     runs = (
         "{on: both, argv: [x], directory: /a}, {on: sender, argv: [x], directory: '{dir}'},"
         " {on: sender, argv: [y], directory: /a}, {on: receiver, argv: [z]}"
     )
     study = load_text(f"name: x\nworkload: {{kind: program, run: [{runs}]}}", tmp_path / "x.yaml")
-    programme = Programme(study.scenario)
-    assert programme.directories("sender") == ("/a", "{dir}")
-    assert programme.directories("receiver") == ("/a",)
+    workload = TrialWorkload(study.scenario)
+    assert workload.directories("sender") == ("/a", "{dir}")
+    assert workload.directories("receiver") == ("/a",)
 
 
 PREFIX = scratch_prefix("a-run", "host-1")

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from osmef.agent.messages import PointEvent, SizesResult
 from osmef.errors import AgentError, InputError
-from osmef.results.exchange import Purpose
+from osmef.results.observations import Purpose
 from osmef.scenario.load import load_text
-from osmef.workloads import Job, Programme
+from osmef.workloads import Job, TrialWorkload
 from osmef.workloads.base import Ran
 from osmef.workloads.kinds.size_sweep import SizeSweep, SizeSweepSettings, count_sizes
 from tests.workloads.conftest import MakeHosts, pairs
@@ -95,9 +95,9 @@ def test_the_smallest_message_is_not_the_largest() -> None:
 
 def test_a_sweep_with_real_agents(hosts: MakeHosts) -> None:
     text = "{kind: size-sweep, max: 64B, point: 2ms, connections: 2, check: true, mode: both}"
-    programme = Programme(load_text(f"name: a\nworkload: {text}", Path("a.yaml")).scenario)
-    outcome = programme.run(Job(1, pairs(hosts("s1"), hosts("r1", "r2"))))
-    assert outcome.metrics.keys() == {one.name for one in programme.measures}
+    workload = TrialWorkload(load_text(f"name: a\nworkload: {text}", Path("a.yaml")).scenario)
+    outcome = workload.run(Job(1, pairs(hosts("s1"), hosts("r1", "r2"))))
+    assert outcome.metrics.keys() == {one.name for one in workload.measures}
     assert {(p.receiver, p.flow) for p in outcome.sizes} == {
         (name, flow) for name in ("r1", "r2") for flow in (0, 1)
     }
@@ -108,9 +108,9 @@ def test_a_sweep_with_real_agents(hosts: MakeHosts) -> None:
 def test_latency_idle_and_loaded_with_real_agents(hosts: MakeHosts) -> None:
     text = "workload: {kind: latency, duration: 300ms, idle: 200ms, size: 100B, rate: 200}\n"
     text += "background: {connections: 2, interval: 100ms}\nlead: 100ms"
-    programme = Programme(load_text(f"name: a\n{text}", Path("a.yaml")).scenario)
-    outcome = programme.run(Job(1, pairs(hosts("s1"), hosts("r1"))))
-    assert outcome.metrics.keys() == {one.name for one in programme.measures}
+    workload = TrialWorkload(load_text(f"name: a\n{text}", Path("a.yaml")).scenario)
+    outcome = workload.run(Job(1, pairs(hosts("s1"), hosts("r1"))))
+    assert outcome.metrics.keys() == {one.name for one in workload.measures}
     assert [e.phase.value for e in outcome.exchanges] == ["idle", "loaded"]
     due = [e.count + (e.unsent or 0) for e in outcome.exchanges]
     assert due == [40, 60]

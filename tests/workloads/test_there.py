@@ -14,13 +14,13 @@ from pydantic import ValidationError
 
 from osmef.engine.check import check_study, warnings_of
 from osmef.errors import InputError
-from osmef.results.exchange import Purpose
+from osmef.results.observations import Purpose
 from osmef.scenario.load import load
 from osmef.supply.supply import Supplier, default_store
 from osmef.workloads.ensemble import Job, perform
 from osmef.workloads.kinds.iperf3 import Iperf3, Iperf3Settings
 from osmef.workloads.kinds.netperf import Netperf, NetperfSettings
-from osmef.workloads.there import read_address
+from osmef.workloads.tool import read_address
 from tests.waiting import until
 from tests.workloads.conftest import MakeHosts, pairs
 

@@ -15,9 +15,9 @@ from osmef.agent.messages import ExecResult
 from osmef.errors import OutputError, ProgramError
 from osmef.kinds import WORKLOADS
 from osmef.results.measure import OverPairs
-from osmef.results.use import EndpointUse
+from osmef.results.observations import EndpointUse
 from osmef.scenario.load import load_text
-from osmef.workloads.programs import Ended, Run
+from osmef.workloads.programs import EndedProgram, Run
 from osmef.workloads.reading import Printed
 from osmef.workloads.tool import Tool
 
@@ -39,7 +39,7 @@ def tool(kind: str, **keys: Any) -> Tool[Any]:
     return made
 
 
-def ended(run: Run, stdout: bytes, *, stopped: bool = False) -> Ended:
+def ended(run: Run, stdout: bytes, *, stopped: bool = False) -> EndedProgram:
     endpoint = {name: 0 for name, one in EndpointUse.model_fields.items() if one.is_required()}
     result = ExecResult.model_validate(
         {
@@ -57,7 +57,7 @@ def ended(run: Run, stdout: bytes, *, stopped: bool = False) -> Ended:
             "process": {"cpu_user_s": 0.1, "cpu_system_s": 0.1, "max_rss_kb": 1},
         }
     )
-    return Ended(run, run.ends[0], "vm-1", result, Printed(stdout, b""))
+    return EndedProgram(run, run.ends[0], "vm-1", result, Printed(stdout, b""))
 
 
 def numbers(made: Tool[Any], stdout: bytes, pairs: int = 1) -> dict[str, float | None]:

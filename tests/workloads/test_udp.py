@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from osmef.agent.messages import UdpSenderResult
 from osmef.errors import AgentError
-from osmef.results.exchange import Direction, Purpose
-from osmef.results.udp import Datagrams
+from osmef.results.observations import Datagrams, Direction, Purpose
 from osmef.workloads.base import Outcome, Ran
 from osmef.workloads.ensemble import Job, perform
 from osmef.workloads.kinds.udp import UdpFlows, UdpSettings, datagram_metrics
@@ -42,7 +42,8 @@ def test_both_ends_are_told_the_same() -> None:
     listen, connect = part.steps
     assert dict(listen.parameters) == dict(connect.parameters)
     assert dict(connect.parameters) == {
-        "flows": 3, "rate_bps": 1e6, "size": 500, "burst": 4, "duration_s": 0.3, "interval_s": 0.1,
+        "connections": 3, "rate_bps": 1e6, "size": 500, "burst": 4, "duration_s": 0.3,
+        "interval_s": 0.1,
         "warmup_s": 1.0, "loss_threshold_s": 0.5, "direction": "forward", "window": 65536,
         "dscp": 46,
     }  # fmt: skip
@@ -148,6 +149,7 @@ def test_shares_are_of_all_flows_together() -> None:
     assert found["offered_bps"] == 2e6
     assert found["sent_bps"] == 3.2e6
     assert found["goodput_bps"] == 2.8e6
+    assert found["datagrams_per_s"] == 350
     assert found["loss_percent"] == 12.5
     assert found["network_loss_percent"] == 7.5
     assert found["receiver_drops"] == 20
@@ -197,3 +199,59 @@ def test_two_senders_are_no_result(direction: str) -> None:
     ran = Ran("a", "b", (sender_result(), sender_result()), [])
     with pytest.raises(AgentError, match=f"did not send datagrams {direction}"):
         workload(direction=direction).outcome(1, Purpose.MEASURED, [[ran]])
+
+
+SEARCH = {"loss": "0.1 %", "lowest": "2Mbit/s", "step": "300ms", "rest": 0}
+
+
+def told(found: ValidationError) -> str:
+    return " ".join(error["msg"] for error in found.errors())
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({}, "begins at the highest rate"),
+        ({"rate": 0}, "begins at the highest rate"),
+        ({"rate": "1Mbit/s"}, "not below the highest"),
+        ({"rate": "100Mbit/s", "direction": "both"}, "in one direction"),
+        ({"rate": "100Mbit/s", "duration": "200ms"}, "no longer than duration"),
+        ({"rate": "100Mbit/s", "interval": "400ms", "duration": "1s"}, "no shorter than interval"),
+        ({"rate": "100Mbit/s", "size": "9000B"}, "sends 8 datagrams"),
+    ],
+)
+def test_a_search_without_an_end_is_refused(settings: dict[str, Any], said: str) -> None:
+    usual = {"duration": "300ms", "interval": "100ms", "search": SEARCH}
+    with pytest.raises(ValidationError) as caught:
+        UdpSettings.model_validate({**usual, **settings})
+    assert said in told(caught.value)
+
+
+def test_a_search_knows_how_long_and_how_much_it_is_at_most() -> None:
+    search = {"loss": "0 %", "resolution": "10 %", "step": "1s", "rest": "1s", "most": 10}
+    one = workload(rate="100Mbit/s", size="100B", duration="5s", connections=2, search=search)
+    # 100 Mbit/s to 100 kbit/s are 73 tenths: 7 halves, a beginning, and two for the full length.
+    short = 8
+    usual, most = one.further_s
+    assert usual == pytest.approx((short - 1) * 2 + 2 * 6)
+    assert most == 9 * 6
+    assert one.most_bytes == round(2 * 100e6 * (1 + 9 * 5) / 8)
+    assert workload(rate="8Mbit/s", duration="3s").most_bytes == 3_000_000
+    assert workload(rate=0).most_bytes is None
+
+
+def test_a_search_between_real_agents(hosts: MakeHosts) -> None:
+    search = {**SEARCH, "lowest": "1Mbit/s", "loss": "20 %", "most": 4}
+    one = workload(rate="3Mbit/s", size="200B", search=search)
+    job = Job(7, pairs(hosts("s1"), hosts("r1")))
+    done = perform(job, one.parts())
+    while again := one.again(done.ran):
+        done = done.then(perform(job, again))
+    outcome = one.outcome(7, Purpose.MEASURED, done.ran)
+    assert outcome.metrics.keys() == {measure.name for measure in one.measures}
+    assert outcome.search is not None
+    first = outcome.search.tried[0]
+    assert first.offered_bps == 3e6
+    assert first.datagrams == outcome.datagrams[0].sender.flows[0].sent > 0
+    assert len(outcome.search.tried) == len(outcome.datagrams) >= 2
+    assert outcome.search.passed_bps == outcome.metrics["throughput_bps"]

@@ -6,12 +6,11 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from osmef.formats.numbers import amount, positive
-from osmef.formats.text import first
+from osmef.formats.reading import amount, first, positive
 from osmef.results.measure import Better, Measure, OverPairs
 from osmef.scenario.fields import Duration, Size
 from osmef.supply.program import Program
-from osmef.workloads.programs import Ended, ProgramsSettings, Run, Where
+from osmef.workloads.programs import EndedProgram, ProgramsSettings, Run, Where
 from osmef.workloads.tool import Tool
 from pydantic import Field
 
@@ -62,7 +61,7 @@ class Ping(Tool[PingSettings]):
         options = ["-n", "-q", "-c", str(count), "-i", f"{s.interval:g}", "-s", f"{s.size:.0f}"]
         return (Run(on=Where.SENDER, argv=["ping", *options, "{peer}"], exits=[0, 1]),)
 
-    def parse(self, ended: Sequence[Ended]) -> Mapping[str, float | None]:
+    def parse(self, ended: Sequence[EndedProgram]) -> Mapping[str, float | None]:
         """Read what ping printed."""
         return read(ended[-1].printed.text_of_stdout)
 

@@ -8,8 +8,8 @@ from typing import Literal
 
 from osmef.agent.messages import ExchangeResult
 from osmef.errors import AgentError
-from osmef.results.exchange import Purpose
 from osmef.results.measure import Better, Measure, OverPairs
+from osmef.results.observations import Purpose
 from osmef.scenario.fields import Duration, Size
 from osmef.scenario.workload import WorkloadSettings
 from osmef.workloads.base import Outcome, Part, Ran, Step, Workload
@@ -41,7 +41,7 @@ class Turns(Workload[TurnsSettings]):
         """Return the agents' exchange: the receiver listens, and the sender connects."""
         s = self._settings
         sizes = {"request_size": s.size, "response_size": s.size}
-        parameters = {"flows": 1, "duration_s": s.duration, **sizes}
+        parameters = {"connections": 1, "duration_s": s.duration, **sizes}
         answer = Step("receiver", "exchange", parameters, listens=True)
         ask = Step("sender", "exchange", parameters)
         return (Part((answer, ask), duration_s=s.duration),)

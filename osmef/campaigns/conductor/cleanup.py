@@ -27,7 +27,7 @@ _AGAIN, _OFTEN, _SELDOM = timedelta(minutes=10), 6, timedelta(hours=1)
 
 
 def uncleared(paths: Iterable[str]) -> str | None:
-    """Return the run directories by whose journals something stands, one a line.
+    """Return the run directories whose journals name leftover resources, one a line.
 
     Those that are not here may be on another machine, and stay.
     """
@@ -106,23 +106,23 @@ class Cleanup:
 
     @property
     def is_trying(self) -> bool:
-        """Whether something stands that may go soon."""
+        """Whether leftover resources will be tried again soon."""
         return self.is_busy or (self.next is not None and self._tries < _OFTEN)
 
     @property
-    def places(self) -> set[str]:
-        """The names of what is being cleaned up: see SessionRow.places."""
-        return {name for job in self._jobs.values() for name in job.session.places}
+    def exclusive_resources(self) -> set[str]:
+        """The exclusive resources of the sessions that are being cleaned up."""
+        return {name for job in self._jobs.values() for name in job.session.exclusive_resources}
 
-    def take_on(self, sessions: Iterable[SessionRow], now: datetime) -> None:
-        """Clean up after planned sessions that won't be."""
+    def take_over(self, sessions: Iterable[SessionRow], now: datetime) -> None:
+        """Take over skipped sessions: destroy what their earlier attempts have left."""
         begun = {one.id for one in sessions if one.directory or one.uncleared}
         if begun:
             self._untold |= begun
             self.next, self._tries = now, 0
 
-    def try_again(self, session: SessionRow, now: datetime, news: str | None) -> None:
-        """Clean up later after a session that has left something; ``news`` is why, to be told."""
+    def schedule(self, session: SessionRow, now: datetime, news: str | None) -> None:
+        """Schedule the cleanup of a session's leftover resources; ``news`` is the reason to log."""
         if news is not None:
             self._tell(session, news)
         if _here(session):
@@ -139,8 +139,8 @@ class Cleanup:
     def _sweep_at(self, time: datetime) -> None:
         self.next = time if self.next is None else min(self.next, time)
 
-    def sweep(self, now: datetime, wake: threading.Event) -> None:
-        """Begin to destroy what stands, if it is time; ``wake`` is set whenever some has gone."""
+    def start_due(self, now: datetime, wake: threading.Event) -> None:
+        """Start destroying leftover resources if it is time; ``wake`` is set after each."""
         if self.next is None or now < self.next:
             return
         for session in self._store.uncleared(self._campaign):
@@ -154,7 +154,7 @@ class Cleanup:
         self.next = None
 
     def collect(self, now: datetime) -> bool:
-        """Write down what has gone, and what has not; tell if there was anything."""
+        """Record the outcome of finished cleanups; tell whether there was any."""
         over = [job for job in self._jobs.values() if job.is_over]
         for job in over:
             self._finish(job, now)
@@ -181,7 +181,7 @@ class Cleanup:
         if errors and is_news:
             self._tell(session, str(errors[-1]))
         if not errors and not is_news:
-            text = f"{session.slot} {session.platform}: nothing stands any more"
+            text = f"{session.slot} {session.platform}: nothing is left"
             self._log.note("note", text)
         self._untold.discard(session.id)
 

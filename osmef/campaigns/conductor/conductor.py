@@ -26,8 +26,9 @@ from osmef.campaigns.state.rows import (
 )
 from osmef.campaigns.vm_pool.policy import PoolPolicy
 from osmef.campaigns.watching.log import CampaignLog
-from osmef.engine.stop import Stop
+from osmef.engine.cancellation import Stop
 from osmef.errors import InputError, Interrupted, OsmefError, StorageError
+from osmef.units import counted
 
 if TYPE_CHECKING:
     from osmef.campaigns.state.store import Store
@@ -109,18 +110,18 @@ class Conductor:
         return None if phase is Phase.ENDED and left else phase
 
     def _take_up(self) -> None:
-        """Say who conducts it now, and find out what was left by who did before."""
+        """Take the campaign over: register this conductor, and recover what an earlier one left."""
         now, before = self._clock.now(), self._store.campaign(self._name)
         phase = Phase.PAUSED if before.phase is Phase.PAUSED else Phase.ACTIVE
         self._store.set_phase(self._campaign, phase, self._context.holder)
         since = before.seen_at or before.created_at
         if before.seen_at is not None and now - since > LATE:
-            self._note_gap(Gap(since, now, "nobody conducted the campaign"))
+            self._note_gap(Gap(since, now, "no conductor of the campaign was running"))
         self._watch.begin(since)
         self._renew(now)
-        self._pool_policy.take_up()
-        self._skips.strangers(now)
-        self._skips.learn_all()
+        self._pool_policy.destroy_orphaned_pools()
+        self._skips.skip_removed_platforms(now)
+        self._skips.record_all_medians()
         self._watch.works()  # what it kept us from is in the gap
         self._has_taken_up = True
 
@@ -159,7 +160,7 @@ class Conductor:
         self._wake.clear()
 
     def _look(self) -> Phase | None:
-        """Do what is to be done now; return the phase if it is over."""
+        """Make one pass of the loop; return the phase if the campaign is over."""
         now = self._clock.now()
         self._after_trouble(now)
         absent = self._was_absent(now)
@@ -180,14 +181,16 @@ class Conductor:
         trouble = self._watch.failing
         if trouble is None:
             return
-        self._store.forget(self._campaign, self._context.holder, self._dispatcher.running.ids)
+        self._store.release_idle_claims(
+            self._campaign, self._context.holder, self._dispatcher.running.ids
+        )
         gap = Gap(trouble.since, now, f"no database: {trouble.text}")
         if now - trouble.since > LATE and self._note_gap(gap):
             self._watch.has_noted()
         self._next = now
 
     def _was_absent(self, now: datetime) -> bool:
-        """Tell whether time has passed in which nobody looked, or that never was."""
+        """Tell whether the clock jumped, or nobody looked for a while."""
         seen = self._watch.look(now)
         if seen.set_by:
             self._log.note("gap", f"the clock was set by {seen.set_by}")
@@ -232,25 +235,25 @@ class Conductor:
             if over and left is not None:
                 why = outcome.end.why or "its run has ended"
                 news = why if left != session.uncleared else None
-                self._skips.cleaning.try_again(replace(session, uncleared=left), now, news)
+                self._skips.cleaning.schedule(replace(session, uncleared=left), now, news)
             if outcome.end.state is SessionState.DONE:
-                self._skips.learn([session])
+                self._skips.record_medians([session])
         return ended
 
     def _act(self, phase: Phase, ended: set[PlatformKey], now: datetime, *, away: bool) -> None:
-        """Leave out what can't be, begin what is due, and find out when to act again."""
+        """Skip what can't run, start what is due, and compute the next time to act."""
         late = late_before(self._plan.campaign.missed, now) if away else None
-        if self._skips.missed(now, self._why(phase, away=away), late):
+        if self._skips.skip_missed(now, self._why(phase, away=away), late):
             self._watch.has_missed()
-        self._skips.known(ended, now)
+        self._skips.skip_known(ended, now)
         if not self._stopping:
-            self._skips.cleaning.sweep(now, self._wake)
+            self._skips.cleaning.start_due(now, self._wake)
         self._log.note_problems()
         self._pool_policy.count(now)
         soon = None
         if phase is Phase.ACTIVE and not self._stopping:
             soon = self._dispatcher.begin(now, self._log, self._skips)
-        self._pool_policy.tidy(phase, self._dispatcher.running.platforms, now)
+        self._pool_policy.release_unneeded(phase, self._dispatcher.running.platforms, now)
         again = None if soon is None else now + soon
         coming = self._store.next_time(self._campaign, now)
         self._any_planned = coming is not None
@@ -264,13 +267,13 @@ class Conductor:
         if Phase.PAUSED in (phase, self._phase):
             return "the campaign was paused"
         if away:
-            return "nobody conducted the campaign"
+            return "no conductor of the campaign was running"
         if self._dispatcher.is_full:
             return f"{len(self._dispatcher.running)} others ran, and there was no room for more"
         return "its cloud was measured by another session"
 
     def _renew(self, now: datetime) -> None:
-        """Say that we live, take up what the dead have left, and end what is ours no more."""
+        """Renew the leases, recover sessions of dead conductors, and stop those that we lost."""
         self._store.renew(self._campaign, self._context.holder, now)
         for lost in self._store.recover(self._campaign, now):
             self._log.note("gap", f"{lost.slot} {lost.platform}: interrupted, will go on")
@@ -293,7 +296,7 @@ class Conductor:
             return phase if opens is not None and opens > now + _SOON else None
         if self._any_planned or self._others_run():
             return None
-        settles_in, again_in = self._watch.settles_in, self._pool_policy.again_in(now)
+        settles_in, again_in = self._watch.settles_in, self._pool_policy.retry_in(now)
         if waits := [one for one in (settles_in, again_in) if one is not None]:
             self._next = now + min(waits)
             return None
@@ -309,7 +312,7 @@ def _has_begun(session: SessionRow) -> bool:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class AttemptOutcome:
     """Outcome of an attempt at a session; ``attempts`` counts those that an outage has ended.
 
     ``is_news``: it failed, and not as the one before, so who is told of failures hears of it.
@@ -333,13 +336,13 @@ class Outcome:
         """Return what the log says of it."""
         end = self.end
         what = f"{session.slot} {session.platform}: {end.state}"
-        trials = f", {end.trials_ok} trials ok, {end.trials_failed} failed"
+        trials = f", {counted(end.trials_ok, 'trial')} ok, {end.trials_failed} failed"
         failed = end.state is SessionState.FAILED or end.trials_failed or self.is_news
         kind = "failure" if failed else "end"
         return LogLine(kind, what + trials + (f": {end.why}" if end.why else ""))
 
 
-def outcome_of(future: Future[SessionResult], session: SessionRow) -> Outcome:
+def outcome_of(future: Future[SessionResult], session: SessionRow) -> AttemptOutcome:
     """Return how a session ended.
 
     One that was interrupted, or could not be written down, is planned again, and so is one whose
@@ -347,7 +350,7 @@ def outcome_of(future: Future[SessionResult], session: SessionRow) -> Outcome:
     """
     attempts, message = session.attempts, None
     try:
-        return Outcome(future.result(), attempts)
+        return AttemptOutcome(future.result(), attempts)
     except Interrupted as error:
         state, why = SessionState.PLANNED, error.message
     except StorageError as error:
@@ -367,4 +370,4 @@ def outcome_of(future: Future[SessionResult], session: SessionRow) -> Outcome:
     )
     # Where it failed is another run directory each time.
     is_news = message is not None and message not in (session.why or "")
-    return Outcome(end, attempts, is_news)
+    return AttemptOutcome(end, attempts, is_news)

@@ -58,10 +58,10 @@ class Dispatcher:
         self._freed: dict[str, datetime] = {}
         self._sharing: dict[str, set[str]] = defaultdict(set)
         """The clouds of this campaign that a name is a place of."""
-        for cloud, places in {
-            part.cloud: part.places for part in campaign_plan.parts.values()
+        for cloud, names in {
+            part.cloud: part.exclusive_resources for part in campaign_plan.parts.values()
         }.items():
-            for name in places:
+            for name in names:
                 self._sharing[name].add(cloud)
 
     @property
@@ -70,15 +70,15 @@ class Dispatcher:
         return len(self.running) >= self._context.executor.room
 
     def begin(self, now: datetime, log: CampaignLog, skips: SkipPolicy) -> timedelta | None:
-        """Begin what is due, in order, as far as there is room and its cloud is free.
+        """Start due sessions in order, as far as the executor has room and their clouds are free.
 
         Return after how long to look again: at once where more may be due, soon where something
         waits for a cloud that others measure.
         """
         exclusive = self._plan.campaign.exclusive
         busy = self._store.busy(now) if exclusive and not self.is_full else {}
-        waits = any(name not in self.running.places for name in busy)
-        cleaned = skips.cleaning.places if exclusive else set()
+        waits = any(name not in self.running.exclusive_resources for name in busy)
+        cleaned = skips.cleaning.exclusive_resources if exclusive else set()
         taken = {cloud for name in {*busy, *cleaned} for cloud in self._sharing[name]}
         begun = 0
         while not self.is_full and begun < _AT_ONCE:
@@ -98,7 +98,9 @@ class Dispatcher:
                 begun += refusal is None
                 waits = waits or refusal is Refusal.BUSY
                 if exclusive or refusal is Refusal.BUSY:
-                    taken |= {one for name in session.places for one in self._sharing[name]}
+                    taken |= {
+                        one for name in session.exclusive_resources for one in self._sharing[name]
+                    }
         if begun >= _AT_ONCE:
             return timedelta(0)
         return self._context.again if waits and not self.is_full else None
@@ -106,11 +108,11 @@ class Dispatcher:
     def end(self, future: Future[SessionResult], now: datetime) -> None:
         """Forget one that has ended."""
         session = self.running.remove(future)
-        self._freed |= dict.fromkeys(session.places, now)
+        self._freed |= dict.fromkeys(session.exclusive_resources, now)
 
     def _try(self, session: SessionRow, now: datetime, log: CampaignLog) -> Refusal | None:
         """Begin a session, or return why that can't be."""
-        freed = [self._freed[name] for name in session.places if name in self._freed]
+        freed = [self._freed[name] for name in session.exclusive_resources if name in self._freed]
         if freed and now - max(freed) < _AFTER_YOU and self._store.is_wanted(session, now):
             return Refusal.BUSY
         count = len(session.cells_left_out)
@@ -133,8 +135,8 @@ class Dispatcher:
         """
         if session.directory is not None and is_there(Path(session.directory)):
             return session
-        skips.known([session.cell], now)  # another conductor may have come to know the last
-        return replace(session, left_out="\n".join(skips.known_of(session.cell)) or None)
+        skips.skip_known([session.cell], now)  # another conductor may have come to know the last
+        return replace(session, left_out="\n".join(skips.known_cells_of(session.cell)) or None)
 
     def _terms(self, session: SessionRow) -> ClaimTerms:
         campaign = self._plan.campaign
@@ -145,7 +147,7 @@ class Dispatcher:
         return ClaimTerms(campaign.exclusive, parse_money(campaign.budget).amount, expected)
 
     def _hold_budget(self, now: datetime, skips: SkipPolicy) -> timedelta | None:
-        """Leave out the platforms of which one more session would surely cost too much.
+        """Hold back platforms of which one more session would exceed the budget.
 
         Return after how long to look again: at once for what costs less, and soon where sessions of
         other conductors may yet cost less than by plan.
@@ -161,7 +163,9 @@ class Dispatcher:
         costs = {cell: self._terms(one).expected for cell, one in one_each.items()}
         dear = [one for one in planned if spent + costs[one.cell] > most]  # as a claim counts it
         if dear:
-            skips.too_dear(dear, f"the budget of {budget} does not pay for another session", now)
+            skips.skip_unaffordable(
+                dear, f"the budget of {budget} does not pay for another session", now
+            )
         return timedelta(0)
 
     def _work(self, session: SessionRow) -> SessionJob:
@@ -218,7 +222,7 @@ class RunningSessions:
         self.ids: set[int] = set()
         self._sessions: dict[Future[SessionResult], SessionRow] = {}
         self._ended: deque[Future[SessionResult]] = deque()
-        self._places: Counter[str] = Counter()
+        self._exclusive_resources: Counter[str] = Counter()
         self._platforms: Counter[str] = Counter()
 
     def __len__(self) -> int:
@@ -228,9 +232,9 @@ class RunningSessions:
         return iter(self._sessions.values())
 
     @property
-    def places(self) -> Collection[str]:
+    def exclusive_resources(self) -> Collection[str]:
         """What they measure at."""
-        return self._places.keys()
+        return self._exclusive_resources.keys()
 
     @property
     def platforms(self) -> Collection[str]:
@@ -246,7 +250,7 @@ class RunningSessions:
         """Take one on that has begun."""
         self._sessions[future] = session
         self.ids.add(session.id)
-        self._places.update(session.places)
+        self._exclusive_resources.update(session.exclusive_resources)
         self._platforms[session.platform] += 1
         future.add_done_callback(self._take_end)
 
@@ -259,7 +263,7 @@ class RunningSessions:
         session = self._sessions.pop(future)
         self._ended.remove(future)  # mostly the first
         self.ids.remove(session.id)
-        _drop(self._places, session.places)
+        _drop(self._exclusive_resources, session.exclusive_resources)
         _drop(self._platforms, [session.platform])
         return session
 

@@ -50,15 +50,15 @@ class SkipPolicy:
         self._plan, self._log = campaign_plan, log
         self.cleaning = Cleanup(store, row, context, log)
 
-    def strangers(self, now: datetime) -> None:
-        """Leave out sessions of platforms that the campaign's file has no more."""
+    def skip_removed_platforms(self, now: datetime) -> None:
+        """Skip sessions of platforms that are no longer in the campaign file."""
         planned = self._store.sessions(self._campaign, [SessionState.PLANNED])
         gone = [one for one in planned if platform_of(one) not in self._plan.parts]
         why = "its platform is no longer in the campaign's file"
         self._leave(gone, SessionState.CANCELLED, why, now)
 
-    def missed(self, now: datetime, why: str, late: datetime | None) -> bool:
-        """Leave out what can't begin any more, or was due before ``late``; tell if any was."""
+    def skip_missed(self, now: datetime, why: str, late: datetime | None) -> bool:
+        """Skip sessions whose window has closed, or that were due before ``late``; tell if any."""
         missed = self._store.closed(self._campaign, now, late)
         closed = [one for one in missed if one.closes <= now]
         for what, those in (
@@ -77,8 +77,8 @@ class SkipPolicy:
                 self._log.note("missed", f"{first.slot} {first.platform}{others}: {reason}")
         return bool(missed)
 
-    def learn(self, sessions: Iterable[SessionRow]) -> None:
-        """Keep what the stop rule wants to know of sessions that are done."""
+    def record_medians(self, sessions: Iterable[SessionRow]) -> None:
+        """Record the medians of finished sessions for the stopping rule."""
         rule = self._plan.campaign.stop
         if rule is None:
             return
@@ -88,15 +88,15 @@ class SkipPolicy:
             except InputError as error:
                 self._log.note("note", f"{session.slot} {session.platform}: not counted: {error}")
                 continue
-            self._store.learn(session, rule.metric, found)
+            self._store.record_medians(session, rule.metric, found)
 
-    def learn_all(self) -> None:
+    def record_all_medians(self) -> None:
         """Keep it of all that are done, also of those that another metric was known of."""
         rule = self._plan.campaign.stop
         if rule is not None:
-            self.learn(self._store.unlearned(self._campaign, rule.metric))
+            self.record_medians(self._store.without_medians(self._campaign, rule.metric))
 
-    def known_of(self, platform: PlatformKey) -> list[str]:
+    def known_cells_of(self, platform: PlatformKey) -> list[str]:
         """Return which cells of a platform are known well enough, by their keys."""
         rule, keys = self._plan.campaign.stop, self._keys(platform)
         if rule is None or not keys:
@@ -104,13 +104,13 @@ class SkipPolicy:
         known = known_cells(rule, self._store.medians(self._campaign, platform, rule.metric))
         return [key for key in keys if key in known]
 
-    def known(self, platforms: Iterable[PlatformKey], now: datetime) -> None:
-        """Leave out what is left of platforms of which every cell is known well enough."""
+    def skip_known(self, platforms: Iterable[PlatformKey], now: datetime) -> None:
+        """Skip the other sessions of platforms of which the stopping rule has ended every cell."""
         rule = self._plan.campaign.stop
         if rule is None:
             return
         for platform in platforms:
-            if len(self.known_of(platform)) < max(1, len(self._keys(platform))):
+            if len(self.known_cells_of(platform)) < max(1, len(self._keys(platform))):
                 continue
             planned = self._store.sessions(self._campaign, [SessionState.PLANNED])
             left = [one for one in planned if one.cell == platform]
@@ -127,8 +127,8 @@ class SkipPolicy:
         part = self._plan.parts.get(Platform(scenario, provider or None, instance_class or None))
         return [one.key for one in part.study.cells] if part else []
 
-    def too_dear(self, sessions: Sequence[SessionRow], why: str, now: datetime) -> None:
-        """Leave out planned sessions that cost more than there is."""
+    def skip_unaffordable(self, sessions: Sequence[SessionRow], why: str, now: datetime) -> None:
+        """Skip planned sessions that exceed what is left of the budget."""
         self._leave(sessions, SessionState.CANCELLED, why, now)
         first, *others = dict.fromkeys(one.platform for one in sessions)
         more = f" and {len(others)} more platforms" * bool(others)
@@ -139,7 +139,7 @@ class SkipPolicy:
     ) -> None:
         if sessions:
             self._store.skip([one.id for one in sessions], state, why, now)
-            self.cleaning.take_on(sessions, now)
+            self.cleaning.take_over(sessions, now)
 
 
 def session_medians(directory: Path, metric: str) -> dict[str, float | None]:

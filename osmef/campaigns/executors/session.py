@@ -10,23 +10,22 @@ from pathlib import Path
 
 from osmef.campaigns.state.rows import SessionState
 from osmef.campaigns.vm_pool.pool import LoanRequest, VmPool
+from osmef.engine.cancellation import Stop
 from osmef.engine.check import check_provider, check_study
 from osmef.engine.cost import check_budget, cost_of, spent
 from osmef.engine.events import Remade
-from osmef.engine.holding import Holding, User
+from osmef.engine.held_endpoints import HeldEndpoints, User
 from osmef.engine.journal import Journal
 from osmef.engine.observer import Observer
 from osmef.engine.plan import Plan, make_plan
 from osmef.engine.reap import destroy, leftovers
 from osmef.engine.resume import note_plan, reopen
 from osmef.engine.run import Run
-from osmef.engine.stop import Stop
 from osmef.engine.summarise import summarise
 from osmef.errors import Interrupted, OsmefError
 from osmef.results.rundir import RunDirectory
-from osmef.results.session_tag import SessionTag
 from osmef.results.summary import Summary
-from osmef.results.trial import Status
+from osmef.results.trial import SessionTag, Status
 from osmef.scenario.load import load_text
 
 
@@ -175,7 +174,7 @@ def _directory(work: SessionJob) -> Iterator[RunDirectory]:
 @contextmanager
 def _vms(
     work: SessionJob, plan: Plan, directory: RunDirectory, vm_pool: VmPool | None, user: User
-) -> Iterator[Holding | None]:
+) -> Iterator[HeldEndpoints | None]:
     """Give the VMs that are kept for the session; None where its run makes its own."""
     if vm_pool is None or work.keep_until is None:
         check_provider(plan, user.stop.check)

@@ -67,7 +67,7 @@ def platform_name(scenario: str, provider: str | None, instance_class: str | Non
 
 @dataclass(frozen=True)
 class PlannedSession:
-    """One platform in one slot. ``place`` counts from 0 within the slot; it is due in UTC."""
+    """One platform in one slot. ``place`` is its position in the slot, from 0; due in UTC."""
 
     slot: Slot
     platform: Platform

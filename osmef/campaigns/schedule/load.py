@@ -24,7 +24,7 @@ from osmef.scenario.node import Node, kind_of, quoted
 from osmef.scenario.study import Study
 from osmef.scenario.text_file import read_nodes, read_text
 from osmef.units import format_duration
-from osmef.workloads import Programme as Programmed
+from osmef.workloads import TrialWorkload
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def _beside(tree: Node, folder: Path) -> Iterator[Problem]:
 
 
 def _whom(whom: Notify, tree: Node) -> Notify:
-    """Return who is told, with the webhook of its file. Raises InputError where that is no use."""
+    """Return the notifications with the webhook read from its file. Raises InputError."""
     secret = whom.webhook.get_secret_value() if whom.webhook else ""
     if secret == REDACTED or any(REDACTED in word for word in whom.command):
         what = "notify: a secret was left out of this copy of the file"
@@ -160,7 +160,7 @@ def _studies(path: Path, campaign: Campaign, tree: Node) -> dict[Platform, Study
 def _unknown_metric(metric: str, studies: Iterable[Study], tree: Node) -> list[Problem]:
     """Tell of a metric that some scenario never gives: its platforms would never be known."""
     for cell in (cell for study in studies for cell in study.cells):
-        known = [measure.name for measure in Programmed(cell.scenario).measures]
+        known = [measure.name for measure in TrialWorkload(cell.scenario).measures]
         if metric not in known:
             what = f"stop.metric: {cell.scenario.name} has no metric {quoted(metric)}"
             cure = did_you_mean(metric, known, known)

@@ -25,6 +25,7 @@ from osmef.campaigns.schedule.redaction import REDACTED
 from osmef.scenario.base import Model, conflict
 from osmef.scenario.fields import Duration, Name
 from osmef.scenario.money import Sum
+from osmef.scenario.names import did_you_mean
 
 _CLOCK = re.compile(r"([01]?[0-9]|2[0-3]):([0-5][0-9])")
 
@@ -132,7 +133,7 @@ class Window(Model):
             )
         if self.cron is not None and self.length is None:
             raise conflict(
-                "nobody knows how long the window stays open",
+                "it does not say how long the window stays open",
                 "write length, such as length: 1h",
                 "cron",
             )
@@ -182,7 +183,7 @@ class StopRule(Model):
     """When what is known of a cell is enough."""
 
     metric: Annotated[str, Field(min_length=1, max_length=100)] = Field(
-        default="aggregate_btc_bps", description="the metric whose median is to be known"
+        default="aggregate_btc_bps", description="the metric that must be known well enough"
     )
     width_percent: float = Field(
         gt=0,
@@ -267,7 +268,7 @@ class Campaign(Model):
         default=0.0, ge=0, le=86400, description="each window begins up to so much later, by chance"
     )
     order: PlatformOrder = Field(
-        default=PlatformOrder.RANDOM, description="random: drawn anew for each window; sequential"
+        default=PlatformOrder.RANDOM, description="random: a new order in each window; sequential"
     )
     seed: int = Field(default=1, ge=0, lt=2**63, description="of the order and the jitter")
     pause: Duration | None = Field(
@@ -295,14 +296,14 @@ class Campaign(Model):
     stop: StopRule | None = Field(
         default=None, description="when a cell has been measured often enough; by default never"
     )
-    notify: Notify = Field(default_factory=Notify, description="who is told what happens")
+    notify: Notify = Field(default_factory=Notify, description="who is notified of what")
 
     @field_validator("scenarios", "classes")
     @classmethod
     def _each_once(cls, value: list[str]) -> list[str]:
         twice = _twice(value)
         if twice is not None:
-            raise ValueError(f"{twice[:60]!r} stands here twice; keep one of them")
+            raise ValueError(f"{twice[:60]!r} is here twice; keep one of them")
         return value
 
     @field_validator("scenarios")
@@ -321,6 +322,6 @@ class Campaign(Model):
             return value
         for name in value:
             if name not in _USUAL:
-                usual = ", ".join(_USUAL)
-                raise ValueError(f"there is no usual window {str(name)[:60]!r}; known are: {usual}")
+                cure = did_you_mean(str(name), _USUAL, _USUAL)
+                raise ValueError(f"there is no usual window {str(name)[:60]!r}; {cure}")
         return {name: _USUAL[name] for name in value}

@@ -57,20 +57,20 @@ class PlatformPlan:
         return self.cost.money.amount if self.cost.money else 0.0
 
     @property
-    def places(self) -> frozenset[str]:
-        """The names of what it measures, of all its clouds."""
+    def exclusive_resources(self) -> frozenset[str]:
+        """The exclusive resources of a session: those of all clouds that it measures."""
         clouds = self.study.scenario.clouds.values()
         return frozenset().union(*(exclusive_resources(settings) for settings in clouds))
 
     @property
     def cloud(self) -> str:
-        """Its places in one text, a line each: what Session.places takes apart."""
-        return "\n".join(sorted(self.places))
+        """Its exclusive resources in one text, a line each, as the database has them."""
+        return "\n".join(sorted(self.exclusive_resources))
 
 
 @dataclass(frozen=True)
 class PlannedRow:
-    """A session to be, what it measures (see SessionRow.places), and the digest of its study."""
+    """A planned session, its exclusive resources as text, and the digest of its study."""
 
     session: PlannedSession
     cloud: str
@@ -135,15 +135,15 @@ def _check_budget(loaded: LoadedCampaign, campaign_plan: CampaignPlan) -> None:
         raise InputError(message, where=str(loaded.path), cure=cure)
 
 
-# The column of held places has room for 500.
+# The column of held resources has room for 500.
 _LONGEST = 400
 
 
 def exclusive_resources(settings: CloudSettings) -> frozenset[str]:
     """Return the names of what is measured, at least one; no settings of size or account count.
 
-    A public cloud is one place a region. Hosts are places of their own, whoever names them, and
-    this machine is one, for the local cloud as for guests of its libvirt.
+    A region of a public cloud is one. Each host is one, whoever names it, and so is this machine,
+    for the local cloud as for guests of its libvirt.
     """
     found: set[str] = set()
     if isinstance(settings, LocalSettings):
@@ -343,11 +343,11 @@ def _too_full(campaign_plan: CampaignPlan, planned: list[PlannedSession]) -> lis
     """Say which windows are too short for all their sessions, one cloud measured by one at once."""
     needed: dict[tuple[str, datetime, str], float] = defaultdict(float)
     room: dict[str, float] = {}
-    places = {platform: part.places for platform, part in campaign_plan.parts.items()}
+    names = {key: part.exclusive_resources for key, part in campaign_plan.parts.items()}
     for one in planned:
         part = campaign_plan.parts[one.platform]
-        for place in places[one.platform]:
-            needed[one.slot.window, one.slot.opens, place] += part.seconds
+        for name in names[one.platform]:
+            needed[one.slot.window, one.slot.opens, name] += part.seconds
         length = (one.slot.closes - one.due).total_seconds()
         room[one.slot.window] = min(length, room.get(one.slot.window, length))
     if not campaign_plan.campaign.exclusive:

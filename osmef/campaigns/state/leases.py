@@ -18,7 +18,15 @@ from sqlalchemy import delete as remove
 from sqlalchemy import insert as put
 
 from osmef.campaigns.process_identity import is_gone
-from osmef.campaigns.state.database import ConflictError, Database
+from osmef.campaigns.state.database import (
+    CAMPAIGNS,
+    EVENTS,
+    HELD,
+    HOLDERS,
+    SESSIONS,
+    ConflictError,
+    Database,
+)
 from osmef.campaigns.state.rows import (
     LEASE,
     ClaimTerms,
@@ -28,7 +36,6 @@ from osmef.campaigns.state.rows import (
     SessionRow,
     SessionState,
 )
-from osmef.campaigns.state.tables import CAMPAIGNS, EVENTS, HELD, HOLDERS, SESSIONS
 
 COLUMNS = [SESSIONS.c[field.name] for field in fields(SessionRow)]
 ALONE = ClaimTerms()
@@ -117,7 +124,7 @@ class Leases(Database):
         return True
 
     def skip(self, sessions: Sequence[int], state: SessionState, why: str, now: datetime) -> None:
-        """Say of planned sessions that they won't be. Why they did not run before stays with it.
+        """Mark planned sessions as skipped. The reason of an earlier failure is kept.
 
         What they have left is to be destroyed from now on.
         """
@@ -155,8 +162,10 @@ class Leases(Database):
             values = {"uncleared": "\n".join(left) or None}
             connection.execute(update(SESSIONS).where(mine).values(**values))
 
-    def forget(self, campaign: int, holder: str, running: Collection[int]) -> list[SessionRow]:
-        """Plan again what a holder has claimed and does not run; return it as it was."""
+    def release_idle_claims(
+        self, campaign: int, holder: str, running: Collection[int]
+    ) -> list[SessionRow]:
+        """Release claims of a holder that it does not run; return the sessions as they were."""
         with self._transaction() as connection:
             mine = _running(connection, campaign, SESSIONS.c.holder == holder)
             lost = [one for one in mine if one.id not in running]
@@ -175,7 +184,7 @@ class Leases(Database):
             return {row.id: row.token for row in connection.execute(query)}
 
     def recover(self, campaign: int, now: datetime) -> list[SessionRow]:
-        """Plan the sessions again whose holders are gone, and return them as they were."""
+        """Release the claims of dead holders; return the sessions as they were."""
         with self._reading() as connection:
             if not _lost(connection, campaign, now):
                 return []
@@ -186,14 +195,14 @@ class Leases(Database):
         return lost
 
     def renew(self, campaign: int, holder: str, now: datetime) -> None:
-        """Say that a holder lives, and conducts the campaign."""
+        """Renew the lease of a holder, as the conductor of the campaign."""
         with self._transaction() as connection:
             _say_alive(connection, campaign, holder, now)
             where = CAMPAIGNS.c.id == campaign
             connection.execute(update(CAMPAIGNS).where(where).values(seen_at=now))
 
     def leave(self, campaign: int, holder: str, now: datetime, *, ended: bool = False) -> None:
-        """Say that a holder conducts it no more, and whether the campaign has ended.
+        """Release the lease of a conductor, and note whether the campaign has ended.
 
         Else it stays as it is, also paused or stopped: another one may come, or be there.
         """
@@ -209,7 +218,7 @@ class Leases(Database):
             connection.execute(update(CAMPAIGNS).where(CAMPAIGNS.c.id == campaign).values(**values))
 
     def busy(self, now: datetime) -> dict[str, str]:
-        """Return what is measured right now, by name, and by whom."""
+        """Return the exclusive resources in use, by name, with their holders."""
         query = select(HELD.c.name, *COLUMNS).join(SESSIONS, SESSIONS.c.id == HELD.c.session)
         with self._reading() as connection:
             living = _LivingOwners(connection, now)
@@ -243,7 +252,7 @@ def spent(connection: Connection, campaign: int) -> float:
 
 
 def living_holder(connection: Connection, campaign: int, now: datetime) -> str | None:
-    """Return one who conducts a campaign, if anybody does."""
+    """Return a conductor of the campaign whose lease is valid, if there is one."""
     return _LivingOwners(connection, now, HOLDERS.c.campaign == campaign).first()
 
 
@@ -260,7 +269,7 @@ def _check_budget(connection: Connection, campaign: int, terms: ClaimTerms) -> N
 def _still(
     session: SessionRow, state: SessionState = SessionState.RUNNING
 ) -> tuple[ColumnElement[bool], ColumnElement[bool], ColumnElement[bool]]:
-    """Return that a session is as it was claimed."""
+    """Return the condition that the claim of a session still holds."""
     columns = SESSIONS.c
     return (
         columns.id == session.id,
@@ -270,8 +279,8 @@ def _still(
 
 
 def _hold(connection: Connection, session: SessionRow, now: datetime) -> None:
-    """Take its cloud for a session, also from one whose process is gone."""
-    taken = select(HELD.c.session).where(HELD.c.name.in_(session.places))
+    """Acquire the exclusive resources of a session, also from a dead holder."""
+    taken = select(HELD.c.session).where(HELD.c.name.in_(session.exclusive_resources))
     for number in connection.execute(taken).scalars().all():
         query = select(*COLUMNS).where(SESSIONS.c.id == number)
         row = connection.execute(query).mappings().first()
@@ -281,7 +290,7 @@ def _hold(connection: Connection, session: SessionRow, now: datetime) -> None:
                 raise _RefusedError(Refusal.BUSY)
             _release(connection, other)
         connection.execute(remove(HELD).where(HELD.c.session == number))
-    rows = [{"name": name, "session": session.id} for name in sorted(session.places)]
+    rows = [{"name": name, "session": session.id} for name in sorted(session.exclusive_resources)]
     connection.execute(put(HELD), rows)
 
 
@@ -345,12 +354,12 @@ class _LivingOwners:
         self._gone: dict[str, bool | None] = {}
 
     def holds(self, session: SessionRow) -> bool:
-        """Tell whether somebody works on a running session."""
+        """Tell whether a running session has a living holder."""
         holder = session.holder or ""
         return bool(holder) and self._lives(holder, session.campaign)
 
     def first(self) -> str | None:
-        """Return one that lives, if any does."""
+        """Return the first living one, if any."""
         return next((name for name, campaign in self._leases if self._lives(name, campaign)), None)
 
     def _lives(self, holder: str, campaign: int) -> bool:

@@ -105,8 +105,8 @@ class SessionRow:
         return None if self.cost is None and not self.paid else (self.cost or 0.0) + self.paid
 
     @property
-    def places(self) -> list[str]:
-        """The names of what it measures, in order: nobody else may measure them meanwhile."""
+    def exclusive_resources(self) -> list[str]:
+        """The names of its exclusive resources, in order: nobody else measures them meanwhile."""
         return self.cloud.split("\n")
 
 

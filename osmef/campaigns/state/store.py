@@ -16,7 +16,15 @@ from sqlalchemy import delete as remove
 from sqlalchemy import insert as put
 
 from osmef.campaigns.schedule.plan import PlannedRow
-from osmef.campaigns.state.database import ConflictError
+from osmef.campaigns.state.database import (
+    CAMPAIGNS,
+    EVENTS,
+    GAPS,
+    HOLDERS,
+    RESULTS,
+    SESSIONS,
+    ConflictError,
+)
 from osmef.campaigns.state.leases import (
     COLUMNS,
     MANY,
@@ -27,7 +35,6 @@ from osmef.campaigns.state.leases import (
     spent,
 )
 from osmef.campaigns.state.rows import CampaignRow, Gap, Phase, SessionRow, SessionState
-from osmef.campaigns.state.tables import CAMPAIGNS, EVENTS, GAPS, HOLDERS, RESULTS, SESSIONS
 from osmef.errors import InputError
 
 _KEY = ("opens", "slot", "scenario", "provider", "instance_class")
@@ -47,7 +54,7 @@ class Store(Leases):
         now: datetime,
         late: datetime | None = None,
     ) -> None:
-        """Take a campaign in, or its changed file: what was measured stays, plans are made anew.
+        """Register a campaign, or its changed file: results stay, planned sessions are replaced.
 
         ``about`` holds file, text and out. What was left out comes back as long as its window has
         not closed: what was missed always, unless it was due before ``late``; that, all else and
@@ -215,7 +222,7 @@ class Store(Leases):
             return spent(connection, campaign)
 
     def pay(self, campaign: int, session: int, amount: float, currency: str) -> None:
-        """Count with a session what its VMs have cost while it did not use them."""
+        """Charge a session with the cost of its VMs while they were idle."""
         mine = (SESSIONS.c.id == session, SESSIONS.c.campaign == campaign)
         known = func.coalesce(SESSIONS.c.currency, currency)
         query = update(SESSIONS).where(*mine)
@@ -234,7 +241,9 @@ class Store(Leases):
         with self._transaction() as connection:
             return _plan_again(connection, campaign, states, now)
 
-    def learn(self, session: SessionRow, metric: str, values: Mapping[str, float | None]) -> None:
+    def record_medians(
+        self, session: SessionRow, metric: str, values: Mapping[str, float | None]
+    ) -> None:
         """Keep the medians of a session by cell."""
         rows = [
             {"session": session.id, "metric": metric, "cell": cell, "value": value}
@@ -247,7 +256,7 @@ class Store(Leases):
             if rows:
                 connection.execute(put(RESULTS), rows)
 
-    def unlearned(self, campaign: int, metric: str) -> list[SessionRow]:
+    def without_medians(self, campaign: int, metric: str) -> list[SessionRow]:
         """Return the sessions that are done and whose medians are not kept."""
         known = select(RESULTS.c.session).where(RESULTS.c.metric == metric)
         done = (SESSIONS.c.campaign == campaign, SESSIONS.c.state == SessionState.DONE.value)
@@ -363,7 +372,7 @@ def _replace_plans(
 
 
 def _never_was(row: Mapping[Any, Any], now: datetime) -> bool:
-    """Tell whether a session that is not in the calendar any more was never more than a plan."""
+    """Tell whether a session that left the calendar has never begun."""
     left_out = row["state"] in _LEFT_OUT and row["closes"] > now
     return not row["directory"] and (row["state"] == SessionState.PLANNED.value or left_out)
 

@@ -30,7 +30,7 @@ from osmef.engine.events import (
     Released,
     Wanted,
 )
-from osmef.engine.holding import PREFIX
+from osmef.engine.held_endpoints import PREFIX
 from osmef.engine.journal import History, Journal
 from osmef.engine.plan import make_plan
 from osmef.engine.reap import destroy, leftovers
@@ -107,7 +107,7 @@ class PoolPolicy:
             return None
         return self._deadlines[platform]
 
-    def take_up(self) -> None:
+    def destroy_orphaned_pools(self) -> None:
         """Destroy orphaned pools, count their cost, and log it."""
         for directory, controller in orphaned_pools(Path(self._row.out)):
             if controller.may_live:
@@ -123,7 +123,9 @@ class PoolPolicy:
             if bill.session is not None and bill.cost is not None:
                 amount, currency = bill.cost.amount, bill.cost.currency
                 self._store.pay(self._row.id, bill.session, amount, currency)
-            self._log.note("note", f"{directory.id}: VMs that were kept are gone, with their keys")
+            self._log.note(
+                "note", f"{directory.id}: VMs that were kept no longer exist, nor do their keys"
+            )
 
     def count(self, now: datetime) -> None:
         """Count what VMs have cost while nobody used them, with their last session."""
@@ -152,7 +154,7 @@ class PoolPolicy:
         part = self._plan.parts[self._platforms[pair.platform]]
         return cost.amount * (max(coming.due - now, timedelta(0)) / _HOUR + part.seconds / 3600)
 
-    def tidy(self, phase: Phase, running: Collection[str], now: datetime) -> None:
+    def release_unneeded(self, phase: Phase, running: Collection[str], now: datetime) -> None:
         """Release VMs that no coming session needs, or that exceed the budget; none in use."""
         self._tell_news()
         self.count(now)
@@ -175,11 +177,11 @@ class PoolPolicy:
         for pair in self._pairs:
             while pair.news:
                 why = pair.news.pop(0)
-                text = f"{pair.platform}: its kept VMs did not serve, and were made anew: {why}"
+                text = f"{pair.platform}: its kept VMs did not work, and were recreated: {why}"
                 self._log.note("note", text)
 
     def _why(self, pair: PooledVms, phase: Phase, cost: float) -> str | None:
-        """Return why VMs are to go; None where they are to stay."""
+        """Return the reason to release VMs; None where they are to stay."""
         if phase is Phase.PAUSED:
             return "the campaign is paused"
         if self._coming(pair) is None:
@@ -190,12 +192,12 @@ class PoolPolicy:
         return f"the budget of {budget} does not pay for them until the next session has ended"
 
     def close(self, now: datetime) -> None:
-        """Let everything go, when the conductor leaves and nothing runs."""
+        """Release all VMs, when the conductor leaves and nothing runs."""
         with self._idle(self._standing_pairs, ()) as pairs:
             self._let_go([(pair, "the conductor leaves") for pair in pairs], now)
 
-    def again_in(self, now: datetime) -> timedelta | None:
-        """Return when to try again to let go what would not; None where there is nothing to try."""
+    def retry_in(self, now: datetime) -> timedelta | None:
+        """Return when to retry failed releases; None where there are none."""
         pairs = [one.platform for one in self._standing_pairs]
         tries = [
             self._again_at.get(one, now) for one in pairs if self._tries.get(one, 0) < _MOST_TRIES
@@ -209,7 +211,7 @@ class PoolPolicy:
             if error is None:
                 self._tries.pop(pair.platform, None)
                 self._again_at.pop(pair.platform, None)
-                self._log.note("note", f"{pair.platform}: its kept VMs are gone: {why}")
+                self._log.note("note", f"{pair.platform}: its kept VMs no longer exist: {why}")
                 continue
             self._tries[pair.platform] = self._tries.get(pair.platform, 0) + 1
             self._again_at[pair.platform] = now + _AGAIN
@@ -220,7 +222,7 @@ class PoolPolicy:
     def _destroy(self, pair: PooledVms) -> OsmefError | None:
         assert self._vm_pool is not None  # noqa: S101 - whose pair it is
         try:
-            self._vm_pool.let_go(pair)
+            self._vm_pool.release(pair)
         except OsmefError as error:
             return error
         return None

@@ -14,18 +14,18 @@ from datetime import datetime
 from pathlib import Path
 
 from osmef.campaigns.schedule.clock import Clock
+from osmef.engine.cancellation import Stop
 from osmef.engine.events import Lent, Returned, Wanted
-from osmef.engine.holding import Holding, User
+from osmef.engine.held_endpoints import HeldEndpoints, User
 from osmef.engine.observer import Observer
 from osmef.engine.plan import Plan
-from osmef.engine.stop import Stop
 from osmef.errors import Interrupted, OsmefError
 from osmef.results.summary import Cost
 
 _POLL_S = 0.1
 _HOUR_S = 3600.0
 
-Make = Callable[[Plan, Path, float, User], Holding]
+Make = Callable[[Plan, Path, float, User], HeldEndpoints]
 """Creates the endpoints of a plan: see Holding.begin."""
 
 
@@ -39,7 +39,7 @@ class PooledVms:
 
     platform: str
     lock: threading.Lock = field(default_factory=threading.Lock)
-    holding: Holding | None = None
+    holding: HeldEndpoints | None = None
     session: int = 0
     since: datetime | None = None
     owed: float = 0.0
@@ -75,14 +75,14 @@ class LoanRequest:
 class Loan:
     """VMs for a session, and why they were made anew for it, if others had been kept."""
 
-    holding: Holding
+    holding: HeldEndpoints
     anew: str | None
 
 
 class VmPool:
     """A pool of VMs, a pair for each platform. Safe to use from the threads of many sessions."""
 
-    def __init__(self, clock: Clock, make: Make = Holding.begin) -> None:
+    def __init__(self, clock: Clock, make: Make = HeldEndpoints.begin) -> None:
         self._clock, self._make = clock, make
         self._pairs: dict[str, PooledVms] = {}
         self._lock = threading.Lock()
@@ -139,7 +139,7 @@ class VmPool:
         except Interrupted:
             raise
         except OsmefError as error:
-            self.let_go(pair)
+            self.release(pair)
             pair.anew = str(error)
             pair.news.append(pair.anew)
 
@@ -150,10 +150,10 @@ class VmPool:
             pair.holding.note(Wanted(request.session))
             pair.holding.make()
         except BaseException:
-            self.let_go(pair)
+            self.release(pair)
             raise
 
-    def let_go(self, pair: PooledVms) -> None:
+    def release(self, pair: PooledVms) -> None:
         """Destroy VMs that nobody uses. Raises OsmefError; then they are still to be destroyed."""
         if pair.holding is not None:
             pair.holding.close()
@@ -165,7 +165,7 @@ class VmPool:
         errors = []
         for pair in self.pairs:
             try:
-                self.let_go(pair)
+                self.release(pair)
             except OsmefError as error:
                 errors.append(error)
         return errors

@@ -16,7 +16,7 @@ from urllib.error import HTTPError, URLError
 from osmef.campaigns.schedule.clock import Clock
 from osmef.campaigns.schedule.model import Notify
 from osmef.campaigns.state.rows import CampaignRow
-from osmef.engine.telling import contained
+from osmef.engine.observer import contain_failures
 
 if TYPE_CHECKING:
     from osmef.campaigns.state.store import Store
@@ -38,7 +38,7 @@ class CampaignLog:
         self, store: Store, row: CampaignRow, clock: Clock, tell: Tell, whom: Notify
     ) -> None:
         self._store, self._row, self._clock = store, row, clock
-        self._tell = contained(tell)
+        self._tell = contain_failures(tell)
         self._messenger = Notifier(whom)
 
     def note(self, kind: str, text: str, *, last: bool = False) -> None:
@@ -66,7 +66,7 @@ class CampaignLog:
 
 
 class Notifier:
-    """Tells from a thread of its own, so that nobody who listens slowly holds a campaign up.
+    """Sends notifications from a thread of its own, so that a slow recipient delays nothing.
 
     What happens while somebody is being told is told together: of each kind the newest message, and
     in ``more`` how many came before it.
@@ -126,7 +126,7 @@ def _together(messages: Sequence[Message]) -> list[Message]:
 
 
 def notify(whom: Notify, message: Message) -> list[str]:
-    """Tell everybody named, and return why somebody could not be told.
+    """Send a notification to every recipient, and return the reasons of failures.
 
     The command gets the message on its standard input, a line, without a shell.
     """

@@ -41,7 +41,7 @@ _MOST_SESSIONS = 60
 
 
 @dataclass(frozen=True)
-class Entry:
+class CalendarSlot:
     """One slot in the calendar: its time and window, and how many of its sessions are how."""
 
     time: str
@@ -50,11 +50,11 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Week:
+class CalendarWeek:
     """Seven days from a Monday on, with the slots that open in each."""
 
     name: str
-    days: Sequence[Sequence[Entry]]
+    days: Sequence[Sequence[CalendarSlot]]
 
 
 @dataclass(frozen=True)
@@ -143,24 +143,24 @@ class CampaignPages:
         return template.render(version=osmef.__version__, now=now, **values)
 
 
-def calendar(sessions: Sequence[SessionRow], zone: ZoneInfo) -> list[Week]:
+def calendar(sessions: Sequence[SessionRow], zone: ZoneInfo) -> list[CalendarWeek]:
     """Return all weeks from the first to the last slot, by the days of the campaign's time zone."""
     slots: dict[tuple[datetime, str], list[SessionState]] = defaultdict(list)
     for one in sessions:
         slots[one.opens, one.window].append(one.state)
-    days: dict[date, list[Entry]] = defaultdict(list)
+    days: dict[date, list[CalendarSlot]] = defaultdict(list)
     for (opens, window), states in sorted(slots.items()):
         local = opens.astimezone(zone)
         counts = Counter(states)
         told = [(state, counts[state]) for state in SessionState if counts[state]]
-        days[local.date()].append(Entry(f"{local:%H:%M}", window, told))
+        days[local.date()].append(CalendarSlot(f"{local:%H:%M}", window, told))
     if not days:
         return []
     monday = min(days) - timedelta(days=min(days).weekday())
     weeks = []
     while monday <= max(days):
         week = [days.get(monday + timedelta(days=number), []) for number in range(7)]
-        weeks.append(Week(f"{monday:%Y-%m-%d}", week))
+        weeks.append(CalendarWeek(f"{monday:%Y-%m-%d}", week))
         monday += timedelta(weeks=1)
     return weeks
 
@@ -195,7 +195,7 @@ def _running(session: SessionRow, now: datetime) -> RunningEntry:
     )
     live = read_live(Path(session.directory)) if session.directory else None
     if live is None:
-        return RunningEntry(session, since, "nothing is told of it yet", [])
+        return RunningEntry(session, since, "nothing is known of it yet", [])
     step = str(live.get("step", ""))
     if live.get("trials"):
         step += f": {live.get('ended', 0)} of {live['trials']} trials have ended"

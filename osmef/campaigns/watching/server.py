@@ -106,7 +106,7 @@ class Server(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_port}/"
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Answer in a thread; where too many are slow, hang up on the one that is slowest."""
+        """Answer in a thread; with too many open, close the slowest connection."""
         with self._lock:
             if len(self._since) >= _MOST_CLIENTS:
                 slowest = min(self._since, key=self._since.__getitem__)
@@ -122,7 +122,7 @@ class Server(ThreadingHTTPServer):
         super().shutdown_request(request)
 
     def service_actions(self) -> None:
-        """Hang up on who takes too long, again and again."""
+        """Close connections that take too long."""
         with self._lock:
             for request, since in self._since.items():
                 if self._clock() - since > _WHOLE_S:
@@ -156,7 +156,7 @@ class _Handler(BaseHTTPRequestHandler):
         return self._refusal() or self._login(path, query) or self._known(path)
 
     def _refusal(self) -> Answer | None:
-        """Return what to say to who asks another host, as a browser does that was misled."""
+        """Return the refusal of a wrong Host header (DNS rebinding); None for a right one."""
         hosts = self.headers.get_all("Host", [])
         if len(hosts) != 1 or not _OURS.fullmatch(hosts[0].strip()):
             return _told(HTTPStatus.MISDIRECTED_REQUEST, "This is not the name of this machine.")

@@ -13,7 +13,7 @@ from pydantic_core import PydanticCustomError
 from osmef.errors import EndpointError
 from osmef.layers.base import Attached, End, Ground, Layer, peers_of
 from osmef.layers.counters import Counters
-from osmef.layers.host import Host
+from osmef.layers.host import LayerHost
 from osmef.layers.nics import find
 from osmef.layers.root import KernelError, within
 from osmef.results.measure import Better, Measure
@@ -102,7 +102,7 @@ class BondSettings(LayerSettings):
             )
         if scenario.stack[-1] is not self:
             yield conflict(
-                "a bond is made of network cards, and stands on no other layer",
+                "a bond is made of network cards, and can't be put on another layer",
                 "write it last: [container, bond]",
                 "layer",
             )
@@ -173,7 +173,7 @@ class Bond(Layer[BondSettings]):
         *(_BUSIEST, _OUT_OF_ORDER, _DUPLICATE_ACKS, _REORDERINGS, _NEEDLESS, _RETRANSMITTED),
     )
 
-    def probe(self, host: Host, space: str, family: Family) -> None:  # noqa: ARG002
+    def probe(self, host: LayerHost, space: str, family: Family) -> None:  # noqa: ARG002
         """Make one without any card, and see that the cards are there. Raises EndpointError."""
         _check_first_process(host)
         try:
@@ -230,7 +230,7 @@ class Bond(Layer[BondSettings]):
             _hold(host, space, [nic.device for nic in nics], rate)
         return Attached(own, own, space, mtu, (bond,))
 
-    def _wait(self, host: Host, attached: Attached, ground: Ground) -> None:
+    def _wait(self, host: LayerHost, attached: Attached, ground: Ground) -> None:
         """Wait until all cards carry and, with 802.3ad, the other side has answered."""
         deadline = time.monotonic() + _CARRIER_S
         while (why := self._not_yet(host, attached)) is not None:
@@ -241,7 +241,7 @@ class Bond(Layer[BondSettings]):
             ground.check()
             time.sleep(_POLL_S)
 
-    def _not_yet(self, host: Host, attached: Attached) -> tuple[str, str] | None:
+    def _not_yet(self, host: LayerHost, attached: Attached) -> tuple[str, str] | None:
         """Return what a bond still lacks, and what to do about it."""
         (device,) = attached.devices
         down = [
@@ -260,7 +260,7 @@ class Bond(Layer[BondSettings]):
             return "the bond has no carrier", "see to the cards' cables"
         return None
 
-    def facts(self, host: Host, attached: Attached) -> dict[str, Any]:
+    def facts(self, host: LayerHost, attached: Attached) -> dict[str, Any]:
         """Return the state of each card, beside the bond's own."""
         (device,) = attached.devices
         cards = host.root.ask(attached.space, "-d", "link", "show", "master", device)
@@ -285,7 +285,7 @@ class Bond(Layer[BondSettings]):
         }
 
 
-def _hold(host: Host, space: str, devices: Sequence[str], rate_bps: float) -> None:
+def _hold(host: LayerHost, space: str, devices: Sequence[str], rate_bps: float) -> None:
     """Hold what leaves each card to a rate: a bucket of 10 ms, before it a queue of 100 ms."""
     second = rate_bps / 8
     burst = round(max(second * _BURST_S, _SMALLEST_BURST))
@@ -295,7 +295,7 @@ def _hold(host: Host, space: str, devices: Sequence[str], rate_bps: float) -> No
     host.root.do(["tc", "-n", space, "-batch", "-"], text.encode())
 
 
-def _see_duplex(host: Host, space: str, devices: Sequence[str]) -> None:
+def _see_duplex(host: LayerHost, space: str, devices: Sequence[str]) -> None:
     """See that cards work in full duplex: by others the kernel speaks no LACP.
 
     Virtual ones may tell nothing of it, and take what they are told. It is told to those alone that
@@ -317,7 +317,7 @@ def _see_duplex(host: Host, space: str, devices: Sequence[str]) -> None:
             )
 
 
-def _check_first_process(host: Host) -> None:
+def _check_first_process(host: LayerHost) -> None:
     """See that cards can be given back: to the network of the first process, which is the login's.
 
     Raises EndpointError.

@@ -7,11 +7,11 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from osmef.layers.base import Attached, End, Ground, peers_of
-from osmef.layers.host import Host
+from osmef.layers.host import LayerHost
 from osmef.layers.routed import Routed
 from osmef.layers.traces import ROUTES
 from osmef.scenario.fields import Family
-from osmef.scenario.layers import LayerSettings
+from osmef.scenario.layers import OWN_ADDRESSES, LayerSettings
 
 
 class BridgeSettings(LayerSettings):
@@ -20,6 +20,7 @@ class BridgeSettings(LayerSettings):
     kind: Literal["bridge"] = Field(default="bridge", description="the kind of layer")
 
     carried_by: ClassVar[str] = "ip"
+    carries = OWN_ADDRESSES
 
 
 class Bridge(Routed[BridgeSettings]):
@@ -28,7 +29,7 @@ class Bridge(Routed[BridgeSettings]):
     Settings = BridgeSettings
     module = "bridge"
 
-    def try_out(self, host: Host, space: str, family: Family) -> None:  # noqa: ARG002
+    def try_out(self, host: LayerHost, space: str, family: Family) -> None:  # noqa: ARG002
         """Make a bridge and a cable in a namespace. Raises EndpointError."""
         bridge = host.new_link(space, "type bridge")
         cable = host.new_link(space, "type veth")

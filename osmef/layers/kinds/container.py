@@ -13,7 +13,7 @@ from pydantic_core import PydanticCustomError
 
 from osmef.errors import EndpointError, ReachError
 from osmef.layers.base import Attached, End, Ground, Layer, peers_of, several_times
-from osmef.layers.host import Host
+from osmef.layers.host import LayerHost
 from osmef.layers.root import ENGINES, InUseError
 from osmef.layers.traces import forwarding_file
 from osmef.scenario.base import conflict
@@ -51,6 +51,8 @@ class ContainerSettings(LayerSettings):
         " for each of its servers",
     )
 
+    carries = frozenset[str]()
+
     def problems(self, scenario: Scenario) -> Iterator[PydanticCustomError]:
         """Yield what does not go together with the rest of the scenario."""
         yield from super().problems(scenario)
@@ -59,6 +61,20 @@ class ContainerSettings(LayerSettings):
                 "a container engine's bridge carries IPv4 only",
                 "use family: ipv4, or another network of it",
                 *("layer.network", "layer", "family"),
+            )
+        if scenario.stack[-1] is self:
+            return
+        if self.network not in {"bridge", "host"}:
+            yield conflict(
+                "a container that is put on another layer is in the network of that one",
+                "remove network, or the other layer",
+                *("layer.network", "layer"),
+            )
+        if self.engine == "docker":
+            yield conflict(
+                "a container of docker can't be put on another layer",
+                "use engine: podman, or measure the container alone",
+                *("layer.engine", "layer"),
             )
 
 
@@ -74,7 +90,7 @@ class Container(Layer[ContainerSettings]):
         self._engines: dict[str, str] = {}
         self._ports = range(0)
 
-    def probe(self, host: Host, space: str, family: Family) -> None:
+    def probe(self, host: LayerHost, space: str, family: Family) -> None:
         """Look for an engine, and for the network that is named. Raises EndpointError."""
         del space, family
         engine = self._engine(host)
@@ -88,7 +104,7 @@ class Container(Layer[ContainerSettings]):
                 cure=f"name one of those that `{engine} network ls` shows, or make it there",
             )
 
-    def _engine(self, host: Host) -> str:
+    def _engine(self, host: LayerHost) -> str:
         """Return the engine of an endpoint. Raises EndpointError that says why there is none."""
         said = []
         for engine in [self.settings.engine] if self.settings.engine else ENGINES:
@@ -125,17 +141,18 @@ class Container(Layer[ContainerSettings]):
                 raise InUseError(f"{engine} has an image {image}", where=host.name)
             host.root.do([engine, "import", "-", image], image_of(host.program))
 
-        image = host.make("image", lambda n: host.mark.of_engine(engine, n), load)
+        image = host.make("image", lambda n: host.names.of_engine(engine, n), load)
         ids = [host.root.session.word(["id", flag]) for flag in ("-u", "-g")]
         # Not the run's directory alone: that is made anew where the connection was lost.
         keep = [f"--volume={home}:{home}", f"--workdir={home}", f"--user={':'.join(ids)}"]
 
         def start(name: str) -> None:
             words = ["run", "--detach", "--interactive", f"--name={name.partition(':')[2]}"]
+            words += ["--stop-signal=KILL"]  # podman waits 10 s for the first process to end else
             what = [image.partition(":")[2], f"/{_AGENT}", "serve"]
             host.root.do([engine, *words, *network, *keep, *what])
 
-        made = host.make("container", lambda n: host.mark.of_engine(engine, n), start)
+        made = host.make("container", lambda n: host.names.of_engine(engine, n), start)
         name = made.partition(":")[2]
         prefix = (*host.root.before, engine, "exec", "--interactive", name)
         return self._attached(end, ground, self._address(host, engine, name, end), prefix)
@@ -146,7 +163,7 @@ class Container(Layer[ContainerSettings]):
         if end.space is not None:
             if engine != "podman":
                 raise EndpointError(
-                    f"a container of {engine} can't stand on another layer",
+                    f"a container of {engine} can't be put on another layer",
                     where=end.name,
                     cure="install podman there, or measure the container alone",
                 )
@@ -165,10 +182,10 @@ class Container(Layer[ContainerSettings]):
             net = [f"--subnet={ground.subnet}", f"--gateway={ground.gateway}"]
             host.root.do([engine, *words, *net, own])
 
-        network = host.make("network", lambda n: host.mark.of_engine(engine, n), make)
+        network = host.make("network", lambda n: host.names.of_engine(engine, n), make)
         return [f"--network={network.partition(':')[2]}", f"--ip={ground.inner[end.name]}"]
 
-    def _address(self, host: Host, engine: str, name: str, end: End) -> str | None:
+    def _address(self, host: LayerHost, engine: str, name: str, end: End) -> str | None:
         """Return the container's own address; None where it has that of what it stands on."""
         if end.space is not None or self.settings.network == "host":
             return None
@@ -200,7 +217,7 @@ class Container(Layer[ContainerSettings]):
             return Attached(seen, own, None, end.mtu, ports=self._ports, prefix=prefix)
         return Attached(own, own, None, end.mtu, prefix=prefix)
 
-    def facts(self, host: Host, attached: Attached) -> dict[str, Any]:
+    def facts(self, host: LayerHost, attached: Attached) -> dict[str, Any]:
         """Return the engine, its version, its network, and what the container's interfaces have."""
         engine = self._engines[host.name]
         version = host.root.do([engine, "version", "--format", "{{.Client.Version}}"]).strip()
@@ -225,7 +242,7 @@ def image_of(program: bytes) -> bytes:
         return file.getvalue()
 
 
-def _keep_forwarding(host: Host) -> None:
+def _keep_forwarding(host: LayerHost) -> None:
     """Note that the endpoint passes no packets on, which engines change and don't set back.
 
     Where some of its interfaces do by themselves, it is left as the engine has it: the one switch
@@ -236,6 +253,6 @@ def _keep_forwarding(host: Host) -> None:
         host.note("forwarding", "all=0")
 
 
-def _switches(host: Host) -> list[str]:
+def _switches(host: LayerHost) -> list[str]:
     names = [str(one["ifname"]) for one in host.root.ask(None, "link", "show")]
     return [forwarding_file(name, 4) for name in ("all", *names)]

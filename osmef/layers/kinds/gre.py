@@ -11,7 +11,7 @@ from pydantic import Field
 from osmef.layers.base import End, Ground
 from osmef.layers.tunnel import Tunnel
 from osmef.scenario.fields import Family
-from osmef.scenario.layers import LayerSettings
+from osmef.scenario.layers import EVERYTHING, LayerSettings
 
 
 class GreSettings(LayerSettings):
@@ -20,6 +20,7 @@ class GreSettings(LayerSettings):
     kind: Literal["gre"] = Field(default="gre", description="the kind of layer")
 
     carried_by: ClassVar[str] = "gre"
+    carries = EVERYTHING - {"ethernet"}
 
 
 class Gre(Tunnel[GreSettings]):

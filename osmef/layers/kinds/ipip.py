@@ -10,7 +10,7 @@ from pydantic import Field
 from osmef.layers.base import End, Ground
 from osmef.layers.tunnel import Tunnel
 from osmef.scenario.fields import Family
-from osmef.scenario.layers import LayerSettings
+from osmef.scenario.layers import EVERYTHING, LayerSettings
 
 
 class IpipSettings(LayerSettings):
@@ -19,6 +19,7 @@ class IpipSettings(LayerSettings):
     kind: Literal["ipip"] = Field(default="ipip", description="the kind of layer")
 
     carried_by: ClassVar[str] = "ipip"
+    carries = EVERYTHING - {"ethernet"}
 
 
 class Ipip(Tunnel[IpipSettings]):

@@ -9,11 +9,11 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from osmef.layers.base import Attached, End, Ground, peers_of
-from osmef.layers.host import Host
+from osmef.layers.host import LayerHost
 from osmef.layers.root import KernelError
 from osmef.layers.tunnel import Tunnel
 from osmef.scenario.fields import Family
-from osmef.scenario.layers import LayerSettings
+from osmef.scenario.layers import OWN_ADDRESSES, LayerSettings
 
 _CIPHER = "rfc4106(gcm(aes))"
 _SALT_BYTES = 4  # of the nonce, behind the key (RFC 4106, section 8.1)
@@ -27,6 +27,7 @@ class IpsecSettings(LayerSettings):
     key_bits: Literal[128, 192, 256] = Field(default=128, description="length of the AES keys")
 
     carried_by: ClassVar[str] = "esp"
+    carries = OWN_ADDRESSES
 
 
 class Ipsec(Tunnel[IpsecSettings]):
@@ -47,7 +48,7 @@ class Ipsec(Tunnel[IpsecSettings]):
         super().__init__(settings)
         self._ways: dict[tuple[str, str], tuple[int, str]] = {}
 
-    def probe(self, host: Host, space: str, family: Family) -> None:
+    def probe(self, host: LayerHost, space: str, family: Family) -> None:
         """Make an interface and a state in a namespace of its own. Raises EndpointError."""
         del family
         try:
@@ -68,7 +69,7 @@ class Ipsec(Tunnel[IpsecSettings]):
             if one != other
         }
         any_end = next(iter(ground.ends.values()))
-        return {"id": int(any_end.host.mark.ipsec(secrets.randbelow(2**11)))}
+        return {"id": int(any_end.host.names.ipsec(secrets.randbelow(2**11)))}
 
     def link(self, end: End, peer: str, numbers: Mapping[str, int], family: Family) -> str:
         """Return ip(8)'s words for it."""
@@ -101,7 +102,7 @@ class Ipsec(Tunnel[IpsecSettings]):
         ends = f"src {source} dst {target} proto esp spi {spi:#x} reqid {number} mode tunnel"
         return f"xfrm state add {ends} aead {_CIPHER} 0x{key} 128 if_id {number}"
 
-    def facts(self, host: Host, attached: Attached) -> dict[str, Any]:
+    def facts(self, host: LayerHost, attached: Attached) -> dict[str, Any]:
         """Return the cipher."""
         del host, attached
         return {"cipher": f"AES-{self.settings.key_bits}-GCM", "mode": "ESP in tunnel mode"}

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from osmef.layers.base import End, Ground
-from osmef.layers.host import Host
+from osmef.layers.host import LayerHost
 from osmef.layers.root import KernelError
 from osmef.layers.tunnel import Tunnel
 from osmef.scenario.fields import Family
@@ -35,7 +35,7 @@ class Macvlan(Tunnel[MacvlanSettings]):
         """Choose nothing: it has no number."""
         return {}
 
-    def probe(self, host: Host, space: str, family: Family) -> None:  # noqa: ARG002
+    def probe(self, host: LayerHost, space: str, family: Family) -> None:  # noqa: ARG002
         """Make one on an interface of its own. Raises EndpointError."""
         try:
             below = host.new_link(space, "type veth")

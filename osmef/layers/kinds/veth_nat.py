@@ -9,7 +9,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from osmef.layers.base import Attached, End, Ground, peers_of
-from osmef.layers.host import Host, is_ipv6
+from osmef.layers.host import LayerHost, is_ipv6
 from osmef.layers.routed import Routed, nft
 from osmef.scenario.fields import Family
 from osmef.scenario.layers import LayerSettings
@@ -27,6 +27,8 @@ class VethNatSettings(LayerSettings):
         description="how many of the data ports lead to the namespace; a trial takes one for each"
         " of its servers",
     )
+
+    carries = frozenset({"tcp", "udp"})
 
 
 _EXAMPLES = {
@@ -46,7 +48,7 @@ class VethNat(Routed[VethNatSettings]):
         super().__init__(settings)
         self._ports = range(0)
 
-    def try_out(self, host: Host, space: str, family: Family) -> None:
+    def try_out(self, host: LayerHost, space: str, family: Family) -> None:
         """Make a cable and the rules in a namespace. Raises EndpointError."""
         cable = host.new_link(space, "type veth")
         nft(
@@ -74,13 +76,13 @@ class VethNat(Routed[VethNatSettings]):
             nft(host, end.space, rules(table, own, attached.bind, self._ports, str(near)))
 
         if end.space is None:
-            host.make("nft", host.mark.table, make)
+            host.make("nft", host.names.table, make)
         else:
-            make(host.mark.table(0))
+            make(host.names.table(0))
         peer = peers_of(ground, end)[0]
         return replace(attached, address=ground.ends[peer].peers[end.name], ports=self._ports)
 
-    def facts(self, host: Host, attached: Attached) -> dict[str, Any]:  # noqa: ARG002
+    def facts(self, host: LayerHost, attached: Attached) -> dict[str, Any]:  # noqa: ARG002
         """Return the version of the program that makes the rules, and how many ports lead there."""
         return {"nft": host.root.do(["nft", "--version"]).strip(), "ports": len(self._ports)}
 

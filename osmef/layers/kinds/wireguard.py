@@ -10,11 +10,11 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from pydantic import Field
 
 from osmef.layers.base import Attached, End, Ground
-from osmef.layers.host import Host
+from osmef.layers.host import LayerHost
 from osmef.layers.root import KernelError, within
 from osmef.layers.tunnel import Tunnel
 from osmef.scenario.fields import Family
-from osmef.scenario.layers import LayerSettings
+from osmef.scenario.layers import OWN_ADDRESSES, LayerSettings
 from osmef.supply.program import Program
 
 _PROGRAM = "wireguard-go"
@@ -29,6 +29,8 @@ class WireguardSettings(LayerSettings):
     """
 
     kind: Literal["wireguard"] = Field(default="wireguard", description="the kind of layer")
+
+    carries = OWN_ADDRESSES
 
 
 class Wireguard(Tunnel[WireguardSettings]):
@@ -46,12 +48,12 @@ class Wireguard(Tunnel[WireguardSettings]):
         self._keys: dict[str, X25519PrivateKey] = {}
         self._by_program: set[str] = set()
 
-    def probe(self, host: Host, space: str, family: Family) -> None:
+    def probe(self, host: LayerHost, space: str, family: Family) -> None:
         """Make one, and look for wg. Raises EndpointError."""
         super().probe(host, space, family)
         host.root.do(["wg", "--version"])
 
-    def make(self, host: Host, space: str | None, words: str) -> str:
+    def make(self, host: LayerHost, space: str | None, words: str) -> str:
         """Make one by the kernel, or else by wireguard-go. Raises EndpointError, KernelError."""
         try:
             return super().make(host, space, words)
@@ -89,7 +91,7 @@ class Wireguard(Tunnel[WireguardSettings]):
             lines += [f"Endpoint = {at}:{port}"]
         return "\n".join(lines) + "\n"
 
-    def facts(self, host: Host, attached: Attached) -> dict[str, Any]:
+    def facts(self, host: LayerHost, attached: Attached) -> dict[str, Any]:
         """Return the cipher, which is always the same, the version of the tool, and who does it."""
         version = host.root.do(["wg", "--version"]).split("-")[0].strip()
         by = "kernel"

@@ -1,26 +1,134 @@
-"""An account in one region: its clients, and repeating what EC2 may fail at."""
+"""An account in one region: its clients and calls, and what errors mean by EC2's codes."""
 
 from __future__ import annotations
 
+import re
 import threading
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from typing import Any
 
 import boto3
+from botocore import exceptions as sdk
 from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
+from botocore.parsers import ResponseParserError
 
 from osmef.errors import CredentialsError, ProviderError
-from osmef.providers.aws import failures
-from osmef.providers.base import Access
+from osmef.providers.base import Access, Check, go_on
+from osmef.providers.cloud import account as cloud
+from osmef.providers.cloud.account import Again, Waits
+from osmef.providers.cloud.errors import ErrorTable, Meaning, Row
+from osmef.providers.cloud.tenants import access_with
 from osmef.providers.parallel import AT_ONCE
-from osmef.providers.patience import Patience
 from osmef.scenario.clouds.aws import AwsSettings
 
-T = TypeVar("T")
+_NO_ANSWER = (
+    sdk.HTTPClientError,
+    sdk.EndpointConnectionError,
+    sdk.ConnectionError,
+    sdk.ResponseStreamingError,
+    ResponseParserError,  # a page of a proxy, not an answer
+)
+_NO_CREDENTIALS = (
+    sdk.NoCredentialsError,
+    sdk.PartialCredentialsError,
+    sdk.CredentialRetrievalError,
+    sdk.ProfileNotFound,
+    sdk.ConfigParseError,
+    sdk.SSOError,
+    sdk.TokenRetrievalError,
+    sdk.InvalidConfigError,
+)
+_LONG = 300
+_ROWS = (
+    Row(Meaning.CREDENTIALS, raised=_NO_CREDENTIALS),
+    Row(
+        Meaning.CREDENTIALS,
+        r"^(AuthFailure|Blocked|ExpiredToken(Exception)?|InvalidClientTokenId|OptInRequired"
+        r"|PendingVerification|RequestExpired|SignatureDoesNotMatch|UnrecognizedClientException)$",
+    ),
+    Row(Meaning.DENIED, "^(AccessDenied|AccessDeniedException|UnauthorizedOperation)$"),
+    # Before failures of EC2's, whose status it has.
+    Row(
+        Meaning.NO_CAPACITY,
+        r"^Insufficient.*Capacity|^UnfulfillableCapacity$|^Unsupported$|^SpotMaxPr",
+    ),
+    Row(Meaning.THROTTLED, "RequestLimitExceeded|Throttl|TooManyRequests|SlowDown"),
+    Row(Meaning.TRANSIENT, raised=_NO_ANSWER),
+    Row(Meaning.TRANSIENT, statuses={500, 502, 503, 504}),
+    Row(Meaning.QUOTA, "LimitExceeded$|CountExceeded$|^QuotaExceeded|LimitExceededException$"),
+    Row(Meaning.IN_USE, "^DependencyViolation$|InUse$|Occupied$|^Incorrect(Instance)?State$"),
+    Row(Meaning.EXISTS, r"\.Duplicate$|AlreadyExists$"),
+    Row(Meaning.GONE, r"\.Malformed$|\.Unknown$|NotFound$"),
+)
+_CURES = {
+    Meaning.CREDENTIALS: "does `aws sts get-caller-identity` work with this profile?",
+    Meaning.DENIED: "attach the policy of docs/policies/aws.json to the user or role",
+    Meaning.QUOTA: "plan fewer or smaller endpoints, remove what you don't need, or ask for more in"
+    " Service Quotas",
+    Meaning.NO_CAPACITY: "use another zone or instance type, on-demand instead of spot, or wait",
+    Meaning.TRANSIENT: "is EC2 up in this region? try again later",
+    Meaning.OTHER: "change in the scenario what the cloud calls wrong; if nothing is, try it by the"
+    " `aws` command",
+}
+
+
+def code_of(error: Exception) -> str:
+    """Return EC2's own code of an error, empty where there was no answer."""
+    if not isinstance(error, ClientError):
+        return ""
+    return str(error.response.get("Error", {}).get("Code", "")).removeprefix("Client.")
+
+
+def details_of(error: Exception) -> str:
+    """Return what EC2 says about an error, without what only EC2 can read."""
+    text = str(error)
+    if isinstance(error, ClientError):
+        text = str(error.response.get("Error", {}).get("Message") or "")
+        text = text.partition("Encoded authorization failure message")[0]
+    words = " ".join(text.split())
+    return words[:_LONG] or code_of(error) or type(error).__name__
+
+
+def raise_unsuccessful(answer: Mapping[str, Any], action: str) -> None:
+    """Raise the first error of an answer that says of each thing whether it went well."""
+    for one in answer.get("Unsuccessful", ()):
+        raise ClientError({"Error": one["Error"]}, action)
+
+
+def not_listed_yet(what: str, action: str) -> ClientError:
+    """Return the error of something that must be there, and that EC2 does not list."""
+    error = {"Code": f"Invalid{what}ID.NotFound", "Message": f"EC2 lists no {what}"}
+    return ClientError({"Error": error}, action)
+
+
+def action_of(error: ClientError) -> str:
+    """Return the permission that a failing call needs, as a policy names it."""
+    found = re.search(r"perform: (\w+:\w+)", str(error))
+    if found:
+        return found[1]
+    # Other services call it AccessDenied.
+    ec2 = code_of(error) == "UnauthorizedOperation"
+    return f"ec2:{error.operation_name}" if ec2 else str(error.operation_name)
+
+
+def _answer(error: Exception) -> Mapping[str, Any]:
+    return error.response.get("ResponseMetadata", {}) if isinstance(error, ClientError) else {}
+
+
+ERRORS = ErrorTable(
+    library=(BotoCoreError, ClientError, ResponseParserError),
+    rows=_ROWS,
+    cures=_CURES,
+    code_of=code_of,
+    status_of=lambda error: _answer(error).get("HTTPStatusCode"),
+    details_of=details_of,
+    headers_of=lambda error: _answer(error).get("HTTPHeaders", {}),
+)
+
 
 Answer = Mapping[str, Any]
-Again = Callable[[Exception], bool]
+USUAL = Waits()
 
 _ANSWER_S = 60
 _CONNECT_S = 10
@@ -34,38 +142,23 @@ _CONFIG = Config(
 )
 
 
-@dataclass(frozen=True)
-class Waits:
-    """How many seconds to wait for EC2.
-
-    ``look_s`` lies between two looks at instances that are on their way. What was asked for just
-    before a controller was killed has come about after ``late_s``. An instance that ran a moment
-    ago, and is not known for ``gone_s``, was taken back.
-    """
-
-    look_s: float = 1.0
-    late_s: float = 5.0
-    gone_s: float = 10.0
-
-
-USUAL = Waits()
-
-
-class Account:
+class Account(cloud.Account):
     """One account in one region, as one profile's credentials see it. Safe for several threads."""
 
-    def __init__(self, access: Access, waits: Waits = USUAL) -> None:
-        self.access = access
-        self.waits = waits
-        self.patience = Patience()
+    provider = "aws"
+    errors = ERRORS
+    look_at = "look at it in the EC2 console"
+
+    def __init__(self, access: Access, waits: Waits = USUAL, check: Check = go_on) -> None:
+        super().__init__(access, " ".join(["aws", *access.values()]), waits, check)
         self._lock = threading.Lock()
         self._clients: dict[str, Any] = {}
         try:
             self._session = boto3.Session(
                 profile_name=access.get("cloud"), region_name=access.get("region")
             )
-        except failures.LIBRARY_ERRORS as error:
-            raise failures.translate(error, "reading the AWS configuration", self.name) from error
+        except ERRORS.library as error:
+            raise self.shown(error, "reading the AWS configuration") from error
         if self._session.region_name is None:
             raise CredentialsError(
                 "nothing says which region to use",
@@ -75,10 +168,15 @@ class Account:
         self.region = str(self._session.region_name)
         self.id = str(self.read("get_caller_identity", "logging in", service="sts")["Account"])
 
-    @property
-    def name(self) -> str:
-        """What to call it in messages."""
-        return " ".join(["aws", *self.access.values()])
+    def shown(self, error: Exception, doing: str) -> ProviderError:
+        """Return the error to show, with the permission that a policy lacks."""
+        if isinstance(error, ClientError) and ERRORS.meaning_of(error) is Meaning.DENIED:
+            doing = f"{doing}: the policy does not allow {action_of(error)}"
+        return super().shown(error, doing)
+
+    def may_create_later(self, error: Exception) -> bool:
+        """Tell whether a thing can be made later: what was just made may be unknown."""
+        return ERRORS.is_not_yet(error)
 
     def _client(self, service: str) -> Any:
         with self._lock:  # making one is not safe for several threads
@@ -94,11 +192,11 @@ class Account:
         doing: str,
         *,
         service: str = "ec2",
-        again: Again = failures.is_passing,
+        again: Again | None = None,
         **request: Any,
     ) -> Answer:
         """Make a call that may be repeated: reading, changing, deleting. Raises ProviderError."""
-        return self.do(lambda: self.ask(action, service=service, **request), doing, again)
+        return self.do(doing, lambda: self.ask(action, service=service, **request), again)
 
     def ask(self, action: str, *, service: str = "ec2", **request: Any) -> Answer:
         """Make a call once, all pages of it. Raises what the SDK does."""
@@ -109,58 +207,9 @@ class Account:
         pages: Answer = client.get_paginator(action).paginate(**request).build_full_result()
         return pages
 
-    def do(self, call: Callable[[], T], doing: str, again: Again = failures.is_passing) -> T:
-        """Return what a call returns, repeated as long as that may help. Raises ProviderError."""
-        try:
-            return self.patience.repeat(
-                call, lambda error: failures.pause_of(error) if again(error) else None
-            )
-        except failures.LIBRARY_ERRORS as error:
-            raise failures.translate(error, doing, self.name) from error
-
-    def create(
-        self,
-        call: Callable[[], T],
-        doing: str,
-        find: Callable[[], T | None],
-        refused: Callable[[], None] = lambda: None,
-    ) -> T:
-        """Make a thing, never twice. ``find`` looks for it by its mark after a lost answer.
-
-        What it is made in may not be known everywhere yet. ``refused`` is called where it surely
-        was not made. Raises ProviderError.
-        """
-        lost = False
-
-        def attempt() -> T:
-            nonlocal lost
-            found = find() if lost else None
-            if found is not None:
-                return found
-            try:
-                return call()
-            except failures.LIBRARY_ERRORS as error:
-                surely = failures.is_throttled(error) or not failures.is_passing(error)
-                lost = lost or not surely
-                raise
-
-        def again(error: Exception) -> bool:
-            # What a lost request made may be listed only later.
-            return failures.is_not_yet(error) or (lost and failures.is_there(error))
-
-        try:
-            return self.do(attempt, doing, again)
-        except ProviderError:
-            if not lost:
-                refused()
-            raise
-
 
 def access_of(settings: AwsSettings, profile: str | None = None) -> Access:
     """Return how to reach an account: by its profile, or the settings' own, in their region."""
-    wanted = {
-        "cloud": profile or settings.profile,
-        "region": settings.region,
-        "uri": settings.endpoint_url,
-    }
-    return {key: value for key, value in wanted.items() if value is not None}
+    return access_with(
+        cloud=profile or settings.profile, region=settings.region, uri=settings.endpoint_url
+    )

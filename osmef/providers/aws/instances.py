@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from osmef.errors import (
@@ -15,18 +15,14 @@ from osmef.errors import (
     PolicyError,
     ProviderError,
 )
-from osmef.providers.aws import failures
-from osmef.providers.aws.access import Account, Again
-from osmef.providers.aws.flavors import FlavorInfo
-from osmef.providers.aws.images import Image
-from osmef.providers.aws.kinds import Facts, tags_for
-from osmef.providers.aws.making import Maker
-from osmef.providers.aws.tenants import Site, attach
-from osmef.providers.base import EndpointRequest, Order
+from osmef.providers.aws.access import ERRORS, Account
+from osmef.providers.aws.lookup import FlavorInfo, Image
+from osmef.providers.aws.network import Site, attach
+from osmef.providers.aws.resource_types import Facts, Maker, tags_for
+from osmef.providers.cloud.account import Again
+from osmef.providers.cloud.build import Vm, VmOrder
+from osmef.providers.cloud.ssh_access import Guest
 from osmef.providers.cloud_init import cloud_config
-from osmef.providers.guests import Guest
-from osmef.remote.keys import KeyPair
-from osmef.remote.login import Login
 from osmef.scenario.clouds.aws import AwsSettings
 
 _GIB = 2**30
@@ -35,23 +31,18 @@ _ENDED = {"shutting-down", "terminated", "stopping", "stopped"}
 
 
 @dataclass(frozen=True)
-class InstanceOrder:
-    """An instance to be made, in a zone given by its id; ``host_key`` is the guest's own."""
+class InstanceOrder(VmOrder[Site]):
+    """An instance to be made, in a zone given by its id."""
 
-    request: EndpointRequest
-    name: str
-    site: Site
     zone: str
     flavor: FlavorInfo
     image: Image
     place: Mapping[str, Any]
-    login_key: KeyPair
-    host_key: KeyPair | None
 
     @property
     def account(self) -> Account:
         """The account it is in."""
-        return self.site.tenant.account
+        return self.site.account
 
     @property
     def nic_names(self) -> list[str]:
@@ -60,40 +51,30 @@ class InstanceOrder:
 
 
 @dataclass(frozen=True)
-class Instance:
-    """An instance that runs, with its address in the VPC and the one that the Internet sees."""
+class Instance(Vm[InstanceOrder]):
+    """An instance that runs."""
 
-    order: InstanceOrder
-    id: str
-    private: str
-    public: str
-    facts: Facts = field(repr=False)
-    nics: tuple[str, ...] = ()
-    """The Ethernet addresses of its further interfaces."""
-
-    def reach(self, order: Order, deadline: float) -> Login:
-        """Wait until SSH gets in, and return how. Raises BootError, ReachError."""
-        guest = Guest(
+    @property
+    def guest(self) -> Guest:
+        """The same as a guest that boots."""
+        return Guest(
             name=self.order.request.name,
             user=self.order.image.user,
             address=self.public,
             host_key=self.order.host_key,
             console=self._console,
-            wait=self.order.account.patience.wait,
+            wait=self.order.account.wait,
         )
-        return guest.reach(order, deadline)
 
     def _console(self) -> str:
-        """Return what is on the console so far; raise if it has to be read and never can be."""
+        """Return what is on the console so far. Raises CredentialsError, PolicyError."""
         for latest in (True, False):  # types before Nitro know only what was kept some minutes ago
             try:
                 answer = self.order.account.read(
                     "get_console_output", "reading a console", InstanceId=self.id, Latest=latest
                 )
             except (CredentialsError, PolicyError):
-                if self.order.host_key is None:
-                    raise
-                return ""  # it was only to explain another error
+                raise
             except ProviderError:
                 continue
             return str(answer.get("Output") or "")
@@ -170,7 +151,7 @@ def _mac_of(account: Account, nic: str) -> str:
     answer = account.read(
         "describe_network_interfaces",
         f"looking at the interface {nic}",
-        again=failures.is_not_yet,
+        again=ERRORS.is_not_yet,
         NetworkInterfaceIds=[nic],
     )
     return str(answer["NetworkInterfaces"][0]["MacAddress"])
@@ -201,7 +182,7 @@ def await_instances(orders: Mapping[str, InstanceOrder], timeout_s: float) -> li
                 cure="look at it in the EC2 console, or raise provider.boot_timeout",
             )
         account = next(iter(orders.values())).account
-        account.patience.wait(account.waits.look_s)
+        account.wait(account.waits.look_s)
 
 
 def _look(orders: Mapping[str, InstanceOrder], found: dict[str, Instance]) -> dict[str, str]:
@@ -218,7 +199,7 @@ def _look(orders: Mapping[str, InstanceOrder], found: dict[str, Instance]) -> di
                 raise _failed(orders[key], facts)
             if state == "running" and facts.get("PublicIpAddress"):
                 addresses = str(facts["PrivateIpAddress"]), str(facts["PublicIpAddress"])
-                found[key] = Instance(orders[key], key, *addresses, facts)
+                found[key] = Instance(orders[key], key, *addresses)
             else:
                 states[key] = state
     return states
@@ -226,7 +207,7 @@ def _look(orders: Mapping[str, InstanceOrder], found: dict[str, Instance]) -> di
 
 def list_instances(account: Account, ids: Sequence[str]) -> list[Facts]:
     """List instances in one call, those that EC2 has just made, too. Raises ProviderError."""
-    return _list(account, failures.is_not_yet, InstanceIds=list(ids))
+    return _list(account, ERRORS.is_not_yet, InstanceIds=list(ids))
 
 
 def _list(account: Account, again: Again, **which: Any) -> list[Facts]:
@@ -239,14 +220,14 @@ def list_standing(account: Account, ids: Sequence[str]) -> list[Facts]:
     end = time.monotonic() + account.waits.gone_s
 
     def again(error: Exception) -> bool:
-        late = failures.is_missing(error) and time.monotonic() < end
-        return late or failures.is_passing(error)
+        late = ERRORS.is_gone(error) and time.monotonic() < end
+        return late or ERRORS.is_transient(error)
 
     try:
         found = _list(account, again, InstanceIds=list(ids))
     except NotFoundError:  # some were taken back, and forgotten since, as those of spot are
         wanted = [{"Name": "instance-id", "Values": list(ids)}]
-        found = _list(account, failures.is_passing, Filters=wanted)
+        found = _list(account, ERRORS.is_transient, Filters=wanted)
     return [one for one in found if one["State"]["Name"] not in _ENDED]
 
 

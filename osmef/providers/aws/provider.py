@@ -1,61 +1,71 @@
-"""EC2 as the engine sees it."""
+"""EC2 as the engine sees it, and the instances of a run in a zone that has room for them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 
-from osmef.errors import ProviderError
-from osmef.providers.aws import feasible, removal
-from osmef.providers.aws.access import USUAL, Account, Waits
-from osmef.providers.aws.building import Build
-from osmef.providers.aws.controller import controller_of
-from osmef.providers.aws.instances import Instance
-from osmef.providers.aws.kinds import KINDS, PROVIDER
-from osmef.providers.aws.making import Maker
-from osmef.providers.aws.names import free_zones, look_up
-from osmef.providers.aws.places import locations_of
-from osmef.providers.aws.placing import partitions_of
-from osmef.providers.aws.quotas import check_quotas
-from osmef.providers.aws.tenants import Tenant, check_rules, slots_of, tenants_of
-from osmef.providers.base import (
-    Access,
-    Check,
-    Endpoint,
-    EndpointRequest,
-    Order,
-    Provider,
-    Resource,
-    Unread,
-    go_on,
-    pass_over,
+from osmef.providers.aws import placement
+from osmef.providers.aws.access import USUAL, Account
+from osmef.providers.aws.instances import (
+    Instance,
+    InstanceOrder,
+    add_nics,
+    await_instances,
+    make_instance,
 )
+from osmef.providers.aws.lookup import (
+    FlavorInfo,
+    Names,
+    check_quotas,
+    free_zones,
+    id_of,
+    look_up,
+)
+from osmef.providers.aws.network import (
+    Site,
+    SiteMaker,
+    check_rules,
+    close_group,
+    controller_of,
+    data_from,
+    open_group,
+    tenants_of,
+)
+from osmef.providers.aws.placement import Placer, locations_of, partitions_of
+from osmef.providers.aws.resource_types import TYPES, Maker
+from osmef.providers.base import Access, Check, Endpoint, EndpointRequest, Order, Problem, go_on
+from osmef.providers.cloud import build
+from osmef.providers.cloud.account import Waits
+from osmef.providers.cloud.build import host_key_for
+from osmef.providers.cloud.network import networks_for
+from osmef.providers.cloud.placement import first_with_room
+from osmef.providers.cloud.public_cloud import VmCloud
+from osmef.providers.cloud.ssh_access import Guest
+from osmef.providers.cloud.tenants import Tenant, slots_of
 from osmef.providers.marks import Mark
 from osmef.providers.parallel import side_by_side
 from osmef.remote.login import Login
 from osmef.scenario.access import AwsAccess
 from osmef.scenario.clouds.aws import AwsPlacedBy, AwsSettings
-from osmef.scenario.fields import Family, Layer
 from osmef.scenario.location import Gone, Location
 from osmef.scenario.study import Cell
 
+_OF_A_ZONE = {"instance", "network-interface", "dedicated-host"}
 
-class AwsProvider(Provider):
+
+class AwsProvider(VmCloud[Account, Mark, Instance]):
     """Instances of one or several accounts in one region of EC2."""
 
-    kind = PROVIDER
+    kind = "aws"
+    accounts_by = "profile"
     Settings = AwsSettings
     access_model = AwsAccess
-    outside = frozenset({Family.IPV4})
-    has_zones = True
-    gives_nics = True
-    shares_nics = False
+    types = TYPES
 
     def __init__(self, settings: AwsSettings, waits: Waits = USUAL) -> None:
-        self._settings, self._waits = settings, waits
-        self._order: Order | None = None
-        self._maker: Maker | None = None
-        self._build: Build | None = None
-        self._tenants: list[Tenant] = []
+        super().__init__(settings)
+        self._waits = waits
 
     def check(self, requests: Sequence[EndpointRequest], still: Check = go_on) -> None:
         """Check credentials, all that is named, and quotas. Raises ProviderError."""
@@ -63,17 +73,11 @@ class AwsProvider(Provider):
         controller_of(settings)
         if settings.placement_by is AwsPlacedBy.PARTITION:
             partitions_of(requests)
-        tenants = tenants_of(settings, slots_of(requests), self._waits)
-        for tenant in tenants:
-            tenant.account.patience.check = still
-        names = side_by_side(
-            lambda t: look_up(t.account, settings, [r for r in requests if r.tenant == t.slot]),
-            tenants,
-        )
-        by_slot = dict(zip((tenant.slot for tenant in tenants), names, strict=True))
+        tenants = self.tenants_of(slots_of(requests), still)
+        names = _names_of(settings, tenants, requests)
         if settings.zone is None and any(request.zone is None for request in requests):
-            free_zones(by_slot, settings, requests)
-        check_quotas(settings, tenants, by_slot, requests)
+            free_zones(names, settings, requests)
+        check_quotas(settings, tenants, names, requests)
 
     def check_peers(
         self, requests: Sequence[EndpointRequest], elsewhere: Sequence[EndpointRequest]
@@ -81,113 +85,174 @@ class AwsProvider(Provider):
         """Check whether security groups have rules for all. Raises QuotaError."""
         check_rules(requests, elsewhere)
 
-    def problems(self, cell: Cell) -> list[tuple[str, str, str]]:
-        """List what EC2 can't do, as far as the settings tell."""
-        return list(feasible.problems_of(self._settings, cell))
+    def problems_between(self, cell: Cell) -> Iterator[Problem]:
+        """Yield what EC2 can't do, as far as the settings tell."""
+        return placement.problems_of(self._settings, cell)
 
-    def warnings(self, cell: Cell) -> list[str]:
-        """List what EC2 can't promise."""
-        return list(feasible.warnings_of(self._settings, cell))
+    def warnings_between(self, cell: Cell) -> Iterator[str]:
+        """Yield what EC2 can't promise."""
+        return placement.warnings_of(self._settings, cell)
 
-    def create(self, order: Order) -> list[Endpoint]:
-        """Make networks and instances, and wait until SSH gets in."""
-        self._order, self._maker = order, Maker(Mark.of(order), order.ledger)
-        self._tenants = tenants_of(self._settings, slots_of(order.requests), self._waits)
-        for tenant in self._tenants:
-            tenant.account.patience.check = order.check
-        self._build = Build(self._settings, order, self._maker, self._tenants, self._give_back)
-        return [self._endpoint(*made) for made in self._build.make()]
+    def tenants_of(self, slots: Sequence[str], check: Check) -> list[Tenant[Account]]:
+        """Log into the accounts of the tenants. Raises ProviderError."""
+        return tenants_of(self._settings, slots, self._waits, check)
 
-    def _endpoint(self, instance: Instance, login: Login) -> Endpoint:
-        order = instance.order
+    def build(self, order: Order, tenants: Sequence[Tenant[Account]]) -> Build:
+        """Return what makes the instances of a run."""
+        maker = Maker(Mark.of(order), order.ledger)
+        return Build(self._settings, order, maker, tenants, self.remove)
+
+    def endpoint(self, vm: Instance, login: Login) -> Endpoint:
+        """Return the endpoint that an instance is."""
+        order = vm.order
         slow = f"{order.flavor.name} has no enhanced networking (ENA)"
         return Endpoint(
             request=order.request,
-            resource_id=instance.id,
+            resource_id=vm.id,
             login=login,
-            data_address=instance.private,
+            data_address=vm.private,
             flavor=order.flavor.name,
             vcpus=order.flavor.vcpus,
             warnings=() if order.flavor.ena else (slow,),
-            public_address=instance.public,
+            public_address=vm.public,
             image=order.image.id,
             network=order.flavor.network,
-            nics=instance.nics,
+            nics=vm.nics,
         )
-
-    def _made(self) -> Build:
-        if self._build is None:
-            raise ProviderError("nothing was made yet", where=PROVIDER)
-        return self._build
 
     def describe(self, endpoints: Sequence[Endpoint]) -> list[Location]:
         """Read back where the instances stand, all of an account in one call."""
-        instances = self._made().instances
-        ours = [instances[endpoint.name] for endpoint in endpoints]
+        vms = self.built().vms
+        ours = [vms[endpoint.name] for endpoint in endpoints]
         there = locations_of(ours, self._settings.placement_by)
         return [there.get(instance.id, Gone()) for instance in ours]
 
-    def replace(self, endpoint: Endpoint, order: Order) -> Endpoint:  # noqa: ARG002
-        """Make an instance anew; the old one goes when the new one stands. Raises ProviderError."""
-        build = self._made()
-        old = build.instances[endpoint.name]
-        ((new, login),) = build.add([endpoint.request])
-        names = {old.order.name, *old.order.nic_names}
-        self._remove([what for what in self._things() if what[0].name in names])
-        build.forget(old)
-        build.enter([new])
-        return self._endpoint(new, login)
-
-    def admit(self, endpoints: Sequence[Endpoint], peers: Sequence[str]) -> None:
-        """Open the data ports of instances to peers elsewhere. Raises ProviderError."""
-        self._made().admit([endpoint.name for endpoint in endpoints], peers)
-
-    def _things(self) -> list[tuple[Resource, Account]]:
-        return [] if self._maker is None else list(self._maker.made)
-
-    def _give_back(self, kinds: Sequence[str], before: int) -> None:
-        self._remove([what for what in self._things()[before:] if what[0].kind in kinds])
-
-    def _remove(self, what: Sequence[tuple[Resource, Account]]) -> None:
-        if self._maker is not None:
-            removal.remove(what, self._maker.forget)
-
-    def close(self) -> None:
-        """Destroy all that was made; may be called again. Raises ProviderError."""
-        for tenant in self._tenants:
-            tenant.account.patience.check = lambda: None
-        self._remove(self._things())
-
-    def data_address(
-        self, receiver: Endpoint, sender: Endpoint, layer: Layer, family: Family
-    ) -> str:
-        """Return the address in the tenant's VPC, or for all others the public one."""
-        if receiver.request.tenant == sender.request.tenant or receiver.public_address is None:
-            return super().data_address(receiver, sender, layer, family)
-        return receiver.public_address
-
-    def listen_address(
-        self, receiver: Endpoint, sender: Endpoint, layer: Layer, family: Family
-    ) -> str:
-        """Return the address in the tenant's VPC: the public one is translated to it."""
-        return super().data_address(receiver, sender, layer, family)
-
     @classmethod
-    def owned(
-        cls, access: Access, run: str | None = None, unread: Unread = pass_over
-    ) -> list[Resource]:
-        """List what is ours in the account and region of the credentials."""
-        return [thing.resource for thing in removal.owned([Account(access)], run, unread)]
+    def open(cls, access: Access) -> Account:
+        """Log into an account in a region, by default those of the environment."""
+        return Account(access)
 
-    @classmethod
-    def makes(cls, resource: Resource) -> bool:
-        """Tell whether a resource is of a kind that it makes."""
-        return resource.kind in KINDS
 
-    @classmethod
-    def destroy(cls, resources: Sequence[Resource], gone: Callable[[Resource], None]) -> None:
-        """Destroy resources in the order that they need. Raises the first ProviderError."""
-        accesses = {tuple(sorted(resource.access.items())) for resource in resources}
-        accounts = {key: Account(dict(key)) for key in accesses}
-        there = [(one, accounts[tuple(sorted(one.access.items()))]) for one in resources]
-        removal.remove(there, gone)
+def _names_of(
+    settings: AwsSettings, tenants: Sequence[Tenant[Account]], requests: Sequence[EndpointRequest]
+) -> dict[str, Names]:
+    """Look up what tenants need, by their slots. Raises ProviderError."""
+
+    def look(tenant: Tenant[Account]) -> Names:
+        ours = [request for request in requests if request.tenant == tenant.slot]
+        return look_up(tenant.account, settings, ours)
+
+    found = side_by_side(look, tenants)
+    return dict(zip((tenant.slot for tenant in tenants), found, strict=True))
+
+
+@dataclass
+class Build(build.Build[Account, Site, Instance]):
+    """The things of one run, as they come about. Every method raises ProviderError."""
+
+    _names: dict[str, Names] = field(default_factory=dict)
+    """By the tenant's slot."""
+    _keys: dict[str, str] = field(default_factory=dict)
+    """The names of key pairs by their accounts."""
+    _zone: str | None = None
+    """The id of the zone of instances that name none."""
+
+    def __post_init__(self) -> None:
+        self._placer = Placer(self.maker, self.settings, self.order.requests)
+
+    def look_up(self) -> None:
+        """Look all names up, and hand the run's key over."""
+        self._controller = controller_of(self.settings)
+        self._names = _names_of(self.settings, self.tenants, self.order.requests)
+        for line in check_quotas(self.settings, self.tenants, self._names, self.order.requests):
+            self.order.progress(line)
+        accounts = {tenant.account.id: tenant.account for tenant in self.tenants}
+        maker, public = SiteMaker(self.maker), self.order.key.public
+        pairs = side_by_side(lambda one: maker.keypair(one, public), accounts.values())
+        self._keys = dict(zip(accounts, pairs, strict=True))
+
+    def make_site(self, tenant: Tenant[Account]) -> Site:
+        """Make a tenant's VPC and its security group."""
+        key = self._keys[tenant.account.id]
+        return SiteMaker(self.maker).site(tenant, key, self._controller)
+
+    def guest_of(self, vm: Instance) -> Guest:
+        """Return the same as a guest that boots."""
+        return vm.guest
+
+    def names_of(self, vm: Instance) -> list[str]:
+        """Return the names of an instance and its further interfaces."""
+        return [vm.order.name, *vm.order.nic_names]
+
+    def stand_up(self, requests: Sequence[EndpointRequest]) -> list[Instance]:
+        """Make instances that run; where the zone was free to choose, in one that has room."""
+        before = len(self.maker.made)
+        return first_with_room(
+            self._zones(requests),
+            lambda zone: self._make_in(zone, requests),
+            lambda: self.remove([m for m in self.made_since(before) if m[0].kind in _OF_A_ZONE]),
+            self.order.progress,
+        )
+
+    def _zones(self, requests: Sequence[EndpointRequest]) -> list[str]:
+        """Return the ids of zones to try for requests that name none."""
+        if self._zone is not None:
+            return [self._zone]
+        zones = next(iter(self._names.values())).zones
+        if self.settings.zone is not None:
+            return [id_of(zones, self.settings.zone)]
+        if all(request.zone for request in requests):
+            return [id_of(zones, str(requests[0].zone))]
+        return free_zones(self._names, self.settings, requests)
+
+    def _make_in(self, zone: str, requests: Sequence[EndpointRequest]) -> list[Instance]:
+        self.order.progress(f"making {len(requests)} instances in {zone}")
+        zones = [self._zone_of(request, zone) for request in requests]
+        for request, one in zip(requests, zones, strict=True):
+            site = self.sites[str(request.tenant)]
+            SiteMaker(self.maker).subnet(site, one)
+            for number in range(networks_for(self.settings, [request])):
+                SiteMaker(self.maker).nic_subnet(site, one, number)
+        orders = side_by_side(self._order, list(zip(requests, zones, strict=True)))
+        ends = self.order.deadline
+        ids = side_by_side(lambda o: make_instance(self.maker, o, self.settings, ends), orders)
+        running = await_instances(dict(zip(ids, orders, strict=True)), self.settings.boot_timeout)
+        made = side_by_side(lambda one: add_nics(self.maker, one, self.settings), running)
+        self._zone = zone
+        return made
+
+    def _zone_of(self, request: EndpointRequest, free: str) -> str:
+        names = self._names[str(request.tenant)]
+        return free if request.zone is None else id_of(names.zones, request.zone)
+
+    def _flavor(self, request: EndpointRequest) -> FlavorInfo:
+        flavors = self._names[str(request.tenant)].flavors
+        return flavors[request.flavor or self.settings.default_flavor]
+
+    def _order(self, one: tuple[EndpointRequest, str]) -> InstanceOrder:
+        request, zone = one
+        site, names = self.sites[str(request.tenant)], self._names[str(request.tenant)]
+        flavor, account = self._flavor(request), site.account
+        beside = [
+            self._flavor(other)
+            for other in self.order.requests
+            if other.host == request.host and self.sites[str(other.tenant)].account is account
+        ]
+        return InstanceOrder(
+            request=request,
+            name=self.maker.mark.name(f"{next(self.numbers)}-{request.name}"),
+            site=site,
+            login_key=self.order.key,
+            host_key=host_key_for(self.settings.host_keys, request),
+            zone=zone,
+            flavor=flavor,
+            image=names.images[flavor.architecture],
+            place=self._placer.place(account, request, names.zone_name(zone), beside),
+        )
+
+    def let_in(self, site: Site, sources: set[str], before: set[str]) -> None:
+        """Let data in from these addresses, each by rules of its own, and from others no more."""
+        for address in sorted(before - sources):
+            close_group(site, data_from([address]))
+        for address in sorted(sources - before):
+            open_group(site, data_from([address]))

@@ -1,8 +1,6 @@
 """The Azure provider.
 
-``access`` reaches a subscription and repeats what it may fail at, ``failures`` says what its
-errors mean, ``kinds`` knows the kinds of things and what is ours, ``removal`` takes it away.
-``names`` looks up what a scenario names, ``needs`` compares a plan with the quotas, ``placing``,
-``networks`` and ``vms`` say what is asked for, ``building`` makes it in order, ``reach`` waits for
-SSH, ``provider`` is what the engine talks to.
+``access`` reaches a subscription and knows what its errors mean, ``resource_types`` what is made,
+``teardown`` destroys it with its resource groups. ``lookup`` finds what a scenario names and the
+quotas, ``placement``, ``network`` and ``vms`` say what is asked for, ``provider`` makes it.
 """

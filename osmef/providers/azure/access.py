@@ -1,30 +1,154 @@
-"""A subscription of Azure: its clients, waits that can be ended, and repeating what may pass."""
+"""A subscription of Azure: its clients and calls, waits that can be ended, and errors' meaning.
+
+Sources: Microsoft's "Troubleshoot common Azure deployment errors" and "Troubleshoot allocation
+failures", and the error contract of Azure Resource Manager (error.code, error.message).
+"""
 
 from __future__ import annotations
 
 import os
+import re
+import threading
 from collections.abc import Callable
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, TypeVar
 
 from azure.core import PipelineClient
-from azure.core.exceptions import AzureError
+from azure.core.exceptions import (
+    AzureError,
+    ClientAuthenticationError,
+    ServiceRequestError,
+    ServiceResponseError,
+)
 from azure.core.pipeline.policies import RetryPolicy
 from azure.core.pipeline.transport import RequestsTransport
 from azure.core.polling import LROPoller
 from azure.core.rest import HttpRequest
 from azure.identity import DefaultAzureCredential
 from azure.mgmt.compute import ComputeManagementClient
+from azure.mgmt.compute import models as compute_models
 from azure.mgmt.network import NetworkManagementClient
+from azure.mgmt.network import models as network_models
 from azure.mgmt.resource.resources import ResourceManagementClient
 from azure.mgmt.resource.subscriptions import SubscriptionClient
 
 from osmef.errors import ApiError, CredentialsError
-from osmef.providers.azure import failures
-from osmef.providers.base import Access
+from osmef.providers.base import Access, Check, go_on
+from osmef.providers.cloud import account as cloud
+from osmef.providers.cloud.account import Again, Waits
+from osmef.providers.cloud.errors import ErrorTable, Meaning, Row
+from osmef.providers.cloud.tenants import access_with
 from osmef.providers.cloud_init import MOST_CONSOLE
-from osmef.providers.patience import PATIENCE_S, Patience
+from osmef.providers.retry import LIMIT_S
 from osmef.scenario.clouds.azure import AzureSettings
+
+_NOT_IN_REGION = re.compile("LocationNotAvailableForResourceType|NoRegisteredProviderFound")
+_ACTION = r"perform action(?:\(s\))? '([^']+)'"
+_ASSIGN = "have a role assigned that allows {}: docs/policies/azure-role.json"
+_NO_SUBSCRIPTION = "SubscriptionNotFound|InvalidSubscriptionId"
+_WHICH = "is it the right id, of the directory that you are logged into? az account list"
+_ROWS = (
+    Row(Meaning.TRANSIENT, raised=(ServiceRequestError, ServiceResponseError)),
+    Row(Meaning.CREDENTIALS, _NO_SUBSCRIPTION, raised=(ClientAuthenticationError,), cure=_WHICH),
+    Row(Meaning.CREDENTIALS, raised=(ClientAuthenticationError,)),
+    Row(
+        Meaning.NO_CAPACITY,
+        "AllocationFailed|SkuNotAvailable|OverconstrainedAllocation|OverconstrainedZonalAllocation"
+        "|DedicatedHostCapacity|NotEnoughCapacity",
+    ),
+    Row(Meaning.QUOTA, "Quota|LimitReached|LimitExceeded"),
+    Row(Meaning.QUOTA, words=r"(?is)exceeding approved .* quota|quota limit"),
+    Row(
+        Meaning.DENIED,
+        "ScopeLocked",
+        cure="remove the lock: az lock list; then: osmef reap --provider azure",
+    ),
+    # Of something that is referred to, the action that is missing is named last.
+    Row(
+        Meaning.DENIED,
+        "AuthorizationFailed|RequestDisallowed|Forbidden|ReadOnlyDisabled",
+        named=_ACTION,
+        naming=_ASSIGN,
+    ),
+    Row(Meaning.GONE, _NO_SUBSCRIPTION, {404}, cure=_WHICH),
+    Row(Meaning.OTHER, _NO_SUBSCRIPTION, cure=_WHICH),
+    Row(
+        Meaning.OTHER,
+        "MissingSubscriptionRegistration",
+        cure="az provider register --namespace NAMESPACE",
+        named=r"namespace '([\w.]+)'",
+        naming="az provider register --namespace {}",
+    ),
+    Row(
+        Meaning.IN_USE,
+        "InUse|CannotBeDeleted|CannotDelete|ResourceGroupDeletion|DeletionFailed|CannotBeRemoved",
+    ),
+    Row(Meaning.IN_USE, "OperationNotAllowed", words="(?i)cannot be deleted|in use by"),
+    Row(
+        Meaning.NOT_READY,
+        "AnotherOperationInProgress|RetryableError|ResourceNotReady|OperationPreempted"
+        "|CanceledAndSuperseded|ResourceGroupBeingDeleted|ReferencedResourceNotProvisioned"
+        "|ReservedForAnotherVm",
+    ),
+    Row(Meaning.CREDENTIALS, statuses={401}),
+    Row(Meaning.DENIED, statuses={403}, named=_ACTION, naming=_ASSIGN),
+    Row(Meaning.GONE, statuses={404}),
+    Row(
+        Meaning.NOT_READY,
+        "ResourceGroupNotFound|ResourceNotFound|ParentResourceNotFound|InvalidResourceReference"
+        "|^NotFound$",
+    ),
+    Row(Meaning.THROTTLED, statuses={429}),
+    Row(Meaning.TRANSIENT, statuses=range(500, 600)),
+)
+_CURES = {
+    Meaning.CREDENTIALS: "log in with `az login`, or set AZURE_TENANT_ID, AZURE_CLIENT_ID and"
+    " AZURE_CLIENT_SECRET; does `az account show` work?",
+    Meaning.DENIED: "have a role assigned that allows it: docs/policies/azure-role.json",
+    Meaning.QUOTA: "plan fewer or smaller endpoints, use another region, or ask for more (portal:"
+    " Quotas)",
+    Meaning.NO_CAPACITY: "use another size, zone or region, or wait until Azure has room",
+    Meaning.TRANSIENT: "is Azure well? (azure.status.microsoft) try again later",
+    Meaning.OTHER: "change in the scenario what the cloud calls wrong; if nothing is, try it by the"
+    " `az` command",
+}
+
+
+def code_of(error: Exception) -> str:
+    """Return Azure's code of an error, of the innermost detail that has one; else nothing."""
+    told = getattr(error, "error", None)
+    code = str(getattr(told, "code", None) or "")
+    for detail in getattr(told, "details", None) or ():
+        if getattr(detail, "code", None):
+            code = f"{code}/{detail.code}"
+    return code
+
+
+def details_of(error: Exception) -> str:
+    """Return what Azure itself says about an error."""
+    told = getattr(error, "error", None)
+    texts = [getattr(told, "message", None) or getattr(error, "message", None) or str(error)]
+    texts += [getattr(detail, "message", None) for detail in getattr(told, "details", None) or ()]
+    whole = " ".join(" ".join(dict.fromkeys(text for text in texts if text)).split())
+    code = code_of(error)
+    return f"{code}: {whole}" if code and code not in whole else whole or type(error).__name__
+
+
+def is_not_in_region(error: BaseException | None) -> bool:
+    """Tell whether a region does not have a type of things."""
+    return isinstance(error, Exception) and bool(_NOT_IN_REGION.search(code_of(error)))
+
+
+ERRORS = ErrorTable(
+    library=(AzureError,),
+    rows=_ROWS,
+    cures=_CURES,
+    code_of=code_of,
+    status_of=lambda error: getattr(error, "status_code", None),
+    details_of=details_of,
+    headers_of=lambda _error: {},  # the SDK waits as Azure asks to
+)
+
 
 T = TypeVar("T")
 
@@ -35,6 +159,22 @@ _ANSWER_S, _CONNECT_S = 60.0, 10.0
 _POLL_S = 1.0
 """How often to ask after a long operation, where Azure itself says nothing (Retry-After)."""
 _RETRIES = {"retry_total": 8, "retry_status": 8, "retry_connect": 5, "retry_read": 5}
+
+
+_PREPARING = threading.Lock()
+
+
+@cache
+def _prepare_models() -> None:
+    """Make one of each model that answers are read into.
+
+    A class of the SDK (azure-mgmt-compute 39.0) looks its fields up when its first object is made.
+    Where two threads do that at once, one of them may get plain dictionaries instead of objects.
+    """
+    for models in (compute_models, network_models):
+        for name in models.__all__:
+            if getattr(getattr(models, name), "_is_model", False):
+                getattr(models, name)({})
 
 
 class _Transport(RequestsTransport):  # type: ignore[misc] # azure-core loads it without a type
@@ -50,7 +190,7 @@ class _Transport(RequestsTransport):  # type: ignore[misc] # azure-core loads it
 
     def sleep(self, duration: float) -> None:
         """Wait, unless Azure asks for too long. Raises ApiError, and what ends the wait."""
-        if duration > PATIENCE_S:
+        if duration > LIMIT_S:
             raise ApiError(
                 f"Azure asks to wait {duration:.0f} s (Retry-After)",
                 cure="too many requests were made in this subscription: try again after that time",
@@ -58,14 +198,21 @@ class _Transport(RequestsTransport):  # type: ignore[misc] # azure-core loads it
         self._wait(duration)
 
 
-class Subscription:
+class Subscription(cloud.Account):
     """One subscription. Safe to use from several threads."""
 
-    def __init__(self, access: Access) -> None:
-        self.access = access
+    provider = "azure"
+    errors = ERRORS
+    look_at = "look at it: az resource list --tag osmef_run"
+    is_idempotent = True  # a request to create names the thing
+    refusal_leaves_nothing = False  # a VM that could not be allocated is there all the same
+
+    def __init__(self, access: Access, check: Check = go_on) -> None:
+        name, waits = f"subscription {access['cloud']}", Waits(retry_s=NOT_YET_S)
+        super().__init__(access, name, waits, check)
         self.id = access["cloud"]
-        self.check: Callable[[], None] = lambda: None
-        """Called at least once a second in every wait; may raise."""
+        with _PREPARING:
+            _prepare_models()
         url = access.get("uri")
         # Another address is another cloud, whose authority Microsoft's own can't vouch for.
         self._credential = DefaultAzureCredential(disable_instance_discovery=url is not None)
@@ -117,42 +264,28 @@ class Subscription:
 
         return self.do("reading a file of Azure's", get)
 
-    @property
-    def name(self) -> str:
-        """What to call it in messages."""
-        return f"subscription {self.id}"
+    def may_create_later(self, error: Exception) -> bool:
+        """Tell whether a thing can be made later; nobody makes an image here."""
+        return ERRORS.is_not_yet(error) and "Image" not in code_of(error)
 
-    def wait(self, seconds: float) -> None:
-        """Wait, and call ``check`` once a second meanwhile."""
-        Patience(self.check).wait(seconds)
-
-    def do(
-        self,
-        doing: str,
-        call: Callable[[], T],
-        again: Callable[[Exception], bool] = lambda _error: False,
-        limit_s: float = NOT_YET_S,
+    def repeat(
+        self, call: Callable[[], T], again: Again | None = None, limit_s: float | None = None
     ) -> T:
-        """Make a call, repeated while ``again`` says so of its error. Raises ProviderError.
+        """Return what a call returns when its long operation, if it is one, has ended.
 
         What passes by itself, such as 429, 503 and broken connections, the SDK repeats; of a PUT
-        that is safe, as it names the thing. A long operation is waited for.
+        that is safe, as it names the thing. So only what else ``again`` tells is repeated here.
         """
 
-        def attempt() -> Any:
-            found = call()
-            return found.result() if isinstance(found, LROPoller) else found
+        def attempt() -> T:
+            found: Any = call()
+            ended: T = found.result() if isinstance(found, LROPoller) else found
+            return ended
 
-        def pause_after(error: Exception) -> float | None:
-            return 0.0 if isinstance(error, AzureError) and again(error) else None
+        def may_do(error: Exception) -> bool:
+            return again is not None and again(error) and not ERRORS.is_transient(error)
 
-        try:
-            result: T = Patience(self.check, limit_s).repeat(attempt, pause_after)
-        except AzureError as error:
-            shown = failures.translate(error, doing)
-            shown.where = self.name
-            raise shown from error
-        return result
+        return super().repeat(attempt, may_do, limit_s)
 
 
 def word(value: Any) -> str | None:
@@ -165,8 +298,7 @@ def access_of(settings: AzureSettings, subscription: str | None = None) -> Acces
 
     Raises CredentialsError where nothing names one.
     """
-    access = {} if subscription is None else {"cloud": subscription}
-    return _complete(access | ({"uri": settings.endpoint_url} if settings.endpoint_url else {}))
+    return _complete(access_with(cloud=subscription, uri=settings.endpoint_url))
 
 
 def _complete(access: Access) -> Access:
@@ -180,9 +312,9 @@ def _complete(access: Access) -> Access:
     return {**access, "cloud": found}
 
 
-def open_subscription(access: Access) -> Subscription:
+def open_subscription(access: Access, check: Check = go_on) -> Subscription:
     """Log in, and look whether the subscription is there. Raises ProviderError."""
-    subscription = Subscription(_complete(access))
+    subscription = Subscription(_complete(access), check)
     subscription.do(
         "logging in", lambda: subscription.subscriptions.subscriptions.get(subscription.id)
     )

@@ -1,119 +1,120 @@
-"""Azure as the engine sees it."""
+"""Azure as the engine sees it, and the VMs of a run where the region has room for them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
-from osmef.errors import NotFoundError, ProviderError
-from osmef.providers.azure import feasible, removal
-from osmef.providers.azure.access import Subscription, open_subscription
-from osmef.providers.azure.building import Build
-from osmef.providers.azure.kinds import KINDS, PROVIDER
-from osmef.providers.azure.leases import RENEWED_S, Leases
-from osmef.providers.azure.making import Maker
-from osmef.providers.azure.names import look_up
-from osmef.providers.azure.needs import check_namespaces, check_quotas, needs_of
-from osmef.providers.azure.places import GONE_S, read_place
-from osmef.providers.azure.reach import reach_all
-from osmef.providers.azure.schedules import schedule_of
-from osmef.providers.azure.sites import Tenant, open_tenants, slots_of
-from osmef.providers.azure.vms import Vm
+from osmef.errors import NotFoundError
+from osmef.providers.azure import network, placement, teardown
+from osmef.providers.azure.access import ERRORS, Subscription, open_subscription
+from osmef.providers.azure.lookup import (
+    Size,
+    check_namespaces,
+    check_quotas,
+    look_up,
+    needs_of,
+)
+from osmef.providers.azure.network import Site, make_site, tenants_of
+from osmef.providers.azure.placement import Place, Placer
+from osmef.providers.azure.resource_types import TYPES, Maker, schedule_of
+from osmef.providers.azure.vms import (
+    GONE_S,
+    RENEWED_S,
+    Leases,
+    Vm,
+    VmOrder,
+    make_nics,
+    make_vm,
+    read_place,
+    vm_name,
+)
 from osmef.providers.base import (
     Access,
     Check,
     Endpoint,
     EndpointRequest,
     Order,
-    Provider,
+    Problem,
     Resource,
     Unread,
     go_on,
     pass_over,
 )
+from osmef.providers.cloud import build
+from osmef.providers.cloud.build import host_key_for
+from osmef.providers.cloud.placement import first_with_room
+from osmef.providers.cloud.public_cloud import VmCloud, by_account
+from osmef.providers.cloud.ssh_access import Guest
+from osmef.providers.cloud.tenants import Tenant, slots_of
 from osmef.providers.marks import Mark
-from osmef.providers.parallel import side_by_side
+from osmef.providers.parallel import side_by_side, together
 from osmef.remote.login import Login
 from osmef.scenario.access import AzureAccess
 from osmef.scenario.clouds.azure import AzureSettings
-from osmef.scenario.fields import Family, Layer
 from osmef.scenario.location import Gone, Location
 from osmef.scenario.study import Cell
 
+_GROUP, _NETWORK = "guard", "net"
+Numbered = tuple[int, EndpointRequest]
+"""A request, and the number of the VM for it."""
 
-class AzureProvider(Provider):
+
+class AzureProvider(VmCloud[Subscription, Mark, Vm]):
     """VMs of one or several subscriptions in one region of Azure."""
 
-    kind = PROVIDER
+    kind = "azure"
     Settings = AzureSettings
     access_model = AzureAccess
-    outside = frozenset({Family.IPV4})
-    has_zones = True
-    gives_nics = True
-    shares_nics = False
+    account_is = accounts_by = "subscription"
+
+    _leases: Leases | None = None
 
     def __init__(
         self, settings: AzureSettings, renewed_s: float = RENEWED_S, gone_s: float = GONE_S
     ) -> None:
-        self._settings, self._renewed_s, self._gone_s = settings, renewed_s, gone_s
-        self._order: Order | None = None
-        self._maker: Maker | None = None
-        self._leases: Leases | None = None
-        self._build: Build | None = None
-        self._tenants: list[Tenant] = []
-        self._vms: dict[str, Vm] = {}
+        super().__init__(settings)
+        self._renewed_s, self._gone_s = renewed_s, gone_s
 
     def check(self, requests: Sequence[EndpointRequest], still: Check = go_on) -> None:
         """Check credentials, registrations, names and quotas. Raises ProviderError."""
         settings = self._settings
-        tenants = open_tenants(settings, slots_of(requests))
-        by_account: dict[str, list[Tenant]] = {}
-        for tenant in tenants:
-            tenant.subscription.check = still
-            by_account.setdefault(tenant.subscription.id, []).append(tenant)
 
-        def check(there: Sequence[Tenant]) -> None:
-            slots = {tenant.slot for tenant in there}
+        def check(there: Sequence[Tenant[Subscription]]) -> None:
+            subscription, slots = there[0].account, {tenant.slot for tenant in there}
             ours = [request for request in requests if request.tenant in slots]
-            check_namespaces(there[0].subscription)
-            names = look_up(there[0].subscription, settings, ours)
+            check_namespaces(subscription)
+            names = look_up(subscription, settings, ours)
             sizes = [names.wanted[r.flavor or settings.default_flavor] for r in ours]
             nics = sum(request.nics for request in ours)
             need = needs_of(settings, sizes, len(there), nics)
-            check_quotas(there[0].subscription, settings.region, need)
+            check_quotas(subscription, settings.region, need)
 
-        side_by_side(check, by_account.values())
+        side_by_side(check, by_account(self.tenants_of(slots_of(requests), still)).values())
 
-    def problems(self, cell: Cell) -> list[tuple[str, str, str]]:
-        """List what this cloud can't do, as far as the settings tell."""
-        return list(feasible.problems_of(self._settings, cell))
+    def problems_between(self, cell: Cell) -> Iterator[Problem]:
+        """Yield what this cloud can't do, as far as the settings tell."""
+        return placement.problems_of(self._settings, cell)
 
-    def warnings(self, cell: Cell) -> list[str]:
-        """List what this cloud can't promise."""
-        return list(feasible.warnings_of(self._settings, cell))
+    def warnings_between(self, cell: Cell) -> Iterator[str]:
+        """Yield what this cloud can't promise."""
+        return placement.warnings_of(self._settings, cell)
 
-    def create(self, order: Order) -> list[Endpoint]:
-        """Make groups, networks and VMs, and wait until SSH gets in."""
-        vms = self._make(order)
-        order.progress(f"waiting for SSH on {len(vms)} VMs")
-        logins = reach_all(self._settings, vms, order)
-        return [self._endpoint(*one) for one in zip(vms, logins, strict=True)]
+    def tenants_of(self, slots: Sequence[str], check: Check) -> list[Tenant[Subscription]]:
+        """Log into the subscriptions of the tenants. Raises ProviderError."""
+        return tenants_of(self._settings, slots, check)
 
-    def _make(self, order: Order) -> list[Vm]:
-        self._order, self._maker = order, Maker(Mark.of(order), order.ledger)
-        self._tenants = open_tenants(self._settings, slots_of(order.requests))
-        for tenant in self._tenants:
-            tenant.subscription.check = order.check
-        self._leases = Leases(self._maker, order, self._settings.region, self._renewed_s)
-        self._build = Build(
-            self._settings, order, self._maker, self._leases, self._tenants, self._give_back
-        )
-        made = self._build.make()
-        self._leases.start()
-        return made
+    def build(self, order: Order, tenants: Sequence[Tenant[Subscription]]) -> Build:
+        """Return what makes the VMs of a run."""
+        maker, settings = Maker(Mark.of(order), order.ledger), self._settings
+        self._leases = Leases(maker, order, settings.region, self._renewed_s)
+        return Build(settings, order, maker, tenants, self.remove, leases=self._leases)
 
-    def _endpoint(self, vm: Vm, login: Login) -> Endpoint:
+    def endpoint(self, vm: Vm, login: Login) -> Endpoint:
+        """Return the endpoint that a VM is."""
         one = vm.order
-        self._vms[one.request.name] = vm
         return Endpoint(
             request=one.request,
             resource_id=vm.id,
@@ -128,97 +129,213 @@ class AzureProvider(Provider):
 
     def describe(self, endpoints: Sequence[Endpoint]) -> list[Location]:
         """Read back what Azure tells of where the VMs stand. Raises ProviderError."""
-        region = self._settings.region
+        region, vms = self._settings.region, self.built().vms
 
         def read(endpoint: Endpoint) -> Location:
             try:
-                return read_place(self._vms[endpoint.name], region, self._gone_s)
+                return read_place(vms[endpoint.name], region, self._gone_s)
             except NotFoundError:  # taken back, as spot VMs may be
                 return Gone()
 
         return side_by_side(read, endpoints)
 
-    def replace(self, endpoint: Endpoint, order: Order) -> Endpoint:
-        """Make a VM anew; the old one goes when the new one stands. Raises ProviderError."""
-        if self._build is None:
-            raise ProviderError("nothing was made yet", where=PROVIDER)
-        old = self._vms[endpoint.name]
-        new = self._build.add(endpoint.request)
-        login = reach_all(self._settings, [new], order)[0]
-        gone = {old.order.path, *old.order.nic_paths, schedule_of(old.order.path)}
-        self._remove([one for one in self._made() if one[0].name in gone], order)
-        self._build.forget(old)
-        return self._endpoint(new, login)
-
-    def admit(self, endpoints: Sequence[Endpoint], peers: Sequence[str]) -> None:
-        """Open the data ports of its endpoints to peers of another cloud. Raises ProviderError."""
-        if self._build is None:
-            raise ProviderError("nothing was made yet", where=PROVIDER)
-        slots = {str(endpoint.request.tenant) for endpoint in endpoints}
-        self._build.admit(slots, peers)
-
-    def _made(self) -> list[tuple[Resource, Subscription]]:
-        return [] if self._maker is None else list(self._maker.made)
-
-    def _give_back(self, names: set[str]) -> None:
-        if self._order is not None:
-            gone = {("vm", name) for name in names}
-            gone |= {("schedule", schedule_of(name)) for name in names}
-            found = [one for one in self._made() if (one[0].kind, one[0].name) in gone]
-            self._remove(found, self._order)
-
-    def _remove(self, what: Sequence[tuple[Resource, Subscription]], order: Order) -> None:
-        def gone(resource: Resource) -> None:
-            order.ledger.destroyed(resource)
-            if self._maker is not None:
-                self._maker.forget(resource)
-
-        removal.remove(what, gone)
-
     def close(self) -> None:
         """Destroy all that was made; may be called again. Raises ProviderError."""
-        if self._order is not None:
-            for tenant in self._tenants:
-                tenant.subscription.check = lambda: None
-            if self._leases is not None:
-                self._leases.stop()
-            self._remove(self._made(), self._order)
-
-    def data_address(
-        self, receiver: Endpoint, sender: Endpoint, layer: Layer, family: Family
-    ) -> str:
-        """Return the address in the tenant's network, or for all others the public one."""
-        if receiver.request.tenant == sender.request.tenant:
-            return super().data_address(receiver, sender, layer, family)
-        return self._vms[receiver.name].public
-
-    def listen_address(
-        self, receiver: Endpoint, sender: Endpoint, layer: Layer, family: Family
-    ) -> str:
-        """Return the address in the tenant's network: the public one is translated to it."""
-        return super().data_address(receiver, sender, layer, family)
+        if self._leases is not None:
+            self._leases.stop()
+        super().close()
 
     @classmethod
-    def owned(
-        cls, access: Access, run: str | None = None, unread: Unread = pass_over
+    def open(cls, access: Access) -> Subscription:
+        """Log into a subscription, by default that of the environment."""
+        return open_subscription(access)
+
+    @classmethod
+    def find(
+        cls, account: Subscription, run: str | None, unread: Unread = pass_over
     ) -> list[Resource]:
-        """List what is ours in the subscription of the access or the environment."""
-        return removal.owned(open_subscription(access), run, unread)
+        """List what is ours in a subscription: resource groups, and what is in them."""
+        return teardown.owned(account, run, unread)
+
+    @classmethod
+    def tear_down(
+        cls,
+        resources: Sequence[tuple[Resource, Subscription]],
+        gone: Callable[[Resource], None],
+    ) -> None:
+        """Destroy resources with the groups that they are in. Raises the first error."""
+        teardown.destroy(resources, gone)
 
     @classmethod
     def makes(cls, resource: Resource) -> bool:
-        """Tell whether a resource is of a kind that it makes, by a name as those of the kind."""
-        kind = KINDS.get(resource.kind)
-        return kind is not None and kind.has_name(resource.name)
+        """Tell whether a resource is of a type that it makes, by a name as those of the type."""
+        type_ = TYPES.get(resource.kind)
+        return type_ is not None and type_.has_name(resource.name)
 
-    @classmethod
-    def destroy(cls, resources: Sequence[Resource], gone: Callable[[Resource], None]) -> None:
-        """Destroy resources with the groups that they are in. Raises the first ProviderError."""
-        opened: dict[tuple[tuple[str, str], ...], Subscription] = {}
-        found = []
-        for resource in resources:
-            key = tuple(sorted(resource.access.items()))
-            if key not in opened:
-                opened[key] = open_subscription(resource.access)
-            found.append((resource, opened[key]))
-        removal.remove(found, gone)
+
+@dataclass
+class Build(build.Build[Subscription, Site, Vm]):
+    """The things of one run, as they come about. Every method raises ProviderError."""
+
+    leases: Leases = field(kw_only=True)
+    _places: dict[str, Place] = field(default_factory=dict)
+    """By the name of the request."""
+    _public: dict[str, tuple[Site, Any]] = field(default_factory=dict)
+    """The site and public address of each VM by its name with the group's."""
+    _nics: dict[str, list[Any]] = field(default_factory=dict)
+    """The interfaces of each VM by its name with the group's."""
+    _subnets: dict[str, dict[str, str]] = field(default_factory=dict)
+    """The ids of the subnets of each slot by their names."""
+
+    def stand(self) -> list[Vm]:
+        """Make all, and have Azure end it in time."""
+        made = super().stand()
+        self.leases.start()
+        return made
+
+    def make_site(self, tenant: Tenant[Subscription]) -> Site:
+        """Make a tenant's resource group."""
+        names = look_up(tenant.account, self.settings, self.requests_of(tenant))
+        return make_site(self.maker, tenant, names, self.settings.region)
+
+    def guest_of(self, vm: Vm) -> Guest:
+        """Return the same as a guest that boots."""
+        return vm.guest(self.settings)
+
+    def names_of(self, vm: Vm) -> list[str]:
+        """Return the names of a VM, its interfaces, its address and its schedule."""
+        path = vm.order.path
+        return [path, *vm.order.nic_paths, schedule_of(path)]
+
+    def stand_up(self, requests: Sequence[EndpointRequest]) -> list[Vm]:
+        """Make VMs at their addresses, in the order of the requests."""
+        numbered = [(next(self.numbers), request) for request in requests]
+        if self._subnets:
+            side_by_side(self._give_address, numbered)
+            self.open_data()
+        else:
+            together(self._choose_places, lambda: self._make_networks(numbered))
+        self.order.progress(f"making {len(numbered)} VMs")
+        lanes: dict[int, list[Numbered]] = defaultdict(list)
+        for number, request in numbered:
+            lanes[request.lane].append((number, request))
+        made = [vm for vms in side_by_side(self._stand_up_lane, lanes.values()) for vm in vms]
+        by_name = {vm.order.request.name: vm for vm in made}
+        return [by_name[request.name] for request in requests]
+
+    def _choose_places(self) -> None:
+        placer = Placer(self.maker, self.settings, self.sites)
+        self._places = placer.place(self.order.requests)
+
+    def _make_networks(self, numbered: Sequence[Numbered]) -> None:
+        # A network's guard names the public addresses of the other tenants.
+        side_by_side(self._give_address, numbered)
+        side_by_side(self._make_network, self.sites.values())
+
+    def _stand_up_lane(self, numbered: Sequence[Numbered]) -> list[Vm]:
+        """Make VMs that meet in trials; if Azure has no room, in a zone that has, where it may."""
+        first = self._where(numbered)
+
+        def make_in(zone: str) -> list[Vm]:
+            if zone != first:
+                for _, request in numbered:
+                    logical = self.sites[str(request.tenant)].names.logical(zone)
+                    place = self._places[request.name]
+                    self._places[request.name] = replace(place, zone=logical)
+            return side_by_side(self._make_vm, numbered)
+
+        def give_back() -> None:
+            paths = {self._path(one) for one in numbered}
+            gone = {("vm", path) for path in paths}
+            gone |= {("schedule", schedule_of(path)) for path in paths}
+            self.remove([m for m in list(self.maker.made) if (m[0].kind, m[0].name) in gone])
+
+        zones = [first, *self._other_zones(numbered)]
+        return first_with_room(zones, make_in, give_back, self.order.progress)
+
+    def _where(self, numbered: Sequence[Numbered]) -> str:
+        zones = {self._places[request.name].zone for _, request in numbered} - {None}
+        return f"zone {', '.join(sorted(map(str, zones)))}" if zones else self.settings.region
+
+    def _other_zones(self, numbered: Sequence[Numbered]) -> list[str]:
+        """Return the physical zones with all sizes wanted, where the zone is free to choose."""
+        places = [self._places[request.name] for _, request in numbered]
+        if any(place.zone or place.availability_set or place.host for place in places):
+            return []
+        offered = []
+        for _, request in numbered:
+            zones = self.sites[str(request.tenant)].names.zones
+            offered.append({zones[one] for one in self._size(request).zones if one in zones})
+        return sorted(set.intersection(*offered))
+
+    def _make_vm(self, one: Numbered) -> Vm:
+        order = self._order(*one)
+        public = self._public[order.path][1]
+        if order.path not in self._nics:
+            subnets = self._subnets[order.site.tenant.slot]
+            self._nics[order.path] = make_nics(self.maker, order, self.settings, subnets, public)
+        vm = make_vm(self.maker, order, self.settings, self._nics[order.path], public)
+        self.leases.add(vm)
+        return vm
+
+    def let_in(self, site: Site, sources: set[str], before: set[str]) -> None:  # noqa: ARG002
+        """Let data in from these addresses, by the two rules that there are for it."""
+        operations = site.account.network.security_rules
+        for name in network.DATA_RULES:
+            body = network.data_rule(name, self._blocks(site, sources))
+            site.account.do(
+                f"changing the rule {name} of {site.group}/{_GROUP}",
+                lambda name=name, body=body: operations.begin_create_or_update(  # type: ignore[misc]
+                    site.group, _GROUP, name, body
+                ),
+                ERRORS.is_not_yet,
+            )
+
+    def sources(self, site: Site) -> set[str]:
+        """Return the addresses elsewhere: those of other tenants are known before their VMs are."""
+        standing = {one.name for one, _ in list(self.maker.made) if one.kind == "public-ip"}
+        others = {
+            str(address.properties.ip_address)
+            for path, (other, address) in list(self._public.items())
+            if other is not site and path in standing
+        }
+        return others | self._peers.get(site.tenant.slot, set())
+
+    def _blocks(self, site: Site, addresses: set[str]) -> set[str]:
+        return {str(site.block), *(f"{address}/32" for address in addresses)}
+
+    def _give_address(self, one: Numbered) -> None:
+        site, path = self.sites[str(one[1].tenant)], self._path(one)
+        body = network.public_ip(self.settings.region)
+        self._public[path] = (site, self.maker.make(site.account, "public-ip", path, body))
+
+    def _make_network(self, site: Site) -> None:
+        region, controller = self.settings.region, str(self.settings.controller_cidr)
+        slot, addresses = site.tenant.slot, self.sources(site)
+        body = network.security_group(region, controller, self._blocks(site, addresses))
+        guard = self.maker.make(site.account, "security-group", site.path(_GROUP), body)
+        self._allowed[slot] = addresses
+        nics = self.nic_networks(site.tenant)
+        body = network.network(region, site.block, str(guard.id), nics)
+        made = self.maker.make(site.account, "network", site.path(_NETWORK), body)
+        subnets = {str(subnet.name): str(subnet.id) for subnet in made.properties.subnets}
+        self._subnets[slot] = subnets
+
+    def _path(self, one: Numbered) -> str:
+        return self.sites[str(one[1].tenant)].path(vm_name(*one))
+
+    def _size(self, request: EndpointRequest) -> Size:
+        names = self.sites[str(request.tenant)].names
+        return names.wanted[request.flavor or self.settings.default_flavor]
+
+    def _order(self, number: int, request: EndpointRequest) -> VmOrder:
+        return VmOrder(
+            request=request,
+            name=vm_name(number, request),
+            site=self.sites[str(request.tenant)],
+            login_key=self.order.key,
+            host_key=host_key_for(self.settings.host_keys, request),
+            size=self._size(request),
+            place=self._places[request.name],
+            ends=self.order.deadline,
+        )

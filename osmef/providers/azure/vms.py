@@ -1,43 +1,46 @@
-"""VMs: what each is asked to be, and making it with its address and its interface."""
+"""VMs: what each is asked to be, making it, where it stands then, and having Azure end it."""
 
 from __future__ import annotations
 
 import re
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from osmef.providers.azure.kinds import KINDS
-from osmef.providers.azure.making import Maker
-from osmef.providers.azure.names import Size
-from osmef.providers.azure.networks import SUBNET, Body, interface, nic_subnet
-from osmef.providers.azure.placing import Place
-from osmef.providers.azure.sites import Site
-from osmef.providers.base import EndpointRequest
+from osmef.errors import Interrupted, OsmefError, ProviderError
+from osmef.providers.azure.access import ERRORS, is_not_in_region
+from osmef.providers.azure.lookup import Size
+from osmef.providers.azure.network import SUBNET, Body, Site, interface, nic_subnet
+from osmef.providers.azure.placement import Place
+from osmef.providers.azure.resource_types import (
+    FARTHEST_S,
+    TYPES,
+    Maker,
+    schedule_body,
+    schedule_of,
+)
+from osmef.providers.base import EndpointRequest, Order
+from osmef.providers.cloud import build
+from osmef.providers.cloud.ssh_access import Guest
 from osmef.providers.cloud_init import cloud_config, user_data
-from osmef.remote.keys import KeyPair
+from osmef.providers.parallel import side_by_side
 from osmef.scenario.clouds.azure import AzureSettings
+from osmef.scenario.location import Gone, Location
 
+GONE_S = 10.0
+"""A VM that ran a moment ago, and is not seen for that long, was taken back."""
 _GIB = 2**30
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9-]+")
 
 
 @dataclass(frozen=True)
-class VmOrder:
-    """A VM to be made.
+class VmOrder(build.VmOrder[Site]):
+    """A VM to be made, by its name in its group. ``ends`` is the UNIX time when it powers off."""
 
-    ``name`` is that in its group, ``host_key`` its own, if it is given, ``ends`` the UNIX time at
-    which it powers itself off.
-    """
-
-    request: EndpointRequest
-    name: str
-    site: Site
     size: Size
     place: Place
-    login_key: KeyPair
-    host_key: KeyPair | None
     ends: float
 
     @property
@@ -52,15 +55,34 @@ class VmOrder:
 
 
 @dataclass(frozen=True)
-class Vm:
-    """A VM that runs, with its address in its network and that on the Internet."""
+class Vm(build.Vm[VmOrder]):
+    """A VM that runs."""
 
-    order: VmOrder
-    id: str
-    private: str
-    public: str
-    nics: tuple[str, ...] = ()
-    """The Ethernet addresses of its further interfaces."""
+    def guest(self, settings: AzureSettings) -> Guest:
+        """Return the same as a guest that boots."""
+        return Guest(
+            name=self.order.request.name,
+            user=settings.user,
+            address=self.public,
+            host_key=self.order.host_key,
+            console=lambda: console_of(self),
+            wait=self.order.site.account.wait,
+            shown_by="serial log",
+        )
+
+
+def console_of(vm: Vm) -> str:
+    """Return what a VM wrote on its serial port, as far as boot diagnostics keep it.
+
+    Raises ProviderError, also as long as it wrote nothing.
+    """
+    subscription, (group, name) = vm.order.site.account, vm.order.path.split("/")
+    machines = subscription.compute.virtual_machines
+    told = subscription.do(
+        "reading boot diagnostics", lambda: machines.retrieve_boot_diagnostics_data(group, name)
+    )
+    link = told.serial_console_log_blob_uri
+    return subscription.fetch(str(link)) if link else ""
 
 
 def vm_name(number: int, request: EndpointRequest) -> str:
@@ -84,7 +106,7 @@ def make_nics(
 
     def make(path: str, subnet: str, address: str | None) -> Any:
         body = interface(settings.region, subnets[subnet], address, accelerated=fast)
-        return maker.make(order.site.subscription, "network-interface", path, body)
+        return maker.make(order.site.account, "network-interface", path, body)
 
     further = [
         make(path, nic_subnet(settings.nic_network(card)), None)
@@ -98,7 +120,7 @@ def make_vm(
 ) -> Vm:
     """Make a VM with its interfaces and address, and wait until it runs. Raises ProviderError."""
     body = body_of(order, settings, [str(nic.id) for nic in nics])
-    made = maker.make(order.site.subscription, "vm", order.path, body)
+    made = maker.make(order.site.account, "vm", order.path, body)
     private = str(nics[0].properties.ip_configurations[0].properties.private_ip_address)
     macs = tuple(_mac_of(order, path) for path in order.nic_paths)
     return Vm(order, str(made.id), private, str(public.properties.ip_address), macs)
@@ -106,10 +128,10 @@ def make_vm(
 
 def _mac_of(order: VmOrder, path: str) -> str:
     """Return the Ethernet address of an interface, which it has once its VM runs."""
-    subscription = order.site.subscription
+    subscription = order.site.account
     nic = subscription.do(
         f"looking at the interface {path}",
-        lambda: KINDS["network-interface"].get(subscription, path),
+        lambda: TYPES["network-interface"].get(subscription, path),
     )
     return str(nic.properties.mac_address).replace("-", ":").lower()
 
@@ -166,3 +188,122 @@ def _os_profile(order: VmOrder, settings: AzureSettings) -> Body:
             "ssh": {"publicKeys": [key]},
         },
     }
+
+
+def read_place(vm: Vm, region: str, gone_s: float = GONE_S) -> Location:
+    """Read back where a VM stands, if it is not being deleted.
+
+    Raises ProviderError, NotFoundError where it is not seen for ``gone_s`` seconds.
+    """
+    site, (group, name) = vm.order.site, vm.order.path.split("/")
+    subscription = site.account
+    found = subscription.do(
+        f"looking at the vm {name}",
+        lambda: subscription.compute.virtual_machines.get(group, name, expand="instanceView"),
+        ERRORS.is_gone,
+        gone_s,
+    )
+    if found.properties and found.properties.provisioning_state == "Deleting":
+        return Gone()
+    zones = [site.names.zones.get(zone, zone) for zone in found.zones or ()]
+    return location_of(found.properties, region, next(iter(zones), None), site.tenant.label)
+
+
+def location_of(properties: Any, region: str, zone: str | None, tenant: str) -> Location:
+    """Return the location that a VM's properties tell.
+
+    Azure names a physical host only where it is a dedicated one. A fault domain, a rack or what
+    shares no power and switch with others, has a number within its availability set.
+    """
+    view, spread, host = (
+        properties.instance_view,
+        properties.availability_set,
+        properties.host,
+    )
+    domain = view.platform_fault_domain if view else None
+    scope = str(spread.id).lower() if spread and host is None else None
+    return Location(
+        host=str(host.id).lower() if host else None,
+        host_scope=scope,
+        rack=None if scope is None or domain is None else f"{scope}/{domain}",
+        zone=zone,
+        region=region,
+        tenant=tenant,
+    )
+
+
+_KIND = "schedule"
+RENEWED_S = 2 * 3600.0
+"""How often schedules are moved on: a few times that this may fail in a row."""
+
+
+class Leases:
+    """The schedules of a run's VMs. Safe to use from several threads.
+
+    A schedule can't be more than a day away. Where the deadline is, they are moved on as long as
+    the controller lives, each time after ``renewed_s`` seconds.
+    """
+
+    def __init__(self, maker: Maker, order: Order, region: str, renewed_s: float) -> None:
+        self._maker = maker
+        self._order = order
+        self._region = region
+        self._renewed_s = renewed_s
+        self._vms: list[Vm] = []
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._keep, daemon=True)
+
+    def add(self, vm: Vm) -> None:
+        """Have Azure end a VM in time, where its region has that. Raises ProviderError."""
+        subscription, name = vm.order.site.account, schedule_of(vm.order.path)
+        body = schedule_body(vm.id, self._region, self._ends(time.time()))
+        try:
+            self._maker.make(subscription, _KIND, name, body)
+        except ProviderError as error:
+            if not is_not_in_region(error.__cause__):
+                raise
+            self._order.progress(
+                f"Azure has no schedule in {self._region} to end {vm.order.name} by"
+            )
+        else:
+            self._vms.append(vm)
+
+    def start(self) -> None:
+        """Move them on from time to time, if the deadline is too far away for them."""
+        if self._ends(time.time()) < self._order.deadline:
+            self._thread.start()
+
+    def stop(self) -> None:
+        """Move them on no more."""
+        self._stopped.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def renew(self, now: float) -> None:
+        """Move the schedules on that stand, as at a UNIX time. Raises ProviderError."""
+        side_by_side(lambda vm: self._renew(vm, now), self._standing())
+
+    def _standing(self) -> Sequence[Vm]:
+        there = {one.name for one, _ in list(self._maker.made) if one.kind == _KIND}
+        return [vm for vm in list(self._vms) if schedule_of(vm.order.path) in there]
+
+    def _renew(self, vm: Vm, now: float) -> None:
+        subscription, name = vm.order.site.account, schedule_of(vm.order.path)
+        body = schedule_body(vm.id, self._region, self._ends(now))
+        marked = {**body, "tags": self._maker.mark.tags}
+        subscription.do(
+            f"moving the {_KIND} {name} on",
+            lambda: TYPES[_KIND].put(subscription, name, marked),
+        )
+
+    def _ends(self, now: float) -> float:
+        return min(self._order.deadline, now + FARTHEST_S)
+
+    def _keep(self) -> None:
+        while not self._stopped.wait(self._renewed_s):
+            try:
+                self.renew(time.time())
+            except Interrupted:
+                return
+            except OsmefError as error:
+                self._order.progress(f"Azure may end VMs within a day: {error.message}")

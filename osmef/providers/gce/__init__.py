@@ -1,7 +1,6 @@
 """The provider of Google Compute Engine.
 
-``access`` reaches a project and repeats what the API may fail at, ``failures`` says what its
-errors mean, ``marks`` and ``kinds`` know what is ours, ``removal`` takes it away. ``names`` looks
-up what a scenario names, ``needs`` compares a plan with the quotas, ``networks``, ``placing`` and
-``instances`` make things, ``provider`` is what the engine talks to.
+``access`` reaches a project and knows what its errors mean, ``resource_types`` what is made,
+listed and deleted, ``lookup`` what a scenario names and the quotas; ``provider`` puts ``network``,
+``placement`` and ``instances`` together.
 """

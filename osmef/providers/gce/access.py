@@ -1,26 +1,127 @@
-"""A project of Google Cloud: its clients, its operations, and repeating what it may fail at."""
+"""A project of Google Cloud: its clients, calls and operations, and what its errors mean."""
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any
 
 import google.auth
+import requests
+from google.api_core.exceptions import GoogleAPICallError
 from google.auth.credentials import Credentials
-from google.auth.exceptions import GoogleAuthError
+from google.auth.exceptions import GoogleAuthError, TransportError
 from google.cloud import compute_v1
 
-from osmef.errors import ApiError, CredentialsError, ProviderError
-from osmef.providers.base import Access
-from osmef.providers.gce import failures
-from osmef.providers.gce.failures import OperationError
-from osmef.providers.patience import Patience
+from osmef.errors import ApiError, CredentialsError
+from osmef.providers.base import Access, Check, go_on
+from osmef.providers.cloud import account as cloud
+from osmef.providers.cloud.account import Again, Waits
+from osmef.providers.cloud.errors import ErrorTable, Meaning, Row
+from osmef.providers.cloud.tenants import access_with
+from osmef.providers.marks import PREFIX
 
-T = TypeVar("T")
-Again = Callable[[Exception], bool]
-"""Tells of an error whether the same call may do when it is repeated."""
+_GRANT = "grant {}; docs/policies/gce-role.yaml has all that OSMeF needs"
+_PERMISSION = r"'(compute\.[A-Za-z.]+|iam\.[A-Za-z.]+)' permission"
+_API = (GoogleAPICallError,)
+_ROWS = (
+    Row(Meaning.TRANSIENT, raised=(TransportError, requests.ConnectionError, requests.Timeout)),
+    # Not of operations: one that failed would only be told of again.
+    Row(Meaning.THROTTLED, "ratelimitexceeded", raised=_API),
+    Row(Meaning.THROTTLED, statuses={429}, raised=_API),
+    Row(Meaning.TRANSIENT, statuses={408, 500, 502, 503, 504}, raised=_API),
+    Row(Meaning.CREDENTIALS, raised=(GoogleAuthError,)),
+    Row(Meaning.NOT_READY, "^resourcenotready$"),
+    Row(Meaning.IN_USE, "^resourceinuse(byanotherresource)?$"),
+    Row(Meaning.EXISTS, "^(resource)?alreadyexists$", statuses={409}),
+    Row(Meaning.CREDENTIALS, "^autherror$"),
+    Row(
+        Meaning.DENIED,
+        "^(accessnotconfigured|forbidden|insufficientpermissions|permissionserror)$",
+        named=_PERMISSION,
+        naming=_GRANT,
+    ),
+    Row(Meaning.QUOTA, "^quotaexceeded$"),
+    Row(
+        Meaning.NO_CAPACITY,
+        "^(resourceexhausted|resourcepoolexhausted|zoneresourcepoolexhausted(withdetails)?)$",
+    ),
+    Row(Meaning.GONE, "^(resource)?notfound$"),
+    Row(Meaning.CREDENTIALS, statuses={401}),
+    Row(Meaning.DENIED, statuses={403}, named=_PERMISSION, naming=_GRANT),
+    Row(Meaning.GONE, statuses={404}),
+)
+_CURES = {
+    Meaning.CREDENTIALS: "run `gcloud auth application-default login`, or point"
+    " GOOGLE_APPLICATION_CREDENTIALS to a file with credentials",
+    Meaning.DENIED: "grant the role of docs/policies/gce-role.yaml in this project; is its Compute"
+    " Engine API enabled?",
+    Meaning.NO_CAPACITY: "use another zone or machine type, or wait until the cloud has room",
+    Meaning.OTHER: "change in the scenario what the cloud calls wrong; if nothing is, try it by the"
+    " `gcloud` command",
+}
+_CALL = re.compile(r"^[A-Z]+ https?://\S+: ")
+"""What the library puts before the words of the cloud."""
+_OURS = re.compile(rf"/(networks|subnetworks|resourcePolicies)/{PREFIX}")
+
+
+class OperationError(Exception):
+    """What an operation of the cloud ended with: its code, message and HTTP status."""
+
+    def __init__(self, code: str, message: str, status: int) -> None:
+        super().__init__(message or code)
+        self.code = code
+        self.status = status
+
+
+def _status_of(error: Exception) -> int | None:
+    if isinstance(error, OperationError):
+        return error.status
+    return int(error.code) if isinstance(error, GoogleAPICallError) and error.code else None
+
+
+def _reason_of(error: Exception) -> str:
+    """Return the reason that the cloud gives, written as in both of its styles of an error."""
+    reason = ""
+    if isinstance(error, OperationError):
+        reason = error.code
+    elif isinstance(error, GoogleAPICallError) and error.errors:
+        first = error.errors[0]
+        reason = str(first.get("reason", "")) if isinstance(first, dict) else ""
+    return reason.replace("_", "").lower()
+
+
+def details_of(error: Exception) -> str:
+    """Return what the cloud itself says about an error."""
+    said = error.message if isinstance(error, GoogleAPICallError) else str(error)
+    return _CALL.sub("", " ".join(str(said).split())) or type(error).__name__
+
+
+def _headers_of(error: Exception) -> Mapping[str, str]:
+    headers = getattr(getattr(error, "response", None), "headers", None)
+    return headers or {}
+
+
+ERRORS = ErrorTable(
+    library=(GoogleAPICallError, GoogleAuthError, requests.RequestException, OperationError),
+    rows=_ROWS,
+    cures=_CURES,
+    code_of=_reason_of,
+    status_of=_status_of,
+    details_of=details_of,
+    headers_of=_headers_of,
+)
+
+
+def is_early(error: Exception) -> bool:
+    """Tell whether something of ours that a new thing needs was made too shortly before it."""
+    if isinstance(error, OperationError):
+        return False
+    ours = _OURS.search(details_of(error)) is not None
+    return ERRORS.is_not_yet(error) and (ours or not ERRORS.is_gone(error))
+
 
 AT_ONCE = 8
 """Requests on their way at once; the connections of one client are ten."""
@@ -30,25 +131,38 @@ _POLL_S = 1.0
 _SCOPES = ("https://www.googleapis.com/auth/compute",)
 
 
-class Project:
+class Project(cloud.Account):
     """One project. Safe to use from several threads."""
 
-    def __init__(self, project: str, credentials: Credentials, url: str | None = None) -> None:
+    provider = "gce"
+    errors = ERRORS
+    look_at = "look at it with gcloud"
+    is_idempotent = True  # a request keeps its id when it is repeated
+
+    def __init__(
+        self,
+        project: str,
+        credentials: Credentials,
+        url: str | None = None,
+        check: Check = go_on,
+    ) -> None:
+        super().__init__(access_with(cloud=project, uri=url), project, Waits(), check)
         self.id = project
-        self.access: Access = {"cloud": project} | ({"uri": url} if url else {})
-        self.check: Callable[[], None] = lambda: None
-        """Called at least once a second in every wait; may raise."""
         self._credentials = credentials
         self._options = {"api_endpoint": url} if url else None
         self._clients: dict[type, Any] = {}
         self._lock = threading.Lock()
+
+    def may_create_later(self, error: Exception) -> bool:
+        """Tell whether a thing can be made later, when what it is made in is known."""
+        return is_early(error)
 
     def ask(
         self,
         doing: str,
         service: type,
         method: str,
-        again: Again = failures.is_passing,
+        again: Again | None = None,
         /,
         **fields: Any,
     ) -> Any:
@@ -56,28 +170,19 @@ class Project:
 
         Raises ProviderError.
         """
-        return self._ask(doing, self._call(service, method, fields), again)
+        return self.do(doing, self._call(service, method, fields), again)
 
     def every(self, doing: str, service: type, method: str = "list", **fields: Any) -> list[Any]:
         """Return all pages of a list. Raises ProviderError."""
         call = self._call(service, method, fields)
-        return self._ask(doing, lambda: list(call()), failures.is_passing)
+        return self.do(doing, lambda: list(call()))
 
-    def change(
-        self,
-        doing: str,
-        service: type,
-        method: str,
-        again: Again = failures.is_passing,
-        /,
-        **fields: Any,
-    ) -> None:
-        """Ask for a change that may be asked for twice, and wait until its operation ends.
+    def change(self, doing: str, service: type, method: str, **fields: Any) -> None:
+        """Ask for a change once, and wait until its operation ends.
 
-        Raises one of LIBRARY_ERRORS, which ``shown`` translates, or ProviderError.
+        Raises as the SDK, OperationError, and ProviderError where the operation can't be followed.
         """
-        call = self._call(service, method, fields)
-        self._attempts(lambda: self._finish(doing, call()), again)
+        self._finish(doing, self._call(service, method, fields)())
 
     def _call(self, service: type, method: str, fields: Mapping[str, Any]) -> Callable[[], Any]:
         with self._lock:
@@ -89,12 +194,6 @@ class Project:
         request = {"project": self.id, **fields}
         # Its own repeating would be a second one, that knows of no request to stop.
         return lambda: getattr(client, method)(request=request, retry=None, timeout=_ANSWER_S)
-
-    def _ask(self, doing: str, call: Callable[[], T], again: Again) -> T:
-        try:
-            return self._attempts(call, again)
-        except failures.LIBRARY_ERRORS as error:
-            raise self.shown(error, doing) from error
 
     def _finish(self, doing: str, operation: Any) -> None:
         end = time.monotonic() + _OPERATION_S
@@ -121,25 +220,7 @@ class Project:
             service, where = compute_v1.RegionOperationsClient, {"region": last(operation.region)}
         else:
             service, where = compute_v1.GlobalOperationsClient, {}
-        return self.ask(doing, service, "get", failures.is_late, operation=operation.name, **where)
-
-    def _attempts(self, call: Callable[[], T], again: Again) -> T:
-        def pause_after(error: Exception) -> float | None:
-            if not isinstance(error, failures.LIBRARY_ERRORS) or not again(error):
-                return None
-            return failures.pause_of(error) or 0.0
-
-        return Patience(self.check).repeat(call, pause_after)
-
-    def shown(self, error: Exception, doing: str) -> ProviderError:
-        """Return the error of this project to show."""
-        shown = failures.translate(error, doing)
-        shown.where = self.id
-        return shown
-
-    def wait(self, seconds: float) -> None:
-        """Wait, and call ``check`` once a second meanwhile."""
-        Patience(self.check).wait(seconds)
+        return self.ask(doing, service, "get", ERRORS.is_not_yet, operation=operation.name, **where)
 
 
 def last(url: str) -> str:
@@ -147,7 +228,7 @@ def last(url: str) -> str:
     return url.rsplit("/", 1)[-1]
 
 
-def open_project(access: Access) -> Project:
+def open_project(access: Access, check: Check = go_on) -> Project:
     """Open the project that ``access`` calls its cloud, or else that of the credentials.
 
     Raises CredentialsError.
@@ -155,7 +236,7 @@ def open_project(access: Access) -> Project:
     try:
         credentials, own = google.auth.default(scopes=_SCOPES)
     except GoogleAuthError as error:
-        raise failures.translate(error, "looking for credentials") from error
+        raise ERRORS.translate(error, "looking for credentials") from error
     project = access.get("cloud") or own
     if project is None:
         raise CredentialsError(
@@ -163,4 +244,4 @@ def open_project(access: Access) -> Project:
             where="provider: gce",
             cure="write provider.project, or set GOOGLE_CLOUD_PROJECT",
         )
-    return Project(project, credentials, access.get("uri"))
+    return Project(project, credentials, access.get("uri"), check)

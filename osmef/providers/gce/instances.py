@@ -11,73 +11,109 @@ from typing import Any
 
 from google.cloud import compute_v1
 
-from osmef.errors import BootError
-from osmef.providers.base import EndpointRequest
-from osmef.providers.cloud_init import cloud_config, user_data
-from osmef.providers.gce.access import Project
-from osmef.providers.gce.failures import is_late
-from osmef.providers.gce.making import Maker
-from osmef.providers.gce.names import Image, MachineType, region_of
-from osmef.providers.gce.networks import Site
-from osmef.providers.gce.placing import Place
-from osmef.remote.keys import KeyPair
+from osmef.errors import BootError, NotFoundError
+from osmef.providers.cloud import build
+from osmef.providers.cloud.ssh_access import Guest
+from osmef.providers.cloud_init import cloud_config, keys_in, user_data
+from osmef.providers.gce.access import ERRORS, Project
+from osmef.providers.gce.lookup import Image, MachineType, disk_type_of, region_of
+from osmef.providers.gce.network import Site
+from osmef.providers.gce.placement import Place
+from osmef.providers.gce.resource_types import Maker
+from osmef.remote.login import HostKeys
 from osmef.scenario.clouds.gce import GceSettings, Nic
 
 USER = "osmef"
 """The account that the guest agent makes where the settings name none."""
 ENDED = {"DEPROVISIONING", "STOPPED", "STOPPING", "SUSPENDED", "SUSPENDING", "TERMINATED"}
 """States of a VM that ran and does so no more, or not for long."""
+_HOST_KEYS = "hostkeys/"
+"""The namespace of guest attributes that the guest agent writes at a VM's first boot."""
 _GIB = 2**30
 _LEAST_RUN_S, _LONGEST_RUN_S = 30, 120 * 24 * 3600
 _NICS = {Nic.GVNIC: "GVNIC", Nic.VIRTIO: "VIRTIO_NET"}
-_ONLY_HYPERDISK = {"c4", "c4a", "c4d", "h4d", "m4", "n4", "n4a", "n4d", "x4"}
 
 
 @dataclass(frozen=True)
-class VmOrder:
-    """A VM to be made. ``name`` is the one in the cloud; ``host_key`` its own, if it is given."""
+class VmOrder(build.VmOrder[Site]):
+    """A VM to be made."""
 
-    request: EndpointRequest
-    name: str
-    site: Site
     zone: str
     type: MachineType
     image: Image
     place: Place
-    login_key: KeyPair
-    host_key: KeyPair | None
 
 
 @dataclass(frozen=True)
-class Vm:
-    """A VM that runs, with its address in its network and that on the Internet."""
-
-    order: VmOrder
-    private: str
-    public: str
-    nics: tuple[str, ...] = ()
-    """The Ethernet addresses of its further interfaces."""
+class Vm(build.Vm[VmOrder]):
+    """A VM that runs."""
 
     @property
     def project(self) -> Project:
         """The project it is in."""
-        return self.order.site.tenant.project
+        return self.order.site.account
+
+    def guest(self, settings: GceSettings) -> Guest:
+        """Return the same as a guest that boots."""
+        return Guest(
+            name=self.order.request.name,
+            user=settings.user or USER,
+            address=self.public,
+            host_key=self.order.host_key,
+            console=self._serial_port,
+            wait=self.project.wait,
+            look_s=1.0,
+            shown_by="serial port",
+            other_keys=self._guest_attributes,
+        )
+
+    def _guest_attributes(self) -> HostKeys | None:
+        """Return the host keys in its guest attributes, where its agent writes them."""
+        try:
+            told = self.project.ask(
+                "reading guest attributes",
+                compute_v1.InstancesClient,
+                "get_guest_attributes",
+                instance=self.order.name,
+                zone=self.order.zone,
+                query_path=_HOST_KEYS,
+            )
+        except NotFoundError:  # until the guest agent has written some
+            return None
+        keys = keys_in("\n".join(f"{one.key} {one.value}" for one in told.query_value.items))
+        return HostKeys(accepted=tuple(keys), source="its guest attributes") if keys else None
+
+    def _serial_port(self) -> str:
+        """Return what it wrote on its first serial port, as far as the cloud keeps it."""
+        answer = self.project.ask(
+            "reading a serial port",
+            compute_v1.InstancesClient,
+            "get_serial_port_output",
+            instance=self.order.name,
+            zone=self.order.zone,
+        )
+        return str(answer.contents)
 
 
 def make_vm(maker: Maker, order: VmOrder, settings: GceSettings) -> Vm:
     """Make a VM, and wait until it runs. Raises ProviderError."""
-    project = order.site.tenant.project
+    project = order.site.account
     body = body_of(maker, order, settings)
     maker.make(project, "instance", order.zone, order.name, body)
     end = time.monotonic() + settings.boot_timeout
     while True:
         doing = f"looking at the instance {order.name}"
         found = project.ask(
-            doing, compute_v1.InstancesClient, "get", is_late, instance=order.name, zone=order.zone
+            doing,
+            compute_v1.InstancesClient,
+            "get",
+            ERRORS.is_not_yet,
+            instance=order.name,
+            zone=order.zone,
         )
         private, public = addresses_of(found)
         if found.status == "RUNNING" and private and public:
-            return Vm(order, private, public, macs_of(found))
+            return Vm(order, f"{order.zone}/{order.name}", private, public, macs_of(found))
         if found.status in ENDED or time.monotonic() > end:
             raise BootError(
                 f"the VM is {found.status}",
@@ -139,17 +175,6 @@ def _disk(maker: Maker, order: VmOrder, settings: GceSettings) -> Any:
             disk_type=f"zones/{order.zone}/diskTypes/{disk_type_of(settings, order.type.name)}",
         ),
     )
-
-
-def disk_type_of(settings: GceSettings, machine_type: str) -> str:
-    """Return the type of the boot disk of a VM of this machine type."""
-    only_hyperdisk = series_of(machine_type) in _ONLY_HYPERDISK
-    return settings.disk_type or ("hyperdisk-balanced" if only_hyperdisk else "pd-balanced")
-
-
-def series_of(machine_type: str) -> str:
-    """Return the series of a machine type: "n2" of "n2-standard-4"."""
-    return machine_type.partition("-")[0]
 
 
 def _interfaces(order: VmOrder, settings: GceSettings) -> list[Any]:

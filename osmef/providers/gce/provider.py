@@ -1,77 +1,88 @@
-"""Google Compute Engine as the engine sees it."""
+"""Compute Engine as the engine sees it, and the VMs of a run in a zone that has room for them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import count
 
 from google.cloud import compute_v1
 
-from osmef.errors import NotFoundError, ProviderError
+from osmef.errors import CapacityError, NotFoundError
 from osmef.providers.base import (
     Access,
     Check,
     Endpoint,
     EndpointRequest,
     Order,
-    Provider,
+    Problem,
     Resource,
     Unread,
     go_on,
     pass_over,
 )
-from osmef.providers.cards import networks_for
-from osmef.providers.gce import feasible, removal
-from osmef.providers.gce.access import Project, last, open_project
-from osmef.providers.gce.building import Build, plan_zones
-from osmef.providers.gce.fitting import check_fits, check_nics
-from osmef.providers.gce.instances import ENDED, Vm
-from osmef.providers.gce.kinds import KINDS, PROVIDER
-from osmef.providers.gce.making import Maker
-from osmef.providers.gce.marks import Mark
-from osmef.providers.gce.names import find_image, region_of, wanted_of
-from osmef.providers.gce.needs import check_project, check_region
-from osmef.providers.gce.networks import Tenant
-from osmef.providers.gce.places import location_of
-from osmef.providers.gce.placing import assign_nodes, nodes_of
-from osmef.providers.gce.tenants import slots_of, tenants_of
+from osmef.providers.cloud import build
+from osmef.providers.cloud.build import host_key_for
+from osmef.providers.cloud.lookup import Wanted
+from osmef.providers.cloud.network import networks_for
+from osmef.providers.cloud.placement import first_with_room
+from osmef.providers.cloud.public_cloud import VmCloud, by_account
+from osmef.providers.cloud.ssh_access import Guest
+from osmef.providers.cloud.tenants import Tenant, slots_of
+from osmef.providers.gce import placement
+from osmef.providers.gce.access import AT_ONCE, Project, last, open_project
+from osmef.providers.gce.instances import ENDED, Vm, VmOrder, make_vm
+from osmef.providers.gce.lookup import (
+    Image,
+    MachineType,
+    check_fits,
+    check_nics,
+    check_project,
+    check_region,
+    find_image,
+    region_of,
+    types_in,
+    wanted_of,
+    zones_of,
+)
+from osmef.providers.gce.network import Site, make_site, open_to, tenants_of
+from osmef.providers.gce.placement import (
+    Place,
+    assign_nodes,
+    location_of,
+    make_policies,
+    nodes_of,
+    plan_policies,
+)
+from osmef.providers.gce.resource_types import TYPES, Maker, Mark
+from osmef.providers.parallel import side_by_side
 from osmef.remote.login import Login
 from osmef.scenario.access import GceAccess
 from osmef.scenario.clouds.gce import GceSettings
-from osmef.scenario.fields import Family, Layer
 from osmef.scenario.location import Gone, Location
 from osmef.scenario.study import Cell
 
 
-class GceProvider(Provider):
+class GceProvider(VmCloud[Project, Mark, Vm]):
     """VMs in one or several projects of Google Cloud."""
 
-    kind = PROVIDER
+    kind = "gce"
     Settings = GceSettings
     access_model = GceAccess
-    outside = frozenset({Family.IPV4})
-    has_zones = True
-    gives_nics = True
-    shares_nics = False
-
-    def __init__(self, settings: GceSettings) -> None:
-        self._settings = settings
-        self._order: Order | None = None
-        self._maker: Maker | None = None
-        self._build: Build | None = None
-        self._tenants: list[Tenant] = []
+    types = TYPES
+    at_once = AT_ONCE
+    account_is = accounts_by = "project"
 
     def check(self, requests: Sequence[EndpointRequest], still: Check = go_on) -> None:
         """Check credentials, names and quotas. Raises ProviderError."""
-        settings = self._settings
-        tenants = tenants_of(settings, slots_of(requests))
-        for tenant in tenants:
-            tenant.project.check = still
-        plan = plan_zones(tenants[0].project, settings, requests)
+        settings, tenants = self._settings, self.tenants_of(slots_of(requests), still)
+        project = tenants[0].account
+        plan = plan_zones(project, settings, requests)
         # The quota is the region's: which of its zones is chosen does not matter.
         usual = settings.zone or next(iter(plan.free), "")
         zones = {one.name: one.zone or usual for one in requests}
         every = [one for types in plan.zones.values() for one in types.values()]
-        project = tenants[0].project
         images = [
             find_image(project, settings.image, architecture)
             for architecture in {one.architecture for one in every}
@@ -80,180 +91,258 @@ class GceProvider(Provider):
         for one in requests:
             for zone in [zones[one.name]] if one.zone or settings.zone else plan.free:
                 check_nics(one, plan.zones[zone][wanted_of(settings, one)])
-        for project in _projects(tenants):
-            here = {tenant.slot for tenant in tenants if tenant.project.id == project.id}
+        for some in by_account(tenants).values():
+            here = {tenant.slot for tenant in some}
             ours = [request for request in requests if request.tenant in here]
-            types = {
-                region: [
-                    plan.zones[zones[one.name]][wanted_of(settings, one)]
-                    for one in ours
-                    if region_of(zones[one.name]) == region
-                ]
-                for region in plan.regions
-            }
+            types: dict[str, list[MachineType]] = {region: [] for region in plan.regions}
+            for one in ours:
+                zone = zones[one.name]
+                types[region_of(zone)].append(plan.zones[zone][wanted_of(settings, one)])
             nics = [networks_for(settings, [one for one in ours if one.tenant == s]) for s in here]
-            check_project(project, nics, settings, types)
-            for region, some in types.items():
-                check_region(project, region, settings, some)
+            check_project(some[0].account, nics, settings, types)
+            for region, them in types.items():
+                check_region(some[0].account, region, settings, them)
         if settings.node_group is not None:
             for zone in set(zones.values()):
-                nodes = nodes_of(tenants[0].project, settings, zone)
+                nodes = nodes_of(project, settings, zone)
                 assign_nodes([one for one in requests if zones[one.name] == zone], list(nodes))
 
-    def problems(self, cell: Cell) -> list[tuple[str, str, str]]:
-        """List what this cloud can't do, as far as the settings tell."""
-        return list(feasible.problems_of(self._settings, cell))
+    def problems_between(self, cell: Cell) -> Iterator[Problem]:
+        """Yield what this cloud can't do, as far as the settings tell."""
+        return placement.problems_of(self._settings, cell)
 
-    def warnings(self, cell: Cell) -> list[str]:
-        """List what this cloud can't promise."""
-        return list(feasible.warnings_of(self._settings, cell))
+    def warnings_between(self, cell: Cell) -> Iterator[str]:
+        """Yield what this cloud can't promise."""
+        return placement.warnings_of(self._settings, cell)
 
-    def create(self, order: Order) -> list[Endpoint]:
-        """Make networks and VMs, and wait until SSH gets in. Raises ProviderError."""
-        self._order, self._maker = order, Maker(Mark.of(order), order.ledger)
-        self._tenants = tenants_of(self._settings, slots_of(order.requests))
-        for tenant in self._tenants:
-            tenant.project.check = order.check
-        plan = plan_zones(self._tenants[0].project, self._settings, order.requests)
-        self._build = Build(
-            self._settings, order, self._maker, self._tenants, plan, self._give_back
+    def tenants_of(self, slots: Sequence[str], check: Check) -> list[Tenant[Project]]:
+        """Open the projects of the tenants. Raises ProviderError."""
+        return tenants_of(self._settings, slots, check)
+
+    def build(self, order: Order, tenants: Sequence[Tenant[Project]]) -> Build:
+        """Return what makes the VMs of a run."""
+        maker = Maker(Mark.of(order), order.ledger)
+        return Build(self._settings, order, maker, tenants, self.remove, at_once=AT_ONCE)
+
+    def endpoint(self, vm: Vm, login: Login) -> Endpoint:
+        """Return the endpoint that a VM is."""
+        order = vm.order
+        return Endpoint(
+            request=order.request,
+            resource_id=vm.id,
+            login=login,
+            data_address=vm.private,
+            flavor=order.type.name,
+            vcpus=order.type.vcpus,
+            public_address=vm.public,
+            image=last(order.image.path),
+            nics=vm.nics,
         )
-        return [_endpoint(vm, login) for vm, login in self._build.make()]
 
     def describe(self, endpoints: Sequence[Endpoint]) -> list[Location]:
         """Read back where the VMs stand. Raises ProviderError."""
-        build, projects = self._built(), _projects(self._tenants)
+        vms = self.built().vms
         nodes: dict[str, dict[str, str]] = {}
-
-        def place(endpoint: Endpoint) -> Location:
-            vm = build.vms[endpoint.name]
-            found = vm.project.ask(
-                f"looking at the instance {vm.order.name}",
-                compute_v1.InstancesClient,
-                "get",
-                instance=vm.order.name,
-                zone=vm.order.zone,
-            )
-            if found.status in ENDED:
-                return Gone()
-            label, known = vm.order.site.tenant.label, nodes.get(vm.order.zone, {})
-            return location_of(found, label, vm.project.id, known)
-
         if self._settings.node_group is not None:
-            for zone in {build.vms[endpoint.name].order.zone for endpoint in endpoints}:
-                there = nodes_of(projects[0], self._settings, zone)
+            for zone in {vms[endpoint.name].order.zone for endpoint in endpoints}:
+                there = nodes_of(self._tenants[0].account, self._settings, zone)
                 nodes[zone] = {vm: node for node, vms in there.items() for vm in vms}
-        found = []
-        for endpoint in endpoints:
+        return [_place_of(vms[endpoint.name], nodes) for endpoint in endpoints]
+
+    @classmethod
+    def open(cls, access: Access) -> Project:
+        """Open a project, by default that of the credentials. Raises CredentialsError."""
+        return open_project(access)
+
+    @classmethod
+    def find(cls, account: Project, run: str | None, unread: Unread = pass_over) -> list[Resource]:
+        """List what is ours in a project, without boot disks: they go with their VMs."""
+        there = super().find(account, run, unread)
+        vms = {one.id for one in there if one.kind == "instance"}
+        return [one for one in there if one.kind != "disk" or one.id not in vms]
+
+
+def _place_of(vm: Vm, nodes: Mapping[str, Mapping[str, str]]) -> Location:
+    """Read back where a VM stands; ``nodes`` are sole-tenant ones by VM, by zone."""
+    order = vm.order
+    doing = f"looking at the instance {order.name}"
+    named = {"instance": order.name, "zone": order.zone}
+    try:
+        found = vm.project.ask(doing, compute_v1.InstancesClient, "get", **named)
+    except NotFoundError:  # taken back, as spot VMs may be
+        return Gone()
+    if found.status in ENDED:
+        return Gone()
+    return location_of(found, order.site.tenant.label, vm.project.id, nodes.get(order.zone, {}))
+
+
+Types = Mapping[Wanted, MachineType]
+
+
+@dataclass(frozen=True)
+class ZoneOffers:
+    """Which zone has which machine types, for all requests of a run.
+
+    ``free`` are the zones of the region for the requests that name none, in which to try them.
+    """
+
+    fixed: Mapping[str, Types]
+    free: Mapping[str, Types]
+
+    @property
+    def zones(self) -> dict[str, Types]:
+        """All of them."""
+        both = dict.fromkeys([*self.fixed, *self.free])
+        return {zone: {**self.fixed.get(zone, {}), **self.free.get(zone, {})} for zone in both}
+
+    @property
+    def regions(self) -> list[str]:
+        """The regions of all zones, in their order."""
+        return list(dict.fromkeys(region_of(zone) for zone in sorted(self.zones)))
+
+
+def plan_zones(
+    project: Project, settings: GceSettings, requests: Sequence[EndpointRequest]
+) -> ZoneOffers:
+    """Look up in which zones the requests can be met. Raises NotFoundError, ProviderError."""
+    wanted: dict[str | None, list[Wanted]] = defaultdict(list)
+    for request in requests:
+        wanted[request.zone or settings.zone].append(wanted_of(settings, request))
+    free = wanted.pop(None, [])
+    fixed = {}
+    for zone, types in wanted.items():
+        found = types_in(project, str(zone), types)
+        if found is None:
+            raise _lacks(f"the zone {zone}", types)
+        fixed[str(zone)] = found
+    if not free:
+        return ZoneOffers(fixed, {})
+    zones = zones_of(project, settings.region)
+    looked = side_by_side(lambda z: types_in(project, z, free), zones, at_once=AT_ONCE)
+    there = {zone: types for zone, types in zip(zones, looked, strict=True) if types is not None}
+    if not there:
+        raise _lacks(f"each zone of {settings.region}", free)
+    return ZoneOffers(fixed, there)
+
+
+def _lacks(where: str, types: Sequence[Wanted]) -> NotFoundError:
+    names = ", ".join(dict.fromkeys(str(one) for one in types))
+    return NotFoundError(
+        f"{where} lacks one of: {names}",
+        where="provider",
+        cure="use another machine type or zone; see: gcloud compute machine-types list",
+    )
+
+
+@dataclass
+class Build(build.Build[Project, Site, Vm]):
+    """Makes the sites and VMs of a run. Every step raises ProviderError."""
+
+    plan: ZoneOffers = field(default_factory=lambda: ZoneOffers({}, {}))
+    _places: dict[str, Place] = field(default_factory=dict)
+    _images: dict[str, Image] = field(default_factory=dict)
+    _rounds: Iterator[int] = field(default_factory=lambda: count(1))
+    _rules: dict[str, str] = field(default_factory=dict)
+    """The names of the rules that let addresses in, by the tenant's slot."""
+
+    def look_up(self) -> None:
+        """Look up which zones have what is asked for."""
+        self.plan = plan_zones(self.tenants[0].account, self.settings, self.order.requests)
+
+    def make_site(self, tenant: Tenant[Project]) -> Site:
+        """Make a tenant's networks."""
+        regions, nics = self.plan.regions, self.nic_networks(tenant)
+        return make_site(self.maker, tenant, self.settings, regions, nics)
+
+    def guest_of(self, vm: Vm) -> Guest:
+        """Return the same as a guest that boots."""
+        return vm.guest(self.settings)
+
+    def let_in(self, site: Site, sources: set[str], before: set[str]) -> None:  # noqa: ARG002
+        """Let data in from these addresses, by a rule that takes the place of that so far."""
+        slot = site.tenant.slot
+        former = self._rules.pop(slot, None)
+        if sources:
+            blocks = [f"{address}/32" for address in sources]
+            what = f"peers-{next(self._rounds)}"
+            self._rules[slot] = open_to(self.maker, site.tenant, what, blocks)
+        self.remove([one for one in self.maker.made if one[0].name == former])
+
+    def stand_up(self, requests: Sequence[EndpointRequest]) -> list[Vm]:
+        """Make VMs, and return them in the order of the requests.
+
+        One that is made anew is in the zone of the old one. Those that name no zone are made
+        together, in the first one with room for them. They may join the others there, so places
+        are planned for all of them at once, and each try begins anew.
+        """
+        if self.vms:
+            return self._boot(requests, {r.name: self.vms[r.name].order.zone for r in requests})
+        fixed = {one.name: zone for one in requests if (zone := one.zone or self.settings.zone)}
+        named = [one for one in requests if one.name in fixed]
+        free = [one for one in requests if one.name not in fixed]
+        before, stuck = len(self.maker.made), list[CapacityError]()
+
+        def make_in(zone: str) -> list[Vm]:
+            there = {**{one.name: zone for one in free}, **fixed}
+            self._places = {}
+            self._place(there, requests)
             try:
-                found.append(place(endpoint))
-            except NotFoundError:  # taken back, as spot VMs may be
-                found.append(Gone())
-        return found
+                made = self._boot(named, there)
+            except CapacityError as error:
+                stuck.append(error)
+                raise
+            return made + self._boot(free, there)
 
-    def replace(self, endpoint: Endpoint, order: Order) -> Endpoint:
-        """Make a VM anew; the old one goes when the new one stands. Raises ProviderError."""
-        build = self._built()
-        old = build.vms[endpoint.name].order.name
-        new, login = build.again(endpoint.request)
-        self._remove(lambda resource: resource.name == old, order)
-        build.enter([new])
-        self._shut_out_others(build, order)
-        return _endpoint(new, login)
+        def give_back() -> None:
+            if stuck:  # another zone for the others is no help to those that name theirs
+                raise stuck[0]
+            self.remove(self.made_since(before))
 
-    def admit(self, endpoints: Sequence[Endpoint], peers: Sequence[str]) -> None:
-        """Open the data ports of the endpoints' networks to peers elsewhere, and nobody else."""
-        build = self._built()
-        build.admit([endpoint.name for endpoint in endpoints], peers)
-        if self._order is not None:
-            self._shut_out_others(build, self._order)
+        zones = list(self.plan.free) if free else [""]
+        made = first_with_room(zones, make_in, give_back, self.order.progress)
+        by_name = {vm.order.request.name: vm for vm in made}
+        return [by_name[request.name] for request in requests]
 
-    def _shut_out_others(self, build: Build, order: Order) -> None:
-        """Take away the rules that others took the place of."""
-        self._remove(lambda resource: resource.name in build.outdated, order)
-        build.outdated.clear()
+    def _place(self, zones: Mapping[str, str], requests: Sequence[EndpointRequest]) -> None:
+        if self.settings.node_group is not None:
+            project = self.tenants[0].account
+            for zone in dict.fromkeys(zones.values()):
+                here = [one for one in requests if zones[one.name] == zone]
+                nodes = list(nodes_of(project, self.settings, zone))
+                self._places |= assign_nodes(here, nodes)
+            return
+        for tenants in by_account(self.tenants).values():
+            slots = {tenant.slot for tenant in tenants}
+            ours = [one for one in requests if one.tenant in slots]
+            planned = plan_policies(self.maker, ours, zones, compact=self.settings.compact)
+            self._places |= make_policies(self.maker, tenants[0].account, planned, zones)
 
-    def close(self) -> None:
-        """Destroy all that was made; may be called again. Raises ProviderError."""
-        if self._order is not None:
-            for tenant in self._tenants:
-                tenant.project.check = lambda: None
-            self._remove(lambda _: True, self._order)
-
-    def data_address(
-        self, receiver: Endpoint, sender: Endpoint, layer: Layer, family: Family
-    ) -> str:
-        """Return the address in the tenant's network, or for all others that on the Internet."""
-        outside = receiver.public_address
-        if receiver.request.tenant == sender.request.tenant or outside is None:
-            return super().data_address(receiver, sender, layer, family)
-        return outside
-
-    def listen_address(
-        self, receiver: Endpoint, sender: Endpoint, layer: Layer, family: Family
-    ) -> str:
-        """Return the address in the tenant's network: the one outside is translated to it."""
-        return super().data_address(receiver, sender, layer, family)
-
-    @classmethod
-    def owned(
-        cls, access: Access, run: str | None = None, unread: Unread = pass_over
-    ) -> list[Resource]:
-        """List what is ours in a project. Raises ProviderError."""
-        return [thing.resource for thing in removal.owned(open_project(access), run, unread)]
-
-    @classmethod
-    def makes(cls, resource: Resource) -> bool:
-        """Tell whether a resource is of a kind that it makes, with an id that says where it is."""
-        kind = KINDS.get(resource.kind)
-        return kind is not None and (resource.id is None or kind.has_id(resource.id))
-
-    @classmethod
-    def destroy(cls, resources: Sequence[Resource], gone: Callable[[Resource], None]) -> None:
-        """Destroy resources in the order that they need. Raises the first ProviderError."""
-        keys = {tuple(sorted(resource.access.items())) for resource in resources}
-        projects = {key: open_project(dict(key)) for key in keys}
-        removal.remove(
-            [(one, projects[tuple(sorted(one.access.items()))]) for one in resources], gone
+    def _boot(self, requests: Sequence[EndpointRequest], zones: Mapping[str, str]) -> list[Vm]:
+        if not requests:
+            return []
+        where = dict.fromkeys(zones[one.name] for one in requests)
+        self.order.progress(f"making {len(requests)} VM(s) in {', '.join(where)}")
+        orders = [self._order(one, zones[one.name]) for one in requests]
+        return side_by_side(
+            lambda order: make_vm(self.maker, order, self.settings), orders, at_once=AT_ONCE
         )
 
-    def _built(self) -> Build:
-        if self._build is None:
-            raise ProviderError("nothing was made yet", where=PROVIDER)
-        return self._build
+    def _order(self, request: EndpointRequest, zone: str) -> VmOrder:
+        type_ = self.plan.zones[zone][wanted_of(self.settings, request)]
+        return VmOrder(
+            request=request,
+            name=self.maker.mark.name(f"vm-{next(self.numbers)}"),
+            site=self.sites[str(request.tenant)],
+            login_key=self.order.key,
+            host_key=host_key_for(self.settings.host_keys, request),
+            zone=zone,
+            type=type_,
+            image=self._image(type_.architecture),
+            place=self._places.get(request.name, Place()),
+        )
 
-    def _give_back(self, before: int) -> None:
-        """Take away what was made since so many things were there."""
-        if self._order is not None and self._maker is not None:
-            late = {id(resource) for resource, _ in self._maker.made[before:]}
-            self._remove(lambda resource: id(resource) in late, self._order)
-
-    def _remove(self, which: Callable[[Resource], bool], order: Order) -> None:
-        maker = self._maker
-        if maker is None:
-            return
-
-        def gone(resource: Resource) -> None:
-            order.ledger.destroyed(resource)
-            maker.made = [one for one in maker.made if one[0] is not resource]
-
-        removal.remove([one for one in maker.made if which(one[0])], gone)
-
-
-def _projects(tenants: Sequence[Tenant]) -> list[Project]:
-    return list({tenant.project.id: tenant.project for tenant in tenants}.values())
-
-
-def _endpoint(vm: Vm, login: Login) -> Endpoint:
-    order = vm.order
-    return Endpoint(
-        request=order.request,
-        resource_id=f"{order.zone}/{order.name}",
-        login=login,
-        data_address=vm.private,
-        flavor=order.type.name,
-        vcpus=order.type.vcpus,
-        public_address=vm.public,
-        image=last(order.image.path),
-        nics=vm.nics,
-    )
+    def _image(self, architecture: str) -> Image:
+        if architecture not in self._images:
+            project = self.tenants[0].account
+            self._images[architecture] = find_image(project, self.settings.image, architecture)
+        return self._images[architecture]

@@ -10,7 +10,7 @@ from osmef.providers.cloud_init import MOST_CONSOLE
 from osmef.providers.libvirt import xml
 from osmef.providers.libvirt.connection import Hypervisor
 from osmef.providers.libvirt.guest import destroy_domain, is_running, start_domain
-from osmef.providers.libvirt.making import Maker
+from osmef.providers.libvirt.maker import Maker
 from osmef.providers.libvirt.storage import Store
 from osmef.providers.libvirt.xml import Machine
 from osmef.scenario.clouds.libvirt import Accelerator
@@ -106,5 +106,5 @@ def warning(host: Hypervisor) -> str:
     """Return what a reader of the numbers has to know of a guest that is emulated."""
     return (
         f"QEMU emulates the CPUs (TCG), as KVM does not work on {host.name} or was not wanted:"
-        " the numbers tell of the emulator, not of the machine"
+        " the numbers are those of the emulator, not of the machine"
     )

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from osmef.errors import ApiError, ProviderError
 from osmef.providers.base import Access
-from osmef.providers.libvirt.failures import is_missing, translate
+from osmef.providers.libvirt.errors import is_missing, translate
 
 T = TypeVar("T")
 S = TypeVar("S")

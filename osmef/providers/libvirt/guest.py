@@ -15,7 +15,7 @@ from osmef.providers.cloud_init import MOST_CONSOLE
 from osmef.providers.libvirt import xml
 from osmef.providers.libvirt.connection import Hypervisor, libvirt
 from osmef.providers.libvirt.image import Image
-from osmef.providers.libvirt.making import Maker
+from osmef.providers.libvirt.maker import Maker
 from osmef.providers.libvirt.networks import Network, lease_of
 from osmef.providers.libvirt.nocloud import nocloud_disk
 from osmef.providers.libvirt.storage import Store

@@ -10,7 +10,6 @@ from typing import Any
 
 from osmef.errors import CapacityError, InputError, OsmefError, ProviderError
 from osmef.providers.base import (
-    EVERYTHING,
     Access,
     Check,
     Endpoint,
@@ -22,23 +21,23 @@ from osmef.providers.base import (
     go_on,
     pass_over,
 )
-from osmef.providers.libvirt import feasible, removal, xml
+from osmef.providers.libvirt import teardown, validation, xml
 from osmef.providers.libvirt.accelerator import check_emulator
-from osmef.providers.libvirt.building import Build, architecture_of, memory_of, need_of
 from osmef.providers.libvirt.connection import Hypervisor
 from osmef.providers.libvirt.guest import find_guest
 from osmef.providers.libvirt.image import find_image
-from osmef.providers.libvirt.making import Maker
-from osmef.providers.libvirt.marks import PROVIDER, Mark
+from osmef.providers.libvirt.maker import PROVIDER, Maker, Mark
 from osmef.providers.libvirt.networks import find_networks, seen_from
 from osmef.providers.libvirt.nocloud import find_iso_tool
-from osmef.providers.libvirt.placing import place
+from osmef.providers.libvirt.placement import place
+from osmef.providers.libvirt.provision import Build, architecture_of, memory_of, need_of
 from osmef.providers.parallel import side_by_side
 from osmef.providers.static.provider import StaticProvider
 from osmef.scenario.access import LibvirtAccess
 from osmef.scenario.clouds.libvirt import DEFAULT_URI, LibvirtSettings
 from osmef.scenario.clouds.static import StaticSettings
 from osmef.scenario.fields import EndpointKind
+from osmef.scenario.layers import EVERYTHING
 from osmef.scenario.location import Location
 from osmef.scenario.study import Cell
 from osmef.units import format_size
@@ -131,11 +130,11 @@ class LibvirtProvider(Provider):
 
     def problems(self, cell: Cell) -> list[tuple[str, str, str]]:
         """List what these hosts can't do, as far as the settings tell."""
-        return list(feasible.problems_of(self._settings, cell))
+        return list(validation.problems_of(self._settings, cell))
 
     def warnings(self, cell: Cell) -> list[str]:
         """List what a reader has to know; what a host does not have is known when it is used."""
-        return list(feasible.warnings_of(self._settings, cell))
+        return list(validation.warnings_of(self._settings, cell))
 
     def machines(self, requests: Sequence[EndpointRequest]) -> Mapping[str, str]:
         """Tell the host of each guest, and which machine a physical host is.
@@ -217,7 +216,7 @@ class LibvirtProvider(Provider):
             ours = [one for one in made if one.access["uri"] == host.uri]
             try:
                 gone = maker.gone if maker else lambda _one: None
-                removal.destroy(host, ours, gone, {one.name for one in made})
+                teardown.destroy(host, ours, gone, {one.name for one in made})
             except OsmefError as error:
                 errors.append(error)
             finally:
@@ -240,14 +239,14 @@ class LibvirtProvider(Provider):
             return []
         host = Hypervisor(uri, uri)
         try:
-            return removal.owned(host, run, unread)
+            return teardown.owned(host, run, unread)
         finally:
             host.close()
 
     @classmethod
     def makes(cls, resource: Resource) -> bool:
         """Tell whether a resource is of a kind that it makes."""
-        return resource.kind in removal.KINDS
+        return resource.kind in teardown.KINDS
 
     @classmethod
     def destroy(cls, resources: Sequence[Resource], gone: Callable[[Resource], None]) -> None:
@@ -257,7 +256,7 @@ class LibvirtProvider(Provider):
             host = Hypervisor(uri, uri)
             ours = [resource for resource in resources if resource.access["uri"] == uri]
             try:
-                removal.destroy(host, ours, gone, {resource.name for resource in resources})
+                teardown.destroy(host, ours, gone, {resource.name for resource in resources})
             except OsmefError as error:
                 errors.append(error)
             finally:

@@ -13,7 +13,7 @@ from osmef.errors import CapacityError, NotFoundError
 from osmef.named_file import open_file
 from osmef.providers.libvirt import xml
 from osmef.providers.libvirt.connection import Hypervisor, libvirt
-from osmef.providers.libvirt.making import Maker
+from osmef.providers.libvirt.maker import Maker
 from osmef.units import format_size
 
 _CHUNK = 1 << 18

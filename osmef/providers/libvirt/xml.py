@@ -9,7 +9,7 @@ from itertools import product
 from xml.etree import ElementTree as ET
 
 from osmef.images.seed import SERIAL
-from osmef.scenario.ports import DATA_PORTS
+from osmef.scenario.fields import DATA_PORTS
 
 _TB_CACHE_MIB = 128
 """Of translated code; by default it grows to a quarter of the guest's memory and more."""

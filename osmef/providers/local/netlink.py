@@ -232,7 +232,7 @@ class Netlink:
             )
 
     def peer(self, name: str, candidates: dict[str, Namespace]) -> tuple[str, int] | None:
-        """Return whose namespace the other end of a cable is in, and its index there."""
+        """Return the namespace that the other end of a cable is in, and its index there."""
         (link,) = self._route.link("get", ifname=name)
         nsid = link.get("link_netnsid")
         for candidate, namespace in candidates.items():

@@ -1,16 +1,19 @@
-"""The local cloud as the engine sees it."""
+"""The provider of the local cloud: lays a plan's requests out on hosts, networks and guests."""
 
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
+from ipaddress import IPv4Network
+from itertools import cycle
+from pathlib import Path
 
 from osmef.errors import ProviderError
 from osmef.programs import find_program
 from osmef.providers.base import (
-    EVERYTHING,
     Access,
     Check,
     Endpoint,
@@ -22,17 +25,26 @@ from osmef.providers.base import (
     go_on,
     pass_over,
 )
-from osmef.providers.local import processes, scratch, wire
-from osmef.providers.local.addresses import choose_block, has_ipv6, ipv6_of, used_networks
-from osmef.providers.local.layout import Place, flavor_of, lay_out
+from osmef.providers.local import processes, wire
+from osmef.providers.local.addresses import (
+    AddressPlan,
+    choose_block,
+    has_ipv6,
+    ipv6_of,
+    used_networks,
+)
 from osmef.providers.local.requirements import WHERE, check_machine, has_module
 from osmef.providers.local.sandbox import Sandbox, is_rootless
+from osmef.providers.local.wire import CloudSpec, HostSpec, TenantSpec
 from osmef.remote.keys import KeyPair
 from osmef.remote.login import HostKeys, Login
+from osmef.remote.workdir import scratch_prefix
 from osmef.scenario.clouds.local import LocalSettings
 from osmef.scenario.fields import EndpointKind, Family, FlavorNeed, Layer, Placement, Tenancy
+from osmef.scenario.layers import EVERYTHING
 from osmef.scenario.location import Gone, Location
 from osmef.scenario.model import EndpointSettings
+from osmef.scenario.names import did_you_mean
 from osmef.scenario.study import Cell
 from osmef.units import format_rate, format_size
 
@@ -48,6 +60,7 @@ _BURSTS = (
     "data go by turns: a link that is idle meanwhile saves up 2 ms of its rate, so messages up to a"
     " few times that size may be faster than link_rate"
 )
+KIND = "scratch"
 
 
 class LocalProvider(Provider):
@@ -66,7 +79,7 @@ class LocalProvider(Provider):
         self._sandbox: Sandbox | None = None
         self._resources: list[Resource] = []
         self._close_ledger: Callable[[Resource], None] = lambda _resource: None
-        self._places: dict[str, Place] = {}
+        self._places: dict[str, PlacedEndpoint] = {}
 
     def check(
         self,
@@ -130,8 +143,8 @@ class LocalProvider(Provider):
         name = flavor_of(settings, end.flavor)
         where = f"{key}.flavor" if end.flavor is not None else "provider.default_flavor"
         if name not in settings.flavors:
-            known = ", ".join(settings.flavors)
-            return [(where, f"the local cloud has no flavor {name!r}", f"use one of: {known}")]
+            cure = did_you_mean(name, settings.flavors, settings.flavors)
+            return [(where, f"the local cloud has no flavor {name!r}", cure)]
         if isinstance(end.flavor, FlavorNeed) and (end.flavor.ram or 0) > _memory():
             has = format_size(_memory())
             return [(f"{where}.ram", f"this machine has {has} of memory", "ask for less")]
@@ -202,8 +215,8 @@ class LocalProvider(Provider):
             made=order.made,
         )
         elsewhere = {path for one in order.requests for path in order.elsewhere(one.name)}
-        names = [scratch.name_of(order.run, path) for path in sorted(elsewhere)]
-        scratches = [replace(resource, kind=scratch.KIND, name=name) for name in names]
+        names = [name_of(order.run, path) for path in sorted(elsewhere)]
+        scratches = [replace(resource, kind=KIND, name=name) for name in names]
         self._close_ledger = order.ledger.destroyed
         for one in (*scratches, resource):
             order.ledger.intend(one)
@@ -214,7 +227,7 @@ class LocalProvider(Provider):
         return self._sandbox
 
     def _endpoint(
-        self, sandbox: Sandbox, place: Place, host_key: KeyPair, key: KeyPair
+        self, sandbox: Sandbox, place: PlacedEndpoint, host_key: KeyPair, key: KeyPair
     ) -> Endpoint:
         name, flavor = place.request.name, place.flavor
         wanted = len(place.cpus) if flavor is None else self._settings.flavors[flavor].vcpus
@@ -272,8 +285,8 @@ class LocalProvider(Provider):
             self._sandbox = None
         while self._resources:
             resource = self._resources[-1]
-            if resource.kind == scratch.KIND:
-                scratch.clear(resource)
+            if resource.kind == KIND:
+                clear(resource)
             self._close_ledger(resource)
             self._resources.pop()
 
@@ -301,8 +314,8 @@ class LocalProvider(Provider):
 
         Or what its programs may have left in a directory.
         """
-        if resource.kind == scratch.KIND:
-            return scratch.directory_of(resource) is not None
+        if resource.kind == KIND:
+            return directory_of(resource) is not None
         return resource.kind == _RESOURCE and processes.is_identity(resource.id)
 
     @classmethod
@@ -311,9 +324,9 @@ class LocalProvider(Provider):
 
         Then what their programs have left can be removed.
         """
-        for resource in sorted(resources, key=lambda one: one.kind == scratch.KIND):
-            if resource.kind == scratch.KIND:
-                scratch.clear(resource)
+        for resource in sorted(resources, key=lambda one: one.kind == KIND):
+            if resource.kind == KIND:
+                clear(resource)
             else:
                 processes.end(resource.run, resource.id)
             gone(resource)
@@ -341,7 +354,11 @@ def _user() -> str:
 
 
 def _guest(
-    place: Place, sshd: str, host_key: KeyPair, login_key: KeyPair, switches: tuple[str, ...]
+    place: PlacedEndpoint,
+    sshd: str,
+    host_key: KeyPair,
+    login_key: KeyPair,
+    switches: tuple[str, ...],
 ) -> wire.GuestSpec:
     name = place.request.name
     return wire.GuestSpec(
@@ -363,3 +380,159 @@ def _guest(
         host_key=host_key.private,
         nics=switches,
     )
+
+
+@dataclass(frozen=True)
+class PlacedEndpoint:
+    """Where a requested endpoint will stand, and with which addresses and CPUs.
+
+    ``physical`` is the address on the physical network, None for a VM.
+    """
+
+    request: EndpointRequest
+    host: str
+    tenant: str
+    address: str
+    physical: str | None
+    management: str
+    flavor: str | None
+    cpus: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A whole cloud; places stand in the order of the requests."""
+
+    cloud: CloudSpec
+    places: tuple[PlacedEndpoint, ...]
+
+
+def cpus_for(role: str, wanted: int, available: Sequence[int], taken: int = 0) -> tuple[int, ...]:
+    """Return the CPUs of a VM: receivers from the highest downwards, others from the lowest up.
+
+    So both ends share CPUs only where this machine has too few for both. Nodes follow each other,
+    all around: so many CPUs are ``taken`` by those before.
+    """
+    ordered = sorted(available, reverse=role == "receiver")
+    begin = taken % len(ordered)
+    return tuple(sorted([*ordered[begin:], *ordered[:begin]][:wanted]))
+
+
+def _numbered(slots: Sequence[str], limit: int, what: str) -> dict[str, int]:
+    distinct = list(dict.fromkeys(slots))
+    if len(distinct) > limit:
+        raise ProviderError(
+            f"the plan needs {len(distinct)} {what}, and the local cloud has {limit}",
+            where=f"provider.{what}",
+            cure=f"set {what}: {len(distinct)} in the provider's settings",
+        )
+    return {slot: number for number, slot in enumerate(distinct)}
+
+
+def lay_out(
+    settings: LocalSettings,
+    requests: Sequence[EndpointRequest],
+    block: IPv4Network,
+    cpus: Sequence[int],
+) -> Layout:
+    """Give each request a host, a tenant's network, addresses and CPUs.
+
+    Slots become hosts and tenants in the order in which the requests name them; VMs without a host
+    slot go to all hosts by turns. A physical host takes part in the first tenant's network, which
+    is its overlay. Raises ProviderError when the settings have too few hosts or tenants.
+    """
+    plan = AddressPlan(block)
+    named = [request.host for request in requests if request.host is not None]
+    hosts = _numbered(named, settings.hosts, "hosts")
+    turns = cycle(range(settings.hosts))
+    at = [next(turns) if request.host is None else hosts[request.host] for request in requests]
+    slots = [request.tenant for request in requests if request.tenant is not None]
+    tenants = _numbered(slots or ["tenant-1"], settings.tenants, "tenants")
+    pools = [plan.endpoints(plan.tenant(number)) for number in tenants.values()]
+    management = plan.endpoints(plan.management)
+    places = []
+    of_nodes = 0
+    for request, host in zip(requests, at, strict=True):
+        tenant = tenants[request.tenant] if request.tenant is not None else 0
+        is_host = request.kind is EndpointKind.HOST
+        flavor = None if is_host else flavor_of(settings, request.flavor)
+        wanted = len(cpus) if flavor is None else settings.flavors[flavor].vcpus
+        places.append(
+            PlacedEndpoint(
+                request=request,
+                host=f"host-{host + 1}",
+                tenant=f"tenant-{tenant + 1}",
+                address=next(pools[tenant]),
+                physical=str(plan.host(host)) if is_host else None,
+                management=next(management),
+                flavor=flavor,
+                cpus=cpus_for(request.role, wanted, cpus, of_nodes),
+            )
+        )
+        of_nodes += wanted if request.role == "node" else 0
+    return Layout(_cloud(settings, plan, 1 + max(at), len(tenants), places), tuple(places))
+
+
+def flavor_of(settings: LocalSettings, wanted: str | FlavorNeed | None) -> str:
+    """Return the flavor of a VM that asks for this one, for a need, or for none in particular.
+
+    For a need it is the smallest that fits; the need itself where none does.
+    """
+    if isinstance(wanted, FlavorNeed):
+        sizes = {name: flavor.vcpus for name, flavor in settings.flavors.items()}
+        fitting = [name for name, vcpus in sizes.items() if vcpus >= wanted.vcpus]
+        return min(fitting, key=sizes.__getitem__, default=str(wanted))
+    return wanted or settings.default_flavor or next(iter(settings.flavors))
+
+
+def _cloud(
+    settings: LocalSettings,
+    plan: AddressPlan,
+    hosts: int,
+    tenants: int,
+    places: Sequence[PlacedEndpoint],
+) -> CloudSpec:
+    names = [f"tenant-{number + 1}" for number in range(tenants)]
+    present = {name: {place.host for place in places if place.tenant == name} for name in names}
+    return CloudSpec(
+        link_rate_bps=settings.link_rate,
+        burst_bytes=settings.burst,
+        filling_bps=settings.filling_bps,
+        physical=str(plan.physical),
+        management=str(plan.management),
+        hosts=tuple(HostSpec(f"host-{n + 1}", str(plan.host(n))) for n in range(hosts)),
+        network_node=HostSpec("network-node", str(plan.network_node)),
+        tenants=tuple(
+            TenantSpec(name, number + 1, str(plan.tenant(number)), tuple(sorted(present[name])))
+            for number, name in enumerate(names)
+        ),
+    )
+
+
+def name_of(run: str, directory: str) -> str:
+    """Return the name of the resource that programs of a run may leave in a directory."""
+    return f"{directory}/{scratch_prefix(run)}*"
+
+
+def directory_of(resource: Resource) -> str | None:
+    """Return the directory of such a resource; None if it is none of ours."""
+    directory = resource.name.rpartition("/")[0]
+    is_ours = directory.startswith("/") and resource.name == name_of(resource.run, directory)
+    return directory if is_ours else None
+
+
+def clear(resource: Resource) -> None:
+    """Remove what is there, through no link. Raises ProviderError."""
+    directory, prefix = Path(f"{directory_of(resource)}/"), scratch_prefix(resource.run)
+    try:
+        for path in directory.iterdir():
+            if path.name.startswith(prefix) and path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+    except FileNotFoundError:  # the directory is gone
+        return
+    except OSError as error:
+        raise ProviderError(
+            f"what programs have left can't be removed: {error.strerror}",
+            where=str(error.filename or directory),
+            cure="run this command as the user of the run, or as root",
+        ) from error

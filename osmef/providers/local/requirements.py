@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 from osmef.errors import ProviderError
@@ -34,6 +35,12 @@ def check_machine() -> None:
             f"the local cloud is made of Linux namespaces, and this is {sys.platform}",
             where=WHERE,
             cure="run osmef on a Linux machine",
+        )
+    if find_spec("pyroute2") is None:
+        raise ProviderError(
+            "the local cloud needs the Python package pyroute2, which is not installed",
+            where=WHERE,
+            cure="pip install 'osmef[local]'",
         )
     find_program("sshd", "openssh-server", WHERE)
     unshare = find_program("unshare", "util-linux", WHERE)

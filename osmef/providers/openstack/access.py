@@ -1,91 +1,165 @@
-"""A project of a cloud: connections for several threads, and repeating what it may fail at."""
+"""A project of a cloud: which one is meant, its login and calls, and what errors mean."""
 
 from __future__ import annotations
 
-import random
+import contextlib
+import os
+import re
 import threading
-import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, wait
-from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar, cast
 from urllib.parse import urlsplit
 
+import yaml
+from keystoneauth1 import exceptions as auth
 from keystoneauth1.access import AccessInfoV3
 from keystoneauth1.identity.base import BaseIdentityPlugin
+from openstack import exceptions as sdk
+from openstack.config import OpenStackConfig
 from openstack.config.cloud_region import CloudRegion
+from openstack.config.loader import (
+    CONFIG_FILES,
+    CONFIG_SEARCH_PATH,
+    SECURE_FILES,
+    VENDOR_FILES,
+)
 from openstack.connection import Connection
 from openstack.identity.v3._proxy import Proxy as IdentityV3
 
-from osmef.errors import CredentialsError, ProviderError
+from osmef.errors import CredentialsError
+from osmef.named_file import read_text_file
 from osmef.providers.base import Access, Check, go_on
-from osmef.providers.openstack import failures
-from osmef.providers.openstack.config import (
-    LIBRARY_ERRORS,
-    find_region,
-    useless,
-    wrong_region,
-)
+from osmef.providers.cloud import account as cloud
+from osmef.providers.cloud.account import Again, Waits
+from osmef.providers.cloud.errors import ErrorTable, Meaning, Row
+from osmef.providers.cloud.tenants import access_with
+from osmef.providers.parallel import AT_ONCE
+from osmef.scenario.clouds.openstack import OpenStackSettings
 
 T = TypeVar("T")
-S = TypeVar("S")
 
 FLOATING_AT_ONCE = 1
 """Floating addresses at once: each changes their router, so that several only collide there, and
 neutron begins those anew: 12 at once took 38 s each, 2 took 10 s, and one by one 1.3 s."""
 _ANSWER_S = 60.0
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 8.0
 _LOOK_S = 0.5
+# What the SDK runs into where a list or a text stands for a mapping.
+_NO_SENSE = (AttributeError, KeyError, TypeError, ValueError)
+_BY_PASSWORD = {"password", "v3password"}
+_MOST_BYTES = 1 << 20
+_PLACES = "clouds.yaml (see OS_CLIENT_CONFIG_FILE)"
+USUAL = Waits(again_s=60.0, stays_s=180.0, at_once=AT_ONCE)
+
+_QUOTA_WORDS = "quota|maximum number of|limit exceeded"
+_NO_HOST = re.compile(r"no valid host|exceeded maximum number of retries", re.IGNORECASE)
+_NO_CREDENTIALS = (
+    auth.Unauthorized,
+    auth.AuthorizationFailure,
+    auth.AuthPluginException,
+    auth.MissingAuthMethods,
+    sdk.ConfigException,
+)
+# A service that does not answer has no versions for the SDK.
+_NO_ANSWER = (auth.ConnectionError, auth.DiscoveryFailure, sdk.NotSupported)
+_TLS_CURE = "is auth_url right? name the cloud's CA: cacert in clouds.yaml, or OS_CACERT"
+_CURES = {
+    Meaning.CREDENTIALS: "check the cloud's entry in clouds.yaml, or the OS_* variables; does"
+    " `openstack token issue` work?",
+    Meaning.DENIED: "ask the cloud's administrator for the right, or do without (see"
+    " docs/providers/openstack.md)",
+    Meaning.NO_CAPACITY: "use a smaller flavor, another placement, or wait until the cloud has"
+    " room",
+    Meaning.OTHER: "change in the scenario what the cloud calls wrong; if nothing is, try it by"
+    " the `openstack` command",
+}
 
 
-@dataclass(frozen=True)
-class Waits:
-    """How many seconds to wait for a cloud.
-
-    ``patience_s`` is for a call that it fails at and that may work yet: one answer that never
-    comes, and another try. ``look_s`` lies between two looks at one thing that is on its way;
-    ``again_s`` later a deletion is asked for again, which it seems to have dropped.
-    """
-
-    patience_s: float = 150.0
-    look_s: float = 1.0
-    again_s: float = 60.0
-
-    def pause_for(self, things: int, unchanged_s: float) -> float:
-        """Return the seconds until the next look at so many things, unchanged for so long.
-
-        It costs the cloud more the more there are, and a tenth of the time that they take is soon
-        enough.
-        """
-        return self.look_s * max(1.0, 0.05 * things, min(0.1 * unchanged_s, 5.0))
+def status_of(error: Exception) -> int | None:
+    """Return the HTTP status of an error, None where there was no answer."""
+    if isinstance(error, sdk.HttpException):
+        return error.status_code
+    if isinstance(error, auth.HttpError):
+        return int(error.http_status)
+    return None
 
 
-USUAL = Waits()
+def details_of(error: Exception) -> str:
+    """Return what the service itself says about an error."""
+    details = getattr(error, "details", None) or getattr(error, "message", None) or str(error)
+    return " ".join(str(details).split()) or type(error).__name__
 
 
-class Cloud:
+def is_tls(error: BaseException | None) -> bool:
+    """Tell whether TLS failed, also below another error: asking again changes nothing there."""
+    if error is None or isinstance(error, auth.SSLError):
+        return error is not None
+    return is_tls(error.__cause__ or error.__context__)
+
+
+_ROWS = (
+    Row(Meaning.CREDENTIALS, when=is_tls, cure=_TLS_CURE),
+    Row(Meaning.CREDENTIALS, raised=_NO_CREDENTIALS),
+    Row(Meaning.CREDENTIALS, statuses={401}),
+    Row(
+        Meaning.QUOTA,
+        statuses={403, 409, 413},
+        words=rf"(?is)^(?!.*(policy doesn't allow|disallowed by policy)).*({_QUOTA_WORDS})",
+    ),
+    Row(Meaning.THROTTLED, statuses={429}),
+    Row(Meaning.TRANSIENT, raised=_NO_ANSWER),
+    Row(Meaning.TRANSIENT, statuses={500, 502, 503, 504}),
+    Row(Meaning.NO_SERVICE, raised=(auth.CatalogException, sdk.EndpointNotFound)),
+    # Cinder answers 400 about a volume that is still being detached.
+    Row(Meaning.IN_USE, statuses={400}, words="status must be"),
+    Row(Meaning.IN_USE, statuses={409}),
+    Row(Meaning.DENIED, statuses={403}),
+    Row(Meaning.GONE, statuses={404}),
+)
+ERRORS = ErrorTable(
+    library=(sdk.SDKException, auth.ClientException),
+    rows=_ROWS,
+    cures=_CURES,
+    code_of=lambda _error: "",
+    status_of=status_of,
+    details_of=details_of,
+    headers_of=lambda e: getattr(getattr(e, "response", None), "headers", None) or {},
+)
+
+
+def meaning_of_fault(message: str) -> Meaning | None:
+    """Return what a server's fault tells; None if it says nothing special."""
+    if _NO_HOST.search(message):
+        return Meaning.NO_CAPACITY
+    return Meaning.QUOTA if re.search(_QUOTA_WORDS, message, re.IGNORECASE) else None
+
+
+class Cloud(cloud.Account):
     """One project in one region of a cloud. Safe to use from several threads."""
+
+    provider = "openstack"
+    errors = ERRORS
+    look_at = "look at it with the cloud's own tools"
+    lists_lag = False
 
     def __init__(
         self, region: CloudRegion, access: Access, check: Check = go_on, waits: Waits = USUAL
     ) -> None:
-        self.waits = waits
-        self.check = check
-        """Called at least once a second in every wait; may raise."""
+        named = {key: access[key] for key in ("cloud", "region", "project") if access.get(key)}
+        name = "/".join(named.values()) or "the cloud of OS_* variables"
+        super().__init__(access, name, waits, check)
         self._region = region
         self._discovery: dict[str, Any] = {}
         self._idle: deque[Connection] = deque()
-        named = {key: access[key] for key in ("cloud", "region", "project") if access.get(key)}
-        self.name = "/".join(named.values()) or "the cloud of OS_* variables"
-        """What to call it in messages."""
         self.user_id = ""
         self.region: str | None = None
         """Which one of which cloud: ``NAME at KEYSTONE``, as several clouds may use one name."""
-        self.project_id: str = self.do("logging in", self._watched_login)
+        self.id = self.ask("logging in", self._watched_login)
         at = {"region": region.region_name, "auth_url": region.get_auth_args().get("auth_url")}
         known = {key: str(value) for key, value in at.items() if value}
-        self.access: Access = {**known, "home": self.project_id, **access}
+        self.access = {**known, "home": self.id, **access}
         """How to reach it again; ``home`` is the project that the credentials are for."""
 
     def _watched_login(self, connection: Connection) -> str:
@@ -116,7 +190,7 @@ class Cloud:
         wanted = self._region.get_region_name("compute")
         there = _regions_of(connection, "compute")
         if wanted not in there and len(there) > (0 if wanted else 1):
-            raise wrong_region(wanted, sorted(there), self.name)
+            raise _wrong_region(wanted, sorted(there), self.name)
         region, keystone = wanted or next(iter(there), None), self._region.get_auth_args()
         if region is not None:
             self.region = f"{region} at {urlsplit(str(keystone.get('auth_url'))).netloc}"
@@ -147,85 +221,48 @@ class Cloud:
 
     def of_project(self, project_id: str) -> Cloud:
         """Return another project of the same cloud, for the same user. Raises ProviderError."""
-        region = self.do(
+        region = self.ask(
             "changing the project",
             lambda c: c.connect_as(project_id=project_id, project_name=None).config,
         )
         return Cloud(region, {**self.access, "project": project_id}, self.check, self.waits)
 
-    def do(
-        self,
-        doing: str,
-        call: Callable[[Connection], T],
-        again: Callable[[Exception], bool] = failures.is_passing,
-    ) -> T:
+    def ask(self, doing: str, call: Callable[[Connection], T], again: Again | None = None) -> T:
         """Make a call that may be repeated: reading, changing, deleting. Raises ProviderError."""
-        return self._repeat(doing, call, again)
+        return self.do(doing, lambda: self.connected(call), again)
 
-    def create(
+    def make(
         self,
         doing: str,
         call: Callable[[Connection], T],
         find: Callable[[Connection], T | None],
     ) -> T:
-        """Make a thing, never twice. ``find`` looks for it by its mark after a lost answer.
+        """Make a thing, never twice. ``find`` looks for it after a lost answer.
 
         Raises ProviderError.
         """
-        lost = False
+        return self.create(doing, lambda: self.connected(call), lambda: self.connected(find))
 
-        def attempt(connection: Connection) -> T:
-            nonlocal lost
-            found = find(connection) if lost else None
-            if found is not None:
-                return found
-            try:
-                return call(connection)
-            except LIBRARY_ERRORS as error:
-                lost = lost or not failures.is_refused(error)
-                raise
-
-        return self._repeat(doing, attempt, failures.is_passing)
-
-    def _repeat(
-        self, doing: str, call: Callable[[Connection], T], again: Callable[[Exception], bool]
-    ) -> T:
-        end = time.monotonic() + self.waits.patience_s
-        pause = _FIRST_PAUSE_S
-        while True:
-            # One that failed is not used again: it may have found no version of a service that
-            # was just not there.
-            connection = self._idle.pop() if self._idle else self._connect()
-            try:
-                result = call(connection)
-            except LIBRARY_ERRORS as error:
-                connection.close()
-                rest = failures.pause_of(error) or pause * random.uniform(0.75, 1.25)  # noqa: S311
-                if not again(error) or time.monotonic() + rest > end:
-                    raise self._shown(error, doing) from error
-            else:
-                self._idle.append(connection)
-                return result
-            self.wait(rest)
-            pause = min(2 * pause, _LONGEST_PAUSE_S)
-
-    def _shown(self, error: Exception, doing: str) -> ProviderError:
-        shown = failures.translate(error, doing)
-        shown.where = self.name
-        return shown
-
-    def wait(self, seconds: float) -> None:
-        """Wait, and call ``check`` once a second meanwhile."""
-        end = time.monotonic() + seconds
-        while True:
-            self.check()
-            left = end - time.monotonic()
-            if left <= 0:
-                return
-            time.sleep(min(left, 1.0))
+    def connected(self, call: Callable[[Connection], T]) -> T:
+        """Return what a call returns, once. Raises as the SDK, with all that its call does."""
+        # One that failed is not used again: it may have found no version of a service that was
+        # just not there.
+        connection = self._idle.pop() if self._idle else self._connect()
+        try:
+            result = call(connection)
+        except ERRORS.library:
+            connection.close()
+            raise
+        self._idle.append(connection)
+        return result
 
 
 _PROJECT_CURE = "give project_name or project_id in clouds.yaml, or OS_PROJECT_NAME"
+
+
+def access_of(settings: OpenStackSettings, cloud: str | None = None) -> Access:
+    """Return how to reach a cloud of clouds.yaml in the settings' region, or the settings' own."""
+    return access_with(cloud=cloud or settings.cloud, region=settings.region)
 
 
 def open_cloud(access: Access, check: Check = go_on, waits: Waits = USUAL) -> Cloud:
@@ -236,22 +273,22 @@ def open_cloud(access: Access, check: Check = go_on, waits: Waits = USUAL) -> Cl
     Raises CredentialsError, also where the project is not the one that ``access`` was noted of:
     nothing would be found there, and so all would seem to be gone. Raises ProviderError.
     """
-    region = find_region(access)
+    region = _find_region(access)
     try:
         found = Cloud(region, {k: v for k, v in access.items() if k != "project"}, check, waits)
     except (TypeError, ValueError) as error:  # only what logs in reads all of the settings
-        raise useless(access.get("cloud"), f"a part of it makes no sense ({error})") from error
-    home = access.get("home", found.project_id)
-    if found.project_id != home:
+        raise _useless(access.get("cloud"), f"a part of it makes no sense ({error})") from error
+    home = access.get("home", found.id)
+    if found.id != home:
         raise CredentialsError(
-            f"the credentials are those of the project {found.project_id}, and what is looked for"
+            f"the credentials are those of the project {found.id}, and what is looked for"
             f" is in the project {home} at {access.get('auth_url', 'another cloud')}",
             where=found.name,
             cure="load the credentials that the run was started with: its OS_* variables, or the"
             " same entry of clouds.yaml (see OS_CLIENT_CONFIG_FILE); then try again",
         )
     project = access.get("project")
-    return found if project in {None, found.project_id} else found.of_project(str(project))
+    return found if project in {None, found.id} else found.of_project(str(project))
 
 
 def login_of(connection: Connection) -> AccessInfoV3:
@@ -270,3 +307,143 @@ def _regions_of(connection: Connection, kind: str) -> set[str]:
 def identity(connection: Connection) -> IdentityV3:
     """Return the identity service; no cloud has its version 2 any more."""
     return cast("IdentityV3", connection.identity)
+
+
+def _find_region(access: Access) -> CloudRegion:
+    """Return the cloud and the region that ``access`` names, or else the environment.
+
+    Raises CredentialsError.
+    """
+    cloud = access.get("cloud") or os.environ.get("OS_CLOUD")
+    if cloud is None and not os.environ.get("OS_AUTH_URL"):
+        raise CredentialsError(
+            "nothing says which cloud to use",
+            where="provider: openstack",
+            cure="write provider.cloud, set OS_CLOUD, or load your openrc file",
+        )
+    try:
+        # With both at work a clouds.yaml in reach would silently win over OS_* variables.
+        config = OpenStackConfig(
+            load_yaml_config=cloud is not None,
+            config_files=_own(CONFIG_FILES),
+            secure_files=_own(SECURE_FILES),
+            vendor_files=_own(VENDOR_FILES),
+        )
+        if cloud is not None and cloud not in config.get_cloud_names():
+            raise _unknown(cloud, sorted(set(config.get_cloud_names()) - {"defaults", "envvars"}))
+        region = _region(config, cloud, access.get("region"))
+        lacking = _lacking(region)
+    except ERRORS.library as error:
+        raise _useless(cloud, details_of(error)) from error
+    except _NO_SENSE as error:
+        raise _useless(cloud, f"a part of it is of the wrong kind ({error})") from error
+    if lacking is not None:
+        raise _useless(cloud, lacking)
+    return region
+
+
+def _own(files: list[str]) -> list[str]:
+    """Leave out those of the directory that one is in, which may have come with a scenario.
+
+    A clouds.yaml there would be joined with the user's own secure.yaml, whose password would go to
+    the address that the former names; and the cache that it asks for runs what is in a file.
+    """
+    others = CONFIG_SEARCH_PATH[1:]  # which may be the same directory
+    return [file for file in files if str(Path(file).parent) in others]
+
+
+def _lacking(region: CloudRegion) -> str | None:
+    """Return what the SDK would stumble over only when it logs in, by errors of no kind."""
+    given = region.get_auth_args()
+    url = str(given.get("auth_url") or "")
+    if url and not url.startswith(("http://", "https://")):
+        return f"auth_url is no address like https://keystone.example.org:5000/v3: {url[:60]!r}"
+    if str(region.config.get("auth_type")) in _BY_PASSWORD:
+        if not (given.get("username") or given.get("user_id")):
+            return "it names no user (username)"
+        if not given.get("password"):
+            return "there is no password (in secure.yaml beside clouds.yaml, or OS_PASSWORD)"
+    verify, certificate = region.get_requests_verify_args()
+    pair = certificate if isinstance(certificate, tuple) else (certificate,)
+    for file in (verify, *pair):
+        if isinstance(file, str) and not Path(file).exists():
+            return f"there is no file {file} (cacert, cert, key)"
+    return None
+
+
+def _region(config: OpenStackConfig, cloud: str | None, wanted: str | None) -> CloudRegion:
+    try:
+        return config.get_one(cloud, region_name=wanted)
+    except sdk.ConfigException:
+        if wanted is None:
+            raise
+        usual = config.get_one(cloud)  # or the region is not what is wrong
+        error = _wrong_region(wanted, _regions(config, usual), str(cloud))
+        error.cure = f"{error.cure}; or list it under `regions` of the cloud in {_PLACES}"
+        raise error from None
+
+
+def _regions(config: OpenStackConfig, one: CloudRegion) -> list[str]:
+    """List the regions that the file gives the cloud of this one."""
+    with contextlib.suppress(*ERRORS.library, *_NO_SENSE):  # of other clouds in the file
+        return [str(other.region_name) for other in config.get_all() if other.name == one.name]
+    return [str(one.region_name)]
+
+
+def _wrong_region(wanted: str | None, known: list[str], cloud: str) -> CredentialsError:
+    """Return the error of a region that a cloud does not have, or that it has to be told."""
+    return CredentialsError(
+        f"there is no region {wanted!r}" if wanted else "nothing says which region to use",
+        where=cloud,
+        cure=f"name one of: {', '.join(known)}; as provider.region, for reap as --region",
+    )
+
+
+def _unknown(cloud: str, known: list[str]) -> CredentialsError:
+    broken = _broken()
+    if broken is not None:
+        return broken
+    clouds = ", ".join(known) or f"none; is there a {_PLACES}?"
+    return CredentialsError(
+        f"the cloud {cloud!r} is not known",
+        where="provider.cloud",
+        cure=f"clouds that are known: {clouds}{_unread()}",
+    )
+
+
+def _useless(cloud: str | None, why: str) -> CredentialsError:
+    """Return the error of settings that lead to no cloud."""
+    if cloud is None:
+        cure = "check the OS_* variables; does `openstack token issue` work?"
+        return CredentialsError(f"the OS_* variables: {why}", cure=cure)
+    return CredentialsError(
+        f"the cloud {cloud!r}: {why}",
+        where="provider.cloud",
+        cure=f"mend its entry in {_PLACES}{_unread()}",
+    )
+
+
+def _unread() -> str:
+    """Tell how to have a clouds.yaml of the current directory read, where there is one."""
+    own = _own(CONFIG_FILES)
+    here = next((file for file in CONFIG_FILES if file not in own and Path(file).exists()), None)
+    if here is None:
+        return ""
+    return f". That of the current directory is not read: export OS_CLIENT_CONFIG_FILE={here}"
+
+
+def _broken() -> CredentialsError | None:
+    """Look for a clouds.yaml that the SDK has passed over because nobody can read it."""
+    named = os.environ.get("OS_CLIENT_CONFIG_FILE")
+    for path in map(Path, ([named] if named else []) + _own(CONFIG_FILES)):
+        try:
+            yaml.safe_load(read_text_file(path, _MOST_BYTES))
+        except FileNotFoundError:
+            continue
+        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+            return CredentialsError(
+                f"can't read it: {' '.join(str(error).split())}",
+                where=str(path),
+                cure="mend the file; does `openstack token issue` work?",
+            )
+    return None

@@ -1,75 +1,112 @@
-"""OpenStack as the engine sees it."""
+"""OpenStack as the engine sees it, and the servers of a run beside physical hosts."""
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from ipaddress import IPv4Network, ip_address
+from typing import ClassVar
 
-from osmef.errors import ProviderError
+from keystoneauth1.access import AccessInfoV3
+from openstack.connection import Connection
+
+from osmef.errors import CredentialsError, NotFoundError, PolicyError, ProviderError
 from osmef.providers.base import (
-    EVERYTHING,
     Access,
     Check,
     Endpoint,
     EndpointRequest,
     Order,
+    Problem,
     Provider,
     Resource,
     Unread,
     go_on,
     pass_over,
 )
-from osmef.providers.openstack import feasible, removal
-from osmef.providers.openstack.access import USUAL, Cloud, Waits, open_cloud
-from osmef.providers.openstack.building import Build
-from osmef.providers.openstack.hosts import HostEndpoints
-from osmef.providers.openstack.kinds import KINDS, PROVIDER
-from osmef.providers.openstack.making import Maker
-from osmef.providers.openstack.marks import Mark
-from osmef.providers.openstack.names import look_up
-from osmef.providers.openstack.needs import KEY_PAIRS, check_default_quotas, check_quotas, needs_of
-from osmef.providers.openstack.places import location_of
-from osmef.providers.openstack.placing import usable_hosts
-from osmef.providers.openstack.projects import (
+from osmef.providers.cloud import build, resource_types
+from osmef.providers.cloud.account import Waits
+from osmef.providers.cloud.build import host_key_for
+from osmef.providers.cloud.public_cloud import VmCloud
+from osmef.providers.cloud.ssh_access import Guest
+from osmef.providers.cloud.tenants import Tenant, open_tenants, slots_of
+from osmef.providers.openstack import placement
+from osmef.providers.openstack.access import (
+    USUAL,
+    Cloud,
     access_of,
-    all_clouds,
-    make_tenants,
-    named_tenants,
-    open_or_gone,
-    slots_of,
+    identity,
+    login_of,
+    open_cloud,
 )
-from osmef.providers.openstack.reach import Reached, needs_floating
-from osmef.providers.openstack.servers import list_servers
-from osmef.providers.openstack.tenants import Tenant
+from osmef.providers.openstack.lookup import Names, look_up
+from osmef.providers.openstack.network import (
+    Rule,
+    Site,
+    SiteMaker,
+    choose_subnets,
+    close_group,
+    controller_networks,
+    controllers_for,
+    needs_floating,
+    open_group,
+    rules_for,
+)
+from osmef.providers.openstack.placement import Place, location_of, places_of, usable_hosts
+from osmef.providers.openstack.quota import KEY_PAIRS, check_quotas, needs_of
+from osmef.providers.openstack.resource_types import TYPES, Maker, Mark
+from osmef.providers.openstack.servers import (
+    FloatingAddresses,
+    Server,
+    ServerOrder,
+    console_of,
+    free_nics,
+    list_servers,
+    make_servers,
+    server_name,
+    unlisted,
+    user_data_of,
+)
 from osmef.providers.parallel import beside, side_by_side
+from osmef.providers.static.assign import assign, physical_host
+from osmef.providers.static.provider import StaticProvider
+from osmef.remote.keys import KeyPair
+from osmef.remote.login import Login
+from osmef.remote.ssh_config import find_login
 from osmef.scenario.access import OpenStackAccess
 from osmef.scenario.clouds.openstack import OpenStackSettings, PlacedBy, Reach
-from osmef.scenario.fields import Family, Layer
+from osmef.scenario.clouds.static import StaticSettings
+from osmef.scenario.fields import EndpointKind, Family, Layer
+from osmef.scenario.layers import EVERYTHING
 from osmef.scenario.location import Location
 from osmef.scenario.study import Cell
 
 _MADE = "made"
 
 
-class OpenStackProvider(Provider):
+class OpenStackProvider(VmCloud[Cloud, Mark, Server]):
     """Servers of one or several projects in one region of an OpenStack cloud."""
 
-    kind = PROVIDER
+    kind = "openstack"
     Settings = OpenStackSettings
     access_model = OpenStackAccess
-    gives_nics = True
+    types = TYPES
+    has_zones = False
     nics_carry = EVERYTHING
-    shares_nics = False
+    account_is = "project"
+
+    _maker: Maker | None = None
+    _base: Cloud | None = None
+    """The administrator's project, where those of the tenants are made."""
 
     def __init__(self, settings: OpenStackSettings, waits: Waits = USUAL) -> None:
-        self._settings, self._waits = settings, waits
-        if settings.way_in is not Reach.JUMP:  # else its servers' addresses are its own
-            self.outside = frozenset({Family.IPV4})
-        self._build: Build | None = None
-        self._reached: dict[str, Reached] = {}
-        self._order: Order | None = None
-        self._maker: Maker | None = None
-        self._clouds: list[Cloud] = []
+        super().__init__(settings)
+        self._waits = waits
+        if settings.way_in is Reach.JUMP:  # its servers' addresses are its own
+            self.outside = frozenset()
         self._hosts = HostEndpoints(settings)
 
     def check(self, requests: Sequence[EndpointRequest], still: Check = go_on) -> None:
@@ -80,127 +117,130 @@ class OpenStackProvider(Provider):
 
     def _check(self, requests: Sequence[EndpointRequest], still: Check) -> None:
         settings, slots = self._settings, slots_of(requests)
-        if settings.projects == _MADE:
+        made = settings.projects == _MADE
+        if made:
             base = open_cloud(access_of(settings), still, self._waits)
             tenants = [Tenant(slot, n, slot, base) for n, slot in enumerate(slots, 1)]
-            compare = check_default_quotas
         else:
-            tenants = named_tenants(settings, slots, still, self._waits)
-            compare = check_quotas
+            tenants = self.tenants_of(slots, still)
         if settings.placement_by is PlacedBy.HOST:
-            usable_hosts(tenants[0].cloud, settings)
+            usable_hosts(tenants[0].account, settings)
         floating = needs_floating(settings, requests)
-        users = Counter(tenant.cloud.user_id for tenant in tenants)
+        users = Counter(tenant.account.user_id for tenant in tenants)
 
-        def check(tenant: Tenant) -> None:
+        def check(tenant: Tenant[Cloud]) -> None:
             ours = [request for request in requests if request.tenant == tenant.slot]
-            names = look_up(tenant.cloud, settings, ours, floating=floating)
+            names = look_up(tenant.account, settings, ours, floating=floating)
             need = needs_of(settings, names, tenant.slot, requests)
             if KEY_PAIRS in need:  # they belong to the user, in whichever project
-                need[KEY_PAIRS] = users[tenant.cloud.user_id]
-            compare(tenant.cloud, need)
+                need[KEY_PAIRS] = users[tenant.account.user_id]
+            check_quotas(tenant.account, need, made=made)
 
         side_by_side(check, tenants)
 
-    def problems(self, cell: Cell) -> list[tuple[str, str, str]]:
-        """List what this cloud can't do, as far as the settings tell."""
-        return list(feasible.problems_of(self._settings, cell))
+    def problems_of(self, cell: Cell) -> Iterator[Problem]:
+        """Yield what this cloud can't do for any cell, as far as the settings tell."""
+        yield from placement.problems_of(self._settings, cell)
+        if self._settings.userdata is not None:
+            key = KeyPair.generate("osmef")
+            try:
+                user_data_of(self._settings, key, key)
+            except ProviderError as error:
+                yield ("provider.userdata", error.message, str(error.cure))
 
-    def warnings(self, cell: Cell) -> list[str]:
-        """List what this cloud can't promise."""
-        return list(feasible.warnings_of(self._settings, cell))
+    def lone_tenant(self) -> str | None:
+        """Return what to do where the settings name one project only, None where they do not."""
+        projects = self._settings.projects
+        if projects == _MADE or (isinstance(projects, dict) and len(projects) > 1):
+            return None
+        return "name two projects in provider.projects, or write made, as an administrator"
+
+    def problems_between(self, cell: Cell) -> Iterator[Problem]:
+        """Yield what this cloud can't do for two ends."""
+        return placement.too_few_places(self._settings, cell.scenario.placement)
+
+    def warnings_between(self, cell: Cell) -> Iterator[str]:
+        """Yield what this cloud can't promise."""
+        return placement.warnings_of(self._settings, cell)
 
     def machines(self, requests: Sequence[EndpointRequest]) -> Mapping[str, str]:
         """Tell which machine each physical host is. Raises CapacityError."""
         return self._hosts.machines(requests)
 
+    def tenants_of(self, slots: Sequence[str], check: Check) -> list[Tenant[Cloud]]:
+        """Log into the projects of the tenants, or make them in a run. Raises ProviderError."""
+        settings = self._settings
+
+        def log_in(cloud: str | None = None) -> Cloud:
+            return open_cloud(access_of(settings, cloud), check, self._waits)
+
+        if settings.projects == _MADE and self._maker is not None:
+            self._base = log_in()
+            return make_tenants(self._maker, self._base, slots)
+        named = settings.projects if isinstance(settings.projects, dict) else {"": ""}
+        return open_tenants(slots, named, log_in, "provider.projects", "project")
+
     def create(self, order: Order) -> list[Endpoint]:
-        """Make networks and servers, and wait until SSH gets in."""
-        settings, slots = self._settings, slots_of(order.requests)
-        self._order, maker = order, Maker(Mark.of(order), order.ledger)
-        self._maker = maker
-        if not slots:
+        """Make networks and servers, and wait until SSH gets in. Raises ProviderError."""
+        self._maker = Maker(Mark.of(order), order.ledger)
+        if not slots_of(order.requests):
             return self._hosts.create(order)
-        if settings.projects == _MADE:
-            base = open_cloud(access_of(settings), order.check, self._waits)
-            self._clouds = [base]
-            tenants = make_tenants(maker, base, slots)
-        else:
-            tenants = named_tenants(settings, slots, order.check, self._waits)
-        self._clouds += [tenant.cloud for tenant in tenants]
-        hosts = self._hosts.create(order)
-        fixed = self._hosts.names(order.requests)
-        self._build = Build(settings, order, maker, tenants, hosts, fixed)
-        servers = [self._endpoint(reached) for reached in self._build.make()]
-        made = {endpoint.name: endpoint for endpoint in (*hosts, *servers)}
+        servers = super().create(order)
+        made = {endpoint.name: endpoint for endpoint in (*self._hosts.made, *servers)}
         return [made[request.name] for request in order.requests]
 
-    def _endpoint(self, reached: Reached) -> Endpoint:
-        order = reached.server.order
-        self._reached[order.request.name] = reached
-        direct = self._settings.way_in is Reach.DIRECT
+    def build(self, order: Order, tenants: Sequence[Tenant[Cloud]]) -> Build:
+        """Return what makes the servers of a run, beside physical hosts that are taken now."""
+        hosts, fixed = self._hosts.create(order), self._hosts.names(order.requests)
+        servers = [request for request in order.requests if request.tenant is not None]
+        ours = replace(order, requests=servers)
+        maker, settings = self._maker, self._settings
+        return Build(settings, ours, maker, tenants, self.remove, hosts=hosts, fixed=fixed)
+
+    def endpoint(self, vm: Server, login: Login) -> Endpoint:
+        """Return the endpoint that a server is."""
+        order, direct = vm.order, self._settings.way_in is Reach.DIRECT
         return Endpoint(
             request=order.request,
-            resource_id=reached.server.id,
-            login=reached.login,
-            data_address=reached.server.fixed,
+            resource_id=vm.id,
+            login=login,
+            data_address=vm.private,
             flavor=order.flavor.name,
             vcpus=order.flavor.vcpus,
-            public_address=reached.floating or (reached.server.fixed if direct else None),
-            nics=tuple(port.mac for port in reached.server.nics),
+            public_address=vm.floating or (vm.private if direct else None),
+            nics=vm.nics,
         )
 
     def describe(self, endpoints: Sequence[Endpoint]) -> list[Location]:
         """Read back the hosts of the servers, all of a project in one call."""
-        if self._order is None:
-            raise ProviderError("nothing was made yet", where=PROVIDER)
-        run, there = self._order.run, {}
-        for tenant in self._build.tenants if self._build else ():
-            for server in list_servers(tenant.cloud, run):
-                hosts, region = self._settings.compute_hosts, tenant.cloud.region
-                there[str(server.id)] = location_of(server, tenant.label, hosts, region)
         physical = self._hosts.describe(endpoints)
+        there = {}
+        for tenant in self.built().tenants if len(physical) < len(endpoints) else ():
+            for server in list_servers(tenant.account, self.built().order.run):
+                hosts, region = self._settings.compute_hosts, tenant.account.region
+                there[str(server.id)] = location_of(server, tenant.label, hosts, region)
         return [
-            physical.get(endpoint.name) or there.get(endpoint.resource_id, Location())
+            physical.get(endpoint.name)
+            or there.get(endpoint.resource_id)
+            or unlisted(self.built().vms[endpoint.name])
             for endpoint in endpoints
         ]
 
-    def replace(self, endpoint: Endpoint, order: Order) -> Endpoint:
-        """Make a server anew; the old one goes when the new one stands. Raises ProviderError."""
-        if self._build is None:
-            raise ProviderError("nothing was made yet", where=PROVIDER)
-        old = self._reached[endpoint.name].server
-        made = self._build.add([endpoint.request])
-        self._build.shut_out_others()
-        names = {old.order.name, old.order.name.replace("osmef-", "osmef-ip-", 1)}
-        self._remove([what for what in self._made() if what[0].name in names], order)
-        return self._endpoint(made[0])
-
     def admit(self, endpoints: Sequence[Endpoint], peers: Sequence[str]) -> None:
         """Open the data ports of servers to peers elsewhere. Raises ProviderError."""
-        if self._build is not None:
-            self._build.admit([endpoint.name for endpoint in endpoints], peers)
+        if self._build is not None:  # else there are physical hosts alone
+            super().admit(endpoints, peers)
 
-    def _made(self) -> list[tuple[Resource, Cloud]]:
-        return [] if self._maker is None else list(self._maker.made)
-
-    def _remove(self, what: Sequence[tuple[Resource, Cloud]], order: Order) -> None:
-        def gone(resource: Resource) -> None:
-            order.ledger.destroyed(resource)
-            if self._maker is not None:
-                self._maker.made = [one for one in self._maker.made if one[0] is not resource]
-
-        removal.remove(what, gone)
+    def accounts(self) -> Iterable[Cloud]:
+        """Return those of the tenants, and the one in which their projects were made."""
+        return [*super().accounts(), *([] if self._base is None else [self._base])]
 
     def close(self) -> None:
         """Destroy all that was made; may be called again. Raises ProviderError."""
-        if self._order is not None:
-            for cloud in self._clouds:
-                cloud.check = lambda: None
-            try:
-                self._remove(self._made(), self._order)
-            finally:
-                self._hosts.close()
+        try:
+            super().close()
+        finally:
+            self._hosts.close()
 
     def stays(self, endpoint: Endpoint) -> tuple[str, Access] | None:
         """Tell how to reach a physical host after the run; servers are gone then."""
@@ -211,40 +251,271 @@ class OpenStackProvider(Provider):
     ) -> str:
         """Return the address in the network that both are in, or else that from outside."""
         if receiver.request.tenant in {None, sender.request.tenant}:
-            return super().data_address(receiver, sender, layer, family)
-        return self._reached[receiver.name].address_from(sender)
+            return Provider.data_address(self, receiver, sender, layer, family)
+        return self.built().vms[receiver.name].address_from(sender)
 
-    def listen_address(
-        self, receiver: Endpoint, sender: Endpoint, layer: Layer, family: Family
-    ) -> str:
-        """Return the address in the tenant's network: a floating one is translated to it.
+    @classmethod
+    def open(cls, access: Access) -> Cloud:
+        """Log into a project, by default that of the environment."""
+        return open_cloud(access)
 
-        A physical host behind NAT has that of the inventory.
-        """
-        return receiver.listen_address or super().data_address(receiver, sender, layer, family)
+    @classmethod
+    def open_again(cls, access: Access) -> Cloud | None:
+        """Log into a project; None if it was made for a run and is gone. Raises ProviderError."""
+        project = access.get("project")
+        base = open_cloud(_home(access))
+        if project is None:
+            return base
+        try:
+            base.ask("looking for a project", lambda c: identity(c).get_project(project))
+        except NotFoundError:
+            return None
+        return base.of_project(project)
 
     @classmethod
     def owned(
         cls, access: Access, run: str | None = None, unread: Unread = pass_over
     ) -> list[Resource]:
         """List what is ours in the project of the credentials, and in projects made for runs."""
-        return [thing.resource for thing in removal.owned(all_clouds(access), run, unread)]
+        found = resource_types.owned(TYPES, all_clouds(access), run, unread)
+        return [one.resource for one in found]
 
-    @classmethod
-    def makes(cls, resource: Resource) -> bool:
-        """Tell whether a resource is of a kind that it makes."""
-        return resource.kind in KINDS
 
-    @classmethod
-    def destroy(cls, resources: Sequence[Resource], gone: Callable[[Resource], None]) -> None:
-        """Destroy resources in the order that they need. Raises the first ProviderError."""
-        accesses = {tuple(sorted(resource.access.items())) for resource in resources}
-        clouds = {key: open_or_gone(dict(key)) for key in accesses}
-        there = []
-        for resource in resources:
-            cloud = clouds[tuple(sorted(resource.access.items()))]
-            if cloud is None:
-                gone(resource)
-            else:
-                there.append((resource, cloud))
-        removal.remove(there, gone)
+@dataclass
+class Build(build.Build[Cloud, Site, Server]):
+    """The servers of one run, as they come about. Every method raises ProviderError."""
+
+    vm_is: ClassVar[str] = "server"
+
+    hosts: Sequence[Endpoint] = ()
+    """The physical hosts that take part."""
+    fixed: Mapping[str, str] = field(default_factory=dict)
+    """The names of those of them by their slots."""
+    _site_makers: dict[str, SiteMaker] = field(default_factory=dict)
+    _places: dict[str, Place] = field(default_factory=dict)
+    _joining: Sequence[Server] = ()
+    """Servers that run, and that others are to let in before SSH gets in."""
+
+    def __post_init__(self) -> None:
+        everybody = [*self.order.requests, *(host.request for host in self.hosts)]
+        self._floating = needs_floating(self.settings, everybody)
+
+    def look_up(self) -> None:
+        """Look all names up, and choose the addresses of networks."""
+
+        def look(tenant: Tenant[Cloud]) -> Names:
+            ours = self.requests_of(tenant)
+            return look_up(tenant.account, self.settings, ours, floating=self._floating)
+
+        known = side_by_side(look, self.tenants)
+        used = [subnet for names in known for subnet in names.used] + controller_networks()
+        for tenant, names in zip(self.tenants, known, strict=True):
+            own = self.settings.network is None
+            sizes = [len(self.requests_of(tenant))] * (own + self.nic_networks(tenant))
+            cidrs: list[IPv4Network] = choose_subnets(sizes, used)
+            used += cidrs
+            cidr = cidrs[0] if own else None
+            maker = SiteMaker(self.maker, tenant, names, cidr, cidrs[own:])
+            self._site_makers[tenant.slot] = maker
+
+    def choose_places(self) -> None:
+        """Make server groups, or choose among hosts or zones."""
+        clouds = {tenant.slot: tenant.account for tenant in self.tenants}
+        self._places = places_of(self.maker, self.settings, clouds, self.order.requests, self.fixed)
+
+    def make_site(self, tenant: Tenant[Cloud]) -> Site:
+        """Make a tenant's network, its security group and its key pair."""
+        return self._site_makers[tenant.slot].make(self.settings.keypair, self.order.key)
+
+    def stand_up(self, requests: Sequence[EndpointRequest]) -> list[Server]:
+        """Make servers that run and can be reached, in the order of the requests."""
+        self.order.progress(f"making {len(requests)} servers")
+        orders = [self._order(request) for request in requests]
+        with FloatingAddresses(self.maker) as floating:
+            give = floating.give if self._floating else lambda _servers: None
+            made = floating.given(make_servers(self.maker, orders, self.settings, give))
+        side_by_side(free_nics, made)
+        self._joining = made
+        self.open_data()
+        return made
+
+    def _order(self, request: EndpointRequest) -> ServerOrder:
+        site = self.sites[str(request.tenant)]
+        return ServerOrder(
+            request=request,
+            name=server_name(self.maker, next(self.numbers), request),
+            site=site,
+            login_key=self.order.key,
+            host_key=host_key_for(self.settings.host_keys, request),
+            flavor=site.names.flavors[request.flavor or self.settings.default_flavor],
+            place=self._places[request.name],
+        )
+
+    def enter(self, vms: Sequence[Server]) -> None:
+        """Have servers be those of their requests; others are let in no more."""
+        self._joining = ()
+        super().enter(vms)
+
+    def guest_of(self, vm: Server) -> Guest:
+        """Return the same as a guest that boots."""
+        settings = self.settings
+        return Guest(
+            name=vm.order.request.name,
+            user=settings.user,
+            address=vm.private if settings.way_in is Reach.JUMP else vm.public,
+            host_key=vm.order.host_key,
+            console=lambda: console_of(vm.id, vm.account),
+            wait=vm.account.wait,
+            look_s=vm.account.waits.look_s,
+            jump=self._jump,
+        )
+
+    @cached_property
+    def _jump(self) -> Login | None:
+        jump = self.settings.jump
+        if self.settings.way_in is not Reach.JUMP or jump is None:
+            return None
+        return find_login(f"the jump host {jump}", jump)
+
+    def names_of(self, vm: Server) -> list[str]:
+        """Return the names of a server with its volume, and of its floating address."""
+        return [vm.order.name, vm.order.ip_name]
+
+    def sources(self, site: Site) -> set[Rule]:
+        """Return the rules of a tenant's group, where one was made for the run.
+
+        SSH from here, and data from the peers.
+        """
+        if site.group is None:
+            return set()
+        servers = {server.id: server for server in (*self.vms.values(), *self._joining)}.values()
+        ours = [server.public for server in servers if server.order.site is site]
+        beside = bool(site.names.own)  # all are in the one network that the settings name
+        others = [server for server in servers if server.order.site is not site]
+        addresses = [server.private if beside else server.public for server in others]
+        addresses += [host.data_address for host in self.hosts]
+        addresses += self._peers.get(site.tenant.slot, set())
+        blocks = [f"{address}/32" for address in addresses]
+        return {*rules_for(controllers_for(self.settings, ours), blocks)}
+
+    def let_in(self, site: Site, sources: set[Rule], before: set[Rule]) -> None:
+        """Have the group that was made for the run hold these rules alone."""
+        open_group(site, sources - before)
+        self._allowed[site.tenant.slot] = sources | before  # also if the rest fails
+        close_group(site, before - sources)
+
+
+class HostEndpoints:
+    """The physical hosts of a run. Every method does nothing where there are none."""
+
+    def __init__(self, settings: OpenStackSettings) -> None:
+        self._inventory = settings.hosts
+        self._static: StaticProvider | None = None
+        self.made: Sequence[Endpoint] = ()
+
+    def _provider(self) -> StaticProvider:
+        if self._static is None:
+            self._static = StaticProvider(StaticSettings(hosts=self._inventory))
+        return self._static
+
+    def check(self, requests: Sequence[EndpointRequest]) -> None:
+        """Find a host for each request, and keys for it. Raises ProviderError."""
+        if wanted := _of_hosts(requests):
+            self._provider().check(wanted)
+
+    def machines(self, requests: Sequence[EndpointRequest]) -> Mapping[str, str]:
+        """Return the entry of the inventory for each physical host. Raises CapacityError."""
+        return assign(_of_hosts(requests), self._inventory)
+
+    def names(self, requests: Sequence[EndpointRequest]) -> Mapping[str, str]:
+        """Return the name of the physical host on each slot where one takes part."""
+        wanted = _of_hosts(requests)
+        chosen = self.machines(wanted)
+        found = {
+            request.host: physical_host(entry, self._inventory[entry])
+            for request in wanted
+            for entry in [chosen[request.name]]
+        }
+        return {slot: name for slot, name in found.items() if slot and name}
+
+    def stays(self, endpoint: Endpoint) -> tuple[str, Access] | None:
+        """Tell how to reach the machine of an endpoint after the run; None where it is no host."""
+        is_host = endpoint.request.kind is EndpointKind.HOST
+        return self._provider().stays(endpoint) if is_host else None
+
+    def create(self, order: Order) -> list[Endpoint]:
+        """Log into the hosts, and lock them. Raises ProviderError, ReachError."""
+        wanted = _of_hosts(order.requests)
+        self.made = self._provider().create(replace(order, requests=wanted)) if wanted else []
+        for endpoint in self.made:
+            if ip_address(endpoint.data_address).version != 4:
+                raise ProviderError(
+                    f"all that is known of it is an IPv6 address, {endpoint.data_address}, and on"
+                    " OpenStack IPv4 is measured",
+                    where=endpoint.login.name,
+                    cure=f"write provider.hosts.{endpoint.login.name}.data_address, or interface",
+                )
+        return [*self.made]
+
+    def describe(self, endpoints: Sequence[Endpoint]) -> Mapping[str, Location]:
+        """Return where those of the endpoints stand that are physical hosts, by name."""
+        ours = [e for e in endpoints if e.request.kind is EndpointKind.HOST]
+        found = self._provider().describe(ours) if ours else []
+        return {endpoint.name: place for endpoint, place in zip(ours, found, strict=True)}
+
+    def close(self) -> None:
+        """Give the hosts back. Raises ProviderError, ReachError."""
+        if self._static is not None:
+            self._static.close()
+
+
+def _of_hosts(requests: Sequence[EndpointRequest]) -> list[EndpointRequest]:
+    return [request for request in requests if request.kind is EndpointKind.HOST]
+
+
+def make_tenants(maker: Maker, base: Cloud, slots: Sequence[str]) -> list[Tenant[Cloud]]:
+    """Make a project for each slot, as an admin. Raises PolicyError, ProviderError."""
+    access: AccessInfoV3 = base.ask("logging in", login_of)
+
+    def make(number: int) -> Tenant[Cloud]:
+        name = maker.mark.name(f"tenant-{number}")
+        project = maker.make(
+            base,
+            "project",
+            name,
+            lambda c: identity(c).create_project(
+                name=name, description=maker.mark.text, domain_id=access.project_domain_id
+            ),
+        )
+        base.ask("taking roles in the new project", partial(_take_roles, access, str(project.id)))
+        return Tenant(slots[number - 1], number, name, base.of_project(str(project.id)))
+
+    try:
+        return side_by_side(make, range(1, len(slots) + 1))
+    except PolicyError as error:
+        raise PolicyError(
+            error.message,
+            where="provider.projects: made",
+            cure="only an administrator may make projects: name projects that are there",
+        ) from error
+
+
+def _take_roles(access: AccessInfoV3, project: str, connection: Connection) -> None:
+    for role in access.role_ids or ():
+        identity(connection).assign_project_role_to_user(project, str(access.user_id), role)
+
+
+def all_clouds(access: Access) -> list[Cloud]:
+    """Open a cloud, and all projects in it that were made for runs. Raises ProviderError."""
+    base = open_cloud(_home(access))
+    clouds = [base]
+    for project in TYPES["project"].owned(base, None):
+        # A run that was killed before it had a role in the project has nothing in it.
+        with contextlib.suppress(CredentialsError):
+            clouds.append(base.of_project(project.id))
+    return clouds
+
+
+def _home(access: Access) -> Access:
+    """Return how to reach the project of the credentials themselves."""
+    return {key: value for key, value in access.items() if key != "project"}

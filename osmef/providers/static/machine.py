@@ -165,7 +165,7 @@ def held(access: Access) -> list[Resource]:
 def _left_by_layers(session: Session, resource: Resource, holder: lock.Holder) -> list[Resource]:
     """Return what layers of a run have left; nothing where the login may not make any."""
     try:
-        left = traces.found(Root(session), traces.Mark(holder.run, holder.endpoint))
+        left = traces.found(Root(session), traces.TraceNames(holder.run, holder.endpoint))
     except ReachError:
         raise
     except EndpointError:
@@ -223,7 +223,7 @@ def addresses(session: Session, host: InventoryHost) -> list[str]:
         return [str(ip_address(words[2]))]
     except (IndexError, ValueError):
         raise NotFoundError(
-            "can't tell the address at which to measure it",
+            "the address at which to measure it can't be read",
             where=session.name,
             cure="write its data_address or interface into the inventory",
         ) from None

@@ -11,7 +11,6 @@ from threading import Lock
 
 from osmef.errors import CapacityError, InputError, OsmefError, ProviderError
 from osmef.providers.base import (
-    EVERYTHING,
     Access,
     Check,
     Endpoint,
@@ -31,6 +30,7 @@ from osmef.remote.session import Session
 from osmef.scenario.access import StaticAccess
 from osmef.scenario.clouds.static import StaticSettings
 from osmef.scenario.fields import RECORD, EndpointKind, Family, Layer, Placement
+from osmef.scenario.layers import EVERYTHING
 from osmef.scenario.location import Location
 from osmef.scenario.study import Cell
 
@@ -79,7 +79,7 @@ class StaticProvider(Provider):
         unknown = [n for n in chosen if physical_host(n, self._hosts[n]) is None]
         anywhere = scenario.placement is Placement.ANY
         if unknown and not anywhere and scenario.on_mismatch != RECORD:
-            message = f"nobody says on which host it runs: {', '.join(unknown)}"
+            message = f"the inventory does not say on which host it runs: {', '.join(unknown)}"
             cure = "write its location.host, or set on_mismatch: record"
             found.append(("provider.hosts", message, cure))
         for name in chosen:
@@ -93,7 +93,7 @@ class StaticProvider(Provider):
     def warnings(self, cell: Cell) -> list[str]:
         """Say whose word the placement of VMs is."""
         if EndpointKind.VM in {end.kind for end in cell.scenario.ends}:
-            return ["where the VMs stand is what the inventory says, and nothing checks it"]
+            return ["the hosts of the VMs are as the inventory says, and were not verified"]
         return []
 
     def machines(self, requests: Sequence[EndpointRequest]) -> Mapping[str, str]:

@@ -50,7 +50,9 @@ def write_crate(file: BinaryIO, run: RunDirectory, authors: Sequence[str]) -> in
     """
     if not authors:
         raise InputError(
-            "nobody says whose the data is", where="--author", cure="add --author 'Ada Lovelace'"
+            "the author of the data is missing",
+            where="--author",
+            cure="add --author 'Ada Lovelace'",
         )
     summary = run.read_summary()
     paths = sorted(path for path in run.path.rglob("*") if path.is_file() and _is_told(path))

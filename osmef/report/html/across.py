@@ -12,23 +12,22 @@ import pandas as pd
 from osmef.analysis.describe import describe
 from osmef.analysis.replicates import has_sessions, independent
 from osmef.analysis.trust import FEWEST, cells, pairs, trust
-from osmef.report.cells import cells_of
+from osmef.report.cells import cells_of, leading
 from osmef.report.data import Data
-from osmef.report.doubts import busy_cells, doubts_of
 from osmef.report.html.figures import Drawn, draw
-from osmef.report.html.reading import Reading
+from osmef.report.html.reading import ShownRun
 from osmef.report.html.results import measured
-from osmef.report.html.table import Column, Field, Mark, Table, number, scale_of, text
-from osmef.report.kinds import Kind
+from osmef.report.html.table import Column, Emphasis, Field, Table, number, scale_of, text
+from osmef.report.kinds import FigureKind
 from osmef.report.look import PLAIN
-from osmef.report.metric import leading
+from osmef.report.sentences import busy_cells, doubts_of
 from osmef.report.series import short_cells
 from osmef.results.measure import Measure
 from osmef.scenario.study import ALONE
 
 _MOST_CELLS = 60  # a figure of more shows nothing
 _MOST_NAMES = 6
-_KINDS = (Kind.SESSIONS, Kind.COV, Kind.BTC_CONNECTIONS)
+_KINDS = (FigureKind.SESSIONS, FigureKind.COV, FigureKind.BTC_CONNECTIONS)
 _NOTE = (
     "Large: the median. Below it: its exact 95 % interval; then n, and CoV, the coefficient of "
     "variation."
@@ -64,7 +63,7 @@ class Across:
     figures: Sequence[Drawn]
 
 
-def across(readings: Sequence[Reading], most: int) -> Across:
+def across(readings: Sequence[ShownRun], most: int) -> Across:
     """Return what all runs that have trials say together, in tables of up to ``most`` rows."""
     paths = [reading.path for reading in readings if reading.trials]
     if not paths:
@@ -81,8 +80,8 @@ def across(readings: Sequence[Reading], most: int) -> Across:
     return Across(results, between, shown and shown.first(most), _few(found, names), figures)
 
 
-def _names_of(keys: Iterable[str], readings: Sequence[Reading]) -> dict[str, str]:
-    """Return what the page calls cells: by the number and name of a run, if it is told of."""
+def _names_of(keys: Iterable[str], readings: Sequence[ShownRun]) -> dict[str, str]:
+    """Return the names of cells in the page: by number and name of their run where it has one."""
     parts = {key: key.rpartition(": ") for key in keys}
     short, _shared = short_cells(last for _, _, last in parts.values())
     runs = {one.directory.id: f"{one.number} {one.name}" for one in readings}
@@ -170,7 +169,7 @@ def _difference(row: Mapping[Any, Any]) -> tuple[Field, Field]:
 
 def _failed(trials: pd.DataFrame) -> Field:
     count = int((trials["status"] != "ok").sum())
-    return Field(str(count), mark=Mark.BAD if count else Mark.PLAIN)
+    return Field(str(count), emphasis=Emphasis.BAD if count else Emphasis.PLAIN)
 
 
 def _few(found: pd.DataFrame, names: Mapping[str, str]) -> str:
@@ -194,7 +193,7 @@ def _trust(found: pd.DataFrame, trials: pd.DataFrame, names: Mapping[str, str]) 
         Column("cell"),
         Column("metric"),
         *(Column(head, unit, number=True) for head, unit in zip(heads, units, strict=True)),
-        *(Column(head) for head in ("steps at", "outliers", "doubts")),
+        *(Column(head) for head in ("steps at", "spread changes at", "outliers", "doubts")),
     ]
     rows = [
         [
@@ -207,8 +206,9 @@ def _trust(found: pd.DataFrame, trials: pd.DataFrame, names: Mapping[str, str]) 
             number(row["drift_percent"]),
             number(row["drift_p"]),
             _names(row["steps"]),
+            _names(row["spreads"]),
             _names(row["outliers"]),
-            Field(told, mark=Mark.WARN) if told else text(None),
+            Field(told, emphasis=Emphasis.WARN) if told else text(None),
         ]
         for row in found.to_dict("records")
         for told in [doubts_of(row, busy=busy)]
@@ -227,5 +227,5 @@ def _figures(data: Data) -> Iterator[Drawn]:
     if len(cells_of(data.trials, PLAIN)) > _MOST_CELLS:
         return
     sessions = has_sessions(data.trials)
-    wanted = [kind for kind in _KINDS if sessions or kind is not Kind.SESSIONS]
+    wanted = [kind for kind in _KINDS if sessions or kind is not FigureKind.SESSIONS]
     yield from draw(data, wanted, "all", "above")

@@ -21,10 +21,9 @@ from osmef.report.html.campaign_tables import (
     windows_table,
 )
 from osmef.report.html.figures import Drawn
-from osmef.report.html.shell import fill
+from osmef.report.html.shell import check_output, fill, write_page
 from osmef.report.html.svg import inline_svg
 from osmef.report.html.table import Table, scale_of
-from osmef.results.files import write_atomically
 
 _MOST_SECTIONS = 24  # cells and metrics; all of them are in the CSV files
 _MOST_DRAWN = 12
@@ -45,9 +44,10 @@ class Section:
 
 
 def write_campaign_report(data: CampaignData, output: Path, title: str | None = None) -> None:
-    """Write the page. Raises StorageError."""
+    """Write the page. Raises as ``write_page``."""
+    check_output(output)  # before figures are drawn for nothing
     page = render_campaign(data, title)
-    write_atomically(output, page.encode())
+    write_page(output, page)
 
 
 def render_campaign(data: CampaignData, title: str | None = None) -> str:
@@ -74,9 +74,9 @@ def render_campaign(data: CampaignData, title: str | None = None) -> str:
 def _calendar(planned: pd.DataFrame | None) -> Drawn | None:
     if planned is None or planned["platform"].nunique() > _MOST_PLATFORMS:
         return None
-    words = "What became of each session, over time. The numbers are in the table."
+    words = "The state of each session, over time. The numbers are in the table."
     svg = inline_svg(seasons.calendar(planned), "calendar-", words)
-    return Drawn("calendar", "What became of each session, by platform and window", svg)
+    return Drawn("calendar", "The state of each session, by platform and window", svg)
 
 
 def _sections(data: CampaignData, these: list[tuple[str, str]]) -> Iterator[Section]:
@@ -91,11 +91,11 @@ def _sections(data: CampaignData, these: list[tuple[str, str]]) -> Iterator[Sect
 
 
 def _tables(data: CampaignData, cell: str, metric: str) -> Iterator[Table]:
-    platforms, prices, pairs, contrasts, windows, courses, changes = (
+    platforms, prices, pairs, contrasts, windows, courses, changes, spreads = (
         of_section(table, cell, metric)
         for table in (
             *(data.platforms, data.per_price, data.pairs),
-            *(data.contrasts, data.windows, data.courses, data.changes),
+            *(data.contrasts, data.windows, data.courses, data.changes, data.spreads),
         )
     )
     scale = scale_of(data.measures[metric], [describe(platforms["median"].tolist())])
@@ -106,7 +106,7 @@ def _tables(data: CampaignData, cell: str, metric: str) -> Iterator[Table]:
         yield windows_table(windows, scale)
     if len(contrasts):
         yield contrasts_table(contrasts, scale)
-    yield course_table(courses, changes, scale)
+    yield course_table(courses, changes, spreads, scale)
 
 
 def _figures(data: CampaignData, cell: str, metric: str, number: int) -> Iterator[Drawn]:

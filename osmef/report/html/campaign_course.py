@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from osmef.report.html.table import Column, Field, Mark, Table, text
+from osmef.report.html.table import Column, Emphasis, Field, Table, text
 from osmef.scenario.money import Money
 
 MOST_ROWS = 1000
@@ -32,7 +32,7 @@ def calendar_table(planned: pd.DataFrame) -> Table:
         "Enough: the stop rule had what it wanted. Cancelled: the budget. Missed: its window had "
         "closed before it could begin. Cost by list price, without traffic, disks and addresses."
     )
-    return Table("What became of the sessions", columns, rows, note)
+    return Table("State of the sessions", columns, rows, note)
 
 
 def _platform_row(name: str, of: pd.DataFrame, states: list[str]) -> list[Field]:
@@ -41,14 +41,17 @@ def _platform_row(name: str, of: pd.DataFrame, states: list[str]) -> list[Field]
     trials = Field(
         str(int(of["trials_ok"].sum()) + failed),
         (f"{failed} failed",) if failed else (),
-        mark=Mark.BAD if failed else Mark.PLAIN,
+        emphasis=Emphasis.BAD if failed else Emphasis.PLAIN,
     )
-    bad = {"failed": Mark.BAD, "missed": Mark.WARN}
-    marks = {state: bad.get(state, Mark.PLAIN) if counts[state] else Mark.PLAIN for state in states}
+    bad = {"failed": Emphasis.BAD, "missed": Emphasis.WARN}
+    emphases = {
+        state: bad.get(state, Emphasis.PLAIN) if counts[state] else Emphasis.PLAIN
+        for state in states
+    }
     return [
         Field(name),
         Field(str(len(of))),
-        *(Field(str(counts[state]), mark=marks[state]) for state in states),
+        *(Field(str(counts[state]), emphasis=emphases[state]) for state in states),
         trials,
         _cost(of),
     ]
@@ -71,13 +74,16 @@ def gaps_table(planned: pd.DataFrame) -> Table | None:
         [
             Field(str(row["session"])),
             Field(str(row["platform"])),
-            Field(str(row["state"]), mark=Mark.BAD if row["state"] == "failed" else Mark.WARN),
+            Field(
+                str(row["state"]),
+                emphasis=Emphasis.BAD if row["state"] == "failed" else Emphasis.WARN,
+            ),
             text(known(row["why"])),
         ]
         for row in gaps.head(MOST_ROWS).to_dict("records")
     ]
     heads = ("session", "platform", "became", "why")
-    note = "These are gaps: nothing stands in for them in any number or figure below."
+    note = "These are gaps: no number or figure below fills them."
     return Table("Sessions without a result", [Column(h) for h in heads], rows, more(gaps, note))
 
 
@@ -94,7 +100,7 @@ def away_table(gaps: pd.DataFrame) -> Table | None:
         for row in gaps.head(MOST_ROWS).to_dict("records")
     ]
     columns = [Column("from", "UTC"), Column("to", "UTC"), Column("why")]
-    return Table("When nobody conducted it", columns, rows, more(gaps, ""))
+    return Table("When no conductor was running", columns, rows, more(gaps, ""))
 
 
 def known_table(planned: pd.DataFrame) -> Table | None:

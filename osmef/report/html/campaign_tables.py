@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from osmef.report.html.campaign_course import MOST_ROWS, known, more
-from osmef.report.html.table import Column, Field, Mark, Scale, Table, number, text
+from osmef.report.html.table import Column, Emphasis, Field, Scale, Table, number, text
 
 _FEWEST = 6  # sessions of which there is an interval of 95 %
 
@@ -226,8 +226,10 @@ def windows_table(windows: pd.DataFrame, scale: Scale) -> Table:
     return Table("By window", columns, rows, more(windows, ""))
 
 
-def course_table(courses: pd.DataFrame, changes: pd.DataFrame, scale: Scale) -> Table:
-    """Return one row a platform: drift, memory and changes of level over the weeks."""
+def course_table(
+    courses: pd.DataFrame, changes: pd.DataFrame, spreads: pd.DataFrame, scale: Scale
+) -> Table:
+    """Return one row a platform: drift, memory and changes of level and spread over the weeks."""
     columns = [
         Column("platform"),
         Column("sessions", number=True),
@@ -235,10 +237,14 @@ def course_table(courses: pd.DataFrame, changes: pd.DataFrame, scale: Scale) -> 
         Column("p", number=True),
         Column("memory", number=True),
         Column("changes of level"),
+        Column("changes of spread"),
     ]
     rows = []
     for row in courses.to_dict("records"):
-        mine = changes[changes["platform"] == row["platform"]].to_dict("records")
+        mine, wider = (
+            found[found["platform"] == row["platform"]].to_dict("records")
+            for found in (changes, spreads)
+        )
         rows.append(
             [
                 Field(str(row["platform"])),
@@ -246,7 +252,8 @@ def course_table(courses: pd.DataFrame, changes: pd.DataFrame, scale: Scale) -> 
                 _drift(row, scale),
                 _p(row["drift_p_holm"]),
                 _memory(row),
-                _changed(row, mine, scale),
+                _changed(row, [_level(one, scale) for one in mine]),
+                _changed(row, [_spread(one) for one in wider]),
             ]
         )
     note = (
@@ -254,8 +261,9 @@ def course_table(courses: pd.DataFrame, changes: pd.DataFrame, scale: Scale) -> 
         "last, by Theil and Sen's slope, with its 95 % interval; p of Mann and Kendall's test, "
         "corrected over the campaign. Memory: the autocorrelation from one session to the next; "
         "where it is marked sessions are not independent, and every interval and p is too sure. "
-        "Changes: steps to another level, each lasting 5 sessions at least; fewer than 10 sessions "
-        "can't show one."
+        "Changes: steps to another level, or to another spread about it, each lasting 5 sessions "
+        "at least; fewer than 10 sessions can't show one. A spread is how far half of the sessions "
+        "are from the level at most, in percent of it."
     )
     return Table("Over the weeks", columns, rows, note)
 
@@ -273,21 +281,30 @@ def _memory(row: Row) -> Field:
     if value is None or bound is None:
         return text(None)
     p = known(row["memory_p_holm"])
-    mark = Mark.WARN if p is not None and p < 0.05 else Mark.PLAIN
-    return Field(f"{value:.2f}", (f"bound {bound:.2f}",), repr(value), mark)
+    emphasis = Emphasis.WARN if p is not None and p < 0.05 else Emphasis.PLAIN
+    return Field(f"{value:.2f}", (f"bound {bound:.2f}",), repr(value), emphasis)
 
 
-def _changed(row: Row, mine: list[dict[Hashable, Any]], scale: Scale) -> Field:
+def _changed(row: Row, lines: list[str]) -> Field:
     if known(row["changes"]) is None:
         return Field("too few sessions", key="")
-    if not mine:
+    if not lines:
         return Field("none found", key="0")
-    lines = [
+    return Field(str(len(lines)), tuple(lines), str(len(lines)), Emphasis.WARN)
+
+
+def _level(one: dict[Hashable, Any], scale: Scale) -> str:
+    return (
         f"between {one['last']} and {one['first']}: {scale.show(one['before'])} to"
         f" {scale.show(one['after'])} ({one['difference_percent']:+.3g} %)"
-        for one in mine
-    ]
-    return Field(str(len(mine)), tuple(lines), str(len(mine)), Mark.WARN)
+    )
+
+
+def _spread(one: dict[Hashable, Any]) -> str:
+    return (
+        f"between {one['last']} and {one['first']}: ± {one['before']:.2g} % to"
+        f" ± {one['after']:.2g} %"
+    )
 
 
 def _p(value: object, least: float | None = None) -> Field:
@@ -295,8 +312,8 @@ def _p(value: object, least: float | None = None) -> Field:
     if told is None:
         return text(None)
     lines = (f"at least {least:.2g}",) if least is not None and least > 0.01 else ()
-    mark = Mark.WARN if told < 0.05 else Mark.PLAIN
-    return Field(f"{told:.3g}", lines, repr(float(told)), mark)
+    emphasis = Emphasis.WARN if told < 0.05 else Emphasis.PLAIN
+    return Field(f"{told:.3g}", lines, repr(float(told)), emphasis)
 
 
 def _scaled(value: float | None, scale: Scale) -> Field:

@@ -2,26 +2,86 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from matplotlib.figure import Figure
+
 from osmef.analysis.describe import describe
 from osmef.errors import NothingToDrawError
-from osmef.report.changes import changes
 from osmef.report.compared import changed, matters, medians, totals
 from osmef.report.html.figures import Drawn
 from osmef.report.html.live import live
-from osmef.report.html.shell import fill
-from osmef.report.html.strip import Axis, strip
+from osmef.report.html.shell import check_output, fill, write_page
+from osmef.report.html.strip import StripAxis, strip
 from osmef.report.html.svg import inline_svg
-from osmef.report.html.table import Column, Field, Mark, Table, number
+from osmef.report.html.table import Column, Emphasis, Field, Table, number
+from osmef.report.look import PLAIN, Look
 from osmef.report.series import short_cells
-from osmef.results.files import write_atomically
+from osmef.report.style import GREY, LINE_INCHES, Stroke, Words, broken, page, stroke, styled
 from osmef.results.measure import Measure
 
-_MARKS = {"worse": Mark.BAD, "better": Mark.GOOD, "lost": Mark.BAD}
+_ROW_INCHES = 0.26
+_MOST_ROWS = 60
+_STROKES = {"better": 2, "worse": 1}
+_CAPTION = (
+    "Shift of the trials from A to B with its 95 % interval, in percent of A's median; unpaired,"
+    " for runs share no block. {more}"
+)
+
+
+@styled
+def changes(
+    rows: Sequence[Mapping[Any, Any]], known: Mapping[str, Measure], look: Look = PLAIN
+) -> Figure:
+    """Draw the rows of ``osmef.analysis.compare.compare`` that a share of A's median can tell.
+
+    Raises NothingToDrawError where there is none.
+    """
+    kept = [row for row in rows if _is_share(row)]
+    if not kept:
+        raise NothingToDrawError("no change is a share of a median", cure="look at the table")
+    more = f"The first {_MOST_ROWS} of {len(kept)}." if len(kept) > _MOST_ROWS else ""
+    kept = kept[:_MOST_ROWS]
+    names, _shared = short_cells(str(row["cell"]) for row in rows)
+    told = [f"{known[row['metric']].words}, {names[str(row['cell'])]}" for row in kept]
+    labels, lines = broken(told)
+    legend = {verdict: stroke(number).line() for verdict, number in _STROKES.items()}
+    legend["no clear difference"] = _of("").line()
+    high = 0.8 + max(_ROW_INCHES, LINE_INCHES * lines + 0.06) * len(kept)
+    words = Words("Change from A to B", _CAPTION.format(more=more).strip(), "")
+    figure, (axes,) = page(words, legend, look, size=(6.6, high))
+    axes.axvline(0, color="black", ls="--", linewidth=0.8)
+    for place, row in enumerate(kept):
+        low, at, high_end = (
+            100 * row[end] / row["median_a"] for end in ("low", "difference", "high")
+        )
+        of = _of(str(row["verdict"]))
+        axes.plot((low, high_end), (place, place), color=of.colour, linewidth=1.6)
+        axes.plot(at, place, color=of.colour, marker=of.marker, ls="none")
+    axes.set_yticks(range(len(kept)), labels, fontsize=7.5)
+    axes.set_ylim(len(kept) - 0.5, -0.5)
+    axes.grid(visible=False, axis="y")
+    axes.set_xlabel("change in %")
+    look.apply(axes)
+    return figure
+
+
+def _of(verdict: str) -> Stroke:
+    number = _STROKES.get(verdict)
+    return Stroke(GREY, "o") if number is None else stroke(number)
+
+
+def _is_share(row: Mapping[Any, Any]) -> bool:
+    ends = (row["low"], row["difference"], row["high"])
+    of = row["median_a"]
+    return of > 0 and all(math.isfinite(end) for end in ends) and row["low"] >= -of
+
+
+_EMPHASES = {"worse": Emphasis.BAD, "better": Emphasis.GOOD, "lost": Emphasis.BAD}
 _NOTE = (
     "Each side: its median, and how far the exact 95 % interval of that reaches, as a share of it."
     " Change: the shift from A to B (Hodges and Lehmann) with its 95 % interval. p: of Mann and"
@@ -46,7 +106,8 @@ class Compared:
 
 
 def write_comparison(compared: Compared, output: Path, *, every: bool = False) -> None:
-    """Write the page, with rows of all metrics with ``every``. Raises StorageError."""
+    """Write the page, with rows of all metrics with ``every``. Raises as ``write_page``."""
+    check_output(output)  # before a figure is drawn for nothing
     shown = [
         (row, values)
         for row, values in zip(compared.rows, compared.values, strict=True)
@@ -63,7 +124,7 @@ def write_comparison(compared: Compared, output: Path, *, every: bool = False) -
         notes=compared.notes,
         hosts=compared.hosts,
     )
-    write_atomically(output, page.encode())
+    write_page(output, page)
 
 
 def _figure(rows: Sequence[Row], known: Mapping[str, Measure]) -> Drawn | None:
@@ -98,7 +159,7 @@ def _fields(row: Row, values: Values, measure: Measure, names: Mapping[str, str]
     return [
         Field(names[str(row["cell"])]),
         Field(measure.words),
-        Field(verdict, reason, mark=_MARKS.get(verdict, Mark.PLAIN)),
+        Field(verdict, reason, emphasis=_EMPHASES.get(verdict, Emphasis.PLAIN)),
         Field(medians(row, measure), spreads, repr(row["median_b"])),
         Field(change, (interval,), repr(row["difference"] / (abs(row["median_a"]) or 1.0))),
         number(row["p"]),
@@ -117,7 +178,7 @@ def _spread(values: Sequence[float]) -> str:
 
 
 def _dots(values: Values) -> Field:
-    axis = Axis.of([*values[0], *values[1]])
+    axis = StripAxis.of([*values[0], *values[1]])
     if axis is None:
         return Field("-", key="")
     drawings = [

@@ -9,12 +9,12 @@ from markupsafe import Markup
 
 from osmef.errors import NothingToDrawError
 from osmef.report.data import Data
-from osmef.report.figures import Possible, Wanted, possible
+from osmef.report.figures import FigureOptions, Possible, possible
 from osmef.report.figures import draw as draw_kind
 from osmef.report.html.live import live
-from osmef.report.html.reading import Reading
+from osmef.report.html.reading import ShownRun
 from osmef.report.html.svg import inline_svg
-from osmef.report.kinds import Kind
+from osmef.report.kinds import FigureKind
 
 _MOST_BYTES = 2_000_000
 _MOST_CELLS = 300  # a figure of more shows nothing, and takes minutes
@@ -37,7 +37,7 @@ class Drawn:
     live: Markup | None = None
 
 
-def draw_run(reading: Reading, *, whole: bool) -> Iterator[Drawn]:
+def draw_run(reading: ShownRun, *, whole: bool) -> Iterator[Drawn]:
     """Draw the figures that say something of the run, one after the other; none of many cells.
 
     These are those that are in its directory, and with ``whole`` those of ``_telling``.
@@ -52,28 +52,28 @@ def draw_run(reading: Reading, *, whole: bool) -> Iterator[Drawn]:
         yield from draw(data, _telling(data), prefix, where)
 
 
-def _telling(data: Data) -> Iterator[Kind]:
+def _telling(data: Data) -> Iterator[FigureKind]:
     """Give the other kinds that say something of a run, and that its page has room for."""
     trials = data.trials
     cells = trials.groupby("cell")
     if "connections" in trials and trials["connections"].nunique() > 1:
-        yield from (Kind.FAIRNESS, Kind.CPU)
+        yield from (FigureKind.FAIRNESS, FigureKind.CPU)
     if len(trials) <= _MOST_TRIALS:
-        yield Kind.TOPOLOGY
+        yield FigureKind.TOPOLOGY
     if len(cells) > _FEW_CELLS:
         return
     files = [run.intervals for run in data.runs if run.intervals.is_file()]
     if sum(file.stat().st_size for file in files) <= _MOST_INTERVALS_BYTES:
-        yield Kind.INTERVALS
+        yield FigureKind.INTERVALS
     if cells.size().max() >= _FEWEST:
-        yield Kind.ECDF
+        yield FigureKind.ECDF
 
 
-def draw(data: Data, kinds: Iterable[Kind], prefix: str, where: str) -> Iterator[Drawn]:
+def draw(data: Data, kinds: Iterable[FigureKind], prefix: str, where: str) -> Iterator[Drawn]:
     """Draw kinds of figures, those that the runs have numbers for."""
     for kind in kinds:
         try:
-            figure = draw_kind(kind, data, Wanted())
+            figure = draw_kind(kind, data, FigureOptions())
         except NothingToDrawError:
             continue
         yield _drawn(Possible(kind.value, kind.about, figure), prefix, where)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
-from osmef.report.expected import expectations
+from osmef.report.sentences import expectations
 from osmef.report.series import short_cells
-from osmef.results.limits import Limit
 from osmef.results.measure import Better, Measure
 from osmef.results.summary import CellInfo, Metric, Summary
+from osmef.results.trial import Limit
+from osmef.units import counted
 
 _WORDS = {
     Limit.SENDER_CPU: "the sender's CPU",
@@ -106,7 +107,8 @@ def _cost(measure: Measure, pair: tuple[int, int], ratios: list[float], alike: i
         return f"{what} not clearly different from that at distance {pair[0]}."
     ends = [f"{100 * end:.3g}" for end in (min(ratios), max(ratios))]
     share = f"{ends[0]} %" if ends[0] == ends[1] else f"{ends[0]} to {ends[1]} %"
-    rest = f"; in {alike} other settings they are not clearly different" if alike else ""
+    others = "1 other setting" if alike == 1 else f"{alike} other settings"
+    rest = f"; in {others} they are not clearly different" if alike else ""
     return f"{what} {share} of that at distance {pair[0]}{rest}."
 
 
@@ -148,5 +150,6 @@ def _with_interval(cell: CellInfo, measure: Measure) -> str:
 
 
 def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - _MOST_NAMES} more cells" if len(names) > _MOST_NAMES else ""
+    left = len(names) - _MOST_NAMES
+    more = f" and {counted(left, 'more cell')}" if left > 0 else ""
     return "; ".join(names[:_MOST_NAMES]) + more

@@ -7,9 +7,9 @@ from itertools import islice
 from typing import Any
 
 from osmef.analysis.differences import MOVING, differences, spread
-from osmef.report.cost import money
-from osmef.report.html.reading import Reading
-from osmef.report.html.table import NOTHING, Column, Field, Mark, Table, names, text
+from osmef.report.html.reading import ShownRun
+from osmef.report.html.table import NOTHING, Column, Emphasis, Field, Table, names, text
+from osmef.report.sentences import money
 from osmef.results.summary import EndpointInfo, Summary
 from osmef.scenario.location import Location
 
@@ -29,7 +29,7 @@ def endpoints_table(summary: Summary) -> Table:
         columns.insert(1, Column("site"))
         for row, info in zip(rows, summary.endpoints, strict=False):
             row.insert(1, _site(info, summary.run.sites))
-    note = "Host and tenant as the cloud told them; below, the slot of the plan that was asked for."
+    note = "Host and tenant as the cloud reports them; small: the slot of the plan."
     if len(summary.endpoints) > _MOST:
         note += f" The first {_MOST} of {len(summary.endpoints)} endpoints."
     return Table("Endpoints", columns, rows, note)
@@ -39,7 +39,11 @@ def _endpoint(info: EndpointInfo) -> list[Field]:
     before = _facts(info)
     addresses = [one for one in (info.data_address, info.data_address6) if one]
     return [
-        Field(info.name, tuple(info.warnings), mark=Mark.WARN if info.warnings else Mark.PLAIN),
+        Field(
+            info.name,
+            tuple(info.warnings),
+            emphasis=Emphasis.WARN if info.warnings else Emphasis.PLAIN,
+        ),
         text(info.kind),
         _flavor(info),
         text(info.vcpus),
@@ -82,7 +86,7 @@ def _at(facts: Mapping[str, Any], group: str, key: str) -> object:
     return within.get(key) if isinstance(within, Mapping) else None
 
 
-def differences_table(readings: Sequence[Reading]) -> Table | None:
+def differences_table(readings: Sequence[ShownRun]) -> Table | None:
     """Return which facts are not the same on all endpoints of all runs; None without facts."""
     records = {
         _name(info.name, reading, readings): _facts(info)
@@ -119,7 +123,7 @@ def changes_table(summary: Summary) -> Table | None:
     return Table("Facts that changed during the run", columns, rows) if rows else None
 
 
-def _name(endpoint: str, reading: Reading, readings: Sequence[Reading]) -> str:
+def _name(endpoint: str, reading: ShownRun, readings: Sequence[ShownRun]) -> str:
     return endpoint if len(readings) == 1 else f"{reading.number}: {endpoint}"
 
 

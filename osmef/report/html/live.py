@@ -20,7 +20,7 @@ from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.collections import LineCollection, PathCollection
-from matplotlib.colors import to_hex
+from matplotlib.colors import to_hex, to_rgba
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import StepPatch
@@ -133,7 +133,7 @@ def _traces(axes: Axes, place: int, names: _Legend) -> Iterator[Json]:
         xs, ys = (_numbers(values) for values in (line.get_xdata(), line.get_ydata()))
         colour, dashes = _hex(line.get_color()), _dashes(line)
         if line.get_transform() != axes.transData or not _some(xs, ys):
-            continue  # a line across the whole panel
+            continue  # a line across the whole panel, see _across
         if line.get_marker() in {"_", "|"} and dashes == "none":
             continue  # the cap of a bar
         marks = line.get_marker() in _SYMBOLS
@@ -153,7 +153,9 @@ def _traces(axes: Axes, place: int, names: _Legend) -> Iterator[Json]:
             **({"error_y": error} if error else {}),
         }  # fmt: skip
     for one in axes.patches:
-        if isinstance(one, StepPatch):
+        if isinstance(one, StepPatch) and one.get_fill():
+            yield from ({**where, **half} for half in _shading(one))
+        elif isinstance(one, StepPatch):
             values, edges, _baseline = one.get_data()
             colour = _hex(one.get_edgecolor())
             dashes = _DASHES.get(str(one.get_linestyle()), "dash")
@@ -173,6 +175,41 @@ def _traces(axes: Axes, place: int, names: _Legend) -> Iterator[Json]:
                 "y": _numbers(spots[:, 1]), "name": names.name(colour, "solid"),
                 "marker": {"color": colour, "size": 4, "opacity": 0.45},
             }  # fmt: skip
+
+
+def _shading(steps: StepPatch) -> Iterator[Json]:
+    """Return what is shaded between steps and their baseline: two lines, which are not seen."""
+    values, edges, baseline = steps.get_data()
+    red, green, blue, alpha = to_rgba(steps.get_facecolor())
+    colour = _hex(steps.get_facecolor())
+    fill = f"rgba({255 * red:.0f},{255 * green:.0f},{255 * blue:.0f},{alpha:.2g})"
+    below = np.broadcast_to(np.asarray(baseline, dtype="float64"), np.shape(values))
+    for heights, more in ((below, {}), (values, {"fill": "tonexty", "fillcolor": fill})):
+        yield {
+            "type": "scatter", "mode": "lines", "hoverinfo": "skip", "x": _numbers(edges),
+            "y": _numbers([*heights, heights[-1]]), **more,
+            "line": {"color": colour, "width": 0, "shape": "hv"},
+        }  # fmt: skip
+
+
+def _across(axes: Axes, place: int) -> Iterator[Json]:
+    """Return the lines across a whole panel, such as a rate that is looked for, as shapes."""
+    own = "" if place == 1 else str(place)
+    ways = (
+        (axes.get_yaxis_transform(which="grid"), (f"x{own} domain", f"y{own}")),
+        (axes.get_xaxis_transform(which="grid"), (f"x{own}", f"y{own} domain")),
+    )
+    for line in axes.lines:
+        names = next((names for way, names in ways if line.get_transform() == way), None)
+        if names is None:
+            continue
+        ends = [_numbers(values) for values in (line.get_xdata(), line.get_ydata())]
+        yield {
+            "type": "line", "layer": "below", "xref": names[0], "yref": names[1],
+            "x0": ends[0][0], "x1": ends[0][-1], "y0": ends[1][0], "y1": ends[1][-1],
+            "line": {"color": _hex(line.get_color()), "width": line.get_linewidth(),
+                     "dash": _dashes(line)},
+        }  # fmt: skip
 
 
 def _numbers(values: Any) -> list[float | None]:
@@ -221,6 +258,9 @@ def _name_once(traces: Sequence[Json]) -> None:
     seen: set[str] = set()
     for trace in traces:
         name = trace.pop("name", None)
+        if "hoverinfo" in trace:
+            trace["showlegend"] = False
+            continue
         own = f"<b>{name}</b><br>" if name else ""
         trace["hovertemplate"] = f"{own}%{{text}}<br>%{{y:.4~g}}<extra></extra>"
         if "text" not in trace:
@@ -236,6 +276,7 @@ def _layout(figure: Figure, panels: Sequence[Axes]) -> Json:
     grid = [_place(axes) for axes in panels]
     rows, columns = (1 + max(one[at] for one in grid) for at in (0, 1))
     layout: Json = {"annotations": [], "meta": {"rows": rows}}
+    layout["shapes"] = [one for at, axes in enumerate(panels, 1) for one in _across(axes, at)]
     shared = figure.get_supylabel()
     for number, (axes, (row, column)) in enumerate(zip(panels, grid, strict=True), start=1):
         left, right = _span(column, columns, _GAP)

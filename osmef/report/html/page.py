@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 
-from osmef.report.cost import cost_text
 from osmef.report.html.across import across
 from osmef.report.html.figures import Drawn, draw_run
 from osmef.report.html.findings import findings
 from osmef.report.html.hosts import changes_table, differences_table, endpoints_table
-from osmef.report.html.reading import Reading, read_run
+from osmef.report.html.reading import ShownRun, read_run
 from osmef.report.html.results import (
     limits_table,
     numbers_table,
@@ -20,9 +19,9 @@ from osmef.report.html.results import (
     results_table,
     trials_table,
 )
-from osmef.report.html.shell import fill
-from osmef.report.html.table import Column, Field, Mark, Table, text
-from osmef.results.files import write_atomically
+from osmef.report.html.shell import check_output, fill, write_page
+from osmef.report.html.table import Column, Emphasis, Field, Table, text
+from osmef.report.sentences import cost_text
 from osmef.results.find import find_runs
 from osmef.results.frame import load
 from osmef.units import format_duration
@@ -37,10 +36,10 @@ _MOST_FIGURES_BYTES = 12_000_000
 
 
 @dataclass(frozen=True)
-class Part:
+class RunSection:
     """A run in the page; its summary is None before it has ended."""
 
-    reading: Reading
+    reading: ShownRun
     state: Field
     findings: Sequence[str] = ()
     results: Table | None = None
@@ -55,18 +54,20 @@ class Part:
 
 def write_report(
     paths: Sequence[str | PathLike[str]], output: Path, title: str | None = None
-) -> list[Reading]:
+) -> list[ShownRun]:
     """Write the page of the runs that the paths name (``find_runs``), and return what was read.
 
-    Raises InputError where a path leads to no run or a run is damaged, StorageError.
+    Raises InputError where a path leads to no run, a run is damaged, or there is a file that is no
+    page of ours, and StorageError.
     """
+    check_output(output)  # before figures are drawn for nothing
     readings = [read_run(n, run) for n, run in enumerate(find_runs(*paths), start=1)]
     page = render(readings, title)
-    write_atomically(output, page.encode())
+    write_page(output, page)
     return readings
 
 
-def render(readings: Sequence[Reading], title: str | None = None) -> str:
+def render(readings: Sequence[ShownRun], title: str | None = None) -> str:
     """Return the page as text."""
     others = f" and {len(readings) - 1} more" if len(readings) > 1 else ""
     together, parts = across(readings, _MOST_ROWS), _parts(readings[:_MOST_PARTS])
@@ -83,7 +84,7 @@ def render(readings: Sequence[Reading], title: str | None = None) -> str:
     )
 
 
-def _parts(readings: Sequence[Reading]) -> list[Part]:
+def _parts(readings: Sequence[ShownRun]) -> list[RunSection]:
     numbers, rows = _MOST_NUMBERS // len(readings), _MOST_ROWS // len(readings)
     room = _MOST_FIGURES_BYTES
     parts = []
@@ -98,11 +99,11 @@ def _parts(readings: Sequence[Reading]) -> list[Part]:
                     break
         if summary is None:
             results = trials_table(load(reading.path)).first(rows) if reading.trials else None
-            parts.append(Part(reading, _state(reading), results=results, figures=figures))
+            parts.append(RunSection(reading, _state(reading), results=results, figures=figures))
             continue
         limits = limits_table(summary)
         trials = load(reading.path) if reading.trials else None
-        part = Part(
+        part = RunSection(
             reading=reading,
             state=_state(reading),
             findings=findings(summary),
@@ -119,7 +120,7 @@ def _parts(readings: Sequence[Reading]) -> list[Part]:
     return parts
 
 
-def _overview(readings: Sequence[Reading]) -> Table:
+def _overview(readings: Sequence[ShownRun]) -> Table:
     heads = ("run", "scenario", "provider", "workload", "began", "took")
     numbers = ("cells", "trials", "failed")
     columns = [
@@ -130,11 +131,11 @@ def _overview(readings: Sequence[Reading]) -> Table:
     return Table("Runs", columns, [_run(reading) for reading in readings])
 
 
-def _run(reading: Reading) -> list[Field]:
+def _run(reading: ShownRun) -> list[Field]:
     summary = reading.summary
     name = Field(f"{reading.number}", (reading.directory.id,))
     failed = sum(one.count for one in reading.failed)
-    bad = Field(str(failed), mark=Mark.BAD if failed else Mark.PLAIN)
+    bad = Field(str(failed), emphasis=Emphasis.BAD if failed else Emphasis.PLAIN)
     trials = Field(str(reading.trials))
     if summary is None:
         unknown = [text(None)] * 4
@@ -159,11 +160,11 @@ def _run(reading: Reading) -> list[Field]:
     ]
 
 
-def _state(reading: Reading) -> Field:
+def _state(reading: ShownRun) -> Field:
     """Say whether the run came to its end, or is from elsewhere."""
     summary = reading.summary
     if summary is None:
-        return Field("not ended", mark=Mark.BAD)
+        return Field("not ended", emphasis=Emphasis.BAD)
     if not summary.run.complete:
-        return Field("incomplete", mark=Mark.BAD)
+        return Field("incomplete", emphasis=Emphasis.BAD)
     return Field("imported" if summary.run.scenario_digest is None else "complete")

@@ -16,7 +16,7 @@ _MOST_SCENARIO = 64 * 1024
 
 
 @dataclass(frozen=True)
-class Failed:
+class FailureGroup:
     """Trials that failed for one reason."""
 
     kind: str
@@ -28,7 +28,7 @@ class Failed:
 
 
 @dataclass(frozen=True)
-class Reading:
+class ShownRun:
     """A run: its number in the page, from 1, and what its directory holds.
 
     ``summary`` is None before the end of a run, and after a kill. ``scenario`` is the text of the
@@ -40,7 +40,7 @@ class Reading:
     name: str
     summary: Summary | None
     trials: int
-    failed: list[Failed]
+    failed: list[FailureGroup]
     scenario_name: str | None
     scenario: str | None
 
@@ -50,12 +50,12 @@ class Reading:
         return self.directory.path
 
 
-def read_run(number: int, directory: RunDirectory) -> Reading:
+def read_run(number: int, directory: RunDirectory) -> ShownRun:
     """Read a run. Raises InputError where it is damaged or of a newer version, StorageError."""
     summary = directory.read_summary() if directory.summary.exists() else None
     trials, failed = _trials(directory)
     found = min(directory.path.glob("scenario.*"), default=None)
-    return Reading(
+    return ShownRun(
         number=number,
         directory=directory,
         name=brief_summary(directory).scenario,
@@ -67,7 +67,7 @@ def read_run(number: int, directory: RunDirectory) -> Reading:
     )
 
 
-def _trials(directory: RunDirectory) -> tuple[int, list[Failed]]:
+def _trials(directory: RunDirectory) -> tuple[int, list[FailureGroup]]:
     """Count the trials, and tell the reasons of those that failed."""
     cells: dict[tuple[str, str, str | None, str | None], list[str]] = defaultdict(list)
     count = 0
@@ -77,7 +77,7 @@ def _trials(directory: RunDirectory) -> tuple[int, list[Failed]]:
             reason = (failure["kind"], failure["message"])
             cells[*reason, failure.get("where"), failure.get("cure")].append(trial["cell"])
     failed = [
-        Failed(kind, message, where, cure, list(dict.fromkeys(of)), len(of))
+        FailureGroup(kind, message, where, cure, list(dict.fromkeys(of)), len(of))
         for (kind, message, where, cure), of in cells.items()
     ]
     return count, sorted(failed, key=lambda one: -one.count)

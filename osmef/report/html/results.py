@@ -9,13 +9,13 @@ from itertools import islice
 import pandas as pd
 
 from osmef.analysis.describe import describe
-from osmef.report.cost import money
-from osmef.report.html.strip import Axis, strip
+from osmef.report.cells import leading
+from osmef.report.html.strip import StripAxis, strip
 from osmef.report.html.table import (
     NOTHING,
     Column,
+    Emphasis,
     Field,
-    Mark,
     Scale,
     Table,
     names,
@@ -24,17 +24,17 @@ from osmef.report.html.table import (
     show_number,
     text,
 )
-from osmef.report.metric import leading
+from osmef.report.sentences import money
 from osmef.report.series import is_alone, other_than_asked, short_names, shown_values, written
 from osmef.report.table import OF_ONE_PAIR, is_of_one_pair, shown_measures
-from osmef.results.limits import Limit
 from osmef.results.measure import Measure
 from osmef.results.summary import CellInfo, Metric, Summary
+from osmef.results.trial import Limit
 
 _NOTE = (
     "Each trial: a dot for its result, a line for the median, grey its interval; one axis for all"
     " rows. Large: the median of the trials. Below it: the exact 95 % interval of that median; then"
-    " n, the trials that have the number, and CoV, their coefficient of variation."
+    " CoV, their coefficient of variation, and n, where fewer than all trials have the number."
 )
 _HEADS = {"placement": "placement", "tenancy": "tenancy"}
 
@@ -67,7 +67,10 @@ def results_table(summary: Summary, trials: pd.DataFrame | None = None) -> Table
             _distance(cell),
             _trials(cell),
             *([dots.get(cell.key, text(None))] if dots else []),
-            *(measured(cell.metrics.get(name), scale) for name, scale in scales.items()),
+            *(
+                measured(cell.metrics.get(name), scale, cell.n_ok + cell.n_failed)
+                for name, scale in scales.items()
+            ),
             *([_price(cell, shown)] if prices else []),
             *([_limit(cell)] if limits else []),
         ]
@@ -90,7 +93,7 @@ def _distributions(
         return {}
     good = trials[trials[name].notna()]
     values = {str(cell): of[name].tolist() for cell, of in good.groupby("cell", sort=False)}
-    axis = Axis.of([value for of in values.values() for value in of])
+    axis = StripAxis.of([value for of in values.values() for value in of])
     if axis is None:
         return {}
     found = {}
@@ -123,7 +126,7 @@ def trials_table(trials: pd.DataFrame) -> Table:
             Field(str(cell)),
             Field(str(len(of))),
             Field(str(int((of["status"] != "ok").sum()))),
-            *(measured(found[name][cell], scale) for name, scale in scales.items()),
+            *(measured(found[name][cell], scale, len(of)) for name, scale in scales.items()),
         ]
         for cell, of in groups.items()
     ]
@@ -143,7 +146,7 @@ def _named(cell: CellInfo, swept: dict[str, str]) -> list[Field]:
     return [
         Field(
             NOTHING if shown.get(key) is None else written(shown[key]),
-            mark=Mark.WARN if key in other and key in cell.mismatch else Mark.PLAIN,
+            emphasis=Emphasis.WARN if key in other and key in cell.mismatch else Emphasis.PLAIN,
         )
         for key in swept
     ]
@@ -154,25 +157,26 @@ def _distance(cell: CellInfo) -> Field:
     key = "" if cell.distance is None else known
     if cell.requested_distance in (None, cell.distance):
         return Field(known, key=key)
-    return Field(known, (f"asked for: {cell.requested_distance}",), key, Mark.WARN)
+    return Field(known, (f"asked for: {cell.requested_distance}",), key, Emphasis.WARN)
 
 
 def _trials(cell: CellInfo) -> Field:
     failed = (f"{cell.n_failed} failed",) if cell.n_failed else ()
-    mark = Mark.BAD if cell.n_failed else Mark.PLAIN
-    return Field(str(cell.n_ok + cell.n_failed), failed, mark=mark)
+    emphasis = Emphasis.BAD if cell.n_failed else Emphasis.PLAIN
+    return Field(str(cell.n_ok + cell.n_failed), failed, emphasis=emphasis)
 
 
-def measured(metric: Metric | None, scale: Scale) -> Field:
-    """Return a metric as a field: its median, its interval, n and CoV."""
+def measured(metric: Metric | None, scale: Scale, trials: int | None = None) -> Field:
+    """Return a metric as a field: its median, its interval, n unless all trials have it, CoV."""
     if metric is None or metric.median is None:
         return text(None)
-    spread = f"n {metric.n}"
+    spread = [] if metric.n == trials else [f"n {metric.n}"]
     if metric.cov_percent is not None:
-        spread += f", CoV {metric.cov_percent:.3g} %"
+        spread.append(f"CoV {metric.cov_percent:.3g} %")
     own = scale.at(metric.median)
     shown = own.show(metric.median) + (f" {own.unit}" if scale.by_row else "")
-    return Field(shown, (_interval(metric, own), spread), repr(metric.median))
+    more = [", ".join(spread)] if spread else []
+    return Field(shown, (_interval(metric, own), *more), repr(metric.median))
 
 
 def _interval(metric: Metric, scale: Scale) -> str:
@@ -242,10 +246,10 @@ def placement_table(summary: Summary) -> Table:
         Column("cells", number=True),
     ]
     note = (
-        "Achieved is what the cloud, or an inventory, told after the endpoints were up. "
+        "Achieved is what the cloud or the inventory reported once the endpoints were up. "
         "Distance: 0 is one tenant on one host, 2 one tenant on two hosts, 4 two tenants."
     )
-    return Table("Where the ends stood", columns, rows, note)
+    return Table("Where the endpoints were placed", columns, rows, note)
 
 
 def _is_declared(cell: CellInfo, summary: Summary) -> bool:
@@ -277,16 +281,18 @@ def _asked(asked: object, achieved: object, wrong: bool) -> Field:
         return text(None)
     told = f"asked for: {'nothing' if asked is None else asked}"
     known = "unknown" if achieved is None else str(achieved)
-    return Field(known, (told,), mark=Mark.WARN if wrong else Mark.PLAIN)
+    return Field(known, (told,), emphasis=Emphasis.WARN if wrong else Emphasis.PLAIN)
 
 
 def _verdict(cell: CellInfo, *, imported: bool, declared: bool) -> Field:
     if cell.mismatch:
-        return Field("no", (f"not as asked for: {', '.join(cell.mismatch)}",), mark=Mark.BAD)
+        return Field(
+            "no", (f"not as asked for: {', '.join(cell.mismatch)}",), emphasis=Emphasis.BAD
+        )
     if cell.distance is None:
-        return Field("unknown", ("nobody told where they stood",))
+        return Field("unknown", ("their placement is unknown",))
     if imported:
-        return Field("no", ("imported, as the files tell it",))
+        return Field("no", ("imported, as the files say",))
     return Field("declared", ("as the inventory says it",)) if declared else Field("yes")
 
 

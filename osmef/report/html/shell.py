@@ -11,8 +11,13 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 import osmef
+from osmef.errors import InputError
+from osmef.named_file import open_file
+from osmef.results.files import storage, write_atomically
 
 _TEMPLATES = Path(__file__).parent / "templates"
+_MARK = b'<meta name="generator" content="OSMeF '
+_HEAD_BYTES = 8192  # a page says within its first two thousand who wrote it
 
 
 def fill(template: str, title: str, *, live: bool, **values: object) -> str:
@@ -39,6 +44,35 @@ def fill(template: str, title: str, *, live: bool, **values: object) -> str:
         digests=[_digest(script) for script in scripts],
         **values,
     )
+
+
+def check_output(output: Path) -> None:
+    """Raise InputError unless a page may be written there: a new file, or in place of a page.
+
+    What the file held that OSMeF did not write could not be had back. Raises StorageError, too.
+    """
+    if output.suffix.lower() not in {".html", ".htm"}:
+        raise InputError(
+            f"a page can't be written as {output.name}",
+            where="--output",
+            cure="let the file end with .html",
+        )
+    if not output.exists():
+        return
+    with storage("look at", output), open_file(output) as file:
+        head = file.read(_HEAD_BYTES)
+    if head and _MARK not in head:
+        raise InputError(
+            "there is a file that OSMeF did not write",
+            where=str(output),
+            cure="name another with -o, or remove this one first",
+        )
+
+
+def write_page(output: Path, page: str) -> None:
+    """Write a page as ``fill`` returns it. Raises as ``check_output``, and StorageError."""
+    check_output(output)
+    write_atomically(output, page.encode())
 
 
 def _digest(script: str) -> str:

@@ -14,7 +14,7 @@ _MOST_DOTS = 200
 
 
 @dataclass(frozen=True)
-class Axis:
+class StripAxis:
     """One axis for all rows: from 0, or logarithmic where values are far apart."""
 
     low: float
@@ -22,7 +22,7 @@ class Axis:
     log: bool
 
     @classmethod
-    def of(cls, values: Sequence[float]) -> Axis | None:
+    def of(cls, values: Sequence[float]) -> StripAxis | None:
         """Return the axis that has room for all values; None for none above 0."""
         known = [value for value in values if math.isfinite(value)]
         if not known or max(known) <= 0:
@@ -40,7 +40,7 @@ class Axis:
 
 
 def strip(
-    axis: Axis, values: Sequence[float], median: float, ends: tuple[float, float] | None
+    axis: StripAxis, values: Sequence[float], median: float, ends: tuple[float, float] | None
 ) -> Markup:
     """Return the drawing of a row as SVG; its text alternative stands beside it in the table."""
     middle = _HIGH / 2

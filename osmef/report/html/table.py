@@ -18,7 +18,7 @@ _FAR = 10  # times below 1 in the unit of the largest number, a number is hard t
 _NARROW_SPACE = "\u202f"
 
 
-class Mark(StrEnum):
+class Emphasis(StrEnum):
     """How a field is set off, beside what it says in words."""
 
     PLAIN = ""
@@ -37,7 +37,7 @@ class Field:
     text: str
     lines: tuple[str, ...] = ()
     key: str | None = None
-    mark: Mark = Mark.PLAIN
+    emphasis: Emphasis = Emphasis.PLAIN
     drawing: Markup | None = None
 
 

@@ -9,8 +9,8 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from osmef.scenario.base import conflict
+from osmef.scenario.clouds.api_url import AwsUrl
 from osmef.scenario.clouds.base import NicSettings, Text
-from osmef.scenario.clouds.endpoint import AwsUrl
 from osmef.scenario.clouds.public import ENDPOINT, PublicCloudSettings
 
 

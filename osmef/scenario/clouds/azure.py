@@ -8,8 +8,8 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from osmef.scenario.base import conflict
+from osmef.scenario.clouds.api_url import AzureUrl
 from osmef.scenario.clouds.base import Cidr, NicSettings, Text
-from osmef.scenario.clouds.endpoint import AzureUrl
 from osmef.scenario.clouds.public import ENDPOINT, PublicCloudSettings
 from osmef.scenario.fields import Name, Size
 
@@ -42,8 +42,8 @@ class AzureSettings(NicSettings, PublicCloudSettings):
     )
     controller_cidr: Cidr | None = Field(
         default=None,
-        description="from where SSH is let in; has to be written, as Azure does not tell at which"
-        " address it sees this machine",
+        description="from where SSH is let in; has to be written, as Azure does not report the"
+        " address at which it sees this machine",
     )
     accelerated: bool | None = Field(
         default=None,
@@ -74,7 +74,7 @@ class AzureSettings(NicSettings, PublicCloudSettings):
     def _complete(self) -> AzureSettings:
         if self.controller_cidr is None:
             raise conflict(
-                "Azure does not tell from which address this machine reaches it",
+                "Azure does not report from which address this machine reaches it",
                 "write controller_cidr: ADDRESS/32, the address that the Internet sees",
                 "controller_cidr",
             )

@@ -9,8 +9,8 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from osmef.scenario.base import conflict
+from osmef.scenario.clouds.api_url import GoogleUrl
 from osmef.scenario.clouds.base import Cidr, HostKeys, Text
-from osmef.scenario.clouds.endpoint import GoogleUrl
 from osmef.scenario.clouds.public import ENDPOINT, PublicCloudSettings
 from osmef.scenario.fields import Name
 
@@ -43,7 +43,7 @@ class GceSettings(PublicCloudSettings):
     )
     host_keys: HostKeys = Field(
         default=HostKeys.CONSOLE,
-        description="console: what the guest agent tells in guest attributes, or cloud-init on the"
+        description="console: as the guest agent reports in guest attributes, or cloud-init on the"
         " serial port; given: with the VM's first data, for images with cloud-init",
     )
     nic: Nic = Field(default=Nic.GVNIC, description="kind of the network interface")
@@ -64,7 +64,7 @@ class GceSettings(PublicCloudSettings):
     )
     show_hosts: bool = Field(
         default=False,
-        description="ask for the id of each VM's physical host, which not every machine type tells",
+        description="ask for the id of each VM's physical host; not every machine type reports it",
     )
     node_group: Text | None = Field(
         default=None, description="group of sole-tenant nodes that is there, to put all VMs on"

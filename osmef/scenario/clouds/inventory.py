@@ -119,12 +119,12 @@ class InventoryHost(Model):
         default=None,
         min_length=1,
         max_length=15,
-        description="network interface whose addresses to measure at",
+        description="network interface to measure at",
     )
     nics: list[Interface] = Field(
         default_factory=list,
         max_length=8,
-        description="network interfaces that nobody uses, which `endpoints` may ask for by `nics`:"
+        description="unused network interfaces, which `endpoints` may ask for by `nics`:"
         " no others are ever touched; those of one place in the lists of two hosts meet",
     )
     kind: EndpointKind = Field(default=EndpointKind.HOST, description="a physical host or a VM")
@@ -132,7 +132,7 @@ class InventoryHost(Model):
     vcpus: int | None = Field(default=None, ge=1, description="CPUs of a VM")
     ram: Size | None = Field(default=None, ge=2**20, description="memory of a VM")
     location: DeclaredLocation = Field(
-        default_factory=DeclaredLocation, description="where it stands"
+        default_factory=DeclaredLocation, description="where it is placed"
     )
 
     @model_validator(mode="after")

@@ -1,8 +1,12 @@
-"""The settings of hypervisors that libvirt manages."""
+"""The settings of hypervisors that libvirt manages.
+
+A URI is taken only where libvirt starts no program here by it, and writes no file.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from enum import StrEnum
 from ipaddress import IPv4Address, IPv4Interface
 from typing import Annotated, Literal
@@ -10,10 +14,102 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, StringConstraints, WithJsonSchema, model_validator
 
 from osmef.scenario.base import Model, conflict
+from osmef.scenario.clouds.api_url import is_loopback
 from osmef.scenario.clouds.base import NicSettings
 from osmef.scenario.clouds.inventory import CloudWithHosts
-from osmef.scenario.clouds.libvirt_uri import Uri
 from osmef.scenario.fields import Duration, Name, Size
+
+_EXAMPLE = "write it like qemu:///system, qemu:///session or qemu+ssh://me@host/system"
+_MOST = 1000
+_FORM = re.compile(
+    r"qemu(?:\+(?P<transport>[a-z0-9]+))?://(?P<at>[^/?#]*)/(?:system|session)(?:\?(?P<query>.*))?"
+)
+# No name begins with a dash, which a program would take for an option.
+_AT = re.compile(
+    r"(?:[A-Za-z0-9_][A-Za-z0-9._+-]*@)?"
+    r"(?P<host>[A-Za-z0-9_][A-Za-z0-9._-]*|\[[0-9A-Fa-f:.]{2,45}\])(?::[0-9]{1,5})?"
+)
+_PATH = r"/[A-Za-z0-9._/+-]+"
+_ALL = {"mode": "auto|direct|legacy", "socket": _PATH}
+_SSH = {**_ALL, "keyfile": _PATH, "no_tty": "0|1"}
+_PARAMETERS: dict[str, Mapping[str, str]] = {
+    "unix": _ALL,
+    "ssh": _SSH,
+    "libssh": _ALL,
+    "libssh2": _ALL,
+    "tls": {},
+    "tcp": {},
+}
+"""What each transport may be told, and what values that may have."""
+_CURES = {
+    "ext": "use qemu+ssh://me@host/system; what leads there belongs into ~/.ssh/config",
+    "tcp": "use qemu+ssh:// or qemu+tls://",
+    "command": "leave it out: ssh finds its settings in ~/.ssh/config (Host, ProxyJump, Port)",
+    "known_hosts": "leave it out, and write UserKnownHostsFile into ~/.ssh/config",
+    "no_verify": "leave it out; log in once with ssh, and let known_hosts have the host's key",
+    "pkipath": "leave it out, and have the certificates in ~/.pki/libvirt",
+}
+
+
+def check_uri(value: str) -> str:
+    """Return a URI as it is. Raises ValueError, with the cure behind a semicolon.
+
+    libvirt's own client runs what ``command`` and the transport ``ext`` name, has the far side run
+    what ``netcat``, ``proxy`` and ``name`` name, hands passwords of ``authfile`` over, writes the
+    file of ``known_hosts``, and trusts anybody by ``no_verify`` (libvirt.org/uri.html). It compares
+    the names of parameters without case, decodes ``%``, takes ``;`` for ``&``, and the last of two
+    that are the same. So what is known to be harmless is allowed, in one spelling, and all else is
+    refused.
+    """
+    form = _FORM.fullmatch(value) if len(value) <= _MOST else None
+    at = _AT.fullmatch(form["at"]) if form else None
+    if form is None or (form["at"] and at is None):
+        raise ValueError(f"{value[:60]!r} is no URI of libvirt for QEMU; {_EXAMPLE}")
+    host = at["host"] if at else None
+    transport = form["transport"] or ("unix" if host is None else "tls")
+    if transport not in _PARAMETERS:
+        why = "runs a program of its choice" if transport == "ext" else "is not known as harmless"
+        cure = _CURES.get(transport, f"use one of: {', '.join(_PARAMETERS)}")
+        raise ValueError(f"the transport {transport[:60]!r} of libvirt {why}; {cure}")
+    if transport == "tcp" and not is_loopback((host or "localhost").lower()):
+        raise ValueError(
+            f"the transport 'tcp' of libvirt sends keys of guests readable for all; {_CURES['tcp']}"
+        )
+    _check_query(form["query"] or "", transport)
+    return value
+
+
+def _check_query(query: str, transport: str) -> None:
+    known = _PARAMETERS[transport]
+    seen: set[str] = set()
+    for one in filter(None, query.split("&")):
+        name, _, value = one.partition("=")
+        if name not in known:
+            usual = f"leave it out; known as harmless here: {', '.join(known) or 'none'}"
+            cure = _CURES.get(name.lower(), usual)
+            raise ValueError(f"{name[:60]!r} is not allowed in a URI of libvirt; {cure}")
+        if name in seen:
+            raise ValueError(f"{name!r} is listed twice in a URI of libvirt; write it once")
+        if re.fullmatch(known[name], value) is None:
+            path = "a whole path, of letters, digits and . _ / + -"
+            like = path if known[name] == _PATH else known[name].replace("|", " or ")
+            raise ValueError(
+                f"{name}={value[:60]!r} is not allowed in a URI of libvirt; write {like}"
+            )
+        seen.add(name)
+
+
+Uri = Annotated[
+    str,
+    AfterValidator(check_uri),
+    WithJsonSchema(
+        {
+            "type": "string",
+            "pattern": r"^qemu(\+(unix|ssh|libssh2?|tls|tcp))?://[^\s/?#]*/(system|session)(\?\S*)?$",
+        }
+    ),
+]
+
 
 DEFAULT_URI = "qemu:///system"
 ONLY_HOST = "hypervisor"
@@ -102,7 +198,7 @@ class ExistingNetwork(Model):
     network: Text | None = Field(default=None, description="name of a network of libvirt")
     addresses: Annotated[str, AfterValidator(_range)] | None = Field(
         default=None,
-        description="addresses for guests that nobody else uses, such as 10.0.0.100-10.0.0.199/24;"
+        description="addresses for guests that are not in use, such as 10.0.0.100-10.0.0.199/24;"
         " without them guests ask the DHCP server of a network of libvirt",
     )
     gateway: Annotated[str, AfterValidator(_address)] | None = Field(
@@ -119,8 +215,8 @@ class ExistingNetwork(Model):
             )
         if self.bridge is not None and self.addresses is None:
             raise conflict(
-                "nobody can tell which address a guest on a bridge gets",
-                "write addresses: FIRST-LAST/PREFIX that nobody else uses",
+                "the address that a guest on a bridge gets is not known",
+                "write addresses: FIRST-LAST/PREFIX that are not in use",
                 "bridge",
             )
         if self.gateway is not None and self.addresses is None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pydantic import Field, model_validator
 
 from osmef.scenario.base import conflict
+from osmef.scenario.clouds.api_url import HOSTS, Url
 from osmef.scenario.clouds.base import Cidr, CloudSettings, HostKeys, Text
-from osmef.scenario.clouds.endpoint import HOSTS, Url
 from osmef.scenario.fields import Duration, Name, Size
 
 ENDPOINT = (

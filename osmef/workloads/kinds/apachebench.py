@@ -12,12 +12,9 @@ from osmef.formats.apachebench import read, read_quantiles
 from osmef.scenario.base import conflict
 from osmef.scenario.fields import Size
 from osmef.supply.program import Program
-from osmef.workloads.options import options, whole_seconds
-from osmef.workloads.pong import PONG, url
-from osmef.workloads.programs import Ended, ProgramsSettings, Run, Where
-from osmef.workloads.reading import Stream
-from osmef.workloads.told import common
-from osmef.workloads.tool import Tool
+from osmef.workloads.programs import EndedProgram, ProgramsSettings, Run, Where
+from osmef.workloads.reading import OutputStream
+from osmef.workloads.tool import PONG, Tool, common, options, url, whole_seconds
 
 _SOURCE = "ab(1)"
 _MOST_REQUESTS = 50_000_000
@@ -41,7 +38,7 @@ class ApachebenchSettings(ProgramsSettings):
     )
 
     @property
-    def parallel(self) -> int | None:
+    def connections_per_pair(self) -> int | None:
         """How many requests of each pair are on their way at a time."""
         return self.connections
 
@@ -84,13 +81,13 @@ class Apachebench(Tool[ApachebenchSettings]):
         }
         return (PONG, Run(on=Where.SENDER, argv=["ab", *options(given), url(s.size)]))
 
-    def parse(self, ended: Sequence[Ended]) -> Mapping[str, float | None]:
+    def parse(self, ended: Sequence[EndedProgram]) -> Mapping[str, float | None]:
         """Read the report, and the quantiles."""
         printed = ended[-1].printed
         told = read(printed.text_of_stdout)
         if told.failed >= told.complete:
             raise OutputError(f"all {told.complete} requests failed", tail=printed.tail)
-        csv = printed.text(Stream.STDERR)
+        csv = printed.text(OutputStream.STDERR)
         quantiles = read_quantiles(csv) if csv else {}
         received, rate = told.received_bytes, told.requests_per_s
         return {

@@ -12,13 +12,14 @@ from pydantic_core import PydanticCustomError
 from osmef.agent.messages import BulkResult
 from osmef.analysis.limits import prevailing, transfer_limits
 from osmef.errors import AgentError
-from osmef.results.exchange import Direction, Purpose
 from osmef.results.measure import Measure, part
+from osmef.results.observations import Direction, Ending, Purpose
 from osmef.results.trial import EndMeasured, Transfer, TransferEnd
 from osmef.scenario.base import conflict
 from osmef.scenario.fields import ONE, ONE_OR_SEVERAL, SEVERAL, Duration, Rate, Size
+from osmef.scenario.money import Sum, parse_money
 from osmef.scenario.workload import Role, TransferDirection, WorkloadSettings, check_interval
-from osmef.workloads.base import End, Outcome, Part, Ran, Step, Value, Workload
+from osmef.workloads.base import End, Outcome, Part, Ran, Span, Step, Value, Workload
 from osmef.workloads.buckets import (
     bucket_found,
     bucket_measures,
@@ -37,7 +38,7 @@ BACK = {
                    head="aggregate\nreverse" if one.leading else None)
     for one in (*RATES, JAIN, RETRANSMITS)
 }  # fmt: skip
-"""What is told of the way back, by the names of the way there."""
+"""The measures of the reverse direction, by the names of those of the forward one."""
 
 COMMON = Measure(
     name="common_percent", unit="%", better="neither", label="common interval", over_pairs="worst",
@@ -85,6 +86,8 @@ class Until(StrEnum):
 
 
 _LONGEST_SEARCH_S = 1800.0
+_WITH_HEADERS = 1.05
+"""What a cloud counts of a byte of payload: headers are 3.6 % of it at an MTU of 1500."""
 
 _MODES = {
     Mode.ZEROCOPY: "the sending end hands over its pages and copies nothing",
@@ -120,6 +123,14 @@ class BtcSettings(WorkloadSettings):
         max_length=20,
         description="with `until: knee`: rests, after each of which the bucket is emptied again, to"
         " see how fast it fills",
+    )
+    cost: Sum | None = Field(
+        default=None,
+        description="with `until: knee`: what the traffic of a pair may cost in a trial, refills"
+        " included; needs `per_gb`",
+    )
+    per_gb: Sum | None = Field(
+        default=None, description="price of 10^9 bytes that leave the sender, such as `0.09 USD`"
     )
     interval: Duration = Field(
         default=1.0, ge=0.01, le=3600.0, description="length of the intervals of the time series"
@@ -187,7 +198,21 @@ class BtcSettings(WorkloadSettings):
     )
 
     in_background: ClassVar = True
-    lasting: ClassVar = ("duration", "bytes", "warmup", "until", "refill")
+    lasting: ClassVar = ("duration", "bytes", "warmup", "until", "refill", "cost", "per_gb")
+
+    @property
+    def bytes_by_cost(self) -> int | None:
+        """How much each connection may send in one transfer for the cost; None without one."""
+        if self.cost is None or self.per_gb is None:
+            return None
+        paid = parse_money(self.cost).amount / parse_money(self.per_gb).amount
+        transfers = 1 + len(self.refill or ())
+        return max(1, int(1e9 * paid / _WITH_HEADERS / self.connections / transfers))
+
+    @property
+    def most_bytes(self) -> int | None:
+        """How much each connection sends in one transfer at most; None where only time ends it."""
+        return min(filter(None, (self.bytes, self.bytes_by_cost)), default=None)
 
     @property
     def longest_s(self) -> float:
@@ -219,7 +244,7 @@ class BtcSettings(WorkloadSettings):
             )
 
     @property
-    def parallel(self) -> int | None:
+    def connections_per_pair(self) -> int | None:
         """How many parallel connections each pair has."""
         return self.connections
 
@@ -238,6 +263,30 @@ class BtcSettings(WorkloadSettings):
     @model_validator(mode="after")
     def _interval_fits(self) -> BtcSettings:
         check_interval(self.interval, self.longest_s)
+        return self
+
+    @model_validator(mode="after")
+    def _cost_has_a_price(self) -> BtcSettings:
+        if self.cost is None and self.per_gb is None:
+            return self
+        if self.until is None:
+            raise conflict(
+                "cost and per_gb bound how long a bucket is looked for",
+                "write until: knee, or remove them; bytes bounds other transfers",
+                *("cost", "per_gb", "until"),
+            )
+        if self.cost is None or self.per_gb is None:
+            raise conflict(
+                "cost and per_gb go together: what the traffic may cost, and what 10^9 bytes do",
+                "write both, for example cost: 5 USD and per_gb: 0.09 USD",
+                *("cost", "per_gb"),
+            )
+        if parse_money(self.cost).currency != parse_money(self.per_gb).currency:
+            raise conflict(
+                "cost and per_gb are in two currencies, and none is ever converted",
+                "write both in one currency",
+                *("cost", "per_gb"),
+            )
         return self
 
     @model_validator(mode="after")
@@ -360,6 +409,23 @@ class BulkTransfer(Workload[BtcSettings]):
         """How long a bucket is left to fill before it is emptied once more, in seconds."""
         return tuple(self._settings.refill or ())
 
+    @property
+    def further_s(self) -> Span:
+        """How long rests and refills take: with a knee nobody can tell but at most."""
+        found = super().further_s
+        return found if self._settings.until is None else Span(None, found.most_s)
+
+    @property
+    def most_bytes(self) -> int | None:
+        """How much a pair moves in a trial at most, in both directions; None without a bound."""
+        s = self._settings
+        transfers = len(self._directions) + len(s.refill or ())
+        if s.most_bytes is not None:
+            return transfers * s.connections * s.most_bytes
+        seconds = s.warmup + s.longest_s
+        paced = s.pacing and round(transfers * s.connections * s.pacing * seconds / 8)
+        return paced or None
+
     def again(self, pairs: Sequence[Sequence[Ran]]) -> tuple[Part, ...]:
         """Return the transfer that empties it again; none where a pair has shown no bucket."""
         firsts = [pair[0] for pair in pairs]
@@ -370,12 +436,12 @@ class BulkTransfer(Workload[BtcSettings]):
         s = self._settings
         cpus = s.cpus_sender if end == "sender" else s.cpus_receiver
         wanted: dict[str, Value | None] = {
-            "flows": s.connections,
+            "connections": s.connections,
             "duration_s": s.longest_s,
             "interval_s": s.interval,
             "warmup_s": s.warmup or None,
             "direction": direction.value,
-            "bytes": s.bytes,
+            "bytes": s.most_bytes,
             "until_stopped": s.until is not None or None,
             "window": s.window,
             "mss": s.mss,
@@ -417,10 +483,12 @@ class BulkTransfer(Workload[BtcSettings]):
         return min(100.0, 100 * min(lengths) / self._settings.duration)
 
     def _bucket(self, purpose: Purpose, pairs: Sequence[Sequence[Ran]]) -> Outcome:
-        """Make what is told of buckets, and of the transfers that have emptied full ones."""
+        """Return the outcome of a search for buckets, and of what emptied full ones."""
         (direction,), settings = self._directions, self._settings
-        most = settings.bytes and settings.bytes * settings.connections
-        found = [bucket_found(ran, direction, most) for ran in pairs]
+        most = settings.most_bytes and settings.most_bytes * settings.connections
+        by_cost = settings.most_bytes is not None and settings.most_bytes == settings.bytes_by_cost
+        limit = Ending.COST if by_cost else Ending.BYTES
+        found = [bucket_found(ran, direction, most, limit) for ran in pairs]
         firsts = [ran[0] for ran in pairs]
         there = [_transfer(one, purpose, direction) for one in firsts]
         usual = transfer_metrics(there, [i for one in firsts for i in one.intervals])

@@ -13,7 +13,7 @@ from osmef.results.measure import Better, Measure, OverPairs
 from osmef.scenario.fields import Duration
 from osmef.supply.program import Program
 from osmef.workloads.disk import DiskSettings
-from osmef.workloads.programs import Ended, Run
+from osmef.workloads.programs import EndedProgram, Run
 from osmef.workloads.tool import Tool
 
 _LOADFILE = "/usr/share/dbench/client.txt"
@@ -78,7 +78,7 @@ class Dbench(Tool[DbenchSettings]):
         where = ["-D", "{dir}", "-c", s.loadfile, *(["-s", "-S", "-F"] if s.sync else [])]
         return (s.run_of(["dbench", *times, *where, str(s.clients)]),)
 
-    def parse(self, ended: Sequence[Ended]) -> Mapping[str, float | None]:
+    def parse(self, ended: Sequence[EndedProgram]) -> Mapping[str, float | None]:
         """Read the line of the throughput."""
         told = read(ended[-1].printed.text_of_stdout)
         return {

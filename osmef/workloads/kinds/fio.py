@@ -15,7 +15,7 @@ from osmef.scenario.base import conflict
 from osmef.scenario.fields import Duration, Size
 from osmef.supply.program import Program
 from osmef.workloads.disk import DirectSettings
-from osmef.workloads.programs import Ended, Run
+from osmef.workloads.programs import EndedProgram, Run
 from osmef.workloads.tool import Tool
 
 _PERCENTILES = {"p50": "50", "p99": "99", "p999": "99.9"}
@@ -134,7 +134,7 @@ class Fio(Tool[FioSettings]):
         options = [f"--{name}={value}" for name, value in {**given, **s.options}.items()]
         return (s.run_of(["fio", "--output-format=json", "--eta=never", *options]),)
 
-    def parse(self, ended: Sequence[Ended]) -> Mapping[str, float | None]:
+    def parse(self, ended: Sequence[EndedProgram]) -> Mapping[str, float | None]:
         """Read the JSON; each way that was asked for must have gone."""
         printed = ended[-1].printed
         told = read(printed.text_of_stdout)
@@ -142,7 +142,7 @@ class Fio(Tool[FioSettings]):
         for name in self._settings.accesses:
             way = told.read if name == "read" else told.written
             if way is None:
-                raise OutputError(f"fio tells no {name} that has ended", tail=printed.tail)
+                raise OutputError(f"fio reports no {name} that has ended", tail=printed.tail)
             numbers |= _numbers(name, way)
         return numbers
 

@@ -13,7 +13,7 @@ from osmef.results.measure import Better, Measure, OverPairs
 from osmef.scenario.fields import Duration, Size
 from osmef.supply.program import Program
 from osmef.workloads.disk import DirectSettings
-from osmef.workloads.programs import Ended, Run
+from osmef.workloads.programs import EndedProgram, Run
 from osmef.workloads.tool import Tool
 
 _QUANTILES = {"p50_us": 0.5, "p99_us": 0.99}
@@ -72,7 +72,7 @@ class Ioping(Tool[IopingSettings]):
         Measure(
             name="latency_p50_us", unit="us", better=Better.LOWER, label="median latency",
             head="p50\nµs", digits=".1f", over_pairs=OverPairs.WORST, source="OSMeF",
-            help="median of the same, where each request is told",
+            help="median of the same, where each request is reported",
         ),
         Measure(
             name="latency_p99_us", unit="us", better=Better.LOWER, label="latency, 99 %",
@@ -108,7 +108,7 @@ class Ioping(Tool[IopingSettings]):
         argv = ["ioping", "-J", *(word for pair in options.items() for word in pair)]
         return (s.run_of([*argv, *(flag for flag, given in flags.items() if given), "{dir}"]),)
 
-    def parse(self, ended: Sequence[Ended]) -> Mapping[str, float | None]:
+    def parse(self, ended: Sequence[EndedProgram]) -> Mapping[str, float | None]:
         """Read the JSON; percentiles are of the single requests, where these are told."""
         told = read(ended[-1].printed.text_of_stdout)
         ordered = sorted(told.times_us)

@@ -11,9 +11,9 @@ from osmef.errors import OutputError
 from osmef.formats.iozone import read
 from osmef.results.measure import Better, Component, Measure, OverPairs
 from osmef.scenario.fields import Size
-from osmef.supply.program import Program, Source
+from osmef.supply.program import Program, SourceCode
 from osmef.workloads.disk import DirectSettings
-from osmef.workloads.programs import Ended, Run
+from osmef.workloads.programs import EndedProgram, Run
 from osmef.workloads.tool import Tool
 
 _KIBI = 1024
@@ -23,7 +23,7 @@ _TESTS = {
     "random": (2, ("random_read", "random_write")),
 }
 _FOLDER = "src/current"
-_BUILT = Source(
+_BUILT = SourceCode(
     # As its makefile does for linux-AMD64, but for any machine.
     steps=(
         (
@@ -116,14 +116,14 @@ class Iozone(Tool[IozoneSettings]):
         argv += ["-f", *files] if s.streams == 1 else ["-t", str(s.streams), "-F", *files]
         return (s.run_of(argv),)
 
-    def parse(self, ended: Sequence[Ended]) -> Mapping[str, float | None]:
+    def parse(self, ended: Sequence[EndedProgram]) -> Mapping[str, float | None]:
         """Read the rates; each test that was asked for must have one."""
         printed = ended[-1].printed
         told = read(printed.text_of_stdout)
         found = {name: getattr(told, f"{name}_bytes_per_s") for name in self._settings.names}
         for name, rate in found.items():
             if rate is None:
-                raise OutputError(f"IOzone tells no rate of {name}", tail=printed.tail)
+                raise OutputError(f"IOzone reports no rate of {name}", tail=printed.tail)
         return {f"{name}_bytes_per_s": rate for name, rate in found.items()}
 
 

@@ -12,10 +12,16 @@ from osmef.formats.iperf2 import Moved, read
 from osmef.scenario.base import conflict
 from osmef.scenario.fields import Rate, Size
 from osmef.supply.program import Program
-from osmef.workloads.options import Direction, Protocol, options, whole_seconds
-from osmef.workloads.programs import Ended, ProgramsSettings, Run, Where
-from osmef.workloads.told import common, lost_percent
-from osmef.workloads.tool import Tool
+from osmef.workloads.programs import EndedProgram, ProgramsSettings, Run, Where
+from osmef.workloads.tool import (
+    Direction,
+    Tool,
+    TransportProtocol,
+    common,
+    lost_percent,
+    options,
+    whole_seconds,
+)
 
 _AT_ONCE = 0.05
 """Of the duration: iperf calls a connection that breaks as it begins a success."""
@@ -28,8 +34,8 @@ class Iperf2Settings(ProgramsSettings):
     connections: int = Field(
         default=1, ge=1, le=1000, description="parallel connections of each pair (-P)"
     )
-    protocol: Protocol = Field(
-        default=Protocol.TCP, strict=False, description="TCP, or UDP at a rate (-u)"
+    protocol: TransportProtocol = Field(
+        default=TransportProtocol.TCP, strict=False, description="TCP, or UDP at a rate (-u)"
     )
     direction: Direction = Field(
         default="forward", description="from sender to receiver, or back (-R)"
@@ -45,13 +51,17 @@ class Iperf2Settings(ProgramsSettings):
     )
 
     @property
-    def parallel(self) -> int | None:
+    def connections_per_pair(self) -> int | None:
         """How many connections each pair has."""
         return self.connections
 
     @model_validator(mode="after")
     def _server_sees_all(self) -> Iperf2Settings:
-        if self.protocol is Protocol.UDP and self.direction == "reverse" and self.connections > 1:
+        if (
+            self.protocol is TransportProtocol.UDP
+            and self.direction == "reverse"
+            and self.connections > 1
+        ):
             raise conflict(
                 "of several UDP connections in reverse the server of iperf 2 drops some",
                 "write connections: 1, or direction: forward",
@@ -74,7 +84,7 @@ class Iperf2(Tool[Iperf2Settings]):
     def runs(self) -> Sequence[Run]:
         """Return the server and the client; options of the sockets are for both."""
         s = self._settings
-        udp, back = s.protocol is Protocol.UDP, s.direction == "reverse"
+        udp, back = s.protocol is TransportProtocol.UDP, s.direction == "reverse"
         ready: Literal["port", "udp-port"] = "udp-port" if udp else "port"
         both = options(
             {
@@ -96,14 +106,14 @@ class Iperf2(Tool[Iperf2Settings]):
             Run(on=Where.SENDER, argv=client, ipv6=["-V"]),
         )
 
-    def parse(self, ended: Sequence[Ended]) -> Mapping[str, float | None]:
+    def parse(self, ended: Sequence[EndedProgram]) -> Mapping[str, float | None]:
         """Read what both ends print: each tells what it has done itself."""
         server, client = (read(one.printed.text_of_stdout) for one in ended)
         back = self._settings.direction == "reverse"
         got = client.received if back else server.received
         sent = server.sent if back else client.sent
         if got is None or got.total is None:
-            raise OutputError("iperf tells no rate of the receiver", tail=ended[0].printed.tail)
+            raise OutputError("iperf reports no rate of the receiver", tail=ended[0].printed.tail)
         shortest = min(one.end_s for one in got.flows)
         if shortest < _AT_ONCE * self._settings.duration:
             said = f"a connection of iperf ended after {shortest:g} s"

@@ -12,11 +12,17 @@ from osmef.formats.iperf3 import read
 from osmef.results.measure import Better, Measure, OverPairs
 from osmef.scenario.fields import Duration, Rate, Size
 from osmef.supply.program import Program
-from osmef.workloads.options import Direction, Protocol, options, whole_seconds
-from osmef.workloads.programs import Ended, Run, Where
-from osmef.workloads.there import ServerSettings
-from osmef.workloads.told import common, lost_percent
-from osmef.workloads.tool import Tool
+from osmef.workloads.programs import EndedProgram, Run, Where
+from osmef.workloads.tool import (
+    Direction,
+    ServerSettings,
+    Tool,
+    TransportProtocol,
+    common,
+    lost_percent,
+    options,
+    whole_seconds,
+)
 
 
 class Iperf3Settings(ServerSettings):
@@ -26,8 +32,8 @@ class Iperf3Settings(ServerSettings):
     connections: int = Field(
         default=1, ge=1, le=128, description="parallel connections of each pair (-P)"
     )
-    protocol: Protocol = Field(
-        default=Protocol.TCP, strict=False, description="TCP, or UDP at a rate (-u)"
+    protocol: TransportProtocol = Field(
+        default=TransportProtocol.TCP, strict=False, description="TCP, or UDP at a rate (-u)"
     )
     direction: Direction = Field(
         default="forward", description="from sender to receiver, or back (-R)"
@@ -48,7 +54,7 @@ class Iperf3Settings(ServerSettings):
     usual_port: ClassVar = 5201
 
     @property
-    def parallel(self) -> int | None:
+    def connections_per_pair(self) -> int | None:
         """How many connections each pair has."""
         return self.connections
 
@@ -97,17 +103,17 @@ class Iperf3(Tool[Iperf3Settings]):
                 "-w": s.window,
                 "-l": s.length,
                 "-O": whole_seconds(s.omit) or None,
-                "-u": s.protocol is Protocol.UDP,
+                "-u": s.protocol is TransportProtocol.UDP,
                 "-R": s.direction == "reverse",
             }
         )
 
-    def parse(self, ended: Sequence[Ended]) -> Mapping[str, float | None]:
+    def parse(self, ended: Sequence[EndedProgram]) -> Mapping[str, float | None]:
         """Read the client's JSON, which has the numbers of both ends."""
         told = read(ended[-1].printed.text_of_stdout)
         way = told.forward
         if way is None or way.received_bps is None:
-            raise OutputError("iperf3 tells no rate of the receiver", tail=ended[-1].printed.tail)
+            raise OutputError("iperf3 reports no rate of the receiver", tail=ended[-1].printed.tail)
         return {
             "goodput_bps": way.received_bps,
             "sent_bps": way.sent_bps,

@@ -9,8 +9,8 @@ from pydantic import Field, model_validator
 
 from osmef.agent.messages import ExchangeResult
 from osmef.errors import AgentError
-from osmef.results.exchange import Exchange, Phase, Protocol, Purpose
 from osmef.results.measure import Measure, part
+from osmef.results.observations import Exchange, Phase, Protocol, Purpose
 from osmef.scenario.base import conflict
 from osmef.scenario.fields import Duration, Size
 from osmef.scenario.workload import WorkloadSettings, without_background
@@ -265,7 +265,7 @@ class Latency(Workload[LatencySettings]):
         )
 
     def _more(self, protocol: Protocol) -> tuple[Measure, ...]:
-        """Return what is told but of all exchanges: of those by a protocol, or at a rate."""
+        """Return the measures that only exchanges by a lossy protocol, or at a rate, have."""
         rated = self._settings.rate is not None
         return (*((LOST,) if protocol.loses else ()), *((LATE,) if rated else ()))
 
@@ -291,7 +291,7 @@ class Latency(Workload[LatencySettings]):
         duration = settings.idle if alone else settings.duration
         size = settings.size_of(protocol)
         wanted: dict[str, Value | None] = {
-            "flows": 1,
+            "connections": 1,
             "duration_s": duration,
             "request_size": size,
             "response_size": size,

@@ -13,7 +13,7 @@ from osmef.formats.memtier import read
 from osmef.results.measure import Better, Measure, OverPairs
 from osmef.scenario.fields import Size
 from osmef.supply.program import Program
-from osmef.workloads.programs import Ended, ProgramsSettings, Run, Where
+from osmef.workloads.programs import EndedProgram, ProgramsSettings, Run, Where
 from osmef.workloads.tool import Tool
 
 _SOURCE = "run_stats.cpp of memtier_benchmark"
@@ -46,7 +46,7 @@ class MemtierSettings(ProgramsSettings):
     )
 
     @property
-    def parallel(self) -> int | None:
+    def connections_per_pair(self) -> int | None:
         """How many connections each pair has."""
         return self.threads * self.clients
 
@@ -109,7 +109,7 @@ class Memtier(Tool[MemtierSettings]):
             Run(on=Where.SENDER, argv=client),
         )
 
-    def parse(self, ended: Sequence[Ended]) -> Mapping[str, float | None]:
+    def parse(self, ended: Sequence[EndedProgram]) -> Mapping[str, float | None]:
         """Read the table."""
         printed = ended[-1].printed
         found = read(printed.text_of_stdout)

@@ -13,12 +13,18 @@ from osmef.formats.netperf import CONNECTS, DATAGRAMS, EXCHANGES, STREAM, read
 from osmef.results.measure import Better, Measure, OverPairs
 from osmef.scenario.base import conflict
 from osmef.scenario.fields import Size
-from osmef.supply.program import Program, Source
-from osmef.workloads.options import Direction, options, whole_seconds
-from osmef.workloads.programs import Ended, Run, Where
-from osmef.workloads.there import ServerSettings
-from osmef.workloads.told import common, lost_percent, missing
-from osmef.workloads.tool import Tool
+from osmef.supply.program import Program, SourceCode
+from osmef.workloads.programs import EndedProgram, Run, Where
+from osmef.workloads.tool import (
+    Direction,
+    ServerSettings,
+    Tool,
+    common,
+    lost_percent,
+    missing,
+    options,
+    whole_seconds,
+)
 
 _SOURCE = "Jones, *Care and Feeding of Netperf 2.7*"
 _OUTPUT = "PROTOCOL,DIRECTION,THROUGHPUT,THROUGHPUT_UNITS,ELAPSED_TIME"
@@ -100,7 +106,7 @@ class NetperfSettings(ServerSettings):
             raise conflict(f"netperf has no {test} in reverse", cure, *("direction", "test"))
         idle = {"request", "response"} if self.is_stream else {"size"}
         for key in sorted(idle & given):
-            raise conflict(f"{key} has no say in {test}", f"leave {key} out", *(key, "test"))
+            raise conflict(f"{key} has no effect in {test}", f"leave {key} out", *(key, "test"))
         return self
 
 
@@ -111,7 +117,7 @@ def _program(name: str) -> Program:
         ("./configure", "--host={target}", "CFLAGS=-O2 -fcommon -std=gnu89"),
         ("make", "-C", "src", name),
     )
-    source = Source(steps=steps, products=(f"src/{name}",))
+    source = SourceCode(steps=steps, products=(f"src/{name}",))
     return Program(
         name, package="netperf", source=source, how=("present", "build"), version=("-V",)
     )
@@ -176,7 +182,7 @@ class Netperf(Tool[NetperfSettings]):
             }
         )
 
-    def parse(self, ended: Sequence[Ended]) -> Mapping[str, float | None]:
+    def parse(self, ended: Sequence[EndedProgram]) -> Mapping[str, float | None]:
         """Read netperf's values."""
         told = read(ended[-1].printed.text_of_stdout)
         if told.kind != _KINDS[self._settings.test]:

@@ -10,17 +10,16 @@ from pydantic import Field, model_validator
 
 from osmef.analysis.sweep import half_performance_length
 from osmef.formats.netpipe import Point, read
-from osmef.results.exchange import Purpose, SizePoint, SweepMode
 from osmef.results.measure import Better, Measure, OverPairs
+from osmef.results.observations import Purpose, SizePoint, SweepMode
 from osmef.scenario.base import conflict
 from osmef.scenario.fields import Duration, Family, Size
 from osmef.supply.program import Program
 from osmef.supply.shim import PROTOCOLS
 from osmef.units import format_size
 from osmef.workloads.base import Outcome, Ran
-from osmef.workloads.options import options
-from osmef.workloads.programs import Ended, ProgramsSettings, Run, Where
-from osmef.workloads.tool import Tool
+from osmef.workloads.programs import EndedProgram, ProgramsSettings, Run, Where
+from osmef.workloads.tool import Tool, options
 
 if TYPE_CHECKING:
     from pydantic_core import PydanticCustomError
@@ -119,7 +118,7 @@ class Netpipe(Tool[NetpipeSettings]):
             Run(on=Where.SENDER, argv=["NPtcp", "-h", "{peer}", *both, "-o", "/dev/stdout"]),
         )
 
-    def parse(self, ended: Sequence[Ended]) -> Mapping[str, float | None]:
+    def parse(self, ended: Sequence[EndedProgram]) -> Mapping[str, float | None]:
         """Read the sizes, and what is best of them."""
         points = _points(ended)
         rates = {point.size_bytes: point.bps for point in points}
@@ -154,5 +153,5 @@ class Netpipe(Tool[NetpipeSettings]):
         return replace(super().outcome(trial, purpose, pairs), sizes=sizes)
 
 
-def _points(ended: Sequence[Ended]) -> Sequence[Point]:
+def _points(ended: Sequence[EndedProgram]) -> Sequence[Point]:
     return read(ended[-1].printed.text_of_stdout).points

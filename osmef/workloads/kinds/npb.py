@@ -15,10 +15,10 @@ from osmef.formats.npb import read
 from osmef.results.measure import Better, Measure
 from osmef.scenario.base import conflict
 from osmef.scenario.fields import Duration
-from osmef.supply.program import Program, Source, Way
+from osmef.supply.program import Program, SourceCode, Way
 from osmef.workloads.base import End
 from osmef.workloads.mpi import FINALIZE, MOVED, MpiSettings, MpiTool, moved_mb
-from osmef.workloads.programs import Ended
+from osmef.workloads.programs import EndedProgram
 
 if TYPE_CHECKING:
     from pydantic_core import PydanticCustomError
@@ -72,7 +72,7 @@ def _program(benchmark: Benchmark, problem_class: ProblemClass) -> Program:
          "CMPI_LIB=../finalize.o", "MPIFC=mpif90.mpich", "FMPI_LIB=../finalize.o",
          "FFLAGS=-O3 -fallow-argument-mismatch"),
     )  # fmt: skip
-    source = Source(steps=steps, products=(made,), shared=_PACKAGES, adds=(FINALIZE,))
+    source = SourceCode(steps=steps, products=(made,), shared=_PACKAGES, adds=(FINALIZE,))
     return Program(name, package="mpich", source=source, how=_WAYS)
 
 
@@ -166,7 +166,7 @@ class Npb(MpiTool[NpbSettings]):
         """The command line of each process."""
         return [name_of(self._settings.benchmark, self._settings.problem_class)]
 
-    def parse(self, ended: Sequence[Ended]) -> Mapping[str, float | None]:
+    def parse(self, ended: Sequence[EndedProgram]) -> Mapping[str, float | None]:
         """Read what the first process printed; only what was verified counts."""
         told = read(ended[0].printed.text_of_stdout)
         self._check(told, len(ended), ended[0])
@@ -178,7 +178,7 @@ class Npb(MpiTool[NpbSettings]):
             "moved_mb": moved_mb(ended),
         }
 
-    def _check(self, told: Told, started: int, first: Ended) -> None:
+    def _check(self, told: Told, started: int, first: EndedProgram) -> None:
         """Raise OutputError for a run that is another one than was asked for."""
         s = self._settings
         wrong = None

@@ -11,10 +11,15 @@ from osmef.formats.nuttcp import read
 from osmef.results.measure import Better, Measure, OverPairs
 from osmef.scenario.fields import Rate, Size
 from osmef.supply.program import Program
-from osmef.workloads.options import Direction, Protocol, whole_seconds
-from osmef.workloads.programs import Ended, ProgramsSettings, Run, Where
-from osmef.workloads.told import common, lost_percent
-from osmef.workloads.tool import Tool
+from osmef.workloads.programs import EndedProgram, ProgramsSettings, Run, Where
+from osmef.workloads.tool import (
+    Direction,
+    Tool,
+    TransportProtocol,
+    common,
+    lost_percent,
+    whole_seconds,
+)
 
 
 class NuttcpSettings(ProgramsSettings):
@@ -24,7 +29,9 @@ class NuttcpSettings(ProgramsSettings):
     connections: int = Field(
         default=1, ge=1, le=128, description="parallel streams of each pair (-N)"
     )
-    protocol: Protocol = Field(default=Protocol.TCP, strict=False, description="TCP, or UDP (-u)")
+    protocol: TransportProtocol = Field(
+        default=TransportProtocol.TCP, strict=False, description="TCP, or UDP (-u)"
+    )
     direction: Direction = Field(
         default="forward", description="from sender to receiver, or back (-r)"
     )
@@ -41,7 +48,7 @@ class NuttcpSettings(ProgramsSettings):
     )
 
     @property
-    def parallel(self) -> int | None:
+    def connections_per_pair(self) -> int | None:
         """How many connections each pair has."""
         return self.connections
 
@@ -88,7 +95,7 @@ class Nuttcp(Tool[NuttcpSettings]):
 
     def _options(self) -> list[str]:
         s = self._settings
-        udp = s.protocol is Protocol.UDP
+        udp = s.protocol is TransportProtocol.UDP
         options = [f"-T{whole_seconds(s.duration)}", f"-N{s.connections}"]
         options += ["-u", "-v"] if udp else []  # of UDP only -v tells what was sent
         options += [] if s.rate is None else [f"-R{s.rate / 1000:.0f}"]
@@ -98,7 +105,7 @@ class Nuttcp(Tool[NuttcpSettings]):
             options += ["-r"] if udp else ["-r", "-F"]
         return options
 
-    def parse(self, ended: Sequence[Ended]) -> Mapping[str, float | None]:
+    def parse(self, ended: Sequence[EndedProgram]) -> Mapping[str, float | None]:
         """Read the client's lines, which have the numbers of the receiver."""
         told = read(ended[-1].printed.text_of_stdout)
         return {

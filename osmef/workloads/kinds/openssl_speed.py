@@ -15,7 +15,7 @@ from osmef.formats.openssl_speed import Operation, read
 from osmef.results.measure import Better, Measure, OverPairs
 from osmef.scenario.fields import Size
 from osmef.supply.program import Program
-from osmef.workloads.programs import Ended, ProgramsSettings, Run, Where
+from osmef.workloads.programs import EndedProgram, ProgramsSettings, Run, Where
 from osmef.workloads.tool import Tool
 
 _SOURCE = "openssl-speed(1)"
@@ -81,7 +81,7 @@ class OpensslSpeed(Tool[OpensslSpeedSettings]):
     told = (*told_of_bulk, *told_of_signatures, *told_of_exchanges)
 
     def tells(self) -> Sequence[Measure]:
-        """Return what is told of the operation."""
+        """Return the measures of the operation."""
         of = {"signature": self.told_of_signatures, "exchange": self.told_of_exchanges}
         return of.get(self._settings.operation, self.told_of_bulk)
 
@@ -103,7 +103,7 @@ class OpensslSpeed(Tool[OpensslSpeedSettings]):
         argv = ["openssl", "speed", *options, *what, s.algorithm]
         return (Run(on=Where.SENDER, argv=argv),)
 
-    def parse(self, ended: Sequence[Ended]) -> Mapping[str, float | None]:
+    def parse(self, ended: Sequence[EndedProgram]) -> Mapping[str, float | None]:
         """Read the sum of all processes; that of another kind of algorithm is an error."""
         s, printed = self._settings, ended[-1].printed
         told = read(printed.text_of_stdout)

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+import ipaddress
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
+from urllib.parse import urlsplit
 
 from pydantic import Field, model_validator
 
-from osmef.results.exchange import Purpose
+import osmef
+from osmef.results.observations import Purpose
 from osmef.scenario.base import conflict
 from osmef.scenario.fields import Duration, Size
 from osmef.scenario.workload import WorkloadSettings
-from osmef.supply.program import Program, Way
+from osmef.supply.program import Program, SourceCode, Way
 from osmef.units import format_duration, format_size
 from osmef.workloads.base import End, Outcome, Part, Ran, Step, Value, Workload
-from osmef.workloads.foreign import Foreign, read_url
-from osmef.workloads.languages import LANGUAGES, Implementation
 from osmef.workloads.siege import MEASURES, check, cpu_metrics, request_metrics, siege_of
 from osmef.workloads.tasks import PROGRAM
 
@@ -24,6 +28,153 @@ if TYPE_CHECKING:
     from pydantic_core import PydanticCustomError
 
     from osmef.scenario.model import Scenario
+
+
+_ROOT = Path(osmef.__file__).parent
+_PACKAGED = _ROOT / "agent" / "pingpong"
+_SOURCES = _PACKAGED if _PACKAGED.is_dir() else _ROOT.parent / "agents" / "pingpong"
+"""Where the programs lie: in an installed package, or in the source tree."""
+
+_THERE: tuple[Way, ...] = ("present",)
+"""An interpreter has hundreds of files besides itself, which no bundle holds."""
+
+# Ruby has had no HTTP server among its own libraries since 3.0. 127 says that it can't be run.
+_WEBRICK = """\
+begin
+  require 'webrick'
+rescue LoadError
+  puts 'its webrick is missing: apt install ruby-webrick, or gem install webrick'
+  exit 127
+end
+puts "#{RUBY_DESCRIPTION}, webrick #{WEBrick::VERSION}"
+"""
+
+
+class Implementation(StrEnum):
+    """The languages of ping and pong; c is the agent itself."""
+
+    C = "c"
+    GO = "go"
+    JAVA = "java"
+    NODE = "node"
+    PYTHON = "python"
+    RUBY = "ruby"
+    DART = "dart"
+
+
+@dataclass(frozen=True)
+class Language:
+    """How ping and pong are had and started in a language."""
+
+    program: Program
+    """What is pushed to the endpoint."""
+    words: tuple[str, ...]
+    """What starts it; its arguments go behind."""
+    runtime: Program | None = None
+    """What runs it there; nothing for a program by itself."""
+
+
+def _interpreted(language: str, source: SourceCode, runtime: Program, *words: str) -> Language:
+    program = Program(f"pingpong-{language}", source=source, how=("build",))
+    return Language(program, (runtime.name, *words), runtime)
+
+
+def _script(language: str, file: str, runtime: Program, *words: str) -> Language:
+    source = SourceCode(steps=(), products=(file,), path=_SOURCES / language, language="script")
+    return _interpreted(language, source, runtime, *words, file)
+
+
+_GO = Program(
+    "pingpong-go",
+    source=SourceCode(
+        steps=(("go", "build", "-trimpath", "-ldflags=-s -w", "-o", "made", "pingpong.go"),),
+        products=("made",),
+        path=_SOURCES / "go",
+        language="go",
+    ),
+    how=("build",),
+)
+_JAVA = SourceCode(
+    steps=(
+        ("javac", "--release", "11", "-d", "made", "PingPong.java"),
+        ("jar", "--create", "--file", "pingpong.jar", "-C", "made", "."),
+    ),
+    products=("pingpong.jar",),
+    path=_SOURCES / "java",
+    language="java",
+)
+
+LANGUAGES: Mapping[Implementation, Language] = {
+    Implementation.GO: Language(_GO, (_GO.name,)),
+    Implementation.JAVA: _interpreted(
+        "java",
+        _JAVA,
+        Program("java", package="default-jre-headless", version=("-version",), how=_THERE),
+        *("-cp", "pingpong.jar", "PingPong"),
+    ),
+    Implementation.NODE: _script(
+        "node", "pingpong.js", Program("node", package="nodejs", how=_THERE)
+    ),
+    Implementation.PYTHON: _script("python", "pingpong.py", Program("python3", how=_THERE)),
+    Implementation.RUBY: _script(
+        *("ruby", "pingpong.rb"),
+        Program("ruby", packages=("ruby-webrick",), how=_THERE, version=("-e", _WEBRICK)),
+    ),
+    Implementation.DART: _script("dart", "pingpong.dart", Program("dart", how=_THERE)),
+}
+"""All but the agent's own."""
+
+
+SIZE = "{size}"
+_EXAMPLE = "http://192.0.2.7:8080/mping/{size}"
+_TARGET = re.compile(r"[!-~]{1,200}")
+
+
+@dataclass(frozen=True)
+class Foreign:
+    """Where requests go: a numeric address, a port, and a path with ``{size}`` in it."""
+
+    host: str
+    port: int
+    path: str
+
+    @property
+    def authority(self) -> str:
+        """Host and port as a URL has them."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def read_url(url: str, key: str) -> Foreign:
+    """Return where a URL leads. Raises a conflict of that key with what is wrong, and the cure."""
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port
+    except ValueError as error:
+        raise conflict(f"this is no URL: {error}", f"such as {_EXAMPLE}", key) from error
+    if parts.scheme != "http" or not host or parts.username is not None:
+        what = (
+            "only http is asked" if parts.scheme == "https" else "this is no http URL of a server"
+        )
+        raise conflict(what, f"such as {_EXAMPLE}", key)
+    try:
+        ipaddress.ip_address(host)
+    except ValueError as error:
+        raise conflict(
+            f"{host} is no address, and endpoints look no names up",
+            f"write its address, which `getent hosts {host}` tells, such as {_EXAMPLE}",
+            key,
+        ) from error
+    path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    if path.count(SIZE) != 1:
+        how = "no" if SIZE not in path else "more than one"
+        cure = f"write {SIZE} where the size of a message stands, such as {_EXAMPLE}"
+        raise conflict(f"the path has {how} {SIZE}", cure, key)
+    if parts.fragment or port == 0 or not _TARGET.fullmatch(path):
+        what = "no server has the port 0" if port == 0 else "the path has what no request can have"
+        cure = f"write it with its port, without #, spaces and other letters, such as {_EXAMPLE}"
+        raise conflict(what, cure, key)
+    return Foreign(host, 80 if port is None else port, path)
+
 
 # How long a trial takes is known when it has ended; this is for the estimate before.
 _GUESSED_REQUEST_S = 0.001
@@ -122,7 +273,7 @@ class PingPongSettings(WorkloadSettings):
         return True
 
     @property
-    def parallel(self) -> int | None:
+    def connections_per_pair(self) -> int | None:
         """How many requests of each pair are on their way at a time."""
         return self.connections
 
@@ -155,7 +306,7 @@ class PingPongSettings(WorkloadSettings):
             )
         if scenario.background and not self.rate:
             yield conflict(
-                "nobody knows how long the requests take, and so the background, without a rate",
+                "without a rate the length of the background is not known",
                 "write workload.rate, the requests per second",
                 *("workload.rate", "background"),
             )
@@ -171,7 +322,7 @@ class PingPongSettings(WorkloadSettings):
     def _sizes_or_a_range(self) -> PingPongSettings:
         for key in ("min", "max", "coverage", "replacement"):
             if self.sizes is not None and key in self.model_fields_set:
-                raise conflict(f"with sizes, {key} has no say", f"remove {key} or sizes", key)
+                raise conflict(f"with sizes, {key} has no effect", f"remove {key} or sizes", key)
         return self
 
     @model_validator(mode="after")
@@ -187,7 +338,7 @@ class PingPongSettings(WorkloadSettings):
         for key in ("implementation", "relay", "retries", "ways"):
             if key in self.model_fields_set:
                 raise conflict(
-                    f"of a server that is there already, {key} has no say",
+                    f"of a server that is there already, {key} has no effect",
                     f"remove {key} or server",
                     *(key, "server"),
                 )
@@ -197,7 +348,7 @@ class PingPongSettings(WorkloadSettings):
     def _ping_is_there_for_retries(self) -> PingPongSettings:
         if not self.relay and "retries" in self.model_fields_set:
             raise conflict(
-                "without the relay, retries has no say: it is ping that repeats a request",
+                "without the relay, retries has no effect: it is ping that repeats a request",
                 "remove retries, or relay",
                 "retries",
             )
@@ -341,7 +492,7 @@ class PingPong(Workload[PingPongSettings]):
 
     def outcome(self, trial: int, purpose: Purpose, pairs: Sequence[Sequence[Ran]]) -> Outcome:
         """Keep every request, and make the metrics over all pairs."""
-        from osmef.workloads.requests import requests_table  # noqa: PLC0415 - pyarrow is slow
+        from osmef.workloads.siege import requests_table  # noqa: PLC0415 - pyarrow is slow
 
         ran = [one for (one,) in pairs]
         foreign = self._settings.foreign

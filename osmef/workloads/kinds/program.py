@@ -11,10 +11,9 @@ from osmef.errors import OutputError
 from osmef.results.measure import Better, Measure, OverPairs
 from osmef.scenario.base import conflict
 from osmef.supply.program import Program as Supplied
-from osmef.workloads.placeholders import used
 from osmef.workloads.programs import (
     USED,
-    Ended,
+    EndedProgram,
     ProgramName,
     Programs,
     ProgramsSettings,
@@ -23,6 +22,7 @@ from osmef.workloads.programs import (
     together,
 )
 from osmef.workloads.reading import Reading
+from osmef.workloads.tasks import used
 
 if TYPE_CHECKING:
     from pydantic_core import PydanticCustomError
@@ -44,7 +44,7 @@ class ProgramMetric(Reading):
     )
     on: Literal["sender", "receiver"] | None = Field(
         default=None,
-        description="the end whose program tells it; by default that of the last one without ready",
+        description="the end whose program prints it; without, that of the last one without ready",
     )
 
     @property
@@ -53,7 +53,7 @@ class ProgramMetric(Reading):
         usual = OverPairs.SUM if self.unit.endswith("/s") else OverPairs.MEAN
         return OverPairs(self.over_pairs) if self.over_pairs else usual
 
-    def of(self, ended: Ended, name: str) -> float | None:
+    def of(self, ended: EndedProgram, name: str) -> float | None:
         """Return the number of that name that a program printed. Raises OutputError."""
         try:
             return self.value(ended.printed)
@@ -191,7 +191,7 @@ workload:
         """Return what the scenario names."""
         return self._settings.run
 
-    def numbers(self, pairs: Sequence[Sequence[Ended]]) -> Mapping[str, float | None]:
+    def numbers(self, pairs: Sequence[Sequence[EndedProgram]]) -> Mapping[str, float | None]:
         """Read every metric where its program printed it."""
         ended = [one for pair in pairs for one in pair]
         return {
@@ -203,7 +203,7 @@ workload:
             for name, metric in self._settings.metrics.items()
         }
 
-    def _tells(self, metric: ProgramMetric, one: Ended) -> bool:
+    def _tells(self, metric: ProgramMetric, one: EndedProgram) -> bool:
         """Tell whether a program is the one that a metric is of."""
         wanted = [run for run in self._settings.run if not run.ready]
         if metric.on is not None:

@@ -13,10 +13,8 @@ from osmef.formats.qperf import read
 from osmef.results.measure import Better, Measure, OverPairs
 from osmef.scenario.fields import Size
 from osmef.supply.program import Program
-from osmef.workloads.options import options, whole_seconds
-from osmef.workloads.programs import Ended, ProgramsSettings, Run, Where
-from osmef.workloads.told import common, lost_percent, missing
-from osmef.workloads.tool import Tool
+from osmef.workloads.programs import EndedProgram, ProgramsSettings, Run, Where
+from osmef.workloads.tool import Tool, common, lost_percent, missing, options, whole_seconds
 
 _SOURCE = "qperf(1)"
 
@@ -104,7 +102,7 @@ class Qperf(Tool[QperfSettings]):
             Run(on=Where.SENDER, argv=["qperf", "{peer}", *options(given), self._name]),
         )  # fmt: skip
 
-    def parse(self, ended: Sequence[Ended]) -> Mapping[str, float | None]:
+    def parse(self, ended: Sequence[EndedProgram]) -> Mapping[str, float | None]:
         """Read the client's numbers, which has them of both ends."""
         told = read(ended[-1].printed.text_of_stdout)
         if told.test != self._name:

@@ -13,7 +13,7 @@ from osmef.formats.redis_benchmark import Test, read
 from osmef.results.measure import Better, Measure, OverPairs
 from osmef.scenario.fields import Size
 from osmef.supply.program import Program
-from osmef.workloads.programs import Ended, ProgramsSettings, Run, Where
+from osmef.workloads.programs import EndedProgram, ProgramsSettings, Run, Where
 from osmef.workloads.tool import Tool
 
 _Test = Literal[
@@ -54,7 +54,7 @@ class RedisBenchmarkSettings(ProgramsSettings):
     )
 
     @property
-    def parallel(self) -> int | None:
+    def connections_per_pair(self) -> int | None:
         """How many connections each pair has."""
         return self.clients
 
@@ -93,14 +93,14 @@ class RedisBenchmark(Tool[RedisBenchmarkSettings]):
             Run(on=Where.SENDER, argv=client),
         )
 
-    def parse(self, ended: Sequence[Ended]) -> Mapping[str, float | None]:
+    def parse(self, ended: Sequence[EndedProgram]) -> Mapping[str, float | None]:
         """Read the CSV; each test that was asked for must have a row."""
         printed = ended[-1].printed
         told = {test.name: test for test in read(printed.text_of_stdout).tests}
         numbers: dict[str, float | None] = {}
         for name in dict.fromkeys(self._settings.tests):
             if name not in told:
-                raise OutputError(f"redis-benchmark tells nothing of {name}", tail=printed.tail)
+                raise OutputError(f"redis-benchmark reports nothing of {name}", tail=printed.tail)
             numbers |= _numbers(told[name])
         return numbers
 

@@ -13,7 +13,7 @@ from osmef.results.measure import Better, Measure, OverPairs
 from osmef.scenario.base import conflict
 from osmef.scenario.fields import Size
 from osmef.supply.program import Program
-from osmef.workloads.programs import Ended, Run, Where, WorkSettings
+from osmef.workloads.programs import EndedProgram, Run, Where, WorkSettings
 from osmef.workloads.tool import Tool
 
 _SOURCE = "7-Zip's manual: b (Benchmark) command"
@@ -64,7 +64,7 @@ def _measures() -> Iterator[Measure]:
         yield Measure(
             name=f"{way}_bytes_per_s", unit="B/s", better=Better.HIGHER, digits=".4g",
             over_pairs=OverPairs.SUM, source=_SOURCE,
-            help=f"{way} by LZMA: bytes of what is not compressed; not told by versions before 17",
+            help=f"{way} by LZMA: bytes of what is not compressed; missing before version 17",
         )  # fmt: skip
     yield Measure(
         name="rating_per_cpu_mips", unit="MIPS", better=Better.HIGHER, digits=".0f",
@@ -88,7 +88,7 @@ class Sevenzip(Tool[SevenzipSettings]):
         options += [] if s.dictionary is None else [f"-md={s.dictionary:.0f}b"]
         return (Run(on=Where.SENDER, argv=["7zr", "b", str(s.passes), *options]),)
 
-    def parse(self, ended: Sequence[Ended]) -> Mapping[str, float | None]:
+    def parse(self, ended: Sequence[EndedProgram]) -> Mapping[str, float | None]:
         """Read the means over all dictionaries."""
         told = read(ended[-1].printed.text_of_stdout)
         wanted = self._settings.dictionary

@@ -10,8 +10,8 @@ from pydantic import Field, model_validator
 from osmef.agent.messages import PointEvent, SizesResult
 from osmef.analysis.sweep import half_performance_length, shortest_times, total_rates
 from osmef.errors import AgentError
-from osmef.results.exchange import Purpose, SizePoint, SweepMode
 from osmef.results.measure import Measure
+from osmef.results.observations import Purpose, SizePoint, SweepMode
 from osmef.scenario.base import conflict
 from osmef.scenario.fields import Duration, Size
 from osmef.scenario.workload import WorkloadSettings
@@ -91,7 +91,7 @@ class SizeSweepSettings(WorkloadSettings):
     check: bool = Field(default=False, description="compare what arrives with what was sent")
 
     @property
-    def parallel(self) -> int | None:
+    def connections_per_pair(self) -> int | None:
         """How many parallel connections each pair has."""
         return self.connections
 
@@ -142,7 +142,7 @@ class SizeSweep(Workload[SizeSweepSettings]):
             sizes = count_sizes(settings.min, settings.max, settings.perturbation)
             duration = _TIME_FACTOR * sizes * settings.point + _TIME_SPARE_S
         parameters: dict[str, Value] = {
-            "flows": settings.connections,
+            "connections": settings.connections,
             "duration_s": duration,
             "min_size": settings.min,
             "max_size": settings.max,

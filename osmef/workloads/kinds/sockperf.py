@@ -14,10 +14,15 @@ from osmef.results.measure import Better, Measure, OverPairs
 from osmef.scenario.base import conflict
 from osmef.scenario.fields import Duration, Size
 from osmef.supply.program import Program
-from osmef.workloads.options import Protocol, options, whole_seconds
-from osmef.workloads.programs import Ended, ProgramsSettings, Run, Where
-from osmef.workloads.told import common, lost_percent
-from osmef.workloads.tool import Tool
+from osmef.workloads.programs import EndedProgram, ProgramsSettings, Run, Where
+from osmef.workloads.tool import (
+    Tool,
+    TransportProtocol,
+    common,
+    lost_percent,
+    options,
+    whole_seconds,
+)
 
 _SOURCE = "sockperf(1)"
 _QUANTILES = {"p50": 50.0, "p90": 90.0, "p99": 99.0, "p999": 99.9}
@@ -47,8 +52,8 @@ class SockperfSettings(ProgramsSettings):
         description="ping-pong: the next message follows the answer; under-load: messages at a"
         " rate, of which some are answered; throughput: none is answered",
     )  # fmt: skip
-    protocol: Protocol = Field(
-        default=Protocol.UDP, strict=False, description="UDP, or TCP (--tcp)"
+    protocol: TransportProtocol = Field(
+        default=TransportProtocol.UDP, strict=False, description="UDP, or TCP (--tcp)"
     )
     size: Size = Field(default=14, ge=14, description="of a message (-m)")
     rate: float | None = Field(
@@ -80,7 +85,7 @@ class Sockperf(Tool[SockperfSettings]):
         Measure(
             name="messages_per_s", unit="1/s", better=Better.HIGHER, label="messages",
             head="messages\n/s", digits=".0f", over_pairs=OverPairs.SUM, leading=True,
-            help="messages that were sent, per second; what arrived is not told", source=_SOURCE,
+            help="messages that were sent, per second, whether or not they arrived", source=_SOURCE,
         ),
         *common(_SOURCE, "sent_bps"),
     )  # fmt: skip
@@ -93,7 +98,7 @@ class Sockperf(Tool[SockperfSettings]):
     def runs(self) -> Sequence[Run]:
         """Return the server and the client."""
         s = self._settings
-        tcp = s.protocol is Protocol.TCP
+        tcp = s.protocol is TransportProtocol.TCP
         under_load = s.test is SockperfTest.UNDER_LOAD
         given = {
             "-i": "{peer}",
@@ -114,7 +119,7 @@ class Sockperf(Tool[SockperfSettings]):
             Run(on=Where.SENDER, argv=["sockperf", s.test.value, *options(given)]),
         )  # fmt: skip
 
-    def parse(self, ended: Sequence[Ended]) -> Mapping[str, float | None]:
+    def parse(self, ended: Sequence[EndedProgram]) -> Mapping[str, float | None]:
         """Read the client's numbers."""
         told = read(ended[-1].printed.text_of_stdout)
         sends = self._settings.test is SockperfTest.THROUGHPUT

@@ -12,8 +12,8 @@ from osmef.errors import OutputError
 from osmef.formats.stream import read
 from osmef.results.measure import Better, Component, Measure, OverPairs
 from osmef.scenario.base import conflict
-from osmef.supply.program import Program, Source
-from osmef.workloads.programs import Ended, Run, Where, WorkSettings
+from osmef.supply.program import Program, SourceCode
+from osmef.workloads.programs import EndedProgram, Run, Where, WorkSettings
 from osmef.workloads.tool import Tool
 
 _KERNELS = ("copy", "scale", "add", "triad")
@@ -117,7 +117,7 @@ class Stream(Tool[StreamSettings]):
     example = "endpoints: {loopback: {}}\nworkload: {kind: stream, threads: 1}"
     # Not the endpoint's own: ImageMagick has a program of this name.
     programs: tuple[Program, ...] = (
-        Program("stream", source=Source(_STEPS, (*_PROGRAMS.values(),), openmp=True),
+        Program("stream", source=SourceCode(_STEPS, (*_PROGRAMS.values(),), openmp=True),
                 how=("build",)),
     )  # fmt: skip
     told = tuple(_measures())
@@ -137,7 +137,7 @@ class Stream(Tool[StreamSettings]):
         env = {} if s.threads is None else {"OMP_NUM_THREADS": str(s.threads)}
         return (Run(on=Where.SENDER, argv=["sh", "-c", _CHOOSE, "sh", *pairs], env=env),)
 
-    def parse(self, ended: Sequence[Ended]) -> Mapping[str, float | None]:
+    def parse(self, ended: Sequence[EndedProgram]) -> Mapping[str, float | None]:
         """Read the best rate of each kernel; results that did not validate are an error."""
         text, tail = ended[-1].printed.text_of_stdout, ended[-1].printed.tail
         told, caches = read(text), _CACHES.search(text)

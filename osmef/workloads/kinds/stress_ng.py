@@ -12,8 +12,8 @@ from osmef.errors import OutputError
 from osmef.formats.stress_ng import read
 from osmef.results.measure import Better, Measure, OverPairs
 from osmef.supply.program import Program
-from osmef.workloads.programs import Ended, ProgramsSettings, Run, Where
-from osmef.workloads.reading import Stream
+from osmef.workloads.programs import EndedProgram, ProgramsSettings, Run, Where
+from osmef.workloads.reading import OutputStream
 from osmef.workloads.tool import Tool
 
 _NAME = r"^[a-z0-9][a-z0-9_-]{0,60}$"
@@ -67,10 +67,10 @@ workload: {kind: stress-ng, stressor: cpu, method: fft}"""
         ]
         return (Run(on=Where.SENDER, argv=argv),)
 
-    def parse(self, ended: Sequence[Ended]) -> Mapping[str, float | None]:
+    def parse(self, ended: Sequence[EndedProgram]) -> Mapping[str, float | None]:
         """Read the one row, which some versions print as errors; another stressor's is an error."""
         printed = ended[-1].printed
-        told = read(printed.text(Stream.STDOUT) + printed.text(Stream.STDERR))
+        told = read(printed.text(OutputStream.STDOUT) + printed.text(OutputStream.STDERR))
         if told.stressor != self._settings.stressor:
             raise OutputError(f"it ran the stressor {told.stressor}", tail=printed.tail)
         return {

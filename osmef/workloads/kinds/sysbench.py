@@ -15,14 +15,14 @@ from osmef.results.measure import Better, Component, Measure, OverPairs
 from osmef.scenario.base import conflict
 from osmef.scenario.fields import Size
 from osmef.supply.program import Program
-from osmef.workloads.programs import Ended, ProgramsSettings, Run, Where
+from osmef.workloads.programs import EndedProgram, ProgramsSettings, Run, Where
 from osmef.workloads.tool import Tool
 
 _SOURCE = "sysbench 1.0"
 _OF_TEST = {"cpu": ("primes",), "memory": ("block", "operation", "access", "scope")}
 
 
-class Test(StrEnum):
+class SysbenchTest(StrEnum):
     """What sysbench measures."""
 
     __test__: ClassVar = False  # of no interest to pytest
@@ -34,7 +34,9 @@ class SysbenchSettings(ProgramsSettings):
     """sysbench: primes that the sender's CPUs find, or the rate of its memory."""
 
     kind: Literal["sysbench"] = Field(default="sysbench", description="the kind of workload")
-    test: Test = Field(default=Test.CPU, strict=False, description="what is measured")
+    test: SysbenchTest = Field(
+        default=SysbenchTest.CPU, strict=False, description="what is measured"
+    )
     threads: int | None = Field(
         default=None, ge=1, le=4096, description="threads; by default one a CPU"
     )
@@ -104,7 +106,7 @@ class Sysbench(Tool[SysbenchSettings]):
 
     def tells(self) -> Sequence[Measure]:
         """Return what the test tells."""
-        is_of_memory = self._settings.test is Test.MEMORY
+        is_of_memory = self._settings.test is SysbenchTest.MEMORY
         return self.told_of_memory if is_of_memory else self.told_of_cpu
 
     def runs(self) -> Sequence[Run]:
@@ -115,7 +117,7 @@ class Sysbench(Tool[SysbenchSettings]):
             str(s.test),
             f"--threads={s.threads or '{cpus}'}",
             f"--time={math.ceil(s.duration)}",
-            *(self._memory() if s.test is Test.MEMORY else [f"--cpu-max-prime={s.primes}"]),
+            *(self._memory() if s.test is SysbenchTest.MEMORY else [f"--cpu-max-prime={s.primes}"]),
             "run",
         ]
         return (Run(on=Where.SENDER, argv=argv),)
@@ -131,7 +133,7 @@ class Sysbench(Tool[SysbenchSettings]):
             "--memory-total-size=1000000T",  # it is the time that ends it
         ]
 
-    def parse(self, ended: Sequence[Ended]) -> Mapping[str, float | None]:
+    def parse(self, ended: Sequence[EndedProgram]) -> Mapping[str, float | None]:
         """Read the report; that of the other test is an error."""
         told = read(ended[-1].printed.text_of_stdout)
         if told.test != self._settings.test:

@@ -10,7 +10,7 @@ from pydantic import Field
 from osmef.formats.tachyon import read
 from osmef.results.measure import Better, Component, Measure, OverPairs
 from osmef.supply.program import Program
-from osmef.workloads.programs import Ended, Run, Where, WorkSettings
+from osmef.workloads.programs import EndedProgram, Run, Where, WorkSettings
 from osmef.workloads.tool import Tool
 
 _TEAPOT = "/usr/share/doc/tachyon/examples/scenes/teapot.dat"
@@ -72,6 +72,6 @@ class Tachyon(Tool[TachyonSettings]):
         ]
         return (Run(on=Where.SENDER, argv=argv),)
 
-    def parse(self, ended: Sequence[Ended]) -> Mapping[str, float | None]:
+    def parse(self, ended: Sequence[EndedProgram]) -> Mapping[str, float | None]:
         """Read the time of tracing."""
         return {"tracing_s": read(ended[-1].printed.text_of_stdout).tracing_s}

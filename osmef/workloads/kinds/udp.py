@@ -2,22 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar, Literal
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from osmef.agent.messages import UdpReceiverResult, UdpSenderResult
 from osmef.analysis.fairness import jain_fairness
+from osmef.analysis.throughput import Bounds, expected_trials, next_trial
 from osmef.errors import AgentError
-from osmef.results.exchange import Direction, Purpose
 from osmef.results.measure import Measure, part
-from osmef.results.udp import DatagramReceiver, Datagrams, DatagramSender, SendingFlow
-from osmef.scenario.fields import Duration, Rate, Size
+from osmef.results.observations import (
+    DatagramReceiver,
+    Datagrams,
+    DatagramSender,
+    Direction,
+    Purpose,
+    SendingFlow,
+)
+from osmef.scenario.base import Model, conflict
+from osmef.scenario.fields import Duration, LossShare, Rate, Share, Size
 from osmef.scenario.workload import TransferDirection, WorkloadSettings, check_interval
-from osmef.workloads.base import Outcome, Part, Ran, Step, Value, Workload
+from osmef.units import format_rate
+from osmef.workloads.base import Outcome, Part, Ran, Span, Step, Value, Workload
 from osmef.workloads.exchanges import merged, quantile_us
+from osmef.workloads.searches import (
+    FOUND,
+    confirming,
+    search_found,
+    search_metrics,
+    tried_so_far,
+)
 from osmef.workloads.transfers import CPU, JAIN, endpoint_cpu_percent
+
+if TYPE_CHECKING:
+    from osmef.scenario.model import Scenario
 
 
 def _datagrams(name: str, told: str, source: str, **more: object) -> Measure:
@@ -61,6 +81,13 @@ RATES = (
         " rate",
         source="OSMeF",
     ),
+    Measure(
+        name="datagrams_per_s", unit="1/s", better="higher", label="datagrams", digits=".0f",
+        over_pairs="sum",
+        help="datagrams that came, duplicates aside, over the time of `goodput_bps`; one is a"
+        " packet up to the path's MTU",
+        source="OSMeF",
+    ),
     _share(
         "loss_percent", "loss", "datagrams that were lost, of those sent", "RFC 7680",
         head="loss\n%", digits=".2f",
@@ -73,7 +100,7 @@ RATES = (
 _MORE = (
     _datagrams(
         "receiver_drops", "dropped since the receiver's socket buffer was full; `null` where the"
-        " kernel can't tell, as without a rate", "socket(7), `SO_RXQ_OVFL`",
+        " kernel can't report, as without a rate", "socket(7), `SO_RXQ_OVFL`",
         head="recv.\ndrops", digits=".0f", over_pairs="sum",
     ),
     _datagrams(
@@ -133,6 +160,44 @@ BOTH_WAYS = (*RATES, *BACK.values(), *_MORE)
 """Of flows in both directions."""
 
 
+IN_SEARCH = (
+    *FOUND,
+    *(one.model_copy(update={"leading": False}) for one in RATES if one.name != "offered_bps"),
+    *_MORE,
+)
+"""Of a search: what it has found, and of the step that has confirmed that rate."""
+
+_LOWEST_OF_HIGHEST = 1e-3
+_LEAST_DATAGRAMS = 100
+
+
+class SearchSettings(Model):
+    """A search for the highest rate at which no more is lost than allowed."""
+
+    loss: LossShare = Field(description="how much may be lost, as a share of what was sent")
+    lowest: Rate | None = Field(
+        default=None,
+        ge=1,
+        description="lowest rate of each connection that is tried; by default a thousandth of"
+        " `rate`",
+    )
+    resolution: Share = Field(
+        default=0.01,
+        description="how far the rate that passed and the one that did not may be apart",
+    )
+    step: Duration = Field(
+        default=2.0,
+        ge=0.1,
+        le=3600.0,
+        description="how long a step is measured; both ends of the result are confirmed for"
+        " `duration`",
+    )
+    rest: Duration = Field(
+        default=1.0, ge=0, le=3600.0, description="pause between steps, in which queues empty"
+    )
+    most: int = Field(default=40, ge=3, le=1000, description="steps, found or not")
+
+
 class UdpSettings(WorkloadSettings):
     """UDP at a rate: parallel flows of datagrams, timed, with one start."""
 
@@ -141,7 +206,12 @@ class UdpSettings(WorkloadSettings):
         default=10e6,
         ge=0,
         le=1e13,
-        description="payload rate of each connection; 0: as fast as it goes",
+        description="payload rate of each connection; 0: as fast as it goes. With `search`, the"
+        " highest that is tried",
+    )
+    search: SearchSettings | None = Field(
+        default=None,
+        description="look for the highest rate at which no more is lost than allowed (RFC 2544)",
     )
     size: Size = Field(
         default=1200,
@@ -182,10 +252,32 @@ class UdpSettings(WorkloadSettings):
     )
 
     in_background: ClassVar = True
-    lasting: ClassVar = ("duration", "warmup")
+    lasting: ClassVar = ("duration", "warmup", "search")
 
     @property
-    def parallel(self) -> int | None:
+    def bounds(self) -> Bounds | None:
+        """What is searched, at rates of one connection; None without a search."""
+        if self.search is None:
+            return None
+        return Bounds(
+            lowest_bps=self.search.lowest or _LOWEST_OF_HIGHEST * self.rate,
+            highest_bps=self.rate,
+            loss=self.search.loss,
+            resolution=self.search.resolution,
+            most=self.search.most,
+        )
+
+    def problems(self, scenario: Scenario) -> Iterator[PydanticCustomError]:
+        """Yield what keeps a rate from being found."""
+        if self.search is not None and scenario.background is not None:
+            yield conflict(
+                "a background ends after one step, and a search has many",
+                "remove background, or search",
+                *("background", "workload.search"),
+            )
+
+    @property
+    def connections_per_pair(self) -> int | None:
         """How many parallel flows each pair has."""
         return self.connections
 
@@ -193,6 +285,50 @@ class UdpSettings(WorkloadSettings):
     def _interval_fits(self) -> UdpSettings:
         check_interval(self.interval, self.duration)
         return self
+
+    @model_validator(mode="after")
+    def _search_has_an_end(self) -> UdpSettings:
+        bounds, search = self.bounds, self.search
+        if bounds is None or search is None:
+            return self
+        if "rate" not in self.model_fields_set or not self.rate:
+            raise conflict(
+                "a search begins at the highest rate, and there is none",
+                "write rate, for example rate: 1Gbit/s; nothing faster is sent",
+                *("search", "rate"),
+            )
+        if self.direction is TransferDirection.BOTH:
+            raise conflict(
+                "a rate is looked for in one direction",
+                "write direction: forward or reverse, or sweep it",
+                *("search", "direction"),
+            )
+        if bounds.lowest_bps >= bounds.highest_bps:
+            raise conflict(
+                "the lowest rate is not below the highest one",
+                "write a lower search.lowest, or a higher rate",
+                *("search.lowest", "rate"),
+            )
+        if search.step > self.duration or self.interval > search.step:
+            raise conflict(
+                "a step is no longer than duration, which confirms, and no shorter than interval",
+                f"write a step from {self.interval:g}s to {self.duration:g}s, or change these",
+                *("search.step", "duration", "interval"),
+            )
+        self._check_grain(bounds, search.step)
+        return self
+
+    def _check_grain(self, bounds: Bounds, step_s: float) -> None:
+        """Raise where a single datagram more or less would decide at the lowest rate."""
+        sent = bounds.lowest_bps * step_s / (8 * self.size)
+        if sent < _LEAST_DATAGRAMS:
+            enough = format_rate(_LEAST_DATAGRAMS * 8 * self.size / step_s)
+            raise conflict(
+                f"at the lowest rate a step sends {sent:.0f} datagrams, which tells little of a"
+                " loss",
+                f"write search.lowest: {enough} or more, a longer step, or smaller datagrams",
+                *("search.lowest", "search.step", "size"),
+            )
 
 
 class UdpFlows(Workload[UdpSettings]):
@@ -204,6 +340,9 @@ class UdpFlows(Workload[UdpSettings]):
         super().__init__(settings, background=background)
         both = settings.direction is TransferDirection.BOTH
         self.measures = BOTH_WAYS if both else MEASURES
+        self._bounds = settings.bounds
+        if self._bounds is not None:
+            self.measures = IN_SEARCH
 
     @property
     def _directions(self) -> tuple[Direction, ...]:
@@ -213,7 +352,12 @@ class UdpFlows(Workload[UdpSettings]):
 
     def parts(self) -> tuple[Part, ...]:
         """Return one part for each direction: the receiver listens, and the sender connects."""
-        length = self._settings.warmup + self._settings.duration
+        if self._bounds is not None:
+            return self._step([])
+        return self._parts(self._settings.rate, self._settings.duration)
+
+    def _parts(self, rate_bps: float, duration_s: float) -> tuple[Part, ...]:
+        length = self._settings.warmup + duration_s
         ports = self._settings.connections
         return tuple(
             Part(
@@ -223,17 +367,72 @@ class UdpFlows(Workload[UdpSettings]):
                 ),
                 duration_s=length,
             )
-            for keys in map(self._parameters, self._directions)
+            for way in self._directions
+            for keys in [self._parameters(way, rate_bps, duration_s)]
         )
 
-    def _parameters(self, direction: Direction) -> dict[str, Value]:
+    @property
+    def rests(self) -> tuple[float, ...]:
+        """How long queues are left to empty before each further step of a search, in seconds."""
+        search = self._settings.search
+        return () if search is None else (search.rest,) * (search.most - 1)
+
+    def again(self, pairs: Sequence[Sequence[Ran]]) -> tuple[Part, ...]:
+        """Return the next step of a search; none once it is over."""
+        return self._step(self._steps(pairs))
+
+    @property
+    def further_s(self) -> Span:
+        """How long further steps take: as many as a search needs where noise upsets none."""
+        s, bounds = self._settings, self._bounds
+        if s.search is None or bounds is None:
+            return super().further_s
+        outside = s.search.rest + s.warmup
+        short, full = expected_trials(bounds)
+        usual = (short - 1) * (outside + s.search.step) + full * (outside + s.duration)
+        most = (bounds.most - 1) * (outside + s.duration)
+        return Span(min(usual, most), most)
+
+    @property
+    def most_bytes(self) -> int | None:
+        """How much a pair sends in a trial at most; None without a rate."""
+        s = self._settings
+        seconds = s.warmup + s.duration
+        if s.search is not None:
+            further = s.search.most - 1
+            seconds = s.warmup + s.search.step + further * (s.warmup + s.duration)
+        ways = len(self._directions)
+        return round(ways * s.rate * s.connections * seconds / 8) if s.rate else None
+
+    def _step(self, steps: Sequence[Sequence[Datagrams]]) -> tuple[Part, ...]:
+        """Return the step of a search that follows these."""
+        search, bounds = self._settings.search, self._bounds
+        if search is None or bounds is None:
+            return ()
+        wanted = next_trial(bounds, tried_so_far(bounds, steps))
+        if wanted is None:
+            return ()
+        length = self._settings.duration if wanted.is_full else search.step
+        return self._parts(wanted.offered_bps, length)
+
+    def _steps(self, pairs: Sequence[Sequence[Ran]]) -> list[list[Datagrams]]:
+        """Return the flows of all pairs in each step of a search."""
+        (direction,) = self._directions
+        return [
+            [self._record(ran, Purpose.MEASURED, direction) for ran in step]
+            for step in zip(*pairs, strict=True)
+        ]
+
+    def _parameters(
+        self, direction: Direction, rate_bps: float, duration_s: float
+    ) -> dict[str, Value]:
         s = self._settings
         wanted: dict[str, Value | None] = {
-            "flows": s.connections,
-            "rate_bps": s.rate,
+            "connections": s.connections,
+            "rate_bps": rate_bps,
             "size": s.size,
             "burst": s.burst,
-            "duration_s": s.duration,
+            "duration_s": duration_s,
             "interval_s": s.interval,
             "warmup_s": s.warmup,
             "loss_threshold_s": s.loss_threshold,
@@ -245,6 +444,8 @@ class UdpFlows(Workload[UdpSettings]):
 
     def outcome(self, trial: int, purpose: Purpose, pairs: Sequence[Sequence[Ran]]) -> Outcome:  # noqa: ARG002 - no row of it is of a trial
         """Make a record of every part, and the metrics of each direction over all pairs."""
+        if self._bounds is not None:
+            return self._search(self._bounds, self._steps(pairs))
         metrics: dict[str, float | None] = {}
         datagrams: list[Datagrams] = []
         for number, direction in enumerate(self._directions):
@@ -253,6 +454,19 @@ class UdpFlows(Workload[UdpSettings]):
             metrics |= {BACK[name].name if number else name: v for name, v in found.items()}
             datagrams += there
         return Outcome(metrics, datagrams=datagrams)
+
+    def _search(self, bounds: Bounds, steps: Sequence[Sequence[Datagrams]]) -> Outcome:
+        """Make what a search has found, and the numbers of the step that has confirmed it."""
+        search = self._settings.search
+        step_s = search.step if search is not None else 0.0
+        found = search_found(bounds, steps, (step_s, self._settings.duration))
+        metrics: dict[str, float | None] = dict.fromkeys(one.name for one in self.measures)
+        at = confirming(bounds, steps)
+        if at is not None:
+            usual = datagram_metrics(steps[at], self._settings.rate)
+            metrics |= {name: value for name, value in usual.items() if name in metrics}
+        metrics |= search_metrics(found, self._settings.size)
+        return Outcome(metrics, datagrams=[one for step in steps for one in step], search=found)
 
     def _record(self, ran: Ran, purpose: Purpose, direction: Direction) -> Datagrams:
         names = (ran.receiver, ran.sender)  # as the steps are
@@ -285,6 +499,7 @@ def datagram_metrics(records: Sequence[Datagrams], rate_bps: float) -> dict[str,
 
     - ``offered_bps`` is what was asked for: the payload rate of a flow times their number; None
       without a rate. ``sent_bps`` is what was sent, ``goodput_bps`` what came.
+    - ``datagrams_per_s`` is what came in datagrams: all of a flow are of one size.
     - ``loss_percent`` = 100 * lost / sent (RFC 7680). ``network_loss_percent`` is the same without
       ``receiver_drops``, those that the receiver's socket had no room for; both are None where the
       kernel does not tell them apart.
@@ -311,6 +526,7 @@ def datagram_metrics(records: Sequence[Datagrams], rate_bps: float) -> dict[str,
         "offered_bps": rate_bps * len(receiving) if rate_bps else None,
         "sent_bps": sum(f.sent_bps or 0.0 for f in sending),
         "goodput_bps": sum(goodputs),
+        "datagrams_per_s": sum(goodputs) / (8 * records[0].size),
         "loss_percent": _percent(lost, sent),
         "network_loss_percent": None if drops is None else _percent(max(0, lost - drops), sent),
         "receiver_drops": drops,

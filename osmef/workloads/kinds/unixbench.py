@@ -8,13 +8,13 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
 
 from osmef.errors import OutputError
-from osmef.formats.numbers import KIBI
+from osmef.formats.reading import KIBI
 from osmef.formats.unixbench import BASELINE, MESSAGES, Score, read
 from osmef.results.measure import Better, Measure, OverPairs
 from osmef.scenario.base import conflict
 from osmef.scenario.fields import Duration
-from osmef.supply.program import Program, Source
-from osmef.workloads.programs import Ended, Run, Where, WorkSettings
+from osmef.supply.program import Program, SourceCode
+from osmef.workloads.programs import EndedProgram, Run, Where, WorkSettings
 from osmef.workloads.tool import Tool
 
 _SOURCE = "UnixBench 6.0.0, Run"
@@ -251,7 +251,7 @@ workload: {kind: unixbench, copies: 1, tests: [dhry2reg, pipe], iterations: 1}""
     programs: tuple[Program, ...] = (
         Program(
             "unixbench",
-            source=Source(
+            source=SourceCode(
                 steps=((*_MAKE, *(f"pgms/{name}" for name in _PROGRAMS)),),
                 products=tuple(
                     f"UnixBench/{path}"
@@ -279,7 +279,7 @@ workload: {kind: unixbench, copies: 1, tests: [dhry2reg, pipe], iterations: 1}""
         # Sorting in UTF-8, where the endpoint has it, is what Run measures.
         return (Run(on=Where.SENDER, argv=argv, env={"LANG": "en_US.utf8"}),)
 
-    def parse(self, ended: Sequence[Ended]) -> Mapping[str, float | None]:
+    def parse(self, ended: Sequence[EndedProgram]) -> Mapping[str, float | None]:
         """Read the log and make the index; a log without all tests and passes is an error."""
         s, printed = self._settings, ended[-1].printed
         told = read(printed.text_of_stdout)

@@ -12,11 +12,8 @@ from osmef.formats.wrk import read
 from osmef.scenario.base import conflict
 from osmef.scenario.fields import Duration, Size
 from osmef.supply.program import Program
-from osmef.workloads.options import options, whole_seconds
-from osmef.workloads.pong import PONG, url
-from osmef.workloads.programs import Ended, ProgramsSettings, Run, Where
-from osmef.workloads.told import common
-from osmef.workloads.tool import Tool
+from osmef.workloads.programs import EndedProgram, ProgramsSettings, Run, Where
+from osmef.workloads.tool import PONG, Tool, common, options, url, whole_seconds
 
 _SOURCE = "wrk(1)"
 _QUANTILES = {"p50": 50.0, "p90": 90.0, "p99": 99.0}
@@ -36,7 +33,7 @@ class WrkSettings(ProgramsSettings):
     )  # fmt: skip
 
     @property
-    def parallel(self) -> int | None:
+    def connections_per_pair(self) -> int | None:
         """How many connections each pair has."""
         return self.connections
 
@@ -73,7 +70,7 @@ class Wrk(Tool[WrkSettings]):
         }
         return (PONG, Run(on=Where.SENDER, argv=["wrk", *options(given), url(s.size)]))
 
-    def parse(self, ended: Sequence[Ended]) -> Mapping[str, float | None]:
+    def parse(self, ended: Sequence[EndedProgram]) -> Mapping[str, float | None]:
         """Read what it prints; requests that all failed are no measurement."""
         told = read(ended[-1].printed.text_of_stdout)
         times = told.latency

@@ -10,6 +10,7 @@ from osmef.errors import EndpointError, InputError
 from osmef.layers.kinds.container import Container, ContainerSettings, image_of
 from osmef.scenario.fields import Family
 from osmef.scenario.load import load_text
+from tests.layers import engine
 from tests.layers.machines import Machines
 
 # Says what an engine says of what it is asked, which nobody has made.
@@ -61,3 +62,43 @@ def test_its_bridge_carries_ipv4_only() -> None:
     study("[container, vxlan]")
     with pytest.raises(InputError, match="bridge carries IPv4 only"):
         study("container")
+
+
+def container(machines: Machines, network: str) -> Container:
+    for host in machines.hosts.values():
+        host.program = b"an agent"
+    return Container(ContainerSettings(network=network))
+
+
+@pytest.mark.parametrize("network", ["host", "bridge", "macvlan"])
+def test_what_was_made_of_an_engine_goes(machines: Machines, tmp_path: Path, network: str) -> None:
+    engine.install(machines, tmp_path)
+    before = machines.state()
+    made = container(machines, network).up(machines.ground())
+    assert bool(made["a"].ports) == (network == "bridge")
+    assert {one.split("/")[2].partition(":")[0] for one in engine.has(tmp_path)} == {
+        *("container", "image"),
+        *(["network"] if network == "macvlan" else []),
+    }
+    assert any("--stop-signal=KILL" in argv for argv in machines.shells["a"].ran)
+    machines.lower()
+    assert engine.has(tmp_path) == []
+    assert machines.state() == before
+
+
+def test_an_engine_that_hangs_is_ended_and_told_and_not_asked_again(
+    machines: Machines, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("osmef.layers.root._REMOVAL_S", 0.1)
+    engine.install(machines, tmp_path, remove="exec sleep infinity")
+    container(machines, "host").up(machines.ground())
+    host = machines.hosts["a"]
+    with pytest.raises(EndpointError, match=r"`podman rm` did not end within 0.1 s") as told:
+        host.drop_all()
+    assert told.value.where == "a"
+    assert "podman ps --all" in str(told.value.cure)
+    asked = len(machines.shells["a"].ran)
+    with pytest.raises(EndpointError, match="was not tried, as it hangs"):
+        host.drop_all()
+    assert len(machines.shells["a"].ran) == asked
+    assert [trace.kind for trace in machines.notes("a").standing] == ["image", "container"]

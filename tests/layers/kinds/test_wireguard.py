@@ -5,7 +5,7 @@ from base64 import b64decode, b64encode
 import pytest
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-from osmef.layers.host import Host
+from osmef.layers.host import LayerHost
 from osmef.layers.kinds.wireguard import Wireguard, WireguardSettings
 from osmef.scenario.fields import Family
 from tests.layers.machines import Machines, check_whole_life, recorded
@@ -23,7 +23,7 @@ def test_each_end_knows_the_public_keys_of_the_others_and_no_key_is_in_a_command
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     ground, roots = recorded(3)
-    monkeypatch.setattr(Host, "busy_ports", lambda _host, _space: set())
+    monkeypatch.setattr(LayerHost, "busy_ports", lambda _host, _space: set())
     layer = Wireguard(WireguardSettings())
     numbers = layer.numbers(ground)
     keys, peers = {}, {}

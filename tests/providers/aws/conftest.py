@@ -6,10 +6,12 @@ import json
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
+from botocore.loaders import JSONFileLoader
 
 from osmef.providers.aws.provider import AwsProvider
 from osmef.scenario.clouds.aws import AwsSettings
@@ -17,7 +19,7 @@ from tests.aws.api import ACCOUNTS, REGION, Api
 from tests.aws.cloud import Cloud, skip_unless_possible
 from tests.aws.policy import allowed
 from tests.aws.wiring import OUTSIDE
-from tests.cli.conftest import Ended, Inside, Osmef
+from tests.cli.conftest import Ended, Osmef
 
 
 def settings_for(api: Api, **more: Any) -> dict[str, Any]:
@@ -120,6 +122,15 @@ def credentials(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return secrets
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _models_are_read_once() -> Iterator[None]:
+    """Each session of botocore reads its descriptions of the API anew, megabytes of JSON."""
+    with pytest.MonkeyPatch.context() as patch:
+        read = cache(JSONFileLoader().load_file)
+        patch.setattr(JSONFileLoader, "load_file", lambda _self, path: read(path))
+        yield
+
+
 @pytest.fixture
 def api(aws_api: Api, credentials: Path) -> Api:
     """The API, in which nothing was made yet."""
@@ -130,13 +141,7 @@ def api(aws_api: Api, credentials: Path) -> Api:
 @pytest.fixture
 def lab(aws_cloud: Cloud, credentials: Path, tmp_path: Path) -> Iterator[Lab]:
     aws_cloud.reset()
-    osmef = Osmef(
-        tmp_path,
-        Inside(
-            tuple(aws_cloud.inside),
-            ("osmef.providers.aws.provider", "tests.providers.quick_command"),
-        ),
-    )
+    osmef = Osmef(tmp_path, ("osmef.providers.aws.provider", "tests.providers.quick_command"))
     osmef.end_s = 120.0
     yield Lab(aws_cloud, osmef)
     for process in osmef.started:

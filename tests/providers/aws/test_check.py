@@ -17,15 +17,12 @@ from osmef.errors import (
     ProviderError,
     QuotaError,
 )
-from osmef.providers.aws import removal
 from osmef.providers.aws.access import Account, access_of
-from osmef.providers.aws.flavors import find_flavors
-from osmef.providers.aws.making import Maker
-from osmef.providers.aws.names import look_up
-from osmef.providers.aws.placing import Placer
+from osmef.providers.aws.lookup import check_quotas, find_flavors, look_up
+from osmef.providers.aws.network import tenants_of
+from osmef.providers.aws.placement import Placer
 from osmef.providers.aws.provider import AwsProvider
-from osmef.providers.aws.quotas import check_quotas
-from osmef.providers.aws.tenants import tenants_of
+from osmef.providers.aws.resource_types import Maker
 from osmef.providers.base import EndpointRequest
 from osmef.providers.marks import Mark
 from osmef.providers.sites import Sites
@@ -227,7 +224,7 @@ def test_a_missing_permission_to_read_is_named(api: Api) -> None:
 @pytest.mark.parametrize(("asked", "calls"), [("0", 2), ("", 2), ("3600", 1)])
 def test_ec2_is_not_asked_before_it_wants_to_be(api: Api, asked: str, calls: int) -> None:
     account = Account(access_of(settings(api)))
-    account.patience.limit_s = 60.0
+    account.retry_s = 60.0
     api.faults.append(Fault("DescribeVpcs", "RequestLimitExceeded", 503, retry_after=asked))
     try:
         account.read("describe_vpcs", "listing VPCs")
@@ -267,7 +264,7 @@ def test_a_host_that_was_given_back_is_not_used_again(api: Api) -> None:
     where = (account, wanted[0], "eu-central-1a", flavors)
     first = placer.place(*where)["HostId"]
     assert placer.place(*where)["HostId"] == first
-    removal.remove(list(maker.made), maker.forget)
+    AwsProvider.tear_down(list(maker.made), maker.forget)
     assert placer.place(*where)["HostId"] != first
     tokens = [made["ClientToken"] for made in api.requests("AllocateHosts")]
     assert len(set(tokens)) == len(tokens) == 2  # EC2 would return the old one to the same token
@@ -275,7 +272,7 @@ def test_a_host_that_was_given_back_is_not_used_again(api: Api) -> None:
 
 def test_an_api_that_is_not_there_is_an_error_of_the_api(api: Api) -> None:
     account = Account(access_of(settings(api)))
-    account.patience.limit_s = 0.0
+    account.retry_s = 0.0
     api.faults.append(Fault("DescribeVpcs", "InternalError", 500, times=-1))
     with pytest.raises(ProviderError, match="as the test wants it"):
         account.read("describe_vpcs", "listing VPCs")

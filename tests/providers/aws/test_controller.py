@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 
 from osmef.errors import ProviderError
-from osmef.providers.aws import controller
+from osmef.providers.aws import network
 from osmef.scenario.clouds.aws import AwsSettings
 
 SAID = {"/good": b"198.51.100.7\n", "/six": b"2001:db8::7\n", "/page": b"<html>log in</html>"}
@@ -42,8 +42,8 @@ def teller(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 def ask(teller: str, path: str, monkeypatch: pytest.MonkeyPatch, **more: str) -> str:
-    monkeypatch.setattr(controller, "_ASK", teller + path)
-    return controller.controller_of(AwsSettings(region="r", default_flavor="c5.large", **more))
+    monkeypatch.setattr(network, "_ASK", teller + path)
+    return network.controller_of(AwsSettings(region="r", default_flavor="c5.large", **more))
 
 
 def test_amazon_is_asked_for_the_address(teller: str, monkeypatch: pytest.MonkeyPatch) -> None:

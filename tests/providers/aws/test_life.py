@@ -6,6 +6,8 @@ import base64
 import re
 from collections.abc import Callable
 
+import pytest
+
 from osmef.providers.aws.provider import AwsProvider
 from tests.aws.api import ACCOUNTS, AMAZON, REGION
 from tests.providers.aws.conftest import Lab
@@ -30,6 +32,7 @@ def test_a_run_measures_between_partitions_and_leaves_nothing(lab: Lab) -> None:
     assert pages  # of one instance each
 
 
+@pytest.mark.real("clouds")
 def test_two_vpcs_talk_over_public_addresses_with_keys_from_the_console(lab: Lab) -> None:
     scenario = lab.write(
         placement="different-host", tenancy="different-tenant", host_keys="console"
@@ -56,6 +59,7 @@ def test_accounts_are_tenants(lab: Lab) -> None:
     assert lab.owned() == lab.owned("blue") == []
 
 
+@pytest.mark.real("clouds")
 def test_dedicated_hosts_promise_both_placements(lab: Lab) -> None:
     scenario = lab.write(
         placement_by="dedicated-host", sweep={"placement": ["same-host", "different-host"]}
@@ -74,6 +78,7 @@ def test_what_ec2_cannot_promise_is_refused_with_the_nearest_thing(lab: Lab) -> 
     assert lab.cloud.calls == []
 
 
+@pytest.mark.real("clouds")
 def test_racks_keep_instances_apart(lab: Lab) -> None:
     ended = lab("run", lab.write(placement_by="spread", placement="different-host"))
     assert ended.code == 0, ended.err
@@ -84,6 +89,7 @@ def test_racks_keep_instances_apart(lab: Lab) -> None:
     assert lab.owned() == []
 
 
+@pytest.mark.real("clouds")
 def test_a_cluster_promises_nothing_and_its_node_is_told(lab: Lab) -> None:
     ended = lab("run", lab.write(placement_by="cluster", placement="any"))
     assert ended.code == 0, ended.err

@@ -72,7 +72,7 @@ class Api:
     def make(self, *requests: EndpointRequest, **keys: Any) -> tuple[AzureProvider, list[Vm]]:
         """Make VMs as a run does, up to where it would wait for SSH."""
         provider = self.provider(**keys)
-        return provider, provider._make(self.order(*requests))
+        return provider, provider.begin(self.order(*requests)).stand()
 
     def owned(self) -> list[Resource]:
         return AzureProvider.owned({"uri": self.arm.url})
@@ -126,7 +126,7 @@ class Lab:
         return self.osmef.start(*arguments, prefix=tuple(self.inside))
 
     def __call__(self, *arguments: str) -> Ended:
-        return self.osmef.finish(self.start(*arguments))
+        return self.osmef(*arguments, prefix=tuple(self.inside))
 
     def owned(self) -> list[str]:
         found = AzureProvider.owned({"uri": self.arm.url})
@@ -152,7 +152,7 @@ def lab(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Lab]:
     with with_guests(state) as (arm, environment, inside):
         for name, value in environment.items():
             monkeypatch.setenv(name, value)
-        osmef = Osmef(directory)
+        osmef = Osmef(directory, ("osmef.providers.azure.provider",))
         osmef.end_s = 200.0
         yield Lab(arm, osmef, inside)
         for process in osmef.started:

@@ -17,10 +17,9 @@ from osmef.errors import (
     ProviderError,
     QuotaError,
 )
-from osmef.providers.azure.access import Subscription, open_subscription
-from osmef.providers.azure.failures import translate
-from osmef.providers.azure.making import Maker
-from osmef.providers.azure.networks import public_ip
+from osmef.providers.azure.access import ERRORS, Subscription, open_subscription
+from osmef.providers.azure.network import public_ip
+from osmef.providers.azure.resource_types import Maker
 from osmef.providers.marks import Mark
 from tests.azure.arm import OTHER, REGION, SUBSCRIPTION, Arm, Fault
 from tests.providers.azure.conftest import Api, vm
@@ -212,7 +211,7 @@ def test_an_unknown_subscription_is_told(api: Api) -> None:
 
 @pytest.mark.parametrize("error", [ServiceRequestError("refused"), ServiceResponseError("cut")])
 def test_an_api_that_does_not_answer_is_told(error: Exception) -> None:
-    shown = translate(error, "making it")
+    shown = ERRORS.translate(error, "making it")
     assert type(shown) is ApiError
     assert "azure.status.microsoft" in str(shown.cure)
 
@@ -221,7 +220,7 @@ def test_an_api_that_does_not_answer_is_told(error: Exception) -> None:
 def test_every_error_of_azure_has_a_cure(status: int) -> None:
     refused = HttpResponseError("no")
     refused.status_code = status
-    assert translate(refused, "making it").cure
+    assert ERRORS.translate(refused, "making it").cure
 
 
 @pytest.mark.parametrize("full", ["", f"{REGION}-az1"])

@@ -6,6 +6,8 @@ import re
 import signal
 from collections.abc import Callable
 
+import pytest
+
 from osmef.providers.azure.provider import AzureProvider
 from tests.azure.arm import OTHER, REGION, SUBSCRIPTION, Fault
 from tests.providers.azure.conftest import Lab, config_of
@@ -40,6 +42,7 @@ def test_a_run_measures_apart_and_between_networks(lab: Lab) -> None:
     assert made.count("vm") == len(ends)
 
 
+@pytest.mark.real("clouds")
 def test_subscriptions_are_tenants_and_host_keys_come_from_the_console(lab: Lab) -> None:
     scenario = lab.write(
         tenancy="different-tenant",
@@ -64,6 +67,7 @@ def test_subscriptions_are_tenants_and_host_keys_come_from_the_console(lab: Lab)
     assert lab.arm.things == {}
 
 
+@pytest.mark.real("clouds")
 def test_dedicated_hosts_promise_both_placements_and_a_misplaced_vm_is_made_anew(lab: Lab) -> None:
     lab.arm.misplaced = ["receiver-h1"]
     scenario = lab.write(
@@ -77,7 +81,7 @@ def test_dedicated_hosts_promise_both_placements_and_a_misplaced_vm_is_made_anew
         "same-host": 0,
         "different-host": 2,
     }
-    assert "anew" in ended.err
+    assert "recreating" in ended.err
     assert [len(end["earlier"]) for end in lab.summary["endpoints"]].count(1) == 1
     assert lab.arm.things == {}
 
@@ -146,6 +150,7 @@ def test_ctrl_c_while_things_are_made_leaves_nothing(lab: Lab) -> None:
     assert lab.arm.things == {}
 
 
+@pytest.mark.real("clouds")
 def test_a_spot_vm_that_is_evicted_leaves_its_trials_to_be_measured(lab: Lab) -> None:
     def prepare() -> Callable[[], object]:
         found = last_receiver(AzureProvider, {"uri": lab.arm.url}, "vm")

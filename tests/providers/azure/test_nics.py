@@ -76,7 +76,7 @@ def test_a_run_with_cards_leaves_nothing_also_of_a_vm_that_is_made_anew(lab: Lab
         ),
     )
     assert ended.code == 0, ended.err
-    assert "anew" in ended.err
+    assert "recreating" in ended.err
     assert lab.journal("created").count("network-interface") == 6
     assert lab.arm.things == {}
 

@@ -8,13 +8,16 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from azure.mgmt.compute import models as compute_models
+from azure.mgmt.network import models as network_models
 
-from osmef.providers.azure import schedules
-from osmef.providers.azure.places import read_place
+from osmef.providers.azure.access import Subscription
 from osmef.providers.azure.provider import AzureProvider
+from osmef.providers.azure.resource_types import schedule_body
+from osmef.providers.azure.vms import read_place
 from osmef.providers.base import EndpointRequest
+from osmef.scenario.fields import DATA_PORTS
 from osmef.scenario.location import Gone, same_host
-from osmef.scenario.ports import DATA_PORTS
 from tests.azure.arm import OTHER, REGION, SUBSCRIPTION, Fault
 from tests.azure.catalog import Offered
 from tests.providers.azure.conftest import Api, config_of, vm
@@ -54,8 +57,7 @@ def test_a_vm_powers_itself_off_at_the_deadline(api: Api) -> None:
 
 
 def test_azure_ends_a_vm_at_the_deadline(api: Api) -> None:
-    provider, (one, _) = api.make(vm("a"), vm("b"))
-    assert provider._order is not None
+    _, (one, _) = api.make(vm("a"), vm("b"))
     told = {body["properties"]["targetResourceId"]: body for body in api.bodies("schedules")}
     assert len(told) == 2
     body = told[one.id]
@@ -65,7 +67,8 @@ def test_azure_ends_a_vm_at_the_deadline(api: Api) -> None:
     keys = body["properties"]
     assert (keys["status"], keys["taskType"]) == ("Enabled", "ComputeVmShutdownTask")
     assert keys["timeZoneId"] == "UTC"
-    ends = provider._order.deadline
+    ends = api.ledger.events[0][1].deadline
+    assert ends is not None
     minutes = {time.strftime("%H%M", time.gmtime(ends + after)) for after in (0, 60)}
     assert keys["dailyRecurrence"]["time"] in minutes
 
@@ -75,7 +78,7 @@ def test_azure_ends_a_vm_at_the_deadline(api: Api) -> None:
     [(0.0, "0000"), (1.0, "0001"), (3600.0, "0100"), (86399.0, "0000"), (86340.0, "2359")],
 )
 def test_a_vm_is_ended_at_the_minute_after_its_deadline(ends: float, time_of_day: str) -> None:
-    keys = schedules.body_of("/vm", REGION, ends)["properties"]
+    keys = schedule_body("/vm", REGION, ends)["properties"]
     assert keys["dailyRecurrence"] == {"time": time_of_day}
 
 
@@ -92,7 +95,7 @@ def times_of_day(ends: float) -> set[str]:
 def test_a_vm_that_is_needed_for_days_is_ended_a_day_after_its_controller_is_lost(api: Api) -> None:
     now, provider = time.time(), api.provider()
     order = replace(api.order(vm("a")), deadline=now + 40 * HOUR_S)
-    provider._make(order)
+    provider.begin(order).stand()
     assert scheduled(api) in times_of_day(now + 23 * HOUR_S)
     assert provider._leases is not None
     provider._leases.renew(now + 13 * HOUR_S)
@@ -111,7 +114,7 @@ def test_schedules_are_moved_on_only_while_the_run_lasts(api: Api, days: int) ->
     provider, moved = AzureProvider(api.settings(), renewed_s=0.01), threading.Event()
     put = Fault("PUT .*schedules/", 500, "Broken", times=2, then=moved.set)
     order = replace(api.order(vm("a")), deadline=time.time() + HOUR_S + days * 24 * HOUR_S)
-    provider._make(order)
+    provider.begin(order).stand()
     api.arm.faults.append(put)
     assert moved.wait(30.0 if days else 0.2) is bool(days)
     provider.close()
@@ -205,7 +208,7 @@ def networks(api: Api) -> list[Any]:
 
 def test_other_clouds_are_let_in_where_they_meet(api: Api) -> None:
     provider, made = api.make(vm("a"), vm("b", tenant="tenant-2"))
-    endpoints = [provider._endpoint(one, None) for one in made]  # type: ignore[arg-type]
+    endpoints = [provider.endpoint(one, None) for one in made]  # type: ignore[arg-type]
     provider.admit(endpoints[:1], ["203.0.113.7", "203.0.113.8"])
     provider.admit(endpoints[:1], ["203.0.113.7", "203.0.113.9"])  # who is not named is out
     found = {
@@ -217,12 +220,13 @@ def test_other_clouds_are_let_in_where_they_meet(api: Api) -> None:
 
 def test_the_address_of_a_vm_that_is_gone_is_let_in_no_more(api: Api) -> None:
     provider, (old, other) = api.make(vm("a"), vm("b", tenant="tenant-2"))
-    build = provider._build
-    assert build is not None
-    new = build.add(old.order.request)
+    build = provider.built()
+    (new,) = build.stand_up([old.order.request])
     both = {f"{old.public}/32", f"{new.public}/32"}
     assert both <= set(rules(api)["2"]["data-tcp"]["sourceAddressPrefixes"])
-    build.forget(old)
+    gone = {*build.names_of(old)}
+    provider.remove([one for one in provider.made() if one[0].name in gone])
+    build.enter([new])
     assert both & set(rules(api)["2"]["data-tcp"]["sourceAddressPrefixes"]) == {f"{new.public}/32"}
     assert new.order.place == old.order.place
     assert other.public not in {old.public, new.public}
@@ -310,7 +314,7 @@ def test_a_physical_zone_is_the_same_in_all_subscriptions(api: Api, zone: str) -
 
 def test_a_vm_that_is_not_seen_for_a_moment_is_looked_for(api: Api) -> None:
     provider, made = api.make(vm("a"))
-    endpoint = provider._endpoint(made[0], None)  # type: ignore[arg-type]
+    endpoint = provider.endpoint(made[0], None)  # type: ignore[arg-type]
     api.arm.faults.append(Fault("GET .*virtualMachines/", 404, "ResourceNotFound"))
     (place,) = provider.describe([endpoint])
     assert place.region == REGION
@@ -318,10 +322,20 @@ def test_a_vm_that_is_not_seen_for_a_moment_is_looked_for(api: Api) -> None:
 
 def test_a_vm_that_was_taken_back_is_gone(api: Api) -> None:
     provider = AzureProvider(api.settings(spot=True), gone_s=0.2)
-    (made,) = provider._make(api.order(vm("a")))
-    endpoint = provider._endpoint(made, None)  # type: ignore[arg-type]
+    (made,) = provider.begin(api.order(vm("a"))).stand()
+    endpoint = provider.endpoint(made, None)  # type: ignore[arg-type]
     (body,) = api.bodies("virtualMachines")
     body["properties"]["provisioningState"] = "Deleting"
     assert isinstance(provider.describe([endpoint])[0], Gone)
     api.arm.faults.append(Fault("GET .*virtualMachines/", 404, "ResourceNotFound", times=99))
     assert isinstance(provider.describe([endpoint])[0], Gone)
+
+
+def test_models_of_the_sdk_are_ready_before_threads_use_them(api: Api) -> None:
+    """One that two threads use first at once may give dictionaries instead of objects."""
+    Subscription({"cloud": SUBSCRIPTION, "uri": api.arm.url})
+    for models in (compute_models, network_models):
+        found = [getattr(models, name) for name in models.__all__]
+        ready = {f"{one.__module__}.{one.__qualname__}" for one in found if hasattr(one, "as_dict")}
+        assert ready
+        assert ready <= set(models.SubResource._calculated)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from osmef.providers.azure.provider import AzureProvider
-from osmef.providers.azure.reach import console_of
+from osmef.providers.azure.vms import console_of
 from tests.azure.arm import SUBSCRIPTION, Fault
 from tests.azure.permissions import granted
 from tests.providers.azure.conftest import Api, vm
@@ -28,9 +28,9 @@ def use(api: Api) -> None:
     for number, keys in enumerate(WAYS):
         provider = api.provider(**keys)
         provider.check(requests)
-        made = provider._make(api.order(*requests, run=f"lab-{number}"))
+        made = provider.begin(api.order(*requests, run=f"lab-{number}")).stand()
         console_of(made[0])
-        endpoints = [provider._endpoint(one, None) for one in made]  # type: ignore[arg-type]
+        endpoints = [provider.endpoint(one, None) for one in made]  # type: ignore[arg-type]
         provider.describe(endpoints)
         provider.admit(endpoints, ["203.0.113.7"])
     # No group goes as a whole, so all parts go one by one.

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from osmef.providers.gce.provider import GceProvider
-from tests.cli.conftest import Inside, Osmef
+from tests.cli.conftest import Osmef
 from tests.gce.cloud import UNIVERSE, GceCloud
 from tests.gce.services.contents import PROJECTS
 from tests.providers.gce.lab import Lab
@@ -38,13 +38,7 @@ def lab(gce_cloud: GceCloud, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
     monkeypatch.setenv("NO_GCE_CHECK", "true")
     for name in ("GOOGLE_CLOUD_PROJECT", "GCLOUD_PROJECT"):
         monkeypatch.delenv(name, raising=False)
-    osmef = Osmef(
-        tmp_path,
-        Inside(
-            tuple(gce_cloud.inside),
-            ("osmef.providers.gce.provider", "tests.providers.quick_command"),
-        ),
-    )
+    osmef = Osmef(tmp_path, ("osmef.providers.gce.provider", "tests.providers.quick_command"))
     osmef.end_s = 240.0
     yield Lab(gce_cloud, osmef)
     for process in osmef.started:

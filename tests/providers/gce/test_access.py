@@ -14,8 +14,7 @@ from google.api_core.exceptions import from_http_status
 from google.auth.transport.requests import AuthorizedSession
 
 from osmef.errors import CredentialsError, ProviderError
-from osmef.providers.gce.access import open_project
-from osmef.providers.gce.failures import translate
+from osmef.providers.gce.access import ERRORS, open_project
 from osmef.providers.gce.provider import GceProvider
 from tests.gce.cloud import GceCloud
 from tests.providers.gce.lab import Lab, vm
@@ -27,7 +26,7 @@ CREDENTIALS = "GOOGLE_APPLICATION_CREDENTIALS"
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 405, 409, 429, 500])
 def test_every_error_of_google_has_a_cure(status: int) -> None:
-    assert translate(refused(status, "no"), "making it").cure
+    assert ERRORS.translate(refused(status, "no"), "making it").cure
 
 
 @pytest.fixture

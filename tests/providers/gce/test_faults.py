@@ -21,7 +21,6 @@ from osmef.scenario.location import Gone
 from tests.providers.conftest import MemoryLedger
 from tests.providers.gce.lab import RUN, Lab, asked, order, refusal, vm
 from tests.providers.quick import PACE
-from tests.waiting import until
 
 FULL: dict[str, Any] = {
     "code": "ZONE_RESOURCE_POOL_EXHAUSTED",
@@ -317,25 +316,6 @@ def test_refusal_after_a_lost_answer_is_not_believed(lab: Lab) -> None:
     there = lab.owned()
     provider.close()
     assert [one for one in there if one.startswith("instance ")]
-    assert lab.owned() == []
-
-
-def test_killed_between_request_and_answer_leaves_what_reap_finds(lab: Lab) -> None:
-    with (
-        lab.cloud.recorded() as calls,
-        lab.cloud.fault("call", INSERT_VM, times=1000, lose=True),
-    ):
-        process = lab.start("run", lab.write())
-        until(lambda: len(asked(calls(), "instances.insert")) >= 2)
-        process.kill()
-        process.communicate()
-    assert ("intend", "instance") in lab.journal()
-    assert ("created", "instance") not in lab.journal()
-    assert len([one for one in lab.owned() if one.startswith("instance ")]) == 2
-
-    reaped = lab("reap", "--yes")
-
-    assert reaped.code == 0, reaped.err
     assert lab.owned() == []
 
 

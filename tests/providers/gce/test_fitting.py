@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from osmef.errors import ProviderError
-from osmef.providers.gce.fitting import check_fits
-from osmef.providers.gce.names import Image, MachineType
+from osmef.providers.gce.lookup import Image, MachineType, check_fits
 from osmef.scenario.clouds.gce import GceSettings
 
 USUAL = {"region": "here-1", "controller_cidr": "203.0.113.7/32"}

@@ -10,11 +10,10 @@ from hypothesis import strategies as st
 
 from osmef.providers.base import Resource
 from osmef.providers.gce.access import Project
-from osmef.providers.gce.kinds import KINDS
-from osmef.providers.gce.marks import Mark, of_text
-from osmef.providers.gce.names import region_of
-from osmef.providers.gce.networks import subnet_of
+from osmef.providers.gce.lookup import region_of
+from osmef.providers.gce.network import subnet_of
 from osmef.providers.gce.provider import GceProvider
+from osmef.providers.gce.resource_types import TYPES, Mark
 
 NAME = re.compile(r"[a-z](?:[-a-z0-9]{0,61}[a-z0-9])?")
 LABEL = re.compile(r"[a-z0-9_-]{0,63}")
@@ -37,7 +36,7 @@ def test_names_and_labels_fit_the_rules_and_keep_what_tells_runs_apart(run: str,
 @given(RUNS, st.integers(0, 2**33), st.integers(0, 2**33))
 def test_a_mark_survives_as_a_description(run: str, made: int, deadline: int) -> None:
     mark = Mark(run, made, deadline)
-    assert of_text(mark.text) == mark
+    assert Mark.of_text(mark.text) == mark
 
 
 class Listed(Project):
@@ -56,7 +55,7 @@ def test_a_description_that_can_t_be_read_is_told_and_hides_nothing(odd: str) ->
     theirs = compute_v1.Network(name="osmef-b", description=mark.text.replace("2", odd))
     ours = compute_v1.Network(name="osmef-a", description=mark.text)
     lines: list[str] = []
-    found = KINDS["network"].owned(Listed(theirs, ours), None, lines.append)
+    found = TYPES["network"].owned(Listed(theirs, ours), None, lines.append)
     assert [one.resource.name for one in found] == ["osmef-a"]
     (line,) = lines
     assert "network osmef-b: its mark can't be read" in line
@@ -82,9 +81,9 @@ def test_what_a_damaged_journal_names_is_none_of_its_kinds(
 
 @given(st.text())
 def test_other_descriptions_are_no_marks(text: str) -> None:
-    assert of_text(text) is None
-    assert of_text(None) is None
-    assert of_text(f"osmef run=a made=1 deadline=2{text or ' '}x") is None
+    assert Mark.of_text(text) is None
+    assert Mark.of_text(None) is None
+    assert Mark.of_text(f"osmef run=a made=1 deadline=2{text or ' '}x") is None
 
 
 def test_networks_of_tenants_and_regions_do_not_overlap() -> None:

@@ -8,8 +8,7 @@ import pytest
 
 from osmef.errors import CapacityError, QuotaError
 from osmef.providers.base import EndpointRequest
-from osmef.providers.gce.fitting import check_nics
-from osmef.providers.gce.names import MachineType
+from osmef.providers.gce.lookup import MachineType, check_nics
 from tests.providers.gce.lab import Lab, asked, vm
 from tests.providers.gce.test_faults import INSERT_VM
 from tests.waiting import until

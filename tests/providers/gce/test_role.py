@@ -9,8 +9,8 @@ import yaml
 from google.cloud import compute_v1
 
 from osmef.providers.base import Resource
-from osmef.providers.gce.kinds import KINDS, id_of
 from osmef.providers.gce.provider import GceProvider
+from osmef.providers.gce.resource_types import TYPES, id_of
 from osmef.scenario.fields import FlavorNeed
 from tests.providers.gce.lab import RUN, Lab, asked, order, refusal, vm
 
@@ -58,7 +58,7 @@ def test_role_has_the_permissions_of_all_calls_that_are_made(lab: Lab) -> None:
             Resource(
                 "gce", kind, "osmef-x", RUN, id_of(api.scope and "x", "osmef-x"), access=access
             )
-            for kind, api in KINDS.items()
+            for kind, api in TYPES.items()
         ]
         GceProvider.destroy(left, lambda _resource: None)
         found = {call["id"] for call in calls() if "id" in call}

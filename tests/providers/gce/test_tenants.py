@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from osmef.errors import ProviderError
-from osmef.providers.gce.tenants import tenants_of
+from osmef.providers.gce.network import tenants_of
 from osmef.scenario.clouds.gce import GceSettings
 
 
 def test_two_tenants_need_two_projects() -> None:
     told = {"region": "r", "controller_cidr": "192.0.2.1/32", "tenants": {"red": "alpha-1"}}
     settings = GceSettings.model_validate(told)
-    with pytest.raises(ProviderError, match="has 2 tenants, and the provider names 1") as caught:
+    with pytest.raises(ProviderError, match="needs 2 tenants, and there are 1") as caught:
         tenants_of(settings, ["tenant-1", "tenant-2"])
     assert caught.value.where == "provider.tenants"
-    assert "leave" in str(caught.value.cure)
+    assert "name more" in str(caught.value.cure)

@@ -14,14 +14,13 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from google.cloud import compute_v1
-from typer.testing import CliRunner
 
-from osmef.cli.main import make_app
 from osmef.engine.journal import Journal
 from osmef.errors import ProviderError
 from osmef.providers.base import Resource
 from osmef.providers.gce.access import open_project
 from tests.gce.cloud import UNIVERSE
+from tests.invoked import invoke
 
 RUN = "lab-20260101T000000Z-abcd"
 
@@ -110,7 +109,7 @@ def stranger(monkeypatch: pytest.MonkeyPatch) -> Iterator[Listener]:
 
 
 def reap(*arguments: str) -> tuple[int, str]:
-    done = CliRunner().invoke(make_app(), ["reap", *arguments])
+    done = invoke("reap", *arguments)
     return done.exit_code, " ".join(done.output.split())
 
 
@@ -141,7 +140,7 @@ def test_no_scenario_has_it_sent_there(tmp_path: Path, stranger: Listener, url: 
     }
     scenario = tmp_path / "lab.json"
     scenario.write_text(json.dumps({"name": "lab", "placement": "any", "provider": provider}))
-    ended = CliRunner().invoke(make_app(), ["run", str(scenario)])
+    ended = invoke("run", scenario)
     assert stranger.tokens == []
     assert ended.exit_code == 2
 

@@ -20,10 +20,10 @@ from osmef.errors import (
 )
 from osmef.programs import find_program, search_path
 from osmef.providers.base import EndpointRequest
-from osmef.providers.libvirt.building import memory_note, memory_of
 from osmef.providers.libvirt.connection import Hypervisor
-from osmef.providers.libvirt.failures import translate
+from osmef.providers.libvirt.errors import translate
 from osmef.providers.libvirt.provider import LibvirtProvider
+from osmef.providers.libvirt.provision import memory_note, memory_of
 from osmef.remote.keys import KeyPair
 from osmef.scenario.clouds.libvirt import LibvirtSettings
 from tests.cli.conftest import Osmef

@@ -13,8 +13,7 @@ from osmef.providers.base import Resource
 from osmef.providers.libvirt import xml
 from osmef.providers.libvirt.connection import Hypervisor, libvirt
 from osmef.providers.libvirt.guest import start_domain
-from osmef.providers.libvirt.making import Maker
-from osmef.providers.libvirt.marks import Mark
+from osmef.providers.libvirt.maker import Maker, Mark
 from osmef.providers.libvirt.networks import make_filters, make_networks
 from osmef.providers.libvirt.provider import LibvirtProvider
 from osmef.providers.libvirt.storage import Store

@@ -83,7 +83,7 @@ def test_problems_stand_under_the_key_that_is_wrong(
 
 def test_an_unknown_flavor_lists_those_that_are() -> None:
     local, made = cell({"flavors": {"a": {"vcpus": 1}, "b": {"vcpus": 1}}}, endpoints=pair("c"))
-    assert [cure for _, _, cure in local.problems(made)][:1] == ["use one of: a, b"]
+    assert [cure for _, _, cure in local.problems(made)][:1] == ["known are: a, b"]
 
 
 def test_shared_cpus_are_warned_of() -> None:

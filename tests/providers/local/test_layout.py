@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from osmef.errors import ProviderError
 from osmef.providers.base import EndpointRequest
-from osmef.providers.local.layout import cpus_for, flavor_of, lay_out
+from osmef.providers.local.provider import cpus_for, flavor_of, lay_out
 from osmef.scenario.clouds.local import LocalFlavor, LocalSettings
 from osmef.scenario.fields import EndpointKind, FlavorNeed
 

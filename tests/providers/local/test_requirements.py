@@ -28,8 +28,8 @@ for path in sys.argv[1:]:
     kernel.mount("/dev/null", path, None, kernel.MS_BIND)
 """
 BECOME_USER = """
-from osmef.providers.local import guest
-guest._become_user(1000, 1000)
+from osmef.providers.local import cloud
+cloud._become_user(1000, 1000)
 """
 FORBID = """
 from pathlib import Path

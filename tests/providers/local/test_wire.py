@@ -11,7 +11,7 @@ import pytest
 
 from osmef.providers.base import EndpointRequest
 from osmef.providers.local import wire
-from osmef.providers.local.layout import lay_out
+from osmef.providers.local.provider import lay_out
 from osmef.scenario.clouds.local import LocalSettings
 from osmef.scenario.fields import EndpointKind
 

@@ -15,12 +15,11 @@ import requests
 from openstack.exceptions import ForbiddenException, HttpException, SDKException
 
 from osmef.campaigns.executors.session import SessionJob, measure
+from osmef.engine.cancellation import Stop
 from osmef.engine.observer import Observer
-from osmef.engine.stop import Stop
 from osmef.errors import CredentialsError, Interrupted, PolicyError, ProviderError, QuotaError
 from osmef.providers.base import Resource
-from osmef.providers.openstack import failures
-from osmef.providers.openstack.access import open_cloud
+from osmef.providers.openstack.access import ERRORS, open_cloud
 from osmef.providers.openstack.provider import OpenStackProvider
 from tests.cli.conftest import Osmef
 from tests.providers.openstack.keystone import entry, keystone, write_cloud
@@ -136,7 +135,7 @@ def test_another_cloud_that_is_broken_does_not_matter(clouds: Path, url: str) ->
     write_cloud(clouds, url, "p1", region_name="north")
     entries = json.loads(clouds.read_text())["clouds"]
     clouds.write_text(json.dumps({"clouds": {"a": {"auth_type": "magic"}, "b": 1, **entries}}))
-    assert open_cloud({"cloud": "lab"}).project_id == "p1"
+    assert open_cloud({"cloud": "lab"}).id == "p1"
     with pytest.raises(CredentialsError, match="no region 'Mars'") as caught:
         open_cloud({"cloud": "lab", "region": "Mars"})
     assert "north" in str(caught.value.cure)
@@ -170,13 +169,13 @@ def test_failing_tls_is_told_at_once(clouds: Path, url: str) -> None:
 )
 def test_a_policy_about_quotas_is_no_quota(said: str, kind: type[ProviderError]) -> None:
     refused = ForbiddenException(said, http_status=403)
-    assert type(failures.translate(refused, "asking")) is kind
+    assert type(ERRORS.translate(refused, "asking")) is kind
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 405, 409, 418, 429, 500, None])
 def test_every_error_of_a_cloud_has_a_cure(status: int | None) -> None:
     refused = HttpException("no", http_status=status) if status else SDKException("no")
-    assert failures.translate(refused, "asking").cure
+    assert ERRORS.translate(refused, "asking").cure
 
 
 @pytest.mark.parametrize("made", [{}, {"project": "p-of-a-run"}])
@@ -208,14 +207,14 @@ def test_what_was_made_in_another_project_is_not_taken_for_gone(
 def test_the_pause_that_a_cloud_asks_for_is_a_number_or_a_date(
     asked: str, low: float, high: float
 ) -> None:
-    pause = failures.pause_of(refusal(asked))
+    pause = ERRORS.pause_of(refusal(asked))
     assert pause is not None
     assert low <= pause <= high
 
 
 @pytest.mark.parametrize("asked", ["", "soon", "-1", "1.5", "\N{SUPERSCRIPT TWO}"])
 def test_a_pause_that_makes_no_sense_is_none(asked: str) -> None:
-    assert failures.pause_of(refusal(asked)) is None
+    assert ERRORS.pause_of(refusal(asked)) == 0.0
 
 
 def refusal(retry_after: str) -> Exception:

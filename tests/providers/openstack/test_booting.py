@@ -13,14 +13,14 @@ from typing import Any, TypeVar
 import pytest
 
 from osmef.errors import BootError, ProviderError
-from osmef.providers.openstack.access import Waits, open_cloud
-from osmef.providers.openstack.booting import Boot, make_servers
-from osmef.providers.openstack.making import Maker
-from osmef.providers.openstack.marks import Mark
-from osmef.providers.openstack.names import FlavorInfo, Names, Source
-from osmef.providers.openstack.placing import Place
-from osmef.providers.openstack.servers import ServerOrder
-from osmef.providers.openstack.tenants import Site, Tenant
+from osmef.providers.cloud.account import Waits
+from osmef.providers.cloud.tenants import Tenant
+from osmef.providers.openstack.access import open_cloud
+from osmef.providers.openstack.lookup import FlavorInfo, Names, Source
+from osmef.providers.openstack.network import Site
+from osmef.providers.openstack.placement import Place
+from osmef.providers.openstack.resource_types import Maker, Mark
+from osmef.providers.openstack.servers import Boot, ServerOrder, make_servers
 from osmef.providers.parallel import AT_ONCE
 from osmef.remote.keys import KeyPair
 from osmef.scenario.clouds.openstack import OpenStackSettings
@@ -69,7 +69,7 @@ def test_the_reason_of_an_error_is_waited_for(
         write_cloud(clouds, url, "p1")
         tenant = Tenant("tenant-1", 1, "one", open_cloud({"cloud": "lab"}, waits=QUICK))
         site, key = Site(tenant, names, "net", None, None, "key"), KeyPair.generate("lab")
-        order = ServerOrder(server(), NAME, site, flavor, Place(), key, None)
+        order = ServerOrder(server(), NAME, site, key, None, flavor, Place())
         with pytest.raises(ProviderError, match=said) as caught:
             make_servers(maker, [order], settings, lambda _servers: None)
     assert caught.value.kind == kind
@@ -104,7 +104,7 @@ def make(
         tenant = Tenant("tenant-1", 1, "one", open_cloud({"cloud": "lab"}, waits=QUICK))
         site, key = Site(tenant, names, "net", None, None, "key"), KeyPair.generate("lab")
         orders = [
-            ServerOrder(server(name), name, site, flavor, Place(group), key, None)
+            ServerOrder(server(name), name, site, key, None, flavor, Place(group))
             for name, group in wanted
         ]
         made = make_servers(maker, orders, settings, lambda _servers: None)
@@ -184,7 +184,7 @@ def boot_of(*names: str) -> Boot:
     """Return the state in which as many servers are built as may be, these among them."""
     site: Any = None
     flavor, key = FlavorInfo("1", "small", 1, 512, 1), KeyPair.generate("lab")
-    orders = [ServerOrder(server(n), n, site, flavor, Place(), key, None) for n in names]
+    orders = [ServerOrder(server(n), n, site, key, None, flavor, Place()) for n in names]
     return Boot(
         RUN, [], 60, lambda _servers: None, dict(zip(names, orders, strict=True)), building=AT_ONCE
     )

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from osmef.errors import CapacityError
 from osmef.providers.base import EndpointRequest
-from osmef.providers.openstack.groups import assign_places, plan_groups
+from osmef.providers.openstack.placement import assign_places, plan_groups
 from osmef.scenario.fields import EndpointKind
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -114,3 +115,34 @@ def test_reap_takes_what_a_killed_run_left_and_no_foreign_server(
     deleted = [c.path for c in calls if c.path.endswith("/action") or c.method == "DELETE"]
     assert not any(theirs.id in path for path in deleted)
     assert uncompared(calls) == set()
+
+
+def test_a_pair_is_made_and_deleted_by_so_many_calls(small_lab: Lab) -> None:
+    requests = [server("a", "host-1"), server("b", "host-1")]
+    provider = small_lab.provider()
+    with recorded(small_lab.cloud) as calls:
+        small_lab.create(provider, order(*requests))
+        provider.close()
+    made = [call for call in calls if call.method in {"POST", "PUT"} and call.service != "keystone"]
+    assert Counter(f"{call.method} {call.path.split('/')[-1]}" for call in made) == {
+        "POST networks": 1,
+        "POST subnets": 1,
+        "POST routers": 1,
+        "PUT add_router_interface": 1,
+        "POST security-groups": 1,
+        "POST security-group-rules": 1,
+        "POST os-keypairs": 1,
+        "POST os-server-groups": 1,
+        "POST servers": 2,
+        "POST floatingips": 2,
+        "POST action": 2,  # deletions
+        "PUT remove_router_interface": 1,
+    }
+    named = Counter(call.path.split("?")[0] for call in calls if call.method == "GET")
+    for looked_up in (
+        "/v2.1/flavors/detail",
+        "/v2/images",
+        "/v2.0/subnets",
+        "/v2.1/servers/detail",
+    ):
+        assert named[looked_up] == 1, looked_up

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from osmef.providers.openstack import marks
-from osmef.providers.openstack.marks import Mark
+from osmef.providers.marks import name_in_text
+from osmef.providers.openstack.resource_types import Mark
 
 some_marks = st.builds(
     Mark,
@@ -21,12 +21,12 @@ some_marks = st.builds(
 
 @given(some_marks, st.integers(1, 999))
 def test_a_mark_is_read_back_from_wherever_it_is_put(mark: Mark, number: int) -> None:
-    assert marks.of_text(mark.text) == mark
+    assert Mark.of_text(mark.text) == mark
     assert Mark.of_tags(mark.tags) == mark
     for what in ("key", "group"):
-        assert marks.of_name(mark.whole_name(f"{what}-{number}")) == mark
+        assert Mark.of_name(mark.whole_name(f"{what}-{number}")) == mark
     text = mark.text_with(mark.name("ip-1"))
-    assert (marks.of_text(text), marks.name_in_text(text)) == (mark, mark.name("ip-1"))
+    assert (Mark.of_text(text), name_in_text(text)) == (mark, mark.name("ip-1"))
 
 
 @given(some_marks)
@@ -34,7 +34,7 @@ def test_sites_have_names_of_their_own_and_one_mark(mark: Mark) -> None:
     everywhere = [mark, *(replace(mark, site=site) for site in (1, 2, 12))]
     names = [one.whole_name(f"key-{number}") for one in everywhere for number in (1, 2, 11)]
     assert len(set(names)) == len(names)
-    assert [marks.of_name(name) for name in names] == [mark] * len(names)
+    assert [Mark.of_name(name) for name in names] == [mark] * len(names)
 
 
 @given(some_marks)
@@ -54,8 +54,8 @@ def test_a_mark_fits_where_the_cloud_has_room_for_255_letters(mark: Mark) -> Non
     ],
 )
 def test_what_others_write_is_no_mark(text: str | None) -> None:
-    assert marks.of_text(text) is None
-    assert marks.of_name(text) is None
+    assert Mark.of_text(text) is None
+    assert Mark.of_name(text) is None
 
 
 @pytest.mark.parametrize(
@@ -70,4 +70,4 @@ def test_other_metadata_is_no_mark(metadata: dict[str, str] | None) -> None:
     "name", ["osmef-key", "osmef-a-key-1", "osmef-a-key-1-2", "xosmef-a-key-1-2-3"]
 )
 def test_a_name_like_ours_is_no_mark(name: str) -> None:
-    assert marks.of_name(name) is None
+    assert Mark.of_name(name) is None

@@ -13,8 +13,8 @@ from osmef.providers.base import Endpoint, EndpointRequest
 from osmef.scenario.clouds.openstack import OpenStackSettings
 from tests.openstack.faults import calls_fail
 from tests.providers.openstack.lab import Lab, order, server
-from tests.providers.openstack.test_quotas import need
-from tests.providers.openstack.test_quotas import server as sized
+from tests.providers.openstack.test_quota import need
+from tests.providers.openstack.test_quota import server as sized
 from tests.waiting import until
 
 CARDS = {"sender": {"nics": 2}, "receiver": {"nics": 2}}

@@ -3,7 +3,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from osmef.providers.openstack.places import location_of
+from osmef.providers.openstack.placement import location_of
 from osmef.scenario.location import Location, same_host
 
 # As nova 2024.2 showed it to a member of the project, for a server on cmp2.

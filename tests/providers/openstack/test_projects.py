@@ -9,11 +9,9 @@ import pytest
 
 from osmef.errors import ProviderError
 from osmef.providers.base import Resource
-from osmef.providers.openstack import removal
 from osmef.providers.openstack.access import open_cloud
-from osmef.providers.openstack.making import Maker
-from osmef.providers.openstack.marks import Mark
-from osmef.providers.openstack.projects import make_tenants
+from osmef.providers.openstack.provider import OpenStackProvider, make_tenants
+from osmef.providers.openstack.resource_types import Maker, Mark
 from tests.providers.conftest import MemoryLedger
 from tests.providers.openstack.lab import DEADLINE, RUN, Lab
 
@@ -29,19 +27,19 @@ def test_a_project_with_a_foreign_group_in_it_stays_until_that_is_gone(lab: Lab)
     lab.dirty.add("admin")
     maker = Maker(Mark(RUN, 1, DEADLINE), MemoryLedger())
     (tenant,) = make_tenants(maker, open_cloud({"cloud": "admin"}), ["tenant-1"])
-    project = tenant.cloud.project_id
+    project = tenant.account.id
     gone: list[Resource] = []
     with openstack.connect(cloud="admin") as admin:
         # Its owner looks at the groups, and so neutron makes the default one.
-        tenant.cloud.do("looking", lambda c: list(c.network.security_groups()))
+        tenant.account.ask("looking", lambda c: list(c.network.security_groups()))
         foreign = admin.network.create_security_group(name="theirs", project_id=project)
         with pytest.raises(ProviderError, match="not ours, theirs") as caught:
-            removal.remove(maker.made, gone.append)
+            OpenStackProvider.tear_down(maker.made, gone.append)
         assert "osmef reap" in str(caught.value.cure)
         assert gone == []
         assert groups_in(admin, project) == {"default", "theirs"}
         admin.network.delete_security_group(foreign)
-        removal.remove(maker.made, gone.append)
+        OpenStackProvider.tear_down(maker.made, gone.append)
         assert [one.kind for one in gone] == ["project"]
         assert groups_in(admin, project) == set()
         assert admin.identity.find_project(project) is None  # type: ignore[union-attr]

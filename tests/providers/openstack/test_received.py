@@ -17,7 +17,7 @@ from tests.providers.openstack.keystone import entry, keystone
 
 _OPEN = (
     "from osmef.providers.openstack.access import open_cloud; "
-    "print(open_cloud({'cloud': 'lab'}).project_id)"
+    "print(open_cloud({'cloud': 'lab'}).id)"
 )
 _SECRET = {"clouds": {"lab": {"auth": {"password": "secret"}}}}
 

@@ -8,7 +8,7 @@ from typing import Any
 import openstack
 import pytest
 
-from osmef.scenario.ports import DATA_PORTS
+from osmef.scenario.fields import DATA_PORTS
 from tests.openstack.faults import hosts_fail
 from tests.providers.openstack.lab import Lab, servers_of
 

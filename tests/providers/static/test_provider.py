@@ -512,7 +512,11 @@ VMS: dict[str, Any] = {
             {"endpoints": {"node": {"count": 2}}, "placement": "same-host"},
             ["no hosts of the inventory fit"],
         ),
-        ({"a": {"kind": "vm"}, "b": VMS["b"]}, {}, ["nobody says on which host it runs: a"]),
+        (
+            {"a": {"kind": "vm"}, "b": VMS["b"]},
+            {},
+            ["the inventory does not say on which host it runs: a"],
+        ),
         ({"a": {"kind": "vm"}, "b": VMS["b"]}, {"on_mismatch": "record"}, []),
         ({"a": {"kind": "vm"}, "b": VMS["b"]}, {"placement": "any"}, []),
         ({"a": {}, "b": {}}, {**IRON, "placement": "any"}, []),

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from osmef.results.limits import Limit
 from osmef.results.rundir import RunDirectory
 from osmef.results.summary import CellInfo, Summary
-from osmef.results.trial import Status, Trial
+from osmef.results.trial import Limit, Status, Trial
 
 SAMPLE = Path(__file__).parents[2] / "results/data/quickstart-20261121T031500Z-3f9a"
 

@@ -23,7 +23,7 @@ def captions(page: Page) -> list[str]:
 def test_the_page_has_every_table_once() -> None:
     page = Page(render_campaign(campaign(-0.1)))
     assert captions(page) == [
-        "What became of the sessions",
+        "State of the sessions",
         "Sessions without a result",
         "Platforms",
         "Platforms, two by two",

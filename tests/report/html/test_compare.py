@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
+from osmef.errors import InputError
 from osmef.report.html.compare import Compared, write_comparison
 from tests.declared import measure
 from tests.report.html.parsed import Page
@@ -40,6 +43,12 @@ def test_what_no_table_shows_is_there_if_asked_for(tmp_path: Path) -> None:
         2,
         3,
     ]
+
+
+def test_a_file_that_is_no_page_of_ours_is_not_replaced(tmp_path: Path) -> None:
+    (tmp_path / "page.html").write_text("notes")
+    with pytest.raises(InputError, match="a file that OSMeF did not write"):
+        page_of(tmp_path, row("aggregate_btc_bps"))
 
 
 def test_nothing_of_a_run_is_markup(tmp_path: Path) -> None:

@@ -6,8 +6,8 @@ import random
 from collections.abc import Callable
 
 from osmef.report.html.findings import findings
-from osmef.results.limits import Limit
 from osmef.results.summary import CellInfo, Summary
+from osmef.results.trial import Limit
 from osmef.scenario.fields import Placement
 
 MakeCell = Callable[..., CellInfo]

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from osmef.report.html.live import live
-from osmef.report.html.strip import Axis, strip
+from osmef.report.html.strip import StripAxis, strip
 
 VALUES = st.lists(st.floats(1e-6, 1e12), min_size=1, max_size=40)
 
@@ -71,6 +71,24 @@ def test_axes_are_as_in_the_picture(log: bool) -> None:
     assert layout["annotations"][0]["text"] == "panel &lt;b&gt;"
 
 
+def test_what_is_shaded_and_what_lies_across_are_there() -> None:
+    figure = Figure()
+    axes = figure.subplots()
+    axes.stairs([3, 4], [0, 1, 2], baseline=1, fill=True, color="#0072B2", alpha=0.2)
+    axes.plot([0, 2], [1, 2], color="#0072B2")
+    axes.axhline(1, color="#555555", linestyle="--")
+    axes.axvline(1.5, color="#555555", linestyle=":")
+    found = told(figure)
+    below, above = [one for one in found["data"] if one.get("hoverinfo") == "skip"]
+    assert (below["y"], above["y"]) == ([1, 1, 1], [3, 4, 4])
+    assert (above["fill"], above["fillcolor"]) == ("tonexty", "rgba(0,114,178,0.2)")
+    assert not any(one["showlegend"] for one in (below, above))
+    level, moment = found["layout"]["shapes"]
+    assert (level["xref"], level["yref"], level["y0"], level["y1"]) == ("x domain", "y", 1, 1)
+    assert (moment["xref"], moment["x0"], moment["x1"]) == ("x", 1.5, 1.5)
+    assert [one["line"]["dash"] for one in (level, moment)] == ["dash", "dot"]
+
+
 def test_bars_stay_a_picture() -> None:
     assert live(drawn(bars=True)) is None
     assert live(Figure()) is None
@@ -78,7 +96,7 @@ def test_bars_stay_a_picture() -> None:
 
 @given(VALUES)
 def test_all_dots_of_a_row_are_in_its_drawing(values: list[float]) -> None:
-    axis = Axis.of(values)
+    axis = StripAxis.of(values)
     assert axis is not None
     places = [axis.at(value) for value in values]
     assert all(0 <= place <= 150 for place in places)
@@ -89,5 +107,5 @@ def test_all_dots_of_a_row_are_in_its_drawing(values: list[float]) -> None:
 
 
 def test_nothing_has_no_axis() -> None:
-    assert Axis.of([]) is None
-    assert Axis.of([0.0, float("nan")]) is None
+    assert StripAxis.of([]) is None
+    assert StripAxis.of([0.0, float("nan")]) is None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from osmef.engine.stop import Stop
+from osmef.engine.cancellation import Stop
 from osmef.errors import InputError
 
 if TYPE_CHECKING:
@@ -22,7 +22,9 @@ def connect(
     """
     if not scheduler:
         cure = "give --scheduler ADDRESS, as `dask scheduler` printed it"
-        raise InputError("nobody knows where the Dask cluster is", where="--executor", cure=cure)
+        raise InputError(
+            "the address of the Dask cluster is missing", where="--executor", cure=cure
+        )
     try:
         # It takes a while to load.
         from osmef.campaigns.executors.dask.executor import DaskExecutor  # noqa: PLC0415

@@ -10,36 +10,171 @@ from __future__ import annotations
 import threading
 import time
 import uuid
-from collections.abc import Callable
-from concurrent.futures import Future
+from collections.abc import Callable, Mapping, Sequence, Set
+from concurrent.futures import CancelledError, Future
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import cast
+from typing import Any, cast
 
+from distributed import Client, KilledWorker, Queue
 from distributed import Future as DaskFuture
 
 import osmef
-from osmef.campaigns.executors.dask.cluster import Assignment, Cluster, Job, Lost, Worker
 from osmef.campaigns.executors.dask.worker import (
     BEAT_S,
     ControllerReply,
     MessageKind,
     WorkerMessage,
+    attend,
 )
 from osmef.campaigns.executors.session import SessionJob, SessionResult, clear
 from osmef.campaigns.executors.threads import Measure, open_many_files
 from osmef.campaigns.watching.status import NAME as LIVE
 from osmef.campaigns.watching.status import forget, show_in
+from osmef.engine.cancellation import Stop
 from osmef.engine.events import Event, WorkerAssigned, WorkerLost
 from osmef.engine.journal import Journal
-from osmef.engine.stop import Stop
 from osmef.errors import InputError, Interrupted, OsmefError, StorageError
 from osmef.providers import AMBIENT
 from osmef.providers.base import Resource
 from osmef.results.files import append_line, storage, write_atomically
 from osmef.results.rundir import RunDirectory
+
+SLOTS = "osmef"
+"""The resource of a worker that says how many sessions it runs at once."""
+
+Ended = Callable[[str, object], None]
+
+Job = Callable[[Path], Any]
+"""What a worker does with its copy of a run directory; it travels to it by pickle."""
+
+
+@dataclass(frozen=True)
+class Worker:
+    """A worker. Its tags are Dask's resources: ``osmef``, and each provider that it measures."""
+
+    address: str
+    host: str
+    tags: Mapping[str, float]
+
+    @property
+    def slots(self) -> int:
+        """How many sessions it runs at once."""
+        return int(self.tags.get(SLOTS, 0))
+
+    def takes(self, provider: str) -> bool:
+        """Tell whether it measures a provider of the campaign; "" is the scenario's own."""
+        return self.slots > 0 and (not provider or self.tags.get(provider, 0) >= 1)
+
+
+class Lost(Exception):  # noqa: N818 - it says what became of a worker
+    """The worker of a job was lost."""
+
+
+@dataclass(frozen=True)
+class WorkerJob:
+    """A job for a worker, and the name and files of its run directory.
+
+    ``token`` names this attempt, ``provider`` what it measures.
+    """
+
+    token: str
+    provider: str
+    job: Job
+    name: str
+    files: Mapping[str, bytes]
+
+
+class Cluster:
+    """The connection to a scheduler. Raises OSError and TimeoutError where it is lost.
+
+    To begin and to end it may take ``connect_s`` seconds each.
+    """
+
+    def __init__(self, address: str, connect_s: float) -> None:
+        self._connect_s = connect_s
+        try:
+            self._client = Client(address, timeout=connect_s, set_as_default=False)
+        except (OSError, ValueError, TimeoutError) as error:
+            raise InputError(
+                f"no Dask scheduler answers: {error}",
+                where=f"--scheduler {address}",
+                cure="start one with `dask scheduler`, and see that its address is right",
+            ) from error
+        self._office = f"osmef-{uuid.uuid4().hex}"
+        self._letters = Queue(self._office, client=self._client)
+        self._backs: dict[str, Queue] = {}
+
+    def workers(self) -> dict[str, Worker]:
+        """Return the workers that are there now, by their addresses."""
+        found = self._client.scheduler_info(n_workers=-1)["workers"]
+        return {
+            address: Worker(address, one["host"], one.get("resources") or {})
+            for address, one in found.items()
+        }
+
+    def submit(self, given: WorkerJob, to: Sequence[Worker], ended: Ended) -> DaskFuture:
+        """Give a job to one of these workers; ``ended`` gets its token, and what became of it."""
+        tags = {SLOTS: 1.0} | ({given.provider: 1.0} if given.provider else {})
+        sent: DaskFuture = self._client.submit(
+            attend,
+            given.job,
+            self._office,
+            given.token,
+            given.name,
+            given.files,
+            key=given.token,
+            workers=[one.address for one in to],
+            resources=tags,
+            retries=0,
+            pure=False,
+        )
+        sent.add_done_callback(lambda one: ended(given.token, _outcome(one)))
+        return sent
+
+    def letters(self, timeout_s: float) -> list[WorkerMessage]:
+        """Return the messages of workers; wait for the first a while."""
+        try:
+            first = self._letters.get(timeout=timeout_s)
+        except TimeoutError:
+            return []
+        return [WorkerMessage(*one) for one in (first, *self._letters.get(batch=True))]
+
+    def reply(self, back: str, replies: Sequence[ControllerReply]) -> None:
+        """Send replies to a worker, all in one message."""
+        if back not in self._backs:
+            self._backs[back] = Queue(back, client=self._client)
+        self._backs[back].put([tuple(vars(one).values()) for one in replies])
+
+    def beat(self, backs: Set[str]) -> None:
+        """Send a heartbeat to these workers, and drop the reply channels of others."""
+        for back in self._backs.keys() - backs:
+            self._backs.pop(back).close()
+        for back in backs:
+            self.reply(back, [ControllerReply("", 0, None)])
+
+    @property
+    def is_there(self) -> bool:
+        """Whether the connection to the scheduler has not been lost."""
+        return bool(self._client.status == "running")
+
+    def close(self) -> None:
+        """End the connection."""
+        with suppress(OSError, TimeoutError, RuntimeError):
+            self._client.close(timeout=self._connect_s)
+
+
+def _outcome(sent: DaskFuture) -> object:
+    """Return what a job returned or raised; Lost where Dask says that it lost it."""
+    try:
+        return sent.result()
+    except (CancelledError, KilledWorker):
+        return Lost()
+    except Exception as error:
+        return error
+
 
 _MOST_LOSSES = 3
 _RECONNECT_S = 10.0
@@ -159,14 +294,14 @@ class DaskExecutor:
         return [one for one in fit if task.bound in {None, one.host}]
 
     def _dispatch(self, task: _Task) -> None:
-        """Send a job on its way, if there is a worker that takes it."""
+        """Submit a job, if there is a worker that takes it."""
         try:
             task.bound = task.copy.bound_to
             to = self._fitting(task)
             if self._cluster is None or not to:
                 return
             files = task.copy.files()
-            given = Assignment(task.token, task.provider, task.job, task.copy.path.name, files)
+            given = WorkerJob(task.token, task.provider, task.job, task.copy.path.name, files)
             task.sent = self._cluster.submit(given, to, self._ended)
         except StorageError as error:
             self._end(task, error)
@@ -250,7 +385,7 @@ class DaskExecutor:
             cluster.close()
 
     def _turn(self, cluster: Cluster) -> None:
-        """Do what workers ask for, then see whether they are still there, and that we are."""
+        """Handle messages of workers, then check their liveness and send our heartbeat."""
         replies: dict[str, list[ControllerReply]] = {}
         for letter in cluster.letters(self._waits.look_s / 2):
             with self._lock:
@@ -315,7 +450,7 @@ class DaskExecutor:
         return OsmefError(f"only {task.bound} can take away what was made there", cure=cure)
 
     def _take(self, letter: WorkerMessage) -> str | None:
-        """Do what a letter asks for; return why it can't be done."""
+        """Handle a message; return the reason where that fails."""
         task = self._tasks.get(letter.token)
         if task is None:
             return _TAKEN_BACK
@@ -336,7 +471,7 @@ class DaskExecutor:
         return None
 
     def _welcome(self, task: _Task, letter: WorkerMessage) -> str | None:
-        """Let a worker begin, unless Dask gave it what another had."""
+        """Admit a worker to a task, unless Dask has assigned the task twice."""
         address, _, version = letter.data.decode().partition(" ")
         if task.worker is not None:
             self._lose(task)

@@ -31,7 +31,7 @@ from osmef.campaigns.executors.session import SessionJob, SessionResult
 from osmef.campaigns.executors.session import measure as measure_here
 from osmef.campaigns.executors.threads import fulfil, open_many_files
 from osmef.campaigns.watching.status import LiveStatus
-from osmef.engine.stop import Stop
+from osmef.engine.cancellation import Stop
 from osmef.errors import OsmefError, StorageError
 from osmef.results.files import copying
 
@@ -69,7 +69,7 @@ class WorkerMessage:
 
 @dataclass(frozen=True)
 class ControllerReply:
-    """One message of a controller: the answer to a letter, or a request to stop (number 0)."""
+    """One message of a controller: an acknowledgement, or a request to stop (number 0)."""
 
     token: str
     number: int
@@ -124,7 +124,7 @@ class ControllerChannel:
         threading.Thread(target=self._listen, name="controller", daemon=True).start()
 
     def ask(self, token: str, kind: MessageKind, path: str = "", data: bytes = b"") -> None:
-        """Send a letter, and return when it has been done. Raises StorageError."""
+        """Send a message, and wait for its acknowledgement. Raises StorageError."""
         answer: Future[str | None] = Future()
         number = next(self._numbers)
         self._waiting[number] = answer
@@ -139,7 +139,7 @@ class ControllerChannel:
             raise StorageError(problem, where=path or None)
 
     def tell(self, token: str, kind: MessageKind, data: bytes) -> None:
-        """Send a letter that nobody has to answer; it may be lost."""
+        """Send a message without acknowledgement; it may be lost."""
         with suppress(OSError, TimeoutError):
             self._send(WorkerMessage(token, 0, self._back, kind, data=data))
 
@@ -259,7 +259,7 @@ class _Shown(LiveStatus):
 
 @contextmanager
 def _line_to(office: str) -> Iterator[ControllerChannel]:
-    """Share one line between all sessions of this process for one controller."""
+    """Share one channel between all sessions of this process for one controller."""
     client = get_client()
     with _guard:
         line = _lines.get(office) or ControllerChannel(office, client)

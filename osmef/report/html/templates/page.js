@@ -92,6 +92,7 @@ function drawn(told, place) {
       if (part) part.color = seen(part.color);
     }
   }
+  for (const { line: across } of dark.matches ? layout.shapes : []) across.color = seen(across.color);
   Object.assign(layout, {
     paper_bgcolor: "rgba(0,0,0,0)",
     plot_bgcolor: "rgba(0,0,0,0)",
@@ -100,6 +101,7 @@ function drawn(told, place) {
     height: high(told, place),
     legend: { orientation: "h", y: 1.02 + 0.1 / layout.meta.rows, yanchor: "bottom", x: 0, font: { size: narrow ? 10 : 12 } },
     hovermode: "closest",
+    modebar: { bgcolor: "rgba(0,0,0,0)", color: line, activecolor: ink },
     dragmode: narrow ? false : "zoom",
   });
   const removed = ["select2d", "lasso2d", "autoScale2d", "toImage"];

@@ -1,0 +1,91 @@
+/* Messages of an exchange: when they are due, and how long they took. */
+#include "clock.h"
+#include "exchange.h"
+
+#include <math.h>
+
+_Thread_local unsigned char exchange_request[EXCHANGE_PIECE];
+_Thread_local unsigned char exchange_scratch[EXCHANGE_PIECE];
+
+bool exchange_send(struct flow_thread *thread, uint64_t size)
+{
+    while (size > EXCHANGE_PIECE) {
+        if (!thread_send(thread, exchange_request, EXCHANGE_PIECE))
+            return false;
+        size -= EXCHANGE_PIECE;
+    }
+    return thread_send(thread, exchange_request, size);
+}
+
+bool exchange_receive(struct flow_thread *thread, uint64_t size)
+{
+    while (size > EXCHANGE_PIECE) {
+        if (!thread_receive(thread, exchange_scratch, EXCHANGE_PIECE))
+            return false;
+        size -= EXCHANGE_PIECE;
+    }
+    return thread_receive(thread, exchange_scratch, size);
+}
+
+void tally_add(struct tally *tally, int64_t ns)
+{
+    histogram_add(&tally->histogram, ns);
+    tally->sum_ns += (uint64_t)ns;
+}
+
+void tally_merge(struct tally *tally, const struct tally *other)
+{
+    histogram_merge(&tally->histogram, &other->histogram);
+    tally->sum_ns += other->sum_ns;
+    tally->lost += other->lost;
+}
+
+struct schedule schedule_make(const struct flow_thread *thread,
+                              const struct exchange_params *params)
+{
+    const int64_t now = now_ns();
+    struct schedule schedule = {
+        .origin_ns = now,
+        .measured_ns = now + seconds_ns(params->warmup_s),
+        .end_ns = now + seconds_ns(params->warmup_s + params->duration_s),
+        .gap_ns = seconds_ns(params->gap_s),
+    };
+    if (params->rate_per_s > 0) {
+        schedule.period_ns = 1e9 / params->rate_per_s;
+        schedule.origin_ns +=
+            (int64_t)(schedule.period_ns * thread->index / thread->threads->count);
+    }
+    return schedule;
+}
+
+int64_t schedule_due(const struct schedule *schedule, uint64_t request)
+{
+    return schedule->origin_ns + (int64_t)((double)request * schedule->period_ns);
+}
+
+void schedule_note(struct asker *asker, const struct schedule *schedule, int64_t due_ns,
+                   int64_t over_ns, bool late)
+{
+    pthread_mutex_lock(&asker->mutex);
+    tally_add(&asker->interval[asker->current], over_ns - due_ns);
+    pthread_mutex_unlock(&asker->mutex);
+    if (due_ns < schedule->measured_ns)
+        return;
+    tally_add(&asker->measured, over_ns - due_ns);
+    asker->late += late;
+    asker->last_ns = over_ns;
+}
+
+void schedule_note_lost(struct asker *asker, const struct schedule *schedule, int64_t due_ns)
+{
+    pthread_mutex_lock(&asker->mutex);
+    asker->interval[asker->current].lost++;
+    pthread_mutex_unlock(&asker->mutex);
+    asker->measured.lost += due_ns >= schedule->measured_ns;
+}
+
+uint64_t schedule_unsent(const struct schedule *schedule, uint64_t sent)
+{
+    const double due = ceil((double)(schedule->end_ns - schedule->origin_ns) / schedule->period_ns);
+    return due > (double)sent ? (uint64_t)due - sent : 0;
+}

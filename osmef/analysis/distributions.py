@@ -1,0 +1,176 @@
+"""The distributions that tests and intervals need, without a library of a hundred megabytes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+from statistics import NormalDist
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[np.float64]
+
+_NORMAL = NormalDist()
+_TINY = 1e-300
+_PRECISION = 1e-15
+_MOST_TERMS = 100_000
+
+
+def normal_below(x: float) -> float:
+    """Return the probability that a standard normal variable is at most x."""
+    return math.erfc(-x / math.sqrt(2)) / 2
+
+
+def normal_below_each(x: Array) -> Array:
+    """Return ``normal_below`` of every element."""
+    return np.fromiter(map(math.erfc, (-x / math.sqrt(2)).tolist()), "float64", x.size) / 2
+
+
+def normal_quantile(share: float) -> float:
+    """Return the x that a standard normal variable is at most with a probability in (0, 1)."""
+    return _NORMAL.inv_cdf(share)
+
+
+def binomial_at_most(k: int, n: int, share: float) -> float:
+    """Return the probability of at most k successes of n, each with a probability in (0, 1)."""
+    if k < 0 or k >= n:
+        return float(k >= 0)
+    if k == 0:
+        return (1 - share) ** n
+    return beta_below(1 - share, n - k, k + 1)
+
+
+def binomial_more(k: int, n: int, share: float) -> float:
+    """Return the probability of more than k successes of n, exact also where it is small."""
+    if k < 0 or k >= n:
+        return float(k < 0)
+    if k == n - 1:
+        return share**n
+    return beta_below(share, k + 1, n - k)
+
+
+def student_below(t: float, freedom: float) -> float:
+    """Return the probability that a variable of Student's t is at most t; freedom is above 0."""
+    if abs(t) < 1:  # what lies near the middle would be lost to rounding
+        return 0.5 + math.copysign(beta_below(t * t / (freedom + t * t), 0.5, freedom / 2), t) / 2
+    tail = beta_below(freedom / (freedom + t * t), freedom / 2, 0.5) / 2
+    return 1 - tail if t > 0 else tail
+
+
+def student_quantile(share: float, freedom: float) -> float:
+    """Return the t that a variable of Student's t is at most with a probability in (0, 1)."""
+    reach = 2.0
+    while student_below(-reach, freedom) > min(share, 1 - share):
+        reach *= 2
+    return root(lambda t: student_below(t, freedom) - share, -reach, reach)
+
+
+def chi_squared_above(x: float, freedom: float) -> float:
+    """Return the probability that a variable of chi squared is above x >= 0."""
+    return max(0.0, 1 - float(_gamma_below(freedom / 2, np.array([x / 2]))[0]))
+
+
+def chi_squared_quantiles(shares: Array, freedom: float) -> Array:
+    """Return the x that a variable of chi squared is at most with each probability in (0, 1).
+
+    Newton's steps, from Wilson and Hilferty's values or, where these are too small, from those of
+    the first term of the series.
+
+    Source: Wilson and Hilferty, Proc. Nat. Acad. Sci. 17, 1931.
+    """
+    shape, of_normal = freedom / 2, np.array([normal_quantile(one) for one in shares.tolist()])
+    ninth = 2 / (9 * freedom)
+    cubes = freedom * np.maximum(0, 1 - ninth + of_normal * math.sqrt(ninth)) ** 3
+    first = 2 * np.exp((np.log(shares) + math.lgamma(shape + 1)) / shape)
+    x: Array = np.maximum(cubes, np.maximum(first, _TINY)) / 2
+    for _ in range(100):
+        log_density = (shape - 1) * np.log(x) - x - math.lgamma(shape)
+        off = (_gamma_below(shape, x) - shares) / np.maximum(np.exp(log_density), _TINY)
+        step = np.clip(off, -3 * x, 0.75 * x)
+        x -= step
+        if (np.abs(step) <= 1e-12 * x).all():
+            break
+    return 2 * x
+
+
+def beta_below(x: float, a: float, b: float) -> float:
+    """Return the regularised incomplete beta function I_x(a, b) for a, b > 0 and 0 <= x <= 1.
+
+    Source: DLMF (https://dlmf.nist.gov/8.17), 8.17.22, its continued fraction, evaluated as in
+    Lentz, Applied Optics 15, 1976.
+    """
+    if x <= 0 or x >= 1:
+        return float(x >= 1)
+    if x > (a + 1) / (a + b + 2):
+        return 1 - beta_below(1 - x, b, a)
+    front = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) - math.log(a)
+    front += a * math.log(x) + b * math.log1p(-x)
+    up, down = 1.0, 1 / _away(1 - (a + b) * x / (a + 1))
+    found = down
+    for m in range(1, _MOST_TERMS):
+        even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
+        odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
+        for term in (even, odd):
+            down = 1 / _away(1 + term * down)
+            up = _away(1 + term / up)
+            found *= up * down
+        if abs(up * down - 1) < _PRECISION:
+            break
+    return math.exp(front) * found
+
+
+@lru_cache(maxsize=4096)
+def beta_quantile(share: float, a: float, b: float) -> float:
+    """Return the x at which ``beta_below`` is a share in (0, 1)."""
+    return root(lambda x: beta_below(x, a, b) - share, 0.0, 1.0)
+
+
+def root(function: Callable[[float], float], low: float, high: float) -> float:
+    """Return where a function that rises or falls between low and high is 0.
+
+    Source: Ridders, IEEE Trans. Circuits and Systems 26, 1979.
+    """
+    at_low, at_high = function(low), function(high)
+    if at_low == 0 or at_high == 0:
+        return low if at_low == 0 else high
+    found = math.inf
+    for _ in range(200):
+        middle = (low + high) / 2
+        at_middle = function(middle)
+        curve = math.sqrt(at_middle**2 - at_low * at_high)
+        if curve == 0:
+            return middle
+        before = found
+        found = middle + (middle - low) * math.copysign(at_middle / curve, at_middle * at_low)
+        at_found = function(found)
+        if at_found == 0 or abs(found - before) <= 1e-14 * abs(found):
+            return found
+        for x, at in ((middle, at_middle), (found, at_found)):
+            if low < x < high:
+                low, at_low, high, at_high = (
+                    (x, at, high, at_high) if at * at_low > 0 else (low, at_low, x, at)
+                )
+    return found
+
+
+def _away(value: float) -> float:
+    """Return a value, or one that can be divided by."""
+    return value if abs(value) > _TINY else _TINY
+
+
+def _gamma_below(a: float, x: Array) -> Array:
+    """Return the regularised lower incomplete gamma function P(a, x) of every x >= 0.
+
+    All terms of the series are positive, so that nothing cancels (DLMF, 8.7.1).
+    """
+    positive = np.maximum(x, _TINY)
+    term: Array = np.exp(a * np.log(positive) - positive - math.lgamma(a + 1))
+    found = term.copy()
+    for n in range(1, _MOST_TERMS):
+        term = term * positive / (a + n)
+        found += term
+        if a + n > positive.max() and (term <= _PRECISION * found).all():
+            break
+    return np.minimum(1.0, found)

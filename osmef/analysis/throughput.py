@@ -1,0 +1,242 @@
+"""The highest rate at which a path loses no more than a given share: a binary search for it.
+
+It is the throughput of RFC 1242, searched as RFC 2544 does, with what RFC 2544 leaves open: a rate
+that was refused by chance in a short trial is not believed before a trial of full length, either.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What is searched: rates in bits per second, shares from 0 to 1.
+
+    The result is known once the lowest refused rate is at most ``resolution`` above the highest
+    passed one. No more than ``most`` trials are made.
+    """
+
+    lowest_bps: float
+    highest_bps: float
+    loss: float
+    resolution: float
+    most: int
+
+
+@dataclass(frozen=True)
+class Tried:
+    """One trial of a search: what was offered, and what became of it.
+
+    ``sent_bps`` is the rate that the sender reached, ``loss`` the share of the datagrams that were
+    lost, ``is_full`` whether the trial had its full length.
+    """
+
+    offered_bps: float
+    sent_bps: float
+    loss: float
+    is_full: bool
+
+
+@dataclass(frozen=True)
+class Next:
+    """A trial to be made: the rate to be offered, and whether for the full length."""
+
+    offered_bps: float
+    is_full: bool
+
+
+class SearchEnd(StrEnum):
+    """Why a search has ended."""
+
+    FOUND = "found"
+    HIGHEST = "highest"
+    LOWEST = "lowest"
+    SENDER = "sender"
+    STEPS = "steps"
+
+
+@dataclass(frozen=True)
+class FoundThroughput:
+    """What a search has found, in bits per second.
+
+    ``passed_bps`` is what was sent in the trial of full length at the highest rate that has passed
+    one, ``refused_bps`` the lowest rate above that has not passed its longest trial: the throughput
+    is from the first up to the second. None where there is no such rate. ``confirmed`` is that
+    trial.
+    """
+
+    passed_bps: float | None
+    refused_bps: float | None
+    ended: SearchEnd
+    confirmed: Tried | None = None
+
+
+_SENT = 0.95
+"""Of a rate so much has to be sent: a sender that waits for a CPU is not the path's fault."""
+
+
+def _falls_short(tried: Tried) -> bool:
+    """Return whether the sender did not reach the rate that was to be offered."""
+    return tried.sent_bps < _SENT * tried.offered_bps
+
+
+def passes(tried: Tried, bounds: Bounds) -> bool:
+    """Return whether a rate was offered, and no more was lost than allowed.
+
+    Assumed is that a sender which reached 95 % of a rate has tried it.
+
+    Source: that of ``next_trial``.
+    """
+    return not _falls_short(tried) and tried.loss <= bounds.loss
+
+
+def next_trial(bounds: Bounds, tried: Sequence[Tried]) -> Next | None:
+    """Return the trial to be made after these, None once the search is over.
+
+    First the highest rate is offered; then the middle, on a logarithmic scale, between the highest
+    rate that has passed and the lowest above it that has not, in short trials; and once these are
+    close enough, each of both for the full length, unless it was; so is the last trial of all. A
+    trial of full length overrides short ones of its rate, and what was refused in one bounds the
+    search from above for good. Where one refuses what a short one has passed, as a token bucket
+    does, no short one that passed is believed: such rates are tried again from the highest on, and
+    all further trials are full. A trial whose sender alone fell short, by more than 5 %, is
+    repeated once before it counts as one that did not pass.
+
+    Assumed is that more is lost at higher rates; where it is not, the lowest rate at which too much
+    was lost in a trial of full length counts, and what passes above it does not.
+
+    Source: RFC 2544, sections 24 (short trials for the search, and full ones for the final
+    determination) and 26.1; RFC 1242, section 3.17.
+    """
+    if len(tried) >= bounds.most:
+        return None
+    if tried and _was_sender(tried[-1], bounds) and not _is_repeated(tried):
+        return Next(tried[-1].offered_bps, tried[-1].is_full)
+    passed, refused = _around(bounds, tried)
+    if len(tried) == bounds.most - 1 and passed is not None and not passed.is_full:
+        return Next(passed.offered_bps, is_full=True)
+    only_full = _only_full(bounds, tried)
+    between = _hint(bounds, tried, passed, refused) if only_full else None
+    between = between or _untried(bounds, passed, refused)
+    if between is not None:
+        return Next(between, is_full=only_full)
+    unsure = (one for one in (passed, refused) if one is not None and not one.is_full)
+    return next((Next(one.offered_bps, is_full=True) for one in unsure), None)
+
+
+def _was_sender(tried: Tried, bounds: Bounds) -> bool:
+    return _falls_short(tried) and tried.loss <= bounds.loss
+
+
+def _is_repeated(tried: Sequence[Tried]) -> bool:
+    """Return whether the last trial had the rate and the length of the one before."""
+    last = [(one.offered_bps, one.is_full) for one in tried[-2:]]
+    return len(last) == 2 and last[0] == last[1]
+
+
+def _untried(bounds: Bounds, passed: Tried | None, refused: Tried | None) -> float | None:
+    """Return the rate to be tried between what passed and what did not, None where it is known."""
+    if refused is None:
+        return None if passed is not None else bounds.highest_bps
+    low = bounds.lowest_bps if passed is None else passed.offered_bps
+    if refused.offered_bps > low * (1 + bounds.resolution):
+        return math.sqrt(low * refused.offered_bps)
+    return low if passed is None and refused.offered_bps > low else None
+
+
+def _hint(
+    bounds: Bounds, tried: Sequence[Tried], passed: Tried | None, refused: Tried | None
+) -> float | None:
+    """Return the highest rate between two that a short trial has passed, away from the upper one.
+
+    These are the farther apart, the farther away they are, as a binary search leaves them.
+    """
+    low = 0.0 if passed is None else passed.offered_bps
+    high = math.inf if refused is None else refused.offered_bps / (1 + bounds.resolution)
+    known = (one.offered_bps for one in tried if not one.is_full and passes(one, bounds))
+    return max((rate for rate in known if low < rate < high), default=None)
+
+
+def _only_full(bounds: Bounds, tried: Sequence[Tried]) -> bool:
+    """Return whether a trial of full length has refused a rate that a short one had passed."""
+    passed = {one.offered_bps for one in tried if not one.is_full and passes(one, bounds)}
+    return any(
+        one.is_full and one.offered_bps in passed and not passes(one, bounds) for one in tried
+    )
+
+
+def throughput(bounds: Bounds, tried: Sequence[Tried]) -> FoundThroughput:
+    """Return what a search has found so far. Arguments are those of ``next_trial``.
+
+    Assumed is what it assumes.
+
+    Source: that of ``next_trial``.
+    """
+    full = [one for one in tried if one.is_full]
+    passed, _ = _around(bounds, full)
+    _, refused = _around(bounds, tried)
+    return FoundThroughput(
+        min(passed.sent_bps, passed.offered_bps) if passed else None,
+        refused.offered_bps if refused else None,
+        _ended(bounds, tried, passed, refused),
+        passed,
+    )
+
+
+def _ended(
+    bounds: Bounds, tried: Sequence[Tried], passed: Tried | None, refused: Tried | None
+) -> SearchEnd:
+    if next_trial(bounds, tried) is not None or not tried:
+        return SearchEnd.STEPS
+    if refused is None:
+        is_highest = passed is not None and passed.offered_bps >= bounds.highest_bps
+        return SearchEnd.HIGHEST if is_highest else SearchEnd.STEPS
+    low = bounds.lowest_bps if passed is None else passed.offered_bps
+    if not refused.is_full or refused.offered_bps > low * (1 + bounds.resolution):
+        return SearchEnd.STEPS
+    if passed is None:
+        return SearchEnd.LOWEST if refused.offered_bps <= bounds.lowest_bps else SearchEnd.STEPS
+    return SearchEnd.SENDER if _was_sender(refused, bounds) else SearchEnd.FOUND
+
+
+def expected_trials(bounds: Bounds) -> tuple[int, int]:
+    """Return how many short and full trials a search takes.
+
+    Assumed is that no two trials disagree, and that the result is between the bounds.
+
+    Source: as many halves as make the logarithmic distance of the bounds that of the resolution.
+    """
+    distance = math.log(bounds.highest_bps / bounds.lowest_bps)
+    halves = math.ceil(math.log2(max(1.0, distance / math.log1p(bounds.resolution))))
+    return 1 + halves, 2
+
+
+def _around(bounds: Bounds, tried: Sequence[Tried]) -> tuple[Tried | None, Tried | None]:
+    """Return the highest rate that has passed, and the lowest above it that has not.
+
+    Of each rate the last trial of full length counts, or of those the last.
+    """
+    known: dict[float, Tried] = {}
+    only_full = _only_full(bounds, tried)
+    for one in tried:
+        if only_full and not one.is_full and passes(one, bounds):
+            continue
+        before = known.get(one.offered_bps)
+        if before is None or one.is_full or not before.is_full:
+            known[one.offered_bps] = one
+    rates = sorted(known)
+    good = {rate: passes(known[rate], bounds) for rate in rates}
+    roof = next((rate for rate in rates if known[rate].is_full and not good[rate]), math.inf)
+    below = [rate for rate in rates if rate < roof]
+    floor = max((rate for rate in below if known[rate].is_full and good[rate]), default=0.0)
+    top = next((rate for rate in rates if floor < rate <= roof and not good[rate]), None)
+    least = math.inf if top is None else top
+    bottom = max((rate for rate in below if good[rate] and floor <= rate < least), default=None)
+    return (
+        None if bottom is None else known[bottom],
+        None if top is None else known[top],
+    )

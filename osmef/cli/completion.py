@@ -1,0 +1,112 @@
+"""What the shell offers at Tab: runs, settings, metrics, columns and campaigns. Nothing fails."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from osmef.errors import OsmefError
+
+if TYPE_CHECKING:
+    import pandas as pd  # slow to load
+
+_SQLITE = "sqlite:///"
+_RUNS = ("runs", "run", "a", "b")
+"""The arguments of commands that are runs."""
+
+
+def complete_run(begin: str) -> list[str]:
+    """Return the runs and directories that a RUN may become of which this is typed."""
+    folder, slash, name = begin.rpartition("/")
+    found = [f"{folder}{slash}{one}" for one in _directories(Path(folder or slash or "."), name)]
+    named = ["latest", *_directories(Path("results"), name)] if not slash else []
+    return [*(one for one in named if one.startswith(name)), *found]
+
+
+def _directories(place: Path, begin: str) -> list[str]:
+    try:
+        inside = [one.name for one in place.iterdir() if one.is_dir()]
+    except OSError:  # there is none, or it can't be read: nothing to offer
+        return []
+    return sorted(one for one in inside if one.startswith(begin) and not one.startswith("."))
+
+
+def complete_setting(begin: str) -> list[str]:
+    """Return the names of a scenario's settings, each to the next dot or its equals sign.
+
+    Words without a dot, such as ``connections``, come once a letter is typed.
+    """
+    from osmef.scenario.model import Scenario  # noqa: PLC0415 - the models take a while to load
+    from osmef.scenario.names import all_paths, short_names  # noqa: PLC0415
+
+    tops = tuple(Scenario.model_fields)
+    paths = all_paths(tops)
+    inner = {path[:-1] for path in paths}
+    offered = {".".join(path) + ("." if path in inner else "=") for path in paths}
+    if begin:
+        offered |= {f"{name}=" for name in short_names(tops)}
+    depth = begin.count(".")
+    return sorted(
+        name
+        for name in offered
+        if name.startswith(begin) and name.removesuffix(".").count(".") == depth
+    )
+
+
+def complete_metric(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the metrics that the runs of the command line have."""
+    from osmef.results.frame import measures_of  # noqa: PLC0415 - pandas takes a while to load
+
+    frame = _trials(ctx)
+    names = () if frame is None else measures_of(frame)
+    return [name for name in names if name.startswith(incomplete)]
+
+
+def complete_where(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the columns that the trials of these runs have, or the values of a column."""
+    frame = _trials(ctx)
+    if frame is None:
+        return []
+    column, equals, _ = incomplete.partition("=")
+    if equals and column not in frame:
+        return []
+    values = frame[column].dropna().astype("string").unique() if equals else ()
+    offered: Iterable[str] = [f"{column}={value}" for value in values] if equals else frame.columns
+    return [one + "=" * (not equals) for one in offered if one.startswith(incomplete)]
+
+
+def _trials(ctx: typer.Context) -> pd.DataFrame | None:
+    """Return the trials of the runs that are typed; None where there are none.
+
+    While an option has no value yet, its command has not told its arguments apart.
+    """
+    from osmef.results.find import find_runs  # noqa: PLC0415 - as below
+    from osmef.results.frame import load  # noqa: PLC0415 - pandas takes a while to load
+
+    named = [ctx.args, *(ctx.params.get(name) or () for name in _RUNS)]
+    words = [one for some in named for one in ([some] if isinstance(some, str | Path) else some)]
+    runs = []
+    for word in words:
+        with suppress(OsmefError):
+            runs += [run.path for run in find_runs(word)]
+    try:
+        return load(*dict.fromkeys(runs)) if runs else None
+    except OsmefError:
+        return None
+
+
+def complete_campaign(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the names of the campaigns in a database that is a file, and is there."""
+    from osmef.campaigns.state import default_url, open_store  # noqa: PLC0415 - not of all commands
+
+    url = ctx.params.get("state") or default_url()
+    if not url.startswith(_SQLITE) or not Path(url.removeprefix(_SQLITE)).is_file():
+        return []
+    try:
+        return [one.name for one in open_store(url).campaigns() if one.name.startswith(incomplete)]
+    except (OsmefError, ModuleNotFoundError):  # SQLAlchemy comes with an extra
+        return []

@@ -1,0 +1,140 @@
+"""Cancellation: on Ctrl-C, on SIGTERM and at a deadline, at points where stopping is safe.
+
+Work that knows of no cancellation is done by ``at_once``, such that a stop does not wait for it.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from typing import TypeVar
+
+from osmef.engine.observer import contain_failures
+from osmef.errors import Interrupted
+
+# A clock that is set, or a machine that sleeps, is noticed after so long.
+_LOOK_S = 1.0
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_POLL_S = 0.1
+
+S = TypeVar("S")
+T = TypeVar("T")
+
+
+class Stop:
+    """A cancellation token: setting it is safe in a signal handler; every wait of a run ends on it.
+
+    What is asked of ``above`` is asked of this one, too, and nothing the other way round: of many
+    runs each has its own deadline, and one of them can stop alone.
+    """
+
+    def __init__(self, above: Stop | None = None) -> None:
+        self._above = above
+        self._reason: str | None = None
+        self._deadline = float("inf")
+        self._why_deadline = ""
+        self._pipe: tuple[int, int] | None = None  # made for the first wait: descriptors are few
+        self._making = threading.Lock()
+
+    @property
+    def reason(self) -> str | None:
+        """Why to stop; None as long as nothing asks for it."""
+        if self._reason is None and time.time() >= self._deadline:
+            self.request(self._why_deadline)
+        if self._reason is None and self._above is not None:
+            return self._above.reason
+        return self._reason
+
+    @property
+    def wakers(self) -> list[int]:
+        """File descriptors that become readable when a stop is requested, here or above."""
+        with self._making:
+            self._pipe = self._pipe or os.pipe()
+        return [self._pipe[0], *(self._above.wakers if self._above else [])]
+
+    def expire(self, deadline: float, reason: str) -> None:
+        """Ask for a stop at a UNIX time."""
+        self._deadline, self._why_deadline = deadline, reason
+
+    def request(self, reason: str) -> None:
+        """Ask for a stop; the first reason stands."""
+        if self._reason is None:
+            self._reason = reason  # before the pipe is looked at: a waiter does it the other way
+            if self._pipe is not None:
+                os.write(self._pipe[1], b"x")  # never read again: it wakes all, now and later
+
+    def check(self) -> None:
+        """Raise Interrupted if a stop was requested."""
+        reason = self.reason
+        if reason is not None:
+            raise Interrupted(reason)
+
+    def wait(self, seconds: float) -> None:
+        """Wait, but raise Interrupted as soon as a stop is requested."""
+        end = time.monotonic() + seconds
+        poll = select.poll()  # select(2) takes no descriptor above 1023
+        for waker in self.wakers:
+            poll.register(waker, select.POLLIN)
+        self.check()
+        while (left := end - time.monotonic()) > 0:
+            poll.poll(1000 * min(left, _LOOK_S))
+            self.check()
+
+    def close(self) -> None:
+        """Give the pipe back."""
+        pipe, self._pipe = self._pipe, None
+        for descriptor in pipe or ():
+            os.close(descriptor)
+
+
+@contextmanager
+def stop_on_signals(tell: Callable[[str], None]) -> Iterator[Stop]:
+    """Turn Ctrl-C, SIGTERM and SIGHUP into a request to stop, while the context lasts.
+
+    ``tell`` is called with a line for the user at each signal; what it raises is contained, since
+    a handler would raise it anywhere. Only for the main thread.
+    """
+    stop, tell = Stop(), contain_failures(tell)
+
+    def handle(number: int, _frame: object) -> None:
+        name = signal.Signals(number).name
+        again = stop.reason is not None
+        stop.request(f"stopped by {name}")
+        tell("still cleaning up, please wait" if again else f"{name}: stopping and cleaning up")
+
+    before = {
+        number: signal.signal(number, handle)
+        for number in _SIGNALS
+        # nohup(1) ignores it, so that a run outlives its terminal.
+        if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN
+    }
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, before)  # a process of ``start_apart`` has some
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        stop.close()
+
+
+def at_once(work: Callable[[T], S], things: Iterable[T], stop: Stop) -> list[S]:
+    """Map work over things concurrently, cancellable by ``stop``; return the results in order.
+
+    Raises what the work does, and Interrupted as soon as a stop is requested: what is not done then
+    ends by itself.
+    """
+    todo = list(things)
+    pool = ThreadPoolExecutor(max_workers=max(1, len(todo)))
+    futures = [pool.submit(work, thing) for thing in todo]
+    try:
+        while wait(futures, timeout=_POLL_S).not_done:
+            stop.check()
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+    return [future.result() for future in futures]

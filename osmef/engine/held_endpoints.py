@@ -1,0 +1,206 @@
+"""Endpoints that are held for several runs, in a run directory of their own.
+
+Its journal knows all that was made, so whoever finds it takes everything away; the keys are in the
+memory of the process that holds them, and go with it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from osmef.engine.cancellation import Stop
+from osmef.engine.check import check_provider
+from osmef.engine.controller import this_controller
+from osmef.engine.cost import PriceTags, hourly_of, note_provision
+from osmef.engine.events import Ended, Event, Released, Started
+from osmef.engine.journal import Journal
+from osmef.engine.lost_endpoints import loss_of
+from osmef.engine.migration import moved_from
+from osmef.engine.observer import Observer
+from osmef.engine.plan import Plan, directories
+from osmef.engine.provisioning import ProvisionedEndpoints, provision
+from osmef.engine.reap import destroy, leftovers
+from osmef.errors import (
+    CapacityError,
+    InputError,
+    Interrupted,
+    NotFoundError,
+    OsmefError,
+    ProviderError,
+)
+from osmef.providers.base import Endpoint, Order
+from osmef.providers.parallel import side_by_side
+from osmef.providers.sites import sites_of
+from osmef.remote.keys import KeyPair
+from osmef.remote.waiting import wait_for_ssh
+from osmef.results.rundir import RunDirectory, new_path
+from osmef.results.summary import Cost
+from osmef.scenario.fields import tries_of
+from osmef.scenario.location import Gone, Location, has_moved
+from osmef.units import counted
+
+PREFIX = "kept-"
+"""Of the names of the directories of those who hold endpoints."""
+
+
+@dataclass
+class User:
+    """Who uses the endpoints now: it is told what happens, and asked whether to stop."""
+
+    stop: Stop
+    observer: Observer
+
+
+@dataclass
+class HeldEndpoints:
+    """All endpoints of a plan, until ``close``. ``since`` is when they began to be made, in UTC.
+
+    One run at a time uses them. For ``reach_s`` seconds they are asked whether they still answer.
+    """
+
+    plan: Plan
+    directory: RunDirectory
+    deadline: float
+    user: User
+    since: datetime = field(default_factory=lambda: datetime.now(UTC))
+    reach_s: float = 20.0
+
+    @classmethod
+    def begin(cls, plan: Plan, out: Path, deadline: float, user: User) -> HeldEndpoints:
+        """Return one in a new run directory under ``out``; nothing is made yet.
+
+        ``deadline`` is the UNIX time after which nobody can need them. Raises StorageError.
+        """
+        path = new_path(out, PREFIX + plan.study.scenario.name)
+        study = plan.study
+        return cls(
+            plan, RunDirectory.create_at(path, study.text, study.path.suffix), deadline, user
+        )
+
+    def __post_init__(self) -> None:
+        self.sites = sites_of(self.plan.study.scenario)
+        self.provisioned = ProvisionedEndpoints({}, {})
+        self._journal = Journal(self.directory.journal)
+        self._tags = PriceTags(self.plan.study.scenario)
+
+    @property
+    def id(self) -> str:
+        """The name of its run directory, which all that was made carries as its mark."""
+        return self.directory.id
+
+    @property
+    def per_hour(self) -> Cost | None:
+        """What its VMs cost an hour at most; None where that is not known."""
+        made = self.provisioned.endpoints
+        flavors = {
+            one.name: made[one.name].flavor for one in self.plan.endpoints if one.name in made
+        }
+        return hourly_of(self._tags, self.plan.endpoints, flavors)
+
+    def note(self, event: Event) -> None:
+        """Write a line of who uses them into the journal. Raises StorageError."""
+        self._journal.note(event)
+
+    def make(self) -> None:
+        """Make the endpoints. Raises ProviderError, StorageError, Interrupted.
+
+        Whatever exists after an error is destroyed by ``close``.
+        """
+        plan = self.plan
+        check_provider(plan, self.user.stop.check)
+        self.note(Started(seed=plan.seed, controller=this_controller(self.directory)))
+        order = Order(
+            run=self.id,
+            requests=plan.endpoints,
+            key=KeyPair.generate(f"osmef-{self.id}"),
+            ledger=self._journal,
+            deadline=self.deadline,
+            progress=self._step,
+            check=self._check,
+            keep=self.directory.keep,
+            planned=plan.endpoints,
+            scratch=directories(plan.cells),
+        )
+        note_provision(self._journal, self._tags, plan.endpoints, self.deadline)
+        self._step(f"provisioning {counted(len(plan.endpoints), 'endpoint')}, to be kept")
+        tries = tries_of(plan.study.scenario.on_mismatch)
+        self.provisioned = provision(self.sites, order, plan.cells, tries, self.note)
+
+    def _step(self, line: str) -> None:
+        self.user.observer.step(line)
+
+    def _check(self) -> None:
+        self.user.stop.check()
+
+    def look(self, plan: Plan) -> None:
+        """Find out that they serve a plan: that each can be reached, and where it stands now.
+
+        Raises OsmefError with the reason where they do not. What can't be read counts as unmoved.
+        """
+        if not self.provisioned.endpoints:
+            raise ProviderError("they could not be made, nor taken away")
+        if plan.study.digest != self.plan.study.digest:
+            raise InputError("what is to be measured has changed")
+        self._step(f"looking after {counted(len(self.provisioned.endpoints), 'endpoint')}")
+        ends = list(self.provisioned.endpoints.values())
+        try:
+            places = self.sites.describe(ends)
+        except (NotFoundError, CapacityError, Interrupted):
+            raise
+        except OsmefError as error:  # of the cloud's, and nothing that the endpoints have done
+            told = f"the endpoints' present placement can't be read: {error.message}"
+            self.user.observer.warning(told)
+            places = [self.provisioned.places[end.name] for end in ends]
+        for end, place in zip(ends, places, strict=True):
+            if isinstance(place, Gone):
+                raise loss_of(end.name)
+            self._note_place(end.name, place)
+        side_by_side(self._reach, ends)
+
+    def _note_place(self, name: str, place: Location) -> None:
+        before = self.provisioned.places[name]
+        if has_moved(before, place):
+            how = f"{moved_from(before, place)}, while it was kept"
+            self.user.observer.warning(f"the cloud has moved {name}, {how}")
+            self.provisioned.earlier.setdefault(name, []).append(before)
+        self.provisioned.places[name] = place
+
+    def _reach(self, end: Endpoint) -> None:
+        deadline = time.monotonic() + self.reach_s
+        wait_for_ssh(end.login, deadline=deadline, check=self._check).close()
+
+    def some(self, names: Sequence[str]) -> ProvisionedEndpoints:
+        """Return those of these names."""
+        provisioned = self.provisioned
+        return replace(
+            provisioned,
+            endpoints={name: provisioned.endpoints[name] for name in names},
+            places={name: provisioned.places[name] for name in names},
+        )
+
+    def close(self) -> None:
+        """Destroy them all; may be called again after a failure. Raises OsmefError.
+
+        Connections to a cloud may be as old as the endpoints: where it fails over them, it is tried
+        over new ones.
+        """
+        try:
+            self._step("tearing down what was kept")
+        finally:
+            self._destroy()
+        if self._journal.unnoted is not None:
+            raise self._journal.unnoted
+        self.note(Released())
+        self.note(Ended())
+        self.directory.close()
+
+    def _destroy(self) -> None:
+        try:
+            self.sites.close()
+        except OsmefError:
+            for left in destroy(leftovers(self.directory)):
+                raise left.error from None

@@ -1,0 +1,103 @@
+"""Endpoints inside of layers: the key of the stack, and the endpoint as programs see it there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from osmef.agent.client import AgentClient
+from osmef.engine.plan import PlannedCell
+from osmef.engine.station import Station
+from osmef.errors import EndpointError
+from osmef.layers.base import Attached
+from osmef.scenario.fields import DATA_PORTS, Family
+from osmef.scenario.layers import Stack
+
+
+@dataclass(frozen=True)
+class StackKey:
+    """What tells one raised stack from others: the layers, the family of IP, and who is joined."""
+
+    stack: Stack
+    family: Family
+    names: tuple[str, ...]
+
+    @property
+    def label(self) -> str:
+        """The layers' short names, the outermost first."""
+        return "+".join(layer.label for layer in self.stack)
+
+    @property
+    def borrows(self) -> bool:
+        """Whether it takes what an endpoint has once only, so that it stands only by turns."""
+        return any(layer.borrows for layer in self.stack)
+
+
+def key_of(planned: PlannedCell) -> StackKey | None:
+    """Return the stack that a cell's trials need; None where they are on the bare network."""
+    scenario = planned.cell.scenario
+    if not scenario.stack:
+        return None
+    names = tuple(sorted({end.name for end in planned.endpoints}))
+    return StackKey(scenario.stack, scenario.family, names)
+
+
+@dataclass(frozen=True)
+class LayeredStation:
+    """An endpoint as programs inside of a layer see it: their agents are started there."""
+
+    station: Station
+    label: str
+    attached: Attached
+    prefix: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """The endpoint's name."""
+        return self.station.name
+
+    @property
+    def directory(self) -> str:
+        """The run's own directory there, from where agents are started."""
+        return self.station.directory
+
+    @property
+    def cpus(self) -> int:
+        """How many CPUs programs may use there. Raises ReachError, EndpointError."""
+        return self.station.cpus
+
+    def agent(self, role: str) -> AgentClient:
+        """Return a living, idle agent for a role. Raises ReachError or AgentError."""
+        return self.station.agent(f"{self.label}:{role}", self.prefix)
+
+    def scratch(self, directory: str, job: str) -> str:
+        """Return the path of the directory that a job gets in this one, and that is not there."""
+        return self.station.scratch(directory, job)
+
+    def words(self, argv: Sequence[str]) -> list[str]:
+        """Return a command line as it is there: with the paths of what was brought."""
+        return self.station.words(argv)
+
+    def data_ports(self, count: int) -> int:
+        """Return the first of so many data ports that no other job of the trial is told there."""
+        return self.station.data_ports(count, self.attached.ports)
+
+
+def reserve(
+    stations: Sequence[Station], count: int, busy: set[int], among: range | None = None
+) -> range:
+    """Take data ports in a row out of those that jobs get at all of these endpoints.
+
+    The last ones, since jobs begin anywhere. Raises EndpointError.
+    """
+    # Inside of a layer nobody else gets those that lead there.
+    taken = busy.union(*(one.reserved for one in stations)) if among is None else busy
+    ports = among or DATA_PORTS
+    for first in range(ports.stop - count, ports.start - 1, -1):
+        found = range(first, first + count)
+        if not taken & set(found):
+            for station in stations:
+                station.reserved |= set(found)
+            return found
+    names = ", ".join(one.name for one in stations)
+    raise EndpointError("too few data ports are free", where=names, cure="use fewer layers")

@@ -1,0 +1,180 @@
+"""What a summary tells of rates: token buckets that were found or may be there, and searches."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from osmef.analysis.bucket import carried_trend
+from osmef.engine.plan import PlannedCell
+from osmef.results.measure import Component
+from osmef.results.observations import (
+    BucketFound,
+    Emptied,
+    Ranged,
+    RateSearch,
+    RateTried,
+    SearchEnding,
+)
+from osmef.results.summary import EndpointInfo
+from osmef.results.trial import Status, Trial
+from osmef.units import format_duration, format_rate, format_size
+from osmef.workloads import TrialWorkload
+
+_MOST_BUCKETS = 12
+_LONGEST_BURST_S = 3600.0
+"""So long a burst may last: of Amazon's VMs 5 to 60 minutes ("Amazon EC2 instance network
+bandwidth")."""
+
+
+def of_buckets(trials: Sequence[Trial]) -> list[str]:
+    """Tell each bucket with its intervals, of a few trials, and where none was emptied."""
+    found = [(trial, one) for trial in trials for one in trial.buckets]
+    told = [
+        f"{_where(trial, one)}: {_words(one.emptied, one.filling_bps)}"
+        for trial, one in found
+        if one.emptied
+    ]
+    told = told if len(told) <= _MOST_BUCKETS else []
+    empty = [(trial, one) for trial, one in found if not one.emptied]
+    if empty:
+        trial, one = empty[0]
+        others = f" (and {len(empty) - 1} more)" if len(empty) > 1 else ""
+        seen = f"{format_size(one.bytes)} in {format_duration(one.elapsed_s)}"
+        before = f"{format_size(_carried(trial))} before"
+        told.append(
+            f"{_where(trial, one)}{others}: no bucket was emptied by {seen}; its endpoints had"
+            f" carried {before}, so one may hold more, or have been empty from the start"
+        )
+    return told
+
+
+def _where(trial: Trial, one: BucketFound) -> str:
+    return f"trial {trial.index}, {one.sender} to {one.receiver}"
+
+
+def _words(one: Emptied, filling_bps: Ranged | None) -> str:
+    """Tell burst, size, fall, sustained rate and refill with their intervals."""
+    told = (
+        f"{_ranged(one.burst_bps, format_rate)} until {_ranged(one.size_bytes, format_size)}"
+        f" were used up after {_ranged(one.fell_s, format_duration)}, then"
+        f" {_ranged(one.sustained_bps, format_rate)}"
+    )
+    if filling_bps is not None:
+        told += f"; it fills at {_ranged(filling_bps, format_rate)}"
+    if one.burst_bps.low is None:
+        told += "; with shorter intervals the burst would have an interval, too"
+    return told
+
+
+def _ranged(number: Ranged, shown: Callable[[float], str]) -> str:
+    """Return a number with its interval: ``801 Mbit/s [731 Mbit/s, 851 Mbit/s]``."""
+    if number.low is None or number.high is None:
+        return shown(number.value)
+    return f"{shown(number.value)} [{shown(number.low)}, {shown(number.high)}]"
+
+
+def _carried(trial: Trial) -> int:
+    return sum(one.received_bytes + one.sent_bytes for one in trial.carried)
+
+
+def of_carried(cells: Sequence[PlannedCell], trials: Sequence[Trial]) -> list[str]:
+    """Warn where a metric follows what endpoints had sent and received before."""
+    leading = {planned.cell.key: _leading(planned) for planned in cells}
+    series: dict[str, dict[tuple[str, int | None], list[tuple[float, float]]]] = {}
+    for trial in trials:
+        measure = leading.get(trial.cell)
+        value = trial.metrics.get(measure) if measure is not None else None
+        if value is None or trial.status is not Status.OK or not trial.carried:
+            continue
+        of_cell = series.setdefault(str(measure), defaultdict(list))
+        of_cell[trial.cell, trial.pair].append((value, float(_carried(trial))))
+    return [told for name, of in series.items() for told in _of_trend(name, list(of.values()))]
+
+
+def _leading(planned: PlannedCell) -> str | None:
+    measures = TrialWorkload(planned.cell.scenario).measures
+    return next((one.name for one in measures if one.leading), None)
+
+
+def _of_trend(name: str, cells: Sequence[Sequence[tuple[float, float]]]) -> Iterator[str]:
+    found = carried_trend([tuple(zip(*rows, strict=True)) for rows in cells])  # type: ignore[misc]
+    if found is None or not found.is_told:
+        return
+    most = max(carried for rows in cells for _, carried in rows)
+    way = "falls" if found.change < 0 else "rises"
+    yield (
+        f"{name} {way} by {100 * abs(found.change):.0f} % as endpoints have sent and received more"
+        f" (up to {format_size(most)}, p = {found.p:.2g}): a token bucket may empty, which `until:"
+        " knee` would show, or something else changes with time"
+    )
+
+
+def of_limits(cells: Sequence[PlannedCell], endpoints: Mapping[str, EndpointInfo]) -> list[str]:
+    """Tell where a short trial may have seen no more than a burst: a rate is "up to" so much."""
+    found: dict[str, dict[str, None]] = {}
+    for planned in cells:
+        workload = TrialWorkload(planned.cell.scenario)
+        is_rate = any(one.component is Component.NETWORK for one in workload.measures)
+        short = (
+            workload.duration_s < _LONGEST_BURST_S
+            and not planned.cell.scenario.workload.is_for_once
+        )
+        for end in planned.endpoints if is_rate and short else ():
+            info = endpoints.get(end.name)
+            if info is not None and info.network and info.network.lower().startswith("up to"):
+                flavor = f"{info.flavor}, " if info.flavor else ""
+                what = f"{flavor}with a network of {info.network!r}"
+                found.setdefault(what, {})[format_duration(workload.duration_s)] = None
+    return [
+        f"{what}: trials of {', '.join(lengths)} may have seen the burst alone, which a token"
+        " bucket allows; `until: knee` shows what is left then"
+        for what, lengths in found.items()
+    ]
+
+
+_MOST_SEARCHES = 12
+
+
+def of_searches(trials: Sequence[Trial]) -> list[str]:
+    """Tell what each search has found, of a few trials; of many one of each other ending."""
+    found = [(trial, trial.search) for trial in trials if trial.search is not None]
+    if len(found) <= _MOST_SEARCHES:
+        return [f"trial {trial.index}: {_told(one)}" for trial, one in found]
+    number = Counter(one.ended for _, one in found)
+    first = {one.ended: (trial, one) for trial, one in reversed(found)}
+    return [
+        f"trial {trial.index} (and {number[ended] - 1} more): {_told(one)}"
+        for ended, (trial, one) in sorted(first.items())
+        if ended is not SearchEnding.FOUND
+    ]
+
+
+def _told(one: RateSearch) -> str:
+    low = None if one.passed_bps is None else format_rate(one.passed_bps)
+    high = None if one.refused_bps is None else format_rate(one.refused_bps)
+    lost = f"at most {one.loss_percent:g} % lost"
+    match one.ended:
+        case SearchEnding.FOUND:
+            return f"{low} pass with {lost}, {high} do not{_where_lost(one)}"
+        case SearchEnding.SENDER:
+            return f"{low} pass with {lost}, and the sender reaches no {high}: the path may take it"
+        case SearchEnding.HIGHEST:
+            return f"{low} pass with {lost}, and no more was tried: write a higher rate"
+        case SearchEnding.LOWEST:
+            where = _where_lost(one)
+            return f"not even {high} pass with {lost}: write a lower search.lowest{where}"
+        case SearchEnding.STEPS:
+            passed = f"{low} pass with {lost}" if low else f"no rate was confirmed with {lost}"
+            bound = f", {high} do not" if high else ""
+            return f"{passed}{bound}; {len(one.tried)} steps were too few to know it better"
+
+
+def _where_lost(one: RateSearch) -> str:
+    """Tell where the receiver lost most of what was lost at the rate that did not pass."""
+    at = [step for step in one.tried if step.offered_bps == one.refused_bps and not step.passed]
+    return "; the receiver dropped most of that" if at and _dropped(at[-1]) else ""
+
+
+def _dropped(step: RateTried) -> bool:
+    return step.receiver_drops is not None and 2 * step.receiver_drops > step.lost > 0

@@ -1,0 +1,550 @@
+"""What the settings and requests name in an account: instance types, images, zones, quotas.
+
+Names of availability zones differ between accounts, their ids do not.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from osmef.errors import CapacityError, NotFoundError, ProviderError
+from osmef.providers.aws.access import ERRORS, Account
+from osmef.providers.base import EndpointRequest
+from osmef.providers.cloud import quota
+from osmef.providers.cloud.errors import Meaning
+from osmef.providers.cloud.lookup import Wanted, check_cards, known_names, smallest
+from osmef.providers.cloud.tenants import Tenant
+from osmef.providers.parallel import side_by_side
+from osmef.scenario.clouds.aws import AwsPlacedBy, AwsSettings
+from osmef.scenario.fields import FlavorNeed
+
+_GROUPS = {AwsPlacedBy.PARTITION, AwsPlacedBy.SPREAD, AwsPlacedBy.CLUSTER}
+
+
+@dataclass(frozen=True)
+class Names:
+    """What an account has of what a run needs.
+
+    Instance types by what was asked for, images by CPU architecture, the ids of zones by their
+    names, and the ids of the zones that have each instance type.
+    """
+
+    flavors: Mapping[Wanted, FlavorInfo]
+    images: Mapping[str, Image]
+    zones: Mapping[str, str]
+    offered: Mapping[str, set[str]]
+
+    def zone_name(self, zone: str) -> str:
+        """Return the account's own name of a zone, given by its id."""
+        return next(name for name, key in self.zones.items() if key == zone)
+
+
+def look_up(account: Account, settings: AwsSettings, requests: Sequence[EndpointRequest]) -> Names:
+    """Look up instance types, images and zones. Raises ProviderError."""
+    flavors = find_flavors(account, [r.flavor or settings.default_flavor for r in requests])
+    for request in requests:
+        flavor = flavors[request.flavor or settings.default_flavor]
+        _check_placing(flavor, request, settings)
+        check_cards(request, flavor.name, flavor.nics)
+    images = {
+        architecture: find_image(account, settings, architecture)
+        for architecture in {flavor.architecture for flavor in flavors.values()}
+    }
+    for flavor in flavors.values():
+        image = images[flavor.architecture]
+        if flavor.ena and not image.ena:
+            raise ProviderError(
+                f"the image {image.id} has no driver for the enhanced networking of {flavor.name}",
+                where="provider.image",
+                cure="use an image with ENA support, as all of the last years have",
+            )
+    there = zones_of(account)
+    offered = offering(account, [flavor.name for flavor in flavors.values()])
+    for request in requests:
+        flavor = flavors[request.flavor or settings.default_flavor]
+        if settings.is_ambiguous(request.zone):
+            raise ProviderError(
+                f"the zone {request.zone} means another place in each account",
+                where=request.name,
+                cure=f"write its id: {id_of(there, str(request.zone))}",
+            )
+        _check_zone(flavor.name, request.zone or settings.zone, there, offered)
+    return Names(flavors, images, there, offered)
+
+
+def free_zones(
+    names: Mapping[str, Names], settings: AwsSettings, requests: Sequence[EndpointRequest]
+) -> list[str]:
+    """Return the ids of the zones that have all that requests without a zone ask for, in order.
+
+    ``names`` are those of the tenants by their slots. Raises CapacityError where there is none.
+    """
+    offered = []
+    for request in requests:
+        if request.zone is None:
+            there = names[str(request.tenant)]
+            flavor = there.flavors[request.flavor or settings.default_flavor].name
+            offered.append({flavor: there.offered[flavor]})
+    return candidates([one.zones for one in names.values()], offered)
+
+
+def _check_zone(
+    flavor: str, wanted: str | None, there: Mapping[str, str], offered: Mapping[str, set[str]]
+) -> None:
+    if wanted is None:
+        return
+    zone = id_of(there, wanted)
+    if zone not in offered[flavor]:
+        has = [f"{name} ({key})" for name, key in sorted(there.items()) if key in offered[flavor]]
+        raise CapacityError(
+            f"the zone {wanted} has no {flavor}",
+            where="provider.zone",
+            cure=f"use one of: {', '.join(has)}" if has else "use another instance type",
+        )
+
+
+def _check_placing(flavor: FlavorInfo, request: EndpointRequest, settings: AwsSettings) -> None:
+    by = settings.placement_by
+    placed = request.host is not None or by is AwsPlacedBy.CLUSTER
+    if placed and by in _GROUPS and by.value not in flavor.groups:
+        raise ProviderError(
+            f"{flavor.name} can't be in a placement group of strategy {by}",
+            where=request.name,
+            cure="use another instance type, or another provider.placement_by",
+        )
+    if placed and by is AwsPlacedBy.DEDICATED_HOST and not flavor.hosts:
+        raise ProviderError(
+            f"there are no dedicated hosts for {flavor.name}",
+            where=request.name,
+            cure="use another instance type",
+        )
+
+
+def zones_of(account: Account) -> dict[str, str]:
+    """Return the ids of the zones that the account may use, by its own names of them."""
+    answer = account.read(
+        "describe_availability_zones",
+        "listing zones",
+        Filters=[{"Name": "zone-type", "Values": ["availability-zone"]}],
+    )
+    return {
+        str(zone["ZoneName"]): str(zone["ZoneId"])
+        for zone in answer["AvailabilityZones"]
+        if zone["State"] == "available"
+    }
+
+
+def id_of(zones: Mapping[str, str], wanted: str) -> str:
+    """Return the id of a zone that is given by name or id. Raises NotFoundError."""
+    if wanted in zones.values():
+        return wanted
+    try:
+        return zones[wanted]
+    except KeyError:
+        known = ", ".join(f"{name} ({key})" for name, key in sorted(zones.items()))
+        raise NotFoundError(
+            f"there is no zone {wanted!r}", where="provider.zone", cure=f"use one of: {known}"
+        ) from None
+
+
+def offering(account: Account, flavors: Iterable[str]) -> dict[str, set[str]]:
+    """Return the ids of the zones that have each instance type."""
+    wanted = sorted(set(flavors))
+    found: dict[str, set[str]] = {flavor: set() for flavor in wanted}
+    if wanted:
+        answer = account.read(
+            "describe_instance_type_offerings",
+            "listing which zone has which instance type",
+            LocationType="availability-zone-id",
+            Filters=[{"Name": "instance-type", "Values": wanted}],
+        )
+        for one in answer["InstanceTypeOfferings"]:
+            found[str(one["InstanceType"])].add(str(one["Location"]))
+    return found
+
+
+def candidates(
+    zones: Sequence[Mapping[str, str]], offered: Sequence[Mapping[str, set[str]]]
+) -> list[str]:
+    """Return the ids of the zones that have all instance types, in all accounts, in order.
+
+    The order is that of the first account's names. Raises CapacityError where there is none.
+    """
+    names = sorted(zones[0])
+    found = [
+        zones[0][name]
+        for name in names
+        if all(zones[0][name] in other.values() for other in zones)
+        and all(zones[0][name] in places for flavors in offered for places in flavors.values())
+    ]
+    if not found:
+        flavors = ", ".join(sorted({flavor for one in offered for flavor in one}))
+        raise CapacityError(
+            f"no zone has all of {flavors}",
+            where="provider.zone",
+            cure="use other instance types, or another region",
+        )
+    return found
+
+
+_MIB = 2**20
+_ARCHITECTURES = ("x86_64", "arm64")
+_PLAIN = re.compile(r"[cmr](?P<generation>[0-9]+)[a-z]*\.")
+"""General, compute and memory types, and none whose CPUs are held back (flex)."""
+
+
+@dataclass(frozen=True)
+class FlavorInfo:
+    """An instance type: its name, CPUs, memory in MiB, and what its network can do.
+
+    ``ena`` tells whether it has enhanced networking (the Elastic Network Adapter), ``groups`` which
+    strategies of placement groups it takes, ``nics`` how many interfaces it has room for on the
+    first network card of its hardware, None where EC2 does not tell. ``network`` is what
+    EC2 says of its rate.
+    """
+
+    name: str
+    vcpus: int
+    ram_mib: int
+    architecture: str
+    ena: bool
+    groups: tuple[str, ...]
+    hosts: bool
+    network: str | None = None
+    nics: int | None = None
+
+    @property
+    def family(self) -> str:
+        """What is before the size: a dedicated host is of one family."""
+        return self.name.partition(".")[0]
+
+
+def find_flavors(account: Account, wanted: Iterable[Wanted]) -> dict[Wanted, FlavorInfo]:
+    """Look instance types up. Raises NotFoundError with close names."""
+    return {one: _find(account, one) for one in dict.fromkeys(wanted)}
+
+
+def _find(account: Account, wanted: Wanted) -> FlavorInfo:
+    if isinstance(wanted, FlavorNeed):
+        return _smallest(account, wanted)
+    found = _list(account, {"instance-type": wanted})
+    if found:
+        return _info(found[0])
+    family = wanted.partition(".")[0]
+    known = [str(one["InstanceType"]) for one in _list(account, {"instance-type": f"{family}.*"})]
+    raise NotFoundError(
+        f"there is no instance type {wanted!r} in {account.region}",
+        where="flavor",
+        cure=known_names(known, wanted) if known else "write one like c6i.large",
+    )
+
+
+def _smallest(account: Account, need: FlavorNeed) -> FlavorInfo:
+    """Return the smallest plain type that a need fits, and of several the newest."""
+    there = _list(
+        account,
+        {
+            "current-generation": "true",
+            "bare-metal": "false",
+            "instance-storage-supported": "false",
+            "processor-info.supported-architecture": "x86_64",
+        },
+    )
+    plain = [_info(one) for one in there if _PLAIN.match(str(one["InstanceType"]))]
+    ram_mib = -(-(need.ram or 0) // _MIB)
+    fitting = [one for one in plain if one.vcpus >= need.vcpus and one.ram_mib >= ram_mib]
+
+    def size_of(one: FlavorInfo) -> tuple[object, ...]:
+        return one.vcpus, one.ram_mib, -_generation(one), one.name
+
+    return smallest(fitting, size_of, f"no instance type in {account.region} has {need}")
+
+
+def _generation(flavor: FlavorInfo) -> int:
+    found = _PLAIN.match(flavor.name)
+    return int(found["generation"]) if found else 0
+
+
+def _list(account: Account, filters: Mapping[str, str]) -> list[Mapping[str, Any]]:
+    answer = account.read(
+        "describe_instance_types",
+        "listing instance types",
+        Filters=[{"Name": name, "Values": [value]} for name, value in filters.items()],
+    )
+    return list(answer["InstanceTypes"])
+
+
+def _info(facts: Mapping[str, Any]) -> FlavorInfo:
+    known = facts["ProcessorInfo"]["SupportedArchitectures"]
+    network = facts.get("NetworkInfo", {})
+    cards = [one for one in network.get("NetworkCards", ()) if one.get("NetworkCardIndex") == 0]
+    return FlavorInfo(
+        name=str(facts["InstanceType"]),
+        vcpus=int(facts["VCpuInfo"]["DefaultVCpus"]),
+        ram_mib=int(facts["MemoryInfo"]["SizeInMiB"]),
+        architecture=next((one for one in _ARCHITECTURES if one in known), str(known[0])),
+        ena=network.get("EnaSupport") in {"supported", "required"},
+        groups=tuple(facts.get("PlacementGroupInfo", {}).get("SupportedStrategies", ())),
+        hosts=bool(facts.get("DedicatedHostsSupported")),
+        network=network.get("NetworkPerformance"),
+        nics=(cards[0] if cards else network).get("MaximumNetworkInterfaces"),
+    )
+
+
+DEFAULT = "debian-12"
+_KEY = "provider.image"
+_DEBIAN, _CANONICAL = "136693071363", "099720109477"
+# By CPU architecture as EC2 names it. Names are anybody's to give: the owner makes them safe.
+_FAMILIES = {
+    "debian-12": (_DEBIAN, {"x86_64": "debian-12-amd64-*", "arm64": "debian-12-arm64-*"}),
+    "debian-13": (_DEBIAN, {"x86_64": "debian-13-amd64-*", "arm64": "debian-13-arm64-*"}),
+    "ubuntu-22.04": (
+        _CANONICAL,
+        {
+            "x86_64": "ubuntu/images/hvm-ssd/ubuntu-jammy-22.04-amd64-server-*",
+            "arm64": "ubuntu/images/hvm-ssd/ubuntu-jammy-22.04-arm64-server-*",
+        },
+    ),
+    "ubuntu-24.04": (
+        _CANONICAL,
+        {
+            "x86_64": "ubuntu/images/hvm-ssd-gp3/ubuntu-noble-24.04-amd64-server-*",
+            "arm64": "ubuntu/images/hvm-ssd-gp3/ubuntu-noble-24.04-arm64-server-*",
+        },
+    ),
+    "amazon-linux-2023": (
+        "amazon",
+        {"x86_64": "al2023-ami-2023.*-x86_64", "arm64": "al2023-ami-2023.*-arm64"},
+    ),
+}
+_USERS = {"debian-": "admin", "ubuntu": "ubuntu", "al20": "ec2-user", "amzn": "ec2-user"}
+_OWNED = re.compile(r"(?P<owner>self|amazon|aws-marketplace|\d{12})/(?P<pattern>.+)")
+
+
+@dataclass(frozen=True)
+class Image:
+    """An image: its id, the device of its root disk, and the account that SSH logs into.
+
+    ``ena`` tells whether it has a driver for enhanced networking, ``disk_gib`` its smallest disk.
+    """
+
+    id: str
+    name: str
+    root: str
+    user: str
+    ena: bool
+    disk_gib: int
+
+
+def find_image(account: Account, settings: AwsSettings, architecture: str) -> Image:
+    """Look up the image of the settings for a CPU architecture. Raises NotFoundError."""
+    wanted = settings.image or DEFAULT
+    facts = _facts(account, wanted, architecture)
+    name = str(facts.get("Name", ""))
+    if facts["Architecture"] != architecture:
+        raise NotFoundError(
+            f"the image {wanted} is for {facts['Architecture']}, and the instance type is not",
+            where=_KEY,
+            cure=f"use an image for {architecture}, or another instance type",
+        )
+    sizes = [disk["Ebs"].get("VolumeSize", 0) for disk in _disks(facts)]
+    return Image(
+        id=str(facts["ImageId"]),
+        name=name,
+        root=str(facts.get("RootDeviceName") or "/dev/xvda"),
+        user=settings.user or _user(wanted, name),
+        ena=bool(facts.get("EnaSupport")),
+        disk_gib=max(sizes, default=0),
+    )
+
+
+def _disks(facts: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [disk for disk in facts.get("BlockDeviceMappings", ()) if "Ebs" in disk]
+
+
+def _user(wanted: str, name: str) -> str:
+    for text in (wanted, name.rpartition("/")[2]):
+        for start, user in _USERS.items():
+            if text.startswith(start):
+                return user
+    raise ProviderError(
+        f"the user name that the image {wanted} expects is not known",
+        where="provider.user",
+        cure="write provider.user",
+    )
+
+
+def _facts(account: Account, wanted: str, architecture: str) -> Mapping[str, Any]:
+    if wanted.startswith("ami-"):
+        return _by_id(account, wanted)
+    if wanted.startswith("/"):
+        return _by_id(account, _parameter(account, wanted))
+    if wanted in _FAMILIES:
+        owner, patterns = _FAMILIES[wanted]
+        return _newest(account, wanted, owner, patterns[architecture], architecture)
+    owned = _OWNED.fullmatch(wanted)
+    if owned is None:
+        known = ", ".join(_FAMILIES)
+        raise NotFoundError(
+            f"there is no family of images {wanted!r}",
+            where=_KEY,
+            cure=f"use one of {known}, ami-ID, /PATH of an SSM parameter, or OWNER/NAME-*",
+        )
+    return _newest(account, wanted, owned["owner"], owned["pattern"], architecture)
+
+
+def _by_id(account: Account, image: str) -> Mapping[str, Any]:
+    found = account.read(
+        "describe_images",
+        f"looking for the image {image}",
+        Filters=[{"Name": "image-id", "Values": [image]}],
+    )["Images"]
+    if not found:
+        raise NotFoundError(
+            f"the account sees no image {image} in {account.region}",
+            where=_KEY,
+            cure="ids of images differ between regions: is it one of this region?",
+        )
+    return dict(found[0])
+
+
+def _parameter(account: Account, path: str) -> str:
+    try:
+        answer = account.read(
+            "get_parameter", f"reading the parameter {path}", service="ssm", Name=path
+        )
+    except NotFoundError as error:
+        cure = "does it exist in this region?"
+        raise NotFoundError(f"there is no parameter {path}", where=_KEY, cure=cure) from error
+    return str(answer["Parameter"]["Value"])
+
+
+def _newest(
+    account: Account, wanted: str, owner: str, pattern: str, architecture: str
+) -> Mapping[str, Any]:
+    found = account.read(
+        "describe_images",
+        f"looking for the image {wanted}",
+        Owners=[owner],
+        Filters=[
+            {"Name": "name", "Values": [pattern]},
+            {"Name": "architecture", "Values": [architecture]},
+            {"Name": "state", "Values": ["available"]},
+        ],
+    )["Images"]
+    if not found:
+        raise NotFoundError(
+            f"{owner} has no image {pattern} for {architecture} in {account.region}",
+            where=_KEY,
+            cure="write another family, or ami-ID",
+        )
+    return dict(max(found, key=lambda image: str(image["CreationDate"])))
+
+
+_STANDARD = {"a", "c", "d", "h", "i", "im", "is", "m", "r", "t", "z"}
+"""What the names of standard instance types begin with. Others have quotas of their own."""
+
+
+@dataclass(frozen=True)
+class Quota:
+    """A quota: what it counts, and the service and code by which it is known."""
+
+    what: str
+    service: str
+    code: str
+
+
+_VPCS = Quota("VPCs", "vpc", "L-F678F1CE")
+_NICS = Quota("network interfaces", "vpc", "L-DF5E4CA3")
+_ON_DEMAND = Quota("vCPUs of standard on-demand instances", "ec2", "L-1216C47A")
+_SPOT = Quota("vCPUs of standard spot instances", "ec2", "L-34B43A08")
+
+
+def check_quotas(
+    settings: AwsSettings,
+    tenants: Sequence[Tenant[Account]],
+    names: Mapping[str, Names],
+    requests: Sequence[EndpointRequest],
+) -> list[str]:
+    """Compare what the requests need with the quotas of the tenants' accounts.
+
+    ``names`` are by the slots of tenants. Returns a line for the user for each quota that nobody
+    tells. Raises QuotaError with everything that an account has too little of.
+    """
+
+    def check(account: Account) -> list[str]:
+        slots = {tenant.slot for tenant in tenants if tenant.account is account}
+        ours = [request for request in requests if request.tenant in slots]
+        nics = sum(1 + request.nics for request in ours if request.nics)
+        need = {_VPCS: len(slots)} | ({_NICS: nics} if nics else {})
+        return _check(account, _needs(settings, names, ours) | need)
+
+    accounts = {id(tenant.account): tenant.account for tenant in tenants}
+    return [line for lines in side_by_side(check, accounts.values()) for line in lines]
+
+
+def _needs(
+    settings: AwsSettings, names: Mapping[str, Names], requests: Sequence[EndpointRequest]
+) -> dict[Quota, int]:
+    """Return the vCPUs that count; those on dedicated hosts do not."""
+    hosts = settings.placement_by is AwsPlacedBy.DEDICATED_HOST
+    counted = [request for request in requests if not (hosts and request.host is not None)]
+    flavors = [
+        names[str(request.tenant)].flavors[request.flavor or settings.default_flavor]
+        for request in counted
+    ]
+    vcpus = sum(flavor.vcpus for flavor in flavors if _is_standard(flavor.name))
+    return {_SPOT if settings.spot else _ON_DEMAND: vcpus} if vcpus else {}
+
+
+def _is_standard(flavor: str) -> bool:
+    letters = re.match("[a-z]*", flavor)
+    return letters is not None and letters[0] in _STANDARD
+
+
+def _check(account: Account, need: Mapping[Quota, int]) -> list[str]:
+    quotas, unknown = {}, []
+    for one in need:
+        try:
+            quotas[one.what] = quota.Quota(_limit(account, one), _used(account, one))
+        except ProviderError as error:
+            unknown.append(f"not compared with the quota of {one.what}: {error.message}")
+    cure = ERRORS.cure_of(Meaning.QUOTA)
+    quota.compare(account.name, {one.what: n for one, n in need.items()}, quotas, cure)
+    return unknown
+
+
+def _limit(account: Account, one: Quota) -> float:
+    answer = account.read(
+        "get_service_quota",
+        f"reading the quota of {one.what}",
+        service="service-quotas",
+        again=lambda error: ERRORS.meaning_of(error) is Meaning.THROTTLED,
+        ServiceCode=one.service,
+        QuotaCode=one.code,
+    )
+    return float(answer["Quota"]["Value"])
+
+
+def _used(account: Account, one: Quota) -> int:
+    if one is _VPCS:
+        return len(account.read("describe_vpcs", "listing VPCs")["Vpcs"])
+    if one is _NICS:
+        there = account.read("describe_network_interfaces", "listing network interfaces")
+        return len(there["NetworkInterfaces"])
+    answer = account.read(
+        "describe_instances",
+        "listing instances that run",
+        Filters=[{"Name": "instance-state-name", "Values": ["pending", "running"]}],
+    )
+    running = [facts for some in answer["Reservations"] for facts in some["Instances"]]
+    return sum(
+        facts["CpuOptions"]["CoreCount"] * facts["CpuOptions"]["ThreadsPerCore"]
+        for facts in running
+        if (facts.get("InstanceLifecycle") == "spot") is (one is _SPOT)
+        and facts.get("Placement", {}).get("Tenancy") != "host"
+        and _is_standard(str(facts["InstanceType"]))
+    )

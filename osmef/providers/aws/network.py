@@ -1,0 +1,312 @@
+"""The tenants of a run: their accounts, and the VPC, subnets, security group and key of each.
+
+And the address at which Amazon sees this machine, which SSH is let in from.
+"""
+
+from __future__ import annotations
+
+import urllib.request
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from ipaddress import IPv4Address, IPv4Network
+from typing import Any
+from urllib.error import HTTPError
+
+from osmef.errors import ProviderError, QuotaError
+from osmef.providers.aws.access import ERRORS, USUAL, Account, access_of, code_of, not_listed_yet
+from osmef.providers.aws.resource_types import Maker
+from osmef.providers.base import Check, EndpointRequest, go_on
+from osmef.providers.cloud import tenants
+from osmef.providers.cloud.account import Waits
+from osmef.providers.cloud.network import block_of, split
+from osmef.providers.cloud.tenants import Tenant, open_tenants, slots_of
+from osmef.remote.login import SSH_PORT
+from osmef.scenario.clouds.aws import AwsSettings
+from osmef.scenario.fields import DATA_PORTS
+
+_VPC, _ZONE_BITS = 16, 4
+"""A VPC is a /16, and each zone has a sixteenth of it."""
+_EVERYWHERE = "0.0.0.0/0"
+_MOST_RULES, _OWN_RULES, _RULES_A_PEER = 60, 3, 2
+"""Of a security group by default: for SSH and its own instances' data, and TCP and UDP each."""
+
+
+@dataclass(frozen=True)
+class Site(tenants.Site[Account]):
+    """What a tenant's instances are made in.
+
+    Subnets are by the id of their zone, those of further interfaces by it and their number.
+    """
+
+    vpc: str
+    group: str
+    keypair: str
+    subnets: dict[str, str] = field(default_factory=dict)
+    nic_subnets: dict[tuple[str, int], str] = field(default_factory=dict)
+
+    @property
+    def label(self) -> str:
+        """What tells it from all other tenants."""
+        return f"{self.account.id}/{self.vpc}"
+
+    def blocks(self, zone: int) -> tuple[IPv4Network, Sequence[IPv4Network]]:
+        """Return the addresses of instances in a zone, counted from 0, and of further subnets."""
+        return split([*block_of(self.tenant.number, _VPC).subnets(_ZONE_BITS)][zone])
+
+
+def check_rules(requests: Sequence[EndpointRequest], elsewhere: Sequence[EndpointRequest]) -> None:
+    """Raise QuotaError where a tenant meets more of others and elsewhere than it has rules for."""
+    most = (_MOST_RULES - _OWN_RULES) // _RULES_A_PEER
+    for slot in slots_of(requests):
+        others = [request for request in requests if request.tenant not in {None, slot}]
+        count = len(others) + len(elsewhere)
+        if count > most:
+            raise QuotaError(
+                f"{slot} meets {count} endpoints of other tenants and sites, and the {_MOST_RULES}"
+                f" rules of a security group do for {most}",
+                where="tenancy" if others else "endpoints",
+                cure="plan fewer endpoints, or one tenant",
+            )
+
+
+def tenants_of(
+    settings: AwsSettings, slots: Sequence[str], waits: Waits = USUAL, check: Check = go_on
+) -> list[Tenant[Account]]:
+    """Log into the accounts of the tenants, one for each slot. Raises ProviderError."""
+
+    def log_in(profile: str | None) -> Account:
+        return Account(access_of(settings, profile), waits, check)
+
+    return open_tenants(slots, settings.tenants, log_in)
+
+
+@dataclass(frozen=True)
+class SiteMaker:
+    """Makes what the instances of tenants need. Every method raises ProviderError."""
+
+    maker: Maker
+
+    def keypair(self, account: Account, public: str) -> str:
+        """Hand the public half of the run's key over, and return the pair's name."""
+        name = self.maker.mark.name("key")
+        self.maker.make(
+            account,
+            "key-pair",
+            name,
+            "import_key_pair",
+            lambda answer: answer,
+            KeyName=name,
+            PublicKeyMaterial=public.encode(),
+        )
+        return name
+
+    def site(self, tenant: Tenant[Account], keypair: str, controller: str) -> Site:
+        """Make a VPC with its way out, and a security group; subnets come with their zones."""
+        name, account = self.maker.mark.name(f"net-{tenant.number}"), tenant.account
+        vpc = self.maker.make(
+            account,
+            "vpc",
+            name,
+            "create_vpc",
+            lambda answer: answer["Vpc"],
+            CidrBlock=str(block_of(tenant.number, _VPC)),
+        )
+        gateway = self.maker.make(
+            account,
+            "internet-gateway",
+            name,
+            "create_internet_gateway",
+            lambda answer: answer["InternetGateway"],
+        )
+        self._route(account, vpc, gateway)
+        group = self.maker.make(
+            account,
+            "security-group",
+            name,
+            "create_security_group",
+            lambda answer: answer,
+            GroupName=name,
+            Description="endpoints of an OSMeF run",
+            VpcId=vpc,
+        )
+        site = Site(tenant, vpc, group, keypair)
+        open_group(site, [ssh_from(controller), *data_from_itself(group)])
+        return site
+
+    def _route(self, account: Account, vpc: str, gateway: str) -> None:
+        """Join the VPC to the Internet, in the route table that all its subnets have."""
+        _set(
+            account,
+            "attach_internet_gateway",
+            {"VpcId": vpc, "InternetGatewayId": gateway},
+            "Resource.AlreadyAssociated",
+        )
+        tables = account.do(
+            "looking for the route table", lambda: _main_table(account, vpc), ERRORS.is_not_yet
+        )
+        _set(
+            account,
+            "create_route",
+            {
+                "RouteTableId": tables,
+                "DestinationCidrBlock": _EVERYWHERE,
+                "GatewayId": gateway,
+            },
+            "RouteAlreadyExists",
+        )
+
+    def subnet(self, site: Site, zone: str) -> None:
+        """Make the subnet of a zone, given by its id, unless it is there."""
+        if zone in site.subnets:
+            return
+        cidr, _ = site.blocks(len(site.subnets))
+        site.subnets[zone] = self._subnet(site, zone, zone, cidr)
+
+    def nic_subnet(self, site: Site, zone: str, number: int) -> None:
+        """Make a subnet of further interfaces in a zone that has one, unless it is there."""
+        if (zone, number) not in site.nic_subnets:
+            _, further = site.blocks([*site.subnets].index(zone))
+            made = self._subnet(site, zone, f"{zone}-nic-{number + 1}", further[number])
+            site.nic_subnets[zone, number] = made
+
+    def _subnet(self, site: Site, zone: str, what: str, cidr: IPv4Network) -> str:
+        return self.maker.make(
+            site.account,
+            "subnet",
+            self.maker.mark.name(f"net-{site.tenant.number}-{what}"),
+            "create_subnet",
+            lambda answer: answer["Subnet"],
+            VpcId=site.vpc,
+            CidrBlock=str(cidr),
+            AvailabilityZoneId=zone,
+        )
+
+
+def _main_table(account: Account, vpc: str) -> str:
+    answer = account.ask(
+        "describe_route_tables",
+        Filters=[
+            {"Name": "vpc-id", "Values": [vpc]},
+            {"Name": "association.main", "Values": ["true"]},
+        ],
+    )
+    if not answer["RouteTables"]:
+        raise not_listed_yet("RouteTable", "DescribeRouteTables")
+    return str(answer["RouteTables"][0]["RouteTableId"])
+
+
+def _set(account: Account, action: str, request: dict[str, Any], already: str) -> None:
+    """Make a call that joins things, which may not be known yet, or may be joined already."""
+
+    def attempt() -> None:
+        try:
+            account.ask(action, **request)
+        except ERRORS.library as error:
+            if code_of(error) != already:
+                raise
+
+    account.do(action.replace("_", " "), attempt, ERRORS.is_not_yet)
+
+
+def attach(account: Account, nic: str, instance: str, number: int) -> None:
+    """Attach an interface to an instance as that of a number; there already is success."""
+
+    def attempt() -> None:
+        try:
+            account.ask(
+                "attach_network_interface",
+                NetworkInterfaceId=nic,
+                InstanceId=instance,
+                DeviceIndex=number,
+            )
+        except ERRORS.library as error:
+            if not (ERRORS.is_in_use(error) and _holder(account, nic) == instance):
+                raise
+
+    account.do(f"attaching the interface {nic}", attempt, ERRORS.is_not_yet)
+
+
+def _holder(account: Account, nic: str) -> str | None:
+    """Return the instance that an interface is attached to, None if to none. Raises as the SDK."""
+    answer = account.ask("describe_network_interfaces", NetworkInterfaceIds=[nic])
+    attached = [one.get("Attachment") or {} for one in answer["NetworkInterfaces"]]
+    return str(attached[0].get("InstanceId")) if attached else None
+
+
+def ssh_from(block: str) -> dict[str, Any]:
+    """Return the rule that lets SSH in."""
+    ports = {"FromPort": SSH_PORT, "ToPort": SSH_PORT}
+    return {"IpProtocol": "tcp", **ports, "IpRanges": [{"CidrIp": block}]}
+
+
+def data_from(addresses: Iterable[str]) -> list[dict[str, Any]]:
+    """Return the rules that let data in from some addresses."""
+    blocks = [{"CidrIp": f"{address}/32"} for address in sorted(set(addresses))]
+    return [{**rule, "IpRanges": blocks} for rule in _DATA] if blocks else []
+
+
+def data_from_itself(group: str) -> list[dict[str, Any]]:
+    """Return the rules that let data in from the group's own instances."""
+    return [{**rule, "UserIdGroupPairs": [{"GroupId": group}]} for rule in _DATA]
+
+
+_DATA = [
+    {"IpProtocol": protocol, "FromPort": DATA_PORTS.start, "ToPort": DATA_PORTS.stop - 1}
+    for protocol in ("tcp", "udp")
+]
+
+
+def open_group(site: Site, rules: Sequence[dict[str, Any]]) -> None:
+    """Add rules to the group that was made for the run. Raises ProviderError."""
+    if rules:
+        # EC2 adds all of them or none.
+        _set(
+            site.account,
+            "authorize_security_group_ingress",
+            {"GroupId": site.group, "IpPermissions": list(rules)},
+            "InvalidPermission.Duplicate",
+        )
+
+
+def close_group(site: Site, rules: Sequence[dict[str, Any]]) -> None:
+    """Take rules away from the group that was made for the run. Raises ProviderError."""
+    _set(
+        site.account,
+        "revoke_security_group_ingress",
+        {"GroupId": site.group, "IpPermissions": list(rules)},
+        "InvalidPermission.NotFound",
+    )
+
+
+_ASK = "https://checkip.amazonaws.com"
+_ANSWER_S = 10.0
+_MOST_BYTES = 64
+
+
+def controller_of(settings: AwsSettings) -> str:
+    """Return the block from which SSH is let in. Raises ProviderError.
+
+    Without ``controller_cidr`` it is the one address that Amazon's own service tells, which its
+    guides use for this, too; not asked when the API is elsewhere. No proxy is asked through: SSH
+    takes none either, and it is SSH's address that counts.
+    """
+    if settings.controller_cidr is not None:
+        return settings.controller_cidr
+    if settings.endpoint_url is not None:
+        raise ProviderError(
+            "the address at which the instances see this machine is not known",
+            where="provider.controller_cidr",
+            cure="write it, like 198.51.100.7/32",
+        )
+    try:
+        direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        with direct.open(_ASK, timeout=_ANSWER_S) as answer:
+            return f"{IPv4Address(answer.read(_MOST_BYTES).decode().strip())}/32"
+    except (OSError, ValueError) as error:
+        if isinstance(error, HTTPError):
+            error.close()  # it is the answer, too
+        raise ProviderError(
+            f"{_ASK} does not report the address at which Amazon sees this machine: {error}",
+            where="provider.controller_cidr",
+            cure="write it, like 198.51.100.7/32",
+        ) from error

@@ -1,0 +1,237 @@
+"""Where EC2 is asked to put each instance, what it can't promise, and where instances stand."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+from osmef.errors import PolicyError, ProviderError
+from osmef.providers.aws.access import Account
+from osmef.providers.aws.instances import Instance, list_standing
+from osmef.providers.aws.lookup import FlavorInfo
+from osmef.providers.aws.resource_types import Facts, Maker
+from osmef.providers.base import EndpointRequest, Problem
+from osmef.providers.cloud.placement import host_numbers
+from osmef.scenario.clouds.aws import AwsPlacedBy, AwsSettings
+from osmef.scenario.fields import Placement, Tenancy
+from osmef.scenario.location import Location
+from osmef.scenario.study import Cell
+
+_MOST_PARTITIONS = 7
+"""Of a placement group in one zone."""
+
+
+def partitions_of(requests: Sequence[EndpointRequest]) -> dict[str, int]:
+    """Return the partition of each host's slot: another one for each of a lane.
+
+    Raises CapacityError where there are more than EC2 has.
+    """
+    numbers = host_numbers(
+        requests,
+        _MOST_PARTITIONS,
+        "partitions of a placement group",
+        "provider.placement_by",
+        "plan fewer hosts, or write placement_by: dedicated-host",
+    )
+    return {slot: number + 1 for (_lane, slot), number in numbers.items()}
+
+
+def _kind_of_host(slot: str, flavors: Sequence[FlavorInfo]) -> dict[str, str]:
+    """Return of which instance type or types a dedicated host has to be. Raises ProviderError."""
+    types = sorted({flavor.name for flavor in flavors})
+    families = sorted({flavor.family for flavor in flavors})
+    if len(families) > 1:
+        raise ProviderError(
+            f"a dedicated host is of one family, and {slot} is to have {' and '.join(types)}",
+            where="flavor",
+            cure=f"use instance types of one family, such as {families[0]}",
+        )
+    return {"InstanceType": types[0]} if len(types) == 1 else {"InstanceFamily": families[0]}
+
+
+@dataclass
+class Placer:
+    """Makes placement groups and dedicated hosts as instances need them. Safe for threads."""
+
+    maker: Maker
+    settings: AwsSettings
+    requests: Sequence[EndpointRequest]
+    _groups: dict[tuple[int, str], str] = field(default_factory=dict)
+    """Names by account and name."""
+    _hosts: dict[tuple[int, str, str], str] = field(default_factory=dict)
+    """Ids by account, slot and zone."""
+    _numbers: Iterator[int] = field(default_factory=lambda: count(1))
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def place(
+        self, account: Account, request: EndpointRequest, zone: str, flavors: Sequence[FlavorInfo]
+    ) -> dict[str, Any]:
+        """Return the placement to ask for, in a zone of this name. Raises ProviderError.
+
+        ``flavors`` are the instance types of all that share its host, which is of one account.
+        """
+        by, slot = self.settings.placement_by, request.host
+        found: dict[str, Any] = {"Tenancy": "dedicated"} if self.settings.dedicated else {}
+        if by is AwsPlacedBy.CLUSTER:
+            return found | {"GroupName": self._group(account, f"cluster-{request.lane}", "cluster")}
+        if slot is None:
+            return found
+        if by is AwsPlacedBy.DEDICATED_HOST:
+            return {"Tenancy": "host", "HostId": self._host(account, slot, zone, flavors)}
+        if by is AwsPlacedBy.SPREAD:
+            return found | {"GroupName": self._group(account, f"spread-{request.lane}", "spread")}
+        parts = partitions_of(self.requests)
+        count = {"PartitionCount": max(parts.values())}
+        group = self._group(account, "partitions", "partition", count)
+        return found | {"GroupName": group, "PartitionNumber": parts[slot]}
+
+    def _group(
+        self, account: Account, what: str, strategy: str, more: Mapping[str, Any] | None = None
+    ) -> str:
+        name = self.maker.mark.name(what)
+        with self._lock:
+            if (id(account), name) not in self._groups:
+                self.maker.make(
+                    account,
+                    "placement-group",
+                    name,
+                    "create_placement_group",
+                    lambda answer: answer["PlacementGroup"],
+                    GroupName=name,
+                    Strategy=strategy,
+                    **(more or {}),
+                )
+                self._groups[id(account), name] = name
+        return name
+
+    def _host(self, account: Account, slot: str, zone: str, flavors: Sequence[FlavorInfo]) -> str:
+        key = id(account), slot, zone
+        with self._lock:
+            # Those of a zone without room for all were given back.
+            standing = {resource.id for resource, _account in self.maker.made}
+            if self._hosts.get(key) not in standing:
+                name = self.maker.mark.name(f"{slot}-{zone}")
+                kind = _kind_of_host(slot, flavors)
+                self._hosts[key] = self.maker.make(
+                    account,
+                    "dedicated-host",
+                    name,
+                    "allocate_hosts",
+                    lambda answer: {"HostId": answer["HostIds"][0]},
+                    AvailabilityZone=zone,
+                    AutoPlacement="off",
+                    Quantity=1,
+                    ClientToken=self.maker.token(f"{name} {next(self._numbers)}"),
+                    **kind,
+                )
+            return self._hosts[key]
+
+
+def locations_of(instances: Sequence[Instance], by: AwsPlacedBy) -> dict[str, Location]:
+    """Read back where instances run, by the ids of those that do. Raises ProviderError."""
+    found: dict[str, Location] = {}
+    for account in {id(i.order.account): i.order.account for i in instances}.values():
+        ours = {i.id: i for i in instances if i.order.account is account}
+        there = list_standing(account, list(ours))
+        nodes = _nodes(account, [str(facts["InstanceId"]) for facts in there]) if there else {}
+        for facts in there:
+            instance = ours[str(facts["InstanceId"])]
+            host = facts.get("Placement", {}).get("HostId")
+            found[instance.id] = Location(
+                host=host,
+                host_scope=account.id if host is None else None,  # ids of hosts are Amazon's own
+                rack=_rack(facts, by, nodes),
+                zone=instance.order.zone,
+                region=account.region,
+                tenant=instance.order.site.label,
+            )
+    return found
+
+
+def _rack(facts: Facts, by: AwsPlacedBy, nodes: Mapping[str, str]) -> str | None:
+    """Return what tells instances apart that share no rack.
+
+    Partitions of a group share none, and instances of a group that spreads them neither. Ids mean
+    the same for all instances of a lane, and nothing beside those of another kind of group.
+    """
+    placement, key = facts.get("Placement", {}), str(facts["InstanceId"])
+    group = placement.get("GroupName")
+    if by is AwsPlacedBy.PARTITION and group:
+        number = placement.get("PartitionNumber")
+        return None if number is None else f"{group}/partition-{number}"
+    if by is AwsPlacedBy.SPREAD and group:
+        return f"{group}/{key}"
+    return None if placement.get("HostId") else nodes.get(key)
+
+
+def _nodes(account: Account, ids: Sequence[str]) -> dict[str, str]:
+    """Return the node of EC2's network right above each instance, of the types that tell it."""
+    try:
+        answer = account.read(
+            "describe_instance_topology", "reading the topology", InstanceIds=list(ids)
+        )
+    except PolicyError:
+        raise
+    except ProviderError:  # not in every region, nor for every instance type
+        return {}
+    return {
+        str(one["InstanceId"]): str(one["NetworkNodes"][-1])
+        for one in answer.get("Instances", ())
+        if one.get("NetworkNodes")
+    }
+
+
+def problems_of(settings: AwsSettings, cell: Cell) -> Iterator[Problem]:
+    """Yield what can't be done for a cell of two ends."""
+    scenario = cell.scenario
+    apart = scenario.tenancy is Tenancy.DIFFERENT_TENANT
+    if settings.placement_by is AwsPlacedBy.CLUSTER and len(set(scenario.zones_of_ends)) > 1:
+        cure = "write one zone for both ends, or provider.placement_by: partition"
+        yield ("endpoints", "a cluster is in one zone", cure)
+    if scenario.placement is Placement.SAME_HOST:
+        yield from _same_host(settings, accounts=apart and settings.tenants is not None)
+    if scenario.placement is Placement.DIFFERENT_HOST:
+        yield from _different_host(settings, cell, accounts=apart and settings.tenants is not None)
+
+
+def _same_host(settings: AwsSettings, *, accounts: bool) -> Iterator[Problem]:
+    if settings.placement_by is not AwsPlacedBy.DEDICATED_HOST:
+        cure = (
+            "write provider.placement_by: dedicated-host; the nearest without one is placement: any"
+            " with placement_by: cluster"
+        )
+        yield ("placement", "instances share a host for sure only on a dedicated one", cure)
+    elif accounts:
+        cure = "leave provider.tenants out: each tenant is a VPC of its own then"
+        yield ("placement", "a dedicated host belongs to one account", cure)
+
+
+def _different_host(settings: AwsSettings, cell: Cell, *, accounts: bool) -> Iterator[Problem]:
+    by = settings.placement_by
+    if by is AwsPlacedBy.CLUSTER:
+        cure = "write provider.placement_by: partition or spread, or placement: any"
+        yield ("placement", "a cluster keeps instances near each other, on one host or not", cure)
+    elif accounts and by is not AwsPlacedBy.DEDICATED_HOST:
+        cure = (
+            "leave provider.tenants out (each tenant is a VPC then), or write placement_by:"
+            " dedicated-host"
+        )
+        yield ("placement", "a placement group does not reach across accounts", cure)
+    if by is AwsPlacedBy.SPREAD and cell.scenario.shares_hosts:
+        cure = "write provider.placement_by: partition or dedicated-host"
+        yield ("placement", "several instances of one end are spread, too", cure)
+
+
+def warnings_of(settings: AwsSettings, cell: Cell) -> Iterator[str]:
+    """Yield what EC2 can't promise for a cell, and what to do about it."""
+    scenario = cell.scenario
+    if not settings.priced_by_flavor:
+        yield "hardware for you alone has prices of its own, which no price list here holds"
+    apart = scenario.placement is Placement.DIFFERENT_HOST and scenario.shares_hosts
+    if apart and settings.placement_by is AwsPlacedBy.PARTITION:
+        yield "several instances of one end share a partition, not for sure a host"
+    if scenario.tenancy is Tenancy.DIFFERENT_TENANT:
+        yield "traffic between tenants goes over public addresses, and Amazon charges for it"

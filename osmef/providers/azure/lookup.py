@@ -1,0 +1,373 @@
+"""What the settings name, looked up in a subscription: region, zones, sizes, image, quotas."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from osmef.errors import CapacityError, NotFoundError, ProviderError
+from osmef.providers.azure.access import ERRORS, Subscription, word
+from osmef.providers.base import EndpointRequest
+from osmef.providers.cloud.errors import Meaning
+from osmef.providers.cloud.lookup import Wanted, check_cards, known_names, smallest
+from osmef.providers.cloud.quota import Quota, compare
+from osmef.providers.parallel import side_by_side, together
+from osmef.scenario.clouds.azure import AzureSettings
+from osmef.units import parse_count
+
+_GIB = 2**30
+
+
+@dataclass(frozen=True)
+class Size:
+    """A size of VMs, as the list of SKUs shows it in one region.
+
+    ``zones`` are the logical zones that have it, ``closed`` says why it can't be used in the
+    region, None if it can; ``nics`` how many interfaces it has, None where Azure does not tell.
+    """
+
+    name: str
+    family: str
+    vcpus: int
+    ram_bytes: int
+    zones: frozenset[str]
+    accelerated: bool
+    architecture: str
+    generations: frozenset[str]
+    spot: bool
+    closed: str | None
+    nics: int | None = None
+
+
+@dataclass(frozen=True)
+class Names:
+    """All that the settings name, as one subscription knows it.
+
+    ``zones`` are the region's physical zones by the subscription's own names of them.
+    """
+
+    sizes: Mapping[str, Size]
+    wanted: Mapping[Wanted, Size]
+    images: Mapping[str, Image]
+    zones: Mapping[str, str]
+
+    def logical(self, zone: str | None) -> str | None:
+        """Return the subscription's own name of a zone, also of one given by its physical name."""
+        return _logical(self.zones, zone)
+
+    def image_for(self, size: Size) -> Image:
+        """Return the image that VMs of a size boot from."""
+        return self.images[size.architecture]
+
+
+def look_up(
+    subscription: Subscription, settings: AzureSettings, requests: Sequence[EndpointRequest]
+) -> Names:
+    """Look all names up. Raises NotFoundError with what there is, CapacityError, ProviderError."""
+    zones, sizes = together(
+        lambda: _zones(subscription, settings.region), lambda: _sizes(subscription, settings.region)
+    )
+    asked = {request.flavor or settings.default_flavor for request in requests}
+    wanted = {one: _size(sizes, one) for one in asked}
+    for request in requests:
+        size = wanted[request.flavor or settings.default_flavor]
+        _refuse_unusable(settings, size, _logical(zones, request.zone or settings.zone), zones)
+        check_cards(request, size.name, size.nics)
+    images = {
+        architecture: find_image(subscription, settings, architecture)
+        for architecture in {size.architecture for size in wanted.values()}
+    }
+    for size in wanted.values():
+        images[size.architecture].refuse_unfit(size.name, size.architecture, size.generations)
+    return Names(sizes, wanted, images, zones)
+
+
+def _zones(subscription: Subscription, region: str) -> dict[str, str]:
+    """Return the region's physical zones by logical ones; a subscription has names of its own."""
+    there = subscription.do(
+        "listing regions",
+        lambda: list(subscription.subscriptions.subscriptions.list_locations(subscription.id)),
+    )
+    for location in there:
+        if location.name == region:
+            mappings = location.availability_zone_mappings or ()
+            return {str(m.logical_zone): str(m.physical_zone) for m in mappings}
+    names = [str(location.name) for location in there]
+    raise NotFoundError(
+        f"there is no region {region!r}", where="provider.region", cure=known_names(names, region)
+    )
+
+
+def _logical(zones: Mapping[str, str], zone: str | None) -> str | None:
+    return next((ours for ours, physical in zones.items() if physical == zone), zone)
+
+
+def _sizes(subscription: Subscription, region: str) -> dict[str, Size]:
+    there = subscription.do(
+        "listing sizes",
+        lambda: list(subscription.compute.resource_skus.list(filter=f"location eq '{region}'")),
+    )
+    return {str(sku.name): _info(sku) for sku in there if sku.resource_type == "virtualMachines"}
+
+
+def _info(sku: Any) -> Size:
+    can = {str(one.name): str(one.value) for one in sku.capabilities or ()}
+    places = [place for place in sku.location_info or () if place.zones]
+    zones = {str(zone) for place in places for zone in place.zones}
+    closed = None
+    for restriction in sku.restrictions or ():
+        if restriction.type == "Zone":
+            zones -= set(
+                (restriction.restriction_info and restriction.restriction_info.zones) or ()
+            )
+        else:
+            closed = word(restriction.reason_code) or "restricted"
+    return Size(
+        name=str(sku.name),
+        family=str(sku.family),
+        vcpus=int(can.get("vCPUsAvailable") or can.get("vCPUs") or 0),
+        ram_bytes=int(float(can.get("MemoryGB") or 0) * _GIB),
+        zones=frozenset(zones),
+        accelerated=can.get("AcceleratedNetworkingEnabled") == "True",
+        architecture=can.get("CpuArchitectureType", "x64"),
+        generations=frozenset(can.get("HyperVGenerations", "V1").split(",")),
+        spot=can.get("LowPriorityCapable") == "True",
+        closed=closed,
+        nics=int(can["MaxNetworkInterfaces"]) if "MaxNetworkInterfaces" in can else None,
+    )
+
+
+def _size(there: Mapping[str, Size], wanted: Wanted) -> Size:
+    if isinstance(wanted, str):
+        by_name = {name.lower(): size for name, size in there.items()}
+        found = by_name.get(wanted.lower())
+        if found is None:
+            raise NotFoundError(
+                f"there is no size {wanted!r} in this region",
+                where="flavor",
+                cure=known_names(there, wanted),
+            )
+        return found
+    fitting = [
+        size
+        for size in there.values()
+        if size.closed is None
+        and size.architecture == "x64"
+        and size.vcpus >= wanted.vcpus
+        and size.ram_bytes >= (wanted.ram or 0)
+    ]
+
+    def size_of(one: Size) -> tuple[object, ...]:
+        return one.vcpus, one.ram_bytes, not one.accelerated, one.name
+
+    lacks = f"no size has {wanted} that this subscription may use"
+    return smallest(fitting, size_of, lacks)
+
+
+def _refuse_unusable(
+    settings: AzureSettings, size: Size, zone: str | None, zones: Mapping[str, str]
+) -> None:
+    """Raise CapacityError or ProviderError for a size that can't be used as it is asked for."""
+    if size.closed is not None:
+        raise CapacityError(
+            f"the size {size.name} is not to be had in {settings.region}: {size.closed}",
+            where="flavor",
+            cure="use another size or region, or ask Azure to open it for the subscription",
+        )
+    if zone is not None and zone not in zones:
+        raise NotFoundError(
+            f"{settings.region} has no zone {zone!r}", where="zone", cure=known_names(zones, zone)
+        )
+    if zone is not None and zone not in size.zones:
+        have = ", ".join(sorted(size.zones)) or "none"
+        raise CapacityError(
+            f"the size {size.name} is not to be had in zone {zone}",
+            where="zone",
+            cure=f"zones that have it: {have}",
+        )
+    if settings.accelerated and not size.accelerated:
+        raise ProviderError(
+            f"the size {size.name} has no accelerated networking",
+            where="provider.accelerated",
+            cure="use a size that has it, or leave the key out",
+        )
+    if settings.spot and not size.spot:
+        raise CapacityError(
+            f"the size {size.name} can't be had from spare capacity",
+            where="provider.spot",
+            cure="use another size, or spot: false",
+        )
+
+
+DEFAULT = {"x64": "Debian:debian-12:12-gen2", "Arm64": "Debian:debian-12:12-arm64"}
+"""The newest Debian 12, by the architecture of the size."""
+_LATEST = "latest"
+_SHARED = {
+    "/sharedgalleries/": "sharedGalleryImageId",
+    "/communitygalleries/": "communityGalleryImageId",
+}
+
+
+@dataclass(frozen=True)
+class Image:
+    """An image: its name with the version, and how a request refers to it.
+
+    ``architecture`` and ``generation`` (of Hyper-V) are None where only Azure knows. ``plan`` is
+    that of the marketplace, None for an image without one.
+    """
+
+    name: str
+    reference: dict[str, str]
+    architecture: str | None = None
+    generation: str | None = None
+    plan: dict[str, str] | None = None
+
+    def refuse_unfit(self, size: str, architecture: str, generations: frozenset[str]) -> None:
+        """Raise ProviderError if VMs of a size can't boot it."""
+        if self.architecture not in {None, architecture}:
+            raise ProviderError(
+                f"the image {self.name} is for {self.architecture}, the size {size} is"
+                f" {architecture}",
+                where="provider.image",
+                cure="use another image or size",
+            )
+        if self.generation not in {None, *generations}:
+            raise ProviderError(
+                f"the image {self.name} is of generation {self.generation}, the size {size} takes"
+                f" {', '.join(sorted(generations))}",
+                where="provider.image",
+                cure="use another SKU of the image, often with or without -gen2",
+            )
+
+
+def find_image(subscription: Subscription, settings: AzureSettings, architecture: str) -> Image:
+    """Find the image of the settings. Raises NotFoundError, ProviderError."""
+    wanted = settings.image or DEFAULT.get(architecture, DEFAULT["x64"])
+    if wanted.startswith("/"):
+        lower = wanted.lower()
+        key = next((key for start, key in _SHARED.items() if lower.startswith(start)), "id")
+        return Image(wanted, {key: wanted})
+    parts = wanted.split(":")
+    if len(parts) not in {3, 4} or not all(parts):
+        raise ProviderError(
+            f"{wanted!r} names no image",
+            where="provider.image",
+            cure="write publisher:offer:sku, such as Debian:debian-12:12-gen2, or a resource id",
+        )
+    publisher, offer, sku = family = parts[:3]
+    version = parts[3] if len(parts) == 4 and parts[3] != _LATEST else None
+    images = subscription.compute.virtual_machine_images
+
+    def look() -> Image:
+        number = version
+        if number is None:
+            there = [str(one.name) for one in images.list(settings.region, *family)]
+            number = max(there, key=_order, default=None)
+        if number is None:
+            raise _missing(wanted, settings.region)
+        found = images.get(settings.region, publisher, offer, sku, number)
+        return _marketplace(family, number, found)
+
+    try:
+        return subscription.do(f"looking for the image {wanted}", look)
+    except NotFoundError as error:
+        raise _missing(wanted, settings.region) from error
+
+
+def _missing(wanted: str, region: str) -> NotFoundError:
+    return NotFoundError(
+        f"there is no image {wanted} in {region}",
+        where="provider.image",
+        cure="look with: az vm image list --all --publisher PUBLISHER",
+    )
+
+
+def _order(version: str) -> tuple[int, ...]:
+    """Versions are numbers with dots between."""
+    numbers = (parse_count(part) for part in version.split("."))
+    return tuple(-1 if number is None else number for number in numbers)
+
+
+def _marketplace(family: list[str], version: str, found: Any) -> Image:
+    publisher, offer, sku = family
+    properties = found.properties
+    plan = properties and properties.plan
+    return Image(
+        name=":".join([*family, version]),
+        reference={"publisher": publisher, "offer": offer, "sku": sku, "version": version},
+        architecture=properties and word(properties.architecture),
+        generation=properties and word(properties.hyper_v_generation),
+        plan={"name": plan.name, "publisher": plan.publisher, "product": plan.product}
+        if plan
+        else None,
+    )
+
+
+_NAMESPACES = ("Microsoft.Compute", "Microsoft.Network", "Microsoft.DevTestLab")
+"""Of the types of all that a run makes in its groups; the last one of schedules."""
+
+
+def needs_of(
+    settings: AzureSettings, sizes: Iterable[Size], networks: int, nics: int
+) -> dict[str, int]:
+    """Return what VMs of these sizes in these many networks need, by the name of the quota.
+
+    ``nics`` are the further network cards of all of them.
+    """
+    need: Counter[str] = Counter()
+    for size in sizes:
+        if settings.spot:
+            need["lowPriorityCores"] += size.vcpus
+        else:
+            need["cores"] += size.vcpus
+            need[size.family] += size.vcpus
+        need["virtualMachines"] += 1
+        need["NetworkInterfaces"] += 1
+        need["PublicIPAddresses"] += 1
+        need["StandardSkuPublicIpAddresses"] += 1
+    need["NetworkInterfaces"] += nics
+    need["VirtualNetworks"] += networks
+    need["NetworkSecurityGroups"] += networks
+    return dict(need)
+
+
+def check_quotas(subscription: Subscription, region: str, need: Mapping[str, int]) -> None:
+    """Raise QuotaError with everything that the region has too little of."""
+    lists: list[list[Any]] = together(
+        lambda: subscription.do(
+            "reading quotas of VMs", lambda: list(subscription.compute.usage.list(region))
+        ),
+        lambda: subscription.do(
+            "reading quotas of networks", lambda: list(subscription.network.usages.list(region))
+        ),
+    )
+    there = {str(one.name.value).lower(): one for some in lists for one in some}
+    known = {name: there[name.lower()] for name in need if name.lower() in there}
+    compare(
+        f"{subscription.name} in {region}",
+        need,
+        {name: Quota(one.limit, one.current_value) for name, one in known.items()},
+        ERRORS.cure_of(Meaning.QUOTA),
+    )
+
+
+def check_namespaces(subscription: Subscription) -> None:
+    """Raise ProviderError where a subscription was never registered for a type of what is made."""
+
+    def state_of(namespace: str) -> str:
+        found = subscription.do(
+            f"looking at the namespace {namespace}",
+            lambda: subscription.resources.providers.get(namespace),
+        )
+        return str(found.registration_state)
+
+    for namespace, state in zip(_NAMESPACES, side_by_side(state_of, _NAMESPACES), strict=True):
+        if state not in {"Registered", "Registering"}:
+            raise ProviderError(
+                f"it is not registered to use the namespace {namespace} ({state})",
+                where=subscription.name,
+                cure=f"once: az provider register --namespace {namespace}"
+                f" --subscription {subscription.id}",
+            )

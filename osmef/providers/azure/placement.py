@@ -1,0 +1,257 @@
+"""Where Azure is asked to put each VM: zones, availability sets, proximity groups, own hosts.
+
+An availability set spreads VMs over fault domains, which share no rack. It holds within one network
+of one region only, not in a zone, and not for spot VMs. Only a dedicated host promises one host to
+several VMs. Source: Microsoft's "Availability sets overview", "Error messages for Azure Spot
+Virtual Machines", "Azure Dedicated Hosts", "Proximity placement groups".
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from osmef.providers.azure.network import Site
+from osmef.providers.azure.resource_types import Maker
+from osmef.providers.base import EndpointRequest, Problem
+from osmef.providers.parallel import side_by_side
+from osmef.scenario.clouds.azure import AzureSettings
+from osmef.scenario.fields import RECORD, Placement, Tenancy
+from osmef.scenario.model import Scenario
+from osmef.scenario.study import Cell
+
+FAULT_DOMAINS = 2
+"""Every region has at least two for availability sets; some have no more."""
+_UPDATE_DOMAINS = 5
+
+_Slot = tuple[str, str | None, str]
+"""A host of the plan in a subscription and a zone."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a VM is asked to be: a zone and resource ids, each None where Azure may choose."""
+
+    zone: str | None = None
+    availability_set: str | None = None
+    proximity: str | None = None
+    host: str | None = None
+
+    @property
+    def properties(self) -> dict[str, Any]:
+        """The same as properties of a VM."""
+        found = {
+            "availabilitySet": self.availability_set,
+            "proximityPlacementGroup": self.proximity,
+            "host": self.host,
+        }
+        return {key: {"id": value} for key, value in found.items() if value is not None}
+
+
+def needs_set(settings: AzureSettings, members: Sequence[EndpointRequest]) -> bool:
+    """Tell whether the VMs of one tenant in one lane are to be spread by an availability set."""
+    taken = settings.dedicated_host is not None or settings.spot
+    free = not taken and all(zone_of(settings, member) is None for member in members)
+    return free and len({member.host for member in members} - {None}) > 1
+
+
+def zone_of(settings: AzureSettings, request: EndpointRequest) -> str | None:
+    """Return the zone that an endpoint is asked for in, None for none."""
+    return request.zone or settings.zone
+
+
+class Placer:
+    """Makes what places VMs, and tells the place of each. Every method raises ProviderError."""
+
+    def __init__(self, maker: Maker, settings: AzureSettings, sites: Mapping[str, Site]) -> None:
+        self._maker = maker
+        self._settings = settings
+        self._sites = sites
+
+    def place(self, requests: Sequence[EndpointRequest]) -> dict[str, Place]:
+        """Return the place of each request by its name."""
+        lanes: dict[tuple[str, int], list[EndpointRequest]] = defaultdict(list)
+        for request in requests:
+            lanes[str(request.tenant), request.lane].append(request)
+        near = self._proximity_groups(requests)
+        sets = self._availability_sets(lanes, near)
+        hosts = self._hosts(requests)
+        return {
+            request.name: Place(
+                zone=self._zone(request),
+                # Others would take up its fault domains.
+                availability_set=sets.get((str(request.tenant), request.lane))
+                if request.host
+                else None,
+                proximity=near.get(self._vicinity(request)),
+                host=hosts.get(self._slot(request)),
+            )
+            for request in requests
+        }
+
+    def _zone(self, request: EndpointRequest) -> str | None:
+        names = self._sites[str(request.tenant)].names
+        return names.logical(zone_of(self._settings, request))
+
+    def _account(self, request: EndpointRequest) -> str:
+        return self._sites[str(request.tenant)].account.id
+
+    def _slot(self, request: EndpointRequest) -> _Slot:
+        return self._account(request), self._zone(request), request.host or ""
+
+    def _vicinity(self, request: EndpointRequest) -> tuple[str, int]:
+        return self._account(request), request.lane
+
+    def _site_of(self, account: str) -> Site:
+        """Return the first tenant's site of a subscription: it holds what its tenants share."""
+        return next(site for site in self._sites.values() if site.account.id == account)
+
+    def _proximity_groups(self, requests: Sequence[EndpointRequest]) -> dict[tuple[str, int], str]:
+        if not self._settings.proximity:
+            return {}
+
+        def make(vicinity: tuple[str, int]) -> str:
+            account, lane = vicinity
+            site = self._site_of(account)
+            body: dict[str, Any] = {"location": self._settings.region, "properties": {}}
+            name = f"{site.group}/near-{lane}"
+            return str(self._maker.make(site.account, "proximity-group", name, body).id)
+
+        wanted = sorted({self._vicinity(request) for request in requests})
+        return dict(zip(wanted, side_by_side(make, wanted), strict=True))
+
+    def _availability_sets(
+        self,
+        lanes: Mapping[tuple[str, int], Sequence[EndpointRequest]],
+        near: Mapping[tuple[str, int], str],
+    ) -> dict[tuple[str, int], str]:
+        def make(key: tuple[str, int]) -> str:
+            tenant, lane = key
+            site = self._sites[tenant]
+            proximity = near.get(self._vicinity(lanes[key][0]))
+            properties: dict[str, Any] = {
+                "platformFaultDomainCount": FAULT_DOMAINS,
+                "platformUpdateDomainCount": _UPDATE_DOMAINS,
+            }
+            if proximity is not None:
+                properties["proximityPlacementGroup"] = {"id": proximity}
+            body = {
+                "location": self._settings.region,
+                "sku": {"name": "Aligned"},
+                "properties": properties,
+            }
+            name = f"{site.group}/apart-{lane}"
+            return str(self._maker.make(site.account, "availability-set", name, body).id)
+
+        wanted = sorted(key for key, ones in lanes.items() if needs_set(self._settings, ones))
+        return dict(zip(wanted, side_by_side(make, wanted), strict=True))
+
+    def _hosts(self, requests: Sequence[EndpointRequest]) -> dict[_Slot, str]:
+        """Make a dedicated host for each slot in a zone, all of a zone in one group."""
+        if self._settings.dedicated_host is None:
+            return {}
+        slots = list(dict.fromkeys(self._slot(request) for request in requests if request.host))
+        groups: dict[tuple[str, str | None], str] = {}
+        for number, key in enumerate(
+            sorted({(account, zone) for account, zone, _ in slots}, key=str), 1
+        ):
+            groups[key] = self._host_group(*key, number)
+
+        def make(one: _Slot) -> str:
+            account, zone, slot = one
+            site = self._site_of(account)
+            body = {
+                "location": self._settings.region,
+                "sku": {"name": self._settings.dedicated_host},
+                "properties": {"platformFaultDomain": 0, "autoReplaceOnFailure": False},
+            }
+            name = f"{groups[account, zone]}/{slot}"
+            return str(self._maker.make(site.account, "dedicated-host", name, body).id)
+
+        return dict(zip(slots, side_by_side(make, slots), strict=True))
+
+    def _host_group(self, account: str, zone: str | None, number: int) -> str:
+        site = self._site_of(account)
+        body: dict[str, Any] = {
+            "location": self._settings.region,
+            "properties": {"platformFaultDomainCount": 1, "supportAutomaticPlacement": False},
+        }
+        if zone is not None:
+            body["zones"] = [zone]
+        name = f"{site.group}/hosts-{number}"
+        self._maker.make(site.account, "host-group", name, body)
+        return name
+
+
+def problems_of(settings: AzureSettings, cell: Cell) -> Iterator[Problem]:
+    """Yield what can't be done for a cell of two ends."""
+    scenario = cell.scenario
+    apart = scenario.tenancy is Tenancy.DIFFERENT_TENANT
+    yield from _zones(settings, scenario)
+    if settings.dedicated_host is not None:
+        if apart and settings.tenants is not None and scenario.placement is Placement.SAME_HOST:
+            cure = "leave provider.tenants out: each tenant is a network of its own then"
+            yield ("placement", "a dedicated host belongs to one subscription", cure)
+        return
+    if scenario.placement is Placement.SAME_HOST:
+        cure = (
+            "name a type of dedicated hosts in provider.dedicated_host; the nearest without one is"
+            " placement: any with provider.proximity"
+        )
+        yield ("placement", "VMs share a host for sure only on a dedicated host", cure)
+    if scenario.placement is Placement.DIFFERENT_HOST and scenario.shares_hosts:
+        cure = "name a type of dedicated hosts in provider.dedicated_host, or placement: any"
+        yield ("placement", "several VMs of one end can't be kept on one host", cure)
+    why = _untold(settings, scenario)
+    if why is not None and scenario.on_mismatch != RECORD:
+        cure = (
+            "give the ends two zones, name a type of dedicated hosts in provider.dedicated_host, or"
+            " write placement: any, or on_mismatch: record"
+        )
+        yield ("placement", f"{why}, and Azure does not report whether hosts differ there", cure)
+
+
+def _zones(settings: AzureSettings, scenario: Scenario) -> Iterator[Problem]:
+    ends = scenario.endpoints.each.items()
+    named = {"provider": settings.zone, **{f"endpoints.{name}": end.zone for name, end in ends}}
+    for key, zone in named.items():
+        if zone is not None and zone.isdigit() and len(settings.tenants or ()) > 1:
+            cure = f"write its physical name, such as {settings.region}-az1"
+            message = "the number of a zone means another place in each subscription"
+            yield (f"{key}.zone", message, cure)
+    zones = {*scenario.zones_of_ends} - {None}
+    if settings.proximity and len(zones) > 1:
+        cure = "write one zone for both ends, or leave provider.proximity out"
+        yield ("endpoints", "a proximity group is in one zone", cure)
+
+
+def _are_apart(zones: tuple[str | None, str | None]) -> bool:
+    """Tell whether these are two zones for sure, and not the number and the name of one."""
+    here, there = zones
+    if here is None or there is None:
+        return False
+    return here != there and here.isdigit() == there.isdigit()
+
+
+def warnings_of(settings: AzureSettings, cell: Cell) -> Iterator[str]:
+    """Yield what the cloud can't promise for a cell, and what to do about it."""
+    scenario = cell.scenario
+    if settings.dedicated_host is not None:
+        return
+    why = _untold(settings, scenario)
+    if why is not None:
+        yield f"{why}: whether hosts differ is left to chance, and not reported"
+
+
+def _untold(settings: AzureSettings, scenario: Scenario) -> str | None:
+    """Return why nobody can say if the hosts that a cell wants to differ do, None if one can."""
+    zones = scenario.zones_of_ends
+    if scenario.placement is not Placement.DIFFERENT_HOST or _are_apart(zones):
+        return None
+    if scenario.tenancy is Tenancy.DIFFERENT_TENANT:
+        return "availability sets do not reach across tenants"
+    if zones != (None, None):
+        return "there are no availability sets in a zone"
+    return "spot VMs take no availability set" if settings.spot else None

@@ -1,0 +1,158 @@
+"""An account at a cloud: calls with retry, and making a thing never twice."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar, TypeVar
+
+from osmef.errors import ProviderError
+from osmef.providers.base import Access, Check, go_on
+from osmef.providers.cloud.errors import ErrorTable, Meaning
+from osmef.providers.retry import LIMIT_S, Retry
+
+T = TypeVar("T")
+Again = Callable[[Exception], bool]
+"""Tells of an error whether the same call may do when it is repeated."""
+
+
+@dataclass(frozen=True)
+class Waits:
+    """How many seconds to wait for a cloud.
+
+    ``look_s`` lies between two looks at one thing that is on its way. What was asked for just
+    before a controller was killed is listed after ``late_s``. A deletion that the cloud seems to
+    have dropped is asked for again after ``again_s``, and has failed when for ``stays_s`` nothing
+    has gone. A call that fails and may do yet is repeated for ``retry_s``. What ran a moment ago,
+    and is not known for ``gone_s``, was taken back. ``at_once`` deletions that take long are under
+    way together.
+    """
+
+    look_s: float = 1.0
+    late_s: float = 5.0
+    again_s: float = math.inf
+    stays_s: float = 300.0
+    retry_s: float = LIMIT_S
+    gone_s: float = 10.0
+    at_once: int = 1000
+
+    def pause_for(self, things: int, unchanged_s: float) -> float:
+        """Return the seconds until the next look at so many things, unchanged for so long.
+
+        It costs the cloud more the more there are, and a tenth of the time that they take is soon
+        enough.
+        """
+        return self.look_s * max(1.0, 0.05 * things, min(0.1 * unchanged_s, 5.0))
+
+
+class Account:
+    """Where an ``access`` leads: an account, project or subscription. Safe for several threads."""
+
+    provider: ClassVar[str]
+    """The kind of the provider."""
+    errors: ClassVar[ErrorTable]
+    look_at: ClassVar[str]
+    """The cure for what does not go: how to look at it."""
+    is_idempotent: ClassVar[bool] = False
+    """Whether a request to create, repeated as it is, makes nothing twice."""
+    refusal_leaves_nothing: ClassVar[bool] = True
+    """Whether what the cloud says no to is not there."""
+    lists_lag: ClassVar[bool] = True
+    """Whether a thing may be in no list yet though its id is known."""
+    id: str = ""
+    """Which one it is, by the cloud's own id."""
+
+    def __init__(self, access: Access, name: str, waits: Waits, check: Check = go_on) -> None:
+        self.access = access
+        """How to reach it again."""
+        self.name = name
+        """What to call it in messages."""
+        self.waits = waits
+        self.check = check
+        """Called at least once a second in every wait; may raise."""
+        self.retry_s = waits.retry_s
+
+    def wait(self, seconds: float) -> None:
+        """Wait, and call ``check`` once a second meanwhile."""
+        Retry(self.check).wait(seconds)
+
+    def repeat(
+        self, call: Callable[[], T], again: Again | None = None, limit_s: float | None = None
+    ) -> T:
+        """Return what a call returns, repeated as long as that may help. Raises as the SDK."""
+        most_s = self.retry_s if limit_s is None else limit_s
+        may_do = again or self.errors.is_transient
+
+        def pause_after(error: Exception) -> float | None:
+            if not isinstance(error, self.errors.library) or not may_do(error):
+                return None
+            return self.errors.pause_of(error)
+
+        return Retry(self.check, most_s).repeat(call, pause_after)
+
+    def do(
+        self,
+        doing: str,
+        call: Callable[[], T],
+        again: Again | None = None,
+        limit_s: float | None = None,
+    ) -> T:
+        """Make a call that may be repeated: reading, changing, deleting. Raises ProviderError.
+
+        By default it is repeated where the cloud failed at it, and for as long as always.
+        """
+        try:
+            return self.repeat(call, again, limit_s)
+        except self.errors.library as error:
+            raise self.shown(error, doing) from error
+
+    def shown(self, error: Exception, doing: str) -> ProviderError:
+        """Return the error to show of one that the SDK raised."""
+        return self.errors.translate(error, doing, self.name)
+
+    def create(
+        self,
+        doing: str,
+        call: Callable[[], T],
+        find: Callable[[], T | None],
+        refused: Callable[[], None] = lambda: None,
+    ) -> T:
+        """Make a thing, never twice. ``find`` looks for it by its mark after a lost answer.
+
+        ``refused`` is called where it was surely not made. Raises ProviderError.
+        """
+        lost = denied = False
+
+        def attempt() -> T:
+            nonlocal lost, denied
+            denied = False
+            found = find() if lost and not self.is_idempotent else None
+            if found is not None:
+                return found
+            try:
+                return call()
+            except self.errors.library as error:
+                exists = self.errors.meaning_of(error) is Meaning.EXISTS
+                found = find() if exists and self.is_idempotent else None
+                if found is not None:
+                    return found
+                denied = self.errors.is_refusal(error)
+                lost = lost or not denied
+                raise
+
+        def again(error: Exception) -> bool:
+            # What a lost request made may be listed only later.
+            listed_later = lost and self.errors.meaning_of(error) is Meaning.EXISTS
+            return self.may_create_later(error) or (listed_later and not self.is_idempotent)
+
+        try:
+            return self.do(doing, attempt, again)
+        except ProviderError:
+            if denied and not lost and self.refusal_leaves_nothing:
+                refused()
+            raise
+
+    def may_create_later(self, error: Exception) -> bool:
+        """Tell whether a thing can be made later, when what it is made in is known everywhere."""
+        return self.errors.is_transient(error)

@@ -1,0 +1,245 @@
+"""A provider of VMs whose resources are known by marks: what all clouds do alike."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Generic
+
+from osmef.errors import ProviderError
+from osmef.providers.base import (
+    Access,
+    Check,
+    Endpoint,
+    Order,
+    Problem,
+    Provider,
+    Resource,
+    Unread,
+    go_on,
+    pass_over,
+)
+from osmef.providers.cloud import resource_types, teardown
+from osmef.providers.cloud.build import Build, V
+from osmef.providers.cloud.maker import M, Maker
+from osmef.providers.cloud.resource_types import A, Types
+from osmef.providers.cloud.tenants import Tenant, slots_of
+from osmef.providers.parallel import AT_ONCE
+from osmef.remote.login import Login
+from osmef.scenario.fields import EndpointKind, Family, Layer, Tenancy
+from osmef.scenario.study import Cell
+
+
+class PublicCloud(Provider, Generic[A, M]):
+    """A cloud whose ``types`` of resources are made, listed and destroyed in accounts.
+
+    One that groups its resources, and deletes whole groups, has ``find``, ``tear_down`` and
+    ``makes`` of its own in the place of the table.
+    """
+
+    types: ClassVar[Types] = {}  # type: ignore[type-arg] # each cloud has accounts of its own
+    at_once: ClassVar[int] = AT_ONCE
+    """Requests on their way at once."""
+    outside = frozenset({Family.IPV4})
+    has_zones = True
+    gives_nics = True
+    shares_nics = False
+
+    _maker: Maker[A, M] | None = None
+
+    @classmethod
+    @abstractmethod
+    def open(cls, access: Access) -> A:
+        """Log into the account that ``access`` names, or else the environment's.
+
+        Raises ProviderError.
+        """
+
+    @classmethod
+    def open_again(cls, access: Access) -> A | None:
+        """Log into the account that a resource is in; None if it is gone with all that was in it.
+
+        Raises ProviderError.
+        """
+        return cls.open(access)
+
+    @abstractmethod
+    def accounts(self) -> Iterable[A]:
+        """Return those that this run uses, so far."""
+
+    @classmethod
+    def find(cls, account: A, run: str | None, unread: Unread = pass_over) -> list[Resource]:
+        """List what carries our mark in an account. Raises ProviderError."""
+        found = resource_types.owned(cls.types, [account], run, unread, at_once=cls.at_once)
+        return [one.resource for one in found]
+
+    @classmethod
+    def tear_down(
+        cls, resources: Sequence[tuple[Resource, A]], gone: Callable[[Resource], None]
+    ) -> None:
+        """Destroy resources, each in its account. Raises the first error at the end."""
+        teardown.destroy(cls.types, resources, gone, at_once=cls.at_once)
+
+    @classmethod
+    def owned(
+        cls, access: Access, run: str | None = None, unread: Unread = pass_over
+    ) -> list[Resource]:
+        """List what is ours in the account of the access or the environment."""
+        return cls.find(cls.open(access), run, unread)
+
+    @classmethod
+    def makes(cls, resource: Resource) -> bool:
+        """Tell whether a resource is of a type that it makes, with an id as those of the type."""
+        type_ = cls.types.get(resource.kind)
+        return type_ is not None and (resource.id is None or type_.has_id(resource.id))
+
+    @classmethod
+    def destroy(cls, resources: Sequence[Resource], gone: Callable[[Resource], None]) -> None:
+        """Destroy resources in the order that they need. Raises the first ProviderError."""
+        keys = {tuple(sorted(resource.access.items())) for resource in resources}
+        opened = {key: cls.open_again(dict(key)) for key in keys}
+        there = []
+        for resource in resources:
+            account = opened[tuple(sorted(resource.access.items()))]
+            if account is None:
+                gone(resource)
+            else:
+                there.append((resource, account))
+        cls.tear_down(there, gone)
+
+    def made(self) -> list[tuple[Resource, A]]:
+        """Return all that was asked for and is not known to be gone, in this order."""
+        return [] if self._maker is None else list(self._maker.made)
+
+    def remove(self, some: Sequence[tuple[Resource, A]]) -> None:
+        """Destroy some of what was made, and note it. Raises ProviderError."""
+        if self._maker is not None:
+            self.tear_down(some, self._maker.forget)
+
+    def close(self) -> None:
+        """Destroy all that was made; may be called again. Raises ProviderError."""
+        for account in self.accounts():
+            account.check = go_on
+        self.remove(self.made())
+
+    def data_address(
+        self, receiver: Endpoint, sender: Endpoint, layer: Layer, family: Family
+    ) -> str:
+        """Return the address in the tenant's network, or for all others the public one."""
+        outside = receiver.public_address
+        if receiver.request.tenant == sender.request.tenant or outside is None:
+            return super().data_address(receiver, sender, layer, family)
+        return outside
+
+    def listen_address(
+        self, receiver: Endpoint, sender: Endpoint, layer: Layer, family: Family
+    ) -> str:
+        """Return the address in the tenant's network: the public one is translated to it."""
+        return receiver.listen_address or super().data_address(receiver, sender, layer, family)
+
+
+class VmCloud(PublicCloud[A, M], Generic[A, M, V]):
+    """A public cloud that makes VMs, and nothing but VMs, in networks of the run."""
+
+    account_is: ClassVar[str] = "account"
+    """What the cloud calls what its tenants have one of each."""
+    accounts_by: ClassVar[str] = "account"
+    """What ``provider.tenants`` names them by."""
+
+    def __init__(self, settings: Any) -> None:
+        self._settings = settings
+        self._tenants: list[Tenant[A]] = []
+        self._build: Build[A, Any, V] | None = None
+
+    @abstractmethod
+    def tenants_of(self, slots: Sequence[str], check: Check) -> list[Tenant[A]]:
+        """Log into the accounts of the tenants, one for each slot; all waits call ``check``.
+
+        Raises ProviderError.
+        """
+
+    @abstractmethod
+    def build(self, order: Order, tenants: Sequence[Tenant[A]]) -> Build[A, Any, V]:
+        """Return what makes the things of a run; it makes nothing yet."""
+
+    @abstractmethod
+    def endpoint(self, vm: V, login: Login) -> Endpoint:
+        """Return the endpoint that a VM is."""
+
+    @abstractmethod
+    def problems_between(self, cell: Cell) -> Iterator[Problem]:
+        """Yield what the cloud can't do for a cell of two ends, as far as the settings tell."""
+
+    @abstractmethod
+    def warnings_between(self, cell: Cell) -> Iterator[str]:
+        """Yield what the cloud can't promise for a cell of two ends."""
+
+    def problems_of(self, cell: Cell) -> Iterator[Problem]:
+        """Yield what the cloud can't do for any cell, also for one of a single end."""
+        if EndpointKind.HOST in {end.kind for end in cell.scenario.ends}:
+            cure = "leave kind out, or use the provider static"
+            yield ("endpoints", "there are no physical hosts here, only VMs", cure)
+
+    def lone_tenant(self) -> str | None:
+        """Return what to do where the settings name one tenant only, None where they do not."""
+        tenants = self._settings.tenants
+        named = f"name another {self.accounts_by} in provider.tenants"
+        lone = tenants is not None and len(tenants) < 2
+        return f"{named}, or leave tenants out: each is a network then" if lone else None
+
+    def problems(self, cell: Cell) -> list[Problem]:
+        """List what this cloud can't do, as far as the settings tell."""
+        found = list(self.problems_of(cell))
+        if cell.scenario.endpoints.loopback is not None:
+            return found
+        cure = self.lone_tenant()
+        if cell.scenario.tenancy is Tenancy.DIFFERENT_TENANT and cure is not None:
+            found.append(("tenancy", f"different-tenant needs two {self.account_is}s", cure))
+        return [*found, *self.problems_between(cell)]
+
+    def warnings(self, cell: Cell) -> list[str]:
+        """List what this cloud can't promise."""
+        alone = cell.scenario.endpoints.loopback is not None
+        return [] if alone else list(self.warnings_between(cell))
+
+    def begin(self, order: Order) -> Build[A, Any, V]:
+        """Log in, and return what makes the things of a run. Raises ProviderError."""
+        self._tenants = self.tenants_of(slots_of(order.requests), order.check)
+        self._build = self.build(order, self._tenants)
+        self._maker = self._build.maker
+        return self._build
+
+    def create(self, order: Order) -> list[Endpoint]:
+        """Make networks and VMs, and wait until SSH gets in. Raises ProviderError."""
+        return [self.endpoint(*made) for made in self.begin(order).make()]
+
+    def built(self) -> Build[A, Any, V]:
+        """Return what was made. Raises ProviderError before anything was."""
+        if self._build is None:
+            raise nothing_made(self.kind)
+        return self._build
+
+    def replace(self, endpoint: Endpoint, order: Order) -> Endpoint:  # noqa: ARG002
+        """Make a VM anew; the old one goes when the new one stands. Raises ProviderError."""
+        return self.endpoint(*self.built().replace(endpoint.request))
+
+    def admit(self, endpoints: Sequence[Endpoint], peers: Sequence[str]) -> None:
+        """Open the data ports of VMs to peers elsewhere. Raises ProviderError."""
+        self.built().admit([endpoint.name for endpoint in endpoints], peers)
+
+    def accounts(self) -> Iterable[A]:
+        """Return those of the tenants."""
+        return [tenant.account for tenant in self._tenants]
+
+
+def by_account(tenants: Sequence[Tenant[A]]) -> Mapping[str, list[Tenant[A]]]:
+    """Return the tenants of each account, by its id."""
+    found: dict[str, list[Tenant[A]]] = {}
+    for tenant in tenants:
+        found.setdefault(tenant.account.id, []).append(tenant)
+    return found
+
+
+def nothing_made(kind: str) -> ProviderError:
+    """Return the error of asking for what is there before anything was made."""
+    return ProviderError("nothing was made yet", where=kind)

@@ -1,0 +1,101 @@
+"""Resource types: what a run makes in a cloud, how to list what is ours, and to delete one."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+from osmef.providers.base import Resource, Unread, pass_over
+from osmef.providers.cloud.account import Account, Again
+from osmef.providers.marks import Mark
+from osmef.providers.parallel import AT_ONCE, side_by_side
+
+A = TypeVar("A", bound=Account)
+
+
+@dataclass(frozen=True)
+class Found(Generic[A]):
+    """Something of ours that exists: its type, id and name, its mark, and where it is."""
+
+    kind: str
+    id: str
+    name: str
+    mark: Mark
+    account: A
+    facts: Any = field(default=None, repr=False, compare=False)
+    """What the cloud says of it."""
+
+    @property
+    def resource(self) -> Resource:
+        """The same, as the engine knows it."""
+        account = self.account
+        return self.mark.resource(account.provider, self.kind, self.name, account.access, self.id)
+
+
+@dataclass(frozen=True)
+class ResourceType(ABC, Generic[A]):
+    """A type of resources. Methods raise ProviderError, ``delete`` what the SDK raises.
+
+    ``stage`` orders deletions: those of a lower one go first.
+    """
+
+    name: str
+    stage: int
+    is_slow: bool = field(default=False, kw_only=True)
+    """Whether a deletion is only asked for, and ``still_there`` tells when it is done."""
+    is_last: bool = field(default=False, kw_only=True)
+    """Whether it is only deleted where all that was to go before it is gone."""
+
+    @abstractmethod
+    def owned(self, account: A, run: str | None, unread: Unread = pass_over) -> list[Found[A]]:
+        """List those that carry our mark, of one run or all."""
+
+    def look(self, account: A, id_: str) -> Found[A] | None:  # noqa: ARG002
+        """Look at one by its id, which a cloud may know before it lists it; None if not there."""
+        return None
+
+    def has_id(self, id_: str) -> bool:
+        """Tell whether an id is one as those of this type."""
+        return bool(id_)
+
+    @abstractmethod
+    def delete(self, found: Found[A]) -> Any:
+        """Delete one, in one call."""
+
+    def remove(self, found: Found[A], again: Again) -> None:
+        """Delete one, and repeat the call where ``again`` says so; gone already is success."""
+        account = found.account
+        try:
+            account.repeat(lambda: self.delete(found), again)
+        except account.errors.library as error:
+            if not account.errors.is_gone(error):
+                doing = f"deleting the {self.name} {found.name or found.id}"
+                raise account.shown(error, doing) from error
+
+    def still_there(self, account: A, some: Collection[Found[A]]) -> Mapping[str, str | None]:
+        """Return the ids of those that are not gone yet, and what keeps one from ever going."""
+        listed = {one.id for one in self.owned(account, None)}
+        missed = [one.id for one in some if one.id not in listed]
+        late = {id_ for id_ in missed if self.look(account, id_) is not None}
+        return dict.fromkeys((one.id for one in some if one.id in listed | late), None)
+
+
+Types = Mapping[str, ResourceType[A]]
+"""The resource types of a cloud by their names."""
+
+
+def owned(
+    types: Types[A],
+    accounts: Iterable[A],
+    run: str | None,
+    unread: Unread = pass_over,
+    *,
+    at_once: int = AT_ONCE,
+) -> list[Found[A]]:
+    """List what carries our mark in these accounts, of one run or all. Raises ProviderError."""
+    lists = [(account, one) for account in accounts for one in types.values()]
+    found = side_by_side(lambda it: it[1].owned(it[0], run, unread), lists, at_once=at_once)
+    # A cloud may show one thing, such as a user's key pair, in several accounts.
+    return list({(one.kind, one.id): one for some in found for one in some}.values())

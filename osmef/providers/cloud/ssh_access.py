@@ -1,0 +1,119 @@
+"""SSH access to guests that boot: host keys that nobody had to trust, and consoles in errors."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from osmef.errors import BootError, CredentialsError, PolicyError, ProviderError, ReachError
+from osmef.providers.base import Order
+from osmef.providers.cloud_init import host_keys
+from osmef.providers.parallel import side_by_side
+from osmef.remote.keys import KeyPair
+from osmef.remote.login import HostKeys, Login
+from osmef.remote.waiting import wait_for_ssh
+
+_TAIL_LINES = 15
+_MOST_WAITS = 64
+
+
+@dataclass(frozen=True)
+class Guest:
+    """A VM that boots.
+
+    ``host_key`` is the one that it was given with its first data; None if it makes its own, which
+    ``console`` then shows: it returns what the VM wrote so far, maybe nothing. ``shown_by`` is what
+    the cloud calls its console. ``other_keys`` is asked first, where the cloud has a better source:
+    it returns None as long as that holds no keys.
+    ``wait`` waits for so many seconds until the next look.
+    """
+
+    name: str
+    user: str
+    address: str
+    host_key: KeyPair | None
+    console: Callable[[], str]
+    wait: Callable[[float], None]
+    look_s: float = 2.0
+    shown_by: str = "console"
+    other_keys: Callable[[], HostKeys | None] | None = None
+    jump: Login | None = None
+
+    def reach(self, order: Order, deadline: float) -> Login:
+        """Wait until SSH gets in, and return how. ``deadline`` is a time of ``time.monotonic()``.
+
+        Raises BootError, ReachError, and ProviderError where its keys can't be read.
+        """
+        keys = self.accept_keys(order, deadline)
+        login = Login(self.name, self.user, self.address, keys, order.key, jump=self.jump)
+        try:
+            wait_for_ssh(login, deadline=deadline, check=order.check).close()
+        except ReachError as error:
+            raise self.explain(error, order) from error
+        return login
+
+    def accept_keys(self, order: Order, deadline: float) -> HostKeys:
+        """Return the host keys that are accepted, waiting until it shows them. Raises BootError."""
+        if self.host_key is not None:
+            return HostKeys(
+                accepted=(" ".join(self.host_key.public.split()[:2]),),
+                source="its first data",
+                cure="does cloud-init of the image take ssh_keys? else provider.host_keys: console",
+            )
+        while True:
+            why = f"its {self.shown_by} shows no SSH host keys"
+            try:
+                found = self._shown_keys()
+            except (CredentialsError, PolicyError):
+                raise
+            except ProviderError as error:  # as long as nothing is written
+                found, why = None, f"its {self.shown_by} can't be read: {error.message}"
+            if found is not None:
+                return found
+            if time.monotonic() > deadline:
+                raise self._unbooted(why, order)
+            self.wait(self.look_s)
+
+    def _shown_keys(self) -> HostKeys | None:
+        found = self.other_keys() if self.other_keys else None
+        if found is not None:
+            return found
+        keys = tuple(host_keys(self.console()))
+        return HostKeys(accepted=keys, source=f"its {self.shown_by}") if keys else None
+
+    def explain(self, error: ReachError, order: Order) -> ProviderError | ReachError:
+        """Tell a guest that never came up from one that is up and can't be reached."""
+        console = self._console_if_any()
+        if not console or host_keys(console) or "login:" in console:
+            return error
+        return self._unbooted(error.message, order)
+
+    def _console_if_any(self) -> str:
+        """Return its console to explain another error, which none of this is to hide."""
+        try:
+            return self.console()
+        except ProviderError:
+            return ""
+
+    def _unbooted(self, message: str, order: Order) -> BootError:
+        console = self._console_if_any()
+        if not console.strip():
+            return BootError(
+                f"{message}, and its {self.shown_by} is empty",
+                where=self.name,
+                cure="is it an image for this kind of machine, with sshd and cloud-init?",
+            )
+        path = order.keep(f"console-{self.name}.txt", console)
+        tail = "\n".join(f"    {line}" for line in console.splitlines()[-_TAIL_LINES:])
+        return BootError(
+            f"{message}; the end of its {self.shown_by} (all of it: {path}):\n{tail}",
+            where=self.name,
+            cure="does the image boot by hand? provider.boot_timeout is how long it may take",
+        )
+
+
+def reach_all(guests: Iterable[Guest], order: Order, boot_timeout: float) -> list[Login]:
+    """Wait until SSH gets into all guests, and return how. Raises as ``Guest.reach``."""
+    deadline = time.monotonic() + boot_timeout
+    return side_by_side(lambda one: one.reach(order, deadline), guests, at_once=_MOST_WAITS)

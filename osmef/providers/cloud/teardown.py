@@ -1,0 +1,225 @@
+"""Teardown: destroy what is ours, stage by stage, side by side, and nothing else."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Generic
+
+from osmef.errors import OsmefError, ProviderError
+from osmef.providers.base import Resource
+from osmef.providers.cloud.errors import Meaning
+from osmef.providers.cloud.resource_types import A, Found, ResourceType, Types
+from osmef.providers.parallel import AT_ONCE, side_by_side
+
+Gone = Callable[[Resource], None]
+_Key = tuple[int, str, str]
+
+
+def destroy(
+    types: Types[A],
+    resources: Sequence[tuple[Resource, A]],
+    gone: Gone,
+    *,
+    at_once: int = AT_ONCE,
+) -> None:
+    """Destroy resources, each in its account.
+
+    ``gone`` is called for each as soon as it is gone. What does not carry our mark is not touched,
+    and counts as gone. Goes on after a failure, and raises the first at the end.
+    """
+    teardown = _Teardown(types, gone, at_once)
+    began = time.monotonic()
+    teardown.find(resources)
+    first, *later = sorted({one.stage for one in types.values()})
+    teardown.delete(first)
+    if teardown.unseen:
+        account = teardown.unseen[0][1]
+        account.wait(max(0.0, account.waits.late_s - (time.monotonic() - began)))
+        teardown.find_again()
+        teardown.delete(first)
+    for stage in later:
+        teardown.delete(stage)
+    teardown.finish()
+
+
+@dataclass
+class _Teardown(Generic[A]):
+    """What is to go: each thing that exists, with the resource that it was known as."""
+
+    types: Mapping[str, ResourceType[A]]
+    gone: Gone
+    at_once: int
+    unseen: list[tuple[Resource, A]] = field(default_factory=list)
+    """What was not found at the first look, as lists lag behind, and requests that were lost."""
+    _left: dict[_Key, tuple[Found[A], Resource]] = field(default_factory=dict)
+    _failed: set[_Key] = field(default_factory=set)
+    _stuck: set[int] = field(default_factory=set)
+    """The accounts in which something failed to go."""
+    _failures: list[OsmefError] = field(default_factory=list)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def find(self, resources: Iterable[tuple[Resource, A]], *, again: bool = False) -> None:
+        """Look which of the resources exist and carry our mark; others are looked for ``again``."""
+        lists: dict[tuple[int, str], list[tuple[Resource, A]]] = defaultdict(list)
+        for resource, account in resources:
+            lists[id(account), resource.kind].append((resource, account))
+        side_by_side(
+            lambda ones: self._find(ones, again=again), lists.values(), at_once=self.at_once
+        )
+
+    def find_again(self) -> None:
+        """Look once more for what was not there at the first look: the rest is gone."""
+        unseen, self.unseen = self.unseen, []
+        self.find(unseen, again=True)
+
+    def _find(self, ones: Sequence[tuple[Resource, A]], *, again: bool) -> None:
+        account, type_ = ones[0][1], self.types[ones[0][0].kind]
+        runs = {resource.run for resource, _ in ones}
+        try:
+            listed = type_.owned(account, runs.pop() if len(runs) == 1 else None)
+            for resource, _ in ones:
+                self._sort(resource, account, self._same(type_, account, resource, listed), again)
+        except OsmefError as error:
+            self._note(error, account)
+
+    def _same(
+        self, type_: ResourceType[A], account: A, resource: Resource, listed: Sequence[Found[A]]
+    ) -> list[Found[A]]:
+        """Return the things that a resource is: a lost answer may have left two of one name."""
+        same = [one for one in listed if one.id == resource.id or one.name == resource.name]
+        unlisted = resource.id is not None and resource.id not in {one.id for one in same}
+        if account.lists_lag and unlisted:
+            found = type_.look(account, str(resource.id))
+            same += [] if found is None else [found]
+        return [one for one in same if one.mark.run == resource.run]
+
+    def _sort(self, resource: Resource, account: A, same: Sequence[Found[A]], again: bool) -> None:
+        with self._lock:
+            for one in same:
+                self._left[_key(one)] = (one, resource)
+            if same:
+                return
+            if not again and (account.lists_lag or resource.id is None):
+                self.unseen.append((resource, account))
+            else:
+                self.gone(resource)
+
+    def delete(self, stage: int) -> None:
+        """Delete what is there of a stage, and wait until it is gone.
+
+        A type that needs all that was before it to be gone stays where something is left.
+        """
+        types = [one for one in self.types.values() if one.stage == stage]
+        there = self._there(one for one in types if not (one.is_last and self._failures))
+        slow = [one for one in there if self.types[one.kind].is_slow]
+        stuck = set(self._stuck)
+        asked: dict[_Key, float] = {}
+        self._ask(slow, asked, stuck)
+        rest = [one for one in there if not self.types[one.kind].is_slow]
+        side_by_side(lambda one: self._delete(one, stuck), rest, at_once=self.at_once)
+        self._await([one for one in types if one.is_slow], asked, stuck)
+
+    def _there(self, types: Iterable[ResourceType[A]]) -> list[Found[A]]:
+        """List what is still there of these types, without what failed to go."""
+        names = {one.name for one in types}
+        left = [(key, found) for key, (found, _) in self._left.items() if found.kind in names]
+        return [found for key, found in left if key not in self._failed]
+
+    def _ask(self, some: Sequence[Found[A]], asked: dict[_Key, float], stuck: set[int]) -> None:
+        """Ask for slow deletions, as many as may be under way, and again for those dropped."""
+        now = time.monotonic()
+        due = [
+            one
+            for one in some
+            if now - asked.get(_key(one), -math.inf) >= one.account.waits.again_s
+            or _key(one) not in asked
+        ]
+        most = some[0].account.waits.at_once if some else 0
+        batch = due[: max(most - (len(some) - len(due)), 0)]
+        side_by_side(lambda one: self._delete(one, stuck), batch, at_once=self.at_once)
+        asked.update({_key(one): time.monotonic() for one in batch})
+
+    def _await(
+        self, types: Sequence[ResourceType[A]], asked: dict[_Key, float], stuck: set[int]
+    ) -> None:
+        """Wait until slow deletions are done; they fail when for a while nothing has gone."""
+        changed, before = time.monotonic(), 0
+        while left := self._there(types):
+            if len(left) != before:
+                changed, before = time.monotonic(), len(left)
+            account, unchanged_s = left[0].account, time.monotonic() - changed
+            account.wait(account.waits.pause_for(min(before, account.waits.at_once), unchanged_s))
+            self._look_at(left)
+            left = self._there(types)
+            if time.monotonic() > changed + account.waits.stays_s:
+                for one in left:
+                    self._fail(_stays(one, "does not go away"), one)
+            else:
+                self._ask(left, asked, stuck)
+
+    def _look_at(self, some: Sequence[Found[A]]) -> None:
+        """Look which are gone by now, at all of an account and a run in one call."""
+        groups: dict[tuple[int, str, str], list[Found[A]]] = defaultdict(list)
+        for one in some:
+            groups[id(one.account), one.kind, one.mark.run].append(one)
+        for group in groups.values():
+            try:
+                there = self.types[group[0].kind].still_there(group[0].account, group)
+            except ProviderError as error:
+                for one in group:
+                    self._fail(error, one)
+                continue
+            for one in group:
+                if one.id not in there:
+                    self._done(one)
+                elif (why := there[one.id]) is not None:
+                    self._fail(_stays(one, why), one)
+
+    def _delete(self, found: Found[A], stuck: set[int]) -> None:
+        """Delete one thing; a slow one is only on its way then."""
+        errors = found.account.errors
+        # Where something failed to go, what it uses stays in use: asking again takes only time.
+        again = errors.is_transient if id(found.account) in stuck else errors.is_in_use
+        try:
+            self.types[found.kind].remove(found, again)
+        except OsmefError as error:
+            self._fail(error, found)
+            return
+        if not self.types[found.kind].is_slow:
+            self._done(found)
+
+    def _fail(self, error: OsmefError, found: Found[A]) -> None:
+        with self._lock:
+            self._failed.add(_key(found))
+        self._note(error, found.account)
+
+    def _note(self, error: OsmefError, account: A) -> None:
+        if error.cure in {None, account.errors.cure_of(Meaning.OTHER)}:
+            error.cure = f"{account.look_at}, then: osmef reap --provider {account.provider}"
+        with self._lock:
+            self._stuck.add(id(account))
+            self._failures.append(error)
+
+    def _done(self, found: Found[A]) -> None:
+        with self._lock:
+            _, resource = self._left.pop(_key(found))
+            if not any(other is resource for _, other in self._left.values()):
+                self.gone(resource)
+
+    def finish(self) -> None:
+        """Raise the first failure."""
+        if self._failures:
+            raise self._failures[0]
+
+
+def _key(found: Found[A]) -> _Key:
+    return id(found.account), found.kind, found.id
+
+
+def _stays(found: Found[A], why: str) -> ProviderError:
+    return ProviderError(f"the {found.kind} {found.name} {why}", where=found.account.name)

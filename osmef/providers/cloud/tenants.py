@@ -1,0 +1,81 @@
+"""The tenants of a run: an account each, or a network each in one, and what is made for each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic
+
+from osmef.errors import ProviderError
+from osmef.providers.base import Access, EndpointRequest
+from osmef.providers.cloud.resource_types import A
+from osmef.providers.parallel import side_by_side
+
+
+@dataclass(frozen=True)
+class Tenant(Generic[A]):
+    """A tenant of the plan: its slot and number from 1, what it is called, and its account."""
+
+    slot: str
+    number: int
+    label: str
+    account: A
+
+
+@dataclass(frozen=True)
+class Site(Generic[A]):
+    """What a tenant's VMs are made in."""
+
+    tenant: Tenant[A]
+
+    @property
+    def account(self) -> A:
+        """The account that it is in."""
+        return self.tenant.account
+
+
+def slots_of(requests: Sequence[EndpointRequest]) -> list[str]:
+    """Return the tenants' slots that the requests use, in the order of their numbers."""
+    slots = {request.tenant for request in requests if request.tenant is not None}
+    return sorted(slots, key=lambda slot: (len(slot), slot))
+
+
+def open_tenants(
+    slots: Sequence[str],
+    named: Mapping[str, str] | None,
+    log_in: Callable[[str | None], A],
+    key: str = "provider.tenants",
+    account_is: str | None = None,
+) -> list[Tenant[A]]:
+    """Log into the accounts of tenants, one for each slot: those named, or else one for all.
+
+    ``log_in`` gets the account that stands by a name under ``key``, None for the usual one.
+    ``account_is`` is what the cloud calls one, where each tenant must have one of its own. Raises
+    ProviderError, also where two of them turn out to be one.
+    """
+    if named is None:
+        shared = log_in(None)
+        return [Tenant(slot, n, f"{shared.id}/{slot}", shared) for n, slot in enumerate(slots, 1)]
+    if len(slots) > len(named):
+        message = f"the plan needs {len(slots)} tenants, and there are {len(named)}"
+        message += f" {account_is}s" if account_is else ""
+        raise ProviderError(message, where=key, cure="name more of them")
+    wanted = list(zip(slots, named.items(), strict=False))
+    opened = side_by_side(lambda one: log_in(one[1][1] or None), wanted)
+    if len({account.id for account in opened}) < len(opened):
+        raise ProviderError(
+            f"two of {key} have credentials of one and the same {account_is or 'account'}, so they"
+            " are no different tenants",
+            where=key,
+            cure="name different ones"
+            + ("" if account_is else f", or leave {key.rpartition('.')[2]} out"),
+        )
+    return [
+        Tenant(slot, number, label or account.id, account)
+        for number, ((slot, (label, _)), account) in enumerate(zip(wanted, opened, strict=True), 1)
+    ]
+
+
+def access_with(**keys: str | None) -> Access:
+    """Return the keys of an access that are known."""
+    return {key: value for key, value in keys.items() if value}

@@ -1,0 +1,289 @@
+"""What the settings name, looked up: image, machine types, zones that have them, and quotas.
+
+Sources: Google's "Configure per VM Tier_1 networking performance", "Use Google Virtual NIC" and
+"Multiple network interfaces".
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from google.cloud import compute_v1
+
+from osmef.errors import NotFoundError, ProviderError
+from osmef.providers.base import EndpointRequest
+from osmef.providers.cloud import quota
+from osmef.providers.cloud.lookup import Wanted, check_cards
+from osmef.providers.gce.access import Project, last
+from osmef.scenario.clouds.gce import GceSettings, Nic
+
+_MIB = 2**20
+_X86, _ARM = "X86_64", "ARM64"
+_DEBIAN = {_X86: "debian-12", _ARM: "debian-12-arm64"}
+_PUBLIC = {
+    "almalinux-": "almalinux-cloud",
+    "centos-": "centos-cloud",
+    "cos-": "cos-cloud",
+    "debian-": "debian-cloud",
+    "fedora-": "fedora-cloud",
+    "opensuse-": "opensuse-cloud",
+    "rhel-": "rhel-cloud",
+    "rocky-": "rocky-linux-cloud",
+    "sles-": "suse-cloud",
+    "ubuntu-": "ubuntu-os-cloud",
+}
+"""Google's projects of public images, by how the names of their families begin."""
+
+
+@dataclass(frozen=True)
+class Image:
+    """An image: its project and name, the least disk for it in GiB, and its architecture.
+
+    ``gvnic`` tells whether it says that it has a driver for gVNIC.
+    """
+
+    path: str
+    disk_gib: int
+    architecture: str
+    gvnic: bool
+
+
+@dataclass(frozen=True)
+class MachineType:
+    """A machine type: its name, CPUs and architecture."""
+
+    name: str
+    vcpus: int
+    architecture: str
+
+
+def region_of(zone: str) -> str:
+    """Return the region of a zone: "us-central1" of "us-central1-a"."""
+    return zone.rpartition("-")[0]
+
+
+def zones_of(project: Project, region: str) -> list[str]:
+    """List the zones of a region that are up. Raises NotFoundError, ProviderError."""
+    there = project.every("listing zones", compute_v1.ZonesClient)
+    found = sorted(
+        str(zone.name)
+        for zone in there
+        if last(zone.region) == region and zone.status in {"UP", ""}
+    )
+    if not found:
+        known = ", ".join(sorted({last(zone.region) for zone in there}))
+        raise NotFoundError(
+            f"there is no region {region!r}", where="provider.region", cure=f"use one of: {known}"
+        )
+    return found
+
+
+def wanted_of(settings: GceSettings, request: EndpointRequest) -> Wanted:
+    """Return the machine type that a request wants, by name or need."""
+    return request.flavor or settings.default_flavor
+
+
+def machine_type(project: Project, zone: str, wanted: Wanted) -> MachineType | None:
+    """Look for a machine type in a zone: that of the name, or the smallest that fits the need.
+
+    A need is for whole CPUs of the usual kind. Raises ProviderError.
+    """
+    if isinstance(wanted, str):
+        try:
+            found = project.ask(
+                f"looking for the machine type {wanted}",
+                compute_v1.MachineTypesClient,
+                "get",
+                zone=zone,
+                machine_type=wanted,
+            )
+        except NotFoundError:
+            return None
+        return _info(found)
+    ram_mib = -(-(wanted.ram or 0) // _MIB)
+    there = project.every("listing machine types", compute_v1.MachineTypesClient, zone=zone)
+    fitting = [
+        one
+        for one in there
+        if one.guest_cpus >= wanted.vcpus
+        and one.memory_mb >= ram_mib
+        and not (one.is_shared_cpu or one.accelerators or one.deprecated.state)
+        and one.architecture in {_X86, ""}
+    ]
+    best = min(fitting, key=lambda one: (one.guest_cpus, one.memory_mb, one.name), default=None)
+    return None if best is None else _info(best)
+
+
+def _info(one: Any) -> MachineType:
+    return MachineType(str(one.name), int(one.guest_cpus), str(one.architecture or _X86))
+
+
+def types_in(
+    project: Project, zone: str, wanted: Sequence[Wanted]
+) -> dict[Wanted, MachineType] | None:
+    """Look machine types up in a zone; None if it lacks one. Raises ProviderError."""
+    found = {one: machine_type(project, zone, one) for one in dict.fromkeys(wanted)}
+    return {k: v for k, v in found.items() if v} if all(found.values()) else None
+
+
+def find_image(project: Project, wanted: str | None, architecture: str) -> Image:
+    """Look an image up: a family or image, as NAME, PROJECT/NAME or the API's path.
+
+    Raises NotFoundError, ProviderError.
+    """
+    text = wanted or _DEBIAN[architecture]
+    parts = text.removeprefix("https://www.googleapis.com/compute/v1/").split("/")
+    name = parts[-1]
+    public = next((home for start, home in _PUBLIC.items() if name.startswith(start)), project.id)
+    home = public if len(parts) == 1 else parts[1] if parts[0] == "projects" else parts[0]
+    asked = {"project": home}
+    ways: tuple[tuple[str, dict[str, str]], ...] = (
+        ("get_from_family", {**asked, "family": name}),
+        ("get", {**asked, "image": name}),
+    )
+    for method, fields in ways:
+        try:
+            found = project.ask(
+                f"looking for the image {text}", compute_v1.ImagesClient, method, **fields
+            )
+        except NotFoundError:
+            continue
+        path = f"projects/{home}/global/images/{found.name}"
+        gvnic = any(feature.type_ == "GVNIC" for feature in found.guest_os_features)
+        return Image(path, int(found.disk_size_gb or 1), str(found.architecture or _X86), gvnic)
+    raise NotFoundError(
+        f"{home} has no image {name!r}, neither of this family nor of this name",
+        where="provider.image",
+        cure="write a family or an image as PROJECT/NAME; see: gcloud compute images list",
+    )
+
+
+_GIB = 2**30
+_OF_SERIES = {"a2", "c2", "c2d", "c3", "e2", "m1", "m2", "m3", "n2", "n2a", "n2d", "t2a", "t2d"}
+"""Series of machines whose CPUs have quotas of their own."""
+_DISKS = {
+    "hyperdisk-balanced": "HDB_TOTAL_GB",
+    "pd-balanced": "SSD_TOTAL_GB",
+    "pd-ssd": "SSD_TOTAL_GB",
+    "pd-standard": "DISKS_TOTAL_GB",
+}
+_SPARE = "PREEMPTIBLE_CPUS"
+
+
+def check_region(
+    project: Project, region: str, settings: GceSettings, types: Sequence[MachineType]
+) -> None:
+    """Raise QuotaError with everything that the region has too little of for VMs of these types."""
+    found = project.ask("reading quotas", compute_v1.RegionsClient, "get", region=region)
+    # Spot VMs count as others where nobody asked for a quota of their own.
+    spare = settings.spot and any(one.metric == _SPARE and one.limit for one in found.quotas)
+    need: Counter[str] = Counter()
+    for one in types:
+        need[_SPARE if spare else _cpus_of(one)] += one.vcpus
+        need["INSTANCES"] += 1
+        need["IN_USE_ADDRESSES"] += 1
+        need[_DISKS.get(disk_type_of(settings, one.name), "")] += math.ceil(settings.disk / _GIB)
+    _compare(f"{project.id} in {region}", found.quotas, need)
+
+
+def check_project(
+    project: Project,
+    nics: Sequence[int],
+    settings: GceSettings,
+    types: Mapping[str, Sequence[MachineType]],
+) -> None:
+    """Raise QuotaError where the project lacks room for networks, or for VMs in all regions.
+
+    ``nics`` are the networks of further interfaces of each tenant, beside its usual one. Each
+    network has a subnet in each region; ``types`` are the VMs' by region.
+    """
+    tenants, networks = len(nics), len(nics) + sum(nics)
+    found = project.ask("reading quotas", compute_v1.ProjectsClient, "get")
+    need = {
+        "NETWORKS": networks,
+        "SUBNETWORKS": networks * len(types),
+        "FIREWALLS": 2 * tenants + networks,
+    }
+    if not settings.spot:
+        need["CPUS_ALL_REGIONS"] = sum(one.vcpus for some in types.values() for one in some)
+    _compare(project.id, found.quotas, need)
+
+
+def _cpus_of(one: MachineType) -> str:
+    series = series_of(one.name)
+    return f"{series.upper()}_CPUS" if series in _OF_SERIES else "CPUS"
+
+
+def _compare(where: str, quotas: Iterable[compute_v1.Quota], need: Mapping[str, int]) -> None:
+    there = {one.metric: quota.Quota(one.limit, one.usage) for one in quotas}
+    quota.compare(where, need, there)
+
+
+_ONLY_HYPERDISK = {"c4", "c4a", "c4d", "h4d", "m4", "n4", "n4a", "n4d", "x4"}
+
+
+def disk_type_of(settings: GceSettings, machine_type: str) -> str:
+    """Return the type of the boot disk of a VM of this machine type."""
+    only_hyperdisk = series_of(machine_type) in _ONLY_HYPERDISK
+    return settings.disk_type or ("hyperdisk-balanced" if only_hyperdisk else "pd-balanced")
+
+
+def series_of(machine_type: str) -> str:
+    """Return the series of a machine type: "n2" of "n2-standard-4"."""
+    return machine_type.partition("-")[0]
+
+
+_LEAST_TIER_1_VCPUS = 30
+"""Of the smallest machine types that have it; some series begin at more."""
+_NEVER_TIER_1 = {"e2", "f1", "g1", "h3", "n1", "n4", "t2a", "t2d"}
+_ONLY_GVNIC = {"c3", "c3d", "c4", "c4a", "c4d", "h3", "h4d", "n4", "n4a", "n4d", "t2a", "z3"}
+_LEAST_NICS, _MOST_NICS = 2, 8
+"""Of interfaces: one for each vCPU, and as many at least and at most."""
+_NEVER_COMPACT = {"e2", "f1", "g1", "n1", "t2a", "t2d"}
+
+
+def check_fits(
+    settings: GceSettings, types: Iterable[MachineType], images: Iterable[Image]
+) -> None:
+    """Raise ProviderError for what the cloud would refuse only when networks are made."""
+    for one in types:
+        _check_type(settings, one)
+    for image in images:
+        if settings.nic is Nic.GVNIC and not image.gvnic:
+            raise ProviderError(
+                f"the image {image.path} has no driver for gVNIC",
+                where="provider.image",
+                cure="use another image, or write nic: virtio",
+            )
+
+
+def check_nics(request: EndpointRequest, one: MachineType) -> None:
+    """Raise CapacityError where a machine type has too few interfaces for a request."""
+    check_cards(request, one.name, max(_LEAST_NICS, min(one.vcpus, _MOST_NICS)))
+
+
+def _check_type(settings: GceSettings, one: MachineType) -> None:
+    series = series_of(one.name)
+    if settings.tier_1 and (series in _NEVER_TIER_1 or one.vcpus < _LEAST_TIER_1_VCPUS):
+        raise ProviderError(
+            f"{one.name} has no Tier 1 bandwidth",
+            where="provider.tier_1",
+            cure=f"use a type of at least {_LEAST_TIER_1_VCPUS} vCPUs of a series that has it, such"
+            " as n2, c2 or c3, or leave tier_1 out",
+        )
+    if settings.nic is Nic.VIRTIO and series in _ONLY_GVNIC:
+        raise ProviderError(
+            f"{one.name} takes no interface but gVNIC",
+            where="provider.nic",
+            cure="leave nic out, or use another series, such as n2",
+        )
+    if settings.compact and series in _NEVER_COMPACT:
+        raise ProviderError(
+            f"{one.name} takes no compact placement policy",
+            where="provider.compact",
+            cure="use another series, such as n2 or c3, or leave compact out",
+        )

@@ -1,0 +1,138 @@
+"""The tenants of a run: a project each, or a network each in one, and what firewalls let in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from ipaddress import IPv4Network
+from typing import Any
+
+from google.cloud import compute_v1
+
+from osmef.providers.base import Check, go_on
+from osmef.providers.cloud import tenants
+from osmef.providers.cloud.network import block_of
+from osmef.providers.cloud.tenants import Tenant, access_with, open_tenants
+from osmef.providers.gce.access import AT_ONCE, Project, open_project
+from osmef.providers.gce.resource_types import Maker
+from osmef.providers.parallel import side_by_side, together
+from osmef.remote.login import SSH_PORT
+from osmef.scenario.clouds.gce import GceSettings
+from osmef.scenario.fields import DATA_PORTS
+
+_PREFIX = 20
+"""Of a subnet; a network has one in each region, and each tenant has its own sixteen of them."""
+_NICS = 200
+"""Where the addresses of networks of further interfaces begin: those of a VM may not overlap."""
+_DATA = f"{DATA_PORTS.start}-{DATA_PORTS.stop - 1}"
+
+
+@dataclass(frozen=True)
+class Network:
+    """A network and its subnets by region, as the API names them."""
+
+    path: str
+    subnets: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Site(tenants.Site[Project]):
+    """A tenant with its network, and those of further interfaces."""
+
+    network: Network
+    nics: Sequence[Network] = ()
+
+
+def subnet_of(tenant: int, region: int) -> IPv4Network:
+    """Return the addresses of a tenant in a region, both counted from 1; none overlap."""
+    return block_of(16 * tenant + region - 1, _PREFIX)
+
+
+def make_site(
+    maker: Maker, tenant: Tenant[Project], settings: GceSettings, regions: Sequence[str], nics: int
+) -> Site:
+    """Make a tenant's network, and as many for further interfaces, with a subnet in each region.
+
+    Raises ProviderError.
+    """
+
+    def make(number: int) -> Network:
+        what = f"nic-{number}-{tenant.number}" if number else f"net-{tenant.number}"
+        blocks = _NICS + number if number else tenant.number
+        cidrs = {region: subnet_of(blocks, n) for n, region in enumerate(regions, 1)}
+        return _make_network(maker, tenant, settings, what, cidrs)
+
+    usual, *further = side_by_side(make, range(1 + nics))
+    open_to(maker, tenant, "ssh", [str(settings.controller_cidr)], str(SSH_PORT))
+    return Site(tenant, usual, further)
+
+
+def _make_network(
+    maker: Maker,
+    tenant: Tenant[Project],
+    settings: GceSettings,
+    what: str,
+    cidrs: Mapping[str, IPv4Network],
+) -> Network:
+    """Make a network with a subnet in each region, in which these may send each other data."""
+    project, name = tenant.account, maker.mark.name(what)
+    network = f"projects/{project.id}/global/networks/{name}"
+    body = compute_v1.Network(auto_create_subnetworks=False, mtu=settings.mtu)
+    maker.make(project, "network", "", name, body)
+    data = maker.mark.name(f"data-{what}")
+
+    def add(region: str) -> str:
+        subnet = maker.mark.name(f"{what}-{region}")
+        body = compute_v1.Subnetwork(network=network, ip_cidr_range=str(cidrs[region]))
+        maker.make(project, "subnet", region, subnet, body)
+        return f"projects/{project.id}/regions/{region}/subnetworks/{subnet}"
+
+    subnets, _ = together(
+        lambda: side_by_side(add, cidrs, at_once=AT_ONCE),
+        lambda: maker.make(project, "firewall", "", data, _rule(network, map(str, cidrs.values()))),
+    )
+    return Network(network, dict(zip(cidrs, subnets, strict=True)))
+
+
+def open_to(
+    maker: Maker,
+    tenant: Tenant[Project],
+    what: str,
+    sources: Iterable[str],
+    ports: str | None = None,
+) -> str:
+    """Let blocks of addresses into a tenant's network: by TCP to ``ports``, or to the data ports.
+
+    Return the name of the rule. Raises ProviderError.
+    """
+    net = maker.mark.name(f"net-{tenant.number}")
+    path = f"projects/{tenant.account.id}/global/networks/{net}"
+    name = maker.mark.name(f"{what}-{tenant.number}")
+    maker.make(tenant.account, "firewall", "", name, _rule(path, sources, ports))
+    return name
+
+
+def _rule(network: str, sources: Iterable[str], ports: str | None = None) -> Any:
+    """Return a rule that lets data in, or what comes by TCP to some ports."""
+    protocols = ("tcp",) if ports else ("tcp", "udp")
+    return compute_v1.Firewall(
+        network=network,
+        direction="INGRESS",
+        source_ranges=sorted(sources),
+        allowed=[
+            compute_v1.Allowed(I_p_protocol=protocol, ports=[ports or _DATA])
+            for protocol in protocols
+        ],
+    )
+
+
+def tenants_of(
+    settings: GceSettings, slots: Sequence[str], check: Check = go_on
+) -> list[Tenant[Project]]:
+    """Open the project of each tenant of a plan. Raises ProviderError."""
+
+    def open_(project: str | None) -> Project:
+        cloud = project or settings.project
+        return open_project(access_with(cloud=cloud, uri=settings.endpoint_url), check)
+
+    return open_tenants(slots, settings.tenants, open_)

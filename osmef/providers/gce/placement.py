@@ -1,0 +1,235 @@
+"""Where the cloud is asked to put each VM: by placement policies, or on sole-tenant nodes.
+
+And what it can't do or promise. Source: Google's "Placement policies overview".
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from google.cloud import compute_v1
+
+from osmef.errors import CapacityError
+from osmef.providers.base import EndpointRequest, Problem
+from osmef.providers.cloud.placement import host_numbers
+from osmef.providers.gce.access import Project, last
+from osmef.providers.gce.lookup import region_of
+from osmef.providers.gce.resource_types import Maker
+from osmef.scenario.clouds.gce import GceSettings
+from osmef.scenario.fields import RECORD, Placement, Tenancy
+from osmef.scenario.location import Location
+from osmef.scenario.model import Scenario
+from osmef.scenario.study import Cell
+
+MOST_DOMAINS = 8
+"""Availability domains of a spread policy."""
+_NODE_NAME = "compute.googleapis.com/node-name"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the cloud is asked to put a VM; each is None where it may choose.
+
+    ``domain`` is the availability domain of a spread ``policy``, ``node`` a sole-tenant node.
+    """
+
+    policy: str | None = None
+    domain: int | None = None
+    node: str | None = None
+
+    def scheduling(self) -> dict[str, Any]:
+        """Return what this says of a VM's scheduling."""
+        if self.node is not None:
+            affinity = compute_v1.SchedulingNodeAffinity(
+                key=_NODE_NAME, operator="IN", values=[self.node]
+            )
+            return {"node_affinities": [affinity]}
+        return {} if self.domain is None else {"availability_domain": self.domain}
+
+
+@dataclass(frozen=True)
+class Policy:
+    """A placement policy to be made: its name, and how many domains it spreads over, if it does."""
+
+    name: str
+    domains: int | None
+
+    def body(self) -> Any:
+        """Return it as the API takes it."""
+        group = compute_v1.ResourcePolicyGroupPlacementPolicy(
+            **(
+                {"collocation": "COLLOCATED"}
+                if self.domains is None
+                else {"availability_domain_count": self.domains}
+            )
+        )
+        return compute_v1.ResourcePolicy(group_placement_policy=group)
+
+
+def plan_policies(
+    maker: Maker, requests: Sequence[EndpointRequest], zones: Mapping[str, str], *, compact: bool
+) -> dict[str, tuple[Policy, int | None]]:
+    """Return the policy of each request that needs one, and its domain in it, by its name.
+
+    A policy holds for the requests of one lane in one zone; ``zones`` are those of the requests.
+    Two host slots are two domains of it, unless all are to be near each other.
+    """
+    sets: dict[tuple[int, str], list[EndpointRequest]] = defaultdict(list)
+    for request in requests:
+        if request.host is not None:
+            sets[request.lane, zones[request.name]].append(request)
+    found: dict[str, tuple[Policy, int | None]] = {}
+    for (lane, zone), members in sets.items():
+        slots = list(dict.fromkeys(member.host for member in members))
+        if len(members) < 2:
+            continue
+        if len(slots) > MOST_DOMAINS and not compact:
+            raise CapacityError(
+                f"the plan needs {len(slots)} different hosts, and a policy has {MOST_DOMAINS}",
+                where="provider",
+                cure="write provider.compact, or measure fewer endpoints at once",
+            )
+        policy = Policy(maker.mark.name(f"{zone}-{lane}"), None if compact else len(slots))
+        for member in members:
+            domain = None if compact else slots.index(member.host) + 1
+            found[member.name] = (policy, domain)
+    return found
+
+
+def make_policies(
+    maker: Maker,
+    project: Project,
+    planned: Mapping[str, tuple[Policy, int | None]],
+    zones: Mapping[str, str],
+) -> dict[str, Place]:
+    """Make the policies, and return the places of the requests in them. Raises ProviderError."""
+    made: dict[Policy, str] = {}
+    places = {}
+    for request, (policy, domain) in planned.items():
+        if policy not in made:
+            region = zones[request].rpartition("-")[0]
+            maker.make(project, "policy", region, policy.name, policy.body())
+            path = f"projects/{project.id}/regions/{region}/resourcePolicies/{policy.name}"
+            made[policy] = path
+        places[request] = Place(made[policy], domain)
+    return places
+
+
+def nodes_of(project: Project, settings: GceSettings, zone: str) -> dict[str, list[str]]:
+    """Return the sole-tenant nodes of the settings' group that are ready, each with its VMs.
+
+    Raises ProviderError.
+    """
+    there = project.every(
+        f"listing the nodes of {settings.node_group}",
+        compute_v1.NodeGroupsClient,
+        "list_nodes",
+        zone=zone,
+        node_group=settings.node_group,
+    )
+    return {
+        str(node.name): [last(vm) for vm in node.instances]
+        for node in there
+        if node.status in {"READY", ""}
+    }
+
+
+def assign_nodes(requests: Sequence[EndpointRequest], nodes: Sequence[str]) -> dict[str, Place]:
+    """Return the place of each request by its name; slots of one lane get different nodes.
+
+    Raises CapacityError where there are too few.
+    """
+    numbers = host_numbers(
+        requests,
+        len(nodes),
+        "nodes in the group",
+        "provider.node_group",
+        "add nodes to the group: gcloud compute sole-tenancy node-groups resize",
+    )
+    usual = nodes[0] if nodes else None
+    return {
+        one.name: Place(node=usual if one.host is None else nodes[numbers[one.lane, one.host]])
+        for one in requests
+    }
+
+
+def location_of(instance: Any, tenant: str, project: str, nodes: Mapping[str, str]) -> Location:
+    """Return the place of an instance, as the API describes it.
+
+    ``nodes`` are the sole-tenant nodes by the names of their VMs. Ids of places are compared within
+    a project only, as the cloud hashes them.
+    """
+    zone = last(instance.zone)
+    place = {"zone": zone, "region": region_of(zone), "tenant": tenant}
+    node = nodes.get(instance.name)
+    if node is not None:
+        return Location(host=node, host_scope=project, **place)
+    told = instance.resource_status
+    topology = told.physical_host_topology
+    host = topology.host or told.physical_host or None
+    rack = _rack(instance, topology.subblock)
+    return Location(host=host, host_scope=project, rack=rack, **place)
+
+
+def _rack(instance: Any, subblock: str) -> str | None:
+    """Return the availability domain in the VM's spread policy, else the part of the network."""
+    domain = instance.resource_status.scheduling.availability_domain
+    if domain and instance.resource_policies:
+        return f"{last(instance.resource_policies[0])}/{domain}"
+    return subblock or None
+
+
+def problems_of(settings: GceSettings, cell: Cell) -> Iterator[Problem]:
+    """Yield what can't be done for a cell of two ends."""
+    scenario = cell.scenario
+    yield from _of_one_zone(settings, scenario)
+    if settings.node_group is not None:
+        if scenario.tenancy is Tenancy.DIFFERENT_TENANT and settings.tenants is not None:
+            cure = "leave provider.tenants out: each tenant is a network of its own then"
+            yield ("tenancy", "a group of sole-tenant nodes belongs to one project", cure)
+        return
+    if scenario.placement is Placement.SAME_HOST:
+        cure = (
+            "name a group of sole-tenant nodes in provider.node_group; the nearest without one is"
+            " placement: different-host with provider.compact"
+        )
+        yield ("placement", "VMs share a host for sure only on a sole-tenant node", cure)
+    if scenario.placement is Placement.DIFFERENT_HOST and scenario.shares_hosts:
+        cure = "name a group of sole-tenant nodes in provider.node_group, or placement: any"
+        yield ("placement", "several VMs of one end can't be kept on one host", cure)
+    if _is_untold(settings, scenario) and scenario.on_mismatch != RECORD:
+        cure = "write placement: any, or on_mismatch: record; or leave provider.tenants out"
+        yield ("placement", "the cloud can't distinguish the hosts of two projects", cure)
+
+
+def _of_one_zone(settings: GceSettings, scenario: Scenario) -> Iterator[Problem]:
+    zones = scenario.zones_of_ends
+    if settings.node_group is not None and {*zones} != {settings.zone}:
+        cure = "leave the zones of the endpoints out, or provider.node_group"
+        yield ("endpoints", f"the group of sole-tenant nodes is in {settings.zone}", cure)
+    elif settings.compact and len(set(zones)) > 1:
+        cure = "write one zone for both ends, or leave provider.compact out"
+        yield ("endpoints", "a compact policy keeps VMs of one zone near each other", cure)
+
+
+def warnings_of(settings: GceSettings, cell: Cell) -> Iterator[str]:
+    """Yield what the cloud can't promise for a cell, and what to do about it."""
+    scenario = cell.scenario
+    if settings.node_group is not None:
+        return
+    if _is_untold(settings, scenario):
+        yield "placement policies do not reach across projects: different hosts are left to chance"
+    elif settings.compact and scenario.placement is Placement.DIFFERENT_HOST:
+        yield "a compact policy keeps VMs near each other, not on different hosts; it is verified"
+
+
+def _is_untold(settings: GceSettings, scenario: Scenario) -> bool:
+    """Tell whether nobody can say if the hosts that a cell wants to differ do."""
+    zones = scenario.zones_of_ends
+    if None not in zones and len(set(zones)) > 1:
+        return False
+    across = len(settings.tenants or ()) > 1 and scenario.tenancy is Tenancy.DIFFERENT_TENANT
+    return across and scenario.placement is Placement.DIFFERENT_HOST

@@ -1,0 +1,166 @@
+"""The resource types of Compute Engine: how the API calls them, and how to make and list them."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from google.cloud import compute_v1
+
+from osmef.errors import NotFoundError
+from osmef.providers import marks
+from osmef.providers.base import Unread, pass_over
+from osmef.providers.cloud import maker, resource_types
+from osmef.providers.cloud.maker import Wanted
+from osmef.providers.cloud.resource_types import Found
+from osmef.providers.gce.access import Project
+from osmef.providers.marks import PREFIX, is_like_ours, unread_line
+
+_NOT_IN_NAMES = re.compile(r"[^a-z0-9-]+")
+_NAME_LENGTH = 63
+_LABEL_LENGTH = 63
+
+
+@dataclass(frozen=True)
+class Mark(marks.Mark):
+    """The mark, also as labels and in names.
+
+    Networks, firewalls and policies have no labels, and labels no upper case: what tells of a mark
+    is the description, which all of them have. Labels repeat it for lists and bills.
+    """
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """The mark as labels: lower case, of at most 63 characters."""
+        return {key: _lower(value)[-_LABEL_LENGTH:] for key, value in self.tags.items()}
+
+    def name(self, what: str) -> str:
+        """Return the name of a thing of the run; RFC 1035 leaves 63 characters.
+
+        The end of the run's name is what tells it from others.
+        """
+        own = self.at_site(what)
+        room = _NAME_LENGTH - len(PREFIX) - len(f"-{own}")
+        return f"{PREFIX}{_lower(self.run)[-room:].strip('-')}-{own}"
+
+
+def _lower(text: str) -> str:
+    return _NOT_IN_NAMES.sub("-", text.lower())
+
+
+_OURS = f'name eq "{PREFIX}.*"'
+
+
+def id_of(where: str, name: str) -> str:
+    """Return the id of a thing in a zone or region; of a global one it is the name."""
+    return f"{where}/{name}" if where else name
+
+
+@dataclass(frozen=True)
+class ResourceType(resource_types.ResourceType[Project]):
+    """A type by its service, and fields of a request.
+
+    ``scope`` is "zone", "region", or "" for what is global.
+    """
+
+    service: type
+    field: str
+    scope: str
+
+    def has_id(self, id_: str) -> bool:
+        """Tell whether an id is one as ``id_of`` makes it for this type."""
+        parts = id_.split("/")
+        return all(parts) and len(parts) == (2 if self.scope else 1)
+
+    def place(self, where: str) -> dict[str, str]:
+        """Return the fields of a request that say where."""
+        return {self.scope: where} if self.scope else {}
+
+    def look(self, account: Project, id_: str) -> Found[Project] | None:
+        """Look for a thing of ours. Raises ProviderError."""
+        where, _, name = id_.rpartition("/")
+        doing = f"looking for the {self.name} {name}"
+        named = {self.field: name, **self.place(where)}
+        try:
+            found = account.ask(doing, self.service, "get", **named)
+        except NotFoundError:
+            return None
+        return self._found(account, where, found)
+
+    def owned(
+        self, account: Project, run: str | None, unread: Unread = pass_over
+    ) -> list[Found[Project]]:
+        """List those that carry our mark, of one run or all. Raises ProviderError."""
+        found = [self._found(account, where, one, unread) for where, one in self._there(account)]
+        return [one for one in found if one and run in {None, one.mark.run}]
+
+    def delete(self, found: Found[Project]) -> None:
+        """Delete one, and wait until it is gone. Raises as the SDK, ProviderError."""
+        where, doing = found.id.rpartition("/")[0], f"deleting the {self.name} {found.name}"
+        named = {self.field: found.name, **self.place(where)}
+        found.account.change(doing, self.service, "delete_unary", **named)
+
+    def _found(
+        self, project: Project, where: str, one: Any, unread: Unread = pass_over
+    ) -> Found[Project] | None:
+        mark = Mark.of_text(one.description)
+        if mark is None and is_like_ours(one.description):
+            unread(unread_line(f"project {project.id}: {self.name} {one.name}", one.description))
+        name = str(one.name)
+        return Found(self.name, id_of(where, name), name, mark, project) if mark else None
+
+    def _there(self, project: Project) -> Iterable[tuple[str, Any]]:
+        doing = f"listing {self.name}s"
+        if not self.scope:
+            yield from (("", one) for one in project.every(doing, self.service, filter=_OURS))
+            return
+        scopes = project.every(doing, self.service, "aggregated_list", filter=_OURS)
+        for scope, listed in scopes:
+            for one in getattr(listed, self._plural):
+                yield scope.rpartition("/")[2], one
+
+    @property
+    def _plural(self) -> str:
+        return f"{self.field}s" if self.field != "resource_policy" else "resource_policies"
+
+
+TYPES = {
+    one.name: one
+    for one in (
+        ResourceType("instance", 0, compute_v1.InstancesClient, "instance", "zone"),
+        ResourceType("disk", 1, compute_v1.DisksClient, "disk", "zone"),
+        ResourceType("policy", 1, compute_v1.ResourcePoliciesClient, "resource_policy", "region"),
+        ResourceType("firewall", 1, compute_v1.FirewallsClient, "firewall", ""),
+        ResourceType("subnet", 1, compute_v1.SubnetworksClient, "subnetwork", "region"),
+        ResourceType("network", 2, compute_v1.NetworksClient, "network", ""),
+    )
+}
+"""By name."""
+
+
+class Maker(maker.Maker[Project, Mark]):
+    """Makes the resources of a run. Safe to use from several threads."""
+
+    def make(self, project: Project, kind: str, where: str, name: str, body: Any) -> None:
+        """Make one of this name in a zone or region, and wait for it. Raises ProviderError.
+
+        The request keeps its id when it is repeated, so that what it asks for comes about once,
+        after a lost answer, too.
+        """
+        type_, id_ = TYPES[kind], id_of(where, name)
+        body.name, body.description = name, self.mark.text
+        request = {f"{type_.field}_resource": body, "request_id": str(uuid.uuid4())}
+
+        def call() -> str:
+            doing = f"making the {kind} {name}"
+            project.change(doing, type_.service, "insert_unary", **request, **type_.place(where))
+            return id_
+
+        def find() -> str | None:
+            there = type_.look(project, id_)
+            return id_ if there is not None and there.mark == self.mark else None
+
+        self.create(project, Wanted(kind, name, call, find, lambda made: made))

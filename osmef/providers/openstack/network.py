@@ -1,0 +1,326 @@
+"""The network of a tenant: its addresses, router, security group and rules, and its key pair."""
+
+from __future__ import annotations
+
+import socket
+import sys
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv4Network
+from pathlib import Path
+from typing import Any
+
+from openstack.connection import Connection
+
+from osmef.errors import ProviderError
+from osmef.providers.base import EndpointRequest
+from osmef.providers.cloud import tenants
+from osmef.providers.cloud.tenants import Tenant
+from osmef.providers.openstack.access import Cloud
+from osmef.providers.openstack.lookup import Names
+from osmef.providers.openstack.resource_types import Maker
+from osmef.providers.parallel import together
+from osmef.remote.keys import KeyPair
+from osmef.remote.login import SSH_PORT
+from osmef.scenario.clouds.openstack import OpenStackSettings, Reach
+from osmef.scenario.fields import DATA_PORTS
+
+_POOLS = tuple(IPv4Network(pool) for pool in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"))
+_SMALLEST = 24
+_SHORTEST_ROUTE = 8
+_TAKEN = 8
+"""Addresses of a subnet that endpoints don't get: its own, router, DHCP, broadcast."""
+_DATA = (DATA_PORTS.start, DATA_PORTS.stop - 1)
+
+
+def choose_subnets(sizes: Sequence[int], used: Iterable[IPv4Network]) -> list[IPv4Network]:
+    """Choose a subnet for each tenant, with room for its number of endpoints.
+
+    None overlaps another nor what is in use. Raises ProviderError.
+    """
+    taken = list(used)
+    chosen = []
+    for size in sizes:
+        prefix = min(_SMALLEST, 32 - (size + _TAKEN - 1).bit_length())
+        chosen.append(_first_free(prefix, taken))
+        taken.append(chosen[-1])
+    return chosen
+
+
+def _first_free(prefix: int, taken: Sequence[IPv4Network]) -> IPv4Network:
+    step = 2 ** (32 - prefix)
+    for pool in _POOLS:
+        start = int(pool.network_address)
+        while start + step - 1 <= int(pool.broadcast_address):
+            subnet = IPv4Network((start, prefix))
+            ends = [int(used.broadcast_address) for used in taken if used.overlaps(subnet)]
+            if not ends:
+                return subnet
+            start = (max(ends) // step + 1) * step  # past what is in the way, however large it is
+    raise ProviderError(
+        "all private networks are in use, so none is free for a tenant",
+        where="provider: openstack",
+        cure="name a network that is there: provider.network",
+    )
+
+
+def needs_floating(settings: OpenStackSettings, requests: Iterable[EndpointRequest]) -> bool:
+    """Tell whether servers need floating addresses: for SSH, or across tenants and from hosts."""
+    parties = {request.tenant for request in requests}  # None is that of physical hosts
+    return settings.way_in is Reach.FLOATING or (settings.network is None and len(parties) > 1)
+
+
+def controllers_for(settings: OpenStackSettings, targets: Iterable[str]) -> set[str]:
+    """Return the blocks that this machine's SSH comes from, on its way to these addresses.
+
+    Raises ProviderError.
+    """
+    if settings.controller_cidr is not None:
+        return {settings.controller_cidr}
+    return {f"{source_address(target)}/32" for target in targets}
+
+
+def source_address(target: str) -> str:
+    """Return the address from which this machine talks to another. Raises ProviderError."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect((target, SSH_PORT))
+        except OSError as error:
+            raise ProviderError(
+                f"this machine has no route to {target}: {error.strerror}",
+                where="provider: openstack",
+                cure="is that network reachable from here? else write provider.jump",
+            ) from error
+        return str(probe.getsockname()[0])
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What a security group lets in: a protocol and its ports, from a block or from the group."""
+
+    protocol: str
+    ports: tuple[int, int]
+    source: str | None
+
+    def attributes(self, group: str) -> dict[str, Any]:
+        """Return the rule as neutron takes it; without a source it is for the group's own."""
+        remote = {"remote_ip_prefix": self.source} if self.source else {"remote_group_id": group}
+        return {
+            "security_group_id": group,
+            "direction": "ingress",
+            "ethertype": "IPv4",
+            "protocol": self.protocol,
+            "port_range_min": self.ports[0],
+            "port_range_max": self.ports[1],
+            **remote,
+        }
+
+    @classmethod
+    def of(cls, rule: Any) -> Rule:
+        """Return what neutron's rule lets in."""
+        ports = (rule.port_range_min, rule.port_range_max)
+        return cls(str(rule.protocol), ports, rule.remote_ip_prefix)
+
+
+def rules_for(controllers: Iterable[str], peers: Iterable[str]) -> list[Rule]:
+    """Return the rules of a group: SSH from the controller, data from each other and from peers.
+
+    Both are blocks of addresses; peers are the servers of other projects.
+    """
+    ssh = [Rule("tcp", (SSH_PORT, SSH_PORT), block) for block in sorted(set(controllers))]
+    sources = [None, *sorted(set(peers))]
+    return ssh + [Rule(protocol, _DATA, s) for protocol in ("tcp", "udp") for s in sources]
+
+
+def controller_networks() -> list[IPv4Network]:
+    """Return the networks that this machine's routes lead to, but for default routes.
+
+    proc_pid_net(5): /proc/net/route holds addresses as hexadecimal numbers of this machine.
+    """
+    table = Path("/proc/net/route")
+    if not table.exists():  # not on Linux
+        return []
+    rows = (line.split() for line in table.read_text().splitlines()[1:])
+    routes = ((_address(row[1]), _address(row[7])) for row in rows if len(row) > 7)
+    found = (IPv4Network((address, mask), strict=False) for address, mask in routes)
+    return [network for network in found if network.prefixlen >= _SHORTEST_ROUTE]
+
+
+def _address(text: str) -> str:
+    return str(IPv4Address(int(text, 16).to_bytes(4, sys.byteorder)))
+
+
+@dataclass(frozen=True)
+class Site(tenants.Site[Cloud]):
+    """What a tenant's servers are made in.
+
+    ``group`` is the security group and ``subnet`` the subnet that were made for the run, None
+    where the settings name what is there. ``nics`` are the networks of further network cards.
+    """
+
+    names: Names
+    network: str
+    subnet: str | None
+    group: str | None
+    keypair: str
+    nics: tuple[str, ...] = ()
+
+    @property
+    def has_router(self) -> bool:
+        """Whether a router joins its network to the external one."""
+        return self.subnet is not None and self.names.external is not None
+
+    @property
+    def security_groups(self) -> tuple[str, ...]:
+        """The groups of its servers."""
+        return self.names.security_groups if self.group is None else (self.group,)
+
+
+@dataclass(frozen=True)
+class SiteMaker:
+    """Makes what the servers of a tenant need, step by step. Every step raises ProviderError.
+
+    ``cidr`` is None where the settings name a network that is there, ``nics`` are those of the
+    networks of further network cards.
+    """
+
+    maker: Maker
+    tenant: Tenant[Cloud]
+    names: Names
+    cidr: IPv4Network | None
+    nics: Sequence[IPv4Network] = ()
+
+    def make(self, keypair: str | None, key: KeyPair) -> Site:
+        """Make all; ``keypair`` is None where the run's key is to become one."""
+        name, group, (network, subnet), nics = together(
+            lambda: keypair or self._keypair(key),
+            lambda: None if self.names.security_groups else self._group(),
+            self._network,
+            self._nic_networks,
+        )
+        site = Site(self.tenant, self.names, network, subnet, group, name, nics)
+        if site.has_router:
+            self._router(site)
+        return site
+
+    def _keypair(self, key: KeyPair) -> str:
+        name = self.maker.mark.whole_name(f"key-{self.tenant.number}")
+        self.maker.make(
+            self.tenant.account,
+            "key-pair",
+            name,
+            lambda c: c.compute.create_keypair(name=name, public_key=key.public),
+        )
+        return name
+
+    def _group(self) -> str:
+        name, mark = self.maker.mark.name(f"group-{self.tenant.number}"), self.maker.mark
+        made = self.maker.make(
+            self.tenant.account,
+            "security-group",
+            name,
+            lambda c: c.network.create_security_group(name=name, description=mark.text),
+        )
+        return str(made.id)
+
+    def _network(self) -> tuple[str, str | None]:
+        if self.names.network is not None:
+            return self.names.network, None
+        return self._make(f"net-{self.tenant.number}", str(self.cidr))
+
+    def _nic_networks(self) -> tuple[str, ...]:
+        # No router and nobody who gives addresses: the cards are free.
+        alone = {"gateway_ip": None, "is_dhcp_enabled": False}
+        return tuple(
+            self._make(f"nic-{self.tenant.number}-{number}", str(cidr), **alone)[0]
+            for number, cidr in enumerate(self.nics, 1)
+        )
+
+    def _make(self, what: str, cidr: str, **more: Any) -> tuple[str, str]:
+        """Make a network with a subnet, and return their ids."""
+        name, mark = self.maker.mark.name(what), self.maker.mark
+        network = self.maker.make(
+            self.tenant.account,
+            "network",
+            name,
+            lambda c: c.network.create_network(name=name, description=mark.text),
+        )
+        # The subnet goes with its network, so it needs no line of its own in the ledger.
+        subnet = self.tenant.account.make(
+            f"making the subnet {cidr}",
+            lambda c: c.network.create_subnet(
+                name=name,
+                description=mark.text,
+                network_id=network.id,
+                ip_version=4,
+                cidr=cidr,
+                **more,
+            ),
+            lambda c: next(iter(c.network.subnets(network_id=network.id)), None),
+        )
+        return str(network.id), str(subnet.id)
+
+    def _router(self, site: Site) -> None:
+        """Join the network to the external one.
+
+        Beside servers that are being built this takes a minute where it else takes a second.
+        """
+        cloud, maker = self.tenant.account, self.maker
+        name = maker.mark.name(f"router-{self.tenant.number}")
+        router = maker.make(
+            cloud,
+            "router",
+            name,
+            lambda c: c.network.create_router(
+                name=name,
+                description=maker.mark.text,
+                external_gateway_info={"network_id": self.names.external},
+            ),
+        )
+
+        def joined(connection: Connection) -> object:
+            ports = connection.network.ports(device_id=router.id)
+            return next((p for p in ports if site.subnet in _subnets_of(p)), None)
+
+        cloud.make(
+            f"joining the router {name} to its network",
+            lambda c: c.network.add_interface_to_router(router.id, site.subnet),
+            joined,
+        )
+
+
+def _subnets_of(port: Any) -> set[str]:
+    """Return the subnets in which a port has an address; it may have none."""
+    return {str(one["subnet_id"]) for one in port.fixed_ips or ()}
+
+
+def open_group(site: Site, rules: Collection[Rule]) -> None:
+    """Add rules to the group that was made for the run. Raises ProviderError."""
+    if not rules:
+        return
+    bodies = [rule.attributes(str(site.group)) for rule in sorted(rules, key=str)]
+
+    def there(connection: Connection) -> object:
+        found = connection.network.security_group_rules(security_group_id=site.group)
+        known = {Rule.of(one) for one in found}
+        return known if known.issuperset(rules) else None
+
+    site.account.make(
+        "making the rules of the security group",
+        lambda c: c.network.create_security_group_rules(bodies),
+        there,
+    )
+
+
+def close_group(site: Site, rules: Collection[Rule]) -> None:
+    """Take rules out of the group that was made for the run. Raises ProviderError."""
+    if not rules:
+        return
+
+    def remove(connection: Connection) -> None:
+        network = connection.network
+        for one in list(network.security_group_rules(security_group_id=site.group)):
+            if Rule.of(one) in rules:
+                network.delete_security_group_rule(one.id, ignore_missing=True)
+
+    site.account.ask("removing rules of the security group", remove)

@@ -1,0 +1,114 @@
+"""Sentences that terminal and page share: cost of a run, expected medians, doubts of a number."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from osmef.analysis.contention import contended
+from osmef.report.series import short_cells
+from osmef.results.measure import Measure
+from osmef.results.summary import CellInfo, Cost, Expectation, Summary, Verdict
+from osmef.scenario.money import Money
+from osmef.units import counted
+
+if TYPE_CHECKING:
+    import pandas as pd  # slow to load
+
+
+def cost_text(summary: Summary) -> str | None:
+    """Say what a run cost by list price; None where no VM of it has a price."""
+    hours = summary.run.vm_hours
+    if hours is None or not any(end.price for end in summary.endpoints):
+        return None
+    told = "unknown" if summary.run.cost is None else money(summary.run.cost)
+    return f"{told} for {hours:.3g} VM hours, without traffic, disks and addresses"
+
+
+def money(cost: Cost) -> str:
+    """Return a sum for people: ``12.35 USD``."""
+    return str(Money(cost.amount, cost.currency))
+
+
+_MOST_CELLS = 4
+
+
+def expectations(summary: Summary) -> Iterator[tuple[Verdict, str]]:
+    """Give what became of each bound: the cells that miss it first, and whether any does."""
+    names, _shared = short_cells(cell.key for cell in summary.cells)
+    measures = {one.name: one for one in summary.measures}
+    found: dict[tuple[str, str], list[tuple[Verdict, str]]] = defaultdict(list)
+    for cell in summary.cells:
+        for one in cell.expectations:
+            shown = f"{_cell(names[cell.key])}{_shown(cell, one, measures[one.metric])}"
+            found[one.metric, one.expected].append((one.verdict, shown))
+    for (metric, bound), cells in found.items():
+        verdicts = [verdict for verdict, _ in cells]
+        worst = next(one for one in _ORDER if one in verdicts)
+        parts = [
+            _part(one, [shown for verdict, shown in cells if verdict is one], len(cells))
+            for one in _ORDER
+            if one in verdicts
+        ]
+        yield worst, f"{metric} {bound}: {'; '.join(parts)}"
+
+
+_ORDER = (Verdict.MISSED, Verdict.UNDECIDED, Verdict.MET)
+
+
+def _part(verdict: Verdict, shown: list[str], count: int) -> str:
+    if verdict is Verdict.MET:
+        return f"met in {len(shown)} of {count} cells" if count > 1 else f"met: {shown[0]}"
+    more = len(shown) - _MOST_CELLS
+    rest = f" and {counted(more, 'more cell')}" if more > 0 else ""
+    return f"{verdict} in {len(shown)} of {count} cells: {', '.join(shown[:_MOST_CELLS])}{rest}"
+
+
+def _cell(name: str) -> str:
+    return "" if name == "all" else f"{name}: "
+
+
+def _shown(cell: CellInfo, one: Expectation, measure: Measure) -> str:
+    """Return the median with its interval."""
+    metric = cell.metrics.get(one.metric)
+    if metric is None or metric.median is None:
+        return "not measured"
+    if metric.ci95_low is None or metric.ci95_high is None:
+        return f"{measure.with_unit(metric.median)}, n = {metric.n} is too few for an interval"
+    ends = " to ".join(map(measure.written, (metric.ci95_low, metric.ci95_high)))
+    return f"{measure.with_unit(metric.median)} [{ends}]"
+
+
+def doubts_of(
+    row: Mapping[Any, Any], error_percent: float = 5.0, busy: Mapping[str, str] | None = None
+) -> str:
+    """Return what to think of a row of ``trust`` in words, the first doubt first; "" for none.
+
+    ``error_percent`` is that for which ``repetitions`` are needed: a median that fewer values give
+    may be further off, whatever its interval says of the noise. ``busy`` is what ``busy_cells``
+    tells.
+    """
+    needed, n = row["repetitions"], row["n"]
+    found = []
+    if isinstance(needed, float | int) and isinstance(n, int) and needed > n:  # NaN is not
+        found.append(f"too few for ±{error_percent:g} %: {n} of {needed:.0f}")
+    if others := (busy or {}).get(str(row.get("cell"))):
+        found.append(others)
+    return "; ".join([*found, *filter(None, [str(row["doubts"])])])
+
+
+def busy_cells(cells: Mapping[str, pd.DataFrame]) -> dict[str, str]:
+    """Return what others took of the CPUs of each cell's endpoints, where it was much.
+
+    ``cells`` has the trials of each by its name.
+    """
+    told = {
+        cell: contended(*(_known(trials, f"cpu_{name}_percent") for name in ("others", "steal")))
+        for cell, trials in cells.items()
+    }
+    return {cell: words for cell, words in told.items() if words}
+
+
+def _known(trials: pd.DataFrame, name: str) -> list[float]:
+    return [float(value) for value in trials[name].dropna()] if name in trials else []

@@ -1,0 +1,498 @@
+"""Build a program from source on the controller, as a static one for the endpoint's machine.
+
+The source comes from a URL, a file or a folder, and is unpacked so that nothing of it escapes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import posixpath
+import shutil
+import stat
+import subprocess
+import tarfile
+import time
+import urllib.error
+import urllib.request
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
+from http.client import HTTPException
+from pathlib import Path
+from typing import IO, Any
+
+from osmef.drafts import scratch
+from osmef.errors import SupplyError
+from osmef.named_file import open_file
+from osmef.programs import search_path
+from osmef.supply.bundle import (
+    HERE,
+    BuildRecord,
+    BundledFile,
+    FileKind,
+    ProgramManifest,
+    described,
+    pack,
+)
+from osmef.supply.closure import ClosureFile, libraries_of, words_of
+from osmef.supply.compiler import Compiler, compiler_of
+from osmef.supply.elf import is_elf, parse, read_elf
+from osmef.supply.machines import Machine, this_machine
+from osmef.supply.program import Program, SourceCode
+from osmef.supply.tool import ToolRunner
+from osmef.units import format_duration, format_size
+
+_MOST_S = 900.0
+_MOST_PRODUCT_BYTES = 256 << 20
+_TRY_S = 10.0
+_ASK_S = 30.0
+_TIMEOUT_S = 60.0
+_FETCH_S = 900.0
+_MOST_PACKED_BYTES = 512 << 20
+_MOST_BYTES = 2 << 30
+_MOST_MEMBERS = 200_000
+_PART_BYTES = 1 << 20
+_COMPILED = "__pycache__"
+"""Python, or who installs a package, makes such a folder anywhere, another one each time."""
+
+
+def source_hash(source: SourceCode) -> str:
+    """Return the SHA-256 of source code, which tells one version of it from another.
+
+    Of a URL it is the one that is wanted; nothing is fetched. Raises SupplyError.
+    """
+    return hash_of(source.path) if source.path is not None else str(source.sha256)
+
+
+def bundle_of_source(
+    program: Program, machine: Machine, tell: Callable[[str], None], check: Callable[[], None]
+) -> bytes:
+    """Return the archive of a bundle that holds a program built from its source.
+
+    ``tell`` is given a line as each step begins; what ``check`` raises ends it. Raises
+    SupplyError, with the end of what the compiler said; nothing of it stays then.
+    """
+    source, where = program.source, f"build of {program.name!r}"
+    assert source is not None  # noqa: S101 - it is no way without a source
+    compiler = compiler_of(source, machine, where)
+    with scratch("build") as root:
+        code, digest = _code(source, root, tell, check)
+        offline = without_network()
+        environment = _environment(root, compiler)
+        tool = ToolRunner(where, environment, code, check, _MOST_S, prefix=offline)
+        tell(f"building {program.name} for {machine.name} with {compiler.name}")
+        _run(source, tool, machine)
+        contents = _products(source, code, program.name, where)
+        build = BuildRecord(
+            source=source.url or str(source.path),
+            sha256=digest,
+            compiler=compiler.name,
+            openmp=compiler.openmp,
+            network=not offline,
+        )
+        if source.shared:
+            return packed_with_libraries(program, code / source.products[0], contents, build)
+        return _packed(program, machine, contents, build, compiler.notes)
+
+
+def _run(source: SourceCode, tool: ToolRunner, machine: Machine) -> None:
+    """Run all steps. Raises SupplyError."""
+    try:
+        for step in source.steps:
+            tool.run([word.replace("{target}", machine.zig) for word in step])
+    except SupplyError as error:
+        if source.shared:
+            error.cure = f"read what it said; this machine needs: {', '.join(source.shared)}"
+        raise
+
+
+def without_network() -> tuple[str, ...]:
+    """Return the prefix of a command that runs without network; empty where unavailable.
+
+    It is unshare(1), which a user may run where the kernel allows user namespaces.
+    """
+    path = shutil.which("unshare", path=search_path())
+    if path is None:
+        return ()
+    user = () if os.geteuid() == 0 else ("--user", "--map-current-user")
+    prefix = (path, *user, "--net", "--pid", "--fork", "--kill-child=KILL")
+    try:
+        done = subprocess.run([*prefix, "true"], capture_output=True, check=False, timeout=_TRY_S)
+    except (OSError, subprocess.TimeoutExpired):
+        return ()
+    return prefix if done.returncode == 0 else ()
+
+
+def _code(
+    source: SourceCode, root: Path, tell: Callable[[str], None], check: Callable[[], None]
+) -> tuple[Path, str]:
+    """Return the folder of the source code and its hash. Raises SupplyError."""
+    path = source.path
+    if source.url is not None:
+        path = root / "archive"
+        tell(f"fetching {source.url}")
+        download(source.url, str(source.sha256), path, check)
+    assert path is not None  # noqa: S101 - it has the one or the other
+    digest = hash_of(path)
+    if source.sha256 not in {None, digest}:
+        raise SupplyError(f"it has the SHA-256 {digest}, not {source.sha256}", where=str(path))
+    code = lay_out(path, root / "code")
+    for name, text in source.adds:
+        (code / name).write_text(text, encoding="utf-8")
+    return code, digest
+
+
+def _environment(root: Path, compiler: Compiler) -> dict[str, str]:
+    """Return the environment of the steps: nothing of the user's, who has credentials there."""
+    home = root / "home"
+    home.mkdir()
+    # zig keeps its C library there once it has compiled it, which takes a while; Go likewise.
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return {
+        "HOME": str(home),
+        "TMPDIR": str(home),
+        "LC_ALL": "C",
+        "SOURCE_DATE_EPOCH": "0",
+        "ZIG_GLOBAL_CACHE_DIR": os.environ.get("ZIG_GLOBAL_CACHE_DIR", str(Path(cache) / "zig")),
+        "GOCACHE": os.environ.get("GOCACHE", str(Path(cache) / "go-build")),
+        **compiler.install(root / "tools"),
+    }
+
+
+def _products(source: SourceCode, code: Path, name: str, where: str) -> dict[str, bytes]:
+    """Return what the steps have made, by the names in the bundle; the program first."""
+    found: dict[str, bytes] = {}
+    for number, product in enumerate(source.products):
+        path = code / product
+        if not path.is_file() or not path.resolve().is_relative_to(code.resolve()):
+            raise SupplyError(
+                f"its steps made no {product}",
+                where=where,
+                cure="products are files in the folder of the source: look at its steps",
+            )
+        if path.stat().st_size > _MOST_PRODUCT_BYTES:
+            raise SupplyError(f"{product} is larger than 256 MiB", where=where)
+        key = path.name if number or source.is_interpreted else name
+        if key in found:
+            raise SupplyError(f"two of its products have the name {key}", where=where)
+        found[key] = path.read_bytes()
+    return found
+
+
+def _packed(
+    program: Program,
+    machine: Machine,
+    contents: dict[str, bytes],
+    build: BuildRecord,
+    notes: tuple[str, ...],
+) -> bytes:
+    source = program.source
+    assert source is not None  # noqa: S101 - it was built of it
+    first = next(iter(contents))
+
+    def kind(name: str) -> FileKind:
+        return "program" if name == first or is_elf(contents[name]) else "data"
+
+    for name, data in contents.items():
+        if kind(name) == "program" and not source.is_interpreted:
+            _check_static(data, machine, f"build of {program.name!r}")
+    files: dict[str, BundledFile] = {
+        name: described(data, kind(name)) for name, data in contents.items()
+    }
+    named = source.products if source.is_interpreted else source.products[1:]
+    manifest = ProgramManifest(
+        schema_version=1,
+        program=program.name,
+        how="build",
+        architecture=machine.name,
+        libc="none" if source.is_interpreted else "static",
+        suite=None,
+        argv=(f"{HERE}/{first}",),
+        data={path: Path(path).name for path in named},
+        packages={},
+        build=build,
+        notes=notes,
+        files=files,
+    )
+    return pack(manifest, contents)
+
+
+def _check_static(data: bytes, machine: Machine, where: str) -> None:
+    """Raise SupplyError unless this is a static program for that machine."""
+    elf = parse(data)
+    if elf.machine != machine.elf:
+        raise SupplyError(f"what was built is not for {machine.name}", where=where)
+    if elf.interpreter is not None or elf.needed:
+        raise SupplyError(
+            "what was built is no static program",
+            where=where,
+            cure="have its steps compile with cc from PATH, or $CC, which is given -static",
+        )
+
+
+class _ThisMachine:
+    """The files of this machine."""
+
+    def find(self, path: str) -> ClosureFile | None:
+        place = Path(path)
+        return ClosureFile(place.resolve(), "") if place.is_file() else None
+
+
+def packed_with_libraries(
+    program: Program, path: Path, contents: dict[str, bytes], build: BuildRecord
+) -> bytes:
+    """Return the archive of a program at a path, with its loader and libraries.
+
+    ``contents`` are what was built, the program among them. Raises SupplyError.
+    """
+    elf, machine = read_elf(path), this_machine()
+    libraries = libraries_of(str(path), elf, _ThisMachine(), machine)
+    loader = elf.interpreter and Path(elf.interpreter).name
+
+    def kind(name: str) -> FileKind:
+        if name in libraries:
+            return "loader" if name == loader else "library"
+        return "program" if name == program.name else "data"
+
+    every = contents | {name: found.path.read_bytes() for name, found in libraries.items()}
+    files: dict[str, BundledFile] = {
+        name: described(data, kind(name)) for name, data in every.items()
+    }
+    packages = packages_of([found.path for found in libraries.values()])
+    manifest = ProgramManifest(
+        schema_version=1,
+        program=program.name,
+        how="build",
+        architecture=machine.name,
+        libc=_libc() if loader else "static",
+        suite=None,
+        argv=words_of(program.name, loader, every),
+        data={name: name for name in contents if name != program.name},
+        packages={},
+        build=build.model_copy(update={"libraries": packages}),
+        notes=(),
+        files=files,
+    )
+    return pack(manifest, every)
+
+
+def packages_of(files: Sequence[Path]) -> tuple[str, ...]:
+    """Return the packages of files with their versions; the files where no dpkg knows them."""
+    names = tuple(sorted(file.name for file in files))
+    # dpkg may know a file of /usr by the path that it had before the two were merged.
+    paths = [path for file in files for path in (str(file), str(file).removeprefix("/usr"))]
+    owners = _said("dpkg-query", "--search", *dict.fromkeys(paths)).splitlines()
+    packages = sorted({line.partition(": ")[0] for line in owners})
+    shown = "--showformat=${Package} ${Version}\n"
+    told = _said("dpkg-query", "--show", shown, *packages).splitlines() if packages else []
+    return tuple(sorted(set(told))) or names
+
+
+def _said(name: str, *arguments: str) -> str:
+    """Return what a tool prints, nothing where there is none."""
+    path = shutil.which(name, path=search_path())
+    if path is None:
+        return ""
+    try:
+        done = subprocess.run(
+            [path, *arguments], capture_output=True, text=True, check=False, timeout=_ASK_S
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout
+
+
+def _libc() -> str:
+    return os.confstr("CS_GNU_LIBC_VERSION") or "glibc"
+
+
+class _OnlySafer(urllib.request.HTTPRedirectHandler):
+    """Follows redirections to https only."""
+
+    def redirect_request(self, *arguments: Any) -> urllib.request.Request | None:
+        url = str(arguments[-1])
+        if not url.startswith("https://"):
+            arguments[1].close()
+            raise urllib.error.URLError(f"it leads to {url}, and only https is followed")
+        return super().redirect_request(*arguments)
+
+
+_OPENER = urllib.request.build_opener(_OnlySafer)
+
+
+def download(url: str, sha256: str, path: Path, check: Callable[[], None]) -> None:
+    """Write what is at a URL to a file, if it has this hash. Raises SupplyError."""
+    began, digest, count = time.monotonic(), hashlib.sha256(), 0
+    try:
+        with _OPENER.open(url, timeout=_TIMEOUT_S) as answer, path.open("wb") as file:
+            while data := answer.read(_PART_BYTES):
+                check()
+                digest.update(data)
+                count += len(data)
+                file.write(data)
+                if count > _MOST_PACKED_BYTES:
+                    raise _bad(url, f"it is larger than {format_size(_MOST_PACKED_BYTES)}")
+                if time.monotonic() - began > _FETCH_S:
+                    raise _bad(url, f"it is not here after {format_duration(_FETCH_S)}")
+    except (OSError, HTTPException, ValueError) as error:
+        if isinstance(error, urllib.error.HTTPError):
+            error.close()
+        reason = getattr(error, "reason", None) or error
+        raise _bad(url, f"can't be fetched: {reason}", "is this machine online?") from error
+    if digest.hexdigest() != sha256:
+        raise _bad(
+            url,
+            f"what is there has the SHA-256 {digest.hexdigest()}, not {sha256}",
+            "somebody has changed it, or the hash is that of another version: find out",
+        )
+
+
+def hash_of(path: Path) -> str:
+    """Return the SHA-256 of a file, or of all that is in a folder. Raises SupplyError."""
+    try:
+        if not path.is_dir():
+            with open_file(path, _MOST_PACKED_BYTES) as file:
+                return hashlib.file_digest(file, "sha256").hexdigest()
+        digest = hashlib.sha256()
+        for name, about in _entries(path):
+            digest.update(f"{name}\0{about:o}\0".encode())
+            inner = path / name
+            if stat.S_ISLNK(about):
+                digest.update(os.fsencode(inner.readlink()) + b"\0")
+            elif stat.S_ISREG(about):
+                with open_file(inner) as file:
+                    digest.update(hashlib.file_digest(file, "sha256").digest())
+        return digest.hexdigest()
+    except OSError as error:
+        raise _bad(str(path), f"can't be read: {error.strerror or error}") from error
+
+
+def lay_out(path: Path, folder: Path) -> Path:
+    """Copy a folder, or unpack an archive, and return the folder in which its files lie.
+
+    Raises SupplyError, also for an archive of which something would lie elsewhere.
+    """
+    folder.mkdir()
+    try:
+        if path.is_dir():
+            left_out = shutil.ignore_patterns(_COMPILED)
+            shutil.copytree(path, folder, symlinks=True, dirs_exist_ok=True, ignore=left_out)
+            return folder
+        with open_file(path, _MOST_PACKED_BYTES) as file:
+            _unpack(file, folder, str(path))
+    except (OSError, shutil.Error, tarfile.TarError, zipfile.BadZipFile, EOFError) as error:
+        raise _bad(str(path), f"can't be unpacked: {error}") from error
+    inner = list(folder.iterdir())
+    return inner[0] if len(inner) == 1 and inner[0].is_dir() else folder
+
+
+def _unpack(file: IO[bytes], folder: Path, where: str) -> None:
+    if zipfile.is_zipfile(file):
+        file.seek(0)
+        with zipfile.ZipFile(file) as archive:
+            _take_zip(archive, folder, where)
+        return
+    file.seek(0)
+    with tarfile.open(fileobj=file, mode="r:*") as archive:
+        _take_tar(archive, folder, where)
+
+
+def _take_tar(archive: tarfile.TarFile, folder: Path, where: str) -> None:
+    """Unpack; links are made once all files are there, so that nothing is written through one."""
+    links: list[tuple[Path, str]] = []
+    room = _Room(where)
+    for member in archive:
+        place = _place(member.name, folder, where)
+        if member.isdir():
+            place.mkdir(parents=True, exist_ok=True)
+        elif member.isreg():
+            source = archive.extractfile(member)
+            assert source is not None  # noqa: S101 - it is a regular file
+            room.write(source, place, executable=bool(member.mode & 0o100))
+        elif member.issym() or member.islnk():
+            base = posixpath.dirname(member.name) if member.issym() else ""
+            target = posixpath.normpath(posixpath.join(base, member.linkname))
+            _place(target, folder, where)
+            up = os.path.relpath(folder / target, place.parent)
+            links.append((place, up))
+        else:
+            raise _bad(where, f"{member.name!r} is a device or a pipe")
+        room.count()
+    root = folder.resolve()
+    for place, target in links:
+        if place.parent.resolve() != root / place.parent.relative_to(folder):
+            raise _bad(where, f"{place.relative_to(folder)} lies behind a link")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.unlink(missing_ok=True)
+        place.symlink_to(target)
+    _refuse_escapes([place for place, _ in links], folder, where)
+
+
+def _take_zip(archive: zipfile.ZipFile, folder: Path, where: str) -> None:
+    room = _Room(where)
+    for entry in archive.infolist():
+        place = _place(entry.filename, folder, where)
+        mode = entry.external_attr >> 16
+        if entry.is_dir():
+            place.mkdir(parents=True, exist_ok=True)
+        elif stat.S_IFMT(mode) in {0, stat.S_IFREG}:
+            with archive.open(entry) as source:
+                room.write(source, place, executable=bool(mode & 0o100))
+        else:
+            raise _bad(where, f"{entry.filename!r} is a link, a device or a pipe")
+        room.count()
+
+
+class _Room:
+    """How much an archive may still unpack to."""
+
+    def __init__(self, where: str) -> None:
+        self._where = where
+        self._bytes = _MOST_BYTES
+        self._members = _MOST_MEMBERS
+
+    def count(self) -> None:
+        self._members -= 1
+        if self._members < 0:
+            raise _bad(self._where, f"it holds more than {_MOST_MEMBERS} files")
+
+    def write(self, source: IO[bytes], place: Path, *, executable: bool) -> None:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with place.open("wb") as file:
+            while data := source.read(_PART_BYTES):
+                self._bytes -= len(data)
+                if self._bytes < 0:
+                    raise _bad(self._where, f"it unpacks to more than {format_size(_MOST_BYTES)}")
+                file.write(data)
+        place.chmod(0o755 if executable else 0o644)
+
+
+def _place(name: str, folder: Path, where: str) -> Path:
+    """Return where a member of an archive lies. Raises SupplyError for one that lies elsewhere."""
+    path = posixpath.normpath(name)
+    if name.startswith("/") or "\\" in name or "\0" in name or path.split("/")[0] == "..":
+        raise _bad(where, f"{name!r} would lie outside of its folder")
+    return folder / path
+
+
+def _refuse_escapes(links: list[Path], folder: Path, where: str) -> None:
+    """Refuse symbolic links that lead out of the folder, also through other links."""
+    for link in links:
+        try:
+            inside = link.resolve().is_relative_to(folder.resolve())
+        except (OSError, RuntimeError):  # it leads round in a circle, so nowhere
+            continue
+        if not inside:
+            raise _bad(where, f"{link.relative_to(folder)} would lead outside of its folder")
+
+
+def _entries(folder: Path) -> Iterator[tuple[str, int]]:
+    """Give the path and the mode of all that is in a folder, in the order of their names."""
+    found = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*"))
+    for name in found:
+        if _COMPILED not in name.split("/"):
+            yield name, (folder / name).lstat().st_mode
+
+
+def _bad(where: str, message: str, cure: str | None = None) -> SupplyError:
+    return SupplyError(message, where=where, cure=cure or "look at the source and its address")

@@ -1,0 +1,113 @@
+"""Progress as it stands on a terminal."""
+
+from __future__ import annotations
+
+import io
+import re
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from osmef.cli.execution import progress_for
+from osmef.engine.plan import Plan, make_plan
+from osmef.results.trial import Trial
+from osmef.scenario.load import load_text
+from osmef.workloads import measures_of
+
+TEXT = """
+name: a
+workload: {duration: 6min}
+sweep:
+  placement: [same-host]
+  tenancy: [different-tenant]
+  connections: [10]
+repeat: 24
+"""
+
+
+@pytest.fixture
+def plan() -> Plan:
+    return make_plan(load_text(TEXT, Path("a.yaml")))
+
+
+def shown(plan: Plan, width: int, expected_s: float, wait_s: float = 0.0) -> str:
+    """Return the last line of a terminal while the first trial runs."""
+    file = io.StringIO()
+    console = Console(file=file, force_terminal=True, width=width, color_system=None)
+    now = 100.0
+    with progress_for(console, False, False, lambda: now) as observer:
+        observer.measuring(len(plan.trials), expected_s, [])
+        now += wait_s
+        observer.trial_started(plan.trials[0])
+        observer.rate(plan.trials[0], 9.25e8)
+    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "\n", file.getvalue())
+    return next(line for line in reversed(re.split(r"[\r\n]", text)) if line.strip())
+
+
+@pytest.mark.parametrize("width", [50, 80, 200])
+def test_count_rate_and_time_left_are_never_cut_off(plan: Plan, width: int) -> None:
+    line = shown(plan, width, 8640.0)
+    for part in ("0/24", "925 Mbit/s", "2 h 24 min left"):
+        assert part in line, line
+    assert len(line.rstrip()) <= width
+
+
+@pytest.mark.parametrize(
+    ("workload", "metrics", "told"),
+    [
+        ("btc", {"jain_fairness": 1.0, "aggregate_btc_bps": 9.41e9}, ": 9.41 Gbit/s"),
+        ("latency", {"rtt_min_us": 20.0, "rtt_p50_us": 31.4}, ": 31 µs"),
+        ("size-sweep", {"latency_min_us": 4.0, "throughput_max_bps": 2e9}, ": 2 Gbit/s"),
+        ("pingpong", {"time_p50_us": 31.4, "goodput_bps": None}, ": 31 µs"),
+        ("udp", {"sent_bps": 1e9}, ""),
+    ],
+)
+def test_the_result_of_a_trial_is_what_leads(
+    workload: str, metrics: dict[str, float | None], told: str
+) -> None:
+    plan = make_plan(load_text(f"name: a\nworkload: {workload}\n", Path("a.yaml")))
+    file = io.StringIO()
+    trial = Trial(
+        index=1, cell="all", repetition=1, group=1, values={}, senders=["s"], receivers=["r"],
+        placement=None, tenancy=None, distance=None, workload=workload, started_at=None,
+        wall_s=None, status="ok", metrics=metrics,
+    )  # fmt: skip
+    with progress_for(Console(file=file, width=200), False, False) as observer:
+        observer.measuring(1, 10.0, measures_of(cell.cell.scenario for cell in plan.cells))
+        observer.trial_ended(trial)
+    assert f"[1/1] trial 1{told}, done" in file.getvalue()
+
+
+def test_a_trial_begins_without_the_rate_of_the_one_before(plan: Plan) -> None:
+    file = io.StringIO()
+    console = Console(file=file, force_terminal=True, width=100, color_system=None)
+    with progress_for(console, False, False, lambda: 100.0) as observer:
+        observer.measuring(len(plan.trials), 100.0, [])
+        observer.trial_started(plan.trials[0])
+        observer.rate(plan.trials[0], 9.25e8)
+        observer.trial_started(plan.trials[1])
+    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "\n", file.getvalue())
+    last = next(line for line in reversed(re.split(r"[\r\n]", text)) if line.strip())
+    assert "925 Mbit/s" in shown(plan, 100, 100.0)
+    assert "Mbit/s" not in last
+
+
+def test_a_trial_that_measures_round_trips_shows_the_latest(plan: Plan) -> None:
+    file = io.StringIO()
+    console = Console(file=file, force_terminal=True, width=100, color_system=None)
+    with progress_for(console, False, False, lambda: 100.0) as observer:
+        observer.measuring(len(plan.trials), 100.0, [])
+        observer.trial_started(plan.trials[0])
+        observer.round_trip(plan.trials[0], 64.23)
+    assert "RTT 64.23 µs" in file.getvalue()
+
+
+def test_what_runs_is_told_in_short(plan: Plan) -> None:
+    assert "same-host, different-tenant, connections=10" in shown(plan, 100, 24.0)
+
+
+def test_the_time_left_goes_down_within_a_trial(plan: Plan) -> None:
+    assert "24 s left" in shown(plan, 80, 24.0)
+    assert "19 s left" in shown(plan, 80, 24.0, wait_s=5.0)
+    assert "0 ms left" in shown(plan, 80, 24.0, wait_s=30.0)

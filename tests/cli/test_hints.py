@@ -1,0 +1,61 @@
+"""Options that stand elsewhere, or that other programs have: the message says what to write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from osmef.cli.main import make_app
+
+Told = Callable[[str], str]
+
+
+@pytest.fixture
+def told(capsys: pytest.CaptureFixture[str]) -> Told:
+    """Return what a line is answered with that is refused."""
+
+    def tell(line: str) -> str:
+        words = line.split()
+        with pytest.raises(SystemExit) as end:
+            make_app(words)(words)
+        printed = capsys.readouterr()
+        assert (end.value.code, printed.out) == (2, "")
+        return " ".join(printed.err.replace("│", " ").split())
+
+    return tell
+
+
+@pytest.mark.parametrize(
+    ("line", "cure"),
+    [
+        ("run a.yaml --duration 10s", "--set workload.duration=10s"),
+        ("run a.yaml --duration=10", "--set workload.duration=10s"),
+        ("plan a.yaml --connections 1", "--set workload.connections=1"),
+        ("validate --repeat 3 a.yaml", "--set repeat=3"),
+        ("run a.yaml --flavor", "--set flavor=VALUE"),
+        ("run a.yaml --workload.duration 1s", "--set workload.duration=1s"),
+        ("run a.yaml -t 10", "--set workload.duration=10s"),
+        ("run a.yaml -P8", "--set workload.connections=8"),
+        ("run a.yaml -b 1Gbit/s", "--set workload.rate=1Gbit/s"),
+        ("run a.yaml -R", "--set workload.direction=reverse"),
+        ("quick left right -t 10", "--duration 10s"),
+        ("quick left right -P 8", "--connections 8"),
+        ("quick left right --window 1MB", "osmef init"),
+        ("plot similarity --machines a.csv", "osmef plot similarity FILE"),
+        ("similarity --machines a.csv", "osmef similarity FILE"),
+    ],
+)
+def test_a_setting_that_is_no_option_is_told_with_what_to_write(
+    told: Told, line: str, cure: str
+) -> None:
+    answer = told(line)
+    assert "No such option: " in answer
+    assert cure in answer
+
+
+@pytest.mark.parametrize("line", ["run a.yaml --colour red", "show a --duration 10s", "run -q a"])
+def test_what_is_no_setting_or_has_no_say_is_told_as_always(told: Told, line: str) -> None:
+    answer = told(line)
+    assert "No such option: " in answer
+    assert "--set" not in answer

@@ -1,0 +1,13 @@
+"""A command line within this process."""
+
+from __future__ import annotations
+
+from typer.testing import CliRunner, Result
+
+from osmef.cli.main import make_app
+
+
+def invoke(*words: object, **env: str) -> Result:
+    """Return what a command line gives; of all commands only its own is loaded."""
+    line = [str(word) for word in words]
+    return CliRunner().invoke(make_app(line), line, env=env or None)

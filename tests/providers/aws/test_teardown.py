@@ -1,0 +1,198 @@
+"""What is made but instances, and how it is taken away. Needs no root."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from osmef.errors import PolicyError, ProviderError
+from osmef.providers.aws.access import Account
+from osmef.providers.aws.network import SiteMaker
+from osmef.providers.aws.provider import AwsProvider
+from osmef.providers.aws.resource_types import Maker
+from osmef.providers.base import Resource
+from osmef.providers.cloud.account import Waits
+from osmef.providers.cloud.tenants import Tenant
+from osmef.providers.marks import Mark
+from osmef.remote.keys import KeyPair
+from tests.aws.api import REGION, Api, Fault
+from tests.aws.notes import Notes
+
+ZONE = "eu-central-1a"
+OCCUPIED = (
+    "<ReleaseHostsResponse><unsuccessful><item><error><code>Client.InvalidHost.Occupied</code>"
+    "<message>an instance is on it</message></error><resourceId>h-1</resourceId></item>"
+    "</unsuccessful></ReleaseHostsResponse>"
+)
+NO_HOSTS = "<DescribeHostsResponse><hostSet/></DescribeHostsResponse>"
+NO_GROUPS = "<DescribeSecurityGroupsResponse><securityGroupInfo/></DescribeSecurityGroupsResponse>"
+
+
+@pytest.fixture
+def maker(api: Api) -> Maker:
+    return Maker(Mark("a-run", made=1, deadline=2), Notes())
+
+
+@pytest.fixture
+def account(api: Api) -> Account:
+    account = Account({"region": REGION, "uri": api.url}, Waits(look_s=0.1, late_s=0.1))
+    account.retry_s = 0.0
+    return account
+
+
+def make_site(maker: Maker, account: Account) -> None:
+    """Make a network with all that belongs to it."""
+    sites = SiteMaker(maker)
+    key = sites.keypair(account, KeyPair.generate("test").public)
+    site = sites.site(Tenant("tenant-1", 1, "one", account), key, "192.0.2.1/32")
+    sites.subnet(site, "euc1-az1")
+
+
+def make_host(maker: Maker, account: Account) -> None:
+    """Make a dedicated host."""
+    maker.make(
+        account,
+        "dedicated-host",
+        maker.mark.name("host-1"),
+        "allocate_hosts",
+        lambda answer: {"HostId": answer["HostIds"][0]},
+        AvailabilityZone=ZONE,
+        InstanceType="c5.large",
+        Quantity=1,
+    )
+
+
+def kinds(account: Account) -> set[str]:
+    """Return the kinds of things of ours that exist."""
+    return {one.kind for one in AwsProvider.find(account, None)}
+
+
+def test_a_network_goes_with_all_in_it_and_a_foreign_one_stays(
+    api: Api, maker: Maker, account: Account
+) -> None:
+    make_site(maker, account)
+    ours = {"vpc", "subnet", "internet-gateway", "security-group", "key-pair"}
+    assert kinds(account) == ours
+    foreign = api.backends()[0].create_vpc("10.99.0.0/16").id
+    (vpc,) = [one for one, _account in maker.made if one.kind == "vpc"]
+    wrong = replace(vpc, id=foreign, name="somebody's")  # as of a journal that was tampered with
+    AwsProvider.tear_down([*maker.made, (wrong, account)], maker.forget)
+    assert kinds(account) == set()
+    assert foreign in api.backends()[0].vpcs
+    assert maker.made == []
+    AwsProvider.tear_down([(vpc, account)], maker.forget)  # gone already is success
+
+
+@pytest.mark.parametrize("odd", ["²", "9" * 200, "soon", ""])
+def test_tags_of_somebody_else_that_can_t_be_read_are_told_and_hide_nothing(
+    api: Api, maker: Maker, account: Account, odd: str
+) -> None:
+    make_site(maker, account)
+    ours = kinds(account)
+    theirs = api.backends()[0].create_vpc("10.99.0.0/16")
+    theirs.add_tags({"osmef_run": "a-run", "osmef_made": "1", "osmef_deadline": odd})
+    lines: list[str] = []
+    found = AwsProvider.owned(account.access, unread=lines.append)
+    assert {one.kind for one in found} == ours
+    assert theirs.id not in {one.id for one in found}
+    (line,) = lines
+    assert f"vpc {theirs.id}: its mark can't be read" in line
+
+
+def test_what_a_damaged_journal_names_is_none_of_its_kinds(account: Account) -> None:
+    known = Resource("aws", "vpc", "osmef-a", "a", "vpc-1")
+    assert AwsProvider.makes(known)
+    assert not AwsProvider.makes(replace(known, kind="vpd"))
+
+
+def test_what_is_still_in_use_at_the_end_stays_alone_and_is_told(
+    api: Api, maker: Maker, account: Account
+) -> None:
+    make_site(maker, account)
+    api.faults.append(Fault("DeleteVpc", "DependencyViolation", message="has dependencies"))
+    with pytest.raises(ProviderError, match=r"deleting the vpc .*has dependencies") as raised:
+        AwsProvider.tear_down(list(maker.made), maker.forget)
+    assert "osmef reap --provider aws" in str(raised.value.cure)
+    assert kinds(account) == {"vpc"}
+    assert [one.kind for one, _account in maker.made] == ["vpc"]
+    AwsProvider.tear_down(list(maker.made), maker.forget)
+    assert kinds(account) == set()
+
+
+def test_a_permission_to_delete_that_is_missing_is_named_and_the_rest_goes(
+    api: Api, maker: Maker, account: Account
+) -> None:
+    make_site(maker, account)
+    api.faults.append(Fault("DeleteKeyPair", "UnauthorizedOperation", 403))
+    with pytest.raises(PolicyError, match="does not allow ec2:DeleteKeyPair"):
+        AwsProvider.tear_down(list(maker.made), maker.forget)
+    assert kinds(account) == {"key-pair"}
+
+
+def test_a_host_that_is_not_released_yet_is_released_later(
+    api: Api, maker: Maker, account: Account
+) -> None:
+    account.retry_s = 60.0
+    make_host(maker, account)
+    api.faults.append(Fault("ReleaseHosts", answer=OCCUPIED))
+    AwsProvider.tear_down(list(maker.made), maker.forget)
+    assert len(api.requests("ReleaseHosts")) == 2
+    assert kinds(account) == set()
+
+
+def test_a_host_that_no_list_shows_yet_is_released_all_the_same(
+    api: Api, maker: Maker, account: Account
+) -> None:
+    make_host(maker, account)
+    unlisted = Fault("DescribeHosts", answer=NO_HOSTS, holding="tag-key", times=-1)
+    api.faults.append(unlisted)
+    AwsProvider.tear_down(list(maker.made), maker.forget)
+    api.faults.clear()
+    assert kinds(account) == set()
+    assert maker.made == []
+
+
+def test_what_is_not_known_yet_is_looked_for_again_after_a_while(
+    api: Api, maker: Maker, account: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_host(maker, account)
+    waits: list[float] = []
+    monkeypatch.setattr(account, "wait", waits.append)
+    api.faults += [
+        Fault("DescribeHosts", answer=NO_HOSTS, holding="tag-key"),
+        Fault("DescribeHosts", "InvalidHostID.NotFound", holding="HostId.1="),
+    ]
+    AwsProvider.tear_down(list(maker.made), maker.forget)
+    assert len(waits) == 1
+    assert kinds(account) == set()
+
+
+def test_what_was_surely_refused_is_not_waited_for(
+    api: Api, maker: Maker, account: Account
+) -> None:
+    api.faults.append(Fault("AllocateHosts", "InsufficientHostCapacity", 500))
+    with pytest.raises(ProviderError):
+        make_host(maker, account)
+    assert maker.made == []
+
+
+def test_what_was_made_by_a_lost_request_is_found_when_it_is_listed(
+    api: Api, maker: Maker, account: Account
+) -> None:
+    account.retry_s = 60.0
+    lost = Fault("CreateSecurityGroup", "InternalError", 500, after=True)
+    api.faults += [lost, Fault("DescribeSecurityGroups", answer=NO_GROUPS)]
+    make_site(maker, account)
+    groups = api.backends()[0].describe_security_groups()
+    assert len([group for group in groups if group.name.startswith("osmef-")]) == 1
+    assert len(api.requests("CreateSecurityGroup")) == 2  # the other one was refused
+
+
+def test_a_journal_without_answers_finds_what_the_requests_made(
+    api: Api, maker: Maker, account: Account
+) -> None:
+    make_site(maker, account)
+    intended = [(replace(one, id=None), where) for one, where in maker.made]
+    AwsProvider.tear_down(intended, lambda _resource: None)
+    assert kinds(account) == set()

@@ -1,0 +1,209 @@
+"""What a run makes in any cloud: its tenants, who may send to whom, quotas and places."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from osmef.errors import CapacityError, NotFoundError, ProviderError, QuotaError
+from osmef.providers.base import EndpointRequest, Order
+from osmef.providers.cloud.account import Account
+from osmef.providers.cloud.build import Build, Vm, VmOrder
+from osmef.providers.cloud.lookup import known_names, smallest
+from osmef.providers.cloud.network import block_of
+from osmef.providers.cloud.placement import first_with_room, host_numbers
+from osmef.providers.cloud.quota import Quota, compare
+from osmef.providers.cloud.ssh_access import Guest
+from osmef.providers.cloud.tenants import Site, Tenant, open_tenants
+from osmef.remote.keys import KeyPair
+from osmef.scenario.fields import EndpointKind
+from tests.providers.cloud.fake import ERRORS, QUICK
+from tests.providers.conftest import MemoryLedger
+
+
+class Cloud(Account):
+    """An account without an API."""
+
+    provider, errors, look_at = "fake", ERRORS, "look at it"
+
+    def __init__(self, id_: str) -> None:
+        super().__init__({"cloud": id_}, id_, QUICK)
+        self.id = id_
+
+
+def request(name: str, host: str | None = None, lane: int = 1, tenant: int = 1) -> EndpointRequest:
+    return EndpointRequest(name, "sender", EndpointKind.VM, None, host, f"tenant-{tenant}", lane)
+
+
+def test_tenants_without_accounts_of_their_own_share_one() -> None:
+    asked: list[str | None] = []
+
+    def log_in(account: str | None) -> Cloud:
+        asked.append(account)
+        return Cloud("usual")
+
+    slots = [f"tenant-{number}" for number in (1, 2, 10)]
+    tenants = open_tenants(slots, None, log_in)
+    assert asked == [None]
+    assert [(one.slot, one.number, one.account.id) for one in tenants] == [
+        (slot, number, "usual") for number, slot in enumerate(slots, 1)
+    ]
+    assert len({one.label for one in tenants}) == 3
+
+
+def test_tenants_that_are_named_have_an_account_each() -> None:
+    named = {"red": "a-1", "blue": "a-2", "green": "a-3"}
+    tenants = open_tenants(["tenant-1", "tenant-2"], named, lambda one: Cloud(str(one)))
+    assert [(one.label, one.account.id) for one in tenants] == [("red", "a-1"), ("blue", "a-2")]
+    with pytest.raises(ProviderError, match="needs 2 tenants, and there are 1"):
+        open_tenants(["tenant-1", "tenant-2"], {"red": "a-1"}, lambda one: Cloud(str(one)))
+    with pytest.raises(ProviderError, match="one and the same account"):
+        open_tenants(["tenant-1", "tenant-2"], named, lambda _one: Cloud("a-1"))
+
+
+@dataclass(frozen=True)
+class Here(Vm[VmOrder[Site[Cloud]]]):
+    """A VM of this cloud."""
+
+
+@dataclass
+class Made(Build[Cloud, Site[Cloud], Here]):
+    """VMs that are there at once; ``rules`` is what each tenant's network lets in."""
+
+    rules: dict[str, set[str]] = field(default_factory=dict)
+    changes: list[tuple[str, set[str], set[str]]] = field(default_factory=list)
+
+    def make_site(self, tenant: Tenant[Cloud]) -> Site[Cloud]:
+        return Site(tenant)
+
+    def stand_up(self, requests: Sequence[EndpointRequest]) -> list[Here]:
+        return [self._vm(one, next(self.numbers)) for one in requests]
+
+    def _vm(self, one: EndpointRequest, number: int) -> Here:
+        order = VmOrder(one, f"vm-{number}", self.sites[str(one.tenant)], self.order.key, None)
+        return Here(order, f"id-{number}", f"10.0.0.{number}", f"192.0.2.{number}")
+
+    def guest_of(self, vm: Here) -> Guest:
+        raise NotImplementedError(vm)
+
+    def let_in(self, site: Site[Cloud], addresses: set[str], before: set[str]) -> None:
+        self.changes.append((site.tenant.slot, addresses, before))
+        self.rules[site.tenant.slot] = addresses
+
+
+def made(*requests: EndpointRequest) -> Made:
+    slots = sorted({str(one.tenant) for one in requests})
+    tenants = open_tenants(slots, None, lambda _one: Cloud("usual"))
+    order = Order("lab-1", requests, KeyPair.generate("lab"), MemoryLedger(), time.time() + 600)
+    settings = SimpleNamespace(nics_apart=True)
+    found = Made(settings, order, SimpleNamespace(made=[]), tenants, lambda _some: None)
+    found.stand()
+    return found
+
+
+def test_tenants_let_in_each_others_addresses_and_those_of_their_peers_alone() -> None:
+    one = made(request("a"), request("b"), request("c", tenant=2))
+    assert one.rules == {"tenant-1": {"192.0.2.3"}, "tenant-2": {"192.0.2.1", "192.0.2.2"}}
+    one.admit(["a"], ["203.0.113.7"])
+    assert one.rules["tenant-1"] == {"192.0.2.3", "203.0.113.7"}
+    one.admit(["a", "b"], ["203.0.113.8"])
+    assert one.rules["tenant-1"] == {"192.0.2.3", "203.0.113.8"}
+    assert one.rules["tenant-2"] == {"192.0.2.1", "192.0.2.2"}
+
+
+def test_rules_are_changed_only_where_others_may_send() -> None:
+    one = made(request("a"), request("b", tenant=2))
+    one.admit(["a"], ["203.0.113.7"])
+    one.admit(["a"], ["203.0.113.7"])
+    assert [slot for slot, _now, _before in one.changes[2:]] == ["tenant-1"]
+    one.changes.clear()
+    one.enter(one.stand_up([request("a")]))  # made anew, at another address
+    assert one.changes == [("tenant-2", {"192.0.2.3"}, {"192.0.2.1"})]
+
+
+def test_the_address_of_a_vm_made_anew_is_let_in_no_more_before_it_goes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    one = made(request("a"), request("b", tenant=2))
+    seen: list[set[str]] = []
+    monkeypatch.setattr(one, "reach", lambda vms: [(vm, None) for vm in vms])
+    one.remove = lambda _some: seen.append(one.rules["tenant-2"])
+    new, _ = one.replace(request("a"))
+    assert seen == [{new.public}]
+    assert one.rules["tenant-2"] == {new.public}
+
+
+def test_one_tenant_without_peers_needs_no_rules() -> None:
+    assert made(request("a"), request("b")).changes == []
+
+
+LANES = st.lists(st.tuples(st.integers(1, 3), st.sampled_from([None, "h-1", "h-2", "h-10"])))
+
+
+@given(LANES)
+def test_host_slots_of_a_lane_get_different_numbers_from_0(some: list[tuple[int, Any]]) -> None:
+    requests = [request(str(n), host, lane) for n, (lane, host) in enumerate(some)]
+    numbers = host_numbers(requests, None, "hosts", "provider", "name more")
+    assert set(numbers) == {(lane, host) for lane, host in some if host is not None}
+    for lane in {lane for lane, _host in numbers}:
+        here = sorted(number for (other, _), number in numbers.items() if other == lane)
+        assert here == list(range(len(here)))
+
+
+def test_more_hosts_at_once_than_there_are_is_told() -> None:
+    requests = [request("a", "h-1"), request("b", "h-2"), request("c", "h-3", lane=2)]
+    host_numbers(requests, 2, "nodes", "provider.nodes", "add some")
+    with pytest.raises(CapacityError, match="needs 2 different hosts at once, and there are 1 nod"):
+        host_numbers(requests, 1, "nodes", "provider.nodes", "add some")
+
+
+def test_places_are_tried_in_turn_while_there_is_no_room() -> None:
+    told: list[str] = []
+    back: list[str] = []
+
+    def make(place: str) -> str:
+        if place != "c":
+            raise CapacityError(f"{place} is full", cure="wait")
+        return f"made in {place}"
+
+    def give_back() -> None:
+        back.append("all")
+
+    assert first_with_room(["a", "b", "c", "d"], make, give_back, told.append) == "made in c"
+    assert (back, len(told)) == (["all", "all"], 2)
+    with pytest.raises(CapacityError, match="b is full; tried: a, b\n"):
+        first_with_room(["a", "b"], make, give_back, told.append)
+    with pytest.raises(CapacityError, match="a is full\n"):
+        first_with_room(["a"], make, give_back, told.append)
+
+
+def test_all_that_lacks_is_told_at_once_and_what_nobody_tells_stops_nobody() -> None:
+    quotas = {"cores": Quota(8, 4), "ips": Quota(5), "nets": Quota(None, 99), "disks": Quota(1.5)}
+    compare("here", {"cores": 4, "ips": 5, "nets": 9, "disks": 0, "untold": 9}, quotas)
+    with pytest.raises(QuotaError, match=r"5 cores \(quota 8, in use 4\), 6 ips \(quota 5, in use"):
+        compare("here", {"cores": 5, "ips": 6}, quotas)
+
+
+def test_names_that_are_not_known_have_a_cure() -> None:
+    assert known_names(["m1.tiny", "m1.large"], "m1.tinny") == "did you mean m1.tiny?"
+    assert known_names(["b", "a"], "xyz") == "use one of: a, b"
+    assert known_names([], "xyz", "flavor") == "there is no flavor at all"
+
+
+def test_the_smallest_that_fits_a_need_is_taken() -> None:
+    assert smallest([4, 2, 8], lambda one: (one,), "no flavor has it") == 2
+    with pytest.raises(NotFoundError, match="no flavor has it"):
+        smallest(list[int](), lambda one: (one,), "no flavor has it")
+
+
+@given(st.integers(0, 255), st.integers(0, 255))
+def test_blocks_of_different_numbers_do_not_overlap(one: int, other: int) -> None:
+    assert block_of(one, 20).overlaps(block_of(other, 20)) is (one == other)
+    assert block_of(one, 16).is_private

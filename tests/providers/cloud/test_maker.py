@@ -1,0 +1,115 @@
+"""Making things: noted before and after, and never twice."""
+
+from __future__ import annotations
+
+import pytest
+
+from osmef.errors import ApiError, PolicyError, ProviderError
+from osmef.providers.marks import Mark
+from tests.providers.cloud.fake import Api, Provider, Refused, Shop, ShopMaker
+from tests.providers.conftest import MemoryLedger
+
+MARK = Mark("a-run", 1, 2)
+
+
+@pytest.fixture
+def account() -> Shop:
+    return Shop(Api())
+
+
+@pytest.fixture
+def maker(ledger: MemoryLedger) -> ShopMaker:
+    return ShopMaker(MARK, ledger)
+
+
+def events(ledger: MemoryLedger) -> list[str]:
+    return [event for event, _one in ledger.events]
+
+
+@pytest.mark.parametrize(
+    ("codes", "calls"), [([], 1), (["slow down"], 2), (["busy", "busy"], 3), (["lost"], 1)]
+)
+def test_what_passes_is_repeated_and_made_once(
+    account: Shop, maker: ShopMaker, ledger: MemoryLedger, codes: list[str], calls: int
+) -> None:
+    account.api.faults["create vm"] = list(codes)
+    made = maker.make(account, "vm", "one")
+    assert list(account.api.things) == [made]
+    assert account.api.calls.count("create vm") == calls
+    assert events(ledger) == ["intend", "created"]
+    assert [one.id for _event, one in ledger.events] == [None, made]
+
+
+def test_what_was_made_and_is_listed_late_is_not_made_again(
+    account: Shop, maker: ShopMaker
+) -> None:
+    """After the lost answer no list shows it; the cloud refuses another one of its name."""
+    account.api.faults = {"create vm": ["lost", "exists", "exists"]}
+    account.api.hidden.add("vm-1")
+    asked: list[float] = []
+
+    def check() -> None:
+        asked.append(0.0)
+        if account.api.calls.count("create vm") == 3:
+            account.api.hidden.clear()
+
+    account.check = check
+    assert maker.make(account, "vm", "one") == "vm-1"
+    assert list(account.api.things) == ["vm-1"]
+
+
+def test_what_was_refused_is_noted_as_gone(
+    account: Shop, maker: ShopMaker, ledger: MemoryLedger
+) -> None:
+    account.api.faults["create vm"] = ["slow down", "denied"]
+    with pytest.raises(PolicyError, match="making the vm one"):
+        maker.make(account, "vm", "one")
+    assert events(ledger) == ["intend", "destroyed"]
+    assert maker.made == []
+
+
+@pytest.mark.parametrize("codes", [["lost", "denied"], ["busy", "denied"]])
+def test_a_refusal_after_a_lost_answer_is_not_believed(
+    account: Shop, maker: ShopMaker, ledger: MemoryLedger, codes: list[str]
+) -> None:
+    account.api.faults["create vm"] = list(codes)
+    account.api.hidden.add("vm-1")
+    with pytest.raises(PolicyError):
+        maker.make(account, "vm", "one")
+    assert events(ledger) == ["intend"]
+    account.api.hidden.clear()
+    Provider.tear_down(maker.made, maker.forget)
+    assert account.api.things == {}
+
+
+def test_what_was_taken_and_can_not_be_followed_stays_noted(
+    account: Shop, maker: ShopMaker, ledger: MemoryLedger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A request was throttled, the next one taken, and then nobody tells how it ends."""
+    codes = ["slow down", ""]
+
+    def create(kind: str, name: str, tags: object) -> str:
+        if code := codes.pop(0):
+            raise Refused(code)
+        raise ApiError(f"the operation for {kind} {name} does not end")
+
+    monkeypatch.setattr(account.api, "create", create)
+    with pytest.raises(ApiError):
+        maker.make(account, "vm", "one")
+    assert events(ledger) == ["intend"]
+
+
+def test_who_asks_to_wait_for_longer_than_we_do_is_not_waited_for(account: Shop) -> None:
+    def call() -> None:
+        raise Refused("slow down", "3600")
+
+    with pytest.raises(ApiError):
+        account.do("asking", call)
+
+
+def test_what_is_unknown_to_the_table_has_a_cure_and_is_not_repeated(account: Shop) -> None:
+    account.api.faults["get"] = ["odd"] * 2
+    with pytest.raises(ProviderError, match="asking: the API says odd") as caught:
+        account.do("asking", lambda: account.api.get("x"))
+    assert caught.value.cure == "look at the manual"
+    assert account.api.calls == ["get"]

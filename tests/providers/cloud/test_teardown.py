@@ -1,0 +1,188 @@
+"""Teardown: in order, again after a while, what is stuck, and nothing that is not ours."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from osmef.errors import Interrupted, PolicyError, ProviderError
+from osmef.providers.base import Resource
+from osmef.providers.marks import Mark
+from tests.providers.cloud.fake import Api, Provider, Shop, ShopMaker, Thing
+from tests.providers.conftest import MemoryLedger
+
+MARK = Mark("a-run", 1, 2)
+
+
+@dataclass
+class Lab:
+    """An account with things of a run."""
+
+    api: Api = field(default_factory=Api)
+    ledger: MemoryLedger = field(default_factory=MemoryLedger)
+
+    def __post_init__(self) -> None:
+        self.account = Shop(self.api)
+        self.maker = ShopMaker(MARK, self.ledger)
+
+    def make(self, *kinds: str) -> list[str]:
+        """Make things of these types, each by the name of its number."""
+        return [self.maker.make(self.account, kind, f"{kind}-{n}") for n, kind in enumerate(kinds)]
+
+    def close(self) -> None:
+        """Destroy all that was made."""
+        Provider.tear_down(list(self.maker.made), self.maker.forget)
+
+    @property
+    def left(self) -> list[str]:
+        """The types of what was made and is not known to be gone."""
+        return [one.kind for one, _account in self.maker.made]
+
+    def deletions(self) -> list[str]:
+        return [one.removeprefix("delete ") for one in self.api.calls if "delete" in one]
+
+
+@pytest.fixture
+def lab() -> Lab:
+    return Lab()
+
+
+def test_stages_go_one_after_the_other(lab: Lab) -> None:
+    lab.make("net", "project", "vm", "rule", "vm")
+    lab.close()
+    assert lab.deletions() == ["vm", "vm", "rule", "net", "project"]
+    assert (lab.api.things, lab.left) == ({}, [])
+    lab.close()
+
+
+@pytest.mark.parametrize("codes", [["in use"] * 3, ["busy"], ["slow down"], ["lost"], ["gone"]])
+def test_what_is_in_use_or_fails_for_a_while_goes_later(lab: Lab, codes: list[str]) -> None:
+    lab.make("net", "rule")
+    lab.api.faults["delete net"] = list(codes)
+    lab.close()
+    assert lab.left == []
+
+
+def test_what_stays_is_told_with_a_cure_and_nothing_waits_for_what_it_uses(lab: Lab) -> None:
+    lab.make("project", "net", "rule", "vm")
+    lab.api.faults = {"delete rule": ["odd"], "delete net": ["in use"] * 2}
+    with pytest.raises(ProviderError, match="the API says odd") as caught:
+        lab.close()
+    assert caught.value.cure == "look at it in the shop, then: osmef reap --provider shop"
+    assert lab.deletions() == ["vm", "rule", "net"]  # and the project not at all
+    assert lab.left == ["project", "net", "rule"]
+    lab.close()
+    assert lab.left == []
+
+
+def test_what_may_not_be_deleted_is_told_as_it_is(lab: Lab) -> None:
+    lab.make("net")
+    lab.api.faults["delete net"] = ["denied"]
+    with pytest.raises(PolicyError) as caught:
+        lab.close()
+    assert caught.value.cure == "ask for the right"
+
+
+def test_what_is_not_listed_yet_is_known_by_its_id(lab: Lab) -> None:
+    (net,) = lab.make("net")
+    lab.api.hidden.add(net)
+    lab.close()
+    assert lab.api.things == {}
+
+
+def test_a_request_that_nobody_saw_the_answer_of_is_looked_for_twice(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It comes about while the teardown waits."""
+    intended = MARK.resource("shop", "vm", "late", lab.account.access)
+    gone: list[Resource] = []
+
+    def wait(_seconds: float) -> None:
+        lab.api.things.setdefault("vm-9", Thing("vm", "late", MARK.tags))
+
+    monkeypatch.setattr(lab.account, "wait", wait)
+    Provider.tear_down([(intended, lab.account)], gone.append)
+    assert (gone, lab.api.things) == ([intended], {})
+
+
+def test_of_two_of_one_name_neither_stays(lab: Lab) -> None:
+    (net,) = lab.make("net")
+    lab.api.things["net-twin"] = replace(lab.api.things[net])
+    lab.close()
+    assert (lab.left, lab.api.things) == ([], {})
+
+
+def test_one_of_two_of_a_name_that_stays_is_not_counted_as_gone(lab: Lab) -> None:
+    (net,) = lab.make("net")
+    lab.api.things["net-twin"] = replace(lab.api.things[net])
+    lab.api.faults["delete net"] = ["denied"]
+    with pytest.raises(PolicyError):
+        lab.close()
+    assert lab.left == ["net"]
+
+
+@pytest.mark.parametrize("tags", [{}, Mark("another-run", 1, 2).tags])
+def test_what_carries_another_mark_or_none_is_not_touched(lab: Lab, tags: dict[str, str]) -> None:
+    (net,) = lab.make("net")
+    lab.api.things[net] = Thing("net", "net-0", tags)
+    lab.close()
+    assert lab.deletions() == []
+    assert lab.left == []
+
+
+def test_a_deletion_that_the_cloud_dropped_is_asked_for_again(lab: Lab) -> None:
+    vm, _ = lab.make("vm", "vm")
+    lab.api.dropped.add(vm)
+    lab.close()
+    assert lab.deletions() == ["vm"] * 3
+    assert lab.left == []
+
+
+def test_slow_deletions_are_some_at_a_time() -> None:
+    lab = Lab()
+    lab.account.waits = replace(lab.account.waits, at_once=2, again_s=60.0)
+    lab.make(*["vm"] * 5)
+    lab.close()
+    firsts = [n for n, call in enumerate(lab.api.calls) if call == "delete vm"]
+    lists = [n for n, call in enumerate(lab.api.calls) if call == "list vm"]
+    assert len(firsts) == 5
+    assert sum(n < lists[1] for n in firsts) == 2
+    assert lab.left == []
+
+
+@pytest.mark.parametrize("name", ["stuck", "vm"])
+def test_what_never_goes_is_told(lab: Lab, name: str) -> None:
+    """The cloud says so, or nothing happens for long."""
+    lab.maker.make(lab.account, "vm", name)
+    lab.maker.make(lab.account, "net", "net")
+    vm, _net = lab.api.things
+    if name == "vm":
+        lab.api.dropped.add(vm)
+        lab.account.waits = replace(lab.account.waits, again_s=60.0)
+    with pytest.raises(ProviderError, match=r"is stuck|does not go away") as caught:
+        lab.close()
+    assert "osmef reap --provider shop" in str(caught.value.cure)
+    assert list(lab.api.things) == [vm]
+    assert lab.left == ["vm"]
+
+
+def test_a_list_that_fails_keeps_nothing_else_from_going(lab: Lab) -> None:
+    lab.make("net", "rule")
+    lab.api.faults["list rule"] = ["denied"]
+    with pytest.raises(PolicyError):
+        lab.close()
+    assert lab.left == ["rule"]
+
+
+def test_a_request_to_stop_ends_the_waits(lab: Lab) -> None:
+    lab.make("net")
+    lab.api.faults["delete net"] = ["in use"] * 9
+
+    def stop() -> None:
+        raise Interrupted("stopped")
+
+    lab.account.check = stop
+    with pytest.raises(Interrupted):
+        lab.close()
+    assert lab.left == ["net"]

@@ -1,0 +1,189 @@
+"""What every cloud's provider does alike, above all when something goes wrong."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from osmef.errors import CapacityError, Interrupted, PolicyError, ProviderError
+from osmef.providers.base import Endpoint, Order, Provider, Resource
+from osmef.remote.keys import KeyPair
+from osmef.scenario.location import Gone
+from tests.providers.conformance.bed import Bed, Journal, Killed, Wrong
+
+RUN = "lab-20260101T000000Z-abcd"
+
+
+@dataclass
+class Made:
+    """A provider at work."""
+
+    bed: Bed
+    provider: Provider
+    order: Order
+    journal: Journal
+    endpoints: list[Endpoint] = field(default_factory=list)
+
+    def create(self) -> None:
+        """Make the endpoints."""
+        self.endpoints = self.bed.here(lambda: self.provider.create(self.order))
+
+
+@contextmanager
+def made(bed: Bed, *names: str, journal: Journal | None = None) -> Iterator[Made]:
+    """Hand out a provider that has made nothing yet, and see that it leaves nothing."""
+    notes = Journal() if journal is None else journal
+    requests = [bed.request(name) for name in names]
+    key, deadline = KeyPair.generate("lab"), float(int(time.time()) + 3600)
+    one = Made(bed, bed.provider(), Order(RUN, requests, key, notes, deadline), notes)
+    try:
+        yield one
+    finally:
+        one.provider.close()
+    assert bed.owned() == []
+    assert notes.standing == []
+
+
+def names_of(some: Sequence[Resource]) -> list[str]:
+    return sorted(f"{one.kind} {one.name}" for one in some)
+
+
+def test_what_is_made_is_noted_before_and_after_and_goes(bed: Bed) -> None:
+    with made(bed, "a", "b") as lab:
+        lab.create()
+        assert [one.name for one in lab.endpoints] == ["a", "b"]
+        assert len({one.resource_id for one in lab.endpoints}) == 2
+        assert all(one.public_address and one.data_address for one in lab.endpoints)
+        standing = lab.journal.standing
+        assert all(one.id for one in standing)
+        assert {*names_of(standing)} <= {*names_of(bed.owned())}
+        assert {one.run for one in bed.owned()} == {RUN}
+        for number, (event, one) in enumerate(lab.journal.events):
+            before = [(what, other.name) for what, other in lab.journal.events[:number]]
+            assert event == "intend" or ("intend", one.name) in before
+    lab.provider.close()  # again is no error
+
+
+def test_where_vms_stand_is_told_and_one_that_was_taken_back_is_gone(bed: Bed) -> None:
+    with made(bed, "a", "b") as lab:
+        lab.create()
+        first, second = lab.provider.describe(lab.endpoints)
+        assert not isinstance(first, Gone)
+        assert first.tenant == second.tenant is not None
+        taken = next(one for one in bed.vms() if one.id == vm_id(lab, 0))
+        type(lab.provider).destroy([taken], lambda _resource: None)
+        gone, there = lab.provider.describe(lab.endpoints)
+        assert isinstance(gone, Gone)
+        assert not isinstance(there, Gone)
+
+
+def vm_id(lab: Made, number: int) -> str:
+    return lab.endpoints[number].resource_id
+
+
+def test_a_replacement_stands_and_the_old_one_is_gone(bed: Bed) -> None:
+    with made(bed, "a", "b") as lab:
+        lab.create()
+        old = lab.endpoints[0]
+        new = bed.here(lambda: lab.provider.replace(old, lab.order))
+        ids = {one.id for one in bed.vms()}
+        assert ids == {new.resource_id, vm_id(lab, 1)}
+        assert new.request == old.request
+        events = [(what, one.id) for what, one in lab.journal.events if one.kind == bed.vm]
+        gone = [number for number, (what, _) in enumerate(events) if what == "destroyed"]
+        assert [events[number][1] for number in gone] == [old.resource_id]
+        assert events.index(("created", new.resource_id)) < gone[0]
+
+
+@pytest.mark.parametrize("what", [Wrong.THROTTLED, Wrong.LOST])
+def test_what_passes_is_repeated_and_nothing_is_made_twice(bed: Bed, what: Wrong) -> None:
+    with made(bed, "a", "b") as lab:
+        with bed.wrong(what):
+            lab.create()
+        assert len(bed.vms()) == 2
+        assert lab.journal.noted("intend", bed.vm) == lab.journal.noted("created", bed.vm) == 2
+
+
+@pytest.mark.parametrize(
+    ("what", "error"), [(Wrong.DENIED, PolicyError), (Wrong.FULL, CapacityError)]
+)
+def test_what_stays_is_told_with_a_cure_and_leaves_nothing(
+    bed: Bed, what: Wrong, error: type[ProviderError]
+) -> None:
+    with made(bed, "a") as lab:
+        with bed.wrong(what), pytest.raises(error) as caught:
+            lab.create()
+        assert caught.value.cure
+        assert lab.journal.noted("created", bed.vm) == 0 or bed.vm == "server"
+
+
+@pytest.mark.parametrize("what", [Wrong.IN_USE, Wrong.BUSY, Wrong.UNTOLD])
+def test_what_passes_while_things_are_deleted_leaves_none(bed: Bed, what: Wrong) -> None:
+    with made(bed, "a") as lab:
+        lab.create()
+        with bed.wrong(what):
+            lab.provider.close()
+        assert lab.journal.standing == []
+        assert bed.vms() == []
+
+
+def test_what_may_not_be_deleted_stays_noted_and_the_rest_goes(bed: Bed) -> None:
+    with made(bed, "a") as lab:
+        lab.create()
+        with bed.wrong(Wrong.KEPT), pytest.raises(PolicyError) as caught:
+            lab.provider.close()
+        assert caught.value.cure
+        left = lab.journal.standing
+        assert left
+        assert {*names_of(left)} <= {*names_of(bed.owned())}
+
+
+def test_killed_between_request_and_answer_leaves_what_its_journal_finds(bed: Bed) -> None:
+    """The run knows no id of the VM: it is found by its mark, in another process."""
+    journal = Journal(dies_of=bed.vm)
+    with made(bed, "a", journal=journal) as lab:
+        with pytest.raises(Killed):
+            lab.create()
+        assert len(bed.vms()) == 1
+        assert [one.id for one in journal.standing if one.kind == bed.vm] == [None]
+        gone: list[Resource] = []
+        type(lab.provider).destroy(journal.standing, gone.append)
+        assert names_of(gone) == names_of(journal.standing)
+        assert bed.owned() == []
+
+
+def test_what_carries_the_mark_is_found_and_goes_without_a_journal(bed: Bed) -> None:
+    with made(bed, "a") as lab:
+        lab.create()
+        found = bed.owned()
+        assert all(type(lab.provider).makes(one) for one in found)
+        assert {(one.run, one.deadline) for one in found} == {(RUN, lab.order.deadline)}
+        gone: list[Resource] = []
+        type(lab.provider).destroy(found, gone.append)
+        assert names_of(gone) == names_of(found)
+        assert bed.owned() == []
+
+
+def test_what_has_not_our_mark_is_not_touched_and_counts_as_gone(bed: Bed) -> None:
+    foreign, is_there = bed.foreign()
+    assert bed.owned() == []
+    gone: list[Resource] = []
+    type(bed.provider()).destroy([foreign], gone.append)
+    assert gone == [foreign]
+    assert is_there()
+
+
+def test_a_request_to_stop_ends_it_and_all_goes(bed: Bed) -> None:
+    with made(bed, "a") as lab:
+
+        def check() -> None:
+            if lab.journal.noted("intend", bed.vm):
+                raise Interrupted("stopped")
+
+        lab.order = replace(lab.order, check=check)
+        with bed.wrong(Wrong.LOST), pytest.raises(Interrupted):  # it waits to look again
+            lab.create()

@@ -1,0 +1,79 @@
+"""Which flavor a need becomes, and which is too small for what servers boot from."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from osmef.errors import NotFoundError, ProviderError
+from osmef.providers.openstack.lookup import FlavorInfo, Source, choose_flavor
+from osmef.scenario.fields import FlavorNeed
+
+DISK_IMAGE = Source("image", "i", disk_gib=8, ram_mib=1024, own_disk=True)
+VOLUME_IMAGE = Source("image", "i", disk_gib=8, ram_mib=1024)
+FLAVORS = [
+    FlavorInfo("1", "tiny", 1, 512, 10),
+    FlavorInfo("2", "flat", 1, 1024, 4),
+    FlavorInfo("3", "diskless", 1, 1024, 0),
+    FlavorInfo("4", "small", 1, 2048, 10),
+    FlavorInfo("5", "wide", 4, 2048, 4),
+]
+
+
+@pytest.mark.parametrize(
+    ("source", "need", "name"),
+    [
+        (DISK_IMAGE, FlavorNeed(vcpus=1), "small"),
+        (VOLUME_IMAGE, FlavorNeed(vcpus=1), "diskless"),
+        (Source("image", "i", own_disk=True), FlavorNeed(vcpus=1), "tiny"),
+        (Source("volume", "v", 8), FlavorNeed(vcpus=2), "wide"),
+    ],
+)
+def test_a_need_becomes_the_smallest_flavor_that_the_image_boots_on(
+    source: Source, need: FlavorNeed, name: str
+) -> None:
+    assert choose_flavor(FLAVORS, need, source).name == name
+
+
+def test_a_need_that_only_too_small_a_flavor_meets_says_what_is_needed() -> None:
+    with pytest.raises(NotFoundError, match="1024 MiB of memory and 8 GiB of disk") as caught:
+        choose_flavor(FLAVORS, FlavorNeed(vcpus=4), DISK_IMAGE)
+    assert "larger flavor" in str(caught.value.cure)
+
+
+@pytest.mark.parametrize("name", ["tiny", "flat", "5"])
+def test_a_flavor_that_is_too_small_for_the_image_is_refused(name: str) -> None:
+    with pytest.raises(ProviderError, match="too small") as caught:
+        choose_flavor(FLAVORS, name, DISK_IMAGE)
+    assert "provider.boot.size" in str(caught.value.cure)
+
+
+@pytest.mark.parametrize(("name", "found"), [("diskless", "3"), ("4", "4"), ("small", "4")])
+def test_a_flavor_is_named_by_name_or_id_and_may_have_no_disk(name: str, found: str) -> None:
+    assert choose_flavor(FLAVORS, name, DISK_IMAGE).id == found
+
+
+sizes = st.integers(0, 5)
+
+
+@given(
+    st.lists(st.builds(FlavorInfo, st.just("x"), st.text(), sizes, sizes, sizes)),
+    st.integers(1, 4),
+    st.builds(Source, st.just("image"), st.just("i"), sizes, sizes, st.booleans()),
+)
+def test_no_chosen_flavor_is_too_small(there: list[FlavorInfo], vcpus: int, source: Source) -> None:
+    try:
+        chosen = choose_flavor(there, FlavorNeed(vcpus=vcpus), source)
+    except NotFoundError:
+        assert not [
+            f
+            for f in there
+            if f.vcpus >= vcpus
+            and f.ram_mib >= source.ram_mib
+            and (not source.own_disk or f.disk_gib >= max(1, source.disk_gib))
+        ]
+    else:
+        assert chosen.vcpus >= vcpus
+        assert chosen.ram_mib >= source.ram_mib
+        assert not source.own_disk or chosen.disk_gib >= max(1, source.disk_gib)

@@ -1,0 +1,70 @@
+"""When servers need floating addresses, and which rules."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from osmef.providers.base import EndpointRequest, Order
+from osmef.providers.cloud.tenants import Tenant
+from osmef.providers.openstack.lookup import FlavorInfo, Names, Source
+from osmef.providers.openstack.network import Site, needs_floating
+from osmef.providers.openstack.placement import Place
+from osmef.providers.openstack.provider import Build
+from osmef.providers.openstack.resource_types import Maker, Mark
+from osmef.providers.openstack.servers import Server, ServerOrder
+from osmef.remote.keys import KeyPair
+from osmef.scenario.clouds.openstack import OpenStackSettings
+from osmef.scenario.fields import EndpointKind
+from tests.providers.conftest import MemoryLedger
+
+JUMP = {"jump": "gate", "controller_cidr": "198.51.100.7/32"}
+THERE = {"network": "lan"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "tenants", "needed"),
+    [
+        ({}, ["tenant-1"], True),
+        (THERE, ["tenant-1", "tenant-2"], False),
+        (THERE | {"reach": "floating"}, ["tenant-1"], True),
+        (JUMP, ["tenant-1", "tenant-1"], False),
+        (JUMP, ["tenant-1", "tenant-2"], True),
+        (JUMP, ["tenant-1", None], True),
+        (JUMP | THERE, ["tenant-1", None], False),
+    ],
+)
+def test_floating_addresses_are_for_ssh_other_tenants_and_physical_hosts(
+    settings: dict[str, Any], tenants: list[str | None], needed: bool
+) -> None:
+    wanted = OpenStackSettings.model_validate({"boot": {"image": "i"}, **settings})
+    requests = [
+        EndpointRequest(
+            str(number),
+            "sender",
+            EndpointKind.HOST if tenant is None else EndpointKind.VM,
+            None,
+            None,
+            tenant,
+        )
+        for number, tenant in enumerate(tenants)
+    ]
+    assert needs_floating(wanted, requests) is needed
+
+
+def test_groups_that_the_settings_name_get_no_rules_and_need_no_route_to_servers() -> None:
+    asked = {"boot": {"image": "i"}, **THERE, "security_groups": ["theirs"]}
+    settings = OpenStackSettings.model_validate(asked)
+    request = EndpointRequest("a", "sender", EndpointKind.VM, None, None, "tenant-1")
+    account: Any = None
+    names = Names(Source("image", "i"), {}, "net", None, ("theirs",), (), ())
+    site = Site(Tenant("tenant-1", 1, "one", account), names, "net", None, None, "key")
+    key, ledger = KeyPair.generate("lab"), MemoryLedger()
+    order = Order("lab-1", [request], key, ledger, 0)
+    build = Build(settings, order, Maker(Mark.of(order), ledger), [], lambda _some: None)
+    flavor = FlavorInfo("1", "small", 1, 512, 1)
+    wanted = ServerOrder(request, "osmef-a", site, key, None, flavor, Place())
+    build.sites = {"tenant-1": site}
+    build.enter([Server(wanted, "s1", "not an address", "not an address")])
+    assert build.sources(site) == set()

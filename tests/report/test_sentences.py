@@ -1,0 +1,70 @@
+"""Sentences that terminal and page share: what a run cost, and what to think of a number."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import date
+
+import pandas as pd
+import pytest
+
+from osmef.report.sentences import busy_cells, cost_text, doubts_of
+from osmef.results.summary import CellInfo, Cost, HourlyPrice, Summary
+
+PRICE = HourlyPrice(amount=0.1, currency="USD", region=None, date=date(2026, 1, 1), source="ours")
+
+
+@pytest.mark.parametrize(
+    ("paid", "told"),
+    [
+        ((PRICE, 1.5, Cost(amount=1.234, currency="USD")), "1.23 USD for 1.5 VM hours"),
+        ((PRICE, 0.25, None), "unknown for 0.25 VM hours"),
+        ((PRICE, None, None), None),
+        ((None, 1.5, None), None),
+    ],
+)
+def test_the_cost_of_a_run(
+    make_cell: Callable[..., CellInfo],
+    make_summary: Callable[..., Summary],
+    paid: tuple[HourlyPrice | None, float | None, Cost | None],
+    told: str | None,
+) -> None:
+    price, hours, cost = paid
+    summary = make_summary(make_cell())
+    run = summary.run.model_copy(update={"vm_hours": hours, "cost": cost})
+    ends = [end.model_copy(update={"price": price}) for end in summary.endpoints]
+    found = cost_text(summary.model_copy(update={"run": run, "endpoints": ends}))
+    assert found == (told and f"{told}, without traffic, disks and addresses")
+
+
+ROW: dict[str, object] = {"n": 6, "repetitions": 6.0, "doubts": ""}
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({}, ""),
+        ({"repetitions": 169.0}, "too few for ±5 %: 6 of 169"),
+        ({"repetitions": float("nan")}, ""),
+        ({"repetitions": None}, ""),
+        ({"doubts": "the level changes"}, "the level changes"),
+        (
+            {"repetitions": 169.0, "doubts": "the level changes"},
+            "too few for ±5 %: 6 of 169; the level changes",
+        ),
+    ],
+)
+def test_too_few_trials_are_the_first_doubt(changes: dict[str, object], words: str) -> None:
+    assert doubts_of(ROW | changes) == words
+
+
+def test_the_wanted_error_is_named() -> None:
+    assert doubts_of(ROW | {"repetitions": 40}, 2.5) == "too few for ±2.5 %: 6 of 40"
+
+
+def test_a_cell_beside_which_others_worked_is_doubted() -> None:
+    trials = pd.DataFrame({"cpu_others_percent": [40.0, 50.0, None], "cpu_steal_percent": None})
+    busy = busy_cells({"a": trials, "b": pd.DataFrame({"cpu_others_percent": [1.0]})})
+    assert list(busy) == ["a"]
+    assert "other programs used 40 %" in doubts_of(ROW | {"cell": "a"}, busy=busy)
+    assert doubts_of(ROW | {"cell": "b"}, busy=busy) == ""
