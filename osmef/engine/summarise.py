@@ -405,7 +405,8 @@ def too_fast(cells: list[CellInfo]) -> list[str]:
     told = (
         f"up to {max(found):.0f} % of the requests were due before the response to the one before"
     )
-    return [f"{told}, or never sent: their times count the waiting; ask for a lower rate, or none"]
+    kept = "the rate was not kept. Round trips are right, and response_..._us has that waiting"
+    return [f"{told}, or never sent: {kept}; ask for a lower rate, or none"]
 
 
 def contended_cells(trials: Mapping[str, Sequence[Trial]]) -> list[str]:
