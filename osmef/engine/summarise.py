@@ -297,7 +297,7 @@ def _cell_info(
         settings=scenario.workload.given,
         background=scenario.background.kind if scenario.background else None,
         senders=[end.name for end in planned.senders],
-        receivers=[end.name for end in planned.receivers],
+        receivers=planned.receiver_names,
         placement=scenario.placement,
         tenancy=None if scenario.is_between_sites else scenario.tenancy,
         achieved_placement=achieved.placement,
