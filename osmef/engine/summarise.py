@@ -116,6 +116,7 @@ def summarise(plan: Plan, directory: RunDirectory) -> Summary:
         *too_fast(cells),
         *contended_cells(by_cell),
         *short_intervals(by_cell),
+        *apart(by_cell),
         *of_buckets(log.trials),
         *of_searches(log.trials),
         *of_limits(plan.cells, endpoints),
@@ -444,5 +445,20 @@ def short_intervals(trials: Mapping[str, Sequence[Trial]]) -> list[str]:
         f"in {len(short)} of {len(shares)} trials all connections ran together for less than"
         f" {_LEAST_COMMON_PERCENT:.0f} % of the duration, {min(short):.0f} % in the worst, and the"
         " rate is that of this time: make the duration longer"
+    )
+    return [note]
+
+
+def apart(trials: Mapping[str, Sequence[Trial]]) -> list[str]:
+    """Say in how many trials the pairs, whose rates are added, ran at different times."""
+    shares = [share for of in trials.values() for share in _known(of, "overlap_percent")]
+    short = [share for share in shares if share < _LEAST_COMMON_PERCENT]
+    if not short:
+        return []
+    note = (
+        f"in {len(short)} of {len(shares)} trials all pairs ran together for less than"
+        f" {_LEAST_COMMON_PERCENT:.0f} % of the time, {min(short):.0f} % in the worst: their"
+        " aggregate adds rates of different times, and may be more than a link carries; make the"
+        " duration longer, or stagger shorter"
     )
     return [note]
