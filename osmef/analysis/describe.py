@@ -1,4 +1,4 @@
-"""A metric over the trials of a cell: location, spread, and an interval that assumes little."""
+"""Descriptive statistics of a metric over trials, with a distribution-free interval."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from osmef.results.summary import Metric
 
 
 def describe(values: Iterable[float | None], *, often_looked_at: bool = False) -> Metric:
-    """Return the metric of the values of a cell's trials; ``n`` counts those that are not None.
+    """Return the statistics of a metric over trials; ``n`` counts the values that are not None.
 
     The interval is ``quantile_interval`` of the median at 95 %, which assumes that the values are
     independent; the rest assumes nothing. With ``often_looked_at`` it is ``lasting_interval``, as
@@ -41,7 +41,7 @@ def describe(values: Iterable[float | None], *, often_looked_at: bool = False) -
 
 
 def describe_pairs(values: Mapping[int, Sequence[float]]) -> Metric:
-    """Return the metric of trials that are nested in pairs of endpoints, by the pair's number.
+    """Return the statistics of trials nested in pairs of endpoints, by the pair's number.
 
     Median and interval are those of the medians of pairs, as pairs are what is independent; all
     else is as ``describe`` has it of all trials, and the spread is split as ``split`` does.

@@ -1,4 +1,4 @@
-"""Whether a median is where it was expected, as far as its interval tells."""
+"""Verdict on an expected bound of a median, by its interval."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from osmef.results.summary import Verdict
 
 
 def judge(low: float | None, high: float | None, bound: float, *, at_least: bool) -> Verdict:
-    """Tell whether a whole interval is on the wanted side of a bound, or none of it is.
+    """Return whether an interval is wholly within a bound, wholly beyond it, or neither.
 
     Where the bound lies within the interval, or there is none, nobody can tell. ``low`` and
     ``high`` are the ends of the 95 % interval of the median.
