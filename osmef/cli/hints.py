@@ -1,4 +1,4 @@
-"""What to write instead of an option that is not there: a scenario's setting, or iperf3's."""
+"""Hints for unknown options: the setting of a scenario, or the option of iperf3, that is meant."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ _TAKE_A_TABLE = {"similarity": "similarity", "plot": "plot similarity"}
 
 
 class HintingCommand(typer.core.TyperCommand):
-    """A command whose message about an unknown option says what is meant by it here."""
+    """A command whose error message for an unknown option has a hint."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # typer's own, by its version
-        """Parse the words as typer does."""
+        """Parse the arguments as typer does."""
         words = list(args)
         try:
             return super().parse_args(ctx, args)
@@ -52,7 +52,7 @@ class HintingCommand(typer.core.TyperCommand):
 
 
 def _hint(option: str, words: Sequence[str], options: set[str]) -> str:
-    """Return what to write; an empty text where the option means no setting of this command."""
+    """Return the hint; empty without a matching setting."""
     name = _OF_IPERF3.get(option) or option.removeprefix("--").replace("-", "_")
     value = _FLAGS.get(name) or _value(option, words)
     if value.isdecimal() and name in _DURATIONS:
@@ -82,7 +82,7 @@ def _setting(name: str) -> str:
 
 
 def _value(option: str, words: Sequence[str]) -> str:
-    """Return the value that was given with an option."""
+    """Return the value of an option."""
     for place, word in enumerate(words):
         if word == option:
             after = words[place + 1 : place + 2]

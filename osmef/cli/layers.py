@@ -90,5 +90,5 @@ def _show(name: str, *, as_json: bool) -> None:
 
 
 def _line(name: str) -> str:
-    """Return the first line of what a kind's settings say of themselves."""
+    """Return the first line of the docstring of a kind's settings."""
     return (inspect.getdoc(LAYERS.settings(name)) or "").partition("\n")[0]

@@ -37,7 +37,7 @@ _METHOD = "display_type_rich"
 
 
 def _shown(told: str) -> str:
-    """Return what is shown for what typer tells, such as ``<list[str]>``."""
+    """Return the display of a parameter's type, such as ``<list[str]>``."""
     word = told.strip("<>").removeprefix("list[").removesuffix("]")
     return _WORDS.get(word, word)
 
@@ -53,7 +53,7 @@ def _of_argument(argument: Any, ctx: Any) -> str:
 
 
 def show_plain_types() -> None:
-    """Let the help of all commands show plain words; older typer knows no such methods."""
+    """Show parameter types as plain words in all help texts; a fallback for older typer."""
     for kind, shown in (
         (typer.core.TyperOption, _of_option),
         (typer.core.TyperArgument, _of_argument),
@@ -77,7 +77,7 @@ _ONLY_SHOW = (
 
 
 def make_app(words: Sequence[str] | None = None) -> typer.Typer:
-    """Return the command line, for the words that it will read if these are known.
+    """Return the command line application; with known arguments it imports one command.
 
     All commands together take seconds to import. For words only the command that they begin with
     is, and where they begin with none, of each command its name and what it does is known.
@@ -122,12 +122,12 @@ def _add(app: typer.Typer, name: str) -> None:
 
 
 def _file(name: str) -> str:
-    """Return the name of a command's module; import and list are words of Python's."""
+    """Return the module name of a command; import and list are keywords of Python."""
     return f"{name}_" if name in {"import", "list"} else name.replace("-", "_")
 
 
 def _summary(name: str) -> str:
-    """Return what a command does, as its module says, without importing it.
+    """Return the first line of a command's help, without importing it.
 
     A command says it in the docstring of its function, a group where it makes its ``app``.
     """
@@ -145,7 +145,7 @@ def _summary(name: str) -> str:
 
 
 def _not_imported() -> None:
-    """Stand for a command that the words don't begin with."""
+    """Stand in for a command that is not invoked."""
 
 
 def _version(wanted: bool) -> None:
@@ -163,12 +163,12 @@ def _callback(
 
 
 def load(words: Sequence[str]) -> Callable[[], None]:
-    """Return the program for its words, loaded: the process's exit code is as documented."""
+    """Return the program for these arguments; its exit codes are documented."""
     return partial(_run, make_app(_completed() or words), words)
 
 
 def _completed() -> list[str]:
-    """Return the words after ``osmef`` that a shell wants to have completed."""
+    """Return the arguments that a shell wants to have completed."""
     if "_OSMEF_COMPLETE" not in os.environ:
         return []
     typed = os.environ.get("_TYPER_COMPLETE_ARGS") or os.environ.get("COMP_WORDS", "")
@@ -176,7 +176,7 @@ def _completed() -> list[str]:
 
 
 def _run(app: typer.Typer, words: Sequence[str]) -> None:
-    """Run the program. One that only shows something has failed if that did not get out.
+    """Run the program. One that only prints fails if its output was lost.
 
     A reader that has gone (head, less) has what it wanted.
     """
