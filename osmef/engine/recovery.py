@@ -1,4 +1,4 @@
-"""Run the trials of a group, and recover from lost endpoints: wait for them, or give them up."""
+"""Measurement of a group with recovery from lost endpoints: wait for them, or give up."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MOST_ATTEMPTS = 3
 def measure_group(
     bench: Bench, trials: Sequence[PlannedTrial], parallel: int
 ) -> list[PlannedTrial]:
-    """Run the trials of a group; return those that remain because their endpoints are lost.
+    """Run the trials of a group; return those whose endpoints stay lost.
 
     Nothing is measured while an endpoint is awaited; then the trials in which it was lost begin
     again. Where the endpoints stand is read after each stretch. Raises Interrupted, StorageError,
@@ -52,7 +52,7 @@ def measure_group(
 
 
 def _recover(bench: Bench, stretch: Stretch, journal: Journal) -> None:
-    """Wait for the endpoints that were lost, and for all others that don't answer."""
+    """Wait for lost endpoints, and for others that do not answer."""
     _note_disturbed(bench, stretch, journal)
     here = [one for one in bench.stations.values() if one.lost is None]
     answers = at_once(Station.answers, here, bench.stop)
@@ -65,7 +65,7 @@ def _recover(bench: Bench, stretch: Stretch, journal: Journal) -> None:
 
 
 def _note_disturbed(bench: Bench, stretch: Stretch, journal: Journal) -> None:
-    """Note the trials that have lost an end; one that does so again and again has failed."""
+    """Note the trials that lost an end; after several such attempts a trial has failed."""
     before = Counter(one.trial for one in journal.history().all(Disturbed))
     planned = {one.index: one for one in stretch.trials}
     for ended in stretch.disturbed:
@@ -92,7 +92,7 @@ def _failed(ended: EndedTrial, attempts: int) -> Trial:
 
 
 def _await(bench: Bench, stations: Sequence[Station], journal: Journal) -> None:
-    """Wait until these can be reached again, as long as the run's patience lasts."""
+    """Wait until endpoints are reachable again, within the run's time limit."""
     names, limit = ", ".join(one.name for one in stations), format_duration(bench.patience_s)
     bench.observer.step(f"no answer from {names}: waiting up to {limit}")
     since, began = datetime.now(UTC), time.monotonic()
