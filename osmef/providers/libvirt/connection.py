@@ -1,4 +1,4 @@
-"""A host that libvirt manages: its connection, opened anew when it breaks."""
+"""Connection to a libvirt host, reopened when it breaks."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _KEEPALIVE_S, _KEEPALIVES = 5, 4
 
 
 class _Library:
-    """libvirt-python, with the loop that notices a host that has gone silent."""
+    """libvirt-python, with its event loop, which detects silent hosts by keepalive."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -64,7 +64,7 @@ libvirt = _library.load
 
 
 class Hypervisor:
-    """A host by its libvirt. Safe to use from several threads."""
+    """A libvirt host. Thread-safe."""
 
     def __init__(self, name: str, uri: str) -> None:
         self.name = name
@@ -77,27 +77,27 @@ class Hypervisor:
 
     @property
     def access(self) -> Access:
-        """How to find it again."""
+        """The access of its resources."""
         return {"uri": self.uri}
 
     @property
     def is_session(self) -> bool:
-        """Whether it is a user's own libvirt, which can't make networks."""
+        """Whether it is a session daemon, which can't create networks."""
         return is_session(self.uri)
 
     def do(self, doing: str, call: Callable[[Any], T]) -> T:
-        """Make a call that may be repeated: reading, changing, deleting.
+        """Make an idempotent call, with retry: read, change, delete.
 
         Raises ProviderError, or ReachError where ssh does not get there.
         """
         return self._repeat(doing, call)
 
     def find(self, doing: str, call: Callable[[Any], T]) -> T | None:
-        """Make a call that looks something up; None where that is not there."""
+        """Look something up; None where it does not exist."""
         return self._repeat(doing, lambda connection: _or_none(call, connection))
 
     def create(self, doing: str, call: Callable[[Any], T], find: Callable[[Any], T]) -> T:
-        """Make a thing, never twice. ``find`` looks it up by its name after a lost answer.
+        """Create a resource, never twice. ``find`` looks for it by name after a lost answer.
 
         Raises ProviderError.
         """
@@ -154,7 +154,7 @@ class Hypervisor:
             time.sleep(min(left, 1.0))
 
     def close(self) -> None:
-        """Close the connection; the next call opens a new one."""
+        """Close the connection; the next call reopens it."""
         with self._lock:
             connection, self._connection = self._connection, None
         if connection is not None:
@@ -162,7 +162,7 @@ class Hypervisor:
 
 
 def is_session(uri: str) -> bool:
-    """Tell whether a URI leads to a user's own libvirt."""
+    """Return whether a URI is of a session daemon."""
     return urlsplit(uri).path == "/session"
 
 
@@ -187,7 +187,7 @@ def _is_alive(connection: Any) -> bool:
 
 
 def _open_within(seconds: float, uri: str, name: str) -> Any:
-    """Open a connection. A host that accepts and then is silent would hold up libvirt for ever."""
+    """Open a connection within a time limit: libvirt has none for a silent host."""
     answers: list[Any] = []
     connect = libvirt().open
     thread = threading.Thread(
@@ -210,7 +210,7 @@ def _open_within(seconds: float, uri: str, name: str) -> Any:
 
 
 def _no_questions(uri: str) -> str:
-    """Let ssh ask nobody for a password."""
+    """Disable ssh's password prompts."""
     parts = urlsplit(uri)
     if not parts.scheme.endswith("+ssh"):
         return uri

@@ -1,4 +1,4 @@
-"""Errors of libvirt, translated to ours, each with its cure."""
+"""Translation of libvirt's errors, each with its cure."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ _CHANGED = re.compile(r"@{9}.*?HAS CHANGED.*?(SHA256:\S+?)\.? .*", re.DOTALL)
 
 
 def translate(error: Any, doing: str, where: str) -> OsmefError:  # libvirt brings no types
-    """Return an error of libvirt, or of ssh on the way to it, as one of ours, with its cure."""
+    """Translate an error of libvirt, or of its ssh transport, and add a cure."""
     said = " ".join(str(error.get_error_message() or error).split())
     found = ((kind, cure) for words, kind, cure in _WORDS if re.search(words, said))
     kind, cure = next(found, None) or _CODES.get(error.get_error_code(), _ELSE)
@@ -90,5 +90,5 @@ def translate(error: Any, doing: str, where: str) -> OsmefError:  # libvirt brin
 
 
 def is_missing(error: Any) -> bool:
-    """Tell whether a thing is not there, or can't be as its driver is not."""
+    """Return whether an object does not exist, or its driver does not."""
     return error.get_error_code() in _NO_SUCH

@@ -1,4 +1,4 @@
-"""Placement of guests: the host of each, its size, and the CPUs that it is pinned to."""
+"""Placement of guests: host, size, and pinned CPUs of each."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from osmef.scenario.fields import EndpointKind, FlavorNeed
 
 
 def flavor_of(settings: LibvirtSettings, wanted: str | FlavorNeed | None) -> str | None:
-    """Return the flavor of a guest that asks for this one, for a need, or for none in particular.
+    """Return the flavor of a guest by name or need, or the default.
 
     For a need it is the smallest that fits, of CPUs first. None where there is no such flavor.
     """
@@ -32,7 +32,7 @@ def flavor_of(settings: LibvirtSettings, wanted: str | FlavorNeed | None) -> str
 
 
 def place(settings: LibvirtSettings, requests: Sequence[EndpointRequest]) -> dict[str, str]:
-    """Return the host of each guest, and the entry of the inventory for each physical host.
+    """Return the host of each guest, and the inventory entry of each physical host.
 
     Guests of one host slot share a host, those of different slots do not. A guest that may stand
     anywhere comes where the fewest are. Raises CapacityError.
@@ -50,13 +50,13 @@ def place(settings: LibvirtSettings, requests: Sequence[EndpointRequest]) -> dic
 
 
 def _without_size(request: EndpointRequest) -> EndpointRequest:
-    """Return a request that every seat fits; what a physical host has, it has."""
+    """Return a request without flavor: a physical host has its own size."""
     nics = request.nics if request.kind is EndpointKind.HOST else 0
     return replace(request, flavor=None, tenant=None, nics=nics)
 
 
 def _seats(settings: LibvirtSettings, count: int) -> Mapping[str, InventoryHost]:
-    """Return the inventory with room for guests on each host of libvirt."""
+    """Return the inventory with capacity for guests on each libvirt host."""
     room = {
         f"{name}/{number}": InventoryHost(
             ssh=name, kind=EndpointKind.VM, location=DeclaredLocation(host=name)
@@ -68,7 +68,7 @@ def _seats(settings: LibvirtSettings, count: int) -> Mapping[str, InventoryHost]
 
 
 def pin(capabilities: str, wanted: Mapping[str, int]) -> dict[str, list[int]] | None:
-    """Give each guest CPUs of the host that no other one has; None where there are too few.
+    """Pin each guest to exclusive CPUs of its host; None where there are too few.
 
     Two threads of a core go to one guest, if there are cores enough.
     """

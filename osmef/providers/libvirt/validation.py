@@ -77,13 +77,13 @@ def _networks(settings: LibvirtSettings, cell: Cell) -> Iterator[Problem]:
 
 
 def _is_afar(uri: str) -> bool:
-    """Tell whether a URI leads to another machine, and not by SSH."""
+    """Return whether a URI is remote, and not by SSH."""
     parts = urlsplit(uri)
     return bool(parts.hostname) and not parts.scheme.endswith("+ssh")
 
 
 def warnings_of(settings: LibvirtSettings, cell: Cell) -> Iterator[str]:
-    """Yield what a reader of the cell's numbers has to know."""
+    """Yield the warnings for a cell."""
     vms = [end for end in cell.scenario.ends if end.kind is EndpointKind.VM]
     if vms and cell.scenario.placement is Placement.ANY and len(settings.hypervisors) == 1:
         yield "placement: any, and there is one host only"

@@ -1,4 +1,4 @@
-"""Which host of an inventory becomes which endpoint of a plan."""
+"""Assignment of an inventory's hosts to a plan's requests."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ Tenants = Mapping[str, str | None]
 
 
 def physical_host(name: str, host: InventoryHost) -> str | None:
-    """Return the physical host that an entry stands on; None where nobody says it."""
+    """Return the physical host of an entry; None where it is unknown."""
     if host.location.host is None and host.kind is EndpointKind.HOST:
         return name
     return host.location.host
 
 
 def assign(requests: Sequence[EndpointRequest], hosts: Hosts) -> dict[str, str]:
-    """Return the entry for each request by its name; if there is a way it is found.
+    """Return the entry for each request by name, by exhaustive search.
 
     Each request gets an entry of its own. Requests of one host slot get entries of one physical
     host, those of different slots of different ones, in all lanes; and so for tenants. Those
@@ -59,7 +59,7 @@ def assign(requests: Sequence[EndpointRequest], hosts: Hosts) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class _Search:
-    """A search for the entries of requests, once the tenants are chosen."""
+    """Search for the entries of requests, for chosen tenants."""
 
     requests: Sequence[EndpointRequest]
     slots: Mapping[str, Sequence[EndpointRequest]]
@@ -68,7 +68,7 @@ class _Search:
     tenants: Tenants
 
     def spreads(self) -> Iterator[Mapping[str, str]]:
-        """Yield ways to give each host slot a physical host of its own that has room for it.
+        """Yield assignments of physical hosts with enough capacity to host slots.
 
         The first one is enough unless requests without a slot need what it takes.
         """
@@ -91,7 +91,7 @@ class _Search:
     def seat(
         self, wanted: Sequence[EndpointRequest], where: Mapping[str, str], names: Sequence[str]
     ) -> dict[str, str] | None:
-        """Give each request one of the entries on its slot's host; None where there is no way."""
+        """Assign an entry of its slot's host to each request; None if impossible."""
 
         def fits(request: EndpointRequest, name: str) -> bool:
             host = self.hosts[name]
@@ -108,7 +108,7 @@ class _Search:
 
 
 def _places(hosts: Hosts) -> Places:
-    """Return the entries on each physical host; those whose host nobody says come last."""
+    """Return the entries by physical host; those of an unknown host come last."""
     places: dict[str, list[str]] = {}
     for name, host in sorted(hosts.items(), key=lambda item: physical_host(*item) is None):
         place = physical_host(name, host) or f"the unknown host of {name}"
@@ -117,7 +117,7 @@ def _places(hosts: Hosts) -> Places:
 
 
 def _tenants(slots: Sequence[str], hosts: Hosts) -> list[Tenants]:
-    """List the ways to give each tenant slot a tenant of its own."""
+    """List the assignments of tenants to tenant slots."""
     real = dict.fromkeys(h.location.tenant for h in hosts.values() if h.kind is EndpointKind.VM)
     if len(slots) > 1:
         real.pop(None, None)  # whether they are of one tenant or of two, nobody says
@@ -133,7 +133,7 @@ def _has_size(host: InventoryHost, flavor: str | FlavorNeed | None) -> bool:
 def _match(
     lefts: Sequence[L], rights: Sequence[R], fits: Callable[[L, R], bool]
 ) -> dict[L, R] | None:
-    """Give each left one a right one of its own that fits; None where there is no way.
+    """Return a bipartite matching that covers the left side; None if there is none.
 
     Augmenting paths, after H. W. Kuhn, "The Hungarian method for the assignment problem" (1955).
     """

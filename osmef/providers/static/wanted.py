@@ -1,4 +1,4 @@
-"""The endpoints that one cell needs."""
+"""The endpoint requests of one cell."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from osmef.scenario.model import EndpointSettings, Scenario
 
 
 def requests_of(scenario: Scenario) -> list[EndpointRequest]:
-    """Return the endpoints that a cell asks for, on the slots that a plan gives them."""
+    """Return the endpoint requests of a cell, on the slots of a plan."""
     sender, receiver = scenario.ends
     vms: tuple[str | None, str | None] = ("host-1", "host-2")
     if scenario.placement is not Placement.DIFFERENT_HOST:
