@@ -1,4 +1,4 @@
-"""The figures of bulk transfers: BTC, fairness and CPU, against connections and distance."""
+"""Figures of bulk transfers: BTC, fairness and CPU, by connections and distance."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ def _collected(
     x: Callable[[ShownCell], float],
     metric: str,
 ) -> dict[K, Points]:
-    """Return the points of each line by panel, without panels in which nothing was measured."""
+    """Return the points of each line by panel, without empty panels."""
     found: dict[K, Points] = defaultdict(lambda: defaultdict(list))
     for cell in cells:
         found[line(cell)][cell.variant].append(cell.point(x(cell), metric))

@@ -1,4 +1,4 @@
-"""The figures of UDP at a rate: what is lost, and the jitter, against the rate that was offered."""
+"""Figures of UDP by offered rate: loss, and jitter."""
 
 from __future__ import annotations
 
@@ -83,5 +83,5 @@ def _name(series: Series, look: Look, *, several: bool) -> str:
 
 
 def _panel(cell: ShownCell) -> Variant:
-    """Return what has no axis here: the rate has one."""
+    """Return the swept values that are not on an axis."""
     return tuple((key, value) for key, value in cell.variant if key not in _RATES)

@@ -1,4 +1,4 @@
-"""The line of a file that a problem is in, for people; never one that may hold a secret."""
+"""Excerpt of the line with a problem, except for lines that may have a secret."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MOST, _BEFORE = 100, 60
 
 
 def excerpt(line: str, column: int) -> str:
-    """Return a line, and below it a mark under its column; nothing of an empty one."""
+    """Return a line with a mark under its column; nothing for an empty one."""
     at = column - 1
     begin = max(0, at - _BEFORE) if len(line) > _MOST else 0
     # Only a part of it is looked at: a file of a megabyte may be one line.
@@ -28,7 +28,7 @@ def excerpt(line: str, column: int) -> str:
 
 
 def secret_lines(text: str) -> frozenset[int]:
-    """Return the numbers of the lines that are, or stand under, a key that sounds of a secret.
+    """Return the numbers of lines at or below a key whose name suggests a secret.
 
     Under a key is what is indented more, the items of a list below it, and the next line.
     """
@@ -53,7 +53,7 @@ def secret_lines(text: str) -> frozenset[int]:
 
 
 def _width(character: str) -> int:
-    """Return how many columns of a terminal a character takes."""
+    """Return the display width of a character."""
     if combining(character):
         return 0
     return 2 if east_asian_width(character) in {"W", "F"} else 1

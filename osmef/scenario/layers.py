@@ -1,4 +1,4 @@
-"""Layers between two endpoints: what a scenario says of them, and their short names."""
+"""Layers of a scenario: settings, stacking, and short names."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SMALLEST_MTU = {Family.IPV4: 576, Family.IPV6: 1280}
 
 
 class LayerSettings(Model):
-    """What is raised between two endpoints. Each kind of layer has a subclass with its own keys."""
+    """Settings of a layer. Each kind of layer has a subclass with its own keys."""
 
     kind: str = Field(description="the kind of layer")
     mtu: int | None = Field(
@@ -59,7 +59,7 @@ class LayerSettings(Model):
 
     @property
     def label(self) -> str:
-        """Its short name in cells and tables: the kind, and what is set otherwise than usual."""
+        """Its short name in cells and tables: the kind, with non-default settings."""
         told = self.model_dump(mode="json", exclude_defaults=True, exclude={"kind"})
         units = {name: quantity_of(type(self).model_fields[name]) for name in told}
         shown = {
@@ -68,7 +68,7 @@ class LayerSettings(Model):
         return label_of({"kind": self.kind, **told, **shown})
 
     def problems(self, scenario: Scenario) -> Iterator[PydanticCustomError]:
-        """Yield what does not go together with the rest of the scenario."""
+        """Yield conflicts with the rest of the scenario."""
         yield from self._misplaced(scenario.stack)
         if scenario.family not in self.families:
             yield conflict(
@@ -85,7 +85,7 @@ class LayerSettings(Model):
             )
 
     def _misplaced(self, stack: Stack) -> Iterator[PydanticCustomError]:
-        """Yield why it can't stand on the layer that is below it, if there is one."""
+        """Yield conflicts with the layer below it, if any."""
         place = next(number for number, one in enumerate(stack) if one is self)
         below = stack[place + 1] if place + 1 < len(stack) else None
         if below is None or self.carried_by in below.carries:
@@ -112,7 +112,7 @@ Stack = tuple[LayerSettings, ...]
 
 
 def label_of(written: object) -> str:
-    """Return the short name of a layer, or of several on each other, as a file has them."""
+    """Return the short name of a layer, or of a stack, from a file's value."""
     if isinstance(written, list | tuple):
         return "+".join(map(label_of, written))
     if not isinstance(written, Mapping):
@@ -124,7 +124,7 @@ def label_of(written: object) -> str:
 
 
 class _Layers(ByKind):
-    """Marks the field of a layer: a network of the provider, one of ours, or several stacked."""
+    """Marks the field of a layer: a network of the provider, one of ours, or a stack."""
 
     also: ClassVar[tuple[str, ...]] = tuple(Layer)
     stacks: ClassVar[bool] = True
@@ -174,7 +174,7 @@ class _Layers(ByKind):
 
 
 def _stack(value: list[Any]) -> Stack:
-    """Read layers that stand on each other. Raises PydanticCustomError, ValidationError."""
+    """Validate a stack of layers. Raises PydanticCustomError, ValidationError."""
     if not value:
         raise PydanticKnownError(
             "too_short", {"field_type": "List", "min_length": 1, "actual_length": 0}

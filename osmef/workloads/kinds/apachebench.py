@@ -39,7 +39,7 @@ class ApachebenchSettings(ProgramsSettings):
 
     @property
     def connections_per_pair(self) -> int | None:
-        """How many requests of each pair are on their way at a time."""
+        """How many requests of each pair are in flight."""
         return self.connections
 
     def for_background(self, duration_s: float) -> Self:
@@ -68,7 +68,7 @@ class Apachebench(Tool[ApachebenchSettings]):
     )
 
     def runs(self) -> Sequence[Run]:
-        """Return the server, and ab, which prints exact quantiles beside its report (-e)."""
+        """Return the server, and ab, with exact quantiles (-e)."""
         s = self._settings
         seconds = whole_seconds(s.duration)
         given = {

@@ -43,12 +43,12 @@ class DbenchSettings(DiskSettings):
 
     @property
     def file_bytes(self) -> int:
-        """How many bytes the files have together; of another loadfile nobody knows."""
+        """The files' total size; unknown for a custom loadfile."""
         return self.clients * _OF_A_CLIENT if self.loadfile == _LOADFILE else 0
 
     @property
     def is_cached(self) -> bool:
-        """Whether what is written may be in memory alone."""
+        """Whether the page cache alone may serve writes."""
         return not self.sync
 
 

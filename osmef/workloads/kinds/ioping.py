@@ -48,12 +48,12 @@ class IopingSettings(DirectSettings):
 
     @property
     def is_cached(self) -> bool:
-        """Whether requests may be answered by memory: ioping empties the page cache itself."""
+        """Whether memory may serve requests: ioping drops the page cache itself."""
         return False
 
     @property
     def is_told(self) -> bool:
-        """Whether each single request is told."""
+        """Whether each single request is printed."""
         return self.duration * _OF_A_REQUEST <= self.most_output * self.interval
 
 
@@ -109,7 +109,7 @@ class Ioping(Tool[IopingSettings]):
         return (s.run_of([*argv, *(flag for flag, given in flags.items() if given), "{dir}"]),)
 
     def parse(self, ended: Sequence[EndedProgram]) -> Mapping[str, float | None]:
-        """Read the JSON; percentiles are of the single requests, where these are told."""
+        """Read the JSON, with percentiles of single requests if they are printed."""
         told = read(ended[-1].printed.text_of_stdout)
         ordered = sorted(told.times_us)
         return {

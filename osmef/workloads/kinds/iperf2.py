@@ -107,7 +107,7 @@ class Iperf2(Tool[Iperf2Settings]):
         )
 
     def parse(self, ended: Sequence[EndedProgram]) -> Mapping[str, float | None]:
-        """Read what both ends print: each tells what it has done itself."""
+        """Read the output of both ends, each for its own counts."""
         server, client = (read(one.printed.text_of_stdout) for one in ended)
         back = self._settings.direction == "reverse"
         got = client.received if back else server.received
@@ -130,6 +130,6 @@ class Iperf2(Tool[Iperf2Settings]):
 
 
 def _sum(moved: Moved, name: str) -> int | None:
-    """Return a count of all connections; None where one of them does not tell it."""
+    """Return the sum over all connections; None where one is unknown."""
     told = [getattr(one, name) for one in moved.flows]
     return None if None in told else sum(told)

@@ -60,7 +60,7 @@ class Iperf3Settings(ServerSettings):
 
 
 class Iperf3(Tool[Iperf3Settings]):
-    """A server that takes one client, and its client."""
+    """A server for one client, and its client."""
 
     Settings = Iperf3Settings
     example = "workload: {kind: iperf3, connections: 4, duration: 10s}"
@@ -79,7 +79,7 @@ class Iperf3(Tool[Iperf3Settings]):
     )  # fmt: skip
 
     def runs(self) -> Sequence[Run]:
-        """Return the server, which ends with its client, and the client; or that alone."""
+        """Return the server, which ends with its client, and the client; or only that."""
         if self._settings.there is not None:
             address, port = self._settings.there
             client = ["iperf3", "-c", address, "-p", str(port), *self._options()]

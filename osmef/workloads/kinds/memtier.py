@@ -52,7 +52,7 @@ class MemtierSettings(ProgramsSettings):
 
 
 class Memtier(Tool[MemtierSettings]):
-    """A server at the receiver that keeps nothing, and its clients."""
+    """A server at the receiver without persistence, and its clients."""
 
     Settings = MemtierSettings
     example = 'workload: {kind: memtier, ratio: "1:1", size: 1KiB, keys: 100000}'
@@ -95,7 +95,7 @@ class Memtier(Tool[MemtierSettings]):
         super().__init__(settings, background=background)
 
     def runs(self) -> Sequence[Run]:
-        """Return the server and the clients, which alone know its password."""
+        """Return the server and the clients, with a random password."""
         s = self._settings
         server = ["redis-server", "--bind", "{bind}", "--port", "{port}", "--save", "",
                   "--appendonly", "no", "--requirepass", self._password]  # fmt: skip

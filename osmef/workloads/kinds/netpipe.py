@@ -62,7 +62,7 @@ class NetpipeSettings(ProgramsSettings):
         return self
 
     def problems(self, scenario: Scenario) -> Iterator[PydanticCustomError]:
-        """Say that it has no IPv6."""
+        """Yield the conflict with IPv6."""
         if scenario.family is Family.IPV6:
             cure = "write family: ipv4, or kind: size-sweep, which measures the same"
             yield conflict("NPtcp has no IPv6", cure, *("workload.kind", "family"))
@@ -101,7 +101,7 @@ class Netpipe(Tool[NetpipeSettings]):
     )  # fmt: skip
 
     def runs(self) -> Sequence[Run]:
-        """Return both ends; the one that begins prints what it writes into its file, too."""
+        """Return both ends; the starting one also prints its result file."""
         s = self._settings
         both = options(
             {
@@ -119,7 +119,7 @@ class Netpipe(Tool[NetpipeSettings]):
         )
 
     def parse(self, ended: Sequence[EndedProgram]) -> Mapping[str, float | None]:
-        """Read the sizes, and what is best of them."""
+        """Read the sizes, and the best values."""
         points = _points(ended)
         rates = {point.size_bytes: point.bps for point in points}
         return {
@@ -130,7 +130,7 @@ class Netpipe(Tool[NetpipeSettings]):
         }
 
     def outcome(self, trial: int, purpose: Purpose, pairs: Sequence[Sequence[Ran]]) -> Outcome:
-        """Keep every size, too."""
+        """Return the outcome with every size."""
         sizes = [
             SizePoint(
                 purpose=purpose,

@@ -54,7 +54,7 @@ class NuttcpSettings(ProgramsSettings):
 
 
 class Nuttcp(Tool[NuttcpSettings]):
-    """A server that takes one client, and its client, which talk at a port of their own."""
+    """A server for one client, and its client, at a port of their own."""
 
     Settings = NuttcpSettings
     example = "workload: {kind: nuttcp, connections: 4, duration: 10s}"

@@ -44,7 +44,7 @@ class OpensslSpeedSettings(ProgramsSettings):
 
     @property
     def operation(self) -> Operation:
-        """What the algorithm is good for."""
+        """The operation of the algorithm."""
         if _SIGNATURE.fullmatch(self.algorithm):
             return "signature"
         return "exchange" if _EXCHANGE.fullmatch(self.algorithm) else "bulk"
@@ -86,7 +86,7 @@ class OpensslSpeed(Tool[OpensslSpeedSettings]):
         return of.get(self._settings.operation, self.told_of_bulk)
 
     def runs(self) -> Sequence[Run]:
-        """Return openssl at the sender; signatures are made in one half of the time."""
+        """Return openssl at the sender; signing takes one half of the time."""
         s = self._settings
         operation = s.operation
         seconds = math.ceil(s.duration / 2 if operation == "signature" else s.duration)
@@ -104,7 +104,7 @@ class OpensslSpeed(Tool[OpensslSpeedSettings]):
         return (Run(on=Where.SENDER, argv=argv),)
 
     def parse(self, ended: Sequence[EndedProgram]) -> Mapping[str, float | None]:
-        """Read the sum of all processes; that of another kind of algorithm is an error."""
+        """Read the sum of all processes; another operation is an error."""
         s, printed = self._settings, ended[-1].printed
         told = read(printed.text_of_stdout)
         if told.operation != s.operation or (

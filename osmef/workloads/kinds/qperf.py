@@ -20,7 +20,7 @@ _SOURCE = "qperf(1)"
 
 
 class QperfTest(StrEnum):
-    """What qperf does."""
+    """The test of qperf."""
 
     TCP_BW = "tcp-bw"
     TCP_LAT = "tcp-lat"
@@ -52,7 +52,7 @@ class QperfSettings(ProgramsSettings):
 
 
 class Qperf(Tool[QperfSettings]):
-    """A server, and its client, which talk at a port of their own."""
+    """A server, and its client, at a port of their own."""
 
     Settings = QperfSettings
     example = "workload: {kind: qperf, test: tcp-lat, duration: 10s}"
@@ -73,16 +73,16 @@ class Qperf(Tool[QperfSettings]):
     )  # fmt: skip
 
     def tells(self) -> Sequence[Measure]:
-        """Return what the test gives."""
+        """Return the measures of the test."""
         return [one for one in self.told if one.name in _TOLD[self._settings.test]]
 
     @property
     def _name(self) -> str:
-        """The test as qperf calls it."""
+        """The test's name in qperf."""
         return self._settings.test.value.replace("-", "_")
 
     def runs(self) -> Sequence[Run]:
-        """Return the server and the client, which gives numbers in whole units (-uu)."""
+        """Return the server and the client, which prints whole units (-uu)."""
         s = self._settings
         given = {
             "-lp": "{port}",
@@ -103,7 +103,7 @@ class Qperf(Tool[QperfSettings]):
         )  # fmt: skip
 
     def parse(self, ended: Sequence[EndedProgram]) -> Mapping[str, float | None]:
-        """Read the client's numbers, which has them of both ends."""
+        """Read the client's output, which has both ends."""
         told = read(ended[-1].printed.text_of_stdout)
         if told.test != self._name:
             raise OutputError(f"qperf did {told.test}", tail=ended[-1].printed.tail)

@@ -1,4 +1,4 @@
-"""redis-benchmark: requests to a key-value store, as a data-intensive program makes them."""
+"""redis-benchmark: requests to a key-value store."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class RedisBenchmarkSettings(ProgramsSettings):
 
 
 class RedisBenchmark(Tool[RedisBenchmarkSettings]):
-    """A server at the receiver that keeps nothing, and its clients."""
+    """A server at the receiver without persistence, and its clients."""
 
     Settings = RedisBenchmarkSettings
     example = "workload: {kind: redis-benchmark, clients: 100, size: 1KiB, keys: 100000}"
@@ -78,7 +78,7 @@ class RedisBenchmark(Tool[RedisBenchmarkSettings]):
         super().__init__(settings, background=background)
 
     def runs(self) -> Sequence[Run]:
-        """Return the server and the clients, which alone know its password."""
+        """Return the server and the clients, with a random password."""
         s = self._settings
         server = ["redis-server", "--bind", "{bind}", "--port", "{port}", "--save", "",
                   "--appendonly", "no", "--requirepass", self._password]  # fmt: skip
@@ -94,7 +94,7 @@ class RedisBenchmark(Tool[RedisBenchmarkSettings]):
         )
 
     def parse(self, ended: Sequence[EndedProgram]) -> Mapping[str, float | None]:
-        """Read the CSV; each test that was asked for must have a row."""
+        """Read the CSV, with a row for each requested test."""
         printed = ended[-1].printed
         told = {test.name: test for test in read(printed.text_of_stdout).tests}
         numbers: dict[str, float | None] = {}

@@ -1,4 +1,4 @@
-"""7-Zip: how fast CPUs and memory compress and decompress with LZMA."""
+"""7-Zip: LZMA compression and decompression."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class Sevenzip(Tool[SevenzipSettings]):
         return (Run(on=Where.SENDER, argv=["7zr", "b", str(s.passes), *options]),)
 
     def parse(self, ended: Sequence[EndedProgram]) -> Mapping[str, float | None]:
-        """Read the means over all dictionaries."""
+        """Read the means over all dictionary sizes."""
         told = read(ended[-1].printed.text_of_stdout)
         wanted = self._settings.dictionary
         if wanted is not None and max(told.dictionary_bytes) != wanted:

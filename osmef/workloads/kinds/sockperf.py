@@ -31,7 +31,7 @@ _SENT = ("messages_per_s", "sent_bps")
 
 
 class SockperfTest(StrEnum):
-    """What sockperf does."""
+    """The test of sockperf."""
 
     PING_PONG = "ping-pong"
     UNDER_LOAD = "under-load"
@@ -91,7 +91,7 @@ class Sockperf(Tool[SockperfSettings]):
     )  # fmt: skip
 
     def tells(self) -> Sequence[Measure]:
-        """Return what was sent of a throughput, and the times of all else."""
+        """Return the measures of the test: sent messages, or latency."""
         sends = self._settings.test is SockperfTest.THROUGHPUT
         return [one for one in self.told if (one.name in _SENT) is sends]
 

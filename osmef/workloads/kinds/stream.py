@@ -128,7 +128,7 @@ class Stream(Tool[StreamSettings]):
             self.programs = ()
 
     def runs(self) -> Sequence[Run]:
-        """Return STREAM at the sender, started by a script that chooses its size."""
+        """Return STREAM at the sender, started by a script that sets the array size."""
         s = self._settings
         choice = {
             size: name for size, name in _PROGRAMS.items() if s.array_size in {None, size}
@@ -138,7 +138,7 @@ class Stream(Tool[StreamSettings]):
         return (Run(on=Where.SENDER, argv=["sh", "-c", _CHOOSE, "sh", *pairs], env=env),)
 
     def parse(self, ended: Sequence[EndedProgram]) -> Mapping[str, float | None]:
-        """Read the best rate of each kernel; results that did not validate are an error."""
+        """Read the best rate of each kernel; a failed validation is an error."""
         text, tail = ended[-1].printed.text_of_stdout, ended[-1].printed.tail
         told, caches = read(text), _CACHES.search(text)
         if not told.validated:

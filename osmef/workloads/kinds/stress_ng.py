@@ -1,4 +1,4 @@
-"""stress-ng: rounds that a stressor makes."""
+"""stress-ng: operations of a stressor."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ workload: {kind: stress-ng, stressor: cpu, method: fft}"""
         return (Run(on=Where.SENDER, argv=argv),)
 
     def parse(self, ended: Sequence[EndedProgram]) -> Mapping[str, float | None]:
-        """Read the one row, which some versions print as errors; another stressor's is an error."""
+        """Read the one row, which some versions print to stderr; another stressor is an error."""
         printed = ended[-1].printed
         told = read(printed.text(OutputStream.STDOUT) + printed.text(OutputStream.STDERR))
         if told.stressor != self._settings.stressor:

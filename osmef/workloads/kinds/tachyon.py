@@ -1,4 +1,4 @@
-"""Tachyon: how long CPUs take to trace the rays of an image."""
+"""Tachyon: ray tracing of an image by all CPUs."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Tachyon(Tool[TachyonSettings]):
     )  # fmt: skip
 
     def runs(self) -> Sequence[Run]:
-        """Return Tachyon at the sender. The image is thrown away."""
+        """Return Tachyon at the sender, without output image."""
         s, side = self._settings, str(self._settings.resolution)
         argv = [
             *("tachyon", s.scene, "-numthreads", str(s.threads or "{cpus}")),

@@ -71,7 +71,7 @@ class Wrk(Tool[WrkSettings]):
         return (PONG, Run(on=Where.SENDER, argv=["wrk", *options(given), url(s.size)]))
 
     def parse(self, ended: Sequence[EndedProgram]) -> Mapping[str, float | None]:
-        """Read what it prints; requests that all failed are no measurement."""
+        """Read the output; without any successful request it is an error."""
         told = read(ended[-1].printed.text_of_stdout)
         times = told.latency
         if times is None or told.bad_status >= told.requests:
