@@ -1,26 +1,26 @@
 """Every exception that OSMeF raises on purpose, in one tree.
 
-    OsmefError                 exit 1   something failed that the user can be told about
+    OsmefError                 exit 1   an error with a message for the user
     ├── InputError             exit 2   a file or an argument is wrong; carries every Problem found
     │   └── NothingToDrawError exit 2   these runs can't be drawn in that kind of figure
     ├── ProviderError          exit 3   the cloud, its tools or its credentials
-    │   ├── CredentialsError   exit 3   there are none, or the cloud does not take them
-    │   ├── PolicyError        exit 3   the credentials are good, and the cloud's policy says no
-    │   ├── NotFoundError      exit 3   an image, flavor, network or other thing that was named
-    │   ├── QuotaError         exit 3   the plan needs more than the quota leaves
-    │   ├── CapacityError      exit 3   the cloud has no room now, or no host that fits
-    │   ├── BootError          exit 3   an endpoint was made and does not come up
-    │   ├── ApiError           exit 3   the cloud's API fails, also after repeating
-    │   └── PlacementError     exit 3   the cloud put an endpoint where it was not asked to
+    │   ├── CredentialsError   exit 3   they are missing, or not accepted
+    │   ├── PolicyError        exit 3   the credentials are valid, the cloud's policy denies it
+    │   ├── NotFoundError      exit 3   a named image, flavor, network or the like
+    │   ├── QuotaError         exit 3   the plan exceeds a quota
+    │   ├── CapacityError      exit 3   the cloud has no capacity, or no host that fits
+    │   ├── BootError          exit 3   an endpoint was created and does not boot
+    │   ├── ApiError           exit 3   the cloud's API fails, also after retries
+    │   └── PlacementError     exit 3   the achieved placement is not the requested one
     ├── PackageError           exit 3   a Python package of an extra is not installed
-    ├── SupplyError            exit 3   a program that endpoints need can't be had
-    ├── EndpointError          exit 3   one endpoint or what runs on it; in a trial it is a record
-    │   ├── ReachError         exit 3   SSH: no route, refused, silent
-    │   │   ├── HostKeyError   exit 3   the endpoint shows a host key that nobody vouches for
-    │   │   └── LoginError     exit 3   sshd does not let us in
-    │   ├── AgentError         exit 3   the agent reported an error, or is gone
+    ├── SupplyError            exit 3   a program that endpoints need is not available
+    ├── EndpointError          exit 3   an endpoint or a program on it; recorded in a trial
+    │   ├── ReachError         exit 3   SSH: no route, refused, timed out
+    │   │   ├── HostKeyError   exit 3   an unknown or changed host key
+    │   │   └── LoginError     exit 3   sshd accepts none of the keys
+    │   ├── AgentError         exit 3   the agent reported an error, or has ended
     │   └── ProgramError       exit 3   an external program on an endpoint failed
-    │       └── OutputError    exit 3   it printed something else than its numbers
+    │       └── OutputError    exit 3   its output is not the expected one
     ├── StorageError           exit 4   the run directory can't be written; the state so far is kept
     ├── LostError              exit 4   endpoints were lost while a run measured; the same
     └── Interrupted            exit 4   Ctrl-C, SIGTERM or the deadline; the state so far is kept

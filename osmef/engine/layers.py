@@ -25,8 +25,7 @@ from osmef.layers.traces import Trace, TraceNames
 from osmef.providers.base import Order, Resource
 from osmef.providers.sites import Sites
 from osmef.results.observations import InterfaceUse
-from osmef.scenario.fields import DATA_PORTS, Family
-from osmef.scenario.fields import Layer as Network
+from osmef.scenario.fields import DATA_PORTS, Family, ProviderNetwork
 from osmef.workloads import Job, Outcome, Pair
 from osmef.workloads.base import Part, Workload
 from osmef.workloads.ensemble import perform
@@ -415,7 +414,7 @@ class Layers:
         for name, host in hosts.items():
             here = self._stations[name].endpoint
             others = [self._stations[one].endpoint for one in key.names if one != name]
-            path = (Network.BARE, key.family)
+            path = (ProviderNetwork.BARE, key.family)
             own = {one.name: self._sites.listen_address(here, one, *path) for one in others}
             peers = {one.name: self._sites.data_address(one, here, *path) for one in others}
             mtu = min(host.way_to(None, address)[1] for address in peers.values())

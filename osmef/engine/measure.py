@@ -46,7 +46,7 @@ class EndedTrial:
 
 
 @dataclass
-class Stretch:
+class Batch:
     """Trials up to the next reading of locations, and their results so far.
 
     ``ended`` are those that were recorded, ``spared`` those whose cell is known, ``disturbed``
@@ -79,19 +79,19 @@ class Bench:
         return {name: station.location for name, station in self.stations.items()}
 
 
-def run_trials(bench: Bench, stretch: Stretch, parallel: int) -> None:
+def run_trials(bench: Bench, batch: Batch, parallel: int) -> None:
     """Run trials, at most ``parallel`` concurrently, and record each when it ends.
 
     Trials that share a host, or the router, never run at once. After a stop those that have ended
     are recorded, too. Once one has lost an end no more begin. Raises Interrupted, StorageError.
     """
     conflicts = TrialConflicts(bench.places)
-    waiting = list(stretch.trials)
+    waiting = list(batch.trials)
     running: dict[Future[EndedTrial], PlannedTrial] = {}
     with ThreadPoolExecutor(max_workers=parallel) as pool, _stopping_others(bench.stop):
-        while running or (waiting and not stretch.disturbed):
-            if bench.stop.reason is None and not stretch.disturbed:
-                _spare(bench, stretch, waiting)
+        while running or (waiting and not batch.disturbed):
+            if bench.stop.reason is None and not batch.disturbed:
+                _spare(bench, batch, waiting)
                 for planned in conflicts.startable(waiting, list(running.values()), parallel):
                     waiting.remove(planned)
                     running[pool.submit(_run_trial, bench, planned)] = planned
@@ -99,28 +99,28 @@ def run_trials(bench: Bench, stretch: Stretch, parallel: int) -> None:
             for future in done:
                 planned = running.pop(future)
                 with contextlib.suppress(Interrupted):  # raised below, once all have ended
-                    _take(bench, stretch, planned, future.result())
+                    _take(bench, batch, planned, future.result())
             if not running:
                 bench.stop.check()
 
 
-def _spare(bench: Bench, stretch: Stretch, waiting: list[PlannedTrial]) -> None:
+def _spare(bench: Bench, batch: Batch, waiting: list[PlannedTrial]) -> None:
     """Remove the trials of cells that the stopping rule has ended."""
     if bench.stopping_rule is None:
         return
     for planned in [one for one in waiting if bench.stopping_rule.spares(one)]:
         waiting.remove(planned)
-        stretch.spared.append(planned)
+        batch.spared.append(planned)
         bench.observer.trial_spared(planned)
 
 
-def _take(bench: Bench, stretch: Stretch, planned: PlannedTrial, ended: EndedTrial) -> None:
+def _take(bench: Bench, batch: Batch, planned: PlannedTrial, ended: EndedTrial) -> None:
     lost = ended.lost or lost_ends(bench.sites, bench.stations, ended.trial)
     if lost:
-        stretch.disturbed.append(replace(ended, lost=lost))
+        batch.disturbed.append(replace(ended, lost=lost))
         return
     record(bench, ended.trial, ended.outcome)
-    stretch.ended.append(planned)
+    batch.ended.append(planned)
 
 
 def record(bench: Bench, trial: Trial, outcome: Outcome) -> None:

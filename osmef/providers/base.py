@@ -14,7 +14,7 @@ from osmef.remote.keys import KeyPair
 from osmef.remote.login import Login
 from osmef.scenario.access import CloudAccess
 from osmef.scenario.clouds.base import CloudSettings
-from osmef.scenario.fields import RUN_DIRECTORY, EndpointKind, Family, FlavorNeed, Layer
+from osmef.scenario.fields import RUN_DIRECTORY, EndpointKind, Family, FlavorNeed, ProviderNetwork
 from osmef.scenario.location import Location
 from osmef.scenario.study import Cell
 
@@ -296,7 +296,7 @@ class Provider(ABC):
         self,
         receiver: Endpoint,
         sender: Endpoint,  # noqa: ARG002
-        layer: Layer,  # noqa: ARG002
+        layer: ProviderNetwork,  # noqa: ARG002
         family: Family,
     ) -> str:
         """Return the address at which this sender measures the receiver.
@@ -314,7 +314,7 @@ class Provider(ABC):
         return receiver.data_address6
 
     def listen_address(
-        self, receiver: Endpoint, sender: Endpoint, layer: Layer, family: Family
+        self, receiver: Endpoint, sender: Endpoint, layer: ProviderNetwork, family: Family
     ) -> str:
         """Return the receiver's own address for this sender's connections, behind any NAT.
 

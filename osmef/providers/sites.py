@@ -20,7 +20,7 @@ from osmef.providers.base import (
     go_on,
 )
 from osmef.providers.parallel import beside, side_by_side
-from osmef.scenario.fields import Family, Layer, Placement, Tenancy
+from osmef.scenario.fields import Family, Placement, ProviderNetwork, Tenancy
 from osmef.scenario.location import Location
 from osmef.scenario.model import Endpoints, EndpointSettings, Scenario
 from osmef.scenario.study import Cell
@@ -256,7 +256,7 @@ class Sites:
         return self._clouds[endpoint.request.site].stays(endpoint)
 
     def data_address(
-        self, receiver: Endpoint, sender: Endpoint, layer: Layer, family: Family
+        self, receiver: Endpoint, sender: Endpoint, layer: ProviderNetwork, family: Family
     ) -> str:
         """Return the address at which this sender measures the receiver.
 
@@ -272,7 +272,7 @@ class Sites:
         return found
 
     def listen_address(
-        self, receiver: Endpoint, sender: Endpoint, layer: Layer, family: Family
+        self, receiver: Endpoint, sender: Endpoint, layer: ProviderNetwork, family: Family
     ) -> str:
         """Return the receiver's own address for this sender's connections."""
         if receiver.request.site == sender.request.site:

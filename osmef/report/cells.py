@@ -24,8 +24,8 @@ from osmef.report.look import Look
 from osmef.report.series import (
     PLACEMENTS,
     TENANCIES,
-    PairPlacement,
     Point,
+    ShownPlacement,
     Variant,
     has_axis,
     point,
@@ -55,7 +55,7 @@ class ShownCell:
     source: str
     label: str
     variant: Variant
-    place: PairPlacement
+    place: ShownPlacement
     connections: int | None
     trials: pd.DataFrame
 
@@ -206,18 +206,18 @@ def _known(value: Any) -> Any:
     return value.item() if hasattr(value, "item") else value
 
 
-def _place(row: Any) -> PairPlacement:
+def _place(row: Any) -> ShownPlacement:
     distance = _known(row.get("distance"))
     senders = _known(row.get("senders"))
     if senders == _known(row.get("receivers")) is not None and "," not in senders:
-        return PairPlacement(distance, "loopback", None)
+        return ShownPlacement(distance, "loopback", None)
     asked, found = _known(row.get("placement")), _known(row.get("achieved_placement"))
     wanted, achieved = _known(row.get("tenancy")), _known(row.get("achieved_tenancy"))
     told = [
         *([PLACEMENTS[Placement(asked)]] if asked not in (None, found) else []),
         *([TENANCIES[Tenancy(wanted)]] if wanted not in (None, achieved) else []),
     ]
-    return PairPlacement(
+    return ShownPlacement(
         distance,
         PLACEMENTS[Placement(found) if found else None],
         TENANCIES[Tenancy(achieved)] if achieved else None,

@@ -31,7 +31,7 @@ Variant = tuple[tuple[str, Scalar], ...]
 
 
 @dataclass(frozen=True)
-class PairPlacement:
+class ShownPlacement:
     """Achieved placement of a pair; ``asked`` is a differing requested one."""
 
     distance: int | None
@@ -77,15 +77,15 @@ class Point:
     values: tuple[float, ...] = ()
 
 
-def pair_placement(cell: CellInfo, summary: Summary) -> PairPlacement:
+def pair_placement(cell: CellInfo, summary: Summary) -> ShownPlacement:
     """Return the achieved placement of a cell."""
     if is_alone(cell):
-        return PairPlacement(cell.distance, "loopback", None)
+        return ShownPlacement(cell.distance, "loopback", None)
     placement, asked = PLACEMENTS[cell.achieved_placement], _asked(cell)
     kinds = {e.kind for e in summary.endpoints if e.name in (*cell.senders, *cell.receivers)}
     if EndpointKind.HOST in kinds:  # which belongs to no tenant
-        return PairPlacement(cell.distance, placement, None, asked)
-    return PairPlacement(cell.distance, placement, TENANCIES[cell.achieved_tenancy], asked)
+        return ShownPlacement(cell.distance, placement, None, asked)
+    return ShownPlacement(cell.distance, placement, TENANCIES[cell.achieved_tenancy], asked)
 
 
 def is_alone(cell: CellInfo) -> bool:

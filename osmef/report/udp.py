@@ -12,13 +12,13 @@ from osmef.analysis.replicates import has_sessions
 from osmef.report.cells import ShownCell, cells_of, nothing, source_of
 from osmef.report.chart import Chart, ChartLine, render
 from osmef.report.look import PLAIN, Look
-from osmef.report.series import PairPlacement, Point, Variant
+from osmef.report.series import Point, ShownPlacement, Variant
 from osmef.report.style import stroke
 from osmef.units import format_rate
 
 _RATES = ("rate", "rate_bps", "workload.rate")
 
-Series = tuple[str, PairPlacement, int]
+Series = tuple[str, ShownPlacement, int]
 
 
 def udp_loss(trials: pd.DataFrame, look: Look = PLAIN) -> Figure:

@@ -66,11 +66,15 @@ class EndpointKind(StrEnum):
     HOST = "host"
 
 
-class Layer(StrEnum):
+class ProviderNetwork(StrEnum):
     """A network of the provider: the underlay, or the overlay of two physical hosts."""
 
     BARE = "bare"
     OVERLAY = "overlay"
+
+
+Layer = ProviderNetwork
+"""The name that providers of other packages may import."""
 
 
 class Family(StrEnum):

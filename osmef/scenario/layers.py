@@ -13,7 +13,7 @@ from pydantic_core import CoreSchema, PydanticCustomError, PydanticKnownError, c
 from osmef.kinds import LAYERS
 from osmef.scenario.base import Model, conflict
 from osmef.scenario.by_kind import ByKind
-from osmef.scenario.fields import Family, Layer, quantity_of
+from osmef.scenario.fields import Family, ProviderNetwork, quantity_of
 
 if TYPE_CHECKING:
     from osmef.scenario.model import Scenario
@@ -126,14 +126,14 @@ def label_of(written: object) -> str:
 class _Layers(ByKind):
     """Marks the field of a layer: a network of the provider, one of ours, or a stack."""
 
-    also: ClassVar[tuple[str, ...]] = tuple(Layer)
+    also: ClassVar[tuple[str, ...]] = tuple(ProviderNetwork)
     stacks: ClassVar[bool] = True
 
     def _read(self, value: Any, info: ValidationInfo) -> Any:
-        if isinstance(value, Layer | tuple):
+        if isinstance(value, ProviderNetwork | tuple):
             return value
-        if isinstance(value, str) and value in list(Layer):
-            return Layer(value)
+        if isinstance(value, str) and value in list(ProviderNetwork):
+            return ProviderNetwork(value)
         if isinstance(value, list):
             return _stack(value)
         if isinstance(value, dict) and "kind" not in value:
@@ -146,7 +146,7 @@ class _Layers(ByKind):
         except PydanticCustomError as error:
             if error.type != "unknown_kind":
                 raise
-            expected = [*(error.context or {})["expected"], *map(str, Layer)]
+            expected = [*(error.context or {})["expected"], *map(str, ProviderNetwork)]
             told = {"what": self.kinds.what, "expected": expected}
             raise PydanticCustomError("unknown_kind", "no such {what}", told) from error
 
@@ -154,7 +154,7 @@ class _Layers(ByKind):
         self, _schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
         """Describe a name, the settings of a kind, and a list of both."""
-        names = core_schema.literal_schema([*(str(one) for one in Layer), *self._names])
+        names = core_schema.literal_schema([*(str(one) for one in ProviderNetwork), *self._names])
         one = handler(
             core_schema.tagged_union_schema(
                 {
@@ -179,7 +179,7 @@ def _stack(value: list[Any]) -> Stack:
         raise PydanticKnownError(
             "too_short", {"field_type": "List", "min_length": 1, "actual_length": 0}
         )
-    alone = [one for one in value if isinstance(one, str) and one in list(Layer)]
+    alone = [one for one in value if isinstance(one, str) and one in list(ProviderNetwork)]
     if alone:
         raise _wrong(
             f"{alone[0]} is no layer that another one can be put on",
@@ -207,5 +207,5 @@ def _wrong(message: str, cure: str) -> PydanticCustomError:
 
 _ADAPTER = TypeAdapter(list[Annotated[LayerSettings, ByKind(LAYERS, _USUAL)]])
 
-AnyLayer = Annotated[Layer | Stack, _Layers(LAYERS, _USUAL)]
+AnyLayer = Annotated[ProviderNetwork | Stack, _Layers(LAYERS, _USUAL)]
 """A network of the provider, or layers of ours on the one that is there, the outermost first."""

@@ -18,10 +18,10 @@ from osmef.scenario.fields import (
     Expected,
     Family,
     Flavor,
-    Layer,
     Name,
     OnMismatch,
     Placement,
+    ProviderNetwork,
     Tenancy,
     TrialOrder,
 )
@@ -208,7 +208,7 @@ class Scenario(Model):
         default=Tenancy.SAME_TENANT, description="whether both ends share a tenant"
     )
     layer: AnyLayer = Field(
-        default=Layer.BARE,
+        default=ProviderNetwork.BARE,
         description="what is between the ends: nothing (`bare`), the provider's `overlay` of"
         " two physical hosts, or what is raised on both ends: a kind, its settings, or a list of"
         " those that stand on each other, the outermost first",
@@ -417,7 +417,7 @@ class Scenario(Model):
     def _pairs_of_hosts(self) -> Scenario:
         kinds = {end.kind for end in self.ends}
         pair = kinds == {EndpointKind.HOST} and self.endpoints.loopback is None
-        if self.layer is Layer.OVERLAY and not pair:
+        if self.layer is ProviderNetwork.OVERLAY and not pair:
             raise conflict(
                 "layer: overlay is for a pair of physical hosts",
                 "use layer: bare, or kind: host for both ends",
@@ -479,12 +479,12 @@ class Scenario(Model):
     @property
     def stack(self) -> Stack:
         """The layers between the ends, the outermost first."""
-        return () if isinstance(self.layer, Layer) else self.layer
+        return () if isinstance(self.layer, ProviderNetwork) else self.layer
 
     @property
-    def network(self) -> Layer:
+    def network(self) -> ProviderNetwork:
         """The network of the provider, below all layers of ours."""
-        return self.layer if isinstance(self.layer, Layer) else Layer.BARE
+        return self.layer if isinstance(self.layer, ProviderNetwork) else ProviderNetwork.BARE
 
     @property
     def size(self) -> int:
@@ -592,7 +592,7 @@ def _check_between(scenario: Scenario) -> None:
             "leave tenancy out, or use one site for both ends",
             *("tenancy", *sites),
         )
-    if scenario.layer is Layer.OVERLAY:
+    if scenario.layer is ProviderNetwork.OVERLAY:
         raise conflict(
             "there is no overlay between two sites",
             "use layer: bare, or one site for both ends",

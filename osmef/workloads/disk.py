@@ -10,7 +10,7 @@ from pydantic import Field
 from osmef.scenario.fields import RUN_DIRECTORY, Directory, Duration, Size
 from osmef.scenario.workload import Role
 from osmef.units import format_size
-from osmef.workloads.programs import ProgramsSettings, Run, Where
+from osmef.workloads.programs import ProgramRun, ProgramsSettings, Where
 
 _IN_MEMORY = {"tmpfs", "ramfs"}
 _SLOWEST_BYTES_S = 10e6
@@ -57,13 +57,15 @@ class DiskSettings(ProgramsSettings):
         """Whether the page cache alone may serve reads and writes."""
         return True
 
-    def run_of(self, argv: list[str], **keys: Any) -> Run:
+    def run_of(self, argv: list[str], **keys: Any) -> ProgramRun:
         """Return a program in the directory of the trial, on the sender.
 
         ``{dir}`` in its arguments is that directory; other ``keys`` are those of a run.
         """
         room = self.file_bytes + self.file_bytes // _OF_METADATA
-        return Run(on=Where.SENDER, argv=argv, directory=self.directory, room=f"{room}B", **keys)
+        return ProgramRun(
+            on=Where.SENDER, argv=argv, directory=self.directory, room=f"{room}B", **keys
+        )
 
     def warnings_at(self, end: Role, facts: Mapping[str, Any]) -> Iterator[str]:
         """Warn where memory is measured instead of the disk."""

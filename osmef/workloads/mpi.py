@@ -13,7 +13,13 @@ from osmef.results.measure import Better, Measure, OverPairs
 from osmef.results.observations import InterfaceUse
 from osmef.scenario.base import conflict
 from osmef.scenario.fields import DATA_PORTS
-from osmef.workloads.programs import EndedProgram, ProgramsSettings, Run, Where, interfaces_of
+from osmef.workloads.programs import (
+    EndedProgram,
+    ProgramRun,
+    ProgramsSettings,
+    Where,
+    interfaces_of,
+)
 from osmef.workloads.tool import Tool
 
 if TYPE_CHECKING:
@@ -97,9 +103,9 @@ class MpiTool(Tool[M]):
     def argv(self) -> list[str]:
         """The command line of each process."""
 
-    def runs(self) -> Sequence[Run]:
+    def runs(self) -> Sequence[ProgramRun]:
         """Return the processes of one endpoint."""
-        one = Run(on=Where.SENDER, argv=self.argv, env=_ENVIRONMENT)
+        one = ProgramRun(on=Where.SENDER, argv=self.argv, env=_ENVIRONMENT)
         return (one,) * self._settings.processes
 
     def numbers(self, pairs: Sequence[Sequence[EndedProgram]]) -> Mapping[str, float | None]:

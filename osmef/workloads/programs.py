@@ -67,7 +67,7 @@ Ready = Literal["port", "udp-port", "start"]
 _PORTS = ("port", "data_port")  # placeholders that only a server gives something to stand for
 
 
-class Run(Model):
+class ProgramRun(Model):
     """One program at one end; placeholders such as ``{peer}`` are filled in when it is armed.
 
     One with ``ready`` is a server: it is started before the others.
@@ -126,7 +126,7 @@ class Run(Model):
                 return ("sender",)
 
     @model_validator(mode="after")
-    def _placeholders_are_known(self) -> Run:
+    def _placeholders_are_known(self) -> ProgramRun:
         texts = (*self.argv, *self.ipv6, *self.env.values(), self.stdin)
         for name in (name for text in texts for name in unknown(text)):
             raise conflict(
@@ -137,7 +137,7 @@ class Run(Model):
         return self
 
     @model_validator(mode="after")
-    def _room_is_in_a_directory(self) -> Run:
+    def _room_is_in_a_directory(self) -> ProgramRun:
         if self.room and self.directory is None:
             cure = "write directory: '{dir}', or another one"
             raise conflict("room is what must be free in a directory, and there is none", cure,
@@ -145,7 +145,7 @@ class Run(Model):
         return self
 
     @model_validator(mode="after")
-    def _servers_are_ready(self) -> Run:
+    def _servers_are_ready(self) -> ProgramRun:
         if self.serves and self.ready is None:
             cure = "write ready: port, or ready: start if it does not say when"
             raise conflict("a server reports when it is ready", cure, "serves")
@@ -153,6 +153,10 @@ class Run(Model):
             cure = "write ready: port, or leave ports out"
             raise conflict("only a server takes ports", cure, "ports")
         return self
+
+
+Run = ProgramRun
+"""The name that workloads of other packages may import."""
 
 
 class ProgramsSettings(WorkloadSettings):
@@ -249,7 +253,7 @@ USED: tuple[Measure, ...] = (
 class EndedProgram:
     """A program that has ended: its end, its status, and its output."""
 
-    run: Run
+    run: ProgramRun
     end: End
     endpoint: str
     result: ExecResult
@@ -294,7 +298,7 @@ class Programs(Workload[P], Generic[P]):
         return replace(program, how=ways, bundle=path)
 
     @abstractmethod
-    def runs(self) -> Sequence[Run]:
+    def runs(self) -> Sequence[ProgramRun]:
         """Return the runs between one pair of endpoints."""
 
     @abstractmethod
@@ -304,7 +308,7 @@ class Programs(Workload[P], Generic[P]):
         Raises OutputError where a number is missing.
         """
 
-    def _groups(self) -> list[list[tuple[Run, End]]]:
+    def _groups(self) -> list[list[tuple[ProgramRun, End]]]:
         """Return the runs of each part: servers with the first client, other clients alone.
 
         Raises ProgramError where there is none but servers, or no server that a port is of.
@@ -326,7 +330,7 @@ class Programs(Workload[P], Generic[P]):
             for group in self._groups()
         )
 
-    def _step(self, run: Run, end: End) -> Step:
+    def _step(self, run: ProgramRun, end: End) -> Step:
         s = self._settings
         parameters: dict[str, Value] = {
             "argv": run.argv,
@@ -373,7 +377,7 @@ class Programs(Workload[P], Generic[P]):
                 yield EndedProgram(run, end, names[end], result, printed, interface)
 
 
-def _check(name: str, runs: Sequence[Run]) -> None:
+def _check(name: str, runs: Sequence[ProgramRun]) -> None:
     where = f"runs() of {name}"
     if all(run.ready for run in runs):
         raise ProgramError(

@@ -20,9 +20,9 @@ from osmef.supply.program import Program
 from osmef.workloads.programs import (
     USED,
     EndedProgram,
+    ProgramRun,
     Programs,
     ProgramsSettings,
-    Run,
     Where,
     together,
 )
@@ -107,7 +107,7 @@ class ServerSettings(ProgramsSettings):
             )
 
 
-PONG = Run(
+PONG = ProgramRun(
     on=Where.RECEIVER,
     argv=[AGENT, "pong", "--bind", "{bind}", "--port", "{port}"],
     ready="port",

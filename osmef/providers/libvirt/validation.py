@@ -10,7 +10,7 @@ from osmef.providers.libvirt.connection import is_session
 from osmef.providers.libvirt.placement import flavor_of, place
 from osmef.providers.static.wanted import requests_of
 from osmef.scenario.clouds.libvirt import LibvirtSettings
-from osmef.scenario.fields import EndpointKind, Layer, Placement, Tenancy
+from osmef.scenario.fields import EndpointKind, Placement, ProviderNetwork, Tenancy
 from osmef.scenario.study import Cell
 
 Problem = tuple[str, str, str]
@@ -26,7 +26,7 @@ _FORWARDING = (
 def problems_of(settings: LibvirtSettings, cell: Cell) -> Iterator[Problem]:
     """Yield (scenario key, message, cure) of each problem."""
     scenario = cell.scenario
-    if scenario.layer is Layer.OVERLAY:
+    if scenario.layer is ProviderNetwork.OVERLAY:
         cure = "use layer: bare"
         yield "layer", "these hosts have no overlay that OSMeF knows of", cure
     yield from _flavors(settings, cell)

@@ -40,7 +40,14 @@ from osmef.remote.keys import KeyPair
 from osmef.remote.login import HostKeys, Login
 from osmef.remote.workdir import scratch_prefix
 from osmef.scenario.clouds.local import LocalSettings
-from osmef.scenario.fields import EndpointKind, Family, FlavorNeed, Layer, Placement, Tenancy
+from osmef.scenario.fields import (
+    EndpointKind,
+    Family,
+    FlavorNeed,
+    Placement,
+    ProviderNetwork,
+    Tenancy,
+)
 from osmef.scenario.layers import EVERYTHING
 from osmef.scenario.location import Gone, Location
 from osmef.scenario.model import EndpointSettings
@@ -271,10 +278,10 @@ class LocalProvider(Provider):
         return [Location(host=one[0], tenant=one[1]) if one else Gone() for one in found]
 
     def data_address(
-        self, receiver: Endpoint, sender: Endpoint, layer: Layer, family: Family
+        self, receiver: Endpoint, sender: Endpoint, layer: ProviderNetwork, family: Family
     ) -> str:
         """Return a host's overlay address for a VM and for ``layer: overlay``."""
-        overlay = layer is Layer.OVERLAY or sender.request.kind is EndpointKind.VM
+        overlay = layer is ProviderNetwork.OVERLAY or sender.request.kind is EndpointKind.VM
         address = self._places[receiver.name].address if overlay else receiver.data_address
         return address if family is Family.IPV4 else ipv6_of(address)
 

@@ -29,7 +29,7 @@ from osmef.providers.static.wanted import requests_of
 from osmef.remote.session import Session
 from osmef.scenario.access import StaticAccess
 from osmef.scenario.clouds.static import StaticSettings
-from osmef.scenario.fields import RECORD, EndpointKind, Family, Layer, Placement
+from osmef.scenario.fields import RECORD, EndpointKind, Family, Placement, ProviderNetwork
 from osmef.scenario.layers import EVERYTHING
 from osmef.scenario.location import Location
 from osmef.scenario.study import Cell
@@ -69,7 +69,7 @@ class StaticProvider(Provider):
     def problems(self, cell: Cell) -> list[tuple[str, str, str]]:
         """List the cell's requests that the inventory can't satisfy."""
         scenario, found = cell.scenario, []
-        if scenario.layer is Layer.OVERLAY:
+        if scenario.layer is ProviderNetwork.OVERLAY:
             cure = "use layer: bare, and data_address or interface to choose the network"
             found.append(("layer", "static hosts have no overlay that OSMeF knows of", cure))
         try:
@@ -170,7 +170,7 @@ class StaticProvider(Provider):
         self,
         receiver: Endpoint,
         sender: Endpoint,  # noqa: ARG002
-        layer: Layer,  # noqa: ARG002
+        layer: ProviderNetwork,  # noqa: ARG002
         family: Family,
     ) -> str:
         """Return the receiver's address of a family. Raises ProviderError."""

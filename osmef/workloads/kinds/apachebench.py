@@ -12,7 +12,7 @@ from osmef.formats.apachebench import read, read_quantiles
 from osmef.scenario.base import conflict
 from osmef.scenario.fields import Size
 from osmef.supply.program import Program
-from osmef.workloads.programs import EndedProgram, ProgramsSettings, Run, Where
+from osmef.workloads.programs import EndedProgram, ProgramRun, ProgramsSettings, Where
 from osmef.workloads.reading import OutputStream
 from osmef.workloads.tool import PONG, Tool, common, options, url, whole_seconds
 
@@ -67,7 +67,7 @@ class Apachebench(Tool[ApachebenchSettings]):
         *("received_bytes_per_s", "failed_requests"),
     )
 
-    def runs(self) -> Sequence[Run]:
+    def runs(self) -> Sequence[ProgramRun]:
         """Return the server, and ab, with exact quantiles (-e)."""
         s = self._settings
         seconds = whole_seconds(s.duration)
@@ -79,7 +79,7 @@ class Apachebench(Tool[ApachebenchSettings]):
             "-n": s.requests or min(_MOST_REQUESTS, _MOST_PER_S * seconds),
             "-e": "/dev/stderr",
         }
-        return (PONG, Run(on=Where.SENDER, argv=["ab", *options(given), url(s.size)]))
+        return (PONG, ProgramRun(on=Where.SENDER, argv=["ab", *options(given), url(s.size)]))
 
     def parse(self, ended: Sequence[EndedProgram]) -> Mapping[str, float | None]:
         """Read the report, and the quantiles."""

@@ -13,7 +13,7 @@ from osmef.results.measure import Better, Measure, OverPairs
 from osmef.scenario.fields import Duration
 from osmef.supply.program import Program
 from osmef.workloads.disk import DiskSettings
-from osmef.workloads.programs import EndedProgram, Run
+from osmef.workloads.programs import EndedProgram, ProgramRun
 from osmef.workloads.tool import Tool
 
 _LOADFILE = "/usr/share/dbench/client.txt"
@@ -71,7 +71,7 @@ class Dbench(Tool[DbenchSettings]):
         ),
     )  # fmt: skip
 
-    def runs(self) -> Sequence[Run]:
+    def runs(self) -> Sequence[ProgramRun]:
         """Return dbench at the sender."""
         s = self._settings
         times = ["-t", str(math.ceil(s.duration))]

@@ -15,7 +15,7 @@ from osmef.scenario.base import conflict
 from osmef.scenario.fields import Duration, Size
 from osmef.supply.program import Program
 from osmef.workloads.disk import DirectSettings
-from osmef.workloads.programs import EndedProgram, Run
+from osmef.workloads.programs import EndedProgram, ProgramRun
 from osmef.workloads.tool import Tool
 
 _PERCENTILES = {"p50": "50", "p99": "99", "p999": "99.9"}
@@ -119,7 +119,7 @@ class Fio(Tool[FioSettings]):
         self.told = (found[0].model_copy(update={"leading": True}), *found[1:])
         super().__init__(settings, background=background)
 
-    def runs(self) -> Sequence[Run]:
+    def runs(self) -> Sequence[ProgramRun]:
         """Return one job, with group reporting."""
         s = self._settings
         given: dict[str, object] = {

@@ -13,7 +13,7 @@ from osmef.results.measure import Better, Measure, OverPairs
 from osmef.scenario.fields import Duration, Size
 from osmef.supply.program import Program
 from osmef.workloads.disk import DirectSettings
-from osmef.workloads.programs import EndedProgram, Run
+from osmef.workloads.programs import EndedProgram, ProgramRun
 from osmef.workloads.tool import Tool
 
 _QUANTILES = {"p50_us": 0.5, "p99_us": 0.99}
@@ -95,7 +95,7 @@ class Ioping(Tool[IopingSettings]):
         ),
     )  # fmt: skip
 
-    def runs(self) -> Sequence[Run]:
+    def runs(self) -> Sequence[ProgramRun]:
         """Return ioping at the sender, in a file of its own."""
         s = self._settings
         options = {

@@ -13,7 +13,7 @@ from osmef.results.measure import Better, Component, Measure, OverPairs
 from osmef.scenario.fields import Size
 from osmef.supply.program import Program, SourceCode
 from osmef.workloads.disk import DirectSettings
-from osmef.workloads.programs import EndedProgram, Run
+from osmef.workloads.programs import EndedProgram, ProgramRun
 from osmef.workloads.tool import Tool
 
 _KIBI = 1024
@@ -104,7 +104,7 @@ class Iozone(Tool[IozoneSettings]):
         self.told = tuple(_measure(name) for name in settings.names)
         super().__init__(settings, background=background)
 
-    def runs(self) -> Sequence[Run]:
+    def runs(self) -> Sequence[ProgramRun]:
         """Return IOzone at the sender."""
         s = self._settings
         tests = [number for test, (number, _) in _TESTS.items() if test in {"write", *s.tests}]

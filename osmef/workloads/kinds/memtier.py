@@ -13,7 +13,7 @@ from osmef.formats.memtier import read
 from osmef.results.measure import Better, Measure, OverPairs
 from osmef.scenario.fields import Size
 from osmef.supply.program import Program
-from osmef.workloads.programs import EndedProgram, ProgramsSettings, Run, Where
+from osmef.workloads.programs import EndedProgram, ProgramRun, ProgramsSettings, Where
 from osmef.workloads.tool import Tool
 
 _SOURCE = "run_stats.cpp of memtier_benchmark"
@@ -94,7 +94,7 @@ class Memtier(Tool[MemtierSettings]):
         self._password = secrets.token_hex(16)
         super().__init__(settings, background=background)
 
-    def runs(self) -> Sequence[Run]:
+    def runs(self) -> Sequence[ProgramRun]:
         """Return the server and the clients, with a random password."""
         s = self._settings
         server = ["redis-server", "--bind", "{bind}", "--port", "{port}", "--save", "",
@@ -105,8 +105,8 @@ class Memtier(Tool[MemtierSettings]):
         client += ["-d", str(s.size), "--pipeline", str(s.pipeline), "--key-maximum", str(s.keys)]
         client += ["--test-time", str(max(1, math.ceil(s.duration))), "--hide-histogram"]
         return (
-            Run(on=Where.RECEIVER, argv=server, ready="port", serves=True),
-            Run(on=Where.SENDER, argv=client),
+            ProgramRun(on=Where.RECEIVER, argv=server, ready="port", serves=True),
+            ProgramRun(on=Where.SENDER, argv=client),
         )
 
     def parse(self, ended: Sequence[EndedProgram]) -> Mapping[str, float | None]:

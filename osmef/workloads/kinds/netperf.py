@@ -14,7 +14,7 @@ from osmef.results.measure import Better, Measure, OverPairs
 from osmef.scenario.base import conflict
 from osmef.scenario.fields import Size
 from osmef.supply.program import Program, SourceCode
-from osmef.workloads.programs import EndedProgram, Run, Where
+from osmef.workloads.programs import EndedProgram, ProgramRun, Where
 from osmef.workloads.tool import (
     Direction,
     ServerSettings,
@@ -140,7 +140,7 @@ class Netperf(Tool[NetperfSettings]):
         """Return the measures of the test."""
         return [one for one in self.told if one.name in _TOLD[self._settings.test]]
 
-    def runs(self) -> Sequence[Run]:
+    def runs(self) -> Sequence[ProgramRun]:
         """Return netserver, which stays in the foreground and writes no log, and netperf.
 
         That alone where netserver is there already.
@@ -158,12 +158,12 @@ class Netperf(Tool[NetperfSettings]):
         server = options({"-D": True, "-f": True, "-N": True, "-L": "{bind}", "-p": "{port}"})
         client = ["netperf", *options(given), "--", *self._of_test()]
         if s.there is not None:
-            return (Run(on=Where.SENDER, argv=client),)
+            return (ProgramRun(on=Where.SENDER, argv=client),)
         return (
-            Run(
+            ProgramRun(
                 on=Where.RECEIVER, argv=["netserver", *server], ready="port", serves=True, ports=2
             ),
-            Run(on=Where.SENDER, argv=client),
+            ProgramRun(on=Where.SENDER, argv=client),
         )  # fmt: skip
 
     def _of_test(self) -> list[str]:

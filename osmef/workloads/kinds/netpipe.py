@@ -18,7 +18,7 @@ from osmef.supply.program import Program
 from osmef.supply.shim import PROTOCOLS
 from osmef.units import format_size
 from osmef.workloads.base import Outcome, Ran
-from osmef.workloads.programs import EndedProgram, ProgramsSettings, Run, Where
+from osmef.workloads.programs import EndedProgram, ProgramRun, ProgramsSettings, Where
 from osmef.workloads.tool import Tool, options
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class Netpipe(Tool[NetpipeSettings]):
         ),
     )  # fmt: skip
 
-    def runs(self) -> Sequence[Run]:
+    def runs(self) -> Sequence[ProgramRun]:
         """Return both ends; the starting one also prints its result file."""
         s = self._settings
         both = options(
@@ -114,8 +114,8 @@ class Netpipe(Tool[NetpipeSettings]):
             }
         )
         return (
-            Run(on=Where.RECEIVER, argv=["NPtcp", *both, "-o", "/dev/null"], ready="port"),
-            Run(on=Where.SENDER, argv=["NPtcp", "-h", "{peer}", *both, "-o", "/dev/stdout"]),
+            ProgramRun(on=Where.RECEIVER, argv=["NPtcp", *both, "-o", "/dev/null"], ready="port"),
+            ProgramRun(on=Where.SENDER, argv=["NPtcp", "-h", "{peer}", *both, "-o", "/dev/stdout"]),
         )
 
     def parse(self, ended: Sequence[EndedProgram]) -> Mapping[str, float | None]:

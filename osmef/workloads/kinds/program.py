@@ -15,9 +15,9 @@ from osmef.workloads.programs import (
     USED,
     EndedProgram,
     ProgramName,
+    ProgramRun,
     Programs,
     ProgramsSettings,
-    Run,
     Where,
     together,
 )
@@ -70,7 +70,7 @@ class ProgramSettings(ProgramsSettings):
     """A program of yours, such as iperf3 or stress-ng, and the numbers that it prints."""
 
     kind: Literal["program"] = Field(default="program", description="the kind of workload")
-    run: Annotated[list[Run], Field(min_length=1, max_length=16)] = Field(
+    run: Annotated[list[ProgramRun], Field(min_length=1, max_length=16)] = Field(
         description="the programs; servers are started first, and the others at one moment"
     )
     needs: list[ProgramName] = Field(
@@ -151,7 +151,7 @@ class ProgramSettings(ProgramsSettings):
             )
 
 
-class Program(Programs[ProgramSettings]):
+class ScenarioPrograms(Programs[ProgramSettings]):
     """The programs of a scenario: servers, and those with the common start."""
 
     Settings = ProgramSettings
@@ -187,7 +187,7 @@ workload:
         """The programs that the scenario names."""
         return tuple(map(Supplied, self._settings.needs))
 
-    def runs(self) -> Sequence[Run]:
+    def runs(self) -> Sequence[ProgramRun]:
         """Return the programs' runs."""
         return self._settings.run
 

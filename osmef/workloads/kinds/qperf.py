@@ -13,7 +13,7 @@ from osmef.formats.qperf import read
 from osmef.results.measure import Better, Measure, OverPairs
 from osmef.scenario.fields import Size
 from osmef.supply.program import Program
-from osmef.workloads.programs import EndedProgram, ProgramsSettings, Run, Where
+from osmef.workloads.programs import EndedProgram, ProgramRun, ProgramsSettings, Where
 from osmef.workloads.tool import Tool, common, lost_percent, missing, options, whole_seconds
 
 _SOURCE = "qperf(1)"
@@ -81,7 +81,7 @@ class Qperf(Tool[QperfSettings]):
         """The test's name in qperf."""
         return self._settings.test.value.replace("-", "_")
 
-    def runs(self) -> Sequence[Run]:
+    def runs(self) -> Sequence[ProgramRun]:
         """Return the server and the client, which prints whole units (-uu)."""
         s = self._settings
         given = {
@@ -95,11 +95,11 @@ class Qperf(Tool[QperfSettings]):
             "-vvs": True,
         }
         return (
-            Run(
+            ProgramRun(
                 on=Where.RECEIVER, argv=["qperf", "-lp", "{port}"], ready="port", serves=True,
                 ports=2,
             ),
-            Run(on=Where.SENDER, argv=["qperf", "{peer}", *options(given), self._name]),
+            ProgramRun(on=Where.SENDER, argv=["qperf", "{peer}", *options(given), self._name]),
         )  # fmt: skip
 
     def parse(self, ended: Sequence[EndedProgram]) -> Mapping[str, float | None]:

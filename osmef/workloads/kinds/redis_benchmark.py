@@ -13,7 +13,7 @@ from osmef.formats.redis_benchmark import Test, read
 from osmef.results.measure import Better, Measure, OverPairs
 from osmef.scenario.fields import Size
 from osmef.supply.program import Program
-from osmef.workloads.programs import EndedProgram, ProgramsSettings, Run, Where
+from osmef.workloads.programs import EndedProgram, ProgramRun, ProgramsSettings, Where
 from osmef.workloads.tool import Tool
 
 _Test = Literal[
@@ -77,7 +77,7 @@ class RedisBenchmark(Tool[RedisBenchmarkSettings]):
         self._password = secrets.token_hex(16)
         super().__init__(settings, background=background)
 
-    def runs(self) -> Sequence[Run]:
+    def runs(self) -> Sequence[ProgramRun]:
         """Return the server and the clients, with a random password."""
         s = self._settings
         server = ["redis-server", "--bind", "{bind}", "--port", "{port}", "--save", "",
@@ -89,8 +89,8 @@ class RedisBenchmark(Tool[RedisBenchmarkSettings]):
         client += ["-r", str(s.keys)] if s.keys is not None else []
         client += ["--threads", str(s.threads)] if s.threads > 1 else []
         return (
-            Run(on=Where.RECEIVER, argv=server, ready="port", serves=True),
-            Run(on=Where.SENDER, argv=client),
+            ProgramRun(on=Where.RECEIVER, argv=server, ready="port", serves=True),
+            ProgramRun(on=Where.SENDER, argv=client),
         )
 
     def parse(self, ended: Sequence[EndedProgram]) -> Mapping[str, float | None]:

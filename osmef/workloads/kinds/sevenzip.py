@@ -13,7 +13,7 @@ from osmef.results.measure import Better, Measure, OverPairs
 from osmef.scenario.base import conflict
 from osmef.scenario.fields import Size
 from osmef.supply.program import Program
-from osmef.workloads.programs import EndedProgram, Run, Where, WorkSettings
+from osmef.workloads.programs import EndedProgram, ProgramRun, Where, WorkSettings
 from osmef.workloads.tool import Tool
 
 _SOURCE = "7-Zip's manual: b (Benchmark) command"
@@ -81,12 +81,12 @@ class Sevenzip(Tool[SevenzipSettings]):
     programs = (Program("7zr", package="p7zip", version=("--help",)),)
     told = tuple(_measures())
 
-    def runs(self) -> Sequence[Run]:
+    def runs(self) -> Sequence[ProgramRun]:
         """Return 7-Zip at the sender."""
         s = self._settings
         options = [f"-mmt={s.threads or '{cpus}'}"]
         options += [] if s.dictionary is None else [f"-md={s.dictionary:.0f}b"]
-        return (Run(on=Where.SENDER, argv=["7zr", "b", str(s.passes), *options]),)
+        return (ProgramRun(on=Where.SENDER, argv=["7zr", "b", str(s.passes), *options]),)
 
     def parse(self, ended: Sequence[EndedProgram]) -> Mapping[str, float | None]:
         """Read the means over all dictionary sizes."""

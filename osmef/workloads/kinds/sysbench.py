@@ -15,7 +15,7 @@ from osmef.results.measure import Better, Component, Measure, OverPairs
 from osmef.scenario.base import conflict
 from osmef.scenario.fields import Size
 from osmef.supply.program import Program
-from osmef.workloads.programs import EndedProgram, ProgramsSettings, Run, Where
+from osmef.workloads.programs import EndedProgram, ProgramRun, ProgramsSettings, Where
 from osmef.workloads.tool import Tool
 
 _SOURCE = "sysbench 1.0"
@@ -109,7 +109,7 @@ class Sysbench(Tool[SysbenchSettings]):
         is_of_memory = self._settings.test is SysbenchTest.MEMORY
         return self.told_of_memory if is_of_memory else self.told_of_cpu
 
-    def runs(self) -> Sequence[Run]:
+    def runs(self) -> Sequence[ProgramRun]:
         """Return sysbench at the sender."""
         s = self._settings
         argv = [
@@ -120,7 +120,7 @@ class Sysbench(Tool[SysbenchSettings]):
             *(self._memory() if s.test is SysbenchTest.MEMORY else [f"--cpu-max-prime={s.primes}"]),
             "run",
         ]
-        return (Run(on=Where.SENDER, argv=argv),)
+        return (ProgramRun(on=Where.SENDER, argv=argv),)
 
     def _memory(self) -> list[str]:
         s = self._settings

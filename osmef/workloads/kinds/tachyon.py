@@ -10,7 +10,7 @@ from pydantic import Field
 from osmef.formats.tachyon import read
 from osmef.results.measure import Better, Component, Measure, OverPairs
 from osmef.supply.program import Program
-from osmef.workloads.programs import EndedProgram, Run, Where, WorkSettings
+from osmef.workloads.programs import EndedProgram, ProgramRun, Where, WorkSettings
 from osmef.workloads.tool import Tool
 
 _TEAPOT = "/usr/share/doc/tachyon/examples/scenes/teapot.dat"
@@ -62,7 +62,7 @@ class Tachyon(Tool[TachyonSettings]):
         ),
     )  # fmt: skip
 
-    def runs(self) -> Sequence[Run]:
+    def runs(self) -> Sequence[ProgramRun]:
         """Return Tachyon at the sender, without output image."""
         s, side = self._settings, str(self._settings.resolution)
         argv = [
@@ -70,7 +70,7 @@ class Tachyon(Tool[TachyonSettings]):
             *("-res", side, side, "-aasamples", str(s.antialiasing)),
             *("-format", "PPM", "-o", "/dev/null"),  # a Targa has to be written to a file
         ]
-        return (Run(on=Where.SENDER, argv=argv),)
+        return (ProgramRun(on=Where.SENDER, argv=argv),)
 
     def parse(self, ended: Sequence[EndedProgram]) -> Mapping[str, float | None]:
         """Read the time of tracing."""

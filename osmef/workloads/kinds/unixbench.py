@@ -14,7 +14,7 @@ from osmef.results.measure import Better, Measure, OverPairs
 from osmef.scenario.base import conflict
 from osmef.scenario.fields import Duration
 from osmef.supply.program import Program, SourceCode
-from osmef.workloads.programs import EndedProgram, Run, Where, WorkSettings
+from osmef.workloads.programs import EndedProgram, ProgramRun, Where, WorkSettings
 from osmef.workloads.tool import Tool
 
 _SOURCE = "UnixBench 6.0.0, Run"
@@ -269,7 +269,7 @@ workload: {kind: unixbench, copies: 1, tests: [dhry2reg, pipe], iterations: 1}""
         if settings.directory is not None:
             self.programs = ()
 
-    def runs(self) -> Sequence[Run]:
+    def runs(self) -> Sequence[ProgramRun]:
         """Return the tests at the sender, in a temporary directory."""
         s = self._settings
         looper = "unixbench" if s.directory is None else f"{s.directory.rstrip('/')}/pgms/looper"
@@ -277,7 +277,7 @@ workload: {kind: unixbench, copies: 1, tests: [dhry2reg, pipe], iterations: 1}""
         for test in s.tests:
             argv += [str(s.passes_of(test)), _COMMANDS[test][1], MESSAGES[test]]
         # Sorting in UTF-8, where the endpoint has it, is what Run measures.
-        return (Run(on=Where.SENDER, argv=argv, env={"LANG": "en_US.utf8"}),)
+        return (ProgramRun(on=Where.SENDER, argv=argv, env={"LANG": "en_US.utf8"}),)
 
     def parse(self, ended: Sequence[EndedProgram]) -> Mapping[str, float | None]:
         """Read the log and compute the index; a missing test or pass is an error."""
