@@ -1,4 +1,4 @@
-"""Descriptive statistics of a metric over trials, with a distribution-free interval."""
+"""Descriptive statistics of a metric, with a distribution-free interval, and its verdict."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from osmef.analysis.looks import lasting_interval
 from osmef.analysis.nested import split
 from osmef.analysis.quantiles import finite, quantile_interval
-from osmef.results.summary import Metric
+from osmef.results.summary import Metric, Verdict
 
 
 def describe(values: Iterable[float | None], *, often_looked_at: bool = False) -> Metric:
@@ -65,3 +65,23 @@ def describe_pairs(values: Mapping[int, Sequence[float]]) -> Metric:
         update["between_percent"] = 100 * found.between / abs(found.mean)
         update["within_percent"] = 100 * found.within / abs(found.mean)
     return told.model_copy(update=update)
+
+
+def judge(low: float | None, high: float | None, bound: float, *, at_least: bool) -> Verdict:
+    """Return whether an interval is wholly within a bound, wholly beyond it, or neither.
+
+    Where the bound lies within the interval, or there is none, nobody can tell. ``low`` and
+    ``high`` are the ends of the 95 % interval of the median.
+
+    Assumed is what the interval assumes. A median that is at the bound exactly is called met, or
+    missed, in at most 2.5 % of cases each; one beyond it on the wrong side is met less often.
+
+    Source: Conover, "Practical Nonparametric Statistics", 1999, section 3.2, on tests by intervals.
+    """
+    if low is None or high is None:
+        return Verdict.UNDECIDED
+    if not at_least:
+        low, high, bound = -high, -low, -bound
+    if low >= bound:
+        return Verdict.MET
+    return Verdict.MISSED if high < bound else Verdict.UNDECIDED

@@ -57,7 +57,7 @@ def is_known(values: Sequence[float], width: float) -> bool:
 
 @lru_cache(maxsize=4096)
 def lasting_rank(n: int, confidence: float = 0.95) -> int:
-    """Return the rank l of ``lasting_interval``; 0 where there is none.
+    """Return the rank l of ``lasting_interval``, with its assumptions; 0 without an interval.
 
     The wealth of the bet after n values, s of them below, is 2^n s! (n - s)! / (n + 1)!.
 

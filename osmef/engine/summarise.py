@@ -11,8 +11,7 @@ from typing import Any
 import osmef
 from osmef.agent.messages import PROTOCOL
 from osmef.analysis.contention import contended
-from osmef.analysis.describe import describe, describe_pairs
-from osmef.analysis.expected import judge
+from osmef.analysis.describe import describe, describe_pairs, judge
 from osmef.analysis.price import per_price
 from osmef.engine.check import named, warnings_of, warnings_there
 from osmef.engine.cost import spent, total

@@ -72,7 +72,8 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[Fake]:
 
 def shown_code() -> str:
     """Return the module that the page shows."""
-    blocks = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    text = PAGE.read_text(encoding="utf-8")
+    blocks: list[str] = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     (code,) = [one for one in blocks if "ErrorTable(" in one]
     return code
 

@@ -21,7 +21,7 @@ from osmef.providers.base import (
     go_on,
     pass_over,
 )
-from osmef.providers.libvirt import teardown, validation, xml
+from osmef.providers.libvirt import placement, teardown, xml
 from osmef.providers.libvirt.accelerator import check_emulator
 from osmef.providers.libvirt.connection import Hypervisor
 from osmef.providers.libvirt.guest import find_guest
@@ -29,7 +29,6 @@ from osmef.providers.libvirt.image import find_image
 from osmef.providers.libvirt.maker import PROVIDER, Maker, Mark
 from osmef.providers.libvirt.networks import find_networks, seen_from
 from osmef.providers.libvirt.nocloud import find_iso_tool
-from osmef.providers.libvirt.placement import place
 from osmef.providers.libvirt.provision import Build, architecture_of, memory_of, need_of
 from osmef.providers.parallel import side_by_side
 from osmef.providers.static.provider import StaticProvider
@@ -65,7 +64,7 @@ class LibvirtProvider(Provider):
     def check(self, requests: Sequence[EndpointRequest], still: Check = go_on) -> None:
         """Check image, connections, emulators, networks and memory. Raises ProviderError."""
         settings = self._settings
-        placed = place(settings, requests)
+        placed = placement.place(settings, requests)
         for machine, some in self._of_inventory(requests, placed).values():
             machine.check(some)
         guests = _guests(requests)
@@ -130,22 +129,22 @@ class LibvirtProvider(Provider):
 
     def problems(self, cell: Cell) -> list[tuple[str, str, str]]:
         """List what these hosts do not support, as far as settings show."""
-        return list(validation.problems_of(self._settings, cell))
+        return list(placement.problems_of(self._settings, cell))
 
     def warnings(self, cell: Cell) -> list[str]:
         """List the warnings that follow from the settings."""
-        return list(validation.warnings_of(self._settings, cell))
+        return list(placement.warnings_of(self._settings, cell))
 
     def machines(self, requests: Sequence[EndpointRequest]) -> Mapping[str, str]:
         """Tell the host of each guest, and which machine a physical host is.
 
         Raises CapacityError.
         """
-        return place(self._settings, requests)
+        return placement.place(self._settings, requests)
 
     def create(self, order: Order) -> list[Endpoint]:
         """Create networks and guests, and lock physical hosts."""
-        self._placed = place(self._settings, order.everybody)
+        self._placed = placement.place(self._settings, order.everybody)
         guests, made = _guests(order.requests), {}
         for name, (machine, some) in self._of_inventory(order.requests, self._placed).items():
             self._machines[name] = machine

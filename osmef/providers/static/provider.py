@@ -24,8 +24,7 @@ from osmef.providers.base import (
 )
 from osmef.providers.parallel import side_by_side
 from osmef.providers.static import machine
-from osmef.providers.static.assign import assign, physical_host
-from osmef.providers.static.wanted import requests_of
+from osmef.providers.static.assign import assign, physical_host, requests_of
 from osmef.remote.session import Session
 from osmef.scenario.access import StaticAccess
 from osmef.scenario.clouds.static import StaticSettings
