@@ -11,7 +11,7 @@ from osmef.scenario.base import Model
 
 
 class PairsAt(StrEnum):
-    """When the pairs of a cell are measured."""
+    """Whether the pairs of a cell are measured concurrently or in turn."""
 
     ONCE = "once"
     IN_TURN = "in turn"
@@ -19,7 +19,7 @@ class PairsAt(StrEnum):
 
 
 class Pairs(Model):
-    """So many senders, and as many receivers: the first with the first, and so on.
+    """Pairs of senders and receivers, in equal number, matched in order.
 
     They are all made before the first trial, and kept.
     """
@@ -35,12 +35,12 @@ class Pairs(Model):
 
     @property
     def trials(self) -> int:
-        """How many trials a repetition of the cell is."""
+        """How many trials a repetition of the cell has."""
         return 1 if self.at is PairsAt.ONCE else self.count
 
     @property
     def at_most(self) -> int:
-        """How many of these trials may run at one time."""
+        """How many of these trials may run concurrently."""
         return self.count if self.at is PairsAt.SIDE_BY_SIDE else 1
 
 
