@@ -290,7 +290,7 @@ class Plain(Tool[Settings]):
     [
         (PLAIN, ""),
         (
-            PLAIN.replace("    told", '    """Plain: nothing.\n\n    More."""\n    told'),
+            PLAIN.replace("    Settings", '    """Plain: nothing."""\n    Settings'),
             "Plain: nothing.",
         ),
         (PLAIN.replace("    kind", '    """Of it."""\n    kind'), "Of it."),

@@ -89,14 +89,14 @@ def _show(name: str, *, as_json: bool) -> None:
 
 
 def _programs(name: str) -> list[str]:
-    """Say which programs endpoints have to have, and how they get them."""
+    """Describe the external programs that endpoints need, and their supply."""
     kind = WORKLOADS.get(name)
     known = kind.programs if issubclass(kind, Tool) else ()
     return [how_to_have(program, None) for program in known]
 
 
 def told_of(measures: Iterable[Measure]) -> list[dict[str, object]]:
-    """Return measures as JSON shows them."""
+    """Return measures as JSON."""
     return [one.model_dump(mode="json", include=_OF_MEASURE) for one in measures]
 
 
