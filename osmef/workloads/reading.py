@@ -17,6 +17,7 @@ from osmef.errors import OutputError
 from osmef.formats import TAIL
 from osmef.scenario.base import Model, conflict
 from osmef.units import convert
+from osmef.workloads.matching import LIMIT_S, find_all
 
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,3})?")
 _MOST_DIGITS = 40
@@ -149,8 +150,11 @@ class Reading(Model):
 
     def value(self, printed: Printed) -> float | None:
         """Return the number in the metric's unit. Raises OutputError."""
-        text, tail = printed.text(self.stream), printed.tail_of(self.stream)
-        found = self._matches(text) if self.pattern is not None else self._at_path(text, tail)
+        tail = printed.tail_of(self.stream)
+        if self.pattern is not None:
+            found = self._matches(printed, self.stream)
+        else:
+            found = self._at_path(printed.text(self.stream), tail)
         if not found:
             if self.optional:
                 return None
@@ -168,12 +172,26 @@ class Reading(Model):
             other = (
                 OutputStream.STDOUT if self.stream is OutputStream.STDERR else OutputStream.STDERR
             )
-            if self._matches(printed.text(other)):
+            if self._matches(printed, other):
                 cure = f"it is on the other stream: write stream: {other}"
         return OutputError(what, tail=tail, cure=f"{cure}; with optional: true it may be missing")
 
-    def _matches(self, text: str) -> Sequence[object]:
-        return [one for one in re.findall(str(self.pattern), text) if one]
+    def _matches(self, printed: Printed, stream: OutputStream) -> Sequence[object]:
+        try:
+            found = find_all(str(self.pattern), printed.text(stream))
+        except TimeoutError as error:
+            raise OutputError(
+                f"the search for {self.pattern} on its {stream} was ended after {LIMIT_S} s of CPU",
+                tail=printed.tail_of(stream),
+                cure="repeat no group that itself ends in a repetition: write a+ for (?:a+)+",
+            ) from error
+        except ChildProcessError as error:
+            raise OutputError(
+                f"{error} at {self.pattern}",
+                tail=printed.tail_of(stream),
+                cure="is there enough memory on this machine?",
+            ) from error
+        return [one for one in found if one]
 
     def _at_path(self, text: str, tail: str) -> Sequence[object]:
         found: list[object] = []

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import signal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +16,7 @@ from pydantic import ValidationError
 
 from osmef.errors import OutputError
 from osmef.units import convert
+from osmef.workloads.matching import find_all
 from osmef.workloads.reading import OutputStream, Printed, Reading
 
 DBENCH = b"""\
@@ -185,3 +189,24 @@ def test_every_number_is_read_as_it_was_written(number: float) -> None:
 )
 def test_units_convert(amount: float, unit: str, into: str, expected: float) -> None:
     assert convert(amount, unit, into) == pytest.approx(expected)
+
+
+def test_a_pattern_that_would_take_years_is_ended_and_the_next_one_is_searched() -> None:
+    endless = "a" * 41 + "b"
+    with pytest.raises(TimeoutError):
+        find_all(r"((?:a+)+)$", endless, limit_s=0)
+    assert find_all("(a+)", endless) == ["a" * 41]
+
+
+def test_a_search_that_was_killed_is_made_again() -> None:
+    find_all("(a)", "a")
+    children = Path(f"/proc/self/task/{os.getpid()}/children")
+    mine = [pid for pid in map(int, children.read_text().split()) if searches(pid)]
+    for pid in mine:
+        os.kill(pid, signal.SIGKILL)
+    assert mine
+    assert find_all("(b)", "abab") == ["b", "b"]
+
+
+def searches(pid: int) -> bool:
+    return b"re.findall" in Path(f"/proc/{pid}/cmdline").read_bytes()
