@@ -29,6 +29,7 @@ from osmef.engine.events import (
 from osmef.engine.journal import History, Journal
 from osmef.engine.metadata import made_at
 from osmef.engine.migration import moved_from
+from osmef.engine.path_mtu import path_mtus
 from osmef.engine.placement import PairPlacement, mismatches, overall, pair_placements, requested
 from osmef.engine.plan import Plan, PlannedCell
 from osmef.engine.rate_findings import of_buckets, of_carried, of_limits, of_searches
@@ -103,7 +104,8 @@ def summarise(plan: Plan, directory: RunDirectory) -> Summary:
     unread = [*_damaged(history), *_not_read(history, log.trials)]
     losses = [*_of_losses(history), *_of_repeats(log)]
     told = named((text, one.name) for one in endpoints.values() for text in one.warnings)
-    infos = [_with_facts(info, directory) for info in endpoints.values()]
+    mtus = path_mtus(log.trials)
+    infos = [_with_facts(info, directory, mtus.get(name)) for name, info in endpoints.items()]
     facts = {info.name: info.facts.get("before") or {} for info in infos}
     there = warnings_there(plan.cells, facts)
     warnings = [
@@ -268,7 +270,9 @@ def _is_complete(plan: Plan, log: TrialLog) -> bool:
     return all(one.index in done or rule.spares(one) for one in plan.trials)
 
 
-def _with_facts(info: EndpointInfo, directory: RunDirectory) -> EndpointInfo:
+def _with_facts(
+    info: EndpointInfo, directory: RunDirectory, path_mtus: dict[str, int] | None
+) -> EndpointInfo:
     moments = directory.fact_moments(info.name)
     facts: dict[str, Any] = {}
     if moments:
@@ -276,6 +280,8 @@ def _with_facts(info: EndpointInfo, directory: RunDirectory) -> EndpointInfo:
         facts["after"] = directory.read_facts(moments[-1], info.name)
         made = directory.read_facts(made_at(moments), info.name)
         facts["change"] = change(made or {}, facts["after"])
+    if path_mtus:
+        facts["path_mtu_bytes"] = path_mtus
     return info.model_copy(update={"facts": facts})
 
 
