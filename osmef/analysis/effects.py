@@ -11,12 +11,13 @@ from functools import lru_cache
 import numpy as np
 
 from osmef.analysis.distributions import (
+    binomial_at_most,
     chi_squared_quantiles,
     normal_below_each,
     normal_quantile,
     root,
 )
-from osmef.analysis.quantiles import ConfidenceInterval, finite, quantile_interval
+from osmef.analysis.quantiles import ConfidenceInterval, finite, interval_ranks, quantile_interval
 from osmef.analysis.ranks import Array, shift_rank
 
 _STEPS = 1024
@@ -145,14 +146,15 @@ def median_ratio(a: Sequence[float], b: Sequence[float], confidence: float = 0.9
 
     ``a`` and ``b`` are positive observations in one unit. Assumed is only that all are independent
     and that each sample is of one continuous distribution; the two may have different shapes. The
-    interval is made of both medians' exact ones (``quantile_interval``), on the logarithms: their
-    distances from the medians are brought to the confidence, for that of few values is higher, and
-    added as the squares of errors. For 95 % it needs 6 values each. Simulated it holds the truth in
-    95 to 99 % of cases, in 91 to 98 % where two levels are nearly as frequent. Raises ValueError
-    for a value that is not finite or not positive.
+    interval is made of those of both medians, on the logarithms: each end stands between the rank
+    of the exact interval and the next one, so far that it covers just the confidence, and their
+    distances from the medians are added as the squares of errors. For 95 % it needs 6 values each.
+    Simulated it holds the truth in 95 to 99 % of cases (docs/methods.md). Raises ValueError for a
+    value that is not finite or not positive.
 
-    Source: Zou and Donner, "Construction of Confidence Limits about Effect Measures: A General
-    Approach", Statistics in Medicine 27, 2008; that of ``quantile_interval``.
+    Source: Hettmansperger and Sheather, "Confidence Intervals Based on Interpolated Order
+    Statistics", Statistics and Probability Letters 4, 1986; Zou and Donner, "Construction of
+    Confidence Limits about Effect Measures: A General Approach", Statistics in Medicine 27, 2008.
     """
     first, second = finite(a), finite(b)
     if min([*first, *second], default=1.0) <= 0:
@@ -172,12 +174,26 @@ def median_ratio(a: Sequence[float], b: Sequence[float], confidence: float = 0.9
 
 def _log_distances(values: Sequence[float], confidence: float) -> tuple[float, float] | str:
     """Return how far the ends of the interval of a median are from it, or why there is none."""
-    found = quantile_interval(values, 0.5, confidence)
-    if found.low is None or found.high is None or found.coverage is None:
-        return str(found.reason)
-    share = normal_quantile((1 + confidence) / 2) / normal_quantile((1 + found.coverage) / 2)
-    middle = statistics.median(values)
-    return share * math.log(middle / found.low), share * math.log(found.high / middle)
+    count = len(values)
+    ranks = interval_ranks(count, 0.5, confidence)
+    if ranks is None:
+        return str(quantile_interval(values, 0.5, confidence).reason)
+    share, first = _inwards(count, ranks[0], confidence), ranks[0] - 1
+    logs = [math.log(value) for value in sorted(values)]
+    low = (1 - share) * logs[first] + share * logs[first + 1]
+    high = (1 - share) * logs[-1 - first] + share * logs[-2 - first]
+    middle = math.log(statistics.median(values))
+    return middle - low, high - middle
+
+
+@lru_cache(maxsize=1024)
+def _inwards(count: int, rank: int, confidence: float) -> float:
+    """Return how far from a rank to the next an end stands that covers just the confidence."""
+    wide, narrow = (1 - 2 * binomial_at_most(r - 1, count, 0.5) for r in (rank, rank + 1))
+    if 2 * rank >= count or wide <= confidence:
+        return 0.0
+    part = (wide - confidence) / (wide - narrow)
+    return (count - rank) * part / (rank + (count - 2 * rank) * part)
 
 
 def _undefined(reason: str) -> Effect:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from osmef.analysis.distributions import student_quantile
 from osmef.analysis.quantiles import ConfidenceInterval, finite, quantile_interval
 
 
@@ -23,7 +24,8 @@ class Split:
     """Variance components of a cell. Standard deviations are in the unit of the values.
 
     ``trials`` are those of a pair, in the mean over pairs as the variances need it; ``median`` and
-    ``interval`` are those of the medians of pairs; ``between_share`` is that of the variance of one
+    ``interval`` are those of the medians of pairs; ``mean_interval`` is Student's of the mean over
+    pairs, which takes few pairs, but normal ones; ``between_share`` is that of the variance of one
     trial on one pair which is from the pair, 0 to 1, None where there is no spread at all.
     """
 
@@ -32,6 +34,7 @@ class Split:
     mean: float
     median: float
     interval: ConfidenceInterval
+    mean_interval: ConfidenceInterval
     between: float
     within: float
 
@@ -46,6 +49,15 @@ class Split:
         count = self.pairs if pairs is None else pairs
         each = self.trials if trials is None else trials
         return math.sqrt(self.between**2 / count + self.within**2 / (count * each))
+
+    def narrower(self, pairs: int = 0, trials: int = 0) -> float:
+        """Return which share of ``mean_interval`` so many more pairs, or trials on each, take."""
+        now, then = self._reach(), self._reach(pairs, trials)
+        return 1 - then / now if now else 0.0
+
+    def _reach(self, pairs: int = 0, trials: int = 0) -> float:
+        count = self.pairs + pairs
+        return student_quantile(0.975, count - 1) * self.error(count, self.trials + trials)
 
     def more(self, pair_cost: float, trial_cost: float) -> More:
         """Return what to replicate: another pair with as many trials, or a trial on each pair.
@@ -67,11 +79,12 @@ def split(values: Mapping[str, Sequence[float]]) -> Split | None:
     ``values`` are those of each pair's trials, in any one unit; pairs may have unlike numbers. The
     variances are those of the analysis of variance, and that between pairs is 0 where it would be
     below. The interval is ``quantile_interval`` of the medians of pairs: that of a cell whose pairs
-    are drawn anew. With one pair there is none: its trials tell of that pair alone. Raises
-    ValueError for a value that is not finite.
+    are drawn anew, and needs 6; ``mean_interval`` needs 2, and is wide then. With one pair there is
+    none: its trials tell of that pair alone. Raises ValueError for a value that is not finite.
 
     Assumed is that pairs are independent of each other, and trials within a pair; for the standard
-    error, too, that both spreads are alike everywhere.
+    error, too, that both spreads are alike everywhere, and for ``mean_interval`` that the means of
+    pairs are normally distributed.
 
     Source: Searle, Casella and McCulloch, "Variance Components", 1992, section 3.6.
     """
@@ -93,6 +106,14 @@ def split(values: Mapping[str, Sequence[float]]) -> Split | None:
         mean=mean,
         median=statistics.median(medians),
         interval=quantile_interval(medians),
+        mean_interval=_student(means),
         between=math.sqrt(between),
         within=math.sqrt(within),
     )
+
+
+def _student(means: Sequence[float], confidence: float = 0.95) -> ConfidenceInterval:
+    """Return the interval of the mean that these are drawn around."""
+    centre, error = statistics.fmean(means), statistics.stdev(means) / math.sqrt(len(means))
+    reach = student_quantile((1 + confidence) / 2, len(means) - 1) * error
+    return ConfidenceInterval(centre - reach, centre + reach, confidence)

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 
 from osmef.analysis.course import autocorrelation, common_memory, drift, outliers
-from osmef.analysis.nested import More, split
+from osmef.analysis.nested import More, Split, split
 from osmef.analysis.paired import blocks, friedman, paired_difference, paired_ratio
 from osmef.analysis.pairs import holm, pairwise
 from osmef.analysis.repetitions import repetitions_for_median
@@ -160,11 +160,16 @@ def nested_pairs(trials: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
 
     ``trials`` are those of ``osmef.load``. Columns: cell; metric; pairs; trials, of a pair;
     between_percent and within_percent, standard deviations in percent of the mean; between_share,
-    that of the variance which is between pairs; more, "pairs" or "trials", what narrows the
-    interval over pairs more for its time: a pair takes the time of its trials, and to make it is
-    not counted; with fewer than 6 pairs, which give no interval, pairs.
+    that of the variance which is between pairs; mean, with the ends of its interval over pairs,
+    mean_low and mean_high (``Split.mean_interval``), in the metric's unit; more, "pairs" or
+    "trials", what narrows it more for its time, with fewer than 6 pairs, which give no interval of
+    the median, pairs; pair_narrows_percent, how much of it one more pair takes away, pair_s, the
+    seconds of its trials, and pair_cost, what the VMs cost more; trials_narrow_percent, trials_s
+    and trials_cost, the same of one more trial on each pair; currency. To make a pair is not
+    counted, and all VMs exist from the first trial to the last. NaN is what can't be told, such as
+    a cost without a price.
 
-    Assumed is what ``split`` assumes.
+    Assumed is what ``split`` assumes, and that pairs are measured in turn.
 
     Source: that of ``split``.
     """
@@ -177,15 +182,36 @@ def nested_pairs(trials: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
             found = split({str(pair): of[metric].tolist() for pair, of in known.groupby("pair")})
             if found is None or not found.mean:
                 continue
-            enough = found.interval.low is not None
-            more = found.more(0.0, 1.0) if enough else More.PAIRS
+            more = found.more(0.0, 1.0) if found.interval.low is not None else More.PAIRS
             rows.append(
                 {"cell": cell, "metric": metric, "pairs": found.pairs, "trials": found.trials,
                  "between_percent": 100 * found.between / abs(found.mean),
                  "within_percent": 100 * found.within / abs(found.mean),
-                 "between_share": found.between_share, "more": more.value}
+                 "between_share": found.between_share, "mean": found.mean,
+                 "mean_low": found.mean_interval.low, "mean_high": found.mean_interval.high,
+                 "more": more.value, **_additions(found, known)}
             )  # fmt: skip
     return pd.DataFrame(rows)
+
+
+def _additions(found: Split, trials: pd.DataFrame) -> dict[str, object]:
+    """Return what one more pair, and one more trial on each, would bring and cost."""
+    one_s = _median_of(trials, "wall_s")
+    hour = _median_of(trials, "price_per_hour") / found.pairs
+    pair_s, trials_s = found.trials * one_s, found.pairs * one_s
+    return {
+        "pair_narrows_percent": 100 * found.narrower(pairs=1),
+        "pair_s": pair_s,
+        "pair_cost": (2 * found.pairs + 1) * pair_s / 3600 * hour,
+        "trials_narrow_percent": 100 * found.narrower(trials=1),
+        "trials_s": trials_s,
+        "trials_cost": found.pairs * trials_s / 3600 * hour,
+        "currency": next(iter(trials["currency"].dropna()), None) if "currency" in trials else None,
+    }
+
+
+def _median_of(trials: pd.DataFrame, column: str) -> float:
+    return float(trials[column].median()) if column in trials else math.nan
 
 
 def cells(trials: pd.DataFrame) -> dict[str, pd.DataFrame]:

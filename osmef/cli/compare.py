@@ -359,6 +359,8 @@ def _facts(runs: Sequence[RunDirectory]) -> _Facts:
                 facts = {**(end.facts.get(when) or {}), "flavor": end.flavor, "image": end.image}
                 for key, value in flat(facts, (*MOVING, "hostname")):
                     of.setdefault(key, {})[json.dumps(value, sort_keys=True)] = value
+            for peer, mtu in (end.facts.get("path_mtu_bytes") or {}).items():
+                of.setdefault(f"path_mtu_bytes to {peer}", {})[str(mtu)] = mtu
     return found
 
 

@@ -15,8 +15,9 @@ from osmef.cli.console import AsJson, out, print_json, read_percent, reporting
 from osmef.cli.where import Where, where_of
 from osmef.errors import InputError
 from osmef.report.fit import TextColumn, column, table
-from osmef.report.sentences import busy_cells, doubts_of
+from osmef.report.sentences import busy_cells, doubts_of, pairs_of
 from osmef.report.series import short_cells
+from osmef.results.measure import Measure
 
 if TYPE_CHECKING:
     import pandas as pd  # slow to load
@@ -94,6 +95,7 @@ class _Found:
     slow: list[dict[Any, Any]]
     nested: list[dict[Any, Any]]
     busy: Mapping[str, str]
+    measures: Mapping[str, Measure]
 
     @property
     def of_pairs(self) -> dict[str, Any]:
@@ -122,7 +124,8 @@ def _looked_at(
 
     data = Data(*runs, where=where_of(where))
     trials = data.trials
-    names = [chosen(trials, name).name for name in metric or (None,)]
+    measures = {one.name: one for one in (chosen(trials, name) for name in metric or (None,))}
+    names = list(measures)
     found = trust.pairs(trials, names) if of_pairs else trust.trust(trials, names, error / 100)
     if found.empty:
         raise InputError("there are no two cells to compare", cure="give a run with a sweep")
@@ -132,6 +135,7 @@ def _looked_at(
         [] if of_pairs else _rows(transient.warm_ups(data.intervals)),
         [] if of_pairs else _rows(trust.nested_pairs(trials, names)),
         busy_cells(trust.cells(trials)),
+        measures,
     )
 
 
@@ -157,11 +161,7 @@ def _remarks(found: _Found) -> Iterator[str]:
         if p is not None:
             yield f"{name}: all cells alike within their blocks: p = {p:.2g} (Friedman)"
     for row in found.nested:
-        yield (
-            f"{row['cell']}: {row['metric']} varies by {row['between_percent']:.3g} % between"
-            f" its {row['pairs']} pairs and by {row['within_percent']:.3g} % within one;"
-            f" more {row['more']} would narrow the interval more"
-        )
+        yield f"{row['cell']}: {pairs_of(row, found.measures[row['metric']])}"
     for row in found.slow:
         yield (
             f"{row['cell']}: its {row['trials']} trials begin slower, for"

@@ -102,7 +102,8 @@ def summarise(plan: Plan, directory: RunDirectory) -> Summary:
     unread = [*_damaged(history), *_not_read(history, log.trials)]
     losses = [*_of_losses(history), *_of_repeats(log)]
     told = named((text, one.name) for one in endpoints.values() for text in one.warnings)
-    infos = [_with_facts(info, directory) for info in endpoints.values()]
+    mtus = _path_mtus(log.trials)
+    infos = [_with_facts(info, directory, mtus.get(name)) for name, info in endpoints.items()]
     facts = {info.name: info.facts.get("before") or {} for info in infos}
     there = warnings_there(plan.cells, facts)
     warnings = [
@@ -268,7 +269,9 @@ def _is_complete(plan: Plan, log: TrialLog) -> bool:
     return all(one.index in done or rule.spares(one) for one in plan.trials)
 
 
-def _with_facts(info: EndpointInfo, directory: RunDirectory) -> EndpointInfo:
+def _with_facts(
+    info: EndpointInfo, directory: RunDirectory, path_mtus: dict[str, int] | None
+) -> EndpointInfo:
     moments = directory.fact_moments(info.name)
     facts: dict[str, Any] = {}
     if moments:
@@ -276,7 +279,34 @@ def _with_facts(info: EndpointInfo, directory: RunDirectory) -> EndpointInfo:
         facts["after"] = directory.read_facts(moments[-1], info.name)
         made = directory.read_facts(made_at(moments), info.name)
         facts["change"] = change(made or {}, facts["after"])
+    if path_mtus:
+        facts["path_mtu_bytes"] = path_mtus
     return info.model_copy(update={"facts": facts})
+
+
+def _path_mtus(trials: Sequence[Trial]) -> Mapping[str, dict[str, int]]:
+    """Return the MTU of the path from each sending endpoint to each that it sent to, in bytes.
+
+    It is the smallest that any connection or UDP flow of theirs has ended with: a path that takes
+    less is found by a packet that is too large for it (RFC 1191).
+    """
+    found: dict[str, dict[str, int]] = defaultdict(dict)
+    for trial in trials:
+        for sender, receiver, mtu in _mtus_of(trial):
+            known = found[sender].get(receiver, mtu)
+            found[sender][receiver] = min(mtu, known)
+    return {sender: dict(sorted(of.items())) for sender, of in found.items()}
+
+
+def _mtus_of(trial: Trial) -> Iterator[tuple[str, str, int]]:
+    for transfer in trial.transfers:
+        for flow in transfer.sender.flows:
+            if flow.tcp.path_mtu is not None:
+                yield transfer.sender.endpoint, transfer.receiver.endpoint, flow.tcp.path_mtu
+    for one in trial.datagrams:
+        for sent in one.sender.flows:
+            if sent.path_mtu is not None:
+                yield one.sender.endpoint, one.receiver.endpoint, sent.path_mtu
 
 
 def _cell_info(

@@ -86,6 +86,9 @@ def check_folder(folder: Path) -> list[PublishedValue]:
     return list(chain.from_iterable(_checked(folder / name, CHECKS[name]) for name in there))
 
 
+_PUT_BACK = "put the published file back"
+
+
 def _checked(path: Path, check: Check) -> list[PublishedValue]:
     try:
         return list(check(path))
@@ -93,16 +96,21 @@ def _checked(path: Path, check: Check) -> list[PublishedValue]:
         raise InputError(
             f"this is not what was published: {type(error).__name__}: {error}",
             where=str(path),
-            cure="put the published file back",
+            cure=_PUT_BACK,
         ) from error
 
 
 def _rows(path: Path, delimiter: str = ",") -> list[dict[str, str]]:
-    """Return the rows of a CSV file. Raises InputError."""
+    """Return the rows of a CSV file, of which there is at least one. Raises InputError."""
     (text,) = read_texts([path])
     if isinstance(text, InputError):
         raise text
-    return list(csv.DictReader(io.StringIO(text.text), delimiter=delimiter))
+    rows = list(csv.DictReader(io.StringIO(text.text), delimiter=delimiter))
+    if not rows:
+        raise InputError(
+            "this is not what was published: it has no rows", where=str(path), cure=_PUT_BACK
+        )
+    return rows
 
 
 def _deval_cov(path: Path) -> Iterator[PublishedValue]:
@@ -111,7 +119,10 @@ def _deval_cov(path: Path) -> Iterator[PublishedValue]:
     for row in _rows(path):
         key = (row["table"], row["instance_class"], row["metric"], row["platform"])
         values[key].append(float(row["value"]))
-        printed[key] = float(row["published_cov_percent"])
+        once = printed.setdefault(key, float(row["published_cov_percent"]))
+        if once != float(row["published_cov_percent"]):
+            told = f"{once:g} and {row['published_cov_percent']}"
+            raise ValueError(f"the CoV of {', '.join(key)} is printed once, and here as {told}")
     for of, known in values.items():
         ours = 100 * statistics.stdev(known) / statistics.fmean(known)
         what = f"CoV of {', '.join(of[1:])}, %"

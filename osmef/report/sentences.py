@@ -11,7 +11,7 @@ from osmef.report.series import short_cells
 from osmef.results.measure import Measure
 from osmef.results.summary import CellInfo, Cost, Expectation, Summary, Verdict
 from osmef.scenario.money import Money
-from osmef.units import counted
+from osmef.units import counted, format_duration
 
 if TYPE_CHECKING:
     import pandas as pd  # slow to load
@@ -96,6 +96,37 @@ def doubts_of(
     if others := (busy or {}).get(str(row.get("cell"))):
         found.append(others)
     return "; ".join([*found, *filter(None, [str(row["doubts"])])])
+
+
+def pairs_of(row: Mapping[Any, Any], measure: Measure) -> str:
+    """Return a row of ``nested_pairs`` in words: the split of the spread, and what to add."""
+    ends = " to ".join(map(measure.written, (row["mean_low"], row["mean_high"])))
+    split = (
+        f"{measure.name} varies by {row['between_percent']:.3g} % between its {row['pairs']} pairs"
+        f" and by {row['within_percent']:.3g} % within one"
+    )
+    if (share := row["between_share"]) is not None:
+        split += f": {100 * share:.0f} % of the variance is between pairs"
+    several = f"{row['trials']:.3g} trials{_spent(row, 'pair')}"
+    return (
+        f"{split}; mean over pairs {measure.with_unit(row['mean'])} [{ends}] (95 %, Student)."
+        f" One pair more ({several}) would narrow this by {row['pair_narrows_percent']:.2g} %,"
+        f" one trial more on each ({row['pairs']} trials{_spent(row, 'trials')}) by"
+        f" {row['trials_narrow_percent']:.2g} %: more {row['more']}"
+        + (", and 6 give the interval of the median" if row["pairs"] < _FEWEST_PAIRS else "")
+    )
+
+
+_FEWEST_PAIRS = 6
+
+
+def _spent(row: Mapping[Any, Any], what: str) -> str:
+    """Return the time of an addition, and its cost where there is a price."""
+    seconds, cost, currency = (row[name] for name in (f"{what}_s", f"{what}_cost", "currency"))
+    told = "" if seconds is None else f", {format_duration(seconds)}"
+    if cost is not None and currency is not None:
+        told += f", {money(Cost(amount=cost, currency=currency))}"
+    return told
 
 
 def busy_cells(cells: Mapping[str, pd.DataFrame]) -> dict[str, str]:

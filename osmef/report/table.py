@@ -12,7 +12,7 @@ from rich.text import Text
 from osmef.report.fit import TextColumn, column, table
 from osmef.report.series import other_than_asked, short_names, shown_values, written
 from osmef.results.measure import Measure
-from osmef.results.summary import CellInfo, Summary
+from osmef.results.summary import CellInfo, Metric, Summary
 from osmef.results.trial import Limit
 from osmef.scenario.fields import Placement, Tenancy
 from osmef.scenario.study import Scalar
@@ -94,9 +94,28 @@ def _numbers(summary: Summary) -> list[TextColumn]:
         if measure is first and any(intervals):
             ends = [one or _NOTHING for one in intervals]
             found.append(column("95 %\ninterval", ends, right=True))
+        if measure is first:
+            found += _pairs(cells, leading)
     if any(cell.limited_by for cell in cells):
         found.append(column("limit", list(map(_limit, cells)), rank=1, right=True))
     return found
+
+
+def _pairs(cells: Sequence[CellInfo], leading: Sequence[Measure | None]) -> list[TextColumn]:
+    """Return how the leading number varies between pairs and within one; nothing without pairs."""
+    known = [_metric(*one) for one in zip(cells, leading, strict=True)]
+    if not any(one and one.between_percent is not None for one in known):
+        return []
+    parts = ("between", [one and one.between_percent for one in known]), (
+        "within", [one and one.within_percent for one in known])  # fmt: skip
+    return [
+        column(f"{part}\npairs %", [_NOTHING if x is None else f"{x:.2g}" for x in of], right=True)
+        for part, of in parts
+    ]
+
+
+def _metric(cell: CellInfo, measure: Measure | None) -> Metric | None:
+    return cell.metrics.get(measure.name) if measure else None
 
 
 def keep_whole(shown: Table) -> Table:
@@ -179,7 +198,7 @@ def _shown(cell: CellInfo, measure: Measure) -> str:
 
 def _interval(cell: CellInfo, leading: Measure | None) -> str | None:
     """Return the interval of the leading metric in the unit of its displayed median."""
-    metric = cell.metrics.get(leading.name) if leading else None
+    metric = _metric(cell, leading)
     if leading is None or metric is None or metric.median is None:
         return None
     if metric.ci95_low is None or metric.ci95_high is None:
@@ -205,13 +224,20 @@ def is_of_one_pair(cell: CellInfo) -> bool:
 def _caption(summary: Summary) -> str:
     columns = shown_measures(summary)
     leading = [_leading(cell, columns) for cell in summary.cells]
-    told = "Medians of the trials."
+    known = [_metric(*one) for one in zip(summary.cells, leading, strict=True)]
+    pairs = [one.pairs for one in known if one and one.pairs is not None]
+    what = "medians of pairs" if pairs else "trials"
+    told = f"Medians of the {what}."
     if any(_interval(*one) for one in zip(summary.cells, leading, strict=True)):
         whose = " and ".join(measure.words for measure in columns if measure in leading)
-        told = f"Medians of the trials, with the 95 % interval of that of {whose}."
+        told = f"Medians of the {what}, with the 95 % interval of that of {whose}."
     elif all(cell.n_ok < _FEWEST for cell in summary.cells):
         told = "Medians of the trials; too few (n < 6) for an interval of 95 %."
     if "interval of that" in told and any(map(is_of_one_pair, summary.cells)):
         told += f"\n{OF_ONE_PAIR}"
+    if pairs:
+        few = f"; {min(pairs)} pairs are too few for an interval of 95 %, which needs {_FEWEST}"
+        told = told.rstrip(".") + (few if min(pairs) < _FEWEST else "")
+        told += ".\nWhat one more pair or trial would bring, at what cost: `osmef statistics RUN`."
     sites = ", ".join(f"{name} ({kind})" for name, kind in summary.run.sites.items())
     return f"{told}\nSites: {sites}." if sites else told

@@ -193,7 +193,10 @@ class EndpointInfo(Model):
     agent_sha256: str | None = Field(
         description="SHA-256 of the agent that ran on it; null if the run was imported"
     )
-    facts: dict[str, Any] = Field(description="facts before the first and after the last group")
+    facts: dict[str, Any] = Field(
+        description="facts before the first and after the last group; and `path_mtu_bytes`, of the"
+        " paths to those that it sent to, by their names"
+    )
 
 
 class Expectation(Model):

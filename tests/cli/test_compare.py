@@ -73,6 +73,18 @@ def test_people_get_a_table_and_what_differs_in_the_hosts(osmef: Osmef, make_run
     assert "kernel.release was None, is 6.9" in ended.err
 
 
+def test_a_path_that_takes_smaller_packets_than_before_is_told(
+    osmef: Osmef, make_run: MakeRun
+) -> None:
+    a, b = make_run("a", 1e9), make_run("b", 1e9)
+    for run, mtu in ((a, 1500), (b, 1450)):
+        path = Path(run) / "summary.json"
+        summary = json.loads(path.read_text())
+        summary["endpoints"][0]["facts"]["path_mtu_bytes"] = {"far": mtu}
+        path.write_text(json.dumps(summary))
+    assert "path_mtu_bytes to far was 1500, is 1450" in osmef("compare", a, b).err
+
+
 def test_nothing_of_long_names_is_cut_off(osmef: Osmef, make_run: MakeRun) -> None:
     shared = "protocol=tcp,block_bytes=131072,sender_congestion_control=bbr,mss_bytes=1448"
     a, b = make_run("a", 1e9), make_run("b", 1e9)

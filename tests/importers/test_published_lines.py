@@ -95,6 +95,23 @@ def test_a_folder_without_data_is_an_error(tmp_path: Path) -> None:
         check_folder(tmp_path)
 
 
+@pytest.mark.parametrize("name", ["prices.csv", "pvalues.csv"])
+def test_a_file_without_rows_is_named_whoever_reads_it(tmp_path: Path, name: str) -> None:
+    file = sessions(tmp_path, "20") / "deval-2017" / "sessions.csv"
+    file.write_text("garbage\n")
+    (file.parent / name).write_text("instance_class,platform\ngeneral,A\n")
+    with pytest.raises(InputError, match="has no rows") as raised:
+        check_folder(tmp_path)
+    assert raised.value.where == str(file)
+
+
+def test_one_value_that_is_printed_as_two_is_an_error(tmp_path: Path) -> None:
+    file = sessions(tmp_path, "20") / "deval-2017" / "sessions.csv"
+    file.write_text(file.read_text().replace(",20\n", ",21\n", 1))
+    with pytest.raises(InputError, match="printed once, and here as 21 and 20"):
+        check_folder(tmp_path)
+
+
 def test_a_file_that_is_another_one_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "deval-2017").mkdir()
     (tmp_path / "deval-2017" / "sessions.csv").write_text("a,b\n1,2\n")

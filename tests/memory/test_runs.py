@@ -342,3 +342,15 @@ def test_whatever_the_path_gives_is_what_the_summary_says(
     fair = sum(path.shares) ** 2 / (count * sum(share**2 for share in path.shares))
     assert metrics["jain_fairness"] == pytest.approx(fair, rel=1e-3)
     assert metrics["rtt_mean_us"] == pytest.approx(path.rtt_us, abs=1)
+
+
+@pytest.mark.parametrize("workload", ["{kind: btc, duration: 1s}", "{kind: udp, duration: 1s}"])
+def test_the_path_mtu_of_each_pair_is_a_fact_of_its_sender(lab: Lab, workload: str) -> None:
+    text = "name: mtu\nendpoints: {sender: {count: 2}, receiver: {}}\nrepeat: 2\n"
+    ends = {
+        one["name"]: one["facts"] for one in lab.run(f"{text}workload: {workload}\n")["endpoints"]
+    }
+    (receiver,) = (name for name in ends if name.startswith("receiver"))
+    senders = [name for name in ends if name.startswith("sender")]
+    assert [ends[name]["path_mtu_bytes"] for name in senders] == [{receiver: 1500}] * 2
+    assert "path_mtu_bytes" not in ends[receiver]

@@ -106,6 +106,11 @@ def test_openmetrics() -> None:
             family = families[f"osmef_{name}"]
             values = [one.value for one in family.samples if one.labels["cell"] == cell.key]
             assert values == [metric.median]
+    told = {
+        name: families[f"osmef_aggregate_btc_bps{name}"].documentation for name in ("", "_trials")
+    }
+    assert told[""].startswith("median over the trials of a cell, in bit/s: ")
+    assert told["_trials"].startswith("trials that have it: ")  # a count has no such unit
     (one,) = families["osmef_cell_trials_failed"].samples
     assert one.value == summary.cells[0].n_failed
 

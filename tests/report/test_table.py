@@ -4,7 +4,7 @@ from collections.abc import Callable
 import pytest
 from rich.console import Console
 
-from osmef.analysis.describe import describe
+from osmef.analysis.describe import describe, describe_pairs
 from osmef.report.table import summary_table
 from osmef.results.measure import Measure
 from osmef.results.summary import CellInfo, Summary
@@ -218,3 +218,21 @@ def test_the_interval_of_one_pair_is_said_to_be_of_it(
         }
     )
     assert "another pair may differ" not in "\n".join(lines(make_summary(several)))
+
+
+def test_pairs_show_what_they_differ_by_and_why_there_is_no_interval(
+    make_cell: MakeCell, make_summary: MakeSummary
+) -> None:
+    def of(pairs: int) -> Summary:
+        values = {pair: [1e8 * pair, 1e8 * pair + 1e7] for pair in range(1, 1 + pairs)}
+        cell = make_cell()
+        nested = {"aggregate_btc_bps": describe_pairs(values)}
+        return make_summary(cell.model_copy(update={"metrics": cell.metrics | nested}))
+
+    few, enough = (" ".join(" ".join(lines(of(pairs))).split()) for pairs in (5, 6))
+    assert " 305 Mbit/s 52 2.3 " in few
+    assert "Medians of the medians of pairs; 5 pairs are too few for an interval of 95 %" in few
+    assert " 355 Mbit/s 105..605 53 2 " in enough
+    assert "Medians of the medians of pairs, with the 95 % interval of that of" in enough
+    assert "`osmef statistics RUN`" in few
+    assert "between pairs %" not in " ".join(lines(make_summary(make_cell())))

@@ -66,6 +66,29 @@ def correlated(memory: float, cov: float = COV) -> Draw:
     return draw
 
 
+def flat(cov: float = COV) -> Draw:
+    """Return values that are equally likely between two limits, without any tails."""
+    reach = math.sqrt(3) * cov
+    return lambda chance, size: MIDDLE * (1 + chance.uniform(-reach, reach, size))
+
+
+def staying(memory: float, share: float = 0.8, other: float = 70.0) -> Draw:
+    """Return values of two kinds of hosts, of which the next value often has the same one.
+
+    Which of both it is, is correlated so much with the one before along the last axis.
+    """
+
+    def draw(chance: np.random.Generator, size: tuple[int, ...]) -> Array:
+        new = chance.random(size) < share
+        for at in range(1, size[-1]):
+            stays = chance.random(size[:-1]) < memory
+            new[..., at] = np.where(stays, new[..., at - 1], new[..., at])
+        level = np.where(new, MIDDLE, other)
+        return level * (1 + COV * chance.standard_normal(size))
+
+    return draw
+
+
 SHAPES: Mapping[str, Draw] = {
     "normal": normal(),
     "lognormal of 0.5": lognormal(0.5),

@@ -21,7 +21,18 @@ from osmef.analysis.repetitions import repetitions_for_median
 from osmef.analysis.spreads import spread_changes
 from osmef.analysis.throughput import Bounds, Next, Tried, next_trial, throughput
 from osmef.analysis.transient import LOSS, find_warm_up
-from tests.simulate.shapes import COV, MIDDLE, SHAPES, Draw, bimodal, correlated, lognormal, normal
+from tests.simulate.shapes import (
+    COV,
+    MIDDLE,
+    SHAPES,
+    Draw,
+    bimodal,
+    correlated,
+    flat,
+    lognormal,
+    normal,
+    staying,
+)
 
 Case = tuple[str, Callable[[np.random.Generator], bool]]
 """What is drawn, and whether one draw came out so."""
@@ -33,6 +44,14 @@ def step_alarms() -> Iterator[Case]:
     """Whether a series without a step has one."""
     for name, draw in SHAPES.items():
         yield f"{name}, n = 30", _alarm(draw, 30)
+
+
+def memory_alarms() -> Iterator[Case]:
+    """Whether a series that remembers more than is allowed for has a step."""
+    for memory in (0.6, 0.7, 0.8):
+        yield f"correlated by {memory}, n = 30", _alarm(correlated(memory), 30)
+    yield "two kinds of hosts that stay by 0.3, n = 30", _alarm(staying(0.3), 30)
+    yield "two kinds of hosts that stay by 0.5, n = 30", _alarm(staying(0.5), 30)
 
 
 def year_alarms() -> Iterator[Case]:
@@ -105,7 +124,7 @@ def _has_step(row: np.ndarray) -> bool:
 
 
 def table_alarms() -> Iterator[Case]:
-    """Whether any of 24 equal cells of 6 against 6 is worse, without a margin."""
+    """Whether any of 24 equal cells of 6 against 6 is worse, without a margin, or one alone."""
     shapes: dict[str, tuple[Draw, float]] = {
         name: (draw, 1.0)
         for name, draw in SHAPES.items()
@@ -113,10 +132,17 @@ def table_alarms() -> Iterator[Case]:
     }
     shapes["normal, B varies 4 times as much"] = (normal(), 4.0)
     shapes["heavy tails, B varies 4 times as much"] = (SHAPES["heavy tails (t of 2)"], 4.0)
-    for name, (draw, spread) in shapes.items():
+    shapes["flat, B varies 4 times as much"] = (flat(), 4.0)
+    shapes["two kinds of hosts that stay by 0.5"] = (staying(0.5), 1.0)
+    cases = [(name, *of, CELLS) for name, of in shapes.items()]
+    cases += [(f"correlated by {memory}, 1 cell", correlated(memory), 1.0, 1)
+              for memory in (0.3, 0.5)]  # fmt: skip
+    for name, draw, spread, cells in cases:
 
-        def is_worse(chance: np.random.Generator, d: Draw = draw, s: float = spread) -> bool:
-            a, b = d(chance, (CELLS, TRIALS)), d(chance, (CELLS, TRIALS))
+        def is_worse(
+            chance: np.random.Generator, d: Draw = draw, s: float = spread, k: int = cells
+        ) -> bool:
+            a, b = d(chance, (k, TRIALS)), d(chance, (k, TRIALS))
             b = MIDDLE + s * (b - MIDDLE)
             memory = memory_of([*a.tolist(), *b.tolist()])
             found = [lower_p(x, y, memory) for x, y in zip(a.tolist(), b.tolist(), strict=True)]
@@ -174,6 +200,18 @@ def block_alarms() -> Iterator[Case]:
 def block_power() -> Iterator[Case]:
     """Whether a cell that is 3 % slower differs, in a run over which the cloud loses a tenth."""
     return drifting(0.97)
+
+
+def pair_alarms() -> Iterator[Case]:
+    """Whether two equal cells differ block by block at 5 %, where each remembers its own values."""
+    for count in (6, 20):
+        for memory in (0.0, 0.3, 0.5):
+
+            def differs(chance: np.random.Generator, n: int = count, m: float = memory) -> bool:
+                a, b = correlated(m)(chance, (2, n))
+                return (paired_difference(a.tolist(), b.tolist()).p or 0.0) <= 0.05
+
+            yield f"correlated by {memory}, n = {count}", differs
 
 
 def ratio_coverage() -> Iterator[Case]:
@@ -433,4 +471,6 @@ TABLES: dict[str, Callable[[], Iterator[Case]]] = {
     "carried-power": carried_power,
     "block": block_alarms,
     "block-power": block_power,
+    "block-memory": pair_alarms,
+    "step-memory": memory_alarms,
 }

@@ -36,7 +36,9 @@ def write_openmetrics(summary: Summary) -> Iterator[str]:
                 if (value := _value(cell.metrics.get(measure.name), part)) is not None
             ]
             if known:
-                yield from _family(f"osmef_{_name(measure.name)}{end}", _help(measure, told), known)
+                of_unit = None if part == "n" else measure.unit
+                help_ = _help(measure, told, of_unit)
+                yield from _family(f"osmef_{_name(measure.name)}{end}", help_, known)
     for name, told in (("ok", "trials that went well"), ("failed", "trials that failed")):
         counts = [
             (of, float(getattr(cell, f"n_{name}")))
@@ -51,8 +53,8 @@ def _value(metric: Metric | None, part: str) -> float | None:
     return None if value is None else float(value)
 
 
-def _help(measure: Measure, told: str) -> str:
-    unit = f", in {measure.unit}" if measure.unit else ""
+def _help(measure: Measure, told: str, of_unit: str | None) -> str:
+    unit = f", in {of_unit}" if of_unit else ""
     return f"{told}{unit}: {measure.help or measure.words}"
 
 
