@@ -93,6 +93,16 @@ def test_layers_are_measured_between_the_same_machines_and_leave_nothing(
     assert lab.left() == []
 
 
+def test_a_chain_of_servers_works_where_addresses_are_translated(osmef: Osmef, lab: Lab) -> None:
+    osmef.write(HOSTS, "hosts.yaml")
+    text = SCENARIO.format(duration="1s", layers="[veth-nat, [vxlan, veth-nat]]")
+    chain = "{kind: pingpong, sizes: [100B], repetitions: 20}"
+    path = osmef.write(text.replace("{kind: btc, duration: 1s, interval: 100ms}", chain))
+    ended = osmef("run", path, prefix=lab.prefix)
+    assert ended.code == 0, ended.err
+    assert lab.left() == []
+
+
 def test_after_kill_9_reap_leaves_the_network_as_it_was(osmef: Osmef, lab: Lab) -> None:
     before = settled(lab)
     process = osmef.start("run", scenario(osmef, HERE, "30s"), prefix=lab.prefix)
