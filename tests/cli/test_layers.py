@@ -84,6 +84,17 @@ def test_layers_are_measured_between_the_same_machines_and_leave_nothing(
     names = ["bare", "vxlan", "macvlan", "bridge", "veth-nat", "bridge+vxlan", "vxlan+veth-nat"]
     assert cells == [(name, 1) for name in names]
     assert len(summary["endpoints"]) == 2
+    costs = {(one["layer"], one["metric"]): one for one in summary["layers"]}
+    for name in names[1:]:
+        for metric in ("aggregate_btc_bps", "rtt_mean_us", "cpu_s_per_gb"):
+            cost = costs[name, metric]
+            assert (cost["reference"], cost["n"]) == ("bare", 1)
+            ratio = cost["median"] / cost["reference_median"]
+            assert cost["ratio"] == pytest.approx(ratio)
+            assert cost["ci95_low"] is None, "of one trial there is no interval"
+    assert "Times that of bare" in ended.out
+    assert osmef("report", str(osmef.run), "-o", "page.html", prefix=lab.prefix).code == 0
+    assert "What layers cost" in (osmef.directory / "page.html").read_text()
     facts = json.loads((osmef.run / "facts" / "00001" / "host-1.json").read_text())["layers"]
     assert facts["vxlan"]["vxlan"]["mtu_bytes"] == 1450
     assert facts["bridge+vxlan"]["bridge"]["mtu_bytes"] == 1450
