@@ -1,4 +1,4 @@
-"""What performance costs: results over hourly prices, unknown prices apart."""
+"""Price-performance: results over hourly prices, with unknown prices apart."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class PriceTable:
 def price_performance(
     results: pd.DataFrame, prices: pd.DataFrame, measure: Measure
 ) -> PricePerformance:
-    """Return what each flavor gives for an hour's price.
+    """Return the price-performance of each flavor.
 
     ``results`` has the columns of ``KEY`` and that of ``measure``, one row a result, and may have
     ``region``, None where it is not known; ``prices`` those of ``KEY`` and ``PRICE``. The ranking

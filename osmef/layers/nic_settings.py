@@ -1,4 +1,4 @@
-"""What a network card loses in another namespace: IP addresses, and its settings of the kernel."""
+"""What a network card loses in another namespace: IP addresses and sysctls."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def networks_of(addresses: Sequence[Mapping[str, Any]]) -> set[str]:
 
 
 def settings_of(root: Root, device: str) -> dict[str, str]:
-    """Return an interface's settings of the kernel, by their paths without its name (ip-sysctl)."""
+    """Return an interface's sysctls, by their paths without its name (ip-sysctl)."""
     places = [f"{_ROOT}/{group}/{device}" for group in _GROUPS]
     found: dict[str, str] = {}
     for line in (
@@ -88,7 +88,7 @@ def settings_of(root: Root, device: str) -> dict[str, str]:
 
 
 def own_settings(root: Root, device: str) -> tuple[str, ...]:
-    """Return what is set of an interface otherwise than of new ones."""
+    """Return the sysctls of an interface that differ from those of new ones."""
     usual = settings_of(root, "default")
     return tuple(
         f"{name}={value}"
@@ -105,7 +105,7 @@ def has_own_secret(root: Root, device: str) -> bool:
 
 
 def set_back(root: Root, device: str, settings: Sequence[str]) -> None:
-    """Set an interface's settings of the kernel where they are not so. Raises EndpointError."""
+    """Restore the sysctls of an interface that differ now. Raises EndpointError."""
     now = settings_of(root, device) if settings else {}
     for one in settings:
         name, _, value = one.partition("=")

@@ -1,4 +1,4 @@
-"""Whether a network card is free: what else uses it, and what could not be set back afterwards."""
+"""Whether a network card is free: what else uses it, and what could not be restored."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MOST_ADDRESSES = 64
 
 
 def in_use(root: Root, link: Mapping[str, Any], details: Sequence[Mapping[str, Any]]) -> str | None:
-    """Return what speaks against borrowing a network card; None where nothing does.
+    """Return why a network card is in use; None for a free one.
 
     ``link`` is what ``ip address`` tells of it, ``details`` what ``ip -d link`` tells of all.
     Raises EndpointError, ReachError.
@@ -92,7 +92,7 @@ def _of_login(root: Root, device: str) -> str | None:
 
 
 def _of_settings(root: Root, device: str, details: Sequence[Mapping[str, Any]]) -> str | None:
-    """Return what was set of a card that goes where it moves to another namespace, for good."""
+    """Return a setting that a move to another namespace loses, and that could not be restored."""
     for words in (("nud", "permanent"), ("proxy",)):
         for one in _told(root, "neigh", "show", *words, "dev", device):
             return f"its neighbour {one.get('dst')} was set by somebody (ip neigh)"

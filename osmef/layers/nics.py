@@ -1,4 +1,4 @@
-"""Network cards of an endpoint that a layer borrows: into its namespace, and back as they were."""
+"""Network cards borrowed by a layer: moved into its namespace, and restored."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ PATTERN = (
 
 @dataclass(frozen=True)
 class Nic:
-    """A network card as it was found.
+    """A network card in its original state.
 
     Its Ethernet address, its MTU in bytes, whether it is up, how it comes to an IPv6 address of its
     link (``addrgenmode`` of ip-link(8)), its other IP addresses, each as ``address_text`` tells it,
-    and what is set of it otherwise than of new interfaces (``own_settings``).
+    and its sysctls that differ from those of new interfaces (``own_settings``).
     """
 
     device: str
@@ -53,14 +53,14 @@ class Nic:
 
     @property
     def text(self) -> str:
-        """All that is set back, as it stands in a trace."""
+        """The state to restore, as a trace stores it."""
         state = _UP if self.up else _DOWN
         first = (self.mac, str(self.mtu), state, self.makes_address)
         return ",".join((*first, *self.addresses, *self.settings))
 
     @classmethod
     def read(cls, device: str, text: str) -> Nic:
-        """Return what a trace tells. Raises ValueError where it tells nothing of the kind."""
+        """Parse a trace. Raises ValueError for an invalid one."""
         if re.fullmatch(PATTERN, text) is None:
             raise ValueError(text)
         mac, mtu, state, makes_address, *rest = text.split(",")
@@ -70,7 +70,7 @@ class Nic:
 
 
 def find(root: Root, wanted: Sequence[str], *, stays: bool) -> list[Nic]:
-    """Return network cards, each by its interface's name or its Ethernet address.
+    """Find network cards by interface name or MAC address.
 
     On a machine that ``stays`` after the run they have to be free. Raises EndpointError.
     """
@@ -118,7 +118,7 @@ def _makes(address: Mapping[str, Any], mac: str, mode: str) -> bool:
 
 
 def bring_back(root: Root, device: str, space: str, text: str) -> None:
-    """Take a network card out of a namespace, if it is there, and set it as it was.
+    """Move a network card out of a namespace, if it is there, and restore its state.
 
     One that is nowhere any more is success. Raises EndpointError.
     """
