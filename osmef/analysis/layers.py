@@ -32,7 +32,11 @@ def comparable(trials: pd.DataFrame) -> tuple[pd.DataFrame, list[Measure]]:
     """Return trials of ``osmef.load`` and the measures by which their layers are compared.
 
     They are the rates and times that tables show, and what they have of the CPU's time for each GB,
-    which is a further column then.
+    in s/GB, which is a further column then.
+
+    Assumed is that nothing else runs on the endpoints: what it takes of their CPUs counts, too.
+
+    Source: proc(5), ``/proc/stat``; the CPU's time for what was moved: OSMeF.
     """
     known = measures_of(trials)
     found = [
