@@ -14,12 +14,43 @@ from osmef.analysis.paired import Paired, blocks, paired_ratio
 from osmef.analysis.pairs import holm, mann_whitney
 from osmef.analysis.replicates import PLACE, PLATFORM, platform_columns, settled
 from osmef.errors import InputError
-from osmef.results.frame import swept_of
+from osmef.results.frame import measures_of, swept_of
+from osmef.results.layer_cost import CPU_PER_GB
+from osmef.results.measure import BIT_RATE, Better, Measure
 
 LAYER = "layer"
 REFERENCE = "bare"
 
+_BOTH_CPUS = ("endpoint_cpu_sender_percent", "endpoint_cpu_receiver_percent")
+_BITS_OF_GB = 8e9
+_TIMES = {"us", "ms", "s"}
+
 _NUMBERS = ("reference_median", "median", "ratio", "ratio_low", "ratio_high", "p", "p_holm")
+
+
+def comparable(trials: pd.DataFrame) -> tuple[pd.DataFrame, list[Measure]]:
+    """Return trials of ``osmef.load`` and the measures by which their layers are compared.
+
+    They are the rates and times that tables show, and what they have of the CPU's time for each GB,
+    in s/GB, which is a further column then.
+
+    Assumed is that nothing else runs on the endpoints: what it takes of their CPUs counts, too.
+
+    Source: proc(5), ``/proc/stat``; the CPU's time for what was moved: OSMeF.
+    """
+    known = measures_of(trials)
+    found = [
+        one
+        for one in known.values()
+        if one.better is not Better.NEITHER
+        and (one.leading or (one.head is not None and (one.is_rate or one.unit in _TIMES)))
+    ]
+    rate = next((one.name for one in found if one.leading and one.unit == BIT_RATE), None)
+    if rate is None or not set(_BOTH_CPUS) <= set(known):
+        return trials, found
+    seconds = trials[list(_BOTH_CPUS)].sum(axis=1, skipna=False) / 100
+    per_gb = seconds / (trials[rate] / _BITS_OF_GB)
+    return trials.assign(**{CPU_PER_GB.name: per_gb}), [*found, CPU_PER_GB]
 
 
 def layer_costs(

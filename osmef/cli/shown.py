@@ -10,6 +10,7 @@ from rich.markup import escape
 
 from osmef.cli.console import err, out
 from osmef.errors import PackageError
+from osmef.report.layer_table import layer_table
 from osmef.report.sentences import cost_text, expectations
 from osmef.report.table import summary_table
 from osmef.results.rundir import RunDirectory
@@ -50,7 +51,10 @@ def show(
     The table fits the terminal, unless the ``whole`` one is wanted. Of a run that has just
     ``ended`` the next command is named.
     """
-    out.print(summary_table(summary, None if whole else out.width))
+    width = None if whole else out.width
+    out.print(summary_table(summary, width))
+    if (layers := layer_table(summary, width)) is not None:
+        out.print(layers)
     for verdict, text in expectations(summary):
         out.print(f"[{_COLOURS[verdict]}]expected[/]: {escape(text)}")
     for text in _failures(summary, directory):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import secrets
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from ipaddress import ip_network
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from itertools import product
 from typing import Any
 
@@ -114,6 +115,8 @@ class _Raised:
     """Each layer with its ends, the innermost first."""
     ports: list[range] = field(default_factory=list)
     """Data ports that its layers have, at all its endpoints."""
+    subnets: list[str] = field(default_factory=list)
+    """Networks of the addresses inside of its layers."""
 
 
 class _Notes:
@@ -277,7 +280,7 @@ class Layers:
         raised.attached, raised.prefixes, raised.below = {}, {}, []
         for name, ports in product(raised.hosts, raised.ports):
             self._stations[name].reserved -= set(ports)
-        raised.ports = []
+        raised.ports, raised.subnets = [], []
         hosts = [host for host in raised.hosts.values() if are_kept or host.stays]
         if not hosts:
             return []
@@ -423,13 +426,15 @@ class Layers:
 
     def _ground(self, key: StackKey, ends: Mapping[str, End]) -> Ground:
         """Return the underlay of a layer, with inner addresses that no end uses."""
-        whole, length = _INNER[key.family]
         taken = [net for end in ends.values() for net in end.host.networks(end.space)]
         taken += [f"{one.own[peer]}" for one in ends.values() for peer in one.own]
-        blocks = ip_network(whole).subnets(new_prefix=length)
-        first = next((one for one in blocks if not overlaps(str(one), taken)), None)
+        # Of a macvlan in a namespace or a container no route tells, and it may be on the same link.
+        ours = [net for one in self._raised.values() for net in one.subnets]
+        first = _free_network(key.family, [*taken, *ours]) or _free_network(key.family, taken)
         if first is None:
+            whole, _ = _INNER[key.family]
             raise EndpointError(f"all of {whole} is in use", where=", ".join(key.names))
+        self._raised[key].subnets.append(str(first))
         inner = {name: str(first[n]) for n, name in enumerate(key.names, 1)}
 
         def take_ports(count: int, busy: set[int]) -> range:
@@ -442,6 +447,23 @@ class Layers:
         gateway = str(first[_GATEWAY])
         own = (inner, gateway, str(first))
         return Ground(key.family, ends, *own, take_ports, self._order.check)
+
+
+def _free_network(family: Family, taken: list[str]) -> IPv4Network | IPv6Network | None:
+    """Return a network for addresses inside that has nothing in common with those that are taken.
+
+    It is one by chance: others who measure on the same link begin elsewhere.
+    """
+    text, length = _INNER[family]
+    whole = ip_network(text)
+    count = 1 << (length - whole.prefixlen)
+    start = secrets.randbelow(count)
+    for number in range(count):
+        at = (start + number) % count << (whole.max_prefixlen - length)
+        found = ip_network((whole[at], length))
+        if not overlaps(str(found), taken):
+            return found
+    return None
 
 
 def _try_out() -> Sequence[Part]:

@@ -26,6 +26,7 @@ from osmef.engine.events import (
     Started,
 )
 from osmef.engine.journal import History, Journal
+from osmef.engine.layer_costs import layer_costs_of
 from osmef.engine.metadata import made_at
 from osmef.engine.migration import moved_from
 from osmef.engine.placement import PairPlacement, mismatches, overall, pair_placements, requested
@@ -127,6 +128,7 @@ def summarise(plan: Plan, directory: RunDirectory) -> Summary:
         endpoints=infos,
         measures=list(measures_of(planned.cell.scenario for planned in plan.cells)),
         cells=cells,
+        layers=layer_costs_of(cells, directory),
     )
 
 

@@ -47,6 +47,9 @@ class LayerHost:
     # Names have room for four digits; what was made under them long ago is gone.
     numbers: Iterator[int] = field(default_factory=lambda: cycle(range(1, 10_000)))
     traces: list[Trace] = field(default_factory=list)
+    # Of all layers of the endpoint together.
+    forwards: set[str] = field(default_factory=set)
+    """The endpoint's own interfaces on which layers have enabled forwarding."""
 
     def make(self, kind: str, name: Callable[[int], str], make: Callable[[str], None]) -> str:
         """Create a trace under a free name, noted before; return the name.

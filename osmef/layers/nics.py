@@ -6,20 +6,30 @@ import contextlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from ipaddress import IPv6Address, ip_address
 from typing import Any
 
 from osmef.errors import EndpointError
+from osmef.layers.nic_settings import (
+    ADDRESS,
+    SETTING,
+    address_text,
+    address_words,
+    own_settings,
+    set_back,
+)
+from osmef.layers.nic_use import MOST_ADDRESSES, in_use
 from osmef.layers.root import Root
 
 _UP, _DOWN = "up", "down"
 _USUAL = "eui64"
-_BY_ITSELF = {"kernel", "ra"}
-"""Protocols of routes that come and go with an address or a router's word (ip-route(8))."""
+_NONE = "none"
 _CURE = "name another one in the inventory's nics, or free it"
+_MOST_SETTINGS = 200
 
 PATTERN = (
     r"([0-9a-f]{2}:){5}[0-9a-f]{2},[0-9]{1,6},(up|down),(none|eui64|stable_secret|random)"
-    r"(,[0-9a-f.:]+/[0-9]{1,3}){0,16}"
+    rf"(,{ADDRESS}){{0,{MOST_ADDRESSES}}}(,{SETTING}){{0,{_MOST_SETTINGS}}}"
 )
 """What ``Nic.text`` is."""
 
@@ -29,7 +39,8 @@ class Nic:
     """A network card in its original state.
 
     Its Ethernet address, its MTU in bytes, whether it is up, how it comes to an IPv6 address of its
-    link (``addrgenmode`` of ip-link(8)), and its other IP addresses.
+    link (``addrgenmode`` of ip-link(8)), its other IP addresses, each as ``address_text`` tells it,
+    and its sysctls that differ from those of new interfaces (``own_settings``).
     """
 
     device: str
@@ -38,20 +49,24 @@ class Nic:
     up: bool
     makes_address: str = _USUAL
     addresses: tuple[str, ...] = ()
+    settings: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:
         """The state to restore, as a trace stores it."""
         state = _UP if self.up else _DOWN
-        return ",".join((self.mac, str(self.mtu), state, self.makes_address, *self.addresses))
+        first = (self.mac, str(self.mtu), state, self.makes_address)
+        return ",".join((*first, *self.addresses, *self.settings))
 
     @classmethod
     def read(cls, device: str, text: str) -> Nic:
         """Parse a trace. Raises ValueError for an invalid one."""
         if re.fullmatch(PATTERN, text) is None:
             raise ValueError(text)
-        mac, mtu, state, makes_address, *addresses = text.split(",")
-        return cls(device, mac, int(mtu), state == _UP, makes_address, tuple(addresses))
+        mac, mtu, state, makes_address, *rest = text.split(",")
+        settings = tuple(one for one in rest if re.fullmatch(SETTING, one))
+        addresses = tuple(rest[: len(rest) - len(settings)])
+        return cls(device, mac, int(mtu), state == _UP, makes_address, addresses, settings)
 
 
 def find(root: Root, wanted: Sequence[str], *, stays: bool) -> list[Nic]:
@@ -60,10 +75,7 @@ def find(root: Root, wanted: Sequence[str], *, stays: bool) -> list[Nic]:
     On a machine that ``stays`` after the run they have to be free. Raises EndpointError.
     """
     links, found = root.ask(None, "address", "show"), list[Nic]()
-    modes = {
-        one.get("ifname"): str(one.get("inet6_addr_gen_mode") or _USUAL)
-        for one in root.ask(None, "-d", "link", "show")
-    }
+    details = root.ask(None, "-d", "link", "show")
     for name in wanted:
         link = next((one for one in links if name in {one.get("ifname"), one.get("address")}), None)
         if link is None:
@@ -72,39 +84,37 @@ def find(root: Root, wanted: Sequence[str], *, stays: bool) -> list[Nic]:
         if any(link["ifname"] == one.device for one in found):
             message = f"{link['ifname']} is named twice, once by its Ethernet address"
             raise EndpointError(message, where=root.name, cure="name each card once")
-        if why := _in_use(root, link) if stays else None:
+        if why := in_use(root, link, details) if stays else None:
             message = f"{link['ifname']} is not free: {why}"
             raise EndpointError(message, where=root.name, cure=_CURE)
-        found.append(_nic(link, modes[link["ifname"]]))
+        found.append(_nic(root, link, details))
     return found
 
 
-def _nic(link: Mapping[str, Any], makes_address: str) -> Nic:
-    addresses = (f"{one.get('local')}/{one.get('prefixlen')}" for one in _addresses(link))
-    known = (str(link["address"]), int(link["mtu"]), "UP" in link.get("flags", []), makes_address)
-    return Nic(str(link["ifname"]), *known, tuple(addresses))
+def _nic(root: Root, link: Mapping[str, Any], details: Sequence[Mapping[str, Any]]) -> Nic:
+    device, mac = str(link["ifname"]), str(link["address"])
+    modes = {one.get("ifname"): one.get("inet6_addr_gen_mode") for one in details}
+    mode = str(modes[device] or _USUAL)
+    addresses = [
+        address_text(device, one)
+        for one in link.get("addr_info", [])
+        if one.get("local") and not _makes(one, mac, mode)
+    ]
+    return Nic(
+        *(device, mac, int(link["mtu"]), "UP" in link.get("flags", []), mode, tuple(addresses)),
+        own_settings(root, device),
+    )
 
 
-def _addresses(link: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the configured addresses of an interface, without link-local ones."""
-    return [one for one in link.get("addr_info", []) if one.get("scope") != "link"]
-
-
-def _in_use(root: Root, link: Mapping[str, Any]) -> str | None:
-    """Return why a network card is in use; None for a free one."""
-    device, addresses = str(link["ifname"]), _addresses(link)
-    if "master" in link:
-        return f"it is a part of {link['master']}"
-    if any(one.get("dynamic") for one in addresses):
-        return "a server or a router gives it an address"
-    for version in ("-4", "-6"):
-        for route in root.ask(None, version, "route", "show", "table", "all", "dev", device):
-            if route.get("protocol", "boot") not in _BY_ITSELF:
-                return f"the route to {route.get('dst')} leads over it"
-    words = root.session.run(["printenv", "SSH_CONNECTION"]).stdout.decode().split()
-    if words and root.ask(None, "route", "get", words[0])[0].get("dev") == device:
-        return "the login comes over it"
-    return None
+def _makes(address: Mapping[str, Any], mac: str, mode: str) -> bool:
+    """Tell whether the kernel makes an address by itself when the interface is up (RFC 4291)."""
+    if address.get("scope") != "link" or address.get("family") != "inet6" or mode == _NONE:
+        return False
+    if mode != _USUAL:
+        return bool(address.get("protocol", "kernel_ll") == "kernel_ll")
+    octets = bytes.fromhex(mac.replace(":", ""))
+    own = bytes([octets[0] ^ 2]) + octets[1:3] + b"\xff\xfe" + octets[3:]
+    return ip_address(str(address["local"])) == IPv6Address(b"\xfe\x80" + bytes(6) + own)
 
 
 def bring_back(root: Root, device: str, space: str, text: str) -> None:
@@ -126,8 +136,10 @@ def bring_back(root: Root, device: str, space: str, text: str) -> None:
     if now.get("inet6_addr_gen_mode", nic.makes_address) != nic.makes_address:
         lines.append(f"link set dev {device} addrgenmode {nic.makes_address}")
     lines.append(f"link set dev {device} mtu {nic.mtu}")
-    if nic.up:
-        lines.append(f"link set dev {device} up")
-    no_check = {True: " nodad", False: ""}
-    lines += [f"address replace {one} dev {device}{no_check[':' in one]}" for one in nic.addresses]
     root.ip(None, *lines)
+    set_back(root, device, nic.settings)
+    lines = [f"link set dev {device} up"] if nic.up else []
+    lines += [f"address replace {address_words(one)} dev {device}" for one in nic.addresses]
+    if lines:
+        root.ip(None, *lines)
+        set_back(root, device, nic.settings)  # an interface that comes up sets the MTU of IPv6

@@ -85,6 +85,7 @@ def pass_on(end: End, interface: str) -> None:
         raise EndpointError(f"{path} is {before[:20]!r}", where=host.name)
     if end.space is None and not interface.startswith(host.names.link(0)[:-1]):
         host.note("forwarding", f"{interface}={before}")
+        host.forwards.add(interface)
     host.root.do(within(end.space, ["tee", path]), b"1")
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import Field, model_validator
 
+from osmef.results.layer_cost import LayerCost
 from osmef.results.measure import Measure
 from osmef.results.trial import SCHEMA_VERSION, Limit
 from osmef.scenario.base import Model
@@ -295,6 +296,10 @@ class Summary(Model):
         description="what the metrics of the cells are, in the order in which they are declared"
     )
     cells: list[CellInfo] = Field(description="one entry for each cell, in the order of the sweep")
+    layers: list[LayerCost] = Field(
+        default_factory=list,
+        description="what each layer costs, where `layer` was swept with `bare` among them",
+    )
 
     @model_validator(mode="after")
     def _every_metric_has_a_measure(self) -> Summary:

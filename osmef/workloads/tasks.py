@@ -334,7 +334,9 @@ def command_of(task: Task, upstream: Task | None) -> dict[str, Value]:
     if task.step.probe_ports:
         command["probe_port"] = task.host.data_ports(task.step.probe_ports)
     if upstream is not None and upstream.port is not None:
-        command |= {"host": _address(task.pair, upstream.step.end), "port": upstream.port}
+        # From the same end, where addresses are translated, the one for others leads out and back.
+        at = _bind if upstream.step.end == task.step.end else _address
+        command |= {"host": at(task.pair, upstream.step.end), "port": upstream.port}
     return command
 
 

@@ -28,8 +28,26 @@ BOTH = [
     *[("HEAD", path) for path in ("/", "/nothing/5")],
     *[(method, path) for method in ("POST", "PUT", "DELETE", "OPTIONS", "PATCH")
       for path in ("/", "/pong/5", "/ping/5")],
+    *[("GET", path) for path in ("//pong/5", "//x/pong/5", "//ping/5", "//x/ping/5")],
+    *[("GET", path) for path in ("/pong/5#x", "/ping/5#x", "/pong/+5", "/pong/1_000")],
+    *[(method, "/pong/5") for method in ("CONNECT", "TRACE", "PROPFIND", "NOTHING", "get")],
 ]  # fmt: skip
-SIZES = ("0", "1", "3", "4", "5", "007", "1000", "65535", "65536", "65539", "65540", "1000000")
+SIZES = (
+    "0" * 1999 + "5",
+    "0" * 30,
+    "0",
+    "1",
+    "3",
+    "4",
+    "5",
+    "007",
+    "1000",
+    "65535",
+    "65536",
+    "65539",
+    "65540",
+    "1000000",
+)
 TOO_LARGE = ("1073741825", "99999999999999999999999", "9" * 300)
 
 
@@ -92,6 +110,11 @@ def test_ping_answers_as_the_agent(ping: int, agents_ping: int, method: str, tar
 def test_nonsense_is_refused_and_the_connection_ended(pong: int, said: bytes) -> None:
     assert re.match(rb"HTTP/1\.[01] 400 |$", talk(pong, said)), "refused, or closed at once"
     assert get(pong, "/pong/5") == (200, pong_body(5))
+
+
+def test_a_number_of_thousands_of_digits_is_answered_or_too_long(pong: int) -> None:
+    status, body = get(pong, f"/pong/{'0' * 4999}5")
+    assert (status, body) == (200, pong_body(5)) or status == 414
 
 
 def test_a_body_that_nobody_wants_is_no_request(pong: int) -> None:

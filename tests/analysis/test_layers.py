@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from osmef.analysis.layers import layer_costs
+from osmef.analysis.layers import comparable, layer_costs
 from osmef.errors import InputError
 from osmef.results.frame import describe_columns
 from tests.declared import measure
@@ -47,6 +47,25 @@ def test_each_layer_is_compared_with_the_reference_of_its_block() -> None:
         assert row["ratio_high"] - row["ratio_low"] < 0.03
         assert row["p"] == pytest.approx(2 / 2**8)
         assert row["p_holm"] <= 0.05
+
+
+def test_the_cpu_s_time_for_each_gb_is_that_of_both_ends_and_of_the_kernel() -> None:
+    trials = run(np.random.default_rng(1))
+    rate = trials[BTC]
+    # 20 % and 30 % of a CPU at 1 Gbit/s are 4 s for 8 Gbit; twice that in a layer.
+    twice = trials["layer"].ne("bare") + 1
+    busy = {f"endpoint_cpu_{end}_percent": share * twice * rate / 1e9
+            for end, share in (("sender", 20), ("receiver", 30))}  # fmt: skip
+    told = [measure(BTC), *(measure(name) for name in busy), measure("retransmits")]
+    trials = describe_columns(trials.assign(**busy, retransmits=5), told, ["connections", "layer"])
+    known, found = comparable(trials)
+    assert [one.name for one in found] == [BTC, "cpu_s_per_gb"], "counts are no costs"
+    table = layer_costs(known, ["cpu_s_per_gb"])
+    assert table["ratio"].tolist() == pytest.approx([2.0] * 4)
+    assert table["reference_median"].tolist() == pytest.approx([4.0] * 4)
+    trials.loc[trials["layer"] == "vxlan", "endpoint_cpu_sender_percent"] = np.nan
+    known, _ = comparable(trials)
+    assert set(layer_costs(known, ["cpu_s_per_gb"])["layer"]) == {"container+vxlan"}, "unknown"
 
 
 def test_of_several_runs_each_counts_as_one() -> None:

@@ -84,12 +84,33 @@ def test_layers_are_measured_between_the_same_machines_and_leave_nothing(
     names = ["bare", "vxlan", "macvlan", "bridge", "veth-nat", "bridge+vxlan", "vxlan+veth-nat"]
     assert cells == [(name, 1) for name in names]
     assert len(summary["endpoints"]) == 2
+    costs = {(one["layer"], one["metric"]): one for one in summary["layers"]}
+    for name in names[1:]:
+        for metric in ("aggregate_btc_bps", "rtt_mean_us", "cpu_s_per_gb"):
+            cost = costs[name, metric]
+            assert (cost["reference"], cost["n"]) == ("bare", 1)
+            ratio = cost["median"] / cost["reference_median"]
+            assert cost["ratio"] == pytest.approx(ratio)
+            assert cost["ci95_low"] is None, "of one trial there is no interval"
+    assert "Times that of bare" in ended.out
+    assert osmef("report", str(osmef.run), "-o", "page.html", prefix=lab.prefix).code == 0
+    assert "What layers cost" in (osmef.directory / "page.html").read_text()
     facts = json.loads((osmef.run / "facts" / "00001" / "host-1.json").read_text())["layers"]
     assert facts["vxlan"]["vxlan"]["mtu_bytes"] == 1450
     assert facts["bridge+vxlan"]["bridge"]["mtu_bytes"] == 1450
     (interface,) = facts["vxlan"]["vxlan"]["interfaces"].values()
     assert (interface["kind"], interface["mtu"]) == ("vxlan", 1450)
     assert state(lab) == before
+    assert lab.left() == []
+
+
+def test_a_chain_of_servers_works_where_addresses_are_translated(osmef: Osmef, lab: Lab) -> None:
+    osmef.write(HOSTS, "hosts.yaml")
+    text = SCENARIO.format(duration="1s", layers="[veth-nat, [vxlan, veth-nat]]")
+    chain = "{kind: pingpong, sizes: [100B], repetitions: 20}"
+    path = osmef.write(text.replace("{kind: btc, duration: 1s, interval: 100ms}", chain))
+    ended = osmef("run", path, prefix=lab.prefix)
+    assert ended.code == 0, ended.err
     assert lab.left() == []
 
 

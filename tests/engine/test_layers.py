@@ -13,6 +13,7 @@ from osmef.engine.layer_endpoints import StackKey, reserve
 from osmef.engine.layers import Layers, _Raised
 from osmef.engine.station import Station
 from osmef.errors import EndpointError, InputError
+from osmef.layers.base import End
 from osmef.layers.facts import features_of
 from osmef.layers.root import Root
 from osmef.remote.session import Output
@@ -81,6 +82,26 @@ def test_what_goes_with_its_endpoint_is_not_taken_down_before(*, are_kept: bool)
     assert layers.down(are_kept=are_kept) == []
     assert hosts["a"].traces == [], "its machine outlives the run"
     assert bool(hosts["b"].traces) == (not are_kept)
+
+
+@pytest.mark.parametrize("family", Family)
+def test_no_two_layers_have_the_same_addresses_inside(family: Family) -> None:
+    """Of a macvlan in a namespace no route of its endpoint tells, nor of a container's."""
+    ground, _ = recorded(2)
+    order = SimpleNamespace(check=lambda: None)
+    layers = Layers({}, *cast("tuple[Sites, Order, Journal]", (None, order, None)))
+    keys = [StackKey((), family, (f"a{n}", f"b{n}")) for n in range(100)]
+    found = []
+    for key in keys:
+        layers._raised[key] = _Raised()
+        ends = {
+            name: End(end.host, {}, {}, 1500)
+            for name, end in zip(key.names, ground.ends.values(), strict=True)
+        }
+        found.append(layers._ground(key, ends))
+    inner = [address for one in found for address in (*one.inner.values(), one.gateway)]
+    assert len(set(inner)) == 300
+    assert len({one.subnet for one in found}) == 100
 
 
 def ports() -> Station:

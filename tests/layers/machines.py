@@ -188,7 +188,8 @@ class Machines:
         looks = (
             ("ip", "-o", "link"), ("ip", "-o", "address"), ("ip", "rule"),
             ("ip", "route", "show", "table", "all"), ("ip", "xfrm", "policy"),
-            ("cat", "/proc/sys/net/ipv4/conf/data0/forwarding"), ("ls", "/run/netns"),
+            ("cat", "/proc/sys/net/ipv4/conf/data0/forwarding"),
+            ("cat", "/proc/sys/net/ipv4/conf/all/forwarding"), ("ls", "/run/netns"),
             ("grep", "-r", ".", "/proc/sys/net/ipv6/conf", "--include=accept_ra"),
             ("grep", "-r", ".", "/proc/sys/net/ipv6/conf", "--include=forwarding"),
             *([("nft", "list", "ruleset")] if shutil.which("nft") else []),

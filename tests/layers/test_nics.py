@@ -18,7 +18,15 @@ from tests.layers.machines import Notes, one_machine
 
 octets = st.integers(0, 255)
 macs = st.lists(octets, min_size=6, max_size=6).map(lambda six: ":".join(f"{n:02x}" for n in six))
-addresses = st.ip_addresses().map(lambda one: f"{one}/{one.max_prefixlen}")
+words = st.lists(
+    st.sampled_from(
+        ["peer=10.0.0.9", "broadcast=10.0.0.255", "label=eth1:a", "scope=link", "metric=7", "home"]
+    ),
+    unique=True,
+)
+addresses = st.builds(
+    lambda one, rest: ";".join([f"{one}/{one.max_prefixlen}", *rest]), st.ip_addresses(), words
+)
 nics = st.builds(
     Nic,
     device=st.just("eth1"),
@@ -27,6 +35,9 @@ nics = st.builds(
     up=st.booleans(),
     makes_address=st.sampled_from(["none", "eui64", "stable_secret"]),
     addresses=st.lists(addresses, max_size=4).map(tuple),
+    settings=st.lists(
+        st.sampled_from(["ipv4/conf/rp_filter=2", "ipv6/conf/hop_limit=64", "ipv4/neigh/x=-1"])
+    ).map(tuple),
 )
 
 
@@ -41,10 +52,22 @@ def test_the_trace_of_a_card_is_known_as_the_run_s_own(nic: Nic, device: str) ->
     assert not is_of("a-run", Trace("nic", f"{device}@{space}={nic.text}"))
 
 
-@pytest.mark.parametrize("text", ["up", "52:54:00:00:00:01,1500,up,eui64,$(reboot)", "x,1500,up"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "up",
+        "x,1500,up",
+        "52:54:00:00:00:01,1500,up,eui64,$(reboot)",
+        "52:54:00:00:00:01,1500,up,eui64,ipv4/conf/../x=1",
+        "52:54:00:00:00:01,1500,up,eui64,10.0.0.1/24;label=a b",
+    ],
+)
 def test_what_tells_of_no_card_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=re.escape(text)):
         Nic.read("eth1", text)
+
+
+UP_WITH_ADDRESS = ("link set dev card up", "address add 10.9.7.1/24 dev card")
 
 
 @pytest.fixture
@@ -61,7 +84,20 @@ def host() -> Iterator[LayerHost]:
 
 def state(host: LayerHost) -> list[str]:
     """Return what was set of the machine's network; that carriers come takes the kernel a while."""
-    words = (["ip", "-o", "link"], ["ip", "-o", "address"], ["ip", "route"], ["ip", "-6", "route"])
+    words = (
+        *(
+            ["ip", "-o", "link"],
+            ["ip", "-o", "address"],
+            ["ip", "neigh", "show", "nud", "permanent"],
+        ),
+        *(
+            ["ip", "route"],
+            ["ip", "-6", "route"],
+            ["tc", "qdisc"],
+            ["ip", "neigh", "show", "proxy"],
+        ),
+        ["sh", "-c", "grep -s . /proc/sys/net/ipv?/*/card/* | grep -v stable_secret"],
+    )
     lines = [line for argv in words for line in host.root.do(argv).splitlines()]
     plain = [re.sub(r"NO-CARRIER,|,LOWER_UP|,M-DOWN| state [A-Z]+| linkdown", "", o) for o in lines]
     return [line.replace(" tentative", "") for line in plain]
@@ -76,6 +112,19 @@ def state(host: LayerHost) -> list[str]:
         ("link set dev card up",),
         ("address add 10.9.7.1/24 dev card", "address add fd00:7::1/64 dev card nodad"),
         ("link set dev card up", "address add 10.9.7.1/24 dev card"),
+        ("link set dev card up", "address add 10.9.7.1/24 brd + dev card label card:web"),
+        ("link set dev card up", "address add 10.9.7.1 peer 10.9.7.2/32 dev card"),
+        ("link set dev card up", "address add 10.9.7.1/24 dev card metric 500"),
+        ("link set dev card up", "address add 10.9.7.1/24 dev card noprefixroute"),
+        ("link set dev card up", "address add 169.254.3.4/16 dev card scope link"),
+        ("link set dev card up", "address add fe80::42/64 dev card nodad"),
+        (
+            "link set dev card addrgenmode eui64 up",
+            "address add fe80::42/64 dev card nodad",
+            "address add fd00:7::1/64 dev card nodad home",
+        ),
+        ("link set dev card up", *(f"address add 10.9.7.{n}/24 dev card" for n in range(1, 40))),
+        ("link set dev card alias storage allmulticast on txqueuelen 77",),
     ],
 )
 def test_a_card_comes_back_as_it_was(host: LayerHost, wanted: str, before: tuple[str, ...]) -> None:
@@ -94,6 +143,28 @@ def test_a_card_comes_back_as_it_was(host: LayerHost, wanted: str, before: tuple
     assert cast("Notes", host.notes).standing == []
     remove(host.root, host.names.run, told)
     assert state(host) == earlier, "once more changes nothing"
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("ipv4/conf/card/rp_filter", "2"),
+        ("ipv4/conf/card/forwarding", "1"),
+        ("ipv4/neigh/card/gc_stale_time", "77"),
+        ("ipv6/conf/card/accept_ra", "0"),
+        ("ipv6/conf/card/disable_ipv6", "1"),
+        ("ipv6/conf/card/mtu", "1300"),
+    ],
+)
+def test_its_settings_of_the_kernel_come_back(host: LayerHost, key: str, value: str) -> None:
+    host.root.ip(None, "link set dev card addrgenmode none up")
+    host.root.do(["tee", f"/proc/sys/net/{key}"], value.encode())
+    earlier = state(host)
+    host.borrow(["card"], host.new_space())
+    told = host.traces[-1]
+    assert is_of(host.names.run, told), told
+    host.drop_all()
+    assert state(host) == earlier
 
 
 def test_a_card_that_is_gone_is_given_back(host: LayerHost) -> None:
@@ -115,6 +186,33 @@ def test_a_card_that_is_gone_is_given_back(host: LayerHost) -> None:
             ],
             "gives it an address",
         ),
+        (["link add theirs link card type macvlan"], "theirs is based on it"),
+        (["link add theirs type vxlan id 4 dev card dstport 4789"], "theirs is based on it"),
+        (
+            [
+                *("link set dev card up", "address add 10.9.7.1/24 dev card"),
+                *("link add other type veth peer name far", "link set dev other up"),
+                "address add 10.9.6.1/24 dev other",
+                "route add 10.8.0.0/16 nexthop via 10.9.7.9 nexthop via 10.9.6.9",
+            ],
+            "the route to 10.8.0.0/16",
+        ),
+        (
+            [*UP_WITH_ADDRESS, "nexthop add id 5 via 10.9.7.9 dev card"],
+            "a next hop of routes",
+        ),
+        (
+            [
+                *("link set dev card up", "address add 10.9.7.1/24 dev card noprefixroute"),
+                "route add 10.9.7.0/24 dev card proto kernel metric 100",
+            ],
+            "the route to 10.9.7.0/24",
+        ),
+        ([*UP_WITH_ADDRESS, "neigh add 10.9.7.9 lladdr 52:54:00:00:00:99 dev card"], "10.9.7.9"),
+        ([*UP_WITH_ADDRESS, "neigh add proxy 10.9.7.9 dev card"], "its neighbour 10.9.7.9"),
+        (["maddress add 33:33:00:00:00:05 dev card"], "a multicast address"),
+        (["link set dev card addrgenmode random"], "a secret of its own"),
+        ([f"address add 10.9.7.{n}/24 dev card" for n in range(1, 67)], "more than 64 addresses"),
     ],
 )
 def test_a_card_in_use_is_left_alone(host: LayerHost, lines: list[str], why: str) -> None:
@@ -129,6 +227,17 @@ def test_a_card_in_use_is_left_alone(host: LayerHost, lines: list[str], why: str
         line.split(" valid_lft")[0] for line in before
     ]
     assert find(host.root, ["card"], stays=False)[0].device == "card", "a VM goes with all of it"
+
+
+@pytest.mark.parametrize(
+    "words", ["root tbf rate 10mbit burst 20k latency 50ms", "ingress"], ids=["tbf", "ingress"]
+)
+def test_a_card_with_a_queue_discipline_of_somebody_is_left_alone(
+    host: LayerHost, words: str
+) -> None:
+    host.root.do(["tc", "qdisc", "add", "dev", "card", *words.split()])
+    with pytest.raises(EndpointError, match="has given it the queue discipline"):
+        find(host.root, ["card"], stays=True)
 
 
 def test_a_card_that_is_named_twice_is_told(host: LayerHost) -> None:

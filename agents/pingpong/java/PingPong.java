@@ -12,6 +12,7 @@ import java.io.InputStream;
 import java.io.OutputStream;
 import java.net.HttpURLConnection;
 import java.net.InetSocketAddress;
+import java.net.URI;
 import java.net.URL;
 import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
@@ -62,11 +63,13 @@ public final class PingPong {
     private static void answer(HttpExchange exchange, Pattern known, Service service)
             throws IOException, InterruptedException {
         final String method = exchange.getRequestMethod();
-        final Matcher found = known.matcher(String.valueOf(exchange.getRequestURI().getRawPath()));
+        final URI target = exchange.getRequestURI();
+        final Matcher found = known.matcher(String.valueOf(target.getRawPath()));
+        final boolean isPath = target.isAbsolute() || target.getRawAuthority() == null;
         if (!method.equals("GET") && !method.equals("HEAD")) {
             exchange.getResponseHeaders().set("Allow", "GET, HEAD");
             say(exchange, 405, "text/plain", "only GET and HEAD are answered\n");
-        } else if (!found.matches()) {
+        } else if (!isPath || target.getRawFragment() != null || !found.matches()) {
             say(exchange, 404, "text/plain", "pong has /pong/N, ping has /ping/N and /mping/N\n");
         } else if (found.group(2).length() > 10 || Long.parseLong(found.group(2)) > LONGEST) {
             say(exchange, 400, "text/plain", "the longest answer has 1073741824 bytes\n");
@@ -192,7 +195,7 @@ public final class PingPong {
         System.setProperty("sun.net.httpserver.maxIdleConnections", "4096");
         System.setProperty("sun.net.httpserver.idleInterval", "75");
         System.setProperty("http.maxConnections", "4096");
-        final Pattern known = Pattern.compile(isPing ? "/(m?ping)/([0-9]+)" : "/(pong)/([0-9]+)");
+        final Pattern known = Pattern.compile(isPing ? "/(m?ping)/0*([0-9]+)" : "/(pong)/0*([0-9]+)");
         final Service service = isPing ? new Relay(options) : PingPong::pong;
         final int port = Integer.parseInt(options.get("port"));
         final HttpServer server = HttpServer.create(new InetSocketAddress(options.get("bind"), port), 4096);

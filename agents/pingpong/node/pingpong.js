@@ -18,12 +18,22 @@ function say(response, status, text, type = 'text/plain', fields = {}) {
   response.end(text);
 }
 
+const NO_METHOD = 'only GET and HEAD are answered\n';
+const KNOWN = new RegExp(`^(${http.METHODS.join('|')}) `);
+
+// Refuses a request of a method for which there is no response to say so with.
+function refuse(socket) {
+  const head = ['HTTP/1.1 405 Method Not Allowed', 'Content-Type: text/plain',
+    `Content-Length: ${NO_METHOD.length}`, 'Allow: GET, HEAD', 'Connection: close'];
+  socket.end(`${head.join('\r\n')}\r\n\r\n${NO_METHOD}`);
+}
+
 // Answers requests for a number of bytes below its paths, and refuses all others.
 function paths(expression, serve) {
   const known = new RegExp(`^/(${expression})/([0-9]+)$`);
   return (request, response) => {
     if (request.method !== 'GET' && request.method !== 'HEAD') {
-      say(response, 405, 'only GET and HEAD are answered\n', 'text/plain', { Allow: 'GET, HEAD' });
+      say(response, 405, NO_METHOD, 'text/plain', { Allow: 'GET, HEAD' });
       return;
     }
     const target = request.url.replace(/^http:\/\/[^/]*/, '').replace(/\?.*/, '');
@@ -137,6 +147,16 @@ function main([what, ...words]) {
   }
   const handler = what === 'pong' ? paths('pong', pong) : paths('m?ping', ping);
   const server = http.createServer({ noDelay: true, keepAliveTimeout: 75000 }, handler);
+  // Methods that it does not know are no requests for it, and those that open a tunnel others.
+  server.on('connect', (_request, socket) => refuse(socket));
+  server.on('clientError', (error, socket) => {
+    const said = String(error.rawPacket ?? '');
+    if (/^[\w!#$%&'*+.^`|~-]+ \S+ HTTP\/1\.[01]\r\n/.test(said) && !KNOWN.test(said)) {
+      refuse(socket);
+    } else if (socket.writable) {
+      socket.end('HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n');
+    }
+  });
   server.on('error', (error) => {
     console.error(error.message);
     process.exit(1);

@@ -46,14 +46,17 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Answer a request, or refuse it."""
-        target = re.sub("^http://[^/]*", "", self.path).partition("?")[0]
+        target = self.requestline.split()[1]  # of self.path several slashes are one
+        target = re.sub("^http://[^/]*", "", target).partition("?")[0]
         found = re.fullmatch(f"/({self.paths})/([0-9]+)", target)
         if found is None:
             self.answer(404, NO_PATH)
-        elif len(found[2].lstrip("0")) > 10 or int(found[2]) > LONGEST:
+            return
+        digits = found[2].lstrip("0") or "0"
+        if len(digits) > 10 or int(digits) > LONGEST:
             self.answer(400, TOO_LONG)
         else:
-            self.serve(found[1], int(found[2]))
+            self.serve(found[1], int(digits))
 
     do_HEAD = do_GET  # noqa: N815 - http.server calls it so
 

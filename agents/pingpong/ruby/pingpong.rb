@@ -16,7 +16,8 @@ STALE = [EOFError, Errno::ECONNRESET, Errno::EPIPE].freeze
 # Answers requests for a number of bytes below its paths, and refuses all others.
 class Paths < WEBrick::HTTPServlet::AbstractServlet
   def service(request, response)
-    found = self.class::KNOWN.match(request.unparsed_uri.sub(%r{\Ahttp://[^/]*}, '').sub(/\?.*/m, ''))
+    target = request.request_line.split[1] # in that of WEBrick several slashes are one
+    found = self.class::KNOWN.match(target.sub(%r{\Ahttp://[^/]*}, '').sub(/\?.*/m, ''))
     if !%w[GET HEAD].include?(request.request_method)
       response['Allow'] = 'GET, HEAD'
       say(response, 405, "only GET and HEAD are answered\n")

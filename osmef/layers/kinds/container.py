@@ -245,8 +245,8 @@ def image_of(program: bytes) -> bytes:
 def _keep_forwarding(host: LayerHost) -> None:
     """Note that forwarding is off, as engines turn it on and leave it so.
 
-    Where some of its interfaces do by themselves, it is left as the engine has it: the one switch
-    for all would reset them.
+    Where some of its interfaces do by themselves, and not for layers of the run, it is left as the
+    engine has it: the one switch for all would reset them.
     """
     files = host.root.run(["grep", "-lx", "1", *_switches(host)]).stdout.decode().split()
     if not files:
@@ -255,4 +255,6 @@ def _keep_forwarding(host: LayerHost) -> None:
 
 def _switches(host: LayerHost) -> list[str]:
     names = [str(one["ifname"]) for one in host.root.ask(None, "link", "show")]
-    return [forwarding_file(name, 4) for name in ("all", *names)]
+    ours = host.names.link(0)[:-1]
+    theirs = [name for name in names if name not in host.forwards and not name.startswith(ours)]
+    return [forwarding_file(name, 4) for name in ("all", *theirs)]

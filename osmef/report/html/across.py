@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from osmef.analysis.describe import describe
+from osmef.analysis.layers import LAYER, REFERENCE, comparable, layer_costs
 from osmef.analysis.replicates import has_sessions, independent
 from osmef.analysis.trust import FEWEST, cells, pairs, trust
 from osmef.report.cells import cells_of, leading
@@ -21,7 +22,7 @@ from osmef.report.html.table import Column, Emphasis, Field, Table, number, scal
 from osmef.report.kinds import FigureKind
 from osmef.report.look import PLAIN
 from osmef.report.sentences import busy_cells, doubts_of
-from osmef.report.series import short_cells
+from osmef.report.series import short_cells, short_names
 from osmef.results.measure import Measure
 from osmef.scenario.study import ALONE
 
@@ -39,6 +40,13 @@ _BETWEEN_NOTE = (
     "ratio of Hodges and Lehmann with its interval below it, and p of Wilcoxon's signed ranks. "
     "Unpaired, where the run has no blocks: p of Mann and Whitney."
 )
+_LAYERS_NOTE = (
+    "Paired: the layer and the bare network in each block of the random order, on the same "
+    "endpoints; the ratio of Hodges and Lehmann with its 95 % interval below it, and p of "
+    "Wilcoxon's signed ranks. Of several runs each counts as one. Unpaired, where there are no "
+    "blocks: the ratio of medians, and p of Mann and Whitney. CPU per GB is that of both "
+    "endpoints, the kernel's work included."
+)
 _TRUST_NOTE = (
     "Needed: how many values give the median to within 5 %. Memory: whether a value resembles the "
     "one before (Ljung and Box). Drift: Mann and Kendall. Both from {fewest} values on, with "
@@ -51,12 +59,13 @@ _TRUST_NOTE = (
 class Across:
     """The section over all runs; ``results`` is None for a single one.
 
-    ``between`` compares the cells of a single run.
+    ``layers`` compares them with the bare network, ``between`` the cells of a single run.
 
     ``few`` says in which cells there are too few trials, and is empty for none.
     """
 
     results: Table | None
+    layers: Table | None
     between: Table | None
     trust: Table | None
     few: str
@@ -67,7 +76,7 @@ def across(readings: Sequence[ShownRun], most: int) -> Across:
     """Return the section over all runs with trials, in tables of up to ``most`` rows."""
     paths = [reading.path for reading in readings if reading.trials]
     if not paths:
-        return Across(None, None, None, "", ())
+        return Across(None, None, None, None, "", ())
     data = Data(*paths)
     measures = leading(data.trials)
     several = len(paths) > 1
@@ -77,7 +86,11 @@ def across(readings: Sequence[ShownRun], most: int) -> Across:
     found = trust(data.trials, [one.name for one in measures])
     between = _between(data.trials, measures, most) if not several else None
     shown = _trust(found, data.trials, names)
-    return Across(results, between, shown and shown.first(most), _few(found, names), figures)
+    layers = _layers(data.trials)
+    layers = layers and layers.first(most)
+    return Across(
+        results, layers, between, shown and shown.first(most), _few(found, names), figures
+    )
 
 
 def _names_of(keys: Iterable[str], readings: Sequence[ShownRun]) -> dict[str, str]:
@@ -121,6 +134,54 @@ def _results(trials: pd.DataFrame, measures: Sequence[Measure], names: Mapping[s
     return Table(caption, columns, rows, f"{_NOTE} {unit}")
 
 
+def _layers(trials: pd.DataFrame) -> Table | None:
+    """Return what layers cost: the ratio of each number to that of the bare network."""
+    if LAYER not in trials or not trials[LAYER].eq(REFERENCE).any():
+        return None
+    known, measures = comparable(trials)
+    found = layer_costs(known, [one.name for one in measures])
+    if found.empty:
+        return None
+    words = {one.name: one for one in measures}
+    others = list(found.columns[: list(found.columns).index("metric")])
+    shown = [name for name in others if found[name].nunique(dropna=False) > 1]
+    columns = [
+        Column("layer"),
+        *(Column(name) for name in short_names(shown).values()),
+        Column("metric"),
+        Column("n", number=True),
+        *(Column(head, number=True) for head in (REFERENCE, "with the layer")),
+        Column("ratio", f"to {REFERENCE}", number=True),
+        Column("p", "after Holm", number=True),
+        Column("compared"),
+    ]
+    rows = [
+        [
+            Field(str(row[LAYER])),
+            *(Field(str(row[name])) for name in shown),
+            Field(_with_unit(words[str(row["metric"])])),
+            Field(f"{row['n']} {row['unit']}"),
+            number(row["reference_median"]),
+            number(row["median"]),
+            _ratio(row),
+            number(None if math.isnan(row["p_holm"]) else row["p_holm"]),
+            Field(str(row["method"])),
+        ]
+        for row in found.to_dict("records")
+    ]
+    return Table("What layers cost", columns, rows, _LAYERS_NOTE)
+
+
+def _with_unit(measure: Measure) -> str:
+    return f"{measure.words}, {measure.unit}" if measure.unit not in {None, "1"} else measure.words
+
+
+def _ratio(row: Mapping[Any, Any]) -> Field:
+    low, high = row["ratio_low"], row["ratio_high"]
+    interval = () if math.isnan(low) else (f"{low:.3g}..{high:.3g}",)
+    return number(None if math.isnan(row["ratio"]) else row["ratio"], *interval)
+
+
 def _between(trials: pd.DataFrame, measures: Sequence[Measure], most: int) -> Table | None:
     """Return the pairwise comparison of a run's cells, paired by blocks if there are any."""
     if has_sessions(trials) or not 1 < len(cells(trials)) <= _MOST_BETWEEN:
@@ -161,10 +222,8 @@ def _difference(row: Mapping[Any, Any]) -> tuple[Field, Field]:
     """Return the ratio with its interval, and p."""
     if row["method"] != "paired":
         return text(None), number(row["mann_whitney_p_holm"])
-    low, high, p = row["ratio_low"], row["ratio_high"], row["paired_p_holm"]
-    interval = () if math.isnan(low) else (f"{low:.3g}..{high:.3g}",)
-    ratio = None if math.isnan(row["ratio"]) else row["ratio"]
-    return number(ratio, *interval), number(None if math.isnan(p) else p)
+    p = row["paired_p_holm"]
+    return _ratio(row), number(None if math.isnan(p) else p)
 
 
 def _failed(trials: pd.DataFrame) -> Field:

@@ -2,11 +2,15 @@ from __future__ import annotations
 
 import io
 import tarfile
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from osmef.errors import EndpointError, InputError
+from osmef.layers.base import Layer
+from osmef.layers.kinds.bridge import Bridge, BridgeSettings
 from osmef.layers.kinds.container import Container, ContainerSettings, image_of
 from osmef.scenario.fields import Family
 from osmef.scenario.load import load_text
@@ -83,6 +87,24 @@ def test_what_was_made_of_an_engine_goes(machines: Machines, tmp_path: Path, net
     assert any("--stop-signal=KILL" in argv for argv in machines.shells["a"].ran)
     machines.lower()
     assert engine.has(tmp_path) == []
+    assert machines.state() == before
+
+
+@pytest.mark.parametrize("container_first", [True, False])
+def test_beside_a_layer_that_forwards_it_is_off_again_at_the_end(
+    machines: Machines, tmp_path: Path, *, container_first: bool
+) -> None:
+    """The forwarding of the bridge's interfaces is the run's own, and no setting of the host."""
+    engine.install(machines, tmp_path)
+    before = machines.state()
+    layers: list[Layer[Any]] = [Bridge(BridgeSettings()), container(machines, "bridge")]
+    stacks = []
+    for layer in reversed(layers) if container_first else layers:
+        machines.hosts = {name: replace(host, traces=[]) for name, host in machines.hosts.items()}
+        layer.up(machines.ground())
+        stacks.append(machines.hosts)
+    for machines.hosts in reversed(stacks):
+        machines.lower()
     assert machines.state() == before
 
 
