@@ -122,7 +122,7 @@ class Station:
         Raises EndpointError that names a file that was cut, changed or removed.
         """
         wrong: list[EndpointError] = []
-        with contextlib.suppress(ReachError):  # whoever uses it next finds out
+        with contextlib.suppress(ReachError):  # its next use raises the error
             for supplied in self._supplied:
                 try:
                     supplied.verify(self._session)
