@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -73,7 +74,8 @@ class Ground:
 
     ``inner`` are addresses that no end uses, one for each end; ``gateway`` is another one, which
     each end may have for itself, and ``subnet`` the network that all these are of. ``take_ports``
-    reserves so many data ports in a row that are none of those given, at all ends.
+    reserves so many data ports in a row that are none of those given, at all ends. ``clock`` tells
+    seconds, for deadlines.
     """
 
     family: Family
@@ -83,6 +85,7 @@ class Ground:
     subnet: str
     take_ports: Callable[[int, set[int]], range]
     check: Callable[[], None] = field(default=lambda: None)
+    clock: Callable[[], float] = time.monotonic
 
     @property
     def width(self) -> int:

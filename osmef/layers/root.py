@@ -16,8 +16,6 @@ ENGINES = ("podman", "docker")
 """Programs that make containers, the first choice first."""
 _ENGINE_S = 300
 """How long those may take, which unpack images and set networks up, in seconds."""
-_REMOVAL_S = 120
-"""How long they may take to remove something, in seconds."""
 _REMOVALS = {"rm", "rmi"}
 _GRACE_S = 10
 _ENDED_BY_FORCE = {124: "was ended", 137: "was killed, unless a lack of memory did that"}
@@ -63,13 +61,18 @@ class KernelError(EndpointError):
 class Root:
     """Runs programs as root on an endpoint: by a root login, or sudo without a password.
 
-    ``words`` makes a command line what it is there, where programs were brought.
+    ``words`` makes a command line what it is there, where programs were brought; an engine that
+    takes longer than ``removal_s`` seconds to remove something is ended.
     """
 
     def __init__(
-        self, session: Session, words: Callable[[Sequence[str]], list[str]] = list
+        self,
+        session: Session,
+        words: Callable[[Sequence[str]], list[str]] = list,
+        removal_s: float = 120,
     ) -> None:
         self.session = session
+        self.removal_s = removal_s
         self._words = words
         self._before: tuple[str, ...] | None = None
         self._hangs: set[str] = set()
@@ -113,7 +116,7 @@ class Root:
         wait for it again. Raises EndpointError, ReachError.
         """
         engine, removes = argv[0], bool(_REMOVALS & set(argv))
-        most_s = _REMOVAL_S if removes else _ENGINE_S
+        most_s = self.removal_s if removes else _ENGINE_S
         if removes and engine in self._hangs:
             raise self._hung(argv, "was not tried, as it hangs")
         bound = ["timeout", "-k", str(_GRACE_S), str(most_s)]

@@ -6,6 +6,7 @@ A bundle is put into a folder of its own in the directory of the run, and each f
 from __future__ import annotations
 
 import hashlib
+import platform
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -216,21 +217,23 @@ def supply(
 def check(program: Program, supplier: Supplier | None = None) -> None:
     """Check before provisioning that a program can be supplied to some architecture.
 
-    What only an endpoint knows is left open. Raises SupplyError that says why each way fails.
+    What only an endpoint knows is left open. Raises SupplyError that says why each way fails, for
+    machines of this one's kind where it is known.
     """
     supplier = supplier or Supplier()
     failed: list[tuple[Way, SupplyError]] = []
     for way in program.ways:
         if way not in _MADE:
             return
-        for name in NAMES:
+        reasons = []
+        for name in sorted(NAMES, key=lambda name: name != platform.machine()):
             try:
                 _state(way, program, name, supplier)
             except SupplyError as error:
-                last = error
+                reasons.append(error)
             else:
                 return
-        failed.append((way, last))
+        failed.append((way, reasons[0]))
     raise _nowhere(program, f"program {program.name!r}", failed)
 
 

@@ -232,9 +232,9 @@ class Bond(Layer[BondSettings]):
 
     def _wait(self, host: LayerHost, attached: Attached, ground: Ground) -> None:
         """Wait for the carrier of all cards and, with 802.3ad, for LACP."""
-        deadline = time.monotonic() + _CARRIER_S
+        deadline = ground.clock() + _CARRIER_S
         while (why := self._not_yet(host, attached)) is not None:
-            if time.monotonic() > deadline:
+            if ground.clock() > deadline:
                 raise EndpointError(
                     why[0], where=host.name, cure=why[1] + "; or measure without the layer"
                 )
