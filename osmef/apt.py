@@ -53,7 +53,7 @@ def sources(suite: str) -> list[str]:
     found: dict[str, None] = {}
     for line in lines:
         origin, uri, release, component = line.split("|")
-        # Before the first `apt-get update` nobody knows whose a source is.
+        # Before the first `apt-get update` the owner of a source is unknown.
         if origin in {"Debian", "$(ORIGIN)", ""} and release in wanted:
             found[f"deb {signed}{uri} {release} {component}"] = None
     return list(found)

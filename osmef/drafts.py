@@ -1,7 +1,7 @@
 """Atomic creation: drafts of files and directories, renamed into place once complete.
 
 A draft has a random name and is made exclusively, so that no link can lie in its way, also in a
-directory that others write to. Whoever makes it holds a lock on it (flock(2)) until it is in its
+directory that others write to. Its creator holds a lock on it (flock(2)) until it is in its
 place. What a killed program left is unlocked, and the next that writes there removes it.
 """
 
@@ -30,7 +30,7 @@ _TRIES = 100
 def draft_file(path: Path, mode: int | None = None) -> Iterator[BinaryIO]:
     """Provide a new file, renamed to ``path`` at the end; removed after an error.
 
-    It gets exactly this ``mode``, from its first byte on nobody else has more. Without one it gets
+    It gets exactly this ``mode``, with no more rights from its first byte on. Without one it gets
     that of our own file which it replaces, else what the umask leaves. A link is replaced, not
     followed. Raises OSError; also where something is there that is no file.
     """
@@ -180,7 +180,7 @@ def _locked(name: Callable[[], Path], make: Callable[[Path], int]) -> tuple[Path
             os.close(lock)
             continue
         except OSError:
-            pass  # a file system without locks: there nobody tidies up, either
+            pass  # a file system without locks: there is no cleanup, either
         if _is_still(path, lock):
             return path, lock
         os.close(lock)

@@ -3,7 +3,7 @@
 Durations are seconds, rates are bits per second, sizes are bytes. Decimal prefixes (k, M, G, T)
 are powers of 1000 and binary ones (Ki, Mi, Gi, Ti) powers of 1024 (IEC 80000-13). A lower-case
 ``b`` or ``bit`` is a bit, an upper-case ``B`` a byte. A number without a unit is an error, since
-nobody could tell what it means; only zero needs none.
+its meaning would be unknown; only zero needs none.
 
 The text of a ValueError is "what is wrong; what to do about it".
 """

@@ -18,7 +18,7 @@ class Contention:
     """CPU shares used by others, in percent of the CPUs of the busiest endpoint.
 
     ``others`` is what programs that are not of the trial used in user mode, ``steal`` what the
-    hypervisor gave to others. None where nobody told.
+    hypervisor gave to others. None where it is unknown.
     """
 
     others: float | None

@@ -31,7 +31,7 @@ def counterparts(measured: pd.DataFrame, *, within: bool = False) -> pd.DataFram
     Columns: machine and counterpart, as texts;
     similarity; rank, from 1, those that are equally similar share the better one; ci95_low and
     ci95_high, NaN where there are too few measurements; tied, whether the interval reaches that of
-    the first one, so that nobody can tell which of the two comes closer; decided_by, the components
+    the first one, so that it is undecided which of the two comes closer; decided_by, the components
     that make up the difference, the largest first: component, ratio (the counterpart's to the
     machine's) and share of the whole difference. Raises InputError as ``similarity_matrix``.
 

@@ -92,8 +92,8 @@ def common_memory(series: Sequence[Sequence[float]]) -> Memory | None:
     """Return the lag-1 autocorrelation of several short series together.
 
     ``series`` are those of the cells of a run, say, each in its order, in units of their own; of
-    ten values alone nobody can tell a memory that makes an interval far too narrow, of ten values
-    of each of 24 cells one can. Looked at are the ranks within each series. p compares them with
+    ten values alone a memory that makes an interval far too narrow is not significant, of ten
+    values of each of 24 cells it is. The ranks within each series count. p compares them with
     the same values in other orders, which holds for independent values of any distribution: of
     fewer than ``_MANY`` values in ``_ORDERS`` orders, of more by the exact mean and variance over
     all orders, since a sum of so many is normal. Series of fewer than 5 values, and such without

@@ -70,7 +70,7 @@ def describe_pairs(values: Mapping[int, Sequence[float]]) -> Metric:
 def judge(low: float | None, high: float | None, bound: float, *, at_least: bool) -> Verdict:
     """Return whether an interval is wholly within a bound, wholly beyond it, or neither.
 
-    Where the bound lies within the interval, or there is none, nobody can tell. ``low`` and
+    Where the bound lies within the interval, or there is none, it is undecided. ``low`` and
     ``high`` are the ends of the 95 % interval of the median.
 
     Assumed is what the interval assumes. A median that is at the bound exactly is called met, or

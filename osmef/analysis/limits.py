@@ -214,7 +214,7 @@ def _by_network(case: _Case, time: _Time) -> Limit | None:
         return None
     if case.knee:
         return Limit.SHAPER
-    # A late receiver that has little to do holds nobody up.
+    # A late receiver that has little to do is no bottleneck.
     works = case.receiver.cpu >= _CPU_AT_WORK
     return None if case.sender.is_short or (works and case.receiver.is_short) else Limit.NETWORK
 

@@ -79,8 +79,9 @@ def split(values: Mapping[str, Sequence[float]]) -> Split | None:
     ``values`` are those of each pair's trials, in any one unit; pairs may have unlike numbers. The
     variances are those of the analysis of variance, and that between pairs is 0 where it would be
     below. The interval is ``quantile_interval`` of the medians of pairs: that of a cell whose pairs
-    are drawn anew, and needs 6; ``mean_interval`` needs 2, and is wide then. With one pair there is
-    none: its trials tell of that pair alone. Raises ValueError for a value that is not finite.
+    are drawn independently, and needs 6; ``mean_interval`` needs 2, and is wide then. With one pair
+    there is none: its trials tell of that pair alone. Raises ValueError for a value that is not
+    finite.
 
     Assumed is that pairs are independent of each other, and trials within a pair; for the standard
     error, too, that both spreads are alike everywhere, and for ``mean_interval`` that the means of

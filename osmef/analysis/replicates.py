@@ -16,7 +16,7 @@ PLATFORM = ("platform", "scenario", "provider", "sender_flavors", "receiver_flav
 
 
 PLACE = ("achieved_placement", "achieved_tenancy")
-"""Where its ends stood, which a cloud may decide anew for each run."""
+"""Where its ends stood, which a cloud may decide again for each run."""
 
 _ALIKE = (("run", "cell"), ("scenario", "platform", "provider", "cell"))
 _OF_RUN = ("platform", "scenario", "provider")

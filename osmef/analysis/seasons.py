@@ -423,7 +423,7 @@ def change_table(sessions: pd.DataFrame) -> pd.DataFrame:
     """Return each change of level: the sessions before and after it, and both levels.
 
     Columns: ``KEY``; last, the last session of the old level, and first, the first of the new one,
-    with last_began and first_began: where sessions are missing between them, nobody knows when in
+    with last_began and first_began: where sessions are missing between them, it is unknown when in
     that time it was; before and after, the medians of ``level`` between the changes, in the
     metric's unit; difference_percent of before. Assumed is what ``with_stretches`` assumes.
 

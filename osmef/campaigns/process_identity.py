@@ -9,7 +9,7 @@ from pathlib import Path
 
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 _MACHINE = Path("/etc/machine-id")
-_DEAD = {"Z", "X", "x"}  # a zombie that nobody waits for does nothing any more (proc(5))
+_DEAD = {"Z", "X", "x"}  # an unreaped zombie has ended (proc(5))
 
 
 @cache

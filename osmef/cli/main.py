@@ -193,7 +193,7 @@ def _run(app: typer.Typer, words: Sequence[str]) -> None:
             cure = "send it to a file or a program that takes it"
             print_error(StorageError(why, where="standard output", cure=cure))
             sys.exit(StorageError.exit_code)
-        if not is_closed:  # by somebody who wants to know no more
+        if not is_closed:  # by a reader that has read enough
             err.print(f"[yellow]note[/]: standard output: {why}")
         raise
 

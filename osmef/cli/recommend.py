@@ -87,12 +87,15 @@ def command(  # noqa: PLR0913, PLR0917 - each is an option of the command line
             price_per_hour=money.amount if money else None,
             currency=money.currency if money else None,
         )
-        found = recommend(trials, needs)
-        rows = found.astype(object).where(found.notna(), None).to_dict("records")
+        rows = _rows(recommend(trials, needs))
         if as_json:
             print_json({"options": rows})
             return
     _show(rows)
+
+
+def _rows(found: pd.DataFrame) -> list[dict[Any, Any]]:
+    return found.astype(object).where(found.notna(), None).to_dict("records")
 
 
 def _parsed(option: str, text: str | None, parse: Any) -> float | None:

@@ -21,7 +21,7 @@ _PATIENCE_S = 10.0
 class Outlet(io.RawIOBase):
     """Writer to a descriptor that never raises OSError: undeliverable output is dropped.
 
-    Each write is tried anew, since a full disk may have room again. Nothing is buffered, so a
+    Each write is retried, since a full disk may have room again. Nothing is buffered, so a
     signal handler may write while others do. ``failure`` is the first, if something was dropped.
     With ``patience_s`` it waits at most so long for a reader, without as long as that takes.
     """

@@ -26,7 +26,7 @@ def command(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where the published data is.")],
     as_json: AsJson = False,
 ) -> None:
-    """Compute published results anew from their data: printed value, ours, deviation, verdict."""
+    """Recompute published results from their data: printed value, ours, deviation, verdict."""
     with reporting(as_json):
         lines = check_folder(folder)
         if as_json:

@@ -1,7 +1,7 @@
 """The controller of a run, by its journal: is it alive, also for a copy of the directory.
 
 The lock of a run directory tells it only where the directory is the one that was locked: a copy of
-it, on this machine or another one, is locked by nobody.
+it, on this machine or another one, is not locked.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class State(Enum):
 class Controller:
     """The controller of a run.
 
-    ``machine`` is where it works, None where it is gone or nobody knows; ``deadline`` is the UNIX
+    ``machine`` is where it works, None where it has ended or is unknown; ``deadline`` is the UNIX
     time by which its run has ended, None where that is not known.
     """
 

@@ -1,6 +1,6 @@
 """Endpoints that are kept for several runs, with a run directory of their own.
 
-Its journal knows all that was made, so whoever finds it takes everything away; the keys are in the
+Its journal is the ledger of all resources, so that a reaper can destroy them; the keys are in the
 memory of the process that holds them, and go with it.
 """
 
@@ -73,7 +73,7 @@ class HeldEndpoints:
     def begin(cls, plan: Plan, out: Path, deadline: float, user: User) -> HeldEndpoints:
         """Return an instance in a new run directory under ``out``, without any resource yet.
 
-        ``deadline`` is the UNIX time after which nobody can need them. Raises StorageError.
+        ``deadline`` is the UNIX time after which they are not needed. Raises StorageError.
         """
         path = new_path(out, PREFIX + plan.study.scenario.name)
         study = plan.study

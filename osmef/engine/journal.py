@@ -46,7 +46,7 @@ class Journal:
 
     Every method but ``destroyed`` raises StorageError when the disk does not do its part.
     ``unnoted`` is the first failure of that one: a removal goes on without it, as a missing line
-    only costs another look, and whoever removes reports it at the end.
+    only costs another look, and the teardown reports it at the end.
     """
 
     def __init__(self, path: Path) -> None:

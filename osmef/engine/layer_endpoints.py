@@ -90,7 +90,7 @@ def reserve(
 
     The last ones, since jobs begin anywhere. Raises EndpointError.
     """
-    # Inside of a layer nobody else gets those that lead there.
+    # Those that lead inside of a layer are given to its jobs alone.
     taken = busy.union(*(one.reserved for one in stations)) if among is None else busy
     ports = among or DATA_PORTS
     for first in range(ports.stop - count, ports.start - 1, -1):

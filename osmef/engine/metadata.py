@@ -19,7 +19,7 @@ _RESUMED = "."
 def first_moment(group: int, starts: int) -> str:
     """Return the name of the moment before a group, at the nth start of a run.
 
-    A resumed run has new endpoints, whose counters begin anew: what stands of the moment after the
+    A resumed run has new endpoints, whose counters restart: what stands of the moment after the
     group before is not theirs, and is kept.
     """
     return f"{group - 1:05}" + (f"{_RESUMED}{starts - 1:02}" if starts > 1 else "")

@@ -34,7 +34,7 @@ def look_again(
     indexes = tuple(planned.index for planned in trials)
     try:
         after = _moved(bench)
-    except CapacityError as error:  # another run measures there, too, nobody knows since when
+    except CapacityError as error:  # another run measures there, too, since an unknown time
         _correct(bench, {one.index: one for one in trials}, error)
         raise
     except OsmefError as error:  # also Interrupted: the next trial meets the stop, too

@@ -136,7 +136,7 @@ class Plan:
     """The plan of a run. ``estimate_s`` is the upper bound of its length, in seconds, roughly.
 
     ``usual_s`` is how long it usually takes: as long, but where trials end once they know enough;
-    None where nobody can tell when. ``most_bytes`` is the payload that all trials move at most,
+    None where it is unknown. ``most_bytes`` is the payload that all trials move at most,
     None where only time bounds it.
 
     ``cells`` are the study's, but for what is left out; ``endpoints`` are those of all, since which

@@ -77,7 +77,7 @@ def to_replace(cells: Iterable[PlannedCell], places: Mapping[str, Location]) -> 
     """Return a small set of endpoints that covers every wrongly placed pair.
 
     The choice is greedy: the one in most such pairs, and of several the one in fewest good pairs.
-    What nobody can tell can't be helped, and a physical host can't be moved.
+    An unknown placement can't be corrected, and a physical host can't be moved.
     """
     wrong, good, movable = _sort(cells, places)
     often = Counter(name for pair in good for name in pair)

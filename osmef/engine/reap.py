@@ -49,10 +49,10 @@ class Left:
 class Search:
     """Where to search by mark, beside the journals under ``out``.
 
-    Without a provider it is wherever nobody has to say where to look, as on this machine. With one,
+    Without a provider it is every place that needs no access, such as this machine. With one,
     it is also every place that a journal names, and ``access`` if it is given, else wherever the
     environment points to. ``older_than_s`` takes what was made longer ago, before its deadline.
-    ``controllers_are_dead`` is the word of a user that they are also where nobody can see it.
+    ``controllers_are_dead`` is a user's assurance that they are, also where it can't be verified.
     """
 
     out: Path

@@ -54,7 +54,7 @@ from osmef.units import counted, format_duration
 from osmef.workloads import measures_of
 
 # A run's resources may be reaped after its deadline, so no living run may reach it: every trial may
-# use up all its timeouts (arming, draining, stalling, aborting, connecting anew).
+# use up all its timeouts (arming, draining, stalling, aborting, reconnecting).
 _LONGEST_TRIAL_OVERHEAD_S = 300.0
 _DEADLINE_EXTRA_S = 1800.0
 # So long before its deadline a run ends, to take away what it made; at most a tenth of it.
@@ -70,7 +70,7 @@ class Run:
     observer: Observer
     stop: Stop
     held: HeldEndpoints | None = None
-    """Endpoints that somebody holds for several runs; without, the run makes its own."""
+    """Endpoints that are held for several runs; without, the run creates its own."""
     again: bool = False
     """Whether to run those trials again that have failed."""
     patience_s: float = PATIENCE_S

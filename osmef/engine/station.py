@@ -124,7 +124,7 @@ class Station:
         Raises EndpointError that names a file that was cut, changed or removed.
         """
         wrong: list[EndpointError] = []
-        with contextlib.suppress(ReachError):  # whoever uses it next finds out
+        with contextlib.suppress(ReachError):  # its next use raises the error
             for supplied in self._supplied:
                 try:
                     known = self._states.get(supplied.program)

@@ -289,7 +289,7 @@ def technology(
     """Return the virtualisation: "kvm", "xen", "vmware" ..., "none" on bare metal, None if unknown.
 
     ``hypervisor`` is /sys/hypervisor/type, ``vendor`` and ``product`` are DMI's, and ``flag`` is
-    the CPU's hypervisor flag. Without that flag an x86 CPU is real, whoever built the machine
+    the CPU's hypervisor flag. Without that flag an x86 CPU is real, by any manufacturer
     (Microsoft and Amazon sell bare metal, too); architectures that have none rely on DMI alone.
     """
     if hypervisor:

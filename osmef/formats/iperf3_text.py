@@ -36,7 +36,7 @@ def read_text(text: str) -> Outputs[Iperf3]:
     """Read the outputs in a text, one after the other.
 
     A run without the lines at its end, as of a client that was killed, has an error, and keeps its
-    intervals. What is no line of iperf3 is passed over, since whoever began it may have printed
+    intervals. What is no line of iperf3 is passed over, as the calling script may have printed
     beside it. Raises OutputError where there is none that can be read.
     """
     runs: list[Iperf3] = []

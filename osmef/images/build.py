@@ -502,7 +502,7 @@ def install_command(
         "--format=directory",
         f"--architectures={machine.debian}",
         f"--aptopt={settings}",
-        "--dpkgopt=force-unsafe-io",  # whoever interrupts it loses it all anyway
+        "--dpkgopt=force-unsafe-io",  # an interrupted build is discarded anyway
         *(f"--dpkgopt=path-exclude={path}" for path in _LEFT_OUT),
         f"--include={','.join(dict.fromkeys(wanted))}",
         f"--customize-hook={install}",

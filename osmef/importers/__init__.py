@@ -113,7 +113,7 @@ def import_files(  # noqa: PLR0913 - three have defaults
     known = list(together(found.measures).values())
     runs, notes = [], []
     for (scenario, cloud), origins in found.by_run.items():
-        odd = [*found.odd_of_run[scenario, cloud], *found.odd_of_nobody]
+        odd = [*found.odd_of_run[scenario, cloud], *found.odd_of_no_run]
         placed = in_cells(origins, pool_ends=pool_ends)
         runs.append(write_run(out, scenario, kind, cloud, placed, odd, known))
         pairs = most_ends(origin.record for origin in origins)
@@ -139,7 +139,7 @@ class _Records:
     def __init__(self, kind: str, name: str | None, provider: str | None) -> None:
         self.by_run: dict[_RunKey, list[Origin]] = defaultdict(list)
         self.odd_of_run: dict[_RunKey, list[Oddity]] = defaultdict(list)
-        self.odd_of_nobody: list[Oddity] = []
+        self.odd_of_no_run: list[Oddity] = []
         self.oddities: list[Oddity] = []
         self.measures: list[tuple[str, Sequence[Measure]]] = [(kind, MEASURES.get(kind, ()))]
         self.files = 0
@@ -154,7 +154,7 @@ class _Records:
         told_by = self._kind if isinstance(text, InputError) else text.name
         self.measures.append((told_by, parsed.measures))
         if isinstance(text, InputError) or not parsed.records:
-            self.odd_of_nobody += parsed.oddities
+            self.odd_of_no_run += parsed.oddities
             return
         for key in {key for record in parsed.records if (key := self._take(record, text))}:
             self.odd_of_run[key] += parsed.oddities
@@ -166,7 +166,7 @@ class _Records:
         if self._kind in _ONCE and first != text.name:
             odd = Oddity(text.name, f"this is {first} under another name", kept=False)
             self.oddities.append(odd)
-            self.odd_of_nobody.append(odd)
+            self.odd_of_no_run.append(odd)
             return None
         self.by_run[key].append(Origin(record, text))
         return key

@@ -45,7 +45,7 @@ def in_own_unit(value: float, unit: str) -> tuple[float, str]:
 def measure_named(program: str, told: str, unit: str) -> Measure:
     """Return the measure of a metric by its foreign name and unit.
 
-    Its name ends with the unit. Which way is better nobody says.
+    Its name ends with the unit. Its better direction is unknown.
     """
     ending = _ENDINGS.get(unit, slug(unit))
     name = slug(told)

@@ -63,7 +63,7 @@ class LayerHost:
             self.notes.intend(trace)
             try:
                 make(chosen)
-            except InUseError as caught:  # somebody else's: it is left alone
+            except InUseError as caught:  # another owner's: it is left alone
                 self.notes.destroyed(trace)
                 error = caught
                 continue

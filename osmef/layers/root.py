@@ -113,7 +113,7 @@ class Root:
         """Run a container engine with a time limit on the endpoint itself.
 
         One that does not remove what it is to is not asked to again: each thing that is left would
-        wait for it anew. Raises EndpointError, ReachError.
+        wait for it again. Raises EndpointError, ReachError.
         """
         engine, removes = argv[0], bool(_REMOVALS & set(argv))
         most_s = self.removal_s if removes else _ENGINE_S

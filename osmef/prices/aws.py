@@ -19,7 +19,7 @@ _PLAIN = {
     "operatingSystem": "Linux",
     "tenancy": "Shared",
     "preInstalledSw": "NA",
-    "capacitystatus": "Used",  # else also what a reservation costs while nobody uses it
+    "capacitystatus": "Used",  # else also what a reservation costs while it is idle
 }
 _NO_CREDENTIALS = (
     "NoCredentialsError",
@@ -31,7 +31,7 @@ _NO_CREDENTIALS = (
     "TokenRetrievalError",
     "InvalidConfigError",
 )
-"""What botocore raises when its chain finds nobody who is logged in."""
+"""What botocore raises when its chain finds no login."""
 
 
 def fetch(regions: Sequence[str], flavors: Sequence[str], url: str | None = None) -> list[Price]:
@@ -48,7 +48,7 @@ def fetch(regions: Sequence[str], flavors: Sequence[str], url: str | None = None
             for flavor in flavors:
                 products = _products(client, {"regionCode": region, "instanceType": flavor})
                 prices = {price.per_hour: price for one in products for price in _prices(one)}
-                if len(prices) == 1:  # of two nobody can tell which one is charged
+                if len(prices) == 1:  # of two it is unknown which one is charged
                     found += prices.values()
     except tuple(getattr(errors, name) for name in _NO_CREDENTIALS) as error:
         cure = "log in with `aws configure` or `aws sso login`, or set AWS_PROFILE"

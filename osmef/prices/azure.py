@@ -30,7 +30,7 @@ def fetch(regions: Sequence[str], flavors: Sequence[str], url: str | None = None
             )
             items = _pages(f"{url or URL}?$filter={quote(wanted)}")
             prices = {price.per_hour: price for price in map(_price, items) if price is not None}
-            if len(prices) == 1:  # of two nobody can tell which one is charged
+            if len(prices) == 1:  # of two it is unknown which one is charged
                 found += prices.values()
     return found
 

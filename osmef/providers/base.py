@@ -32,7 +32,7 @@ class EndpointRequest:
     None for its default. ``role`` ("sender", "receiver", "loopback" or "node") lets a provider keep
     ends off each other's CPUs. ``site`` names the cloud, None where there is one only; ``zone`` is
     the cloud's own name of one, None for the settings'. ``movable`` tells a check that the run may
-    make it anew while it still stands (``replace``). ``nics`` are network cards beside the usual
+    recreate it while it still exists (``replace``). ``nics`` are network cards beside the usual
     one.
     """
 
@@ -56,7 +56,7 @@ class Endpoint:
     ``data_address`` is IPv4, ``data_address6`` IPv6 or None where it has none. ``public_address``
     is the IPv4 address at which the Internet sees it, None where it has none. ``listen_address`` is
     its own IPv4 address where ``data_address`` is translated to it on the way, else None. ``image``
-    is the cloud's id of the image that it booted from, None where nobody can tell. ``nics`` are its
+    is the cloud's id of the image that it booted from, None where it is unknown. ``nics`` are its
     free network cards, each by the name of its interface or by its Ethernet address; those of one
     place in the list meet each other. ``network`` is what the cloud says of the rate of its
     network, such as "Up to 10 Gigabit".
@@ -99,7 +99,7 @@ class Resource:
     """A resource that a provider created and must destroy.
 
     ``run`` is the mark that it carries from its first moment; ``id`` is None while it is only
-    intended. ``deadline`` is the UNIX time after which nobody can need it any more, ``made`` the
+    intended. ``deadline`` is the UNIX time after which it is no longer needed, ``made`` the
     UNIX time at which its run began to make things, both None where the mark has no room for them.
     ``access`` says where it is.
     """
@@ -149,7 +149,7 @@ class Order:
     """What a provider needs to provision a run: requests, keys, deadline and ledger.
 
     ``made`` and ``deadline`` are UNIX times for the mark of each resource: when the run began to
-    make things, and when nobody can need them any more. ``progress`` is called with a line for the
+    make things, and when they are no longer needed. ``progress`` is called with a line for the
     user as each step begins. ``check`` raises Interrupted after a request to stop: every wait calls
     it at least once a second. ``planned`` are all endpoints that the run has, had or will have: who
     chooses among machines chooses for all, so that a run that goes on later gets the same ones.
@@ -281,7 +281,7 @@ class Provider(ABC):
         """Open the data ports of its endpoints to peers at other sites, given by IPv4 address.
 
         ``peers`` are all of them: who was let in by an earlier call, and is not among them, is let
-        in no more. Raises ProviderError. By default nothing: for a cloud that nobody meets from
+        in no more. Raises ProviderError. By default nothing: for a cloud that has no peers from
         ``outside``, or that has no firewall of its own.
         """
 

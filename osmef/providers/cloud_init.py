@@ -52,7 +52,7 @@ def cloud_config(
 def user_data(ours: str, own: str | None) -> str:
     """Return the user data in base64: ours, with the user's own behind it.
 
-    Raises ProviderError where nobody would understand the user's, or it is too long.
+    Raises ProviderError for an unknown format of the user's, or if it is too long.
     """
     text = ours if own is None else _multipart(own, ours)
     encoded = base64.b64encode(text.encode()).decode()

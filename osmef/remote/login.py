@@ -79,7 +79,7 @@ class Login:
     sshd forwards the connection, itself perhaps behind another one. ``connect`` opens the TCP
     connection where there is another way in than to address and port; it raises OSError. ``waits``
     are those of the connection, and of what is done over it. While ``kept``, a session that
-    somebody else closes, is open, it serves in the place of a new one.
+    its owner closes, is open, it serves in the place of a new one.
     """
 
     name: str

@@ -85,7 +85,7 @@ def _cure(name: str, visit: str, file: Path, *, known: bool, authority: bool) ->
 def _lines(file: Path) -> Iterator[Line]:
     try:
         text = read_text_file(file.expanduser(), _MOST_BYTES, errors="replace")
-    except (FileNotFoundError, RuntimeError):  # or nobody has such a home
+    except (FileNotFoundError, RuntimeError):  # or there is no such home
         return
     except OSError as error:
         message = f"can't be read: {error.strerror}"

@@ -14,7 +14,7 @@ from osmef.remote.session import Session
 _CHECK_S = 0.5
 _PAUSE_S = 1.0
 _CONNECT_S = 5.0
-"""A silent address is asked anew after this time, so that it is found soon once it answers."""
+"""A silent address is retried after this time, so that it is found soon once it answers."""
 
 
 def wait_for_ssh(login: Login, *, deadline: float, check: Callable[[], None]) -> Session:
@@ -22,7 +22,7 @@ def wait_for_ssh(login: Login, *, deadline: float, check: Callable[[], None]) ->
 
     ``deadline`` is a time of ``time.monotonic()``. ``check`` is called at least once a second, and
     may raise to end the wait. A server that is not there yet, that refuses, is silent, or does not
-    know our key yet is asked anew until then. Raises ReachError or LoginError, that of the last
+    know our key yet is retried until then. Raises ReachError or LoginError, that of the last
     attempt; at once HostKeyError, and CredentialsError where there is no key to show.
     """
     began = time.monotonic()

@@ -32,10 +32,10 @@ PLANNED = (
     *("platform", "session", "window", "opens", "state"),
     *("day", "trials_ok", "trials_failed", "cost", "currency", "why", "left_out"),
 )
-"""Of each session of the calendar: what it was to measure, when (UTC), and what became of it."""
+"""Of each session of the calendar: what it was to measure, when (UTC), and its outcome."""
 
 GAPS = ("since", "until", "why")
-"""Of each time in which nobody conducted a campaign: when (UTC), and why."""
+"""Of each period without a conductor: when (UTC), and why."""
 
 _IMPORTED = "session"  # the workload of imported session results
 _PRICE = ("price_per_hour", "currency")

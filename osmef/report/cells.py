@@ -80,10 +80,10 @@ def cells_of(trials: pd.DataFrame, look: Look, *, by_run: bool = False) -> list[
     Runs that are sessions of one platform have their cells together, or, ``by_run``, each its own.
     Raises InputError where ``look`` calls two cells alike.
     """
-    anew = has_sessions(trials) and not by_run  # a cloud may place each session otherwise
-    trials = settled(trials) if anew else trials
+    placed_each = has_sessions(trials) and not by_run  # a cloud may place each session otherwise
+    trials = settled(trials) if placed_each else trials
     owners, sources = _owners(trials, by_run=by_run)
-    where = [name for name in PLACE if anew and name in trials]
+    where = [name for name in PLACE if placed_each and name in trials]
     keys = [np.array(owners, dtype="object"), "cell", *where]
     groups = dict(list(trials.groupby(keys, sort=False, dropna=False)))
     firsts = {key: rows.iloc[0] for key, rows in groups.items()}

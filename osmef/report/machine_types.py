@@ -68,7 +68,7 @@ def vector_table(measured: pd.DataFrame) -> pd.DataFrame:
 
     ``measured`` is that of ``machines_of``. One row a machine type, component and program:
     provider, flavor, component, by, n, median, ci95_low and ci95_high in the component's unit.
-    What nobody knows of a machine type is left out.
+    Unknown properties of a machine type are left out.
     """
     known = measured[measured["value"].notna()]
     rows = []

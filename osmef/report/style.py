@@ -76,7 +76,7 @@ _LEAST_INCHES = 1.7  # of panels, below which their words lie over each other
 LINE_INCHES = 0.13
 """Of the names of bars, how high one is."""
 MOST_BARS = 300
-"""Cells with a bar each; of more nobody sees anything, and drawing them takes minutes."""
+"""Cells with a bar each; more are unreadable, and take minutes to draw."""
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -37,7 +37,7 @@ _CHUNK = 1024**2
 class Copier(Protocol):
     """Mirror of a directory, notified of each change once that is on disk.
 
-    What it raises is raised by whoever made the change.
+    What it raises is raised by the writer of the change.
     """
 
     def appended(self, path: Path, line: bytes) -> None:
@@ -82,7 +82,7 @@ def write_atomically(
 ) -> None:
     """Write a file atomically and durably: a draft, renamed to ``path`` once fsynced.
 
-    A reader, and whoever comes after a crash, finds the old file or the new one, never a half.
+    A reader, also after a crash, finds the old file or the new one, never a half.
     Makes its directory, but none above that: a run directory that was removed stays so.
     ``content`` may be what writes it. For ``mode`` see ``draft_file``: a secret's is 0600.
     Raises StorageError, and leaves nothing new behind then.

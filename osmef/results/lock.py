@@ -1,7 +1,7 @@
 """Lock of a run directory, which only a process with write permission can hold.
 
 It is an open file description lock for writing (fcntl_locking(2)): one needs a file that may be
-written, which nobody else can open, and looking at one takes nothing, so that it is in nobody's
+written, which no other user can open, and looking at one takes nothing, so that it delays no other
 way. NFS knows such locks, too. A child that a controller forks has it as long as the controller,
 and a program that it starts has it not.
 
@@ -27,7 +27,7 @@ KIND = "ofd"
 
 _FLOCK = "hhqqi4x"  # struct flock: type, whence, start, length (0: to the end of all), process
 _BUSY = {errno.EAGAIN, errno.EACCES}
-# Whoever may write into the directory could put a link or a pipe there.
+# A user who may write into the directory could put a link or a pipe there.
 _SAFE = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
 
 
@@ -50,7 +50,7 @@ class Lock:
 def hold(directory: Path) -> Lock:
     """Lock a directory until the end of this process.
 
-    Raises StorageError, also while somebody else has it.
+    Raises StorageError, also while another process has it.
     """
     path = directory / NAME
     with storage("lock", path):

@@ -172,7 +172,7 @@ class RunDirectory:
     def is_live(self) -> bool | None:
         """Return whether a controller holds the lock; None without permission to look.
 
-        It is in nobody's way. To keep others off, ``acquire``.
+        It delays no other process. To keep others off, ``acquire``.
         """
         return lock.is_held(self.path)
 
@@ -209,7 +209,7 @@ class RunDirectory:
         """Replace the newest records of trials in the log.
 
         One that failed after all loses its time series, too. The log is the old one or the new one
-        at any time; nobody may append to it meanwhile. Raises InputError for a damaged log.
+        at any time; it must not be appended to meanwhile. Raises InputError for a damaged log.
         """
         from osmef.results.tables import as_table  # noqa: PLC0415 - pyarrow is slow to load
 

@@ -1,6 +1,6 @@
 """Models of an ``access`` in a journal: values of settings, validated as these are.
 
-A run directory may have come from somebody else. What it says is used only as far as a scenario
+A run directory is untrusted. What it says is used only as far as a scenario
 could say it as well.
 """
 

@@ -58,7 +58,7 @@ def same_host(one: Location, other: Location) -> bool | None:
 def has_moved(before: Location, after: Location) -> bool:
     """Return whether a location has changed; a part that became unknown is no change.
 
-    That nothing is told any more of one that had a place is: it has left it, nobody knows where to.
+    A whole location that became unknown is a change: it has moved to an unknown place.
     So is it when that one is told of again.
     """
     if _is_nowhere(before) != _is_nowhere(after):

@@ -56,7 +56,7 @@ _OTHER_NAMES = {
     "baremetal": "static",
     "ssh": "static",
 }
-"""What clouds are called elsewhere, by which nobody would find their names here."""
+"""Other names of clouds, mapped to those of scenarios."""
 
 
 class UnknownNameError(ValueError):

@@ -34,7 +34,7 @@ class Compiler:
     """With its version."""
     programs: Mapping[str, tuple[str, ...]]
     openmp: bool | None
-    """Whether it compiles with OpenMP; None where nobody has asked for it."""
+    """Whether it compiles with OpenMP; None where it was not determined."""
     notes: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     """What its programs have to find there."""

@@ -121,7 +121,7 @@ class Ran:
 class Outcome:
     """Results of a trial: its metrics by name, its records, and the tables.
 
-    A workload leaves ``intervals`` and what is known of the starts to whoever runs it.
+    A workload leaves ``intervals`` and what is known of the starts to its runner.
     """
 
     metrics: Mapping[str, float | None]

@@ -49,7 +49,7 @@ class KeyValueSpace:
     def take(self, rank: int, data: bytes) -> Answers:
         """Handle a process's input, in arbitrary pieces, and return the answers.
 
-        Raises ProgramError where it says what nobody understands.
+        Raises ProgramError for an unknown request.
         """
         *lines, rest = (self._rest[rank] + data).split(b"\n")
         self._rest[rank] = rest

@@ -48,7 +48,7 @@ def tried_so_far(bounds: Bounds, steps: Steps) -> list[Tried]:
     tried: list[Tried] = []
     for records in steps:
         wanted = next_trial(bounds, tried)
-        if wanted is None:  # nobody runs what is not wanted
+        if wanted is None:  # no step runs without being wanted
             break
         tried.append(_tried(wanted, records))
     return tried

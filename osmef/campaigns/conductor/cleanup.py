@@ -65,7 +65,7 @@ def _stands(path: str) -> bool:
         return True
     try:
         return bool(Journal(Path(path) / "journal.jsonl").standing())
-    except OsmefError:  # nobody knows
+    except OsmefError:  # unknown
         return True
 
 
@@ -84,7 +84,7 @@ class _CleanupJob:
 class Cleanup:
     """Destroys leftover resources of sessions, and retries where a cloud refuses.
 
-    The executor does it, so that a cloud that takes its time keeps nobody waiting.
+    The executor does it, so that a slow cloud delays no session.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class Cleanup:
         self._context, self._log = context, log
         self._jobs: dict[int, _CleanupJob] = {}
         self._untold: set[int] = set()
-        """The sessions of which nobody has been told that they may have left something."""
+        """The sessions whose possible leftovers were not notified yet."""
         self._tries = 0
         self.next: datetime | None = context.clock.now()
         """When to sweep next; None where nothing stands that is not being destroyed."""

@@ -258,7 +258,7 @@ class Conductor:
         coming = self._store.next_time(self._campaign, now)
         self._any_planned = coming is not None
         sweep = None if self._stopping else self._skips.cleaning.next
-        # Who only waits says that he lives when he happens to look.
+        # A waiting conductor renews its lease at each look.
         renew = self._renew_at if self._is_busy or coming is None or self._others_run() else None
         self._next = min(time for time in (again, coming, renew, sweep) if time is not None)
 

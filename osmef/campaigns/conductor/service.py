@@ -106,7 +106,7 @@ def timer(job: ConductorService) -> str:
 def environment(job: ConductorService, old: str = "") -> str:
     """Return the EnvironmentFile, which only its owner may read.
 
-    What somebody has added to the ``old`` one stays.
+    A user's additions to the ``old`` one stay.
     """
     value = (
         job.state.replace("\\", r"\\").replace('"', r"\"").replace("$", r"\$").replace("`", r"\`")
@@ -177,7 +177,7 @@ def start_in_background(
     while time.monotonic() < end and process.poll() is None and not begun(process.pid):
         time.sleep(_LOOK_S)
     if process.poll() is None:
-        process.returncode = 0  # it outlives us: nobody waits for it here
+        process.returncode = 0  # it outlives this process, which does not wait for it
     elif process.returncode != 0:
         text = log.read_bytes()[told:].decode(errors="replace").strip()
         raise StorageError(

@@ -182,8 +182,8 @@ def _vms(
         return
     request = LoanRequest(work.session, work.platform, directory.path.parent, work.keep_until)
     with vm_pool.lend(request, plan, user) as lent:
-        if lent.anew is not None:
-            Journal(directory.journal).note(Remade(lent.anew))
+        if lent.why_recreated is not None:
+            Journal(directory.journal).note(Remade(lent.why_recreated))
         yield lent.holding
 
 

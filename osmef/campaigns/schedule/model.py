@@ -166,7 +166,7 @@ class PlatformOrder(StrEnum):
 
 
 class Missed(StrEnum):
-    """What becomes of a session whose start was missed."""
+    """What to do with a session whose start was missed."""
 
     RUN = "run"
     SKIP = "skip"

@@ -142,7 +142,7 @@ _LONGEST = 400
 def exclusive_resources(settings: CloudSettings) -> frozenset[str]:
     """Return the names of the exclusive resources, at least one; size and account do not count.
 
-    A region of a public cloud is one. Each host is one, whoever names it, and so is this machine,
+    A region of a public cloud is one. Each host is one, by any name, and so is this machine,
     for the local cloud as for guests of its libvirt.
     """
     found: set[str] = set()

@@ -1,4 +1,4 @@
-"""Redaction of secrets in a campaign file: addresses that authorise whoever knows them.
+"""Redaction of secrets in a campaign file: addresses that are credentials themselves.
 
 The URL of a webhook carries a token. So no copy of the file holds it: neither the database nor an
 archive. ``REDACTED`` stands in its place.
@@ -25,7 +25,7 @@ def redacted(text: str, path: Path) -> str:
     """Return the text of a campaign file without its webhook, or URLs in its command.
 
     The same again in comments, and wherever else one of them stands. Where the words can't be
-    replaced in the text, the file is written anew, without comments.
+    replaced in the text, the file is rewritten, without comments.
     """
     try:
         plain = _plain(text, path)

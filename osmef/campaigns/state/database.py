@@ -122,7 +122,7 @@ HOLDERS = Table(
     Column("campaign", ForeignKey("campaigns.id"), primary_key=True),
     Column("until", _Utc, nullable=False),
 )
-"""Who conducts what, and until when he is believed to live without a word."""
+"""The conductor of each campaign, and the expiry of its lease."""
 
 HELD = Table(
     "held",

@@ -46,9 +46,9 @@ class Refusal(StrEnum):
 class SessionRow:
     """A row of the table of sessions. Times are in UTC.
 
-    ``token`` counts its claims: whoever began it writes with his token, and is refused when
+    ``token`` counts its claims: its holder writes with that token, and is refused when
     another has begun it since. ``paid`` is what run directories have cost that it has left, and
-    kept VMs while nobody used them. ``uncleared`` names those in which something may stand that
+    kept VMs while they were idle. ``uncleared`` names those in which something may stand that
     nobody takes up, one a line. ``left_out`` are the keys of the cells that were known well enough
     when it began, one a line.
     """

@@ -60,7 +60,7 @@ class Store(Leases):
         not closed: what was missed always, unless it was due before ``late``; that, all else and
         what failed when the file or its scenario has changed. Raises InputError where the name is
         that of another file that is still there, where its runs are in another directory, and
-        where somebody conducts it by a different file.
+        while it is conducted by a different file.
         """
         try:
             self._enlist(name, about, rows, now, late)
@@ -360,7 +360,7 @@ def _replace_plans(
             new.append(values)
         elif old["state"] not in _FINAL and any(old[name] != values[name] for name in _CHANGING):
             changed = changed or old["study"] != values["study"]
-            tried = old["attempts"] > 0  # an outage has set its time anew
+            tried = old["attempts"] > 0  # an outage has rescheduled it
             moved = {name: values[name] for name in _CHANGING if not (tried and name == "due")}
             connection.execute(update(SESSIONS).where(SESSIONS.c.id == old["id"]).values(**moved))
     gone = [row["id"] for row in there.values() if _never_was(row, now)]

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 _AGAIN = timedelta(minutes=10)
 _MOST_TRIES = 3
 _HOUR = timedelta(hours=1)
-# More often nobody has to know what VMs cost that only stand.
+# The cost of idle VMs need not be known more often.
 _OFTEN = timedelta(minutes=1)
 
 

@@ -1,6 +1,6 @@
 """Pool of VMs between sessions: a pair for each platform.
 
-Made in the thread of a platform's first session, lent to each later one, made anew when it does not
+Made in the thread of a platform's first session, lent to each later one, recreated when it does not
 serve any more. Who conducts the campaign says when one is let go.
 """
 
@@ -34,7 +34,7 @@ class PooledVms:
     """The pooled VMs of a platform, if any exist, and their uncharged cost.
 
     ``session`` used them last. What they cost while one uses them is in its own run's cost.
-    ``anew`` is why the last ones did not serve, until others do; ``news`` is that for the log.
+    ``why_recreated`` is why the last ones did not serve, until others do; ``news`` logs it.
     """
 
     platform: str
@@ -44,7 +44,7 @@ class PooledVms:
     since: datetime | None = None
     owed: float = 0.0
     currency: str | None = None
-    anew: str | None = None
+    why_recreated: str | None = None
     news: list[str] = field(default_factory=list)
 
     def settle(self, now: datetime) -> None:
@@ -76,7 +76,7 @@ class Loan:
     """VMs lent to a session, and the reason if pooled ones were recreated for it."""
 
     holding: HeldEndpoints
-    anew: str | None
+    why_recreated: str | None
 
 
 class VmPool:
@@ -114,8 +114,8 @@ class VmPool:
             pair.settle(self._clock.now())
             pair.since = None
             holding.note(Lent(request.session))
-            anew, pair.anew = pair.anew, None
-            yield Loan(holding, anew)
+            why_recreated, pair.why_recreated = pair.why_recreated, None
+            yield Loan(holding, why_recreated)
         finally:
             try:
                 self._take_back(pair)
@@ -140,8 +140,8 @@ class VmPool:
             raise
         except OsmefError as error:
             self.release(pair)
-            pair.anew = str(error)
-            pair.news.append(pair.anew)
+            pair.why_recreated = str(error)
+            pair.news.append(pair.why_recreated)
 
     def _stand(self, pair: PooledVms, request: LoanRequest, plan: Plan, user: User) -> None:
         pair.holding = self._make(plan, request.out, request.until, user)

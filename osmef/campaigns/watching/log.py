@@ -83,7 +83,7 @@ class Notifier:
         if not (self._whom.command or self._whom.webhook):
             return
         if self._thread is None:
-            # Nobody waits at exit for a server that never answers.
+            # The exit does not wait for a server that never answers.
             self._thread = threading.Thread(target=self._work, name="notify", daemon=True)
             self._thread.start()
         self._waiting.put(message)

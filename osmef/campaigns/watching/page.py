@@ -36,7 +36,7 @@ _FILES = {
     "campaign.css": _HERE / "templates" / "campaign.css",
     "campaign.js": _HERE / "templates" / "campaign.js",
 }
-# Sessions in one figure; of more nobody could tell the boxes apart.
+# Sessions in one figure; the boxes of more are too narrow.
 _MOST_SESSIONS = 60
 
 

@@ -1,7 +1,7 @@
 """Read-only HTTP server of the campaigns' pages, with token authentication.
 
 It answers at 127.0.0.1 alone, and only those who call it by a name of this machine, so that no web
-page that somebody looks at can read it under a name of its own (DNS rebinding). The token comes
+page in the user's browser can read it under a name of its own (DNS rebinding). The token comes
 once in the address, then in a cookie that other sites can't send; programs send it as a bearer
 token (RFC 6750).
 """

@@ -36,7 +36,7 @@ _FEWEST = 100
 """Segments of which a share is told: UDP's own jobs send a handful by TCP."""
 _NOMINAL_MBIT = 10_000
 """What virtual cards are told that they do: it holds nothing back."""
-_NOBODY = "00:00:00:00:00:00"
+_ZERO_MAC = "00:00:00:00:00:00"
 
 
 class Mode(StrEnum):
@@ -252,8 +252,8 @@ class Bond(Layer[BondSettings]):
         if down:
             return f"no carrier at {', '.join(down)}", "see to the cable or the switch's port"
         (link,) = host.root.ask(attached.space, "-d", "link", "show", "dev", device)
-        partner = link["linkinfo"]["info_data"].get("ad_info", {}).get("partner_mac", _NOBODY)
-        if self.settings.mode is Mode.LACP and partner == _NOBODY:
+        partner = link["linkinfo"]["info_data"].get("ad_info", {}).get("partner_mac", _ZERO_MAC)
+        if self.settings.mode is Mode.LACP and partner == _ZERO_MAC:
             cure = "make a group of its ports with LACP at the switch, or use another mode"
             return "the other side speaks no LACP (IEEE 802.3ad)", cure
         if "LOWER_UP" not in link.get("flags", []):
@@ -299,7 +299,7 @@ def _see_duplex(host: LayerHost, space: str, devices: Sequence[str]) -> None:
     """Check that cards are full duplex: the kernel runs LACP only on these.
 
     Virtual ones may tell nothing of it, and take what they are told. It is told to those alone that
-    go with their machine: nobody could set it back. Raises EndpointError.
+    go with their machine: it could not be restored. Raises EndpointError.
     """
     host.root.ip(space, *(f"link set dev {device} up" for device in devices))  # else none is told
     for device in devices:

@@ -143,7 +143,7 @@ class Container(Layer[ContainerSettings]):
 
         image = host.make("image", lambda n: host.names.of_engine(engine, n), load)
         ids = [host.root.session.word(["id", flag]) for flag in ("-u", "-g")]
-        # Not the run's directory alone: that is made anew where the connection was lost.
+        # Not the run's directory alone: that is recreated where the connection was lost.
         keep = [f"--volume={home}:{home}", f"--workdir={home}", f"--user={':'.join(ids)}"]
 
         def start(name: str) -> None:

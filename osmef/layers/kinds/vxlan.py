@@ -13,7 +13,7 @@ from osmef.layers.tunnel import Tunnel, checksum_of
 from osmef.scenario.fields import Family
 from osmef.scenario.layers import LayerSettings
 
-_NOBODY = "00:00:00:00:00:00"
+_ZERO_MAC = "00:00:00:00:00:00"
 
 
 class VxlanSettings(LayerSettings):
@@ -59,7 +59,7 @@ class Vxlan(Tunnel[VxlanSettings]):
         del numbers
         if len(end.peers) > 1:
             lines = [
-                f"fdb append {_NOBODY} dev {device} dst {end.peers[peer]}\n"
+                f"fdb append {_ZERO_MAC} dev {device} dst {end.peers[peer]}\n"
                 for peer in peers_of(ground, end)
             ]
             end.host.root.do(["bridge", "-n", space, "-batch", "-"], "".join(lines).encode())

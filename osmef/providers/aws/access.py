@@ -1,4 +1,4 @@
-"""An account in one region: its clients and calls, and what errors mean by EC2's codes."""
+"""An account in one region: its clients and calls, and the meaning of EC2's error codes."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def code_of(error: Exception) -> str:
 
 
 def details_of(error: Exception) -> str:
-    """Return what EC2 says about an error, without what only EC2 can read."""
+    """Return EC2's message of an error, without its encoded part."""
     text = str(error)
     if isinstance(error, ClientError):
         text = str(error.response.get("Error", {}).get("Message") or "")
@@ -91,13 +91,13 @@ def details_of(error: Exception) -> str:
 
 
 def raise_unsuccessful(answer: Mapping[str, Any], action: str) -> None:
-    """Raise the first error of an answer that says of each thing whether it went well."""
+    """Raise the first error of an answer with a result for each resource."""
     for one in answer.get("Unsuccessful", ()):
         raise ClientError({"Error": one["Error"]}, action)
 
 
 def not_listed_yet(what: str, action: str) -> ClientError:
-    """Return the error of something that must be there, and that EC2 does not list."""
+    """Return the error of an existing resource that EC2 does not list yet."""
     error = {"Code": f"Invalid{what}ID.NotFound", "Message": f"EC2 lists no {what}"}
     return ClientError({"Error": error}, action)
 
@@ -143,7 +143,7 @@ _CONFIG = Config(
 
 
 class Account(cloud.Account):
-    """One account in one region, as one profile's credentials see it. Safe for several threads."""
+    """One account in one region, by one profile's credentials. Thread-safe."""
 
     provider = "aws"
     errors = ERRORS
@@ -175,7 +175,7 @@ class Account(cloud.Account):
         return super().shown(error, doing)
 
     def may_create_later(self, error: Exception) -> bool:
-        """Tell whether a thing can be made later: what was just made may be unknown."""
+        """Return whether a creation may succeed later: EC2 is eventually consistent."""
         return ERRORS.is_not_yet(error)
 
     def _client(self, service: str) -> Any:
@@ -195,7 +195,7 @@ class Account(cloud.Account):
         again: Again | None = None,
         **request: Any,
     ) -> Answer:
-        """Make a call that may be repeated: reading, changing, deleting. Raises ProviderError."""
+        """Make an idempotent call: reading, changing, deleting. Raises ProviderError."""
         return self.do(doing, lambda: self.ask(action, service=service, **request), again)
 
     def ask(self, action: str, *, service: str = "ec2", **request: Any) -> Answer:
@@ -209,7 +209,7 @@ class Account(cloud.Account):
 
 
 def access_of(settings: AwsSettings, profile: str | None = None) -> Access:
-    """Return how to reach an account: by its profile, or the settings' own, in their region."""
+    """Return the access of an account: by its profile, or the settings' own, in their region."""
     return access_with(
         cloud=profile or settings.profile, region=settings.region, uri=settings.endpoint_url
     )

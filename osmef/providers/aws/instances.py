@@ -1,4 +1,4 @@
-"""Instances: what each is asked to be, making them, and waiting until they run."""
+"""Instances: their requests, creation, and waiting until they run."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _ENDED = {"shutting-down", "terminated", "stopping", "stopped"}
 
 @dataclass(frozen=True)
 class InstanceOrder(VmOrder[Site]):
-    """An instance to be made, in a zone given by its id."""
+    """An instance to create, in a zone given by its id."""
 
     zone: str
     flavor: FlavorInfo
@@ -52,11 +52,11 @@ class InstanceOrder(VmOrder[Site]):
 
 @dataclass(frozen=True)
 class Instance(Vm[InstanceOrder]):
-    """An instance that runs."""
+    """A running instance."""
 
     @property
     def guest(self) -> Guest:
-        """The same as a guest that boots."""
+        """Return it as a guest for SSH."""
         return Guest(
             name=self.order.request.name,
             user=self.order.image.user,
@@ -67,7 +67,7 @@ class Instance(Vm[InstanceOrder]):
         )
 
     def _console(self) -> str:
-        """Return what is on the console so far. Raises CredentialsError, PolicyError."""
+        """Return the console output so far. Raises CredentialsError, PolicyError."""
         for latest in (True, False):  # types before Nitro know only what was kept some minutes ago
             try:
                 answer = self.order.account.read(
@@ -82,7 +82,7 @@ class Instance(Vm[InstanceOrder]):
 
 
 def make_instance(maker: Maker, order: InstanceOrder, settings: AwsSettings, ends: float) -> str:
-    """Ask for an instance, and return its id; it does not run yet. Raises ProviderError.
+    """Request an instance, and return its id; it does not run yet. Raises ProviderError.
 
     It ends itself at about ``ends``, a UNIX time.
     """
@@ -125,7 +125,7 @@ def make_instance(maker: Maker, order: InstanceOrder, settings: AwsSettings, end
 
 
 def add_nics(maker: Maker, instance: Instance, settings: AwsSettings) -> Instance:
-    """Make the further interfaces of an instance that runs, and attach them. Raises ProviderError.
+    """Create the further interfaces of a running instance, and attach them. Raises ProviderError.
 
     They come afterwards: EC2 gives one that is made with several no public address.
     """
@@ -147,7 +147,7 @@ def add_nics(maker: Maker, instance: Instance, settings: AwsSettings) -> Instanc
 
 
 def _mac_of(account: Account, nic: str) -> str:
-    """Return the Ethernet address of an interface. Raises ProviderError."""
+    """Return the MAC address of an interface. Raises ProviderError."""
     answer = account.read(
         "describe_network_interfaces",
         f"looking at the interface {nic}",
@@ -186,7 +186,7 @@ def await_instances(orders: Mapping[str, InstanceOrder], timeout_s: float) -> li
 
 
 def _look(orders: Mapping[str, InstanceOrder], found: dict[str, Instance]) -> dict[str, str]:
-    """Add the instances that run now, and return the states of the others."""
+    """Add the running instances, and return the states of the others."""
     states = {}
     for account in {id(o.account): o.account for o in orders.values()}.values():
         ours = [key for key, order in orders.items() if order.account is account]
@@ -216,7 +216,7 @@ def _list(account: Account, again: Again, **which: Any) -> list[Facts]:
 
 
 def list_standing(account: Account, ids: Sequence[str]) -> list[Facts]:
-    """List those of instances that ran that still do. Raises ProviderError."""
+    """List those of the instances that still run. Raises ProviderError."""
     end = time.monotonic() + account.waits.gone_s
 
     def again(error: Exception) -> bool:

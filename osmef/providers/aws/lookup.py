@@ -1,4 +1,4 @@
-"""What the settings and requests name in an account: instance types, images, zones, quotas.
+"""Lookup of an account's instance types, images, zones and quotas.
 
 Names of availability zones differ between accounts, their ids do not.
 """
@@ -26,7 +26,7 @@ _GROUPS = {AwsPlacedBy.PARTITION, AwsPlacedBy.SPREAD, AwsPlacedBy.CLUSTER}
 
 @dataclass(frozen=True)
 class Names:
-    """What an account has of what a run needs.
+    """Results of the lookup in an account.
 
     Instance types by what was asked for, images by CPU architecture, the ids of zones by their
     names, and the ids of the zones that have each instance type.
@@ -198,7 +198,7 @@ _PLAIN = re.compile(r"[cmr](?P<generation>[0-9]+)[a-z]*\.")
 
 @dataclass(frozen=True)
 class FlavorInfo:
-    """An instance type: its name, CPUs, memory in MiB, and what its network can do.
+    """An instance type: its name, CPUs, memory in MiB, and network capabilities.
 
     ``ena`` tells whether it has enhanced networking (the Elastic Network Adapter), ``groups`` which
     strategies of placement groups it takes, ``nics`` how many interfaces it has room for on the
@@ -218,7 +218,7 @@ class FlavorInfo:
 
     @property
     def family(self) -> str:
-        """What is before the size: a dedicated host is of one family."""
+        """The part before the size: a dedicated host is of one family."""
         return self.name.partition(".")[0]
 
 
@@ -243,7 +243,7 @@ def _find(account: Account, wanted: Wanted) -> FlavorInfo:
 
 
 def _smallest(account: Account, need: FlavorNeed) -> FlavorInfo:
-    """Return the smallest plain type that a need fits, and of several the newest."""
+    """Return the smallest plain type that fits a need, of several the newest."""
     there = _list(
         account,
         {
@@ -326,7 +326,7 @@ _OWNED = re.compile(r"(?P<owner>self|amazon|aws-marketplace|\d{12})/(?P<pattern>
 
 @dataclass(frozen=True)
 class Image:
-    """An image: its id, the device of its root disk, and the account that SSH logs into.
+    """An image: its id, the device of its root disk, and its SSH user.
 
     ``ena`` tells whether it has a driver for enhanced networking, ``disk_gib`` its smallest disk.
     """
@@ -450,7 +450,7 @@ _STANDARD = {"a", "c", "d", "h", "i", "im", "is", "m", "r", "t", "z"}
 
 @dataclass(frozen=True)
 class Quota:
-    """A quota: what it counts, and the service and code by which it is known."""
+    """A quota: what it counts, and its service and code."""
 
     what: str
     service: str
@@ -489,7 +489,7 @@ def check_quotas(
 def _needs(
     settings: AwsSettings, names: Mapping[str, Names], requests: Sequence[EndpointRequest]
 ) -> dict[Quota, int]:
-    """Return the vCPUs that count; those on dedicated hosts do not."""
+    """Return the vCPUs that count against the quota; those on dedicated hosts do not."""
     hosts = settings.placement_by is AwsPlacedBy.DEDICATED_HOST
     counted = [request for request in requests if not (hosts and request.host is not None)]
     flavors = [

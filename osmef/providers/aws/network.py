@@ -1,4 +1,4 @@
-"""The tenants of a run: their accounts, and the VPC, subnets, security group and key of each.
+"""Tenants of a run: accounts, and VPC, subnets, security group and key of each.
 
 And the address at which Amazon sees this machine, which SSH is let in from.
 """
@@ -33,7 +33,7 @@ _MOST_RULES, _OWN_RULES, _RULES_A_PEER = 60, 3, 2
 
 @dataclass(frozen=True)
 class Site(tenants.Site[Account]):
-    """What a tenant's instances are made in.
+    """The VPC of a tenant's instances.
 
     Subnets are by the id of their zone, those of further interfaces by it and their number.
     """
@@ -46,7 +46,7 @@ class Site(tenants.Site[Account]):
 
     @property
     def label(self) -> str:
-        """What tells it from all other tenants."""
+        """The name that distinguishes it from other tenants."""
         return f"{self.account.id}/{self.vpc}"
 
     def blocks(self, zone: int) -> tuple[IPv4Network, Sequence[IPv4Network]]:
@@ -82,12 +82,12 @@ def tenants_of(
 
 @dataclass(frozen=True)
 class SiteMaker:
-    """Makes what the instances of tenants need. Every method raises ProviderError."""
+    """Creates what the instances of tenants need. Every method raises ProviderError."""
 
     maker: Maker
 
     def keypair(self, account: Account, public: str) -> str:
-        """Hand the public half of the run's key over, and return the pair's name."""
+        """Import the run's public key, and return the pair's name."""
         name = self.maker.mark.name("key")
         self.maker.make(
             account,
@@ -101,7 +101,7 @@ class SiteMaker:
         return name
 
     def site(self, tenant: Tenant[Account], keypair: str, controller: str) -> Site:
-        """Make a VPC with its way out, and a security group; subnets come with their zones."""
+        """Create a VPC with gateway and security group; subnets follow with their zones."""
         name, account = self.maker.mark.name(f"net-{tenant.number}"), tenant.account
         vpc = self.maker.make(
             account,
@@ -134,7 +134,7 @@ class SiteMaker:
         return site
 
     def _route(self, account: Account, vpc: str, gateway: str) -> None:
-        """Join the VPC to the Internet, in the route table that all its subnets have."""
+        """Route the VPC to the Internet, in the main route table."""
         _set(
             account,
             "attach_internet_gateway",
@@ -156,14 +156,14 @@ class SiteMaker:
         )
 
     def subnet(self, site: Site, zone: str) -> None:
-        """Make the subnet of a zone, given by its id, unless it is there."""
+        """Create the subnet of a zone, given by its id, unless it exists."""
         if zone in site.subnets:
             return
         cidr, _ = site.blocks(len(site.subnets))
         site.subnets[zone] = self._subnet(site, zone, zone, cidr)
 
     def nic_subnet(self, site: Site, zone: str, number: int) -> None:
-        """Make a subnet of further interfaces in a zone that has one, unless it is there."""
+        """Create a subnet of further interfaces in a zone, unless it exists."""
         if (zone, number) not in site.nic_subnets:
             _, further = site.blocks([*site.subnets].index(zone))
             made = self._subnet(site, zone, f"{zone}-nic-{number + 1}", further[number])
@@ -196,7 +196,7 @@ def _main_table(account: Account, vpc: str) -> str:
 
 
 def _set(account: Account, action: str, request: dict[str, Any], already: str) -> None:
-    """Make a call that joins things, which may not be known yet, or may be joined already."""
+    """Make a joining call, with retry while a part is unknown; joined already is success."""
 
     def attempt() -> None:
         try:
@@ -209,7 +209,7 @@ def _set(account: Account, action: str, request: dict[str, Any], already: str) -
 
 
 def attach(account: Account, nic: str, instance: str, number: int) -> None:
-    """Attach an interface to an instance as that of a number; there already is success."""
+    """Attach an interface to an instance with a device index; attached already is success."""
 
     def attempt() -> None:
         try:
@@ -234,19 +234,19 @@ def _holder(account: Account, nic: str) -> str | None:
 
 
 def ssh_from(block: str) -> dict[str, Any]:
-    """Return the rule that lets SSH in."""
+    """Return the rule that allows SSH."""
     ports = {"FromPort": SSH_PORT, "ToPort": SSH_PORT}
     return {"IpProtocol": "tcp", **ports, "IpRanges": [{"CidrIp": block}]}
 
 
 def data_from(addresses: Iterable[str]) -> list[dict[str, Any]]:
-    """Return the rules that let data in from some addresses."""
+    """Return the rules that allow data from some addresses."""
     blocks = [{"CidrIp": f"{address}/32"} for address in sorted(set(addresses))]
     return [{**rule, "IpRanges": blocks} for rule in _DATA] if blocks else []
 
 
 def data_from_itself(group: str) -> list[dict[str, Any]]:
-    """Return the rules that let data in from the group's own instances."""
+    """Return the rules that allow data from the group's own instances."""
     return [{**rule, "UserIdGroupPairs": [{"GroupId": group}]} for rule in _DATA]
 
 
@@ -257,7 +257,7 @@ _DATA = [
 
 
 def open_group(site: Site, rules: Sequence[dict[str, Any]]) -> None:
-    """Add rules to the group that was made for the run. Raises ProviderError."""
+    """Authorise rules in the run's group. Raises ProviderError."""
     if rules:
         # EC2 adds all of them or none.
         _set(
@@ -269,7 +269,7 @@ def open_group(site: Site, rules: Sequence[dict[str, Any]]) -> None:
 
 
 def close_group(site: Site, rules: Sequence[dict[str, Any]]) -> None:
-    """Take rules away from the group that was made for the run. Raises ProviderError."""
+    """Revoke rules of the run's group. Raises ProviderError."""
     _set(
         site.account,
         "revoke_security_group_ingress",
@@ -284,7 +284,7 @@ _MOST_BYTES = 64
 
 
 def controller_of(settings: AwsSettings) -> str:
-    """Return the block from which SSH is let in. Raises ProviderError.
+    """Return the block from which SSH is allowed. Raises ProviderError.
 
     Without ``controller_cidr`` it is the one address that Amazon's own service tells, which its
     guides use for this, too; not asked when the API is elsewhere. No proxy is asked through: SSH

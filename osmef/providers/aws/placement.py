@@ -1,4 +1,4 @@
-"""Where EC2 is asked to put each instance, what it can't promise, and where instances stand."""
+"""Placement of instances: requested, not guaranteed, and as read back."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MOST_PARTITIONS = 7
 
 
 def partitions_of(requests: Sequence[EndpointRequest]) -> dict[str, int]:
-    """Return the partition of each host's slot: another one for each of a lane.
+    """Return the partition of each host slot: a different one for each of a lane.
 
     Raises CapacityError where there are more than EC2 has.
     """
@@ -40,7 +40,7 @@ def partitions_of(requests: Sequence[EndpointRequest]) -> dict[str, int]:
 
 
 def _kind_of_host(slot: str, flavors: Sequence[FlavorInfo]) -> dict[str, str]:
-    """Return of which instance type or types a dedicated host has to be. Raises ProviderError."""
+    """Return the instance type or family of a dedicated host. Raises ProviderError."""
     types = sorted({flavor.name for flavor in flavors})
     families = sorted({flavor.family for flavor in flavors})
     if len(families) > 1:
@@ -54,7 +54,7 @@ def _kind_of_host(slot: str, flavors: Sequence[FlavorInfo]) -> dict[str, str]:
 
 @dataclass
 class Placer:
-    """Makes placement groups and dedicated hosts as instances need them. Safe for threads."""
+    """Creates placement groups and dedicated hosts as instances need them. Thread-safe."""
 
     maker: Maker
     settings: AwsSettings
@@ -69,7 +69,7 @@ class Placer:
     def place(
         self, account: Account, request: EndpointRequest, zone: str, flavors: Sequence[FlavorInfo]
     ) -> dict[str, Any]:
-        """Return the placement to ask for, in a zone of this name. Raises ProviderError.
+        """Return the placement to request, in a zone of this name. Raises ProviderError.
 
         ``flavors`` are the instance types of all that share its host, which is of one account.
         """
@@ -131,7 +131,7 @@ class Placer:
 
 
 def locations_of(instances: Sequence[Instance], by: AwsPlacedBy) -> dict[str, Location]:
-    """Read back where instances run, by the ids of those that do. Raises ProviderError."""
+    """Read back the locations of running instances, by id. Raises ProviderError."""
     found: dict[str, Location] = {}
     for account in {id(i.order.account): i.order.account for i in instances}.values():
         ours = {i.id: i for i in instances if i.order.account is account}
@@ -152,7 +152,7 @@ def locations_of(instances: Sequence[Instance], by: AwsPlacedBy) -> dict[str, Lo
 
 
 def _rack(facts: Facts, by: AwsPlacedBy, nodes: Mapping[str, str]) -> str | None:
-    """Return what tells instances apart that share no rack.
+    """Return the rack's identity, by which instances in different racks differ.
 
     Partitions of a group share none, and instances of a group that spreads them neither. Ids mean
     the same for all instances of a lane, and nothing beside those of another kind of group.
@@ -168,7 +168,7 @@ def _rack(facts: Facts, by: AwsPlacedBy, nodes: Mapping[str, str]) -> str | None
 
 
 def _nodes(account: Account, ids: Sequence[str]) -> dict[str, str]:
-    """Return the node of EC2's network right above each instance, of the types that tell it."""
+    """Return the lowest network node of each instance, for types that report it."""
     try:
         answer = account.read(
             "describe_instance_topology", "reading the topology", InstanceIds=list(ids)
@@ -185,7 +185,7 @@ def _nodes(account: Account, ids: Sequence[str]) -> dict[str, str]:
 
 
 def problems_of(settings: AwsSettings, cell: Cell) -> Iterator[Problem]:
-    """Yield what can't be done for a cell of two ends."""
+    """Yield what is not supported for a cell of two ends."""
     scenario = cell.scenario
     apart = scenario.tenancy is Tenancy.DIFFERENT_TENANT
     if settings.placement_by is AwsPlacedBy.CLUSTER and len(set(scenario.zones_of_ends)) > 1:
@@ -226,7 +226,7 @@ def _different_host(settings: AwsSettings, cell: Cell, *, accounts: bool) -> Ite
 
 
 def warnings_of(settings: AwsSettings, cell: Cell) -> Iterator[str]:
-    """Yield what EC2 can't promise for a cell, and what to do about it."""
+    """Yield what EC2 does not guarantee for a cell, and the cure."""
     scenario = cell.scenario
     if not settings.priced_by_flavor:
         yield "hardware for you alone has prices of its own, which no price list here holds"

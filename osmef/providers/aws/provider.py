@@ -1,4 +1,4 @@
-"""EC2 as the engine sees it, and the instances of a run in a zone that has room for them."""
+"""Provider of EC2, and the instances of a run in a zone with capacity for them."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class AwsProvider(VmCloud[Account, Mark, Instance]):
         self._waits = waits
 
     def check(self, requests: Sequence[EndpointRequest], still: Check = go_on) -> None:
-        """Check credentials, all that is named, and quotas. Raises ProviderError."""
+        """Check credentials, names, and quotas. Raises ProviderError."""
         settings = self._settings
         controller_of(settings)
         if settings.placement_by is AwsPlacedBy.PARTITION:
@@ -82,15 +82,15 @@ class AwsProvider(VmCloud[Account, Mark, Instance]):
     def check_peers(
         self, requests: Sequence[EndpointRequest], elsewhere: Sequence[EndpointRequest]
     ) -> None:
-        """Check whether security groups have rules for all. Raises QuotaError."""
+        """Check whether security groups have enough rules. Raises QuotaError."""
         check_rules(requests, elsewhere)
 
     def problems_between(self, cell: Cell) -> Iterator[Problem]:
-        """Yield what EC2 can't do, as far as the settings tell."""
+        """Yield what EC2 does not support, as far as settings show."""
         return placement.problems_of(self._settings, cell)
 
     def warnings_between(self, cell: Cell) -> Iterator[str]:
-        """Yield what EC2 can't promise."""
+        """Yield what EC2 does not guarantee."""
         return placement.warnings_of(self._settings, cell)
 
     def tenants_of(self, slots: Sequence[str], check: Check) -> list[Tenant[Account]]:
@@ -98,12 +98,12 @@ class AwsProvider(VmCloud[Account, Mark, Instance]):
         return tenants_of(self._settings, slots, self._waits, check)
 
     def build(self, order: Order, tenants: Sequence[Tenant[Account]]) -> Build:
-        """Return what makes the instances of a run."""
+        """Return the builder of a run's instances."""
         maker = Maker(Mark.of(order), order.ledger)
         return Build(self._settings, order, maker, tenants, self.remove)
 
     def endpoint(self, vm: Instance, login: Login) -> Endpoint:
-        """Return the endpoint that an instance is."""
+        """Return the endpoint of an instance."""
         order = vm.order
         slow = f"{order.flavor.name} has no enhanced networking (ENA)"
         return Endpoint(
@@ -121,7 +121,7 @@ class AwsProvider(VmCloud[Account, Mark, Instance]):
         )
 
     def describe(self, endpoints: Sequence[Endpoint]) -> list[Location]:
-        """Read back where the instances stand, all of an account in one call."""
+        """Read back the instances' locations, all of an account in one call."""
         vms = self.built().vms
         ours = [vms[endpoint.name] for endpoint in endpoints]
         there = locations_of(ours, self._settings.placement_by)
@@ -148,7 +148,7 @@ def _names_of(
 
 @dataclass
 class Build(build.Build[Account, Site, Instance]):
-    """The things of one run, as they come about. Every method raises ProviderError."""
+    """Provisioning of one run. Every method raises ProviderError."""
 
     _names: dict[str, Names] = field(default_factory=dict)
     """By the tenant's slot."""
@@ -161,7 +161,7 @@ class Build(build.Build[Account, Site, Instance]):
         self._placer = Placer(self.maker, self.settings, self.order.requests)
 
     def look_up(self) -> None:
-        """Look all names up, and hand the run's key over."""
+        """Look up all names, and import the run's key."""
         self._controller = controller_of(self.settings)
         self._names = _names_of(self.settings, self.tenants, self.order.requests)
         for line in check_quotas(self.settings, self.tenants, self._names, self.order.requests):
@@ -172,12 +172,12 @@ class Build(build.Build[Account, Site, Instance]):
         self._keys = dict(zip(accounts, pairs, strict=True))
 
     def make_site(self, tenant: Tenant[Account]) -> Site:
-        """Make a tenant's VPC and its security group."""
+        """Create a tenant's VPC and its security group."""
         key = self._keys[tenant.account.id]
         return SiteMaker(self.maker).site(tenant, key, self._controller)
 
     def guest_of(self, vm: Instance) -> Guest:
-        """Return the same as a guest that boots."""
+        """Return an instance as a guest for SSH."""
         return vm.guest
 
     def names_of(self, vm: Instance) -> list[str]:
@@ -185,7 +185,7 @@ class Build(build.Build[Account, Site, Instance]):
         return [vm.order.name, *vm.order.nic_names]
 
     def stand_up(self, requests: Sequence[EndpointRequest]) -> list[Instance]:
-        """Make instances that run; where the zone was free to choose, in one that has room."""
+        """Create running instances, in a zone with capacity if it was free to choose."""
         before = len(self.maker.made)
         return first_with_room(
             self._zones(requests),
@@ -195,7 +195,7 @@ class Build(build.Build[Account, Site, Instance]):
         )
 
     def _zones(self, requests: Sequence[EndpointRequest]) -> list[str]:
-        """Return the ids of zones to try for requests that name none."""
+        """Return the ids of zones to try for requests without one."""
         if self._zone is not None:
             return [self._zone]
         zones = next(iter(self._names.values())).zones
@@ -251,7 +251,7 @@ class Build(build.Build[Account, Site, Instance]):
         )
 
     def let_in(self, site: Site, sources: set[str], before: set[str]) -> None:
-        """Let data in from these addresses, each by rules of its own, and from others no more."""
+        """Allow data from these addresses alone, by a rule each."""
         for address in sorted(before - sources):
             close_group(site, data_from([address]))
         for address in sorted(sources - before):

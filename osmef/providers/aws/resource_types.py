@@ -1,4 +1,4 @@
-"""The resource types of EC2: how to make, list and delete one."""
+"""Resource types of EC2: creation, listing and deletion."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Facts = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class ResourceType(resource_types.ResourceType[Account]):
-    """A type by its name in tags, with the action that lists it, and how to delete one.
+    """A type by its name in tags, its list action, and its deletion.
 
     ``path`` are the keys to the list in an answer, ``id_key`` is that of an id. ``action`` deletes,
     ``key`` is what it names the thing by, as ``by`` says; ``many`` if it takes a list.
@@ -44,7 +44,7 @@ class ResourceType(resource_types.ResourceType[Account]):
     def owned(
         self, account: Account, run: str | None, unread: Unread = pass_over
     ) -> list[Found[Account]]:
-        """List those that carry our mark, of one run or all. Raises ProviderError."""
+        """List marked resources, of one run or all. Raises ProviderError."""
         filters = "Filter" if self.lists == "describe_hosts" else "Filters"
         request: dict[str, Any] = {filters: [{"Name": "tag-key", "Values": [_KEY]}]}
         answer = account.read(self.lists, f"listing what is a {self.name}", **request)
@@ -52,12 +52,12 @@ class ResourceType(resource_types.ResourceType[Account]):
         return [one for one in there if one is not None and run in {None, one.mark.run}]
 
     def find(self, account: Account, run: str, name: str) -> Facts | None:
-        """Look for one of a run by its name. Raises ProviderError."""
+        """Find a run's resource by name. Raises ProviderError."""
         there = (one for one in self.owned(account, run) if one.name == name)
         return next((one.facts for one in there), None)
 
     def look(self, account: Account, id_: str) -> Found[Account] | None:
-        """Look at one by its id, which EC2 knows before it lists it by tag. Raises ProviderError.
+        """Find one by its id, which EC2 knows before it lists it by tag. Raises ProviderError.
 
         None where there is none, or it is not ours, or it is gone already.
         """
@@ -83,7 +83,7 @@ class ResourceType(resource_types.ResourceType[Account]):
         return Found(self.name, id_, tags.get(_NAME, ""), mark, account, facts)
 
     def delete(self, found: Found[Account]) -> None:
-        """Delete one; an instance is only on its way then. Raises as the SDK."""
+        """Delete one; of an instance this only starts it. Raises as the SDK."""
         what = found.facts[self.by or self.id_key]
         request: dict[str, Any] = {self.key: [what] if self.many else what}
         raise_unsuccessful(found.account.ask(self.action, **request), "ReleaseHosts")
@@ -94,7 +94,7 @@ class _Gateway(ResourceType):
     """An internet gateway, which is attached to a VPC."""
 
     def remove(self, found: Found[Account], again: Again) -> None:
-        """Detach and delete one; gone already is success. Raises ProviderError."""
+        """Detach and delete one; absent is success. Raises ProviderError."""
         for attached in found.facts.get("Attachments", ()):
             which = {"InternetGatewayId": found.id, "VpcId": attached["VpcId"]}
             detach = partial(found.account.ask, "detach_internet_gateway", **which)
@@ -115,7 +115,7 @@ def _walk(answer: Facts, path: Sequence[str]) -> Iterable[Facts]:
 
 
 def tags_for(kind: str, mark: Mark, name: str) -> list[dict[str, Any]]:
-    """Return the mark as a request to make a thing takes it."""
+    """Return the mark as the tags of a creation request."""
     tags = {**mark.tags, _NAME: name}
     return [{"ResourceType": kind, "Tags": [{"Key": k, "Value": v} for k, v in tags.items()]}]
 
@@ -165,7 +165,7 @@ TYPES = {
 
 
 class Maker(maker.Maker[Account, Mark]):
-    """Makes the resources of a run. Safe to use from several threads."""
+    """Creates the resources of a run. Thread-safe."""
 
     def make(
         self,
@@ -176,7 +176,7 @@ class Maker(maker.Maker[Account, Mark]):
         thing: Callable[[Answer], Facts],
         **request: Any,
     ) -> str:
-        """Make one resource of this name, and return its id. Raises ProviderError.
+        """Create a resource of this name, and return its id. Raises ProviderError.
 
         ``thing`` takes it out of the answer of the action.
         """
@@ -192,6 +192,6 @@ class Maker(maker.Maker[Account, Mark]):
         return str(facts[TYPES[kind].id_key])
 
     def token(self, name: str) -> str:
-        """Return what tells a repeated request for the thing of this name from another one."""
+        """Return the idempotency token for a resource of this name."""
         whole = f"{self.mark.run} {self.mark.made} {name}"
         return hashlib.sha256(whole.encode()).hexdigest()[:_MOST_TOKEN]

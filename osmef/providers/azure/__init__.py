@@ -1,4 +1,4 @@
-"""The Azure provider.
+"""Provider of Microsoft Azure.
 
 ``access`` reaches a subscription and knows what its errors mean, ``resource_types`` what is made,
 ``teardown`` destroys it with its resource groups. ``lookup`` finds what a scenario names and the

@@ -1,4 +1,4 @@
-"""A subscription of Azure: its clients and calls, waits that can be ended, and errors' meaning.
+"""A subscription of Azure: clients, calls, interruptible waits, and the meaning of errors.
 
 Sources: Microsoft's "Troubleshoot common Azure deployment errors" and "Troubleshoot allocation
 failures", and the error contract of Azure Resource Manager (error.code, error.message).
@@ -125,7 +125,7 @@ def code_of(error: Exception) -> str:
 
 
 def details_of(error: Exception) -> str:
-    """Return what Azure itself says about an error."""
+    """Return Azure's message of an error."""
     told = getattr(error, "error", None)
     texts = [getattr(told, "message", None) or getattr(error, "message", None) or str(error)]
     texts += [getattr(detail, "message", None) for detail in getattr(told, "details", None) or ()]
@@ -135,7 +135,7 @@ def details_of(error: Exception) -> str:
 
 
 def is_not_in_region(error: BaseException | None) -> bool:
-    """Tell whether a region does not have a type of things."""
+    """Return whether a region lacks a resource type."""
     return isinstance(error, Exception) and bool(_NOT_IN_REGION.search(code_of(error)))
 
 
@@ -166,7 +166,7 @@ _PREPARING = threading.Lock()
 
 @cache
 def _prepare_models() -> None:
-    """Make one of each model that answers are read into.
+    """Instantiate each model of answers once.
 
     A class of the SDK (azure-mgmt-compute 39.0) looks its fields up when its first object is made.
     Where two threads do that at once, one of them may get plain dictionaries instead of objects.
@@ -178,18 +178,18 @@ def _prepare_models() -> None:
 
 
 class _Transport(RequestsTransport):  # type: ignore[misc] # azure-core loads it without a type
-    """HTTP whose pauses, between repetitions and polls, can be ended."""
+    """HTTP transport whose pauses between retries and polls are interruptible."""
 
     def __init__(self, wait: Callable[[float], None]) -> None:
         super().__init__(connection_timeout=_CONNECT_S, read_timeout=_ANSWER_S)
         self._wait = wait
 
     def send(self, request: Any, **keys: Any) -> Any:
-        """Return an answer that is here as a whole, so that no connection waits to be read."""
+        """Return a fully read answer, so that no connection stays open."""
         return super().send(request, **{**keys, "stream": False})
 
     def sleep(self, duration: float) -> None:
-        """Wait, unless Azure asks for too long. Raises ApiError, and what ends the wait."""
+        """Wait, within a limit. Raises ApiError, and what interrupts the wait."""
         if duration > LIMIT_S:
             raise ApiError(
                 f"Azure asks to wait {duration:.0f} s (Retry-After)",
@@ -199,7 +199,7 @@ class _Transport(RequestsTransport):  # type: ignore[misc] # azure-core loads it
 
 
 class Subscription(cloud.Account):
-    """One subscription. Safe to use from several threads."""
+    """One subscription. Thread-safe."""
 
     provider = "azure"
     errors = ERRORS
@@ -249,7 +249,7 @@ class Subscription(cloud.Account):
         return SubscriptionClient(self._credential, **self._options)
 
     def fetch(self, link: str) -> str:
-        """Return the end of what is at a link that needs no token of ours, none must go there."""
+        """Return the tail of a document at a link, without sending our token."""
 
         def get() -> str:
             retries = RetryPolicy(**_RETRIES)  # and no more: a log would show the signed link
@@ -265,13 +265,13 @@ class Subscription(cloud.Account):
         return self.do("reading a file of Azure's", get)
 
     def may_create_later(self, error: Exception) -> bool:
-        """Tell whether a thing can be made later; nobody makes an image here."""
+        """Return whether a creation may succeed later."""
         return ERRORS.is_not_yet(error) and "Image" not in code_of(error)
 
     def repeat(
         self, call: Callable[[], T], again: Again | None = None, limit_s: float | None = None
     ) -> T:
-        """Return what a call returns when its long operation, if it is one, has ended.
+        """Return a call's result, of a long-running operation at its end.
 
         What passes by itself, such as 429, 503 and broken connections, the SDK repeats; of a PUT
         that is safe, as it names the thing. So only what else ``again`` tells is repeated here.
@@ -289,12 +289,12 @@ class Subscription(cloud.Account):
 
 
 def word(value: Any) -> str | None:
-    """Return a word of the API as it stands on the wire; the SDK makes enums of those it knows."""
+    """Return an enum's value as in the API."""
     return None if value is None else str(getattr(value, "value", value))
 
 
 def access_of(settings: AzureSettings, subscription: str | None = None) -> Access:
-    """Return how to reach a subscription, by default that of the environment.
+    """Return the access of a subscription, by default that of the environment.
 
     Raises CredentialsError where nothing names one.
     """
@@ -313,7 +313,7 @@ def _complete(access: Access) -> Access:
 
 
 def open_subscription(access: Access, check: Check = go_on) -> Subscription:
-    """Log in, and look whether the subscription is there. Raises ProviderError."""
+    """Log in, and check that the subscription exists. Raises ProviderError."""
     subscription = Subscription(_complete(access), check)
     subscription.do(
         "logging in", lambda: subscription.subscriptions.subscriptions.get(subscription.id)

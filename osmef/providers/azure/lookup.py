@@ -1,4 +1,4 @@
-"""What the settings name, looked up in a subscription: region, zones, sizes, image, quotas."""
+"""Lookup of the settings in a subscription: region, zones, sizes, image, quotas."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _GIB = 2**30
 
 @dataclass(frozen=True)
 class Size:
-    """A size of VMs, as the list of SKUs shows it in one region.
+    """A size of VMs, by the region's list of SKUs.
 
     ``zones`` are the logical zones that have it, ``closed`` says why it can't be used in the
     region, None if it can; ``nics`` how many interfaces it has, None where Azure does not tell.
@@ -43,7 +43,7 @@ class Size:
 
 @dataclass(frozen=True)
 class Names:
-    """All that the settings name, as one subscription knows it.
+    """Results of the lookup in a subscription.
 
     ``zones`` are the region's physical zones by the subscription's own names of them.
     """
@@ -58,14 +58,14 @@ class Names:
         return _logical(self.zones, zone)
 
     def image_for(self, size: Size) -> Image:
-        """Return the image that VMs of a size boot from."""
+        """Return the image for VMs of a size."""
         return self.images[size.architecture]
 
 
 def look_up(
     subscription: Subscription, settings: AzureSettings, requests: Sequence[EndpointRequest]
 ) -> Names:
-    """Look all names up. Raises NotFoundError with what there is, CapacityError, ProviderError."""
+    """Look up all names. Raises NotFoundError with the known ones, CapacityError, ProviderError."""
     zones, sizes = together(
         lambda: _zones(subscription, settings.region), lambda: _sizes(subscription, settings.region)
     )
@@ -169,7 +169,7 @@ def _size(there: Mapping[str, Size], wanted: Wanted) -> Size:
 def _refuse_unusable(
     settings: AzureSettings, size: Size, zone: str | None, zones: Mapping[str, str]
 ) -> None:
-    """Raise CapacityError or ProviderError for a size that can't be used as it is asked for."""
+    """Raise CapacityError or ProviderError for a size that is not usable as requested."""
     if size.closed is not None:
         raise CapacityError(
             f"the size {size.name} is not to be had in {settings.region}: {size.closed}",
@@ -212,7 +212,7 @@ _SHARED = {
 
 @dataclass(frozen=True)
 class Image:
-    """An image: its name with the version, and how a request refers to it.
+    """An image: its name with the version, and its reference in requests.
 
     ``architecture`` and ``generation`` (of Hyper-V) are None where only Azure knows. ``plan`` is
     that of the marketplace, None for an image without one.
@@ -285,7 +285,7 @@ def _missing(wanted: str, region: str) -> NotFoundError:
 
 
 def _order(version: str) -> tuple[int, ...]:
-    """Versions are numbers with dots between."""
+    """Return the sort key of a version with dots."""
     numbers = (parse_count(part) for part in version.split("."))
     return tuple(-1 if number is None else number for number in numbers)
 
@@ -312,7 +312,7 @@ _NAMESPACES = ("Microsoft.Compute", "Microsoft.Network", "Microsoft.DevTestLab")
 def needs_of(
     settings: AzureSettings, sizes: Iterable[Size], networks: int, nics: int
 ) -> dict[str, int]:
-    """Return what VMs of these sizes in these many networks need, by the name of the quota.
+    """Return the needs of VMs of these sizes in these networks, by quota.
 
     ``nics`` are the further network cards of all of them.
     """
@@ -334,7 +334,7 @@ def needs_of(
 
 
 def check_quotas(subscription: Subscription, region: str, need: Mapping[str, int]) -> None:
-    """Raise QuotaError with everything that the region has too little of."""
+    """Raise QuotaError with every exceeded quota of the region."""
     lists: list[list[Any]] = together(
         lambda: subscription.do(
             "reading quotas of VMs", lambda: list(subscription.compute.usage.list(region))
@@ -354,7 +354,7 @@ def check_quotas(subscription: Subscription, region: str, need: Mapping[str, int
 
 
 def check_namespaces(subscription: Subscription) -> None:
-    """Raise ProviderError where a subscription was never registered for a type of what is made."""
+    """Raise ProviderError for a resource provider that is not registered."""
 
     def state_of(namespace: str) -> str:
         found = subscription.do(

@@ -1,4 +1,4 @@
-"""The tenants of a run: the resource group and network of each, and each VM's way in and out."""
+"""Tenants of a run: resource group and network of each, and each VM's interfaces."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ DATA_RULES = {"data-tcp": ("Tcp", 200), "data-udp": ("Udp", 210)}
 
 
 def _rule(name: str, priority: int, **properties: Any) -> Body:
-    """Return a rule for what comes in, as a part of a security group."""
+    """Return an inbound rule of a security group."""
     return {
         "name": name,
         "properties": {
@@ -42,7 +42,7 @@ def _rule(name: str, priority: int, **properties: Any) -> Body:
 
 
 def data_rule(name: str, sources: Iterable[str]) -> Body:
-    """Return one of the two rules that let data in, from these blocks of addresses."""
+    """Return one of the two rules that allow data, from these blocks."""
     protocol, priority = DATA_RULES[name]
     return _rule(
         name,
@@ -55,7 +55,7 @@ def data_rule(name: str, sources: Iterable[str]) -> Body:
 
 
 def security_group(region: str, controller: str, sources: Iterable[str]) -> Body:
-    """Return a group that lets in SSH from the controller, data from the sources, and no more.
+    """Return a group that allows SSH from the controller and data from the sources only.
 
     Azure's own rules would let in all of the network and of its load balancers.
     """
@@ -81,7 +81,7 @@ def security_group(region: str, controller: str, sources: Iterable[str]) -> Body
 
 
 def network(region: str, block: IPv4Network, group: str, nics: int) -> Body:
-    """Return a network of a subnet, and as many for further interfaces.
+    """Return a network with a subnet, and further subnets for interfaces.
 
     All are guarded by a security group, given by id.
     """
@@ -106,7 +106,7 @@ def nic_subnet(number: int) -> str:
 
 
 def public_ip(region: str) -> Body:
-    """Return a public address, known as soon as it is made."""
+    """Return a static public address."""
     return {
         "location": region,
         "sku": {"name": "Standard"},
@@ -137,7 +137,7 @@ def interface(region: str, subnet: str, public: str | None, *, accelerated: bool
 
 @dataclass(frozen=True)
 class Site(tenants.Site[Subscription]):
-    """What a tenant's VMs are made in: ``group`` is the name of its resource group."""
+    """A tenant's resource group and network."""
 
     names: Names
     group: str
@@ -148,7 +148,7 @@ class Site(tenants.Site[Subscription]):
         return block_of(self.tenant.number, _PREFIX)
 
     def path(self, what: str) -> str:
-        """Return the name of a thing in its group."""
+        """Return the name of a resource in its group."""
         return f"{self.group}/{what}"
 
 
@@ -162,7 +162,7 @@ def tenants_of(
 
 
 def make_site(maker: Maker, tenant: Tenant[Subscription], names: Names, region: str) -> Site:
-    """Make the resource group that holds all of a tenant. Raises ProviderError."""
+    """Create the resource group of a tenant. Raises ProviderError."""
     group = maker.mark.name(str(tenant.number))
     maker.make(tenant.account, GROUP, group, {"location": region})
     return Site(tenant, names, group)

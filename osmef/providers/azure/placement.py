@@ -1,4 +1,4 @@
-"""Where Azure is asked to put each VM: zones, availability sets, proximity groups, own hosts.
+"""Placement of VMs: zones, availability sets, proximity groups, dedicated hosts.
 
 An availability set spreads VMs over fault domains, which share no rack. It holds within one network
 of one region only, not in a zone, and not for spot VMs. Only a dedicated host promises one host to
@@ -32,7 +32,7 @@ _Slot = tuple[str, str | None, str]
 
 @dataclass(frozen=True)
 class Place:
-    """Where a VM is asked to be: a zone and resource ids, each None where Azure may choose."""
+    """Requested placement of a VM: a zone and resource ids, each None where Azure chooses."""
 
     zone: str | None = None
     availability_set: str | None = None
@@ -41,7 +41,7 @@ class Place:
 
     @property
     def properties(self) -> dict[str, Any]:
-        """The same as properties of a VM."""
+        """Return it as properties of a VM."""
         found = {
             "availabilitySet": self.availability_set,
             "proximityPlacementGroup": self.proximity,
@@ -51,19 +51,19 @@ class Place:
 
 
 def needs_set(settings: AzureSettings, members: Sequence[EndpointRequest]) -> bool:
-    """Tell whether the VMs of one tenant in one lane are to be spread by an availability set."""
+    """Return whether an availability set is to spread the VMs of a tenant in a lane."""
     taken = settings.dedicated_host is not None or settings.spot
     free = not taken and all(zone_of(settings, member) is None for member in members)
     return free and len({member.host for member in members} - {None}) > 1
 
 
 def zone_of(settings: AzureSettings, request: EndpointRequest) -> str | None:
-    """Return the zone that an endpoint is asked for in, None for none."""
+    """Return the requested zone of an endpoint, None without one."""
     return request.zone or settings.zone
 
 
 class Placer:
-    """Makes what places VMs, and tells the place of each. Every method raises ProviderError."""
+    """Creates the placement resources of VMs. Every method raises ProviderError."""
 
     def __init__(self, maker: Maker, settings: AzureSettings, sites: Mapping[str, Site]) -> None:
         self._maker = maker
@@ -71,7 +71,7 @@ class Placer:
         self._sites = sites
 
     def place(self, requests: Sequence[EndpointRequest]) -> dict[str, Place]:
-        """Return the place of each request by its name."""
+        """Return the placement of each request by name."""
         lanes: dict[tuple[str, int], list[EndpointRequest]] = defaultdict(list)
         for request in requests:
             lanes[str(request.tenant), request.lane].append(request)
@@ -149,7 +149,7 @@ class Placer:
         return dict(zip(wanted, side_by_side(make, wanted), strict=True))
 
     def _hosts(self, requests: Sequence[EndpointRequest]) -> dict[_Slot, str]:
-        """Make a dedicated host for each slot in a zone, all of a zone in one group."""
+        """Create a dedicated host for each slot in a zone, in one group a zone."""
         if self._settings.dedicated_host is None:
             return {}
         slots = list(dict.fromkeys(self._slot(request) for request in requests if request.host))
@@ -186,7 +186,7 @@ class Placer:
 
 
 def problems_of(settings: AzureSettings, cell: Cell) -> Iterator[Problem]:
-    """Yield what can't be done for a cell of two ends."""
+    """Yield what is not supported for a cell of two ends."""
     scenario = cell.scenario
     apart = scenario.tenancy is Tenancy.DIFFERENT_TENANT
     yield from _zones(settings, scenario)
@@ -228,7 +228,7 @@ def _zones(settings: AzureSettings, scenario: Scenario) -> Iterator[Problem]:
 
 
 def _are_apart(zones: tuple[str | None, str | None]) -> bool:
-    """Tell whether these are two zones for sure, and not the number and the name of one."""
+    """Return whether two zones are certainly different."""
     here, there = zones
     if here is None or there is None:
         return False
@@ -236,7 +236,7 @@ def _are_apart(zones: tuple[str | None, str | None]) -> bool:
 
 
 def warnings_of(settings: AzureSettings, cell: Cell) -> Iterator[str]:
-    """Yield what the cloud can't promise for a cell, and what to do about it."""
+    """Yield what Azure does not guarantee for a cell, and the cure."""
     scenario = cell.scenario
     if settings.dedicated_host is not None:
         return
@@ -246,7 +246,7 @@ def warnings_of(settings: AzureSettings, cell: Cell) -> Iterator[str]:
 
 
 def _untold(settings: AzureSettings, scenario: Scenario) -> str | None:
-    """Return why nobody can say if the hosts that a cell wants to differ do, None if one can."""
+    """Return why it is unknown whether hosts differ, None if it is known."""
     zones = scenario.zones_of_ends
     if scenario.placement is not Placement.DIFFERENT_HOST or _are_apart(zones):
         return None

@@ -1,4 +1,4 @@
-"""Azure as the engine sees it, and the VMs of a run where the region has room for them."""
+"""Provider of Azure, and the VMs of a run in a region with capacity for them."""
 
 from __future__ import annotations
 
@@ -95,11 +95,11 @@ class AzureProvider(VmCloud[Subscription, Mark, Vm]):
         side_by_side(check, by_account(self.tenants_of(slots_of(requests), still)).values())
 
     def problems_between(self, cell: Cell) -> Iterator[Problem]:
-        """Yield what this cloud can't do, as far as the settings tell."""
+        """Yield what Azure does not support, as far as settings show."""
         return placement.problems_of(self._settings, cell)
 
     def warnings_between(self, cell: Cell) -> Iterator[str]:
-        """Yield what this cloud can't promise."""
+        """Yield what Azure does not guarantee."""
         return placement.warnings_of(self._settings, cell)
 
     def tenants_of(self, slots: Sequence[str], check: Check) -> list[Tenant[Subscription]]:
@@ -107,13 +107,13 @@ class AzureProvider(VmCloud[Subscription, Mark, Vm]):
         return tenants_of(self._settings, slots, check)
 
     def build(self, order: Order, tenants: Sequence[Tenant[Subscription]]) -> Build:
-        """Return what makes the VMs of a run."""
+        """Return the builder of a run's VMs."""
         maker, settings = Maker(Mark.of(order), order.ledger), self._settings
         self._leases = Leases(maker, order, settings.region, self._renewed_s)
         return Build(settings, order, maker, tenants, self.remove, leases=self._leases)
 
     def endpoint(self, vm: Vm, login: Login) -> Endpoint:
-        """Return the endpoint that a VM is."""
+        """Return the endpoint of a VM."""
         one = vm.order
         return Endpoint(
             request=one.request,
@@ -128,7 +128,7 @@ class AzureProvider(VmCloud[Subscription, Mark, Vm]):
         )
 
     def describe(self, endpoints: Sequence[Endpoint]) -> list[Location]:
-        """Read back what Azure tells of where the VMs stand. Raises ProviderError."""
+        """Read back the VMs' locations. Raises ProviderError."""
         region, vms = self._settings.region, self.built().vms
 
         def read(endpoint: Endpoint) -> Location:
@@ -140,7 +140,7 @@ class AzureProvider(VmCloud[Subscription, Mark, Vm]):
         return side_by_side(read, endpoints)
 
     def close(self) -> None:
-        """Destroy all that was made; may be called again. Raises ProviderError."""
+        """Destroy all resources; may be called again. Raises ProviderError."""
         if self._leases is not None:
             self._leases.stop()
         super().close()
@@ -154,7 +154,7 @@ class AzureProvider(VmCloud[Subscription, Mark, Vm]):
     def find(
         cls, account: Subscription, run: str | None, unread: Unread = pass_over
     ) -> list[Resource]:
-        """List what is ours in a subscription: resource groups, and what is in them."""
+        """List our resources in a subscription: resource groups, and their content."""
         return teardown.owned(account, run, unread)
 
     @classmethod
@@ -163,19 +163,19 @@ class AzureProvider(VmCloud[Subscription, Mark, Vm]):
         resources: Sequence[tuple[Resource, Subscription]],
         gone: Callable[[Resource], None],
     ) -> None:
-        """Destroy resources with the groups that they are in. Raises the first error."""
+        """Destroy resources with their groups. Raises the first error."""
         teardown.destroy(resources, gone)
 
     @classmethod
     def makes(cls, resource: Resource) -> bool:
-        """Tell whether a resource is of a type that it makes, by a name as those of the type."""
+        """Return whether a resource is of a type that it creates, with a plausible name."""
         type_ = TYPES.get(resource.kind)
         return type_ is not None and type_.has_name(resource.name)
 
 
 @dataclass
 class Build(build.Build[Subscription, Site, Vm]):
-    """The things of one run, as they come about. Every method raises ProviderError."""
+    """Provisioning of one run. Every method raises ProviderError."""
 
     leases: Leases = field(kw_only=True)
     _places: dict[str, Place] = field(default_factory=dict)
@@ -188,18 +188,18 @@ class Build(build.Build[Subscription, Site, Vm]):
     """The ids of the subnets of each slot by their names."""
 
     def stand(self) -> list[Vm]:
-        """Make all, and have Azure end it in time."""
+        """Create all resources, and schedule the VMs' shutdown."""
         made = super().stand()
         self.leases.start()
         return made
 
     def make_site(self, tenant: Tenant[Subscription]) -> Site:
-        """Make a tenant's resource group."""
+        """Create a tenant's resource group."""
         names = look_up(tenant.account, self.settings, self.requests_of(tenant))
         return make_site(self.maker, tenant, names, self.settings.region)
 
     def guest_of(self, vm: Vm) -> Guest:
-        """Return the same as a guest that boots."""
+        """Return a VM as a guest for SSH."""
         return vm.guest(self.settings)
 
     def names_of(self, vm: Vm) -> list[str]:
@@ -208,7 +208,7 @@ class Build(build.Build[Subscription, Site, Vm]):
         return [path, *vm.order.nic_paths, schedule_of(path)]
 
     def stand_up(self, requests: Sequence[EndpointRequest]) -> list[Vm]:
-        """Make VMs at their addresses, in the order of the requests."""
+        """Create VMs with their addresses, in the order of the requests."""
         numbered = [(next(self.numbers), request) for request in requests]
         if self._subnets:
             side_by_side(self._give_address, numbered)
@@ -233,7 +233,7 @@ class Build(build.Build[Subscription, Site, Vm]):
         side_by_side(self._make_network, self.sites.values())
 
     def _stand_up_lane(self, numbered: Sequence[Numbered]) -> list[Vm]:
-        """Make VMs that meet in trials; if Azure has no room, in a zone that has, where it may."""
+        """Create the VMs of a lane; without capacity, in another zone where allowed."""
         first = self._where(numbered)
 
         def make_in(zone: str) -> list[Vm]:
@@ -279,7 +279,7 @@ class Build(build.Build[Subscription, Site, Vm]):
         return vm
 
     def let_in(self, site: Site, sources: set[str], before: set[str]) -> None:  # noqa: ARG002
-        """Let data in from these addresses, by the two rules that there are for it."""
+        """Allow data from these addresses, by two rules."""
         operations = site.account.network.security_rules
         for name in network.DATA_RULES:
             body = network.data_rule(name, self._blocks(site, sources))
@@ -292,7 +292,7 @@ class Build(build.Build[Subscription, Site, Vm]):
             )
 
     def sources(self, site: Site) -> set[str]:
-        """Return the addresses elsewhere: those of other tenants are known before their VMs are."""
+        """Return the addresses elsewhere: those of other tenants are known in advance."""
         standing = {one.name for one, _ in list(self.maker.made) if one.kind == "public-ip"}
         others = {
             str(address.properties.ip_address)

@@ -1,4 +1,4 @@
-"""The resource types of Azure: how to make, look at and delete one, and what is ours.
+"""Resource types of Azure: creation, lookup and deletion, and marks.
 
 A thing is known by the name of its resource group and its own name in it, ``GROUP/NAME``; one
 inside another thing by both, ``GROUP/OUTER/NAME``. The resource group alone is ``GROUP``.
@@ -35,13 +35,13 @@ FARTHEST_S = 23 * 3600.0
 
 
 def schedule_of(vm: str) -> str:
-    """Return the name of a VM's schedule, with the group's, by that of the VM."""
+    """Return the name of a VM's shutdown schedule, with the group's."""
     group, name = vm.split("/")
     return f"{group}/{_SCHEDULE_OF}{name}"
 
 
 def schedule_body(vm: str, region: str, ends: float) -> dict[str, Any]:
-    """Return the schedule of a VM, given by its resource id, that ends it at a UNIX time."""
+    """Return the schedule that shuts a VM, given by its id, down at a UNIX time."""
     minute = math.ceil(ends / 60) * 60
     time_of_day = datetime.datetime.fromtimestamp(minute, datetime.UTC)
     return {
@@ -59,12 +59,12 @@ def schedule_body(vm: str, region: str, ends: float) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Schedules:
-    """The operations on them, by the SDK's on things of any kind."""
+    """Operations on schedules, by the SDK's generic ones."""
 
     subscription: Subscription
 
     def begin_create_or_update(self, group: str, name: str, body: Mapping[str, Any]) -> Any:
-        """Make one, or make it so."""
+        """Create or update one."""
         return self.subscription.resources.resources.begin_create_or_update_by_id(
             resource_id=self._id(group, name), parameters=dict(body), api_version=_VERSION
         )
@@ -82,20 +82,20 @@ class Schedules:
 
 @dataclass(frozen=True)
 class ResourceType:
-    """How the SDK makes, shows and deletes resources of a type; ``type`` is Azure's, lower-case."""
+    """How the SDK handles resources of a type; ``type`` is Azure's, in lower case."""
 
     name: str
     type: str
     operations: Callable[[Subscription], Any]
 
     def has_name(self, name: str) -> bool:
-        """Tell whether a name has the parts that one of this type has."""
+        """Return whether a name has the parts of one of this type."""
         parts = name.split("/")
         # PROVIDER/TYPE[/TYPE] has GROUP/NAME[/NAME], and the group is one itself.
         return all(parts) and len(parts) == self.type.count("/") + (self.type != _GROUP_TYPE)
 
     def put(self, subscription: Subscription, name: str, body: Mapping[str, Any]) -> Any:
-        """Make one, or make it so; return it, or what waits for it."""
+        """Create or update one; return it, or its poller."""
         operations = self.operations(subscription)
         begin = getattr(operations, "begin_create_or_update", None)
         return (begin or operations.create_or_update)(*name.split("/"), body)
@@ -105,7 +105,7 @@ class ResourceType:
         return self.operations(subscription).get(*name.split("/"))
 
     def delete(self, subscription: Subscription, name: str) -> Any:
-        """Delete one; return what waits for that."""
+        """Delete one; return its poller."""
         operations = self.operations(subscription)
         begin = getattr(operations, "begin_delete", None)
         return (begin or operations.delete)(*name.split("/"))
@@ -163,7 +163,7 @@ _BY_TYPE = {one.type: one for one in TYPES.values()}
 
 
 def id_of(kind: ResourceType, subscription: str, name: str) -> str:
-    """Return the resource id of a thing, which its name tells before it exists."""
+    """Return the resource id, which follows from its name."""
     group, *names = name.split("/")
     start = f"/subscriptions/{subscription}/resourceGroups/{group}"
     if not names:
@@ -175,19 +175,19 @@ def id_of(kind: ResourceType, subscription: str, name: str) -> str:
 
 
 def kind_and_name(resource: Any, group: str) -> tuple[ResourceType | None, str]:
-    """Return the kind of what a list of a group shows, None if not one of ours, and its name."""
+    """Return the kind of a listed resource, None if not one of ours, and its name."""
     parts = str(resource.id).split("/")
     # /subscriptions/S/resourceGroups/G/providers/P/TYPE/NAME[/TYPE/NAME]
     return _BY_TYPE.get(str(resource.type).lower()), "/".join([group, *parts[8::2]])
 
 
 def mark_of(thing: Any) -> Mark | None:
-    """Read the mark of a thing's tags; None if it is not ours."""
+    """Parse the mark in a resource's tags; None if it is not ours."""
     return Mark.of_tags(thing.tags)
 
 
 class Maker(maker.Maker[Subscription, Mark]):
-    """Makes the resources of a run. Safe to use from several threads."""
+    """Creates the resources of a run. Thread-safe."""
 
     def make(
         self,
@@ -197,7 +197,7 @@ class Maker(maker.Maker[Subscription, Mark]):
         body: Mapping[str, Any],
         await_it: Callable[[Any], Any] = lambda begun: begun,
     ) -> Any:
-        """Make one resource of this name, marked, and return it when it stands.
+        """Create a marked resource of this name, and return it when it exists.
 
         A request that is repeated makes nothing twice: it names the resource. ``await_it`` is given
         what the SDK returned, and may wait in its own way. Raises ProviderError.

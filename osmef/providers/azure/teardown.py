@@ -1,4 +1,4 @@
-"""Teardown of what is ours, and nothing else: whole resource groups at once, or parts of them."""
+"""Teardown of marked resources only: whole resource groups at once, or parts of them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Found = tuple[Resource, Subscription]
 def owned(
     subscription: Subscription, run: str | None, unread: Unread = pass_over
 ) -> list[Resource]:
-    """List the groups that carry our mark, of one run or all, and what is in them.
+    """List marked groups, of one run or all, and their content.
 
     Raises ProviderError.
     """
@@ -56,7 +56,7 @@ def owned(
 
 
 def _inside(subscription: Subscription, group: str, mark: Mark) -> tuple[list[Resource], list[str]]:
-    """List what is in a group of ours: what is ours, and what somebody else put there."""
+    """List the content of a group of ours: our resources, and foreign ones."""
     try:
         there = subscription.do(
             f"listing the resource group {group}",
@@ -85,7 +85,7 @@ def _run_of(thing: Any) -> str | None:
 
 
 def _belongs(thing: Any, marked: set[str]) -> bool:
-    """Tell whether a thing is marked, is a part of what is, or is a disk that a VM of ours made."""
+    """Return whether a resource is marked, or belongs to a marked one."""
     id_, type_ = str(thing.id).lower(), str(thing.type).lower()
     if id_ in marked or any(id_.startswith(f"{one}/") for one in marked):
         return True
@@ -110,14 +110,14 @@ def destroy(resources: Sequence[Found], gone: Gone) -> None:
 
 @dataclass
 class _Teardown:
-    """What is told of things that are gone, and the failures so far."""
+    """State of a teardown: the callback for destroyed resources, and failures."""
 
     gone: Gone
     _failures: list[OsmefError] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def remove(self, group: str, found: Sequence[Found]) -> None:
-        """Remove things of one group, and the group where it is among them."""
+        """Destroy resources of one group, and the group if it is among them."""
         subscription = found[0][1]
         resources = [resource for resource, _ in found]
         try:
@@ -134,7 +134,7 @@ class _Teardown:
                 self._failures.append(error)
 
     def _remove_group(self, subscription: Subscription, group: str, mark: Mark) -> None:
-        """Delete a group at once; where something is in the way, its parts in order before.
+        """Delete a group at once; if something prevents that, its parts in order before.
 
         Where somebody else put something into it, that and the group stay. Raises ProviderError.
         """
@@ -158,7 +158,7 @@ class _Teardown:
         return None
 
     def _remove_inside(self, subscription: Subscription, parts: Sequence[Resource]) -> None:
-        """Delete the parts of a group in this order, all that can be. Raises the first error."""
+        """Delete the parts of a group in this order. Raises the first error."""
         first: ProviderError | None = None
         for part in parts:
             try:
@@ -200,7 +200,7 @@ def _stage(resource: Resource) -> int:
 
 
 def _mark(subscription: Subscription, group: str, late_s: float = 0.0) -> Mark | None:
-    """Return the mark of a group, None where it has none, or is not there that late either."""
+    """Return the mark of a group, None without one, or if it does not exist."""
     try:
         found = subscription.do(
             f"looking at the resource group {group}",
@@ -222,7 +222,7 @@ def _our_mark(subscription: Subscription, group: str, resources: Sequence[Resour
 
 
 def _delete(subscription: Subscription, kind: str, name: str, *, once: bool = False) -> None:
-    """Delete a thing, and wait until it is gone; gone already is success."""
+    """Delete a resource, and wait for its end; absent is success."""
     try:
         subscription.do(
             f"deleting the {kind} {name}",

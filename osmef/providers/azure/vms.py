@@ -1,4 +1,4 @@
-"""VMs: what each is asked to be, making it, where it stands then, and having Azure end it."""
+"""VMs: request, creation, location, and scheduled shutdown."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9-]+")
 
 @dataclass(frozen=True)
 class VmOrder(build.VmOrder[Site]):
-    """A VM to be made, by its name in its group. ``ends`` is the UNIX time when it powers off."""
+    """A VM to create, by its name in its group. ``ends`` is the UNIX time of its shutdown."""
 
     size: Size
     place: Place
@@ -56,10 +56,10 @@ class VmOrder(build.VmOrder[Site]):
 
 @dataclass(frozen=True)
 class Vm(build.Vm[VmOrder]):
-    """A VM that runs."""
+    """A running VM."""
 
     def guest(self, settings: AzureSettings) -> Guest:
-        """Return the same as a guest that boots."""
+        """Return it as a guest for SSH."""
         return Guest(
             name=self.order.request.name,
             user=settings.user,
@@ -72,7 +72,7 @@ class Vm(build.Vm[VmOrder]):
 
 
 def console_of(vm: Vm) -> str:
-    """Return what a VM wrote on its serial port, as far as boot diagnostics keep it.
+    """Return a VM's serial console, as far as boot diagnostics keep it.
 
     Raises ProviderError, also as long as it wrote nothing.
     """
@@ -86,19 +86,19 @@ def console_of(vm: Vm) -> str:
 
 
 def vm_name(number: int, request: EndpointRequest) -> str:
-    """Return the name of a VM in its group, also fit to be a host name."""
+    """Return the name of a VM in its group, which is a valid host name."""
     return f"{number}-{_NOT_IN_NAMES.sub('-', request.name)[:40]}".rstrip("-")
 
 
 def is_vm_name(name: str) -> bool:
-    """Tell whether a VM of ours may be called so."""
+    """Return whether a name is possible for a VM of ours."""
     return re.fullmatch(r"\d+-[A-Za-z0-9-]+", name) is not None
 
 
 def make_nics(
     maker: Maker, order: VmOrder, settings: AzureSettings, subnets: Mapping[str, str], public: Any
 ) -> list[Any]:
-    """Make the interfaces of a VM, the first one at a public address that is there.
+    """Create the interfaces of a VM, the first one with an existing public address.
 
     ``subnets`` are ids of subnets by their names. Raises ProviderError.
     """
@@ -118,7 +118,7 @@ def make_nics(
 def make_vm(
     maker: Maker, order: VmOrder, settings: AzureSettings, nics: Sequence[Any], public: Any
 ) -> Vm:
-    """Make a VM with its interfaces and address, and wait until it runs. Raises ProviderError."""
+    """Create a VM with its interfaces and address, and wait until it runs. Raises ProviderError."""
     body = body_of(order, settings, [str(nic.id) for nic in nics])
     made = maker.make(order.site.account, "vm", order.path, body)
     private = str(nics[0].properties.ip_configurations[0].properties.private_ip_address)
@@ -127,7 +127,7 @@ def make_vm(
 
 
 def _mac_of(order: VmOrder, path: str) -> str:
-    """Return the Ethernet address of an interface, which it has once its VM runs."""
+    """Return the MAC address of an interface, which it has once its VM runs."""
     subscription = order.site.account
     nic = subscription.do(
         f"looking at the interface {path}",
@@ -137,7 +137,7 @@ def _mac_of(order: VmOrder, path: str) -> str:
 
 
 def body_of(order: VmOrder, settings: AzureSettings, nics: Sequence[str]) -> Body:
-    """Return a VM as the API takes it, with its interfaces, given by id."""
+    """Return a VM as the API's request body."""
     image = order.site.names.image_for(order.size)
     properties: Body = {
         "hardwareProfile": {"vmSize": order.size.name},
@@ -191,7 +191,7 @@ def _os_profile(order: VmOrder, settings: AzureSettings) -> Body:
 
 
 def read_place(vm: Vm, region: str, gone_s: float = GONE_S) -> Location:
-    """Read back where a VM stands, if it is not being deleted.
+    """Read back a VM's location, unless it is being deleted.
 
     Raises ProviderError, NotFoundError where it is not seen for ``gone_s`` seconds.
     """
@@ -210,7 +210,7 @@ def read_place(vm: Vm, region: str, gone_s: float = GONE_S) -> Location:
 
 
 def location_of(properties: Any, region: str, zone: str | None, tenant: str) -> Location:
-    """Return the location that a VM's properties tell.
+    """Return the location in a VM's properties.
 
     Azure names a physical host only where it is a dedicated one. A fault domain, a rack or what
     shares no power and switch with others, has a number within its availability set.
@@ -238,7 +238,7 @@ RENEWED_S = 2 * 3600.0
 
 
 class Leases:
-    """The schedules of a run's VMs. Safe to use from several threads.
+    """Shutdown schedules of a run's VMs, renewed periodically. Thread-safe.
 
     A schedule can't be more than a day away. Where the deadline is, they are moved on as long as
     the controller lives, each time after ``renewed_s`` seconds.
@@ -254,7 +254,7 @@ class Leases:
         self._thread = threading.Thread(target=self._keep, daemon=True)
 
     def add(self, vm: Vm) -> None:
-        """Have Azure end a VM in time, where its region has that. Raises ProviderError."""
+        """Schedule a VM's shutdown, where its region supports it. Raises ProviderError."""
         subscription, name = vm.order.site.account, schedule_of(vm.order.path)
         body = schedule_body(vm.id, self._region, self._ends(time.time()))
         try:
@@ -269,18 +269,18 @@ class Leases:
             self._vms.append(vm)
 
     def start(self) -> None:
-        """Move them on from time to time, if the deadline is too far away for them."""
+        """Renew them periodically, if the deadline is too far away for one schedule."""
         if self._ends(time.time()) < self._order.deadline:
             self._thread.start()
 
     def stop(self) -> None:
-        """Move them on no more."""
+        """Stop renewing them."""
         self._stopped.set()
         if self._thread.is_alive():
             self._thread.join()
 
     def renew(self, now: float) -> None:
-        """Move the schedules on that stand, as at a UNIX time. Raises ProviderError."""
+        """Renew the existing schedules, as at a UNIX time. Raises ProviderError."""
         side_by_side(lambda vm: self._renew(vm, now), self._standing())
 
     def _standing(self) -> Sequence[Vm]:

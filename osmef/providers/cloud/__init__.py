@@ -1,4 +1,4 @@
-"""What all clouds have in common, once.
+"""Core that all clouds share.
 
 ``errors`` says by a table what an error means, ``account`` calls a cloud with retry and makes a
 thing never twice, ``resource_types`` is the table of what a run makes, ``maker`` notes it before

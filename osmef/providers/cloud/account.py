@@ -1,4 +1,4 @@
-"""An account at a cloud: calls with retry, and making a thing never twice."""
+"""An account at a cloud: calls with retry, and idempotent creation."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Again = Callable[[Exception], bool]
 
 @dataclass(frozen=True)
 class Waits:
-    """How many seconds to wait for a cloud.
+    """Time-outs and intervals of waits for a cloud, in seconds.
 
     ``look_s`` lies between two looks at one thing that is on its way. What was asked for just
     before a controller was killed is listed after ``late_s``. A deletion that the cloud seems to
@@ -38,7 +38,7 @@ class Waits:
     at_once: int = 1000
 
     def pause_for(self, things: int, unchanged_s: float) -> float:
-        """Return the seconds until the next look at so many things, unchanged for so long.
+        """Return the polling interval for so many resources, unchanged for so long.
 
         It costs the cloud more the more there are, and a tenth of the time that they take is soon
         enough.
@@ -47,7 +47,7 @@ class Waits:
 
 
 class Account:
-    """Where an ``access`` leads: an account, project or subscription. Safe for several threads."""
+    """An account, project or subscription, by its ``access``. Thread-safe."""
 
     provider: ClassVar[str]
     """The kind of the provider."""
@@ -80,7 +80,7 @@ class Account:
     def repeat(
         self, call: Callable[[], T], again: Again | None = None, limit_s: float | None = None
     ) -> T:
-        """Return what a call returns, repeated as long as that may help. Raises as the SDK."""
+        """Return a call's result, with retry of transient errors. Raises as the SDK."""
         most_s = self.retry_s if limit_s is None else limit_s
         may_do = again or self.errors.is_transient
 
@@ -98,7 +98,7 @@ class Account:
         again: Again | None = None,
         limit_s: float | None = None,
     ) -> T:
-        """Make a call that may be repeated: reading, changing, deleting. Raises ProviderError.
+        """Make an idempotent call, with retry: reading, changing, deleting. Raises ProviderError.
 
         By default it is repeated where the cloud failed at it, and for as long as always.
         """
@@ -108,7 +108,7 @@ class Account:
             raise self.shown(error, doing) from error
 
     def shown(self, error: Exception, doing: str) -> ProviderError:
-        """Return the error to show of one that the SDK raised."""
+        """Return the error to show for one of the SDK."""
         return self.errors.translate(error, doing, self.name)
 
     def create(
@@ -118,7 +118,7 @@ class Account:
         find: Callable[[], T | None],
         refused: Callable[[], None] = lambda: None,
     ) -> T:
-        """Make a thing, never twice. ``find`` looks for it by its mark after a lost answer.
+        """Create a resource, never twice. ``find`` looks for its mark after a lost answer.
 
         ``refused`` is called where it was surely not made. Raises ProviderError.
         """
@@ -154,5 +154,5 @@ class Account:
             raise
 
     def may_create_later(self, error: Exception) -> bool:
-        """Tell whether a thing can be made later, when what it is made in is known everywhere."""
+        """Return whether a creation may succeed later, by eventual consistency."""
         return self.errors.is_transient(error)

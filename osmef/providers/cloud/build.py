@@ -1,4 +1,4 @@
-"""What a run makes in a public cloud: sites of tenants, VMs in them, and who may send to whom."""
+"""Provisioning of a run in a public cloud: tenants' sites, VMs, and firewall rules."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ S = TypeVar("S", bound=Site[Any])
 
 @dataclass(frozen=True)
 class VmOrder(Generic[S]):
-    """A VM to be made. ``name`` is the one in the cloud; ``host_key`` its own, if it is given."""
+    """A VM to create. ``name`` is the one in the cloud; ``host_key`` a given one."""
 
     request: EndpointRequest
     name: str
@@ -37,7 +37,7 @@ O = TypeVar("O", bound=VmOrder[Any])  # noqa: E741 - an order
 
 @dataclass(frozen=True)
 class Vm(Generic[O]):
-    """A VM that runs, with its address in its network and the one that the Internet sees.
+    """A running VM, with its private and its public address.
 
     ``nics`` are the Ethernet addresses of its further network cards.
     """
@@ -53,13 +53,13 @@ V = TypeVar("V", bound=Vm[Any])
 
 
 def host_key_for(host_keys: HostKeys, request: EndpointRequest) -> KeyPair | None:
-    """Return the host key that a VM is given, None where it makes its own."""
+    """Return the host key for a VM, None where it generates its own."""
     return KeyPair.generate(request.name) if host_keys is HostKeys.GIVEN else None
 
 
 @dataclass
 class Build(ABC, Generic[A, S, V]):
-    """The things of one run, as they come about. Every method raises ProviderError.
+    """Provisioning of one run. Every method raises ProviderError.
 
     ``remove`` destroys some of what was made, and notes it.
     """
@@ -85,36 +85,36 @@ class Build(ABC, Generic[A, S, V]):
 
     @abstractmethod
     def make_site(self, tenant: Tenant[A]) -> S:
-        """Make what a tenant's VMs are made in."""
+        """Create a tenant's site: the networks of its VMs."""
 
     @abstractmethod
     def stand_up(self, requests: Sequence[EndpointRequest]) -> list[V]:
-        """Make VMs that run, in the order of the requests."""
+        """Create running VMs, in the order of the requests."""
 
     @abstractmethod
     def guest_of(self, vm: V) -> Guest:
-        """Return the same as a guest that boots."""
+        """Return a VM as a guest for SSH."""
 
     @abstractmethod
     def let_in(self, site: S, sources: set[Any], before: set[Any]) -> None:
-        """Let data into a site from these sources alone, in the place of those before."""
+        """Allow data into a site from these sources only, replacing earlier ones."""
 
     def names_of(self, vm: V) -> Iterable[str]:
-        """Return the names of what goes with a VM, its own among them."""
+        """Return the names of a VM and its dependent resources."""
         return [vm.order.name]
 
     def look_up(self) -> None:
-        """Look up what is needed before anything is made; by default nothing."""
+        """Look up names before anything is created; by default nothing."""
 
     def choose_places(self) -> None:
-        """Choose where VMs are to stand while sites are made; by default nothing."""
+        """Choose the placement of VMs while sites are created; by default nothing."""
 
     def make(self) -> list[tuple[V, Login]]:
-        """Make all, and return the VMs with how SSH gets in, in the order of the requests."""
+        """Create everything, and return the VMs with their logins, in the order of the requests."""
         return self.reach(self.stand())
 
     def stand(self) -> list[V]:
-        """Make all, and return the VMs that run, in the order of the requests."""
+        """Create everything, and return the running VMs, in the order of the requests."""
         self.look_up()
         tenants = len(self.tenants)
         self.order.progress(f"making networks for {tenants} tenant{'s' * (tenants > 1)}")
@@ -128,14 +128,14 @@ class Build(ABC, Generic[A, S, V]):
         self.sites = {site.tenant.slot: site for site in sites}
 
     def reach(self, vms: Sequence[V]) -> list[tuple[V, Login]]:
-        """Wait until SSH gets into VMs, and return how."""
+        """Wait for SSH of VMs, and return the logins."""
         self.order.progress(f"waiting for SSH on {len(vms)} {self.vm_is}{'s' * (len(vms) > 1)}")
         guests = [self.guest_of(vm) for vm in vms]
         logins = reach_all(guests, self.order, self.settings.boot_timeout)
         return list(zip(vms, logins, strict=True))
 
     def replace(self, request: EndpointRequest) -> tuple[V, Login]:
-        """Make a VM anew; the old one goes when SSH gets into the new one.
+        """Recreate a VM; the old one is destroyed once SSH of the new one answers.
 
         Its addresses, which may be somebody else's soon, are let in no more before they go.
         """
@@ -148,18 +148,18 @@ class Build(ABC, Generic[A, S, V]):
         return new, login
 
     def enter(self, vms: Sequence[V]) -> None:
-        """Have VMs be those of their requests, and let them in at the other tenants."""
+        """Register VMs for their requests, and admit them at the other tenants."""
         self.vms |= {vm.order.request.name: vm for vm in vms}
         self.open_data()
 
     def admit(self, names: Sequence[str], peers: Iterable[str]) -> None:
-        """Let data in from these peers elsewhere alone, to VMs given by their requests."""
+        """Allow data from these peers only, to VMs given by their requests."""
         for slot in {self.vms[name].order.site.tenant.slot for name in names if name in self.vms}:
             self._peers[slot] = set(peers)
         self.open_data()
 
     def open_data(self) -> None:
-        """Let data into each site from where it may come by now, and from nowhere else."""
+        """Update each site's firewall to its present sources."""
 
         def open_(site: S) -> None:
             slot, wanted = site.tenant.slot, self.sources(site)
@@ -171,12 +171,12 @@ class Build(ABC, Generic[A, S, V]):
         side_by_side(open_, self.sites.values(), at_once=self.at_once)
 
     def sources(self, site: S) -> set[Any]:
-        """Return what may send to a site: by default the addresses of other tenants and peers."""
+        """Return the sources of a site: by default addresses of other tenants and peers."""
         others = {vm.public for vm in self.vms.values() if vm.order.site is not site}
         return others | self._peers.get(site.tenant.slot, set())
 
     def made_since(self, before: int) -> list[tuple[Resource, A]]:
-        """Return what was made since so many things were there."""
+        """Return the resources created after the first so many."""
         return list(self.maker.made[before:])
 
     def requests_of(self, tenant: Tenant[A]) -> list[EndpointRequest]:

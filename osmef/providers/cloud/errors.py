@@ -1,4 +1,4 @@
-"""Errors of a cloud as a table: what each means, whether a retry may help, and the cure."""
+"""Table of a cloud's errors: meaning, retry, and cure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from osmef.units import parse_count
 
 
 class Meaning(Enum):
-    """What an error tells of a call."""
+    """Meaning of an error."""
 
     CREDENTIALS = auto()
     """The cloud does not know who we are."""
@@ -69,7 +69,7 @@ USUAL_CURES: Mapping[Meaning, str] = {
 
 @dataclass(frozen=True)
 class Row:
-    """Errors that fit all that is given: by class, code, HTTP status, the cloud's words, or else.
+    """Errors that match by class, code, HTTP status, or text.
 
     ``codes`` and ``words`` are regular expressions that are searched for. ``cure`` takes the place
     of the meaning's. Where ``named`` finds something in the cloud's words, ``naming`` is the cure,
@@ -89,7 +89,7 @@ class Row:
 
 @dataclass(frozen=True)
 class ErrorTable:
-    """How a cloud's SDK tells of errors, and what they mean: the first row that fits.
+    """How to read a cloud's errors, and their meanings: the first matching row.
 
     ``library`` are the exceptions of the SDK. ``code_of``, ``status_of``, ``details_of`` and
     ``headers_of`` read one: the cloud's code ("" without one), the HTTP status (None without an
@@ -105,34 +105,34 @@ class ErrorTable:
     headers_of: Callable[[Exception], Mapping[str, str]]
 
     def meaning_of(self, error: Exception) -> Meaning:
-        """Return what an error means."""
+        """Return the meaning of an error."""
         row = self._row_of(error)
         return Meaning.OTHER if row is None else row.meaning
 
     def is_transient(self, error: Exception) -> bool:
-        """Tell whether the same call may do when it is repeated."""
+        """Return whether a retry of the same call may succeed."""
         return self.meaning_of(error) in RETRY
 
     def is_gone(self, error: Exception) -> bool:
-        """Tell whether what a call names is not there, or not known yet."""
+        """Return whether the named resource does not exist, or is not known yet."""
         return self.meaning_of(error) is Meaning.GONE
 
     def is_not_yet(self, error: Exception) -> bool:
-        """Tell whether a call may do later, when what it names is known everywhere."""
+        """Return whether a call may succeed later, by eventual consistency."""
         return self.meaning_of(error) in RETRY | {Meaning.GONE, Meaning.NOT_READY}
 
     def is_in_use(self, error: Exception) -> bool:
-        """Tell whether a deletion may do later, when something else is gone."""
+        """Return whether a deletion may succeed later, when dependents are deleted."""
         return self.meaning_of(error) in RETRY | {Meaning.IN_USE, Meaning.NOT_READY}
 
     def is_refusal(self, error: Exception) -> bool:
-        """Tell whether the cloud said no, so that what was asked for has not come about."""
+        """Return whether the cloud refused the call, so that nothing was created."""
         meaning = self.meaning_of(error)
         answered = self.status_of(error) is not None
         return meaning is Meaning.THROTTLED or (answered and meaning is not Meaning.TRANSIENT)
 
     def pause_of(self, error: Exception) -> float:
-        """Return the seconds that the cloud asks to wait, 0 if it does not.
+        """Return the delay that the cloud asks for (Retry-After), 0 without.
 
         By a number of them or by a date (Retry-After, RFC 9110 10.2.3).
         """
@@ -163,7 +163,7 @@ class ErrorTable:
         return _CLASSES.get(meaning, ProviderError)
 
     def cure_of(self, meaning: Meaning) -> str:
-        """Return what to do about errors of a meaning."""
+        """Return the cure of errors of a meaning."""
         if meaning not in _CLASSES:
             meaning = Meaning.OTHER
         if meaning in {Meaning.THROTTLED, Meaning.NO_SERVICE}:

@@ -1,4 +1,4 @@
-"""Names and needs of a scenario looked up in what a cloud lists: flavors above all."""
+"""Lookup of a scenario's names and needs in a cloud's lists, of flavors above all."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MOST_NAMES = 20
 
 
 def known_names(known: Iterable[str], wanted: str, what: str = "of them") -> str:
-    """Return the cure for a name that a cloud does not have: close ones, or all that there are."""
+    """Return the cure for an unknown name: close ones, or all known ones."""
     names = sorted({*known})
     close = get_close_matches(wanted, names, n=3, cutoff=0.5)
     if close:

@@ -1,4 +1,4 @@
-"""Create resources that carry the mark of a run, and write each down before and after."""
+"""Creation of marked resources, each noted in the ledger before and after."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Wanted(Generic[T]):
-    """A resource to be made: its type and name, and the call that makes it.
+    """A resource to create: its type and name, and the creating call.
 
     ``find`` looks for it by its mark, ``id_of`` returns the id of what either of them returned.
     """
@@ -32,7 +32,7 @@ class Wanted(Generic[T]):
 
 @dataclass
 class Maker(Generic[A, M]):
-    """Makes the resources of a run. Safe to use from several threads."""
+    """Creates the resources of a run. Thread-safe."""
 
     mark: M
     ledger: Ledger
@@ -41,7 +41,7 @@ class Maker(Generic[A, M]):
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def create(self, account: A, wanted: Wanted[T]) -> T:
-        """Make one resource, never twice, and return it. Raises ProviderError.
+        """Create a resource, never twice, and return it. Raises ProviderError.
 
         It is noted as intended before, and with its id afterwards. Where the cloud surely refused,
         it is noted as gone.
@@ -59,7 +59,7 @@ class Maker(Generic[A, M]):
         return made
 
     def forget(self, resource: Resource) -> None:
-        """Note that a resource is gone."""
+        """Note that a resource is destroyed."""
         with self._lock:
             self.ledger.destroyed(resource)
             self.made = [one for one in self.made if one[0] is not resource]

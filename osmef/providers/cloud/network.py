@@ -1,4 +1,4 @@
-"""The addresses of tenants' networks, those of further network cards among them."""
+"""Address blocks of tenants' networks, and of those of further network cards."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _POOL = IPv4Network("10.0.0.0/8")
 
 
 def block_of(number: int, prefix: int) -> IPv4Network:
-    """Return a block of private addresses by its number; none overlap of those of one prefix."""
+    """Return a block of private addresses by number; those of one prefix length are disjoint."""
     return IPv4Network((int(_POOL.network_address) + (number << (32 - prefix)), prefix))
 
 
@@ -23,6 +23,6 @@ def networks_for(settings: CloudSettings, requests: Iterable[EndpointRequest]) -
 
 
 def split(block: IPv4Network) -> tuple[IPv4Network, Sequence[IPv4Network]]:
-    """Return a half of a network's addresses for the usual cards, and eight parts for further."""
+    """Return half of a network for the usual cards, and eight parts for further ones."""
     usual, rest = block.subnets()
     return usual, list(rest.subnets(3))

@@ -1,4 +1,4 @@
-"""Where VMs are asked to stand: hosts by their slots, and the first place that has room."""
+"""Placement of VMs: numbers of host slots, and the first place with capacity."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ P = TypeVar("P")
 def host_numbers(
     requests: Iterable[EndpointRequest], most: int | None, of: str, where: str, cure: str
 ) -> dict[tuple[int, str], int]:
-    """Return the number of each host slot by its lane and name, counted from 0 in each lane.
+    """Return the number of each host slot by lane and name, from 0 in each lane.
 
     Slots of one lane get different numbers, below ``most``. Raises CapacityError where a lane has
     more slots than ``most``, which are what ``of`` says.
@@ -41,7 +41,7 @@ def first_with_room(
     give_back: Callable[[], None],
     tell: Callable[[str], None],
 ) -> T:
-    """Return what can be made in the first place, such as a zone, that has room for all of it.
+    """Create everything in the first place, such as a zone, that has capacity for it.
 
     ``give_back`` takes away what came about in one that had not, and raises where another would not
     help; ``tell`` gets a line for the user. Raises CapacityError where no place has room, and what

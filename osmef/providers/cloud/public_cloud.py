@@ -1,4 +1,4 @@
-"""A provider of VMs whose resources are known by marks: what all clouds do alike."""
+"""Provider of VMs with marked resources: the common part of all clouds."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from osmef.scenario.study import Cell
 
 
 class PublicCloud(Provider, Generic[A, M]):
-    """A cloud whose ``types`` of resources are made, listed and destroyed in accounts.
+    """A cloud whose ``types`` of resources are created, listed and destroyed in accounts.
 
     One that groups its resources, and deletes whole groups, has ``find``, ``tear_down`` and
     ``makes`` of its own in the place of the table.
@@ -50,14 +50,14 @@ class PublicCloud(Provider, Generic[A, M]):
     @classmethod
     @abstractmethod
     def open(cls, access: Access) -> A:
-        """Log into the account that ``access`` names, or else the environment's.
+        """Log into the account of ``access``, or else the environment's.
 
         Raises ProviderError.
         """
 
     @classmethod
     def open_again(cls, access: Access) -> A | None:
-        """Log into the account that a resource is in; None if it is gone with all that was in it.
+        """Log into a resource's account; None if it no longer exists.
 
         Raises ProviderError.
         """
@@ -65,11 +65,11 @@ class PublicCloud(Provider, Generic[A, M]):
 
     @abstractmethod
     def accounts(self) -> Iterable[A]:
-        """Return those that this run uses, so far."""
+        """Return the accounts that this run uses so far."""
 
     @classmethod
     def find(cls, account: A, run: str | None, unread: Unread = pass_over) -> list[Resource]:
-        """List what carries our mark in an account. Raises ProviderError."""
+        """List marked resources in an account. Raises ProviderError."""
         found = resource_types.owned(cls.types, [account], run, unread, at_once=cls.at_once)
         return [one.resource for one in found]
 
@@ -84,18 +84,18 @@ class PublicCloud(Provider, Generic[A, M]):
     def owned(
         cls, access: Access, run: str | None = None, unread: Unread = pass_over
     ) -> list[Resource]:
-        """List what is ours in the account of the access or the environment."""
+        """List our resources in the account of the access or the environment."""
         return cls.find(cls.open(access), run, unread)
 
     @classmethod
     def makes(cls, resource: Resource) -> bool:
-        """Tell whether a resource is of a type that it makes, with an id as those of the type."""
+        """Return whether a resource is of a type that it creates, with a plausible id."""
         type_ = cls.types.get(resource.kind)
         return type_ is not None and (resource.id is None or type_.has_id(resource.id))
 
     @classmethod
     def destroy(cls, resources: Sequence[Resource], gone: Callable[[Resource], None]) -> None:
-        """Destroy resources in the order that they need. Raises the first ProviderError."""
+        """Destroy resources in order of dependency. Raises the first ProviderError."""
         keys = {tuple(sorted(resource.access.items())) for resource in resources}
         opened = {key: cls.open_again(dict(key)) for key in keys}
         there = []
@@ -108,16 +108,16 @@ class PublicCloud(Provider, Generic[A, M]):
         cls.tear_down(there, gone)
 
     def made(self) -> list[tuple[Resource, A]]:
-        """Return all that was asked for and is not known to be gone, in this order."""
+        """Return all intended resources that are not known to be destroyed, in order."""
         return [] if self._maker is None else list(self._maker.made)
 
     def remove(self, some: Sequence[tuple[Resource, A]]) -> None:
-        """Destroy some of what was made, and note it. Raises ProviderError."""
+        """Destroy some resources, and note it. Raises ProviderError."""
         if self._maker is not None:
             self.tear_down(some, self._maker.forget)
 
     def close(self) -> None:
-        """Destroy all that was made; may be called again. Raises ProviderError."""
+        """Destroy all resources; may be called again. Raises ProviderError."""
         for account in self.accounts():
             account.check = go_on
         self.remove(self.made())
@@ -125,7 +125,7 @@ class PublicCloud(Provider, Generic[A, M]):
     def data_address(
         self, receiver: Endpoint, sender: Endpoint, layer: ProviderNetwork, family: Family
     ) -> str:
-        """Return the address in the tenant's network, or for all others the public one."""
+        """Return the private address within a tenant's network, else the public one."""
         outside = receiver.public_address
         if receiver.request.tenant == sender.request.tenant or outside is None:
             return super().data_address(receiver, sender, layer, family)
@@ -134,12 +134,12 @@ class PublicCloud(Provider, Generic[A, M]):
     def listen_address(
         self, receiver: Endpoint, sender: Endpoint, layer: ProviderNetwork, family: Family
     ) -> str:
-        """Return the address in the tenant's network: the public one is translated to it."""
+        """Return the private address, to which the public one is translated."""
         return receiver.listen_address or super().data_address(receiver, sender, layer, family)
 
 
 class VmCloud(PublicCloud[A, M], Generic[A, M, V]):
-    """A public cloud that makes VMs, and nothing but VMs, in networks of the run."""
+    """A public cloud of VMs only, in networks of the run."""
 
     account_is: ClassVar[str] = "account"
     """What the cloud calls what its tenants have one of each."""
@@ -153,42 +153,42 @@ class VmCloud(PublicCloud[A, M], Generic[A, M, V]):
 
     @abstractmethod
     def tenants_of(self, slots: Sequence[str], check: Check) -> list[Tenant[A]]:
-        """Log into the accounts of the tenants, one for each slot; all waits call ``check``.
+        """Log into the accounts of tenants, one for each slot; all waits call ``check``.
 
         Raises ProviderError.
         """
 
     @abstractmethod
     def build(self, order: Order, tenants: Sequence[Tenant[A]]) -> Build[A, Any, V]:
-        """Return what makes the things of a run; it makes nothing yet."""
+        """Return the builder of a run, which has created nothing yet."""
 
     @abstractmethod
     def endpoint(self, vm: V, login: Login) -> Endpoint:
-        """Return the endpoint that a VM is."""
+        """Return the endpoint of a VM."""
 
     @abstractmethod
     def problems_between(self, cell: Cell) -> Iterator[Problem]:
-        """Yield what the cloud can't do for a cell of two ends, as far as the settings tell."""
+        """Yield what is not supported for a cell of two ends, as far as settings show."""
 
     @abstractmethod
     def warnings_between(self, cell: Cell) -> Iterator[str]:
-        """Yield what the cloud can't promise for a cell of two ends."""
+        """Yield what is not guaranteed for a cell of two ends."""
 
     def problems_of(self, cell: Cell) -> Iterator[Problem]:
-        """Yield what the cloud can't do for any cell, also for one of a single end."""
+        """Yield what is not supported for any cell, also of a single end."""
         if EndpointKind.HOST in {end.kind for end in cell.scenario.ends}:
             cure = "leave kind out, or use the provider static"
             yield ("endpoints", "there are no physical hosts here, only VMs", cure)
 
     def lone_tenant(self) -> str | None:
-        """Return what to do where the settings name one tenant only, None where they do not."""
+        """Return the cure where the settings name a single tenant, None otherwise."""
         tenants = self._settings.tenants
         named = f"name another {self.accounts_by} in provider.tenants"
         lone = tenants is not None and len(tenants) < 2
         return f"{named}, or leave tenants out: each is a network then" if lone else None
 
     def problems(self, cell: Cell) -> list[Problem]:
-        """List what this cloud can't do, as far as the settings tell."""
+        """List what this cloud does not support, as far as settings show."""
         found = list(self.problems_of(cell))
         if cell.scenario.endpoints.loopback is not None:
             return found
@@ -198,29 +198,29 @@ class VmCloud(PublicCloud[A, M], Generic[A, M, V]):
         return [*found, *self.problems_between(cell)]
 
     def warnings(self, cell: Cell) -> list[str]:
-        """List what this cloud can't promise."""
+        """List what this cloud does not guarantee."""
         alone = cell.scenario.endpoints.loopback is not None
         return [] if alone else list(self.warnings_between(cell))
 
     def begin(self, order: Order) -> Build[A, Any, V]:
-        """Log in, and return what makes the things of a run. Raises ProviderError."""
+        """Log in, and return the builder of a run. Raises ProviderError."""
         self._tenants = self.tenants_of(slots_of(order.requests), order.check)
         self._build = self.build(order, self._tenants)
         self._maker = self._build.maker
         return self._build
 
     def create(self, order: Order) -> list[Endpoint]:
-        """Make networks and VMs, and wait until SSH gets in. Raises ProviderError."""
+        """Create networks and VMs, and wait for SSH. Raises ProviderError."""
         return [self.endpoint(*made) for made in self.begin(order).make()]
 
     def built(self) -> Build[A, Any, V]:
-        """Return what was made. Raises ProviderError before anything was."""
+        """Return the builder. Raises ProviderError before anything was created."""
         if self._build is None:
             raise nothing_made(self.kind)
         return self._build
 
     def replace(self, endpoint: Endpoint, order: Order) -> Endpoint:  # noqa: ARG002
-        """Make a VM anew; the old one goes when the new one stands. Raises ProviderError."""
+        """Recreate a VM; the old one is destroyed once the new one runs. Raises ProviderError."""
         return self.endpoint(*self.built().replace(endpoint.request))
 
     def admit(self, endpoints: Sequence[Endpoint], peers: Sequence[str]) -> None:
@@ -228,7 +228,7 @@ class VmCloud(PublicCloud[A, M], Generic[A, M, V]):
         self.built().admit([endpoint.name for endpoint in endpoints], peers)
 
     def accounts(self) -> Iterable[A]:
-        """Return those of the tenants."""
+        """Return the tenants' accounts."""
         return [tenant.account for tenant in self._tenants]
 
 
@@ -241,5 +241,5 @@ def by_account(tenants: Sequence[Tenant[A]]) -> Mapping[str, list[Tenant[A]]]:
 
 
 def nothing_made(kind: str) -> ProviderError:
-    """Return the error of asking for what is there before anything was made."""
+    """Return the error of a request before anything was created."""
     return ProviderError("nothing was made yet", where=kind)

@@ -1,4 +1,4 @@
-"""What a plan needs of an account, compared with what its quotas leave."""
+"""Comparison of a plan's needs with an account's quotas."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from osmef.providers.cloud.errors import USUAL_CURES, Meaning
 
 @dataclass(frozen=True)
 class Quota:
-    """A quota: its limit, None for none, and how much of it is in use."""
+    """A quota: its limit, None for none, and its usage."""
 
     limit: float | None
     used: float = 0
 
     def lacks(self, need: int) -> bool:
-        """Tell whether there is too little left."""
+        """Return whether an amount exceeds the rest."""
         return self.limit is not None and self.used + need > self.limit
 
 
@@ -27,7 +27,7 @@ def compare(
     quotas: Mapping[str, Quota],
     cure: str = USUAL_CURES[Meaning.QUOTA],
 ) -> None:
-    """Raise QuotaError with everything that there is too little of, in the order of the needs.
+    """Raise QuotaError with every exceeded quota, in the order of the needs.
 
     Both are by the names of the quotas; one that the cloud does not tell stops nobody here.
     """

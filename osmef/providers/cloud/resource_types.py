@@ -1,4 +1,4 @@
-"""Resource types: what a run makes in a cloud, how to list what is ours, and to delete one."""
+"""Resource types of a cloud: listing by mark, and deletion."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ A = TypeVar("A", bound=Account)
 
 @dataclass(frozen=True)
 class Found(Generic[A]):
-    """Something of ours that exists: its type, id and name, its mark, and where it is."""
+    """An existing resource of ours: its type, id and name, its mark, and its account."""
 
     kind: str
     id: str
@@ -29,14 +29,14 @@ class Found(Generic[A]):
 
     @property
     def resource(self) -> Resource:
-        """The same, as the engine knows it."""
+        """Its entry in the ledger."""
         account = self.account
         return self.mark.resource(account.provider, self.kind, self.name, account.access, self.id)
 
 
 @dataclass(frozen=True)
 class ResourceType(ABC, Generic[A]):
-    """A type of resources. Methods raise ProviderError, ``delete`` what the SDK raises.
+    """A type of resources. Methods raise ProviderError, ``delete`` as the SDK.
 
     ``stage`` orders deletions: those of a lower one go first.
     """
@@ -50,14 +50,14 @@ class ResourceType(ABC, Generic[A]):
 
     @abstractmethod
     def owned(self, account: A, run: str | None, unread: Unread = pass_over) -> list[Found[A]]:
-        """List those that carry our mark, of one run or all."""
+        """List marked resources, of one run or all."""
 
     def look(self, account: A, id_: str) -> Found[A] | None:  # noqa: ARG002
-        """Look at one by its id, which a cloud may know before it lists it; None if not there."""
+        """Find one by its id, which may be known before it is listed; None if absent."""
         return None
 
     def has_id(self, id_: str) -> bool:
-        """Tell whether an id is one as those of this type."""
+        """Return whether an id is plausible for this type."""
         return bool(id_)
 
     @abstractmethod
@@ -65,7 +65,7 @@ class ResourceType(ABC, Generic[A]):
         """Delete one, in one call."""
 
     def remove(self, found: Found[A], again: Again) -> None:
-        """Delete one, and repeat the call where ``again`` says so; gone already is success."""
+        """Delete one, with retry where ``again`` says so; absent is success."""
         account = found.account
         try:
             account.repeat(lambda: self.delete(found), again)
@@ -75,7 +75,7 @@ class ResourceType(ABC, Generic[A]):
                 raise account.shown(error, doing) from error
 
     def still_there(self, account: A, some: Collection[Found[A]]) -> Mapping[str, str | None]:
-        """Return the ids of those that are not gone yet, and what keeps one from ever going."""
+        """Return the ids of remaining ones, each with the error that keeps it for good."""
         listed = {one.id for one in self.owned(account, None)}
         missed = [one.id for one in some if one.id not in listed]
         late = {id_ for id_ in missed if self.look(account, id_) is not None}
@@ -94,7 +94,7 @@ def owned(
     *,
     at_once: int = AT_ONCE,
 ) -> list[Found[A]]:
-    """List what carries our mark in these accounts, of one run or all. Raises ProviderError."""
+    """List marked resources in these accounts, of one run or all. Raises ProviderError."""
     lists = [(account, one) for account in accounts for one in types.values()]
     found = side_by_side(lambda it: it[1].owned(it[0], run, unread), lists, at_once=at_once)
     # A cloud may show one thing, such as a user's key pair, in several accounts.

@@ -1,4 +1,4 @@
-"""SSH access to guests that boot: host keys that nobody had to trust, and consoles in errors."""
+"""SSH access to booting guests: trusted host keys, and consoles in errors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MOST_WAITS = 64
 
 @dataclass(frozen=True)
 class Guest:
-    """A VM that boots.
+    """A booting VM.
 
     ``host_key`` is the one that it was given with its first data; None if it makes its own, which
     ``console`` then shows: it returns what the VM wrote so far, maybe nothing. ``shown_by`` is what
@@ -41,7 +41,7 @@ class Guest:
     jump: Login | None = None
 
     def reach(self, order: Order, deadline: float) -> Login:
-        """Wait until SSH gets in, and return how. ``deadline`` is a time of ``time.monotonic()``.
+        """Wait for SSH, and return the login. ``deadline`` is a time of ``time.monotonic()``.
 
         Raises BootError, ReachError, and ProviderError where its keys can't be read.
         """
@@ -54,7 +54,7 @@ class Guest:
         return login
 
     def accept_keys(self, order: Order, deadline: float) -> HostKeys:
-        """Return the host keys that are accepted, waiting until it shows them. Raises BootError."""
+        """Return the accepted host keys, once the guest shows them. Raises BootError."""
         if self.host_key is not None:
             return HostKeys(
                 accepted=(" ".join(self.host_key.public.split()[:2]),),
@@ -83,14 +83,14 @@ class Guest:
         return HostKeys(accepted=keys, source=f"its {self.shown_by}") if keys else None
 
     def explain(self, error: ReachError, order: Order) -> ProviderError | ReachError:
-        """Tell a guest that never came up from one that is up and can't be reached."""
+        """Distinguish a guest that did not boot from one that is unreachable."""
         console = self._console_if_any()
         if not console or host_keys(console) or "login:" in console:
             return error
         return self._unbooted(error.message, order)
 
     def _console_if_any(self) -> str:
-        """Return its console to explain another error, which none of this is to hide."""
+        """Return its console for the message of another error, without raising."""
         try:
             return self.console()
         except ProviderError:
@@ -114,6 +114,6 @@ class Guest:
 
 
 def reach_all(guests: Iterable[Guest], order: Order, boot_timeout: float) -> list[Login]:
-    """Wait until SSH gets into all guests, and return how. Raises as ``Guest.reach``."""
+    """Wait for SSH of all guests, and return the logins. Raises as ``Guest.reach``."""
     deadline = time.monotonic() + boot_timeout
     return side_by_side(lambda one: one.reach(order, deadline), guests, at_once=_MOST_WAITS)

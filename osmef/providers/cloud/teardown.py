@@ -1,4 +1,4 @@
-"""Teardown: destroy what is ours, stage by stage, side by side, and nothing else."""
+"""Teardown: destroy marked resources only, stage by stage, concurrently."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def destroy(
 
 @dataclass
 class _Teardown(Generic[A]):
-    """What is to go: each thing that exists, with the resource that it was known as."""
+    """State of a teardown: each existing resource, with its entry in the ledger."""
 
     types: Mapping[str, ResourceType[A]]
     gone: Gone
@@ -64,7 +64,7 @@ class _Teardown(Generic[A]):
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def find(self, resources: Iterable[tuple[Resource, A]], *, again: bool = False) -> None:
-        """Look which of the resources exist and carry our mark; others are looked for ``again``."""
+        """Find the marked ones of the resources; absent ones are looked for ``again``."""
         lists: dict[tuple[int, str], list[tuple[Resource, A]]] = defaultdict(list)
         for resource, account in resources:
             lists[id(account), resource.kind].append((resource, account))
@@ -73,7 +73,7 @@ class _Teardown(Generic[A]):
         )
 
     def find_again(self) -> None:
-        """Look once more for what was not there at the first look: the rest is gone."""
+        """Look again for absent ones: late listings. The rest is destroyed."""
         unseen, self.unseen = self.unseen, []
         self.find(unseen, again=True)
 
@@ -90,7 +90,7 @@ class _Teardown(Generic[A]):
     def _same(
         self, type_: ResourceType[A], account: A, resource: Resource, listed: Sequence[Found[A]]
     ) -> list[Found[A]]:
-        """Return the things that a resource is: a lost answer may have left two of one name."""
+        """Return the matches of a resource: a lost answer may have left two of one name."""
         same = [one for one in listed if one.id == resource.id or one.name == resource.name]
         unlisted = resource.id is not None and resource.id not in {one.id for one in same}
         if account.lists_lag and unlisted:
@@ -110,7 +110,7 @@ class _Teardown(Generic[A]):
                 self.gone(resource)
 
     def delete(self, stage: int) -> None:
-        """Delete what is there of a stage, and wait until it is gone.
+        """Delete the resources of a stage, and wait for their end.
 
         A type that needs all that was before it to be gone stays where something is left.
         """
@@ -125,13 +125,13 @@ class _Teardown(Generic[A]):
         self._await([one for one in types if one.is_slow], asked, stuck)
 
     def _there(self, types: Iterable[ResourceType[A]]) -> list[Found[A]]:
-        """List what is still there of these types, without what failed to go."""
+        """List the remaining ones of these types, without failed ones."""
         names = {one.name for one in types}
         left = [(key, found) for key, (found, _) in self._left.items() if found.kind in names]
         return [found for key, found in left if key not in self._failed]
 
     def _ask(self, some: Sequence[Found[A]], asked: dict[_Key, float], stuck: set[int]) -> None:
-        """Ask for slow deletions, as many as may be under way, and again for those dropped."""
+        """Start slow deletions within the limit, and restart dropped ones."""
         now = time.monotonic()
         due = [
             one
@@ -147,7 +147,7 @@ class _Teardown(Generic[A]):
     def _await(
         self, types: Sequence[ResourceType[A]], asked: dict[_Key, float], stuck: set[int]
     ) -> None:
-        """Wait until slow deletions are done; they fail when for a while nothing has gone."""
+        """Wait for slow deletions; they fail without progress for a while."""
         changed, before = time.monotonic(), 0
         while left := self._there(types):
             if len(left) != before:
@@ -163,7 +163,7 @@ class _Teardown(Generic[A]):
                 self._ask(left, asked, stuck)
 
     def _look_at(self, some: Sequence[Found[A]]) -> None:
-        """Look which are gone by now, at all of an account and a run in one call."""
+        """Check which are deleted by now, in one call an account and run."""
         groups: dict[tuple[int, str, str], list[Found[A]]] = defaultdict(list)
         for one in some:
             groups[id(one.account), one.kind, one.mark.run].append(one)
@@ -181,7 +181,7 @@ class _Teardown(Generic[A]):
                     self._fail(_stays(one, why), one)
 
     def _delete(self, found: Found[A], stuck: set[int]) -> None:
-        """Delete one thing; a slow one is only on its way then."""
+        """Delete one resource; of a slow type this only starts it."""
         errors = found.account.errors
         # Where something failed to go, what it uses stays in use: asking again takes only time.
         again = errors.is_transient if id(found.account) in stuck else errors.is_in_use

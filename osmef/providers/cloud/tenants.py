@@ -1,4 +1,4 @@
-"""The tenants of a run: an account each, or a network each in one, and what is made for each."""
+"""Tenants of a run: an account each, or a network each in one account."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from osmef.providers.parallel import side_by_side
 
 @dataclass(frozen=True)
 class Tenant(Generic[A]):
-    """A tenant of the plan: its slot and number from 1, what it is called, and its account."""
+    """A tenant of the plan: its slot and number from 1, its name, and its account."""
 
     slot: str
     number: int
@@ -24,18 +24,18 @@ class Tenant(Generic[A]):
 
 @dataclass(frozen=True)
 class Site(Generic[A]):
-    """What a tenant's VMs are made in."""
+    """A tenant's networks, in which its VMs are created."""
 
     tenant: Tenant[A]
 
     @property
     def account(self) -> A:
-        """The account that it is in."""
+        """Its account."""
         return self.tenant.account
 
 
 def slots_of(requests: Sequence[EndpointRequest]) -> list[str]:
-    """Return the tenants' slots that the requests use, in the order of their numbers."""
+    """Return the tenant slots of the requests, in the order of their numbers."""
     slots = {request.tenant for request in requests if request.tenant is not None}
     return sorted(slots, key=lambda slot: (len(slot), slot))
 
@@ -47,7 +47,7 @@ def open_tenants(
     key: str = "provider.tenants",
     account_is: str | None = None,
 ) -> list[Tenant[A]]:
-    """Log into the accounts of tenants, one for each slot: those named, or else one for all.
+    """Log into the accounts of tenants, one for each slot: the named ones, or one for all.
 
     ``log_in`` gets the account that stands by a name under ``key``, None for the usual one.
     ``account_is`` is what the cloud calls one, where each tenant must have one of its own. Raises
@@ -77,5 +77,5 @@ def open_tenants(
 
 
 def access_with(**keys: str | None) -> Access:
-    """Return the keys of an access that are known."""
+    """Return an access without unknown keys."""
     return {key: value for key, value in keys.items() if value}

@@ -1,4 +1,4 @@
-"""The provider of Google Compute Engine.
+"""Provider of Google Compute Engine.
 
 ``access`` reaches a project and knows what its errors mean, ``resource_types`` what is made,
 listed and deleted, ``lookup`` what a scenario names and the quotas; ``provider`` puts ``network``,

@@ -1,4 +1,4 @@
-"""A project of Google Cloud: its clients, calls and operations, and what its errors mean."""
+"""A project of Google Cloud: clients, calls and operations, and the meaning of errors."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ _OURS = re.compile(rf"/(networks|subnetworks|resourcePolicies)/{PREFIX}")
 
 
 class OperationError(Exception):
-    """What an operation of the cloud ended with: its code, message and HTTP status."""
+    """The error of an operation: its code, message and HTTP status."""
 
     def __init__(self, code: str, message: str, status: int) -> None:
         super().__init__(message or code)
@@ -83,7 +83,7 @@ def _status_of(error: Exception) -> int | None:
 
 
 def _reason_of(error: Exception) -> str:
-    """Return the reason that the cloud gives, written as in both of its styles of an error."""
+    """Return the reason in an error, in either of the API's styles."""
     reason = ""
     if isinstance(error, OperationError):
         reason = error.code
@@ -94,7 +94,7 @@ def _reason_of(error: Exception) -> str:
 
 
 def details_of(error: Exception) -> str:
-    """Return what the cloud itself says about an error."""
+    """Return the cloud's message of an error."""
     said = error.message if isinstance(error, GoogleAPICallError) else str(error)
     return _CALL.sub("", " ".join(str(said).split())) or type(error).__name__
 
@@ -116,7 +116,7 @@ ERRORS = ErrorTable(
 
 
 def is_early(error: Exception) -> bool:
-    """Tell whether something of ours that a new thing needs was made too shortly before it."""
+    """Return whether a dependency of a new resource was created too recently."""
     if isinstance(error, OperationError):
         return False
     ours = _OURS.search(details_of(error)) is not None
@@ -132,7 +132,7 @@ _SCOPES = ("https://www.googleapis.com/auth/compute",)
 
 
 class Project(cloud.Account):
-    """One project. Safe to use from several threads."""
+    """One project. Thread-safe."""
 
     provider = "gce"
     errors = ERRORS
@@ -154,7 +154,7 @@ class Project(cloud.Account):
         self._lock = threading.Lock()
 
     def may_create_later(self, error: Exception) -> bool:
-        """Tell whether a thing can be made later, when what it is made in is known."""
+        """Return whether a creation may succeed later, by eventual consistency."""
         return is_early(error)
 
     def ask(
@@ -166,7 +166,7 @@ class Project(cloud.Account):
         /,
         **fields: Any,
     ) -> Any:
-        """Make a call that changes nothing; ``fields`` are the request's, but for the project.
+        """Make a reading call; ``fields`` are the request's, without the project.
 
         Raises ProviderError.
         """
@@ -178,7 +178,7 @@ class Project(cloud.Account):
         return self.do(doing, lambda: list(call()))
 
     def change(self, doing: str, service: type, method: str, **fields: Any) -> None:
-        """Ask for a change once, and wait until its operation ends.
+        """Make a changing call once, and wait for its operation.
 
         Raises as the SDK, OperationError, and ProviderError where the operation can't be followed.
         """
@@ -224,12 +224,12 @@ class Project(cloud.Account):
 
 
 def last(url: str) -> str:
-    """Return the name at the end of a thing's URL."""
+    """Return the name at the end of a resource's URL."""
     return url.rsplit("/", 1)[-1]
 
 
 def open_project(access: Access, check: Check = go_on) -> Project:
-    """Open the project that ``access`` calls its cloud, or else that of the credentials.
+    """Open the project that ``access`` names, or else that of the credentials.
 
     Raises CredentialsError.
     """

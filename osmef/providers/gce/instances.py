@@ -1,4 +1,4 @@
-"""VMs: what each is asked to be, and what is read back of it."""
+"""VMs: their requests, and what is read back of them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _NICS = {Nic.GVNIC: "GVNIC", Nic.VIRTIO: "VIRTIO_NET"}
 
 @dataclass(frozen=True)
 class VmOrder(build.VmOrder[Site]):
-    """A VM to be made."""
+    """A VM to create."""
 
     zone: str
     type: MachineType
@@ -46,7 +46,7 @@ class VmOrder(build.VmOrder[Site]):
 
 @dataclass(frozen=True)
 class Vm(build.Vm[VmOrder]):
-    """A VM that runs."""
+    """A running VM."""
 
     @property
     def project(self) -> Project:
@@ -54,7 +54,7 @@ class Vm(build.Vm[VmOrder]):
         return self.order.site.account
 
     def guest(self, settings: GceSettings) -> Guest:
-        """Return the same as a guest that boots."""
+        """Return it as a guest for SSH."""
         return Guest(
             name=self.order.request.name,
             user=settings.user or USER,
@@ -68,7 +68,7 @@ class Vm(build.Vm[VmOrder]):
         )
 
     def _guest_attributes(self) -> HostKeys | None:
-        """Return the host keys in its guest attributes, where its agent writes them."""
+        """Return the host keys in its guest attributes, which its agent writes."""
         try:
             told = self.project.ask(
                 "reading guest attributes",
@@ -84,7 +84,7 @@ class Vm(build.Vm[VmOrder]):
         return HostKeys(accepted=tuple(keys), source="its guest attributes") if keys else None
 
     def _serial_port(self) -> str:
-        """Return what it wrote on its first serial port, as far as the cloud keeps it."""
+        """Return the output on its first serial port, as far as the cloud keeps it."""
         answer = self.project.ask(
             "reading a serial port",
             compute_v1.InstancesClient,
@@ -96,7 +96,7 @@ class Vm(build.Vm[VmOrder]):
 
 
 def make_vm(maker: Maker, order: VmOrder, settings: GceSettings) -> Vm:
-    """Make a VM, and wait until it runs. Raises ProviderError."""
+    """Create a VM, and wait until it runs. Raises ProviderError."""
     project = order.site.account
     body = body_of(maker, order, settings)
     maker.make(project, "instance", order.zone, order.name, body)
@@ -124,7 +124,7 @@ def make_vm(maker: Maker, order: VmOrder, settings: GceSettings) -> Vm:
 
 
 def addresses_of(instance: Any) -> tuple[str, str]:
-    """Return the addresses of a VM in its network and on the Internet, empty where it has none."""
+    """Return the private and the public address of a VM, empty where it has none."""
     for interface in instance.network_interfaces:
         outside = [config.nat_i_p for config in interface.access_configs if config.nat_i_p]
         return str(interface.network_i_p), str(outside[0]) if outside else ""
@@ -132,7 +132,7 @@ def addresses_of(instance: Any) -> tuple[str, str]:
 
 
 def macs_of(instance: Any) -> tuple[str, ...]:
-    """Return the Ethernet addresses of a VM's further interfaces.
+    """Return the MAC addresses of a VM's further interfaces.
 
     The API does not tell them: they are those of the IPv4 addresses in its network, after 42:01.
     """
@@ -141,7 +141,7 @@ def macs_of(instance: Any) -> tuple[str, ...]:
 
 
 def body_of(maker: Maker, order: VmOrder, settings: GceSettings) -> Any:
-    """Return a VM as the API takes it."""
+    """Return a VM as the API's request body."""
     policy = order.place.policy
     body = compute_v1.Instance(
         machine_type=f"zones/{order.zone}/machineTypes/{order.type.name}",
@@ -178,7 +178,7 @@ def _disk(maker: Maker, order: VmOrder, settings: GceSettings) -> Any:
 
 
 def _interfaces(order: VmOrder, settings: GceSettings) -> list[Any]:
-    """Return the usual interface with an address outside, and the further ones without."""
+    """Return the first interface with a public address, and further ones without."""
     networks = [order.site.network, *order.site.nics[: order.request.nics]]
     outside = compute_v1.AccessConfig(type_="ONE_TO_ONE_NAT", name="External NAT")
     return [

@@ -1,4 +1,4 @@
-"""What the settings name, looked up: image, machine types, zones that have them, and quotas.
+"""Lookup of the settings: image, machine types, their zones, and quotas.
 
 Sources: Google's "Configure per VM Tier_1 networking performance", "Use Google Virtual NIC" and
 "Multiple network interfaces".
@@ -41,7 +41,7 @@ _PUBLIC = {
 
 @dataclass(frozen=True)
 class Image:
-    """An image: its project and name, the least disk for it in GiB, and its architecture.
+    """An image: its project and name, its least disk size in GiB, and its architecture.
 
     ``gvnic`` tells whether it says that it has a driver for gVNIC.
     """
@@ -67,7 +67,7 @@ def region_of(zone: str) -> str:
 
 
 def zones_of(project: Project, region: str) -> list[str]:
-    """List the zones of a region that are up. Raises NotFoundError, ProviderError."""
+    """List the available zones of a region. Raises NotFoundError, ProviderError."""
     there = project.every("listing zones", compute_v1.ZonesClient)
     found = sorted(
         str(zone.name)
@@ -83,12 +83,12 @@ def zones_of(project: Project, region: str) -> list[str]:
 
 
 def wanted_of(settings: GceSettings, request: EndpointRequest) -> Wanted:
-    """Return the machine type that a request wants, by name or need."""
+    """Return the machine type of a request, by name or need."""
     return request.flavor or settings.default_flavor
 
 
 def machine_type(project: Project, zone: str, wanted: Wanted) -> MachineType | None:
-    """Look for a machine type in a zone: that of the name, or the smallest that fits the need.
+    """Find a machine type in a zone: by name, or the smallest that fits the need.
 
     A need is for whole CPUs of the usual kind. Raises ProviderError.
     """
@@ -125,13 +125,13 @@ def _info(one: Any) -> MachineType:
 def types_in(
     project: Project, zone: str, wanted: Sequence[Wanted]
 ) -> dict[Wanted, MachineType] | None:
-    """Look machine types up in a zone; None if it lacks one. Raises ProviderError."""
+    """Find machine types in a zone; None if it lacks one. Raises ProviderError."""
     found = {one: machine_type(project, zone, one) for one in dict.fromkeys(wanted)}
     return {k: v for k, v in found.items() if v} if all(found.values()) else None
 
 
 def find_image(project: Project, wanted: str | None, architecture: str) -> Image:
-    """Look an image up: a family or image, as NAME, PROJECT/NAME or the API's path.
+    """Find an image by family or image, as NAME, PROJECT/NAME or the API's path.
 
     Raises NotFoundError, ProviderError.
     """
@@ -177,7 +177,7 @@ _SPARE = "PREEMPTIBLE_CPUS"
 def check_region(
     project: Project, region: str, settings: GceSettings, types: Sequence[MachineType]
 ) -> None:
-    """Raise QuotaError with everything that the region has too little of for VMs of these types."""
+    """Raise QuotaError with every exceeded quota of the region for VMs of these types."""
     found = project.ask("reading quotas", compute_v1.RegionsClient, "get", region=region)
     # Spot VMs count as others where nobody asked for a quota of their own.
     spare = settings.spot and any(one.metric == _SPARE and one.limit for one in found.quotas)
@@ -196,7 +196,7 @@ def check_project(
     settings: GceSettings,
     types: Mapping[str, Sequence[MachineType]],
 ) -> None:
-    """Raise QuotaError where the project lacks room for networks, or for VMs in all regions.
+    """Raise QuotaError for networks, or for VMs over all regions, that exceed a quota.
 
     ``nics`` are the networks of further interfaces of each tenant, beside its usual one. Each
     network has a subnet in each region; ``types`` are the VMs' by region.
@@ -249,7 +249,7 @@ _NEVER_COMPACT = {"e2", "f1", "g1", "n1", "t2a", "t2d"}
 def check_fits(
     settings: GceSettings, types: Iterable[MachineType], images: Iterable[Image]
 ) -> None:
-    """Raise ProviderError for what the cloud would refuse only when networks are made."""
+    """Raise ProviderError for what the cloud would refuse only after networks are created."""
     for one in types:
         _check_type(settings, one)
     for image in images:

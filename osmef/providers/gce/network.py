@@ -1,4 +1,4 @@
-"""The tenants of a run: a project each, or a network each in one, and what firewalls let in."""
+"""Tenants of a run: a project each, or a network each in one, and firewall rules."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ class Site(tenants.Site[Project]):
 
 
 def subnet_of(tenant: int, region: int) -> IPv4Network:
-    """Return the addresses of a tenant in a region, both counted from 1; none overlap."""
+    """Return the disjoint addresses of a tenant in a region, both counted from 1."""
     return block_of(16 * tenant + region - 1, _PREFIX)
 
 
 def make_site(
     maker: Maker, tenant: Tenant[Project], settings: GceSettings, regions: Sequence[str], nics: int
 ) -> Site:
-    """Make a tenant's network, and as many for further interfaces, with a subnet in each region.
+    """Create a tenant's networks, with a subnet in each region.
 
     Raises ProviderError.
     """
@@ -74,7 +74,7 @@ def _make_network(
     what: str,
     cidrs: Mapping[str, IPv4Network],
 ) -> Network:
-    """Make a network with a subnet in each region, in which these may send each other data."""
+    """Create a network with a subnet in each region, and a rule for data within it."""
     project, name = tenant.account, maker.mark.name(what)
     network = f"projects/{project.id}/global/networks/{name}"
     body = compute_v1.Network(auto_create_subnetworks=False, mtu=settings.mtu)
@@ -101,7 +101,7 @@ def open_to(
     sources: Iterable[str],
     ports: str | None = None,
 ) -> str:
-    """Let blocks of addresses into a tenant's network: by TCP to ``ports``, or to the data ports.
+    """Allow blocks of addresses: by TCP to ``ports``, or to the data ports.
 
     Return the name of the rule. Raises ProviderError.
     """
@@ -113,7 +113,7 @@ def open_to(
 
 
 def _rule(network: str, sources: Iterable[str], ports: str | None = None) -> Any:
-    """Return a rule that lets data in, or what comes by TCP to some ports."""
+    """Return a firewall rule for data, or for TCP to some ports."""
     protocols = ("tcp",) if ports else ("tcp", "udp")
     return compute_v1.Firewall(
         network=network,

@@ -1,4 +1,4 @@
-"""Where the cloud is asked to put each VM: by placement policies, or on sole-tenant nodes.
+"""Placement of VMs: by placement policies, or on sole-tenant nodes.
 
 And what it can't do or promise. Source: Google's "Placement policies overview".
 """
@@ -31,7 +31,7 @@ _NODE_NAME = "compute.googleapis.com/node-name"
 
 @dataclass(frozen=True)
 class Place:
-    """Where the cloud is asked to put a VM; each is None where it may choose.
+    """Requested placement of a VM; each part is None where the cloud chooses.
 
     ``domain`` is the availability domain of a spread ``policy``, ``node`` a sole-tenant node.
     """
@@ -41,7 +41,7 @@ class Place:
     node: str | None = None
 
     def scheduling(self) -> dict[str, Any]:
-        """Return what this says of a VM's scheduling."""
+        """Return it as a VM's scheduling."""
         if self.node is not None:
             affinity = compute_v1.SchedulingNodeAffinity(
                 key=_NODE_NAME, operator="IN", values=[self.node]
@@ -52,13 +52,13 @@ class Place:
 
 @dataclass(frozen=True)
 class Policy:
-    """A placement policy to be made: its name, and how many domains it spreads over, if it does."""
+    """A placement policy to create: its name, and its number of domains for a spread."""
 
     name: str
     domains: int | None
 
     def body(self) -> Any:
-        """Return it as the API takes it."""
+        """Return it as the API's request body."""
         group = compute_v1.ResourcePolicyGroupPlacementPolicy(
             **(
                 {"collocation": "COLLOCATED"}
@@ -72,7 +72,7 @@ class Policy:
 def plan_policies(
     maker: Maker, requests: Sequence[EndpointRequest], zones: Mapping[str, str], *, compact: bool
 ) -> dict[str, tuple[Policy, int | None]]:
-    """Return the policy of each request that needs one, and its domain in it, by its name.
+    """Return the policy of each request that needs one, and its domain, by name.
 
     A policy holds for the requests of one lane in one zone; ``zones`` are those of the requests.
     Two host slots are two domains of it, unless all are to be near each other.
@@ -105,7 +105,7 @@ def make_policies(
     planned: Mapping[str, tuple[Policy, int | None]],
     zones: Mapping[str, str],
 ) -> dict[str, Place]:
-    """Make the policies, and return the places of the requests in them. Raises ProviderError."""
+    """Create the policies, and return the placement of requests. Raises ProviderError."""
     made: dict[Policy, str] = {}
     places = {}
     for request, (policy, domain) in planned.items():
@@ -119,7 +119,7 @@ def make_policies(
 
 
 def nodes_of(project: Project, settings: GceSettings, zone: str) -> dict[str, list[str]]:
-    """Return the sole-tenant nodes of the settings' group that are ready, each with its VMs.
+    """Return the ready sole-tenant nodes of the settings' group, each with its VMs.
 
     Raises ProviderError.
     """
@@ -138,7 +138,7 @@ def nodes_of(project: Project, settings: GceSettings, zone: str) -> dict[str, li
 
 
 def assign_nodes(requests: Sequence[EndpointRequest], nodes: Sequence[str]) -> dict[str, Place]:
-    """Return the place of each request by its name; slots of one lane get different nodes.
+    """Return the placement of each request by name; slots of a lane get different nodes.
 
     Raises CapacityError where there are too few.
     """
@@ -157,7 +157,7 @@ def assign_nodes(requests: Sequence[EndpointRequest], nodes: Sequence[str]) -> d
 
 
 def location_of(instance: Any, tenant: str, project: str, nodes: Mapping[str, str]) -> Location:
-    """Return the place of an instance, as the API describes it.
+    """Return the location of an instance, as the API describes it.
 
     ``nodes`` are the sole-tenant nodes by the names of their VMs. Ids of places are compared within
     a project only, as the cloud hashes them.
@@ -175,7 +175,7 @@ def location_of(instance: Any, tenant: str, project: str, nodes: Mapping[str, st
 
 
 def _rack(instance: Any, subblock: str) -> str | None:
-    """Return the availability domain in the VM's spread policy, else the part of the network."""
+    """Return the availability domain of a spread policy, else the network's part."""
     domain = instance.resource_status.scheduling.availability_domain
     if domain and instance.resource_policies:
         return f"{last(instance.resource_policies[0])}/{domain}"
@@ -183,7 +183,7 @@ def _rack(instance: Any, subblock: str) -> str | None:
 
 
 def problems_of(settings: GceSettings, cell: Cell) -> Iterator[Problem]:
-    """Yield what can't be done for a cell of two ends."""
+    """Yield what is not supported for a cell of two ends."""
     scenario = cell.scenario
     yield from _of_one_zone(settings, scenario)
     if settings.node_group is not None:
@@ -216,7 +216,7 @@ def _of_one_zone(settings: GceSettings, scenario: Scenario) -> Iterator[Problem]
 
 
 def warnings_of(settings: GceSettings, cell: Cell) -> Iterator[str]:
-    """Yield what the cloud can't promise for a cell, and what to do about it."""
+    """Yield what the cloud does not guarantee for a cell, and the cure."""
     scenario = cell.scenario
     if settings.node_group is not None:
         return
@@ -227,7 +227,7 @@ def warnings_of(settings: GceSettings, cell: Cell) -> Iterator[str]:
 
 
 def _is_untold(settings: GceSettings, scenario: Scenario) -> bool:
-    """Tell whether nobody can say if the hosts that a cell wants to differ do."""
+    """Return whether it is unknown if hosts differ that a cell wants to."""
     zones = scenario.zones_of_ends
     if None not in zones and len(set(zones)) > 1:
         return False

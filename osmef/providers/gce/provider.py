@@ -1,4 +1,4 @@
-"""Compute Engine as the engine sees it, and the VMs of a run in a zone that has room for them."""
+"""Provider of Compute Engine, and the VMs of a run in a zone with capacity for them."""
 
 from __future__ import annotations
 
@@ -108,11 +108,11 @@ class GceProvider(VmCloud[Project, Mark, Vm]):
                 assign_nodes([one for one in requests if zones[one.name] == zone], list(nodes))
 
     def problems_between(self, cell: Cell) -> Iterator[Problem]:
-        """Yield what this cloud can't do, as far as the settings tell."""
+        """Yield what this cloud does not support, as far as settings show."""
         return placement.problems_of(self._settings, cell)
 
     def warnings_between(self, cell: Cell) -> Iterator[str]:
-        """Yield what this cloud can't promise."""
+        """Yield what this cloud does not guarantee."""
         return placement.warnings_of(self._settings, cell)
 
     def tenants_of(self, slots: Sequence[str], check: Check) -> list[Tenant[Project]]:
@@ -120,12 +120,12 @@ class GceProvider(VmCloud[Project, Mark, Vm]):
         return tenants_of(self._settings, slots, check)
 
     def build(self, order: Order, tenants: Sequence[Tenant[Project]]) -> Build:
-        """Return what makes the VMs of a run."""
+        """Return the builder of a run's VMs."""
         maker = Maker(Mark.of(order), order.ledger)
         return Build(self._settings, order, maker, tenants, self.remove, at_once=AT_ONCE)
 
     def endpoint(self, vm: Vm, login: Login) -> Endpoint:
-        """Return the endpoint that a VM is."""
+        """Return the endpoint of a VM."""
         order = vm.order
         return Endpoint(
             request=order.request,
@@ -140,7 +140,7 @@ class GceProvider(VmCloud[Project, Mark, Vm]):
         )
 
     def describe(self, endpoints: Sequence[Endpoint]) -> list[Location]:
-        """Read back where the VMs stand. Raises ProviderError."""
+        """Read back the VMs' locations. Raises ProviderError."""
         vms = self.built().vms
         nodes: dict[str, dict[str, str]] = {}
         if self._settings.node_group is not None:
@@ -156,14 +156,14 @@ class GceProvider(VmCloud[Project, Mark, Vm]):
 
     @classmethod
     def find(cls, account: Project, run: str | None, unread: Unread = pass_over) -> list[Resource]:
-        """List what is ours in a project, without boot disks: they go with their VMs."""
+        """List our resources in a project, without boot disks: they are deleted with VMs."""
         there = super().find(account, run, unread)
         vms = {one.id for one in there if one.kind == "instance"}
         return [one for one in there if one.kind != "disk" or one.id not in vms]
 
 
 def _place_of(vm: Vm, nodes: Mapping[str, Mapping[str, str]]) -> Location:
-    """Read back where a VM stands; ``nodes`` are sole-tenant ones by VM, by zone."""
+    """Read back a VM's location; ``nodes`` are sole-tenant ones by VM, by zone."""
     order = vm.order
     doing = f"looking at the instance {order.name}"
     named = {"instance": order.name, "zone": order.zone}
@@ -181,7 +181,7 @@ Types = Mapping[Wanted, MachineType]
 
 @dataclass(frozen=True)
 class ZoneOffers:
-    """Which zone has which machine types, for all requests of a run.
+    """The zones of each machine type, for all requests of a run.
 
     ``free`` are the zones of the region for the requests that name none, in which to try them.
     """
@@ -204,7 +204,7 @@ class ZoneOffers:
 def plan_zones(
     project: Project, settings: GceSettings, requests: Sequence[EndpointRequest]
 ) -> ZoneOffers:
-    """Look up in which zones the requests can be met. Raises NotFoundError, ProviderError."""
+    """Find zones in which the requests can be met. Raises NotFoundError, ProviderError."""
     wanted: dict[str | None, list[Wanted]] = defaultdict(list)
     for request in requests:
         wanted[request.zone or settings.zone].append(wanted_of(settings, request))
@@ -236,7 +236,7 @@ def _lacks(where: str, types: Sequence[Wanted]) -> NotFoundError:
 
 @dataclass
 class Build(build.Build[Project, Site, Vm]):
-    """Makes the sites and VMs of a run. Every step raises ProviderError."""
+    """Provisioning of one run. Every step raises ProviderError."""
 
     plan: ZoneOffers = field(default_factory=lambda: ZoneOffers({}, {}))
     _places: dict[str, Place] = field(default_factory=dict)
@@ -246,20 +246,20 @@ class Build(build.Build[Project, Site, Vm]):
     """The names of the rules that let addresses in, by the tenant's slot."""
 
     def look_up(self) -> None:
-        """Look up which zones have what is asked for."""
+        """Find the zones of what is requested."""
         self.plan = plan_zones(self.tenants[0].account, self.settings, self.order.requests)
 
     def make_site(self, tenant: Tenant[Project]) -> Site:
-        """Make a tenant's networks."""
+        """Create a tenant's networks."""
         regions, nics = self.plan.regions, self.nic_networks(tenant)
         return make_site(self.maker, tenant, self.settings, regions, nics)
 
     def guest_of(self, vm: Vm) -> Guest:
-        """Return the same as a guest that boots."""
+        """Return a VM as a guest for SSH."""
         return vm.guest(self.settings)
 
     def let_in(self, site: Site, sources: set[str], before: set[str]) -> None:  # noqa: ARG002
-        """Let data in from these addresses, by a rule that takes the place of that so far."""
+        """Allow data from these addresses, by a rule that replaces the earlier one."""
         slot = site.tenant.slot
         former = self._rules.pop(slot, None)
         if sources:
@@ -269,7 +269,7 @@ class Build(build.Build[Project, Site, Vm]):
         self.remove([one for one in self.maker.made if one[0].name == former])
 
     def stand_up(self, requests: Sequence[EndpointRequest]) -> list[Vm]:
-        """Make VMs, and return them in the order of the requests.
+        """Create VMs, and return them in the order of the requests.
 
         One that is made anew is in the zone of the old one. Those that name no zone are made
         together, in the first one with room for them. They may join the others there, so places

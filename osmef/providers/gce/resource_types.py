@@ -1,4 +1,4 @@
-"""The resource types of Compute Engine: how the API calls them, and how to make and list them."""
+"""Resource types of Compute Engine: services, creation and listing."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Mark(marks.Mark):
         return {key: _lower(value)[-_LABEL_LENGTH:] for key, value in self.tags.items()}
 
     def name(self, what: str) -> str:
-        """Return the name of a thing of the run; RFC 1035 leaves 63 characters.
+        """Return the name of a resource of the run, of 63 characters at most (RFC 1035).
 
         The end of the run's name is what tells it from others.
         """
@@ -55,7 +55,7 @@ _OURS = f'name eq "{PREFIX}.*"'
 
 
 def id_of(where: str, name: str) -> str:
-    """Return the id of a thing in a zone or region; of a global one it is the name."""
+    """Return the id of a zonal or regional resource; of a global one it is the name."""
     return f"{where}/{name}" if where else name
 
 
@@ -71,16 +71,16 @@ class ResourceType(resource_types.ResourceType[Project]):
     scope: str
 
     def has_id(self, id_: str) -> bool:
-        """Tell whether an id is one as ``id_of`` makes it for this type."""
+        """Return whether an id is plausible for this type."""
         parts = id_.split("/")
         return all(parts) and len(parts) == (2 if self.scope else 1)
 
     def place(self, where: str) -> dict[str, str]:
-        """Return the fields of a request that say where."""
+        """Return the location fields of a request."""
         return {self.scope: where} if self.scope else {}
 
     def look(self, account: Project, id_: str) -> Found[Project] | None:
-        """Look for a thing of ours. Raises ProviderError."""
+        """Find a resource of ours. Raises ProviderError."""
         where, _, name = id_.rpartition("/")
         doing = f"looking for the {self.name} {name}"
         named = {self.field: name, **self.place(where)}
@@ -93,12 +93,12 @@ class ResourceType(resource_types.ResourceType[Project]):
     def owned(
         self, account: Project, run: str | None, unread: Unread = pass_over
     ) -> list[Found[Project]]:
-        """List those that carry our mark, of one run or all. Raises ProviderError."""
+        """List marked resources, of one run or all. Raises ProviderError."""
         found = [self._found(account, where, one, unread) for where, one in self._there(account)]
         return [one for one in found if one and run in {None, one.mark.run}]
 
     def delete(self, found: Found[Project]) -> None:
-        """Delete one, and wait until it is gone. Raises as the SDK, ProviderError."""
+        """Delete one, and wait for its end. Raises as the SDK, ProviderError."""
         where, doing = found.id.rpartition("/")[0], f"deleting the {self.name} {found.name}"
         named = {self.field: found.name, **self.place(where)}
         found.account.change(doing, self.service, "delete_unary", **named)
@@ -142,10 +142,10 @@ TYPES = {
 
 
 class Maker(maker.Maker[Project, Mark]):
-    """Makes the resources of a run. Safe to use from several threads."""
+    """Creates the resources of a run. Thread-safe."""
 
     def make(self, project: Project, kind: str, where: str, name: str, body: Any) -> None:
-        """Make one of this name in a zone or region, and wait for it. Raises ProviderError.
+        """Create one of this name in a zone or region, and wait for it. Raises ProviderError.
 
         The request keeps its id when it is repeated, so that what it asks for comes about once,
         after a lost answer, too.

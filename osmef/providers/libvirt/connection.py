@@ -213,7 +213,7 @@ class Hypervisor:
                 if not (broken and self._was_there):
                     raise translate(error, doing, self.name) from error
                 if time.monotonic() > end:
-                    self._was_there = False  # whoever asks next need not wait again
+                    self._was_there = False  # the next caller need not wait again
                     raise translate(error, doing, self.name) from error
                 self._forget(connection)
             self.wait(_PAUSE_S)

@@ -48,7 +48,7 @@ class Mark(marks.Mark):
 def mark_of_xml(description: str) -> Mark | None:
     """Return the mark in the description of a domain or network; None where it has none.
 
-    A copy that somebody made of ours has our metadata too, but another name.
+    A user's copy of ours has our metadata too, but another name.
     """
     name, found = _told(description)
     if not found or found.get("name") != name:

@@ -24,7 +24,7 @@ _IN_USE = "already in use"
 class Network:
     """The network of a tenant. ``free`` are addresses for guests, None for DHCP.
 
-    ``kind`` is "network" or "bridge"; ``made`` says that nobody else is on it.
+    ``kind`` is "network" or "bridge"; ``made`` says that no other guest is on it.
     """
 
     kind: str

@@ -151,7 +151,7 @@ def _remover(host: Hypervisor, resource: Resource) -> Callable[[Any], bool]:
         thing = look(resource.name)
         mark = _mark(thing, resource.kind)
         if not isinstance(mark, Mark) or mark.run != resource.run:
-            return False  # somebody else's, under a name like ours
+            return False  # another owner's, under a name like ours
         if resource.kind == "pool":
             remove_pool(thing, host.check)
         elif resource.kind == "filter":

@@ -45,7 +45,7 @@ class Namespace:
         """Create a namespace with its loopback up, and with these net.ipv4 sysctls.
 
         It speaks IPv6 on its loopback, and where ``add_ipv6`` is called for a device. Addresses
-        hold at once, since nobody else can have them, and come from nobody but us.
+        hold at once, since no other process can have them, and come from this process alone.
         """
         with _back_home():
             kernel.unshare(kernel.CLONE_NEWNET)

@@ -264,7 +264,7 @@ class LocalProvider(Provider):
     def describe(self, endpoints: Sequence[Endpoint]) -> list[Location]:
         """Read back host and tenant of the endpoints from the kernel.
 
-        One whose first process has ended is gone, as nothing starts it anew, and so are all with
+        One whose first process has ended is gone, as nothing restarts it, and so are all with
         the sandbox.
         """
         if self._sandbox is None:

@@ -1,4 +1,4 @@
-"""A project of a cloud: which one is meant, its login and calls, and what errors mean."""
+"""A project of a cloud: its selection, login and calls, and the meaning of errors."""
 
 from __future__ import annotations
 
@@ -87,13 +87,13 @@ def status_of(error: Exception) -> int | None:
 
 
 def details_of(error: Exception) -> str:
-    """Return what the service itself says about an error."""
+    """Return the service's message of an error."""
     details = getattr(error, "details", None) or getattr(error, "message", None) or str(error)
     return " ".join(str(details).split()) or type(error).__name__
 
 
 def is_tls(error: BaseException | None) -> bool:
-    """Tell whether TLS failed, also below another error: asking again changes nothing there."""
+    """Return whether TLS failed, also as the cause of another error: a retry is useless."""
     if error is None or isinstance(error, auth.SSLError):
         return error is not None
     return is_tls(error.__cause__ or error.__context__)
@@ -130,14 +130,14 @@ ERRORS = ErrorTable(
 
 
 def meaning_of_fault(message: str) -> Meaning | None:
-    """Return what a server's fault tells; None if it says nothing special."""
+    """Return the meaning of a server's fault; None for an unspecific one."""
     if _NO_HOST.search(message):
         return Meaning.NO_CAPACITY
     return Meaning.QUOTA if re.search(_QUOTA_WORDS, message, re.IGNORECASE) else None
 
 
 class Cloud(cloud.Account):
-    """One project in one region of a cloud. Safe to use from several threads."""
+    """One project in one region of a cloud. Thread-safe."""
 
     provider = "openstack"
     errors = ERRORS
@@ -163,7 +163,7 @@ class Cloud(cloud.Account):
         """How to reach it again; ``home`` is the project that the credentials are for."""
 
     def _watched_login(self, connection: Connection) -> str:
-        """Log in; where nothing answers, waiting for it ends as soon as ``check`` raises.
+        """Log in, interruptibly: a wait for a silent service ends when ``check`` raises.
 
         A login makes nothing, so it may go on alone.
         """
@@ -198,14 +198,14 @@ class Cloud(cloud.Account):
         return str(project)
 
     def _find_keystone(self, connection: Connection) -> None:
-        """Take the identity service of another region where ours has none of its own."""
+        """Use the identity service of another region where ours has none of its own."""
         there = sorted(_regions_of(connection, "identity"))
         if there and self._region.get_region_name("identity") not in there:
             for config in (self._region.config, connection.config.config):
                 config["identity_region_name"] = there[0]
 
     def _connect(self) -> Connection:
-        """Make a connection; all share one token and what was discovered of the services."""
+        """Open a connection; all share one token and the discovered endpoints."""
         region = self._region
         config = {**region.config, "api_timeout": region.config.get("api_timeout") or _ANSWER_S}
         return Connection(
@@ -228,7 +228,7 @@ class Cloud(cloud.Account):
         return Cloud(region, {**self.access, "project": project_id}, self.check, self.waits)
 
     def ask(self, doing: str, call: Callable[[Connection], T], again: Again | None = None) -> T:
-        """Make a call that may be repeated: reading, changing, deleting. Raises ProviderError."""
+        """Make an idempotent call: reading, changing, deleting. Raises ProviderError."""
         return self.do(doing, lambda: self.connected(call), again)
 
     def make(
@@ -237,14 +237,14 @@ class Cloud(cloud.Account):
         call: Callable[[Connection], T],
         find: Callable[[Connection], T | None],
     ) -> T:
-        """Make a thing, never twice. ``find`` looks for it after a lost answer.
+        """Create a resource, never twice. ``find`` looks for it after a lost answer.
 
         Raises ProviderError.
         """
         return self.create(doing, lambda: self.connected(call), lambda: self.connected(find))
 
     def connected(self, call: Callable[[Connection], T]) -> T:
-        """Return what a call returns, once. Raises as the SDK, with all that its call does."""
+        """Return a call's result, without retry. Raises as the SDK."""
         # One that failed is not used again: it may have found no version of a service that was
         # just not there.
         connection = self._idle.pop() if self._idle else self._connect()
@@ -261,7 +261,7 @@ _PROJECT_CURE = "give project_name or project_id in clouds.yaml, or OS_PROJECT_N
 
 
 def access_of(settings: OpenStackSettings, cloud: str | None = None) -> Access:
-    """Return how to reach a cloud of clouds.yaml in the settings' region, or the settings' own."""
+    """Return the access of a cloud of clouds.yaml in the settings' region, or the settings' own."""
     return access_with(cloud=cloud or settings.cloud, region=settings.region)
 
 
@@ -292,20 +292,20 @@ def open_cloud(access: Access, check: Check = go_on, waits: Waits = USUAL) -> Cl
 
 
 def login_of(connection: Connection) -> AccessInfoV3:
-    """Return what the identity service said when it let us in."""
+    """Return the identity service's answer to the login."""
     plugin = cast("BaseIdentityPlugin", connection.session.auth)
     return cast("AccessInfoV3", plugin.get_access(connection.session))
 
 
 def _regions_of(connection: Connection, kind: str) -> set[str]:
-    """Return the regions that have a service of this kind; none where the catalog tells of none."""
+    """Return the regions with a service of this type, by the catalog."""
     catalog = login_of(connection).service_catalog.normalize_catalog()
     ends = (end for one in catalog if one["type"] == kind for end in one["endpoints"])
     return {str(end["region_name"]) for end in ends if end["region_name"]}
 
 
 def identity(connection: Connection) -> IdentityV3:
-    """Return the identity service; no cloud has its version 2 any more."""
+    """Return the identity service, version 3."""
     return cast("IdentityV3", connection.identity)
 
 
@@ -343,7 +343,7 @@ def _find_region(access: Access) -> CloudRegion:
 
 
 def _own(files: list[str]) -> list[str]:
-    """Leave out those of the directory that one is in, which may have come with a scenario.
+    """Drop files of the working directory, which may have come with a scenario.
 
     A clouds.yaml there would be joined with the user's own secure.yaml, whose password would go to
     the address that the former names; and the cache that it asks for runs what is in a file.
@@ -353,7 +353,7 @@ def _own(files: list[str]) -> list[str]:
 
 
 def _lacking(region: CloudRegion) -> str | None:
-    """Return what the SDK would stumble over only when it logs in, by errors of no kind."""
+    """Return what the SDK needs at login and would report only by a generic error."""
     given = region.get_auth_args()
     url = str(given.get("auth_url") or "")
     if url and not url.startswith(("http://", "https://")):
@@ -384,14 +384,14 @@ def _region(config: OpenStackConfig, cloud: str | None, wanted: str | None) -> C
 
 
 def _regions(config: OpenStackConfig, one: CloudRegion) -> list[str]:
-    """List the regions that the file gives the cloud of this one."""
+    """List the regions of this cloud in the file."""
     with contextlib.suppress(*ERRORS.library, *_NO_SENSE):  # of other clouds in the file
         return [str(other.region_name) for other in config.get_all() if other.name == one.name]
     return [str(one.region_name)]
 
 
 def _wrong_region(wanted: str | None, known: list[str], cloud: str) -> CredentialsError:
-    """Return the error of a region that a cloud does not have, or that it has to be told."""
+    """Return the error of an unknown region, or of a missing one."""
     return CredentialsError(
         f"there is no region {wanted!r}" if wanted else "nothing says which region to use",
         where=cloud,
@@ -412,7 +412,7 @@ def _unknown(cloud: str, known: list[str]) -> CredentialsError:
 
 
 def _useless(cloud: str | None, why: str) -> CredentialsError:
-    """Return the error of settings that lead to no cloud."""
+    """Return the error of settings without a cloud."""
     if cloud is None:
         cure = "check the OS_* variables; does `openstack token issue` work?"
         return CredentialsError(f"the OS_* variables: {why}", cure=cure)
@@ -424,7 +424,7 @@ def _useless(cloud: str | None, why: str) -> CredentialsError:
 
 
 def _unread() -> str:
-    """Tell how to have a clouds.yaml of the current directory read, where there is one."""
+    """Return the cure for an ignored clouds.yaml in the working directory."""
     own = _own(CONFIG_FILES)
     here = next((file for file in CONFIG_FILES if file not in own and Path(file).exists()), None)
     if here is None:
@@ -433,7 +433,7 @@ def _unread() -> str:
 
 
 def _broken() -> CredentialsError | None:
-    """Look for a clouds.yaml that the SDK has passed over because nobody can read it."""
+    """Find an unreadable clouds.yaml that the SDK has skipped."""
     named = os.environ.get("OS_CLIENT_CONFIG_FILE")
     for path in map(Path, ([named] if named else []) + _own(CONFIG_FILES)):
         try:

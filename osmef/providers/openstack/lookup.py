@@ -1,4 +1,4 @@
-"""What the settings name, looked up in a project: image, flavors, networks, groups, key pair."""
+"""Lookup of the settings in a project: image, flavors, networks, groups, key pair."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class FlavorInfo:
-    """A flavor: its id and name, and its size in CPUs, MiB of memory and GiB of disk."""
+    """A flavor: its id and name, CPUs, MiB of memory and GiB of disk."""
 
     id: str
     name: str
@@ -35,7 +35,7 @@ class FlavorInfo:
 
 @dataclass(frozen=True)
 class Source:
-    """What servers boot from: image, snapshot or volume; its id, and what it needs at least.
+    """The boot source of servers: image, snapshot or volume; its id, and its minimum sizes.
 
     ``own_disk`` says that it is the flavor's disk that has to hold it.
     """
@@ -47,20 +47,20 @@ class Source:
     own_disk: bool = False
 
     def fits(self, flavor: FlavorInfo) -> bool:
-        """Tell whether a server of this flavor can boot from it."""
+        """Return whether a server of this flavor can boot from it."""
         # A disk of 0 takes the size of the image.
         disk = flavor.disk_gib >= self.disk_gib or flavor.disk_gib == 0 or not self.own_disk
         return disk and flavor.ram_mib >= self.ram_mib
 
     def __str__(self) -> str:
-        """Write what it needs."""
+        """Format its minimum sizes."""
         disk = f" and {max(1, self.disk_gib)} GiB of disk" if self.own_disk else ""
         return f"{self.ram_mib} MiB of memory{disk}"
 
 
 @dataclass(frozen=True)
 class Names:
-    """All that the settings name, as one project knows it.
+    """Results of the lookup in a project.
 
     ``used`` are the subnets that it sees, ``own`` those of the network that the settings name.
     """
@@ -81,7 +81,7 @@ def look_up(
     *,
     floating: bool,
 ) -> Names:
-    """Look all names up at once; ``floating`` says that the external network is needed.
+    """Look up all names; ``floating`` says that the external network is needed.
 
     Raises NotFoundError with what there is, ProviderError.
     """
@@ -111,7 +111,7 @@ def look_up(
 
 
 def _pick(there: Iterable[Any], wanted: str, what: str, key: str) -> Any:
-    """Return the one of this id or name. Raises NotFoundError, ProviderError if it is not alone."""
+    """Return the one of this id or name. Raises NotFoundError, ProviderError if ambiguous."""
     things = list(there)
     by_id = [thing for thing in things if thing.id == wanted]
     found = by_id or [thing for thing in things if thing.name == wanted]
@@ -133,7 +133,7 @@ def _flavors(cloud: Cloud) -> list[FlavorInfo]:
 
 
 def choose_flavor(there: Sequence[FlavorInfo], wanted: Wanted, source: Source) -> FlavorInfo:
-    """Return the flavor that is named, or the smallest that meets a need and boots the source.
+    """Return the named flavor, or the smallest that meets a need and boots the source.
 
     Raises NotFoundError, ProviderError.
     """
@@ -170,7 +170,7 @@ def _info(flavor: Any) -> FlavorInfo:
 
 
 def _image(cloud: Cloud, wanted: str) -> Any:
-    """Look an image up by its id, or else in the list, where hidden and community ones are not."""
+    """Find an image by its id, or else in the list, which omits hidden and community ones."""
 
     def get(connection: Connection) -> Any:
         try:
@@ -216,7 +216,7 @@ def _source(cloud: Cloud, settings: OpenStackSettings) -> Source:
 def _networks(
     cloud: Cloud, settings: OpenStackSettings, *, floating: bool
 ) -> tuple[str | None, str | None]:
-    """Return the ids of the network to use and of the external one, as far as they are needed."""
+    """Return the ids of the network to use and of the external one, as far as needed."""
     there = cloud.ask("listing networks", lambda c: list(c.network.networks()))
     network = None
     if settings.network is not None:

@@ -1,4 +1,4 @@
-"""The network of a tenant: its addresses, router, security group and rules, and its key pair."""
+"""Network of a tenant: addresses, router, security group and rules, and key pair."""
 
 from __future__ import annotations
 
@@ -65,13 +65,13 @@ def _first_free(prefix: int, taken: Sequence[IPv4Network]) -> IPv4Network:
 
 
 def needs_floating(settings: OpenStackSettings, requests: Iterable[EndpointRequest]) -> bool:
-    """Tell whether servers need floating addresses: for SSH, or across tenants and from hosts."""
+    """Return whether servers need floating addresses: for SSH, tenants or hosts."""
     parties = {request.tenant for request in requests}  # None is that of physical hosts
     return settings.way_in is Reach.FLOATING or (settings.network is None and len(parties) > 1)
 
 
 def controllers_for(settings: OpenStackSettings, targets: Iterable[str]) -> set[str]:
-    """Return the blocks that this machine's SSH comes from, on its way to these addresses.
+    """Return this machine's source blocks for SSH to these addresses.
 
     Raises ProviderError.
     """
@@ -81,7 +81,7 @@ def controllers_for(settings: OpenStackSettings, targets: Iterable[str]) -> set[
 
 
 def source_address(target: str) -> str:
-    """Return the address from which this machine talks to another. Raises ProviderError."""
+    """Return this machine's source address towards another. Raises ProviderError."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect((target, SSH_PORT))
@@ -96,14 +96,14 @@ def source_address(target: str) -> str:
 
 @dataclass(frozen=True)
 class Rule:
-    """What a security group lets in: a protocol and its ports, from a block or from the group."""
+    """A rule of a security group: protocol and ports, from a block or from the group."""
 
     protocol: str
     ports: tuple[int, int]
     source: str | None
 
     def attributes(self, group: str) -> dict[str, Any]:
-        """Return the rule as neutron takes it; without a source it is for the group's own."""
+        """Return it as neutron's attributes; without a source it is for the group's own."""
         remote = {"remote_ip_prefix": self.source} if self.source else {"remote_group_id": group}
         return {
             "security_group_id": group,
@@ -117,13 +117,13 @@ class Rule:
 
     @classmethod
     def of(cls, rule: Any) -> Rule:
-        """Return what neutron's rule lets in."""
+        """Return the rule of neutron's attributes."""
         ports = (rule.port_range_min, rule.port_range_max)
         return cls(str(rule.protocol), ports, rule.remote_ip_prefix)
 
 
 def rules_for(controllers: Iterable[str], peers: Iterable[str]) -> list[Rule]:
-    """Return the rules of a group: SSH from the controller, data from each other and from peers.
+    """Return a group's rules: SSH from the controller, data from members and peers.
 
     Both are blocks of addresses; peers are the servers of other projects.
     """
@@ -133,7 +133,7 @@ def rules_for(controllers: Iterable[str], peers: Iterable[str]) -> list[Rule]:
 
 
 def controller_networks() -> list[IPv4Network]:
-    """Return the networks that this machine's routes lead to, but for default routes.
+    """Return the networks of this machine's routes, without default routes.
 
     proc_pid_net(5): /proc/net/route holds addresses as hexadecimal numbers of this machine.
     """
@@ -152,7 +152,7 @@ def _address(text: str) -> str:
 
 @dataclass(frozen=True)
 class Site(tenants.Site[Cloud]):
-    """What a tenant's servers are made in.
+    """The network of a tenant's servers.
 
     ``group`` is the security group and ``subnet`` the subnet that were made for the run, None
     where the settings name what is there. ``nics`` are the networks of further network cards.
@@ -178,7 +178,7 @@ class Site(tenants.Site[Cloud]):
 
 @dataclass(frozen=True)
 class SiteMaker:
-    """Makes what the servers of a tenant need, step by step. Every step raises ProviderError.
+    """Creates what a tenant's servers need. Every step raises ProviderError.
 
     ``cidr`` is None where the settings name a network that is there, ``nics`` are those of the
     networks of further network cards.
@@ -191,7 +191,7 @@ class SiteMaker:
     nics: Sequence[IPv4Network] = ()
 
     def make(self, keypair: str | None, key: KeyPair) -> Site:
-        """Make all; ``keypair`` is None where the run's key is to become one."""
+        """Create everything; ``keypair`` is None to import the run's key."""
         name, group, (network, subnet), nics = together(
             lambda: keypair or self._keypair(key),
             lambda: None if self.names.security_groups else self._group(),
@@ -237,7 +237,7 @@ class SiteMaker:
         )
 
     def _make(self, what: str, cidr: str, **more: Any) -> tuple[str, str]:
-        """Make a network with a subnet, and return their ids."""
+        """Create a network with a subnet, and return their ids."""
         name, mark = self.maker.mark.name(what), self.maker.mark
         network = self.maker.make(
             self.tenant.account,
@@ -261,7 +261,7 @@ class SiteMaker:
         return str(network.id), str(subnet.id)
 
     def _router(self, site: Site) -> None:
-        """Join the network to the external one.
+        """Route the network to the external one.
 
         Beside servers that are being built this takes a minute where it else takes a second.
         """
@@ -290,12 +290,12 @@ class SiteMaker:
 
 
 def _subnets_of(port: Any) -> set[str]:
-    """Return the subnets in which a port has an address; it may have none."""
+    """Return the subnets of a port's addresses, possibly none."""
     return {str(one["subnet_id"]) for one in port.fixed_ips or ()}
 
 
 def open_group(site: Site, rules: Collection[Rule]) -> None:
-    """Add rules to the group that was made for the run. Raises ProviderError."""
+    """Add rules to the run's group. Raises ProviderError."""
     if not rules:
         return
     bodies = [rule.attributes(str(site.group)) for rule in sorted(rules, key=str)]
@@ -313,7 +313,7 @@ def open_group(site: Site, rules: Collection[Rule]) -> None:
 
 
 def close_group(site: Site, rules: Collection[Rule]) -> None:
-    """Take rules out of the group that was made for the run. Raises ProviderError."""
+    """Remove rules from the run's group. Raises ProviderError."""
     if not rules:
         return
 

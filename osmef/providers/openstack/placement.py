@@ -1,4 +1,4 @@
-"""Where servers are asked to stand, what can't be promised, and where they stand."""
+"""Placement of servers: requested, not guaranteed, and as read back."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TOGETHER, APART = "affinity", "anti-affinity"
 
 @dataclass(frozen=True)
 class Group:
-    """A server group to be made: its number in the run, its tenant's slot, and its policy."""
+    """A server group to create: its number in the run, its tenant's slot, and its policy."""
 
     number: int
     tenant: str
@@ -34,7 +34,7 @@ class Group:
 
 
 def plan_groups(requests: Sequence[EndpointRequest], *, soft: bool) -> dict[str, Group]:
-    """Return the server group of each request that needs one, by the request's name.
+    """Return the server group of each request that needs one, by name.
 
     A server is in one group only, and a group in one project. So of a lane's servers in a project
     those on one host slot form an affinity group; only where each has a slot of its own they form
@@ -70,7 +70,7 @@ def assign_places(
     places: Sequence[str],
     fixed: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """Return the place (host or zone) of each host slot, taking them in turn.
+    """Assign a host or zone to each host slot, round-robin.
 
     Slots of one lane get different places; ``fixed`` are slots whose place is known. Raises
     CapacityError where there are too few.
@@ -103,7 +103,7 @@ _HOST_SINCE = "2.74"
 
 @dataclass(frozen=True)
 class Place:
-    """Where the cloud is asked to put a server: each is None where it may choose."""
+    """Requested placement of a server: each part is None where the cloud chooses."""
 
     group: str | None = None
     host: str | None = None
@@ -111,7 +111,7 @@ class Place:
 
     @property
     def attributes(self) -> dict[str, object]:
-        """The same as attributes of a request to nova."""
+        """Return it as attributes of a request to nova."""
         found: dict[str, object] = {}
         if self.group is not None:
             found["scheduler_hints"] = {"group": self.group}
@@ -124,7 +124,7 @@ class Place:
 
 @dataclass(frozen=True)
 class ComputeHost:
-    """A compute host that is up, and its availability zone."""
+    """An available compute host, and its availability zone."""
 
     name: str
     zone: str
@@ -137,7 +137,7 @@ def places_of(
     requests: Sequence[EndpointRequest],
     fixed: Mapping[str, str],
 ) -> dict[str, Place]:
-    """Return the place of each request by its name, given the project of each tenant's slot.
+    """Return the placement of each request by name, given the project of each tenant slot.
 
     ``fixed`` are the compute hosts of the slots on which physical hosts take part. Makes the server
     groups. Raises CapacityError, PolicyError, ProviderError.
@@ -180,7 +180,7 @@ def _make_groups(
 
 
 def usable_hosts(cloud: Cloud, settings: OpenStackSettings) -> list[ComputeHost]:
-    """List the compute hosts that are up and enabled, of those that the settings name, if any.
+    """List the available compute hosts, of those that the settings name, if any.
 
     Raises PolicyError for who may not list them, CapacityError for one that is not up.
     """
@@ -234,7 +234,7 @@ def location_of(
 
 
 def ids_of(compute_hosts: Sequence[str], project_id: str) -> Mapping[str, str]:
-    """Return the names of hosts by the ids under which a project sees them.
+    """Return the names of hosts by the ids that a project sees.
 
     An id is the SHA-224 of the project's id and the host's name (nova.utils.generate_hostid).
     """
@@ -244,7 +244,7 @@ def ids_of(compute_hosts: Sequence[str], project_id: str) -> Mapping[str, str]:
 
 
 def problems_of(settings: OpenStackSettings, cell: Cell) -> Iterator[Problem]:
-    """Yield what lacks for the ends of a cell."""
+    """Yield what is missing for the ends of a cell."""
     for key, end in _ends(cell).items():
         if end.kind is EndpointKind.VM and end.flavor is None and settings.default_flavor is None:
             cure = f"write {key}.flavor, or provider.default_flavor for all"
@@ -258,7 +258,7 @@ def problems_of(settings: OpenStackSettings, cell: Cell) -> Iterator[Problem]:
 
 
 def too_few_places(settings: OpenStackSettings, placement: Placement) -> Iterator[Problem]:
-    """Yield what lacks for ends that are to stand apart."""
+    """Yield what is missing for ends on different hosts."""
     apart = placement is Placement.DIFFERENT_HOST
     if apart and settings.placement_by is PlacedBy.ZONE and len(settings.zones) < 2:
         yield ("placement", "different-host needs two zones", "name another in provider.zones")
@@ -268,7 +268,7 @@ def too_few_places(settings: OpenStackSettings, placement: Placement) -> Iterato
 
 
 def warnings_of(settings: OpenStackSettings, cell: Cell) -> Iterator[str]:
-    """Yield what the cloud can't promise for two ends, and what to do about it."""
+    """Yield what the cloud does not guarantee for two ends, and the cure."""
     scenario = cell.scenario
     same = scenario.placement is Placement.SAME_HOST
     if settings.placement_by is PlacedBy.ZONE and same:

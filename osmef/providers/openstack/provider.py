@@ -1,4 +1,4 @@
-"""OpenStack as the engine sees it, and the servers of a run beside physical hosts."""
+"""Provider of OpenStack: the servers of a run, beside physical hosts."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ class OpenStackProvider(VmCloud[Cloud, Mark, Server]):
         side_by_side(check, tenants)
 
     def problems_of(self, cell: Cell) -> Iterator[Problem]:
-        """Yield what this cloud can't do for any cell, as far as the settings tell."""
+        """Yield what is not supported for any cell, as far as settings show."""
         yield from placement.problems_of(self._settings, cell)
         if self._settings.userdata is not None:
             key = KeyPair.generate("osmef")
@@ -149,26 +149,26 @@ class OpenStackProvider(VmCloud[Cloud, Mark, Server]):
                 yield ("provider.userdata", error.message, str(error.cure))
 
     def lone_tenant(self) -> str | None:
-        """Return what to do where the settings name one project only, None where they do not."""
+        """Return the cure where the settings name a single project, None otherwise."""
         projects = self._settings.projects
         if projects == _MADE or (isinstance(projects, dict) and len(projects) > 1):
             return None
         return "name two projects in provider.projects, or write made, as an administrator"
 
     def problems_between(self, cell: Cell) -> Iterator[Problem]:
-        """Yield what this cloud can't do for two ends."""
+        """Yield what is not supported for two ends."""
         return placement.too_few_places(self._settings, cell.scenario.placement)
 
     def warnings_between(self, cell: Cell) -> Iterator[str]:
-        """Yield what this cloud can't promise."""
+        """Yield what is not guaranteed."""
         return placement.warnings_of(self._settings, cell)
 
     def machines(self, requests: Sequence[EndpointRequest]) -> Mapping[str, str]:
-        """Tell which machine each physical host is. Raises CapacityError."""
+        """Return the machine of each physical host. Raises CapacityError."""
         return self._hosts.machines(requests)
 
     def tenants_of(self, slots: Sequence[str], check: Check) -> list[Tenant[Cloud]]:
-        """Log into the projects of the tenants, or make them in a run. Raises ProviderError."""
+        """Log into the projects of tenants, or create them. Raises ProviderError."""
         settings = self._settings
 
         def log_in(cloud: str | None = None) -> Cloud:
@@ -181,7 +181,7 @@ class OpenStackProvider(VmCloud[Cloud, Mark, Server]):
         return open_tenants(slots, named, log_in, "provider.projects", "project")
 
     def create(self, order: Order) -> list[Endpoint]:
-        """Make networks and servers, and wait until SSH gets in. Raises ProviderError."""
+        """Create networks and servers, and wait for SSH. Raises ProviderError."""
         self._maker = Maker(Mark.of(order), order.ledger)
         if not slots_of(order.requests):
             return self._hosts.create(order)
@@ -190,7 +190,7 @@ class OpenStackProvider(VmCloud[Cloud, Mark, Server]):
         return [made[request.name] for request in order.requests]
 
     def build(self, order: Order, tenants: Sequence[Tenant[Cloud]]) -> Build:
-        """Return what makes the servers of a run, beside physical hosts that are taken now."""
+        """Return the builder of a run's servers, with physical hosts locked."""
         hosts, fixed = self._hosts.create(order), self._hosts.names(order.requests)
         servers = [request for request in order.requests if request.tenant is not None]
         ours = replace(order, requests=servers)
@@ -198,7 +198,7 @@ class OpenStackProvider(VmCloud[Cloud, Mark, Server]):
         return Build(settings, ours, maker, tenants, self.remove, hosts=hosts, fixed=fixed)
 
     def endpoint(self, vm: Server, login: Login) -> Endpoint:
-        """Return the endpoint that a server is."""
+        """Return the endpoint of a server."""
         order, direct = vm.order, self._settings.way_in is Reach.DIRECT
         return Endpoint(
             request=order.request,
@@ -232,24 +232,24 @@ class OpenStackProvider(VmCloud[Cloud, Mark, Server]):
             super().admit(endpoints, peers)
 
     def accounts(self) -> Iterable[Cloud]:
-        """Return those of the tenants, and the one in which their projects were made."""
+        """Return the tenants' projects, and the one that created them."""
         return [*super().accounts(), *([] if self._base is None else [self._base])]
 
     def close(self) -> None:
-        """Destroy all that was made; may be called again. Raises ProviderError."""
+        """Destroy all resources; may be called again. Raises ProviderError."""
         try:
             super().close()
         finally:
             self._hosts.close()
 
     def stays(self, endpoint: Endpoint) -> tuple[str, Access] | None:
-        """Tell how to reach a physical host after the run; servers are gone then."""
+        """Return how to reach a physical host after the run; None for a server."""
         return self._hosts.stays(endpoint)
 
     def data_address(
         self, receiver: Endpoint, sender: Endpoint, layer: ProviderNetwork, family: Family
     ) -> str:
-        """Return the address in the network that both are in, or else that from outside."""
+        """Return the address in a common network, else the floating one."""
         if receiver.request.tenant in {None, sender.request.tenant}:
             return Provider.data_address(self, receiver, sender, layer, family)
         return self.built().vms[receiver.name].address_from(sender)
@@ -261,7 +261,7 @@ class OpenStackProvider(VmCloud[Cloud, Mark, Server]):
 
     @classmethod
     def open_again(cls, access: Access) -> Cloud | None:
-        """Log into a project; None if it was made for a run and is gone. Raises ProviderError."""
+        """Log into a project; None if it was deleted with its run. Raises ProviderError."""
         project = access.get("project")
         base = open_cloud(_home(access))
         if project is None:
@@ -276,14 +276,14 @@ class OpenStackProvider(VmCloud[Cloud, Mark, Server]):
     def owned(
         cls, access: Access, run: str | None = None, unread: Unread = pass_over
     ) -> list[Resource]:
-        """List what is ours in the project of the credentials, and in projects made for runs."""
+        """List our resources in the credentials' project, and in projects of runs."""
         found = resource_types.owned(TYPES, all_clouds(access), run, unread)
         return [one.resource for one in found]
 
 
 @dataclass
 class Build(build.Build[Cloud, Site, Server]):
-    """The servers of one run, as they come about. Every method raises ProviderError."""
+    """Provisioning of one run's servers. Every method raises ProviderError."""
 
     vm_is: ClassVar[str] = "server"
 
@@ -301,7 +301,7 @@ class Build(build.Build[Cloud, Site, Server]):
         self._floating = needs_floating(self.settings, everybody)
 
     def look_up(self) -> None:
-        """Look all names up, and choose the addresses of networks."""
+        """Look up all names, and choose the addresses of networks."""
 
         def look(tenant: Tenant[Cloud]) -> Names:
             ours = self.requests_of(tenant)
@@ -319,16 +319,16 @@ class Build(build.Build[Cloud, Site, Server]):
             self._site_makers[tenant.slot] = maker
 
     def choose_places(self) -> None:
-        """Make server groups, or choose among hosts or zones."""
+        """Create server groups, or choose among hosts or zones."""
         clouds = {tenant.slot: tenant.account for tenant in self.tenants}
         self._places = places_of(self.maker, self.settings, clouds, self.order.requests, self.fixed)
 
     def make_site(self, tenant: Tenant[Cloud]) -> Site:
-        """Make a tenant's network, its security group and its key pair."""
+        """Create a tenant's network, its security group and its key pair."""
         return self._site_makers[tenant.slot].make(self.settings.keypair, self.order.key)
 
     def stand_up(self, requests: Sequence[EndpointRequest]) -> list[Server]:
-        """Make servers that run and can be reached, in the order of the requests."""
+        """Create running, reachable servers, in the order of the requests."""
         self.order.progress(f"making {len(requests)} servers")
         orders = [self._order(request) for request in requests]
         with FloatingAddresses(self.maker) as floating:
@@ -352,12 +352,12 @@ class Build(build.Build[Cloud, Site, Server]):
         )
 
     def enter(self, vms: Sequence[Server]) -> None:
-        """Have servers be those of their requests; others are let in no more."""
+        """Register servers for their requests; replaced ones are no longer admitted."""
         self._joining = ()
         super().enter(vms)
 
     def guest_of(self, vm: Server) -> Guest:
-        """Return the same as a guest that boots."""
+        """Return a server as a guest for SSH."""
         settings = self.settings
         return Guest(
             name=vm.order.request.name,
@@ -382,7 +382,7 @@ class Build(build.Build[Cloud, Site, Server]):
         return [vm.order.name, vm.order.ip_name]
 
     def sources(self, site: Site) -> set[Rule]:
-        """Return the rules of a tenant's group, where one was made for the run.
+        """Return the rules of a tenant's group, if it was created for the run.
 
         SSH from here, and data from the peers.
         """
@@ -399,14 +399,14 @@ class Build(build.Build[Cloud, Site, Server]):
         return {*rules_for(controllers_for(self.settings, ours), blocks)}
 
     def let_in(self, site: Site, sources: set[Rule], before: set[Rule]) -> None:
-        """Have the group that was made for the run hold these rules alone."""
+        """Update the run's group to these rules only."""
         open_group(site, sources - before)
         self._allowed[site.tenant.slot] = sources | before  # also if the rest fails
         close_group(site, before - sources)
 
 
 class HostEndpoints:
-    """The physical hosts of a run. Every method does nothing where there are none."""
+    """The physical hosts of a run; without any, every method does nothing."""
 
     def __init__(self, settings: OpenStackSettings) -> None:
         self._inventory = settings.hosts
@@ -419,16 +419,16 @@ class HostEndpoints:
         return self._static
 
     def check(self, requests: Sequence[EndpointRequest]) -> None:
-        """Find a host for each request, and keys for it. Raises ProviderError."""
+        """Assign a host to each request, and check its keys. Raises ProviderError."""
         if wanted := _of_hosts(requests):
             self._provider().check(wanted)
 
     def machines(self, requests: Sequence[EndpointRequest]) -> Mapping[str, str]:
-        """Return the entry of the inventory for each physical host. Raises CapacityError."""
+        """Return the inventory entry of each physical host. Raises CapacityError."""
         return assign(_of_hosts(requests), self._inventory)
 
     def names(self, requests: Sequence[EndpointRequest]) -> Mapping[str, str]:
-        """Return the name of the physical host on each slot where one takes part."""
+        """Return the name of the physical host on each slot that has one."""
         wanted = _of_hosts(requests)
         chosen = self.machines(wanted)
         found = {
@@ -439,7 +439,7 @@ class HostEndpoints:
         return {slot: name for slot, name in found.items() if slot and name}
 
     def stays(self, endpoint: Endpoint) -> tuple[str, Access] | None:
-        """Tell how to reach the machine of an endpoint after the run; None where it is no host."""
+        """Return how to reach an endpoint's machine after the run; None if it is no host."""
         is_host = endpoint.request.kind is EndpointKind.HOST
         return self._provider().stays(endpoint) if is_host else None
 
@@ -458,13 +458,13 @@ class HostEndpoints:
         return [*self.made]
 
     def describe(self, endpoints: Sequence[Endpoint]) -> Mapping[str, Location]:
-        """Return where those of the endpoints stand that are physical hosts, by name."""
+        """Return the locations of the physical hosts among the endpoints, by name."""
         ours = [e for e in endpoints if e.request.kind is EndpointKind.HOST]
         found = self._provider().describe(ours) if ours else []
         return {endpoint.name: place for endpoint, place in zip(ours, found, strict=True)}
 
     def close(self) -> None:
-        """Give the hosts back. Raises ProviderError, ReachError."""
+        """Unlock the hosts. Raises ProviderError, ReachError."""
         if self._static is not None:
             self._static.close()
 
@@ -474,7 +474,7 @@ def _of_hosts(requests: Sequence[EndpointRequest]) -> list[EndpointRequest]:
 
 
 def make_tenants(maker: Maker, base: Cloud, slots: Sequence[str]) -> list[Tenant[Cloud]]:
-    """Make a project for each slot, as an admin. Raises PolicyError, ProviderError."""
+    """Create a project for each slot, as an admin. Raises PolicyError, ProviderError."""
     access: AccessInfoV3 = base.ask("logging in", login_of)
 
     def make(number: int) -> Tenant[Cloud]:
@@ -506,7 +506,7 @@ def _take_roles(access: AccessInfoV3, project: str, connection: Connection) -> N
 
 
 def all_clouds(access: Access) -> list[Cloud]:
-    """Open a cloud, and all projects in it that were made for runs. Raises ProviderError."""
+    """Open a cloud, and all projects of runs in it. Raises ProviderError."""
     base = open_cloud(_home(access))
     clouds = [base]
     for project in TYPES["project"].owned(base, None):
@@ -517,5 +517,5 @@ def all_clouds(access: Access) -> list[Cloud]:
 
 
 def _home(access: Access) -> Access:
-    """Return how to reach the project of the credentials themselves."""
+    """Return the access of the credentials' own project."""
     return {key: value for key, value in access.items() if key != "project"}

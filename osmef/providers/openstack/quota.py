@@ -1,4 +1,4 @@
-"""What a plan needs of a project, compared with what its quotas leave."""
+"""Needs of a plan, compared with a project's quotas."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _VOLUMES = {
 def needs_of(
     settings: OpenStackSettings, names: Names, slot: str, requests: Sequence[EndpointRequest]
 ) -> dict[str, int]:
-    """Return what the requests of the tenant's slot need, by the name of the quota.
+    """Return the needs of a tenant slot's requests, by quota.
 
     With what it takes to make one of those anew that may be, while the old one still stands.
     """
@@ -102,7 +102,7 @@ def _flavor_of(settings: OpenStackSettings, names: Names, request: EndpointReque
 
 
 def check_quotas(cloud: Cloud, need: Mapping[str, int], *, made: bool = False) -> None:
-    """Raise QuotaError with everything that the project has too little of.
+    """Raise QuotaError with every exceeded quota of the project.
 
     If ``made``, that is one to be made for the run, and ``cloud`` one of the administrator's.
     """
@@ -116,7 +116,7 @@ def check_quotas(cloud: Cloud, need: Mapping[str, int], *, made: bool = False) -
 
 
 def _quota(limit: object, used: object = 0) -> Quota:
-    """Return a quota; one that the cloud does not tell stops nobody here."""
+    """Return a quota; one that the cloud does not report is unlimited here."""
     number = -1 if limit is None else int(str(limit))
     return Quota(None if number < 0 else number, 0 if used is None else int(str(used)))
 

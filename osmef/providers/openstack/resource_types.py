@@ -1,4 +1,4 @@
-"""The resource types of OpenStack: how to list those of ours, and how to make and delete one."""
+"""Resource types of OpenStack: listing by mark, creation and deletion."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ Listing = Callable[[Connection, str, str | None], Iterable[Any]]
 
 @dataclass(frozen=True)
 class Mark(marks.Mark):
-    """The mark, also as the name of what has nothing else to carry it."""
+    """The mark, also as the name of resources without tags."""
 
     def whole_name(self, what: str) -> str:
-        """Return the name of a key pair ("key-1") or server group ("group-1"): it is their mark.
+        """Return the name of a key pair ("key-1") or server group ("group-1"), which is its mark.
 
         Key pairs are a user's, whose two sites may be two projects.
         """
@@ -45,14 +45,14 @@ class Mark(marks.Mark):
 
     @classmethod
     def of_name(cls, name: object) -> Self | None:
-        """Read the mark of the name of a key pair or server group; None if it is not ours."""
+        """Parse the mark in the name of a key pair or server group; None if it is not ours."""
         found = _NAME.fullmatch(name) if isinstance(name, str) else None
         return cls.read(*found.groups()) if found else None
 
 
 @dataclass(frozen=True)
 class ResourceType(resource_types.ResourceType[Cloud]):
-    """A type by how to list it, read a mark, and delete one by its id.
+    """A type by how to list it, parse a mark, and delete one by its id.
 
     ``going`` returns the ids of what is there of a run, with their statuses if known.
     """
@@ -64,7 +64,7 @@ class ResourceType(resource_types.ResourceType[Cloud]):
     going: Callable[[Connection, str], dict[str, str]] = lambda _connection, _run: {}
 
     def find(self, connection: Connection, project: str, run: str, name: str) -> Any | None:
-        """Look for one of a run by its name, in the project of this id. Raises as the SDK."""
+        """Find a run's resource by name, in the project of this id. Raises as the SDK."""
         for one in self.there(connection, project, run):
             mark = self.mark_of(one)
             if self.name_of(one) == name and mark is not None and mark.run == run:
@@ -74,7 +74,7 @@ class ResourceType(resource_types.ResourceType[Cloud]):
     def owned(
         self, account: Cloud, run: str | None, unread: Unread = pass_over
     ) -> list[Found[Cloud]]:
-        """List those that carry our mark, of one run or all. Raises ProviderError."""
+        """List marked resources, of one run or all. Raises ProviderError."""
         there = account.ask(f"listing {self.name}s", lambda c: list(self.there(c, account.id, run)))
         marked = [(one, self.mark_of(one)) for one in there]
         for one in (one for one, mark in marked if mark is None):
@@ -87,13 +87,13 @@ class ResourceType(resource_types.ResourceType[Cloud]):
         ]
 
     def delete(self, found: Found[Cloud]) -> None:
-        """Delete one; a server or a volume is only on its way then. Raises as the SDK."""
+        """Delete one; of a server or a volume this only starts it. Raises as the SDK."""
         found.account.connected(lambda c: self.deletes(c, found.id))
 
     def still_there(
         self, account: Cloud, some: Collection[Found[Cloud]]
     ) -> Mapping[str, str | None]:
-        """Return the ids of those of a run that are not gone, and why one never will be."""
+        """Return the ids of a run's remaining ones, each with the error that keeps it."""
         run = next(iter(some)).mark.run
         there = account.ask(f"listing {self.name}s", lambda c: self.going(c, run))
         return {
@@ -109,7 +109,7 @@ def servers_there(connection: Connection, run: str | None, **query: Any) -> Iter
 
 
 def servers_in(connection: Connection, run: str, status: str) -> set[str]:
-    """Return the ids of a run's servers of this status. For details nova would ask neutron."""
+    """Return the ids of a run's servers of this status, without details, for speed."""
     return {str(one.id) for one in servers_there(connection, run, details=False, status=status)}
 
 
@@ -154,7 +154,7 @@ def _by_name(thing: Any) -> Mark | None:
 
 
 def _unread_mark(thing: Any) -> object | None:
-    """Return what a thing says as a mark that can't be read; None if it says nothing like it."""
+    """Return the text of an unreadable mark; None if there is none like ours."""
     tags, text = (getattr(thing, name, None) for name in ("metadata", "description"))
     if isinstance(tags, Mapping) and "osmef_run" in tags and Mark.of_tags(tags) is None:
         return {key: value for key, value in tags.items() if key.startswith("osmef_")}
@@ -259,10 +259,10 @@ TYPES = {
 
 
 class Maker(maker.Maker[Cloud, Mark]):
-    """Makes the resources of a run. Safe to use from several threads."""
+    """Creates the resources of a run. Thread-safe."""
 
     def make(self, cloud: Cloud, kind: str, name: str, call: Callable[[Connection], T]) -> T:
-        """Make one of this name; ``call`` gives it the run's mark. Raises ProviderError."""
+        """Create one of this name; ``call`` gets the run's mark. Raises ProviderError."""
 
         def find(connection: Connection) -> T | None:
             found = TYPES[kind].find(connection, cloud.id, self.mark.run, name)

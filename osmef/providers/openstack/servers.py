@@ -1,4 +1,4 @@
-"""Servers: what each is asked to be, making them side by side, and waiting until they run."""
+"""Servers: their requests, concurrent creation, and waiting until they run."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ _LISTED = 100
 
 @dataclass(frozen=True)
 class ServerOrder(build.VmOrder[Site]):
-    """A server to be made."""
+    """A server to create."""
 
     flavor: FlavorInfo
     place: Place
 
     @property
     def account(self) -> Cloud:
-        """The project it is in."""
+        """Its project."""
         return self.site.account
 
     @property
@@ -56,14 +56,14 @@ class ServerOrder(build.VmOrder[Site]):
         return self.name.replace("osmef-", "osmef-ip-", 1)
 
     def networks(self, settings: OpenStackSettings) -> list[str]:
-        """Return the networks of its cards, that of the usual one first."""
+        """Return the networks of its cards, the first card's first."""
         cards = range(self.request.nics)
         return [self.site.network, *(self.site.nics[settings.nic_network(n)] for n in cards)]
 
 
 @dataclass(frozen=True)
 class Port:
-    """A port of a server: the network it is on, its Ethernet address, its IPv4 one or none."""
+    """A port of a server: its network, its MAC address, and its IPv4 address if any."""
 
     id: str
     network: str
@@ -74,7 +74,7 @@ class Port:
 
 @dataclass(frozen=True)
 class Server(build.Vm[ServerOrder]):
-    """A server that runs, its port, and its floating address if it has one.
+    """A running server, its port, and its floating address if it has one.
 
     ``further`` are the ports of its further network cards, in the order of their networks.
     """
@@ -85,11 +85,11 @@ class Server(build.Vm[ServerOrder]):
 
     @property
     def account(self) -> Cloud:
-        """The project it is in."""
+        """Its project."""
         return self.order.account
 
     def at(self, floating: str) -> Server:
-        """Return the same with a floating address."""
+        """Return it with a floating address."""
         return replace(self, floating=floating, public=floating)
 
     def address_from(self, sender: Endpoint) -> str:
@@ -104,12 +104,12 @@ class Server(build.Vm[ServerOrder]):
 
 
 def server_name(maker: Maker, number: int, request: EndpointRequest) -> str:
-    """Return the name of a server; flavors may have names that no server can have."""
+    """Return a valid name of a server for any flavor."""
     return maker.mark.name(f"{number}-{_NOT_IN_NAMES.sub('-', request.name)[:40]}")
 
 
 def make_server(maker: Maker, order: ServerOrder, settings: OpenStackSettings) -> str:
-    """Ask for a server, and return its id; it does not run yet. Raises ProviderError."""
+    """Request a server, and return its id; it does not run yet. Raises ProviderError."""
     site = order.site
     source = site.names.source
     body: dict[str, Any] = {
@@ -140,7 +140,7 @@ def make_server(maker: Maker, order: ServerOrder, settings: OpenStackSettings) -
 
 
 def free_nics(server: Server) -> None:
-    """Let frames of all addresses through at a server's further cards. Raises ProviderError.
+    """Disable port security of a server's further cards. Raises ProviderError.
 
     Nova makes the ports with the server's security groups, which keep back what other addresses
     send. Where neutron knows no port security, there is nothing to lift.
@@ -171,7 +171,7 @@ def user_data_of(settings: OpenStackSettings, login: KeyPair, host: KeyPair | No
 
 
 def _make_volume(maker: Maker, order: ServerOrder, settings: OpenStackSettings) -> str:
-    """Make the volume that a server boots from, and wait for it. Raises ProviderError."""
+    """Create a server's boot volume, and wait for it. Raises ProviderError."""
     source, cloud = order.site.names.source, order.account
     keys = {"image": "image_id", "snapshot": "snapshot_id", "volume": "source_volume_id"}
     asked_gib = -(-(settings.boot.size or 0) // _GIB)
@@ -206,7 +206,7 @@ def list_servers(cloud: Cloud, run: str) -> list[Any]:
 
 
 def unlisted(server: Server) -> Location:
-    """Return that a server which no list has is gone, or else a place that nobody knows."""
+    """Return Gone for a server in no list, or else an unknown location."""
     try:
         server.account.ask("looking at a server", lambda c: c.compute.get_server(server.id))
     except NotFoundError:
@@ -215,7 +215,7 @@ def unlisted(server: Server) -> Location:
 
 
 def console_of(server_id: str, cloud: Cloud) -> str:
-    """Return what a guest wrote on its console, as far as the cloud keeps it; maybe nothing."""
+    """Return a guest's console, as far as the cloud keeps it; possibly empty."""
     try:
         answer = cloud.ask(
             "reading a console", lambda c: c.compute.get_server_console_output(server_id)
@@ -226,7 +226,7 @@ def console_of(server_id: str, cloud: Cloud) -> str:
 
 
 class FloatingAddresses:
-    """Gives servers floating addresses, while others are still being built."""
+    """Assigns floating addresses to servers, while others are still being created."""
 
     def __init__(self, maker: Maker) -> None:
         self._maker = maker
@@ -240,7 +240,7 @@ class FloatingAddresses:
         self._pool.shutdown(cancel_futures=True)
 
     def give(self, servers: Sequence[Server]) -> None:
-        """Begin to give them to servers."""
+        """Start assigning addresses to servers."""
         for server in servers:
             self._asked[server.id] = self._pool.submit(self._add, server)
 
@@ -270,7 +270,7 @@ Ready = Callable[[Sequence[Server]], None]
 def make_servers(
     maker: Maker, orders: Sequence[ServerOrder], settings: OpenStackSettings, ready: Ready
 ) -> list[Server]:
-    """Make servers, and wait until all run and have an address; in the order of the orders.
+    """Create servers, and wait until all run and have an address, in order.
 
     ``ready`` is told those that have come about since the last look, while others are still being
     asked for and built. The first of a server group is asked for before the others, and these when
@@ -313,7 +313,7 @@ def _groups(orders: Sequence[ServerOrder]) -> list[list[ServerOrder]]:
 
 @dataclass
 class Boot:
-    """Servers on their way, by id: those asked for so far, and those of them that run."""
+    """Servers during their boot, by id: the requested ones, and the running ones."""
 
     run: str
     clouds: Sequence[Cloud]
@@ -328,7 +328,7 @@ class Boot:
     changed: threading.Condition = field(default_factory=threading.Condition)
 
     def admits(self, *, leads: bool) -> bool:
-        """Wait until one more may be built; False if the work is over.
+        """Wait for a free place among concurrent builds; False if the work is over.
 
         A new group waits for those that have begun, so that it does not take their room. Raises
         BootError where none of those that are built comes to run.
@@ -361,13 +361,13 @@ class Boot:
             return not self.over
 
     def end(self) -> None:
-        """Let nobody ask for anything more."""
+        """Stop further requests."""
         with self.changed:
             self.over = True
             self.changed.notify_all()
 
     def watch(self, asking: Future[Any]) -> None:
-        """Wait for all that ``asking`` asks for, all of a project looked at in one call."""
+        """Wait for the servers of ``asking``, with one list call a project."""
         missing: dict[str, str] = {}
         cloud, changed = self.clouds[0], time.monotonic()
         began = changed
@@ -397,7 +397,7 @@ class Boot:
         )
 
     def _look(self) -> dict[str, str]:
-        """Add the servers that run now, and return the status of the others."""
+        """Add the running servers, and return the status of the others."""
         wanted = {k: order for k, order in dict(self.asked).items() if k not in self.found}
         missing: dict[str, str] = {}
         for cloud in self.clouds:
@@ -450,7 +450,7 @@ def _ports(cloud: Cloud, servers: Sequence[str]) -> dict[str, list[Port]]:
 
 
 def _server(order: ServerOrder, key: str, ports: Sequence[Port]) -> Server | None:
-    """Return a server that runs, None as long as it lacks the address or a card."""
+    """Return a running server, None while it lacks an address or a card."""
     site = order.site
     usual = [port for port in ports if port.network == site.network and port.address]
     further = [port for network in site.nics for port in ports if port.network == network]
@@ -461,7 +461,7 @@ def _server(order: ServerOrder, key: str, ports: Sequence[Port]) -> Server | Non
 
 
 def _look_closer(cloud: Cloud, server_id: str, server: Any | None) -> Any | None:
-    """Return what nova says of a server, if it is in ERROR with the reason of that.
+    """Return nova's details of a server in ERROR, with its fault.
 
     A list lacks the reason of a server that was placed nowhere, and for a moment the server. The
     reason comes some moments after the ERROR.
@@ -478,14 +478,14 @@ def _look_closer(cloud: Cloud, server_id: str, server: Any | None) -> Any | None
 
 
 def _status(order: ServerOrder, server: Any | None) -> str:
-    """Return the status of a server that nova was done with. Raises BootError, CapacityError."""
+    """Return the final status of a server. Raises BootError, CapacityError."""
     if server is None or server.status in {"ERROR", "DELETED"}:
         raise _failed(order, server)
     return str(server.status)
 
 
 def _failed(order: ServerOrder, server: Any) -> ProviderError:
-    """Return the error of a server that will never run, from what nova says of it."""
+    """Return the error of a server that will never run, by its fault."""
     message = "it was deleted by somebody" if server is None else _fault(server)
     meaning = meaning_of_fault(message)
     kind = BootError if meaning is None else ERRORS.class_of(meaning)

@@ -39,7 +39,7 @@ def assign(requests: Sequence[EndpointRequest], hosts: Hosts) -> dict[str, str]:
 
     Each request gets an entry of its own. Requests of one host slot get entries of one physical
     host, those of different slots of different ones, in all lanes; and so for tenants. Those
-    without a host slot get any that are left. A VM whose host nobody says counts as alone on its
+    without a host slot get any that are left. A VM of an unknown host counts as alone on its
     host, and is taken only where no other fits. Raises CapacityError, which says what is missing.
     """
     slots: dict[str, list[EndpointRequest]] = {}
@@ -121,7 +121,7 @@ def _tenants(slots: Sequence[str], hosts: Hosts) -> list[Tenants]:
     """List the assignments of tenants to tenant slots."""
     real = dict.fromkeys(h.location.tenant for h in hosts.values() if h.kind is EndpointKind.VM)
     if len(slots) > 1:
-        real.pop(None, None)  # whether they are of one tenant or of two, nobody says
+        real.pop(None, None)  # whether they are of one tenant or of two is unknown
     return [dict(zip(slots, some, strict=True)) for some in permutations(real, len(slots))]
 
 

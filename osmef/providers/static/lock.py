@@ -32,7 +32,7 @@ class Holder:
     """The holder of a machine's lock.
 
     ``made`` and ``deadline`` are the UNIX times at which its run began to make things, and after
-    which nobody needs it.
+    which it is not needed.
     """
 
     run: str
@@ -63,7 +63,7 @@ def acquire(session: Session, wanted: Holder) -> None:
     """
     for _ in range(_TRIES):
         session.link(str(wanted), PATH)  # unless there is one
-        # Read again also where it was made: somebody may have moved it aside, see remove.
+        # Read again also where it was made: another process may have moved it aside, see remove.
         held = holder(session)
         if held == wanted:
             return
@@ -91,7 +91,7 @@ def acquire(session: Session, wanted: Holder) -> None:
 def confirm(session: Session, wanted: Holder) -> None:
     """Check that a run still holds the lock. Raises CapacityError, ReachError.
 
-    A lock that has gone is made anew: a boot of the machine takes it away, and so does logind
+    A missing lock is recreated: a boot of the machine removes it, and so does logind
     when it believes that the user has left (RemoveIPC, logind.conf(5)). Two that take over a stale
     lock at one moment may both believe that it is theirs (see remove).
     """
@@ -118,7 +118,7 @@ def release(session: Session, run: str, endpoint: str) -> None:
 def remove(session: Session, held: Holder) -> None:
     """Remove the lock, if the holder is unchanged. Raises ReachError.
 
-    Whoever read it as well may have taken the machine since. So it is moved away in one step,
+    Another reader may have locked the machine since. So it is moved away in one step,
     looked at there, and put back if it is another's. If a third one has taken the machine in this
     moment, that one has it: the other finds out when it confirms its lock.
     """

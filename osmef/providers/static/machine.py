@@ -85,7 +85,7 @@ def take(session: Session, request: EndpointRequest, order: Order) -> None:
 def confirm(resource: Resource, kept: Session | None = None) -> None:
     """Check that a run still holds a machine's lock. Raises CapacityError.
 
-    Where nobody can look now, the trials will tell. ``kept`` is a session to it that may be open.
+    If it can't be read now, the trials will fail. ``kept`` is a session to it that may be open.
     """
     endpoint = resource.name.removeprefix(f"osmef-{resource.run}-")
     times = (int(resource.made or 0), int(resource.deadline or 0))

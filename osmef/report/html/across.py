@@ -34,7 +34,7 @@ _NOTE = (
     "variation."
 )
 _MOST_BETWEEN = 24
-"""Of more cells nobody reads the pairs."""
+"""The pairs of more cells are unreadable."""
 _BETWEEN_NOTE = (
     "Paired: in each block of the random order, so that what a block shares hides nothing: the "
     "ratio of Hodges and Lehmann with its interval below it, and p of Wilcoxon's signed ranks. "

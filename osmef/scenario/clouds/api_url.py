@@ -1,6 +1,6 @@
 """API addresses: credentials are sent to hosts of their own cloud, and to this machine, only.
 
-A scenario or a journal may come from somebody else, and names where requests go that carry a
+A scenario or a journal is untrusted, and names where requests go that carry a
 token, a signature, or keys of VMs. What is no host of the vendor's has to be allowed by the
 environment, which is the user's own.
 """

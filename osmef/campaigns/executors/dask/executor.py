@@ -69,7 +69,7 @@ class Worker:
         return self.slots > 0 and (not provider or self.tags.get(provider, 0) >= 1)
 
 
-class Lost(Exception):  # noqa: N818 - it says what became of a worker
+class Lost(Exception):  # noqa: N818 - it names the outcome of a worker
     """The worker of a job was lost."""
 
 
@@ -205,7 +205,7 @@ class _Task:
     """A task between submission and end. ``what`` names it in messages.
 
     ``bound`` is the machine whose worker alone can do it. It is looked for in the journal when the
-    job is sent: to look anew for each of thousands that wait takes longer than they do.
+    job is sent: to look again for each of thousands that wait takes longer than they do.
     """
 
     job: Job
@@ -435,13 +435,13 @@ class DaskExecutor:
             if task.sent is None:
                 self._dispatch(task)
         elif time.monotonic() - task.since > self._waits.worker_s:
-            self._end(task, self._nobody(task))
+            self._end(task, self._no_worker(task))
         elif task.sent is not None:
             since = task.since
             self._again(task)
             task.since = since
 
-    def _nobody(self, task: _Task) -> OsmefError:
+    def _no_worker(self, task: _Task) -> OsmefError:
         tags = " ".join(f"{tag}=8" for tag in ("osmef", task.provider) if tag)
         if task.bound is None:
             cure = f"start one: dask worker {self._address} --resources '{tags}'"

@@ -155,7 +155,7 @@ class ControllerChannel:
         try:
             yield errand
         finally:
-            with self._lock:  # nobody asks a closed one to stop
+            with self._lock:  # a closed one gets no cancellation
                 del self._errands[token]
                 errand.stop.close()
 
