@@ -20,7 +20,7 @@ from osmef.supply.build import bundle_of_source, source_hash
 from osmef.supply.bundle import HERE, BundledFile, ProgramBundle, read_bundle
 from osmef.supply.compiler import compiler_of
 from osmef.supply.debian import BundleRequest, bundle_of_packages, can_fetch
-from osmef.supply.machines import NAMES, Machine, find_machine
+from osmef.supply.machines import NAMES, Machine, find_machine, this_machine
 from osmef.supply.present import Present, find, install
 from osmef.supply.program import Program, SourceCode, Way
 from osmef.supply.store import BundleKey, BundleStore, default_directory
@@ -223,15 +223,30 @@ def check(program: Program, supplier: Supplier | None = None) -> None:
     for way in program.ways:
         if way not in _MADE:
             return
+        told: dict[str, SupplyError] = {}
         for name in NAMES:
             try:
                 _state(way, program, name, supplier)
             except SupplyError as error:
-                last = error
+                told[name] = error
             else:
                 return
-        failed.append((way, last))
+        # Most endpoints are of the kind of this machine, which a cure then is for.
+        failed.append((way, told.get(_here()) or told[NAMES[0]]))
     raise _nowhere(program, f"program {program.name!r}", failed)
+
+
+def _for(machine: Machine) -> str:
+    """Return the option that names a kind of machine, where it is not that of this one."""
+    return "" if machine.name == _here() else f" --arch {machine.name}"
+
+
+def _here() -> str:
+    """Return the name of this machine's kind; none where programs are not supplied for it."""
+    try:
+        return this_machine().name
+    except SupplyError:
+        return ""
 
 
 def bring(
@@ -352,7 +367,7 @@ def _recipe(
             raise SupplyError(
                 "its source is not on this controller",
                 where=f"build of {program.name!r}",
-                cure=f"osmef program build {program.name} --source PATH --arch {machine.name}",
+                cure=f"osmef program build {program.name} --source PATH{_for(machine)}",
             )
         return wanted, partial(bundle_of_source, program, machine, store.tell, store.check)
     order = BundleRequest(program, machine, find_suite(supplier.suite))
