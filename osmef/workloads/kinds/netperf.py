@@ -111,16 +111,14 @@ class NetperfSettings(ServerSettings):
 
 
 def _program(name: str) -> Program:
-    """Return a program of netperf, which Debian has among what is not free."""
+    """Return a program of netperf, which Debian has in non-free."""
     steps = (
         ("autoreconf", "--force", "--install", "-I", "src/missing/m4"),
         ("./configure", "--host={target}", "CFLAGS=-O2 -fcommon -std=gnu89"),
         ("make", "-C", "src", name),
     )
     source = SourceCode(steps=steps, products=(f"src/{name}",))
-    return Program(
-        name, package="netperf", source=source, how=("present", "build"), version=("-V",)
-    )
+    return Program(name, package="netperf", component="non-free", source=source, version=("-V",))
 
 
 class Netperf(Tool[NetperfSettings]):
