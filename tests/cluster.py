@@ -55,7 +55,7 @@ ask("cmd=finalize")
 """
 
 
-def bundle_in(folder: Path, name: str = "is.S.x") -> Path:
+def bundle_in(folder: Path) -> Path:
     """Write a bundle with a program that does what MPI does, and prints what IS printed once.
 
     It prints what the file ``printed`` of the folder has; with a file ``fails`` there one of its
@@ -65,20 +65,20 @@ def bundle_in(folder: Path, name: str = "is.S.x") -> Path:
     data = PROCESS.replace("WHERE", repr(str(folder))).encode()
     manifest = ProgramManifest(
         schema_version=1,
-        program=name,
+        program="is.S.x",
         how="build",
         architecture=platform.machine(),
         libc="static",
         suite=None,
-        argv=(f"{{dir}}/{name}",),
+        argv=("{dir}/is.S.x",),
         data={},
         packages={},
         build=None,
         notes=(),
-        files={name: described(data, "program")},
+        files={"is.S.x": described(data, "program")},
     )
-    path = folder / f"{name}.tar.gz"
-    path.write_bytes(pack(manifest, {name: data}))
+    path = folder / "is.tar.gz"
+    path.write_bytes(pack(manifest, {"is.S.x": data}))
     return path
 
 

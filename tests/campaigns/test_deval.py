@@ -16,7 +16,6 @@ from osmef.campaigns.schedule.plan import plan_campaign, preview
 from osmef.campaigns.state.rows import Phase
 from osmef.engine.plan import PlannedTrial
 from tests.campaigns.emulated import conduct
-from tests.cluster import bundle_in
 from tests.invoked import invoke
 from tests.published import published
 
@@ -39,21 +38,9 @@ LEADING = {
 }
 
 
-@pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The scenarios, with a UnixBench that no machine has to have the source of."""
-    place = tmp_path_factory.mktemp("deval")
-    shutil.copytree(SCENARIOS, place, dirs_exist_ok=True)
-    bundle = bundle_in(place, "unixbench")
-    file = place / "deval" / "unixbench.yaml"
-    brought = f"kind: unixbench, bundles: {{unixbench: {bundle}}}"
-    assert "kind: unixbench" in file.read_text()
-    file.write_text(file.read_text().replace("kind: unixbench", brought))
-    return place
-
-
-def test_it_is_a_campaign_of_six_windows(place: Path) -> None:
-    found = preview(plan_campaign(read_campaign(place / "campaigns" / "deval.yaml")))
+@pytest.mark.usefixtures("brought_unixbench")
+def test_it_is_a_campaign_of_six_windows() -> None:
+    found = preview(plan_campaign(read_campaign(SCENARIOS / "campaigns" / "deval.yaml")))
     assert len(found.weeks[0].slots) == 6
     assert found.sessions == 6 * 4 * len(CLOUDS)
     assert not found.notes
@@ -87,12 +74,13 @@ class AsPublished:
 
 
 @pytest.fixture(scope="module")
-def tables(place: Path) -> Path:
+def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The tables of the report, of a campaign in simulated time."""
     numbers = AsPublished()
-    whole, state = place / "campaigns" / "deval.yaml", place / "state.sqlite"
-    file = whole.with_name("deval-2017.yaml")
-    lines = whole.read_text().splitlines(keepends=True)
+    place = tmp_path_factory.mktemp("deval")
+    shutil.copytree(SCENARIOS, place, dirs_exist_ok=True)
+    file, state = place / "campaigns" / "deval.yaml", place / "state.sqlite"
+    lines = file.read_text().splitlines(keepends=True)
     file.write_text("".join(one for one in lines if not one.strip().startswith(LEFT_OUT)))
     assert conduct(file, state, place / "runs", numbers=numbers, length=LENGTH) is Phase.ENDED
     prices = pd.read_csv(published("deval-2017/prices.csv"))

@@ -156,16 +156,16 @@ def test_what_is_in_non_free_is_bundled_where_the_users_sources_have_it(
 
 
 @pytest.mark.parametrize(
-    ("machine", "more"), [("x86_64", ""), ("aarch64", ""), ("vax", " --arch x86_64")]
+    ("machine", "named"), [("x86_64", "x86_64"), ("aarch64", "aarch64"), ("vax", "x86_64")]
 )
 def test_how_to_bring_a_source_is_told_for_machines_like_this_one(
-    supplier: Supplier, monkeypatch: pytest.MonkeyPatch, machine: str, more: str
+    supplier: Supplier, monkeypatch: pytest.MonkeyPatch, machine: str, named: str
 ) -> None:
     monkeypatch.setattr("platform.machine", lambda: machine)
     program = Program("bench", source=BROUGHT, how=("build",))
     with pytest.raises(SupplyError) as caught:
         check(program, supplier)
-    assert caught.value.cure == f"osmef program build bench --source PATH{more}"
+    assert caught.value.cure == f"osmef program build bench --source PATH --arch {named}"
     other = find_machine("s390x")
     with pytest.raises(SupplyError) as caught:
         make("build", program, other, supplier)
@@ -181,7 +181,7 @@ def test_a_source_that_a_user_brings(supplier: Supplier, tmp_path: Path) -> None
     program, here = Program("bench", source=BROUGHT, how=("build",)), find_machine(machine())
     with pytest.raises(SupplyError, match="its source is not on this controller") as caught:
         make("build", program, here, supplier)
-    assert str(caught.value.cure) == "osmef program build bench --source PATH"
+    assert f"osmef program build bench --source PATH --arch {here.name}" in str(caught.value.cure)
     assert "built from source that you bring" in plan(program, None, supplier)
     made = bring(program, replace(BROUGHT, path=code), here, supplier)
     assert made.manifest.build is not None
