@@ -7,7 +7,7 @@ from pathlib import Path
 
 from osmef.engine.check import warnings_about
 from osmef.engine.plan import make_plan
-from osmef.engine.summarise import contended_cells, short_intervals
+from osmef.engine.summarise import apart, contended_cells, short_intervals
 from osmef.results.trial import Status, Trial
 from osmef.scenario.load import load_text
 
@@ -60,3 +60,11 @@ def test_what_a_workload_says_of_its_numbers_is_told_once() -> None:
     assert "1.50 times the size of all last-level caches" in note
     failed = [one.model_copy(update={"status": Status.FAILED}) for one in done]
     assert warnings_about(cells, {cells[0].cell.key: failed, "another": done}) == []
+
+
+def test_pairs_that_ran_at_different_times_are_a_note() -> None:
+    shares = (0.0, 79.9, 80.0, None)
+    (note,) = apart({"all": trials(*({"overlap_percent": one} for one in shares))})
+    assert "in 2 of 3 trials" in note
+    assert "0 % in the worst" in note
+    assert apart({"all": trials({"overlap_percent": 100.0}, {})}) == []

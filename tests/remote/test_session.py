@@ -40,7 +40,7 @@ def test_large_output_comes_whole(session: Session) -> None:
 
 def test_a_silent_program_does_not_hang_the_controller(sshd: Sshd) -> None:
     session = Session.open(replace(sshd.login(), waits=Waits(command_s=0.2)))
-    with pytest.raises(ReachError, match="no answer in time") as caught:
+    with pytest.raises(ReachError, match="or the login's shell is slow") as caught:
         session.run(["sleep", "60"])
     assert caught.value.where == "vm-1"
     session.close()
