@@ -59,6 +59,11 @@ def sources(suite: str) -> list[str]:
     return list(found)
 
 
+def components(suite: str) -> set[str]:
+    """Return which parts of a release this machine's apt gets: main, and others it was told of."""
+    return {"main", *(line.split()[-1] for line in sources(suite))}
+
+
 def network_settings() -> list[str]:
     """Return this machine's proxy settings and the like, as apt settings.
 

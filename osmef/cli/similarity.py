@@ -105,12 +105,14 @@ def _costs(
 ) -> list[dict[str, Any]]:
     """Return the cheapest counterparts. Raises InputError without any known price."""
     from osmef.analysis.counterparts import cheapest  # noqa: PLC0415
+    from osmef.report.machine_types import machine_prices  # noqa: PLC0415
     from osmef.report.prices import price_table  # noqa: PLC0415
 
     if file is None and not has_runs:
         cure = "add --prices prices.yaml"
         raise InputError("a table of measurements has no prices", where="--cheapest", cure=cure)
-    rows = _records(cheapest(measured, price_table(data, file)))
+    known = price_table(data, file)
+    rows = _records(cheapest(measured, machine_prices(data, known) if has_runs else known))
     if not rows:
         cure = "give them with --prices, by provider and flavor"
         raise InputError("no machine type has a price", where="--cheapest", cure=cure)

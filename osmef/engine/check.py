@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,6 +11,7 @@ from osmef.engine.plan import Plan, PlannedCell, endpoints_of, programs_of_layer
 from osmef.errors import InputError, Problem, ProviderError, SupplyError
 from osmef.providers.base import Check, EndpointRequest, go_on
 from osmef.providers.sites import sites_of
+from osmef.results.trial import Status, Trial
 from osmef.scenario.fields import EndpointKind, read_bound, tries_of
 from osmef.scenario.names import nearest_or_all
 from osmef.scenario.repeat import UntilKnown
@@ -118,6 +119,20 @@ def warnings_there(
         for whose, settings in _workloads(planned.cell)
         for text in settings.warnings_at(role, facts.get(end.name, {}))
     )
+
+
+def warnings_about(
+    cells: Iterable[PlannedCell], trials: Mapping[str, Sequence[Trial]]
+) -> list[str]:
+    """Return what the numbers of the trials of each cell say against each other, each once."""
+    told = (
+        text
+        for planned in cells
+        for trial in trials.get(planned.cell.key, ())
+        if trial.status is Status.OK
+        for text in planned.cell.scenario.workload.warnings_about(trial.metrics)
+    )
+    return list(dict.fromkeys(told))
 
 
 def _ends(planned: PlannedCell) -> Iterator[tuple[Role, EndpointRequest]]:

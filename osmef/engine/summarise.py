@@ -13,7 +13,7 @@ from osmef.agent.messages import PROTOCOL
 from osmef.analysis.contention import contended
 from osmef.analysis.describe import describe, describe_pairs, judge
 from osmef.analysis.price import per_price
-from osmef.engine.check import named, warnings_of, warnings_there
+from osmef.engine.check import named, warnings_about, warnings_of, warnings_there
 from osmef.engine.cost import spent, total
 from osmef.engine.events import (
     Borrowed,
@@ -113,6 +113,7 @@ def summarise(plan: Plan, directory: RunDirectory) -> Summary:
         *log.warnings,
         *told,
         *there,
+        *warnings_about(plan.cells, by_cell),
         *elsewhere(cells),
         *too_fast(cells),
         *contended_cells(by_cell),

@@ -12,10 +12,12 @@ from typing import Any
 import pandas as pd
 
 from osmef.analysis.describe import describe
+from osmef.analysis.price import PriceTable
 from osmef.analysis.replicates import has_sessions, independent, is_loopback
 from osmef.analysis.similarity import COMPONENTS, GIVEN, MACHINE, machine_name
 from osmef.errors import InputError
 from osmef.report.cells import nothing
+from osmef.report.clouds import cloud_of, kind_of, together
 from osmef.report.data import Data, read_machines
 from osmef.results.frame import measures_of
 from osmef.results.measure import Better, Component, Measure
@@ -135,13 +137,31 @@ def _common(
 def machines_of(data: Data) -> pd.DataFrame:
     """Return the measurements of machine types in runs, as ``measured_machines``.
 
-    The threads and the memory are the endpoints' CPUs and, by their facts, their memory. The others
-    are the metrics whose measure names a component, between machines of one flavor (those of the
-    network never of one with itself) without a background: the trials, or the sessions where there
-    are any, of that cell whose median is best.
+    A machine type is a flavor of a cloud, and each site of a run is a cloud. The threads and the
+    memory are the endpoints' CPUs and, by their facts, their memory. The others are the metrics
+    whose measure names a component, between machines of one type (those of the network never of one
+    with itself) without a background: the trials, or the sessions where there are any, of that cell
+    whose median is best.
     """
-    rows = [*_given(data), *_measured(data.trials, _settings(data))]
+    rows = [*_given(data), *_measured(data, _settings(data))]
     return pd.DataFrame(rows, columns=_COLUMNS)
+
+
+def machine_prices(data: Data, prices: pd.DataFrame) -> pd.DataFrame:
+    """Return the prices of machine types by the names that they have in ``machines_of``.
+
+    ``prices`` are those of ``osmef.analysis.price``, by kinds of clouds. Of each machine type
+    counts the price in the region in which it was. Raises InputError as ``PriceTable``.
+    """
+    known, rows = PriceTable(prices), []
+    for summary in data.summaries.values():
+        for end in summary.endpoints:
+            if end.flavor:
+                region = end.price.region if end.price else end.achieved.region
+                found = known.find(kind_of(summary.run, end), end.flavor, region)
+                if found is not None:
+                    rows.append({**found, "provider": cloud_of(summary.run, end)})
+    return pd.DataFrame(rows, columns=prices.columns).drop_duplicates()
 
 
 def _settings(data: Data) -> dict[tuple[str, str], str]:
@@ -175,7 +195,7 @@ def _given(data: Data) -> Iterator[_Row]:
     for summary in data.summaries.values():
         for end in summary.endpoints:
             if end.flavor:
-                of = (summary.run.provider or "unknown", end.flavor)
+                of = (cloud_of(summary.run, end), end.flavor)
                 vcpus = math.nan if end.vcpus is None else float(end.vcpus)
                 yield (*of, Component.THREADS, vcpus, _GIVEN)
                 yield (*of, Component.MEMORY, _memory_mb(end), _GIVEN)
@@ -186,18 +206,20 @@ def _memory_mb(end: EndpointInfo) -> float:
     return float(memory.get("total_bytes") or math.nan) / 1e6
 
 
-def _measured(trials: pd.DataFrame, settings: Mapping[tuple[str, str], str]) -> Iterator[_Row]:
+def _measured(data: Data, settings: Mapping[tuple[str, str], str]) -> Iterator[_Row]:
+    trials = data.trials
     measures = [one for one in measures_of(trials).values() if one.component is not None]
     alike = trials["sender_flavors"].eq(trials["receiver_flavors"]) & trials["background"].isna()
     one = ~trials["sender_flavors"].str.contains(",", na=True)
-    own = trials[alike & one]
+    senders, receivers = (_clouds(data, trials, side) for side in ("senders", "receivers"))
+    own = trials[alike & one & senders.eq(receivers)]
     sessions = has_sessions(own)
     set_ = pd.Series(
         [settings.get(cell, "") for cell in zip(own["run"], own["cell"], strict=True)],
         index=own.index,
         dtype="object",
     )
-    keys = [own["provider"].fillna("unknown"), own["sender_flavors"], own["workload"], set_]
+    keys = [senders[own.index], own["sender_flavors"], own["workload"], set_]
     between = own[~is_loopback(own)]
     for measure in measures:
         rows = between if measure.component is Component.NETWORK else own
@@ -207,6 +229,17 @@ def _measured(trials: pd.DataFrame, settings: Mapping[tuple[str, str], str]) -> 
                 if measure.component is not None:
                     amount = _in_unit(value, measure)
                     yield (str(provider), str(flavor), measure.component, amount, by)
+
+
+def _clouds(data: Data, trials: pd.DataFrame, side: str) -> pd.Series[str]:
+    """Return the name of the cloud of each trial's endpoints, of those of one side."""
+    of = {
+        (run, end.name): cloud_of(summary.run, end)
+        for run, summary in data.summaries.items()
+        for end in summary.endpoints
+    }
+    columns = zip(trials[side], trials["run"], trials["provider"], strict=True)
+    return pd.Series([together(*row[:2], of, row[2]) for row in columns], trials.index, "object")
 
 
 def _in_unit(value: float, measure: Measure) -> float:

@@ -19,9 +19,10 @@ from osmef.analysis.replicates import (
 from osmef.errors import InputError
 from osmef.prices.price_list import read_prices
 from osmef.report.cells import chosen, nothing
+from osmef.report.clouds import kind_of, together
 from osmef.report.data import Data, read_table
 from osmef.results.measure import Measure
-from osmef.results.summary import EndpointInfo, HourlyPrice
+from osmef.results.summary import EndpointInfo, HourlyPrice, RunInfo
 from osmef.scenario.money import Price
 from osmef.scenario.names import nearest_or_all
 
@@ -40,7 +41,7 @@ def price_table(data: Data, file: Path | None) -> pd.DataFrame:
         return _read(file)
     recorded = _table(
         [
-            _row(summary.run.provider, end.flavor, end.price)
+            _row(kind_of(summary.run, end), end.flavor, end.price)
             for summary in data.summaries.values()
             for end in summary.endpoints
             if end.price is not None
@@ -86,7 +87,7 @@ def price_ranking(
 def _results(data: Data, metric: str, flavor: str) -> pd.DataFrame:
     trials = settled(data.trials)
     trials = trials.assign(
-        _provider=trials["provider"].fillna("unknown"),
+        _provider=pd.Series(_kinds(data, trials), index=trials.index, dtype="object"),
         _region=pd.Series(_regions(data), index=trials.index, dtype="object"),
     )
     sessions, rows = has_sessions(trials), []
@@ -101,6 +102,18 @@ def _results(data: Data, metric: str, flavor: str) -> pd.DataFrame:
         spread = {one: told[one] for one in SPREAD}
         rows.append({**known, metric: told["median"], **spread, **counts})
     return pd.DataFrame(rows)
+
+
+def _kinds(data: Data, trials: pd.DataFrame) -> list[str]:
+    """Return the kind of the cloud in which the machines of each trial were."""
+    kinds = {
+        (run, end.name): kind_of(summary.run, end)
+        for run, summary in data.summaries.items()
+        for end in summary.endpoints
+    }
+    whose = trials["senders"] + "," + trials["receivers"]
+    runs = zip(whose, trials["run"], trials["provider"], strict=True)
+    return [together(names, run, kinds, of) for names, run, of in runs]
 
 
 def _regions(data: Data) -> list[str | None]:
@@ -138,11 +151,12 @@ def priced(data: Data, file: Path | None) -> pd.DataFrame:
     if file is None:
         return data.trials
     table, ends = PriceTable(_read(file)), _endpoints(data)
+    runs = {run: summary.run for run, summary in data.summaries.items()}
     known: dict[tuple[str, ...], tuple[float, str | None]] = {}
     machines = _machines(data.trials)
     for key in dict.fromkeys(machines):
-        provider = data.summaries[key[0]].run.provider if key[0] in data.summaries else None
-        known[key] = _sum([_find(table, provider, ends.get((key[0], one))) for one in key[1:]])
+        run, *names = key
+        known[key] = _sum([_find(table, runs.get(run), ends.get((run, one))) for one in names])
     return data.trials.assign(
         price_per_hour=[known[key][0] for key in machines],
         currency=pd.Series([known[key][1] for key in machines], data.trials.index, "object"),
@@ -150,12 +164,12 @@ def priced(data: Data, file: Path | None) -> pd.DataFrame:
 
 
 def _find(
-    table: PriceTable, provider: str | None, end: EndpointInfo | None
+    table: PriceTable, run: RunInfo | None, end: EndpointInfo | None
 ) -> tuple[float, str] | None:
-    if end is None or end.flavor is None:
+    if run is None or end is None or end.flavor is None:
         return None
     try:
-        row = table.find(provider, end.flavor, end.price.region if end.price else None)
+        row = table.find(kind_of(run, end), end.flavor, end.price.region if end.price else None)
     except InputError:  # in which region it stood is not known
         return None
     return (float(row["price_per_hour"]), str(row["currency"])) if row else None
@@ -180,9 +194,9 @@ def _listed(price: Price) -> dict[str, object]:
     return _row(price.provider, price.flavor, known)
 
 
-def _row(provider: str | None, flavor: str | None, price: HourlyPrice) -> dict[str, object]:
+def _row(provider: str, flavor: str | None, price: HourlyPrice) -> dict[str, object]:
     return {
-        "provider": provider or "unknown",
+        "provider": provider,
         "flavor": flavor,
         "price_per_hour": price.amount,
         "currency": price.currency,

@@ -78,7 +78,8 @@ def load(*paths: str | PathLike[str]) -> pd.DataFrame:
     placement, tenancy (both as requested), achieved_placement, achieved_tenancy, distance (as
     achieved), connections, each swept value of any of the runs under its key (a swept ``window`` of
     TCP under ``workload.window``, whole workloads under ``swept.workload`` and
-    ``swept.background``), status, failure_kind, failure_message, started_at, wall_s,
+    ``swept.background``, and what has the name of a metric under ``swept.`` and that), status,
+    failure_kind, failure_message, started_at, wall_s,
     workload, background, limited_by, start_spread_s, and each metric with its unit in the name. The
     endpoints of a group, and their flavors, stand in one text, with commas. What is not known is
     missing (NaN, <NA> or None), and never 0.
@@ -250,6 +251,7 @@ class _Columns:
         """Return the frame, and release the columns to save memory."""
         names = [*(name for name in told if name in self._metrics),
                  *(name for name in self._metrics if name not in told)]  # fmt: skip
+        self._part_names()
         measures = [told.get(name) or older.measure_of(name) for name in names]
         words = list(self._words)
         columns: dict[str, Any] = {name: self._words.pop(name).column() for name in words}
@@ -263,6 +265,13 @@ class _Columns:
         order = (*_RUN, *_PLACE, *self._swept, *_COURSE, *_WORK, *self._metrics)
         frame = pd.DataFrame({name: columns.pop(name) for name in order}, copy=False)
         return describe_columns(frame, measures, self._varied)
+
+    def _part_names(self) -> None:
+        """Give what was swept another name, where a number that was measured has the same."""
+        names = {name: f"swept.{name}" for name in self._swept if name in self._metrics}
+        if names:
+            self._swept = {names.get(name, name): of for name, of in self._swept.items()}
+            self._varied = {names.get(name, name): None for name in self._varied}
 
 
 def _check_whole(name: str, numbers: Sequence[int]) -> None:

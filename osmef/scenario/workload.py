@@ -86,6 +86,10 @@ class WorkloadSettings(Model):
         """Yield warnings that follow from the facts of an endpoint."""
         yield from ()
 
+    def warnings_about(self, metrics: Mapping[str, float | None]) -> Iterator[str]:  # noqa: ARG002
+        """Yield what the numbers of a trial say against each other."""
+        yield from ()
+
 
 AnyWorkload = Annotated[WorkloadSettings, ByKind(WORKLOADS, "btc")]
 """Any workload's settings, told apart by ``kind``; ``btc`` where that is not written."""

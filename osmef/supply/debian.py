@@ -62,6 +62,8 @@ _CURES = {
     "Failed to fetch": "is the package registry reachable? try: apt-get update",
     "Some index files failed": "is the package registry reachable? try: apt-get update",
     "Unable to locate package": "look at the names of its packages: apt-cache search WORD",
+    "has no installation candidate": "is it in non-free? add that to the sources of apt, and run"
+    " apt-get update",
     "does not have a Release file": "look at --suite: does the registry have that release?",
 }
 _NO_APT = (

@@ -79,6 +79,8 @@ class Program:
     """As it is called: the name of its file."""
     package: str = ""
     """Debian's package of it, by default of the same name."""
+    component: str = "main"
+    """The part of Debian in which that is: one in non-free only comes from sources that have it."""
     files: tuple[str, ...] = ()
     """Data files of its package that it needs, such as /usr/share/dbench/client.txt."""
     libraries: tuple[str, ...] = ()

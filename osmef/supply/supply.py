@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, assert_never
 
 from pydantic import JsonValue
 
-from osmef.apt import find_suite
+from osmef.apt import components, find_suite
 from osmef.errors import EndpointError, SupplyError
 from osmef.supply.build import bundle_of_source, source_hash
 from osmef.supply.bundle import HERE, BundledFile, ProgramBundle, read_bundle
 from osmef.supply.compiler import compiler_of
 from osmef.supply.debian import BundleRequest, bundle_of_packages, can_fetch
-from osmef.supply.machines import NAMES, Machine, find_machine
+from osmef.supply.machines import NAMES, Machine, find_machine, this_machine
 from osmef.supply.present import Present, find, install
 from osmef.supply.program import Program, SourceCode, Way
 from osmef.supply.store import BundleKey, BundleStore, default_directory
@@ -255,6 +255,14 @@ def check(program: Program, supplier: Supplier | None = None) -> None:
     raise _nowhere(program, f"program {program.name!r}", failed)
 
 
+def _here() -> str:
+    """Return the name of this machine's kind; none where programs are not supplied for it."""
+    try:
+        return this_machine().name
+    except SupplyError:
+        return ""
+
+
 def bring(
     program: Program, source: SourceCode, machine: Machine, supplier: Supplier
 ) -> ProgramBundle:  # fmt: skip
@@ -388,6 +396,14 @@ def _recipe(
         **({"shim": program.shim} if program.shim else {}),
     }
     wanted = BundleKey(program.name, machine.name, packaged)
+    if program.component not in components(order.suite) and not store.has(wanted):
+        part = program.component
+        raise SupplyError(
+            f"its package {program.debian_package} is in Debian's {part}, and this machine's apt"
+            " has no source of that",
+            where=f"bundle of {program.name!r}",
+            cure=f"add {part} to the sources of apt, and run apt-get update",
+        )
     return wanted, lambda: bundle_of_packages(order, store.tell, store.check)
 
 
@@ -447,9 +463,11 @@ def _planned_making(
 
 def _state(way: Way, program: Program, architecture: str | None, supplier: Supplier) -> str:
     """Describe whether a bundle is stored. Raises SupplyError where it can't be made."""
+    machine = find_machine(architecture or _here() or NAMES[0])
     if architecture is None:
+        if way == "bundle" and program.bundle is None:
+            _recipe(way, program, machine, supplier)
         return ""
-    machine = find_machine(architecture)
     if way == "bundle" and program.bundle is not None:
         return f" ({format_size(_brought(program, machine).packed_bytes)})"
     wanted, _ = _recipe(way, program, machine, supplier)

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
+from osmef.engine.check import warnings_about
+from osmef.engine.plan import make_plan
 from osmef.engine.summarise import apart, contended_cells, short_intervals
 from osmef.results.trial import Status, Trial
+from osmef.scenario.load import load_text
 
 
 def trials(*metrics: Mapping[str, float | None]) -> list[Trial]:
@@ -45,6 +49,17 @@ def test_a_short_common_interval_is_told_of() -> None:
     assert "in 1 of 2 trials" in note
     assert "58 % in the worst" in note
     assert short_intervals({"all": trials({"common_percent": 80.0}, {})}) == []
+
+
+def test_what_a_workload_says_of_its_numbers_is_told_once() -> None:
+    text = "name: test\nworkload: {kind: stream, program: /opt/stream}\nendpoints: {loopback: {}}\n"
+    cells = make_plan(load_text(text, Path("test.yaml"))).cells
+    rates = {"triad_bytes_per_s": 1e9, "array_caches": 1.5}
+    done = trials(rates, rates)
+    (note,) = warnings_about(cells, {cells[0].cell.key: done})
+    assert "1.50 times the size of all last-level caches" in note
+    failed = [one.model_copy(update={"status": Status.FAILED}) for one in done]
+    assert warnings_about(cells, {cells[0].cell.key: failed, "another": done}) == []
 
 
 def test_pairs_that_ran_at_different_times_are_a_note() -> None:

@@ -9,12 +9,15 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from osmef.analysis.counterparts import cheapest, counterparts
+from osmef.analysis.price import KEY, PRICE
 from osmef.analysis.similarity import machine_vectors, similarity_matrix
 from osmef.errors import InputError, NothingToDrawError
 from osmef.report.data import Data
-from osmef.report.machine_types import machines_of, measured_machines
+from osmef.report.machine_types import machine_prices, machines_of, measured_machines
 from osmef.results.measure import Better, Component
 from osmef.results.rundir import RunDirectory
+from osmef.scenario.location import Location
 
 SAMPLE = Path(__file__).parents[1] / "results" / "data" / "quickstart-20261121T031500Z-3f9a"
 MakeRun = Callable[..., Path]
@@ -142,3 +145,90 @@ def test_numbers_are_in_the_unit_of_the_component(
     changed = [first.model_copy(update=cpu), *others]
     run.write_summary(summary.model_copy(update={"measures": changed}))
     assert vectors(machines_of(Data(path)))["aws", "m5"]["cpu_s"] == expected
+
+
+def with_sites(path: Path, rates: Mapping[tuple[str, str], float], **kinds: str) -> Path:
+    """Make of a run one at several sites, with six trials between each two of them."""
+    run = RunDirectory(path)
+    summary, first = run.read_summary(), run.read_trials().trials[0]
+    model = summary.endpoints[0]
+    ends = [
+        model.model_copy(update={"name": f"{site}-{role}", "requested": Location(site=site)})
+        for site in kinds
+        for role in ("sender", "receiver")
+    ]
+    whole = summary.run.model_copy(
+        update={"sites": kinds, "provider": "+".join(dict.fromkeys(kinds.values()))}
+    )
+    run.write_summary(summary.model_copy(update={"endpoints": ends, "run": whole}))
+    trials = [
+        first.model_copy(update={"index": 6 * at + n, "cell": f"{one}-{other}",
+                                 "senders": [f"{one}-sender"], "receivers": [f"{other}-receiver"],
+                                 "metrics": {"aggregate_btc_bps": rate}})
+        for at, ((one, other), rate) in enumerate(rates.items())
+        for n in range(6)
+    ]  # fmt: skip
+    run.trials.write_text("".join(f"{trial.model_dump_json()}\n" for trial in trials))
+    return path
+
+
+NETWORKS = {("one", "one"): 8e8, ("two", "two"): 1.6e9, ("one", "two"): 80e9}
+
+
+def test_sites_of_a_run_are_providers_of_their_own(make_run: MakeRun) -> None:
+    path = with_sites(make_run("run", "small", (8e8, 8e8)), NETWORKS, one="aws", two="gce")
+    found = vectors(measured_machines(Data(path)))
+    assert {name: one["network_mb_per_s"] for name, one in found.items()} == {
+        ("aws", "small"): 100.0,
+        ("gce", "small"): 200.0,
+    }
+    table = counterparts(measured_machines(Data(path)))
+    assert table["counterpart"].tolist() == ["gce small", "aws small"]
+    assert table["ci95_low"].notna().all()
+
+
+def test_two_sites_of_one_kind_are_not_one_provider(make_run: MakeRun) -> None:
+    path = with_sites(
+        make_run("run", "small", (8e8, 8e8)), NETWORKS, one="openstack", two="openstack"
+    )
+    assert list(vectors(measured_machines(Data(path)))) == [
+        ("openstack one", "small"),
+        ("openstack two", "small"),
+    ]
+
+
+def test_machine_types_of_sites_have_the_prices_of_their_kinds(make_run: MakeRun) -> None:
+    data = Data(with_sites(make_run("run", "small", (8e8, 8e8)), NETWORKS, one="aws", two="gce"))
+    columns = [*KEY, *PRICE]
+    rows = [("aws", 0.4), ("gce", 0.1)]
+    known = pd.DataFrame(
+        [(kind, "small", amount, "USD", None, None, "list") for kind, amount in rows],
+        columns=columns,
+    )
+    (first, second) = cheapest(measured_machines(data), machine_prices(data, known)).to_dict(
+        "records"
+    )
+    assert (first["machine"], first["counterpart"]) == ("aws small", "gce small")
+    assert first["saving"] == pytest.approx(0.75)
+    assert pd.isna(second["counterpart"]), "half the network is not its class"
+    alike = Data(with_sites(make_run("alike", "small", (8e8, 8e8)), NETWORKS, one="aws", two="aws"))
+    (of_one, of_two) = machine_prices(alike, known).to_dict("records")
+    assert [of_one["provider"], of_two["provider"]] == ["aws one", "aws two"]
+    assert [of_one["price_per_hour"], of_two["price_per_hour"]] == [0.4, 0.4]
+
+
+def test_of_regions_the_price_of_that_counts_in_which_a_machine_was(make_run: MakeRun) -> None:
+    path = make_run("aws", "m5", (8e8, 8e8))
+    run = RunDirectory(path)
+    summary = run.read_summary()
+    there = [
+        end.model_copy(update={"achieved": Location(region="us")}) for end in summary.endpoints
+    ]
+    run.write_summary(summary.model_copy(update={"endpoints": there}))
+    known = pd.DataFrame(
+        [("aws", "m5", amount, "USD", region, None, "list")
+         for region, amount in (("eu", 0.4), ("us", 0.1))],
+        columns=[*KEY, *PRICE],
+    )  # fmt: skip
+    (found,) = machine_prices(Data(path), known).to_dict("records")
+    assert found["price_per_hour"] == 0.1

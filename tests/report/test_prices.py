@@ -18,6 +18,7 @@ from osmef.report.prices import price_ranking, price_table, priced
 from osmef.results.rundir import RunDirectory
 from osmef.results.summary import HourlyPrice
 from osmef.scenario.fields import Placement
+from osmef.scenario.location import Location
 from tests.report.drawn import texts, visible
 
 SAMPLE = Path(__file__).parents[1] / "results" / "data" / "quickstart-20261121T031500Z-3f9a"
@@ -166,6 +167,27 @@ def test_which_of_several_prices_holds_is_not_guessed(make_run: MakeRun, tmp_pat
     assert priced(untold, file)["price_per_hour"].isna().all()
     with pytest.raises(InputError, match="several prices, of eu, us"):
         price_ranking(untold, None, file)
+
+
+def test_machines_at_sites_have_the_prices_of_their_own_clouds(
+    make_run: MakeRun, tmp_path: Path
+) -> None:
+    run = RunDirectory(make_run("run", ("a",), ("b",)))
+    summary = run.read_summary()
+    sites = {"one": "aws", "two": "gce"}
+    at = {"a": Location(site="one"), "b": Location(site="two")}
+    ends = [end.model_copy(update={"requested": at[end.name]}) for end in summary.endpoints]
+    whole = summary.run.model_copy(update={"provider": "aws+gce", "sites": sites})
+    run.write_summary(summary.model_copy(update={"run": whole, "endpoints": ends}))
+    file = tmp_path / "prices.csv"
+    line = "{},m5,{},EUR,,2026-11-01,ours\n"
+    file.write_text(HEAD + line.format("aws", 0.1) + line.format("gce", 0.2))
+    assert priced(Data(run.path), file)["price_per_hour"].tolist() == [pytest.approx(0.3)] * 6
+    records = run.read_trials().trials
+    own = [one.model_copy(update={"receivers": ["a"]}) for one in records]
+    run.trials.write_text("".join(f"{trial.model_dump_json()}\n" for trial in own))
+    _, found = price_ranking(Data(run.path), None, file)
+    assert found.ranking[["provider", "price_per_hour"]].to_numpy().tolist() == [["aws", 0.1]]
 
 
 def test_a_table_of_prices_without_a_column_says_so(make_run: MakeRun, tmp_path: Path) -> None:

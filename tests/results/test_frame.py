@@ -123,6 +123,20 @@ def test_a_swept_window_of_tcp_is_not_that_of_a_session(
     assert row["workload.window"] == 65536
 
 
+def test_a_swept_key_is_not_the_number_of_its_name(
+    run: RunDirectory, make_trial: MakeTrial
+) -> None:
+    """As `processes` of an endpoint, which is swept, and `processes` of all, which is measured."""
+    for index in (1, 2):
+        trial = make_trial(index, values={"class": "S", "processes": index})
+        run.append_trial(trial.model_copy(update={"metrics": {"processes": 4.0 * index}}))
+    frame = osmef.load(run.path)
+    assert frame["swept.processes"].tolist() == [1, 2]
+    assert frame["processes"].tolist() == [4.0, 8.0]
+    assert swept_of(frame) == ["class", "swept.processes"]
+    assert "processes" in measures_of(frame)
+
+
 def test_a_whole_number_that_some_cells_have_stays_whole(
     run: RunDirectory, make_trial: MakeTrial
 ) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from platform import machine
@@ -104,6 +106,70 @@ def test_what_no_endpoint_can_get_is_known_before_there_are_any(
     with pytest.raises(SupplyError, match=message):
         check(program, supplier)
     check(replace(program, how=("present", *program.how)), supplier)
+
+
+@pytest.fixture
+def apt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Put an apt into PATH that knows parts of a release of Debian."""
+
+    def known(*parts: str, suite: str = "bookworm") -> None:
+        lines = [f"Debian|http://deb.example.org/debian/|{suite}|{part}" for part in parts]
+        folder = tmp_path / "bin"
+        folder.mkdir(exist_ok=True)
+        for name in ("apt-get", "dpkg-deb"):
+            told = " ".join(map(repr, lines))
+            (folder / name).write_text(f"#!/bin/sh\nprintf '%s\\n' {told}\n")
+            (folder / name).chmod(0o755)
+        monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+
+    return known
+
+
+@pytest.mark.parametrize(
+    ("parts", "suite"), [(["main"], "bookworm"), (["main", "non-free"], "trixie")]
+)
+def test_what_is_in_non_free_is_not_bundled_of_sources_without_it(
+    supplier: Supplier, apt: Callable[..., None], parts: list[str], suite: str
+) -> None:
+    program = Program("bench", component="non-free", source=BROUGHT)
+    apt(*parts, suite=suite)
+    failing = (
+        "bench: the endpoint's own, else a bundle of Debian bookworm's package bench (which fails:"
+        " its package bench is in Debian's non-free, and this machine's apt has no source of that)"
+    )
+    assert plan(program, None, supplier).startswith(failing)
+    assert plan(program, "aarch64", supplier).startswith(failing)
+    with pytest.raises(SupplyError, match="no source of that") as caught:
+        check(replace(program, how=("bundle",)), supplier)
+    assert caught.value.cure == "add non-free to the sources of apt, and run apt-get update"
+
+
+def test_what_is_in_non_free_is_bundled_where_the_users_sources_have_it(
+    supplier: Supplier, apt: Callable[..., None]
+) -> None:
+    program = Program("bench", component="non-free", source=BROUGHT)
+    apt("main", "non-free")
+    told = plan(program, None, supplier)
+    assert "a bundle of Debian bookworm's package bench, else built" in told
+    assert "package bench for aarch64" in plan(program, "aarch64", supplier)
+    check(replace(program, how=("bundle",)), supplier)
+
+
+@pytest.mark.parametrize(
+    ("machine", "named"), [("x86_64", "x86_64"), ("aarch64", "aarch64"), ("vax", "x86_64")]
+)
+def test_how_to_bring_a_source_is_told_for_machines_like_this_one(
+    supplier: Supplier, monkeypatch: pytest.MonkeyPatch, machine: str, named: str
+) -> None:
+    monkeypatch.setattr("platform.machine", lambda: machine)
+    program = Program("bench", source=BROUGHT, how=("build",))
+    with pytest.raises(SupplyError) as caught:
+        check(program, supplier)
+    assert caught.value.cure == f"osmef program build bench --source PATH --arch {named}"
+    other = find_machine("s390x")
+    with pytest.raises(SupplyError) as caught:
+        make("build", program, other, supplier)
+    assert caught.value.cure == "osmef program build bench --source PATH --arch s390x"
 
 
 @pytest.mark.real("programs")

@@ -21,6 +21,7 @@ from osmef.supply.machines import this_machine
 from osmef.supply.store import BundleStore, default_directory
 from osmef.supply.supply import Supplier, bring
 from osmef.workloads.ensemble import Job, perform
+from osmef.workloads.kinds.stream import StreamSettings
 from osmef.workloads.kinds.unixbench import UnixbenchSettings
 from osmef.workloads.tasks import Waits
 from tests.workloads.conftest import MakeHosts, pairs
@@ -98,6 +99,17 @@ def test_how_much_larger_arrays_are_than_caches_is_told() -> None:
     found = numbers(tool("stream"), b"last-level caches: 8000000 bytes\n" + output)
     assert found["array_caches"] == pytest.approx(2.0)
     assert found["stream_threads"] == 2
+
+
+@pytest.mark.parametrize(
+    ("caches", "said"),
+    [(3.96, "had 3.96 times"), (1.9, "had 1.90 times"), (4.0, ""), (None, "no endpoint")],
+)
+def test_a_variant_of_stream_is_called_so(caches: float | None, said: str) -> None:
+    rates = {"triad_bytes_per_s": 1e9}
+    found = [*StreamSettings().warnings_about({**rates, "array_caches": caches})]
+    assert [said in one and "variant" in one for one in found] == ([True] if said else [])
+    assert [*StreamSettings().warnings_about({})] == []
 
 
 def test_stream_without_openmp_has_one_thread() -> None:

@@ -98,7 +98,9 @@ class Iozone(Tool[IozoneSettings]):
 
     Settings = IozoneSettings
     example = "endpoints: {loopback: {}}\nworkload: {kind: iozone, record: 64KiB}"
-    programs = (Program("iozone", source=_BUILT, how=("present", "build"), version=("-v",)),)
+    programs = (
+        Program("iozone", package="iozone3", component="non-free", source=_BUILT, version=("-v",)),
+    )
 
     def __init__(self, settings: IozoneSettings, *, background: bool = False) -> None:
         self.told = tuple(_measure(name) for name in settings.names)

@@ -118,9 +118,7 @@ def _program(name: str) -> Program:
         ("make", "-C", "src", name),
     )
     source = SourceCode(steps=steps, products=(f"src/{name}",))
-    return Program(
-        name, package="netperf", source=source, how=("present", "build"), version=("-V",)
-    )
+    return Program(name, package="netperf", component="non-free", source=source, version=("-V",))
 
 
 class Netperf(Tool[NetperfSettings]):

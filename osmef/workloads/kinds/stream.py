@@ -56,6 +56,8 @@ done
 [ "$caches" -eq 0 ] || echo "last-level caches: $caches bytes"
 exec "$chosen"
 """
+_VARIANT_BELOW = 4
+"""So many times the last-level caches an array has to be, by STREAM's rules."""
 _CACHES = re.compile(r"^last-level caches: ([0-9]{1,15}) bytes$", re.MULTILINE | re.ASCII)
 
 
@@ -78,6 +80,20 @@ class StreamSettings(WorkSettings):
     threads: int | None = Field(
         default=None, ge=1, le=4096, description="threads of OpenMP; by default one a CPU"
     )
+
+    def warnings_about(self, metrics: Mapping[str, float | None]) -> Iterator[str]:
+        """Say where the numbers have to be called those of a variant."""
+        times = metrics.get("array_caches")
+        if times is not None and times < _VARIANT_BELOW:
+            yield (
+                f"the arrays of STREAM had {times:.2f} times the size of all last-level caches, and"
+                f" not {_VARIANT_BELOW}: call these the numbers of a variant of STREAM"
+            )
+        if times is None and metrics.get("triad_bytes_per_s") is not None:
+            yield (
+                "no endpoint said how large its caches are: where an array of STREAM has less than"
+                f" {_VARIANT_BELOW} times the last-level ones, its numbers are of a variant"
+            )
 
     @model_validator(mode="after")
     def _own_program_has_its_size(self) -> StreamSettings:
