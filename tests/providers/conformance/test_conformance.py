@@ -157,9 +157,14 @@ def test_killed_between_intent_and_answer_leaves_what_its_journal_finds(
         unknown = {one.kind for one in journal.standing if one.id is None}
         assert unknown
         assert first or unknown == {bed.vm}
-        gone: list[Resource] = []
-        type(lab.provider).destroy(journal.standing, gone.append)
-        assert names_of(gone) == names_of(journal.standing)
+        known, gone = journal.standing, list[Resource]()
+
+        def note(one: Resource) -> None:
+            gone.append(one)
+            journal.destroyed(one)
+
+        type(lab.provider).destroy(known, note)
+        assert names_of(gone) == names_of(known)
         assert bed.owned() == []
 
 

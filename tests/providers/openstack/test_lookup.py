@@ -58,7 +58,7 @@ sizes = st.integers(0, 5)
 
 
 @given(
-    st.lists(st.builds(FlavorInfo, st.just("x"), st.text(), sizes, sizes, sizes)),
+    st.lists(st.builds(FlavorInfo, st.text(), sizes, sizes, sizes, st.just("x"))),
     st.integers(1, 4),
     st.builds(Source, st.just("image"), st.just("i"), sizes, sizes, st.booleans()),
 )
