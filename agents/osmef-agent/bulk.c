@@ -17,9 +17,6 @@
  * where nothing may move for longer. */
 #define DRAIN_S 60.0
 
-const char *const bulk_modes[] = {"copy", "zerocopy", "discard", "zerocopy-discard", NULL};
-const char *const bulk_directions[] = {"forward", "reverse", "both", NULL};
-
 static struct bulk_params params; /* of the job that was read last */
 static struct bulk bulk;
 

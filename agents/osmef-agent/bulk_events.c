@@ -6,6 +6,9 @@
 
 #include <stdio.h>
 
+const char *const bulk_modes[] = {"copy", "zerocopy", "discard", "zerocopy-discard", NULL};
+const char *const bulk_directions[] = {"forward", "reverse", "both", NULL};
+
 static void tell_tcp_series(const struct way *way, const struct interval *interval,
                             enum tcp_value which)
 {

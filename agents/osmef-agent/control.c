@@ -49,9 +49,9 @@ static void tell_carried(void)
     out_line();
 }
 
-static const struct kind *find_kind(const char *name)
+static const struct kind *find_kind(const struct control *c, const char *name)
 {
-    for (const struct kind *const *kind = kinds; *kind; kind++)
+    for (const struct kind *const *kind = c->kinds; *kind; kind++)
         if (strcmp((*kind)->name, name) == 0)
             return *kind;
     return NULL;
@@ -172,7 +172,7 @@ static void obey(void *whom, char *line, size_t length)
     }
     const struct json_member *cmd = json_find(&command, "cmd");
     const char *name = cmd && cmd->type == JSON_STRING ? cmd->text : "";
-    const struct kind *kind = find_kind(name);
+    const struct kind *kind = find_kind(c, name);
     if (kind)
         take_job(c, &command, kind);
     else if (strcmp(name, "clock") == 0)

@@ -16,6 +16,7 @@ struct kind;
 
 struct control {
     struct commands commands;
+    const struct kind *const *kinds; /* of jobs that it takes; ends with NULL */
     bool busy;               /* there is a job that has not ended */
     const struct kind *kind; /* its kind, or that of the one before */
     char id[ID_SIZE];        /* its id, or that of the one before */

@@ -39,7 +39,7 @@ static void do_job(struct control *control)
 
 _Noreturn void serve(void)
 {
-    static struct control control = {.commands = {.in = STDIN_FILENO}};
+    static struct control control = {.commands = {.in = STDIN_FILENO}, .kinds = kinds};
     for (;;) {
         struct pollfd fds[1];
         control_wait(&control, fds, 1, FOREVER);

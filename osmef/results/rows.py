@@ -11,13 +11,18 @@ import pandas as pd
 from osmef.errors import InputError
 from osmef.results.brief import brief_trials
 from osmef.results.find import find_runs
+from osmef.results.observations import Request
 from osmef.results.rundir import RunDirectory
+from osmef.results.trial import Interval
+from osmef.scenario.base import Model
 
 if TYPE_CHECKING:
     from pyarrow import Schema  # pyarrow is slow to load
     from pyarrow.dataset import Dataset, Expression
 
 _WORDS = ("run", "purpose", "sender", "receiver", "endpoint", "peer", "role", "protocol", "error")
+_MODELS: dict[str, type[Model]] = {"requests": Request, "intervals": Interval}
+_MEANINGS = {"run": "id of the run", "cell": "name of the trial's cell"}
 _CURES = {
     "requests": "give a run of `workload: pingpong` that has ended",
     "intervals": "give a run of `workload: btc` or `udp` that has ended",
@@ -50,8 +55,8 @@ def load_requests(
 
     Only the wanted ``columns`` are read, of ``scan_requests`` and ``cell``, and only rows
     ``where`` an expression of pyarrow holds, such as ``pyarrow.dataset.field("size") < 1000``. Null
-    is NaN or None. Texts are categories. Raises InputError where there are none, a file is damaged,
-    or there is no such column.
+    is NaN or None. Texts are categories. What each column means is in ``attrs["columns"]``. Raises
+    InputError where there are none, a file is damaged, or there is no such column.
     """
     return _load("requests", find_runs(*paths), columns, where)
 
@@ -91,7 +96,13 @@ def _load(
     frame: pd.DataFrame = rows.to_pandas()
     if "cell" in wanted:
         frame["cell"] = _cells(frame, runs)
-    return frame[wanted]
+    found = frame[wanted]
+    found.attrs["columns"] = {name: _MEANINGS.get(name) or _meaning(table, name) for name in wanted}
+    return found
+
+
+def _meaning(table: str, column: str) -> str:
+    return str(_MODELS[table].model_fields[column].description)
 
 
 def _cells(frame: pd.DataFrame, runs: Sequence[RunDirectory]) -> pd.Categorical:

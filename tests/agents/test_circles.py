@@ -12,14 +12,23 @@ from agents import build
 
 # A function that other files can call, where it is defined: at the beginning of a line.
 _DEFINED = re.compile(r"^(?!static\b)[a-z_][\w *]*?\b(\w+)\([^;{}]*\)\s*\{", re.MULTILINE)
+# The same of a table, which other files can read.
+_TABLE = re.compile(
+    r"^(?!static\b|extern\b)[a-z_][\w *]*?\b(\w+)(?:\[\w*\])*\s*=\s*\{", re.MULTILINE
+)
 _NAME = re.compile(r"(?<![.\w])(?<!->)(\w+)\b(?!\s*=[^=])")
 _ASIDE = re.compile(r'/\*.*?\*/|"(?:\\.|[^"\\])*"', re.DOTALL)
 
 
 def calls(sources: dict[str, str]) -> dict[str, set[str]]:
-    """Return which files each one calls, or hands on a function of."""
+    """Return which files each one calls, hands on a function of, or reads a table of."""
     texts = {name: _ASIDE.sub(" ", text) for name, text in sources.items()}
-    defined = {match: name for name, text in texts.items() for match in _DEFINED.findall(text)}
+    defined = {
+        match: name
+        for name, text in texts.items()
+        for pattern in (_DEFINED, _TABLE)
+        for match in pattern.findall(text)
+    }
     return {
         name: {defined[used] for used in _NAME.findall(text) if used in defined} - {name}
         for name, text in texts.items()

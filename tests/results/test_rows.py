@@ -57,6 +57,15 @@ def test_only_what_is_wanted_is_read(runs: Path) -> None:
     assert frame["cell"].tolist() == [*"aabbcc"]
 
 
+def test_what_columns_mean_stands_in_the_frame(runs: Path) -> None:
+    for frame in (osmef.load_requests(runs), osmef.load_intervals(runs)):
+        assert list(frame.attrs["columns"]) == list(frame.columns)
+        assert all(frame.attrs["columns"].values())
+    some = osmef.load_intervals(runs, columns=["cell", "bytes"])
+    assert some.attrs["columns"]["bytes"] == "payload bytes in the interval"
+    assert list(some[some["bytes"] > 0].attrs["columns"]) == ["cell", "bytes"]
+
+
 def test_intervals_of_many_runs(runs: Path) -> None:
     frame = osmef.load_intervals(runs / "one-*")
     assert frame.shape[0] == 24

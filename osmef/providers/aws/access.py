@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import boto3
@@ -90,6 +90,14 @@ def details_of(error: Exception) -> str:
     return words[:_LONG] or code_of(error) or type(error).__name__
 
 
+def where(**wanted: str | Sequence[str]) -> list[dict[str, Any]]:
+    """Return filters of a list by name, with ``_`` in the place of ``-``: one value or several."""
+    return [
+        {"Name": name.replace("_", "-"), "Values": [value] if isinstance(value, str) else [*value]}
+        for name, value in wanted.items()
+    ]
+
+
 def raise_unsuccessful(answer: Mapping[str, Any], action: str) -> None:
     """Raise the first error of an answer with a result for each resource."""
     for one in answer.get("Unsuccessful", ()):
@@ -128,8 +136,8 @@ ERRORS = ErrorTable(
 
 
 Answer = Mapping[str, Any]
-USUAL = Waits()
 
+USUAL = Waits()
 _ANSWER_S = 60
 _CONNECT_S = 10
 # The SDK would repeat each request, also one that makes a thing which nothing tells from the first.

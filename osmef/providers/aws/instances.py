@@ -15,13 +15,12 @@ from osmef.errors import (
     PolicyError,
     ProviderError,
 )
-from osmef.providers.aws.access import ERRORS, Account
+from osmef.providers.aws.access import ERRORS, Account, where
 from osmef.providers.aws.lookup import FlavorInfo, Image
 from osmef.providers.aws.network import Site, attach
 from osmef.providers.aws.resource_types import Facts, Maker, tags_for
 from osmef.providers.cloud.account import Again
 from osmef.providers.cloud.build import Vm, VmOrder
-from osmef.providers.cloud.ssh_access import Guest
 from osmef.providers.cloud_init import cloud_config
 from osmef.scenario.clouds.aws import AwsSettings
 
@@ -34,15 +33,15 @@ _ENDED = {"shutting-down", "terminated", "stopping", "stopped"}
 class InstanceOrder(VmOrder[Site]):
     """An instance to create, in a zone given by its id."""
 
-    zone: str
     flavor: FlavorInfo
+    zone: str
     image: Image
     place: Mapping[str, Any]
 
     @property
-    def account(self) -> Account:
-        """The account it is in."""
-        return self.site.account
+    def image_name(self) -> str:
+        """The id of its image."""
+        return self.image.id
 
     @property
     def nic_names(self) -> list[str]:
@@ -54,20 +53,12 @@ class InstanceOrder(VmOrder[Site]):
 class Instance(Vm[InstanceOrder]):
     """A running instance."""
 
-    @property
-    def guest(self) -> Guest:
-        """Return it as a guest for SSH."""
-        return Guest(
-            name=self.order.request.name,
-            user=self.order.image.user,
-            address=self.public,
-            host_key=self.order.host_key,
-            console=self._console,
-            wait=self.order.account.wait,
-        )
+    def user(self, settings: AwsSettings) -> str:  # noqa: ARG002
+        """Return the account that SSH logs into: that of the image."""
+        return self.order.image.user
 
-    def _console(self) -> str:
-        """Return the console output so far. Raises CredentialsError, PolicyError."""
+    def console(self) -> str:
+        """Return what is on the console so far. Raises CredentialsError, PolicyError."""
         for latest in (True, False):  # types before Nitro know only what was kept some minutes ago
             try:
                 answer = self.order.account.read(
@@ -114,14 +105,7 @@ def make_instance(maker: Maker, order: InstanceOrder, settings: AwsSettings, end
         request["Placement"] = dict(order.place)
     if settings.spot:
         request["InstanceMarketOptions"] = {"MarketType": "spot"}
-    return maker.make(
-        order.account,
-        "instance",
-        order.name,
-        "run_instances",
-        lambda answer: answer["Instances"][0],
-        **request,
-    )
+    return maker.make(order.account, "instance", order.name, **request)
 
 
 def add_nics(maker: Maker, instance: Instance, settings: AwsSettings) -> Instance:
@@ -132,11 +116,7 @@ def add_nics(maker: Maker, instance: Instance, settings: AwsSettings) -> Instanc
     order, nics = instance.order, []
     for card, name in enumerate(order.nic_names):
         nic = maker.make(
-            order.account,
-            "network-interface",
-            name,
-            "create_network_interface",
-            lambda answer: answer["NetworkInterface"],
+            *(order.account, "network-interface", name),
             SubnetId=order.site.nic_subnets[order.zone, settings.nic_network(card)],
             Groups=[order.site.group],
             ClientToken=maker.token(name),
@@ -226,8 +206,7 @@ def list_standing(account: Account, ids: Sequence[str]) -> list[Facts]:
     try:
         found = _list(account, again, InstanceIds=list(ids))
     except NotFoundError:  # some were taken back, and forgotten since, as those of spot are
-        wanted = [{"Name": "instance-id", "Values": list(ids)}]
-        found = _list(account, ERRORS.is_transient, Filters=wanted)
+        found = _list(account, ERRORS.is_transient, Filters=where(instance_id=ids))
     return [one for one in found if one["State"]["Name"] not in _ENDED]
 
 

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from osmef.errors import CapacityError, NotFoundError, ProviderError
-from osmef.providers.aws.access import ERRORS, Account
+from osmef.providers.aws.access import ERRORS, Account, where
 from osmef.providers.base import EndpointRequest
 from osmef.providers.cloud import quota
 from osmef.providers.cloud.errors import Meaning
-from osmef.providers.cloud.lookup import Wanted, check_cards, known_names, smallest
+from osmef.providers.cloud.lookup import Flavor, Wanted, check_cards, known_names, smallest
 from osmef.providers.cloud.tenants import Tenant
 from osmef.providers.parallel import side_by_side
 from osmef.scenario.clouds.aws import AwsPlacedBy, AwsSettings
@@ -128,7 +128,7 @@ def zones_of(account: Account) -> dict[str, str]:
     answer = account.read(
         "describe_availability_zones",
         "listing zones",
-        Filters=[{"Name": "zone-type", "Values": ["availability-zone"]}],
+        Filters=where(zone_type="availability-zone"),
     )
     return {
         str(zone["ZoneName"]): str(zone["ZoneId"])
@@ -159,7 +159,7 @@ def offering(account: Account, flavors: Iterable[str]) -> dict[str, set[str]]:
             "describe_instance_type_offerings",
             "listing which zone has which instance type",
             LocationType="availability-zone-id",
-            Filters=[{"Name": "instance-type", "Values": wanted}],
+            Filters=where(instance_type=wanted),
         )
         for one in answer["InstanceTypeOfferings"]:
             found[str(one["InstanceType"])].add(str(one["Location"]))
@@ -197,8 +197,8 @@ _PLAIN = re.compile(r"[cmr](?P<generation>[0-9]+)[a-z]*\.")
 
 
 @dataclass(frozen=True)
-class FlavorInfo:
-    """An instance type: its name, CPUs, memory in MiB, and network capabilities.
+class FlavorInfo(Flavor):
+    """An instance type: its name, CPUs, memory in MiB, and what its network can do.
 
     ``ena`` tells whether it has enhanced networking (the Elastic Network Adapter), ``groups`` which
     strategies of placement groups it takes, ``nics`` how many interfaces it has room for on the
@@ -206,8 +206,6 @@ class FlavorInfo:
     EC2 says of its rate.
     """
 
-    name: str
-    vcpus: int
     ram_mib: int
     architecture: str
     ena: bool
@@ -397,11 +395,8 @@ def _facts(account: Account, wanted: str, architecture: str) -> Mapping[str, Any
 
 
 def _by_id(account: Account, image: str) -> Mapping[str, Any]:
-    found = account.read(
-        "describe_images",
-        f"looking for the image {image}",
-        Filters=[{"Name": "image-id", "Values": [image]}],
-    )["Images"]
+    doing = f"looking for the image {image}"
+    found = account.read("describe_images", doing, Filters=where(image_id=image))["Images"]
     if not found:
         raise NotFoundError(
             f"the account sees no image {image} in {account.region}",
@@ -429,11 +424,7 @@ def _newest(
         "describe_images",
         f"looking for the image {wanted}",
         Owners=[owner],
-        Filters=[
-            {"Name": "name", "Values": [pattern]},
-            {"Name": "architecture", "Values": [architecture]},
-            {"Name": "state", "Values": ["available"]},
-        ],
+        Filters=where(name=pattern, architecture=architecture, state="available"),
     )["Images"]
     if not found:
         raise NotFoundError(
@@ -538,7 +529,7 @@ def _used(account: Account, one: Quota) -> int:
     answer = account.read(
         "describe_instances",
         "listing instances that run",
-        Filters=[{"Name": "instance-state-name", "Values": ["pending", "running"]}],
+        Filters=where(instance_state_name=["pending", "running"]),
     )
     running = [facts for some in answer["Reservations"] for facts in some["Instances"]]
     return sum(

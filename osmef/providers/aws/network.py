@@ -1,4 +1,4 @@
-"""Tenants of a run: accounts, and VPC, subnets, security group and key of each.
+"""The tenants of a run: the VPC, subnets, security group and key of each.
 
 And the address at which Amazon sees this machine, which SSH is let in from.
 """
@@ -13,13 +13,12 @@ from typing import Any
 from urllib.error import HTTPError
 
 from osmef.errors import ProviderError, QuotaError
-from osmef.providers.aws.access import ERRORS, USUAL, Account, access_of, code_of, not_listed_yet
+from osmef.providers.aws.access import ERRORS, Account, code_of, not_listed_yet, where
 from osmef.providers.aws.resource_types import Maker
-from osmef.providers.base import Check, EndpointRequest, go_on
+from osmef.providers.base import EndpointRequest
 from osmef.providers.cloud import tenants
-from osmef.providers.cloud.account import Waits
 from osmef.providers.cloud.network import block_of, split
-from osmef.providers.cloud.tenants import Tenant, open_tenants, slots_of
+from osmef.providers.cloud.tenants import Tenant, slots_of
 from osmef.remote.login import SSH_PORT
 from osmef.scenario.clouds.aws import AwsSettings
 from osmef.scenario.fields import DATA_PORTS
@@ -69,17 +68,6 @@ def check_rules(requests: Sequence[EndpointRequest], elsewhere: Sequence[Endpoin
             )
 
 
-def tenants_of(
-    settings: AwsSettings, slots: Sequence[str], waits: Waits = USUAL, check: Check = go_on
-) -> list[Tenant[Account]]:
-    """Log into the accounts of the tenants, one for each slot. Raises ProviderError."""
-
-    def log_in(profile: str | None) -> Account:
-        return Account(access_of(settings, profile), waits, check)
-
-    return open_tenants(slots, settings.tenants, log_in)
-
-
 @dataclass(frozen=True)
 class SiteMaker:
     """Creates what the instances of tenants need. Every method raises ProviderError."""
@@ -87,73 +75,32 @@ class SiteMaker:
     maker: Maker
 
     def keypair(self, account: Account, public: str) -> str:
-        """Import the run's public key, and return the pair's name."""
-        name = self.maker.mark.name("key")
-        self.maker.make(
-            account,
-            "key-pair",
-            name,
-            "import_key_pair",
-            lambda answer: answer,
-            KeyName=name,
-            PublicKeyMaterial=public.encode(),
-        )
+        """Hand the public half of the run's key over, and return the pair's name."""
+        name, key = self.maker.mark.name("key"), public.encode()
+        self.maker.make(account, "key-pair", name, KeyName=name, PublicKeyMaterial=key)
         return name
 
     def site(self, tenant: Tenant[Account], keypair: str, controller: str) -> Site:
         """Create a VPC with gateway and security group; subnets follow with their zones."""
         name, account = self.maker.mark.name(f"net-{tenant.number}"), tenant.account
-        vpc = self.maker.make(
-            account,
-            "vpc",
-            name,
-            "create_vpc",
-            lambda answer: answer["Vpc"],
-            CidrBlock=str(block_of(tenant.number, _VPC)),
-        )
-        gateway = self.maker.make(
-            account,
-            "internet-gateway",
-            name,
-            "create_internet_gateway",
-            lambda answer: answer["InternetGateway"],
-        )
-        self._route(account, vpc, gateway)
-        group = self.maker.make(
-            account,
-            "security-group",
-            name,
-            "create_security_group",
-            lambda answer: answer,
-            GroupName=name,
-            Description="endpoints of an OSMeF run",
-            VpcId=vpc,
-        )
+        block = str(block_of(tenant.number, _VPC))
+        vpc = self.maker.make(account, "vpc", name, CidrBlock=block)
+        self._route(account, vpc, self.maker.make(account, "internet-gateway", name))
+        told = {"GroupName": name, "Description": "endpoints of an OSMeF run", "VpcId": vpc}
+        group = self.maker.make(account, "security-group", name, **told)
         site = Site(tenant, vpc, group, keypair)
         open_group(site, [ssh_from(controller), *data_from_itself(group)])
         return site
 
     def _route(self, account: Account, vpc: str, gateway: str) -> None:
-        """Route the VPC to the Internet, in the main route table."""
-        _set(
-            account,
-            "attach_internet_gateway",
-            {"VpcId": vpc, "InternetGatewayId": gateway},
-            "Resource.AlreadyAssociated",
-        )
-        tables = account.do(
+        """Join the VPC to the Internet, in the route table that all its subnets have."""
+        ends = {"VpcId": vpc, "InternetGatewayId": gateway}
+        _set(account, "attach_internet_gateway", ends, "Resource.AlreadyAssociated")
+        table = account.do(
             "looking for the route table", lambda: _main_table(account, vpc), ERRORS.is_not_yet
         )
-        _set(
-            account,
-            "create_route",
-            {
-                "RouteTableId": tables,
-                "DestinationCidrBlock": _EVERYWHERE,
-                "GatewayId": gateway,
-            },
-            "RouteAlreadyExists",
-        )
+        route = {"DestinationCidrBlock": _EVERYWHERE, "GatewayId": gateway}
+        _set(account, "create_route", {"RouteTableId": table, **route}, "RouteAlreadyExists")
 
     def subnet(self, site: Site, zone: str) -> None:
         """Create the subnet of a zone, given by its id, unless it exists."""
@@ -170,26 +117,14 @@ class SiteMaker:
             site.nic_subnets[zone, number] = made
 
     def _subnet(self, site: Site, zone: str, what: str, cidr: IPv4Network) -> str:
-        return self.maker.make(
-            site.account,
-            "subnet",
-            self.maker.mark.name(f"net-{site.tenant.number}-{what}"),
-            "create_subnet",
-            lambda answer: answer["Subnet"],
-            VpcId=site.vpc,
-            CidrBlock=str(cidr),
-            AvailabilityZoneId=zone,
-        )
+        name = self.maker.mark.name(f"net-{site.tenant.number}-{what}")
+        told = {"VpcId": site.vpc, "CidrBlock": str(cidr), "AvailabilityZoneId": zone}
+        return self.maker.make(site.account, "subnet", name, **told)
 
 
 def _main_table(account: Account, vpc: str) -> str:
-    answer = account.ask(
-        "describe_route_tables",
-        Filters=[
-            {"Name": "vpc-id", "Values": [vpc]},
-            {"Name": "association.main", "Values": ["true"]},
-        ],
-    )
+    filters = where(vpc_id=vpc, **{"association.main": "true"})
+    answer = account.ask("describe_route_tables", Filters=filters)
     if not answer["RouteTables"]:
         raise not_listed_yet("RouteTable", "DescribeRouteTables")
     return str(answer["RouteTables"][0]["RouteTableId"])
@@ -213,12 +148,8 @@ def attach(account: Account, nic: str, instance: str, number: int) -> None:
 
     def attempt() -> None:
         try:
-            account.ask(
-                "attach_network_interface",
-                NetworkInterfaceId=nic,
-                InstanceId=instance,
-                DeviceIndex=number,
-            )
+            ends = {"NetworkInterfaceId": nic, "InstanceId": instance}
+            account.ask("attach_network_interface", DeviceIndex=number, **ends)
         except ERRORS.library as error:
             if not (ERRORS.is_in_use(error) and _holder(account, nic) == instance):
                 raise

@@ -94,16 +94,8 @@ class Placer:
         name = self.maker.mark.name(what)
         with self._lock:
             if (id(account), name) not in self._groups:
-                self.maker.make(
-                    account,
-                    "placement-group",
-                    name,
-                    "create_placement_group",
-                    lambda answer: answer["PlacementGroup"],
-                    GroupName=name,
-                    Strategy=strategy,
-                    **(more or {}),
-                )
+                told = {"GroupName": name, "Strategy": strategy, **(more or {})}
+                self.maker.make(account, "placement-group", name, **told)
                 self._groups[id(account), name] = name
         return name
 
@@ -114,13 +106,9 @@ class Placer:
             standing = {resource.id for resource, _account in self.maker.made}
             if self._hosts.get(key) not in standing:
                 name = self.maker.mark.name(f"{slot}-{zone}")
-                kind = _kind_of_host(slot, flavors)
+                kind: dict[str, Any] = {**_kind_of_host(slot, flavors)}
                 self._hosts[key] = self.maker.make(
-                    account,
-                    "dedicated-host",
-                    name,
-                    "allocate_hosts",
-                    lambda answer: {"HostId": answer["HostIds"][0]},
+                    *(account, "dedicated-host", name),
                     AvailabilityZone=zone,
                     AutoPlacement="off",
                     Quantity=1,

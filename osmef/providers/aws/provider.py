@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 from osmef.providers.aws import placement
-from osmef.providers.aws.access import USUAL, Account
+from osmef.providers.aws.access import Account, access_of
 from osmef.providers.aws.instances import (
     Instance,
     InstanceOrder,
@@ -30,18 +30,15 @@ from osmef.providers.aws.network import (
     controller_of,
     data_from,
     open_group,
-    tenants_of,
 )
 from osmef.providers.aws.placement import Placer, locations_of, partitions_of
 from osmef.providers.aws.resource_types import TYPES, Maker
-from osmef.providers.base import Access, Check, Endpoint, EndpointRequest, Order, Problem, go_on
+from osmef.providers.base import Access, Check, Endpoint, EndpointRequest, Order, go_on
 from osmef.providers.cloud import build
-from osmef.providers.cloud.account import Waits
 from osmef.providers.cloud.build import host_key_for
 from osmef.providers.cloud.network import networks_for
 from osmef.providers.cloud.placement import first_with_room
 from osmef.providers.cloud.public_cloud import VmCloud
-from osmef.providers.cloud.ssh_access import Guest
 from osmef.providers.cloud.tenants import Tenant, slots_of
 from osmef.providers.marks import Mark
 from osmef.providers.parallel import side_by_side
@@ -49,7 +46,6 @@ from osmef.remote.login import Login
 from osmef.scenario.access import AwsAccess
 from osmef.scenario.clouds.aws import AwsPlacedBy, AwsSettings
 from osmef.scenario.location import Gone, Location
-from osmef.scenario.study import Cell
 
 _OF_A_ZONE = {"instance", "network-interface", "dedicated-host"}
 
@@ -60,12 +56,9 @@ class AwsProvider(VmCloud[Account, Mark, Instance]):
     kind = "aws"
     accounts_by = "profile"
     Settings = AwsSettings
+    rules = placement
     access_model = AwsAccess
     types = TYPES
-
-    def __init__(self, settings: AwsSettings, waits: Waits = USUAL) -> None:
-        super().__init__(settings)
-        self._waits = waits
 
     def check(self, requests: Sequence[EndpointRequest], still: Check = go_on) -> None:
         """Check credentials, names, and quotas. Raises ProviderError."""
@@ -85,17 +78,9 @@ class AwsProvider(VmCloud[Account, Mark, Instance]):
         """Check whether security groups have enough rules. Raises QuotaError."""
         check_rules(requests, elsewhere)
 
-    def problems_between(self, cell: Cell) -> Iterator[Problem]:
-        """Yield what EC2 does not support, as far as settings show."""
-        return placement.problems_of(self._settings, cell)
-
-    def warnings_between(self, cell: Cell) -> Iterator[str]:
-        """Yield what EC2 does not guarantee."""
-        return placement.warnings_of(self._settings, cell)
-
-    def tenants_of(self, slots: Sequence[str], check: Check) -> list[Tenant[Account]]:
-        """Log into the accounts of the tenants. Raises ProviderError."""
-        return tenants_of(self._settings, slots, self._waits, check)
+    def log_in(self, named: str | None, check: Check) -> Account:
+        """Log into the account of a profile. Raises ProviderError."""
+        return Account(access_of(self._settings, named), self._waits, check)
 
     def build(self, order: Order, tenants: Sequence[Tenant[Account]]) -> Build:
         """Return the builder of a run's instances."""
@@ -103,22 +88,10 @@ class AwsProvider(VmCloud[Account, Mark, Instance]):
         return Build(self._settings, order, maker, tenants, self.remove)
 
     def endpoint(self, vm: Instance, login: Login) -> Endpoint:
-        """Return the endpoint of an instance."""
-        order = vm.order
-        slow = f"{order.flavor.name} has no enhanced networking (ENA)"
-        return Endpoint(
-            request=order.request,
-            resource_id=vm.id,
-            login=login,
-            data_address=vm.private,
-            flavor=order.flavor.name,
-            vcpus=order.flavor.vcpus,
-            warnings=() if order.flavor.ena else (slow,),
-            public_address=vm.public,
-            image=order.image.id,
-            network=order.flavor.network,
-            nics=vm.nics,
-        )
+        """Return the endpoint that an instance is."""
+        flavor, usual = vm.order.flavor, super().endpoint(vm, login)
+        slow = f"{flavor.name} has no enhanced networking (ENA)"
+        return replace(usual, network=flavor.network, warnings=() if flavor.ena else (slow,))
 
     def describe(self, endpoints: Sequence[Endpoint]) -> list[Location]:
         """Read back the instances' locations, all of an account in one call."""
@@ -175,10 +148,6 @@ class Build(build.Build[Account, Site, Instance]):
         """Create a tenant's VPC and its security group."""
         key = self._keys[tenant.account.id]
         return SiteMaker(self.maker).site(tenant, key, self._controller)
-
-    def guest_of(self, vm: Instance) -> Guest:
-        """Return an instance as a guest for SSH."""
-        return vm.guest
 
     def names_of(self, vm: Instance) -> list[str]:
         """Return the names of an instance and its further interfaces."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from osmef.errors import NotFoundError
-from osmef.providers.aws.access import Account, Answer, raise_unsuccessful
+from osmef.providers.aws.access import Account, raise_unsuccessful, where
 from osmef.providers.base import Unread, pass_over
 from osmef.providers.cloud import maker, resource_types
 from osmef.providers.cloud.account import Again
@@ -29,10 +29,13 @@ Facts = Mapping[str, Any]
 class ResourceType(resource_types.ResourceType[Account]):
     """A type by its name in tags, its list action, and its deletion.
 
+    ``creates`` makes one, which ``made`` is the key of in the answer, "" for the answer itself.
     ``path`` are the keys to the list in an answer, ``id_key`` is that of an id. ``action`` deletes,
     ``key`` is what it names the thing by, as ``by`` says; ``many`` if it takes a list.
     """
 
+    creates: str
+    made: str
     lists: str
     path: Sequence[str]
     id_key: str
@@ -46,15 +49,21 @@ class ResourceType(resource_types.ResourceType[Account]):
     ) -> list[Found[Account]]:
         """List marked resources, of one run or all. Raises ProviderError."""
         filters = "Filter" if self.lists == "describe_hosts" else "Filters"
-        request: dict[str, Any] = {filters: [{"Name": "tag-key", "Values": [_KEY]}]}
+        request: dict[str, Any] = {filters: where(tag_key=_KEY)}
         answer = account.read(self.lists, f"listing what is a {self.name}", **request)
         there = (self._found(one, account, unread) for one in _walk(answer, self.path))
         return [one for one in there if one is not None and run in {None, one.mark.run}]
 
-    def find(self, account: Account, run: str, name: str) -> Facts | None:
-        """Find a run's resource by name. Raises ProviderError."""
-        there = (one for one in self.owned(account, run) if one.name == name)
-        return next((one.facts for one in there), None)
+    def create(self, account: Account, request: Mapping[str, Any]) -> str:
+        """Make one in one call, and return its id. Raises as the SDK."""
+        answer: Any = account.ask(self.creates, **request)
+        found = answer[self.made] if self.made else answer
+        one = found[0] if isinstance(found, list) else found
+        return str(one if isinstance(one, str) else one[self.id_key])
+
+    def find(self, account: Account, run: str, name: str) -> str | None:
+        """Return the id of one of a run by its name. Raises ProviderError."""
+        return next((one.id for one in self.owned(account, run) if one.name == name), None)
 
     def look(self, account: Account, id_: str) -> Found[Account] | None:
         """Find one by its id, which EC2 knows before it lists it by tag. Raises ProviderError.
@@ -124,41 +133,53 @@ TYPES = {
     one.name: one
     for one in (
         ResourceType(
-            *("instance", 0, "describe_instances", ("Reservations", "Instances"), "InstanceId"),
+            *("instance", 0, "run_instances", "Instances"),
+            *("describe_instances", ("Reservations", "Instances"), "InstanceId"),
             *("terminate_instances", "InstanceIds"),
             many=True,
             is_slow=True,
         ),
         ResourceType(
-            *("key-pair", 0, "describe_key_pairs", ("KeyPairs",), "KeyPairId"),
+            *("key-pair", 0, "import_key_pair", ""),
+            *("describe_key_pairs", ("KeyPairs",), "KeyPairId"),
             *("delete_key_pair", "KeyName", "KeyName"),
         ),
         ResourceType(
-            *("network-interface", 1, "describe_network_interfaces", ("NetworkInterfaces",)),
+            *("network-interface", 1, "create_network_interface", "NetworkInterface"),
+            *("describe_network_interfaces", ("NetworkInterfaces",)),
             *("NetworkInterfaceId", "delete_network_interface", "NetworkInterfaceId"),
         ),
         ResourceType(
-            *("placement-group", 2, "describe_placement_groups", ("PlacementGroups",), "GroupId"),
+            *("placement-group", 2, "create_placement_group", "PlacementGroup"),
+            *("describe_placement_groups", ("PlacementGroups",), "GroupId"),
             *("delete_placement_group", "GroupName", "GroupName"),
         ),
         ResourceType(
-            *("security-group", 2, "describe_security_groups", ("SecurityGroups",), "GroupId"),
+            *("security-group", 2, "create_security_group", ""),
+            *("describe_security_groups", ("SecurityGroups",), "GroupId"),
             *("delete_security_group", "GroupId"),
         ),
         ResourceType(
-            *("subnet", 2, "describe_subnets", ("Subnets",), "SubnetId"),
+            *("subnet", 2, "create_subnet", "Subnet"),
+            *("describe_subnets", ("Subnets",), "SubnetId"),
             *("delete_subnet", "SubnetId"),
         ),
         _Gateway(
-            *("internet-gateway", 2, "describe_internet_gateways", ("InternetGateways",)),
+            *("internet-gateway", 2, "create_internet_gateway", "InternetGateway"),
+            *("describe_internet_gateways", ("InternetGateways",)),
             *("InternetGatewayId", "delete_internet_gateway", "InternetGatewayId"),
         ),
         ResourceType(
-            *("dedicated-host", 2, "describe_hosts", ("Hosts",), "HostId"),
+            *("dedicated-host", 2, "allocate_hosts", "HostIds"),
+            *("describe_hosts", ("Hosts",), "HostId"),
             *("release_hosts", "HostIds"),
             many=True,
         ),
-        ResourceType("vpc", 3, "describe_vpcs", ("Vpcs",), "VpcId", "delete_vpc", "VpcId"),
+        ResourceType(
+            *("vpc", 3, "create_vpc", "Vpc"),
+            *("describe_vpcs", ("Vpcs",), "VpcId"),
+            *("delete_vpc", "VpcId"),
+        ),
     )
 }
 """By name, which is that in tags, too."""
@@ -167,29 +188,18 @@ TYPES = {
 class Maker(maker.Maker[Account, Mark]):
     """Creates the resources of a run. Thread-safe."""
 
-    def make(
-        self,
-        account: Account,
-        kind: str,
-        name: str,
-        action: str,
-        thing: Callable[[Answer], Facts],
-        **request: Any,
-    ) -> str:
-        """Create a resource of this name, and return its id. Raises ProviderError.
-
-        ``thing`` takes it out of the answer of the action.
-        """
+    def make(self, account: Account, kind: str, name: str, **request: Any) -> str:
+        """Make one resource of this name, and return its id. Raises ProviderError."""
         tagged = [*request.pop("TagSpecifications", ()), *tags_for(kind, self.mark, name)]
+        whole, type_ = {**request, "TagSpecifications": tagged}, TYPES[kind]
         wanted = Wanted(
             kind,
             name,
-            lambda: thing(account.ask(action, TagSpecifications=tagged, **request)),
-            lambda: TYPES[kind].find(account, self.mark.run, name),
-            lambda made: str(made[TYPES[kind].id_key]),
+            lambda: type_.create(account, whole),
+            lambda: type_.find(account, self.mark.run, name),
+            str,
         )
-        facts = self.create(account, wanted)
-        return str(facts[TYPES[kind].id_key])
+        return self.create(account, wanted)
 
     def token(self, name: str) -> str:
         """Return the idempotency token for a resource of this name."""

@@ -152,9 +152,11 @@ ERRORS = ErrorTable(
 
 T = TypeVar("T")
 
-NOT_YET_S = 200.0
+_NOT_YET_S = 200.0
 """How long something that was made may stay unseen elsewhere in Azure, or an interface that a VM
 was refused with stay reserved for it (180 s)."""
+USUAL = Waits(retry_s=_NOT_YET_S, in_use_s=300.0)
+"""An interface is kept for its VM up to 180 s after that is gone."""
 _ANSWER_S, _CONNECT_S = 60.0, 10.0
 _POLL_S = 1.0
 """How often to ask after a long operation, where Azure itself says nothing (Retry-After)."""
@@ -207,9 +209,8 @@ class Subscription(cloud.Account):
     is_idempotent = True  # a request to create names the thing
     refusal_leaves_nothing = False  # a VM that could not be allocated is there all the same
 
-    def __init__(self, access: Access, check: Check = go_on) -> None:
-        name, waits = f"subscription {access['cloud']}", Waits(retry_s=NOT_YET_S)
-        super().__init__(access, name, waits, check)
+    def __init__(self, access: Access, waits: Waits = USUAL, check: Check = go_on) -> None:
+        super().__init__(access, f"subscription {access['cloud']}", waits, check)
         self.id = access["cloud"]
         with _PREPARING:
             _prepare_models()
@@ -312,9 +313,9 @@ def _complete(access: Access) -> Access:
     return {**access, "cloud": found}
 
 
-def open_subscription(access: Access, check: Check = go_on) -> Subscription:
-    """Log in, and check that the subscription exists. Raises ProviderError."""
-    subscription = Subscription(_complete(access), check)
+def open_subscription(access: Access, waits: Waits = USUAL, check: Check = go_on) -> Subscription:
+    """Log in, and look whether the subscription is there. Raises ProviderError."""
+    subscription = Subscription(_complete(access), waits, check)
     subscription.do(
         "logging in", lambda: subscription.subscriptions.subscriptions.get(subscription.id)
     )

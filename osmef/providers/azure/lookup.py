@@ -11,7 +11,7 @@ from osmef.errors import CapacityError, NotFoundError, ProviderError
 from osmef.providers.azure.access import ERRORS, Subscription, word
 from osmef.providers.base import EndpointRequest
 from osmef.providers.cloud.errors import Meaning
-from osmef.providers.cloud.lookup import Wanted, check_cards, known_names, smallest
+from osmef.providers.cloud.lookup import Flavor, Wanted, check_cards, known_names, smallest
 from osmef.providers.cloud.quota import Quota, compare
 from osmef.providers.parallel import side_by_side, together
 from osmef.scenario.clouds.azure import AzureSettings
@@ -21,16 +21,14 @@ _GIB = 2**30
 
 
 @dataclass(frozen=True)
-class Size:
-    """A size of VMs, by the region's list of SKUs.
+class Size(Flavor):
+    """A size of VMs, as the list of SKUs shows it in one region.
 
     ``zones`` are the logical zones that have it, ``closed`` says why it can't be used in the
     region, None if it can; ``nics`` how many interfaces it has, None where Azure does not tell.
     """
 
-    name: str
     family: str
-    vcpus: int
     ram_bytes: int
     zones: frozenset[str]
     accelerated: bool

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from ipaddress import IPv4Network
 from typing import Any
 
-from osmef.providers.azure.access import Subscription, access_of, open_subscription
+from osmef.providers.azure.access import Subscription
 from osmef.providers.azure.lookup import Names
-from osmef.providers.azure.resource_types import GROUP, Maker
-from osmef.providers.base import Check
+from osmef.providers.azure.resource_types import GROUP, Body, Maker, body_in
 from osmef.providers.cloud import tenants
 from osmef.providers.cloud.network import block_of, split
-from osmef.providers.cloud.tenants import Tenant, open_tenants
+from osmef.providers.cloud.tenants import Tenant
 from osmef.remote.login import SSH_PORT
-from osmef.scenario.clouds.azure import AzureSettings
 from osmef.scenario.fields import DATA_PORTS
-
-Body = dict[str, Any]
 
 _PREFIX = 20
 _DATA = f"{DATA_PORTS.start}-{DATA_PORTS.stop - 1}"
@@ -60,24 +56,12 @@ def security_group(region: str, controller: str, sources: Iterable[str]) -> Body
     Azure's own rules would let in all of the network and of its load balancers.
     """
     blocks = sorted(set(sources))
-    ssh = _rule(
-        "ssh",
-        100,
-        access="Allow",
-        protocol="Tcp",
-        destinationPortRange=str(SSH_PORT),
-        sourceAddressPrefix=controller,
-    )
-    nothing = _rule(
-        "nothing-else",
-        4096,
-        access="Deny",
-        protocol="*",
-        destinationPortRange="*",
-        sourceAddressPrefix="*",
-    )
+    told = {"destinationPortRange": str(SSH_PORT), "sourceAddressPrefix": controller}
+    ssh = _rule("ssh", 100, access="Allow", protocol="Tcp", **told)
+    told = {"destinationPortRange": "*", "sourceAddressPrefix": "*"}
+    nothing = _rule("nothing-else", 4096, access="Deny", protocol="*", **told)
     rules = [ssh, *(data_rule(name, blocks) for name in DATA_RULES), nothing]
-    return {"location": region, "properties": {"securityRules": rules}}
+    return body_in(region, securityRules=rules)
 
 
 def network(region: str, block: IPv4Network, group: str, nics: int) -> Body:
@@ -94,10 +78,7 @@ def network(region: str, block: IPv4Network, group: str, nics: int) -> Body:
         }
         for name, one in blocks.items()
     ]
-    return {
-        "location": region,
-        "properties": {"addressSpace": {"addressPrefixes": [str(block)]}, "subnets": subnets},
-    }
+    return body_in(region, addressSpace={"addressPrefixes": [str(block)]}, subnets=subnets)
 
 
 def nic_subnet(number: int) -> str:
@@ -106,33 +87,17 @@ def nic_subnet(number: int) -> str:
 
 
 def public_ip(region: str) -> Body:
-    """Return a static public address."""
-    return {
-        "location": region,
-        "sku": {"name": "Standard"},
-        "properties": {"publicIPAllocationMethod": "Static", "publicIPAddressVersion": "IPv4"},
-    }
+    """Return a public address, known as soon as it is made."""
+    body = body_in(region, publicIPAllocationMethod="Static", publicIPAddressVersion="IPv4")
+    return {**body, "sku": {"name": "Standard"}}
 
 
 def interface(region: str, subnet: str, public: str | None, *, accelerated: bool) -> Body:
     """Return an interface in a subnet, with a public address or none, both given by id."""
+    inside = {"primary": True, "privateIPAllocationMethod": "Dynamic", "subnet": {"id": subnet}}
     outside = {} if public is None else {"publicIPAddress": {"id": public}}
-    configuration = {
-        "name": "first",
-        "properties": {
-            "primary": True,
-            "privateIPAllocationMethod": "Dynamic",
-            "subnet": {"id": subnet},
-            **outside,
-        },
-    }
-    return {
-        "location": region,
-        "properties": {
-            "enableAcceleratedNetworking": accelerated,
-            "ipConfigurations": [configuration],
-        },
-    }
+    first = {"name": "first", "properties": {**inside, **outside}}
+    return body_in(region, enableAcceleratedNetworking=accelerated, ipConfigurations=[first])
 
 
 @dataclass(frozen=True)
@@ -150,15 +115,6 @@ class Site(tenants.Site[Subscription]):
     def path(self, what: str) -> str:
         """Return the name of a resource in its group."""
         return f"{self.group}/{what}"
-
-
-def tenants_of(
-    settings: AzureSettings, slots: Sequence[str], check: Check
-) -> list[Tenant[Subscription]]:
-    """Log into the subscriptions of the tenants, one a slot. Raises ProviderError."""
-    return open_tenants(
-        slots, settings.tenants, lambda one: open_subscription(access_of(settings, one), check)
-    )
 
 
 def make_site(maker: Maker, tenant: Tenant[Subscription], names: Names, region: str) -> Site:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from osmef.providers.azure.network import Site
-from osmef.providers.azure.resource_types import Maker
+from osmef.providers.azure.resource_types import Body, Maker, body_in
 from osmef.providers.base import EndpointRequest, Problem
 from osmef.providers.parallel import side_by_side
 from osmef.scenario.clouds.azure import AzureSettings
@@ -115,9 +115,7 @@ class Placer:
         def make(vicinity: tuple[str, int]) -> str:
             account, lane = vicinity
             site = self._site_of(account)
-            body: dict[str, Any] = {"location": self._settings.region, "properties": {}}
-            name = f"{site.group}/near-{lane}"
-            return str(self._maker.make(site.account, "proximity-group", name, body).id)
+            return self._make(site, "proximity-group", f"near-{lane}", self._body())
 
         wanted = sorted({self._vicinity(request) for request in requests})
         return dict(zip(wanted, side_by_side(make, wanted), strict=True))
@@ -131,19 +129,13 @@ class Placer:
             tenant, lane = key
             site = self._sites[tenant]
             proximity = near.get(self._vicinity(lanes[key][0]))
-            properties: dict[str, Any] = {
-                "platformFaultDomainCount": FAULT_DOMAINS,
-                "platformUpdateDomainCount": _UPDATE_DOMAINS,
-            }
+            body = self._body(
+                platformFaultDomainCount=FAULT_DOMAINS, platformUpdateDomainCount=_UPDATE_DOMAINS
+            )
             if proximity is not None:
-                properties["proximityPlacementGroup"] = {"id": proximity}
-            body = {
-                "location": self._settings.region,
-                "sku": {"name": "Aligned"},
-                "properties": properties,
-            }
-            name = f"{site.group}/apart-{lane}"
-            return str(self._maker.make(site.account, "availability-set", name, body).id)
+                body["properties"]["proximityPlacementGroup"] = {"id": proximity}
+            body["sku"] = {"name": "Aligned"}
+            return self._make(site, "availability-set", f"apart-{lane}", body)
 
         wanted = sorted(key for key, ones in lanes.items() if needs_set(self._settings, ones))
         return dict(zip(wanted, side_by_side(make, wanted), strict=True))
@@ -157,32 +149,27 @@ class Placer:
         for number, key in enumerate(
             sorted({(account, zone) for account, zone, _ in slots}, key=str), 1
         ):
-            groups[key] = self._host_group(*key, number)
+            groups[key] = f"hosts-{number}"
+            body = self._body(platformFaultDomainCount=1, supportAutomaticPlacement=False)
+            if key[1] is not None:
+                body["zones"] = [key[1]]
+            self._make(self._site_of(key[0]), "host-group", groups[key], body)
 
         def make(one: _Slot) -> str:
             account, zone, slot = one
-            site = self._site_of(account)
-            body = {
-                "location": self._settings.region,
-                "sku": {"name": self._settings.dedicated_host},
-                "properties": {"platformFaultDomain": 0, "autoReplaceOnFailure": False},
-            }
+            body = self._body(platformFaultDomain=0, autoReplaceOnFailure=False)
+            body["sku"] = {"name": self._settings.dedicated_host}
             name = f"{groups[account, zone]}/{slot}"
-            return str(self._maker.make(site.account, "dedicated-host", name, body).id)
+            return self._make(self._site_of(account), "dedicated-host", name, body)
 
         return dict(zip(slots, side_by_side(make, slots), strict=True))
 
-    def _host_group(self, account: str, zone: str | None, number: int) -> str:
-        site = self._site_of(account)
-        body: dict[str, Any] = {
-            "location": self._settings.region,
-            "properties": {"platformFaultDomainCount": 1, "supportAutomaticPlacement": False},
-        }
-        if zone is not None:
-            body["zones"] = [zone]
-        name = f"{site.group}/hosts-{number}"
-        self._maker.make(site.account, "host-group", name, body)
-        return name
+    def _body(self, **properties: Any) -> Body:
+        return body_in(self._settings.region, **properties)
+
+    def _make(self, site: Site, kind: str, name: str, body: Body) -> str:
+        """Make one in a site's group, and return its id."""
+        return str(self._maker.make(site.account, kind, site.path(name), body).id)
 
 
 def problems_of(settings: AzureSettings, cell: Cell) -> Iterator[Problem]:

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from osmef.errors import NotFoundError
-from osmef.providers.azure import network, placement, teardown
-from osmef.providers.azure.access import ERRORS, Subscription, open_subscription
+from osmef.providers.azure import network, placement
+from osmef.providers.azure.access import (
+    ERRORS,
+    USUAL,
+    Subscription,
+    access_of,
+    open_subscription,
+)
 from osmef.providers.azure.lookup import (
     Size,
     check_namespaces,
@@ -17,12 +23,10 @@ from osmef.providers.azure.lookup import (
     look_up,
     needs_of,
 )
-from osmef.providers.azure.network import Site, make_site, tenants_of
+from osmef.providers.azure.network import Site, make_site
 from osmef.providers.azure.placement import Place, Placer
-from osmef.providers.azure.resource_types import TYPES, Maker, schedule_of
+from osmef.providers.azure.resource_types import TYPES, Maker, destroy, list_owned, schedule_of
 from osmef.providers.azure.vms import (
-    GONE_S,
-    RENEWED_S,
     Leases,
     Vm,
     VmOrder,
@@ -37,7 +41,6 @@ from osmef.providers.base import (
     Endpoint,
     EndpointRequest,
     Order,
-    Problem,
     Resource,
     Unread,
     go_on,
@@ -47,15 +50,12 @@ from osmef.providers.cloud import build
 from osmef.providers.cloud.build import host_key_for
 from osmef.providers.cloud.placement import first_with_room
 from osmef.providers.cloud.public_cloud import VmCloud, by_account
-from osmef.providers.cloud.ssh_access import Guest
 from osmef.providers.cloud.tenants import Tenant, slots_of
 from osmef.providers.marks import Mark
 from osmef.providers.parallel import side_by_side, together
-from osmef.remote.login import Login
 from osmef.scenario.access import AzureAccess
 from osmef.scenario.clouds.azure import AzureSettings
 from osmef.scenario.location import Gone, Location
-from osmef.scenario.study import Cell
 
 _GROUP, _NETWORK = "guard", "net"
 Numbered = tuple[int, EndpointRequest]
@@ -67,16 +67,11 @@ class AzureProvider(VmCloud[Subscription, Mark, Vm]):
 
     kind = "azure"
     Settings = AzureSettings
+    rules = placement
     access_model = AzureAccess
+    types = TYPES
+    usual_waits = USUAL
     account_is = accounts_by = "subscription"
-
-    _leases: Leases | None = None
-
-    def __init__(
-        self, settings: AzureSettings, renewed_s: float = RENEWED_S, gone_s: float = GONE_S
-    ) -> None:
-        super().__init__(settings)
-        self._renewed_s, self._gone_s = renewed_s, gone_s
 
     def check(self, requests: Sequence[EndpointRequest], still: Check = go_on) -> None:
         """Check credentials, registrations, names and quotas. Raises ProviderError."""
@@ -94,38 +89,14 @@ class AzureProvider(VmCloud[Subscription, Mark, Vm]):
 
         side_by_side(check, by_account(self.tenants_of(slots_of(requests), still)).values())
 
-    def problems_between(self, cell: Cell) -> Iterator[Problem]:
-        """Yield what Azure does not support, as far as settings show."""
-        return placement.problems_of(self._settings, cell)
-
-    def warnings_between(self, cell: Cell) -> Iterator[str]:
-        """Yield what Azure does not guarantee."""
-        return placement.warnings_of(self._settings, cell)
-
-    def tenants_of(self, slots: Sequence[str], check: Check) -> list[Tenant[Subscription]]:
-        """Log into the subscriptions of the tenants. Raises ProviderError."""
-        return tenants_of(self._settings, slots, check)
+    def log_in(self, named: str | None, check: Check) -> Subscription:
+        """Log into a subscription. Raises ProviderError."""
+        return open_subscription(access_of(self._settings, named), self._waits, check)
 
     def build(self, order: Order, tenants: Sequence[Tenant[Subscription]]) -> Build:
-        """Return the builder of a run's VMs."""
-        maker, settings = Maker(Mark.of(order), order.ledger), self._settings
-        self._leases = Leases(maker, order, settings.region, self._renewed_s)
-        return Build(settings, order, maker, tenants, self.remove, leases=self._leases)
-
-    def endpoint(self, vm: Vm, login: Login) -> Endpoint:
-        """Return the endpoint of a VM."""
-        one = vm.order
-        return Endpoint(
-            request=one.request,
-            resource_id=vm.id,
-            login=login,
-            data_address=vm.private,
-            flavor=one.size.name,
-            vcpus=one.size.vcpus,
-            public_address=vm.public,
-            image=one.site.names.image_for(one.size).name,
-            nics=vm.nics,
-        )
+        """Return what makes the VMs of a run."""
+        maker = Maker(Mark.of(order), order.ledger)
+        return Build(self._settings, order, maker, tenants, self.remove)
 
     def describe(self, endpoints: Sequence[Endpoint]) -> list[Location]:
         """Read back the VMs' locations. Raises ProviderError."""
@@ -133,17 +104,11 @@ class AzureProvider(VmCloud[Subscription, Mark, Vm]):
 
         def read(endpoint: Endpoint) -> Location:
             try:
-                return read_place(vms[endpoint.name], region, self._gone_s)
+                return read_place(vms[endpoint.name], region)
             except NotFoundError:  # taken back, as spot VMs may be
                 return Gone()
 
         return side_by_side(read, endpoints)
-
-    def close(self) -> None:
-        """Destroy all resources; may be called again. Raises ProviderError."""
-        if self._leases is not None:
-            self._leases.stop()
-        super().close()
 
     @classmethod
     def open(cls, access: Access) -> Subscription:
@@ -154,30 +119,21 @@ class AzureProvider(VmCloud[Subscription, Mark, Vm]):
     def find(
         cls, account: Subscription, run: str | None, unread: Unread = pass_over
     ) -> list[Resource]:
-        """List our resources in a subscription: resource groups, and their content."""
-        return teardown.owned(account, run, unread)
+        """List what is ours in a subscription: resource groups, and what is in them."""
+        return [one.resource for one in list_owned(account, run, unread)]
 
     @classmethod
     def tear_down(
-        cls,
-        resources: Sequence[tuple[Resource, Subscription]],
-        gone: Callable[[Resource], None],
+        cls, resources: Sequence[tuple[Resource, Subscription]], gone: Callable[[Resource], None]
     ) -> None:
-        """Destroy resources with their groups. Raises the first error."""
-        teardown.destroy(resources, gone)
-
-    @classmethod
-    def makes(cls, resource: Resource) -> bool:
-        """Return whether a resource is of a type that it creates, with a plausible name."""
-        type_ = TYPES.get(resource.kind)
-        return type_ is not None and type_.has_name(resource.name)
+        """Destroy resources with the groups that they are in. Raises the first error."""
+        destroy(resources, gone)
 
 
 @dataclass
 class Build(build.Build[Subscription, Site, Vm]):
     """Provisioning of one run. Every method raises ProviderError."""
 
-    leases: Leases = field(kw_only=True)
     _places: dict[str, Place] = field(default_factory=dict)
     """By the name of the request."""
     _public: dict[str, tuple[Site, Any]] = field(default_factory=dict)
@@ -187,20 +143,28 @@ class Build(build.Build[Subscription, Site, Vm]):
     _subnets: dict[str, dict[str, str]] = field(default_factory=dict)
     """The ids of the subnets of each slot by their names."""
 
+    def __post_init__(self) -> None:
+        self.leases = Leases(
+            self.maker,
+            self.order,
+            self.settings.region,
+            self.tenants[0].account.waits.renewed_s,
+        )
+
     def stand(self) -> list[Vm]:
         """Create all resources, and schedule the VMs' shutdown."""
         made = super().stand()
         self.leases.start()
         return made
 
+    def end(self) -> None:
+        """Leave the VMs to their schedules."""
+        self.leases.stop()
+
     def make_site(self, tenant: Tenant[Subscription]) -> Site:
         """Create a tenant's resource group."""
         names = look_up(tenant.account, self.settings, self.requests_of(tenant))
         return make_site(self.maker, tenant, names, self.settings.region)
-
-    def guest_of(self, vm: Vm) -> Guest:
-        """Return a VM as a guest for SSH."""
-        return vm.guest(self.settings)
 
     def names_of(self, vm: Vm) -> list[str]:
         """Return the names of a VM, its interfaces, its address and its schedule."""
@@ -335,7 +299,7 @@ class Build(build.Build[Subscription, Site, Vm]):
             site=self.sites[str(request.tenant)],
             login_key=self.order.key,
             host_key=host_key_for(self.settings.host_keys, request),
-            size=self._size(request),
+            flavor=self._size(request),
             place=self._places[request.name],
             ends=self.order.deadline,
         )

@@ -1,4 +1,4 @@
-"""Resource types of Azure: creation, lookup and deletion, and marks.
+"""The resource types of Azure: how to make, list and delete one, and whole groups at once.
 
 A thing is known by the name of its resource group and its own name in it, ``GROUP/NAME``; one
 inside another thing by both, ``GROUP/OUTER/NAME``. The resource group alone is ``GROUP``.
@@ -8,17 +8,29 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+import re
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
+from osmef.errors import NotFoundError, OsmefError, ProviderError
 from osmef.providers.azure.access import Subscription
-from osmef.providers.cloud import maker
+from osmef.providers.base import Resource, Unread, pass_over
+from osmef.providers.cloud import maker, resource_types, teardown
+from osmef.providers.cloud.account import Again
 from osmef.providers.cloud.maker import Wanted
+from osmef.providers.cloud.resource_types import Found
+from osmef.providers.cloud.teardown import Gone
 from osmef.providers.marks import Mark
+from osmef.providers.parallel import side_by_side
 
+Body = dict[str, Any]
 GROUP = "resource-group"
 _GROUP_TYPE = "microsoft.resources/resourcegroups"
+_VM_NAME = re.compile(r"\d+-[A-Za-z0-9-]+")
+"""Of a VM of ours, and so of its disk."""
 
 
 # By schedules Azure itself takes VMs off their hosts when nobody needs them any more. A VM that
@@ -40,21 +52,24 @@ def schedule_of(vm: str) -> str:
     return f"{group}/{_SCHEDULE_OF}{name}"
 
 
-def schedule_body(vm: str, region: str, ends: float) -> dict[str, Any]:
-    """Return the schedule that shuts a VM, given by its id, down at a UNIX time."""
+def body_in(region: str, **properties: Any) -> Body:
+    """Return what is asked to be made, in a region."""
+    return {"location": region, "properties": properties}
+
+
+def schedule_body(vm: str, region: str, ends: float) -> Body:
+    """Return the schedule of a VM, given by its resource id, that ends it at a UNIX time."""
     minute = math.ceil(ends / 60) * 60
     time_of_day = datetime.datetime.fromtimestamp(minute, datetime.UTC)
-    return {
-        "location": region,
-        "properties": {
-            "status": "Enabled",
-            "taskType": "ComputeVmShutdownTask",
-            "dailyRecurrence": {"time": f"{time_of_day:%H%M}"},
-            "timeZoneId": "UTC",
-            "notificationSettings": {"status": "Disabled"},
-            "targetResourceId": vm,
-        },
-    }
+    return body_in(
+        region,
+        status="Enabled",
+        taskType="ComputeVmShutdownTask",
+        dailyRecurrence={"time": f"{time_of_day:%H%M}"},
+        timeZoneId="UTC",
+        notificationSettings={"status": "Disabled"},
+        targetResourceId=vm,
+    )
 
 
 @dataclass(frozen=True)
@@ -81,16 +96,18 @@ class Schedules:
 
 
 @dataclass(frozen=True)
-class ResourceType:
-    """How the SDK handles resources of a type; ``type`` is Azure's, in lower case."""
+class ResourceType(resource_types.ResourceType[Subscription]):
+    """How the SDK makes, shows and deletes resources of a type; ``type`` is Azure's, lower-case.
 
-    name: str
+    What tells of a mark is the resource group: what is in one that does not carry it is not ours.
+    """
+
     type: str
     operations: Callable[[Subscription], Any]
 
-    def has_name(self, name: str) -> bool:
-        """Return whether a name has the parts of one of this type."""
-        parts = name.split("/")
+    def has(self, resource: Resource) -> bool:
+        """Tell whether a name has the parts that one of this type has."""
+        parts = resource.name.split("/")
         # PROVIDER/TYPE[/TYPE] has GROUP/NAME[/NAME], and the group is one itself.
         return all(parts) and len(parts) == self.type.count("/") + (self.type != _GROUP_TYPE)
 
@@ -104,108 +121,250 @@ class ResourceType:
         """Return one."""
         return self.operations(subscription).get(*name.split("/"))
 
-    def delete(self, subscription: Subscription, name: str) -> Any:
-        """Delete one; return its poller."""
-        operations = self.operations(subscription)
+    def owned(
+        self, account: Subscription, run: str | None, unread: Unread = pass_over
+    ) -> list[Found[Subscription]]:
+        """List those in groups that carry our mark, of one run or all. Raises ProviderError."""
+        return [one for one in list_owned(account, run, unread) if one.kind == self.name]
+
+    def standing(
+        self, account: Subscription, resources: Sequence[Resource]
+    ) -> list[list[Found[Subscription]]]:
+        """Return each where its group carries our mark; that it is gone, its deletion tells."""
+        groups = list(dict.fromkeys(group_of(one) for one in resources))
+        there = side_by_side(lambda group: mark_of_group(account, group), groups)
+        marks = dict(zip(groups, there, strict=True))
+        return [
+            [Found(self.name, one.id or one.name, one.name, mark, account)]
+            if (mark := marks[group_of(one)]) is not None and mark.run == one.run
+            else []
+            for one in resources
+        ]
+
+    def delete(self, found: Found[Subscription]) -> Any:
+        """Delete one; return what waits for that."""
+        operations = self.operations(found.account)
         begin = getattr(operations, "begin_delete", None)
-        return (begin or operations.delete)(*name.split("/"))
+        return (begin or operations.delete)(*found.name.split("/"))
 
 
-TYPES = {
+@dataclass(frozen=True)
+class _Vm(ResourceType):
+    """A VM, whose disk goes with it; but that of one that never ran may stay."""
+
+    def remove(self, found: Found[Subscription], again: Again) -> None:
+        """Delete one and its disk; gone already is success. Raises ProviderError."""
+        super().remove(found, again)
+        TYPES["disk"].remove(replace(found, kind="disk"), again)
+
+
+@dataclass(frozen=True)
+class _Group(ResourceType):
+    """A resource group, which is deleted with all that is in it."""
+
+    def delete(self, found: Found[Subscription]) -> Any:
+        """Delete one that holds nothing of others; return what waits for that."""
+        _, others = list_group(found.account, found.name, found.mark)
+        if others:
+            raise ProviderError(
+                f"the resource group {found.name} stays, as others' things are in it: "
+                + ", ".join(sorted(others)),
+                where=found.account.name,
+                cure="move or delete them, then: osmef reap --provider azure",
+            )
+        return super().delete(found)
+
+
+TYPES: dict[str, ResourceType] = {
     one.name: one
     for one in (
-        ResourceType("schedule", _SCHEDULES, Schedules),
+        ResourceType("schedule", 0, _SCHEDULES, Schedules),
+        _Vm("vm", 1, "microsoft.compute/virtualmachines", lambda s: s.compute.virtual_machines),
+        ResourceType("disk", 2, "microsoft.compute/disks", lambda s: s.compute.disks),
         ResourceType(
-            "vm", "microsoft.compute/virtualmachines", lambda s: s.compute.virtual_machines
-        ),
-        ResourceType("disk", "microsoft.compute/disks", lambda s: s.compute.disks),
-        ResourceType(
-            "network-interface",
-            "microsoft.network/networkinterfaces",
+            *("network-interface", 3, "microsoft.network/networkinterfaces"),
             lambda s: s.network.network_interfaces,
         ),
         ResourceType(
-            "public-ip",
-            "microsoft.network/publicipaddresses",
+            *("public-ip", 4, "microsoft.network/publicipaddresses"),
             lambda s: s.network.public_ip_addresses,
         ),
         ResourceType(
-            "network", "microsoft.network/virtualnetworks", lambda s: s.network.virtual_networks
+            *("network", 5, "microsoft.network/virtualnetworks"),
+            lambda s: s.network.virtual_networks,
         ),
         ResourceType(
-            "security-group",
-            "microsoft.network/networksecuritygroups",
+            *("security-group", 6, "microsoft.network/networksecuritygroups"),
             lambda s: s.network.network_security_groups,
         ),
         ResourceType(
-            "dedicated-host",
-            "microsoft.compute/hostgroups/hosts",
+            *("dedicated-host", 7, "microsoft.compute/hostgroups/hosts"),
             lambda s: s.compute.dedicated_hosts,
         ),
         ResourceType(
-            "host-group", "microsoft.compute/hostgroups", lambda s: s.compute.dedicated_host_groups
+            *("host-group", 8, "microsoft.compute/hostgroups"),
+            lambda s: s.compute.dedicated_host_groups,
         ),
         ResourceType(
-            "availability-set",
-            "microsoft.compute/availabilitysets",
+            *("availability-set", 9, "microsoft.compute/availabilitysets"),
             lambda s: s.compute.availability_sets,
         ),
         ResourceType(
-            "proximity-group",
-            "microsoft.compute/proximityplacementgroups",
+            *("proximity-group", 10, "microsoft.compute/proximityplacementgroups"),
             lambda s: s.compute.proximity_placement_groups,
         ),
-        ResourceType(GROUP, _GROUP_TYPE, lambda s: s.resources.resource_groups),
+        _Group(GROUP, 11, _GROUP_TYPE, lambda s: s.resources.resource_groups, is_last=True),
     )
 }
-"""By name, in an order in which they can be deleted."""
+"""By name."""
 _BY_TYPE = {one.type: one for one in TYPES.values()}
 
 
-def id_of(kind: ResourceType, subscription: str, name: str) -> str:
-    """Return the resource id, which follows from its name."""
-    group, *names = name.split("/")
-    start = f"/subscriptions/{subscription}/resourceGroups/{group}"
-    if not names:
-        return start
-    provider, *types = kind.type.split("/")
-    return f"{start}/providers/{provider}/" + "/".join(
-        part for pair in zip(types, names, strict=True) for part in pair
+def group_of(resource: Resource) -> str:
+    """Return the name of the group that a resource is, or is in."""
+    return resource.name.partition("/")[0]
+
+
+def mark_of_group(subscription: Subscription, group: str) -> Mark | None:
+    """Return the mark of a group; None where it has none, or is not there. Raises ProviderError."""
+    doing = f"looking at the resource group {group}"
+    try:
+        found = subscription.do(doing, lambda: TYPES[GROUP].get(subscription, group))
+    except NotFoundError:
+        return None
+    return Mark.of_tags(found.tags)
+
+
+def list_owned(
+    subscription: Subscription, run: str | None, unread: Unread = pass_over
+) -> list[Found[Subscription]]:
+    """List the groups that carry our mark, of one run or all, each behind what is in it.
+
+    Raises ProviderError.
+    """
+    groups = subscription.do(
+        "listing resource groups", lambda: list(subscription.resources.resource_groups.list())
     )
+    found = []
+    for group in groups:
+        name = str(group.name)
+        mark = Mark.of_listed(group.tags, f"{subscription.name}: {GROUP} {name}", unread)
+        if mark is not None and run in {None, mark.run}:
+            found += list_group(subscription, name, mark)[0]
+            found.append(Found(GROUP, str(group.id), name, mark, subscription))
+    return found
 
 
-def kind_and_name(resource: Any, group: str) -> tuple[ResourceType | None, str]:
-    """Return the kind of a listed resource, None if not one of ours, and its name."""
-    parts = str(resource.id).split("/")
-    # /subscriptions/S/resourceGroups/G/providers/P/TYPE/NAME[/TYPE/NAME]
-    return _BY_TYPE.get(str(resource.type).lower()), "/".join([group, *parts[8::2]])
+def list_group(
+    subscription: Subscription, group: str, mark: Mark
+) -> tuple[list[Found[Subscription]], list[str]]:
+    """List what is in a group of ours: what is ours, and what somebody else put there.
+
+    Raises ProviderError.
+    """
+    try:
+        there = subscription.do(
+            f"listing the resource group {group}",
+            lambda: list(subscription.resources.resources.list_by_resource_group(group)),
+        )
+    except NotFoundError:  # it went meanwhile
+        return [], []
+    runs = {str(one.id).lower(): getattr(Mark.of_tags(one.tags), "run", None) for one in there}
+    marked = {id_ for id_, run in runs.items() if run == mark.run}
+    ours, others = [], []
+    for one in there:
+        # /subscriptions/S/resourceGroups/G/providers/P/TYPE/NAME[/TYPE/NAME]
+        name, type_ = "/".join([group, *str(one.id).split("/")[8::2]]), str(one.type).lower()
+        kind, id_ = _BY_TYPE.get(type_), str(one.id).lower()
+        # Azure itself makes the disks of VMs, without tags.
+        is_disk = type_ == TYPES["disk"].type and runs[id_] is None
+        disk = is_disk and _VM_NAME.fullmatch(str(one.name)) is not None
+        if not (disk or any(f"{id_}/".startswith(f"{other}/") for other in marked)):
+            others.append(f"{one.type} {one.name}")
+        elif kind is not None:
+            ours.append(Found(kind.name, str(one.id), name, mark, subscription))
+    return ours, others
 
 
-def mark_of(thing: Any) -> Mark | None:
-    """Parse the mark in a resource's tags; None if it is not ours."""
-    return Mark.of_tags(thing.tags)
+def destroy(resources: Sequence[tuple[Resource, Subscription]], gone: Gone) -> None:
+    """Destroy resources, each in its subscription: a group as a whole, or else thing by thing.
+
+    ``gone`` is called for each as soon as it is gone. What is in a resource group that does not
+    carry our mark is not touched, and counts as gone; what others put into one that does stays, as
+    far as our role may see it. Goes on after a failure, and raises the first at the end.
+    """
+    known, lock = {id(resource) for resource, _ in resources}, threading.Lock()
+    failures: list[OsmefError] = []
+    groups: dict[tuple[int, str], list[tuple[Resource, Subscription]]] = defaultdict(list)
+    for resource, account in resources:
+        groups[id(account), group_of(resource)].append((resource, account))
+
+    def tell(resource: Resource) -> None:
+        if id(resource) in known:
+            with lock:
+                gone(resource)
+
+    def remove(
+        some: Sequence[tuple[Resource, Subscription]],
+    ) -> list[tuple[Resource, Subscription]]:
+        try:
+            return _remove_group(some, tell)
+        except OsmefError as error:
+            failures.append(error)
+            return []
+
+    left = [one for some in side_by_side(remove, groups.values()) for one in some]
+    try:
+        teardown.destroy(TYPES, left, tell)
+    except OsmefError as error:
+        failures.append(error)
+    if failures:
+        raise failures[0]
+
+
+def _remove_group(
+    some: Sequence[tuple[Resource, Subscription]], gone: Gone
+) -> list[tuple[Resource, Subscription]]:
+    """Delete a group, if it is among these, all of it, in one call.
+
+    Return what is left to be deleted thing by thing: all that is ours in a group that did not go,
+    and what is not for sure in one of ours. Raises ProviderError.
+    """
+    account = some[0][1]
+    group = next((one for one, _ in some if one.kind == GROUP), None)
+    mark = None if group is None else mark_of_group(account, group.name)
+    if group is None or mark is None or mark.run != group.run:
+        return list(some)
+    try:
+        found = Found(GROUP, group.id or group.name, group.name, mark, account)
+        TYPES[GROUP].remove(found, lambda _error: False)
+    except ProviderError:
+        if mark_of_group(account, group.name) is not None:
+            known = {(one.kind, one.name) for one, _ in some}
+            inside = [one.resource for one in list_group(account, group.name, mark)[0]]
+            more = [(one, account) for one in inside if (one.kind, one.name) not in known]
+            return [*some, *more]
+    for one, _ in some:
+        gone(one)
+    return []
 
 
 class Maker(maker.Maker[Subscription, Mark]):
     """Creates the resources of a run. Thread-safe."""
 
     def make(
-        self,
-        subscription: Subscription,
-        kind: str,
-        name: str,
-        body: Mapping[str, Any],
-        await_it: Callable[[Any], Any] = lambda begun: begun,
+        self, subscription: Subscription, kind: str, name: str, body: Mapping[str, Any]
     ) -> Any:
         """Create a marked resource of this name, and return it when it exists.
 
-        A request that is repeated makes nothing twice: it names the resource. ``await_it`` is given
-        what the SDK returned, and may wait in its own way. Raises ProviderError.
+        A request that is repeated makes nothing twice: it names the resource. Raises ProviderError.
         """
         marked = {**body, "tags": self.mark.tags}
-
-        def put() -> Any:
-            return await_it(TYPES[kind].put(subscription, name, marked))
-
-        wanted = Wanted[Any](kind, name, put, lambda: None, lambda made: str(made.id))
+        wanted = Wanted[Any](
+            kind,
+            name,
+            lambda: TYPES[kind].put(subscription, name, marked),
+            lambda: None,
+            lambda made: str(made.id),
+        )
         return self.create(subscription, wanted)

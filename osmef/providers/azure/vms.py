@@ -12,25 +12,23 @@ from typing import Any
 from osmef.errors import Interrupted, OsmefError, ProviderError
 from osmef.providers.azure.access import ERRORS, is_not_in_region
 from osmef.providers.azure.lookup import Size
-from osmef.providers.azure.network import SUBNET, Body, Site, interface, nic_subnet
+from osmef.providers.azure.network import SUBNET, Site, interface, nic_subnet
 from osmef.providers.azure.placement import Place
 from osmef.providers.azure.resource_types import (
     FARTHEST_S,
     TYPES,
+    Body,
     Maker,
     schedule_body,
     schedule_of,
 )
 from osmef.providers.base import EndpointRequest, Order
 from osmef.providers.cloud import build
-from osmef.providers.cloud.ssh_access import Guest
 from osmef.providers.cloud_init import cloud_config, user_data
 from osmef.providers.parallel import side_by_side
 from osmef.scenario.clouds.azure import AzureSettings
 from osmef.scenario.location import Gone, Location
 
-GONE_S = 10.0
-"""A VM that ran a moment ago, and is not seen for that long, was taken back."""
 _GIB = 2**30
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9-]+")
 
@@ -39,9 +37,14 @@ _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9-]+")
 class VmOrder(build.VmOrder[Site]):
     """A VM to create, by its name in its group. ``ends`` is the UNIX time of its shutdown."""
 
-    size: Size
+    flavor: Size
     place: Place
     ends: float
+
+    @property
+    def image_name(self) -> str:
+        """The name of its image."""
+        return self.site.names.image_for(self.flavor).name
 
     @property
     def path(self) -> str:
@@ -58,17 +61,11 @@ class VmOrder(build.VmOrder[Site]):
 class Vm(build.Vm[VmOrder]):
     """A running VM."""
 
-    def guest(self, settings: AzureSettings) -> Guest:
-        """Return it as a guest for SSH."""
-        return Guest(
-            name=self.order.request.name,
-            user=settings.user,
-            address=self.public,
-            host_key=self.order.host_key,
-            console=lambda: console_of(self),
-            wait=self.order.site.account.wait,
-            shown_by="serial log",
-        )
+    shown_by = "serial log"
+
+    def console(self) -> str:
+        """Return what it wrote on its serial port. Raises ProviderError."""
+        return console_of(self)
 
 
 def console_of(vm: Vm) -> str:
@@ -90,11 +87,6 @@ def vm_name(number: int, request: EndpointRequest) -> str:
     return f"{number}-{_NOT_IN_NAMES.sub('-', request.name)[:40]}".rstrip("-")
 
 
-def is_vm_name(name: str) -> bool:
-    """Return whether a name is possible for a VM of ours."""
-    return re.fullmatch(r"\d+-[A-Za-z0-9-]+", name) is not None
-
-
 def make_nics(
     maker: Maker, order: VmOrder, settings: AzureSettings, subnets: Mapping[str, str], public: Any
 ) -> list[Any]:
@@ -102,7 +94,7 @@ def make_nics(
 
     ``subnets`` are ids of subnets by their names. Raises ProviderError.
     """
-    fast = order.size.accelerated if settings.accelerated is None else settings.accelerated
+    fast = order.flavor.accelerated if settings.accelerated is None else settings.accelerated
 
     def make(path: str, subnet: str, address: str | None) -> Any:
         body = interface(settings.region, subnets[subnet], address, accelerated=fast)
@@ -137,10 +129,10 @@ def _mac_of(order: VmOrder, path: str) -> str:
 
 
 def body_of(order: VmOrder, settings: AzureSettings, nics: Sequence[str]) -> Body:
-    """Return a VM as the API's request body."""
-    image = order.site.names.image_for(order.size)
+    """Return a VM as the API takes it, with its interfaces, given by id."""
+    image = order.site.names.image_for(order.flavor)
     properties: Body = {
-        "hardwareProfile": {"vmSize": order.size.name},
+        "hardwareProfile": {"vmSize": order.flavor.name},
         "storageProfile": {
             "imageReference": dict(image.reference),
             "osDisk": {
@@ -190,10 +182,10 @@ def _os_profile(order: VmOrder, settings: AzureSettings) -> Body:
     }
 
 
-def read_place(vm: Vm, region: str, gone_s: float = GONE_S) -> Location:
-    """Read back a VM's location, unless it is being deleted.
+def read_place(vm: Vm, region: str) -> Location:
+    """Read back where a VM stands, if it is not being deleted.
 
-    Raises ProviderError, NotFoundError where it is not seen for ``gone_s`` seconds.
+    Raises ProviderError, NotFoundError where it is not seen for a while.
     """
     site, (group, name) = vm.order.site, vm.order.path.split("/")
     subscription = site.account
@@ -201,7 +193,7 @@ def read_place(vm: Vm, region: str, gone_s: float = GONE_S) -> Location:
         f"looking at the vm {name}",
         lambda: subscription.compute.virtual_machines.get(group, name, expand="instanceView"),
         ERRORS.is_gone,
-        gone_s,
+        subscription.waits.gone_s,
     )
     if found.properties and found.properties.provisioning_state == "Deleting":
         return Gone()
@@ -233,8 +225,6 @@ def location_of(properties: Any, region: str, zone: str | None, tenant: str) -> 
 
 
 _KIND = "schedule"
-RENEWED_S = 2 * 3600.0
-"""How often schedules are moved on: a few times that this may fail in a row."""
 
 
 class Leases:

@@ -24,9 +24,11 @@ class Waits:
     ``look_s`` lies between two looks at one thing that is on its way. What was asked for just
     before a controller was killed is listed after ``late_s``. A deletion that the cloud seems to
     have dropped is asked for again after ``again_s``, and has failed when for ``stays_s`` nothing
-    has gone. A call that fails and may do yet is repeated for ``retry_s``. What ran a moment ago,
-    and is not known for ``gone_s``, was taken back. ``at_once`` deletions that take long are under
-    way together.
+    has gone. A call that fails and may do yet is repeated for ``retry_s``, a deletion of what is in
+    use for ``in_use_s``, if that is given. What ran a moment ago, and is not known for ``gone_s``,
+    was taken back. ``at_once`` deletions that take long are under way together. Where the cloud
+    itself ends VMs, the time of that is moved on every ``renewed_s``, often enough that this may
+    fail a few times in a row.
     """
 
     look_s: float = 1.0
@@ -34,8 +36,10 @@ class Waits:
     again_s: float = math.inf
     stays_s: float = 300.0
     retry_s: float = LIMIT_S
+    in_use_s: float | None = None
     gone_s: float = 10.0
     at_once: int = 1000
+    renewed_s: float = 2 * 3600.0
 
     def pause_for(self, things: int, unchanged_s: float) -> float:
         """Return the polling interval for so many resources, unchanged for so long.

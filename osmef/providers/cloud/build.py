@@ -9,6 +9,7 @@ from itertools import count
 from typing import Any, ClassVar, Generic, TypeVar
 
 from osmef.providers.base import EndpointRequest, Order, Resource
+from osmef.providers.cloud.lookup import Flavor
 from osmef.providers.cloud.network import networks_for
 from osmef.providers.cloud.resource_types import A
 from osmef.providers.cloud.ssh_access import Guest, reach_all
@@ -30,6 +31,17 @@ class VmOrder(Generic[S]):
     site: S
     login_key: KeyPair
     host_key: KeyPair | None
+    flavor: Flavor
+
+    @property
+    def account(self) -> Any:
+        """The account it is in."""
+        return self.site.account
+
+    @property
+    def image_name(self) -> str | None:
+        """What the results call its image, None for nothing."""
+        return None
 
 
 O = TypeVar("O", bound=VmOrder[Any])  # noqa: E741 - an order
@@ -47,6 +59,28 @@ class Vm(Generic[O]):
     private: str
     public: str
     nics: tuple[str, ...] = ()
+    shown_by: ClassVar[str] = "console"
+    """What the cloud calls its console."""
+
+    def user(self, settings: Any) -> str:
+        """Return the account that SSH logs into."""
+        return str(settings.user)
+
+    def console(self) -> str:
+        """Return what it wrote on its console so far, maybe nothing. Raises ProviderError."""
+        return ""
+
+    def guest(self, settings: Any) -> Guest:
+        """Return the same as a guest that boots."""
+        return Guest(
+            name=self.order.request.name,
+            user=self.user(settings),
+            address=self.public,
+            host_key=self.order.host_key,
+            console=self.console,
+            wait=self.order.account.wait,
+            shown_by=self.shown_by,
+        )
 
 
 V = TypeVar("V", bound=Vm[Any])
@@ -92,16 +126,19 @@ class Build(ABC, Generic[A, S, V]):
         """Create running VMs, in the order of the requests."""
 
     @abstractmethod
-    def guest_of(self, vm: V) -> Guest:
-        """Return a VM as a guest for SSH."""
-
-    @abstractmethod
     def let_in(self, site: S, sources: set[Any], before: set[Any]) -> None:
         """Allow data into a site from these sources only, replacing earlier ones."""
+
+    def guest_of(self, vm: V) -> Guest:
+        """Return the same as a guest that boots."""
+        return vm.guest(self.settings)
 
     def names_of(self, vm: V) -> Iterable[str]:
         """Return the names of a VM and its dependent resources."""
         return [vm.order.name]
+
+    def end(self) -> None:
+        """End what works beside, before all goes; by default nothing."""
 
     def look_up(self) -> None:
         """Look up names before anything is created; by default nothing."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, TypeVar
 
@@ -15,6 +16,14 @@ Wanted = str | FlavorNeed
 """A flavor by its name, or a need that the smallest meets."""
 
 _MOST_NAMES = 20
+
+
+@dataclass(frozen=True)
+class Flavor:
+    """A size of VMs, whatever the cloud calls it: its name and CPUs."""
+
+    name: str
+    vcpus: int
 
 
 def known_names(known: Iterable[str], wanted: str, what: str = "of them") -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Generic
+from typing import Any, ClassVar, Generic, Protocol
 
 from osmef.errors import ProviderError
 from osmef.providers.base import (
@@ -20,10 +20,11 @@ from osmef.providers.base import (
     pass_over,
 )
 from osmef.providers.cloud import resource_types, teardown
+from osmef.providers.cloud.account import Waits
 from osmef.providers.cloud.build import Build, V
 from osmef.providers.cloud.maker import M, Maker
 from osmef.providers.cloud.resource_types import A, Types
-from osmef.providers.cloud.tenants import Tenant, slots_of
+from osmef.providers.cloud.tenants import Tenant, open_tenants, slots_of
 from osmef.providers.parallel import AT_ONCE
 from osmef.remote.login import Login
 from osmef.scenario.fields import EndpointKind, Family, ProviderNetwork, Tenancy
@@ -89,9 +90,9 @@ class PublicCloud(Provider, Generic[A, M]):
 
     @classmethod
     def makes(cls, resource: Resource) -> bool:
-        """Return whether a resource is of a type that it creates, with a plausible id."""
+        """Tell whether a resource is of a type that it makes, with an id and name as those."""
         type_ = cls.types.get(resource.kind)
-        return type_ is not None and (resource.id is None or type_.has_id(resource.id))
+        return type_ is not None and type_.has(resource)
 
     @classmethod
     def destroy(cls, resources: Sequence[Resource], gone: Callable[[Resource], None]) -> None:
@@ -138,41 +139,43 @@ class PublicCloud(Provider, Generic[A, M]):
         return receiver.listen_address or super().data_address(receiver, sender, layer, family)
 
 
+class PlacementRules(Protocol):
+    """What a cloud can't do for a cell of two ends, as far as the settings tell, or not promise."""
+
+    def problems_of(self, settings: Any, cell: Cell) -> Iterator[Problem]:
+        """Yield what it can't do."""
+
+    def warnings_of(self, settings: Any, cell: Cell) -> Iterator[str]:
+        """Yield what it can't promise, and what to do about it."""
+
+
 class VmCloud(PublicCloud[A, M], Generic[A, M, V]):
     """A public cloud of VMs only, in networks of the run."""
 
+    rules: PlacementRules
     account_is: ClassVar[str] = "account"
     """What the cloud calls what its tenants have one of each."""
     accounts_by: ClassVar[str] = "account"
     """What ``provider.tenants`` names them by."""
 
-    def __init__(self, settings: Any) -> None:
+    usual_waits: ClassVar[Waits] = Waits()
+
+    def __init__(self, settings: Any, waits: Waits | None = None) -> None:
         self._settings = settings
+        self._waits = waits or self.usual_waits
         self._tenants: list[Tenant[A]] = []
         self._build: Build[A, Any, V] | None = None
 
     @abstractmethod
-    def tenants_of(self, slots: Sequence[str], check: Check) -> list[Tenant[A]]:
-        """Log into the accounts of tenants, one for each slot; all waits call ``check``.
+    def log_in(self, named: str | None, check: Check) -> A:
+        """Log into the account that ``provider.tenants`` names so, or else the settings' own.
 
-        Raises ProviderError.
+        All its waits call ``check``. Raises ProviderError.
         """
 
     @abstractmethod
     def build(self, order: Order, tenants: Sequence[Tenant[A]]) -> Build[A, Any, V]:
         """Return the builder of a run, which has created nothing yet."""
-
-    @abstractmethod
-    def endpoint(self, vm: V, login: Login) -> Endpoint:
-        """Return the endpoint of a VM."""
-
-    @abstractmethod
-    def problems_between(self, cell: Cell) -> Iterator[Problem]:
-        """Yield what is not supported for a cell of two ends, as far as settings show."""
-
-    @abstractmethod
-    def warnings_between(self, cell: Cell) -> Iterator[str]:
-        """Yield what is not guaranteed for a cell of two ends."""
 
     def problems_of(self, cell: Cell) -> Iterator[Problem]:
         """Yield what is not supported for any cell, also of a single end."""
@@ -195,12 +198,16 @@ class VmCloud(PublicCloud[A, M], Generic[A, M, V]):
         cure = self.lone_tenant()
         if cell.scenario.tenancy is Tenancy.DIFFERENT_TENANT and cure is not None:
             found.append(("tenancy", f"different-tenant needs two {self.account_is}s", cure))
-        return [*found, *self.problems_between(cell)]
+        return [*found, *self.rules.problems_of(self._settings, cell)]
 
     def warnings(self, cell: Cell) -> list[str]:
         """List what this cloud does not guarantee."""
         alone = cell.scenario.endpoints.loopback is not None
-        return [] if alone else list(self.warnings_between(cell))
+        return [] if alone else list(self.rules.warnings_of(self._settings, cell))
+
+    def tenants_of(self, slots: Sequence[str], check: Check) -> list[Tenant[A]]:
+        """Log into the accounts of the tenants, one for each slot. Raises ProviderError."""
+        return open_tenants(slots, self._settings.tenants, lambda named: self.log_in(named, check))
 
     def begin(self, order: Order) -> Build[A, Any, V]:
         """Log in, and return the builder of a run. Raises ProviderError."""
@@ -212,6 +219,27 @@ class VmCloud(PublicCloud[A, M], Generic[A, M, V]):
     def create(self, order: Order) -> list[Endpoint]:
         """Create networks and VMs, and wait for SSH. Raises ProviderError."""
         return [self.endpoint(*made) for made in self.begin(order).make()]
+
+    def endpoint(self, vm: V, login: Login) -> Endpoint:
+        """Return the endpoint that a VM is."""
+        order = vm.order
+        return Endpoint(
+            request=order.request,
+            resource_id=vm.id,
+            login=login,
+            data_address=vm.private,
+            flavor=order.flavor.name,
+            vcpus=order.flavor.vcpus,
+            public_address=vm.public,
+            image=order.image_name,
+            nics=vm.nics,
+        )
+
+    def close(self) -> None:
+        """Destroy all that was made; may be called again. Raises ProviderError."""
+        if self._build is not None:
+            self._build.end()
+        super().close()
 
     def built(self) -> Build[A, Any, V]:
         """Return the builder. Raises ProviderError before anything was created."""

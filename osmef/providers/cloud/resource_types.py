@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -56,9 +56,26 @@ class ResourceType(ABC, Generic[A]):
         """Find one by its id, which may be known before it is listed; None if absent."""
         return None
 
-    def has_id(self, id_: str) -> bool:
-        """Return whether an id is plausible for this type."""
-        return bool(id_)
+    def has(self, resource: Resource) -> bool:
+        """Tell whether a resource has an id, if any, and a name as those of this type."""
+        return resource.id is None or bool(resource.id)
+
+    def standing(self, account: A, resources: Sequence[Resource]) -> list[list[Found[A]]]:
+        """Return for each resource the things that it is: none where it is gone, or not known yet.
+
+        A lost answer may have left two of one name.
+        """
+        runs = {one.run for one in resources}
+        listed = self.owned(account, runs.pop() if len(runs) == 1 else None)
+        return [self._same(account, one, listed) for one in resources]
+
+    def _same(self, account: A, resource: Resource, listed: Sequence[Found[A]]) -> list[Found[A]]:
+        same = [one for one in listed if one.id == resource.id or one.name == resource.name]
+        unlisted = resource.id is not None and resource.id not in {one.id for one in same}
+        if account.lists_lag and unlisted:
+            found = self.look(account, str(resource.id))
+            same += [] if found is None else [found]
+        return [one for one in same if one.mark.run == resource.run]
 
     @abstractmethod
     def delete(self, found: Found[A]) -> Any:
@@ -68,7 +85,7 @@ class ResourceType(ABC, Generic[A]):
         """Delete one, with retry where ``again`` says so; absent is success."""
         account = found.account
         try:
-            account.repeat(lambda: self.delete(found), again)
+            account.repeat(lambda: self.delete(found), again, account.waits.in_use_s)
         except account.errors.library as error:
             if not account.errors.is_gone(error):
                 doing = f"deleting the {self.name} {found.name or found.id}"

@@ -79,24 +79,13 @@ class _Teardown(Generic[A]):
 
     def _find(self, ones: Sequence[tuple[Resource, A]], *, again: bool) -> None:
         account, type_ = ones[0][1], self.types[ones[0][0].kind]
-        runs = {resource.run for resource, _ in ones}
+        resources = [resource for resource, _ in ones]
         try:
-            listed = type_.owned(account, runs.pop() if len(runs) == 1 else None)
-            for resource, _ in ones:
-                self._sort(resource, account, self._same(type_, account, resource, listed), again)
+            there = type_.standing(account, resources)
+            for resource, same in zip(resources, there, strict=True):
+                self._sort(resource, account, same, again)
         except OsmefError as error:
             self._note(error, account)
-
-    def _same(
-        self, type_: ResourceType[A], account: A, resource: Resource, listed: Sequence[Found[A]]
-    ) -> list[Found[A]]:
-        """Return the matches of a resource: a lost answer may have left two of one name."""
-        same = [one for one in listed if one.id == resource.id or one.name == resource.name]
-        unlisted = resource.id is not None and resource.id not in {one.id for one in same}
-        if account.lists_lag and unlisted:
-            found = type_.look(account, str(resource.id))
-            same += [] if found is None else [found]
-        return [one for one in same if one.mark.run == resource.run]
 
     def _sort(self, resource: Resource, account: A, same: Sequence[Found[A]], again: bool) -> None:
         with self._lock:

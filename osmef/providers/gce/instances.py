@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from ipaddress import IPv4Address
 from typing import Any
 
@@ -13,9 +13,10 @@ from google.cloud import compute_v1
 
 from osmef.errors import BootError, NotFoundError
 from osmef.providers.cloud import build
+from osmef.providers.cloud.account import Again
 from osmef.providers.cloud.ssh_access import Guest
 from osmef.providers.cloud_init import cloud_config, keys_in, user_data
-from osmef.providers.gce.access import ERRORS, Project
+from osmef.providers.gce.access import ERRORS, last
 from osmef.providers.gce.lookup import Image, MachineType, disk_type_of, region_of
 from osmef.providers.gce.network import Site
 from osmef.providers.gce.placement import Place
@@ -38,61 +39,56 @@ _NICS = {Nic.GVNIC: "GVNIC", Nic.VIRTIO: "VIRTIO_NET"}
 class VmOrder(build.VmOrder[Site]):
     """A VM to create."""
 
+    flavor: MachineType
     zone: str
-    type: MachineType
     image: Image
     place: Place
+
+    @property
+    def image_name(self) -> str:
+        """The name of its image."""
+        return last(self.image.path)
 
 
 @dataclass(frozen=True)
 class Vm(build.Vm[VmOrder]):
     """A running VM."""
 
-    @property
-    def project(self) -> Project:
-        """The project it is in."""
-        return self.order.site.account
+    shown_by = "serial port"
+
+    def user(self, settings: GceSettings) -> str:
+        """Return the account that SSH logs into."""
+        return settings.user or USER
 
     def guest(self, settings: GceSettings) -> Guest:
-        """Return it as a guest for SSH."""
-        return Guest(
-            name=self.order.request.name,
-            user=settings.user or USER,
-            address=self.public,
-            host_key=self.order.host_key,
-            console=self._serial_port,
-            wait=self.project.wait,
-            look_s=1.0,
-            shown_by="serial port",
-            other_keys=self._guest_attributes,
-        )
+        """Return the same as a guest that boots, whose agent may write its host keys."""
+        return replace(super().guest(settings), look_s=1.0, other_keys=self._guest_attributes)
 
     def _guest_attributes(self) -> HostKeys | None:
-        """Return the host keys in its guest attributes, which its agent writes."""
+        """Return the host keys in its guest attributes, where its agent writes them."""
+        doing, method = "reading guest attributes", "get_guest_attributes"
         try:
-            told = self.project.ask(
-                "reading guest attributes",
-                compute_v1.InstancesClient,
-                "get_guest_attributes",
-                instance=self.order.name,
-                zone=self.order.zone,
-                query_path=_HOST_KEYS,
-            )
+            told = ask(self.order, doing, method, query_path=_HOST_KEYS)
         except NotFoundError:  # until the guest agent has written some
             return None
         keys = keys_in("\n".join(f"{one.key} {one.value}" for one in told.query_value.items))
         return HostKeys(accepted=tuple(keys), source="its guest attributes") if keys else None
 
-    def _serial_port(self) -> str:
-        """Return the output on its first serial port, as far as the cloud keeps it."""
-        answer = self.project.ask(
-            "reading a serial port",
-            compute_v1.InstancesClient,
-            "get_serial_port_output",
-            instance=self.order.name,
-            zone=self.order.zone,
-        )
+    def console(self) -> str:
+        """Return what it wrote on its first serial port, as far as the cloud keeps it."""
+        answer = ask(self.order, "reading a serial port", "get_serial_port_output")
         return str(answer.contents)
+
+
+def ask(order: VmOrder, doing: str, method: str, again: Again | None = None, **fields: Any) -> Any:
+    """Make a call about a VM that changes nothing. Raises ProviderError."""
+    named = {"instance": order.name, "zone": order.zone, **fields}
+    return order.account.ask(doing, compute_v1.InstancesClient, method, again, **named)
+
+
+def look(order: VmOrder, again: Again | None = None) -> Any:
+    """Return a VM as the cloud shows it. Raises ProviderError, NotFoundError."""
+    return ask(order, f"looking at the instance {order.name}", "get", again)
 
 
 def make_vm(maker: Maker, order: VmOrder, settings: GceSettings) -> Vm:
@@ -102,15 +98,7 @@ def make_vm(maker: Maker, order: VmOrder, settings: GceSettings) -> Vm:
     maker.make(project, "instance", order.zone, order.name, body)
     end = time.monotonic() + settings.boot_timeout
     while True:
-        doing = f"looking at the instance {order.name}"
-        found = project.ask(
-            doing,
-            compute_v1.InstancesClient,
-            "get",
-            ERRORS.is_not_yet,
-            instance=order.name,
-            zone=order.zone,
-        )
+        found = look(order, ERRORS.is_not_yet)
         private, public = addresses_of(found)
         if found.status == "RUNNING" and private and public:
             return Vm(order, f"{order.zone}/{order.name}", private, public, macs_of(found))
@@ -144,7 +132,7 @@ def body_of(maker: Maker, order: VmOrder, settings: GceSettings) -> Any:
     """Return a VM as the API's request body."""
     policy = order.place.policy
     body = compute_v1.Instance(
-        machine_type=f"zones/{order.zone}/machineTypes/{order.type.name}",
+        machine_type=f"zones/{order.zone}/machineTypes/{order.flavor.name}",
         labels=maker.mark.labels,
         disks=[_disk(maker, order, settings)],
         network_interfaces=_interfaces(order, settings),
@@ -172,7 +160,7 @@ def _disk(maker: Maker, order: VmOrder, settings: GceSettings) -> Any:
             labels=maker.mark.labels,
             source_image=order.image.path,
             disk_size_gb=size,
-            disk_type=f"zones/{order.zone}/diskTypes/{disk_type_of(settings, order.type.name)}",
+            disk_type=f"zones/{order.zone}/diskTypes/{disk_type_of(settings, order.flavor.name)}",
         ),
     )
 

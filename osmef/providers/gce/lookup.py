@@ -17,7 +17,7 @@ from google.cloud import compute_v1
 from osmef.errors import NotFoundError, ProviderError
 from osmef.providers.base import EndpointRequest
 from osmef.providers.cloud import quota
-from osmef.providers.cloud.lookup import Wanted, check_cards
+from osmef.providers.cloud.lookup import Flavor, Wanted, check_cards
 from osmef.providers.gce.access import Project, last
 from osmef.scenario.clouds.gce import GceSettings, Nic
 
@@ -53,11 +53,9 @@ class Image:
 
 
 @dataclass(frozen=True)
-class MachineType:
+class MachineType(Flavor):
     """A machine type: its name, CPUs and architecture."""
 
-    name: str
-    vcpus: int
     architecture: str
 
 

@@ -9,11 +9,10 @@ from typing import Any
 
 from google.cloud import compute_v1
 
-from osmef.providers.base import Check, go_on
 from osmef.providers.cloud import tenants
 from osmef.providers.cloud.network import block_of
-from osmef.providers.cloud.tenants import Tenant, access_with, open_tenants
-from osmef.providers.gce.access import AT_ONCE, Project, open_project
+from osmef.providers.cloud.tenants import Tenant
+from osmef.providers.gce.access import AT_ONCE, Project
 from osmef.providers.gce.resource_types import Maker
 from osmef.providers.parallel import side_by_side, together
 from osmef.remote.login import SSH_PORT
@@ -124,15 +123,3 @@ def _rule(network: str, sources: Iterable[str], ports: str | None = None) -> Any
             for protocol in protocols
         ],
     )
-
-
-def tenants_of(
-    settings: GceSettings, slots: Sequence[str], check: Check = go_on
-) -> list[Tenant[Project]]:
-    """Open the project of each tenant of a plan. Raises ProviderError."""
-
-    def open_(project: str | None) -> Project:
-        cloud = project or settings.project
-        return open_project(access_with(cloud=cloud, uri=settings.endpoint_url), check)
-
-    return open_tenants(slots, settings.tenants, open_)

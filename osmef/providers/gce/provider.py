@@ -7,8 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 
-from google.cloud import compute_v1
-
 from osmef.errors import CapacityError, NotFoundError
 from osmef.providers.base import (
     Access,
@@ -16,7 +14,6 @@ from osmef.providers.base import (
     Endpoint,
     EndpointRequest,
     Order,
-    Problem,
     Resource,
     Unread,
     go_on,
@@ -28,11 +25,10 @@ from osmef.providers.cloud.lookup import Wanted
 from osmef.providers.cloud.network import networks_for
 from osmef.providers.cloud.placement import first_with_room
 from osmef.providers.cloud.public_cloud import VmCloud, by_account
-from osmef.providers.cloud.ssh_access import Guest
-from osmef.providers.cloud.tenants import Tenant, slots_of
+from osmef.providers.cloud.tenants import Tenant, access_with, slots_of
 from osmef.providers.gce import placement
-from osmef.providers.gce.access import AT_ONCE, Project, last, open_project
-from osmef.providers.gce.instances import ENDED, Vm, VmOrder, make_vm
+from osmef.providers.gce.access import AT_ONCE, Project, open_project
+from osmef.providers.gce.instances import ENDED, Vm, VmOrder, look, make_vm
 from osmef.providers.gce.lookup import (
     Image,
     MachineType,
@@ -46,7 +42,7 @@ from osmef.providers.gce.lookup import (
     wanted_of,
     zones_of,
 )
-from osmef.providers.gce.network import Site, make_site, open_to, tenants_of
+from osmef.providers.gce.network import Site, make_site, open_to
 from osmef.providers.gce.placement import (
     Place,
     assign_nodes,
@@ -57,11 +53,9 @@ from osmef.providers.gce.placement import (
 )
 from osmef.providers.gce.resource_types import TYPES, Maker, Mark
 from osmef.providers.parallel import side_by_side
-from osmef.remote.login import Login
 from osmef.scenario.access import GceAccess
 from osmef.scenario.clouds.gce import GceSettings
 from osmef.scenario.location import Gone, Location
-from osmef.scenario.study import Cell
 
 
 class GceProvider(VmCloud[Project, Mark, Vm]):
@@ -69,6 +63,7 @@ class GceProvider(VmCloud[Project, Mark, Vm]):
 
     kind = "gce"
     Settings = GceSettings
+    rules = placement
     access_model = GceAccess
     types = TYPES
     at_once = AT_ONCE
@@ -107,37 +102,15 @@ class GceProvider(VmCloud[Project, Mark, Vm]):
                 nodes = nodes_of(project, settings, zone)
                 assign_nodes([one for one in requests if zones[one.name] == zone], list(nodes))
 
-    def problems_between(self, cell: Cell) -> Iterator[Problem]:
-        """Yield what this cloud does not support, as far as settings show."""
-        return placement.problems_of(self._settings, cell)
-
-    def warnings_between(self, cell: Cell) -> Iterator[str]:
-        """Yield what this cloud does not guarantee."""
-        return placement.warnings_of(self._settings, cell)
-
-    def tenants_of(self, slots: Sequence[str], check: Check) -> list[Tenant[Project]]:
-        """Open the projects of the tenants. Raises ProviderError."""
-        return tenants_of(self._settings, slots, check)
+    def log_in(self, named: str | None, check: Check) -> Project:
+        """Open a project. Raises ProviderError."""
+        cloud, uri = named or self._settings.project, self._settings.endpoint_url
+        return open_project(access_with(cloud=cloud, uri=uri), check)
 
     def build(self, order: Order, tenants: Sequence[Tenant[Project]]) -> Build:
         """Return the builder of a run's VMs."""
         maker = Maker(Mark.of(order), order.ledger)
         return Build(self._settings, order, maker, tenants, self.remove, at_once=AT_ONCE)
-
-    def endpoint(self, vm: Vm, login: Login) -> Endpoint:
-        """Return the endpoint of a VM."""
-        order = vm.order
-        return Endpoint(
-            request=order.request,
-            resource_id=vm.id,
-            login=login,
-            data_address=vm.private,
-            flavor=order.type.name,
-            vcpus=order.type.vcpus,
-            public_address=vm.public,
-            image=last(order.image.path),
-            nics=vm.nics,
-        )
 
     def describe(self, endpoints: Sequence[Endpoint]) -> list[Location]:
         """Read back the VMs' locations. Raises ProviderError."""
@@ -165,15 +138,13 @@ class GceProvider(VmCloud[Project, Mark, Vm]):
 def _place_of(vm: Vm, nodes: Mapping[str, Mapping[str, str]]) -> Location:
     """Read back a VM's location; ``nodes`` are sole-tenant ones by VM, by zone."""
     order = vm.order
-    doing = f"looking at the instance {order.name}"
-    named = {"instance": order.name, "zone": order.zone}
     try:
-        found = vm.project.ask(doing, compute_v1.InstancesClient, "get", **named)
+        found = look(order)
     except NotFoundError:  # taken back, as spot VMs may be
         return Gone()
     if found.status in ENDED:
         return Gone()
-    return location_of(found, order.site.tenant.label, vm.project.id, nodes.get(order.zone, {}))
+    return location_of(found, order.site.tenant.label, order.account.id, nodes.get(order.zone, {}))
 
 
 Types = Mapping[Wanted, MachineType]
@@ -254,10 +225,6 @@ class Build(build.Build[Project, Site, Vm]):
         regions, nics = self.plan.regions, self.nic_networks(tenant)
         return make_site(self.maker, tenant, self.settings, regions, nics)
 
-    def guest_of(self, vm: Vm) -> Guest:
-        """Return a VM as a guest for SSH."""
-        return vm.guest(self.settings)
-
     def let_in(self, site: Site, sources: set[str], before: set[str]) -> None:  # noqa: ARG002
         """Allow data from these addresses, by a rule that replaces the earlier one."""
         slot = site.tenant.slot
@@ -336,7 +303,7 @@ class Build(build.Build[Project, Site, Vm]):
             login_key=self.order.key,
             host_key=host_key_for(self.settings.host_keys, request),
             zone=zone,
-            type=type_,
+            flavor=type_,
             image=self._image(type_.architecture),
             place=self._places.get(request.name, Place()),
         )

@@ -12,7 +12,7 @@ from google.cloud import compute_v1
 
 from osmef.errors import NotFoundError
 from osmef.providers import marks
-from osmef.providers.base import Unread, pass_over
+from osmef.providers.base import Resource, Unread, pass_over
 from osmef.providers.cloud import maker, resource_types
 from osmef.providers.cloud.maker import Wanted
 from osmef.providers.cloud.resource_types import Found
@@ -70,10 +70,10 @@ class ResourceType(resource_types.ResourceType[Project]):
     field: str
     scope: str
 
-    def has_id(self, id_: str) -> bool:
-        """Return whether an id is plausible for this type."""
-        parts = id_.split("/")
-        return all(parts) and len(parts) == (2 if self.scope else 1)
+    def has(self, resource: Resource) -> bool:
+        """Tell whether its id, if any, is one as ``id_of`` makes it for this type."""
+        parts = () if resource.id is None else resource.id.split("/")
+        return not parts or (all(parts) and len(parts) == (2 if self.scope else 1))
 
     def place(self, where: str) -> dict[str, str]:
         """Return the location fields of a request."""

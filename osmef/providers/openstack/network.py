@@ -13,24 +13,21 @@ from typing import Any
 from openstack.connection import Connection
 
 from osmef.errors import ProviderError
-from osmef.providers.base import EndpointRequest
 from osmef.providers.cloud import tenants
 from osmef.providers.cloud.tenants import Tenant
 from osmef.providers.openstack.access import Cloud
 from osmef.providers.openstack.lookup import Names
-from osmef.providers.openstack.resource_types import Maker
+from osmef.providers.openstack.resource_types import Maker, Rule
 from osmef.providers.parallel import together
 from osmef.remote.keys import KeyPair
 from osmef.remote.login import SSH_PORT
-from osmef.scenario.clouds.openstack import OpenStackSettings, Reach
-from osmef.scenario.fields import DATA_PORTS
+from osmef.scenario.clouds.openstack import OpenStackSettings
 
 _POOLS = tuple(IPv4Network(pool) for pool in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"))
 _SMALLEST = 24
 _SHORTEST_ROUTE = 8
 _TAKEN = 8
 """Addresses of a subnet that endpoints don't get: its own, router, DHCP, broadcast."""
-_DATA = (DATA_PORTS.start, DATA_PORTS.stop - 1)
 
 
 def choose_subnets(sizes: Sequence[int], used: Iterable[IPv4Network]) -> list[IPv4Network]:
@@ -64,12 +61,6 @@ def _first_free(prefix: int, taken: Sequence[IPv4Network]) -> IPv4Network:
     )
 
 
-def needs_floating(settings: OpenStackSettings, requests: Iterable[EndpointRequest]) -> bool:
-    """Return whether servers need floating addresses: for SSH, tenants or hosts."""
-    parties = {request.tenant for request in requests}  # None is that of physical hosts
-    return settings.way_in is Reach.FLOATING or (settings.network is None and len(parties) > 1)
-
-
 def controllers_for(settings: OpenStackSettings, targets: Iterable[str]) -> set[str]:
     """Return this machine's source blocks for SSH to these addresses.
 
@@ -92,44 +83,6 @@ def source_address(target: str) -> str:
                 cure="is that network reachable from here? else write provider.jump",
             ) from error
         return str(probe.getsockname()[0])
-
-
-@dataclass(frozen=True)
-class Rule:
-    """A rule of a security group: protocol and ports, from a block or from the group."""
-
-    protocol: str
-    ports: tuple[int, int]
-    source: str | None
-
-    def attributes(self, group: str) -> dict[str, Any]:
-        """Return it as neutron's attributes; without a source it is for the group's own."""
-        remote = {"remote_ip_prefix": self.source} if self.source else {"remote_group_id": group}
-        return {
-            "security_group_id": group,
-            "direction": "ingress",
-            "ethertype": "IPv4",
-            "protocol": self.protocol,
-            "port_range_min": self.ports[0],
-            "port_range_max": self.ports[1],
-            **remote,
-        }
-
-    @classmethod
-    def of(cls, rule: Any) -> Rule:
-        """Return the rule of neutron's attributes."""
-        ports = (rule.port_range_min, rule.port_range_max)
-        return cls(str(rule.protocol), ports, rule.remote_ip_prefix)
-
-
-def rules_for(controllers: Iterable[str], peers: Iterable[str]) -> list[Rule]:
-    """Return a group's rules: SSH from the controller, data from members and peers.
-
-    Both are blocks of addresses; peers are the servers of other projects.
-    """
-    ssh = [Rule("tcp", (SSH_PORT, SSH_PORT), block) for block in sorted(set(controllers))]
-    sources = [None, *sorted(set(peers))]
-    return ssh + [Rule(protocol, _DATA, s) for protocol in ("tcp", "udp") for s in sources]
 
 
 def controller_networks() -> list[IPv4Network]:

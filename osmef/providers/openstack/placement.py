@@ -243,8 +243,8 @@ def ids_of(compute_hosts: Sequence[str], project_id: str) -> Mapping[str, str]:
     }
 
 
-def problems_of(settings: OpenStackSettings, cell: Cell) -> Iterator[Problem]:
-    """Yield what is missing for the ends of a cell."""
+def problems_of_ends(settings: OpenStackSettings, cell: Cell) -> Iterator[Problem]:
+    """Yield what lacks for the ends of a cell, also for a single one."""
     for key, end in _ends(cell).items():
         if end.kind is EndpointKind.VM and end.flavor is None and settings.default_flavor is None:
             cure = f"write {key}.flavor, or provider.default_flavor for all"
@@ -257,9 +257,9 @@ def problems_of(settings: OpenStackSettings, cell: Cell) -> Iterator[Problem]:
         yield ("layer", "OSMeF knows of no overlay between hosts here", "use layer: bare")
 
 
-def too_few_places(settings: OpenStackSettings, placement: Placement) -> Iterator[Problem]:
-    """Yield what is missing for ends on different hosts."""
-    apart = placement is Placement.DIFFERENT_HOST
+def problems_of(settings: OpenStackSettings, cell: Cell) -> Iterator[Problem]:
+    """Yield what lacks for two ends that are to stand apart."""
+    apart = cell.scenario.placement is Placement.DIFFERENT_HOST
     if apart and settings.placement_by is PlacedBy.ZONE and len(settings.zones) < 2:
         yield ("placement", "different-host needs two zones", "name another in provider.zones")
     if apart and settings.placement_by is PlacedBy.HOST and len(settings.compute_hosts) == 1:

@@ -42,27 +42,29 @@ from osmef.providers.openstack.access import (
     login_of,
     open_cloud,
 )
-from osmef.providers.openstack.lookup import Names, look_up
+from osmef.providers.openstack.lookup import (
+    KEY_PAIRS,
+    Names,
+    check_quotas,
+    look_up,
+    needs_floating,
+    needs_of,
+)
 from osmef.providers.openstack.network import (
-    Rule,
     Site,
     SiteMaker,
     choose_subnets,
     close_group,
     controller_networks,
     controllers_for,
-    needs_floating,
     open_group,
-    rules_for,
 )
 from osmef.providers.openstack.placement import Place, location_of, places_of, usable_hosts
-from osmef.providers.openstack.quota import KEY_PAIRS, check_quotas, needs_of
-from osmef.providers.openstack.resource_types import TYPES, Maker, Mark
+from osmef.providers.openstack.resource_types import TYPES, Maker, Mark, Rule, rules_for
 from osmef.providers.openstack.servers import (
     FloatingAddresses,
     Server,
     ServerOrder,
-    console_of,
     free_nics,
     list_servers,
     make_servers,
@@ -92,8 +94,10 @@ class OpenStackProvider(VmCloud[Cloud, Mark, Server]):
 
     kind = "openstack"
     Settings = OpenStackSettings
+    rules = placement
     access_model = OpenStackAccess
     types = TYPES
+    usual_waits = USUAL
     has_zones = False
     nics_carry = EVERYTHING
     account_is = "project"
@@ -102,9 +106,8 @@ class OpenStackProvider(VmCloud[Cloud, Mark, Server]):
     _base: Cloud | None = None
     """The administrator's project, where those of the tenants are made."""
 
-    def __init__(self, settings: OpenStackSettings, waits: Waits = USUAL) -> None:
-        super().__init__(settings)
-        self._waits = waits
+    def __init__(self, settings: OpenStackSettings, waits: Waits | None = None) -> None:
+        super().__init__(settings, waits)
         if settings.way_in is Reach.JUMP:  # its servers' addresses are its own
             self.outside = frozenset()
         self._hosts = HostEndpoints(settings)
@@ -119,7 +122,7 @@ class OpenStackProvider(VmCloud[Cloud, Mark, Server]):
         settings, slots = self._settings, slots_of(requests)
         made = settings.projects == _MADE
         if made:
-            base = open_cloud(access_of(settings), still, self._waits)
+            base = self.log_in(None, still)
             tenants = [Tenant(slot, n, slot, base) for n, slot in enumerate(slots, 1)]
         else:
             tenants = self.tenants_of(slots, still)
@@ -139,8 +142,8 @@ class OpenStackProvider(VmCloud[Cloud, Mark, Server]):
         side_by_side(check, tenants)
 
     def problems_of(self, cell: Cell) -> Iterator[Problem]:
-        """Yield what is not supported for any cell, as far as settings show."""
-        yield from placement.problems_of(self._settings, cell)
+        """Yield what this cloud can't do for any cell, as far as the settings tell."""
+        yield from placement.problems_of_ends(self._settings, cell)
         if self._settings.userdata is not None:
             key = KeyPair.generate("osmef")
             try:
@@ -155,30 +158,26 @@ class OpenStackProvider(VmCloud[Cloud, Mark, Server]):
             return None
         return "name two projects in provider.projects, or write made, as an administrator"
 
-    def problems_between(self, cell: Cell) -> Iterator[Problem]:
-        """Yield what is not supported for two ends."""
-        return placement.too_few_places(self._settings, cell.scenario.placement)
-
-    def warnings_between(self, cell: Cell) -> Iterator[str]:
-        """Yield what is not guaranteed."""
-        return placement.warnings_of(self._settings, cell)
-
     def machines(self, requests: Sequence[EndpointRequest]) -> Mapping[str, str]:
         """Return the machine of each physical host. Raises CapacityError."""
         return self._hosts.machines(requests)
 
+    def log_in(self, named: str | None, check: Check) -> Cloud:
+        """Log into the project of a cloud of clouds.yaml. Raises ProviderError."""
+        return open_cloud(access_of(self._settings, named), check, self._waits)
+
     def tenants_of(self, slots: Sequence[str], check: Check) -> list[Tenant[Cloud]]:
-        """Log into the projects of tenants, or create them. Raises ProviderError."""
-        settings = self._settings
-
-        def log_in(cloud: str | None = None) -> Cloud:
-            return open_cloud(access_of(settings, cloud), check, self._waits)
-
-        if settings.projects == _MADE and self._maker is not None:
-            self._base = log_in()
+        """Log into the projects of the tenants, or make them in a run. Raises ProviderError."""
+        projects = self._settings.projects
+        if projects == _MADE and self._maker is not None:
+            self._base = self.log_in(None, check)
             return make_tenants(self._maker, self._base, slots)
-        named = settings.projects if isinstance(settings.projects, dict) else {"": ""}
-        return open_tenants(slots, named, log_in, "provider.projects", "project")
+        return open_tenants(
+            slots,
+            projects if isinstance(projects, dict) else {"": ""},
+            lambda named: self.log_in(named, check),
+            *("provider.projects", "project"),
+        )
 
     def create(self, order: Order) -> list[Endpoint]:
         """Create networks and servers, and wait for SSH. Raises ProviderError."""
@@ -198,18 +197,9 @@ class OpenStackProvider(VmCloud[Cloud, Mark, Server]):
         return Build(settings, ours, maker, tenants, self.remove, hosts=hosts, fixed=fixed)
 
     def endpoint(self, vm: Server, login: Login) -> Endpoint:
-        """Return the endpoint of a server."""
-        order, direct = vm.order, self._settings.way_in is Reach.DIRECT
-        return Endpoint(
-            request=order.request,
-            resource_id=vm.id,
-            login=login,
-            data_address=vm.private,
-            flavor=order.flavor.name,
-            vcpus=order.flavor.vcpus,
-            public_address=vm.floating or (vm.private if direct else None),
-            nics=vm.nics,
-        )
+        """Return the endpoint that a server is."""
+        direct = vm.private if self._settings.way_in is Reach.DIRECT else None
+        return replace(super().endpoint(vm, login), public_address=vm.floating or direct)
 
     def describe(self, endpoints: Sequence[Endpoint]) -> list[Location]:
         """Read back the hosts of the servers, all of a project in one call."""
@@ -357,15 +347,10 @@ class Build(build.Build[Cloud, Site, Server]):
         super().enter(vms)
 
     def guest_of(self, vm: Server) -> Guest:
-        """Return a server as a guest for SSH."""
-        settings = self.settings
-        return Guest(
-            name=vm.order.request.name,
-            user=settings.user,
-            address=vm.private if settings.way_in is Reach.JUMP else vm.public,
-            host_key=vm.order.host_key,
-            console=lambda: console_of(vm.id, vm.account),
-            wait=vm.account.wait,
+        """Return the same as a guest that boots."""
+        return replace(
+            super().guest_of(vm),
+            address=vm.private if self.settings.way_in is Reach.JUMP else vm.public,
             look_s=vm.account.waits.look_s,
             jump=self._jump,
         )

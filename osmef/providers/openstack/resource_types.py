@@ -18,6 +18,8 @@ from osmef.providers.cloud.maker import Wanted
 from osmef.providers.cloud.resource_types import Found
 from osmef.providers.marks import PREFIX, is_like_ours, name_in_text, unread_line
 from osmef.providers.openstack.access import Cloud, identity
+from osmef.remote.login import SSH_PORT
+from osmef.scenario.fields import DATA_PORTS
 
 T = TypeVar("T")
 
@@ -256,6 +258,47 @@ TYPES = {
     )
 }
 """By name. Of the projects, those that the cloud's user may list."""
+
+
+_DATA = (DATA_PORTS.start, DATA_PORTS.stop - 1)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What a security group lets in: a protocol and its ports, from a block or from the group."""
+
+    protocol: str
+    ports: tuple[int, int]
+    source: str | None
+
+    def attributes(self, group: str) -> dict[str, Any]:
+        """Return the rule as neutron takes it; without a source it is for the group's own."""
+        remote = {"remote_ip_prefix": self.source} if self.source else {"remote_group_id": group}
+        return {
+            "security_group_id": group,
+            "direction": "ingress",
+            "ethertype": "IPv4",
+            "protocol": self.protocol,
+            "port_range_min": self.ports[0],
+            "port_range_max": self.ports[1],
+            **remote,
+        }
+
+    @classmethod
+    def of(cls, rule: Any) -> Rule:
+        """Return what neutron's rule lets in."""
+        ports = (rule.port_range_min, rule.port_range_max)
+        return cls(str(rule.protocol), ports, rule.remote_ip_prefix)
+
+
+def rules_for(controllers: Iterable[str], peers: Iterable[str]) -> list[Rule]:
+    """Return the rules of a group: SSH from the controller, data from each other and from peers.
+
+    Both are blocks of addresses; peers are the servers of other projects.
+    """
+    ssh = [Rule("tcp", (SSH_PORT, SSH_PORT), block) for block in sorted(set(controllers))]
+    sources = [None, *sorted(set(peers))]
+    return ssh + [Rule(protocol, _DATA, s) for protocol in ("tcp", "udp") for s in sources]
 
 
 class Maker(maker.Maker[Cloud, Mark]):

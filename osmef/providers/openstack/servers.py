@@ -46,11 +46,6 @@ class ServerOrder(build.VmOrder[Site]):
     place: Place
 
     @property
-    def account(self) -> Cloud:
-        """Its project."""
-        return self.site.account
-
-    @property
     def ip_name(self) -> str:
         """The name of its floating address."""
         return self.name.replace("osmef-", "osmef-ip-", 1)
@@ -85,8 +80,13 @@ class Server(build.Vm[ServerOrder]):
 
     @property
     def account(self) -> Cloud:
-        """Its project."""
-        return self.order.account
+        """The project it is in."""
+        found: Cloud = self.order.account
+        return found
+
+    def console(self) -> str:
+        """Return what it wrote on its console, as far as the cloud keeps it; maybe nothing."""
+        return console_of(self.id, self.account)
 
     def at(self, floating: str) -> Server:
         """Return it with a floating address."""

@@ -55,8 +55,6 @@ def make_host(maker: Maker, account: Account) -> None:
         account,
         "dedicated-host",
         maker.mark.name("host-1"),
-        "allocate_hosts",
-        lambda answer: {"HostId": answer["HostIds"][0]},
         AvailabilityZone=ZONE,
         InstanceType="c5.large",
         Quantity=1,

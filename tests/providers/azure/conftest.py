@@ -8,12 +8,13 @@ import os
 import subprocess
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from osmef.providers.azure.access import USUAL
 from osmef.providers.azure.provider import AzureProvider
 from osmef.providers.azure.vms import Vm
 from osmef.providers.base import EndpointRequest, Order, Resource
@@ -57,7 +58,7 @@ class Api:
         return AzureSettings.model_validate({**usual, **keys})
 
     def provider(self, **keys: Any) -> AzureProvider:
-        return AzureProvider(self.settings(**keys))
+        return AzureProvider(self.settings(**keys), replace(USUAL, late_s=0.1))
 
     def order(self, *requests: EndpointRequest, run: str = "lab-1") -> Order:
         return Order(

@@ -11,8 +11,8 @@ import pytest
 from azure.mgmt.compute import models as compute_models
 from azure.mgmt.network import models as network_models
 
-from osmef.providers.azure.access import Subscription
-from osmef.providers.azure.provider import AzureProvider
+from osmef.providers.azure.access import USUAL, Subscription
+from osmef.providers.azure.provider import AzureProvider, Build
 from osmef.providers.azure.resource_types import schedule_body
 from osmef.providers.azure.vms import read_place
 from osmef.providers.base import EndpointRequest
@@ -97,10 +97,11 @@ def test_a_vm_that_is_needed_for_days_is_ended_a_day_after_its_controller_is_los
     order = replace(api.order(vm("a")), deadline=now + 40 * HOUR_S)
     provider.begin(order).stand()
     assert scheduled(api) in times_of_day(now + 23 * HOUR_S)
-    assert provider._leases is not None
-    provider._leases.renew(now + 13 * HOUR_S)
+    built = provider.built()
+    assert isinstance(built, Build)
+    built.leases.renew(now + 13 * HOUR_S)
     assert scheduled(api) in times_of_day(now + 36 * HOUR_S)
-    provider._leases.renew(now + 20 * HOUR_S)  # and never after the deadline
+    built.leases.renew(now + 20 * HOUR_S)  # and never after the deadline
     assert scheduled(api) in times_of_day(now + 40 * HOUR_S)
     (body,) = api.bodies("schedules")
     assert set(body["tags"]) == {"osmef_run", "osmef_made", "osmef_deadline"}
@@ -111,7 +112,10 @@ def test_a_vm_that_is_needed_for_days_is_ended_a_day_after_its_controller_is_los
 
 @pytest.mark.parametrize("days", [0, 2])
 def test_schedules_are_moved_on_only_while_the_run_lasts(api: Api, days: int) -> None:
-    provider, moved = AzureProvider(api.settings(), renewed_s=0.01), threading.Event()
+    provider, moved = (
+        AzureProvider(api.settings(), replace(USUAL, renewed_s=0.01)),
+        threading.Event(),
+    )
     put = Fault("PUT .*schedules/", 500, "Broken", times=2, then=moved.set)
     order = replace(api.order(vm("a")), deadline=time.time() + HOUR_S + days * 24 * HOUR_S)
     provider.begin(order).stand()
@@ -321,7 +325,7 @@ def test_a_vm_that_is_not_seen_for_a_moment_is_looked_for(api: Api) -> None:
 
 
 def test_a_vm_that_was_taken_back_is_gone(api: Api) -> None:
-    provider = AzureProvider(api.settings(spot=True), gone_s=0.2)
+    provider = AzureProvider(api.settings(spot=True), replace(USUAL, gone_s=0.2))
     (made,) = provider.begin(api.order(vm("a"))).stand()
     endpoint = provider.endpoint(made, None)  # type: ignore[arg-type]
     (body,) = api.bodies("virtualMachines")

@@ -16,7 +16,7 @@ from osmef.errors import CapacityError, NotFoundError, ProviderError, QuotaError
 from osmef.providers.base import EndpointRequest, Order
 from osmef.providers.cloud.account import Account
 from osmef.providers.cloud.build import Build, Vm, VmOrder
-from osmef.providers.cloud.lookup import known_names, smallest
+from osmef.providers.cloud.lookup import Flavor, known_names, smallest
 from osmef.providers.cloud.network import block_of
 from osmef.providers.cloud.placement import first_with_room, host_numbers
 from osmef.providers.cloud.quota import Quota, compare
@@ -87,7 +87,8 @@ class Made(Build[Cloud, Site[Cloud], Here]):
         return [self._vm(one, next(self.numbers)) for one in requests]
 
     def _vm(self, one: EndpointRequest, number: int) -> Here:
-        order = VmOrder(one, f"vm-{number}", self.sites[str(one.tenant)], self.order.key, None)
+        site, flavor = self.sites[str(one.tenant)], Flavor("small", 2)
+        order = VmOrder(one, f"vm-{number}", site, self.order.key, None, flavor)
         return Here(order, f"id-{number}", f"10.0.0.{number}", f"192.0.2.{number}")
 
     def guest_of(self, vm: Here) -> Guest:

@@ -42,20 +42,30 @@ class Killed(BaseException):
 
 @dataclass
 class Journal:
-    """What a run's journal would hold. ``dies_of`` is the type whose answer the run won't note."""
+    """What a run's journal would hold.
+
+    ``dies_of`` is the type whose answer the run won't note, and "" the first whichever it is;
+    with ``before`` it does not even ask for it.
+    """
 
     events: list[tuple[str, Resource]] = field(default_factory=list)
     dies_of: str | None = None
+    before: bool = False
 
     def intend(self, resource: Resource) -> None:
         """Note that the resource is about to be made."""
         self.events.append(("intend", resource))
+        if self.before:
+            self._die(resource)
 
     def created(self, resource: Resource) -> None:
         """Note that the resource exists, with its id."""
-        if resource.kind == self.dies_of:
-            raise Killed
+        self._die(resource)
         self.events.append(("created", resource))
+
+    def _die(self, resource: Resource) -> None:
+        if self.dies_of in {"", resource.kind}:
+            raise Killed
 
     def destroyed(self, resource: Resource) -> None:
         """Note that the resource is gone."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from typing import Any
 
 import openstack
 from google.cloud import compute_v1
 
 from osmef.providers.aws.provider import AwsProvider
-from osmef.providers.azure.access import open_subscription
+from osmef.providers.azure.access import USUAL, open_subscription
 from osmef.providers.azure.provider import AzureProvider
 from osmef.providers.base import Resource
 from osmef.providers.cloud.account import Waits
@@ -133,7 +134,7 @@ class Azure(Bed):
 
     def provider(self) -> AzureProvider:
         """Return a provider of the usual subscription."""
-        return AzureProvider(self._api.settings(), gone_s=0.3)
+        return AzureProvider(self._api.settings(), replace(USUAL, late_s=0.1, gone_s=0.3))
 
     @contextmanager
     def wrong(self, what: Wrong) -> Iterator[None]:

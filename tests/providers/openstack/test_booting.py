@@ -63,7 +63,7 @@ def test_the_reason_of_an_error_is_waited_for(
         return None
 
     settings = OpenStackSettings.model_validate({"boot": {"image": "i"}})
-    flavor, maker = FlavorInfo("1", "small", 1, 512, 1), Maker(Mark(RUN, 1, 2), MemoryLedger())
+    flavor, maker = FlavorInfo("small", 1, 512, 1, "1"), Maker(Mark(RUN, 1, 2), MemoryLedger())
     names = Names(Source("image", "i"), {}, None, None, (), (), ())
     with keystone(answers={"compute": nova}) as url:
         write_cloud(clouds, url, "p1")
@@ -97,7 +97,7 @@ def make(
     """Make servers, and return the names of what was made, in that order."""
     usual = OpenStackSettings.model_validate({"boot": {"image": "i"}})
     settings = usual.model_copy(update={"boot_timeout": boot_timeout_s})
-    flavor, maker = FlavorInfo("1", "small", 1, 512, 1), Maker(Mark(RUN, 1, 2), MemoryLedger())
+    flavor, maker = FlavorInfo("small", 1, 512, 1, "1"), Maker(Mark(RUN, 1, 2), MemoryLedger())
     names = Names(Source("image", "i"), {}, None, None, (), (), ())
     with keystone(answers={"compute": nova, "network": neutron}) as url:
         write_cloud(clouds, url, "p1")
@@ -183,7 +183,7 @@ class Passing(threading.Condition):
 def boot_of(*names: str) -> Boot:
     """Return the state in which as many servers are built as may be, these among them."""
     site: Any = None
-    flavor, key = FlavorInfo("1", "small", 1, 512, 1), KeyPair.generate("lab")
+    flavor, key = FlavorInfo("small", 1, 512, 1, "1"), KeyPair.generate("lab")
     orders = [ServerOrder(server(n), n, site, key, None, flavor, Place()) for n in names]
     return Boot(
         RUN, [], 60, lambda _servers: None, dict(zip(names, orders, strict=True)), building=AT_ONCE

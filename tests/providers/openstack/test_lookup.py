@@ -13,11 +13,11 @@ from osmef.scenario.fields import FlavorNeed
 DISK_IMAGE = Source("image", "i", disk_gib=8, ram_mib=1024, own_disk=True)
 VOLUME_IMAGE = Source("image", "i", disk_gib=8, ram_mib=1024)
 FLAVORS = [
-    FlavorInfo("1", "tiny", 1, 512, 10),
-    FlavorInfo("2", "flat", 1, 1024, 4),
-    FlavorInfo("3", "diskless", 1, 1024, 0),
-    FlavorInfo("4", "small", 1, 2048, 10),
-    FlavorInfo("5", "wide", 4, 2048, 4),
+    FlavorInfo("tiny", 1, 512, 10, "1"),
+    FlavorInfo("flat", 1, 1024, 4, "2"),
+    FlavorInfo("diskless", 1, 1024, 0, "3"),
+    FlavorInfo("small", 1, 2048, 10, "4"),
+    FlavorInfo("wide", 4, 2048, 4, "5"),
 ]
 
 
@@ -58,7 +58,7 @@ sizes = st.integers(0, 5)
 
 
 @given(
-    st.lists(st.builds(FlavorInfo, st.just("x"), st.text(), sizes, sizes, sizes)),
+    st.lists(st.builds(FlavorInfo, st.text(), sizes, sizes, sizes, st.just("x"))),
     st.integers(1, 4),
     st.builds(Source, st.just("image"), st.just("i"), sizes, sizes, st.booleans()),
 )

@@ -12,12 +12,11 @@ from hypothesis import strategies as st
 
 from osmef.errors import ProviderError
 from osmef.providers.openstack.network import (
-    Rule,
     choose_subnets,
     controller_networks,
-    rules_for,
     source_address,
 )
+from osmef.providers.openstack.resource_types import Rule, rules_for
 
 used_networks = st.lists(
     st.builds(

@@ -16,16 +16,15 @@ import pytest
 from osmef.errors import QuotaError
 from osmef.providers.base import EndpointRequest
 from osmef.providers.openstack.access import open_cloud
-from osmef.providers.openstack.lookup import FlavorInfo, Names, Source
+from osmef.providers.openstack.lookup import FlavorInfo, Names, Source, check_quotas, needs_of
 from osmef.providers.openstack.provider import OpenStackProvider
-from osmef.providers.openstack.quota import check_quotas, needs_of
 from osmef.scenario.clouds.openstack import OpenStackSettings
 from osmef.scenario.fields import EndpointKind, FlavorNeed
 from tests.providers.openstack.keystone import entry, keystone, write_cloud
 
 SIZES: dict[str | FlavorNeed | None, FlavorInfo] = {
-    "small": FlavorInfo("1", "small", 1, 512, 1),
-    "large": FlavorInfo("2", "large", 8, 4096, 1),
+    "small": FlavorInfo("small", 1, 512, 1, "1"),
+    "large": FlavorInfo("large", 8, 4096, 1, "2"),
 }
 NETWORK = {"networks": {"limit": 100, "used": 0, "reserved": 0}, "ports": {"limit": -1}}
 

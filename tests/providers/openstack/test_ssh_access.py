@@ -8,8 +8,8 @@ import pytest
 
 from osmef.providers.base import EndpointRequest, Order
 from osmef.providers.cloud.tenants import Tenant
-from osmef.providers.openstack.lookup import FlavorInfo, Names, Source
-from osmef.providers.openstack.network import Site, needs_floating
+from osmef.providers.openstack.lookup import FlavorInfo, Names, Source, needs_floating
+from osmef.providers.openstack.network import Site
 from osmef.providers.openstack.placement import Place
 from osmef.providers.openstack.provider import Build
 from osmef.providers.openstack.resource_types import Maker, Mark
@@ -63,7 +63,7 @@ def test_groups_that_the_settings_name_get_no_rules_and_need_no_route_to_servers
     key, ledger = KeyPair.generate("lab"), MemoryLedger()
     order = Order("lab-1", [request], key, ledger, 0)
     build = Build(settings, order, Maker(Mark.of(order), ledger), [], lambda _some: None)
-    flavor = FlavorInfo("1", "small", 1, 512, 1)
+    flavor = FlavorInfo("small", 1, 512, 1, "1")
     wanted = ServerOrder(request, "osmef-a", site, key, None, flavor, Place())
     build.sites = {"tenant-1": site}
     build.enter([Server(wanted, "s1", "not an address", "not an address")])
