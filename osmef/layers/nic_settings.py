@@ -98,7 +98,7 @@ def own_settings(root: Root, device: str) -> tuple[str, ...]:
 
 
 def has_own_secret(root: Root, device: str) -> bool:
-    """Tell whether an interface makes its IPv6 address of a secret that no new one would have."""
+    """Return whether an interface derives its IPv6 address from a secret, which is lost with it."""
     name = "ipv6/conf/stable_secret"
     mine = settings_of(root, device).get(name)
     return mine is not None and mine != settings_of(root, "default").get(name)

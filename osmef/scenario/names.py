@@ -167,7 +167,7 @@ def _swept_names() -> dict[str, None]:
 
 
 def leads_inside(path: Keys) -> bool:
-    """Tell whether a path leads into a list, or a mapping whose keys are names, of a scenario."""
+    """Return whether a path leads into a list of a scenario, or a mapping whose keys are names."""
     types: list[Any] = [Scenario]
     is_inside = False
     for part in path:

@@ -106,7 +106,7 @@ class ResourceType(resource_types.ResourceType[Subscription]):
     operations: Callable[[Subscription], Any]
 
     def has(self, resource: Resource) -> bool:
-        """Tell whether a name has the parts that one of this type has."""
+        """Return whether a name has the parts that one of this type has."""
         parts = resource.name.split("/")
         # PROVIDER/TYPE[/TYPE] has GROUP/NAME[/NAME], and the group is one itself.
         return all(parts) and len(parts) == self.type.count("/") + (self.type != _GROUP_TYPE)
@@ -258,7 +258,7 @@ def list_owned(
 def list_group(
     subscription: Subscription, group: str, mark: Mark
 ) -> tuple[list[Found[Subscription]], list[str]]:
-    """List what is in a group of ours: what is ours, and what somebody else put there.
+    """List the resources in a group of this run: its own, and foreign ones.
 
     Raises ProviderError.
     """

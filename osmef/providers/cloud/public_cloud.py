@@ -90,7 +90,7 @@ class PublicCloud(Provider, Generic[A, M]):
 
     @classmethod
     def makes(cls, resource: Resource) -> bool:
-        """Tell whether a resource is of a type that it makes, with an id and name as those."""
+        """Return whether a resource's type, id and name are those of a type that it creates."""
         type_ = cls.types.get(resource.kind)
         return type_ is not None and type_.has(resource)
 

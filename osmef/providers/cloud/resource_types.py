@@ -57,7 +57,7 @@ class ResourceType(ABC, Generic[A]):
         return None
 
     def has(self, resource: Resource) -> bool:
-        """Tell whether a resource has an id, if any, and a name as those of this type."""
+        """Return whether a resource's id, if any, and its name have the form of this type."""
         return resource.id is None or bool(resource.id)
 
     def standing(self, account: A, resources: Sequence[Resource]) -> list[list[Found[A]]]:

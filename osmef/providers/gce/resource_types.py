@@ -71,7 +71,7 @@ class ResourceType(resource_types.ResourceType[Project]):
     scope: str
 
     def has(self, resource: Resource) -> bool:
-        """Tell whether its id, if any, is one as ``id_of`` makes it for this type."""
+        """Return whether its id, if any, has the form that ``id_of`` gives for this type."""
         parts = () if resource.id is None else resource.id.split("/")
         return not parts or (all(parts) and len(parts) == (2 if self.scope else 1))
 

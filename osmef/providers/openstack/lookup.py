@@ -276,7 +276,7 @@ def _keypair(cloud: Cloud, wanted: str | None) -> None:
 
 
 def needs_floating(settings: OpenStackSettings, requests: Iterable[EndpointRequest]) -> bool:
-    """Tell whether servers need floating addresses: for SSH, or across tenants and from hosts."""
+    """Return whether servers need floating addresses: for SSH, or across tenants and from hosts."""
     parties = {request.tenant for request in requests}  # None is that of physical hosts
     return settings.way_in is Reach.FLOATING or (settings.network is None and len(parties) > 1)
 
@@ -379,7 +379,7 @@ def check_quotas(cloud: Cloud, need: Mapping[str, int], *, made: bool = False) -
 
 
 def _quota(limit: object, used: object = 0) -> Quota:
-    """Return a quota; one that the cloud does not tell stops nobody here."""
+    """Return a quota; one that the cloud does not report is no limit."""
     number = -1 if limit is None else int(str(limit))
     return Quota(None if number < 0 else number, 0 if used is None else int(str(used)))
 

@@ -265,7 +265,7 @@ _DATA = (DATA_PORTS.start, DATA_PORTS.stop - 1)
 
 @dataclass(frozen=True)
 class Rule:
-    """What a security group lets in: a protocol and its ports, from a block or from the group."""
+    """Ingress rule of a security group: a protocol and its ports, from a block or from the group."""
 
     protocol: str
     ports: tuple[int, int]
@@ -286,7 +286,7 @@ class Rule:
 
     @classmethod
     def of(cls, rule: Any) -> Rule:
-        """Return what neutron's rule lets in."""
+        """Return neutron's rule as an ingress rule."""
         ports = (rule.port_range_min, rule.port_range_max)
         return cls(str(rule.protocol), ports, rule.remote_ip_prefix)
 
