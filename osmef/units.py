@@ -22,7 +22,6 @@ _SECONDS = {
     "µs": 1e-6,
     "ms": 1e-3,
     "s": 1.0,
-    "sec": 1.0,
     "min": 60.0,
     "m": 60.0,
     "h": 3600.0,
@@ -67,7 +66,9 @@ def _parse(text: str, units: dict[str, float], what: str, example: str) -> float
         if unit and alike is not None:
             cure = f"did you mean {match['number']}{alike}?"
         raise ValueError(f"{given}; {cure}")
-    value = number * units[unit]
+    factor = units[unit]
+    # A power of ten below 1 has no exact float, its inverse has: 700 ms are 0.7 s.
+    value = number / round(1 / factor) if factor < 1 else number * factor
     if not math.isfinite(value):
         raise ValueError(f"this {what} is too large; {cure}")
     return value

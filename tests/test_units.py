@@ -46,6 +46,13 @@ def test_durations(text: str, seconds: float) -> None:
     assert parse_duration(text) == pytest.approx(seconds, rel=1e-12)
 
 
+@given(st.integers(0, 10**6))
+def test_a_small_unit_gives_the_float_that_is_nearest(count: int) -> None:
+    assert parse_duration(f"{count}ms") == count / 1000
+    assert parse_duration(f"{count}us") == count / 10**6
+    assert parse_duration(f"{count}ns") == count / 10**9
+
+
 @pytest.mark.parametrize(
     ("text", "bits_per_second"),
     [
