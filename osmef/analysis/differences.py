@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 _FILLING = ("free", "available", "buffers", "cached", "swap_free")
@@ -50,6 +50,23 @@ def differences(
         for key in sorted({*one, *other})
         if one.get(key) != other.get(key)
     ]
+
+
+def with_groups(found: Iterable[Difference]) -> list[Difference]:
+    """Return differences, with one for each group of facts that only one side has.
+
+    A program that one side lacks, such as ethtool, would be dozens of lines.
+    """
+    groups: dict[tuple[str, bool, bool], list[Difference]] = defaultdict(list)
+    for one in found:
+        lacks = one.a is None, one.b is None
+        groups[one.key.rpartition(".")[0] if any(lacks) else one.key, *lacks].append(one)
+    merged = []
+    for (group, no_a, no_b), of in groups.items():
+        many = f"{len(of)} values"
+        whole = Difference(f"{group}.*", None if no_a else many, None if no_b else many)
+        merged.append(of[0] if len(of) == 1 else whole)
+    return merged
 
 
 def spread(

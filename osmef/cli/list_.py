@@ -69,7 +69,7 @@ def command(
         column("failed", [_failed(one) for one in found], rank=1, right=True),
         column("state", [one.state for one in found]),
     ]
-    out.print(table(columns, out.width, stack=False))
+    out.print(table(columns, out.width, long=None))
 
 
 def _shown(count: int | None) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from osmef.analysis.differences import MOVING, differences, spread
+from osmef.analysis.differences import MOVING, differences, spread, with_groups
 from osmef.report.html.reading import ShownRun
 from osmef.report.html.table import NOTHING, Column, Emphasis, Field, Table, names, text
 from osmef.report.sentences import money
@@ -114,8 +114,8 @@ def changes_table(summary: Summary) -> Table | None:
     changes = (
         [Field(info.name), Field(one.key), Field(_short(one.a)), Field(_short(one.b))]
         for info in summary.endpoints
-        for one in differences(
-            _facts(info), info.facts.get("after") or _facts(info), (*MOVING, *_OWN)
+        for one in with_groups(
+            differences(_facts(info), info.facts.get("after") or _facts(info), (*MOVING, *_OWN))
         )
     )
     rows = list(islice(changes, _MOST))
