@@ -142,6 +142,14 @@ def format_duration(seconds: float) -> str:
     return f"{hours} h {minutes:02d} min" if minutes else f"{hours} h"
 
 
+def format_time(seconds: float) -> str:
+    """Return a short time for people, three digits: ``46.2 µs``, ``10.9 ms``, ``1.2 s``."""
+    for unit, factor in (("s", 1.0), ("ms", 1e-3)):
+        if abs(seconds) >= 0.9995 * factor:
+            return f"{seconds / factor:.3g} {unit}"
+    return f"{seconds * 1e6:.3g} µs"
+
+
 def counted(count: int, noun: str) -> str:
     """Return a count with its noun, in the plural unless it is one: "1 trial", "24 trials"."""
     return f"{count} {noun}{'' if count == 1 else 's'}"

@@ -180,7 +180,7 @@ def _few(found: pd.DataFrame, names: Mapping[str, str]) -> str:
     of = [f"{names[str(row['cell'])]} ({row['n']} of {row['repetitions']:.0f})"
           for row in rows[:_MOST_NAMES]]  # fmt: skip
     more = f" and {len(rows) - _MOST_NAMES} more" if len(rows) > _MOST_NAMES else ""
-    return f"To know the median to within 5 % more trials are needed of {'; '.join(of)}{more}."
+    return f"To know the median to within 5 %, more trials are needed: {'; '.join(of)}{more}."
 
 
 def _trust(found: pd.DataFrame, trials: pd.DataFrame, names: Mapping[str, str]) -> Table | None:
