@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
@@ -23,6 +23,7 @@ from osmef.report.look import PLAIN
 from osmef.report.sentences import busy_cells, doubts_of
 from osmef.report.series import short_cells
 from osmef.results.measure import Measure
+from osmef.results.summary import Metric
 from osmef.scenario.study import ALONE
 
 _MOST_CELLS = 60  # a figure of more shows nothing
@@ -100,11 +101,11 @@ def _results(trials: pd.DataFrame, measures: Sequence[Measure], names: Mapping[s
                    for cell, rows in groups.items()}
         for one in measures
     }  # fmt: skip
-    scales = {one.name: scale_of(one, list(found[one.name].values())) for one in measures}
+    heads, fields = _numbers(measures, found, list(groups))
     columns = [
         Column("cell"),
         *(Column(head, number=True) for head in ("runs", "trials", "failed")[not sessions :]),
-        *(Column(scale.words, scale.unit, number=True) for scale in scales.values()),
+        *heads,
     ]
     rows = [
         [
@@ -112,13 +113,37 @@ def _results(trials: pd.DataFrame, measures: Sequence[Measure], names: Mapping[s
             *([Field(str(of["run"].nunique()))] if sessions else []),  # else it is of one
             Field(str(len(of))),
             _failed(of),
-            *(measured(found[name][cell], scale) for name, scale in scales.items()),
+            *fields[cell],
         ]
         for cell, of in groups.items()
     ]
     unit = "n counts sessions, each the median of its trials." if sessions else "n counts trials."
     caption = "Each cell over all runs" if sessions else "Each cell of each run"
     return Table(caption, columns, rows, f"{_NOTE} {unit}")
+
+
+def _numbers(
+    measures: Sequence[Measure], found: Mapping[str, Mapping[str, Metric]], keys: Sequence[str]
+) -> tuple[list[Column], dict[str, list[Field]]]:
+    """Return the columns of the numbers, and their fields by cell.
+
+    Where each cell has one of several measures, as runs of several workloads have, the measure is
+    named in its row: a column for each would be dashes.
+    """
+    scales = {one.name: scale_of(one, list(found[one.name].values())) for one in measures}
+    own = {key: [one for one in measures if found[one.name][key].median is not None]
+           for key in keys}  # fmt: skip
+    if len(measures) < 2 or any(len(of) > 1 for of in own.values()):
+        columns = [Column(scale.words, scale.unit, number=True) for scale in scales.values()]
+        fields = {key: [measured(found[name][key], scale) for name, scale in scales.items()]
+                  for key in keys}  # fmt: skip
+        return columns, fields
+    fields = {}
+    for key in keys:
+        (one,) = own[key] or (measures[0],)
+        scale = replace(scales[one.name], by_row=True)
+        fields[key] = [text(one.words if own[key] else None), measured(found[one.name][key], scale)]
+    return [Column("metric"), Column("median", number=True)], fields
 
 
 def _between(trials: pd.DataFrame, measures: Sequence[Measure], most: int) -> Table | None:
