@@ -10,7 +10,7 @@ _OBJECTS_BETWEEN_LOOKS = 20_000
 
 
 def main() -> None:
-    """Run the command line. Ctrl-C while it loads has nothing to clean up, and no traceback."""
+    """Run the command line; Ctrl-C during the imports exits without a traceback."""
     gc.set_threshold(_OBJECTS_BETWEEN_LOOKS)
     try:
         from osmef.cli.streams import set_up_streams  # noqa: PLC0415 - here it can be interrupted

@@ -1,4 +1,4 @@
-"""What this machine's apt knows: where packages come from, and how its registry is reached."""
+"""apt of this machine: its package sources, and its proxy settings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NETWORK_SETTING = re.compile(r"Acquire::(https?::|ftp::|Check-|Retries|Force|Pr
 
 
 def find_suite(wanted: str | None) -> str:
-    """Return the release of Debian to take: the wanted one, this machine's, or a default.
+    """Return the release of Debian: the wanted one, this machine's, or a default.
 
     Raises InputError for what can't be the name of one.
     """
@@ -42,7 +42,7 @@ def signed_by() -> str:
 
 
 def sources(suite: str) -> list[str]:
-    """Return where this machine's apt gets the release from; nothing if it does not know it.
+    """Return the package sources of a release on this machine; empty for an unknown release.
 
     Options of a source, such as one that trusts it without a signature, are not taken over.
     """
@@ -60,7 +60,7 @@ def sources(suite: str) -> list[str]:
 
 
 def network_settings() -> list[str]:
-    """Return this machine's ways to its package registry, such as a proxy, as apt settings.
+    """Return this machine's proxy settings and the like, as apt settings.
 
     They may hold passwords.
     """

@@ -1,4 +1,4 @@
-"""Drafts: new files and directories that go to their place once they are whole.
+"""Atomic creation: drafts of files and directories, renamed into place once complete.
 
 A draft has a random name and is made exclusively, so that no link can lie in its way, also in a
 directory that others write to. Whoever makes it holds a lock on it (flock(2)) until it is in its
@@ -28,7 +28,7 @@ _TRIES = 100
 
 @contextmanager
 def draft_file(path: Path, mode: int | None = None) -> Iterator[BinaryIO]:
-    """Give a new file, and put it in the place of ``path`` at the end; after an error remove it.
+    """Provide a new file, renamed to ``path`` at the end; removed after an error.
 
     It gets exactly this ``mode``, from its first byte on nobody else has more. Without one it gets
     that of our own file which it replaces, else what the umask leaves. A link is replaced, not
@@ -58,7 +58,7 @@ def draft_file(path: Path, mode: int | None = None) -> Iterator[BinaryIO]:
 def draft_directory(
     parent: Path, kind: str, remove: Callable[[Path], object] | None = None
 ) -> Iterator[Path]:
-    """Give a new directory of this user's alone; remove it at the end, unless it went to its place.
+    """Provide a new private directory; removed at the end unless it was renamed into place.
 
     Those of the same ``kind`` that killed programs left go first. Raises OSError.
     """
@@ -76,13 +76,13 @@ def draft_directory(
 
 @contextmanager
 def scratch(kind: str) -> Iterator[Path]:
-    """Give a directory for files that are needed for a moment. Raises OSError."""
+    """Provide a temporary directory. Raises OSError."""
     with draft_directory(Path(tempfile.gettempdir()), kind) as path:
         yield path
 
 
 def abandoned(directory: Path, kind: str = "") -> Iterator[Path]:
-    """Give the drafts of a kind that nobody works on any more, each locked meanwhile.
+    """Yield the orphaned drafts of a kind, each locked meanwhile.
 
     Only this user's count. Files are of no kind. Raises OSError.
     """
@@ -92,19 +92,19 @@ def abandoned(directory: Path, kind: str = "") -> Iterator[Path]:
 
 
 def at_work(directory: Path, kind: str) -> list[Path]:
-    """Return the drafts of a kind of this user's that programs work on. Raises OSError."""
+    """Return this user's drafts of a kind that a program has locked. Raises OSError."""
     return [path for path, lock in _found(directory, kind) if lock is None]
 
 
 def tidy_tree(root: Path) -> None:
-    """Remove the files that killed programs left in a directory and all below it."""
+    """Remove the orphaned drafts in a directory tree."""
     for folder, _, _ in os.walk(root):
         _tidy_now(Path(folder))
 
 
 @lru_cache(maxsize=1000)
 def _tidy(directory: Path) -> None:
-    """Remove what killed programs left, when this one writes there for the first time."""
+    """Remove orphaned drafts, at this process's first write into a directory."""
     _tidy_now(directory)
 
 
@@ -115,7 +115,7 @@ def _tidy_now(directory: Path) -> None:
 
 
 def _found(directory: Path, kind: str) -> Iterator[tuple[Path, int | None]]:
-    """Give each draft of this user's, with its lock where nobody else holds it."""
+    """Yield this user's drafts, each with its lock where it is free."""
     with os.scandir(directory) as entries:
         names = [
             entry.name
@@ -138,7 +138,7 @@ def _found(directory: Path, kind: str) -> Iterator[tuple[Path, int | None]]:
 
 
 def _is_free(lock: int) -> bool:
-    """Take the lock of what another has made, unless it works on it or nobody can tell."""
+    """Lock a draft, if its creator no longer holds the lock."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
@@ -167,7 +167,7 @@ def _random(parent: Path, kind: str) -> Path:
 
 
 def _locked(name: Callable[[], Path], make: Callable[[Path], int]) -> tuple[Path, int]:
-    """Make a draft and lock it; again where a program that tidies up was in between."""
+    """Create and lock a draft; retried if a cleanup removed it in between."""
     for _ in range(_TRIES):
         path = name()
         try:
@@ -195,7 +195,7 @@ def _is_still(path: Path, lock: int) -> bool:
 
 
 def _mode_of_ours(path: Path) -> int | None:
-    """Return the mode of our own file that stands at a path; None without one.
+    """Return the mode of our own file at a path; None without one.
 
     Raises OSError where something else stands there, such as a directory or a device.
     """

@@ -1,26 +1,26 @@
 """Every exception that OSMeF raises on purpose, in one tree.
 
-    OsmefError                 exit 1   something failed that the user can be told about
+    OsmefError                 exit 1   an error with a message for the user
     ├── InputError             exit 2   a file or an argument is wrong; carries every Problem found
     │   └── NothingToDrawError exit 2   these runs can't be drawn in that kind of figure
     ├── ProviderError          exit 3   the cloud, its tools or its credentials
-    │   ├── CredentialsError   exit 3   there are none, or the cloud does not take them
-    │   ├── PolicyError        exit 3   the credentials are good, and the cloud's policy says no
-    │   ├── NotFoundError      exit 3   an image, flavor, network or other thing that was named
-    │   ├── QuotaError         exit 3   the plan needs more than the quota leaves
-    │   ├── CapacityError      exit 3   the cloud has no room now, or no host that fits
-    │   ├── BootError          exit 3   an endpoint was made and does not come up
-    │   ├── ApiError           exit 3   the cloud's API fails, also after repeating
-    │   └── PlacementError     exit 3   the cloud put an endpoint where it was not asked to
+    │   ├── CredentialsError   exit 3   they are missing, or not accepted
+    │   ├── PolicyError        exit 3   the credentials are valid, the cloud's policy denies it
+    │   ├── NotFoundError      exit 3   a named image, flavor, network or the like
+    │   ├── QuotaError         exit 3   the plan exceeds a quota
+    │   ├── CapacityError      exit 3   the cloud has no capacity, or no host that fits
+    │   ├── BootError          exit 3   an endpoint was created and does not boot
+    │   ├── ApiError           exit 3   the cloud's API fails, also after retries
+    │   └── PlacementError     exit 3   the achieved placement is not the requested one
     ├── PackageError           exit 3   a Python package of an extra is not installed
-    ├── SupplyError            exit 3   a program that endpoints need can't be had
-    ├── EndpointError          exit 3   one endpoint or what runs on it; in a trial it is a record
-    │   ├── ReachError         exit 3   SSH: no route, refused, silent
-    │   │   ├── HostKeyError   exit 3   the endpoint shows a host key that nobody vouches for
-    │   │   └── LoginError     exit 3   sshd does not let us in
-    │   ├── AgentError         exit 3   the agent reported an error, or is gone
+    ├── SupplyError            exit 3   a program that endpoints need is not available
+    ├── EndpointError          exit 3   an endpoint or a program on it; recorded in a trial
+    │   ├── ReachError         exit 3   SSH: no route, refused, timed out
+    │   │   ├── HostKeyError   exit 3   an unknown or changed host key
+    │   │   └── LoginError     exit 3   sshd accepts none of the keys
+    │   ├── AgentError         exit 3   the agent reported an error, or has ended
     │   └── ProgramError       exit 3   an external program on an endpoint failed
-    │       └── OutputError    exit 3   it printed something else than its numbers
+    │       └── OutputError    exit 3   its output is not the expected one
     ├── StorageError           exit 4   the run directory can't be written; the state so far is kept
     ├── LostError              exit 4   endpoints were lost while a run measured; the same
     └── Interrupted            exit 4   Ctrl-C, SIGTERM or the deadline; the state so far is kept
@@ -37,7 +37,7 @@ from types import MappingProxyType
 
 
 class OsmefError(Exception):
-    """Something failed that the user can be told about."""
+    """An error with a message for the user."""
 
     exit_code = 1
     kind = "error"
@@ -110,7 +110,7 @@ class InputError(OsmefError):
 
 
 class NothingToDrawError(InputError):
-    """These runs can't be drawn in that kind of figure: they have no such data, or too many."""
+    """A kind of figure can't be drawn of these runs: they have no such data, or too many."""
 
     kind = "no-figure"
 
@@ -129,37 +129,37 @@ class CredentialsError(ProviderError):
 
 
 class PolicyError(ProviderError):
-    """The credentials are good, and the cloud's policy does not allow what is asked."""
+    """The credentials are valid, and the cloud's policy denies the call."""
 
     kind = "policy"
 
 
 class NotFoundError(ProviderError):
-    """An image, flavor, network, project or other thing that the scenario names is not there."""
+    """An image, flavor, network, project or the like of the scenario does not exist."""
 
     kind = "not-found"
 
 
 class QuotaError(ProviderError):
-    """The plan needs more than the quota leaves."""
+    """The plan exceeds a quota."""
 
     kind = "quota"
 
 
 class CapacityError(ProviderError):
-    """The cloud has no room now, or no host that fits the request."""
+    """The cloud has no capacity, or no host that fits the request."""
 
     kind = "capacity"
 
 
 class BootError(ProviderError):
-    """An endpoint was made and does not come up; the message holds the end of its console."""
+    """An endpoint was created and does not boot; the message has the end of its console."""
 
     kind = "boot"
 
 
 class ApiError(ProviderError):
-    """The cloud's API fails or answers too slowly, also after repeating."""
+    """The cloud's API fails or times out, also after retries."""
 
     kind = "api"
 
@@ -171,7 +171,7 @@ class PlacementError(ProviderError):
 
 
 class PackageError(OsmefError):
-    """A Python package is needed that comes with an extra of ours, and is not installed."""
+    """A Python package of an extra is not installed."""
 
     exit_code = 3
     kind = "package"
@@ -186,7 +186,7 @@ class PackageError(OsmefError):
 
     @classmethod
     def of(cls, error: ModuleNotFoundError) -> PackageError | None:
-        """Return what to tell of an import that failed; None where it is of no extra of ours."""
+        """Return the error for a failed import; None if it is of no extra."""
         package = (error.name or "").partition(".")[0]
         extra = cls._EXTRAS.get(package)
         if extra is None:
@@ -196,14 +196,14 @@ class PackageError(OsmefError):
 
 
 class SupplyError(OsmefError):
-    """A program that endpoints need can't be had: not there, not bundled, not built."""
+    """A program that endpoints need is not available: not installed, not bundled, not built."""
 
     exit_code = 3
     kind = "supply"
 
 
 class EndpointError(OsmefError):
-    """One endpoint, or what runs on it, failed.
+    """An endpoint, or a program on it, failed.
 
     While trials run this becomes a record of the trial; before them it ends the run.
     """
@@ -219,19 +219,19 @@ class ReachError(EndpointError):
 
 
 class HostKeyError(ReachError):
-    """An endpoint shows a host key that is not the one that is known of it, or none is known."""
+    """An endpoint's host key is unknown or has changed."""
 
     kind = "host-key"
 
 
 class LoginError(ReachError):
-    """An endpoint's sshd takes none of the keys that it was shown."""
+    """An endpoint's sshd accepts none of the offered keys."""
 
     kind = "login"
 
 
 class AgentError(EndpointError):
-    """The agent on an endpoint reported an error, broke the protocol or is gone."""
+    """The agent on an endpoint reported an error, violated the protocol or has ended."""
 
     kind = "agent"
 
@@ -253,7 +253,7 @@ class ProgramError(EndpointError):
 
 
 class OutputError(ProgramError):
-    """A program printed something else than what it measured.
+    """A program's output is not the expected one.
 
     ``line`` is where, counted from 1; None where it is the whole output that lacks something.
     """
@@ -288,7 +288,7 @@ class LostError(OsmefError):
 
 
 class Interrupted(OsmefError):  # noqa: N818 - it is not an error of the program
-    """The user or the system asked the run to stop."""
+    """The run was cancelled by the user or the system."""
 
     exit_code = 4
     kind = "interrupted"

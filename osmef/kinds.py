@@ -1,4 +1,4 @@
-"""Kinds of things that a scenario names: modules of the project, and those of other packages.
+"""Registry of kinds: workloads, layers and providers, of the project and of plug-ins.
 
 The project's own are found by their modules' names, and imported when one is used. Other packages
 bring theirs by entry points (PyPA's entry points specification), a name and a class each::
@@ -24,7 +24,7 @@ from osmef.errors import OsmefError
 
 
 class KindError(OsmefError):
-    """There is no such kind, or the package that brings it is broken."""
+    """An unknown kind, or one whose package is broken."""
 
     exit_code = 2
     kind = "kind"
@@ -32,7 +32,7 @@ class KindError(OsmefError):
 
 @dataclass(frozen=True)
 class Broken:
-    """A kind that can't be used: the package that brings it, and why."""
+    """A kind that can't be used: its package, and the reason."""
 
     name: str
     package: str
@@ -41,7 +41,7 @@ class Broken:
 
 @dataclass(frozen=True)
 class Own:
-    """Where the project has its own: a package, the module of a kind in it, and the base class.
+    """The project's own kinds: a package with a module for each, and their base class.
 
     ``module`` is a pattern of the module's name; ``base`` a module and a class in it, with a colon.
     """
@@ -51,7 +51,7 @@ class Own:
     base: str
 
     def names(self) -> tuple[str, ...]:
-        """Return the kinds that have a module."""
+        """Return the kinds with a module."""
         spec = find_spec(self.package)
         places = list(spec.submodule_search_locations or ()) if spec else []
         found = pkgutil.iter_modules(places)
@@ -63,7 +63,7 @@ class Own:
         return tuple(one.replace("_", "-") for one in there)
 
     def get(self, name: str) -> type[Any]:
-        """Return the one class in a kind's module that is derived from the base."""
+        """Return the one subclass of the base in a kind's module."""
         module = import_module(f"{self.package}.{self.module.format(name.replace('-', '_'))}")
         found = [
             one
@@ -77,14 +77,14 @@ class Own:
 
     @property
     def base_class(self) -> type[Any]:
-        """What each class is derived from."""
+        """The base class of all kinds."""
         module, name = self.base.split(":")
         found: type[Any] = getattr(import_module(module), name)
         return found
 
 
 class Kinds:
-    """All kinds of one sort of thing.
+    """Registry of one sort of kinds.
 
     ``group`` is that of the entry points, ``classes`` where the project's own classes are, and
     ``settings`` where their models are, if not in them; ``what`` is a word for one of a kind.
@@ -108,7 +108,7 @@ class Kinds:
 
     @cached_property
     def _brought(self) -> Mapping[str, EntryPoint]:
-        """What other packages bring; the first one has a name, and none has one of ours."""
+        """The entry points of other packages, without duplicates and names of ours."""
         found: dict[str, EntryPoint] = {}
         for point in sorted(entry_points(group=self.group), key=_package_of):
             if point.name in self.own or point.name in found:
@@ -122,11 +122,11 @@ class Kinds:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Every kind that there is, whether it can be used or not."""
+        """Return every known kind, working or not."""
         return tuple(dict.fromkeys((*self.own, *sorted(self._brought), *self.classes)))
 
     def package(self, name: str) -> str:
-        """Return the package that brings a kind, with its version; ours is osmef."""
+        """Return the package of a kind, with its version; ours is osmef."""
         if name in self.own:
             return "osmef"
         point = self._brought.get(name)
@@ -135,26 +135,26 @@ class Kinds:
         return f"{_package_of(point)} {point.dist.version}" if point.dist else _package_of(point)
 
     def broken(self) -> tuple[Broken, ...]:
-        """Return the kinds of other packages that can't be used; it loads all of them."""
+        """Return the broken kinds of other packages; this imports all of them."""
         for name in self._brought:
             self.working(name)
         return (*self._unusable, *self._failed.values())
 
     def working(self, name: str) -> type[Any] | None:
-        """Return the class of a kind that there is; None where its package is broken."""
+        """Return the class of a kind; None where its package is broken."""
         try:
             return self.get(name)
         except KindError:
             return None
 
     def get(self, name: str) -> type[Any]:
-        """Return the class of a kind. Raises KindError; an ImportError of our own modules."""
+        """Return the class of a kind. Raises KindError, or ImportError of our own modules."""
         if name not in self.classes:
             self.classes[name] = self._own.get(name) if name in self.own else self._load(name)
         return self.classes[name]
 
     def settings(self, name: str) -> type[Any]:
-        """Return the model of a kind's settings. Raises KindError.
+        """Return the settings model of a kind. Raises KindError.
 
         That of a cloud of ours is found without what reaches it, which takes long to load.
         """
@@ -164,13 +164,13 @@ class Kinds:
         return self._models[name]
 
     def all_settings(self) -> list[type[Any]]:
-        """Return the models of all kinds that can be used."""
+        """Return the settings models of all usable kinds."""
         self.broken()
         usable = (self.settings(name) for name in self.names if name not in self._failed)
         return list(dict.fromkeys(usable))
 
     def _load(self, name: str) -> type[Any]:
-        """Return the class that another package brings."""
+        """Load the class of an entry point."""
         point = self._brought.get(name)
         if point is None:
             raise KindError(

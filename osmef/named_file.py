@@ -1,4 +1,4 @@
-"""Read a file that a user, a scenario or another file names: a regular one, of a bounded size.
+"""Reading of named files: regular ones, of a bounded size.
 
 Any other would be read without an end (/dev/zero), be waited for for ever (a named pipe), or do
 something when it is opened (a tape).
@@ -23,7 +23,7 @@ _AT_ONCE = 1 << 20
 
 
 class UnfitFileError(OSError):
-    """What is there is nothing to be read; ``strerror`` says why, and ``cure`` what to do."""
+    """The path is no readable regular file; ``strerror`` is the reason, and ``cure`` the cure."""
 
     def __init__(self, why: str, path: Path, cure: str = _CURE) -> None:
         super().__init__(errno.EINVAL, why, str(path))
@@ -34,7 +34,7 @@ class UnfitFileError(OSError):
 
 
 def open_file(path: Path, most: int | None = None) -> BufferedReader:
-    """Open a regular file, of any size or of at most so many bytes now.
+    """Open a regular file, optionally of a bounded size.
 
     Raises OSError: UnfitFileError for what is none, or larger.
     """
@@ -46,7 +46,7 @@ def open_file(path: Path, most: int | None = None) -> BufferedReader:
 
 
 def read_file(path: Path, most: int) -> bytes:
-    """Return a regular file of at most so many bytes.
+    """Return the content of a regular file of a bounded size.
 
     Raises OSError: UnfitFileError for what is none, or larger.
     """
@@ -69,7 +69,7 @@ def _too_large(path: Path, most: int) -> UnfitFileError:
 
 
 def read_text_file(path: Path, most: int, errors: str = "strict") -> str:
-    """Return a regular file of at most so many bytes as text. Raises OSError, UnicodeDecodeError.
+    """Return the text of a regular file of a bounded size. Raises OSError, UnicodeDecodeError.
 
     As with ``Path.read_text``, the ends of lines become newlines.
     """
@@ -93,7 +93,7 @@ def _open(path: Path) -> int:
 
 
 def _check(path: Path, status: os.stat_result) -> None:
-    """Raise OSError for what is no file; /dev/null is an empty one."""
+    """Raise OSError unless it is a regular file; /dev/null is an empty one."""
     if stat.S_ISCHR(status.st_mode) and status.st_rdev == Path(os.devnull).stat().st_rdev:
         return
     if stat.S_ISDIR(status.st_mode):

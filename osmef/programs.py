@@ -1,4 +1,4 @@
-"""Find the programs of the system that OSMeF starts, and start those that outlive a Ctrl-C."""
+"""System programs: lookup, and start in a session that Ctrl-C does not reach."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ SYSTEM_DIRECTORIES = ("/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/bin", "/bin
 
 
 def search_path() -> str:
-    """Return PATH with the directories behind it where system programs are."""
+    """Return PATH with the directories of system programs appended."""
     directories = [*os.environ.get("PATH", "").split(os.pathsep), *SYSTEM_DIRECTORIES]
     return os.pathsep.join(filter(None, directories))
 
 
 def find_program(name: str, package: str, where: str) -> str:
-    """Return the path of a system program, in PATH or where such programs are.
+    """Return the path of a system program, in PATH or a system directory.
 
     ``where`` is what needs it. Raises ProviderError that names the Debian package.
     """
@@ -41,7 +41,7 @@ TERMINAL_SIGNALS = (signal.SIGINT, signal.SIGHUP)
 
 
 def start_apart(argv: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
-    """Start a program in a session of its own, as ``subprocess.Popen`` does.
+    """Start a program in a new session, with the arguments of ``subprocess.Popen``.
 
     No signal of the terminal reaches it, also not between its first moment, in our session, and its
     own: it has them blocked, and may unblock them. Raises OSError.

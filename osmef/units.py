@@ -1,4 +1,4 @@
-"""Parse and print durations, rates and sizes: the one place that multiplies by 1000 or 1024.
+"""Durations, rates and sizes: parsing and formatting; the only factors 1000 and 1024.
 
 Durations are seconds, rates are bits per second, sizes are bytes. Decimal prefixes (k, M, G, T)
 are powers of 1000 and binary ones (Ki, Mi, Gi, Ti) powers of 1024 (IEC 80000-13). A lower-case
@@ -90,7 +90,7 @@ def parse_size(text: str) -> int:
 
 
 def parse_count(text: object) -> int | None:
-    """Return the number that digits 0 to 9, up to 15 of them, are; None for anything else.
+    """Parse a number of up to 15 digits 0 to 9; None for another text.
 
     ``isdigit`` is true for "²", which is no number, and ``int`` takes "٣", "1_0" and " +1".
     """
@@ -99,7 +99,7 @@ def parse_count(text: object) -> int | None:
 
 
 def _scale(value: float) -> tuple[float, str]:
-    """Return the largest decimal prefix that leaves three digits at most, and its factor."""
+    """Return the decimal prefix for three digits, and its factor."""
     divisor = 1.0
     for prefix in ("", "k", "M", "G"):
         if abs(value) / divisor < 999.5:
@@ -114,17 +114,17 @@ def _scaled(value: float, unit: str) -> str:
 
 
 def format_rate(bits_per_second: float) -> str:
-    """Return a rate for people, three digits: ``9.41 Gbit/s``."""
+    """Format a rate with three digits: ``9.41 Gbit/s``."""
     return _scaled(bits_per_second, "bit/s")
 
 
 def format_size(count: float) -> str:
-    """Return a size for people, three digits, decimal: ``1.31 MB``."""
+    """Format a size with three digits, decimal: ``1.31 MB``."""
     return _scaled(count, "B")
 
 
 def format_duration(seconds: float) -> str:
-    """Return a duration for people: ``350 ms``, ``12 s``, ``5 min``, ``4 min 05 s``, ``2 h``.
+    """Format a duration: ``350 ms``, ``12 s``, ``5 min``, ``4 min 05 s``, ``2 h``.
 
     What is a whole number of one unit is written so that it can be read back.
     """
@@ -151,17 +151,17 @@ def format_time(seconds: float) -> str:
 
 
 def counted(count: int, noun: str) -> str:
-    """Return a count with its noun, in the plural unless it is one: "1 trial", "24 trials"."""
+    """Format a count with its noun, in the plural unless it is one: "1 trial", "24 trials"."""
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def format_share(share: float) -> str:
-    """Return a share of 1 for people, as it is written: ``5 %``."""
+    """Format a share of 1 in percent: ``5 %``."""
     return f"{100 * share:g} %"
 
 
 def rate_unit(bits_per_second: float) -> tuple[float, str]:
-    """Return the unit of a table or axis that reaches to a rate: what to divide by, its name."""
+    """Return the unit of a table or axis for rates up to one: divisor and name."""
     divisor, prefix = _scale(bits_per_second)
     return divisor, f"{prefix}bit/s"
 
@@ -179,7 +179,7 @@ _DIMENSIONS = (
 
 
 def convert(value: float, unit: str, into: str) -> float:
-    """Return a value of one unit in another one: ``convert(1, "MB/s", "bit/s")`` is 8e6.
+    """Convert a value between units: ``convert(1, "MB/s", "bit/s")`` is 8e6.
 
     Units that are the same need not be known. Raises ValueError for two that measure different
     things, or of which one is not known.

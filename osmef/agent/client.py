@@ -60,7 +60,7 @@ _FULL_POLL_S = 0.02
 
 
 class Inbox:
-    """What agents say, in its order. It tells when too much of one agent's waits in it."""
+    """Queue of events from several agents, in order of arrival, with a bound for each agent."""
 
     def __init__(self) -> None:
         self._events: queue.SimpleQueue[tuple[AgentClient, Event, int]] = queue.SimpleQueue()
@@ -68,25 +68,25 @@ class Inbox:
         self._lock = threading.Lock()
 
     def put(self, agent: AgentClient, event: Event, size: int) -> None:
-        """Add an event that an agent told in so many characters."""
+        """Enqueue an event, with its size in characters."""
         with self._lock:
             self._waiting[agent] += size
         self._events.put((agent, event, size))
 
     def get(self, timeout_s: float) -> tuple[AgentClient, Event]:
-        """Take the next event. Raises queue.Empty where none comes in time."""
+        """Dequeue the next event. Raises queue.Empty on timeout."""
         agent, event, size = self._events.get(timeout=timeout_s)
         with self._lock:
             self._waiting[agent] -= size
         return agent, event
 
     def is_full_of(self, agent: AgentClient) -> bool:
-        """Tell whether so much of an agent's waits that it has to wait, too."""
+        """Return whether an agent has reached its bound, so that its reader has to wait."""
         return self._waiting[agent] > _MOST_WAITING_BYTES
 
 
 class AgentClient:
-    """One agent. Its events go to ``inbox``, which a trial shares between all agents."""
+    """Client of one agent. Its events go to ``inbox``, which a trial shares between all agents."""
 
     def __init__(self, number: int, agents: Agents) -> None:
         self.name = agents.name
@@ -123,7 +123,7 @@ class AgentClient:
         raise self.lost(f"no {wanted.__name__.lower()} within {timeout_s:g} s")
 
     def clock_offset(self, answer_s: float = ANSWER_S) -> ClockOffset:
-        """Compare clocks as NTP does: of several exchanges the quickest tells most (RFC 5905).
+        """Estimate the clock offset as NTP does: by the exchange with the least delay (RFC 5905).
 
         Only while no job runs. Each answer is waited for ``answer_s`` seconds. Raises AgentError.
         """
@@ -150,7 +150,7 @@ class AgentClient:
         return self.expect(Interface, answer_s).name
 
     def carried(self, answer_s: float = ANSWER_S) -> Interfaces:
-        """Return what has gone through each network interface since it is there.
+        """Return the counters of each network interface, since it exists.
 
         Only while no job runs. Raises AgentError.
         """
@@ -158,7 +158,7 @@ class AgentClient:
         return self.expect(CarriedEvent, answer_s).interfaces
 
     def take(self, event: Event, size: int) -> None:
-        """Take in what it has said in so many characters; waits where too much of it waits."""
+        """Enqueue one of its events, with its size in characters; blocks if the queue is full."""
         if isinstance(event, OutputEnded):
             self.gone = event.reason
         self.inbox.put(self, event, size)
@@ -170,12 +170,12 @@ class AgentClient:
         return _lost(self.name, reason)
 
     def close(self) -> None:
-        """End it, and all agents of its connection: they exit when their standard input ends."""
+        """End it, and all agents of its connection, which exit at the end of standard input."""
         self.agents.close()
 
 
 class Agents:
-    """The agents of one connection: a process each, with one program that passes on what is said.
+    """The agents of one connection: a process each, multiplexed by one program on the endpoint.
 
     ``gone`` is why there are none any more.
     """
@@ -200,7 +200,7 @@ class Agents:
         hello_s: float = ANSWER_S,
         prefix: Sequence[str] = (),
     ) -> Self:
-        """Start the program there, and check that it speaks our protocol.
+        """Start the multiplexing program, and check its protocol version.
 
         Its first words are waited for ``hello_s`` seconds; ``prefix`` stands before its command
         line. Raises AgentError, ReachError.
@@ -224,7 +224,7 @@ class Agents:
         return agent
 
     def send(self, command: Mapping[str, str | int | float | bool | Sequence[str]]) -> None:
-        """Send one command, which names its agent. Raises ReachError when nobody takes it."""
+        """Send one command, addressed to an agent. Raises ReachError if the connection is lost."""
         line = json.dumps(command)
         try:
             with self._lock:
@@ -268,7 +268,7 @@ class Agents:
                 self._pass_on(line, event)
 
     def _pass_on(self, line: str, event: Event) -> None:
-        """Give an event to the agent that it names; the first one names none."""
+        """Dispatch an event to the agent that it names; the first one names none."""
         number = self._number_in(line)
         if number is None and isinstance(event, Hello):
             self._first.put(event)
@@ -284,7 +284,7 @@ class Agents:
         return agent_of(line)
 
     def _end(self, reason: str) -> None:
-        """Have every agent know that it is gone."""
+        """Notify every agent that the connection has ended."""
         with self._lock:
             self.gone = self.gone or reason
             agents, self._agents = self._agents, {}

@@ -24,7 +24,7 @@ _SAME_AS = {"amd64": "x86_64", "arm64": "aarch64"}
 
 @dataclass(frozen=True)
 class Binary:
-    """An agent as it is pushed: its bytes and their SHA-256."""
+    """The agent's binary: its content and its SHA-256."""
 
     machine: str
     data: bytes

@@ -52,7 +52,7 @@ _Int32 = Annotated[int, Field(ge=-(2**31), lt=2**31)]
 
 
 def _same_length(message: _Message, names: Iterable[str]) -> None:
-    """Raise ValueError unless these lists of a message, as far as they are there, are as long."""
+    """Raise ValueError unless the lists of a message that are present have the same length."""
     lists = [found for name in names if (found := getattr(message, name)) is not None]
     if len({len(one) for one in lists}) > 1:
         raise ValueError("the columns differ in length")
@@ -68,7 +68,7 @@ _Histogram = Annotated[Histogram, AfterValidator(_whole)]
 
 
 class Hello(_Message):
-    """The agent's first words."""
+    """The first message of an agent: its version."""
 
     event: Literal["hello"]
     protocol: int
@@ -78,7 +78,7 @@ class Hello(_Message):
 
 
 class Clock(_Message):
-    """The endpoint's clocks."""
+    """The endpoint's clocks, read at one moment."""
 
     event: Literal["clock"]
     realtime_ns: int
@@ -93,7 +93,7 @@ class Interface(_Message):
 
 
 class Ended(_Message):
-    """An agent has ended: its exit status, or the signal that ended it.
+    """An agent's process has ended: its exit status, or the signal that ended it.
 
     ``message`` says why there could be none in the first place.
     """
@@ -105,7 +105,7 @@ class Ended(_Message):
 
     @property
     def how(self) -> str:
-        """How it ended, or why there was none."""
+        """The exit status, the signal, or why the process was not started."""
         if self.message:
             return f"it can't be started: {self.message}"
         if self.signal is None:
@@ -124,7 +124,7 @@ class Listening(_Message):
 
 
 class Connected(_Message):
-    """All flows of the job are there."""
+    """All flows of the job are connected."""
 
     event: Literal["connected"]
     id: str
@@ -166,7 +166,7 @@ class IntervalEvent(_Message):
 
 
 class ExchangesEvent(_Message):
-    """One interval of the exchanges of all flows; the end that answers tells no times."""
+    """One interval of the exchanges of all flows; the answering end reports no times."""
 
     event: Literal["exchanges"]
     id: str
@@ -198,14 +198,14 @@ class PointEvent(_Message):
 
 
 class ResultEvent(_Message):
-    """The end of a job that went well; each kind of job has a result of its own."""
+    """The result of a job that succeeded; each kind of job has its own."""
 
     event: Literal["result"]
     id: str
 
 
 class BulkWay(_Message):
-    """What one end of a bulk transfer sent, or what it received."""
+    """Totals of one end of a bulk transfer in one direction."""
 
     mode: Literal["copy", "zerocopy", "discard"]
     common_start_s: float | None = None
@@ -215,7 +215,7 @@ class BulkWay(_Message):
 
 
 class Measured(_Message):
-    """What an end used after the warm-up."""
+    """CPU time of an end, without the warm-up."""
 
     start_s: float
     length_s: float
@@ -224,7 +224,7 @@ class Measured(_Message):
 
 
 class BulkResult(ResultEvent):
-    """One end of a bulk transfer: what went either way there, or None."""
+    """Result of one end of a bulk transfer: totals of each direction, None for one without data."""
 
     job: Literal["bulk"]
     direction: Literal["forward", "reverse", "both"]
@@ -240,12 +240,12 @@ class BulkResult(ResultEvent):
 
     @property
     def role(self) -> Literal["sender", "receiver"]:
-        """What this end of a transfer in one direction did."""
+        """Role of this end in a transfer of one direction: sender or receiver."""
         return "receiver" if self.sending is None else "sender"
 
     @property
     def way(self) -> BulkWay:
-        """What went through this end of a transfer in one direction. Raises ValueError."""
+        """Totals of this end in a transfer of one direction. Raises ValueError."""
         way = self.sending or self.receiving
         if way is None:
             raise ValueError("a transfer of nothing")
@@ -320,7 +320,7 @@ UdpResult = Annotated[UdpSenderResult | UdpReceiverResult, Field(discriminator="
 
 
 class RequestsEvent(_Message):
-    """Some requests of a siege, one list a column, as docs/agent-protocol.md tells them."""
+    """A batch of a siege's requests, one list a column, as docs/agent-protocol.md defines them."""
 
     event: Literal["requests"]
     id: str
@@ -348,21 +348,21 @@ class _HttpResult(ResultEvent):
 
 
 class PongResult(_HttpResult):
-    """The end of a server; ``bad`` counts answers with a status 4xx."""
+    """Result of a server; ``bad`` counts answers with a status 4xx."""
 
     job: Literal["pong"]
     bad: int
 
 
 class PingResult(_HttpResult):
-    """The end of a relay."""
+    """Result of a relay."""
 
     job: Literal["ping"]
     bad: int
 
 
 class SiegeResult(_HttpResult):
-    """The end of a siege, of which every request has been told before."""
+    """Result of a siege, after all of its requests were reported."""
 
     job: Literal["siege"]
     failed: int
@@ -380,7 +380,7 @@ def _from_base64(text: object) -> object:
 
 
 class OutputEvent(_Message):
-    """What an external program has printed, or said on its channel, so long after its start."""
+    """A piece of an external program's output or of its channel, with the time since its start."""
 
     event: Literal["output"]
     id: str
@@ -396,7 +396,7 @@ _Counts = Annotated[list[_Count | None], Field(max_length=MOST_INTERFACES)]
 
 
 class Interfaces(_Message):
-    """What went through each network interface in some time; None: the counter is new."""
+    """Traffic of each network interface in an interval; None where its counter is new."""
 
     name: Annotated[list[_Word], Field(max_length=MOST_INTERFACES)]
     rx_bytes: _Counts
@@ -411,14 +411,14 @@ class Interfaces(_Message):
 
 
 class CarriedEvent(_Message):
-    """What has gone through each network interface since it is there."""
+    """Traffic of each network interface since it exists."""
 
     event: Literal["carried"]
     interfaces: Interfaces
 
 
 class ExecResult(ResultEvent):
-    """The end of an external program: its exit status, or the signal that ended it.
+    """Result of an external program: its exit status, or the signal that ended it.
 
     Neither is judged: a program that was ``stopped`` may well have been ended by a signal. All that
     it printed, so many bytes, has been told before. ``process`` is the use of the program and of
@@ -445,7 +445,7 @@ class ExecResult(ResultEvent):
 
 
 class ErrorEvent(_Message):
-    """The end of a job that did not go well, or a command that made no sense."""
+    """A job has failed, or a command was invalid."""
 
     event: Literal["error"]
     id: _Word | None
@@ -455,7 +455,7 @@ class ErrorEvent(_Message):
 
 
 class OutputEnded(BaseModel):
-    """Not from the agent: its output has ended, and ``reason`` says how."""
+    """Not from the agent: its output has ended, for this ``reason``."""
 
     event: Literal["gone"] = "gone"
     reason: str
@@ -496,9 +496,9 @@ _UNUSUAL = re.compile(r"[0-9]{19}|[eE][+]?[0-9]{3}|NaN|Infinity")
 
 
 def parse_event(line: str) -> Event:
-    """Read one line of the agent; a line that is not of the protocol ends the conversation.
+    """Parse one line of the agent; an invalid line ends the conversation.
 
-    So is a number that does not fit into 64 bits, whole or not.
+    A number that does not fit into 64 bits, integer or not, is invalid, too.
     """
     try:
         event = _ADAPTER.validate_json(line)
@@ -513,7 +513,7 @@ _AGENT = re.compile(r'\{"agent":([0-9]{1,9}),')
 
 
 def agent_of(line: str) -> int | None:
-    """Return the number of the agent that has said a line, None where it names none."""
+    """Return the number of the agent that a line is from, None without one."""
     found = _AGENT.match(line)
     return int(found[1]) if found else None
 

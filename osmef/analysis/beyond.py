@@ -1,4 +1,4 @@
-"""Whether a sample is lower than another by more than does not matter, told for a whole table."""
+"""Non-inferiority: whether a sample is lower than another by more than a margin."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def lower_p(a: Sequence[float], b: Sequence[float], memory: float = 0.0) -> floa
 
 
 def memory_of(series: Sequence[Sequence[float]]) -> float:
-    """Return how much values are correlated with the one before in all series together, or 0.
+    """Return the lag-1 autocorrelation that all series have in common, or 0.
 
     ``series`` are those of the cells of a table, each in its order. It is 0 unless the common
     memory is proved at 5 % (``common_memory``); else its coefficient, corrected for how few values
@@ -62,14 +62,14 @@ def memory_of(series: Sequence[Sequence[float]]) -> float:
 
 
 def _inflation(count: int, memory: float) -> float:
-    """Return how many times as large the variance of a mean is as its values make it seem."""
+    """Return the variance inflation of a mean by autocorrelation."""
     lags = np.arange(1, count)
     mean = 1 + 2 * float(((1 - lags / count) * memory**lags).sum())
     return mean * (count - 1) / (count - mean)
 
 
 def _ranked(a: list[float], b: list[float]) -> float:
-    """Return the probability of ranks of b that are so low."""
+    """Return the p-value of the rank-sum test for ``b`` being lower."""
     ranks = doubled_ranks([*b, *a])
     total, n, m = int(ranks[: len(b)].sum()), len(b), len(a)
     if n * m <= EXACT_UP_TO:
@@ -94,7 +94,7 @@ def _welch(a: list[float], b: list[float], memory: float) -> float:
 
 
 def hommel(p_values: Sequence[float | None]) -> list[float | None]:
-    """Return p-values corrected so that all false alarms of a family together have its level.
+    """Return p-values corrected for multiple testing by Hommel's procedure.
 
     A test that could not be made (None) stays None, and does not belong to the family. Where many
     are small together it finds more than Holm's correction: all of 24, say, where each has 0.03.

@@ -1,4 +1,4 @@
-"""Token buckets: what one lets through, and whether results follow what endpoints had carried."""
+"""Token buckets: burst, sustained rate and refill, and whether results depend on past traffic."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _MOST_INVERSIONS = 20_000
 
 @dataclass(frozen=True)
 class Trend:
-    """How values follow what was carried before: ``change`` is a share of them, -0.1 for a tenth.
+    """Trend of values over past traffic: ``change`` is relative, -0.1 for a drop by a tenth.
 
     It is that from the least to the most that was carried in a cell, the median over the cells;
     ``p`` is the probability of an order that is as far from chance.
@@ -40,12 +40,12 @@ class Trend:
 
     @property
     def is_told(self) -> bool:
-        """Whether it is worth a warning."""
+        """Whether the trend is significant and large enough for a warning."""
         return self.p <= LEVEL and abs(self.change) >= LEAST
 
 
 def carried_trend(cells: Sequence[tuple[Sequence[float], Sequence[float]]]) -> Trend | None:
-    """Return the trend of a metric over what was carried, in all cells together.
+    """Return the trend of a metric over past traffic, in all cells together.
 
     Of each cell are given its values, in any unit, and the bytes that its endpoints had carried
     before each. Compared are trials of one cell alone: the statistic is the sum of Kendall's S over
@@ -113,7 +113,7 @@ _SETTLED_WITHIN = 0.1
 
 @dataclass(frozen=True)
 class Estimate:
-    """A number and its 95 % interval; without ends where too little was seen for one."""
+    """A number and its 95 % interval, which is open where the data are too few."""
 
     value: float
     low: float | None
@@ -122,7 +122,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Bucket:
-    """A bucket that was emptied: rates in bits per second, size in bytes, of payload all of them.
+    """A bucket that was emptied: payload rates in bits per second, size in bytes.
 
     ``fell_s`` is when it was empty, in seconds from the start.
     """
@@ -135,7 +135,7 @@ class Bucket:
 
 @dataclass(frozen=True)
 class Filled:
-    """What a bucket let through after a rest of so many seconds, in bytes of payload."""
+    """Refill of a bucket during a rest: its length in seconds, and the payload bytes."""
 
     rest_s: float
     bytes: Estimate
@@ -169,7 +169,7 @@ def find_bucket(lengths_s: Sequence[float], sizes: Sequence[int]) -> Bucket | No
 
 
 def is_proved(lengths_s: Sequence[float], sizes: Sequence[int]) -> bool:
-    """Return whether a transfer so far has shown the burst, and the rate that is left of it.
+    """Return whether a transfer so far has shown both the burst and the sustained rate.
 
     Arguments and assumptions are those of ``find_bucket``. Wanted are 8 intervals and 5 s at the
     lower rate, known within 5 %. Whoever looks after each interval of a steady transfer is wrong in
@@ -204,7 +204,7 @@ def has_settled(lengths_s: Sequence[float], sizes: Sequence[int], sustained_bps:
 def find_filling(
     lengths_s: Sequence[float], sizes: Sequence[int], sustained: Estimate
 ) -> Estimate | None:
-    """Return how many bytes passed beyond the sustained rate, None where it was never back at it.
+    """Return the bytes above the sustained rate after a rest, None if that rate was not reached.
 
     ``lengths_s`` and ``sizes`` are those of a transfer that began after a rest, until it
     ``has_settled``. Assumed is that the sustained rate is still the same.
@@ -218,7 +218,7 @@ def find_filling(
 
 
 def _settled(lengths_s: Sequence[float], sizes: Sequence[int], sustained_bps: float) -> int | None:
-    """Return behind how many intervals a transfer has settled."""
+    """Return after how many intervals a transfer is back at the sustained rate."""
     run = 0
     for number, (length, size) in enumerate(zip(lengths_s, sizes, strict=True), 1):
         off = abs(8 * size / length - sustained_bps) if length > 0 else math.inf
@@ -229,7 +229,7 @@ def _settled(lengths_s: Sequence[float], sizes: Sequence[int], sustained_bps: fl
 
 
 def filling_rate(filled: Sequence[Filled], size_bytes: float) -> Estimate | None:
-    """Return the rate at which a bucket fills, in bits per second, None where it is not known.
+    """Return the refill rate of a bucket, in bits per second, None where it is unknown.
 
     ``filled`` is what it gave after each rest. It was empty before, so the line through what it
     gave goes through the origin, and its slope is that of least squares; its interval is that of
@@ -264,7 +264,7 @@ def _median(rates: Sequence[float]) -> Estimate:
 
 
 def _beyond(passed: float, lasted_s: float, sustained: Estimate) -> Estimate:
-    """Return what passed beyond a rate in a time, in bytes: the less, the higher that rate was."""
+    """Return the bytes above a rate in a time."""
 
     def beyond(rate_bps: float | None) -> float | None:
         return None if rate_bps is None else passed - rate_bps * lasted_s / 8
@@ -275,7 +275,7 @@ def _beyond(passed: float, lasted_s: float, sustained: Estimate) -> Estimate:
 
 
 def _fall(burst: Estimate, sustained: Estimate, size: Estimate, longest_s: float) -> Estimate:
-    """Return when the bucket was empty: it lost the burst's rate, and gained the sustained one."""
+    """Return when the bucket ran empty."""
 
     def at(held: float, high: float, low: float) -> float:
         return min(8 * held / (high - low), longest_s) if high > low else longest_s

@@ -1,4 +1,4 @@
-"""The cells of a frame of trials, described."""
+"""Descriptive statistics of each cell in a frame of trials."""
 
 from __future__ import annotations
 

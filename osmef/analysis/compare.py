@@ -1,4 +1,4 @@
-"""Two sets of trials, cell by cell: better, worse, the same, or nobody can tell.
+"""Comparison of two sets of trials, cell by cell: better, worse, the same, or inconclusive.
 
 Where trials are of sessions, the medians of these are compared, and where a side has several runs
 of a cell, those of runs (``osmef.analysis.replicates``).
@@ -35,7 +35,7 @@ from osmef.results.measure import Better, Measure, together
 
 
 class DifferenceVerdict(StrEnum):
-    """What a difference means."""
+    """Verdict on a difference."""
 
     BETTER = "better"
     WORSE = "worse"
@@ -47,7 +47,7 @@ class DifferenceVerdict(StrEnum):
 def verdict(
     interval: ConfidenceInterval, margin: float, better: Better, p: float = 0.0, level: float = 0.05
 ) -> DifferenceVerdict:
-    """Return what the interval of a difference, in a metric's unit, means.
+    """Return the verdict on a difference by its interval, in the metric's unit.
 
     ``margin`` >= 0, in the same unit, is how large a difference does not matter. The same: the
     whole interval is within -margin to margin. Better or worse, or different where a metric has no
@@ -77,7 +77,7 @@ def verdict(
 
 
 def failed_more(a: pd.DataFrame, b: pd.DataFrame, level: float = 0.05) -> dict[str, object]:
-    """Return how many trials of a cell failed on both sides, and whether the share differs.
+    """Compare the failure rates of a cell on both sides.
 
     Keys: trials_a, failed_a, trials_b, failed_b, p of Fisher's exact test (two-tailed), and
     verdict: worse or better where p <= ``level``, the same where the shares are, else inconclusive.
@@ -106,7 +106,7 @@ def failures(
     common: Sequence[str],
     level: float,
 ) -> list[dict[str, object]]:
-    """Return ``failed_more`` of the common cells, and as worse what only B has and all failed.
+    """Compare the failure rates of all cells; a cell of B alone that always failed is worse.
 
     ``common`` are cells of both sides, ``level`` the rate of false alarms of all of them together:
     their p, and that of all trials together, are corrected (``hommel``).
@@ -135,7 +135,7 @@ def _judged(one: dict[str, object], p: float | None, level: float) -> dict[str, 
 
 
 def fisher_exact(bad_a: int, n_a: int, bad_b: int, n_b: int) -> float:
-    """Return the p of two samples failing alike: the two-tailed exact test of Fisher.
+    """Return the p-value of equal failure rates by Fisher's exact test, two-tailed.
 
     It is the chance, with as many failures of both together, of a division among the two that is
     at most as likely as the one that was found. Assumed is that trials fail independently.
@@ -202,7 +202,7 @@ def compare(  # noqa: PLR0913, PLR0917 - four have defaults
     confidence: float = 0.95,
     better: Better | None = None,
 ) -> pd.DataFrame:
-    """Return how the trials ``b`` differ from the trials ``a``, one row a common cell and metric.
+    """Compare the trials ``b`` with the trials ``a``, one row a common cell and metric.
 
     Both are frames of ``osmef.load``. Cells of several scenarios, platforms (``platform_columns``)
     or achieved places on a side are compared each with its own. ``metrics`` are names of what the
@@ -289,20 +289,20 @@ def _attributes(
 
 
 def _by_cell(side: pd.DataFrame, columns: Sequence[str]) -> dict[str, pd.DataFrame]:
-    """Return the trials of each cell, by names that tell platforms and places apart, too."""
+    """Return the trials of each cell, by names that include platform and place."""
     groups = side.groupby(np.array(cell_names(side, columns), dtype="object"), sort=False)
     return {str(cell): trials for cell, trials in groups}
 
 
 @dataclass(frozen=True)
 class Allowed:
-    """How large a difference of a metric does not matter: a share of A's median, or a little."""
+    """The margin of equivalence of a metric: a share of A's median, at least an absolute value."""
 
     measure: Measure
     share: float
 
     def margin(self, median: float | None) -> float:
-        """Return it in the metric's unit; a share of few would make every retransmission count."""
+        """Return the margin in the metric's unit."""
         least = self.measure.negligible
         return max(self.share * abs(median or 0.0), least) if self.share else 0.0
 
@@ -311,7 +311,7 @@ TRIALS, PAIRS, RUNS, SESSIONS = "trials", "pairs", "runs", "sessions"
 
 
 def _unit(sides: Sequence[pd.DataFrame], *, by_session: bool) -> str:
-    """Return what counts as independent: trials of one run share its hosts and its hour."""
+    """Return the unit of replication: trials of one run share its hosts and its hour."""
     if by_session:
         return SESSIONS
     several = any("run" in of and of["run"].nunique() > 1 for of in sides)
@@ -321,14 +321,14 @@ def _unit(sides: Sequence[pd.DataFrame], *, by_session: bool) -> str:
 
 
 def _values(trials: pd.DataFrame, metric: str, unit: str) -> list[float]:
-    """Return what counts as independent; a side without several pairs is on one, as a run is."""
+    """Return the values of the independent replicates; a side without several pairs is on one."""
     as_one = unit == PAIRS and not has_pairs(trials)
     return independent(trials, metric, by_session=as_one or unit in {RUNS, SESSIONS})
 
 
 @dataclass(frozen=True)
 class MetricDifference:
-    """What two sides have of a metric of a cell."""
+    """Replicates of one metric of a cell on both sides."""
 
     cell: str
     allowed: Allowed
@@ -342,7 +342,7 @@ class MetricDifference:
         return statistics.median(self.a) if self.a else None
 
     def beyond(self, memory: float) -> tuple[float | None, float | None]:
-        """Return the p of B being below A by more than the margin, and of being above it by more.
+        """Return the p-values of B being below A, and above A, by more than the margin.
 
         ``memory`` is that of ``lower_p``. A's own values are moved by the margin: its median is
         uncertain, and so is a share of it.
@@ -367,7 +367,7 @@ def _differences(
     *,
     by_session: bool,
 ) -> list[MetricDifference]:
-    """Return what both sides of a cell have of each metric that either has."""
+    """Return the replicates of each metric of a cell on both sides."""
     unit = _unit(pair, by_session=by_session)
     values = [[_values(of, one.measure.name, unit) for of in pair] for one in allowed]
     return [
@@ -378,7 +378,7 @@ def _differences(
 
 
 def _memories(found: Sequence[MetricDifference]) -> dict[str, float]:
-    """Return how much the values of each metric remember, over all cells and both sides."""
+    """Return the autocorrelation of each metric, over all cells and both sides."""
     series: dict[str, list[list[float]]] = {}
     for one in found:
         series.setdefault(one.allowed.measure.name, []).extend((one.a, one.b))
@@ -388,7 +388,7 @@ def _memories(found: Sequence[MetricDifference]) -> dict[str, float]:
 def _rows(
     found: Sequence[MetricDifference], memories: Mapping[str, float], confidence: float
 ) -> list[dict[str, object]]:
-    """Return a row for each, with p corrected over all of them."""
+    """Return a row for each difference, with p-values corrected over all of them."""
     tests = [mann_whitney(one.b, one.a).p for one in found]
     beyond = [one.beyond(memories[one.allowed.measure.name]) for one in found]
     below, above = (hommel([sides[way] for sides in beyond]) for way in (0, 1))
@@ -448,7 +448,7 @@ def _row(
 
 
 def _comparable(a: Mapping[str, pd.DataFrame], b: Mapping[str, pd.DataFrame]) -> list[str]:
-    """Return the cells of both, in the order of ``a``. Raises InputError."""
+    """Return the cells of both sides, in the order of ``a``. Raises InputError."""
     common = [cell for cell in a if cell in b]
     problems = [] if common else ["they have no cell in common"]
     for cell in common:
@@ -481,7 +481,7 @@ def _meaning(trials: pd.DataFrame, column: str) -> str:
 def _wanted(
     a: pd.DataFrame, b: pd.DataFrame, metrics: Sequence[str | Measure] | None
 ) -> list[Measure]:
-    """Return the measures to compare. Raises InputError where nothing, or two things, say what."""
+    """Return the measures to compare. Raises InputError for a missing or ambiguous definition."""
     given = {one.name: one for one in metrics or () if isinstance(one, Measure)}
     if metrics is not None and len(given) == len(metrics):
         return list(given.values())

@@ -1,4 +1,4 @@
-"""How much of an endpoint's CPUs others took while something was measured."""
+"""CPU contention: the share of an endpoint's CPUs that others used during a measurement."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ STEAL_PERCENT = 5.0
 
 @dataclass(frozen=True)
 class Contention:
-    """Shares of all CPUs that an agent may run on, in percent: of the endpoint with the most.
+    """CPU shares used by others, in percent of the CPUs of the busiest endpoint.
 
     ``others`` is what programs that are not of the trial used in user mode, ``steal`` what the
     hypervisor gave to others. None where nobody told.
@@ -26,7 +26,7 @@ class Contention:
 
 
 def contention(uses: Iterable[EndpointUse], own_user_s: float) -> Contention:
-    """Return what others took of the endpoints while they were watched.
+    """Return the CPU contention of endpoints during a trial.
 
     ``own_user_s`` is the CPU time in user mode of all that the trial ran, at all ends. It is taken
     off each endpoint, as several may be one machine; so ``others`` is too small rather than too
@@ -48,7 +48,7 @@ def _percent(seconds: float, use: EndpointUse) -> float:
 
 
 def contended(others: Sequence[float], steal: Sequence[float]) -> str:
-    """Say what others took of CPUs, if it was much; "" else. Of each the values of all trials.
+    """Describe the CPU contention over all trials, if it was substantial; "" otherwise.
 
     The middle of them counts: one busy trial of many is what the interval of a median allows for.
 

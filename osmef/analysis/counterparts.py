@@ -1,4 +1,4 @@
-"""Which machine types of other providers come closest, how sure that is, and what they cost."""
+"""Counterparts: the most similar machine types of other providers, with uncertainty and cost."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LOWER = {Component.CPU}
 
 
 def counterparts(measured: pd.DataFrame, *, within: bool = False) -> pd.DataFrame:
-    """Return, for each machine type, those of other providers, the most similar first.
+    """Rank, for each machine type, those of other providers by similarity.
 
     ``measured`` is that of ``machine_vectors``; ``within`` takes those of the same provider, too.
     Columns: machine and counterpart, as texts;
@@ -59,7 +59,7 @@ def counterparts(measured: pd.DataFrame, *, within: bool = False) -> pd.DataFram
 
 @dataclass(frozen=True)
 class Counterpart:
-    """A machine type of another provider, and how close it comes."""
+    """A machine type of another provider, and its similarity."""
 
     machine: str
     counterpart: str

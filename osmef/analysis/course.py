@@ -1,4 +1,4 @@
-"""What a series shows in the order in which it was measured: memory and drift."""
+"""Autocorrelation and drift of a series in the order of its measurement."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _COUNTED_OUT = 33
 
 @dataclass(frozen=True)
 class Autocorrelation:
-    """How much a series resembles itself some steps later.
+    """Autocorrelation of a series.
 
     ``coefficients`` holds those of lag 1, 2 and so on, from -1 to 1. Of a series without memory
     each lies within -``bound`` to ``bound`` with 95 %; ``p`` is the probability of coefficients at
@@ -39,7 +39,7 @@ class Autocorrelation:
 
 @dataclass(frozen=True)
 class Memory:
-    """How much neighbours are alike in several series together.
+    """Lag-1 autocorrelation of several series together.
 
     ``coefficient`` is the autocorrelation of lag 1 of the ranks, corrected for the mean of each
     series being its own, ``p`` the probability of one as far from 0 without a memory.
@@ -51,7 +51,7 @@ class Memory:
 
 @dataclass(frozen=True)
 class Drift:
-    """How a series moves with its order.
+    """Monotonic trend of a series.
 
     ``slope`` is the median one, in the values' unit per unit of the positions; ``tau`` Kendall's,
     from -1 for always falling to 1 for always rising; ``p`` the probability of one as far from 0
@@ -89,7 +89,7 @@ def autocorrelation(values: Sequence[float], lags: int = 1) -> Autocorrelation |
 
 
 def common_memory(series: Sequence[Sequence[float]]) -> Memory | None:
-    """Return how much neighbours in several short series are alike, over all of them together.
+    """Return the lag-1 autocorrelation of several short series together.
 
     ``series`` are those of the cells of a run, say, each in its order, in units of their own; of
     ten values alone nobody can tell a memory that makes an interval far too narrow, of ten values

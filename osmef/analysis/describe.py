@@ -1,4 +1,4 @@
-"""A metric over the trials of a cell: location, spread, and an interval that assumes little."""
+"""Descriptive statistics of a metric, with a distribution-free interval, and its verdict."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from osmef.analysis.looks import lasting_interval
 from osmef.analysis.nested import split
 from osmef.analysis.quantiles import finite, quantile_interval
-from osmef.results.summary import Metric
+from osmef.results.summary import Metric, Verdict
 
 
 def describe(values: Iterable[float | None], *, often_looked_at: bool = False) -> Metric:
-    """Return the metric of the values of a cell's trials; ``n`` counts those that are not None.
+    """Return the statistics of a metric over trials; ``n`` counts the values that are not None.
 
     The interval is ``quantile_interval`` of the median at 95 %, which assumes that the values are
     independent; the rest assumes nothing. With ``often_looked_at`` it is ``lasting_interval``, as
@@ -41,7 +41,7 @@ def describe(values: Iterable[float | None], *, often_looked_at: bool = False) -
 
 
 def describe_pairs(values: Mapping[int, Sequence[float]]) -> Metric:
-    """Return the metric of trials that are nested in pairs of endpoints, by the pair's number.
+    """Return the statistics of trials nested in pairs of endpoints, by the pair's number.
 
     Median and interval are those of the medians of pairs, as pairs are what is independent; all
     else is as ``describe`` has it of all trials, and the spread is split as ``split`` does.
@@ -65,3 +65,23 @@ def describe_pairs(values: Mapping[int, Sequence[float]]) -> Metric:
         update["between_percent"] = 100 * found.between / abs(found.mean)
         update["within_percent"] = 100 * found.within / abs(found.mean)
     return told.model_copy(update=update)
+
+
+def judge(low: float | None, high: float | None, bound: float, *, at_least: bool) -> Verdict:
+    """Return whether an interval is wholly within a bound, wholly beyond it, or neither.
+
+    Where the bound lies within the interval, or there is none, nobody can tell. ``low`` and
+    ``high`` are the ends of the 95 % interval of the median.
+
+    Assumed is what the interval assumes. A median that is at the bound exactly is called met, or
+    missed, in at most 2.5 % of cases each; one beyond it on the wrong side is met less often.
+
+    Source: Conover, "Practical Nonparametric Statistics", 1999, section 3.2, on tests by intervals.
+    """
+    if low is None or high is None:
+        return Verdict.UNDECIDED
+    if not at_least:
+        low, high, bound = -high, -low, -bound
+    if low >= bound:
+        return Verdict.MET
+    return Verdict.MISSED if high < bound else Verdict.UNDECIDED

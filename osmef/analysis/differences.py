@@ -1,4 +1,4 @@
-"""Where two nested records differ, such as the facts of two hosts or the settings of two runs."""
+"""Differences of nested records, such as the facts of two hosts or the settings of two runs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MOVING = (
 
 @dataclass(frozen=True)
 class Difference:
-    """One value that differs: its dotted key and both values, None where a side has none."""
+    """A key whose value differs: the dotted key and both values, None for an absent one."""
 
     key: str
     a: object
@@ -28,7 +28,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Spread:
-    """One value that is not everywhere the same: its dotted key, and who has which value.
+    """A key with several values: the dotted key, and the records of each value.
 
     Values are JSON; those whom a value is unknown of have ``null``. Most common first.
     """
@@ -40,7 +40,7 @@ class Spread:
 def differences(
     a: Mapping[str, object], b: Mapping[str, object], ignore: Collection[str] = ()
 ) -> list[Difference]:
-    """Return what differs between two records, by dotted keys in order.
+    """Return the keys whose values differ between two records, in order.
 
     Lists are compared whole. ``ignore`` names dotted keys that do not count, nor what is in them.
     """
@@ -72,7 +72,7 @@ def with_groups(found: Iterable[Difference]) -> list[Difference]:
 def spread(
     records: Mapping[str, Mapping[str, object]], ignore: Collection[str] = ()
 ) -> list[Spread]:
-    """Return what is not the same in all of these named records, by dotted keys in order."""
+    """Return the keys whose values differ among named records, in order."""
     known = {name: dict(flat(record, ignore)) for name, record in records.items()}
     found = []
     for key in sorted({key for record in known.values() for key in record}):
@@ -88,7 +88,7 @@ def spread(
 def flat(
     record: Mapping[str, object], ignore: Collection[str], group: str = ""
 ) -> Iterator[tuple[str, object]]:
-    """Give what a nested record holds, by dotted keys, without those to ignore."""
+    """Yield the values of a nested record by dotted keys, without the keys to ignore."""
     for name, value in record.items():
         key = f"{group}{name}"
         if key in ignore:

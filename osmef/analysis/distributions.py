@@ -1,4 +1,4 @@
-"""The distributions that tests and intervals need, without a library of a hundred megabytes."""
+"""Probability distributions for tests and intervals, without the import of scipy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much two samples differ: effect sizes, each with an interval."""
+"""Effect sizes of two samples, each with an interval."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _STEPS = 1024
 
 @dataclass(frozen=True)
 class Effect:
-    """How much two samples differ; where ``value`` is not defined, the interval says why."""
+    """An effect size with its interval; where it is undefined, the interval gives the reason."""
 
     value: float | None
     interval: ConfidenceInterval
 
 
 def hodges_lehmann(a: Sequence[float], b: Sequence[float], confidence: float = 0.95) -> Effect:
-    """Return by how much ``a`` is larger than ``b``: the median of all differences between them.
+    """Return the Hodges-Lehmann shift of ``a`` over ``b``: the median of all differences.
 
     ``a`` and ``b`` are observations in one unit, at least 1 each; so is the result. Assumed is that
     they are independent and that their distributions have one shape, whatever it is, shifted
@@ -56,7 +56,7 @@ def hodges_lehmann(a: Sequence[float], b: Sequence[float], confidence: float = 0
 
 
 def hedges_g(a: Sequence[float], b: Sequence[float], confidence: float = 0.95) -> Effect:
-    """Return Hedges' g: by how many standard deviations the mean of ``a`` is above that of ``b``.
+    """Return Hedges' g: the standardised difference of the means of ``a`` and ``b``.
 
     ``a`` and ``b`` are observations in one unit, at least 2 each; g has none. It is Cohen's d, the
     difference of means over the pooled standard deviation, times the correction for small samples.
@@ -89,7 +89,7 @@ def hedges_g(a: Sequence[float], b: Sequence[float], confidence: float = 0.95) -
 
 
 def cliffs_delta(a: Sequence[float], b: Sequence[float], confidence: float = 0.95) -> Effect:
-    """Return Cliff's delta = P(a > b) - P(a < b), from -1 to 1; 0 where neither tends to be larger.
+    """Return Cliff's delta = P(a > b) - P(a < b), from -1 to 1.
 
     ``a`` and ``b`` are observations in one unit, at least 2 each. Assumed is only that they are
     independent. The interval is asymmetric and approximate, better from 10 on; where the samples
@@ -124,7 +124,7 @@ def cliffs_delta(a: Sequence[float], b: Sequence[float], confidence: float = 0.9
 
 
 def a12(a: Sequence[float], b: Sequence[float], confidence: float = 0.95) -> Effect:
-    """Return the probability that a value of ``a`` is larger than one of ``b``, ties half.
+    """Return Vargha and Delaney's A = P(a > b) + P(a = b) / 2.
 
     It is (``cliffs_delta`` + 1) / 2, with the same assumptions and errors.
 

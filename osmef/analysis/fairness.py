@@ -1,4 +1,4 @@
-"""How evenly connections share a path."""
+"""Jain's fairness index."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The knee that a token bucket leaves in a long transfer: a burst, then a lower plateau."""
+"""Change-point of a long transfer that empties a token bucket: burst, then sustained rate."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MAD_TO_SIGMA = 1.4826
 
 @dataclass(frozen=True)
 class Knee:
-    """Where the bucket ran empty. Rates are payload, in bits per second.
+    """The point at which a bucket ran empty. Rates are payload, in bits per second.
 
     ``burst_bytes`` is what passed beyond the plateau's rate, which is what the bucket held at the
     start, payload only. ``burst_bps`` is too low if the burst lasted less than an interval.
@@ -71,7 +71,7 @@ def find_knee(lengths_s: Sequence[float], sizes: Sequence[int]) -> Knee | None:
 
 
 def _cut(rates: Sequence[float], lengths: Sequence[float]) -> int:
-    """Return how many intervals stand before the best cut, at least 1.
+    """Return the number of intervals before the best cut, at least 1.
 
     Least squares within both parts is the same as the largest n1 * n2 * (mean1 - mean2)^2.
     """

@@ -1,4 +1,4 @@
-"""What a layer between application and wire costs: ratios to the reference of the same block."""
+"""Overhead of layers: ratios of a metric to the reference without layer of the same block."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def layer_costs(
     reference: str = REFERENCE,
     column: str = LAYER,
 ) -> pd.DataFrame:
-    """Return how many times as large a metric is with a layer as without: a row a layer and metric.
+    """Return the ratio of a metric with each layer to that without: a row a layer and metric.
 
     ``trials`` are those of ``osmef.load`` with a column ``column`` of texts, such as "bare",
     "vxlan" or "container+vxlan"; each layer is compared with ``reference`` where all else that was

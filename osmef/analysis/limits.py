@@ -1,4 +1,4 @@
-"""What limited each flow of a bulk transfer, from what both ends saw.
+"""Bottleneck of each flow of a bulk transfer, from the counters of both ends.
 
 The order of the tests and the thresholds: docs/decisions/limited-by.md.
 """
@@ -30,7 +30,7 @@ _CPU_AT_WORK = 0.25
 
 @dataclass(frozen=True)
 class _End:
-    """One end of a flow, as shares of the flow's time (1 is all of it); None: unknown.
+    """Counters of one end of a flow, as shares of its time (1 is all of it); None: unknown.
 
     ``demand`` is the time in which the thread ran or waited for a CPU; ``idle`` is that of the CPU
     on which it ended; ``interrupts`` that of the endpoint's CPU that had most of them, with steal.
@@ -56,7 +56,7 @@ class _End:
 
     @property
     def used_up(self) -> float:
-        """How often the flows used up the quota; 0 where others did, or nobody."""
+        """How often the flow's own processes exhausted the CPU quota; 0 for other processes."""
         own = self.of_quota is not None and self.of_quota >= _MAJORITY
         often = self.throttled is not None and self.throttled >= _MAJORITY
         return self.throttled or 0.0 if own and often else 0.0
@@ -68,7 +68,7 @@ class _End:
 
 @dataclass(frozen=True)
 class _Time:
-    """In which state the kernel saw the sender, as shares of the flow's time that add up to 1."""
+    """Sender states by the kernel, as shares of the flow's time that add up to 1."""
 
     nothing_to_send: float
     receive_window: float
@@ -78,7 +78,7 @@ class _Time:
 
 @dataclass(frozen=True)
 class _Case:
-    """Everything that a verdict rests on."""
+    """The evidence for a verdict."""
 
     sender: _End
     receiver: _End
@@ -92,7 +92,7 @@ class _Case:
 def transfer_limits(
     sender: TransferEnd, receiver: TransferEnd, intervals: Sequence[Interval]
 ) -> list[FlowLimit]:
-    """Return what limited each flow; ``intervals`` are those of both ends of this transfer.
+    """Return the bottleneck of each flow; ``intervals`` are those of both ends.
 
     A warm-up counts for the knee only: a token bucket that it has emptied shapes what follows.
 
@@ -132,7 +132,7 @@ def transfer_limits(
 
 
 def trial_limit(transfers: Sequence[Transfer]) -> Limit | None:
-    """Return what limited the measured transfers of a trial together; None if none was judged.
+    """Return the bottleneck of a trial's measured transfers; None without any verdict.
 
     Assumed is what ``transfer_limits`` assumes, of flows that ran together.
 
@@ -187,7 +187,7 @@ def _by_pacing(case: _Case) -> Limit | None:
 
 
 def _by_time(case: _Case) -> Limit | None:
-    """Return what limited the connections for most of the time, or None."""
+    """Return the bottleneck for most of the connections' time, or None."""
     time = case.time
     if time is None:
         return Limit.SHAPER if case.knee else None
@@ -259,7 +259,7 @@ def _time(sent: FlowEnd) -> _Time | None:
 def _fill(
     sent: FlowEnd, got: FlowEnd, rtt_us: float | None, room_bytes: int | None
 ) -> float | None:
-    """Return the bytes in flight over those that there is room for.
+    """Return the bytes in flight over the window that allows them.
 
     In flight is the rate times the round-trip time (Little's law), as in T-RAT and InTraBase.
     """
@@ -270,14 +270,14 @@ def _fill(
 
 
 def _pacing(sent: FlowEnd, got: FlowEnd, rates: Sequence[float]) -> float | None:
-    """Return the rate of the middle interval over the highest that pacing allows."""
+    """Return the median interval's rate over the pacing rate."""
     limit_bps = sent.tcp.max_pacing_rate_bps
     rate = statistics.median(rates) if rates else got.goodput_bps
     return rate / limit_bps if limit_bps and rate is not None else None
 
 
 def _shared_knee(received: Sequence[Interval]) -> Knee | None:
-    """Return the knee in the sum of all flows: what shapes an endpoint shapes all of them."""
+    """Return the knee in the sum of all flows: a shaper of an endpoint acts on the sum."""
     lengths: dict[float, float] = {}
     sizes: Counter[float] = Counter()
     for interval in received:

@@ -1,4 +1,4 @@
-"""An interval of the median that holds however often one looks: it may tell when to stop."""
+"""Sequential confidence interval of the median, valid under repeated looks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from osmef.analysis.quantiles import ConfidenceInterval, check, finite
 
 
 def lasting_interval(values: Sequence[float], confidence: float = 0.95) -> ConfidenceInterval:
-    """Return an interval of the median that holds the truth at all n at once.
+    """Return a confidence sequence of the median: it covers at all n simultaneously.
 
     ``values`` are the n observations so far, of any one unit. Whoever looks after each observation
     and stops when the interval pleases has the truth in it with the confidence nevertheless; that
@@ -38,7 +38,7 @@ def lasting_interval(values: Sequence[float], confidence: float = 0.95) -> Confi
 
 
 def is_known(values: Sequence[float], width: float) -> bool:
-    """Return whether the median is known: ``lasting_interval`` is no wider than so much of it.
+    """Return whether ``lasting_interval`` is no wider than a share of the median.
 
     ``width`` is that of the whole interval, as a share of the median: 0.1 for +-5 %. Values that
     are not finite don't count. Whoever measures until this is so has the truth in the interval with
@@ -57,7 +57,7 @@ def is_known(values: Sequence[float], width: float) -> bool:
 
 @lru_cache(maxsize=4096)
 def lasting_rank(n: int, confidence: float = 0.95) -> int:
-    """Return l of ``lasting_interval``, whose assumptions these are; 0 where there is none.
+    """Return the rank l of ``lasting_interval``, with its assumptions; 0 without an interval.
 
     The wealth of the bet after n values, s of them below, is 2^n s! (n - s)! / (n + 1)!.
 

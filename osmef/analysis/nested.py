@@ -1,4 +1,4 @@
-"""Trials nested in pairs of endpoints: how much of the spread is between pairs, and what to add."""
+"""Variance components of trials nested in pairs of endpoints, and which level to replicate."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from osmef.analysis.quantiles import ConfidenceInterval, finite, quantile_interv
 
 
 class More(StrEnum):
-    """What narrows the interval over pairs more, for what it costs."""
+    """Which level of replication narrows the interval over pairs more, for its time."""
 
     PAIRS = "pairs"
     TRIALS = "trials"
@@ -20,7 +20,7 @@ class More(StrEnum):
 
 @dataclass(frozen=True)
 class Split:
-    """Where the spread of a cell is from. Standard deviations are in the unit of the values.
+    """Variance components of a cell. Standard deviations are in the unit of the values.
 
     ``trials`` are those of a pair, in the mean over pairs as the variances need it; ``median`` and
     ``interval`` are those of the medians of pairs; ``between_share`` is that of the variance of one
@@ -48,7 +48,7 @@ class Split:
         return math.sqrt(self.between**2 / count + self.within**2 / (count * each))
 
     def more(self, pair_cost: float, trial_cost: float) -> More:
-        """Return what to add: another pair with as many trials, or a trial on each pair.
+        """Return what to replicate: another pair with as many trials, or a trial on each pair.
 
         ``pair_cost`` is that of making a pair, ``trial_cost`` that of a trial, in one unit, such as
         seconds. It is what takes most of the error's square away for its cost.
@@ -62,7 +62,7 @@ class Split:
 
 
 def split(values: Mapping[str, Sequence[float]]) -> Split | None:
-    """Return where the spread of trials nested in pairs is from; None without two pairs of trials.
+    """Return the variance components of nested trials; None without two pairs of trials.
 
     ``values`` are those of each pair's trials, in any one unit; pairs may have unlike numbers. The
     variances are those of the analysis of variance, and that between pairs is 0 where it would be

@@ -1,4 +1,4 @@
-"""How cells of one run differ, block by block: what a block shares doesn't hide it."""
+"""Paired tests of the cells of one run, block by block."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SEED = 19450101
 
 @dataclass(frozen=True)
 class Paired:
-    """How much two cells differ in the same blocks: n, how much, its interval, and the p of none.
+    """Paired comparison of two cells: number of blocks, estimate, its interval, and p.
 
     ``value`` is a difference in the metric's unit, or a ratio. What can't be told is None.
     """
@@ -64,7 +64,7 @@ def blocks(trials: pd.DataFrame, metric: str) -> pd.DataFrame:
 
 
 def paired_difference(a: Sequence[float], b: Sequence[float], confidence: float = 0.95) -> Paired:
-    """Return by how much ``a`` is larger than ``b``, where both have a value for each block.
+    """Return the paired difference of ``a`` and ``b`` over the blocks that have both.
 
     ``a`` and ``b`` are n observations each in one unit, which is that of the result, the i-th of
     both of one block. It is the median of the means of each two differences; the interval and p are
@@ -97,7 +97,7 @@ def paired_difference(a: Sequence[float], b: Sequence[float], confidence: float 
 
 
 def paired_ratio(a: Sequence[float], b: Sequence[float], confidence: float = 0.95) -> Paired:
-    """Return how many times as large as ``b`` ``a`` is, where both have a value for each block.
+    """Return the paired ratio of ``a`` to ``b`` over the blocks that have both.
 
     ``a`` and ``b`` are as those of ``paired_difference``, all above 0: it is that of their
     logarithms. Raises ValueError for a value that is not finite or not above 0.
@@ -117,7 +117,7 @@ def paired_ratio(a: Sequence[float], b: Sequence[float], confidence: float = 0.9
 
 
 def friedman(table: pd.DataFrame) -> float | None:
-    """Return the p of all cells being alike in each block; None for fewer than 2 of either.
+    """Return the p-value of Friedman's test of all cells; None for fewer than 2 of either.
 
     ``table`` is that of ``blocks``; only whole blocks count. The statistic is Friedman's, of the
     ranks within blocks, and p the share of random orders within blocks whose is at least as large.
@@ -157,7 +157,7 @@ def _signed_p(apart: Array) -> float:
 
 @lru_cache(maxsize=64)
 def _sums(ranks: tuple[int, ...]) -> Array:
-    """Return the chance of each sum of the ranks, each of them counting or not by a coin."""
+    """Return the null distribution of the signed-rank sum."""
     chances = np.zeros(sum(ranks) + 1)
     chances[0] = 1.0
     for rank in ranks:
@@ -167,7 +167,7 @@ def _sums(ranks: tuple[int, ...]) -> Array:
 
 
 def _rank(n: int, confidence: float) -> tuple[int, float]:
-    """Return c, 0 where no interval covers the confidence, and what the interval covers."""
+    """Return the rank of the interval's ends, 0 without one, and the coverage."""
     if n > EXACT_UP_TO:
         sigma = math.sqrt(n * (n + 1) * (2 * n + 1) / 24)
         half = n * (n + 1) / 4

@@ -1,4 +1,4 @@
-"""Whether two samples differ: tests of pairs, and of many pairs at once."""
+"""Two-sample tests, and corrections for multiple testing."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def mann_whitney(a: Sequence[float], b: Sequence[float]) -> PairTest:
 
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:
-    """Return the p-values of a family of tests, corrected so that one false alarm has its level.
+    """Return p-values corrected for multiple testing by Holm's procedure.
 
     A test that could not be made (None) stays None and does not belong to the family. Assumed is
     nothing of how the tests depend on each other.

@@ -22,7 +22,7 @@ VALUES = ("time_us", "transfer_rate_bytes_per_s", "requests_per_s")
 
 
 def message_times(requests: pd.DataFrame) -> pd.DataFrame:
-    """Return the requests that went well, with what each of them gives.
+    """Return the requests that succeeded, with the values of each.
 
     ``requests`` has the columns of ``requests.parquet``. ``time_us`` is what ping measured, or
     siege where there was no ping; ``transfer_rate_bytes_per_s`` the length over that time, and
@@ -42,7 +42,7 @@ def message_times(requests: pd.DataFrame) -> pd.DataFrame:
 
 
 def by_size(requests: pd.DataFrame) -> pd.DataFrame:
-    """Return one row a message size, in order; what no good request tells is NaN.
+    """Return one row a message size, in order; NaN without a successful request.
 
     ``requests`` has the columns of ``requests.parquet``. Columns:
 
@@ -137,7 +137,7 @@ def group_quantiles(
 
 
 def _at(ordered: npt.NDArray[np.floating], place: npt.NDArray[np.floating]) -> Numbers:
-    """Return what stands at places that may lie between two values."""
+    """Return linearly interpolated elements."""
     below = np.floor(place).astype(int)
     low, high = ordered[below], ordered[np.ceil(place).astype(int)]
     with np.errstate(invalid="ignore"):  # both may be infinite

@@ -1,16 +1,17 @@
-"""What performance costs: results over hourly prices, unknown prices apart."""
+"""Price-performance: results over hourly prices, with unknown prices apart."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any
 
 from osmef.errors import InputError
 from osmef.results.measure import Better, Measure
+
+if TYPE_CHECKING:  # pandas is half of a short run, and each asks for price-performance
+    import pandas as pd
 
 
 def per_price(measure: Measure, value: float | None, hourly: Sequence[float]) -> float | None:
@@ -97,7 +98,7 @@ class PriceTable:
 def price_performance(
     results: pd.DataFrame, prices: pd.DataFrame, measure: Measure
 ) -> PricePerformance:
-    """Return what each flavor gives for an hour's price.
+    """Return the price-performance of each flavor.
 
     ``results`` has the columns of ``KEY`` and that of ``measure``, one row a result, and may have
     ``region``, None where it is not known; ``prices`` those of ``KEY`` and ``PRICE``. The ranking
@@ -114,6 +115,8 @@ def price_performance(
     Source: Deval, "Empirical Evaluation of Cloud IaaS Platforms using System-level Benchmarks",
     2017, section 5.2.
     """
+    import pandas as pd  # noqa: PLC0415 - slow to load
+
     value = measure.name
     if measure.better is Better.LOWER:
         raise InputError(

@@ -122,7 +122,7 @@ def check(quantile: float, confidence: float) -> None:
 
 @dataclass(frozen=True)
 class Ecdf:
-    """The empirical distribution function: which share of a sample is at most a value.
+    """An empirical distribution function.
 
     Four arrays of one length: ``values``, the different ones in order and in their unit; ``share``
     of the sample up to each; ``low`` and ``high``, a band that holds the whole true function.

@@ -1,4 +1,4 @@
-"""Distributions of rank statistics where nothing differs: a sum of ranks, and Kendall's S."""
+"""Null distributions of rank statistics: rank sums, and Kendall's S."""
 
 from __future__ import annotations
 

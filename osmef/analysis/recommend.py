@@ -1,4 +1,4 @@
-"""Which flavor and placement meet given needs, with the evidence and what is missing."""
+"""Recommendation of flavor and placement for given needs, with the evidence."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Needs:
 
 @dataclass(frozen=True)
 class _Evidence:
-    """What the trials of one cell say of one need, and how many of how many failed."""
+    """Evidence of one cell on one need, and how many of its trials failed."""
 
     cell: str
     metric: Metric
@@ -160,7 +160,7 @@ def _judged(group: pd.DataFrame, needs: Needs, *, by_session: bool) -> dict[str,
 def _cells(
     group: pd.DataFrame, metric: str, needs: Needs, *, by_session: bool
 ) -> Iterator[_Evidence]:
-    """Give what each cell of an option says of a need."""
+    """Yield the evidence of each cell of an option on a need."""
     need, sign = (needs.btc_bps, 1) if metric == BTC else (needs.rtt_us, -1)
     # At another price it was another offer, such as that of another region.
     keys = [name for name in ("scenario", "price_per_hour", "cell") if name in group]
@@ -180,14 +180,14 @@ def _cells(
 
 
 def _best(found: Iterator[_Evidence], sign: int) -> _Evidence | None:
-    """Return the cell that fits best, of equal ones that with the best median."""
+    """Return the cell with the best fit; of equal ones that with the best median."""
     return min(
         found, key=lambda one: (_ORDER[one.fit], -sign * (one.metric.median or 0.0)), default=None
     )
 
 
 def _fit(metric: Metric, need: float, sign: int, failed: int) -> Fit:
-    """Judge a metric of which at least the need is wanted, or at most with a sign of -1."""
+    """Return the fit of a metric to a lower bound, or to an upper bound with a sign of -1."""
     if metric.median is None:
         return Fit.UNKNOWN
     if sign * (metric.median - need) < 0:
@@ -211,7 +211,7 @@ def _no_price(currency: str | None) -> str:
 
 
 def _price(used: Sequence[_Evidence]) -> tuple[float, str | None]:
-    """Return the highest price of the cells; what they are of is one option."""
+    """Return the highest price of the cells of one option."""
     prices = [one.price for one in used]
     currencies = {one.currency for one in used}
     if not prices or any(map(math.isnan, prices)) or len(currencies) > 1:

@@ -1,4 +1,4 @@
-"""How many repetitions an interval of a wanted width needs, judged by trials that were made."""
+"""Number of repetitions for a wanted interval width, estimated from existing trials."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def repetitions_for_median(
 
 
 def _width(known: np.ndarray, n: int, confidence: float) -> float:
-    """Return how wide the interval of n trials may turn out."""
+    """Return the expected upper bound of the interval's width for n trials."""
     low, high = interval_ranks(n, 0.5, confidence) or (1, n)
     far = (
         beta_quantile(1 - ASSURANCE, low, n - low + 1),

@@ -1,4 +1,4 @@
-"""What was repeated independently, and on which platform: trials of a run, sessions of a campaign.
+"""Units of replication: trials of a run, sessions of a campaign; and their platforms.
 
 Trials of one session share its hour, its hosts and its neighbours, so where there are sessions the
 session is the unit of replication, and its result is the median of its trials (Deval, "Empirical
@@ -23,7 +23,7 @@ _OF_RUN = ("platform", "scenario", "provider")
 
 
 def settled(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return the trials with what failed ones do not know of ``PLATFORM`` and ``PLACE`` filled in.
+    """Return the trials with ``PLATFORM`` and ``PLACE`` of failed ones filled in from their cell.
 
     A trial that failed early may not tell it. It is taken to be as all others of its cell in its
     run, or, flavors and places, of its platform: where these have one value. What a trial that went
@@ -64,7 +64,7 @@ def has_pairs(*trials: pd.DataFrame) -> bool:
 def independent(
     trials: pd.DataFrame, metric: str, *, by_session: bool | None = None
 ) -> list[float]:
-    """Return the results of a metric that count as independent, in its unit and in their order.
+    """Return the independent replicates of a metric, in its unit and in their order.
 
     ``trials`` are those of one cell of one platform. ``by_session``: the median of each session, a
     run without sessions being one; else that of each pair of endpoints, where each has trials of
@@ -111,7 +111,7 @@ def session_medians(trials: pd.DataFrame, metric: str) -> dict[str, float]:
 
 
 def platform_columns(*frames: pd.DataFrame, columns: Sequence[str] = PLATFORM) -> list[str]:
-    """Return the columns that tell apart the platforms of frames of trials.
+    """Return the columns that distinguish the platforms of frames of trials.
 
     Those are needed of which the trials of one cell have several values in any of the frames, or
     the whole frame in the case of scenarios, whose cells may be called alike and mean another
@@ -134,18 +134,18 @@ def _several(frame: pd.DataFrame, within: Sequence[str], name: str) -> bool:
 
 
 def place_columns(trials: pd.DataFrame) -> list[str]:
-    """Return those of ``PLACE`` of which a cell of a platform has several values."""
+    """Return the columns of ``PLACE`` with several values in a cell of a platform."""
     return [name for name in platform_columns(trials, columns=(*PLATFORM, *PLACE)) if name in PLACE]
 
 
 def cell_names(trials: pd.DataFrame, columns: Sequence[str]) -> list[str]:
-    """Return the name of each trial's cell, behind its ``platform_names`` by ``columns``."""
+    """Return the name of each trial's cell, after its ``platform_names`` by ``columns``."""
     pairs = zip(platform_names(trials, columns), trials["cell"], strict=True)
     return [f"{name}: {cell}" if name else str(cell) for name, cell in pairs]
 
 
 def platform_names(trials: pd.DataFrame, columns: Sequence[str]) -> list[str]:
-    """Return the name of each trial's platform: the values of the columns that tell it apart.
+    """Return the name of each trial's platform: the values of the columns that distinguish it.
 
     Flavors of both ends that are the same stand once.
     """

@@ -82,7 +82,7 @@ def buffer_delay_percent(mean_rtt_us: float, base_rtt_us: float) -> float | None
 
 
 def _peak_bps(rows: Sequence[Interval]) -> float:
-    """Return the highest rate of all connections together; a splinter of an interval has none."""
+    """Return the highest rate of all connections together, without fractions of an interval."""
     received = [row for row in rows if row.role == "receiver"]
     if not received:
         return 0.0
@@ -101,7 +101,7 @@ def _delay(flows: Sequence[FlowEnd], rows: Sequence[Interval]) -> float | None:
 
 
 def _efficiency(flows: Sequence[FlowEnd]) -> float | None:
-    """Return the efficiency of flows: what they sent is their payload, and what they sent again.
+    """Return the TCP efficiency of flows, of their payload and their retransmissions.
 
     The kernel's own count of sent bytes has in it each attempt that the sender's own queueing
     discipline threw away, though nothing left the endpoint, and TCP counts no retransmission.

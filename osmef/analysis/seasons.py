@@ -1,4 +1,4 @@
-"""Sessions over weeks: what they gave, platform against platform, time against time, and change.
+"""Longitudinal analysis of a campaign: platforms, windows, drift and changes over weeks.
 
 A session's result is the median of its trials (``variability.session_results``), and the session is
 the unit of replication here: trials of one session share its time, its VMs and its neighbours.
@@ -35,7 +35,7 @@ Pair = tuple[Sequence[float], Sequence[float]]
 
 @dataclass(frozen=True)
 class Shift:
-    """By how much one sample is larger, over all strata; ``least_p`` is the smallest possible p.
+    """Stratified shift of one sample over another; ``least_p`` is the smallest possible p.
 
     Where no stratum has values of both, the numbers are None, and the interval says why.
     """
@@ -49,7 +49,7 @@ class Shift:
 
 
 def stratified_shift(strata: Sequence[Pair], confidence: float = 0.95) -> Shift:
-    """Return by how much ``a`` is larger than ``b`` where both are compared stratum by stratum.
+    """Return the shift of ``a`` over ``b``, compared within strata.
 
     ``strata`` are pairs of samples, all in one unit; a stratum that lacks one side does not count.
     The value is the median of the differences within strata, the interval goes from the c-th
@@ -81,7 +81,7 @@ def stratified_shift(strata: Sequence[Pair], confidence: float = 0.95) -> Shift:
 
 
 def _rank(strata: Sequence[Pair], count: int, confidence: float) -> tuple[int, float]:
-    """Return c, 0 where no interval covers the confidence, and what the interval covers."""
+    """Return the rank of the interval's ends, 0 without one, and the coverage."""
     if count > EXACT_UP_TO:
         sizes = [(len(a), len(b)) for a, b in strata]
         sigma = math.sqrt(sum(n * m * (n + m + 1) / 12 for n, m in sizes))
@@ -225,7 +225,7 @@ def pair_table(sessions: pd.DataFrame) -> pd.DataFrame:
 
 
 def _platforms(rows: pd.DataFrame) -> Iterator[tuple[object, pd.DataFrame]]:
-    """Give the sessions of each platform, by name: as they come they stand in order of time."""
+    """Yield the sessions of each platform by name, in order of time."""
     return iter(sorted(rows.groupby("platform"), key=lambda one: str(one[0])))
 
 
@@ -284,7 +284,7 @@ _Strata = list[tuple[list[float], list[float]]]
 
 
 def _sides(rows: pd.DataFrame) -> Iterator[tuple[str, str, _Strata]]:
-    """Give both sides of each comparison: their names, and their values by stratum."""
+    """Yield both sides of each comparison: their names, and their values by stratum."""
     named = pd.Series([_words(window) for window in rows["window"]], rows.index)
     days = pd.Series([_first(of, _SIDES[0]) for of in named], rows.index, dtype=object)
     hours = pd.Series([_first(of, _SIDES[1]) for of in named], rows.index, dtype=object)
@@ -331,7 +331,7 @@ def _contrast(strata: _Strata) -> dict[str, object]:
 
 
 def level(rows: pd.DataFrame) -> pd.Series:
-    """Return the values of one of ``KEY`` without what is usual for their windows.
+    """Return the values of one of ``KEY``, adjusted for the seasonal effect of their windows.
 
     Usual for a window is the median of how far its values are from the mean of the week around
     each; it is taken away, else the change from day to night would look like noise, or like steps.
@@ -353,7 +353,7 @@ def level(rows: pd.DataFrame) -> pd.Series:
 
 
 def _around(rows: pd.DataFrame, windows: int) -> pd.Series:
-    """Return the mean of the week around each value."""
+    """Return the moving mean of a week around each value."""
     if rows["began"].isna().any():
         return rows["value"].rolling(7 * windows, center=True, min_periods=1).mean()
     timed = pd.Series(rows["value"].to_numpy(), pd.DatetimeIndex(rows["began"]))
@@ -362,7 +362,7 @@ def _around(rows: pd.DataFrame, windows: int) -> pd.Series:
 
 
 def course_table(sessions: pd.DataFrame) -> pd.DataFrame:
-    """Return how each of ``KEY`` went over the weeks.
+    """Return drift, autocorrelation and changes of each of ``KEY`` over the weeks.
 
     Columns: ``KEY``; sessions; drift with drift_low and drift_high, by the trend from the first
     session to the last, in the metric's unit, and drift_p (``course.drift``; NaN where sessions
@@ -412,7 +412,7 @@ def _course(rows: pd.DataFrame) -> dict[str, object]:
 
 
 def _seconds(rows: pd.DataFrame) -> list[float] | None:
-    """Return when sessions began, in seconds from the first; None where any does not tell."""
+    """Return the starts of sessions, in seconds from the first; None where one is unknown."""
     if rows["began"].isna().any():
         return None
     seconds: list[float] = (rows["began"] - rows["began"].min()).dt.total_seconds().tolist()
@@ -420,7 +420,7 @@ def _seconds(rows: pd.DataFrame) -> list[float] | None:
 
 
 def change_table(sessions: pd.DataFrame) -> pd.DataFrame:
-    """Return each change of level: between which two sessions, and from what to what.
+    """Return each change of level: the sessions before and after it, and both levels.
 
     Columns: ``KEY``; last, the last session of the old level, and first, the first of the new one,
     with last_began and first_began: where sessions are missing between them, nobody knows when in
@@ -439,7 +439,7 @@ def change_table(sessions: pd.DataFrame) -> pd.DataFrame:
 
 
 def spread_table(sessions: pd.DataFrame) -> pd.DataFrame:
-    """Return each change of spread: between which two sessions, and from what to what.
+    """Return each change of spread: the sessions before and after it, and both spreads.
 
     Columns: ``KEY``, last, first, last_began and first_began are those of ``change_table``; before
     and after, the median distance of a session from the median of its ``level`` between the
@@ -470,7 +470,7 @@ def spread_table(sessions: pd.DataFrame) -> pd.DataFrame:
 
 
 def with_stretches(sessions: pd.DataFrame) -> pd.DataFrame:
-    """Return the sessions with a column ``stretch``: how many changes of level were before each.
+    """Return the sessions with a column ``stretch``: the number of changes of level before each.
 
     One that is there stays. Found at 5 % over the whole table (``steps.all_change_points``, of
     ``level``). What is assumed is what these assume.
@@ -515,7 +515,7 @@ def _changes(rows: pd.DataFrame) -> Iterator[dict[str, object]]:
 
 
 def _between(rows: pd.DataFrame, cut: int) -> dict[str, object]:
-    """Return the sessions before and after a change, and when they began."""
+    """Return the sessions before and after a change, with their starts."""
     last, first = rows.iloc[cut - 1], rows.iloc[cut]
     return {
         "last": last["session"],
@@ -526,7 +526,7 @@ def _between(rows: pd.DataFrame, cut: int) -> dict[str, object]:
 
 
 def price_table(platforms: pd.DataFrame, prices: pd.DataFrame) -> pd.DataFrame:
-    """Return what each platform gives for an hour's price of one VM: median / price.
+    """Return the price-performance of each platform: median over the hourly price of one VM.
 
     ``platforms`` is what ``platform_table`` gives, ``prices`` has platform, cell, price_per_hour
     and currency. Columns: ``KEY``, median, price_per_hour, currency, per_price, in the metric's

@@ -1,4 +1,4 @@
-"""How similar machine types are, by the vectors of what was measured of them."""
+"""Similarity of machine types, by vectors of their measured components."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def similarity_matrix(vectors: pd.DataFrame) -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class Resampled:
-    """The logarithms of a machine type's vector, and of those of resampled measurements.
+    """Logarithms of a machine type's vector, and of bootstrap samples of it.
 
     ``logs`` has m components, ``draws`` a row for each draw; ``is_enough`` says whether there are
     measurements enough for an interval.
@@ -100,7 +100,7 @@ class Resampled:
 
 
 def resampled(measured: pd.DataFrame, vectors: pd.DataFrame) -> dict[object, Resampled]:
-    """Resample the measurements of each machine type: draw as many of a component, with repetition.
+    """Bootstrap the measurements of each machine type, component by component.
 
     ``measured`` and ``vectors`` are those of ``machine_vectors``, all values above 0. The seed is
     fixed, so that the same measurements give the same intervals.
@@ -134,7 +134,7 @@ def _resampled(
 
 
 def similarity_interval(one: Resampled, other: Resampled) -> tuple[float, float] | None:
-    """Return the 95 % interval of the similarity of two machine types; None for want of trials.
+    """Return the 95 % interval of the similarity of two machine types; None for too few trials.
 
     Of each component the ratio of the two medians gets an interval, all of them together at the
     level of 99 % (the largest standardized deviation of the resampled ratios); the answer is from

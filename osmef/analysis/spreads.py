@@ -1,4 +1,4 @@
-"""Where the spread of a series changes, with a stated rate of false alarms whatever the noise.
+"""Change-points of the spread of a series, with a stated false-alarm rate.
 
 Looked for are changes of level in how far each value is from the median of its own level, by two
 tests as those of ``osmef.analysis.steps``: the same distances in other orders, which is exact for
@@ -32,7 +32,7 @@ Array = npt.NDArray[np.float64]
 
 
 def find_spread(values: Sequence[float], cuts: Sequence[int] = ()) -> LevelShift:
-    """Return the clearest change of spread of a series, and the p-value of there being none.
+    """Return the most likely change of spread of a series, and the p-value of none.
 
     ``values`` are n observations in their order, in any one unit; ``cuts`` is where their level
     changes, as ``change_points`` tells: a level that changed is no spread. Compared are the mean
@@ -54,7 +54,7 @@ def find_spread(values: Sequence[float], cuts: Sequence[int] = ()) -> LevelShift
 def spread_changes(
     values: Sequence[float], cuts: Sequence[int] = (), level: float = LEVEL
 ) -> list[int]:
-    """Return where the spread of a series changes: the index of the first value of each new one.
+    """Return the change-points of the spread of a series: the first index of each new spread.
 
     Arguments, assumptions and errors are those of ``find_spread``. Of series without a change at
     most the share ``level`` has any, as with ``change_points``.
@@ -67,7 +67,7 @@ def spread_changes(
 def all_spread_changes(
     series: Sequence[Sequence[float]], cuts: Sequence[Sequence[int]], level: float = LEVEL
 ) -> list[list[int]]:
-    """Return ``spread_changes`` of each of several series, of which none has to have any.
+    """Return ``spread_changes`` of several series, with one false-alarm rate over all of them.
 
     If none has, one is found in any of them with at most ``level``, for all of them together.
     ``cuts`` are those of each. What is assumed, and errors, are those of ``spread_changes``.
@@ -78,7 +78,7 @@ def all_spread_changes(
 
 
 def _distances(values: Sequence[float], cuts: Sequence[int]) -> list[float]:
-    """Return how far each value is from the median of its level.
+    """Return the distance of each value from the median of its level.
 
     A short level's median is nearer to its own values, which the factor makes up for.
     """
@@ -110,7 +110,7 @@ def _wandering_p(count: int, found: float) -> float:
 
 @lru_cache(maxsize=64)
 def _wandering(count: int) -> Array:
-    """Return the clearest changes of spread of series with memory and without any, sorted."""
+    """Return the null distribution of the change of spread for autocorrelated series, sorted."""
     cuts = cuts_of(count, SHORTEST)
     found = []
     for rows in wanderers(count, cuts):

@@ -1,4 +1,4 @@
-"""Where the level of a series changes, with a stated rate of false alarms whatever the noise.
+"""Change-points of the level of a series, with a stated false-alarm rate.
 
 A change counts only if two tests find it. One compares the series with itself in other orders: that
 is exact for independent values of any distribution, be it bimodal, rounded or heavy-tailed. The
@@ -45,7 +45,7 @@ _SEED = 20120705
 
 @dataclass(frozen=True)
 class LevelShift:
-    """The most likely change of level of a series, and how odd it is.
+    """The most likely change of level of a series, and its p-value.
 
     ``at`` is the index of the first value of the new level, ``p`` the probability of a change at
     least as clear in a series without any. Of a series too short for one both are None.
@@ -56,7 +56,7 @@ class LevelShift:
 
 
 def find_step(values: Sequence[float], shortest: int = SHORTEST) -> LevelShift:
-    """Return the clearest change of level of a series, and the p-value of there being none.
+    """Return the most likely change of level of a series, and the p-value of none.
 
     ``values`` are n observations in their order, in any one unit. Compared are the mean ranks of
     any two neighbouring stretches of at least ``shortest`` values, of the whole series and of
@@ -84,7 +84,7 @@ def find_step(values: Sequence[float], shortest: int = SHORTEST) -> LevelShift:
 
 
 def both_p(scores: Array, cuts: Cuts, found: float, wandering: Callable[[], float]) -> float:
-    """Return the larger p of the two tests, of which the second is made where the first is odd.
+    """Return the larger p of two tests; the second runs only if the first is significant.
 
     ``found`` is the largest of ``cuts.scan`` of the scores. Assumed is what ``find_step`` assumes.
 
@@ -99,7 +99,7 @@ def both_p(scores: Array, cuts: Cuts, found: float, wandering: Callable[[], floa
 
 
 def _place(series: Array, begin: int, end: int, shortest: int) -> int:
-    """Return where a part changes: both levels' medians are nearest to its values then.
+    """Return the cut of a part at which its values are nearest to both levels' medians.
 
     Ranks tell that there is a change, but one far from the noise looks to them like one just
     beyond, and so a value or two between look like either level.
@@ -115,7 +115,7 @@ def _far(values: Array) -> float:
 def change_points(
     values: Sequence[float], level: float = LEVEL, shortest: int = SHORTEST
 ) -> list[int]:
-    """Return where the level of a series changes: the index of the first value of each new level.
+    """Return the change-points of the level of a series: the first index of each new level.
 
     ``values`` are as those of ``find_step``. A series is divided at the clearest change if its p is
     at most ``level``, and so is each part, at its share of the level by its length: of series
@@ -130,7 +130,7 @@ def change_points(
 def divide(
     known: Sequence[float], level: float, find: Callable[[Sequence[float]], LevelShift]
 ) -> list[int]:
-    """Return where a series is divided at its clearest changes, as ``change_points`` does.
+    """Return the change-points found by binary segmentation, as ``change_points`` does.
 
     ``find`` tells the clearest change of a part, as ``find_step`` does. Assumed is what it assumes.
 
@@ -152,7 +152,7 @@ def divide(
 def all_change_points(
     series: Sequence[Sequence[float]], level: float = LEVEL, shortest: int = SHORTEST
 ) -> list[list[int]]:
-    """Return ``change_points`` of each of several series, of which none has to have any.
+    """Return ``change_points`` of several series, with one false-alarm rate over all of them.
 
     If no series has a change, one is found in any of them with at most ``level``, for all of them
     together: the p of their first changes are corrected after Holm. What is assumed, and errors,
@@ -166,7 +166,7 @@ def all_change_points(
 def divide_all(
     series: Sequence[Sequence[float]], level: float, find: Callable[[Sequence[float]], LevelShift]
 ) -> list[list[int]]:
-    """Return ``divide`` of each of several series, at this level for all of them together.
+    """Return ``divide`` of several series, at one level for all of them together.
 
     Assumed is what ``find`` assumes.
 
@@ -183,14 +183,14 @@ def divide_all(
 
 
 class Cuts(NamedTuple):
-    """Every two neighbouring stretches that are compared: begin to middle, middle to end."""
+    """All pairs of neighbouring stretches that are compared: begin to middle, middle to end."""
 
     begin: Indices
     middle: Indices
     end: Indices
 
     def scan(self, rows: Array) -> Array:
-        """Return how far apart the means of both stretches are, in their standard errors.
+        """Return the difference of both stretches' means, in standard errors.
 
         ``rows`` are series of one spread; the answer has a row for each, a column for each cut.
         """
@@ -205,7 +205,7 @@ class Cuts(NamedTuple):
         return first, (sums[:, end] - sums[:, middle]) / (end - middle)
 
     def t(self, rows: Array, at: Indices) -> Array:
-        """Return the size of Student's t of each row at its own cut, infinite without spread."""
+        """Return Student's |t| of each row at its own cut, infinite without spread."""
         begin, middle, end = (one[at][:, None] for one in self)
         places = np.arange(rows.shape[1])[None, :]
         total = np.zeros(len(rows))
@@ -263,7 +263,7 @@ def _joined(parts: Sequence[Indices]) -> Cuts:
 
 
 def scores_of(values: Array) -> Array:
-    """Return mid-ranks, centred, of standard deviation 1. Assumed is that not all are the same.
+    """Return standardised mid-ranks. Assumed is that not all values are equal.
 
     Source: Pettitt, as ``find_step``.
     """
@@ -273,7 +273,7 @@ def scores_of(values: Array) -> Array:
 
 
 def _order_p(scores: Array, cuts: Cuts, found: float, most: int) -> float:
-    """Return how often the scores in a random order have a change at least as clear.
+    """Return the permutation p-value of the clearest change.
 
     ``found`` is the largest of ``cuts.scan`` in their own order; ``most`` orders are tried.
     """
@@ -290,7 +290,7 @@ def _order_p(scores: Array, cuts: Cuts, found: float, most: int) -> float:
 
 
 def _wandering_p(series: Array, cuts: Cuts, shortest: int) -> float:
-    """Return how often a series with memory has a t at least as large at its clearest change.
+    """Return the p-value of the clearest change under autocorrelation.
 
     That is where the means themselves are farthest apart: ranks put the cut of a clear step beside
     it where both stretches are of unlike lengths.
@@ -304,14 +304,14 @@ def _wandering_p(series: Array, cuts: Cuts, shortest: int) -> float:
 
 @lru_cache(maxsize=64)
 def _wandering(count: int, shortest: int) -> Array:
-    """Return the t at the clearest change of series with memory and without steps, sorted."""
+    """Return the null distribution of the largest t for autocorrelated series, sorted."""
     cuts = cuts_of(count, shortest)
     found = [cuts.t(rows, cuts.scan(rows).argmax(axis=1)) for rows in wanderers(count, cuts)]
     return np.sort(np.concatenate(found))
 
 
 def wanderers(count: int, cuts: Cuts) -> Iterator[Array]:
-    """Yield many normal series whose neighbours are correlated by ``MEMORY``, some at once.
+    """Yield simulated normal series with lag-1 autocorrelation ``MEMORY``, in batches.
 
     Assumed is that each value follows from the one before.
 

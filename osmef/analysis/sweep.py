@@ -1,4 +1,4 @@
-"""What the points of a size sweep say: rates and times by size, and where the half rate is."""
+"""Rates and times of a size sweep by message size, and the half-performance length."""
 
 from __future__ import annotations
 

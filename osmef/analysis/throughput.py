@@ -1,4 +1,4 @@
-"""The highest rate at which a path loses no more than a given share: a binary search for it.
+"""RFC 2544 throughput: binary search for the highest rate with an allowed loss.
 
 It is the throughput of RFC 1242, searched as RFC 2544 does, with what RFC 2544 leaves open: a rate
 that was refused by chance in a short trial is not believed before a trial of full length, either.
@@ -14,7 +14,7 @@ from enum import StrEnum
 
 @dataclass(frozen=True)
 class Bounds:
-    """What is searched: rates in bits per second, shares from 0 to 1.
+    """Bounds of a search: rates in bits per second, shares from 0 to 1.
 
     The result is known once the lowest refused rate is at most ``resolution`` above the highest
     passed one. No more than ``most`` trials are made.
@@ -29,7 +29,7 @@ class Bounds:
 
 @dataclass(frozen=True)
 class Tried:
-    """One trial of a search: what was offered, and what became of it.
+    """A step of a search: the offered rate, and its result.
 
     ``sent_bps`` is the rate that the sender reached, ``loss`` the share of the datagrams that were
     lost, ``is_full`` whether the trial had its full length.
@@ -43,7 +43,7 @@ class Tried:
 
 @dataclass(frozen=True)
 class Next:
-    """A trial to be made: the rate to be offered, and whether for the full length."""
+    """The next step of a search: the rate to offer, and whether for the full length."""
 
     offered_bps: float
     is_full: bool
@@ -61,7 +61,7 @@ class SearchEnd(StrEnum):
 
 @dataclass(frozen=True)
 class FoundThroughput:
-    """What a search has found, in bits per second.
+    """The result of a search, in bits per second.
 
     ``passed_bps`` is what was sent in the trial of full length at the highest rate that has passed
     one, ``refused_bps`` the lowest rate above that has not passed its longest trial: the throughput
@@ -80,12 +80,12 @@ _SENT = 0.95
 
 
 def _falls_short(tried: Tried) -> bool:
-    """Return whether the sender did not reach the rate that was to be offered."""
+    """Return whether the sender did not reach the offered rate."""
     return tried.sent_bps < _SENT * tried.offered_bps
 
 
 def passes(tried: Tried, bounds: Bounds) -> bool:
-    """Return whether a rate was offered, and no more was lost than allowed.
+    """Return whether a step offered its rate and lost no more than allowed.
 
     Assumed is that a sender which reached 95 % of a rate has tried it.
 
@@ -95,7 +95,7 @@ def passes(tried: Tried, bounds: Bounds) -> bool:
 
 
 def next_trial(bounds: Bounds, tried: Sequence[Tried]) -> Next | None:
-    """Return the trial to be made after these, None once the search is over.
+    """Return the next step of a search, None once it is over.
 
     First the highest rate is offered; then the middle, on a logarithmic scale, between the highest
     rate that has passed and the lowest above it that has not, in short trials; and once these are
@@ -133,13 +133,13 @@ def _was_sender(tried: Tried, bounds: Bounds) -> bool:
 
 
 def _is_repeated(tried: Sequence[Tried]) -> bool:
-    """Return whether the last trial had the rate and the length of the one before."""
+    """Return whether the last step had the rate and the length of the one before."""
     last = [(one.offered_bps, one.is_full) for one in tried[-2:]]
     return len(last) == 2 and last[0] == last[1]
 
 
 def _untried(bounds: Bounds, passed: Tried | None, refused: Tried | None) -> float | None:
-    """Return the rate to be tried between what passed and what did not, None where it is known."""
+    """Return the next rate between passed and refused ones, None within the resolution."""
     if refused is None:
         return None if passed is not None else bounds.highest_bps
     low = bounds.lowest_bps if passed is None else passed.offered_bps
@@ -151,7 +151,7 @@ def _untried(bounds: Bounds, passed: Tried | None, refused: Tried | None) -> flo
 def _hint(
     bounds: Bounds, tried: Sequence[Tried], passed: Tried | None, refused: Tried | None
 ) -> float | None:
-    """Return the highest rate between two that a short trial has passed, away from the upper one.
+    """Return the highest rate between two that a short step has passed, not near the upper one.
 
     These are the farther apart, the farther away they are, as a binary search leaves them.
     """
@@ -162,7 +162,7 @@ def _hint(
 
 
 def _only_full(bounds: Bounds, tried: Sequence[Tried]) -> bool:
-    """Return whether a trial of full length has refused a rate that a short one had passed."""
+    """Return whether a step of full length has refused a rate that a short one had passed."""
     passed = {one.offered_bps for one in tried if not one.is_full and passes(one, bounds)}
     return any(
         one.is_full and one.offered_bps in passed and not passes(one, bounds) for one in tried
@@ -170,7 +170,7 @@ def _only_full(bounds: Bounds, tried: Sequence[Tried]) -> bool:
 
 
 def throughput(bounds: Bounds, tried: Sequence[Tried]) -> FoundThroughput:
-    """Return what a search has found so far. Arguments are those of ``next_trial``.
+    """Return the result of a search so far. Arguments are those of ``next_trial``.
 
     Assumed is what it assumes.
 
@@ -204,7 +204,7 @@ def _ended(
 
 
 def expected_trials(bounds: Bounds) -> tuple[int, int]:
-    """Return how many short and full trials a search takes.
+    """Return the expected numbers of short and full steps of a search.
 
     Assumed is that no two trials disagree, and that the result is between the bounds.
 
@@ -216,7 +216,7 @@ def expected_trials(bounds: Bounds) -> tuple[int, int]:
 
 
 def _around(bounds: Bounds, tried: Sequence[Tried]) -> tuple[Tried | None, Tried | None]:
-    """Return the highest rate that has passed, and the lowest above it that has not.
+    """Return the highest rate that has passed, and the lowest refused one above it.
 
     Of each rate the last trial of full length counts, or of those the last.
     """

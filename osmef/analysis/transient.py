@@ -1,4 +1,4 @@
-"""Whether transfers begin slower than they go on: a warm-up that nobody has left out."""
+"""Detection of an initial transient: a warm-up that the settings did not remove."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LOSS = 0.005
 
 @dataclass(frozen=True)
 class WarmUp:
-    """How the trials of a cell begin.
+    """The initial transient of a cell's trials.
 
     ``p`` is how odd such beginnings are in series that have none; ``intervals`` are slower than
     those behind them, and ``loss`` is what they cost of the mean rate, as a share of it.
@@ -36,7 +36,7 @@ class WarmUp:
 
 
 def find_warm_up(series: Sequence[Sequence[float]]) -> WarmUp | None:
-    """Return how trials begin, or None where there are none of at least 8 intervals.
+    """Return the initial transient of trials, or None without 8 intervals in one.
 
     ``series`` holds the rates of each trial's intervals, all flows together, in any one unit; the
     trials may be of unlike lengths. Their level is the median of their second half. The test asks
@@ -67,7 +67,7 @@ def find_warm_up(series: Sequence[Sequence[float]]) -> WarmUp | None:
 
 
 def warm_ups(intervals: pd.DataFrame) -> pd.DataFrame:
-    """Return the cells whose trials begin slower: run, cell, trials, warmup_s, loss_percent, p.
+    """Return the cells with an initial transient: run, cell, trials, warmup_s, loss_percent, p.
 
     ``intervals`` are those of ``osmef.load_intervals``. What was given as a warm-up is left out.
     warmup_s is how long the trials are slower than what follows, in seconds; loss_percent what that
@@ -122,7 +122,7 @@ def _by_cell(
 
 
 def _p(ranks: Sequence[int], lengths: Sequence[int]) -> float:
-    """Return how often the sum of ranks, each even among so many, is as low."""
+    """Return the probability of a rank sum that is as low."""
     chances = np.ones(1)
     for length in lengths:
         chances = np.convolve(chances, np.full(length, 1 / length))

@@ -1,4 +1,4 @@
-"""Whether trials may be taken as independent, and how many would be enough: cell by cell."""
+"""Diagnostics of each cell: independence of its trials, and the number of repetitions."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _COLUMNS = (
 def trust(
     trials: pd.DataFrame, metrics: Sequence[str], relative_error: float = 0.05
 ) -> pd.DataFrame:
-    """Return one row a cell and metric: what speaks against its interval, and how many are needed.
+    """Return diagnostics, one row a cell and metric: dependence, changes, outliers, repetitions.
 
     ``trials`` are those of ``osmef.load``; the values are those of the trials in the order in which
     they began, or the medians of the sessions, where there are any. Columns: cell; metric; n;
@@ -90,7 +90,7 @@ def trust(
 
 
 def pairs(trials: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
-    """Return one row a metric and pair of cells: ``metric``, and the columns of ``pairwise``.
+    """Return the pairwise comparisons of cells, one row a metric and pair.
 
     ``trials`` are those of ``osmef.load``, their sessions' medians where there are any. The
     correction is over the pairs of a metric. Cells without a value are left out. Cells of one run
@@ -127,7 +127,7 @@ def pairs(trials: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
 def _with_blocks(
     table: pd.DataFrame, groups: Mapping[str, pd.DataFrame], metric: str
 ) -> pd.DataFrame:
-    """Return a table of pairs of cells with what their blocks tell."""
+    """Return a table of pairs of cells with their paired comparisons."""
     every = [rows.assign(cell=cell) for cell, rows in groups.items()]
     values = pd.DataFrame() if has_sessions(*every) else blocks(pd.concat(every), metric)
     rows = [_paired(values, str(a), str(b)) for a, b in zip(table["a"], table["b"], strict=True)]
@@ -156,7 +156,7 @@ def _paired(values: pd.DataFrame, a: str, b: str) -> dict[str, object]:
 
 
 def nested_pairs(trials: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
-    """Return one row a cell with several pairs, and metric: how its spread splits, and what to add.
+    """Return the variance components of cells with several pairs, one row a cell and metric.
 
     ``trials`` are those of ``osmef.load``. Columns: cell; metric; pairs; trials, of a pair;
     between_percent and within_percent, standard deviations in percent of the mean; between_share,
@@ -189,7 +189,7 @@ def nested_pairs(trials: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
 
 
 def cells(trials: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Return the trials of each cell, in the order of time, by names that tell all apart."""
+    """Return the trials of each cell by unambiguous names, in the order of time."""
     trials = settled(trials)
     apart = trials["run"].nunique() > 1 and not has_sessions(trials)
     columns = ["run"] if apart else platform_columns(trials, columns=(*PLATFORM, *PLACE))
@@ -242,7 +242,7 @@ def _told(series: Mapping[str, float], relative_error: float) -> dict[str, objec
 
 
 def _blocks(values: Sequence[float], most: int) -> list[float]:
-    """Return the medians of neighbours, at most so many: all ways take the square of the time."""
+    """Return medians of neighbouring values, at most so many: the tests take quadratic time."""
     size = math.ceil(len(values) / most)
     return [statistics.median(values[at : at + size]) for at in range(0, len(values), size)]
 
@@ -250,7 +250,7 @@ def _blocks(values: Sequence[float], most: int) -> list[float]:
 def _remember(
     rows: Sequence[dict[str, object]], metric: str, series: Sequence[Mapping[str, float]]
 ) -> None:
-    """Write into the rows of a metric what their series have in common."""
+    """Write the common autocorrelation into the rows of a metric."""
     found = common_memory([list(of.values()) for of in series])
     for row in rows:
         if row["metric"] == metric:
@@ -259,7 +259,7 @@ def _remember(
 
 
 def _correct(rows: Sequence[dict[str, object]], series: Sequence[Mapping[str, float]]) -> None:
-    """Correct every p of the rows over all of them, and name the changes that are left."""
+    """Correct all p-values of the rows, and name the significant changes."""
     names = ("autocorrelation_p", "drift_p", "steps_p", "spreads_p")
     told = [(row, name, p) for row in rows for name in names
             if isinstance(p := row[name], float)]  # fmt: skip
@@ -281,7 +281,7 @@ def _correct(rows: Sequence[dict[str, object]], series: Sequence[Mapping[str, fl
 def _name_changes(
     row: dict[str, object], series: Mapping[str, float], steps: float, spreads: float
 ) -> None:
-    """Write where level and spread change at these levels of p, 0 of what does not."""
+    """Write the change-points of level and spread at these levels of p."""
     if not steps and not spreads:
         return
     values, places = _blocks(list(series.values()), MOST_STEPPING), list(series)

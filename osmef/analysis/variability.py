@@ -1,4 +1,4 @@
-"""How much a platform's results vary from session to session."""
+"""Variability of a platform's results between sessions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def session_results(points: pd.DataFrame, value: str, by: Sequence[str]) -> pd.D
 
 
 def variability(sessions: pd.DataFrame, value: str, by: Sequence[str]) -> pd.DataFrame:
-    """Return one row a platform: its result, and how much it varies over the sessions.
+    """Return one row a platform: its result, and its variability between sessions.
 
     ``sessions`` is what ``session_results`` gives; a platform is what ``by`` tells apart. Columns:
     those of ``by``; sessions, their number; median, the platform's result, with ci95_low and

@@ -1,4 +1,4 @@
-"""What an end of a bulk transfer measured, without its warm-up."""
+"""Results of one end of a bulk transfer without its warm-up."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from osmef.results.trial import FlowEnd, Interval, ThreadUse, TransferEnd
 
 
 def without_warmup(end: TransferEnd) -> TransferEnd:
-    """Return an end as if the transfer had begun when the warm-up was over; times stay as they are.
+    """Return an end as if the transfer had begun at the end of the warm-up.
 
     Counters are differences, or None where there is none; what the kernel tells as a state, such as
     the smallest round-trip time, is that of the whole connection. ``bytes`` of a sender is what the
@@ -29,7 +29,7 @@ def without_warmup(end: TransferEnd) -> TransferEnd:
 
 
 def measured_intervals(intervals: Sequence[Interval]) -> list[Interval]:
-    """Return the intervals that are not of a warm-up.
+    """Return the intervals after the warm-up.
 
     Assumed is what ``without_warmup`` assumes.
 

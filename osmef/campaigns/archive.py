@@ -1,4 +1,4 @@
-"""The archive of a campaign: one Parquet data set with its schema, its runs whole, and a manifest.
+"""Archive of a campaign: one Parquet data set with its schema, whole run directories, a manifest.
 
     NAME/  manifest.json  schema.json  campaign.yaml
            sessions.parquet  trials.parquet
@@ -73,7 +73,7 @@ class ArchivedFile(Model):
 
 
 class About(Model):
-    """The campaign."""
+    """Metadata of a campaign."""
 
     name: str
     phase: Phase
@@ -82,7 +82,7 @@ class About(Model):
 
 
 class ArchiveManifest(Model):
-    """All that is in an archive; ``runs`` are names of run directories."""
+    """Manifest of an archive; ``runs`` are names of run directories."""
 
     archive_version: Literal[1] = VERSION
     osmef: str
@@ -95,7 +95,7 @@ class ArchiveManifest(Model):
 
 @dataclass(frozen=True)
 class CampaignRecord:
-    """A campaign as its database has it: its sessions, and when nobody conducted it."""
+    """A campaign from its database: its sessions, and the gaps without a conductor."""
 
     campaign: CampaignRow
     sessions: Sequence[SessionRow]
@@ -104,7 +104,7 @@ class CampaignRecord:
 
 @dataclass(frozen=True)
 class Archived:
-    """What went into an archive, or came out of one; its campaign file may want a secret again."""
+    """Result of an export or import; the imported campaign file may need its secrets again."""
 
     runs: int
     files: int
@@ -188,7 +188,7 @@ def _archived(manifest: ArchiveManifest, text: str) -> Archived:
 def _files(
     record: CampaignRecord, runs: Sequence[RunDirectory], place: Path
 ) -> Iterator[tuple[str, Path]]:
-    """Give each file of the archive under its name there; those in ``place`` are made for it."""
+    """Yield each file of the archive under its name there; those in ``place`` are made for it."""
     file = place / CAMPAIGN
     with storage("write", file):
         file.write_text(record.campaign.text, encoding="utf-8")
@@ -222,7 +222,7 @@ def _sessions(rows: Sequence[SessionRow]) -> pa.Table:
 
 
 def _kind(annotation: str) -> pa.DataType:
-    """Return the type of a column of sessions by what its field may hold."""
+    """Return the Arrow type of a column of sessions."""
     kinds = {"datetime": pa.timestamp("us", tz="UTC"), "int": pa.int64(), "float": pa.float64()}
     return kinds.get(annotation.removesuffix(" | None"), pa.string())
 
@@ -244,7 +244,7 @@ def _schema(schemas: dict[str, pa.Schema]) -> dict[str, Any]:
 
 
 def _pack(directory: Path, file: Path) -> None:
-    """Pack a run directory, without what stands in the data set; the same files, the same tar."""
+    """Pack a run directory without the files of the data set; the result is reproducible."""
     with (
         storage("pack", directory),
         file.open("wb") as raw,
@@ -292,7 +292,7 @@ def import_archive(url: str, directory: Path) -> Archived:
 
 
 def _without_secrets(file: Path, name: Path) -> str:
-    """Take out of an archive's campaign file what an older version has put there; return it."""
+    """Redact the campaign file of an archive that an older version wrote; return it."""
     try:
         text = redacted(file.read_text(encoding="utf-8"), name)
     except UnicodeDecodeError as error:
@@ -303,7 +303,7 @@ def _without_secrets(file: Path, name: Path) -> str:
 
 
 def _undo(directory: Path, draft: Path) -> None:
-    """Remove what an import that was killed left: its draft, and what it had moved already."""
+    """Roll back an interrupted import: remove its draft, and the runs that it had moved."""
     with suppress(InputError, StorageError):  # before it had a good manifest it moved nothing
         manifest = _read_manifest(draft / MANIFEST, str(draft))
         for name in (*manifest.runs, CALENDAR, CAMPAIGN):
@@ -316,7 +316,7 @@ def _undo(directory: Path, draft: Path) -> None:
 
 
 def _remove(directory: Path, *, is_new: bool) -> None:
-    """Remove what was imported; a directory that was there before stays, and is empty again."""
+    """Remove imported runs; a directory that existed before stays, empty."""
     if is_new:
         shutil.rmtree(directory, ignore_errors=True)
         return
@@ -337,7 +337,7 @@ def _manifest(remote: ArchiveUrl, draft: Path) -> ArchiveManifest:
 
 
 def _read_manifest(file: Path, where: str) -> ArchiveManifest:
-    """Read a manifest, whose names all stay in its archive. Raises InputError, StorageError."""
+    """Read a manifest, whose paths all stay inside. Raises InputError, StorageError."""
     manifest = _parse_manifest(file, where)
     for name in (*(entry.path for entry in manifest.files), *manifest.runs):
         path = PurePosixPath(name)
@@ -446,10 +446,10 @@ def read_record(directory: Path) -> CampaignRecord | None:
 
 
 class ArchiveUrl:
-    """What is below a URL. Every method raises StorageError when the store does not do its part."""
+    """Storage at a URL. Every method raises StorageError when the store fails."""
 
     def __init__(self, url: str) -> None:
-        """Open it. Raises InputError for a URL of no known kind, or without the library for it."""
+        """Open it. Raises InputError for an unknown scheme, or without the library for it."""
         self.url = url if url.endswith("://") else url.rstrip("/")
         try:
             self._store, self._root = _open(self.url)
@@ -461,12 +461,12 @@ class ArchiveUrl:
         self._has_directories = not self.url.startswith(_S3)
 
     def exists(self, name: str) -> bool:
-        """Tell whether there is such a file."""
+        """Return whether a file exists."""
         with self._doing("look for", name):
             return bool(self._store.exists(self._path(name)))
 
     def put(self, name: str, file: Path) -> None:
-        """Copy a file there."""
+        """Upload a file."""
         with self._doing("write", name):
             if self._has_directories:
                 self._store.makedirs(str(PurePosixPath(self._path(name)).parent), exist_ok=True)
@@ -474,7 +474,7 @@ class ArchiveUrl:
                 shutil.copyfileobj(data, there, _AT_ONCE)
 
     def get(self, name: str, file: Path) -> None:
-        """Copy a file from there."""
+        """Download a file."""
         with (
             self._doing("read", name),
             self._store.open(self._path(name), "rb") as data,

@@ -1,4 +1,4 @@
-"""Identity of a process across machines and reboots, and whether it still lives."""
+"""Identity of a process across machines and reboots, and its liveness."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _DEAD = {"Z", "X", "x"}  # a zombie that nobody waits for does nothing any more 
 
 @cache
 def this_machine() -> str:
-    """Return a text that names this machine, or container, also after a reboot.
+    """Return an identifier of this machine, or container, that survives a reboot.
 
     Hostnames are not enough: many machines are called localhost, and containers share a kernel.
     """
@@ -22,18 +22,18 @@ def this_machine() -> str:
 
 
 def this_process() -> str:
-    """Return a text that names this process and no other, also after a reboot or a fork."""
+    """Return an identifier of this process, unique across reboots and forks."""
     return f"{this_machine()} {_read(_BOOT)} {os.getpid()} {_started(os.getpid())}"
 
 
 def process_of(holder: str) -> int | None:
-    """Return the id of a process of ``this_process`` on this machine; None for one elsewhere."""
+    """Return the pid of an identifier on this machine; None on another one."""
     host, *_, pid, _ = holder.split(" ") if holder else ("", "", "", "")
     return int(pid) if host == this_machine() else None
 
 
 def is_gone(holder: str, *, is_shared: bool = False) -> bool | None:
-    """Tell whether a process of ``this_process`` is gone; None where that can't be known.
+    """Return whether an identified process has ended; None where that can't be known.
 
     With ``is_shared`` other machines may have said it: one of this one's name that has booted at
     another time is this one before, or a clone of it.
@@ -61,7 +61,7 @@ def _process_namespace() -> str:
 
 
 def _started(pid: int) -> str:
-    """Return when a process started, in clock ticks since boot (proc(5)); - if it is gone."""
+    """Return the start time of a process, in clock ticks since boot (proc(5)); - once it ended."""
     stat = _read(Path(f"/proc/{pid}/stat"))
     if stat == "-":
         return stat

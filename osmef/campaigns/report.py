@@ -1,4 +1,4 @@
-"""The report of a campaign: its state and its runs, put together for the page and the tables."""
+"""Data for the report of a campaign: its state and its runs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _WEEKEND = (5, 6)
 def campaign_data(
     name: str, state: str, metrics: Sequence[str] = (), prices: Path | None = None
 ) -> CampaignData:
-    """Return what is known of a campaign, by its name, or by the directory of its runs.
+    """Return the data of a campaign, by its name, or by the directory of its runs.
 
     ``state`` is the URL of the database (``open_store``), which also knows the calendar; a
     directory that it does not know, such as that of imported sessions, has none. ``prices`` is a
@@ -63,7 +63,7 @@ def _campaign(record: CampaignRecord) -> Campaign:
 
 
 def _known(name: str, state: str) -> CampaignRecord | None:
-    """Return a campaign by its name or its directory; None for a directory that is of none."""
+    """Return a campaign by its name or its directory; None for a directory without one."""
     is_directory = Path(name).is_dir()
     if is_directory and (archived := read_record(Path(name))):
         return archived
@@ -81,13 +81,13 @@ def _known(name: str, state: str) -> CampaignRecord | None:
 
 
 def _is_there(state: str) -> bool:
-    """Tell whether there is such a database: only to look for a name in it none is made."""
+    """Return whether a database exists: looking up a name creates none."""
     kind, _, path = (state or default_url()).partition(":///")
     return kind != "sqlite" or Path(path).exists()
 
 
 def planned_table(campaign: Campaign, rows: Sequence[SessionRow]) -> pd.DataFrame:
-    """Return the calendar and what became of it, with the columns ``PLANNED``.
+    """Return the calendar with the outcome of each session: the columns ``PLANNED``.
 
     ``day`` is weekday or weekend, by the campaign's time zone and holidays, of the opening.
     """
@@ -126,7 +126,7 @@ def _facts(
     record: CampaignRecord | None,
     campaign: Campaign | None,
 ) -> list[tuple[str, str]]:
-    """Return what stands at the head of the page: what was measured, when, by which file."""
+    """Return the head of the page: scenarios, period, and campaign file."""
     told = [("Directory", str(directory)), ("Runs", str(trials["run"].nunique()))]
     told += [("Trials", str(len(trials)))]
     kinds = sorted(map(str, trials["provider"].dropna().unique()))

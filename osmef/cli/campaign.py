@@ -132,7 +132,7 @@ def run(  # noqa: PLR0913, PLR0917 - its options
 
 
 def _close_vm_pool(context: ConductorContext) -> None:
-    """Destroy what a conductor that has failed has left, which does so itself when it ends well."""
+    """Destroy the pool of a conductor that has failed."""
     for error in context.vm_pool.close() if context.vm_pool else []:
         _tell("failure", f"kept VMs left standing: {error}")
 
@@ -148,7 +148,7 @@ def _refuse_second(store: Store, loaded: LoadedCampaign) -> None:
 
 
 def _is_held(store: Store, name: str) -> bool:
-    """Tell whether a process that surely lives conducts a campaign."""
+    """Return whether a living process conducts a campaign."""
     holders = [one.holder for one in store.campaigns() if one.name == name and one.holder]
     return any(is_gone(holder) is False for holder in holders)
 
@@ -255,7 +255,7 @@ app.command(epilog="Example:\n\nosmef campaign uninstall four-weeks")(uninstall)
 
 
 def _set(name: str, state: str, phase: Phase) -> None:
-    """Set the phase of a campaign that has not ended, and say what becomes of it now."""
+    """Set the phase of a campaign that has not ended, and print its effect."""
     with reporting():
         store = open_store(state)
         row = store.campaign(name)
@@ -295,14 +295,14 @@ def _print_status(
 
 
 def _told(session: SessionRow) -> str:
-    """Return what there is to say of a session that has begun or ended."""
+    """Return the description of a session that has begun or ended."""
     count = len(session.cells_left_out)
     without = f"without {count} known cell{'s' * (count > 1)}" * bool(count)
     return "; ".join(filter(None, (without, session.why)))
 
 
 def _newest(found: list[SessionRow]) -> list[SessionRow]:
-    """Return what ended last, what runs, and what comes next."""
+    """Return the last ended session, the running ones, and the next."""
     coming = [one for one in found if one.state is SessionState.PLANNED]
     runs = [one for one in found if one.state is SessionState.RUNNING]
     over = [one for one in found if one.state not in {SessionState.PLANNED, SessionState.RUNNING}]

@@ -1,4 +1,4 @@
-"""``--executor``: where the sessions of a campaign run."""
+"""The option ``--executor``: where the sessions of a campaign run."""
 
 from __future__ import annotations
 
@@ -70,14 +70,14 @@ Metrics = Annotated[
 def options_of(
     kind: ExecutorKind, parallel: int, scheduler: str, metrics: Path | None
 ) -> list[str]:
-    """Return the options of ``run`` that say so."""
+    """Return the options of ``run`` that select an executor."""
     found = ["--parallel", str(parallel), "--executor", kind.value]
     found += ["--scheduler", scheduler] if scheduler else []
     return [*found, *(["--metrics", str(metrics.resolve())] if metrics else [])]
 
 
 def check_executor(kind: ExecutorKind, loaded: LoadedCampaign) -> None:
-    """Refuse to keep VMs on workers that may be lost, and with them the keys. Raises InputError."""
+    """Refuse a VM pool on workers, which may be lost with its keys. Raises InputError."""
     if kind is ExecutorKind.DASK and loaded.campaign.vms is Vms.KEPT:
         raise InputError(
             "a Dask cluster can't keep VMs from session to session",
@@ -89,7 +89,7 @@ def check_executor(kind: ExecutorKind, loaded: LoadedCampaign) -> None:
 def make_context(
     kind: ExecutorKind, parallel: int, scheduler: str, stop: Stop, tell: Tell
 ) -> ConductorContext:
-    """Return what a conductor needs to run sessions there. Raises InputError."""
+    """Return the dependencies of a conductor with this executor. Raises InputError."""
     if kind is ExecutorKind.THREADS:
         vm_pool = VmPool(RealClock())
         here = CancellableSessions(stop, partial(_measure_here, tell=tell, vm_pool=vm_pool))
@@ -114,14 +114,14 @@ def make_context(
 
 
 class _Here(LiveStatus):
-    """Shows what a session does, and tells what a reader of its numbers has to know."""
+    """Observer that publishes the live status and prints warnings."""
 
     def __init__(self, work: SessionJob, tell: Tell) -> None:
         super().__init__(partial(show_in, Path(work.directory)))
         self._tell, self._name = tell, f"{work.slot} {work.platform}"
 
     def warning(self, text: str) -> None:
-        """Tell it."""
+        """Print a warning."""
         self._tell("note", f"{self._name}: {text}")
 
 

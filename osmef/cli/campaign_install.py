@@ -1,4 +1,4 @@
-"""``osmef campaign install`` and ``uninstall``: a campaign that systemd or cron conducts."""
+"""``osmef campaign install`` and ``uninstall``: a campaign conducted by systemd or cron."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def _add_to_crontab(job: ConductorService) -> None:
 
 
 def _go_on(job: ConductorService) -> None:
-    """End a stop of the campaign: what is installed leaves a stopped one alone."""
+    """Set a stopped campaign to run: systemd and cron leave stopped ones alone."""
     store = open_store(job.state)
     for one in store.campaigns():
         if one.name == job.name and one.phase is Phase.STOPPED:
@@ -172,7 +172,7 @@ def _go_on(job: ConductorService) -> None:
 
 
 def _unit_files(place: Path, name: str) -> tuple[Path, Path, Path]:
-    """Return where the service, the timer and the environment are."""
+    """Return the paths of the service, the timer and the environment file."""
     unit = unit_of(name)
     return place / f"{unit}.service", place / f"{unit}.timer", place / f"{unit}.env"
 
@@ -182,7 +182,7 @@ def _cron_environment(name: str) -> Path:
 
 
 def _units() -> Path:
-    """Return where units go: the system's as root, else the user's own (systemd.unit(5))."""
+    """Return the directory of units: the system's as root, else the user's (systemd.unit(5))."""
     if path := os.environ.get("SYSTEMD_UNIT_PATH"):
         return Path(path.partition(":")[0])
     if os.geteuid() == 0:
@@ -198,7 +198,7 @@ def _systemctl(*arguments: str) -> None:
 
 
 def _crontab() -> str:
-    """Return the user's crontab, nothing where there is none."""
+    """Return the user's crontab, empty without one."""
     if shutil.which("crontab") is None:
         raise InputError("there is no crontab on this machine", cure="install cron")
     try:
@@ -214,7 +214,7 @@ def _write_crontab(text: str) -> None:
 
 
 def _run(command: Sequence[str], text: str, cure: str) -> str:
-    """Run a program, and return what it says. Raises StorageError."""
+    """Run a program, and return its output. Raises StorageError."""
     try:
         done = subprocess.run(
             command, input=text, text=True, capture_output=True, check=True, timeout=_PATIENCE_S
@@ -232,7 +232,7 @@ def _write_environment(path: Path, job: ConductorService) -> None:
 
 
 def _is_ours(path: Path) -> bool:
-    """Tell whether there is a file. Raises InputError for one that another user may have written.
+    """Return whether a file exists. Raises InputError for one that another user may have written.
 
     What it says goes into the environment of a program.
     """
@@ -256,7 +256,7 @@ def _check(job: ConductorService) -> None:
 
 
 def _absolute(state: str) -> str:
-    """Return the URL of a database as seen from any directory."""
+    """Return the URL of a database, independent of the working directory."""
     prefix = "sqlite:///"
     path = state.removeprefix(prefix)
     return f"{prefix}{Path(path).resolve()}" if state.startswith(prefix) and path else state

@@ -88,7 +88,7 @@ def _week(start: date, one: Opening) -> int:
 
 
 def _clock(moment: datetime, opens: datetime, how: str) -> str:
-    """Return a local time, with its day if that is another one, and its zone if so."""
+    """Return a local time, with its day and zone if they differ."""
     is_set = moment.utcoffset() != opens.utcoffset()
     day = f" {moment:%a}" * (moment.date() != opens.date())
     return f"{moment:{how}}{day}" + f" {moment:%Z}" * is_set

@@ -1,4 +1,4 @@
-"""``--state``: the database of campaigns that a command looks into."""
+"""The option ``--state``: the database of campaigns."""
 
 from __future__ import annotations
 

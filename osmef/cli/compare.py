@@ -53,14 +53,14 @@ _UNIT_NOTES = {
 
 
 class BetterDirection(StrEnum):
-    """Which way of a metric is better, as a user may say."""
+    """Better direction of a metric, as a user may set it."""
 
     HIGHER = "higher"
     LOWER = "lower"
 
 
 class FailOn(StrEnum):
-    """What makes the exit code 1."""
+    """Which verdicts make the exit code 1."""
 
     REGRESSION = "regression"
     INCONCLUSIVE = "inconclusive"
@@ -205,7 +205,7 @@ def _write_junit(file: Path, name: str, table: pd.DataFrame) -> None:
 
 
 def _fails(table: pd.DataFrame, fail_on: FailOn) -> bool:
-    """Return whether anything is worse or lost, or half of a cell fails in B and nothing in A.
+    """Return whether anything is worse or lost, or half of a cell fails in B and none in A.
 
     No test of few trials tells the last: 3 of 5 against 0 of 5 has p = 0.17. Where each trial
     fails with 5 %, on both sides, it is so of any of 24 cells of 6 trials in 4 % of cases.
@@ -221,7 +221,7 @@ def _fails(table: pd.DataFrame, fail_on: FailOn) -> bool:
 
 
 def _refuse_unknown_ways(table: pd.DataFrame, known: Mapping[str, Measure]) -> None:
-    """Raise InputError for metrics of which nobody can say that they got worse."""
+    """Raise InputError for metrics without a better direction."""
     names = [str(name) for name in table["metric"].unique()]
     unknown = [name for name in names if known[name].better is Better.NEITHER]
     if unknown:
@@ -240,7 +240,7 @@ def _trials(runs: Path, where: list[str] | None) -> pd.DataFrame:
 
 
 def _measures(first: pd.DataFrame, second: pd.DataFrame) -> dict[str, Measure]:
-    """Return what both sides have measured. Raises InputError for two meanings of a name."""
+    """Return the measures of both sides. Raises InputError for two definitions of a name."""
     from osmef.report.cells import measured  # noqa: PLC0415 - pandas takes a while to load
 
     return together([("A", measured(first)), ("B", measured(second))])
@@ -285,7 +285,7 @@ def _compared(
 def _same_definition(
     a: Sequence[RunDirectory], b: Sequence[RunDirectory], kept: Container[str] | None
 ) -> None:
-    """Raise InputError where a cell, of the kept ones if given, was to be measured in two ways."""
+    """Raise InputError where the settings of a cell differ between the sides."""
     known: dict[tuple[str, str], dict[str, object]] = {}
     names = len({_name(run) for run in a}) > 1 or len({_name(run) for run in b}) > 1
     problems: dict[str, dict[str, None]] = {}
@@ -324,7 +324,7 @@ def _settings(run: RunDirectory) -> dict[str, dict[str, object]]:
 
 
 def _unknown_workloads(run: RunDirectory) -> set[str]:
-    """Return the workloads of a run whose settings can't be read here."""
+    """Return the workloads of a run whose settings are unknown here."""
     if not run.summary.exists():
         return set()
     cells = run.read_summary().cells
@@ -333,7 +333,7 @@ def _unknown_workloads(run: RunDirectory) -> set[str]:
 
 
 def _hosts(a: _Facts, b: _Facts) -> dict[str, list[Difference]]:
-    """Return which facts of an endpoint no run of A has as one of B has them, by endpoint."""
+    """Return the facts of endpoints that differ between A and B, by endpoint."""
     found: dict[str, list[Difference]] = {}
     for name in [name for name in a if name in b]:
         first, second = a[name], b[name]
@@ -347,7 +347,7 @@ def _hosts(a: _Facts, b: _Facts) -> dict[str, list[Difference]]:
 
 
 def _unpaired(a: _Facts, b: _Facts) -> list[str]:
-    """Say which hosts were not compared: those of endpoints without a like on the other side."""
+    """Return the endpoints without a counterpart on the other side."""
     known = [
         {end for end, facts in side.items() if any(set(of) != {"null"} for of in facts.values())}
         for side in (a, b)
@@ -358,7 +358,7 @@ def _unpaired(a: _Facts, b: _Facts) -> list[str]:
 
 
 def _facts(runs: Sequence[RunDirectory]) -> _Facts:
-    """Return the values that each fact of each endpoint has in any of the runs, by JSON."""
+    """Return the values of each fact of each endpoint over the runs, by JSON."""
     found: _Facts = {}
     for summary in (run.read_summary() for run in runs if run.summary.exists()):
         for end in summary.endpoints:
@@ -371,7 +371,7 @@ def _facts(runs: Sequence[RunDirectory]) -> _Facts:
 
 
 def _notes(sides: Sequence[Sequence[RunDirectory]], table: pd.DataFrame) -> list[str]:
-    """Say what a reader of the verdicts has to know."""
+    """Return the notes on the verdicts."""
     notes = []
     for name, runs in zip("AB", sides, strict=True):
         if not any(run.summary.exists() for run in runs):

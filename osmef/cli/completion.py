@@ -1,4 +1,4 @@
-"""What the shell offers at Tab: runs, settings, metrics, columns and campaigns. Nothing fails."""
+"""Shell completion of runs, settings, metrics, columns and campaigns. Never raises."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _RUNS = ("runs", "run", "a", "b")
 
 
 def complete_run(begin: str) -> list[str]:
-    """Return the runs and directories that a RUN may become of which this is typed."""
+    """Complete a RUN: names of runs and directories."""
     folder, slash, name = begin.rpartition("/")
     found = [f"{folder}{slash}{one}" for one in _directories(Path(folder or slash or "."), name)]
     named = ["latest", *_directories(Path("results"), name)] if not slash else []
@@ -36,7 +36,7 @@ def _directories(place: Path, begin: str) -> list[str]:
 
 
 def complete_setting(begin: str) -> list[str]:
-    """Return the names of a scenario's settings, each to the next dot or its equals sign.
+    """Complete the name of a scenario's setting, to the next dot or equals sign.
 
     Words without a dot, such as ``connections``, come once a letter is typed.
     """
@@ -58,7 +58,7 @@ def complete_setting(begin: str) -> list[str]:
 
 
 def complete_metric(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return the metrics that the runs of the command line have."""
+    """Complete a metric of the runs on the command line."""
     from osmef.results.frame import measures_of  # noqa: PLC0415 - pandas takes a while to load
 
     frame = _trials(ctx)
@@ -67,7 +67,7 @@ def complete_metric(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def complete_where(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return the columns that the trials of these runs have, or the values of a column."""
+    """Complete a column of the trials of these runs, or a value of a column."""
     frame = _trials(ctx)
     if frame is None:
         return []
@@ -80,7 +80,7 @@ def complete_where(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def _trials(ctx: typer.Context) -> pd.DataFrame | None:
-    """Return the trials of the runs that are typed; None where there are none.
+    """Return the trials of the runs on the command line; None without any.
 
     While an option has no value yet, its command has not told its arguments apart.
     """
@@ -100,7 +100,7 @@ def _trials(ctx: typer.Context) -> pd.DataFrame | None:
 
 
 def complete_campaign(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return the names of the campaigns in a database that is a file, and is there."""
+    """Complete the name of a campaign in an existing database file."""
     from osmef.campaigns.state import default_url, open_store  # noqa: PLC0415 - not of all commands
 
     url = ctx.params.get("state") or default_url()

@@ -1,4 +1,4 @@
-"""What every command shares: options, consoles, errors as text or JSON."""
+"""Shared by all commands: options, consoles, and errors as text or JSON."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from osmef.errors import InputError, Interrupted, OsmefError, PackageError
 
 
 def later(name: str) -> ModuleType:
-    """Return a module that is executed when somebody else imports it, or uses anything in it.
+    """Import a module lazily: it is executed at its first use.
 
     What is set in it before stays so.
     """
@@ -54,7 +54,7 @@ _OBEYED = re.compile(
 
 
 def plain(text: str) -> str:
-    r"""Return a text with each character that a terminal would obey written out, as ``\x1b``."""
+    r"""Escape control characters, such as ``\\x1b``, in a text for a terminal."""
     return _OBEYED.sub(_written, text)
 
 
@@ -64,7 +64,7 @@ def _written(found: re.Match[str]) -> str:
 
 
 class PlainConsole(Console):
-    """A console on which only its own control characters are control characters."""
+    """A console that escapes control characters in what it prints."""
 
     @override
     def render_str(self, text: str, **settings: Any) -> Text:
@@ -80,7 +80,7 @@ class PlainConsole(Console):
 
 
 class PlainFormatter(logging.Formatter):
-    """Formats what libraries log, which quotes what servers say."""
+    """Log formatter that escapes control characters: libraries quote what servers send."""
 
     @override
     def format(self, record: logging.LogRecord) -> str:
@@ -145,7 +145,7 @@ Overrides = Annotated[
 
 
 def read_percent(text: object) -> float:
-    """Return the number of percent of an option: ``5``, ``5%`` or ``5 %``."""
+    """Parse a percentage: ``5``, ``5%`` or ``5 %``."""
     try:
         number = float(str(text).removesuffix("%").strip())
     except ValueError:
@@ -156,7 +156,7 @@ def read_percent(text: object) -> float:
 
 
 def parse_overrides(texts: list[str]) -> dict[str, str]:
-    """Return the ``--set`` options by name. Raises InputError."""
+    """Parse the ``--set`` options. Raises InputError."""
     overrides = {}
     for text in texts:
         name, equals, value = text.partition("=")
@@ -171,18 +171,18 @@ def parse_overrides(texts: list[str]) -> dict[str, str]:
 
 
 def print_json(value: Any) -> None:  # whatever JSON can hold
-    """Print a value as JSON, plainly, for machines."""
+    """Print a value as JSON, without styling."""
     text = json.dumps(value, indent=2).replace("\x7f", "\\u007f")  # the only one that it lets pass
     print(text)  # noqa: T201 - no markup, no wrapping
 
 
 def print_text(text: str) -> None:
-    """Print a text for the next program; what a terminal would obey only where there is none."""
+    """Print a text for another program; control characters are escaped on a terminal."""
     print(plain(text) if sys.stdout.isatty() else text, end="")  # noqa: T201 - no markup
 
 
 def set_up_logging(verbose: int) -> None:
-    """Log to standard error if wanted twice; a library's warnings are not the user's otherwise."""
+    """Log to standard error with ``-v``; without it, hide the libraries' warnings."""
     level = logging.INFO if verbose > 1 else logging.CRITICAL
     handler = logging.StreamHandler()
     handler.setFormatter(PlainFormatter("%(asctime)s %(name)s: %(message)s"))
@@ -191,13 +191,13 @@ def set_up_logging(verbose: int) -> None:
 
 
 def stopping() -> AbstractContextManager[Stop]:
-    """Turn signals into a request to stop, as ``stop_on_signals`` does, and tell of it."""
+    """Turn signals into a cancellation, as ``stop_on_signals`` does, and print a notice."""
     return stop_on_signals(lambda text: err.print(f"[yellow]{text}[/]"))
 
 
 @contextmanager
 def reporting(as_json: bool = False) -> Iterator[None]:
-    """Turn an error into what the user reads, and into the exit code of its kind."""
+    """Turn an exception into an error message, and into the exit code of its class."""
     try:
         yield
     except (OsmefError, KeyboardInterrupt, ModuleNotFoundError) as caught:
@@ -212,7 +212,7 @@ def reporting(as_json: bool = False) -> Iterator[None]:
 
 
 def _told(caught: OsmefError | KeyboardInterrupt | ModuleNotFoundError) -> OsmefError | None:
-    """Return the error that the user reads; None for a defect of ours."""
+    """Return the error to show; None for a bug of ours."""
     if isinstance(caught, ModuleNotFoundError):
         return PackageError.of(caught)
     return caught if isinstance(caught, OsmefError) else Interrupted("stopped by SIGINT")
@@ -223,7 +223,7 @@ _MOST_EXCERPTS = 5
 
 
 def error_record(error: OsmefError) -> Mapping[str, Any]:
-    """Return an error for machines."""
+    """Return an error as JSON."""
     problems = error.problems if isinstance(error, InputError) else ()
     more = error.more if isinstance(error, InputError) else 0
     return {
@@ -240,7 +240,7 @@ def error_record(error: OsmefError) -> Mapping[str, Any]:
 
 
 def print_error(error: OsmefError) -> None:
-    """Print an error for people: what failed, where, why, and what to do."""
+    """Print an error as text: what failed, where, why, and the cure."""
     if isinstance(error, InputError) and error.problems:
         for number, problem in enumerate(error.problems):
             place = f"{problem.file}:{problem.line}:{problem.column}"

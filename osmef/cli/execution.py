@@ -1,4 +1,4 @@
-"""Run a plan in its directory and show the result: what several commands share."""
+"""Execute a plan in its run directory and show the result: shared by several commands."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _trial_line(trial: Trial, measures: Sequence[Measure]) -> str:
 
 
 def _result(trial: Trial, measures: Sequence[Measure]) -> str:
-    """Return the first leading number that a trial has, with its unit; "" without any."""
+    """Return the first leading metric of a trial, with its unit; "" without any."""
     told = (
         _with_unit(measure, value)
         for measure in measures
@@ -71,7 +71,7 @@ def _with_unit(measure: Measure, value: float) -> str:
 
 
 class _Watch(Observer):
-    """Counts trials and estimates the time left from the pace of those that have ended."""
+    """Counts trials and estimates the remaining time by the pace of those that have ended."""
 
     def __init__(self, console: Console, clock: Clock) -> None:
         self._console = console
@@ -107,7 +107,7 @@ class _Watch(Observer):
         return self._clock() - self._since
 
     def _left(self) -> str:
-        """Return the time left; what was planned until some trials have told the real pace."""
+        """Return the remaining time; the planned one until some trials have ended."""
         if self._ended == self._total > 0:
             return "done"
         left = self._expected_s - self._elapsed_s()
@@ -115,7 +115,7 @@ class _Watch(Observer):
 
 
 class PlainProgress(_Watch):
-    """One line for each thing that happens."""
+    """Progress as lines of text."""
 
     @override
     def step(self, text: str) -> None:
@@ -135,7 +135,7 @@ class PlainProgress(_Watch):
 
 
 class LiveProgress(_Watch):
-    """A bar with the current trial, its rate or round trip, the last result and the time left.
+    """Progress bar with the current trial, its rate or round trip, and the remaining time.
 
     Failures stay as lines.
     """
@@ -201,7 +201,7 @@ class _Count(MofNCompleteColumn):
 
 
 class _Elastic(TextColumn):
-    """Text that gives way to all other columns where the terminal is narrow."""
+    """Text column that shrinks first on a narrow terminal."""
 
     @override
     def get_table_column(self) -> Column:
@@ -218,7 +218,7 @@ class _Elastic(TextColumn):
 def progress_for(
     console: Console, verbose: int, quiet: bool, clock: Clock = time.monotonic
 ) -> Iterator[Observer]:
-    """Return the observer that fits the console: live, plain, or silent for machines."""
+    """Return the observer for a console: live, plain, or silent for JSON."""
     if quiet:
         yield Observer()
     elif verbose or not console.is_terminal:
@@ -242,7 +242,7 @@ MISSED = 5
 
 
 def begin(study: Study, out: Path, *, verbose: int, as_json: bool, figures: bool) -> None:
-    """Check a study, plan it and run it in a new directory under ``out``, as ``execute`` does.
+    """Check and plan a study, and execute it in a new run directory under ``out``.
 
     Raises InputError, ProviderError and what ``execute`` does.
     """
@@ -265,7 +265,7 @@ def execute(  # noqa: PLR0913 - what the user asks for
     figures: bool,
     again: bool = False,
 ) -> None:
-    """Run what the directory lacks of the plan, draw the figures if wanted, print the table.
+    """Execute the missing trials of the plan, draw the figures if wanted, print the table.
 
     With ``again`` trials that have failed are run, too. Raises what ``Run.execute`` does; exits
     as ``exit_as_judged`` does.
@@ -304,7 +304,7 @@ def measure(  # noqa: PLR0913
 
 
 def exit_as_judged(summary: Summary) -> None:
-    """Exit with 5 when a median misses what was expected of it, with 1 when trials have failed."""
+    """Exit with 5 when a median misses its expected bound, with 1 when trials have failed."""
     verdicts = {one.verdict for cell in summary.cells for one in cell.expectations}
     if Verdict.MISSED in verdicts:
         raise typer.Exit(MISSED)

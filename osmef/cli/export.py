@@ -33,7 +33,7 @@ osmef export ro-crate RUN -o run.zip --author 'Ada Lovelace'"""
 
 
 class Format(StrEnum):
-    """What other programs read."""
+    """Export formats."""
 
     CSV = "csv"
     NDJSON = "ndjson"
@@ -101,7 +101,7 @@ def _with_summary(run: Path) -> RunDirectory:
 
 
 def _texts(directory: RunDirectory, form: Format) -> tuple[str, str]:
-    """Return what a format has of a run, and how much of what that is."""
+    """Return the exported text, and the number of its items."""
     if form is Format.PPBENCH:
         return _ppbench(directory)
     if form is Format.OPENMETRICS:

@@ -30,7 +30,7 @@ Exit codes: 0 everything was imported, 1 something was unusual or left out and w
 
 
 class ImportKind(StrEnum):
-    """What can be imported."""
+    """Formats that can be imported."""
 
     OSMEF2013 = "osmef2013"
     PPBENCH = "ppbench"
@@ -106,7 +106,7 @@ def _document(done: Imported) -> dict[str, object]:
 
 
 def _show(done: Imported) -> None:
-    """Print the run directories, and how much was imported, odd or left out."""
+    """Print the run directories, the number of trials, and the oddities."""
     for run in done.runs:
         console.print(f"run: [bold]{escape(str(run.path))}[/]")
     left = sum(not oddity.kept for oddity in done.oddities)

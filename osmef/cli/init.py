@@ -90,7 +90,7 @@ def scenario_text(kind: str) -> str:
 
 
 def _work(kind: str) -> str:
-    """Return the example of a workload, or its keys with their defaults as comments."""
+    """Return the example of a workload, or its settings with defaults as comments."""
     if example := str(WORKLOADS.get(kind).example):
         return example.rstrip()
     lines = [f"workload:\n  kind: {kind}"]

@@ -13,7 +13,7 @@ from osmef.cli.workloads import print_measures, print_table, told_of
 from osmef.kinds import LAYERS
 from osmef.scenario.base import keys_of
 from osmef.scenario.describe import PLAIN, default_of, type_of
-from osmef.scenario.fields import Layer as Network
+from osmef.scenario.fields import ProviderNetwork
 from osmef.supply.supply import plan as how_to_have
 
 EPILOG = """Examples:
@@ -23,8 +23,8 @@ osmef layers               the layers that can be put between two endpoints, one
 osmef layers wireguard     its settings with their defaults, what it needs, and an example"""
 
 _OF_THE_PROVIDER = {
-    Network.BARE: "Nothing: the network of the provider as it is.",
-    Network.OVERLAY: "The provider's own overlay between two physical hosts.",
+    ProviderNetwork.BARE: "Nothing: the network of the provider as it is.",
+    ProviderNetwork.OVERLAY: "The provider's own overlay between two physical hosts.",
 }
 
 
@@ -55,7 +55,7 @@ def command(
 
 def _show(name: str, *, as_json: bool) -> None:
     if name in _OF_THE_PROVIDER:
-        line = _OF_THE_PROVIDER[Network(name)]
+        line = _OF_THE_PROVIDER[ProviderNetwork(name)]
         if as_json:
             print_json({"name": name, "what": line, "package": "osmef"})
         else:
@@ -90,5 +90,5 @@ def _show(name: str, *, as_json: bool) -> None:
 
 
 def _line(name: str) -> str:
-    """Return the first line of what a kind's settings say of themselves."""
+    """Return the first line of the docstring of a kind's settings."""
     return (inspect.getdoc(LAYERS.settings(name)) or "").partition("\n")[0]

@@ -16,7 +16,6 @@ import typer
 import typer.core
 
 import osmef
-from osmef.cli.hints import HintingCommand
 from osmef.cli.streams import failure_of
 from osmef.errors import PackageError, StorageError
 
@@ -37,7 +36,7 @@ _METHOD = "display_type_rich"
 
 
 def _shown(told: str) -> str:
-    """Return what is shown for what typer tells, such as ``<list[str]>``."""
+    """Return the display of a parameter's type, such as ``<list[str]>``."""
     word = told.strip("<>").removeprefix("list[").removesuffix("]")
     return _WORDS.get(word, word)
 
@@ -53,7 +52,7 @@ def _of_argument(argument: Any, ctx: Any) -> str:
 
 
 def show_plain_types() -> None:
-    """Let the help of all commands show plain words; older typer knows no such methods."""
+    """Show parameter types as plain words in all help texts; a fallback for older typer."""
     for kind, shown in (
         (typer.core.TyperOption, _of_option),
         (typer.core.TyperArgument, _of_argument),
@@ -77,7 +76,7 @@ _ONLY_SHOW = (
 
 
 def make_app(words: Sequence[str] | None = None) -> typer.Typer:
-    """Return the command line, for the words that it will read if these are known.
+    """Return the command line application; with known arguments it imports one command.
 
     All commands together take seconds to import. For words only the command that they begin with
     is, and where they begin with none, of each command its name and what it does is known.
@@ -122,12 +121,12 @@ def _add(app: typer.Typer, name: str) -> None:
 
 
 def _file(name: str) -> str:
-    """Return the name of a command's module; import and list are words of Python's."""
+    """Return the module name of a command; import and list are keywords of Python."""
     return f"{name}_" if name in {"import", "list"} else name.replace("-", "_")
 
 
 def _summary(name: str) -> str:
-    """Return what a command does, as its module says, without importing it.
+    """Return the first line of a command's help, without importing it.
 
     A command says it in the docstring of its function, a group where it makes its ``app``.
     """
@@ -145,7 +144,7 @@ def _summary(name: str) -> str:
 
 
 def _not_imported() -> None:
-    """Stand for a command that the words don't begin with."""
+    """Stand in for a command that is not invoked."""
 
 
 def _version(wanted: bool) -> None:
@@ -163,12 +162,12 @@ def _callback(
 
 
 def load(words: Sequence[str]) -> Callable[[], None]:
-    """Return the program for its words, loaded: the process's exit code is as documented."""
+    """Return the program for these arguments; its exit codes are documented."""
     return partial(_run, make_app(_completed() or words), words)
 
 
 def _completed() -> list[str]:
-    """Return the words after ``osmef`` that a shell wants to have completed."""
+    """Return the arguments that a shell wants to have completed."""
     if "_OSMEF_COMPLETE" not in os.environ:
         return []
     typed = os.environ.get("_TYPER_COMPLETE_ARGS") or os.environ.get("COMP_WORDS", "")
@@ -176,7 +175,7 @@ def _completed() -> list[str]:
 
 
 def _run(app: typer.Typer, words: Sequence[str]) -> None:
-    """Run the program. One that only shows something has failed if that did not get out.
+    """Run the program. One that only prints fails if its output was lost.
 
     A reader that has gone (head, less) has what it wanted.
     """
@@ -197,3 +196,91 @@ def _run(app: typer.Typer, words: Sequence[str]) -> None:
         if not is_closed:  # by somebody who wants to know no more
             err.print(f"[yellow]note[/]: standard output: {why}")
         raise
+
+
+_OF_IPERF3 = {
+    "-P": "connections",
+    "-C": "congestion_control",
+    "--congestion": "congestion_control",
+    "-M": "mss",
+    "--set-mss": "mss",
+    "-R": "direction",
+    "--reverse": "direction",
+    "-b": "rate",
+    "--bitrate": "rate",
+    "-i": "interval",
+    "-n": "bytes",
+    "-t": "duration",
+    "--time": "duration",
+    "-w": "window",
+}
+"""The settings that options of iperf3 mean."""
+_DURATIONS = {"duration", "interval"}
+_FLAGS = {"direction": "reverse"}
+_TAKE_A_TABLE = {"similarity": "similarity", "plot": "plot similarity"}
+
+
+class HintingCommand(typer.core.TyperCommand):
+    """A command whose error message for an unknown option has a hint."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # typer's own, by its version
+        """Parse the arguments as typer does."""
+        words = list(args)
+        try:
+            return super().parse_args(ctx, args)
+        except Exception as error:
+            if type(error).__name__ == "NoSuchOption":  # click's, or that of typer's copy of it
+                self._add_hint(error, words)
+            raise
+
+    def _add_hint(self, error: Any, words: Sequence[str]) -> None:
+        if error.option_name == "--machines" and self.name in _TAKE_A_TABLE:
+            hint = f"give the file as the runs are given: osmef {_TAKE_A_TABLE[self.name]} FILE"
+        else:
+            options = {name for param in self.params for name in param.opts}
+            hint = _hint(error.option_name, words, options)
+        if hint:
+            error.message, error.possibilities = f"{error.message}\n{hint}", None
+
+
+def _hint(option: str, words: Sequence[str], options: set[str]) -> str:
+    """Return the hint; empty without a matching setting."""
+    name = _OF_IPERF3.get(option) or option.removeprefix("--").replace("-", "_")
+    value = _FLAGS.get(name) or _value(option, words)
+    if value.isdecimal() and name in _DURATIONS:
+        value += "s"
+    if f"--{name}" in options:
+        return f"write --{name} {value}"
+    setting = _setting(name) if options & {"--set", "--connections"} else ""
+    if not setting:
+        return ""
+    if "--set" not in options:
+        return f"{setting} is a setting of a scenario file: `osmef init` writes one for `osmef run`"
+    return f"it is a setting of the scenario: --set {setting}={value}"
+
+
+def _setting(name: str) -> str:
+    """Return the full name of a scenario's setting, or an empty text."""
+    # the models take a while to load
+    from osmef.scenario.names import UnknownNameError, field_at, resolve  # noqa: PLC0415
+
+    try:
+        paths = resolve(name)
+    except UnknownNameError:
+        return ""
+    if field_at(paths[0]) is None:
+        return ""
+    return ".".join(paths[0]) if len(paths) == 1 else name
+
+
+def _value(option: str, words: Sequence[str]) -> str:
+    """Return the value of an option."""
+    for place, word in enumerate(words):
+        if word == option:
+            after = words[place + 1 : place + 2]
+            return next((one for one in after if not one.startswith("-")), "VALUE")
+        if word.startswith(f"{option}="):
+            return word.partition("=")[2]
+        if len(option) == 2 and word.startswith(option):  # as in -P8
+            return word[2:]
+    return "VALUE"

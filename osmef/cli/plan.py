@@ -73,7 +73,7 @@ def _print(plan: Plan, notes: list[str], cost: PlannedCost, machines: Mapping[st
 
 
 def _length(plan: Plan) -> str:
-    """Say how long it takes: about, at most, or both, where trials end once they know enough."""
+    """Describe the length: usual, at most, or both, where a stopping rule may end cells."""
     most = format_duration(plan.estimate_s)
     if plan.usual_s is None:
         return f"at most [bold]{most}[/]"
@@ -86,7 +86,7 @@ def _about(plan: Plan) -> str:
 
 
 def _traffic(plan: Plan) -> str:
-    """Say how much payload is moved at most; nothing where that follows from the time alone."""
+    """Describe the largest payload; empty where only time bounds it."""
     if plan.most_bytes is not None:
         return f"at most {format_size(plan.most_bytes)} of payload"
     if plan.usual_s is None and any(t.cell.cell.scenario.workload.is_for_once for t in plan.trials):
@@ -100,7 +100,7 @@ def _idle(plan: Plan) -> list[str]:
 
 
 def _count(plan: Plan) -> str:
-    """Say how many trials there are of what: a cell has one each repetition, or one each pair."""
+    """Describe the number of trials: one per cell and repetition, or one per pair."""
     cells, repeat = counted(len(plan.cells), "cell"), plan.study.scenario.repetitions
     turns = [len(cell.turns) for cell in plan.cells]
     if max(turns) == 1:
@@ -114,14 +114,14 @@ def _at_most(scenario: Scenario) -> str:
 
 
 def _needs(plan: Plan) -> list[str]:
-    """Say how endpoints will get each program that they need."""
+    """Describe how endpoints get each external program."""
     needed = programs_of(plan.cells).values()
     programs = dict.fromkeys(program for some in needed for program in some)
     return [how_to_have(program, None) for program in programs]
 
 
 def _clouds(scenario: Scenario) -> str:
-    """Name the kind of the cloud, or each site with its kind."""
+    """Return the kind of the cloud, or each site with its kind."""
     sites = [f"{name}: {cloud.kind}" for name, cloud in scenario.sites.items()]
     return ", ".join(sites) or scenario.provider.kind
 
@@ -131,7 +131,7 @@ def _has_prices(scenario: Scenario) -> bool:
 
 
 def _cost(cost: PlannedCost, about: str) -> str:
-    """Say what the VMs will cost, about or at most, or why nobody knows."""
+    """Describe the cost of the VMs, or why it is unknown."""
     hours = f"{cost.vms} VMs for {format_duration(cost.hours * 3600)}"
     if cost.unknown:
         what = escape(", ".join(cost.unknown))

@@ -257,7 +257,7 @@ def command(  # noqa: PLR0913, PLR0917 - each is an option of the command line
 
 
 def _check_ending(path: Path) -> None:
-    """Raise InputError for a file in which no figure can be."""
+    """Raise InputError for a file type without a writer."""
     if path.suffix.lower() not in ENDINGS:
         raise InputError(
             f"a figure can't be written as {path.name}",
@@ -267,7 +267,7 @@ def _check_ending(path: Path) -> None:
 
 
 def _check_options(context: typer.Context, kind: FigureKind) -> None:
-    """Raise InputError for an option that would do nothing."""
+    """Raise InputError for an option without effect on this kind of figure."""
     flags = {param.name: param.opts[0] for param in context.command.params}
     for name, kinds in _ONLY.items():
         source = context.get_parameter_source(name)
@@ -291,7 +291,7 @@ def _pairs(texts: list[str], option: str) -> dict[str, str]:
 
 
 def _names(texts: list[str], file: Path | None) -> dict[str, str]:
-    """Return the new names by the old ones; those of ppbench's file have a level more."""
+    """Return the new names by the old ones; a file of ppbench has one more level."""
     return {**(_read_names(file) if file else {}), **_pairs(texts, "--name")}
 
 

@@ -130,6 +130,6 @@ def _print(rows: list[dict[Any, Any]]) -> None:
 
 
 def _program(by: str) -> str:
-    """Return the workload that measures, of ``METRIC of WORKLOAD``; none of what is told."""
+    """Parse ``METRIC of WORKLOAD``."""
     _, _, workload = by.partition(" of ")
     return workload

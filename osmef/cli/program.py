@@ -251,7 +251,7 @@ def remove(
 
 @contextmanager
 def _making(as_json: bool) -> Iterator[BundleStore]:
-    """Give the user's bundles, which tell what they do; Ctrl-C ends that."""
+    """Provide the user's bundle store with progress messages; Ctrl-C cancels."""
 
     def tell(line: str) -> None:
         if not as_json:
@@ -262,7 +262,7 @@ def _making(as_json: bool) -> Iterator[BundleStore]:
 
 
 def _show(made: ProgramBundle, output: Path | None, *, as_json: bool) -> None:
-    """Write a bundle to where a user wants it, if at all, and tell what it is."""
+    """Write a bundle to a file, if wanted, and describe it."""
     if output is not None:
         write(output, pack(made.manifest, made.contents))
     if as_json:

@@ -79,7 +79,7 @@ def _scenario(ends: list[str], duration: str, connections: str, repeat: int) -> 
 
 
 def _interval(duration: str) -> str:
-    """Return how long the intervals of the time series are: a tenth of a trial."""
+    """Return the interval of the time series: a tenth of a trial."""
     try:
         return format_duration(max(0.01, parse_duration(duration) / 10)).replace(" ", "")
     except ValueError as error:

@@ -152,7 +152,7 @@ def _confirm(count: int) -> bool:
 
 
 def _confirm_strange(count: int) -> bool:
-    """Ask for what is of other runs, where somebody is there to answer."""
+    """Ask for confirmation of resources of other runs, on a terminal."""
     what = f"{count} of these are of other runs than their directories"
     return sys.stdin.isatty() and typer.confirm(f"{what}. Destroy them, too?", err=True)
 

@@ -145,7 +145,7 @@ def _show(rows: Sequence[Mapping[Any, Any]]) -> None:
 
 
 def _or_none(texts: Iterable[str]) -> list[str]:
-    """Return the texts of a column, none where no row has any."""
+    """Return the texts of a column, None if all are empty."""
     found = list(texts)
     return [] if set(found) == {"-"} else found
 
@@ -174,7 +174,7 @@ def _text(value: object) -> str:
 
 
 def _evidence(row: Mapping[Any, Any], name: str, show: Any) -> str:
-    """Return the median with its interval, or how many values there are."""
+    """Return the median with its interval, or the number of values."""
     median, low, high = (row[f"{name}_{what}"] for what in ("median", "low", "high"))
     if median is None:
         return "-"
@@ -184,6 +184,6 @@ def _evidence(row: Mapping[Any, Any], name: str, show: Any) -> str:
 
 
 def _bare(low: str, high: str) -> str:
-    """Return the lower end without its unit, if that is the unit of the upper one."""
+    """Return the lower end without its unit, if it equals the upper one's."""
     number, _, unit = low.partition(" ")
     return number if unit == high.partition(" ")[2] else low

@@ -86,7 +86,7 @@ def command(  # noqa: PLR0913, PLR0917 - its options
 
 
 def take_over(directory: RunDirectory, *, is_dead: bool) -> None:
-    """Become the one who measures a run, and destroy what the one before has left.
+    """Become the controller of a run, and destroy the resources of the previous one.
 
     Raises InputError where another one may be alive, and what ``destroy`` raises.
     """

@@ -38,7 +38,7 @@ def command(
 
 
 def _so_far(directory: RunDirectory) -> Summary:
-    """Summarise a run that was cut, or that is alive, from the trials that it has."""
+    """Summarise an interrupted or running run from the trials that it has."""
     from osmef.engine.resume import reopen  # noqa: PLC0415 - the engine is slow to load
     from osmef.engine.summarise import summarise  # noqa: PLC0415
 

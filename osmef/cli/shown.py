@@ -1,4 +1,4 @@
-"""Show a result: its figures, its table, and where everything is."""
+"""Display of a result: its figures, its table, and the paths of its files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MOST_CHARACTERS = 300
 
 
 def draw(directory: RunDirectory) -> list[Path]:
-    """Draw the figures of a run into its directory, and return the paths of the files.
+    """Draw the figures of a run into its directory, and return their paths.
 
     Where what draws them is not installed, it says so, and there are none.
     """
@@ -45,7 +45,7 @@ def show(
     whole: bool = False,
     ended: bool = False,
 ) -> None:
-    """Print the table of a run, its warnings, and where everything is.
+    """Print the table of a run, its warnings, and the paths of its files.
 
     The table fits the terminal, unless the ``whole`` one is wanted. Of a run that has just
     ``ended`` the next command is named.
@@ -70,7 +70,7 @@ def show(
 
 
 def _failures(summary: Summary, directory: Path) -> Iterator[str]:
-    """Yield why trials have failed, the most frequent reason first."""
+    """Yield the reasons of failed trials, the most frequent first."""
     if not any(cell.n_failed for cell in summary.cells):
         return
     trials = RunDirectory.open(directory).read_trials().trials

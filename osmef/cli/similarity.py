@@ -103,7 +103,7 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
 def _costs(
     data: Any, measured: pd.DataFrame, file: Path | None, *, has_runs: bool
 ) -> list[dict[str, Any]]:
-    """Return the cheapest counterparts. Raises InputError where no price is known."""
+    """Return the cheapest counterparts. Raises InputError without any known price."""
     from osmef.analysis.counterparts import cheapest  # noqa: PLC0415
     from osmef.report.prices import price_table  # noqa: PLC0415
 
@@ -118,7 +118,7 @@ def _costs(
 
 
 def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return rows for JSON: what is not known is None."""
+    """Return rows for JSON, with None for unknown values."""
     known = table.astype(object).where(table.notna(), None)
     return [{str(key): value for key, value in row.items()} for row in known.to_dict("records")]
 
@@ -145,12 +145,12 @@ def _print(rows: Sequence[Mapping[str, Any]], measured: pd.DataFrame) -> None:
 
 
 def _decided(parts: Sequence[Mapping[str, Any]]) -> str:
-    """Say in which components a counterpart is how many times as large."""
+    """Describe the components in which a counterpart differs, as ratios."""
     return ", ".join(f"{_word(one['component'])} x{one['ratio']:.2f}" for one in parts[:_PARTS])
 
 
 def _by(programs: Mapping[str, str]) -> str:
-    """Say what measured each component: once, where it is the same of all."""
+    """Name the workload that measured each component; once if it is the same for all."""
     if len(set(programs.values())) == 1:
         (by,) = set(programs.values())
         return f"by {', '.join(map(_word, programs))}, of {by}"

@@ -87,7 +87,7 @@ def command(  # noqa: PLR0913, PLR0917 - each is an option of the command line
 
 @dataclass(frozen=True)
 class _Found:
-    """The rows of the table, p of all cells being alike by metric, and what else was seen."""
+    """Rows of the table, p-values of Friedman's test by metric, and remarks."""
 
     rows: list[dict[Any, Any]]
     alike: Mapping[str, float | None]
@@ -97,12 +97,12 @@ class _Found:
 
     @property
     def of_pairs(self) -> dict[str, Any]:
-        """What JSON has of pairs of cells."""
+        """JSON of the pairwise comparisons."""
         return {"pairs": self.rows, "all_cells_alike_p": self.alike}
 
     @property
     def of_cells(self) -> dict[str, Any]:
-        """What JSON has of cells."""
+        """JSON of the cells."""
         return {"cells": self.rows, "warm_ups": self.slow, "nested": self.nested}
 
 
@@ -114,7 +114,7 @@ def _looked_at(
     *,
     of_pairs: bool,
 ) -> _Found:
-    """Return what the trials of the runs show. Raises InputError."""
+    """Return the diagnostics of the runs' trials. Raises InputError."""
     # pandas takes a while to load
     from osmef.analysis import transient, trust  # noqa: PLC0415
     from osmef.report.cells import chosen  # noqa: PLC0415
@@ -152,7 +152,7 @@ def _print(found: _Found, error: float, *, of_pairs: bool) -> None:
 
 
 def _remarks(found: _Found) -> Iterator[str]:
-    """Give what is said below the table."""
+    """Yield the remarks below the table."""
     for name, p in found.alike.items():
         if p is not None:
             yield f"{name}: all cells alike within their blocks: p = {p:.2g} (Friedman)"
@@ -176,7 +176,7 @@ def _rows(found: pd.DataFrame) -> list[dict[Any, Any]]:
 
 
 def _cells(rows: list[dict[Any, Any]], error: float) -> list[TextColumn]:
-    """Return the columns of a table of cells; what can't be told of any of them is left out."""
+    """Return the columns of a table of cells, without those that are empty."""
     drifts = [
         "-" if row["drift_p"] is None else f"{_number(row['drift_percent'])} ({row['drift_p']:.2g})"
         for row in rows
@@ -202,7 +202,7 @@ def _cells(rows: list[dict[Any, Any]], error: float) -> list[TextColumn]:
 def _doubts(
     rows: list[dict[Any, Any]], error: float, busy: Mapping[str, str]
 ) -> Iterator[tuple[str, str, str]]:
-    """Give what speaks against the interval of each row: its cell, its metric, and the words."""
+    """Yield the doubts about each row's interval: cell, metric and text."""
     names, _shared = short_cells(str(row["cell"]) for row in rows)
     for row in rows:
         if told := doubts_of(row, error, busy):
@@ -210,7 +210,7 @@ def _doubts(
 
 
 def _several(head: str, texts: list[str]) -> list[TextColumn]:
-    """Return a column, or none where all rows have the same in it."""
+    """Return a column, or none if all rows have the same value."""
     return [column(head, texts)] if len(set(texts)) > 1 else []
 
 

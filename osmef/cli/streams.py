@@ -1,4 +1,4 @@
-"""Standard output and error that take whatever is written, so that no work ends for its output."""
+"""Standard output and error that never raise: a closed pipe must not end a run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PATIENCE_S = 10.0
 
 
 class Outlet(io.RawIOBase):
-    """A descriptor to write to that never raises OSError: what it does not take is dropped.
+    """Writer to a descriptor that never raises OSError: undeliverable output is dropped.
 
     Each write is tried anew, since a full disk may have room again. Nothing is buffered, so a
     signal handler may write while others do. ``failure`` is the first, if something was dropped.
@@ -59,7 +59,7 @@ class Outlet(io.RawIOBase):
         return len(text)
 
     def _write_some(self, data: bytes) -> int:
-        """Write what can be written now, and return how much that is. Raises OSError."""
+        """Write as much as possible without blocking; return how much. Raises OSError."""
         self._wait()
         # So much never blocks once a pipe is ready: pipe(7).
         most = len(data) if self._patience_s is None else select.PIPE_BUF
@@ -69,7 +69,7 @@ class Outlet(io.RawIOBase):
             return 0
 
     def _wait(self) -> None:
-        """Wait until the descriptor takes something. Raises TimeoutError."""
+        """Wait until the descriptor is writable. Raises TimeoutError."""
         poll = select.poll()
         poll.register(self._descriptor, select.POLLOUT)
         patience_s = 0.0 if self._is_stalled else self._patience_s
@@ -79,20 +79,20 @@ class Outlet(io.RawIOBase):
 
 
 def stream_to(outlet: Outlet, encoding: str | None = None) -> TextIO:
-    """Return a text stream to it; what the encoding has not (a µ) is written as a ?."""
+    """Return a text stream to it; characters outside of the encoding are written as ?."""
     return io.TextIOWrapper(
         cast("BinaryIO", outlet), encoding, errors="replace", write_through=True
     )
 
 
 def failure_of(stream: object) -> OSError | None:
-    """Return why a stream of ``stream_to`` has dropped something; None if it has not."""
+    """Return the error of a stream of ``stream_to`` that has dropped output; None without."""
     outlet = getattr(stream, "buffer", None)
     return outlet.failure if isinstance(outlet, Outlet) else None
 
 
 def set_up_streams() -> None:
-    """Put standard streams in the place of Python's that are there and never raise OSError."""
+    """Replace Python's standard streams by ones that never raise OSError."""
     _fill_gaps()
     sys.stdin = sys.stdin or open(0, closefd=False)  # noqa: SIM115 - it has no path
     sys.stdout = stream_to(Outlet(1), getattr(sys.stdout, "encoding", None))
@@ -100,7 +100,7 @@ def set_up_streams() -> None:
 
 
 def _fill_gaps() -> None:
-    """Open what of the descriptors 0 to 2 is closed: the next file would become one of them.
+    """Open closed descriptors among 0 to 2: else the next file would get their numbers.
 
     They are open for reading alone, so what is written there fails as before.
     """

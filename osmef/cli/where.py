@@ -1,4 +1,4 @@
-"""The option ``--where``, which keeps some of the trials."""
+"""The option ``--where``: a filter of trials."""
 
 from __future__ import annotations
 

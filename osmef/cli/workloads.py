@@ -88,14 +88,14 @@ def _show(name: str, *, as_json: bool) -> None:
 
 
 def _programs(name: str) -> list[str]:
-    """Say which programs endpoints have to have, and how they get them."""
+    """Describe the external programs that endpoints need, and their supply."""
     kind = WORKLOADS.get(name)
     known = kind.programs if issubclass(kind, Tool) else ()
     return [how_to_have(program, None) for program in known]
 
 
 def told_of(measures: Iterable[Measure]) -> list[dict[str, object]]:
-    """Return measures as JSON shows them."""
+    """Return measures as JSON."""
     return [one.model_dump(mode="json", include=_OF_MEASURE) for one in measures]
 
 
@@ -116,5 +116,5 @@ def print_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 
 
 def _line(name: str) -> str:
-    """Return the first line of what a kind's settings say of themselves."""
+    """Return the first line of the docstring of a kind's settings."""
     return (inspect.getdoc(WORKLOADS.settings(name)) or "").partition("\n")[0]

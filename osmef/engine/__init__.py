@@ -1,1 +1,1 @@
-"""Plan, provision, deploy, measure, collect, tear down."""
+"""Execution of a run: plan, provision, deploy, measure, collect, tear down."""

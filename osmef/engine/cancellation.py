@@ -1,4 +1,4 @@
-"""Cancellation: on Ctrl-C, on SIGTERM and at a deadline, at points where stopping is safe.
+"""Cancellation on Ctrl-C, SIGTERM and at a deadline, at safe points.
 
 Work that knows of no cancellation is done by ``at_once``, such that a stop does not wait for it.
 """
@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 class Stop:
-    """A cancellation token: setting it is safe in a signal handler; every wait of a run ends on it.
+    """A cancellation token: safe to set in a signal handler; every wait of a run ends on it.
 
     What is asked of ``above`` is asked of this one, too, and nothing the other way round: of many
     runs each has its own deadline, and one of them can stop alone.
@@ -44,7 +44,7 @@ class Stop:
 
     @property
     def reason(self) -> str | None:
-        """Why to stop; None as long as nothing asks for it."""
+        """The reason of the cancellation; None without one."""
         if self._reason is None and time.time() >= self._deadline:
             self.request(self._why_deadline)
         if self._reason is None and self._above is not None:
@@ -53,30 +53,30 @@ class Stop:
 
     @property
     def wakers(self) -> list[int]:
-        """File descriptors that become readable when a stop is requested, here or above."""
+        """File descriptors that become readable on cancellation, here or in a parent token."""
         with self._making:
             self._pipe = self._pipe or os.pipe()
         return [self._pipe[0], *(self._above.wakers if self._above else [])]
 
     def expire(self, deadline: float, reason: str) -> None:
-        """Ask for a stop at a UNIX time."""
+        """Cancel at a UNIX time."""
         self._deadline, self._why_deadline = deadline, reason
 
     def request(self, reason: str) -> None:
-        """Ask for a stop; the first reason stands."""
+        """Cancel; the first reason is kept."""
         if self._reason is None:
             self._reason = reason  # before the pipe is looked at: a waiter does it the other way
             if self._pipe is not None:
                 os.write(self._pipe[1], b"x")  # never read again: it wakes all, now and later
 
     def check(self) -> None:
-        """Raise Interrupted if a stop was requested."""
+        """Raise Interrupted if cancelled."""
         reason = self.reason
         if reason is not None:
             raise Interrupted(reason)
 
     def wait(self, seconds: float) -> None:
-        """Wait, but raise Interrupted as soon as a stop is requested."""
+        """Wait; raise Interrupted as soon as it is cancelled."""
         end = time.monotonic() + seconds
         poll = select.poll()  # select(2) takes no descriptor above 1023
         for waker in self.wakers:
@@ -87,7 +87,7 @@ class Stop:
             self.check()
 
     def close(self) -> None:
-        """Give the pipe back."""
+        """Close the pipe."""
         pipe, self._pipe = self._pipe, None
         for descriptor in pipe or ():
             os.close(descriptor)
@@ -95,7 +95,7 @@ class Stop:
 
 @contextmanager
 def stop_on_signals(tell: Callable[[str], None]) -> Iterator[Stop]:
-    """Turn Ctrl-C, SIGTERM and SIGHUP into a request to stop, while the context lasts.
+    """Cancel on Ctrl-C, SIGTERM and SIGHUP, for the length of the context.
 
     ``tell`` is called with a line for the user at each signal; what it raises is contained, since
     a handler would raise it anywhere. Only for the main thread.

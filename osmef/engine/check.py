@@ -1,4 +1,4 @@
-"""Whether a study can run: what its clouds can't do is a problem of the file."""
+"""Validation of a study against its clouds, before anything is created."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from osmef.workloads import TrialWorkload, measures_of
 
 
 def check_study(study: Study) -> None:
-    """Raise InputError with everything that the clouds can't do, where the file asks for it.
+    """Raise InputError with everything that the clouds do not support, at its line of the file.
 
     What each cell can have they may lack for all of them together. Likewise where two workloads
     call two things by one name, or no endpoint could have a program that is needed.
@@ -46,7 +46,7 @@ def check_study(study: Study) -> None:
 
 
 def _lacking(cell: Cell) -> Iterator[tuple[str, str, str]]:
-    """Yield the programs that no endpoint could have: the key, what is wrong, and the cure."""
+    """Yield the programs that no endpoint could have: key, problem, and cure."""
     workload = TrialWorkload(cell.scenario)
     run = dict.fromkeys((*workload.needs("sender"), *workload.needs("receiver")), "workload")
     layers = dict.fromkeys(programs_of_layers(cell.scenario), "layer")
@@ -58,7 +58,7 @@ def _lacking(cell: Cell) -> Iterator[tuple[str, str, str]]:
 
 
 def _untold(cell: Cell) -> Iterator[tuple[str, str, str]]:
-    """Yield the metric that is to be known where the workload does not tell it."""
+    """Yield the stopping rule's metric if the workload does not measure it."""
     rule = cell.scenario.repeat
     if not isinstance(rule, UntilKnown) or rule.metric is None:
         return
@@ -70,7 +70,7 @@ def _untold(cell: Cell) -> Iterator[tuple[str, str, str]]:
 
 
 def _unexpected(study: Study) -> Iterator[Problem]:
-    """Yield what is expected of metrics that no cell has, or in a unit that they don't have."""
+    """Yield expectations on metrics that no cell has, or in another unit."""
     first = study.cells[0]
     units = {one.name: one.unit for one in measures_of(cell.scenario for cell in study.cells)}
     for name, text in study.scenario.expect.items():
@@ -88,7 +88,7 @@ def _unexpected(study: Study) -> Iterator[Problem]:
 
 
 def check_provider(plan: Plan, still: Check = go_on) -> None:
-    """Check tools, credentials and quotas before anything is made. Raises ProviderError.
+    """Check tools, credentials and quotas before provisioning. Raises ProviderError.
 
     Every wait calls ``still``, which may raise Interrupted.
     """
@@ -101,7 +101,7 @@ def check_provider(plan: Plan, still: Check = go_on) -> None:
 
 
 def warnings_of(study: Study) -> list[str]:
-    """Return what a reader of the numbers has to know, each once: of clouds and workload."""
+    """Return the warnings of clouds and workload for the summary, each once."""
     sites = sites_of(study.scenario)
     cells = study.cells
     return sorted({text for cell in cells for text in (*sites.warnings(cell), *_of_work(cell))})
@@ -110,7 +110,7 @@ def warnings_of(study: Study) -> list[str]:
 def warnings_there(
     cells: Iterable[PlannedCell], facts: Mapping[str, Mapping[str, Any]]
 ) -> list[str]:
-    """Return what the facts of endpoints, by name, make of the numbers of cells."""
+    """Return the warnings that follow from the facts of endpoints, by name."""
     return named(
         (f"{whose}{text}", end.name)
         for planned in cells
@@ -128,7 +128,7 @@ def _ends(planned: PlannedCell) -> Iterator[tuple[Role, EndpointRequest]]:
 
 
 def named(told: Iterable[tuple[str, str]]) -> list[str]:
-    """Return each text once, behind the names of all endpoints that it is about."""
+    """Return each text once, prefixed by the names of its endpoints."""
     whose: dict[str, dict[str, None]] = defaultdict(dict)
     for text, name in told:
         whose[text][name] = None
@@ -136,14 +136,14 @@ def named(told: Iterable[tuple[str, str]]) -> list[str]:
 
 
 def _workloads(cell: Cell) -> Iterator[tuple[str, WorkloadSettings]]:
-    """Yield the workload of a cell and its background, with how texts on it begin."""
+    """Yield the workload of a cell and its background, with the prefixes of their warnings."""
     yield "", cell.scenario.workload
     if cell.scenario.background is not None:
         yield "background's ", cell.scenario.background
 
 
 def _of_work(cell: Cell) -> Iterator[str]:
-    """Say what makes the numbers others than those of the workload alone, as programs do it."""
+    """Yield the warnings of a workload: deviations from what usual programs measure."""
     scenario = cell.scenario
     if isinstance(scenario.repeat, UntilKnown):
         until = f"{100 * scenario.repeat.until:g}"

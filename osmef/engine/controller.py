@@ -1,4 +1,4 @@
-"""Who works on a run. Its journal says so, so that a copy of a living run is not taken for dead.
+"""The controller of a run, by its journal: is it alive, also for a copy of the directory.
 
 The lock of a run directory tells it only where the directory is the one that was locked: a copy of
 it, on this machine or another one, is locked by nobody.
@@ -28,7 +28,7 @@ _PROCESSES = Path("/proc/self/ns/pid")
 
 
 class State(Enum):
-    """What is known of a run's controller."""
+    """Liveness of a run's controller."""
 
     LIVE = "lives"
     DEAD = "is gone"
@@ -49,13 +49,13 @@ class Controller:
 
     @property
     def may_live(self) -> bool:
-        """Whether it lives, or may do so where it can't be seen from here."""
+        """Whether it is alive, or may be alive out of sight."""
         over = self.deadline is not None and self.deadline <= time.time()
         return self.state is State.LIVE or (self.state is State.UNSEEN and not over)
 
 
 def this_controller(directory: RunDirectory) -> dict[str, Any]:
-    """Return what a journal says of this process, which holds the lock of its directory."""
+    """Return the journal's identity of this process, which holds the directory's lock."""
     return {
         "host": socket.gethostname(),
         "machine": _machine(),
@@ -68,7 +68,7 @@ def this_controller(directory: RunDirectory) -> dict[str, Any]:
 
 
 def controller_of(directory: RunDirectory, *, lock_is_free: bool = True) -> Controller:
-    """Tell who works on a run whose directory nobody else has locked, as its journal says.
+    """Return the controller of a run by its journal, whose directory is not locked.
 
     ``lock_is_free`` is false where this user may not see whether somebody has. A run whose journal
     was written by an older version has none. Raises StorageError.
@@ -85,7 +85,7 @@ def controller_of(directory: RunDirectory, *, lock_is_free: bool = True) -> Cont
 
 
 def is_at_work(directory: RunDirectory) -> bool:
-    """Tell whether a controller works on a run, as far as can be seen here. Raises StorageError."""
+    """Return whether a run's controller is alive, as far as visible. Raises StorageError."""
     live = directory.is_live()
     if live is None:
         return controller_of(directory, lock_is_free=False).state is State.LIVE
@@ -93,7 +93,7 @@ def is_at_work(directory: RunDirectory) -> bool:
 
 
 def refuse_second(directory: RunDirectory, *, is_dead: bool) -> None:
-    """Refuse to take over a run whose controller lives, or may live where it can't be seen.
+    """Refuse to take over a run whose controller is alive, or may be alive out of sight.
 
     ``is_dead`` is the word of a user who knows of the latter. Raises StorageError, InputError.
     """
@@ -132,7 +132,7 @@ def _state(told: Mapping[str, Any], directory: RunDirectory, *, lock_is_free: bo
 
 
 def _machine() -> str | None:
-    """Return the machine's id as this program alone knows it, as machine-id(5) asks for."""
+    """Return an application-specific machine id, as machine-id(5) recommends."""
     told = _read(_MACHINE)
     return told and hmac.new(told.encode(), b"osmef", hashlib.sha256).hexdigest()[:32]
 
@@ -145,7 +145,7 @@ def _read(path: Path) -> str | None:
 
 
 def _processes() -> str | None:
-    """Return what tells the processes that can be seen here from those of a container."""
+    """Return the identity of the visible PID namespace."""
     try:
         return str(_PROCESSES.readlink())
     except OSError:
@@ -153,7 +153,7 @@ def _processes() -> str | None:
 
 
 def _began(pid: object) -> int | None:
-    """Return when a process began, in clock ticks since boot (proc(5)); None if it is gone."""
+    """Return the start time of a process, in clock ticks since boot (proc(5)); None if ended."""
     if not isinstance(pid, int):
         return None
     try:
@@ -164,7 +164,7 @@ def _began(pid: object) -> int | None:
 
 
 def _had_lock(told: Mapping[str, Any], directory: RunDirectory) -> bool:
-    """Tell whether a controller had the lock of this very directory, which is free by now."""
+    """Return whether a controller held the lock of this very directory, which is free by now."""
     had, here = told.get("lock"), lock.identity(directory.path)
     if not here or had not in (here, f"{lock.KIND}:{here}"):
         return False

@@ -1,4 +1,4 @@
-"""What a run costs: by plan before it starts, within its budget while it runs, and afterwards."""
+"""Cost of a run: planned, within its budget while it runs, and final."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class PriceTags:
 
     @property
     def on_demand(self) -> bool:
-        """Whether the list prices are what is paid, and not only the most that is."""
+        """Whether list prices are what is paid, not only an upper bound."""
         return all(cloud.on_demand for cloud in self._clouds.values())
 
     def list_price(self, request: EndpointRequest, flavor: str | None = None) -> Price | None:
@@ -42,33 +42,33 @@ class PriceTags:
         return self._book.find(settings.kind, settings.priced_region(request.zone), name)
 
     def by_flavor(self, request: EndpointRequest) -> bool:
-        """Tell whether what a VM costs is the price of its flavor alone."""
+        """Return whether what a VM costs is the price of its flavor alone."""
         return self._clouds[request.site].priced_by_flavor
 
     def flavor(self, request: EndpointRequest) -> str | None:
-        """Return the name of the flavor that it is to get; None where the provider decides."""
+        """Return the name of its flavor; None where the provider chooses."""
         if request.flavor is None:
             return self._clouds[request.site].usual_flavor
         return request.flavor if isinstance(request.flavor, str) else None
 
     def label(self, request: EndpointRequest) -> str:
-        """Return for a message what it is that has a price or not."""
+        """Return the name of the priced item, for messages."""
         name = self.flavor(request) or str(request.flavor or "default")
         settings = self._clouds[request.site]
         region = settings.priced_region(request.zone)
         return f"{settings.kind} {name}" + (f" in {region}" if region else "")
 
     def tag(self, request: EndpointRequest, flavor: str | None) -> HourlyPrice | None:
-        """Return what is paid for a VM of this flavor; None where that is not known."""
+        """Return the price of a VM of this flavor; None where it is unknown."""
         return self.most(request, flavor) if self._clouds[request.site].on_demand else None
 
     def most(self, request: EndpointRequest, flavor: str | None) -> HourlyPrice | None:
-        """Return what is paid at most for a VM of this flavor: spare capacity costs less."""
+        """Return the highest price of a VM of this flavor: spare capacity costs less."""
         price = self.list_price(request, flavor)
         return hourly(price) if price else None
 
     def fetching(self, request: EndpointRequest) -> tuple[str, str | None, str] | None:
-        """Return kind, region and flavor to ask a price API for; None where it has none."""
+        """Return kind, region and flavor to query a price API for; None without an API."""
         settings, name = self._clouds[request.site], self.flavor(request)
         if name is None or not is_told(settings.kind, name):
             return None
@@ -76,7 +76,7 @@ class PriceTags:
 
 
 def hourly(price: Price) -> HourlyPrice:
-    """Return a price as it stands in a summary."""
+    """Return a price for a summary."""
     return HourlyPrice(
         amount=price.money.amount,
         currency=price.money.currency,
@@ -89,7 +89,7 @@ def hourly(price: Price) -> HourlyPrice:
 def hourly_of(
     tags: PriceTags, requests: Iterable[EndpointRequest], flavors: Mapping[str, str | None]
 ) -> Cost | None:
-    """Return what all VMs cost an hour at most, of the flavors that they got as far as is known.
+    """Return the highest hourly cost of all VMs, by the flavors as achieved.
 
     None where that can't be told.
     """
@@ -98,7 +98,7 @@ def hourly_of(
 
 
 def total(prices: Iterable[Cost | None]) -> Cost | None:
-    """Return the sum; None where there is nothing, one is unknown, or currencies differ."""
+    """Return the sum; None if it is empty, one is unknown, or currencies differ."""
     known = list(prices)
     if not known or None in known:
         return None
@@ -110,7 +110,7 @@ def total(prices: Iterable[Cost | None]) -> Cost | None:
 
 @dataclass(frozen=True)
 class PlannedCost:
-    """What VMs will cost by plan. ``per_hour``: together, None where that can't be told.
+    """Planned cost of VMs. ``per_hour`` is the total, None where it is unknown.
 
     ``unknown`` names flavors without a price, and ``cure`` is what to do about a budget then. With
     spare capacity it is only the most that it can be: ``on_demand`` is false. ``since`` is the day
@@ -127,7 +127,7 @@ class PlannedCost:
 
     @property
     def money(self) -> Money | None:
-        """What they cost, by plan."""
+        """The planned cost."""
         if self.per_hour is None:
             return None
         return Money(self.per_hour.amount * self.hours, self.per_hour.currency)
@@ -136,7 +136,7 @@ class PlannedCost:
 def planned_cost(
     scenario: Scenario, requests: Sequence[EndpointRequest], seconds: float
 ) -> PlannedCost:
-    """Return what so many seconds of these VMs cost. Raises InputError."""
+    """Return the planned cost of VMs for a time in seconds. Raises InputError."""
     tags = PriceTags(scenario)
     vms = [request for request in requests if request.kind is EndpointKind.VM]
     prices = {request: tags.list_price(request) for request in vms}
@@ -149,7 +149,7 @@ def planned_cost(
 
 
 def _cure(tags: PriceTags, requests: Sequence[EndpointRequest]) -> str:
-    """Say what makes a budget possible beside these VMs, whose prices nobody knows."""
+    """Return the cure for a budget with unknown prices."""
     if not all(tags.by_flavor(request) for request in requests):
         return "remove budget: hardware of one's own, and Tier 1, have no price by the flavor"
     named = [request for request in requests if tags.flavor(request) is not None]
@@ -160,7 +160,7 @@ def _cure(tags: PriceTags, requests: Sequence[EndpointRequest]) -> str:
 
 
 def _fetching(tags: PriceTags, requests: Iterable[EndpointRequest]) -> Iterator[str]:
-    """Yield the commands that fetch the prices of VMs, one for each region of a cloud."""
+    """Yield the commands that fetch missing prices, one for each region of a cloud."""
     flavors: dict[tuple[str, str | None], dict[str, None]] = {}
     for request in requests:
         found = tags.fetching(request)
@@ -173,12 +173,12 @@ def _fetching(tags: PriceTags, requests: Iterable[EndpointRequest]) -> Iterator[
 
 
 def cost_of(plan: Plan) -> PlannedCost:
-    """Return what a whole run costs by plan. Raises InputError."""
+    """Return the planned cost of a whole run. Raises InputError."""
     return planned_cost(plan.study.scenario, plan.endpoints, plan.estimate_s)
 
 
 def check_budget(plan: Plan, cost: PlannedCost, before: Spent | None = None) -> None:
-    """Raise InputError where the run would cost more than its budget, or nobody can tell."""
+    """Raise InputError where the planned cost exceeds the budget, or is unknown."""
     scenario = plan.study.scenario
     if scenario.budget is None or not cost.vms:
         return
@@ -189,7 +189,7 @@ def check_budget(plan: Plan, cost: PlannedCost, before: Spent | None = None) -> 
 
 
 def _over(budget: Money, cost: PlannedCost, before: float | None) -> tuple[str, str] | None:
-    """Return what is wrong with a budget, and the cure."""
+    """Return the problem of a budget, and the cure."""
     if cost.unknown:
         what = ", ".join(cost.unknown)
         return f"the budget can't be kept: there is no price for {what}", cost.cure
@@ -208,7 +208,7 @@ def _over(budget: Money, cost: PlannedCost, before: float | None) -> tuple[str, 
 
 
 def affordable_s(scenario: Scenario, cost: PlannedCost, before: Spent) -> float | None:
-    """Return for how long the budget pays all VMs, in seconds; None without a budget."""
+    """Return how many seconds of all VMs the budget pays; None without a budget."""
     if scenario.budget is None or cost.per_hour is None:
         return None
     budget = parse_money(scenario.budget)
@@ -219,7 +219,7 @@ def affordable_s(scenario: Scenario, cost: PlannedCost, before: Spent) -> float 
 
 @dataclass(frozen=True)
 class Spent:
-    """What the journal of a run tells of what it has cost so far, and has cost at most."""
+    """Cost of a run so far by its journal, and its upper bound."""
 
     vm_hours: float
     parts: tuple[Cost | None, ...]
@@ -227,11 +227,11 @@ class Spent:
 
     @property
     def cost(self) -> Cost | None:
-        """All of it; None where a price is unknown, or currencies differ."""
+        """The cost so far; None where a price is unknown, or currencies differ."""
         return total(self.parts)
 
     def money(self, currency: str) -> float | None:
-        """Return how much of this currency it is at most; None where that can't be told."""
+        """Return the upper bound in this currency; None where it is unknown."""
         if not self.most:
             return 0.0
         whole = total(self.most)
@@ -241,7 +241,7 @@ class Spent:
 def note_provision(
     journal: Journal, tags: PriceTags, requests: Iterable[EndpointRequest], deadline: float
 ) -> None:
-    """Write down that VMs begin to cost, what as far as it is known, and until when at most."""
+    """Record in the journal that VMs begin to cost: prices as far as known, and the latest end."""
     vms = [request for request in requests if request.kind is EndpointKind.VM]
     prices = {request.name: tags.tag(request, None) for request in vms}
     most = {request.name: tags.most(request, None) for request in vms}
@@ -249,7 +249,7 @@ def note_provision(
 
 
 def spent(history: History) -> Spent:
-    """Return what the run has cost: each VM in each of the journal's stretches.
+    """Return the cost of a run: each VM in each of the journal's periods.
 
     With a damaged line in the journal that is not known.
     """

@@ -1,4 +1,4 @@
-"""The events of a journal: what each of its lines may tell, read from JSON and written as JSON.
+"""Events of a journal, a frozen dataclass each, and their JSON.
 
 An event is written without the values that are its defaults. Newer versions may have more events
 and more values, which are passed over; what older ones did not write is filled in.
@@ -51,12 +51,12 @@ _Time = Annotated[float, Field(ge=0, lt=_LATEST)]
 
 @dataclass(frozen=True)
 class Event:
-    """Something that happened to a run."""
+    """An event of a run."""
 
 
 @dataclass(frozen=True)
 class Planned(Event):
-    """The plan was made: its seed, the scenario's digest, the session, and cells left out."""
+    """The plan was made: its seed, the scenario's digest, the session, and skipped cells."""
 
     seed: _Seed
     digest: Annotated[_Text, Field(pattern="^[0-9a-f]{64}$")]
@@ -68,14 +68,14 @@ class Planned(Event):
 
 @dataclass(frozen=True)
 class Extended(Event):
-    """Trials were added to the plan: so many of each cell from now on."""
+    """Trials were added to the plan: the new number for each cell."""
 
     repeat: Annotated[int, Strict(), Field(ge=1, le=100_000)]
 
 
 @dataclass(frozen=True)
 class Started(Event):
-    """A controller began, or resumed: the trials that are missing, and who it is."""
+    """A controller started or resumed: the number of missing trials, and its identity."""
 
     seed: _Seed | None = None
     missing: _Whole | None = None
@@ -84,7 +84,7 @@ class Started(Event):
 
 @dataclass(frozen=True)
 class Provisioning(Event):
-    """VMs begin to cost: by name what is paid, and the most, until a UNIX time at the latest."""
+    """VMs begin to cost: by name the price and its upper bound, until a UNIX time at most."""
 
     prices: dict[str, HourlyPrice | None]
     most: dict[str, HourlyPrice | None]
@@ -93,7 +93,7 @@ class Provisioning(Event):
 
 @dataclass(frozen=True)
 class Deployed(Event):
-    """An endpoint is ready, with its agent; ``most`` is the most that it costs."""
+    """An endpoint is ready, with its agent; ``most`` is the upper bound of its price."""
 
     endpoint: Annotated[EndpointInfo, AfterValidator(_named)]
     most: HourlyPrice | None
@@ -101,7 +101,7 @@ class Deployed(Event):
 
 @dataclass(frozen=True)
 class Replaced(Event):
-    """Endpoints were made anew for where they stood; ``error`` says why one could not be."""
+    """Endpoints were recreated because of their placement; ``error`` if one could not be."""
 
     endpoints: tuple[_Text, ...]
     attempt: _Whole
@@ -110,7 +110,7 @@ class Replaced(Event):
 
 @dataclass(frozen=True)
 class Located(Event):
-    """After some trials of a group the places of endpoints were read; those that had changed."""
+    """Locations were read back after trials of a group, with the changed ones."""
 
     group: _Whole
     trials: tuple[_Whole, ...]
@@ -120,7 +120,7 @@ class Located(Event):
 
 @dataclass(frozen=True)
 class Disturbed(Event):
-    """Endpoints were lost in an attempt at a trial."""
+    """Endpoints were lost during an attempt at a trial."""
 
     trial: _Whole
     cell: _Text
@@ -130,7 +130,7 @@ class Disturbed(Event):
 
 @dataclass(frozen=True)
 class Recovered(Event):
-    """An endpoint that was lost answers again."""
+    """A lost endpoint is reachable again."""
 
     endpoint: _Text
     since: Moment
@@ -139,7 +139,7 @@ class Recovered(Event):
 
 @dataclass(frozen=True)
 class Borrowed(Event):
-    """The run uses endpoints of a pool, of the run directory ``by``, that stand since a time."""
+    """The run uses endpoints of a pool, in the run directory ``by``, that exist since a time."""
 
     since: Moment
     by: _Text
@@ -147,14 +147,14 @@ class Borrowed(Event):
 
 @dataclass(frozen=True)
 class Remade(Event):
-    """Endpoints of a pool were made anew for the run."""
+    """Endpoints of a pool were recreated for the run."""
 
     why: _Text
 
 
 @dataclass(frozen=True)
 class WorkerAssigned(Event):
-    """A worker of a cluster took the session over, on a machine."""
+    """A worker of a cluster, on a machine, has the session."""
 
     host: _Text
     worker: _Text = ""
@@ -162,41 +162,41 @@ class WorkerAssigned(Event):
 
 @dataclass(frozen=True)
 class WorkerLost(Event):
-    """The worker that had the session was lost."""
+    """The session's worker was lost."""
 
     worker: _Text = ""
 
 
 @dataclass(frozen=True)
 class PoolEvent(Event):
-    """Something that happened to pooled endpoints, and the session of the campaign."""
+    """An event of pooled endpoints, with the campaign's session."""
 
     session: _Whole | None = None
 
 
 @dataclass(frozen=True)
 class Wanted(PoolEvent):
-    """They are made for a session."""
+    """Endpoints are created for a session."""
 
 
 @dataclass(frozen=True)
 class Lent(PoolEvent):
-    """A session uses them."""
+    """A session uses the endpoints."""
 
 
 @dataclass(frozen=True)
 class Returned(PoolEvent):
-    """The session uses them no more."""
+    """The session no longer uses them."""
 
 
 @dataclass(frozen=True)
 class Charged(PoolEvent):
-    """Their cost until now was counted with the session."""
+    """Their cost up to now was charged to the session."""
 
 
 @dataclass(frozen=True)
 class Released(Event):
-    """All endpoints are gone, or given back."""
+    """All endpoints are destroyed, or returned."""
 
 
 @dataclass(frozen=True)
@@ -206,29 +206,29 @@ class Ended(Event):
 
 @dataclass(frozen=True)
 class ResourceEvent(Event):
-    """Something that happened to a resource."""
+    """An event of a resource in the ledger."""
 
     resource: Resource
 
 
 @dataclass(frozen=True)
 class Intended(ResourceEvent):
-    """It is about to be made."""
+    """The resource is about to be created."""
 
 
 @dataclass(frozen=True)
 class Created(ResourceEvent):
-    """It exists, with its id."""
+    """The resource exists, with its id."""
 
 
 @dataclass(frozen=True)
 class Destroyed(ResourceEvent):
-    """It is gone."""
+    """The resource is destroyed."""
 
 
 @dataclass(frozen=True)
 class Other(Event):
-    """An event that only newer versions know."""
+    """An event of a newer version."""
 
 
 _NAMES: Mapping[type[Event], str] = {
@@ -275,7 +275,7 @@ def _adapter(kind: type) -> TypeAdapter[Any]:
 
 
 def written(event: Event) -> dict[str, Any]:
-    """Return an event as a line tells it, without its time."""
+    """Serialise an event to the JSON of a line, without its time."""
     if isinstance(event, ResourceEvent):
         return {"event": _NAMES[type(event)], "resource": asdict(event.resource)}
     values = _adapter(type(event)).dump_python(event, mode="json")
@@ -290,7 +290,7 @@ def written(event: Event) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Entry:
-    """A line of a journal: when it was written, its event, and what is wrong with it.
+    """A line of a journal: its time, its event, and its damage, if any.
 
     ``name`` is what the line calls its event. Of a damaged line there is no time, and no event but
     that of a resource which can be told nevertheless.
@@ -303,13 +303,13 @@ class Entry:
     damage: str | None
 
     def may_be(self, *kinds: type[Event]) -> bool:
-        """Tell whether a damaged line may be of one of these kinds."""
+        """Return whether a damaged line may be an event of these types."""
         names = {name for kind, name in _NAMES.items() if issubclass(kind, kinds)}
         return self.name is None or self.name in names
 
 
 def parse(number: int, told: object) -> Entry:
-    """Return the entry of a line of JSON."""
+    """Parse a line of JSON."""
     if not isinstance(told, dict):
         return Entry(number, None, None, None, "it is no note")
     name = told["event"] if isinstance(told.get("event"), str) else None
@@ -336,7 +336,7 @@ def _event(name: str, told: dict[str, Any]) -> Event | None:
 
 
 def _completed(kind: type[Event], told: dict[str, Any]) -> dict[str, Any]:
-    """Return a line with what older versions did not write: the most that something costs."""
+    """Complete a line of an older version: upper bounds of prices."""
     if kind is Provisioning:
         return {"most": told.get("prices"), **told}
     if kind is Deployed:
@@ -346,7 +346,7 @@ def _completed(kind: type[Event], told: dict[str, Any]) -> dict[str, Any]:
 
 
 def _salvaged(name: str | None, told: Mapping[str, Any]) -> ResourceEvent | None:
-    """Return the event of a resource, also of a line that is damaged elsewhere."""
+    """Return the resource event of a line that is damaged elsewhere."""
     kind = _TYPES.get(name) if name else None
     resource = _resource(told.get("resource"))
     if kind is None or not issubclass(kind, ResourceEvent) or resource is None:
@@ -355,7 +355,7 @@ def _salvaged(name: str | None, told: Mapping[str, Any]) -> ResourceEvent | None
 
 
 def _resource(told: object) -> Resource | None:
-    """Return a resource; None where it is none that can be told."""
+    """Return a resource; None for an invalid one."""
     if not isinstance(told, dict):
         return None
     told = {name: value for name, value in told.items() if name in _KNOWN}

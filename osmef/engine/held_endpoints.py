@@ -1,4 +1,4 @@
-"""Endpoints that are held for several runs, in a run directory of their own.
+"""Endpoints that are kept for several runs, with a run directory of their own.
 
 Its journal knows all that was made, so whoever finds it takes everything away; the keys are in the
 memory of the process that holds them, and go with it.
@@ -49,7 +49,7 @@ PREFIX = "kept-"
 
 @dataclass
 class User:
-    """Who uses the endpoints now: it is told what happens, and asked whether to stop."""
+    """Current user of the endpoints: observer of their events, and cancellation."""
 
     stop: Stop
     observer: Observer
@@ -57,7 +57,7 @@ class User:
 
 @dataclass
 class HeldEndpoints:
-    """All endpoints of a plan, until ``close``. ``since`` is when they began to be made, in UTC.
+    """All endpoints of a plan, until ``close``. ``since`` is when their creation began, in UTC.
 
     One run at a time uses them. For ``reach_s`` seconds they are asked whether they still answer.
     """
@@ -71,7 +71,7 @@ class HeldEndpoints:
 
     @classmethod
     def begin(cls, plan: Plan, out: Path, deadline: float, user: User) -> HeldEndpoints:
-        """Return one in a new run directory under ``out``; nothing is made yet.
+        """Return an instance in a new run directory under ``out``, without any resource yet.
 
         ``deadline`` is the UNIX time after which nobody can need them. Raises StorageError.
         """
@@ -89,12 +89,12 @@ class HeldEndpoints:
 
     @property
     def id(self) -> str:
-        """The name of its run directory, which all that was made carries as its mark."""
+        """The name of its run directory, which is the mark of its resources."""
         return self.directory.id
 
     @property
     def per_hour(self) -> Cost | None:
-        """What its VMs cost an hour at most; None where that is not known."""
+        """The highest hourly cost of its VMs; None where it is unknown."""
         made = self.provisioned.endpoints
         flavors = {
             one.name: made[one.name].flavor for one in self.plan.endpoints if one.name in made
@@ -102,11 +102,11 @@ class HeldEndpoints:
         return hourly_of(self._tags, self.plan.endpoints, flavors)
 
     def note(self, event: Event) -> None:
-        """Write a line of who uses them into the journal. Raises StorageError."""
+        """Append an event of its users to the journal. Raises StorageError."""
         self._journal.note(event)
 
     def make(self) -> None:
-        """Make the endpoints. Raises ProviderError, StorageError, Interrupted.
+        """Create the endpoints. Raises ProviderError, StorageError, Interrupted.
 
         Whatever exists after an error is destroyed by ``close``.
         """
@@ -137,7 +137,7 @@ class HeldEndpoints:
         self.user.stop.check()
 
     def look(self, plan: Plan) -> None:
-        """Find out that they serve a plan: that each can be reached, and where it stands now.
+        """Check that the endpoints serve a plan: each is reachable, and its location is as planned.
 
         Raises OsmefError with the reason where they do not. What can't be read counts as unmoved.
         """
@@ -174,7 +174,7 @@ class HeldEndpoints:
         wait_for_ssh(end.login, deadline=deadline, check=self._check).close()
 
     def some(self, names: Sequence[str]) -> ProvisionedEndpoints:
-        """Return those of these names."""
+        """Return the endpoints of these names."""
         provisioned = self.provisioned
         return replace(
             provisioned,
@@ -183,7 +183,7 @@ class HeldEndpoints:
         )
 
     def close(self) -> None:
-        """Destroy them all; may be called again after a failure. Raises OsmefError.
+        """Destroy all endpoints; may be called again after a failure. Raises OsmefError.
 
         Connections to a cloud may be as old as the endpoints: where it fails over them, it is tried
         over new ones.

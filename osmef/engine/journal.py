@@ -1,4 +1,4 @@
-"""The journal of a run: what was made, so that it can be taken away whatever happens."""
+"""Journal of a run: the ledger of its resources, so that they are destroyed even after a crash."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ E = TypeVar("E", bound=Event)
 
 
 class Journal:
-    """Appends to ``journal.jsonl``; each line is on the disk before the call returns.
+    """Appends to ``journal.jsonl``; each line is fsynced before the call returns.
 
     Every method but ``destroyed`` raises StorageError when the disk does not do its part.
     ``unnoted`` is the first failure of that one: a removal goes on without it, as a missing line
@@ -55,21 +55,21 @@ class Journal:
         self._lock = threading.Lock()
 
     def note(self, event: Event) -> None:
-        """Write one line."""
+        """Append an event."""
         record = {"at": datetime.now(UTC).isoformat(), **written(event)}
         with self._lock:
             append_line(self.path, json.dumps(record).encode())
 
     def intend(self, resource: Resource) -> None:
-        """Note that the resource is about to be made."""
+        """Note the intent to create a resource."""
         self.note(Intended(resource))
 
     def created(self, resource: Resource) -> None:
-        """Note that the resource exists, with its id."""
+        """Note that a resource exists, with its id."""
         self.note(Created(resource))
 
     def destroyed(self, resource: Resource) -> None:
-        """Note that the resource is gone; a failure is kept in ``unnoted``."""
+        """Note that a resource is destroyed; a failure is kept in ``unnoted``."""
         try:
             self.note(Destroyed(resource))
         except StorageError as error:
@@ -80,11 +80,11 @@ class Journal:
         return History(self.path, tuple(self._entries()))
 
     def standing(self) -> list[Resource]:
-        """Return what was intended or created and not yet destroyed, newest first."""
+        """Return the resources that exist or are intended, newest first."""
         return self.history().standing
 
     def _entries(self) -> Iterator[Entry]:
-        """Give its lines; a last one that a killed controller has left half written is none."""
+        """Yield the entries, without a last line that a killed controller left incomplete."""
         for number, text, is_whole in read_lines(self.path, _LONGEST):
             if text is None:
                 entry = Entry(number, None, None, None, "it is too long")
@@ -99,7 +99,7 @@ class Journal:
 
 @dataclass(frozen=True)
 class Stretch:
-    """A time in which VMs stood: by their names what is paid an hour for each, and the most."""
+    """A period in which VMs exist: the price of each by name, and its upper bound."""
 
     begin: datetime
     end: datetime
@@ -109,7 +109,7 @@ class Stretch:
 
 @dataclass
 class Tenure:
-    """An endpoint as it was last deployed, and its moves since then: each place, and the group."""
+    """An endpoint as last deployed, and its moves since then: location and group."""
 
     info: EndpointInfo
     moves: list[tuple[Location, int]]
@@ -117,7 +117,7 @@ class Tenure:
 
 @dataclass(frozen=True)
 class Latest:
-    """What is known of the latest start of a run.
+    """The latest start of a run.
 
     ``is_over``: the endpoints were released, or the run has ended, since. ``is_hidden``: a damaged
     line may be a later start. ``deadline`` is a UNIX time.
@@ -131,7 +131,7 @@ class Latest:
 
 @dataclass(frozen=True)
 class History:
-    """What a journal tells: the events of its whole lines in order, and its damage."""
+    """The fold of a journal: the events of its intact lines in order, and its damage."""
 
     path: Path
     entries: Sequence[Entry]
@@ -141,16 +141,16 @@ class History:
         return ((one.at, one.event) for one in self.entries if one.at and one.event)
 
     def all(self, kind: type[E]) -> list[E]:
-        """Return the events of a kind."""
+        """Return the events of a type."""
         return [event for _, event in self._whole if isinstance(event, kind)]
 
     def timed(self, *kinds: type[E]) -> list[tuple[datetime, E]]:
-        """Return the events of some kinds, each with its time."""
+        """Return the events of some types, each with its time."""
         return [(at, event) for at, event in self._whole if isinstance(event, kinds)]
 
     @property
     def is_empty(self) -> bool:
-        """Whether no whole line stands there."""
+        """Whether there is no intact line."""
         return not any(self._whole)
 
     @property
@@ -160,11 +160,11 @@ class History:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the run has ended, once at least."""
+        """Whether the run has ended at least once."""
         return bool(self.all(Ended))
 
     def damage(self, *kinds: type[Event]) -> list[InputError]:
-        """Return what is wrong with each damaged line, or each that may be of these kinds."""
+        """Return the damage of each line, or of those that may be events of these types."""
         return [
             InputError(
                 f"this line is damaged, and was skipped: {entry.damage}",
@@ -178,7 +178,7 @@ class History:
 
     @property
     def standing(self) -> list[Resource]:
-        """What was intended or created and not yet destroyed, newest first."""
+        """The resources that exist or are intended, newest first."""
         found: dict[tuple[object, ...], Resource] = {}
         for entry in self.entries:  # also of a line whose time is damaged
             if isinstance(entry.event, Destroyed):
@@ -189,7 +189,7 @@ class History:
 
     @property
     def latest(self) -> Latest:
-        """The latest start, and what became of it."""
+        """The latest start, and the end of its run."""
         start, deadline, is_over, is_hidden = None, None, False, False
         for entry in self.entries:
             event = entry.event
@@ -205,7 +205,7 @@ class History:
 
     @property
     def stretches(self) -> list[Stretch]:
-        """The times in which VMs stood: each from the provisioning until the release.
+        """The periods in which VMs existed, each from provisioning to release.
 
         A run that was killed has no such line: then until the last one before it was started again,
         which is that of what was left and destroyed.
@@ -236,7 +236,7 @@ class History:
 
 
 def _stretch(events: Iterable[tuple[datetime, Event]]) -> Stretch:
-    """Fold a time in which VMs stood: what each became costs, else what it was to be."""
+    """Fold the events of one period: the prices as deployed, else as planned."""
     prices: dict[str, HourlyPrice | None] = {}
     most: dict[str, HourlyPrice | None] = {}
     times = []

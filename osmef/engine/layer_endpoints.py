@@ -1,4 +1,4 @@
-"""Endpoints inside of layers: the key of the stack, and the endpoint as programs see it there."""
+"""Endpoints inside of layers: the key of a stack, and the endpoint as programs see it there."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from osmef.scenario.layers import Stack
 
 @dataclass(frozen=True)
 class StackKey:
-    """What tells one raised stack from others: the layers, the family of IP, and who is joined."""
+    """Identity of a stack: its layers, the IP version, and its endpoints."""
 
     stack: Stack
     family: Family
@@ -29,12 +29,12 @@ class StackKey:
 
     @property
     def borrows(self) -> bool:
-        """Whether it takes what an endpoint has once only, so that it stands only by turns."""
+        """Whether it needs exclusive hardware of an endpoint, so that stacks take turns."""
         return any(layer.borrows for layer in self.stack)
 
 
 def key_of(planned: PlannedCell) -> StackKey | None:
-    """Return the stack that a cell's trials need; None where they are on the bare network."""
+    """Return the stack of a cell; None on the bare network."""
     scenario = planned.cell.scenario
     if not scenario.stack:
         return None
@@ -44,7 +44,7 @@ def key_of(planned: PlannedCell) -> StackKey | None:
 
 @dataclass(frozen=True)
 class LayeredStation:
-    """An endpoint as programs inside of a layer see it: their agents are started there."""
+    """An endpoint inside of a layer: agents are started there."""
 
     station: Station
     label: str
@@ -58,7 +58,7 @@ class LayeredStation:
 
     @property
     def directory(self) -> str:
-        """The run's own directory there, from where agents are started."""
+        """The run's directory on it, from where agents are started."""
         return self.station.directory
 
     @property
@@ -71,22 +71,22 @@ class LayeredStation:
         return self.station.agent(f"{self.label}:{role}", self.prefix)
 
     def scratch(self, directory: str, job: str) -> str:
-        """Return the path of the directory that a job gets in this one, and that is not there."""
+        """Return the path of a job's own directory below this one, which does not exist yet."""
         return self.station.scratch(directory, job)
 
     def words(self, argv: Sequence[str]) -> list[str]:
-        """Return a command line as it is there: with the paths of what was brought."""
+        """Resolve a command line to the paths of supplied programs."""
         return self.station.words(argv)
 
     def data_ports(self, count: int) -> int:
-        """Return the first of so many data ports that no other job of the trial is told there."""
+        """Return the first of consecutive data ports that no other job of the trial uses."""
         return self.station.data_ports(count, self.attached.ports)
 
 
 def reserve(
     stations: Sequence[Station], count: int, busy: set[int], among: range | None = None
 ) -> range:
-    """Take data ports in a row out of those that jobs get at all of these endpoints.
+    """Reserve consecutive data ports at all of these endpoints.
 
     The last ones, since jobs begin anywhere. Raises EndpointError.
     """

@@ -1,4 +1,4 @@
-"""The layers of a run: raised before the trials that need them, kept, and taken down at the end."""
+"""Layers of a run: raised before their trials, reused, and taken down at the end."""
 
 from __future__ import annotations
 
@@ -25,8 +25,7 @@ from osmef.layers.traces import Trace, TraceNames
 from osmef.providers.base import Order, Resource
 from osmef.providers.sites import Sites
 from osmef.results.observations import InterfaceUse
-from osmef.scenario.fields import DATA_PORTS, Family
-from osmef.scenario.fields import Layer as Network
+from osmef.scenario.fields import DATA_PORTS, Family, ProviderNetwork
 from osmef.workloads import Job, Outcome, Pair
 from osmef.workloads.base import Part, Workload
 from osmef.workloads.ensemble import perform
@@ -40,7 +39,7 @@ Counting = tuple[Layer[Any], Mapping[str, Attached]]
 
 
 class Watch:
-    """Counts from its making on. ``outer`` are the ends of the outermost layer."""
+    """Counts the traffic of a layer during a trial. ``outer`` are the outermost ends."""
 
     def __init__(
         self,
@@ -52,7 +51,7 @@ class Watch:
         self._before = self._count()
 
     def _count(self) -> dict[tuple[str, str | None], Counters]:
-        """Read the counters of all namespaces that are looked at, by endpoint and namespace."""
+        """Read the counters of all namespaces, by endpoint and namespace."""
         every = [ends for _, ends in self._layers] + [self._outer]
         places = dict.fromkeys((name, end.space) for ends in every for name, end in ends.items())
         with ThreadPoolExecutor(max_workers=min(_MOST_COUNTED, len(places))) as pool:
@@ -60,7 +59,7 @@ class Watch:
             return dict(zip(places, found, strict=True))
 
     def into(self, outcome: Outcome) -> Outcome:
-        """Return an outcome with what was counted. Raises EndpointError, ReachError."""
+        """Add the counted traffic to an outcome. Raises EndpointError, ReachError."""
         after = self._count()
         change = {place: now.since(self._before[place]) for place, now in after.items()}
         metrics, interfaces = dict(outcome.metrics), list(outcome.interfaces)
@@ -84,7 +83,7 @@ class Watch:
 
 
 def _cards(counted: Counters, end: Attached) -> Mapping[str, Mapping[str, int]]:
-    """Return what went through the interfaces of a namespace that the layer did not make."""
+    """Return the counters of a namespace's interfaces that the layer did not create."""
     own = {_LOOPBACK, *end.devices}
     return {name: one for name, one in counted.interfaces.items() if name not in own}
 
@@ -103,7 +102,7 @@ _WAITS = Waits(arm_s=8.0, stall_s=5.0, drain_s=10.0)
 
 @dataclass
 class _Raised:
-    """A stack that stands: for each endpoint its end of the outermost layer.
+    """A stack that is up: for each endpoint its end of the outermost layer.
 
     One that ``borrows`` stands only while trials of it are run.
     """
@@ -118,7 +117,7 @@ class _Raised:
 
 
 class _Notes:
-    """Writes what layers make into the run's journal, where it would outlive the run."""
+    """Ledger of what layers create on endpoints that outlive the run."""
 
     def __init__(self, order: Order, journal: Journal, stays: tuple[str, dict[str, str]]) -> None:
         self._order, self._journal, self._stays = order, journal, stays
@@ -129,29 +128,29 @@ class _Notes:
         return Resource(kind, trace.kind, trace.name, self._order.run, name, *times, access=access)
 
     def intend(self, trace: Trace) -> None:
-        """Note that it is about to be made. Raises StorageError."""
+        """Note the intent. Raises StorageError."""
         self._journal.intend(self._resource(trace))
 
     def created(self, trace: Trace) -> None:
-        """Note that it is there. Raises StorageError."""
+        """Note the creation. Raises StorageError."""
         self._journal.created(self._resource(trace, trace.name))
 
     def destroyed(self, trace: Trace) -> None:
-        """Note that it is gone."""
+        """Note the destruction."""
         self._journal.destroyed(self._resource(trace))
 
 
 class _Silent:
-    """Notes nothing: what layers make goes with the endpoint."""
+    """Null ledger: what layers create is destroyed with the endpoint."""
 
     def intend(self, trace: Trace) -> None:
-        """Note nothing."""
+        """Do nothing."""
 
     created = destroyed = intend
 
 
 class Layers:
-    """All stacks of layers of a run. ``order`` is the run's own, with its journal."""
+    """All stacks of a run. ``order`` is the run's own, with its journal."""
 
     def __init__(
         self,
@@ -167,7 +166,7 @@ class Layers:
         self._turn = threading.Lock()
 
     def up(self, cells: Iterable[PlannedCell]) -> None:
-        """Raise all stacks that cells need, once each.
+        """Raise all stacks of the cells, once each.
 
         First it is tried whether all endpoints can do it: EndpointError says what they lack, of all
         of them. Those that borrow are tried, and stand by turns. Raises ReachError, StorageError,
@@ -183,7 +182,7 @@ class Layers:
                 self._give_back(key)
 
     def prepare(self, planned: PlannedCell) -> None:
-        """See that the stack of a cell stands, in the place of others that borrow the same.
+        """Ensure that the stack of a cell is up, replacing others that use the same hardware.
 
         Raises EndpointError, StorageError, Interrupted.
         """
@@ -199,13 +198,13 @@ class Layers:
             self._raise(key)
 
     def _give_back(self, key: StackKey) -> None:
-        """Take down a stack that borrows. Raises what kept it from going."""
+        """Take down a stack that uses exclusive hardware. Raises the error that prevented it."""
         errors = self._lower(key)
         if errors:
             raise errors[0]
 
     def watch(self, planned: PlannedCell) -> Watch | None:
-        """Begin to count for the layers of a cell that tell something of their trials.
+        """Start counting for the layers of a cell that measure something.
 
         None where there are none. Raises EndpointError, ReachError.
         """
@@ -219,7 +218,7 @@ class Layers:
         return Watch(counting, raised.attached, raised.hosts) if counting else None
 
     def pair(self, planned: PlannedCell, sender: str, receiver: str) -> Pair | None:
-        """Return two endpoints of a cell inside of its layers; None where it has none.
+        """Return two endpoints of a cell inside of its layers; None without layers.
 
         Raises EndpointError where they don't stand.
         """
@@ -243,11 +242,11 @@ class Layers:
         )
 
     def _label(self, key: StackKey) -> str:
-        """Return what roles of agents inside of a stack begin with."""
+        """Return the prefix of the roles of agents inside of a stack."""
         return f"{key.label} {list(self._raised).index(key)}"
 
     def again(self, names: Iterable[str]) -> None:
-        """Raise anew what stood at endpoints that were lost and are reached again.
+        """Raise the stacks again on endpoints that have recovered.
 
         What can't be raised does not stand: its trials fail. Raises StorageError, Interrupted.
         """
@@ -262,7 +261,7 @@ class Layers:
                     self._order.progress(f"{key.label} can't be raised again: {error.message}")
 
     def down(self, *, are_kept: bool) -> list[OsmefError]:
-        """Take down what outlives the run; return why something could not be removed.
+        """Take down all stacks that outlive the run; return the errors.
 
         What was raised at endpoints that are destroyed now goes with them, unless they ``are_kept``
         for other runs. Raises nothing else.
@@ -273,7 +272,7 @@ class Layers:
         return errors
 
     def _lower(self, key: StackKey, *, are_kept: bool = True) -> list[OsmefError]:
-        """Take a stack down at all its ends at once; return why something could not be removed."""
+        """Take a stack down at all its ends concurrently; return the errors."""
         raised, inside = self._raised[key], f"{self._label(key)}:"
         raised.attached, raised.prefixes, raised.below = {}, {}, []
         for name, ports in product(raised.hosts, raised.ports):
@@ -287,7 +286,7 @@ class Layers:
         return [error for error in errors if error is not None]
 
     def _clear(self, host: LayerHost, inside: str) -> OsmefError | None:
-        """Remove what a stack has at an endpoint, whose agents end before."""
+        """Remove a stack's resources from an endpoint, after ending its agents."""
         station = self._stations[host.name]
         if station.lost is not None:
             kept = ReachError("it keeps the layers that it had", where=host.name)
@@ -301,7 +300,7 @@ class Layers:
         return None
 
     def _host(self, name: str) -> LayerHost:
-        """Return an endpoint for one stack, with what that makes there."""
+        """Return the layer host of an endpoint for one stack."""
         station = self._stations[name]
         with self._lock:
             if name not in self._roots:
@@ -319,7 +318,7 @@ class Layers:
         return LayerHost(station.name, root, names, notes, program, nics, stays is not None)
 
     def _probe(self, keys: Iterable[StackKey]) -> None:
-        """See that all endpoints can raise what they have to. Raises EndpointError."""
+        """Check that all endpoints support their layers. Raises EndpointError."""
         wanted: dict[str, dict[tuple[Any, Family], None]] = {}
         for key in keys:
             for name in key.names:
@@ -332,7 +331,7 @@ class Layers:
             raise _together(errors)
 
     def _lacking(self, name: str, layers: Iterable[tuple[Any, Family]]) -> list[EndpointError]:
-        """Return what an endpoint lacks of what layers need."""
+        """Return what an endpoint lacks for its layers."""
         host, errors = self._host(name), []
         try:
             host.root.do(["ip", "-V"])
@@ -346,7 +345,7 @@ class Layers:
         return errors
 
     def _raise(self, key: StackKey) -> None:
-        """Raise the layers of a stack, each on the one below it. Raises EndpointError."""
+        """Raise the layers of a stack from the bottom up. Raises EndpointError."""
         hosts = {name: self._host(name) for name in key.names}
         for name, before in self._raised.get(key, _Raised()).hosts.items():
             hosts[name].traces += before.traces  # what could not be removed
@@ -379,7 +378,7 @@ class Layers:
         self._verify(key)
 
     def _verify(self, key: StackKey) -> None:
-        """Send something through, from the first end to each other one. Raises EndpointError."""
+        """Send a test transfer from the first end to each other one. Raises EndpointError."""
         first, *others = key.names
         for other in others:
             pair = self._pair(key, first, other)
@@ -397,7 +396,7 @@ class Layers:
                 ) from error
 
     def _entering(self, host: LayerHost, attached: Attached) -> tuple[str, ...]:
-        """Return what stands before a command line that is to run inside, as the login's user."""
+        """Return the command prefix that enters the stack as the login's user."""
         if attached.space is None:
             return ()
         enter = (*host.root.before, "ip", "netns", "exec", attached.space)
@@ -410,12 +409,12 @@ class Layers:
         return (*enter, "setpriv", *ids)
 
     def _bare(self, key: StackKey, hosts: Mapping[str, LayerHost]) -> dict[str, End]:
-        """Return the endpoints on the network that is there."""
+        """Return the endpoints on the underlying network."""
         found = {}
         for name, host in hosts.items():
             here = self._stations[name].endpoint
             others = [self._stations[one].endpoint for one in key.names if one != name]
-            path = (Network.BARE, key.family)
+            path = (ProviderNetwork.BARE, key.family)
             own = {one.name: self._sites.listen_address(here, one, *path) for one in others}
             peers = {one.name: self._sites.data_address(one, here, *path) for one in others}
             mtu = min(host.way_to(None, address)[1] for address in peers.values())
@@ -423,7 +422,7 @@ class Layers:
         return found
 
     def _ground(self, key: StackKey, ends: Mapping[str, End]) -> Ground:
-        """Return what a layer is raised on, with addresses that none of the ends uses."""
+        """Return the underlay of a layer, with inner addresses that no end uses."""
         whole, length = _INNER[key.family]
         taken = [net for end in ends.values() for net in end.host.networks(end.space)]
         taken += [f"{one.own[peer]}" for one in ends.values() for peer in one.own]
@@ -446,7 +445,7 @@ class Layers:
 
 
 def _try_out() -> Sequence[Part]:
-    """Return the parts of a short transfer."""
+    """Return the parts of a short test transfer."""
     usual = WORKLOADS.settings("btc")()
     settings = usual.model_copy(update={"duration": _TRY_S, "interval": _TRY_S})
     made: Workload[Any] = WORKLOADS.get("btc")(settings)
@@ -454,7 +453,7 @@ def _try_out() -> Sequence[Part]:
 
 
 def _carried(key: StackKey) -> str:
-    """Say what the network below has to carry for a stack."""
+    """Describe the protocols that the network must carry for a stack."""
     carried = key.stack[-1].carried_by
     ports = f"{DATA_PORTS.start} to {DATA_PORTS.stop - 1}"
     return {
@@ -465,13 +464,13 @@ def _carried(key: StackKey) -> str:
 
 
 def layer_of(settings: Any) -> Layer[Any]:
-    """Return a layer with its settings."""
+    """Return a layer for its settings."""
     made: Layer[Any] = LAYERS.get(settings.kind)(settings)
     return made
 
 
 def _standing_on(end: End, attached: Mapping[str, Attached]) -> End:
-    """Return an end as the next layer finds it."""
+    """Return an end as the underlay of the next layer."""
     mine = attached[end.name]
     own = dict.fromkeys(end.peers, mine.bind)
     peers = {name: attached[name].address for name in end.peers}
@@ -480,7 +479,7 @@ def _standing_on(end: End, attached: Mapping[str, Attached]) -> End:
 
 
 def _try(layer: Layer[Any], host: LayerHost, family: Family) -> EndpointError | None:
-    """Return what a layer lacks at an endpoint, as far as a try in a namespace tells.
+    """Return what a layer lacks on an endpoint, by trying it in a namespace.
 
     Raises ReachError, and EndpointError where there can't even be a namespace.
     """
@@ -506,7 +505,7 @@ def _facts_at(
 
 
 def _together(errors: Sequence[EndpointError]) -> EndpointError:
-    """Return one error that says what all endpoints lack."""
+    """Combine the errors of several endpoints into one."""
     first, *others = errors
     if not others:
         return first
@@ -516,7 +515,7 @@ def _together(errors: Sequence[EndpointError]) -> EndpointError:
 
 
 def unremoved(errors: Sequence[OsmefError]) -> EndpointError | None:
-    """Return the error of a run whose layers could not all be removed; None where all are gone."""
+    """Return the error of a run whose layers could not all be removed; None otherwise."""
     if not errors:
         return None
     told = "; ".join(f"{one.where}: {one.message}" if one.where else one.message for one in errors)

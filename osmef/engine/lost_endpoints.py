@@ -1,4 +1,4 @@
-"""Lost endpoints: unreachable while a run measures, or taken away by their cloud.
+"""Lost endpoints: unreachable during a run, or destroyed by their cloud.
 
 A cloud may take spare (spot) capacity back; a machine may break down, or boot.
 """
@@ -57,13 +57,13 @@ def lose(stations: Sequence[Station], places: Sequence[Location]) -> list[Statio
 
 
 def ask_cloud(sites: Sites, stations: Sequence[Station]) -> None:
-    """Mark those lost that no longer exist in their cloud. Errors of the cloud change nothing."""
+    """Mark endpoints lost that no longer exist in their cloud. The cloud's errors are ignored."""
     with contextlib.suppress(OsmefError):
         lose(stations, sites.describe([station.endpoint for station in stations]))
 
 
 def lost_ends(sites: Sites, stations: Stations, trial: Trial) -> list[str]:
-    """Return the ends of a failed trial that no longer exist, if that may be the cause."""
+    """Return the ends of a failed trial that no longer exist, if that explains the failure."""
     if trial.failure is None or trial.failure.kind not in BROKEN:
         return []
     ends = [stations[name] for name in dict.fromkeys([*trial.senders, *trial.receivers])]
@@ -72,12 +72,12 @@ def lost_ends(sites: Sites, stations: Stations, trial: Trial) -> list[str]:
 
 
 def is_measurable(planned: PlannedTrial, stations: Stations) -> bool:
-    """Tell whether none of the ends of a trial is lost."""
+    """Return whether none of the ends of a trial is lost."""
     return all(stations[end.name].lost is None for end in planned.cell.endpoints)
 
 
 def lost_error(stations: Stations, left: Sequence[PlannedTrial], planned: int) -> LostError:
-    """Return the error of a run that could not measure all of its ``planned`` trials."""
+    """Return the error of a run that could not measure all ``planned`` trials."""
     needed = {end.name for one in left for end in one.cell.endpoints}
     lost = [station for name, station in stations.items() if name in needed and station.lost]
     said = [(station.name, _told(station)) for station in lost]

@@ -1,4 +1,4 @@
-"""The trials of a run: one at a time, or several that share no host."""
+"""Execution of trials: one at a time, or several concurrently that share no host."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _LOOPBACK = {Family.IPV4: "127.0.0.1", Family.IPV6: "::1"}
 
 @dataclass(frozen=True)
 class EndedTrial:
-    """A trial that has ended, what it gave, and which of its ends were lost in it."""
+    """A finished trial: its record, its outcome, and its lost ends."""
 
     trial: Trial
     outcome: Outcome
@@ -46,8 +46,8 @@ class EndedTrial:
 
 
 @dataclass
-class Stretch:
-    """Trials to be run before places are read again, and what has come of them so far.
+class Batch:
+    """Trials up to the next reading of locations, and their results so far.
 
     ``ended`` are those that were recorded, ``spared`` those whose cell is known, ``disturbed``
     those that lost an end: they were not recorded.
@@ -61,7 +61,7 @@ class Stretch:
 
 @dataclass(frozen=True)
 class Bench:
-    """All that the trials of one run share."""
+    """State shared by all trials of one run."""
 
     sites: Sites
     stations: dict[str, Station]
@@ -75,23 +75,23 @@ class Bench:
 
     @property
     def places(self) -> dict[str, Location]:
-        """Where the endpoints stand."""
+        """The locations of the endpoints."""
         return {name: station.location for name, station in self.stations.items()}
 
 
-def run_trials(bench: Bench, stretch: Stretch, parallel: int) -> None:
-    """Run the trials, at most ``parallel`` at once, and record each as it ends.
+def run_trials(bench: Bench, batch: Batch, parallel: int) -> None:
+    """Run trials, at most ``parallel`` concurrently, and record each when it ends.
 
     Trials that share a host, or the router, never run at once. After a stop those that have ended
     are recorded, too. Once one has lost an end no more begin. Raises Interrupted, StorageError.
     """
     conflicts = TrialConflicts(bench.places)
-    waiting = list(stretch.trials)
+    waiting = list(batch.trials)
     running: dict[Future[EndedTrial], PlannedTrial] = {}
     with ThreadPoolExecutor(max_workers=parallel) as pool, _stopping_others(bench.stop):
-        while running or (waiting and not stretch.disturbed):
-            if bench.stop.reason is None and not stretch.disturbed:
-                _spare(bench, stretch, waiting)
+        while running or (waiting and not batch.disturbed):
+            if bench.stop.reason is None and not batch.disturbed:
+                _spare(bench, batch, waiting)
                 for planned in conflicts.startable(waiting, list(running.values()), parallel):
                     waiting.remove(planned)
                     running[pool.submit(_run_trial, bench, planned)] = planned
@@ -99,32 +99,32 @@ def run_trials(bench: Bench, stretch: Stretch, parallel: int) -> None:
             for future in done:
                 planned = running.pop(future)
                 with contextlib.suppress(Interrupted):  # raised below, once all have ended
-                    _take(bench, stretch, planned, future.result())
+                    _take(bench, batch, planned, future.result())
             if not running:
                 bench.stop.check()
 
 
-def _spare(bench: Bench, stretch: Stretch, waiting: list[PlannedTrial]) -> None:
-    """Take the trials of cells that are known from those that wait."""
+def _spare(bench: Bench, batch: Batch, waiting: list[PlannedTrial]) -> None:
+    """Remove the trials of cells that the stopping rule has ended."""
     if bench.stopping_rule is None:
         return
     for planned in [one for one in waiting if bench.stopping_rule.spares(one)]:
         waiting.remove(planned)
-        stretch.spared.append(planned)
+        batch.spared.append(planned)
         bench.observer.trial_spared(planned)
 
 
-def _take(bench: Bench, stretch: Stretch, planned: PlannedTrial, ended: EndedTrial) -> None:
+def _take(bench: Bench, batch: Batch, planned: PlannedTrial, ended: EndedTrial) -> None:
     lost = ended.lost or lost_ends(bench.sites, bench.stations, ended.trial)
     if lost:
-        stretch.disturbed.append(replace(ended, lost=lost))
+        batch.disturbed.append(replace(ended, lost=lost))
         return
     record(bench, ended.trial, ended.outcome)
-    stretch.ended.append(planned)
+    batch.ended.append(planned)
 
 
 def record(bench: Bench, trial: Trial, outcome: Outcome) -> None:
-    """Write a trial down, and tell of it. Raises StorageError."""
+    """Record a trial, and notify the observer. Raises StorageError."""
     bench.directory.write_intervals(trial.index, outcome.intervals)
     bench.directory.write_requests(trial.index, outcome.requests)
     bench.directory.append_trial(trial)
@@ -135,7 +135,7 @@ def record(bench: Bench, trial: Trial, outcome: Outcome) -> None:
 
 @contextlib.contextmanager
 def _stopping_others(stop: Stop) -> Iterator[None]:
-    """Stop the trials that still run when one can't be recorded: the pool waits for them."""
+    """Cancel the running trials when one can't be recorded: the pool waits for them."""
     try:
         yield
     except BaseException:
@@ -144,7 +144,7 @@ def _stopping_others(stop: Stop) -> Iterator[None]:
 
 
 def _run_trial(bench: Bench, planned: PlannedTrial) -> EndedTrial:
-    """Run one trial. Its failure is no error; only a stop is raised."""
+    """Run one trial. Its failure is recorded; only a cancellation is raised."""
     bench.stop.wait(planned.cell.cell.scenario.pause)
     bench.observer.trial_started(planned)
     started_at, started = datetime.now(UTC), time.monotonic()
@@ -172,7 +172,7 @@ def _run_trial(bench: Bench, planned: PlannedTrial) -> EndedTrial:
 
 @dataclass(frozen=True)
 class _Gave:
-    """When a trial was, where its pairs were, and what its ends had carried before."""
+    """Result of a trial: its time, its pairs' locations, and the previous traffic of its ends."""
 
     started_at: datetime
     wall_s: float
@@ -183,7 +183,7 @@ class _Gave:
 def _record(
     planned: PlannedTrial, tag: SessionTag, gave: _Gave, outcome: Outcome, failure: Failure | None
 ) -> Trial:
-    """Return the trial as it is recorded."""
+    """Return the record of a trial."""
     cell = planned.cell
     scenario = cell.cell.scenario
     return Trial(
@@ -224,7 +224,7 @@ def _record(
 
 
 def _silent_ends(bench: Bench, planned: PlannedTrial) -> list[str]:
-    """Return which ends of a trial that has failed don't answer any more. Raises Interrupted."""
+    """Return the ends of a failed trial that no longer answer. Raises Interrupted."""
     ends = [bench.stations[end.name] for end in planned.cell.endpoints]
     if any(station.has_lost_agents for station in ends):
         bench.stop.wait(_FOLLOWS_S)
@@ -261,7 +261,7 @@ def _measure(bench: Bench, planned: PlannedTrial) -> Outcome:
 
 
 def _check_programs(bench: Bench, ends: Sequence[Station], failed: str = "") -> None:
-    """Fail a trial during which a supplied program has changed on an endpoint.
+    """Fail a trial during which a supplied program was modified on an endpoint.
 
     Raises EndpointError.
     """

@@ -1,4 +1,4 @@
-"""The facts of all endpoints, collected between the groups of trials."""
+"""Metadata: the facts of all endpoints, collected between the groups of trials."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _RESUMED = "."
 
 
 def first_moment(group: int, starts: int) -> str:
-    """Return the name of the moment before a group, when a run starts for the nth time.
+    """Return the name of the moment before a group, at the nth start of a run.
 
     A resumed run has new endpoints, whose counters begin anew: what stands of the moment after the
     group before is not theirs, and is kept.
@@ -26,7 +26,7 @@ def first_moment(group: int, starts: int) -> str:
 
 
 def made_at(moments: list[str]) -> str:
-    """Return at which of an endpoint's moments it was last made."""
+    """Return the moment at which an endpoint was last created."""
     return max((moment for moment in moments if _RESUMED in moment), default=moments[0])
 
 

@@ -22,7 +22,7 @@ Why = Sequence[str] | OsmefError
 def look_again(
     bench: Bench, group: int, trials: Sequence[PlannedTrial], note: Callable[[Located], None]
 ) -> None:
-    """Read the locations of the endpoints after some trials of a group, and correct the trials.
+    """Read locations after some trials of a group, and correct the affected trials.
 
     A trial whose ends do not stand to each other as they did when it began was measured nobody
     knows where: it fails, or where any place will do, or ``on_mismatch: record``, its place is
@@ -51,7 +51,7 @@ def look_again(
 
 
 def _moved(bench: Bench) -> dict[str, Location]:
-    """Return where those endpoints stand now that have moved."""
+    """Return the new locations of endpoints that have moved."""
     stations = [station for station in bench.stations.values() if station.lost is None]
     found = bench.sites.describe([station.endpoint for station in stations])
     for station in lose(stations, found):
@@ -64,7 +64,7 @@ def _moved(bench: Bench) -> dict[str, Location]:
 
 
 def moved_from(before: Location, after: Location) -> str:
-    """Say from where to where, as far as it is known."""
+    """Describe a move, from where to where, as far as known."""
     here, there = (place.host or place.rack or place.zone for place in (before, after))
     return f"from {here or 'somewhere'} to {there or 'somewhere else'}"
 
@@ -74,7 +74,7 @@ def _differs(planned: PlannedTrial, before: Places, after: Places) -> bool:
 
 
 def _correct(bench: Bench, wrong: Mapping[int, PlannedTrial], why: Why) -> None:
-    """Clear the placement in the records of trials, or fail them where the placement counts."""
+    """Clear the placement in the records of trials, or fail those that depend on it."""
     found = {trial.index: trial for trial in bench.directory.read_trials().trials}
     corrected = [
         _corrected(trial, wrong[index], why, bench)
@@ -99,7 +99,7 @@ def _corrected(trial: Trial, planned: PlannedTrial, why: Why, bench: Bench) -> T
 
 
 def _fails(planned: PlannedTrial, bench: Bench) -> bool:
-    """Tell whether the trial would fail if it began now."""
+    """Return whether the trial would fail with the present placement."""
     found = pair_placements(planned.cell, bench.places).values()
     recorded = planned.cell.cell.scenario.on_mismatch == RECORD
     return not recorded and bool(mismatches(requested(planned.cell), found))
@@ -110,7 +110,7 @@ def _unplaced(trial: Trial) -> Trial:
 
 
 def _failed(trial: Trial, error: OsmefError) -> Trial:
-    """Return the record of a trial that has failed after all: nothing stays that it measured."""
+    """Return the record of a trial that has failed afterwards, without its measurements."""
     none = vars(Outcome(metrics={})) | {"limited_by": None}
     nothing = {name: value for name, value in none.items() if name in Trial.model_fields}
     told = {"status": Status.FAILED, "failure": Failure.of(error)}

@@ -1,4 +1,4 @@
-"""The observer of a run: the command line, a log, a test; and callbacks that may fail."""
+"""Observer of a run: the command line, a log, a test; and containment of its failures."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Told = ParamSpec("Told")
 
 
 def contain_failures(tell: Callable[Told, None]) -> Callable[Told, None]:
-    """Wrap a callback such that it raises no Exception: a failure is logged."""
+    """Wrap a callback so that it raises no Exception: a failure is logged."""
 
     @wraps(tell)
     def told(*args: Told.args, **kwargs: Told.kwargs) -> None:
@@ -30,40 +30,40 @@ def contain_failures(tell: Callable[Told, None]) -> Callable[Told, None]:
 
 
 class Observer:
-    """Told what happens, from any thread. This one does nothing, and none ever raises."""
+    """Observer of a run, called from any thread; this one ignores all events. Never raises."""
 
     def __init_subclass__(cls) -> None:
-        """Contain whatever a subclass does when it is told something."""
+        """Contain the failures of a subclass's methods."""
         super().__init_subclass__()
         for name in _TOLD & vars(cls).keys():
             setattr(cls, name, contain_failures(getattr(cls, name)))
 
     def step(self, text: str) -> None:
-        """Tell that the run turns to something else."""
+        """Note that the run begins its next step."""
 
     def warning(self, text: str) -> None:
-        """Tell what a reader of the numbers has to know."""
+        """Note a warning for the summary."""
 
     def measuring(self, trials: int, planned_s: float, measures: Sequence[Measure]) -> None:
-        """Tell that so many trials begin now, how long they will take by plan, and what they give.
+        """Note that the trials begin: their number, planned length, and measures.
 
         The leading one of ``measures`` that a trial has is its result in short.
         """
 
     def trial_started(self, planned: PlannedTrial) -> None:
-        """Tell that a trial begins."""
+        """Note that a trial begins."""
 
     def trial_spared(self, planned: PlannedTrial) -> None:
-        """Tell that a trial is not run, for its cell is known."""
+        """Note that a trial is skipped, as the stopping rule has ended its cell."""
 
     def rate(self, planned: PlannedTrial, bits_per_second: float) -> None:
-        """Tell the latest rate of a trial that runs."""
+        """Note the latest rate of a running trial."""
 
     def round_trip(self, planned: PlannedTrial, us: float) -> None:
-        """Tell the latest median round trip of a trial that runs, in microseconds."""
+        """Note the latest median round trip of a running trial, in microseconds."""
 
     def trial_ended(self, trial: Trial) -> None:
-        """Tell that a trial has ended, well or not."""
+        """Note that a trial has ended, successfully or not."""
 
 
 _TOLD = {name for name in vars(Observer) if not name.startswith("_")}

@@ -1,4 +1,4 @@
-"""Placement as achieved against placement as requested: one way for runs and results."""
+"""Placement as achieved against placement as requested."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ class PairPlacement:
 
 
 def the_same(values: Iterable[T]) -> T | None:
-    """Return what all values are, None where they differ."""
+    """Return the common value of all, None where they differ."""
     distinct = list(dict.fromkeys(values))
     return distinct[0] if len(distinct) == 1 else None
 
 
 def requested(cell: PlannedCell) -> PairPlacement:
-    """Return the requested placement: none of a single endpoint, no tenancy of hosts and sites."""
+    """Return the requested placement; None for one endpoint, no tenancy for hosts and sites."""
     scenario = cell.cell.scenario
     free = len(cell.endpoints) == 1 or scenario.placement is Placement.ANY
     untold = scenario.is_between_sites or EndpointKind.HOST in {end.kind for end in scenario.ends}
@@ -54,7 +54,7 @@ def requested(cell: PlannedCell) -> PairPlacement:
 def pair_placement(
     one: EndpointRequest, other: EndpointRequest, places: Mapping[str, Location]
 ) -> PairPlacement:
-    """Return the placement of two endpoints, as far as their locations tell."""
+    """Return the placement of two endpoints, as far as their locations are known."""
     nowhere = Location()
     here, there = places.get(one.name, nowhere), places.get(other.name, nowhere)
     if one is other:
@@ -79,7 +79,7 @@ def pair_placements(cell: PlannedCell, places: Places) -> dict[tuple[str, str], 
 
 
 def overall(found: Iterable[PairPlacement]) -> PairPlacement:
-    """Return what all pairs have in common; None where they differ."""
+    """Return the common placement of all pairs; None where they differ."""
     each = list(found)
     return PairPlacement(
         the_same(one.placement for one in each),
@@ -89,7 +89,7 @@ def overall(found: Iterable[PairPlacement]) -> PairPlacement:
 
 
 def mismatches(wanted: PairPlacement, found: Iterable[PairPlacement]) -> list[str]:
-    """Name what was asked for and is not so, or can't be told: placement, tenancy, distance."""
+    """Name the requested properties that are not achieved, or unknown."""
     each = list(found)
     return [
         key
@@ -100,7 +100,7 @@ def mismatches(wanted: PairPlacement, found: Iterable[PairPlacement]) -> list[st
 
 
 def check(wanted: PairPlacement, found: Mapping[tuple[str, str], PairPlacement]) -> None:
-    """Raise PlacementError where a pair is not placed as requested, or nobody can tell."""
+    """Raise PlacementError where a pair is not placed as requested, or that is unknown."""
     for ends, one in found.items():
         wrong = mismatches(wanted, [one])
         if wrong:

@@ -1,4 +1,4 @@
-"""The plan of a run: which endpoints it needs, and which trials it makes in which order."""
+"""Plan of a run: the endpoints that it needs, and its trials in order."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Sites = tuple[str | None, str | None]
 
 @dataclass(frozen=True)
 class PlannedCell:
-    """A cell with the endpoints that its trials use: every sender sends to every receiver.
+    """A cell with the endpoints of its trials: every sender sends to every receiver.
 
     Loopback uses one endpoint for both ends. Nodes are senders and receivers all of them, and none
     sends to itself. Of ``pairs`` each sender sends to its own receiver. All pairs are to be equally
@@ -51,12 +51,12 @@ class PlannedCell:
 
     @property
     def key(self) -> tuple[str, int | None]:
-        """What tells it from all others of a plan."""
+        """The key that identifies it in a plan."""
         return (self.cell.key, self.number)
 
     @property
     def turns(self) -> tuple[PlannedCell, ...]:
-        """What one trial each measures in a repetition: itself, or every pair for itself."""
+        """What each trial of a repetition measures: the whole cell, or one pair each."""
         pairs = self.cell.scenario.pairs
         if pairs is None or pairs.at is PairsAt.ONCE:
             return (self,)
@@ -81,13 +81,13 @@ class PlannedCell:
 
     @property
     def ring(self) -> tuple[tuple[EndpointRequest, EndpointRequest], ...]:
-        """Every endpoint once, with the next one; the last one with the first."""
+        """Every endpoint once, with the next one; the last with the first."""
         first, *others = self.endpoints
         return tuple(zip((first, *others), (*others, first), strict=True))
 
 
 def programs_of(cells: Iterable[PlannedCell]) -> dict[str, dict[Program, None]]:
-    """Return the external programs that cells need on their endpoints, by the endpoints' names."""
+    """Return the external programs that cells need, by endpoint."""
     needed: dict[str, dict[Program, None]] = {}
     for cell in cells:
         workload = TrialWorkload(cell.cell.scenario)
@@ -106,14 +106,14 @@ def programs_of(cells: Iterable[PlannedCell]) -> dict[str, dict[Program, None]]:
 
 
 def programs_of_layers(scenario: Scenario) -> tuple[Program, ...]:
-    """Return the programs that the layers of a scenario need at both ends, each once."""
+    """Return the programs that the layers of a scenario need at both ends."""
     kinds: list[type[Layer[Any]]] = [LAYERS.get(one.kind) for one in scenario.stack]
     return tuple(dict.fromkeys(program for kind in kinds for program in kind.programs))
 
 
 @dataclass(frozen=True)
 class PlannedTrial:
-    """One trial. Groups are the stretches of trials between two collections of facts.
+    """A planned trial. A group is the trials between two collections of facts.
 
     ``cell`` is the part of a cell that it measures: one of its pairs, or all of it.
     """
@@ -126,7 +126,7 @@ class PlannedTrial:
 
 @dataclass(frozen=True)
 class Plan:
-    """All that a run will do. ``estimate_s`` is how long it will take at most, in seconds, roughly.
+    """The plan of a run. ``estimate_s`` is the upper bound of its length, in seconds, roughly.
 
     ``usual_s`` is how long it usually takes: as long, but where trials end once they know enough;
     None where nobody can tell when. ``most_bytes`` is the payload that all trials move at most,
@@ -153,7 +153,7 @@ class Plan:
 
 
 def make_plan(study: Study, seed: int | None = None, left_out: Collection[str] = ()) -> Plan:
-    """Plan a study. The same study, seed and cells that are ``left_out`` give the same plan.
+    """Plan a study. Deterministic in study, seed and ``left_out`` cells.
 
     Without a seed here or in the scenario one is drawn.
     """
@@ -170,7 +170,7 @@ def make_plan(study: Study, seed: int | None = None, left_out: Collection[str] =
 
 
 def extended(plan: Plan, repetitions: int) -> Plan:
-    """Return a plan with more trials of each cell, which come after those that it has.
+    """Return a plan with additional trials of each cell, after those that it has.
 
     Seed and order of the first ones stay, so that a run that has measured them measures the others.
     """
@@ -206,12 +206,12 @@ def _repeated(scenario: Scenario, repetitions: int) -> Scenario:
 
 
 def endpoints_of(study: Study) -> tuple[EndpointRequest, ...]:
-    """Return what a plan of the study needs, each once."""
+    """Return the endpoints that a plan of the study needs."""
     return _endpoints(_place(study.cells, study.scenario))
 
 
 def directories(cells: Iterable[PlannedCell]) -> dict[str, list[str]]:
-    """Return where programs get directories of their own, by the names of the endpoints."""
+    """Return the parents of programs' own directories, by endpoint."""
     found: dict[str, dict[str, None]] = {}
     for cell in cells:
         told = TrialWorkload(cell.cell.scenario).directories
@@ -222,7 +222,7 @@ def directories(cells: Iterable[PlannedCell]) -> dict[str, list[str]]:
 
 
 def _endpoints(cells: Sequence[PlannedCell]) -> tuple[EndpointRequest, ...]:
-    """Return all endpoints, each once: a host with as many network cards as any cell wants."""
+    """Return all endpoints; a host has as many network cards as any cell needs."""
     found: dict[str, EndpointRequest] = {}
     for end in (end for cell in cells for end in cell.endpoints):
         known = found.setdefault(end.name, end)
@@ -231,7 +231,7 @@ def _endpoints(cells: Sequence[PlannedCell]) -> tuple[EndpointRequest, ...]:
 
 
 def _place(cells: Sequence[Cell], scenario: Scenario) -> tuple[PlannedCell, ...]:
-    """Give every cell its endpoints; cells that differ only in workload or layer share them.
+    """Assign endpoints to every cell; cells that differ only in workload or layer share them.
 
     In one lane all cells with ends at the same sites use the same two hosts, so that their numbers
     compare. Trials that may run at once need hosts of their own, so pairs are then spread over
@@ -242,7 +242,7 @@ def _place(cells: Sequence[Cell], scenario: Scenario) -> tuple[PlannedCell, ...]
 
 
 class _Lanes:
-    """Which lane of hosts each pair of a cell uses."""
+    """Assignment of the pairs of a cell to lanes of hosts."""
 
     def __init__(self, cells: Sequence[Cell], scenario: Scenario) -> None:
         self._scenario = scenario
@@ -254,7 +254,7 @@ class _Lanes:
         self._at_once = max(scenario.parallel, *(cell.scenario.trials for cell in cells))
 
     def of(self, cell: Cell, number: int = 1) -> int:
-        """Return the lane of the pair of this number."""
+        """Return the lane of a pair, by its number."""
         if cell.scenario.endpoints.node is not None:
             return 1
         there = self._kinds[_sites_of(cell)]
@@ -294,7 +294,7 @@ def _place_cell(cell: Cell, lanes: _Lanes) -> PlannedCell:
 def _pairs(
     scenario: Scenario, lanes: Sequence[int]
 ) -> tuple[tuple[EndpointRequest, ...], tuple[EndpointRequest, ...]]:
-    """Return senders and receivers of pairs that stand in these lanes, each with its own."""
+    """Return senders and receivers of the pairs in these lanes."""
     made: list[tuple[EndpointRequest, ...]] = []
     for place, lane in enumerate(lanes):
         slots = _slots_of(scenario, lane)
@@ -314,7 +314,7 @@ def _pairs(
 
 @dataclass(frozen=True)
 class _Slot:
-    """Where an end is asked to stand; VMs anywhere in the lane, if so wanted."""
+    """Where an end is to be placed; with placement any, a VM anywhere in the lane."""
 
     lane: int
     host: int
@@ -323,7 +323,7 @@ class _Slot:
 
 
 def _slots_of(scenario: Scenario, lane: int) -> tuple[_Slot, _Slot]:
-    """Return where sender and receiver of a lane stand."""
+    """Return the slots of sender and receiver in a lane."""
     anywhere = scenario.placement is Placement.ANY or scenario.is_between_sites
     first_host = 2 * lane - 1
     other_host = first_host + (scenario.placement is not Placement.SAME_HOST)
@@ -333,7 +333,7 @@ def _slots_of(scenario: Scenario, lane: int) -> tuple[_Slot, _Slot]:
 
 
 def _member(first: EndpointRequest, number: int) -> EndpointRequest:
-    """Return the member of this number, from 1, of the group that begins with the first.
+    """Return a member of a group by its number, from 1.
 
     VMs of a group share a host unless they may be anywhere. A physical host has a place of its own:
     senders and receivers take turns, so that a smaller group is the start of a larger one.
@@ -352,13 +352,13 @@ def _host_name(site: str | None, host: str) -> str:
 
 
 def _group(role: str, end: EndpointSettings, slot: _Slot) -> tuple[EndpointRequest, ...]:
-    """Return the members of a group, all of one tenant; a smaller one is the start of a larger."""
+    """Return the members of a group of one tenant; a smaller group is a prefix of a larger."""
     first = _request(role, end, slot)
     return tuple(_member(first, number) for number in range(1, end.count + 1))
 
 
 def _nodes(end: EndpointSettings, placement: Placement) -> tuple[EndpointRequest, ...]:
-    """Return nodes of one tenant: each on a host of its own, all on one, or anywhere.
+    """Return nodes of one tenant: on a host each, all on one, or anywhere.
 
     Fewer of them are the start of more.
     """
@@ -395,7 +395,7 @@ def _request(role: str, end: EndpointSettings, slot: _Slot) -> EndpointRequest:
 
 
 def _word(text: str) -> str:
-    """Return a cloud's name as a part of names, also of files; different ones stay different."""
+    """Return a cloud's name as a part of file names, injectively."""
     plain = _NO_WORD.sub("-", text)[:_LONGEST_WORD]
     if plain == text:
         return text
@@ -428,7 +428,7 @@ def _order(cells: Sequence[PlannedCell], scenario: Scenario, seed: int) -> tuple
 def _blocks(
     cells: Sequence[PlannedCell], shuffle: Callable[[list[list[PlannedCell]]], None]
 ) -> list[list[PlannedCell]]:
-    """Return the blocks of one repetition: one, or where pairs go in turn one each pair.
+    """Return the blocks of one repetition: one, or one per pair.
 
     A block of pairs has no cell twice, and all its cells on the same pair.
     """
@@ -450,7 +450,7 @@ def _blocks(
 
 
 def most_at_once(trials: Iterable[PlannedTrial]) -> int:
-    """Return how many of the trials may run at one time, at most, as the scenario says."""
+    """Return how many trials may run concurrently, as the scenario allows."""
     return max(
         max(scenario.parallel, scenario.pairs.at_most if scenario.pairs else 1)
         for scenario in (planned.cell.cell.scenario for planned in trials)
@@ -458,19 +458,19 @@ def most_at_once(trials: Iterable[PlannedTrial]) -> int:
 
 
 def duration_of(planned: PlannedCell) -> float:
-    """Return how long a trial runs from its first start to its last end, in seconds."""
+    """Return the length of a trial from first start to last end, in seconds."""
     scenario = planned.cell.scenario
     return TrialWorkload(scenario).duration_s + scenario.stagger * (len(planned.pairs) - 1)
 
 
 def estimate(trials: Sequence[PlannedTrial]) -> float:
-    """Return how long the trials take one after the other at most, in seconds, with pauses."""
+    """Return the upper bound of the trials' total length in seconds, with pauses."""
     each = (duration_of(t.cell) + t.cell.cell.scenario.pause + _TRIAL_OVERHEAD_S for t in trials)
     return sum(each)
 
 
 def _usual_s(scenario: Scenario, trials: Sequence[PlannedTrial]) -> float | None:
-    """Return how long a run usually takes; None where that is not known before."""
+    """Return the usual length of a run; None where it is unknown."""
     if scenario.is_until_known:
         return None
     earlier = 0.0
@@ -493,6 +493,6 @@ def _most_bytes(trials: Sequence[PlannedTrial]) -> int | None:
 
 
 def _counted(trials: Sequence[PlannedTrial]) -> list[tuple[PlannedCell, int]]:
-    """Return each cell, or pair of one, with the number of its trials."""
+    """Return each cell, or pair of one, with its number of trials."""
     counts = Counter(trial.cell.key for trial in trials)
     return [(cell, counts[key]) for key, cell in {t.cell.key: t.cell for t in trials}.items()]

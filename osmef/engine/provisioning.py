@@ -1,4 +1,4 @@
-"""Provision the endpoints of a run, and replace those that the cloud placed wrongly."""
+"""Provisioning of endpoints, and replacement of those with a wrong placement."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from osmef.scenario.location import Location
 
 @dataclass
 class ProvisionedEndpoints:
-    """Endpoints by name, their locations, and the earlier locations of those that were replaced."""
+    """Endpoints by name, their locations, and earlier locations of replaced ones."""
 
     endpoints: dict[str, Endpoint]
     places: dict[str, Location]
@@ -32,7 +32,7 @@ def provision(
     tries: int,
     note: Callable[[Replaced], None],
 ) -> ProvisionedEndpoints:
-    """Create all endpoints, and replace up to ``tries`` times those whose placement is wrong.
+    """Create all endpoints, and replace wrongly placed ones up to ``tries`` times.
 
     A replacement that fails ends the tries: what stands wrongly then does so when it is measured.
     ``note`` is told of each. Raises ProviderError, Interrupted.
@@ -57,7 +57,7 @@ def provision(
 def _replace(
     sites: Sites, order: Order, provisioned: ProvisionedEndpoints, names: Sequence[str]
 ) -> OsmefError | None:
-    """Replace endpoints; return the error of the first that fails, and leave the others then."""
+    """Replace endpoints until the first error, which is returned."""
     for name in names:
         order.check()
         try:
@@ -74,7 +74,7 @@ def _describe(sites: Sites, endpoints: Mapping[str, Endpoint]) -> dict[str, Loca
 
 
 def to_replace(cells: Iterable[PlannedCell], places: Mapping[str, Location]) -> list[str]:
-    """Return the names of few endpoints of which each pair that stands wrongly has one.
+    """Return a small set of endpoints that covers every wrongly placed pair.
 
     The choice is greedy: the one in most such pairs, and of several the one in fewest good pairs.
     What nobody can tell can't be helped, and a physical host can't be moved.
@@ -96,7 +96,7 @@ Pairs = list[tuple[str, str]]
 def _sort(
     cells: Iterable[PlannedCell], places: Mapping[str, Location]
 ) -> tuple[Pairs, Pairs, set[str]]:
-    """Return the pairs that stand wrongly and can be helped, the good ones, and what can move."""
+    """Return the wrongly placed pairs that can be helped, the good ones, and movable endpoints."""
     wrong: Pairs = []
     good: Pairs = []
     movable: set[str] = set()

@@ -1,4 +1,4 @@
-"""What a summary tells of rates: token buckets that were found or may be there, and searches."""
+"""Findings on rates for the summary: token buckets, and results of searches."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ bandwidth")."""
 
 
 def of_buckets(trials: Sequence[Trial]) -> list[str]:
-    """Tell each bucket with its intervals, of a few trials, and where none was emptied."""
+    """Describe the found buckets with their intervals, and the trials without one."""
     found = [(trial, one) for trial in trials for one in trial.buckets]
     told = [
         f"{_where(trial, one)}: {_words(one.emptied, one.filling_bps)}"
@@ -54,7 +54,7 @@ def _where(trial: Trial, one: BucketFound) -> str:
 
 
 def _words(one: Emptied, filling_bps: Ranged | None) -> str:
-    """Tell burst, size, fall, sustained rate and refill with their intervals."""
+    """Describe burst, size, sustained rate and refill with their intervals."""
     told = (
         f"{_ranged(one.burst_bps, format_rate)} until {_ranged(one.size_bytes, format_size)}"
         f" were used up after {_ranged(one.fell_s, format_duration)}, then"
@@ -79,7 +79,7 @@ def _carried(trial: Trial) -> int:
 
 
 def of_carried(cells: Sequence[PlannedCell], trials: Sequence[Trial]) -> list[str]:
-    """Warn where a metric follows what endpoints had sent and received before."""
+    """Warn where a metric depends on the previous traffic of endpoints."""
     leading = {planned.cell.key: _leading(planned) for planned in cells}
     series: dict[str, dict[tuple[str, int | None], list[tuple[float, float]]]] = {}
     for trial in trials:
@@ -111,7 +111,7 @@ def _of_trend(name: str, cells: Sequence[Sequence[tuple[float, float]]]) -> Iter
 
 
 def of_limits(cells: Sequence[PlannedCell], endpoints: Mapping[str, EndpointInfo]) -> list[str]:
-    """Tell where a short trial may have seen no more than a burst: a rate is "up to" so much."""
+    """Warn where a short trial may have measured only a burst."""
     found: dict[str, dict[str, None]] = {}
     for planned in cells:
         workload = TrialWorkload(planned.cell.scenario)
@@ -137,7 +137,7 @@ _MOST_SEARCHES = 12
 
 
 def of_searches(trials: Sequence[Trial]) -> list[str]:
-    """Tell what each search has found, of a few trials; of many one of each other ending."""
+    """Describe the results of searches: each of a few trials, of many one per ending."""
     found = [(trial, trial.search) for trial in trials if trial.search is not None]
     if len(found) <= _MOST_SEARCHES:
         return [f"trial {trial.index}: {_told(one)}" for trial, one in found]
@@ -171,7 +171,7 @@ def _told(one: RateSearch) -> str:
 
 
 def _where_lost(one: RateSearch) -> str:
-    """Tell where the receiver lost most of what was lost at the rate that did not pass."""
+    """Describe where the receiver lost datagrams at the refused rate."""
     at = [step for step in one.tried if step.offered_bps == one.refused_bps and not step.passed]
     return "; the receiver dropped most of that" if at and _dropped(at[-1]) else ""
 

@@ -1,4 +1,4 @@
-"""Reap: find orphaned resources of dead runs, and destroy exactly those."""
+"""Reap: find orphaned resources of dead runs, and destroy only those."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from osmef.results.rundir import RunDirectory
 
 @dataclass(frozen=True)
 class Orphan:
-    """A resource of ours that nobody works with any more, and how that is known.
+    """A resource without a living controller, and the evidence for that.
 
     ``bad_way`` is why the way to it can't be taken, as its journal tells that.
     """
@@ -33,13 +33,13 @@ class Orphan:
 
     @property
     def is_strange(self) -> bool:
-        """Whether the journal that knows it is that of another run: only its user can tell why."""
+        """Whether only the journal of another run names it, so that its user has to confirm."""
         return self.directory is not None and self.directory.id != self.resource.run
 
 
 @dataclass(frozen=True)
 class Left:
-    """An orphan that would not go, and why."""
+    """An orphan that could not be destroyed, and the error."""
 
     orphan: Orphan
     error: OsmefError
@@ -47,7 +47,7 @@ class Left:
 
 @dataclass(frozen=True)
 class Search:
-    """Where to look by our mark, beside the journals under ``out``.
+    """Where to search by mark, beside the journals under ``out``.
 
     Without a provider it is wherever nobody has to say where to look, as on this machine. With one,
     it is also every place that a journal names, and ``access`` if it is given, else wherever the
@@ -62,7 +62,7 @@ class Search:
     controllers_are_dead: bool = False
 
     def is_due(self, resource: Resource, now: float) -> bool:
-        """Tell whether a resource that no journal knows may be taken."""
+        """Return whether a resource without a journal may be destroyed."""
         if resource.deadline is not None and resource.deadline <= now:
             return True
         made, age = resource.made, self.older_than_s
@@ -71,7 +71,7 @@ class Search:
 
 @dataclass
 class Spared:
-    """A run that may live on another machine, and what its journal here says still stands."""
+    """A run that may be alive on another machine, and its resources by its journal here."""
 
     run: str
     machine: str
@@ -80,7 +80,7 @@ class Spared:
 
 @dataclass
 class ReapScan:
-    """What is left of dead runs, what may be of living ones, and where one could not look."""
+    """Orphans, resources of possibly living runs, and clouds that could not be searched."""
 
     orphans: list[Orphan] = field(default_factory=list)
     spared: list[Spared] = field(default_factory=list)
@@ -91,7 +91,7 @@ class ReapScan:
 
 @dataclass
 class _Run:
-    """A run whose directory is here, whether it is locked, and what is left of it."""
+    """A run with a directory here: whether it is locked, and its resources."""
 
     directory: RunDirectory
     controller: Controller
@@ -99,7 +99,7 @@ class _Run:
     left: list[Orphan]
 
     def why(self, search: Search, resource: Resource) -> str | None:
-        """Return why nobody needs a thing of this run any more; None where somebody may."""
+        """Return the evidence that a resource is orphaned; None where it may be in use."""
         if self.controller.state is State.DEAD:
             return "its controller no longer exists"
         if self.controller.state is State.LIVE:
@@ -117,7 +117,7 @@ def _past(resource: Resource) -> str:
 
 
 def find_orphans(search: Search) -> ReapScan:
-    """List what journals say still stands, and what carries our mark and is past its time.
+    """Find resources that journals name, and marked ones that are past their deadline.
 
     A run whose controller lives is left alone, wherever its directory is: what no journal here
     knows counts only once it is due, and so does that of a run whose controller is on another
@@ -152,7 +152,7 @@ def find_orphans(search: Search) -> ReapScan:
 
 
 def _runs(out: Path, errors: list[OsmefError]) -> dict[str, _Run]:
-    """Return the runs whose directories are here, by name: of several copies the locked one.
+    """Return the runs with directories here, by name; of several copies the locked one.
 
     Keeps why one can't be read, and goes on.
     """
@@ -172,7 +172,7 @@ def _runs(out: Path, errors: list[OsmefError]) -> dict[str, _Run]:
 
 
 def _controller(directory: RunDirectory) -> tuple[Controller, bool]:
-    """Return the controller that a run has or had, and whether it has locked this directory."""
+    """Return the controller of a run, and whether it has locked this directory."""
     live = directory.is_live()
     if live:
         return Controller(State.LIVE), True
@@ -180,7 +180,7 @@ def _controller(directory: RunDirectory) -> tuple[Controller, bool]:
 
 
 def _is_among(resource: Resource, found: Mapping[tuple[object, ...], Orphan]) -> bool:
-    """Tell whether a thing was found before, also where its place was named in another way."""
+    """Return whether a resource was found before, also by another name of its place."""
     same = replace(resource, access={}).key
     return resource.key in found or any(
         resource.id is not None
@@ -206,7 +206,7 @@ def _by_mark(search: Search, resource: Resource, runs: Mapping[str, _Run]) -> Or
 
 
 def _owned(search: Search, runs: Mapping[str, _Run], result: ReapScan) -> Iterator[Resource]:
-    """Ask every cloud for what carries our mark; keep why one can't be asked, and go on."""
+    """Yield marked resources of every cloud; keep the errors of those that fail."""
     for kind in (search.provider,) if search.provider else AMBIENT:
         places = [search.access, *(_named(kind, runs) if search.provider else [])]
         for n, access in enumerate(places):
@@ -221,14 +221,14 @@ def _owned(search: Search, runs: Mapping[str, _Run], result: ReapScan) -> Iterat
 
 
 def _named(kind: str, runs: Mapping[str, _Run]) -> list[Access]:
-    """Return every place at which journals say that something was made."""
+    """Return the accesses of all resources in journals."""
     journals = [Journal(one.directory.journal) for one in runs.values()]
     intended = (event.resource for one in journals for event in one.history().all(Intended))
     return [one.access for one in intended if one.provider == kind]
 
 
 def leftovers(directory: RunDirectory) -> list[Orphan]:
-    """List what the journal of a run whose controller is dead does not say is destroyed."""
+    """Return the resources of a dead run that its journal does not note as destroyed."""
     standing = Journal(directory.journal).standing()
     return [
         Orphan(
@@ -247,7 +247,7 @@ def _bad_way(resource: Resource, directory: RunDirectory) -> OsmefError | None:
 
 
 def refusal_of(orphan: Orphan, *, strange: bool = False) -> OsmefError | None:
-    """Return why an orphan must not be destroyed; None where nothing is against it.
+    """Return the reason not to destroy an orphan; None without one.
 
     A journal may come from anybody. ``strange`` is the word of a user that what it names of another
     run is to go as well.
@@ -264,7 +264,7 @@ def refusal_of(orphan: Orphan, *, strange: bool = False) -> OsmefError | None:
 
 
 def reap(orphans: Sequence[Orphan], *, strange: bool = False) -> list[Left]:
-    """Destroy them while nobody else can take up their runs; return what would not go.
+    """Destroy orphans while holding the locks of their runs; return the failures.
 
     ``strange`` as for ``refusal_of``.
     """
@@ -286,7 +286,7 @@ def reap(orphans: Sequence[Orphan], *, strange: bool = False) -> list[Left]:
 
 
 def destroy(orphans: Sequence[Orphan], *, strange: bool = False) -> list[Left]:
-    """Destroy orphans whose runs nobody else can take up, all of a cloud at once.
+    """Destroy orphans of locked runs, all of a cloud together.
 
     What is gone, also if it was so before, is noted in its journal. Returns what would not go, or
     could not be noted, or must not be destroyed: see ``refusal_of``.

@@ -1,4 +1,4 @@
-"""Run the trials of a group, and recover from lost endpoints: wait for them, or give them up."""
+"""Measurement of a group with recovery from lost endpoints: wait for them, or give up."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from osmef.engine.cancellation import at_once
 from osmef.engine.events import Disturbed, Recovered
 from osmef.engine.journal import Journal
 from osmef.engine.lost_endpoints import ask_cloud, is_measurable
-from osmef.engine.measure import Bench, EndedTrial, Stretch, record, run_trials
+from osmef.engine.measure import Batch, Bench, EndedTrial, record, run_trials
 from osmef.engine.migration import look_again
 from osmef.engine.plan import PlannedTrial
 from osmef.engine.station import Station
@@ -27,33 +27,33 @@ MOST_ATTEMPTS = 3
 def measure_group(
     bench: Bench, trials: Sequence[PlannedTrial], parallel: int
 ) -> list[PlannedTrial]:
-    """Run the trials of a group; return those that remain because their endpoints are lost.
+    """Run the trials of a group; return those whose endpoints stay lost.
 
     Nothing is measured while an endpoint is awaited; then the trials in which it was lost begin
-    again. Where the endpoints stand is read after each stretch. Raises Interrupted, StorageError,
+    again. Where the endpoints stand is read after each batch. Raises Interrupted, StorageError,
     and CapacityError where an endpoint is not the run's own any more.
     """
     journal = Journal(bench.directory.journal)
     left = list(trials)
     while some := [one for one in left if is_measurable(one, bench.stations)]:
-        stretch = Stretch(some)
+        batch = Batch(some)
         try:
-            run_trials(bench, stretch, parallel)
-            if stretch.disturbed:
-                _recover(bench, stretch, journal)
+            run_trials(bench, batch, parallel)
+            if batch.disturbed:
+                _recover(bench, batch, journal)
         except Interrupted:
-            if stretch.ended:
-                look_again(bench, some[0].group, stretch.ended, journal.note)
+            if batch.ended:
+                look_again(bench, some[0].group, batch.ended, journal.note)
             raise
-        look_again(bench, some[0].group, stretch.ended, journal.note)
-        ended = {one.index for one in (*stretch.ended, *stretch.spared)}
+        look_again(bench, some[0].group, batch.ended, journal.note)
+        ended = {one.index for one in (*batch.ended, *batch.spared)}
         left = [one for one in left if one.index not in ended]
     return left
 
 
-def _recover(bench: Bench, stretch: Stretch, journal: Journal) -> None:
-    """Wait for the endpoints that were lost, and for all others that don't answer."""
-    _note_disturbed(bench, stretch, journal)
+def _recover(bench: Bench, batch: Batch, journal: Journal) -> None:
+    """Wait for lost endpoints, and for others that do not answer."""
+    _note_disturbed(bench, batch, journal)
     here = [one for one in bench.stations.values() if one.lost is None]
     answers = at_once(Station.answers, here, bench.stop)
     silent = [one for one, does in zip(here, answers, strict=True) if not does]
@@ -64,18 +64,18 @@ def _recover(bench: Bench, stretch: Stretch, journal: Journal) -> None:
         _await(bench, awaited, journal)
 
 
-def _note_disturbed(bench: Bench, stretch: Stretch, journal: Journal) -> None:
-    """Note the trials that have lost an end; one that does so again and again has failed."""
+def _note_disturbed(bench: Bench, batch: Batch, journal: Journal) -> None:
+    """Note the trials that lost an end; after several such attempts a trial has failed."""
     before = Counter(one.trial for one in journal.history().all(Disturbed))
-    planned = {one.index: one for one in stretch.trials}
-    for ended in stretch.disturbed:
+    planned = {one.index: one for one in batch.trials}
+    for ended in batch.disturbed:
         trial = ended.trial
         why = trial.failure.message if trial.failure else None
         journal.note(Disturbed(trial.index, trial.cell, tuple(ended.lost), why))
         attempts = before[trial.index] + 1
         if attempts >= MOST_ATTEMPTS:
             record(bench, _failed(ended, attempts), ended.outcome)
-            stretch.ended.append(planned[trial.index])
+            batch.ended.append(planned[trial.index])
 
 
 def _failed(ended: EndedTrial, attempts: int) -> Trial:
@@ -92,7 +92,7 @@ def _failed(ended: EndedTrial, attempts: int) -> Trial:
 
 
 def _await(bench: Bench, stations: Sequence[Station], journal: Journal) -> None:
-    """Wait until these can be reached again, as long as the run's patience lasts."""
+    """Wait until endpoints are reachable again, within the run's time limit."""
     names, limit = ", ".join(one.name for one in stations), format_duration(bench.patience_s)
     bench.observer.step(f"no answer from {names}: waiting up to {limit}")
     since, began = datetime.now(UTC), time.monotonic()

@@ -1,4 +1,4 @@
-"""Going on with a run: the same plan, made again from its directory."""
+"""Resuming a run: its plan is made again from the run directory."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _CURE = (
 
 
 def reopen(directory: RunDirectory) -> Plan:
-    """Return the plan of a run, with the seed and without the cells that its journal names.
+    """Return the plan of a run, by the seed and the skipped cells in its journal.
 
     Raises InputError where that can't be: the run died before its plan was written down, or the
     scenario file, the journal or the trials are not those of one run any more. StorageError.
@@ -51,7 +51,7 @@ def reopen(directory: RunDirectory) -> Plan:
 
 
 def extend(directory: RunDirectory, plan: Plan, repetitions: int) -> Plan:
-    """Return the plan of a run in which each cell has so many trials; see ``note_extension``.
+    """Return the plan of a run with so many trials of each cell; see ``note_extension``.
 
     Raises InputError where it has so many already, where a rule ends its trials, and for a session
     of a campaign; StorageError.
@@ -80,12 +80,12 @@ def extend(directory: RunDirectory, plan: Plan, repetitions: int) -> Plan:
 
 
 def note_extension(directory: RunDirectory, longer: Plan) -> None:
-    """Write down that a run has more trials than its scenario says. Raises StorageError."""
+    """Note that a run has more trials than its scenario. Raises StorageError."""
     Journal(directory.journal).note(Extended(longer.study.scenario.repetitions))
 
 
 def added(history: History) -> list[str]:
-    """Tell of trials that were added to a run after it was planned."""
+    """Describe the trials that were added to a run after planning."""
     return [
         f"trials were added on {at.astimezone(UTC):%Y-%m-%d %H:%M} UTC, to {event.repeat} of each"
         " cell: later ones are of another time, and maybe of other machines; osmef statistics looks"
@@ -95,7 +95,7 @@ def added(history: History) -> list[str]:
 
 
 def _study(directory: RunDirectory, digest: str) -> Study:
-    """Read the scenario that a run began with."""
+    """Load the scenario that a run began with."""
     path = directory.scenario
     try:
         study = load(path)
@@ -114,7 +114,7 @@ def _study(directory: RunDirectory, digest: str) -> Study:
 
 
 def _without_plan(directory: RunDirectory) -> InputError:
-    """Say why a run can't go on whose journal tells no plan."""
+    """Return the error of a journal without a plan."""
     where = str(directory.path)
     if _is_imported(directory):
         return InputError(
@@ -148,7 +148,7 @@ def _is_imported(directory: RunDirectory) -> bool:
 
 
 def _check_trials(plan: Plan, directory: RunDirectory) -> None:
-    """See that what was measured is of the plan, or its missing trials would be the wrong ones."""
+    """Check that the measured trials belong to the plan."""
     planned = {one.index: (one.cell.key, one.repetition) for one in plan.trials}
     for trial in directory.read_trials().trials:
         if planned.get(trial.index) != ((trial.cell, trial.pair), trial.repetition):
@@ -161,12 +161,12 @@ def _check_trials(plan: Plan, directory: RunDirectory) -> None:
 
 
 def note_plan(directory: RunDirectory, plan: Plan, session_tag: SessionTag = _NONE) -> None:
-    """Write down what ``reopen`` and ``session_tag_of`` need. Raises StorageError."""
+    """Note what ``reopen`` and ``session_tag_of`` need. Raises StorageError."""
     occurs = {one.name: getattr(session_tag, one.name) for one in fields(SessionTag)}
     event = Planned(plan.seed, plan.study.digest, **occurs, left_out=tuple(plan.left_out))
     Journal(directory.journal).note(event)
 
 
 def session_tag_of(history: History) -> SessionTag:
-    """Return the session that a run belongs to, as its plan has noted it."""
+    """Return the session of a run by its journal."""
     return SessionTag(*(getattr(history.plan, one.name, None) for one in fields(SessionTag)))

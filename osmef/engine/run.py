@@ -1,4 +1,4 @@
-"""A run: provision, deploy, measure, collect, tear down."""
+"""Execution of a run: provision, deploy, measure, collect, tear down."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ _TEARDOWN_S = 300.0
 
 @dataclass(frozen=True)
 class Run:
-    """A plan at work in its run directory."""
+    """Executes a plan in its run directory."""
 
     plan: Plan
     directory: RunDirectory
@@ -78,11 +78,11 @@ class Run:
 
     @property
     def measures(self) -> tuple[Measure, ...]:
-        """What the numbers of its trials mean. Raises InputError where a name means two things."""
+        """The measures of its trials. Raises InputError for two definitions of a name."""
         return measures_of(planned.cell.scenario for planned in self.plan.cells)
 
     def execute(self) -> Summary:
-        """Run all trials of the plan that the directory does not hold yet, and summarise them all.
+        """Run the missing trials of the plan, and summarise all.
 
         With ``again`` those that it holds as failed, too.
 
@@ -119,7 +119,7 @@ class Run:
     def _deadline(
         self, missing: list[PlannedTrial], requests: list[EndpointRequest], journal: Journal
     ) -> float:
-        """Return the deadline as a UNIX time, and have the run end before it.
+        """Return the deadline as a UNIX time, and schedule the cancellation before it.
 
         What a budget pays for ends then, too, even if this program does not live to see it.
         """
@@ -143,7 +143,7 @@ class Run:
         return tries_of(self.plan.study.scenario.on_mismatch)
 
     def _work(self, missing: list[PlannedTrial], journal: Journal) -> None:
-        """Measure on the endpoints that the missing trials need: on held ones, or on its own."""
+        """Measure the missing trials, on pooled endpoints or on the run's own."""
         names = {end.name for trial in missing for end in trial.cell.endpoints}
         requests = [request for request in self.plan.endpoints if request.name in names]
         order = Order(
@@ -173,7 +173,7 @@ class Run:
             journal.note(Released())
 
     def _provision(self, missing: list[PlannedTrial], order: Order, journal: Journal) -> None:
-        """Make the endpoints, measure, and destroy them."""
+        """Create the endpoints, measure, and destroy them."""
         sites = sites_of(self.plan.study.scenario)
         cells = list({t.cell.key: t.cell for t in missing}.values())
         cut_short = False
@@ -195,7 +195,7 @@ class Run:
                 journal.note(Released())
 
     def _close(self, sites: Sites, *, cut_short: bool) -> bool:
-        """Destroy the endpoints; tell whether all have gone.
+        """Destroy the endpoints; return whether all were destroyed.
 
         A machine that is down keeps what was put on it. To a run that was ``cut_short`` that is no
         failure of its own: `osmef resume` and `osmef reap` take it away, as its journal says.
@@ -216,7 +216,7 @@ class Run:
         provisioned: ProvisionedEndpoints,
         order: Order,
     ) -> None:
-        """Put the agent on the endpoints, measure, and remove it."""
+        """Deploy the agent, measure, and remove it."""
         stations: dict[str, Station] = {}
         layers: Layers | None = None
         journal, tags = Journal(self.directory.journal), PriceTags(self.plan.study.scenario)
@@ -246,7 +246,7 @@ class Run:
                 self.observer.warning(f"{error.message}; {error.cure}")
 
     def _provide(self, missing: list[PlannedTrial], stations: dict[str, Station]) -> None:
-        """Have the programs on the endpoints that the trials need. Raises SupplyError."""
+        """Supply the programs that the trials need. Raises SupplyError."""
         cells = {trial.cell.key: trial.cell for trial in missing}
         needed = programs_of(cells.values())
         if not needed:
@@ -280,5 +280,5 @@ class Run:
 
 
 def longest_s(trials: list[PlannedTrial]) -> float:
-    """Return how long a run of these trials may last at the very most, in seconds."""
+    """Return the upper bound of the length of a run of these trials, in seconds."""
     return estimate(trials) + _LONGEST_TRIAL_OVERHEAD_S * len(trials) + _DEADLINE_EXTRA_S

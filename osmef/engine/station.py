@@ -1,4 +1,4 @@
-"""An endpoint with everything on it that a run needs: session, agent, location."""
+"""A deployed endpoint: its SSH sessions, its agents, and its location."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _INSIDE_S = 60.0
 
 
 class Station:
-    """An endpoint that is reached and ready. Lost sessions and agents are opened anew.
+    """A deployed endpoint. Lost sessions and agents are reopened.
 
     ``lost`` is why it can't be measured: it is awaited, given up, or its cloud has it no more;
     ``lost_at`` is when that was found.
@@ -77,16 +77,16 @@ class Station:
 
     @property
     def session(self) -> Session:
-        """The connection over which its programs are run; after it was lost it is another one."""
+        """The SSH session for programs; replaced when it is lost."""
         return self._session
 
     @property
     def directory(self) -> str:
-        """The run's own directory there, from where agents are started."""
+        """The run's directory on it, from where agents are started."""
         return self._directory
 
     def _deploy(self, session: Session, *, again: bool = False) -> tuple[Session, Deployment]:
-        """Put the agent and all programs there; after an error the session is closed."""
+        """Deploy the agent and all programs; after an error the session is closed."""
         try:
             if again:  # an agent that a hanging sshd keeps alive would hold its file
                 remove(session, self._run, self.name)
@@ -101,7 +101,7 @@ class Station:
         return session, deployment
 
     def provide(self, programs: Iterable[Program], supplier: Supplier) -> None:
-        """Have programs there, of those that are not there yet, for the rest of the run.
+        """Supply further programs for the rest of the run.
 
         Raises SupplyError where one can't be had, ReachError.
         """
@@ -113,11 +113,11 @@ class Station:
 
     @property
     def has_brought(self) -> bool:
-        """Whether programs were brought there."""
+        """Whether programs were supplied to it."""
         return any(supplied.files for supplied in self._supplied)
 
     def check_programs(self) -> None:
-        """See that programs which were brought are still as they were sent; send others anew.
+        """Verify the supplied programs; send modified ones again.
 
         Raises EndpointError that names a file that was cut, changed or removed.
         """
@@ -135,7 +135,7 @@ class Station:
             raise wrong[0]
 
     def expect(self, directories: Iterable[str]) -> None:
-        """Know where programs will have directories of their own: paths, or that of the run."""
+        """Register the parents of programs' own directories."""
         self._scratch = list(directories)
 
     @property
@@ -143,14 +143,14 @@ class Station:
         return [one for one in self._scratch if one != RUN_DIRECTORY]
 
     def scratch(self, directory: str, job: str) -> str:
-        """Return the path of the directory that a job gets in this one, and that is not there."""
+        """Return the path of a job's own directory below this one, which does not exist yet."""
         return f"{self._path(directory)}/{scratch_prefix(self._run, self.name)}{job}"
 
     def _path(self, directory: str) -> str:
         return self._directory if directory == RUN_DIRECTORY else directory
 
     def words(self, argv: Sequence[str]) -> list[str]:
-        """Return a command line as it is there, where the agent and what was brought lie."""
+        """Resolve a command line to the paths of the agent and of supplied programs."""
         data = {name: path for one in self._supplied for name, path in one.data.items()}
         starts = {one.program: one.argv for one in self._supplied} | {AGENT: (f"./{AGENT}",)}
         first, *others = argv
@@ -173,25 +173,25 @@ class Station:
         return int(found)
 
     def check(self) -> None:
-        """Raise why it can't be measured, if it can't."""
+        """Raise the error of a lost endpoint."""
         if self.lost is not None:
             raise self.lost
 
     def lose(self, error: OsmefError) -> None:
-        """Have it not tried any more, for this reason."""
+        """Mark the endpoint as lost, for this reason."""
         self.lost, self.lost_at = error, self.lost_at or datetime.now(UTC)
 
     @property
     def has_lost_agents(self) -> bool:
-        """Whether an agent has ended that was not told to."""
+        """Whether an agent has ended unexpectedly."""
         return any(agent.gone is not None for agent in self._roles.values())
 
     def answers(self) -> bool:
-        """Tell whether all of its connections still carry something, and its agents may live."""
+        """Return whether all connections are alive."""
         return all(session.answers(_ANSWER_S) for session in (self._session, *self._more))
 
     def reach_again(self, retry: Retry) -> None:
-        """Wait until it can be reached, and put the agent there anew; then it is lost no more.
+        """Wait until it is reachable, and deploy again; then it is no longer lost.
 
         Raises why it could not be reached last; at once HostKeyError, and CredentialsError where
         there is no key to show.
@@ -213,7 +213,7 @@ class Station:
             self.lost = self.lost_at = None
 
     def _disconnect(self) -> None:
-        """Give up all connections, and the agents at their other ends."""
+        """Drop all connections, and with them the agents."""
         for session in (*self._more, self._session):
             session.close()
         for agents in self._agents.values():
@@ -221,7 +221,7 @@ class Station:
         self._more, self._roles, self._agents, self._used = [], {}, {}, {}
 
     def agent(self, role: str, prefix: Sequence[str] = ()) -> AgentClient:
-        """Return a living agent for a role. Raises ReachError, AgentError, and why it is lost.
+        """Return a living agent for a role. Raises ReachError, AgentError, or why it is lost.
 
         ``prefix`` is what stands before its command line, where it is to run inside of something.
         """
@@ -232,7 +232,7 @@ class Station:
         return agent
 
     def _agents_in(self, prefix: tuple[str, ...]) -> Agents:
-        """Return the living agents of a place, which all go through one program there."""
+        """Return the living agents in a place, which share one multiplexer there."""
         agents = self._agents.get(prefix)
         if agents is not None and agents.gone is None:
             return agents
@@ -248,7 +248,7 @@ class Station:
         return agents
 
     def _roomy_session(self, prefix: tuple[str, ...]) -> Session:
-        """Return a session that takes agents of one more place, a new one if need be."""
+        """Return a session with room for another channel, a new one if need be."""
         self._more = [session for session in self._more if session.is_open]
         others = [used for place, used in self._used.items() if place != prefix]
         for session in (self._session, *self._more):
@@ -258,7 +258,7 @@ class Station:
         return self._more[-1]
 
     def end_agents(self, beginning: str) -> None:
-        """End the agents of roles that begin so; who needs one gets a new one. Never raises.
+        """End the agents of roles with this prefix. Never raises.
 
         Those outside of all layers stay: they have nothing there.
         """
@@ -269,7 +269,7 @@ class Station:
                 self._used.pop(prefix, None)
 
     def data_ports(self, count: int, among: range | None = None) -> int:
-        """Return the first of so many data ports in a row, in turn: the next call gets others.
+        """Return the first of consecutive data ports, round-robin.
 
         Without those that are reserved; or only ``among`` some that are.
         """
@@ -285,7 +285,7 @@ class Station:
         raise EndpointError("too few data ports are free", where=self.name)
 
     def facts(self) -> dict[str, Any]:
-        """Collect the endpoint's metadata, clock offset and agent included."""
+        """Collect the endpoint's metadata, with clock offset and agent."""
         agent = self.agent("facts")
         clock = agent.clock_offset()
         return {
@@ -299,7 +299,7 @@ class Station:
         }
 
     def carried(self) -> Carried:
-        """Return what it has received and sent since its interfaces are there.
+        """Return the traffic of its interfaces since they exist.
 
         Raises ReachError, AgentError.
         """
@@ -321,7 +321,7 @@ class Station:
         return {one.program: dict(one.facts) for one in self._supplied}
 
     def close(self) -> None:
-        """End the agents, remove what was put there, and disconnect. Never raises."""
+        """End the agents, remove all files, and disconnect. Never raises."""
         with self._closing:
             self._closed = True
         if self.lost is None:
@@ -333,13 +333,13 @@ class Station:
 
 
 def _pause_after(error: Exception) -> float | None:
-    """Tell whether an endpoint that was reached, and then was not, may be tried again."""
+    """Return whether to retry an endpoint that was reached, and then lost."""
     worth = isinstance(error, EndpointError) and not isinstance(error, HostKeyError)
     return 0.0 if worth else None
 
 
 def open_stations(provisioned: ProvisionedEndpoints, order: Order) -> dict[str, Station]:
-    """Reach all endpoints at once and put the agent on each. Raises the first error.
+    """Connect to all endpoints concurrently, and deploy the agent. Raises the first error.
 
     After an error or a stop no session stays open.
     """
@@ -370,7 +370,7 @@ def _close_station(future: Future[Station]) -> None:
 
 
 def close_stations(stations: dict[str, Station]) -> None:
-    """Close all stations at once."""
+    """Close all stations concurrently."""
     if stations:
         with ThreadPoolExecutor(max_workers=min(_MOST_AT_ONCE, len(stations))) as pool:
             list(pool.map(Station.close, stations.values()))

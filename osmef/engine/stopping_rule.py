@@ -1,4 +1,4 @@
-"""The sequential stopping rule of ``repeat: {until: ...}``: cells that need no more trials."""
+"""Sequential stopping rule of ``repeat: {until: ...}``: cells that need no more trials."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from osmef.workloads import TrialWorkload
 
 
 class StoppingRule:
-    """Tracks the trials that have ended; those of cells that are known need not be run.
+    """Evaluates finished trials; further trials of cells that it has ended are skipped.
 
     It holds the values of the one metric that the rule is about, so that a run that goes on, and
     the summary, come to the same from the trials that are recorded.
@@ -33,7 +33,7 @@ class StoppingRule:
             self.add(trial)
 
     def add(self, trial: Trial) -> None:
-        """Take a trial in; the latest one of an index counts."""
+        """Add a trial; the latest of an index counts."""
         if self._rule is None:
             return
         value = trial.metrics.get(self._metrics.get(trial.cell, ""))
@@ -42,7 +42,7 @@ class StoppingRule:
             self._known.pop(trial.cell, None)
 
     def spares(self, planned: PlannedTrial) -> bool:
-        """Tell whether a trial need not be run, as its cell is known."""
+        """Return whether a trial is skipped, as its cell has ended."""
         key = planned.cell.cell.key
         if self._rule is None:
             return False

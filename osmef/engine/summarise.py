@@ -1,4 +1,4 @@
-"""The summary of a run, made of what its directory holds."""
+"""Summary of a run, from its run directory."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from typing import Any
 import osmef
 from osmef.agent.messages import PROTOCOL
 from osmef.analysis.contention import contended
-from osmef.analysis.describe import describe, describe_pairs
-from osmef.analysis.expected import judge
+from osmef.analysis.describe import describe, describe_pairs, judge
 from osmef.analysis.price import per_price
 from osmef.engine.check import named, warnings_of, warnings_there
 from osmef.engine.cost import spent, total
@@ -65,7 +64,7 @@ _OTHERS = (OTHERS.name, STEAL.name)
 def endpoint_info(
     station: Station, earlier: list[Location], price: HourlyPrice | None
 ) -> EndpointInfo:
-    """Return what is known of an endpoint when it is ready, and where it stood before."""
+    """Return the description of a deployed endpoint, with earlier locations."""
     request = station.endpoint.request
     return EndpointInfo(
         name=request.name,
@@ -88,7 +87,7 @@ def endpoint_info(
 
 
 def summarise(plan: Plan, directory: RunDirectory) -> Summary:
-    """Summarise the trials that the run directory holds, all of them or as far as the run came.
+    """Summarise the trials in the run directory, also of an incomplete run.
 
     Raises StorageError when the directory is gone.
     """
@@ -130,7 +129,7 @@ def summarise(plan: Plan, directory: RunDirectory) -> Summary:
 
 
 def _endpoints(history: History) -> dict[str, EndpointInfo]:
-    """Return the endpoints of the run by name, as they were last made and moved."""
+    """Return the endpoints of the run by name, as last created and moved."""
     found: dict[str, EndpointInfo] = {}
     for name, tenure in history.endpoints.items():
         found[name] = tenure.info
@@ -152,14 +151,14 @@ def _moved(info: EndpointInfo, place: Location, group: int) -> EndpointInfo:
 
 
 def _damaged(history: History) -> list[str]:
-    """Tell which lines of the journal are not in the summary."""
+    """Warn of damaged lines of the journal."""
     where = [str(error.where).rpartition(":")[2] for error in history.damage()]
     told = "damaged in journal.jsonl, so their content is missing here, and the cost is not known"
     return [f"lines {', '.join(where)}: {told}"] if where else []
 
 
 def _not_read(history: History, trials: Iterable[Trial]) -> list[str]:
-    """Tell of groups of trials after which nobody saw whether endpoints had moved.
+    """Warn of groups of trials after which locations were not read.
 
     A run that was killed has not looked, and once it goes on it has other endpoints.
     """
@@ -174,7 +173,7 @@ def _not_read(history: History, trials: Iterable[Trial]) -> list[str]:
 
 
 def _of_losses(history: History) -> list[str]:
-    """Tell of endpoints that were lost and came back, and which trials that has disturbed."""
+    """Report lost and recovered endpoints, and the disturbed trials."""
     found = [
         f"{one.endpoint} was lost, and answered again {one.after_s} s later"
         for one in history.all(Recovered)
@@ -186,26 +185,26 @@ def _of_losses(history: History) -> list[str]:
 
 
 def _of_repeats(log: TrialLog) -> list[str]:
-    """Tell how many trials were measured again after they had failed."""
+    """Report how many failed trials were repeated."""
     if not log.replaced:
         return []
     return [f"measured again after they had failed: {counted(log.replaced, 'trial')}"]
 
 
 def _not_replaced(history: History) -> list[str]:
-    """Tell why tries to make an endpoint anew elsewhere have ended."""
+    """Report why the replacement of an endpoint has ended."""
     failed = [one.error for one in history.all(Replaced) if one.error]
     return [f"on_mismatch: retry ended early: {error}" for error in dict.fromkeys(failed)]
 
 
 def _left_out(plan: Plan) -> list[str]:
-    """Tell which cells of the scenario the run was not to measure."""
+    """Report the cells of the scenario that the run skipped."""
     keys = "; ".join(plan.left_out)
     return [f"not measured, because the campaign knows them well enough: {keys}"] if keys else []
 
 
 def _anew(history: History) -> list[str]:
-    """Tell why VMs that were kept were made anew for the run."""
+    """Report why pooled VMs were recreated for the run."""
     reasons = [one.why for one in history.all(Remade)]
     return [f"its VMs were recreated, not kept: {why}" for why in dict.fromkeys(reasons)]
 
@@ -321,7 +320,7 @@ def _cell_info(
 def _found(
     planned: PlannedCell, trials: list[Trial], endpoints: dict[str, EndpointInfo]
 ) -> list[PairPlacement]:
-    """Return how the ends stood in the good trials; without any, how they stand if they exist.
+    """Return the placement in the successful trials; without any, by the present locations.
 
     A run that was resumed has other endpoints than before, which may stand elsewhere.
     """
@@ -334,7 +333,7 @@ def _found(
 
 
 def _limits(trials: list[Trial]) -> dict[Limit, int]:
-    """Count the verdicts on the measured connections, in the order of the verdicts."""
+    """Count the bottlenecks of the measured connections, in the order of the verdicts."""
     found = Counter(
         limit.limited_by
         for trial in trials
@@ -348,7 +347,7 @@ def _limits(trials: list[Trial]) -> dict[Limit, int]:
 def _metrics(
     planned: PlannedCell, trials: list[Trial], hourly: Sequence[float]
 ) -> dict[str, Metric]:
-    """Describe each metric of the trials over those that have it."""
+    """Return the statistics of each metric over the trials that have it."""
     found, scenario = {}, planned.cell.scenario
     for measure in measures_of([scenario]):
         metric = _metric(measure.name, trials, often_looked_at=scenario.is_until_known)
@@ -358,7 +357,7 @@ def _metrics(
 
 
 def _expectations(planned: PlannedCell, metrics: Mapping[str, Metric]) -> Iterator[Expectation]:
-    """Judge what is expected of the metrics that a cell has."""
+    """Return the verdicts on the expected bounds of a cell."""
     scenario = planned.cell.scenario
     units = {one.name: one.unit for one in measures_of([scenario])}
     for name, text in scenario.expect.items():
@@ -370,7 +369,7 @@ def _expectations(planned: PlannedCell, metrics: Mapping[str, Metric]) -> Iterat
 
 
 def _metric(name: str, trials: Sequence[Trial], *, often_looked_at: bool) -> Metric:
-    """Describe a metric over the trials, or over the pairs where each has trials of its own."""
+    """Return the statistics of a metric over the trials, or over pairs with trials of their own."""
     by_pair: dict[int, list[float]] = defaultdict(list)
     for trial in trials:
         value = trial.metrics.get(name)
@@ -383,7 +382,7 @@ def _metric(name: str, trials: Sequence[Trial], *, often_looked_at: bool) -> Met
 
 
 def elsewhere(cells: list[CellInfo]) -> list[str]:
-    """Say how many cells were measured where they were not asked to be."""
+    """Report how many cells were measured at another placement than requested."""
     count = sum(bool(cell.mismatch and cell.n_ok) for cell in cells)
     if not count:
         return []
@@ -392,7 +391,7 @@ def elsewhere(cells: list[CellInfo]) -> list[str]:
 
 
 def too_fast(cells: list[CellInfo]) -> list[str]:
-    """Say in how many cells requests were due faster than they were answered."""
+    """Report in how many cells requests were due faster than they were answered."""
     late = [
         metric.median
         for cell in cells
@@ -409,7 +408,7 @@ def too_fast(cells: list[CellInfo]) -> list[str]:
 
 
 def contended_cells(trials: Mapping[str, Sequence[Trial]]) -> list[str]:
-    """Say in how many cells others used the CPUs of endpoints while these were measured."""
+    """Report in how many cells other processes used the CPUs of endpoints."""
     of_cells = [
         {
             name: [v for trial in of if (v := trial.metrics.get(name)) is not None]
@@ -434,7 +433,7 @@ def _known(trials: Sequence[Trial], name: str) -> list[float]:
 
 
 def short_intervals(trials: Mapping[str, Sequence[Trial]]) -> list[str]:
-    """Say in how many trials all connections ran together for a part of the duration only."""
+    """Report in how many trials the connections overlapped for a part of the duration only."""
     shares = [share for of in trials.values() for share in _known(of, "common_percent")]
     short = [share for share in shares if share < _LEAST_COMMON_PERCENT]
     if not short:

@@ -17,7 +17,7 @@ Key = tuple[str, int | None]
 
 
 class TrialConflicts:
-    """Conflicts between cells, by achieved placement, or by the requested one if unknown."""
+    """Conflicts between cells, by achieved placement, or the requested one if unknown."""
 
     def __init__(self, places: Mapping[str, Location]) -> None:
         self._places = places
@@ -26,7 +26,7 @@ class TrialConflicts:
     def startable(
         self, waiting: Sequence[PlannedTrial], running: Sequence[PlannedTrial], parallel: int
     ) -> list[PlannedTrial]:
-        """Return the next trials that may start beside those that run, in their order."""
+        """Return the next trials without a conflict with the running ones, in order."""
         chosen: list[PlannedTrial] = []
         busy = [planned.cell for planned in running]
         blocked: set[Key] = set()  # what shares with one that is busy does so for all its trials
@@ -43,7 +43,7 @@ class TrialConflicts:
         return chosen
 
     def share(self, one: PlannedCell, other: PlannedCell) -> bool:
-        """Return whether trials of both would disturb each other."""
+        """Return whether concurrent trials of both would disturb each other."""
         key = frozenset({one.key, other.key})
         if key not in self._known:
             router = self._needs_router(one) and self._needs_router(other)
@@ -53,7 +53,7 @@ class TrialConflicts:
         return self._known[key]
 
     def _together(self, one: EndpointRequest, other: EndpointRequest) -> bool:
-        """Tell whether two endpoints share a host; what nobody can tell counts as shared."""
+        """Return whether two endpoints share a host; unknown counts as shared."""
         nowhere = Location()
         found = same_host(
             self._places.get(one.name, nowhere), self._places.get(other.name, nowhere)
@@ -63,7 +63,7 @@ class TrialConflicts:
         return one.host == other.host or None in {one.host, other.host}
 
     def _needs_router(self, cell: PlannedCell) -> bool:
-        """Tell whether any pair's traffic goes through the router between tenants."""
+        """Return whether any pair's traffic goes through the router between tenants."""
         if cell.distance == _BETWEEN_TENANTS:
             return True
         return any(
@@ -72,12 +72,12 @@ class TrialConflicts:
 
 
 def _is_anywhere(*cells: PlannedCell) -> bool:
-    """Tell whether the cloud decides where some endpoint stands."""
+    """Return whether the cloud decides the placement of some endpoint."""
     return any(end.host is None for cell in cells for end in cell.endpoints)
 
 
 def without_effect(plan: Plan) -> str | None:
-    """Return why no two trials of a plan can run at one time though they may; None else.
+    """Return why no two trials of a plan can run concurrently; None if they can.
 
     As far as what is asked for tells it.
     """

@@ -1,4 +1,4 @@
-"""Collect the facts of an endpoint, in one go, and compare two collections."""
+"""Collection of an endpoint's facts in one script, and differences between two collections."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ run() {
 
 @dataclass(frozen=True)
 class File:
-    """The first lines of a file; with ``lines`` None all of it, read by cat."""
+    """A source: the first lines of a file; with ``lines`` None all of it."""
 
     path: str
     lines: int | None = 1
@@ -50,7 +50,7 @@ class File:
 
 @dataclass(frozen=True)
 class Command:
-    """What a program prints, where the endpoint has it."""
+    """A source: the output of a program, if the endpoint has it."""
 
     argv: tuple[str, ...]
 
@@ -59,7 +59,7 @@ Source = File | Command
 
 
 def script(sources: Sequence[Source], boundary: str) -> bytes:
-    """Return the shell script that prints each source after a line "BOUNDARY NUMBER INTERFACE"."""
+    """Return the shell script that prints each source behind a boundary line."""
     single: list[str] = []
     each: list[str] = []
     for number, source in enumerate(sources):
@@ -90,7 +90,7 @@ def _line(source: Source, mark: str) -> str:
 
 
 def parts(output: bytes, boundary: str) -> dict[int, dict[str, str]]:
-    """Return the text of each source by its number and interface ("" for the endpoint as a whole).
+    """Split the script's output by source and interface ("" for the endpoint as a whole).
 
     Whatever the output is, this does not raise: a part that makes no sense is left out.
     """
@@ -110,14 +110,14 @@ _MOST_CHARACTERS = 1_000_000
 
 @dataclass(frozen=True)
 class Fact:
-    """One fact; a dot in its key leads into a group."""
+    """A fact: a dotted key, a source and a parser."""
 
     key: str
     source: Source
     parse: Parser
 
     def read(self, text: str) -> JsonValue:
-        """Return what the text says, None if it says nothing that can be understood."""
+        """Parse the text, None if it can't be parsed."""
         if len(text) > _MOST_CHARACTERS:
             return None
         try:
@@ -239,7 +239,7 @@ Facts = Mapping[str, JsonValue]
 
 
 def collect(session: Session) -> dict[str, JsonValue]:
-    """Return the facts of an endpoint; what it does not tell is None. Raises ReachError.
+    """Return the facts of an endpoint, with None for unknown ones. Raises ReachError.
 
     Needs a POSIX shell and ``cat`` there, and no privileges. Counters are of all interfaces; the
     rest is of the first 32 that are not the loopback.
@@ -250,7 +250,7 @@ def collect(session: Session) -> dict[str, JsonValue]:
 
 
 def read(output: bytes, boundary: str) -> dict[str, JsonValue]:
-    """Return the facts that the script's output tells. Whatever it is, this does not raise."""
+    """Parse the script's output, whatever it is, without raising."""
     texts = parts(output, boundary)
     groups: dict[str, dict[str, JsonValue]] = defaultdict(dict)
     for fact in FACTS:
@@ -286,7 +286,7 @@ def _technology(group: dict[str, JsonValue]) -> str | None:
 def technology(
     hypervisor: str | None, vendor: str | None, product: str | None, flag: bool | None
 ) -> str | None:
-    """Return the technology: "kvm", "xen", "vmware" ..., "none" on bare metal, None if unknown.
+    """Return the virtualisation: "kvm", "xen", "vmware" ..., "none" on bare metal, None if unknown.
 
     ``hypervisor`` is /sys/hypervisor/type, ``vendor`` and ``product`` are DMI's, and ``flag`` is
     the CPU's hypervisor flag. Without that flag an x86 CPU is real, whoever built the machine
@@ -319,7 +319,7 @@ def file_systems(session: Session, directories: Sequence[str]) -> dict[str, Json
 
 
 def read_file_system(text: str) -> JsonValue:
-    """Return a file system as stat(1) tells it. Whatever the text is, this does not raise."""
+    """Parse the output of stat(1) on a file system, whatever it is, without raising."""
     try:
         kind, *numbers = text.split()
         size, blocks, available = (int(str(integer(number))) for number in numbers)
@@ -333,7 +333,7 @@ def read_file_system(text: str) -> JsonValue:
 
 
 def change(before: Facts, after: Facts) -> dict[str, JsonValue]:
-    """Return the seconds between, the network rates of each interface, and how the CPUs were used.
+    """Return the time between two collections, the interfaces' rates, and the CPU usage.
 
     Rates are ``rx_bps`` and ``tx_bps`` in bits per second, packets, errors and drops per second.
     CPU times are percent of all CPU time in between. What can't be told is None: a counter that

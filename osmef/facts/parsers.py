@@ -1,4 +1,4 @@
-"""Parsers of sources: from the text of a file or a program to a fact.
+"""Parsers from the text of a source to a fact.
 
 A parser may raise ValueError or LookupError on a text that it does not understand; the fact is
 None then. Quantities come with their unit in the name.
@@ -37,7 +37,7 @@ _SPEED_UNKNOWN = 2**32 - 1
 
 
 def word(text: str) -> JsonValue:
-    """Return a line, such as a name; None if it is empty."""
+    """Return a line of text, such as a name; None if it is empty."""
     return _short(text.strip()) or None
 
 
@@ -57,12 +57,12 @@ def integers(text: str) -> JsonValue:
 
 
 def switch(text: str) -> JsonValue:
-    """Return whether a setting is on: 0 or 1."""
+    """Return a boolean setting: 0 or 1."""
     return {"0": False, "1": True}[text.strip()]
 
 
 def time(text: str) -> JsonValue:
-    """Return UTC in ISO 8601, as ``date`` was asked to print it."""
+    """Return UTC in ISO 8601, as ``date`` prints it."""
     if (
         re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z", text.strip())
         is None
@@ -139,14 +139,14 @@ def cpu_model(text: str) -> JsonValue:
 
 
 def cpu_flags(text: str) -> JsonValue:
-    """Return what the first CPU can do, in alphabetical order, from /proc/cpuinfo."""
+    """Return the flags of the first CPU in alphabetical order, from /proc/cpuinfo."""
     fields = _fields(text)
     told = fields.get("flags") or fields.get("Features") or fields["isa"]  # x86, ARM, RISC-V
     return [*sorted({_short(flag) for flag in told.split()})[:_MOST_FLAGS]] or None
 
 
 def vulnerabilities(text: str) -> JsonValue:
-    """Return what the kernel says of each flaw of the CPU, from ``grep -r`` over its directory.
+    """Return the kernel's status of each CPU vulnerability, from ``grep -r`` over sysfs.
 
     Source: Documentation/ABI/testing/sysfs-devices-system-cpu of Linux.
     """
@@ -159,7 +159,7 @@ def vulnerabilities(text: str) -> JsonValue:
 
 
 def kernel_options(text: str) -> JsonValue:
-    """Return the kernel's command line without what tells one machine or its owner from others.
+    """Return the kernel's command line without options that identify a machine or its owner.
 
     That is: values with a UUID, a path, an address or an assignment in them, and those of keys that
     may hold a secret.
@@ -182,7 +182,7 @@ def hypervisor_flag(text: str) -> JsonValue:
 
 
 def cpu_count(text: str) -> JsonValue:
-    """Return how many CPUs a list such as ``0-3,8`` holds."""
+    """Return the number of CPUs in a list such as ``0-3,8``."""
     count = 0
     for part in text.strip().split(","):
         first, _dash, last = part.partition("-")

@@ -1,4 +1,4 @@
-"""What programs print about a measurement: one reader a program, from text to a frozen dataclass.
+"""Readers of the output of measurement programs, one module a program: text to dataclass.
 
 Every module has ``read(text)``, which returns the one measurement of an output, or raises
 OutputError, also where the program says itself that it failed. Where a file may hold several, one
@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Odd:
-    """Something that is not as expected: on which line, and whether its measurement was kept."""
+    """An unexpected line of an output: its number, the reason, and whether the value was kept."""
 
     line: int
     what: str
@@ -38,14 +38,14 @@ class Odd:
 
 @dataclass(frozen=True)
 class Outputs(Generic[T]):
-    """The measurements that were found in a text, and what was odd about it."""
+    """The measurements in a text, and its oddities."""
 
     found: tuple[T, ...]
     odd: tuple[Odd, ...] = ()
 
 
 def shows_tail(read: Callable[[str], T]) -> Callable[[str], T]:
-    """Let the OutputError of a reader have the end of what was read."""
+    """Add the end of the text to a reader's OutputError."""
 
     @wraps(read)
     def with_tail(text: str) -> T:
@@ -59,7 +59,7 @@ def shows_tail(read: Callable[[str], T]) -> Callable[[str], T]:
 
 
 def only(outputs: Outputs[T], program: str) -> T:
-    """Return the one measurement of an output. Raises OutputError for none, and for several."""
+    """Return the one measurement of an output. Raises OutputError for none or several."""
     if len(outputs.found) == 1:
         return outputs.found[0]
     if outputs.found:
@@ -69,5 +69,5 @@ def only(outputs: Outputs[T], program: str) -> T:
 
 
 def failed(program: str, why: str) -> OutputError:
-    """Return the error of a measurement that the program itself says has failed."""
+    """Return the error of a measurement that the program reports as failed."""
     return OutputError(f"{program} failed: {why}")

@@ -1,4 +1,4 @@
-"""What ab, of the Apache HTTP server, prints.
+"""Reader of the output of ab (Apache HTTP server).
 
 Source: ab(1) and ab.c, version 2.3. Quantiles and times of a request are printed in ms, the former
 as whole ones; the CSV of -e has them in microseconds.
@@ -67,7 +67,7 @@ class Apachebench:
 
 @dataclass(frozen=True)
 class Failed:
-    """A run without an answer: why, and what ab told of it before."""
+    """A run without any response, with its error message."""
 
     line: int
     host: str
@@ -78,7 +78,7 @@ class Failed:
 
 @shows_tail
 def read(text: str) -> Apachebench:
-    """Read the output of one run. Raises OutputError, also where no request was answered."""
+    """Read the output of one run. Raises OutputError, also without any response."""
     run = only(read_all(text), "ab")
     if isinstance(run, Failed):
         raise failed("ab", run.error)
@@ -103,7 +103,7 @@ def read_quantiles(text: str) -> dict[int, float]:
 
 
 def read_all(text: str) -> Outputs[Apachebench | Failed]:
-    """Read the runs in a text, one after the other, and those that failed.
+    """Read the outputs of several runs in a text, failed ones among them.
 
     A run whose numbers are not all there is odd. Raises OutputError where there is none.
     """

@@ -1,4 +1,4 @@
-"""What dbench 4 prints, and tbench, which has the same report.
+"""Reader of the output of dbench 4, and of tbench.
 
 Source: dbench.c of dbench 4.0. MB are 10^6 bytes, and times ms. The throughput is that of the last
 second before the clients stop: a run that is too short for one prints 0.
@@ -31,7 +31,7 @@ _RULE = re.compile(r" -+", re.ASCII)
 
 @dataclass(frozen=True)
 class Operation:
-    """How often all clients together did something, and how long that took.
+    """Count and latency of one operation over all clients.
 
     The mean is None of what was not done once while it was measured.
     """
@@ -44,7 +44,7 @@ class Operation:
 
 @dataclass(frozen=True)
 class Dbench:
-    """One run: bytes read and written by all clients, and the slowest operation."""
+    """A run: bytes read and written by all clients, and the slowest operation."""
 
     throughput_bytes_per_s: float
     clients: int

@@ -1,4 +1,4 @@
-"""JSON output of fio 3 (--output-format=json), of one job or of a group that reports together.
+"""Reader of the JSON output of fio 3 (--output-format=json): one job, or one reporting group.
 
 Source: fio(1), "JSON output", and stat.c of 3.33. ``bw_bytes`` are bytes per second, times ns. The
 latency is the total one (``lat_ns``): from when fio made a request until it was done; fio tells its
@@ -26,7 +26,7 @@ _LEAST_VERSION = 3
 
 @dataclass(frozen=True)
 class Latency:
-    """How long requests took, and their percentiles by percent, where fio tells them."""
+    """Latency of requests, with percentiles where fio prints them."""
 
     min_us: float
     mean_us: float
@@ -36,7 +36,7 @@ class Latency:
 
 @dataclass(frozen=True)
 class Way:
-    """What was read, or written: requests and bytes per second, over the time that it took."""
+    """Requests and bytes per second of reads, or of writes."""
 
     iops: float
     bytes_per_s: float
@@ -49,7 +49,7 @@ class Way:
 
 @dataclass(frozen=True)
 class Fio:
-    """One run. A way is None in which nothing went."""
+    """A run; None for a direction without requests."""
 
     version: str
     job: str

@@ -1,4 +1,4 @@
-"""JSON output of ioping 1.3 (-J): each request, unless it is quiet (-q), and the statistics.
+"""Reader of the JSON output of ioping 1.3 (-J): requests, unless quiet (-q), and statistics.
 
 Source: ioping(1), "JSON output". Times are ns. The statistics leave the warm-up out, by default the
 first request, and what -t and -T call too fast or too slow; ``iops`` is of the time that requests
@@ -22,7 +22,7 @@ _SLACK = 1.0
 
 @dataclass(frozen=True)
 class Ioping:
-    """One run: of the requests in the statistics how many a second, and how long they took.
+    """A run: rate and latency of the requests in the statistics.
 
     ``times_us`` are those of each of them, in their order; empty where ioping was quiet.
     """
@@ -42,7 +42,7 @@ class Ioping:
 
 @shows_tail
 def read(text: str) -> Ioping:
-    """Read the output of one run. Raises OutputError, also where no request counts."""
+    """Read the output of one run. Raises OutputError, also without any counted request."""
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -67,7 +67,7 @@ def _inside(value: Mapping[str, Any], key: str) -> Mapping[str, Any]:
 
 
 def _times(requests: list[Mapping[str, Any]]) -> list[float]:
-    """Return the times of the requests that count, which must be numbered in order."""
+    """Return the latencies of counted requests, which must be numbered in order."""
     found = []
     for place, one in enumerate(requests, start=1):
         if whole(one.get("request"), "the number of a request") != place:

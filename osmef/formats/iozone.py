@@ -1,4 +1,4 @@
-"""What IOzone prints: the table of one stream, and the rates of several (-t).
+"""Reader of the output of IOzone: the table of one stream, or throughput mode (-t).
 
 Source: iozone.c 3.465. kB are 1024 bytes. A column of the table is 9 characters wide, the first
 ones 16 and 8; it is blank where a test was not chosen, and 0 where its second pass was not (-+n).
@@ -50,7 +50,7 @@ _WIDTH = 9
 
 @dataclass(frozen=True)
 class Iozone:
-    """One run: bytes per second of each test, of all streams together; None of what was not done.
+    """A run: bytes per second of each test over all streams; None for a test that was not run.
 
     ``file_bytes`` is of each stream.
     """
@@ -120,7 +120,7 @@ def _line_of(text: str, at: int) -> int:
 
 
 def _rate(cell: str) -> float | None:
-    """Return bytes per second; None where nothing was measured, which is also told as 0."""
+    """Return bytes per second; None for no measurement, which IOzone also prints as 0."""
     found = KIBI * amount(cell, "a rate") if cell else 0.0
     return found or None
 

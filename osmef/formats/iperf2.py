@@ -1,4 +1,4 @@
-"""Text output of iperf 2, of client or server, with and without -e.
+"""Reader of the text output of iperf 2, of client or server, with and without -e.
 
 Source: iperf(1) and the source of 2.1.8. Bytes have prefixes of 1024, and bits those of 1000. A
 client tells what it sent, and of UDP also what its server reported back; a server what it received;
@@ -36,7 +36,7 @@ _TOLERANCE = 0.02  # of sums, as numbers have three digits
 
 @dataclass(frozen=True)
 class IntervalRow:
-    """What one connection moved from ``start_s`` to ``end_s``; all together where it has no flow.
+    """Bytes of one connection from ``start_s`` to ``end_s``; of all of them without a flow.
 
     Retries are of TCP's senders (-e); jitter and datagrams of UDP's receivers.
     """
@@ -54,7 +54,7 @@ class IntervalRow:
 
 @dataclass(frozen=True)
 class Moved:
-    """What every connection moved in all its time, and all of them together.
+    """Totals of every connection, and of all together.
 
     The total of one is itself. It is None of several that a server of UDP reported back, as iperf
     prints none.
@@ -66,7 +66,7 @@ class Moved:
 
 @dataclass(frozen=True)
 class Iperf2:
-    """One run, as one end tells it. ``intervals`` are rows of -i, of what this end did."""
+    """A run as one end reports it. ``intervals`` are the rows of -i."""
 
     side: str
     protocol: str
@@ -150,7 +150,7 @@ def _row(found: re.Match[str] | None) -> IntervalRow:
 
 
 def _moved(rows: Sequence[IntervalRow], connections: int) -> Moved:
-    """Return the rows of all the time: the last of each connection that begins with 0."""
+    """Return the rows of totals: the last of each connection that begins at 0."""
     last = {row.flow: row for row in rows if row.start_s == 0}
     total = last.pop(None, None)
     flows = tuple(last.values())

@@ -1,4 +1,4 @@
-"""JSON output of the client of iperf3 (-J, and --json-stream), of versions from 3.1.
+"""Reader of the JSON output of iperf3's client (-J, --json-stream), from version 3.1.
 
 Rates there are 10^0 bits/s, ``jitter_ms`` ms, ``rtt`` microseconds; its CPU is that of the process,
 in percent of one CPU (ESnet, iperf3(1) and iperf_api.c).
@@ -44,7 +44,7 @@ _AROUND = {
 
 @dataclass(frozen=True)
 class Stream:
-    """One connection of a way: what its receiver got, and the mean RTT that its sender saw.
+    """One stream of a direction: the receiver's bytes, and the sender's mean RTT.
 
     The RTT is None where the client is not the sender: what it tells then is of connecting.
     """
@@ -55,7 +55,7 @@ class Stream:
 
 @dataclass(frozen=True)
 class Way:
-    """The sums of one way, as sender and receiver counted; packets and jitter are of UDP.
+    """Totals of one direction by sender and receiver; packets and jitter are of UDP.
 
     Versions up to 3.9 tell only what was sent by UDP; received is that less what was lost.
     """
@@ -74,7 +74,7 @@ class Way:
 
 @dataclass(frozen=True)
 class Interval:
-    """What the client told of one stream for one interval.
+    """One interval of one stream, as the client reports it.
 
     ``sends`` says whether the client is the sender; ``packets`` counts those that were lost, too.
     """
@@ -94,7 +94,7 @@ class Interval:
 
 @dataclass(frozen=True)
 class Iperf3:
-    """One run. ``forward`` is the way that was measured, with -R that from the server.
+    """A run. ``forward`` is the measured direction, with -R that from the server.
 
     ``backward`` is the other one of --bidir. Where ``error`` tells why the run failed there is
     neither. ``rate_bps`` is wanted of a stream, each way; ``wall_s`` how long it sent; ``settings``
@@ -121,7 +121,7 @@ class Iperf3:
 
 @shows_tail
 def read(text: str) -> Iperf3:
-    """Read the output of one run. Raises OutputError, also where iperf3 says why it failed."""
+    """Read the output of one run. Raises OutputError, also for an error that iperf3 reports."""
     run = only(read_all(text), "iperf3")
     if run.error is not None:
         raise failed("iperf3", run.error)
@@ -129,7 +129,7 @@ def read(text: str) -> Iperf3:
 
 
 def read_all(text: str) -> Outputs[Iperf3]:
-    """Read the outputs in a text, one after the other; those that failed have their error.
+    """Read the outputs in a text, one after the other, failed ones among them.
 
     What is no whole document, such as a warning or what a killed iperf3 left, is odd, as is the
     output of a server. Raises OutputError where there is no document at all.
@@ -145,7 +145,7 @@ def read_all(text: str) -> Outputs[Iperf3]:
 
 
 def _documents(text: str) -> tuple[list[tuple[int, Json]], list[Odd]]:
-    """Return the JSON documents with the lines on which they begin; joins those of a stream.
+    """Return the JSON documents with their first lines; those of a stream are joined.
 
     After what is no document, reading goes on at what may be the next one. The whole document that
     may follow its own stream is left out, as they are of one run. Raises OutputError without any.
@@ -183,12 +183,12 @@ def _documents(text: str) -> tuple[list[tuple[int, Json]], list[Odd]]:
 
 
 def _cookie(document: Json) -> Any:
-    """Return what tells runs of iperf3 apart; one that did not connect has none."""
+    """Return the cookie of a run; one that did not connect has none."""
     return _get(document, "start", "cookie") or object()
 
 
 def _next(text: str, at: int) -> int:
-    """Return where the next document may begin."""
+    """Return the earliest start of the next document."""
     found = _BEGIN.search(text, at + 1)
     return found.start() if found else len(text)
 
@@ -207,7 +207,7 @@ def _join(stream: Json, event: Json) -> None:
 
 
 def _get(value: Any, *path: str | int) -> Any:
-    """Return what a path leads to; None where it ends before."""
+    """Return the element at a path; None where it does not exist."""
     for step in path:
         if isinstance(step, str):
             value = value.get(step) if isinstance(value, dict) else None
@@ -307,7 +307,7 @@ def _time(document: Json) -> datetime | None:
 
 
 def _ways(end: Any, protocol: str | None, direction: str) -> tuple[Way, Way | None]:
-    """Return the way that was measured, and the other one of --bidir."""
+    """Return the measured direction, and the reverse one of --bidir."""
     if not isinstance(end, dict):
         raise OutputError("there is no end: iperf3 was interrupted")
     way = _udp if protocol == "udp" else _tcp
@@ -327,7 +327,7 @@ def _sent_here(end: Json, *, sent: bool) -> list[Any]:
 
 
 def _cpu(end: Any, direction: str) -> tuple[float | None, float | None]:
-    """Return the percent of the sender and those of the receiver."""
+    """Return the CPU usage of sender and receiver, in percent."""
     here, there = (
         _maybe(end, "cpu_utilization_percent", name) for name in ("host_total", "remote_total")
     )

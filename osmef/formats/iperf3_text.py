@@ -1,4 +1,4 @@
-"""What the client of iperf3 prints for people, of versions from 3.0: three digits of each number.
+"""Reader of the text output of iperf3's client, from version 3.0, with three digits.
 
 Amounts there have prefixes of 1024 (``MBytes``), rates those of 1000 (``Mbits/sec``).
 """
@@ -55,13 +55,13 @@ def read_text(text: str) -> Outputs[Iperf3]:
 
 
 def is_text(text: str) -> bool:
-    """Tell whether a text has what iperf3 prints for people, and no JSON of it."""
+    """Return whether a text is iperf3's text output, and not JSON."""
     return _HEAD.search(text) is not None and "{" not in text
 
 
 @dataclass(frozen=True)
 class _Row:
-    """A line with numbers; ``whose`` is sender or receiver at the end of a run, else empty."""
+    """A line of numbers; ``whose`` is sender or receiver in totals, else empty."""
 
     flow: str
     role: str
@@ -109,7 +109,7 @@ def _run(lines: Sequence[tuple[int, str]]) -> Iperf3:
 
 
 def _parts(lines: Sequence[tuple[int, str]]) -> list[list[_Row]]:
-    """Return the rows of the series, and those behind each later head."""
+    """Return the rows of intervals, and those behind each later header."""
     parts: list[list[_Row]] = [[]]
     heads = 0
     for number, line in lines:
@@ -177,7 +177,7 @@ def _tcp(ends: Sequence[_Row]) -> Way:
 
 
 def _udp(ends: Sequence[_Row]) -> Way:
-    """Return the sums; versions up to 3.6 print one line of each stream: what was sent."""
+    """Return the totals; versions up to 3.6 print one line per stream: the sent ones."""
     sent = [row for row in ends if row.whose != "receiver"]
     got = [row for row in ends if row.whose == "receiver"]
     told = [found for row in got or sent if (found := _UDP.match(row.rest))]

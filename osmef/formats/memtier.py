@@ -1,4 +1,4 @@
-"""The table that memtier_benchmark prints of all that it asked for.
+"""Reader of the table that memtier_benchmark prints.
 
 Source: memtier_benchmark's run_stats.cpp, 1.2 to 2.1. Latencies are ms. 1.2 has their mean alone; a
 cluster has columns of its own. ``---`` is what a kind of request has none of.
@@ -28,7 +28,7 @@ _FAILED = re.compile(
 
 @dataclass(frozen=True)
 class Latency:
-    """How long requests took; percentiles are None where the version tells none."""
+    """Latency of requests; percentiles are None where the version prints none."""
 
     mean_us: float
     p50_us: float | None
@@ -38,7 +38,7 @@ class Latency:
 
 @dataclass(frozen=True)
 class Requests:
-    """Requests of one kind, or all; ``latency`` is None where there were none."""
+    """Requests of one kind, or all; ``latency`` is None without any."""
 
     requests_per_s: float
     latency: Latency | None
@@ -46,7 +46,7 @@ class Requests:
 
 @dataclass(frozen=True)
 class Memtier:
-    """One run: its sets, its gets, of which some found a value, and all together."""
+    """A run: sets, gets, hits among these, and totals."""
 
     sets: Requests | None
     gets: Requests | None
@@ -57,7 +57,7 @@ class Memtier:
 
 @shows_tail
 def read(text: str) -> Memtier:
-    """Read the output of one run. Raises OutputError, also where a server said no."""
+    """Read the output of one run. Raises OutputError, also for an error of the server."""
     wrong = _FAILED.search(text)
     if wrong:
         raise failed("memtier_benchmark", wrong[1].strip())
@@ -89,7 +89,7 @@ def read(text: str) -> Memtier:
 
 
 def _requests(row: Mapping[str, str]) -> Requests | None:
-    """Return what a row tells; None of one that is not there, or without requests."""
+    """Return the requests of a row; None for an absent row, or one without requests."""
     rate = _rate(row, _RATE)
     if not rate:
         return None

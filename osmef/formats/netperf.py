@@ -1,4 +1,4 @@
-"""Text output of netperf 2: TCP_STREAM, TCP_MAERTS, TCP_SENDFILE, UDP_STREAM, *_RR, TCP_CRR, omni.
+"""Reader of the text output of netperf 2: streams, datagrams, *_RR, TCP_CRR, omni.
 
 Throughput there is in the unit that is printed: 10^3, 10^6 or 10^9 bits/s, or with a capital letter
 of -f KBytes, MBytes, GBytes of 2^10, 2^20, 2^30 bytes. CPU is that of the whole host, in percent of
@@ -114,7 +114,7 @@ _TIMES = {
 
 @dataclass(frozen=True)
 class Cpu:
-    """How busy the hosts of both ends were, in percent of all their CPUs."""
+    """CPU usage of both hosts, in percent of all their CPUs."""
 
     sender_percent: float | None
     receiver_percent: float | None
@@ -122,7 +122,7 @@ class Cpu:
 
 @dataclass(frozen=True)
 class Netperf:
-    """One test. ``kind`` is a stream, datagrams, exchanges or connects, and says what is told.
+    """A test. ``kind`` is a stream, datagrams, exchanges or connects, with its own values.
 
     Streams have ``received_bps``: netperf waits until the other end has read all that was sent, so
     both ends count the same. Datagrams have ``sent_bps``, too, and classic output the messages.
@@ -157,7 +157,7 @@ class Netperf:
 
 @shows_tail
 def read(text: str) -> Netperf:
-    """Read the output of one test. Raises OutputError, also where there was no netserver."""
+    """Read the output of one test. Raises OutputError, also without a netserver."""
     refused = _REFUSED.search(text)
     if refused:
         raise failed("netperf", refused[0])
@@ -165,7 +165,7 @@ def read(text: str) -> Netperf:
 
 
 def read_all(text: str) -> Outputs[Netperf]:
-    """Read the tests in a text; one without its banner (-P 0) can't be told apart.
+    """Read the tests in a text; ones without a banner (-P 0) can't be told apart.
 
     A test whose numbers are not all there is odd. Raises OutputError without any banner.
     """
@@ -224,14 +224,14 @@ def _test(banner: re.Match[str], body: str, line: int) -> Netperf:
 
 
 def _options(rest: str) -> str | None:
-    """Return the settings that stand at the end of a banner."""
+    """Return the options at the end of a banner."""
     notes = [note.strip() for note in rest.split(" : ")[1:]]
     told = [note for note in notes if note and not _NO_SETTING.fullmatch(note)]
     return ", ".join(told) or None
 
 
 def _sizes(row: Sequence[str], names: Sequence[str]) -> dict[str, Setting]:
-    """Return the sizes that a row begins with."""
+    """Return the sizes at the beginning of a row."""
     return {
         f"{name}_bytes": int(value)
         for name, value in zip(names, row, strict=False)
@@ -240,14 +240,14 @@ def _sizes(row: Sequence[str], names: Sequence[str]) -> dict[str, Setting]:
 
 
 def _numbers(line: str) -> list[str]:
-    """Return the words of a line that holds nothing but numbers, and a unit at its end."""
+    """Return the words of a line of numbers, with a unit at its end if any."""
     words = line.split()
     bare = words[:-1] if words and _UNIT.search(words[-1] + "ec") and len(words) > 1 else words
     return words if bare and all(re.fullmatch(r"-?[0-9.]+", word) for word in bare) else []
 
 
 def _unit(text: str) -> float:
-    """Return the bits per second in the unit that a text names."""
+    """Return the bits per second of a unit."""
     found = _UNIT.search(text)
     if found is None:
         raise OutputError("there is no unit of the throughput")
@@ -272,7 +272,7 @@ def _system(local: object, remote: object) -> Cpu:
 
 
 def _turned(cpu: Cpu | None) -> Cpu | None:
-    """Exchange the CPUs of the ends: the remote end sent."""
+    """Swap the CPU usage of the ends: the remote end sent."""
     return None if cpu is None else Cpu(cpu.receiver_percent, cpu.sender_percent)
 
 
@@ -316,7 +316,7 @@ def _of_requests(rows: list[list[str]], test: str, rest: str) -> Netperf:
 
 
 def _omni(body: str) -> dict[str, str]:
-    """Return what the omni test printed, as KEY=VALUE, as CSV or as a table; else nothing."""
+    """Return the output of the omni test, from KEY=VALUE, CSV or a table; else nothing."""
     lines = [line for line in body.splitlines() if line.strip()]
     pairs = [(m[1], m[2]) for line in lines if (m := _KEY.fullmatch(line.strip()))]
     if pairs:
@@ -338,7 +338,7 @@ def _omni(body: str) -> dict[str, str]:
 
 
 def _settings(told: dict[str, str]) -> dict[str, Setting]:
-    """Return the settings that omni tells and that were set; numbers as numbers."""
+    """Return the settings in omni's output."""
     found = {
         name: told[key].strip()
         for key, name in _SETTINGS.items()
@@ -352,7 +352,7 @@ def _settings(told: dict[str, str]) -> dict[str, Setting]:
 
 
 def _of_omni(told: dict[str, str], protocol: str, *, back: bool) -> Netperf:
-    """Read a stream, or datagrams: the throughput is what came in, whoever sent.
+    """Read a stream, or datagrams: the throughput is the receiver's.
 
     Source: calc_thruput and get_transport_retrans in nettest_omni.c of netperf 2.7.
     """
@@ -378,7 +378,7 @@ def _of_omni(told: dict[str, str], protocol: str, *, back: bool) -> Netperf:
 
 
 def _of_omni_requests(told: dict[str, str], *, connects: bool) -> Netperf:
-    """Read exchanges, with a connection for each or without."""
+    """Read exchanges, with a connection each or without."""
     units = told.get("THROUGHPUT_UNITS")
     if units is None:
         raise OutputError("there is no THROUGHPUT_UNITS: was it interrupted?")

@@ -1,4 +1,4 @@
-"""Output of NetPIPE (NPtcp and others): np.out, and what it prints.
+"""Reader of the output of NetPIPE (NPtcp and others): np.out, and standard output.
 
 Source: Snell, Mikler, Gustafson, "NetPIPE: A Network Protocol Independent Performance Evaluator",
 1996, and version 3.7.2. Mbps there are 2^20 bits/s; the time is that of one message, half of a
@@ -28,7 +28,7 @@ _ROUNDED = 0.005 * MEBI  # of printed rates, which have two decimals
 
 @dataclass(frozen=True)
 class Point:
-    """One message size: how long one message took, and the rate of both ways together.
+    """One message size: time of a message, and the rate of both directions together.
 
     ``times`` is how often it was sent, where that was printed.
     """
@@ -42,7 +42,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Netpipe:
-    """One sweep over message sizes. ``both_ways`` tells whether both were used at once (-2).
+    """A sweep over message sizes. ``both_ways`` is bidirectional mode (-2).
 
     That is None of np.out, which does not tell it. ``error`` tells why the sweep did not come to
     its end.
@@ -63,7 +63,7 @@ def read(text: str) -> Netpipe:
 
 
 def read_all(text: str) -> Outputs[Netpipe]:
-    """Read one sweep; lines that can't be are odd. Raises OutputError without any line of one.
+    """Read one sweep; invalid lines are odd. Raises OutputError without any valid line.
 
     Whether both ways were used at once shows in the highest rate that was printed; a rate below 1
     Mbps, which has two decimals, is taken from the size and the time. np.out does not tell a
@@ -87,7 +87,7 @@ def read_all(text: str) -> Outputs[Netpipe]:
 
 
 def _error(text: str) -> str | None:
-    """Return why a sweep that was printed ended within a message size."""
+    """Return the error of a sweep that ended within a message size."""
     cut = _CUT.fullmatch(text.rstrip().rpartition("\n")[2])
     return None if cut is None else cut[1] or "the sweep did not come to its end"
 
@@ -124,5 +124,5 @@ def _point(content: str, line: int) -> Point | None:
 
 
 def _both_ways(point: Point) -> bool:
-    """Return whether both ways were used at once, by a line with a rate of several digits."""
+    """Return whether it is bidirectional, by a line with a rate of several digits."""
     return point.bps * point.time_us > 1.5 * 8e6 * point.size_bytes

@@ -1,4 +1,4 @@
-"""What the NAS Parallel Benchmarks 3 print, over MPI.
+"""Reader of the output of the NAS Parallel Benchmarks 3, over MPI.
 
 Source: common/print_results.f and common/c_print_results.c of NPB 3.4. An operation is what each
 benchmark counts: of IS a key that was ranked, of EP a random number, else one of floating point.
@@ -26,7 +26,7 @@ _VERIFIED = {"SUCCESSFUL": True, "UNSUCCESSFUL": False}
 
 @dataclass(frozen=True)
 class Npb:
-    """One run of one benchmark on all its processes.
+    """A run of one benchmark on all its processes.
 
     ``size`` has one number, or one a dimension. ``time_s`` is without initialisation, and None
     where it was too short for the two decimals that are printed. Of ``processes`` some may have had
@@ -48,13 +48,13 @@ class Npb:
 
     @property
     def operations_per_s_each(self) -> float:
-        """Those of one process, as it prints them itself, with more digits."""
+        """The rate per process, as NPB prints it with more digits."""
         return self.operations_per_s / self.processes
 
 
 @shows_tail
 def read(text: str) -> Npb:
-    """Read the output of one run. Raises OutputError, also where the benchmark gave up.
+    """Read the output of one run. Raises OutputError, also for a failed benchmark.
 
     A run that was not verified is no error here: ``verified`` tells it.
     """
@@ -103,7 +103,7 @@ def _count(key: str, text: str) -> int:
 
 
 def _active(text: str, processes: int) -> int:
-    """Return how many processes had something to do; a benchmark that does not tell uses all."""
+    """Return the number of active processes; all for a benchmark that prints none."""
     if not re.search(_LINE.format("Active procs"), text, re.MULTILINE):
         return processes
     active = _count("Active procs", text)

@@ -1,4 +1,4 @@
-"""Output of nuttcp: its line, the same for programs (-fparse), with intervals (-i), and -v.
+"""Reader of the output of nuttcp: its line, -fparse, intervals (-i), and -v.
 
 nuttcp prints what the receiver counted. MB is 2^20 bytes there, KB 2^10, and Mbps 10^6 bits/s
 (nuttcp(8); Fink and Scott).
@@ -65,7 +65,7 @@ Told = dict[str, str]
 
 @dataclass(frozen=True)
 class Interval:
-    """What the receiver counted for one interval, all streams together."""
+    """One interval at the receiver, over all streams."""
 
     start_s: float
     length_s: float
@@ -76,7 +76,7 @@ class Interval:
 
 @dataclass(frozen=True)
 class Nuttcp:
-    """One transfer, as its receiver counted it; ``sent_*`` is the sender's count.
+    """A transfer as its receiver counted it; ``sent_*`` are the sender's counts.
 
     Only ``verbose`` output (-v) tells of the sender, the ends, and how it was measured: then
     ``settings`` has it, with the windows that were in force. ``packets`` and ``lost`` are of UDP;
@@ -109,7 +109,7 @@ class Nuttcp:
 
 @dataclass(frozen=True)
 class Failed:
-    """A transfer that nuttcp ended with an error before there was a number."""
+    """A transfer that failed before any number was printed."""
 
     line: int
     error: str
@@ -117,7 +117,7 @@ class Failed:
 
 @dataclass
 class _Lines:
-    """The lines of one measurement while they are read."""
+    """State of the parser: the lines of one transfer."""
 
     line: int = 0
     intervals: list[Told] = field(default_factory=list)
@@ -127,7 +127,7 @@ class _Lines:
 
 @shows_tail
 def read(text: str) -> Nuttcp:
-    """Read the output of one transfer. Raises OutputError, also for one that did not end well."""
+    """Read the output of one transfer. Raises OutputError, also for a failed one."""
     transfer = only(read_all(text), "nuttcp")
     if isinstance(transfer, Failed) or transfer.error is not None:
         raise failed("nuttcp", str(transfer.error))
@@ -135,7 +135,7 @@ def read(text: str) -> Nuttcp:
 
 
 def read_all(text: str) -> Outputs[Nuttcp | Failed]:  # noqa: C901 - one branch for each kind of line
-    """Read the transfers in a text, one after the other, and those that failed.
+    """Read the transfers in a text, one after the other, failed ones among them.
 
     Other lines are odd. Raises OutputError where there is nothing at all.
     """
@@ -183,7 +183,7 @@ def read_all(text: str) -> Outputs[Nuttcp | Failed]:  # noqa: C901 - one branch 
 
 
 def _told(line: str) -> Told | None:
-    """Return what a line of numbers tells; None if it is another line."""
+    """Parse a line of results; None for another line."""
     found = _LINE.fullmatch(line)
     if found:
         rest = {

@@ -1,4 +1,4 @@
-"""What openssl speed -mr prints.
+"""Reader of the output of openssl speed -mr.
 
 Source: openssl-speed(1) and speed.c of OpenSSL 1.1.1, 3.0 and 3.5. A line that begins with +F is
 the sum of all processes of -multi, each of which has one behind Got: as well. Rates are per second
@@ -26,7 +26,7 @@ Operation = Literal["bulk", "signature", "exchange"]
 
 @dataclass(frozen=True)
 class OpensslSpeed:
-    """One algorithm: its name where it is printed, and rates of all processes together.
+    """A run of one algorithm: its name if printed, and rates over all processes.
 
     Of ``bulk`` there are ``bytes_per_s`` by the size of a block in bytes, of a ``signature`` how
     many are made and verified per second, of an ``exchange`` of keys how many are made.
@@ -43,7 +43,7 @@ class OpensslSpeed:
 
 @shows_tail
 def read(text: str) -> OpensslSpeed:
-    """Read the output of one run with one algorithm. Raises OutputError, also where it failed."""
+    """Read the output of one algorithm. Raises OutputError, also for a failure."""
     refused = _FAILED.search(text)
     if refused:
         raise failed("openssl speed", refused[1])

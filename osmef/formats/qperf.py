@@ -1,4 +1,4 @@
-"""What qperf prints of tests over TCP and UDP: tcp_bw, tcp_lat, udp_bw, udp_lat and their like.
+"""Reader of the output of qperf's TCP and UDP tests: tcp_bw, tcp_lat, udp_bw, udp_lat.
 
 Source: qperf(1), and calc_results and view_* of qperf.c, 0.4.11. Prefixes of rates and amounts are
 powers of 1000; an amount that is a whole multiple of 1024 has a prefix of that (KiB). A latency is
@@ -38,7 +38,7 @@ _Rows = Mapping[str, tuple[str, str]]
 
 @dataclass(frozen=True)
 class Qperf:
-    """One test. A bandwidth has rates, a latency the time of one message.
+    """A test. A bandwidth test has rates, a latency test the time of one message.
 
     Of tcp_bw only ``received_bps`` is told. Messages and their rate are those of -vs and -vvs;
     of a latency the rate is of both ways together, and ``sent`` and ``received`` are not told.
@@ -55,7 +55,7 @@ class Qperf:
 
 @shows_tail
 def read(text: str) -> Qperf:
-    """Read the output of one test. Raises OutputError, also where it failed."""
+    """Read the output of one test. Raises OutputError, also for a failure."""
     head = of_one_run(_HEAD, text, "qperf")
     rows = _rows(text)
     test = head[1]
@@ -81,7 +81,7 @@ def read(text: str) -> Qperf:
 
 
 def _rows(text: str) -> _Rows:
-    """Return the rows of the one test; any other line tells why it failed."""
+    """Return the rows of the test; any other line is an error message."""
     found: dict[str, tuple[str, str]] = {}
     for number, line in enumerate(text.splitlines(), start=1):
         if not line.strip() or _HEAD.fullmatch(line):
@@ -103,5 +103,5 @@ def _number(rows: _Rows, name: str, units: Mapping[str, float]) -> float:
 
 
 def _messages(rows: _Rows, *names: str) -> float | None:
-    """Return a count by the first name that there is; they depend on -un."""
+    """Return a count under any of its names, which depend on -un."""
     return next((_number(rows, name, _COUNTS) for name in names if name in rows), None)

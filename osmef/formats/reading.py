@@ -1,4 +1,4 @@
-"""Reading of what programs print: numbers, and lines of text for people; OutputError otherwise."""
+"""Parsing of numbers and lines in output texts; OutputError for invalid ones."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ def whole(value: object, what: str) -> int:
 
 
 def is_count(text: str) -> bool:
-    """Tell whether a text is a whole number, of at most 15 digits 0 to 9."""
+    """Return whether a text is a whole number, of at most 15 digits 0 to 9."""
     return text.isascii() and text.isdecimal() and len(text) <= _LONGEST
 
 
 def first(pattern: re.Pattern[str], text: str, what: str) -> re.Match[str]:
-    """Return where a text first has what is looked for. Raises OutputError."""
+    """Return the first match in a text. Raises OutputError."""
     found = pattern.search(text)
     if found is None:
         raise OutputError(f"there is no {what}: did it come to its end?")
@@ -64,7 +64,7 @@ def first(pattern: re.Pattern[str], text: str, what: str) -> re.Match[str]:
 
 
 def of_one_run(pattern: re.Pattern[str], text: str, program: str) -> re.Match[str]:
-    """Return what every run prints once. Raises OutputError for an output of none, or of several.
+    """Return the one match per run. Raises OutputError for an output of none or several.
 
     Where a program says itself that it failed, that should be looked for before.
     """

@@ -1,4 +1,4 @@
-"""CSV output of redis-benchmark (--csv): a row for each test, with its rate and its latencies.
+"""Reader of the CSV output of redis-benchmark (--csv): a row for each test.
 
 Source: redis-benchmark.c of 6.0, 7.0 and 8.0. Latencies are ms, of single requests as a client sees
 them: with a pipeline, from when all of it was sent. 6.0 tells rates only, without a head. What
@@ -30,7 +30,7 @@ _FILLS = "needed to benchmark"
 
 @dataclass(frozen=True)
 class Latency:
-    """How long requests took."""
+    """Latency of requests."""
 
     mean_us: float
     min_us: float
@@ -42,7 +42,7 @@ class Latency:
 
 @dataclass(frozen=True)
 class Test:
-    """One test, by its name in lower case, such as ``lrange_100``."""
+    """A test, by its name in lower case, such as ``lrange_100``."""
 
     name: str
     requests_per_s: float
@@ -51,14 +51,14 @@ class Test:
 
 @dataclass(frozen=True)
 class RedisBenchmark:
-    """One run: its tests, in their order."""
+    """A run: its tests in order."""
 
     tests: tuple[Test, ...]
 
 
 @shows_tail
 def read(text: str) -> RedisBenchmark:
-    """Read the output of one run. Raises OutputError, also where a server said no."""
+    """Read the output of one run. Raises OutputError, also for an error of the server."""
     wrong = _FAILED.search(text)
     if wrong:
         raise failed("redis-benchmark", wrong[1])
@@ -81,12 +81,12 @@ def read(text: str) -> RedisBenchmark:
 
 
 def _cells(line: str) -> list[str]:
-    """Return what stands in a row; nothing of one that is none."""
+    """Return the fields of a row; none for another line."""
     return next(csv.reader([line])) if _ROW.fullmatch(line) else []
 
 
 def _test(line: str, columns: tuple[str, ...]) -> Test | None:
-    """Return the test of a row; None of one that only makes data for another."""
+    """Return the test of a row; None for one that only prepares data for another."""
     cells = _cells(line)
     name = _NAME.fullmatch(cells[0]) if len(cells) == len(columns) else None
     if name is None:

@@ -1,4 +1,4 @@
-"""What the benchmark of 7-Zip prints: 7z b, 7zz b, 7zr b.
+"""Reader of the output of 7-Zip's benchmark: 7z b, 7zz b, 7zr b.
 
 Source: Bench.cpp of 7-Zip, 16.02 to 26.02, and its manual, "b (Benchmark) command". A rating is
 the speed of LZMA in MIPS, so that one of 1000 is what an Intel Core 2 has at 1 GHz. KiB are 2^10
@@ -26,7 +26,7 @@ _TOTAL = re.compile(r"^Tot: +(\S+) +(\S+) +(\S+)$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Rating:
-    """What one way of LZMA reaches, or the mean of both; ``bytes_per_s`` of newer versions."""
+    """Rating of one direction, or the mean of both; newer versions have ``bytes_per_s``."""
 
     mips: float
     mips_per_cpu: float
@@ -36,7 +36,7 @@ class Rating:
 
 @dataclass(frozen=True)
 class Sevenzip:
-    """One run: ratings over all sizes of the dictionary, and the mean of both ways."""
+    """A run: ratings over all dictionary sizes, and their mean."""
 
     version: str
     threads: int
@@ -48,7 +48,7 @@ class Sevenzip:
 
 @shows_tail
 def read(text: str) -> Sevenzip:
-    """Read the output of one benchmark of LZMA. Raises OutputError, also where it failed."""
+    """Read the output of one LZMA benchmark. Raises OutputError, also for a failure."""
     refused = _FAILED.search(text)
     if refused:
         raise failed("7-Zip", refused[1])
@@ -80,7 +80,7 @@ def _dictionary(power: str) -> int:
 
 
 def _side(text: str) -> Rating:
-    """Read the numbers of one way; the mean of older versions has no speed."""
+    """Read the numbers of one direction; the mean of older versions has no speed."""
     match text.split():
         case [speed, usage, each, rating]:
             return _rating(usage, each, rating, KIBI * positive(speed, "the KiB/s"))

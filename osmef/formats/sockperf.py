@@ -1,4 +1,4 @@
-"""What sockperf prints of ping-pong, under-load and throughput.
+"""Reader of the output of sockperf: ping-pong, under-load and throughput.
 
 Source: client.cpp of sockperf 3. Times are microseconds of half a round trip, or with --full-rtt of
 a whole one; messages of the warm-up and of the end are left out. A throughput is of what was sent:
@@ -44,7 +44,7 @@ _MOST = re.compile(r"^sockperf: ---> <MAX> observation = +(\S+)", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Sockperf:
-    """One run. Its times are of whole round trips if ``round_trip``, else of halves of these.
+    """A run. Times are round trips if ``round_trip``, else one-way estimates (half of these).
 
     The messages are those of the valid duration, ``elapsed_s``; ``quantiles_us`` is by percent.
     """
@@ -65,7 +65,7 @@ class Sockperf:
 
 @dataclass(frozen=True)
 class Throughput:
-    """One run of throughput: how many messages the client has sent; nobody tells what arrived."""
+    """A run of throughput: messages sent by the client; what arrived is unknown."""
 
     elapsed_s: float
     sent: int
@@ -74,7 +74,7 @@ class Throughput:
 
 @shows_tail
 def read(text: str) -> Sockperf | Throughput:
-    """Read the output of one client with one server. Raises OutputError, also where it failed."""
+    """Read the output of one client. Raises OutputError, also for a failure."""
     text = _COLOUR.sub("", text)
     refused = _FAILED.search(text)
     if refused:

@@ -1,4 +1,4 @@
-"""What STREAM prints: the bandwidth of memory.
+"""Reader of the output of STREAM: memory bandwidth.
 
 Source: McCalpin, "Memory Bandwidth and Machine Balance in Current High Performance Computers",
 1995, and stream.c 5.10. MB are 10^6 bytes, times seconds; the best rate is that of the shortest
@@ -27,7 +27,7 @@ _INVALID = re.compile(r"^Failed Validation on array ", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Kernel:
-    """One of the four loops: its best rate, and times of one repetition."""
+    """One of the four loops: its best rate, and its times."""
 
     best_bytes_per_s: float
     mean_s: float
@@ -37,7 +37,7 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Stream:
-    """One run. ``threads`` is None of a program that was built without OpenMP.
+    """A run. ``threads`` is None without OpenMP.
 
     ``validated`` tells whether the arrays held what they should in the end.
     """

@@ -1,4 +1,4 @@
-"""What stress-ng prints with --metrics or --metrics-brief.
+"""Reader of the output of stress-ng with --metrics or --metrics-brief.
 
 Source: stress-ng(1) and stress-ng.c of 0.12 to 0.19. A bogo operation is one round of a stressor's
 loop, another one for each stressor, and for each version. Rates are those of all instances
@@ -29,7 +29,7 @@ _ROW = re.compile(
 
 @dataclass(frozen=True)
 class StressNg:
-    """One stressor. The rate per CPU second is None where it needed no CPU time worth a digit."""
+    """A run of one stressor. The rate per CPU second is None without measurable CPU time."""
 
     stressor: str
     instances: int
@@ -43,7 +43,7 @@ class StressNg:
 
 @shows_tail
 def read(text: str) -> StressNg:
-    """Read the output of one run of one stressor. Raises OutputError, also where it failed."""
+    """Read the output of one stressor. Raises OutputError, also for a failure."""
     refused = _FAILED.search(text)
     if refused:
         raise failed("stress-ng", next(filter(None, refused.groups())))

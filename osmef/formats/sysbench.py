@@ -1,4 +1,4 @@
-"""What sysbench 1 prints of its tests cpu and memory.
+"""Reader of the output of sysbench 1: cpu and memory.
 
 Source: sysbench.c, sb_cpu.c and sb_memory.c of sysbench 1.0. An event of cpu is a search for all
 primes up to a limit, one of memory the reading or writing of a block; MiB are 2^20 bytes.
@@ -28,7 +28,7 @@ _END = re.compile(r"^    execution time \(avg/stddev\): +\S+/\S+$", re.MULTILINE
 
 @dataclass(frozen=True)
 class Sysbench:
-    """One run. ``events_per_s`` are those of all threads together, each of which has so many.
+    """A run. ``events_per_s`` is the sum over the threads.
 
     ``bytes_per_s`` is what was read or written by the test memory. The times of an event are None
     where they are printed as 0.
@@ -46,7 +46,7 @@ class Sysbench:
 
 @shows_tail
 def read(text: str) -> Sysbench:
-    """Read the output of one run of cpu or memory. Raises OutputError, also where it failed."""
+    """Read the output of one run of cpu or memory. Raises OutputError, also for a failure."""
     refused = _FAILED.search(text)
     if refused:
         raise failed("sysbench", refused[1])

@@ -1,4 +1,4 @@
-"""What the ray tracer Tachyon prints.
+"""Reader of the output of the ray tracer Tachyon.
 
 Source: trace.c and ui.c of Tachyon 0.99. Times are seconds of the clock. It exits with 0 also where
 it could not read its scene.
@@ -24,7 +24,7 @@ _WRITTEN = re.compile(_TIME.format("Image I/O Time"), re.MULTILINE)
 
 @dataclass(frozen=True)
 class Tachyon:
-    """One image: how long it took to trace, and what came before and after."""
+    """A run: the time of tracing, and that of preparation and output."""
 
     version: str
     objects: int
@@ -36,7 +36,7 @@ class Tachyon:
 
 @shows_tail
 def read(text: str) -> Tachyon:
-    """Read the output of one run. Raises OutputError, also where it failed."""
+    """Read the output of one run. Raises OutputError, also for a failure."""
     refused = _FAILED.search(text)
     if refused:
         raise failed("Tachyon", refused[1].strip())

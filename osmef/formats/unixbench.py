@@ -1,4 +1,4 @@
-"""What UnixBench tells: the log that its script Run writes, of which this makes what Run makes.
+"""Reader of UnixBench's log, and computation of its index as its script Run does it.
 
 Source: Run and pgms/index.base of UnixBench 6.0.0, whose index has been the same since 5.1. Of each
 test, Run drops the third of the passes with the lowest counts. The score is the geometric mean of
@@ -77,7 +77,7 @@ _LABELS = {"lps", "lpm", "KBps", "MWIPS"}
 
 @dataclass(frozen=True)
 class Score:
-    """What a test reached in so many passes, with those that were dropped; ``index`` if it has one.
+    """Score of a test over its passes, with dropped ones; ``index`` if it has one.
 
     ``label`` is the unit: ``lps`` and ``lpm``, loops a second and a minute, ``KBps``, ``MWIPS``.
     """
@@ -90,7 +90,7 @@ class Score:
 
 @dataclass(frozen=True)
 class Unixbench:
-    """The tests that ran, with so many copies at once.
+    """The scores of a run with a number of copies.
 
     ``index`` is that of the system if all of its tests ran, ``partial_index`` of those that did.
     """
@@ -103,7 +103,7 @@ class Unixbench:
 
 @dataclass(frozen=True)
 class _Pass:
-    """The sum of the counts of all copies, and the mean of their times."""
+    """One pass: the sum of the copies' counts, and the mean of their times."""
 
     count: float
     timebase_s: float
@@ -112,13 +112,13 @@ class _Pass:
 
     @property
     def rate(self) -> float:
-        """What it has counted in its time, or the count if that is a rate itself."""
+        """The rate of the pass, or its count if that is a rate already."""
         return self.count / (self.time_s / self.timebase_s) if self.timebase_s else self.count
 
 
 @shows_tail
 def read(text: str) -> Unixbench:
-    """Read the log of one run with one number of copies. Raises OutputError, also for a failure."""
+    """Read the log of one run with one number of copies. Raises OutputError."""
     tests = list(_TEST.finditer(text))
     if not tests:
         raise OutputError("there is no test of UnixBench in it")
@@ -140,7 +140,7 @@ def read(text: str) -> Unixbench:
 
 
 def _parts(heads: Sequence[re.Match[str]], text: str) -> Iterator[tuple[re.Match[str], str]]:
-    """Give each head, and the text behind it until the next one."""
+    """Yield each header, and the text up to the next one."""
     for at, head in enumerate(heads):
         end = heads[at + 1].start() if at + 1 < len(heads) else len(text)
         yield head, text[head.end() : end]

@@ -1,4 +1,4 @@
-"""What wrk prints.
+"""Reader of the output of wrk.
 
 Source: wrk.c and units.c of wrk 4. B, KB, MB and GB are powers of 1024 there, times have units of
 their own, and a request without an answer is counted only in what wrk calls socket errors.
@@ -33,7 +33,7 @@ _BAD_STATUS = re.compile(r"^  Non-2xx or 3xx responses: (\S+)", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Latency:
-    """How long requests took; ``quantiles_us`` by percent, which only --latency prints."""
+    """Latency of requests; ``quantiles_us`` by percent, printed with --latency only."""
 
     mean_us: float
     stdev_us: float
@@ -43,7 +43,7 @@ class Latency:
 
 @dataclass(frozen=True)
 class Wrk:
-    """One run. ``requests`` were answered, ``bad_status`` of them with neither 2xx nor 3xx.
+    """A run. ``requests`` were answered, ``bad_status`` of them with neither 2xx nor 3xx.
 
     Bytes are those of answers with their heads. ``latency`` is None where nothing was answered.
     """
@@ -65,14 +65,14 @@ class Wrk:
 
     @property
     def failed(self) -> int:
-        """Return how many requests and connections failed, in whatever way."""
+        """Return the number of failed requests and connections."""
         errors = self.connect_errors + self.read_errors + self.write_errors
         return errors + self.timeouts + self.bad_status
 
 
 @shows_tail
 def read(text: str) -> Wrk:
-    """Read the output of one run. Raises OutputError, also where it could not connect.
+    """Read the output of one run. Raises OutputError, also without a connection.
 
     That requests failed is no error here: ``failed`` has their number.
     """

@@ -1,1 +1,1 @@
-"""Guest images made of a distribution's packages, and what a guest is given at its boot."""
+"""Guest images of a distribution's packages, and the seed that a guest gets at boot."""

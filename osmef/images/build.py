@@ -1,4 +1,4 @@
-"""Build a guest image from a distribution's packages. It appears whole, or not at all."""
+"""Build of a guest image from a distribution's packages, atomically."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _ENVIRONMENT = {"LC_ALL": "C", "INITRD": "No"}
 
 @dataclass(frozen=True)
 class Workshop:
-    """How tools are run: ``check`` is called again and again while they do, and may raise.
+    """Runner of tools as root of a user namespace: ``check`` is polled and may cancel.
 
     ``prefix`` starts a command as root of namespaces of its own: whatever the tool mounts or
     starts is gone when it ends, also if it is killed or this process is (setpriv, unshare(1)).
@@ -64,7 +64,7 @@ class Workshop:
         on_line: Callable[[str], None] = lambda _line: None,
         **environment: str,
     ) -> None:
-        """Run a tool to its end. Raises ProviderError with the end of what it said."""
+        """Run a tool to its end. Raises ProviderError with the end of its output."""
         tail: list[str] = []
 
         def hear(line: str) -> None:
@@ -109,7 +109,7 @@ class Workshop:
 
 
 def open_workshop(check: Callable[[], None]) -> Workshop:
-    """Find out how this user can run tools as root of their own. Raises ProviderError."""
+    """Return how this user can run tools as (fake) root. Raises ProviderError."""
     setpriv = find_program("setpriv", "util-linux", WHERE)
     unshare = find_program("unshare", "util-linux", WHERE)
     user: tuple[str, ...] = ()
@@ -198,7 +198,7 @@ def _padded(data: bytes) -> bytes:
 
 
 def _with_dependencies(modules: Path, wanted: Iterable[str]) -> list[Path]:
-    """List the files of modules, each behind those that it needs; what is built in is left out."""
+    """List modules' files behind their dependencies, without built-in ones."""
     needs: dict[str, list[str]] = {}
     for line in (modules / "modules.dep").read_text().splitlines():
         path, _colon, others = line.partition(":")
@@ -251,7 +251,7 @@ _LEFT_OUT = ("/usr/share/doc/*", "/usr/share/info/*", "/usr/share/locale/*", "/u
 
 @dataclass(frozen=True)
 class BuildRequest:
-    """An image that is wanted.
+    """Parameters of an image.
 
     ``progress`` is called with a line for the user as each step begins. ``check`` is called again
     and again; what it raises ends the build.
@@ -330,7 +330,7 @@ def _check(order: BuildRequest) -> None:
 
 @contextmanager
 def _storage(directory: Path) -> Iterator[None]:
-    """Make the directory of all images; turn what fails on its disk into a StorageError."""
+    """Create the directory of images; turn an OSError into a StorageError."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
         free = shutil.disk_usage(directory).free
@@ -351,7 +351,7 @@ def _storage(directory: Path) -> Iterator[None]:
 
 @contextmanager
 def _draft(order: BuildRequest, workshop: Workshop) -> Iterator[Path]:
-    """Make the directory in which an image grows, and remove it unless it became the image.
+    """Provide a directory for the image, removed unless it was published.
 
     What a killed build left goes first.
     """
@@ -368,7 +368,7 @@ def _draft(order: BuildRequest, workshop: Workshop) -> Iterator[Path]:
 
 
 def _remove(workshop: Workshop, path: Path) -> None:
-    """Remove a tree, some of which may belong to users whom only the workshop's root rules."""
+    """Remove a tree that may have files of users that only the namespace's root can remove."""
     undisturbed = Workshop(workshop.prefix, lambda: None)
     undisturbed.run(["rm", "-rf", "--one-file-system", str(path)])
 
@@ -379,7 +379,7 @@ def _tell_step(line: str, progress: Callable[[str], None]) -> None:
 
 
 def _take_kernel(root: Path, draft: Path) -> str:
-    """Copy the kernel out of the file system, make its initrd, and return its release."""
+    """Copy the kernel from the root file system, make its initrd, and return its release."""
     releases = sorted(path.name for path in (root / "lib/modules").iterdir())
     if len(releases) != 1:
         raise ProviderError(
@@ -430,7 +430,7 @@ def _files(draft: Path) -> dict[Literal["root", "kernel", "initrd"], ImageFile]:
 
 
 def _publish(draft: Path, target: Path) -> Bundle:
-    """Put the finished image in its place, and the old one away."""
+    """Rename the finished image into place, and remove the old one."""
     for path in draft.iterdir():
         path.chmod(0o644)
     draft.chmod(0o755)
@@ -446,7 +446,7 @@ def _publish(draft: Path, target: Path) -> Bundle:
 
 @dataclass(frozen=True)
 class Machine:
-    """A kind of machine: its names in the kernel and in Debian, and its console."""
+    """An architecture: its names in the kernel and in Debian, and its console."""
 
     architecture: str
     debian: str
@@ -460,7 +460,7 @@ _MACHINES = {
 
 
 def this_machine() -> Machine:
-    """Return the kind of this machine. Raises ProviderError if no cloud kernel fits it."""
+    """Return this machine's architecture. Raises ProviderError without a cloud kernel for it."""
     found = _MACHINES.get(platform.machine())
     if found is None:
         raise ProviderError(
@@ -472,7 +472,7 @@ def this_machine() -> Machine:
 
 
 def check_packages(packages: Sequence[str]) -> None:
-    """Raise InputError unless these can be names of packages."""
+    """Raise InputError for invalid names of packages."""
     for package in packages:
         if not _PACKAGE.fullmatch(package):
             raise InputError(
@@ -513,7 +513,7 @@ def install_command(
 
 
 def guest_file(name: str) -> bytes:
-    """Return a file that guests are given."""
+    """Return a file for guests."""
     return (_GUEST / name).read_bytes()
 
 

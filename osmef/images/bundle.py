@@ -1,4 +1,4 @@
-"""An image as it lies on the disk: a directory with a root file system, a kernel and an initrd."""
+"""An image on disk: a directory with a root file system, a kernel and an initrd."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class ImageFile(Model):
 
 
 class Boot(Model):
-    """How a machine starts from an image."""
+    """How to boot an image."""
 
     kind: Literal["direct-kernel"] = Field(
         description="the hypervisor loads kernel and initrd itself; there is no boot loader"
@@ -61,7 +61,7 @@ class Boot(Model):
 
 
 class Manifest(Model):
-    """What is in an image: the file image.json."""
+    """The manifest of an image: image.json."""
 
     schema_version: Literal[1] = Field(description="the version of this file")
     name: str = Field(description="the image's name")
@@ -83,7 +83,7 @@ class Manifest(Model):
 
 @dataclass(frozen=True)
 class Bundle:
-    """An image that is there."""
+    """An existing image."""
 
     directory: Path
     manifest: Manifest
@@ -117,7 +117,7 @@ def sha256_of(path: Path) -> str:
 
 
 def load_bundle(directory: Path) -> Bundle:
-    """Return an image with all its files in place, as far as their sizes tell.
+    """Load an image, with a check of its files' sizes.
 
     Raises InputError if it is missing or damaged.
     """
@@ -149,5 +149,5 @@ def _damaged(directory: Path, why: str) -> InputError:
 
 
 def image_directories(directory: Path) -> list[Path]:
-    """List what should be images, by name."""
+    """List the directories of images, by name."""
     return sorted(path.parent for path in directory.glob(f"[!.]*/{MANIFEST}"))

@@ -1,4 +1,4 @@
-"""What a guest is told at its boot: keys, name and addresses, on a small disk of its own.
+"""Seed of a guest: keys, name and addresses, on a small disk.
 
 The disk holds a tar file and nothing else, so it needs neither a file system nor a tool to make
 one, and what is secret stands in no domain description and no list of processes. Its serial
@@ -23,7 +23,7 @@ _MAC = re.compile(r"([0-9a-f]{2}:){5}[0-9a-f]{2}")
 
 @dataclass(frozen=True)
 class Card:
-    """A network card of a guest, known by its MAC address.
+    """A network card of a guest, identified by its MAC address.
 
     Without an address it asks by DHCP.
     """
@@ -44,7 +44,7 @@ class Card:
 
 @dataclass(frozen=True)
 class Seed:
-    """What one guest is told. Without cards all of the guest's cards ask by DHCP."""
+    """The seed of one guest. Without cards, all of the guest's cards use DHCP."""
 
     hostname: str
     authorized_key: str
@@ -52,7 +52,7 @@ class Seed:
     cards: Sequence[Card] = ()
 
     def disk(self) -> bytes:
-        """Return the content of the disk; some of it is secret."""
+        """Return the content of the disk, which is partly secret."""
         files = {
             "hostname": self.hostname + "\n",
             "authorized_keys": self.authorized_key + "\n",

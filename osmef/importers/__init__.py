@@ -1,4 +1,4 @@
-"""Results of other programs as run directories, which all of OSMeF reads.
+"""Import of other programs' results as run directories.
 
 To add a kind, write a module with ``parse(text) -> Parsed`` and name it in ``KINDS``, and what its
 metrics are in ``MEASURES``.
@@ -75,7 +75,7 @@ _ONCE = {"osmef2013"}
 
 @dataclass(frozen=True)
 class Imported:
-    """The run directories that were made, of how many files and trials, what was odd, and notes."""
+    """The created run directories, the numbers of files and trials, oddities, and notes."""
 
     runs: list[RunDirectory]
     files: int
@@ -93,7 +93,7 @@ def import_files(  # noqa: PLR0913 - three have defaults
     *,
     pool_ends: bool = False,
 ) -> Imported:
-    """Make run directories under ``out`` of the files, one or, where the kind says so, several.
+    """Create run directories under ``out`` from files, one or several by the kind of file.
 
     ``name`` is the scenario's, by default what the file tells or the kind; ``provider`` the kind of
     cloud where the file does not tell; ``pool_ends`` takes outputs of the same settings as one
@@ -131,7 +131,7 @@ _RunKey = tuple[str, str | None]
 
 
 class _Records:
-    """The records of files by the run that each belongs to, and what was odd about the files.
+    """Records by run, and the oddities of the files.
 
     ``kind``, ``name`` and ``provider`` are those of ``import_files``.
     """
@@ -147,7 +147,7 @@ class _Records:
         self._names: dict[tuple[_RunKey, str], str] = {}
 
     def add(self, text: Text | InputError) -> None:
-        """Parse a file, or note why it can't be read."""
+        """Parse a file, or note its error."""
         self.files += 1
         parsed = _parsed(self._kind, text)
         self.oddities += parsed.oddities
@@ -160,7 +160,7 @@ class _Records:
             self.odd_of_run[key] += parsed.oddities
 
     def _take(self, record: Record, text: Text) -> _RunKey | None:
-        """Add a record to its run; None where the run has it already, of a file of another name."""
+        """Add a record to its run; None for a duplicate from another file."""
         key = (self._name or record.run or self._kind, record.provider or self._provider)
         first = self._names.setdefault((key, text.text), text.name)
         if self._kind in _ONCE and first != text.name:

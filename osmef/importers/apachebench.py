@@ -1,4 +1,4 @@
-"""Results of ApacheBench: its text output, and CSV rows of it.
+"""Importer of ApacheBench: its text output, and CSV rows of it.
 
 The rows are those of the database of Kratzke, "About Microservices, Containers and their
 Underestimated Impact on Network Performance", 2015: one run of ab each, with a Tag. The transfer

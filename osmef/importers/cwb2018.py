@@ -1,4 +1,4 @@
-"""The CSV file of Scheuner and Leitner's measurements of EC2: a row for each VM and iteration.
+"""Importer of Scheuner and Leitner's EC2 data: CSV, a row for each VM and iteration.
 
 Source: Scheuner, Leitner, "Estimating Cloud Application Performance Based on Micro-Benchmark
 Profiling", IEEE CLOUD 2018; data-interim.csv of github.com/joe4dev/cwb-analysis (CC BY 4.0).
@@ -93,7 +93,7 @@ def parse(text: Text) -> Parsed:
 
 
 def _metrics(row: Mapping[str, str], where: str) -> dict[str, float | None]:
-    """Return what a row tells, in our units; most rows tell only some. Raises InputError."""
+    """Return the metrics of a row in our units; most rows have only some. Raises InputError."""
     return {
         name: factor * positive(row[column], column, where)
         for column, (name, factor) in _COLUMNS.items()
@@ -122,7 +122,7 @@ def _record(
 def _with_threads(
     records: list[tuple[int, Record]], text: Text, oddities: list[Oddity]
 ) -> list[Record]:
-    """Return the trials of a VM type without numbers of CPUs that are too low."""
+    """Return the trials of a VM type without implausible numbers of CPUs."""
     most = max((one.metrics.get(_THREADS) or 0 for _, one in records), default=0)
     found = []
     for line, record in records:

@@ -1,4 +1,4 @@
-"""Read the files that are to be imported, also from a tar archive."""
+"""Reading of files to import, also from a tar archive."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LARGEST = 1 << 28  # bytes of one file: more than any of these programs prints
 
 
 def read_texts(files: Sequence[Path]) -> Iterator[Text | InputError]:
-    """Give each file as text, each once, and the error of one that is no text.
+    """Yield each file as text, once, or its error.
 
     One that gzip has compressed is what is in it. A directory stands for all files below it, a
     .tar, .tar.gz, .tgz, .tar.bz2 or .tar.xz for those in it, in the order of their names. Raises
@@ -87,6 +87,6 @@ def _text(data: bytes, name: str, folder: str) -> Text | InputError:
 
 
 def _unpacked(data: bytes) -> bytes:
-    """Return what a gzip file holds, or a little more than is taken of one. Raises OSError."""
+    """Decompress a gzip file up to a limit. Raises OSError."""
     with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
         return file.read(_LARGEST + 1)

@@ -1,4 +1,4 @@
-"""Results of flent: its data files, JSON that is mostly compressed."""
+"""Importer of flent's data files: JSON, mostly compressed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MEASURES: Sequence[Measure] = (
 
 @dataclass(frozen=True)
 class _Point:
-    """A value of a series: when it was told, in seconds from the start, over how long."""
+    """A value of a series: its time in seconds from the start, and its length."""
 
     at_s: float
     length_s: float
@@ -41,7 +41,7 @@ class _Point:
 
 @dataclass(frozen=True)
 class _Series:
-    """A series that was measured: rates in bit/s, or times in microseconds."""
+    """A measured series: rates in bit/s, or times in microseconds."""
 
     name: str
     unit: str
@@ -49,22 +49,22 @@ class _Series:
 
     @property
     def is_ping(self) -> bool:
-        """Whether it is of round trips."""
+        """Whether it has round-trip times."""
         return self.unit == "us"
 
     @property
     def is_back(self) -> bool:
-        """Whether the data come to the host that flent runs on."""
+        """Whether the direction is download."""
         return "download" in self.name.lower()
 
     @property
     def protocol(self) -> str:
-        """What carries the requests of round trips."""
+        """The protocol of a series of round-trip times."""
         return "icmp" if "ICMP" in self.name.upper().split() else "udp"
 
 
 def parse(text: Text) -> Parsed:
-    """Read a data file, a trial: what it measured itself, not what was made of that.
+    """Read a data file, a trial: its measured series, not the derived ones.
 
     Rates are rows of the intervals as a background, from the host of flent or to it (download),
     and round trips as those of latency. ``loaded_rtt_...`` is of the round trips while transfers
@@ -118,7 +118,7 @@ def _document(text: Text) -> Mapping[str, Any]:
 
 
 def _all_series(data: Mapping[str, Any], text: Text) -> Iterable[_Series]:
-    """Yield what a tool measured; what flent made of that has no command."""
+    """Yield the measured series; derived ones have no command."""
     about = data["metadata"].get("SERIES_META")
     step = data["metadata"].get("STEP_SIZE")
     step_s = float(step) if isinstance(step, int | float) and 0 < step < 1e6 else 0.2

@@ -1,4 +1,4 @@
-"""Results of the client of iperf3, as ``osmef.formats.iperf3`` reads them, as records."""
+"""Importer of iperf3's client, by ``osmef.formats.iperf3``."""
 
 from __future__ import annotations
 

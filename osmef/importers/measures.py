@@ -1,4 +1,4 @@
-"""Measures of imported numbers: named by other programs, in our units, and of request rows."""
+"""Measures of imported metrics: other programs' names in our units, and request rows."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ _ENDINGS = {
 
 
 def slug(text: str) -> str:
-    """Return words as the names of metrics have them."""
+    """Return words as a part of a metric's name."""
     return re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_")
 
 
 def in_own_unit(value: float, unit: str) -> tuple[float, str]:
-    """Return a number in the unit that OSMeF has for such numbers, and that unit."""
+    """Convert a number to OSMeF's unit of that quantity; return it with that unit."""
     factor, own = _UNITS.get(unit.strip().lower(), (1.0, unit.strip()))
     return value * factor, own
 
 
 def measure_named(program: str, told: str, unit: str) -> Measure:
-    """Return the measure of a number that a program calls so, in a unit of OSMeF.
+    """Return the measure of a metric by its foreign name and unit.
 
     Its name ends with the unit. Which way is better nobody says.
     """
@@ -60,7 +60,7 @@ def measure_named(program: str, told: str, unit: str) -> Measure:
 
 
 def is_plain(value: str | float) -> bool:
-    """Tell whether a setting is text, or a number that there is."""
+    """Return whether a setting is a text or a finite number."""
     return isinstance(value, str) or math.isfinite(value)
 
 
@@ -68,7 +68,7 @@ def message(  # noqa: PLR0913 - what a row has
     size: int, *, time_s: float | None, length: int | None, relayed: bool = False,
     code: int | None = 200, retries: int | None = None, error: str | None = None,
 ) -> Request:  # fmt: skip
-    """Return a row of the requests; a row of a program may stand for the mean of several."""
+    """Return a row of the requests; a program's row may be the mean of several."""
     return Request(
         trial=0,
         purpose="measured",
@@ -86,7 +86,7 @@ def message(  # noqa: PLR0913 - what a row has
 
 
 def message_metrics(rows: Sequence[Request]) -> dict[str, float | None]:
-    """Return time and rate over the rows that went well, each counted as one request.
+    """Return time and rate over the successful rows, each counted as one request.
 
     ``transfer_rate_bytes_per_s`` = sum(length) / sum(time) (Kratzke and Quint, CLOSER 2016). None
     where no row went well.

@@ -1,4 +1,4 @@
-"""Results of netperf 2, as ``osmef.formats.netperf`` reads them, as records."""
+"""Importer of netperf 2, by ``osmef.formats.netperf``."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _WORKLOADS = {STREAM: "btc", DATAGRAMS: "udp", EXCHANGES: "latency", CONNECTS: "
 
 
 def parse(text: Text) -> Parsed:
-    """Read the tests in a file, a trial each; one without its banner (-P 0) can't be told apart.
+    """Read the tests in a file, a trial each; ones without a banner (-P 0) are one.
 
     A stream gives aggregate_btc_bps: netperf waits until the other end has read all that was
     sent, so both ends count the same. A UDP stream gives goodput_bps, sent_bps and loss_percent.
@@ -73,7 +73,7 @@ def _record(test: Netperf) -> Record:
 
 
 def _duration(wall_s: float | None) -> dict[str, Scalar]:
-    """Return for how long netperf was to measure: it ends some time after that, rarely before."""
+    """Return netperf's set duration: the elapsed time is a bit longer, rarely shorter."""
     return {} if wall_s is None else {"duration_s": max(1, int(wall_s + _EARLY_S))}
 
 

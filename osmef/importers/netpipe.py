@@ -1,4 +1,4 @@
-"""Sweeps of NetPIPE, as ``osmef.formats.netpipe`` reads them, as records."""
+"""Importer of NetPIPE's sweeps, by ``osmef.formats.netpipe``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from osmef.results.trial import Failure
 
 
 def parse(text: Text) -> Parsed:
-    """Read one sweep over message sizes on one connection; np.out takes no note of its options.
+    """Read a sweep over message sizes on one connection; np.out has no options.
 
     What was printed tells by its highest rate whether both ways were used at once (-2), which is a
     value, ``mode``. All else counts as a ping-pong. What was printed of a sweep that did not come

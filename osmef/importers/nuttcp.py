@@ -1,4 +1,4 @@
-"""Results of nuttcp, as ``osmef.formats.nuttcp`` reads them, as records."""
+"""Importer of nuttcp, by ``osmef.formats.nuttcp``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Results of the OSMeF of 2013: one JSON file a run of nuttcp over parallel connections.
+"""Importer of the OSMeF of 2013: one JSON file a run of nuttcp over parallel connections.
 
 Source: Venzano and Michiardi, "A Measurement Study of Data-intensive Network Traffic Patterns in a
 Private Cloud", 2013, and the files published with it. Every number there is a text as nuttcp
@@ -187,7 +187,7 @@ def _intervals(
 
 
 def _ends(document: dict[str, Any], text: Text) -> tuple[str, str]:
-    """Return the addresses of sender and receiver without the user; one twice for loopback."""
+    """Return the addresses of sender and receiver without the user; the same for loopback."""
     names = []
     for key in ("senders", "receiver"):
         name = document.get(key)
@@ -201,7 +201,7 @@ def _ends(document: dict[str, Any], text: Text) -> tuple[str, str]:
 def _place(
     document: dict[str, Any], sender: str, receiver: str
 ) -> tuple[Placement | None, Tenancy | None, int | None]:
-    """Return what the name of the run tells; distance as in section IV-D of the paper."""
+    """Return the placement in the run's name; distance as in section IV-D of the paper."""
     name = str(document.get("name", ""))
     if sender == receiver:
         return Placement.SAME_HOST, Tenancy.SAME_TENANT, 0
@@ -228,7 +228,7 @@ def _kinds(document: dict[str, Any], sender: str, receiver: str) -> dict[str, En
 
 
 def _facts(document: dict[str, Any], sender: str, receiver: str) -> dict[str, dict[str, Any]]:
-    """Return what the file tells of the machines before the run; what it does not is left out."""
+    """Return the facts of the machines before the run, as far as recorded."""
     found = {}
     for name, key in ((receiver, "state_receiver"), (sender, "state_sender")):
         state = document.get(key)
@@ -256,7 +256,7 @@ def _time(document: dict[str, Any], text: Text) -> datetime:
 def _odd(
     document: dict[str, Any], flows: dict[int, dict[str, dict[str, Any]]], text: Text
 ) -> list[str]:
-    """Tell where the numbers of a record do not agree with each other."""
+    """Return the inconsistencies of a record."""
     odd = []
     if document.get("concurrent") != len(flows):
         odd.append(
@@ -281,7 +281,7 @@ def _odd(
 
 
 def _apart(connection: int, sent: float, received: float) -> list[str]:
-    """Tell of rates at both ends of a connection, the receiver's above 0, of which one is wrong."""
+    """Return the connections whose rates at both ends contradict each other."""
     where = f"btc.conn_{connection}"
     if not sent:
         return [f"{where}.tx: not a byte was sent"]

@@ -1,4 +1,4 @@
-"""Results of PerfKit Benchmarker: its samples as JSON, one a line."""
+"""Importer of PerfKit Benchmarker: its samples as JSON, one a line."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ _NOT_SET = frozenset({
 
 @dataclass
 class _Group:
-    """The samples of a run of a benchmark that have the same settings."""
+    """The samples of a benchmark run with the same settings."""
 
     test: str
     labels: dict[str, Scalar]
@@ -68,7 +68,7 @@ class _Group:
 
 
 def parse(text: Text) -> Parsed:
-    """Read samples with their labels, as ``perfkitbenchmarker_results.json`` has them, or metadata.
+    """Read samples with labels, as in ``perfkitbenchmarker_results.json``, or with metadata.
 
     A trial is what one run (``run_uri``) of a benchmark tells with the same labels; a metric that
     comes again is of the next trial. Numbers of netperf, iperf and ping have the names that they
@@ -135,7 +135,7 @@ def _values(labels: Mapping[str, str]) -> dict[str, Scalar]:
 def _metric(
     sample: Mapping[str, Any], where: str
 ) -> tuple[str | None, float, Measure | None, str | None]:
-    """Return the name and value of a metric, its measure if that is PKB's own, and netperf's test.
+    """Return name, value, measure if it is PKB's own, and netperf's test.
 
     The name is None for a histogram, whose value says nothing.
     """

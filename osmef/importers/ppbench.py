@@ -1,4 +1,4 @@
-"""The CSV files of ppbench: a row a message size.
+"""Importer of the CSV files of ppbench: a row a message size.
 
 Source: Kratzke and Quint, "ppbench, A Visualizing Network Benchmark for Microservices", CLOSER
 2016. Time per request is the mean in ms of some repetitions, transfer rate bytes/s, and Total
@@ -35,7 +35,7 @@ Series = tuple[str, str, int]
 
 
 def parse(text: Text) -> Parsed:
-    """Read a trial for each machine, experiment and concurrency, with its rows as requests.
+    """Read a trial for each machine, experiment and concurrency, with rows as requests.
 
     A row is the mean of several requests, and counts as one: their number is not in the file. A row
     without a good answer counts as one failed request at least, and in no time.

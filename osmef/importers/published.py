@@ -1,4 +1,4 @@
-"""Published results, line by line: what was printed, what we get of the same data, and a verdict.
+"""Reproduction of published results: printed value, ours from the same data, and a verdict.
 
 The data is no part of OSMeF. Where a source contradicts itself, the line says so, and why.
 """
@@ -28,7 +28,7 @@ from osmef.importers.files import read_texts
 
 
 class Agreement(StrEnum):
-    """How a published value and ours go together."""
+    """Verdict on a published value and ours."""
 
     SAME = "same"
     DIFFERENT = "different"
@@ -37,7 +37,7 @@ class Agreement(StrEnum):
 
 @dataclass(frozen=True)
 class PublishedValue:
-    """One published value and ours; ``within`` is how far they may be apart, in the unit of both.
+    """A published value and ours; ``within`` is the tolerance, in the unit of both.
 
     ``why`` says what is wrong with the published one; then ours is expected to differ.
     """
@@ -51,7 +51,7 @@ class PublishedValue:
 
     @property
     def deviation_percent(self) -> float | None:
-        """How far ours is from the published one, in percent of that."""
+        """Deviation of ours from the published value, in percent."""
         if self.published is None or self.ours is None:
             return 0.0 if self.published is self.ours else None
         if not self.published:
@@ -72,7 +72,7 @@ Check = Callable[[Path], Iterator[PublishedValue]]
 
 
 def check_folder(folder: Path) -> list[PublishedValue]:
-    """Return the lines of all published data that a folder holds, under the names of ``CHECKS``.
+    """Return the comparisons for all published data in a folder, named in ``CHECKS``.
 
     Raises InputError where it holds none, or a file is not what it should be.
     """
@@ -186,7 +186,7 @@ def _token_buckets(path: Path) -> Iterator[PublishedValue]:
 
 
 def _table_4(path: Path) -> Iterator[PublishedValue]:
-    """Compare with what threads and memory alone allow: the least room of a type's pairs."""
+    """Compare the fitting of types by threads and memory."""
     least: dict[str, tuple[float, str]] = {}
     for row in _rows(path):
         ends = [(float(row["aws_threads"]), float(row["gce_threads"])),
@@ -200,7 +200,7 @@ def _table_4(path: Path) -> Iterator[PublishedValue]:
 
 
 def _pingpong(path: Path) -> Iterator[PublishedValue]:
-    """Compare the rate of requests, which a row tells twice: by itself, and as a time."""
+    """Compare the request rate of each row with the one that follows from its time."""
     apart: dict[str, float] = defaultdict(float)
     for row in _rows(path):
         ours = 1000 / float(row["Time per request"])
@@ -256,7 +256,7 @@ def _by_definition(flows: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _claims(medians: Medians) -> Iterator[PublishedValue]:
-    """Compare what the paper's text says of its data, in numbers."""
+    """Compare the numbers in the paper's text."""
     near, far = (medians["connection_btc_bps", f"vm_to_vm_{n}"] for n in (1, 2))
     share = statistics.median(far[n] / near[n] for n in far)
     yield PublishedValue(_PAPER, "rate at distance 2 over distance 0: a tenth", 0.1, share, 0.04)

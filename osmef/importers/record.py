@@ -1,4 +1,4 @@
-"""What an importer makes of a file: trials of another program, and what was odd about them."""
+"""Result of an importer: trials of another program, and oddities."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ N = TypeVar("N", int, float)
 
 @dataclass(frozen=True)
 class Text:
-    """A file as text.
+    """A file's text.
 
     ``name`` is its whole path, which no other file has; ``folder`` the name of the folder that it
     is in, None without one; ``encoding`` and ``mark``, its first bytes, make its bytes again, and
@@ -41,19 +41,19 @@ class Text:
     packed: bytes | None = None
 
     def encoded(self) -> bytes:
-        """Return the file as it was."""
+        """Return the original bytes."""
         if self.packed is not None:
             return self.packed
         return self.mark + self.text.encode(self.encoding)
 
     def line(self, number: int) -> str:
-        """Return the place of a line, as messages have it."""
+        """Return the position of a line, for messages."""
         return f"{self.name}:{number}"
 
 
 @dataclass(frozen=True)
 class Oddity:
-    """Something that is not as expected: where, what, and whether the record was kept."""
+    """Something unexpected: position, text, and whether the record was kept."""
 
     where: str
     what: str
@@ -65,7 +65,7 @@ class Oddity:
 
 @dataclass(frozen=True)
 class Record:
-    """One trial of another program; what the file does not tell is None.
+    """A trial of another program, with None for what the file does not contain.
 
     Rows of ``intervals`` and ``requests`` have no number of the trial yet, but 0.
     """
@@ -98,7 +98,7 @@ class Record:
 
 @dataclass(frozen=True)
 class Parsed:
-    """The records of a file, what was odd, and what its metrics are if the file itself says so."""
+    """The records of a file, its oddities, and its measures if it defines them."""
 
     records: list[Record] = field(default_factory=list)
     oddities: list[Oddity] = field(default_factory=list)
@@ -106,17 +106,17 @@ class Parsed:
 
 
 def refuse(where: str, what: str, cure: str = _CURE) -> InputError:
-    """Return the error of something that can't be read."""
+    """Return the error of something unreadable."""
     return InputError(what, where=where, cure=cure)
 
 
 def refused(error: OutputError, text: Text) -> InputError:
-    """Return the error of a reader of ``osmef.formats`` as that of a file."""
+    """Return the error of a reader of ``osmef.formats`` with the file's name."""
     return refuse(text.line(error.line or 1), error.message, error.cure or _CURE)
 
 
 def placed(text: Text, outputs: Outputs[Any]) -> list[Oddity]:
-    """Return what a reader found odd, with the places in the file."""
+    """Return a reader's oddities with positions in the file."""
     return [Oddity(text.line(odd.line), odd.what, odd.kept) for odd in outputs.odd]
 
 
@@ -150,7 +150,7 @@ def _placed(read: Callable[[object, str], N], value: object, what: str, where: s
 def csv_rows(
     text: Text, columns: tuple[str, ...], oddities: list[Oddity], *, delimiter: str = ","
 ) -> Iterator[tuple[int, Mapping[str, str]]]:
-    """Give the rows of a CSV file with the numbers of their lines.
+    """Yield the rows of a CSV file with their line numbers.
 
     A row with more or fewer fields than the head is added to the ``oddities``, and passed over.
     Raises InputError when one of the columns is not there.
@@ -171,7 +171,7 @@ def csv_rows(
 def _csv_lines(
     text: Text, oddities: list[Oddity], delimiter: str
 ) -> Iterator[tuple[int, list[str]]]:
-    """Give the rows that are CSV, without empty ones, with the numbers of their lines."""
+    """Yield the non-empty rows of CSV with their line numbers."""
     reader = csv.reader(text.text.splitlines(), delimiter=delimiter)
     while True:
         try:

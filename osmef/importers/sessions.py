@@ -1,4 +1,4 @@
-"""CSV files of session results: a row for each metric, platform and session.
+"""Importer of session results: CSV, a row for each metric, platform and session.
 
 Columns as in the measurements published by Deval's authors: instance_class, metric, unit, platform,
 session, value; also window, started_at (ISO 8601) and better, if they are there. Any others stay in
@@ -98,7 +98,7 @@ def _record(
 
 
 def _measure(name: str, row: Mapping[str, str], where: str) -> Measure:
-    """Return what a metric is, by its row."""
+    """Return the measure of a row's metric."""
     told = row.get("better", "").strip().lower()
     if told not in _BETTER:
         raise refuse(where, f"better is {told[:40]!r}", "write higher, lower or neither")
@@ -109,7 +109,7 @@ def _measure(name: str, row: Mapping[str, str], where: str) -> Measure:
 
 
 def _check_unit(unit: str, first: str, where: str) -> None:
-    """Raise InputError for a row of another unit that gives the same name, as Mb/s and MB/s do."""
+    """Raise InputError for a row with another unit of the same name, as Mb/s and MB/s are."""
     if unit != first:
         raise refuse(
             where, f"its unit is {unit[:40]}, and before it was {first[:40]}", "look there"
@@ -117,7 +117,7 @@ def _check_unit(unit: str, first: str, where: str) -> None:
 
 
 def _time(told: str | None, where: str, oddities: list[Oddity]) -> datetime | None:
-    """Return a time, of UTC where it names no zone; None where there is none."""
+    """Parse a time, in UTC without a zone; None if empty."""
     if not told:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Results of Shaker: the JSON of its report (``--output``), all records of a run."""
+"""Importer of Shaker: the JSON of its report (``--output``)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _Json = Mapping[str, Any]
 
 
 def parse(text: Text) -> Parsed:
-    """Read a report: a trial for each test and number of agents that ran at once (concurrency).
+    """Read a report: a trial for each test and concurrency.
 
     ``aggregate_btc_bps`` is the sum of the agents' mean bandwidths, in bit/s: what Shaker calls
     Mbit/s is 2^20 of them. ``retransmits`` are those of all samples, of which Shaker tells the
@@ -107,7 +107,7 @@ def _record(
 
 
 def _ends(agents: _Json, record: _Json) -> tuple[str, str]:
-    """Return an agent, and the one that it has for the other end, or the node."""
+    """Return an agent, and its peer or node."""
     name = str(record.get("agent"))
     known = agents.get(name)
     other = known.get("slave_id") or known.get("minion_id") if isinstance(known, dict) else None
@@ -156,7 +156,7 @@ def _metrics(
 
 
 def _column(record: _Json, name: str) -> list[int]:
-    """Return what the samples have in a column of whole numbers."""
+    """Return the samples' column of whole numbers."""
     meta, samples = record.get("meta"), record.get("samples")
     if not isinstance(meta, list) or not isinstance(samples, list):
         return []
@@ -183,7 +183,7 @@ def _time(of: Sequence[_Json]) -> datetime | None:
 
 
 def _intervals(record: _Json, sender: str, receiver: str, where: str) -> Iterator[Interval]:
-    """Yield the samples of bandwidth; each is of the time since the one before."""
+    """Yield the samples of bandwidth as intervals."""
     meta, samples = record.get("meta"), record.get("samples")
     if not isinstance(meta, list) or not isinstance(samples, list):
         return

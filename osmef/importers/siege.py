@@ -1,4 +1,4 @@
-"""What ``osmef-agent siege --json`` printed by hand: events, one a line."""
+"""Importer of ``osmef-agent siege --json``: events, one a line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from osmef.workloads.transfers import endpoint_cpu_percent
 
 
 def parse(text: Text) -> Parsed:
-    """Read the sieges in a file, one after the other: a trial each, with all of its requests.
+    """Read the sieges in a file, a trial each, with all of its requests.
 
     The metrics are those of a siege that OSMeF has run itself. What was asked of which server the
     events don't tell. A siege that ended with an error is a failed trial, as is one in which

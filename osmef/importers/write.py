@@ -1,4 +1,4 @@
-"""Write records as a run directory: the same files that a run of OSMeF leaves, by cells."""
+"""Writing of records as a run directory, with the files of a run of OSMeF."""
 
 from __future__ import annotations
 
@@ -60,12 +60,12 @@ def write_run(  # noqa: PLR0913, PLR0917 - all that a run directory is made of
 
 
 def slug(name: str) -> str:
-    """Return a name as directories have it."""
+    """Return a name as a part of a directory's name."""
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:48] or "imported"
 
 
 def _keep(run: RunDirectory, origins: Sequence[Origin]) -> dict[Text, str]:
-    """Copy the files as they were; return where each is in the run directory."""
+    """Copy the original files; return their paths in the run directory."""
     kept: dict[Text, str] = {}
     taken: set[str] = set()
     for text in dict.fromkeys(origin.text for origin in origins):
@@ -79,7 +79,7 @@ def _keep(run: RunDirectory, origins: Sequence[Origin]) -> dict[Text, str]:
 
 
 def shortened(oddities: Sequence[Oddity]) -> list[str]:
-    """Return what was odd in all files together: the first ones, and where the others are."""
+    """Return the first oddities of all files, and where the others are."""
     told = [str(oddity) for oddity in oddities[:MOST_NOTES]]
     if (more := len(oddities) - MOST_NOTES) > 0:
         told.append(f"and {more} more: all are in the summaries of the runs, or in their {NOTES}")
@@ -87,7 +87,7 @@ def shortened(oddities: Sequence[Oddity]) -> list[str]:
 
 
 def _warnings(run: RunDirectory, oddities: Sequence[Oddity]) -> list[str]:
-    """Return what was odd, as a summary has it; all of it is in a file where it is too much."""
+    """Return the oddities as warnings of a summary; a file has all if they are many."""
     told = [str(oddity) for oddity in oddities]
     if len(told) <= MOST_NOTES:
         return told
@@ -182,13 +182,13 @@ def _summary(  # noqa: PLR0913, PLR0917
 
 
 def _same(texts: Iterable[str | None]) -> str | None:
-    """Return what all of these are, None where they differ."""
+    """Return the common value of all, None where they differ."""
     found = set(texts)
     return found.pop() if len(found) == 1 else None
 
 
 def _order(trials: Sequence[Trial]) -> list[tuple[bool, float, str]]:
-    """Return what cells are sorted by: their values, numbers before texts."""
+    """Return the sort key of cells: their values, numbers before texts."""
     values = trials[0].values.values()
     return [
         (False, float(v), "") if isinstance(v, int | float) else (True, 0.0, str(v)) for v in values
@@ -241,7 +241,7 @@ def _cell(key: str, trials: Sequence[Trial]) -> CellInfo:
 
 @dataclass(frozen=True)
 class Origin:
-    """A record, and the file that it is from."""
+    """A record and its file."""
 
     record: Record
     text: Text
@@ -253,7 +253,7 @@ def cell_key(record: Record) -> str:
 
 
 def in_cells(origins: Sequence[Origin], *, pool_ends: bool) -> list[Origin]:
-    """Return the records with the values that tell their cells apart.
+    """Return the records with the values that distinguish their cells.
 
     Where records of the same values have different ends, the ends are values, too: ``sender`` and
     ``receiver``. Else, or with ``pool_ends``, they are not, so that other machines can be compared
@@ -271,7 +271,7 @@ def in_cells(origins: Sequence[Origin], *, pool_ends: bool) -> list[Origin]:
 
 
 def most_ends(records: Iterable[Record]) -> int:
-    """Return between how many pairs of ends the good records of the same values are at most."""
+    """Return the largest number of pairs among good records with the same values."""
     ends: dict[str, set[tuple[tuple[str, ...], tuple[str, ...]]]] = defaultdict(set)
     for record in records:
         if record.failure is None:  # which may tell no ends

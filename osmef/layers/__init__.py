@@ -1,1 +1,1 @@
-"""WHAT LIES BETWEEN: networks that are raised on both endpoints of a pair, and taken down."""
+"""Layers between endpoints: networks that are raised on both ends of a pair, and taken down."""

@@ -1,7 +1,8 @@
-"""What a layer is: it raises a network on several endpoints, and says how they meet in it."""
+"""Interface of layers: raising a network between endpoints, and its ends."""
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -23,7 +24,7 @@ _MOST_TRIES = 5
 
 @dataclass(frozen=True)
 class Attached:
-    """An end of a layer: where it is measured, and how programs get into it.
+    """An end of a layer: its address, and how to enter it.
 
     ``address`` is the one that peers use, ``bind`` its own, which is another one where addresses
     are translated on the way. ``space`` is its network namespace, None for the endpoint's own.
@@ -43,7 +44,7 @@ class Attached:
 
 @dataclass(frozen=True)
 class End:
-    """An endpoint under a layer that is raised: the network on which it stands.
+    """An endpoint below a layer: the underlay network.
 
     ``own`` is its own address towards each peer, ``peers`` the address at which it reaches each, by
     their names; ``below`` the end of the layer below, if there is one, and ``mtu`` the longest
@@ -63,17 +64,18 @@ class End:
 
     @property
     def space(self) -> str | None:
-        """The network namespace on which the layer stands."""
+        """The underlay's network namespace."""
         return self.below.space if self.below else None
 
 
 @dataclass(frozen=True)
 class Ground:
-    """All that a layer needs to be raised: its ends by name, the family of IP, and inner addresses.
+    """The underlay of a layer: its ends by name, the IP version, and inner addresses.
 
     ``inner`` are addresses that no end uses, one for each end; ``gateway`` is another one, which
     each end may have for itself, and ``subnet`` the network that all these are of. ``take_ports``
-    reserves so many data ports in a row that are none of those given, at all ends.
+    reserves so many data ports in a row that are none of those given, at all ends. ``clock`` tells
+    seconds, for deadlines.
     """
 
     family: Family
@@ -83,23 +85,24 @@ class Ground:
     subnet: str
     take_ports: Callable[[int, set[int]], range]
     check: Callable[[], None] = field(default=lambda: None)
+    clock: Callable[[], float] = time.monotonic
 
     @property
     def width(self) -> int:
-        """The length of the prefix of a single address."""
+        """The prefix length of a single address."""
         return 128 if self.family is Family.IPV6 else 32
 
     def free_ports(self, count: int) -> range:
-        """Reserve data ports in a row at which nothing listens at any end."""
+        """Reserve consecutive data ports that are free at all ends."""
         busy = [end.host.busy_ports(end.space) for end in self.ends.values()]
         return self.take_ports(count, set[int]().union(*busy))
 
     def free_port(self) -> int:
-        """Reserve a data port at which nothing listens at any end."""
+        """Reserve a data port that is free at all ends."""
         return self.free_ports(1).start
 
     def each(self, work: Callable[[End], T]) -> dict[str, T]:
-        """Do the same at all ends at once; raise the first failure when all have ended."""
+        """Call a function at all ends concurrently; raise the first error after all have ended."""
         self.check()
         return at_all(self.ends.values(), work)
 
@@ -109,7 +112,7 @@ S = TypeVar("S", bound=LayerSettings)
 
 
 def at_all(ends: Iterable[End], work: Callable[[End], T]) -> dict[str, T]:
-    """Do the same at some ends at once; raise the first failure when all have ended."""
+    """Call a function at some ends concurrently; raise the first error after all have ended."""
     there = list(ends)
     with ThreadPoolExecutor(max_workers=min(_MOST_AT_ONCE, len(there))) as pool:
         futures = {end.name: pool.submit(work, end) for end in there}
@@ -117,7 +120,7 @@ def at_all(ends: Iterable[End], work: Callable[[End], T]) -> dict[str, T]:
 
 
 class Layer(ABC, Generic[S]):
-    """What is raised between endpoints, with its settings.
+    """A layer with its settings.
 
     ``Settings`` is the model of what people write under ``layer:``, whose ``kind`` has the name of
     the kind as its default. ``needs`` says in words what an endpoint has to have.
@@ -139,20 +142,20 @@ class Layer(ABC, Generic[S]):
 
     @abstractmethod
     def probe(self, host: LayerHost, space: str, family: Family) -> None:
-        """Try whether an endpoint can do it, in a namespace that is deleted at once.
+        """Check that an endpoint supports it, in a temporary namespace.
 
         Raises EndpointError.
         """
 
     @abstractmethod
     def up(self, ground: Ground) -> Mapping[str, Attached]:
-        """Raise it between the ends of a ground, and return each end. Raises EndpointError.
+        """Raise it between the ends, and return each. Raises EndpointError.
 
         What was made by then is removed by who called, also after an error.
         """
 
     def outcome(self, changes: Sequence[Counters]) -> dict[str, float | None]:  # noqa: ARG002
-        """Return its ``measures`` of a trial: what they are of, counted at each endpoint.
+        """Return its ``measures`` of a trial, from the counters of each endpoint.
 
         The interfaces are all that are in its namespace but its own ``devices`` and the loopback,
         TCP is that of the programs.
@@ -160,11 +163,11 @@ class Layer(ABC, Generic[S]):
         return {}
 
     def facts(self, host: LayerHost, attached: Attached) -> dict[str, Any]:  # noqa: ARG002
-        """Return what makes its numbers comparable, beside what every layer tells of itself."""
+        """Return the facts of one end, beyond those of every layer."""
         return {}
 
     def lacking(self, error: KernelError) -> EndpointError:
-        """Return the error of an endpoint whose kernel lacks what the layer needs."""
+        """Return the error of an endpoint whose kernel lacks support."""
         load = f"load it there (modprobe {self.module})" if self.module else "use another kernel"
         what = f"no {self.module}" if self.module else "not what it needs"
         return EndpointError(
@@ -176,7 +179,7 @@ class Layer(ABC, Generic[S]):
         )
 
     def mtu(self, end: End, overhead: int, ground: Ground) -> int:
-        """Return the longest packet inside: what is set, or what is left below, in bytes."""
+        """Return the inner MTU: as set, or as the underlay leaves it, in bytes."""
         left = end.mtu - overhead
         least = 1280 if ground.family is Family.IPV6 else 68
         if self.settings.mtu is None and left < least:
@@ -190,7 +193,7 @@ class Layer(ABC, Generic[S]):
 
 
 def several_times(ground: Ground, attempt: Callable[[], Mapping[str, T]]) -> Mapping[str, T]:
-    """Raise something whose number all ends share, anew with another where somebody has it.
+    """Retry with other numbers, such as ports, while one is in use.
 
     Raises EndpointError.
     """

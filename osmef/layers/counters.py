@@ -1,4 +1,4 @@
-"""The kernel's counters of a namespace: what went through its interfaces, and what TCP saw."""
+"""Kernel counters of a network namespace: interfaces, and TCP."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Interfaces = Mapping[str, Mapping[str, int]]
 
 @dataclass(frozen=True)
 class Counters:
-    """The kernel's counters of a namespace, or how they have changed.
+    """Kernel counters of a namespace, or their differences.
 
     ``tcp`` are those of the groups Tcp and TcpExt by name (proc(5)); ones that a kernel does not
     have are not there.
@@ -26,7 +26,7 @@ class Counters:
     tcp: Mapping[str, int]
 
     def since(self, before: Counters) -> Counters:
-        """Return how they have changed since; what was not there before is left out."""
+        """Return the differences since; new interfaces are left out."""
         return Counters(
             {
                 name: {key: value - before.interfaces[name][key] for key, value in now.items()}
@@ -43,7 +43,7 @@ def counters(root: Root, space: str | None) -> Counters:
 
 
 def counters_from(text: str) -> Counters:
-    """Read what /proc/net/dev, snmp and netstat say, one after the other.
+    """Parse /proc/net/dev, snmp and netstat, concatenated.
 
     Lines that are none of these are passed over.
     """

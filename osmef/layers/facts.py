@@ -1,4 +1,4 @@
-"""What makes the numbers of a layer comparable: its interfaces, as the kernel tells of them."""
+"""Facts of a layer's interfaces at one end, for comparison."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from osmef.layers.root import within
 
 
 def facts_of(layer: Layer[Any], host: LayerHost, attached: Attached) -> dict[str, Any]:
-    """Return what makes the numbers of a layer comparable at one end."""
+    """Return the facts of a layer at one end."""
     found: dict[str, Any] = {"mtu_bytes": attached.mtu}
     with contextlib.suppress(EndpointError):
         for device in attached.devices:
@@ -28,7 +28,7 @@ def facts_of(layer: Layer[Any], host: LayerHost, attached: Attached) -> dict[str
 
 
 def features_of(text: str) -> dict[str, bool] | None:
-    """Return what ethtool(8) says that an interface does by itself; None where it says nothing."""
+    """Return the offloads of an interface by ethtool(8); None where it prints nothing."""
     rows = [line.split(":")[:2] for line in text.splitlines() if line.count(":") == 1]
     found = {name.strip(): value.split()[:1] for name, value in rows}
     switches = {name: value == ["on"] for name, value in found.items() if value}
@@ -43,7 +43,7 @@ _TOLD = (
 
 
 def _told(link: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what ip(8) tells of an interface, without what differs from run to run."""
+    """Return the details of an interface by ip(8), without those that differ from run to run."""
     info = link.get("linkinfo")
     found = {name: link[name] for name in _TOLD if name in link}
     if isinstance(info, dict):

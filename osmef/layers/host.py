@@ -1,4 +1,4 @@
-"""An endpoint on which layers are raised: it makes marked things, and knows how to remove them."""
+"""An endpoint that carries layers: it creates marked traces, and removes them."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ _MOST_TRIES = 20
 
 
 class Notes(Protocol):
-    """Writes down, to disk, what is about to be made, what was made, and what is gone."""
+    """Ledger of traces, durable on disk."""
 
     def intend(self, trace: Trace) -> None:
-        """Note that it is about to be made."""
+        """Note the intent to create a trace."""
 
     def created(self, trace: Trace) -> None:
-        """Note that it is there."""
+        """Note that a trace exists."""
 
     def destroyed(self, trace: Trace) -> None:
-        """Note that it is gone."""
+        """Note that a trace is removed."""
 
 
 @dataclass
 class LayerHost:
-    """An endpoint with the right to make interfaces. ``traces`` is what stands, in its order.
+    """An endpoint with the right to create interfaces. ``traces`` exist, in this order.
 
     ``program`` is the agent, as it is put there. ``nics`` are its free network cards, by name or
     Ethernet address; ``stays`` tells that its machine outlives the run.
@@ -49,7 +49,7 @@ class LayerHost:
     traces: list[Trace] = field(default_factory=list)
 
     def make(self, kind: str, name: Callable[[int], str], make: Callable[[str], None]) -> str:
-        """Make something under a name that nobody has, which is noted before; return the name.
+        """Create a trace under a free name, noted before; return the name.
 
         Raises EndpointError, ReachError, StorageError.
         """
@@ -73,19 +73,19 @@ class LayerHost:
         raise error or EndpointError("no name is free", where=self.name)
 
     def drop(self, kind: str, name: str) -> None:
-        """Remove something that was made. Raises EndpointError, ReachError."""
+        """Remove a trace. Raises EndpointError, ReachError."""
         trace = Trace(kind, name)
         remove(self.root, self.names.run, trace)
         self.notes.destroyed(trace)
         self.traces = [one for one in self.traces if one != trace]
 
     def drop_all(self, after: int = 0) -> None:
-        """Remove all that was made, or what was made after so many, the newest first."""
+        """Remove all traces, or all but the first so many, the newest first."""
         while len(self.traces) > after:
             self.drop(self.traces[-1].kind, self.traces[-1].name)
 
     def new_space(self) -> str:
-        """Make a network namespace in which only the loopback is. Raises EndpointError."""
+        """Create a network namespace with only a loopback. Raises EndpointError."""
 
         def make(name: str) -> None:
             self.root.do(["ip", "netns", "add", name])
@@ -94,7 +94,7 @@ class LayerHost:
         return self.make("netns", self.names.space, make)
 
     def new_link(self, space: str | None, kind: str) -> str:
-        """Make an interface in a namespace, of ip(8)'s words after its name; return the name.
+        """Create an interface in a namespace by ip(8)'s arguments; return its name.
 
         In the host's own it is a trace; in one of ours it goes with that. Raises InUseError where
         somebody has its like, EndpointError.
@@ -110,7 +110,7 @@ class LayerHost:
         return name
 
     def new_link_of(self, space: str | None, argv: Callable[[str], Sequence[str]]) -> str:
-        """Have a program make an interface, of the command line for its name; return the name.
+        """Create an interface by a program, by the command line for its name; return the name.
 
         Raises EndpointError.
         """
@@ -124,20 +124,20 @@ class LayerHost:
         return name
 
     def note(self, kind: str, name: str) -> None:
-        """Note what is about to be made, or changed, and have it removed with all else."""
+        """Note a trace that is about to be created, or changed, for removal."""
         trace = Trace(kind, name)
         self.notes.intend(trace)
         self.traces.append(trace)
 
     def moved(self, link: str) -> None:
-        """Know that an interface is in a namespace of ours now, and goes with that."""
+        """Record that an interface was moved into a namespace of ours, and goes with that."""
         trace = Trace("link", link)
         if trace in self.traces:
             self.notes.destroyed(trace)
             self.traces.remove(trace)
 
     def borrow(self, wanted: Sequence[str], space: str) -> list[Nic]:
-        """Move free network cards into a namespace of ours; they come back as they were.
+        """Move free network cards into a namespace of ours; they are restored later.
 
         Raises EndpointError.
         """
@@ -151,7 +151,7 @@ class LayerHost:
         return nics
 
     def networks(self, space: str | None) -> list[str]:
-        """Return what the routes and addresses of a namespace use, as networks."""
+        """Return the networks in the routes and addresses of a namespace."""
         found: list[str] = []
         for version in ("-4", "-6"):
             routes = self.root.ask(space, version, "route", "show", "table", "all")
@@ -171,7 +171,7 @@ class LayerHost:
         }
 
     def way_to(self, space: str | None, address: str) -> tuple[str, int]:
-        """Return the interface that leads to an address, and the longest packet on the way, bytes.
+        """Return the interface of the route to an address, and the path MTU in bytes.
 
         Raises EndpointError.
         """
@@ -185,13 +185,13 @@ class LayerHost:
 
 
 def _metric(route: dict[str, Any], name: str) -> int | None:
-    """Return a metric of a route, which iproute2 tells in lists of metrics."""
+    """Return a metric of a route, from iproute2's lists of metrics."""
     metrics = [one for one in route.get("metrics", []) if isinstance(one, dict)]
     return next((int(one[name]) for one in metrics if name in one), None)
 
 
 def overlaps(network: str, others: list[str]) -> bool:
-    """Tell whether a network has addresses in common with any of others."""
+    """Return whether a network overlaps any of others."""
     mine = ip_network(network)
     for other in others:
         try:
@@ -204,5 +204,5 @@ def overlaps(network: str, others: list[str]) -> bool:
 
 
 def is_ipv6(address: str) -> bool:
-    """Tell whether an address is of IPv6."""
+    """Return whether an address is of IPv6."""
     return ip_address(address).version == 6

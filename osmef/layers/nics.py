@@ -1,4 +1,4 @@
-"""Network cards of an endpoint that a layer borrows: into its namespace, and back as they were."""
+"""Network cards borrowed by a layer: moved into its namespace, and restored."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PATTERN = (
 
 @dataclass(frozen=True)
 class Nic:
-    """A network card as it was found.
+    """A network card in its original state.
 
     Its Ethernet address, its MTU in bytes, whether it is up, how it comes to an IPv6 address of its
     link (``addrgenmode`` of ip-link(8)), and its other IP addresses.
@@ -41,13 +41,13 @@ class Nic:
 
     @property
     def text(self) -> str:
-        """All that is set back, as it stands in a trace."""
+        """The state to restore, as a trace stores it."""
         state = _UP if self.up else _DOWN
         return ",".join((self.mac, str(self.mtu), state, self.makes_address, *self.addresses))
 
     @classmethod
     def read(cls, device: str, text: str) -> Nic:
-        """Return what a trace tells. Raises ValueError where it tells nothing of the kind."""
+        """Parse a trace. Raises ValueError for an invalid one."""
         if re.fullmatch(PATTERN, text) is None:
             raise ValueError(text)
         mac, mtu, state, makes_address, *addresses = text.split(",")
@@ -55,7 +55,7 @@ class Nic:
 
 
 def find(root: Root, wanted: Sequence[str], *, stays: bool) -> list[Nic]:
-    """Return network cards, each by its interface's name or its Ethernet address.
+    """Find network cards by interface name or MAC address.
 
     On a machine that ``stays`` after the run they have to be free. Raises EndpointError.
     """
@@ -86,12 +86,12 @@ def _nic(link: Mapping[str, Any], makes_address: str) -> Nic:
 
 
 def _addresses(link: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the addresses that an interface does not make by itself."""
+    """Return the configured addresses of an interface, without link-local ones."""
     return [one for one in link.get("addr_info", []) if one.get("scope") != "link"]
 
 
 def _in_use(root: Root, link: Mapping[str, Any]) -> str | None:
-    """Return what speaks against borrowing a network card; None where nothing does."""
+    """Return why a network card is in use; None for a free one."""
     device, addresses = str(link["ifname"]), _addresses(link)
     if "master" in link:
         return f"it is a part of {link['master']}"
@@ -108,7 +108,7 @@ def _in_use(root: Root, link: Mapping[str, Any]) -> str | None:
 
 
 def bring_back(root: Root, device: str, space: str, text: str) -> None:
-    """Take a network card out of a namespace, if it is there, and set it as it was.
+    """Move a network card out of a namespace, if it is there, and restore its state.
 
     One that is nowhere any more is success. Raises EndpointError.
     """

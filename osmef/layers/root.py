@@ -1,4 +1,4 @@
-"""Programs that only root may run, on an endpoint, and what their failures mean."""
+"""Programs as root on an endpoint, and their errors."""
 
 from __future__ import annotations
 
@@ -16,8 +16,6 @@ ENGINES = ("podman", "docker")
 """Programs that make containers, the first choice first."""
 _ENGINE_S = 300
 """How long those may take, which unpack images and set networks up, in seconds."""
-_REMOVAL_S = 120
-"""How long they may take to remove something, in seconds."""
 _REMOVALS = {"rm", "rmi"}
 _GRACE_S = 10
 _ENDED_BY_FORCE = {124: "was ended", 137: "was killed, unless a lack of memory did that"}
@@ -53,23 +51,28 @@ _NO_RIGHT = ("Operation not permitted", "Permission denied", "mounting /sys fail
 
 
 class InUseError(EndpointError):
-    """A name, a port or an address that was chosen is somebody else's: another one may do."""
+    """A chosen name, port or address is in use: another one may do."""
 
 
 class KernelError(EndpointError):
-    """The endpoint's kernel has not what is needed."""
+    """The endpoint's kernel lacks support."""
 
 
 class Root:
-    """Runs programs as root on an endpoint: the login itself, or by sudo without a password.
+    """Runs programs as root on an endpoint: by a root login, or sudo without a password.
 
-    ``words`` makes a command line what it is there, where programs were brought.
+    ``words`` makes a command line what it is there, where programs were brought; an engine that
+    takes longer than ``removal_s`` seconds to remove something is ended.
     """
 
     def __init__(
-        self, session: Session, words: Callable[[Sequence[str]], list[str]] = list
+        self,
+        session: Session,
+        words: Callable[[Sequence[str]], list[str]] = list,
+        removal_s: float = 120,
     ) -> None:
         self.session = session
+        self.removal_s = removal_s
         self._words = words
         self._before: tuple[str, ...] | None = None
         self._hangs: set[str] = set()
@@ -81,7 +84,7 @@ class Root:
 
     @property
     def before(self) -> tuple[str, ...]:
-        """What stands before a command line that needs root. Raises EndpointError, ReachError."""
+        """The command prefix for root. Raises EndpointError, ReachError."""
         if self._before is None:
             before = () if self.session.word(["id", "-u"]) == "0" else ("sudo", "-n")
             if before:
@@ -107,13 +110,13 @@ class Root:
         return self.session.run([*self.before, *self._words(argv)], stdin=stdin)
 
     def _run_engine(self, argv: Sequence[str], stdin: bytes) -> Output:
-        """Run a container engine, which is ended there where it does not end by itself.
+        """Run a container engine with a time limit on the endpoint itself.
 
         One that does not remove what it is to is not asked to again: each thing that is left would
         wait for it anew. Raises EndpointError, ReachError.
         """
         engine, removes = argv[0], bool(_REMOVALS & set(argv))
-        most_s = _REMOVAL_S if removes else _ENGINE_S
+        most_s = self.removal_s if removes else _ENGINE_S
         if removes and engine in self._hangs:
             raise self._hung(argv, "was not tried, as it hangs")
         bound = ["timeout", "-k", str(_GRACE_S), str(most_s)]
@@ -134,7 +137,7 @@ class Root:
         )
 
     def do(self, argv: Sequence[str], stdin: bytes = b"") -> str:
-        """Run a program as root that has to succeed, and return what it prints.
+        """Run a program as root that must succeed, and return its output.
 
         Raises EndpointError that says why it failed: InUseError, KernelError; ReachError.
         """
@@ -145,7 +148,7 @@ class Root:
         return done.stdout.decode(errors="replace")
 
     def ip(self, space: str | None, *lines: str) -> None:
-        """Do several things in a network namespace by the program ip: each is a line for it.
+        """Run several commands of iproute2 in a network namespace as one batch.
 
         They go to its standard input: what is secret in them is in no list of processes.
         """
@@ -153,7 +156,7 @@ class Root:
         self.do([*_ip(space), "-batch", "-"], text.encode())
 
     def ask(self, space: str | None, *words: str) -> list[dict[str, Any]]:
-        """Return what ip(8) tells in JSON of something in a network namespace."""
+        """Return the JSON output of ip(8) in a network namespace."""
         told = self.do([*_ip(space), "-j", *words])
         found = json.loads(told or "[]")
         return [one for one in found if isinstance(one, dict) and one]
@@ -169,7 +172,7 @@ def within(space: str | None, argv: Iterable[str]) -> list[str]:
 
 
 def said(done: Output) -> str:
-    """Return what a program said as it failed, in one line."""
+    """Return a failed program's output in one line."""
     text = done.stderr.decode(errors="replace") or done.stdout.decode(errors="replace")
     lines = [line for line in map(str.strip, text.splitlines()) if line]
     plain = [line for line in lines if not line.startswith("Command failed")] or lines
@@ -178,7 +181,7 @@ def said(done: Output) -> str:
 
 
 def error_of(name: str, program: str, done: Output) -> EndpointError:
-    """Return the error of a program that failed on an endpoint, and what to do about it."""
+    """Return the error of a program that failed on an endpoint, with its cure."""
     why = said(done)
     if done.status == _NOT_FOUND or _MISSING.search(why):
         package = _PACKAGES.get(program, program)

@@ -1,4 +1,4 @@
-"""A cable from a namespace to the endpoint's own, and packets that are passed on between both."""
+"""Routed namespaces: a veth pair to the endpoint's own namespace, and forwarding."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Routed(Layer[S]):
     """A namespace behind the endpoint, which is its router."""
 
     def probe(self, host: LayerHost, space: str, family: Family) -> None:
-        """Make what it needs in a namespace of its own. Raises EndpointError."""
+        """Try it in a namespace of its own. Raises EndpointError."""
         try:
             self.try_out(host, space, family)
         except KernelError as error:
@@ -29,11 +29,11 @@ class Routed(Layer[S]):
 
     @abstractmethod
     def try_out(self, host: LayerHost, space: str, family: Family) -> None:
-        """Make what it needs in a namespace. Raises EndpointError."""
+        """Try it in a namespace. Raises EndpointError."""
 
     @abstractmethod
     def join(self, end: End, outer: str, ground: Ground) -> str:
-        """Join the near end of the cable to the endpoint; return the interface with its address."""
+        """Attach the near end of the veth pair to the endpoint; return the addressed interface."""
 
     def up(self, ground: Ground) -> Mapping[str, Attached]:
         """Raise it at all ends. Raises EndpointError."""
@@ -69,11 +69,11 @@ class Routed(Layer[S]):
 
     @abstractmethod
     def lead(self, end: End, ground: Ground, attached: Attached) -> Attached:
-        """Lead peers to an end; return it as they see it. Raises EndpointError."""
+        """Route peers to an end; return it as they see it. Raises EndpointError."""
 
 
 def pass_on(end: End, interface: str) -> None:
-    """Have an interface pass packets on; the endpoint's own are set back when all is taken down.
+    """Enable forwarding on an interface; the endpoint's setting is restored at teardown.
 
     Raises EndpointError.
     """
@@ -89,7 +89,7 @@ def pass_on(end: End, interface: str) -> None:
 
 
 def pass_on_ipv6(end: End) -> None:
-    """Have an endpoint pass packets of IPv6 on, which is one switch for all its interfaces.
+    """Enable IPv6 forwarding on an endpoint, which is one switch for all interfaces.
 
     A router learns nothing from other routers unless ``accept_ra`` is 2 (ip-sysctl), so that comes
     first: else a default route that a router told would go. All is set back as it was when it is
@@ -112,7 +112,7 @@ def pass_on_ipv6(end: End) -> None:
 
 
 def _ipv6_settings(end: End) -> dict[str, dict[str, str]]:
-    """Return what interfaces that are not ours have set, those for all and by default, too."""
+    """Return the IPv6 settings of interfaces that are not ours, with all and default."""
     found: dict[str, dict[str, str]] = {}
     names = [f"--include={key}" for key in IPV6_KEYS]
     told = end.host.root.do(within(end.space, ["grep", "-rs", *names, ".", IPV6]))
@@ -125,5 +125,5 @@ def _ipv6_settings(end: End) -> dict[str, dict[str, str]]:
 
 
 def nft(host: LayerHost, space: str | None, text: str) -> None:
-    """Make tables and rules of nftables, all that a text says or nothing. Raises EndpointError."""
+    """Apply rules of nftables atomically. Raises EndpointError."""
     host.root.do(within(space, ["nft", "-f", "-"]), text.encode())

@@ -1,4 +1,4 @@
-"""What layers leave in the world of an endpoint outside of their own, and how that is removed.
+"""Traces of layers outside of their own namespaces on an endpoint, and their removal.
 
 A layer lives in a network namespace of its own, and goes with it. What else it needs is a trace,
 too: each has a name by which anybody can tell that it is a run's own, and is removed in one way,
@@ -26,7 +26,7 @@ _MOST_TRIES = 20
 
 @dataclass(frozen=True)
 class Trace:
-    """Something that a layer makes outside of its own namespace: of a kind, by its name there.
+    """A trace: its kind and its name.
 
     ``netns`` is a namespace; ``link`` an interface in the host's own; ``nft`` a table of nftables;
     ``forwarding`` an interface that passes packets on, with what it did before (``eth0=0``);
@@ -42,20 +42,20 @@ class Trace:
 
 @dataclass(frozen=True)
 class TraceNames:
-    """What all names have in common that one run gives at one endpoint."""
+    """Names of the traces of one run at one endpoint."""
 
     run: str
     endpoint: str
 
     @property
     def text(self) -> str:
-        """Eight characters, of which the first are the run's."""
+        """Eight characters, of which the first identify the run."""
         endpoint = hashlib.sha256(self.endpoint.encode()).hexdigest()[: 8 - _HASH]
         return f"{run_hash(self.run)}{endpoint}"
 
     @property
     def group(self) -> int:
-        """The number that each interface of the run has as its group, from its first moment."""
+        """The group number of the run's interfaces, set at their creation."""
         return group_of(self.run)
 
     def space(self, number: int) -> str:
@@ -63,7 +63,7 @@ class TraceNames:
         return f"osmef-{self.text}-{number}"
 
     def of_engine(self, engine: str, number: int) -> str:
-        """Return the name of something of a container engine, behind that of the engine."""
+        """Return the name of an object of a container engine, prefixed by the engine's name."""
         return f"{engine}:{self.space(number)}"
 
     def link(self, number: int) -> str:
@@ -71,7 +71,7 @@ class TraceNames:
         return f"om{self.text}n{number}"
 
     def ipsec(self, number: int) -> str:
-        """Return a number of states and policies of IPsec, of 31 bits: the first ones the run's."""
+        """Return an id of IPsec states and policies, 31 bits, of which the first are the run's."""
         return str((int(run_hash(self.run), 16) << 11) + number % 2**11)
 
     def table(self, number: int) -> str:
@@ -80,7 +80,7 @@ class TraceNames:
 
 
 def run_hash(run: str) -> str:
-    """Return what tells the names of a run."""
+    """Return the hash of a run in its names."""
     return hashlib.sha256(run.encode()).hexdigest()[:_HASH]
 
 
@@ -110,7 +110,7 @@ KINDS = frozenset(_NAMES)
 
 
 def is_of(run: str, trace: Trace) -> bool:
-    """Tell whether a run gives such a name: what a journal says may be damaged, or a lie."""
+    """Return whether a name can be one of a run: a journal may be damaged or forged."""
     pattern = _NAMES.get(trace.kind)
     of_run = run_hash(run)
     if pattern is None or re.fullmatch(pattern.format(run=of_run), trace.name) is None:
@@ -119,7 +119,7 @@ def is_of(run: str, trace: Trace) -> bool:
 
 
 def found(root: Root, names: TraceNames) -> list[Trace]:
-    """Return what of a run at an endpoint can be told by names alone.
+    """Return the traces of a run at an endpoint that are found by name.
 
     Raises EndpointError, ReachError.
     """
@@ -132,7 +132,7 @@ def found(root: Root, names: TraceNames) -> list[Trace]:
 
 
 def remove(root: Root, run: str, trace: Trace) -> None:
-    """Remove a trace; that it is gone, or another's now, is success.
+    """Remove a trace; an absent one, or one that is not ours, is success.
 
     Raises EndpointError, ReachError.
     """
@@ -140,7 +140,7 @@ def remove(root: Root, run: str, trace: Trace) -> None:
 
 
 def _remove_space(root: Root, _run: str, name: str) -> None:
-    """End what runs in a namespace of ours, delete its interfaces at once, and then itself.
+    """End the processes in a namespace of ours, delete its interfaces, and then itself.
 
     The kernel takes a namespace down some time after its name is gone, and what it has in others,
     such as the port of a tunnel, only then.
@@ -166,7 +166,7 @@ def spaces(root: Root) -> list[str]:
 
 
 def _remove_link(root: Root, run: str, name: str) -> None:
-    """Delete an interface of the host's that is in the run's group.
+    """Delete an interface of the host that is in the run's group.
 
     One that a program has made of its own is in none at first.
     """
@@ -182,7 +182,7 @@ def _remove_table(root: Root, _run: str, name: str) -> None:
 
 
 def forwarding_file(interface: str, version: int) -> str:
-    """Return where the kernel tells whether an interface passes packets on (ip-sysctl)."""
+    """Return the sysctl file of an interface's forwarding (ip-sysctl)."""
     return f"/proc/sys/net/ipv{version}/conf/{interface}/forwarding"
 
 
@@ -196,7 +196,7 @@ IPV6, IPV6_KEYS = "/proc/sys/net/ipv6/conf", ("accept_ra", "forwarding")
 
 
 def ipv6_file(interface: str, key: str) -> str:
-    """Return where the kernel tells one of the keys of an interface, or of ``all`` (ip-sysctl)."""
+    """Return the sysctl file of an IPv6 key of an interface, or of ``all`` (ip-sysctl)."""
     return f"{IPV6}/{interface}/{key}"
 
 

@@ -21,7 +21,7 @@ S = TypeVar("S", bound=LayerSettings)
 
 
 class Tunnel(Layer[S]):
-    """A tunnel that ip(8) makes: one interface to all peers, or one to each.
+    """A tunnel by ip(8): one interface to all peers, or one to each.
 
     ``overhead`` is what it takes of each packet, in bytes, by the family of the network below.
     """
@@ -32,14 +32,14 @@ class Tunnel(Layer[S]):
 
     @abstractmethod
     def numbers(self, ground: Ground) -> Mapping[str, int]:
-        """Choose what all ends share, such as an identifier and a port."""
+        """Choose the common identifiers of all ends, such as a VNI and a port."""
 
     @abstractmethod
     def link(self, end: End, peer: str, numbers: Mapping[str, int], family: Family) -> str:
-        """Return ip(8)'s words for an interface to a peer, after its name."""
+        """Return ip(8)'s arguments for an interface to a peer, after its name."""
 
     def make(self, host: LayerHost, space: str | None, words: str) -> str:
-        """Make an interface of ip(8)'s words in a namespace; return its name.
+        """Create an interface in a namespace by ip(8)'s arguments; return its name.
 
         Raises EndpointError.
         """
@@ -48,10 +48,10 @@ class Tunnel(Layer[S]):
     def settle(
         self, end: End, space: str, device: str, ground: Ground, numbers: Mapping[str, int]
     ) -> None:
-        """Complete an interface that has been moved into its namespace and is not up yet."""
+        """Configure an interface in its namespace before it is up."""
 
     def probe(self, host: LayerHost, space: str, family: Family) -> None:
-        """Make one in a namespace of its own. Raises EndpointError."""
+        """Try one in a namespace of its own. Raises EndpointError."""
         here, there = ("127.0.0.2", "127.0.0.3") if family is Family.IPV4 else ("::1", "::2")
         names = dict.fromkeys(("port", "id", "key"), 4321)
         end = End(host, {"peer": here}, {"peer": there}, 65535)
@@ -96,7 +96,7 @@ class Tunnel(Layer[S]):
 
 
 def checksum_of(wanted: bool | None, end: End) -> str:
-    """Return ip(8)'s word for whether the datagrams of a tunnel over IPv4 have a checksum.
+    """Return ip(8)'s argument for UDP checksums of a tunnel over IPv4.
 
     Where addresses are translated below, one that is left to be computed for both headers at once
     comes out wrong (local checksum offload, Documentation/networking/checksum-offloads).

@@ -1,1 +1,1 @@
-"""What the VMs of clouds cost: price lists of ours, of a user, and from the clouds' price APIs."""
+"""Prices of VMs: lists of the project, of a user, and from the clouds' price APIs."""

@@ -35,7 +35,7 @@ _NO_CREDENTIALS = (
 
 
 def fetch(regions: Sequence[str], flavors: Sequence[str], url: str | None = None) -> list[Price]:
-    """Return the prices on demand of these types, Linux, in USD. What is unknown is left out.
+    """Return on-demand prices of these types, Linux, in USD. Unknown ones are left out.
 
     Needs the permission pricing:GetProducts. Raises ProviderError.
     """

@@ -20,7 +20,7 @@ _NOT_LIST = ("Spot", "Low Priority")
 
 
 def fetch(regions: Sequence[str], flavors: Sequence[str], url: str | None = None) -> list[Price]:
-    """Return the prices on demand of these sizes, Linux, in USD. What is unknown is left out."""
+    """Return on-demand prices of these sizes, Linux, in USD. Unknown ones are left out."""
     found: list[Price] = []
     for region in regions:
         for flavor in flavors:
@@ -50,7 +50,7 @@ def _pages(url: str) -> Iterator[dict[str, Any]]:
 
 
 def _price(item: dict[str, Any]) -> Price | None:
-    """Return the price that an item tells; None for one of another kind."""
+    """Return the price of an item; None for an item of another kind."""
     meter, product = str(item.get("meterName")), str(item.get("productName"))
     hourly = item.get("unitOfMeasure") == "1 Hour" and item.get("type") == "Consumption"
     plain = not meter.endswith(_NOT_LIST) and not product.endswith(" Windows")

@@ -36,7 +36,7 @@ _FAMILIES: dict[str, tuple[str, dict[str, float]]] = {
 
 
 def fetch(regions: Sequence[str], flavors: Sequence[str], url: str | None = None) -> list[Price]:
-    """Return the prices on demand of these machine types, in USD. What is unknown is left out.
+    """Return on-demand prices of these machine types, in USD. Unknown ones are left out.
 
     The token goes to Google's hosts and this machine only. Raises InputError, ProviderError.
     """
@@ -80,7 +80,7 @@ def _skus(url: str) -> Iterator[dict[str, Any]]:
 
 
 def _shape(flavor: str) -> tuple[str, int, float] | None:
-    """Return what the catalog calls a type's family, its cores, and how many GiB a core it has."""
+    """Return the catalog's name of a family, the number of cores, and GiB per core."""
     match = _TYPE.fullmatch(flavor)
     name, memory = _FAMILIES.get(match["family"], ("", {})) if match else ("", {})
     if match is None or match["kind"] not in memory:
@@ -89,7 +89,7 @@ def _shape(flavor: str) -> tuple[str, int, float] | None:
 
 
 def is_told(flavor: str) -> bool:
-    """Tell whether the price of a machine type can be made of what the catalog has."""
+    """Return whether the catalog has the price of a machine type."""
     return _shape(flavor) is not None
 
 
@@ -117,7 +117,7 @@ def _price(region: str, flavor: str, skus: Sequence[dict[str, Any]]) -> Price | 
 def _part(
     region: str, name: str, part: str, skus: Sequence[dict[str, Any]]
 ) -> dict[str, Any] | None:
-    """Return the SKU of cores or memory; None where there is none, or several."""
+    """Return the SKU of cores or memory; None for none or several."""
     # Some regions write "Compute optimized Instance Core", others leave a word out.
     pattern = re.compile(rf"{re.escape(name)}( Instance)? {part} running in .+")
     found = [
@@ -129,6 +129,6 @@ def _part(
 
 
 def _amount(sku: dict[str, Any]) -> float:
-    """Return the price of an hour of one, the last tier's: the first may be free."""
+    """Return the hourly price of a unit, in the last tier: the first may be free."""
     price = sku["pricingInfo"][0]["pricingExpression"]["tieredRates"][-1]["unitPrice"]
     return int(price.get("units") or 0) + int(price.get("nanos") or 0) / 1e9

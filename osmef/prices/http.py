@@ -1,4 +1,4 @@
-"""Ask a price API over HTTP for JSON."""
+"""JSON over HTTP from a price API."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MOST_BYTES = 64 * 2**20
 
 
 class _NoDetour(urllib.request.HTTPRedirectHandler):
-    """Follows no redirection: urllib would hand the token on to whatever host it names."""
+    """Follows no redirection: urllib would send the token to any other host."""
 
     def redirect_request(self, *_: object) -> None:
         return None

@@ -1,4 +1,4 @@
-"""The price lists that count: ours, what was fetched, a user's own, and the scenario's.
+"""Price lists in order of precedence: the project's, fetched ones, a user's, the scenario's.
 
 What a cloud's price API tells is fetched into a file of the user's.
 """
@@ -29,12 +29,12 @@ Fetch = Callable[[Sequence[str], Sequence[str], str | None], list[Price]]
 
 
 def fetched_file(kind: str) -> Path:
-    """Return the file of what `osmef prices update` fetched for a kind of cloud."""
+    """Return the file that `osmef prices update` writes for a kind of cloud."""
     return user_directory() / f"prices-{kind}.yaml"
 
 
 class PriceBook:
-    """Price lists, each on top of those before it.
+    """Price lists, each overriding those before it.
 
     In one list the last of several prices for the same provider, region and flavor counts.
     """
@@ -49,7 +49,7 @@ class PriceBook:
         return [found[key] for key in sorted(found, key=lambda k: (k[0], str(k[1:])))]
 
     def find(self, provider: str, region: str | None, flavor: str) -> Price | None:
-        """Return the price of a flavor by the uppermost list that has one; None where none has.
+        """Return the price of a flavor by the last list that has it; None without any.
 
         In one list that of its region goes before that of all regions.
         """
@@ -68,7 +68,7 @@ def _key_of(provider: str, region: str | None, flavor: str) -> _Key:
 
 
 def read_book(own: Sequence[Price] = ()) -> PriceBook:
-    """Return all prices that are known, a scenario's own ones on top. Raises InputError.
+    """Load all price lists, with a scenario's own last. Raises InputError.
 
     Of ours and those that were fetched the one of the later day counts, fetched ones on one day.
     """
@@ -81,17 +81,17 @@ def read_book(own: Sequence[Price] = ()) -> PriceBook:
 
 @cache
 def _our_prices() -> tuple[Price, ...]:
-    """Return those that come with this program, which does not change while it runs."""
+    """Return the project's own prices, cached."""
     return tuple(read_prices(OURS))
 
 
 def read_prices(path: Path) -> list[Price]:
-    """Return the prices of a file; none where there is none. Raises InputError."""
+    """Load the prices of a file; empty if it does not exist. Raises InputError."""
     return read_part(path, "prices")[0].prices
 
 
 def add_prices(path: Path, prices: Sequence[Price]) -> None:
-    """Put prices into a file, in the place of those of the same flavors there.
+    """Merge prices into a file, replacing those of the same flavors.
 
     The file is the old one or the new one at any time. Raises InputError, StorageError.
     """
@@ -103,14 +103,14 @@ def add_prices(path: Path, prices: Sequence[Price]) -> None:
 
 
 def is_told(kind: str, flavor: str) -> bool:
-    """Tell whether a cloud has a price API that may know a flavor."""
+    """Return whether a cloud's price API may have a flavor."""
     return kind in KINDS and (kind != "gce" or gce.is_told(flavor))
 
 
 def update(
     kind: str, regions: Sequence[str], flavors: Sequence[str], url: str | None = None
 ) -> list[Price]:
-    """Fetch prices of flavors in regions, by default of those that have a price; return them.
+    """Fetch prices of flavors in regions, by default of the known ones; return them.
 
     Their day is today, on which they are in force. Raises InputError, ProviderError, StorageError;
     the file is then as it was.

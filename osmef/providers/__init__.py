@@ -1,4 +1,4 @@
-"""Where endpoints come from: one module or folder for each kind of cloud.
+"""Providers: one module or folder for each kind of cloud.
 
 A provider's own modules (and the libraries of its cloud) are only imported when it is used. To
 add a provider, write its class, name it here, and add its settings to ``osmef.scenario.model``.
@@ -21,12 +21,12 @@ AMBIENT = ("local",)
 
 
 def provider_kinds() -> tuple[str, ...]:
-    """Return the kinds of clouds there are, as ``provider: {kind: ...}`` names them."""
+    """Return the kinds of clouds, as ``provider: {kind: ...}`` names them."""
     return PROVIDERS.names
 
 
 def provider_class(kind: str) -> type[Provider]:
-    """Return the class of a kind, to list and destroy what it left.
+    """Return the class of a kind, to list and destroy its resources.
 
     Raises ProviderError where this version knows no such kind, or the library of its cloud is not
     installed.
@@ -48,6 +48,6 @@ def provider_class(kind: str) -> type[Provider]:
 
 
 def provider_for(settings: CloudSettings) -> Provider:
-    """Make the provider that a scenario asks for; it makes nothing in the cloud yet."""
+    """Return the provider of a scenario, which creates nothing yet."""
     make = cast("Callable[[CloudSettings], Provider]", provider_class(settings.kind))
     return make(settings)

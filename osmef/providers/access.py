@@ -1,4 +1,4 @@
-"""Whether the way to a cloud may be taken that a scenario, a journal or a user names."""
+"""Validation of an ``access``: how a scenario, a journal or a user reaches a cloud."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from osmef.providers import provider_class
 
 
 def check_access(kind: str, access: Mapping[str, str], where: str, *, whole: bool = True) -> None:
-    """See that each value of an ``access`` is one that a scenario may have in its place.
+    """Check each value of an ``access`` by the type of its setting.
 
     So it runs no program here, and sends no credentials to strangers. Connects to nothing. What
     lacks is wrong, too, where the access should be ``whole``. Raises InputError, and ProviderError

@@ -1,4 +1,4 @@
-"""What a provider is: it makes endpoints, says where they stand, and takes them away again."""
+"""Interface of providers: create endpoints, read back their locations, destroy them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from osmef.remote.keys import KeyPair
 from osmef.remote.login import Login
 from osmef.scenario.access import CloudAccess
 from osmef.scenario.clouds.base import CloudSettings
-from osmef.scenario.fields import RUN_DIRECTORY, EndpointKind, Family, FlavorNeed, Layer
+from osmef.scenario.fields import RUN_DIRECTORY, EndpointKind, Family, FlavorNeed, ProviderNetwork
 from osmef.scenario.location import Location
 from osmef.scenario.study import Cell
 
@@ -51,7 +51,7 @@ class EndpointRequest:
 
 @dataclass(frozen=True)
 class Endpoint:
-    """An endpoint that exists. ``vcpus`` is what it really got, None where nobody can tell.
+    """An existing endpoint. ``vcpus`` is the achieved number, None where it is unknown.
 
     ``data_address`` is IPv4, ``data_address6`` IPv6 or None where it has none. ``public_address``
     is the IPv4 address at which the Internet sees it, None where it has none. ``listen_address`` is
@@ -87,7 +87,7 @@ Check = Callable[[], None]
 
 
 def go_on() -> None:
-    """Let every wait go on."""
+    """Do nothing: the default check of a wait, which never cancels."""
 
 
 Access = dict[str, str]
@@ -96,7 +96,7 @@ Access = dict[str, str]
 
 @dataclass(frozen=True)
 class Resource:
-    """Something that a provider made and that must go again.
+    """A resource that a provider created and must destroy.
 
     ``run`` is the mark that it carries from its first moment; ``id`` is None while it is only
     intended. ``deadline`` is the UNIX time after which nobody can need it any more, ``made`` the
@@ -115,7 +115,7 @@ class Resource:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What tells it from all others, whether its id is known or not.
+        """Its identity, whether or not its id is known.
 
         Two places may hold things of one name: a run has a pool on each host.
         """
@@ -128,25 +128,25 @@ Unread = Callable[[str], None]
 
 
 def pass_over(_thing: str) -> None:
-    """Tell nobody of a thing whose mark can't be read."""
+    """Ignore a resource whose mark can't be read."""
 
 
 class Ledger(Protocol):
-    """Writes down, to disk, what is about to be made, what was made, and what is gone."""
+    """Durable record of intended, created and destroyed resources."""
 
     def intend(self, resource: Resource) -> None:
-        """Note that the resource is about to be made."""
+        """Note the intent to create a resource."""
 
     def created(self, resource: Resource) -> None:
-        """Note that the resource exists, with its id."""
+        """Note that a resource exists, with its id."""
 
     def destroyed(self, resource: Resource) -> None:
-        """Note that the resource is gone."""
+        """Note that a resource is destroyed."""
 
 
 @dataclass(frozen=True)
 class Order:
-    """All that a provider needs to provision a run: what, for whom, and where to write it down.
+    """What a provider needs to provision a run: requests, keys, deadline and ledger.
 
     ``made`` and ``deadline`` are UNIX times for the mark of each resource: when the run began to
     make things, and when nobody can need them any more. ``progress`` is called with a line for the
@@ -176,11 +176,11 @@ class Order:
 
     @property
     def everybody(self) -> Sequence[EndpointRequest]:
-        """All endpoints of the run; those that are to be made, where nobody told of others."""
+        """All endpoints of the run; by default those of the requests."""
         return self.planned or self.requests
 
     def elsewhere(self, endpoint: str) -> list[str]:
-        """Return the directories of an endpoint that programs use beside that of the run."""
+        """Return the parents of programs' directories on an endpoint, beside the run's own."""
         return [one for one in self.scratch.get(endpoint, ()) if one != RUN_DIRECTORY]
 
 
@@ -189,7 +189,7 @@ Problem = tuple[str, str, str]
 
 
 class Provider(ABC):
-    """A cloud, for the length of one run.
+    """A cloud, for the duration of one run.
 
     ``create`` is called once. ``close`` destroys all that ``create`` made, also after a failure
     half-way, and may be called again; destroying what is gone is success.
@@ -218,29 +218,29 @@ class Provider(ABC):
 
     @abstractmethod
     def check(self, requests: Sequence[EndpointRequest], still: Check = go_on) -> None:
-        """Check tools, credentials, what the scenario names, and quotas against the requests.
+        """Check tools, credentials, names, and quotas against the requests.
 
         Makes nothing. Every wait calls ``still``. Raises ProviderError with a cure.
         """
 
     @abstractmethod
     def problems(self, cell: Cell) -> list[Problem]:
-        """List what this cloud can't do for a cell, as (scenario key, message, cure)."""
+        """List what this cloud does not support of a cell, as (scenario key, message, cure)."""
 
     @abstractmethod
     def warnings(self, cell: Cell) -> list[str]:
-        """List what a reader of the cell's numbers has to know about this cloud."""
+        """List the warnings about this cloud for a cell's summary."""
 
     def check_peers(  # noqa: B027
         self, requests: Sequence[EndpointRequest], elsewhere: Sequence[EndpointRequest]
     ) -> None:
-        """Check whether all that are requested at other sites can be let in.
+        """Check whether all peers at other sites can be admitted.
 
         Makes nothing. Raises ProviderError. By default nothing: for a cloud without such a limit.
         """
 
     def machines(self, requests: Sequence[EndpointRequest]) -> Mapping[str, str]:  # noqa: ARG002
-        """Tell the machine that each endpoint will be or stand on, by the endpoint's name.
+        """Return the physical machine of each endpoint, by name.
 
         Only what the settings alone say; what a cloud decides is left out. Connects to nothing.
         Raises ProviderError where there are not enough machines.
@@ -249,20 +249,20 @@ class Provider(ABC):
 
     @abstractmethod
     def create(self, order: Order) -> list[Endpoint]:
-        """Make all requested endpoints, in the order of the requests, each ready for SSH.
+        """Create all requested endpoints, in the order of the requests, each ready for SSH.
 
         Raises ProviderError; whatever exists by then is destroyed by ``close``.
         """
 
     @abstractmethod
     def describe(self, endpoints: Sequence[Endpoint]) -> list[Location]:
-        """Read back from the cloud where the endpoints really stand, in their order.
+        """Read back the endpoints' locations from the cloud, in their order.
 
         ``Gone`` stands for one that it does not have any more.
         """
 
     def replace(self, endpoint: Endpoint, order: Order) -> Endpoint:  # noqa: ARG002
-        """Make an endpoint anew, elsewhere if the cloud can; the old one is destroyed.
+        """Recreate an endpoint, elsewhere if the cloud can; the old one is destroyed.
 
         Called when the cloud put it where it was not asked to. The old one goes only when the new
         one stands, or the cloud would choose the same place again. Raises ProviderError.
@@ -286,7 +286,7 @@ class Provider(ABC):
         """
 
     def stays(self, endpoint: Endpoint) -> tuple[str, Access] | None:  # noqa: ARG002
-        """Tell how to reach the machine of an endpoint after the run; None where it is gone then.
+        """Return how to reach an endpoint's machine after the run; None if it is destroyed.
 
         With the kind of the provider that removes what a run has made there.
         """
@@ -296,10 +296,10 @@ class Provider(ABC):
         self,
         receiver: Endpoint,
         sender: Endpoint,  # noqa: ARG002
-        layer: Layer,  # noqa: ARG002
+        layer: ProviderNetwork,  # noqa: ARG002
         family: Family,
     ) -> str:
-        """Return the address at which the receiver is measured from this sender.
+        """Return the address at which this sender measures the receiver.
 
         Raises ProviderError where it has none of that family.
         """
@@ -314,9 +314,9 @@ class Provider(ABC):
         return receiver.data_address6
 
     def listen_address(
-        self, receiver: Endpoint, sender: Endpoint, layer: Layer, family: Family
+        self, receiver: Endpoint, sender: Endpoint, layer: ProviderNetwork, family: Family
     ) -> str:
-        """Return the receiver's own address that the sender's connections arrive at.
+        """Return the receiver's own address for this sender's connections, behind any NAT.
 
         It is another one than ``data_address`` where addresses are translated on the way.
         """
@@ -329,7 +329,7 @@ class Provider(ABC):
     def owned(
         cls, access: Access, run: str | None = None, unread: Unread = pass_over
     ) -> list[Resource]:
-        """List what exists and carries our mark, of one run or of all runs.
+        """List existing resources with our mark, of one run or of all.
 
         An empty ``access`` means wherever the environment points to. Anybody can write a mark: one
         that can't be read keeps nothing else from being listed. Raises ProviderError.
@@ -338,7 +338,7 @@ class Provider(ABC):
     @classmethod
     @abstractmethod
     def makes(cls, resource: Resource) -> bool:
-        """Tell whether a resource is of a kind that it makes, by a name and id as it gives them.
+        """Return whether a resource is of a type that it creates, with a plausible name and id.
 
         A journal can be damaged, or of another version; only what is so can be destroyed.
         """
@@ -346,7 +346,7 @@ class Provider(ABC):
     @classmethod
     @abstractmethod
     def destroy(cls, resources: Sequence[Resource], gone: Callable[[Resource], None]) -> None:
-        """Destroy resources of ours, in any order given, even if only their marks are known.
+        """Destroy resources of ours, given in any order, even if only their marks are known.
 
         ``gone`` is called for each as soon as it is gone; gone already is success. What stands in
         the way of others goes first. Goes on after a failure, and raises the first one at the end.

@@ -1,4 +1,4 @@
-"""What a guest is told at its first boot, and what it tells on its console."""
+"""cloud-init: user data for a guest's first boot, and host keys on its console."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _KEY = re.compile(
 def cloud_config(
     user: str, login: KeyPair, host: KeyPair | None, ends_in_s: float | None = None
 ) -> str:
-    """Return the cloud-config that lets the run's key in and gives the guest its host key.
+    """Return a cloud-config with the run's public key and the guest's host key.
 
     With ``ends_in_s`` the guest powers itself off after about that time. Written as JSON, which is
     YAML. Modules "ssh", "users-groups" and "runcmd" of cloud-init read it.
@@ -50,7 +50,7 @@ def cloud_config(
 
 
 def user_data(ours: str, own: str | None) -> str:
-    """Return the userdata in base64: ours, and before it the user's own, if there is some.
+    """Return the user data in base64: ours, with the user's own behind it.
 
     Raises ProviderError where nobody would understand the user's, or it is too long.
     """
@@ -83,12 +83,12 @@ def _multipart(own: str, ours: str) -> str:
 
 
 def host_keys(console: str) -> list[str]:
-    """Return the public host keys that cloud-init wrote on a console, in OpenSSH's format."""
+    """Return the public host keys that cloud-init printed on a console, in OpenSSH's format."""
     before, end, _ = console[-MOST_CONSOLE:].rpartition(_END)
     _, begin, told = before.rpartition(_BEGIN)
     return keys_in(told) if begin and end else []
 
 
 def keys_in(text: str) -> list[str]:
-    """Return all public keys in a text that a guest wrote, in OpenSSH's format."""
+    """Return all public keys in a guest's output, in OpenSSH's format."""
     return [f"{kind} {key}" for kind, key in _KEY.findall(text)]

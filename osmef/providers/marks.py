@@ -1,4 +1,4 @@
-"""The mark by which a thing in a cloud is known to be ours, from the moment it is made."""
+"""The mark of our resources in a cloud, set in the request that creates them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LATEST = 10**11 - 1
 
 @dataclass(frozen=True)
 class Mark:
-    """The run, and the UNIX times at which it began to make things and after which it is over.
+    """The run, and the UNIX times of its start and its deadline.
 
     ``site`` is the order's, and no part of what can be read.
     """
@@ -33,20 +33,20 @@ class Mark:
 
     @classmethod
     def of(cls, order: Order) -> Self:
-        """Return the mark of all that is made for an order."""
+        """Return the mark of an order's resources."""
         return cls(order.run, int(order.made), int(order.deadline), order.site)
 
     def name(self, what: str) -> str:
-        """Return the name of a thing of the run."""
+        """Return the name of a resource of the run."""
         return f"{PREFIX}{self.run}-{self.at_site(what)}"
 
     def at_site(self, what: str) -> str:
-        """Return the part of a name that tells a thing from others of the run."""
+        """Return the part of a name that names the site."""
         return what if self.site is None else f"s{self.site}-{what}"
 
     @property
     def tags(self) -> dict[str, str]:
-        """The mark as tags, labels or metadata, for things that have some."""
+        """The mark as tags, labels or metadata."""
         return {
             "osmef_run": self.run,
             "osmef_made": str(self.made),
@@ -55,22 +55,22 @@ class Mark:
 
     @property
     def text(self) -> str:
-        """The mark as a description, for things that have one."""
+        """The mark as a description."""
         return f"osmef run={self.run} made={self.made} deadline={self.deadline}"
 
     def text_with(self, name: str) -> str:
-        """Return the mark as a description that also gives a name, for things that have none."""
+        """Return the mark as a description with a name, for resources without names."""
         return f"{self.text} name={name}"
 
     @classmethod
     def of_text(cls, description: object) -> Self | None:
-        """Read the mark of a description; None if it is not one of ours."""
+        """Parse a mark from a description; None if it is none of ours."""
         found = _TEXT.fullmatch(description) if isinstance(description, str) else None
         return None if found is None else cls.read(*found.groups()[:3])
 
     @classmethod
     def read(cls, run: object, made: object, deadline: object) -> Self | None:
-        """Read a mark by its parts, which anybody may have written; None if it is not whole."""
+        """Parse a mark from its parts, which are untrusted; None if it is incomplete."""
         first, last = parse_count(made), parse_count(deadline)
         if not isinstance(run, str) or _RUN.fullmatch(run) is None:
             return None
@@ -80,13 +80,13 @@ class Mark:
 
     @classmethod
     def of_tags(cls, tags: Mapping[str, object] | None) -> Self | None:
-        """Read the mark of tags; None if it is not one of ours."""
+        """Parse a mark from tags; None if it is none of ours."""
         values = tags or {}
         return cls.read(*(values.get(f"osmef_{key}") for key in ("run", "made", "deadline")))
 
     @classmethod
     def of_listed(cls, tags: Mapping[str, object] | None, what: str, unread: Unread) -> Self | None:
-        """Read the mark of a thing in a list by its tags, and tell where it can't be read."""
+        """Parse a mark from a listed resource's tags; an unreadable one is passed to ``unread``."""
         mark = cls.of_tags(tags)
         if mark is None and tags and "osmef_run" in tags:
             told = {key: value for key, value in tags.items() if key.startswith("osmef_")}
@@ -96,23 +96,23 @@ class Mark:
     def resource(
         self, provider: str, kind: str, name: str, access: Access, id_: str | None = None
     ) -> Resource:
-        """Return the entry of a thing in the ledger."""
+        """Return the ledger's entry of a resource."""
         return Resource(
             provider, kind, name, self.run, id_, float(self.deadline), float(self.made), access
         )
 
 
 def name_in_text(description: object) -> str:
-    """Return the name that a description gives a thing that has none of its own, else nothing."""
+    """Return the name in a description, for resources without names; else nothing."""
     found = _TEXT.fullmatch(description) if isinstance(description, str) else None
     return (found[4] if found else None) or ""
 
 
 def is_like_ours(description: object) -> bool:
-    """Tell whether a description begins as a mark does."""
+    """Return whether a description begins as a mark does."""
     return isinstance(description, str) and description.startswith("osmef run=")
 
 
 def unread_line(what: str, told: object) -> str:
-    """Return the line of a thing that looks like ours, and whose mark can't be read."""
+    """Describe a resource that has an unreadable mark."""
     return f"{what}: its mark can't be read: {ascii(told)[:_SHOWN]}"

@@ -1,4 +1,4 @@
-"""Do many things at a cloud at once."""
+"""Concurrent calls to a cloud."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ AT_ONCE = 12
 
 
 def side_by_side(work: Callable[[T], S], things: Iterable[T], *, at_once: int = AT_ONCE) -> list[S]:
-    """Do the same with many things at once, and return the results in order.
+    """Map a function over things concurrently, and return the results in order.
 
     All that began ends before this returns; after a failure nothing more begins, and the first
     failure is raised.
@@ -36,7 +36,7 @@ def side_by_side(work: Callable[[T], S], things: Iterable[T], *, at_once: int = 
 
 
 def beside(work: Callable[[Callable[[], None]], T], check: Callable[[], None]) -> T:
-    """Do work in another thread, which Ctrl-C does not reach, and return its result.
+    """Run a function in a thread that Ctrl-C does not reach, and return its result.
 
     The work is given what to call in every wait: it raises what ``check`` does, and Interrupted
     once the thread that waits here is interrupted.
@@ -56,5 +56,5 @@ def beside(work: Callable[[Callable[[], None]], T], check: Callable[[], None]) -
 
 
 def together(*steps: Callable[[], Any]) -> list[Any]:
-    """Do different things at once, and return their results in order; else as side_by_side."""
+    """Run several functions concurrently, as side_by_side, and return the results in order."""
     return side_by_side(lambda step: step(), steps)

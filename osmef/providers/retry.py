@@ -1,4 +1,4 @@
-"""Retry with exponential backoff: what a cloud may fail at for a while, inside a limit."""
+"""Retry of transient errors with exponential backoff, within a limit."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 8.0
 
 @dataclass
 class Retry:
-    """How long to go on, and whom to ask in every wait whether to.
+    """Limit and cancellation check of a retry.
 
     ``check`` is called at least once a second while it waits, and may raise.
     """
@@ -25,7 +25,7 @@ class Retry:
     limit_s: float = LIMIT_S
 
     def repeat(self, call: Callable[[], T], pause_after: Callable[[Exception], float | None]) -> T:
-        """Return what a call returns, and raise what it raised last.
+        """Call a function, with retry of transient errors; raise the last one.
 
         ``pause_after`` tells of an error for how many seconds at least to wait before the call is
         repeated, None if that would not help.

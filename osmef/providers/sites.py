@@ -1,4 +1,4 @@
-"""The clouds of a scenario, as the engine sees them: one, or one at each of several sites."""
+"""The clouds of a scenario: one, or one at each of several sites."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from osmef.providers.base import (
     go_on,
 )
 from osmef.providers.parallel import beside, side_by_side
-from osmef.scenario.fields import Family, Layer, Placement, Tenancy
+from osmef.scenario.fields import Family, Placement, ProviderNetwork, Tenancy
 from osmef.scenario.location import Location
 from osmef.scenario.model import Endpoints, EndpointSettings, Scenario
 from osmef.scenario.study import Cell
@@ -31,9 +31,9 @@ _LONE = "endpoints.loopback"
 
 
 def seen_from(site: str | None, cell: Cell) -> Cell:
-    """Return a cell as a site sees it: of an end whose peer is elsewhere, that end alone.
+    """Return a cell as one site sees it: with a peer elsewhere, its end alone.
 
-    It stands as a loopback anywhere in the cloud, for nothing is asked of where it stands.
+    That end appears as a loopback with placement any, as nothing is asked of its place.
     """
     scenario = cell.scenario
     if not scenario.is_between_sites:
@@ -44,13 +44,13 @@ def seen_from(site: str | None, cell: Cell) -> Cell:
 
 
 def _ends_at(site: str | None, cell: Cell) -> list[tuple[str, EndpointSettings]]:
-    """Return the ends at a site, each with its key."""
+    """Return the ends at a site with their keys."""
     named = cell.scenario.endpoints.each.items()
     return [(f"endpoints.{name}", end) for name, end in named if end.site == site]
 
 
 def problems_at(site: str | None, cloud: Provider, cell: Cell) -> Iterator[Problem]:
-    """Yield what the cloud at a site can't do for a cell."""
+    """Yield what the cloud at a site does not support of a cell."""
     ends = _ends_at(site, cell)
     yield from _missing(cloud, cell, ends)
     for words in cloud.problems(seen_from(site, cell)):
@@ -96,18 +96,18 @@ def _missing(
 
 
 def renamed(text: str, site: str) -> str:
-    """Return a key or a text in which the settings of the provider are those of a site."""
+    """Replace the key ``provider`` by that of a site."""
     here = f"sites.{site}"
     return _ALONE.sub(here, _SETTINGS.sub(f"{here}.", text))
 
 
 def sites_of(scenario: Scenario) -> Sites:
-    """Return the clouds that a scenario asks for; nothing is made in them yet."""
+    """Return the clouds of a scenario, in which nothing is created yet."""
     return Sites({name: provider_for(settings) for name, settings in scenario.clouds.items()})
 
 
 class Sites:
-    """The clouds by the names of their sites, the only one by None, for the length of one run.
+    """Clouds by site, the only one by None, for the duration of one run.
 
     Methods do what those of the same names of a Provider do, each endpoint at its own site.
     """
@@ -132,12 +132,12 @@ class Sites:
             beside(lambda both: side_by_side(lambda site: check(site, both), used), still)
 
     def problems(self, cell: Cell) -> list[tuple[str, str, str]]:
-        """List what the clouds can't do for a cell, as (scenario key, message, cure)."""
+        """List what the clouds do not support of a cell, as (scenario key, message, cure)."""
         ends = dict.fromkeys(end.site for end in cell.scenario.ends)
         return [one for site in ends for one in problems_at(site, self._clouds[site], cell)]
 
     def warnings(self, cell: Cell) -> list[str]:
-        """List what a reader of the cell's numbers has to know about the clouds."""
+        """List the warnings about the clouds for a cell's summary."""
         ends = dict.fromkeys(end.site for end in cell.scenario.ends)
         return [
             text if site is None else f"{site}: {renamed(text, site)}"
@@ -146,7 +146,7 @@ class Sites:
         ]
 
     def machines(self, requests: Sequence[EndpointRequest]) -> dict[str, str]:
-        """Tell the machine that each endpoint will be or stand on, as far as settings alone say.
+        """Return the physical machine of each endpoint, as far as settings show.
 
         Raises ProviderError where a site has not enough machines.
         """
@@ -157,7 +157,7 @@ class Sites:
         return found
 
     def create(self, order: Order) -> list[Endpoint]:
-        """Make the endpoints of all sites at once, and let those of other sites in.
+        """Create the endpoints of all sites concurrently, and admit peers of other sites.
 
         When one site fails, the others stop. Raises the first failure.
         """
@@ -185,7 +185,7 @@ class Sites:
         return [self._made[request.name] for request in order.requests]
 
     def _order_at(self, site: str | None, order: Order, check: Callable[[], None]) -> Order:
-        """Return the order for one site, which tells its steps by its name."""
+        """Return the order for one site, whose progress is prefixed by its name."""
         if site is None:
             return order
         return replace(
@@ -198,7 +198,7 @@ class Sites:
         )
 
     def _admit(self, site: str | None, everybody: Sequence[Endpoint]) -> None:
-        """Let those that are elsewhere, and nobody else, in to those that are at a site."""
+        """Admit the peers at other sites, and only these, to a site's endpoints."""
         here = [end for end in everybody if end.request.site == site]
         there = [end.public_address for end in everybody if end.request.site != site]
         peers = sorted({address for address in there if address is not None})
@@ -207,7 +207,7 @@ class Sites:
                 self._clouds[site].admit(here, peers)
 
     def describe(self, endpoints: Sequence[Endpoint]) -> list[Location]:
-        """Read back where the endpoints really stand, in their order."""
+        """Read back the locations of the endpoints, in their order."""
 
         def describe(site: str | None) -> dict[str, Location]:
             ours = [end for end in endpoints if end.request.site == site]
@@ -223,7 +223,7 @@ class Sites:
         return [places[end.name] for end in endpoints]
 
     def replace(self, endpoint: Endpoint, order: Order) -> Endpoint:
-        """Make an endpoint anew at its site. Raises ProviderError."""
+        """Recreate an endpoint at its site. Raises ProviderError."""
         site = endpoint.request.site
         with _naming(site):
             made = self._clouds[site].replace(endpoint, self._order_at(site, order, order.check))
@@ -234,7 +234,7 @@ class Sites:
         return made
 
     def close(self) -> None:
-        """Destroy all that was made at all sites, and raise the first failure then."""
+        """Destroy everything at all sites, and raise the first error."""
 
         def close(site: str | None) -> OsmefError | None:
             try:
@@ -249,16 +249,16 @@ class Sites:
                 raise error
 
     def stays(self, endpoint: Endpoint) -> tuple[str, Access] | None:
-        """Tell of which provider what is made on an endpoint is, and how to reach that again.
+        """Return provider and access of a machine that outlives the run; None otherwise.
 
         None where it goes with the endpoint.
         """
         return self._clouds[endpoint.request.site].stays(endpoint)
 
     def data_address(
-        self, receiver: Endpoint, sender: Endpoint, layer: Layer, family: Family
+        self, receiver: Endpoint, sender: Endpoint, layer: ProviderNetwork, family: Family
     ) -> str:
-        """Return the address at which the receiver is measured from this sender.
+        """Return the address at which this sender measures the receiver.
 
         Raises ProviderError where it has none.
         """
@@ -272,9 +272,9 @@ class Sites:
         return found
 
     def listen_address(
-        self, receiver: Endpoint, sender: Endpoint, layer: Layer, family: Family
+        self, receiver: Endpoint, sender: Endpoint, layer: ProviderNetwork, family: Family
     ) -> str:
-        """Return the receiver's own address that the sender's connections arrive at."""
+        """Return the receiver's own address for this sender's connections."""
         if receiver.request.site == sender.request.site:
             cloud = self._clouds[receiver.request.site]
             return cloud.listen_address(receiver, sender, layer, family)
@@ -293,7 +293,7 @@ def _at(site: str | None, requests: Sequence[EndpointRequest]) -> list[EndpointR
 
 @contextmanager
 def _naming(site: str | None) -> Iterator[None]:
-    """Have errors name the site where they speak of the provider."""
+    """Name the site in errors about the provider."""
     try:
         yield
     except OsmefError as error:

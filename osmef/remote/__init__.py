@@ -1,4 +1,4 @@
-"""REACH: SSH sessions to endpoints."""
+"""SSH: sessions to endpoints, keys, and the user's configuration."""
 
 import importlib
 import sys
@@ -6,7 +6,7 @@ from types import ModuleType
 
 
 class _Later(ModuleType):
-    """Stands for a module until something of it is used."""
+    """A module that is imported at its first use."""
 
     def __getattr__(self, name: str) -> object:
         if sys.modules.get(self.__name__) is self:

@@ -1,4 +1,4 @@
-"""The keys to show to a server: a run's own pair, or what the user's files and SSH agent hold."""
+"""Keys for public-key authentication: a run's own pair, or the user's files and SSH agent."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _MAGIC = b"openssh-key-v1\0"
 
 @dataclass(frozen=True)
 class Offers:
-    """Keys to log in with, each under a name for messages, and why others can't be used."""
+    """Keys to offer, each with a name for messages, and why others are unusable."""
 
     keys: list[tuple[str, paramiko.PKey]]
     unusable: list[str] = field(default_factory=list)
@@ -38,7 +38,7 @@ class Offers:
 
 @contextlib.contextmanager
 def offers_of(key: KeyPair | OwnKeys, agent_s: float) -> Iterator[Offers]:
-    """Offer what a login holds, for as long as the connection to an SSH agent stands.
+    """Provide the keys of a login, for as long as the SSH agent is connected.
 
     An agent that has not listed its keys after ``agent_s`` seconds is done without.
     """
@@ -59,7 +59,7 @@ def offers_of(key: KeyPair | OwnKeys, agent_s: float) -> Iterator[Offers]:
 
 
 def pkey_of(pair: KeyPair) -> paramiko.PKey:
-    """Return the private half as paramiko takes it."""
+    """Return the private key as paramiko's type."""
     return paramiko.Ed25519Key(file_obj=io.StringIO(pair.private))
 
 
@@ -83,7 +83,7 @@ def _choose(own: OwnKeys, held: Mapping[bytes, paramiko.PKey], trouble: str | No
 
 
 class _Agent(AgentSSH):
-    """The user's agent, or none. Raises OSError or SSHException where it hangs.
+    """The user's SSH agent, or none. Raises OSError or SSHException on a time-out.
 
     paramiko's own class would wait for ever.
     """
@@ -106,12 +106,12 @@ class _Agent(AgentSSH):
             raise
 
     def close(self) -> None:
-        """Close the connection to it."""
+        """Close the connection to the agent."""
         self._close()  # type: ignore[attr-defined]
 
 
 def _load(path: Path) -> paramiko.PKey:
-    """Read a private key. Raises ValueError, whose text goes on after the file's name."""
+    """Load a private key. Raises ValueError, whose text continues the file's name."""
     try:
         for file in _files_of(path):
             read_file(file, _MOST_BYTES)  # paramiko would read anything
@@ -125,14 +125,14 @@ def _load(path: Path) -> paramiko.PKey:
 
 
 def _files_of(path: Path) -> list[Path]:
-    """Return the files that hold a key and, if there is one, its certificate."""
+    """Return the key file and, if it exists, its certificate."""
     key = path.with_name(path.name.removesuffix(_CERTIFICATE))
     certificate = key.with_name(key.name + _CERTIFICATE)
     return [key, certificate] if certificate.exists() else [key]
 
 
 def _public_of(path: Path) -> bytes | None:
-    """Return the public key in a file of OpenSSH's, as an agent names it.
+    """Return the public key in an OpenSSH file, as an agent identifies it.
 
     Either the file holds nothing else, or a private key, beside which the public one is never
     encrypted (OpenSSH, PROTOCOL.key).

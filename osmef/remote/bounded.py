@@ -1,4 +1,4 @@
-"""How much the other end of a connection may send: none of it fills the memory here.
+"""Bounds on what the peer of a connection may send, so that it can't exhaust memory.
 
 paramiko by itself takes packets of up to 4 GiB, a greeting without end, and any number of bytes on
 a channel whose window is full.
@@ -35,7 +35,7 @@ _PART_BYTES = 65_536
 
 
 class Flood(paramiko.SSHException):
-    """The other end sends more than it may."""
+    """The peer exceeds a bound."""
 
     def __init__(self, what: str, most: int) -> None:
         super().__init__(f"{what} of more than {format_size(most)}")
@@ -50,7 +50,7 @@ class _Packetizer(Packetizer):
         return super().read_all(n, check_rekey)
 
     def _read_timeout(self, timeout: float) -> bytes:
-        """Read a part of a greeting, which is not encrypted."""
+        """Read a part of the unencrypted greeting."""
         data = cast("bytes", super()._read_timeout(timeout))  # type: ignore[misc] # no stub
         self._greeting_bytes += len(data)
         if self._greeting_bytes > _MAX_GREETING_BYTES:
@@ -68,7 +68,7 @@ def _feed(take: Callable[[paramiko.Channel, Any], None]) -> Callable[[paramiko.C
 
 
 class Transport(paramiko.Transport):
-    """A connection that is lost once the other end sends more than it may, with a Flood."""
+    """A transport that is closed with a Flood when the peer exceeds a bound."""
 
     _channel_handler_table = {  # noqa: RUF012 - as in paramiko
         **paramiko.Transport._channel_handler_table,  # type: ignore[attr-defined] # noqa: SLF001
@@ -81,13 +81,13 @@ class Transport(paramiko.Transport):
         self._opened: weakref.WeakSet[paramiko.Channel] = weakref.WeakSet()
 
     def open_channel(self, *args: Any, **more: Any) -> paramiko.Channel:
-        """Open a channel, as paramiko does, and keep it in mind."""
+        """Open a channel, as paramiko does, and register it."""
         channel = super().open_channel(*args, **more)
         self._opened.add(channel)
         return channel
 
     def give_up(self) -> None:
-        """Close the connection, and have everybody stop waiting for an answer.
+        """Close the connection, and wake all waiting threads.
 
         paramiko lets who begins to wait just as a connection ends do so for ever.
         """
@@ -97,7 +97,7 @@ class Transport(paramiko.Transport):
 
 
 class FileClient(paramiko.SFTPClient):
-    """A client of a file server, whose answers are bounded."""
+    """An SFTP client with bounded answers."""
 
     left = MAX_SFTP_BYTES
     """How many bytes may come yet; who reads a file allows for its length, too."""
@@ -110,7 +110,7 @@ class FileClient(paramiko.SFTPClient):
 
 
 def outputs_of(channel: paramiko.Channel) -> tuple[bytes, bytes]:
-    """Return all that a program prints on its two outputs. Raises Flood, and what paramiko does."""
+    """Return a program's standard output and error. Raises Flood, and as paramiko."""
     with ThreadPoolExecutor(1) as pool:
         errors = pool.submit(_whole, channel, partial(_patiently, channel), "errors")
         output = _whole(channel, channel.recv, "output")
@@ -118,7 +118,7 @@ def outputs_of(channel: paramiko.Channel) -> tuple[bytes, bytes]:
 
 
 def _patiently(channel: paramiko.Channel, count: int) -> bytes:
-    """Wait for errors for as long as the output is waited for."""
+    """Wait for standard error as long as for standard output."""
     while not channel.closed:
         with contextlib.suppress(TimeoutError):
             return channel.recv_stderr(count)
@@ -126,7 +126,7 @@ def _patiently(channel: paramiko.Channel, count: int) -> bytes:
 
 
 def _whole(channel: paramiko.Channel, receive: Callable[[int], bytes], what: str) -> bytes:
-    """Read to the end; after an error the channel is closed, which ends the other output, too."""
+    """Read to the end; an error closes the channel, which ends the other stream, too."""
     data = bytearray()
     try:
         while part := receive(_PART_BYTES):

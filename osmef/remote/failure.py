@@ -1,4 +1,4 @@
-"""Why an endpoint can't be reached, told apart by what the user can do about it."""
+"""Errors of connections to endpoints, by cause, each with its cure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FORBIDDEN = 1  # SSH_OPEN_ADMINISTRATIVELY_PROHIBITED, RFC 4254 section 5.1
 
 
 def connection_failed(login: Login, error: BaseException) -> ReachError:
-    """Say why no connection to the sshd comes about."""
+    """Return the error of a failed TCP connection to sshd."""
     message, cure = _of_connection(login, error)
     if login.jump is not None:
         message = f"from {login.jump.name}, its jump host: {message}"
@@ -29,7 +29,7 @@ def connection_failed(login: Login, error: BaseException) -> ReachError:
 
 
 def _of_connection(login: Login, error: BaseException) -> tuple[str, str]:
-    """Return a message and its cure."""
+    """Return message and cure."""
     place = login.place
     if isinstance(error, OsmefError):
         return error.message, error.cure or "is the endpoint up?"
@@ -67,7 +67,7 @@ _SOCKET = (
 
 
 def handshake_failed(login: Login, error: BaseException) -> ReachError:
-    """Say why a server that took the connection is no sshd that we could talk to."""
+    """Return the error of a failed SSH handshake."""
     return ReachError(
         f"{login.place} takes connections, and does not speak SSH with us: {reason(error)}",
         where=login.name,
@@ -76,7 +76,7 @@ def handshake_failed(login: Login, error: BaseException) -> ReachError:
 
 
 def login_refused(login: Login, tried: list[str], unusable: list[str]) -> LoginError:
-    """Say that sshd takes none of the keys that it was shown."""
+    """Return the error of a refused login."""
     return LoginError(
         f"sshd does not let {login.user} in with {', '.join(tried)}"
         + "".join(f"; {one}" for one in unusable),
@@ -87,7 +87,7 @@ def login_refused(login: Login, tried: list[str], unusable: list[str]) -> LoginE
 
 
 def command_failed(name: str, program: str, error: BaseException) -> ReachError:
-    """Say why a program at an endpoint did not come to its end."""
+    """Return the error of a program that did not complete on an endpoint."""
     cure = QUIET_CURE if isinstance(error, Flood) else None
     if isinstance(error, TimeoutError):
         cure = SLOW_SHELL_CURE
@@ -95,7 +95,7 @@ def command_failed(name: str, program: str, error: BaseException) -> ReachError:
 
 
 def transfer_failed(name: str, doing: str, error: BaseException) -> ReachError:
-    """Say why a file can't be read or written at an endpoint, over SFTP."""
+    """Return the error of a file transfer over SFTP."""
     if isinstance(error, Flood | paramiko.SFTPError):
         cure = QUIET_CURE
     elif isinstance(error, paramiko.ChannelException):
@@ -110,7 +110,7 @@ def transfer_failed(name: str, doing: str, error: BaseException) -> ReachError:
 
 
 def reason(error: BaseException) -> str:
-    """Return what an exception of a connection says, in a few words."""
+    """Return the reason in an exception of a connection, in a few words."""
     if isinstance(error, TimeoutError):
         return "no answer in time"
     if isinstance(error, EOFError):

@@ -1,4 +1,4 @@
-"""The keys that an endpoint's sshd lets in: a run's own pair in memory, or the user's own keys."""
+"""Keys for endpoints: a run's own pair in memory, or the user's own keys."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 @dataclass(frozen=True)
 class KeyPair:
-    """An Ed25519 key pair in OpenSSH's formats. The private half is never written to a disk."""
+    """An Ed25519 key pair in OpenSSH's formats. The private key is never on a disk."""
 
     private: str
     public: str
 
     @classmethod
     def generate(cls, comment: str) -> KeyPair:
-        """Make a new pair; the comment ends the public line."""
+        """Generate a pair; the comment is at the end of the public line."""
         key = Ed25519PrivateKey.generate()
         private = key.private_bytes(
             serialization.Encoding.PEM,
@@ -38,7 +38,7 @@ class KeyPair:
 
 @dataclass(frozen=True)
 class OwnKeys:
-    """The user's own keys: those of ``files``, then all that an SSH agent holds.
+    """The user's own keys: those of ``files``, then those of an SSH agent.
 
     A file that is encrypted is used through the agent, if that holds its key. With
     ``others_of_agent=False`` nothing else of the agent is shown. No passphrase is ever asked for.

@@ -1,4 +1,4 @@
-"""What it takes to reach an endpoint's sshd: the address, its host keys, the key to log in with."""
+"""Login to an endpoint: address, accepted host keys, and keys."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SLOW_SHELL_CURE = (
 
 @dataclass(frozen=True)
 class HostKeys:
-    """The host keys that a server may show, in OpenSSH's format ("ssh-ed25519 AAAA...").
+    """The accepted host keys of a server, in OpenSSH's format ("ssh-ed25519 AAAA...").
 
     With none accepted every server is refused, and the error tells what it showed. ``source`` is
     who vouches for them, and ``cure`` what to do about a server that shows another one.
@@ -43,7 +43,7 @@ class HostKeys:
         return tuple(dict.fromkeys(key.split()[0] for key in self.accepted))
 
     def verify(self, shown: paramiko.PKey, where: str) -> None:
-        """Raise HostKeyError unless the key that a server shows is one of the accepted ones."""
+        """Raise HostKeyError unless a server's key is accepted."""
         blob = shown.get_base64()
         told = f"the server shows the host key {shown.get_name()} {shown.fingerprint},"
         if blob in (key.split()[1] for key in self.revoked):
@@ -58,7 +58,7 @@ class HostKeys:
 
 @dataclass(frozen=True)
 class Waits:
-    """How many seconds to wait for what is there at once where all is well.
+    """Time-outs of a session, in seconds.
 
     ``handshake_s`` is for sshd in each step until we are logged in, ``agent_s`` for the user's SSH
     agent to list its keys. ``answer_s`` is for sshd to start a program, ``command_s`` for that to

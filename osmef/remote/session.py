@@ -1,4 +1,4 @@
-"""An SSH connection to one endpoint: run a program, put and read a file, start the agent."""
+"""An SSH connection to one endpoint: programs, files, and the agent's channel."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _ALGORITHMS = {"ssh-rsa": ("rsa-sha2-512", "rsa-sha2-256")}
 
 @dataclass(frozen=True)
 class Output:
-    """What a program on an endpoint left behind."""
+    """Result of a program on an endpoint."""
 
     status: int
     stdout: bytes
@@ -55,7 +55,7 @@ class Output:
 
 
 class RemoteProcess:
-    """A program on an endpoint that is spoken to in lines. One thread may read, one may write."""
+    """A program on an endpoint with a line protocol. One thread may read, one may write."""
 
     def __init__(self, name: str, channel: paramiko.Channel) -> None:
         self.name = name
@@ -64,14 +64,14 @@ class RemoteProcess:
         self._flood: Flood | None = None
 
     def send_line(self, line: str) -> None:
-        """Send one line; raises ReachError when the connection or the program is gone."""
+        """Send one line. Raises ReachError if the connection or the program has ended."""
         try:
             self._channel.sendall(line.encode() + b"\n")
         except _BROKEN as error:
             raise ReachError("the connection is gone", where=self.name) from error
 
     def read_line(self) -> str | None:
-        """Wait for the next line; None at the end of the program's output, or of our patience."""
+        """Wait for the next line; None at the end of the output, or on a time-out."""
         while b"\n" not in self._buffer:
             if len(self._buffer) > MAX_LINE_BYTES:
                 self._flood = Flood("it printed a line", MAX_LINE_BYTES)
@@ -87,7 +87,7 @@ class RemoteProcess:
         return line.decode(errors="replace")
 
     def ending(self) -> str:
-        """Say how the program ended: its exit status, and the end of what it wrote on stderr."""
+        """Return how the program ended: its exit status, and the end of its stderr."""
         flood = self._flood or self._channel.get_transport().saved_exception
         if isinstance(flood, Flood):
             return str(flood)
@@ -98,7 +98,7 @@ class RemoteProcess:
         return f"{how}{self.aside()}"
 
     def aside(self) -> str:
-        """Return the end of what it has written on stderr since the last call, behind a colon."""
+        """Return the end of its stderr since the last call, after a colon."""
         stderr = b""
         with contextlib.suppress(*_BROKEN):
             while self._channel.recv_stderr_ready() and len(stderr) < MAX_LINE_BYTES:
@@ -113,7 +113,7 @@ class RemoteProcess:
 
 
 class Session:
-    """An open, authenticated connection. Safe to use from several threads."""
+    """An open, authenticated connection. Thread-safe."""
 
     def __init__(
         self,
@@ -132,7 +132,7 @@ class Session:
 
     @classmethod
     def open(cls, login: Login, connect_s: float = _CONNECT_S) -> Session:
-        """Connect, verify the host key, log in; the same with each jump host before.
+        """Connect, verify the host key, log in; through jump hosts if any.
 
         ``connect_s`` is how long to wait for TCP. Raises ReachError: HostKeyError, LoginError, or
         what kept the connection from coming about; CredentialsError where there is no key to show.
@@ -159,16 +159,16 @@ class Session:
         return session
 
     def lent(self) -> Session:
-        """Return one on the same connection, which stays when that one is closed."""
+        """Return a session on the same connection, which stays open when that one is closed."""
         return Session(self.name, self._transport, self._waits, is_lent=True)
 
     @property
     def is_open(self) -> bool:
-        """Whether the connection still stands, as far as this side knows."""
+        """Whether the connection is open, as far as this side knows."""
         return self._transport.is_active()
 
     def answers(self, within_s: float) -> bool:
-        """Tell whether the other side still answers; one that is silent for so long is given up."""
+        """Return whether the peer answers within a time; a silent connection is closed."""
         try:
             with self._limit(within_s):
                 self._transport.open_session().close()
@@ -181,7 +181,7 @@ class Session:
     def run(
         self, argv: Sequence[str], *, stdin: bytes = b"", within_s: float | None = None
     ) -> Output:
-        """Run a program to its end, which takes so long at most where it is known to take long.
+        """Run a program to its end, within a time limit.
 
         Raises ReachError when it is silent for too long, or floods.
         """
@@ -202,7 +202,7 @@ class Session:
                 channel.close()
 
     def word(self, argv: Sequence[str]) -> str:
-        """Return the one word that a program prints, empty where it prints none.
+        """Return a program's output of one word, empty for none.
 
         Raises ReachError where not only the program speaks: nothing that is read there is right.
         """
@@ -217,11 +217,11 @@ class Session:
         return said.decode()
 
     def start(self, argv: Sequence[str]) -> RemoteProcess:
-        """Start a program that is spoken to in lines."""
+        """Start a program with a line protocol."""
         return RemoteProcess(self.name, self._channel(argv, None))
 
     def put(self, data: bytes, path: str, mode: int) -> None:
-        """Write a new file, in the place of an old one, and make its directory if need be.
+        """Write a file, replacing an old one, and create its directory if need be.
 
         Through no link. Raises ReachError, also where others may write in its directory.
         """
@@ -239,7 +239,7 @@ class Session:
                 file.write(data)
 
     def read(self, path: str, most: int) -> bytes:
-        """Read a file, of a longer one the beginning of so many bytes. Raises ReachError."""
+        """Read a file, up to so many bytes. Raises ReachError."""
         with self._sftp(f"reading {path}", most) as sftp, sftp.open(path, "rb") as file:
             size = min(file.stat().st_size or 0, most)
             sftp.left += size
@@ -247,7 +247,7 @@ class Session:
             return bytes(file.read(size))
 
     def list_directory(self, path: str) -> list[str]:
-        """Return the names of what is in a directory; none where it is not there.
+        """Return the names in a directory; none if it does not exist.
 
         Raises ReachError.
         """
@@ -256,7 +256,7 @@ class Session:
         return []
 
     def link(self, target: str, path: str) -> bool:
-        """Make a symbolic link; False where something is there already. Raises ReachError."""
+        """Create a symbolic link; False if the path exists. Raises ReachError."""
         with self._sftp(f"making {path}") as sftp:
             try:
                 sftp.symlink(target, path)
@@ -268,7 +268,7 @@ class Session:
         return True
 
     def read_link(self, path: str) -> str | None:
-        """Return where a symbolic link points to, None where there is nothing.
+        """Return the target of a symbolic link, None if it does not exist.
 
         Raises ReachError, also where something else is there.
         """
@@ -283,12 +283,12 @@ class Session:
         return None
 
     def remove(self, path: str) -> None:
-        """Remove a file or a link, if it is there. Raises ReachError."""
+        """Remove a file or a link, if it exists. Raises ReachError."""
         with self._sftp(f"removing {path}") as sftp, contextlib.suppress(FileNotFoundError):
             sftp.remove(path)
 
     def rename(self, path: str, new: str) -> bool:
-        """Rename a file or link in one step; False where there is none. Raises ReachError."""
+        """Rename a file or link atomically; False if it does not exist. Raises ReachError."""
         with self._sftp(f"renaming {path}") as sftp:
             try:
                 sftp.rename(path, new)
@@ -297,7 +297,7 @@ class Session:
         return True
 
     def make_directory(self, path: str) -> None:
-        """Make a directory of the login's alone, if it is not there.
+        """Create a private directory, if it does not exist.
 
         Raises ReachError, also where others may write in it, or something else is there.
         """
@@ -309,7 +309,7 @@ class Session:
                 raise self._not_ours(path)
 
     def remove_directory(self, path: str) -> None:
-        """Remove a directory and what is in it, if it is there. Raises ReachError.
+        """Remove a directory tree, if it exists. Raises ReachError.
 
         Through no link; what lies deeper than a run puts anything is an error.
         """
@@ -317,14 +317,14 @@ class Session:
             _remove_tree(sftp, path, _DEEPEST)
 
     def forward(self, login: Login, timeout_s: float) -> paramiko.Channel:
-        """Let this host's sshd connect to that of a login. Raises what paramiko does."""
+        """Open a connection from this host to a login's sshd. Raises as paramiko."""
         # The second address is where the connection comes from, and only for the server's log.
         return self._transport.open_channel(
             "direct-tcpip", (login.address, login.port), ("127.0.0.1", 0), timeout=timeout_s
         )
 
     def close(self) -> None:
-        """Close the connection; every program started through it loses its input.
+        """Close the connection; programs started through it get end-of-file.
 
         One that is lent stays, with its programs.
         """
@@ -349,7 +349,7 @@ class Session:
 
     @contextlib.contextmanager
     def _limit(self, seconds: float) -> Iterator[None]:
-        """Give the whole connection up when this takes too long, and raise TimeoutError.
+        """Close the connection after a time limit, and raise TimeoutError.
 
         paramiko waits for some answers for ever, and a server that hangs gives none.
         """
@@ -380,7 +380,7 @@ class Session:
 
     @contextlib.contextmanager
     def _sftp(self, doing: str, size: int = 0) -> Iterator[FileClient]:
-        """Give a file client for what is to be done, which moves so many bytes."""
+        """Provide an SFTP client for a transfer of so many bytes."""
         try:
             with self._limit(self._waits.command_s + size / _SLOWEST_BYTES_S):
                 sftp = FileClient.from_transport(self._transport)
@@ -395,7 +395,7 @@ class Session:
 
 
 def _remove_tree(sftp: FileClient, path: str, deepest: int) -> None:
-    """Remove a directory; one that is too deep is not empty then, which is an error."""
+    """Remove a directory tree of limited depth; a deeper one is an error."""
     for entry in sftp.listdir_attr(path):
         inner = f"{path}/{entry.filename}"
         if stat.S_ISDIR(entry.st_mode or 0) and deepest:
@@ -406,7 +406,7 @@ def _remove_tree(sftp: FileClient, path: str, deepest: int) -> None:
 
 
 def _is_private(directory: paramiko.SFTPAttributes, file: paramiko.SFTPAttributes) -> bool:
-    """Tell whether only the owner of a new file may write where it is."""
+    """Return whether a directory is writable for its owner alone."""
     mode = directory.st_mode or 0
     return stat.S_ISDIR(mode) and not mode & 0o022 and directory.st_uid == file.st_uid
 
@@ -420,7 +420,7 @@ def _dial(login: Login, jump: Session | None, timeout_s: float) -> socket.socket
 
 
 def _feed(channel: paramiko.Channel, stdin: bytes) -> None:
-    """Give a program its input, which it need not wait for: it may have ended."""
+    """Write a program's standard input, which may have been closed."""
     try:
         channel.sendall(stdin)
         channel.shutdown_write()
@@ -448,7 +448,7 @@ def _shake_hands(transport: paramiko.Transport, login: Login) -> None:
 
 
 def _log_in(transport: paramiko.Transport, login: Login) -> None:
-    """Show one key after the other. Raises LoginError, CredentialsError, ReachError."""
+    """Offer one key after the other. Raises LoginError, CredentialsError, ReachError."""
     tried: list[str] = []
     with offers_of(login.key, login.waits.agent_s) as offers:
         if not offers.keys:

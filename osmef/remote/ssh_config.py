@@ -1,4 +1,4 @@
-"""A host as its user names it to ssh: an alias of OpenSSH's configuration, or user@host:port."""
+"""Resolution of an ssh destination: an alias of OpenSSH's configuration, or user@host:port."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def known_keys(
     alias: str = "",
     visit: str = "",
 ) -> HostKeys:
-    """Return the keys that the files hold for a server, under its alias if it has one.
+    """Return the known host keys of a server, under its alias if it has one.
 
     ``visit`` is the command by which its user logs in there, if that is not the address alone.
 
@@ -99,7 +99,7 @@ def _lines(file: Path) -> Iterator[Line]:
 
 
 def _is_key(kind: str, blob: str) -> bool:
-    """Tell a whole key from a torn line: the blob begins with its own type (RFC 4253, 6.6)."""
+    """Return whether a key is complete: its blob begins with its type (RFC 4253, 6.6)."""
     try:
         data = base64.b64decode(blob, validate=True)
     except ValueError:
@@ -108,7 +108,7 @@ def _is_key(kind: str, blob: str) -> bool:
 
 
 def _is_one_of(name: str, hosts: str) -> bool:
-    """Tell whether a list of patterns means a name; one that is negated rules the line out."""
+    """Return whether a list of patterns matches a name; a negated match excludes it."""
     found = False
     for pattern in hosts.lower().split(",") if not hosts.startswith("|") else [hosts]:
         if _matches(name, pattern.removeprefix("!")):
@@ -149,7 +149,7 @@ def find_login(
     jump: str | None = None,
     known_hosts: str | None = None,
 ) -> Login:
-    """Return how to log in to ``ssh``, which is written ``[USER@]HOST[:PORT]``.
+    """Resolve an ssh destination, written ``[USER@]HOST[:PORT]``, to a login.
 
     HOST is an alias, a name, an IPv4 address, or an IPv6 address in brackets.
     ``identity`` and ``known_hosts`` are files, ``jump`` is one or several destinations with commas
@@ -230,12 +230,12 @@ def _known_hosts(options: paramiko.SSHConfigDict) -> tuple[Path, ...]:
 
 
 def _path(written: str) -> Path:
-    """Return a path of the configuration, with ``~`` and the variables that are set filled in."""
+    """Expand ``~`` and variables in a path of the configuration."""
     return in_home(_VARIABLE.sub(lambda one: os.environ.get(one[1], one[0]), written))
 
 
 def _options(parts: re.Match[str]) -> paramiko.SSHConfigDict:
-    """Return what the files say of a host; what is written with it goes before all of them.
+    """Return a host's options by the files; those of the destination have precedence.
 
     So a Match sees its user, and a ProxyCommand its port.
     """
@@ -258,7 +258,7 @@ def _argv(name: str, command: str) -> list[str]:
 
 
 def _through(argv: list[str]) -> socket.socket:
-    """Connect through a program that speaks to the sshd on its standard input and output."""
+    """Connect through a ProxyCommand."""
     here, there = socket.socketpair()
     with there:
         end = there.fileno()

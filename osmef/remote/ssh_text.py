@@ -1,4 +1,4 @@
-"""The text of OpenSSH's configuration files, made such that paramiko reads what ssh would.
+"""Normalisation of OpenSSH's configuration files, so that paramiko reads them as ssh does.
 
 paramiko leaves out included files, takes a Match by a word that it does not know for one that
 holds, compares these words by case, hands those of ``exec`` to a shell, and knows of no comments
@@ -29,12 +29,12 @@ _MATCH_BY = {"host", "originalhost", "user", "localuser"}
 
 
 def read_config(file: Path) -> list[str]:
-    """Return a file's lines and those of the files that it includes. Raises CredentialsError."""
+    """Return the lines of a file and of those it includes. Raises CredentialsError."""
     return _lines(file, file.parent, _MOST_INCLUDES)
 
 
 def in_home(path: str) -> Path:
-    """Return a path with ``~`` filled in, as it stands where there is no such home."""
+    """Expand ``~`` in a path; unchanged without such a home."""
     with contextlib.suppress(RuntimeError):
         return Path(path).expanduser()
     return Path(path)
@@ -75,7 +75,7 @@ def _lines(file: Path, folder: Path, left: int) -> list[str]:
 
 
 def _match(value: str, file: Path) -> str:
-    """Return what a Match asks for, word by word. Raises CredentialsError, ValueError."""
+    """Return the conditions of a Match line. Raises CredentialsError, ValueError."""
     words = iter(shlex.split(value))
     told: list[str] = []
     for written in words:

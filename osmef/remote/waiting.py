@@ -1,4 +1,4 @@
-"""Waiting for the sshd of an endpoint that is just being started."""
+"""Waiting for the sshd of a booting endpoint."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _CONNECT_S = 5.0
 
 
 def wait_for_ssh(login: Login, *, deadline: float, check: Callable[[], None]) -> Session:
-    """Return a session as soon as sshd answers and lets us in; the caller closes it.
+    """Return a session as soon as sshd accepts the login; the caller closes it.
 
     ``deadline`` is a time of ``time.monotonic()``. ``check`` is called at least once a second, and
     may raise to end the wait. A server that is not there yet, that refuses, is silent, or does not
@@ -45,7 +45,7 @@ def wait_for_ssh(login: Login, *, deadline: float, check: Callable[[], None]) ->
 
 
 class _Attempts(threading.Thread):
-    """Asks again and again, in a thread of its own: paramiko can't be interrupted."""
+    """Login attempts in a thread of their own: paramiko can't be interrupted."""
 
     def __init__(self, login: Login) -> None:
         super().__init__(name=f"ssh-{login.name}", daemon=True)
@@ -56,7 +56,7 @@ class _Attempts(threading.Thread):
         self._lock = threading.Lock()
 
     def run(self) -> None:
-        """Ask until there is a session, a reason not to go on, or nobody waits any more."""
+        """Retry until there is a session, a fatal error, or a cancellation."""
         while not self._given_up.is_set():
             try:
                 session = Session.open(self._login, _CONNECT_S)
@@ -73,13 +73,13 @@ class _Attempts(threading.Thread):
             return
 
     def take(self) -> Session | None:
-        """Return the session, if there is one, which then belongs to the caller."""
+        """Return the session, if any, which the caller owns."""
         with self._lock:
             session, self._session = self._session, None
         return session
 
     def give_up(self) -> None:
-        """Ask no more, and close a session that nobody took."""
+        """Stop, and close a session that was not taken."""
         self._given_up.set()
         session = self.take()
         if session is not None:

@@ -1,4 +1,4 @@
-"""The places on an endpoint that a run writes to: its own directory, and those of its programs.
+"""Directories on an endpoint that a run writes to: its own, and those of its programs.
 
 A program that writes files has a directory for each of its trials, in the run's own or wherever the
 scenario wants the files. Its agent removes that; what is left where the endpoint went down has a
@@ -21,12 +21,12 @@ _NOT_FOUND = 127  # what a shell says of a program that is not there (POSIX)
 
 
 def directory_of(run: str, endpoint: str) -> str:
-    """Return a directory in the login's home, which several endpoints may share (NFS)."""
+    """Return a run's directory in the login's home, which endpoints may share (NFS)."""
     return f".osmef-{run}-{endpoint}"
 
 
 def scratch_prefix(run: str, endpoint: str = "") -> str:
-    """Return how the names of all directories begin that programs of a run get at an endpoint.
+    """Return the prefix of the directories of a run's programs on an endpoint.
 
     Without an endpoint, those at all of them. No other run or endpoint has a name that begins so.
     """
@@ -34,7 +34,7 @@ def scratch_prefix(run: str, endpoint: str = "") -> str:
 
 
 def clear(session: Session, prefix: str, directory: str) -> None:
-    """Remove what begins with a prefix in a directory, if that is there.
+    """Remove entries with a prefix from a directory, if it exists.
 
     Raises EndpointError where something can't be removed, ReachError.
     """
@@ -53,12 +53,12 @@ def clear(session: Session, prefix: str, directory: str) -> None:
 
 
 def _plain(text: str) -> str:
-    """Return a text as find(1) takes it for itself, and not for a pattern."""
+    """Escape a text for find(1)'s patterns."""
     return "".join(f"\\{char}" if char in "*?[]\\" else char for char in text)
 
 
 def remove(session: Session, run: str, endpoint: str) -> None:
-    """Remove the run's own directory, and what programs have left in it. Raises EndpointError."""
+    """Remove the run's directory, and those of its programs. Raises EndpointError."""
     directory = directory_of(run, endpoint)
     try:
         session.remove_directory(directory)

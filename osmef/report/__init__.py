@@ -1,1 +1,1 @@
-"""Figures and tables."""
+"""Figures, tables and pages of results."""

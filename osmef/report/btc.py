@@ -1,4 +1,4 @@
-"""The figures of bulk transfers: BTC, fairness and CPU, against connections and distance."""
+"""Figures of bulk transfers: BTC, fairness and CPU, by connections and distance."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from osmef.analysis.replicates import has_sessions
 from osmef.report.cells import ShownCell, cells_of, nothing, source_of
 from osmef.report.chart import MOST_UPRIGHT, Chart, ChartLine, render
 from osmef.report.look import PLAIN, Look
-from osmef.report.series import PairPlacement, Point, Variant
+from osmef.report.series import Point, ShownPlacement, Variant
 from osmef.report.style import DASHES, MARKERS, Stroke, ordered_colours, stroke
 
 AGGREGATE = "aggregate_btc_bps"
@@ -23,7 +23,7 @@ CONNECTION = "connection_btc_bps"
 _CURE = "give runs of `workload: btc` with trials that went well"
 _ENDS = ("sender", "receiver")
 
-Series = tuple[str, PairPlacement]
+Series = tuple[str, ShownPlacement]
 """The run among several, and the place."""
 K = TypeVar("K")
 Points = dict[Variant, list[Point]]
@@ -169,7 +169,7 @@ def _collected(
     x: Callable[[ShownCell], float],
     metric: str,
 ) -> dict[K, Points]:
-    """Return the points of each line by panel, without panels in which nothing was measured."""
+    """Return the points of each line by panel, without empty panels."""
     found: dict[K, Points] = defaultdict(lambda: defaultdict(list))
     for cell in cells:
         found[line(cell)][cell.variant].append(cell.point(x(cell), metric))

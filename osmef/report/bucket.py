@@ -1,4 +1,4 @@
-"""The figure of a token bucket: what passed until it was empty, and what came back after rests."""
+"""Figure of a token bucket: payload until it was empty, and refills after rests."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _HEADROOM = 1.06
 
 @dataclass(frozen=True)
 class _Shown:
-    """A bucket, and the rate at which it was emptied: of one pair of one trial."""
+    """A bucket of one pair of one trial, and the rate at which it was emptied."""
 
     label: str
     line: DirectionRates
@@ -46,7 +46,7 @@ def bucket(
     trials: pd.DataFrame,
     look: Look = PLAIN,
 ) -> Figure:
-    """Draw the rates of up to six trials that looked for a bucket, with what they have found.
+    """Draw the rates of up to six trials that searched for a bucket, with the found ones.
 
     ``rows`` are those of ``osmef.load_intervals`` that have a rate, with the columns that
     ``osmef.report.intervals.intervals`` wants, and began_s; ``found`` the buckets, each with the
@@ -137,7 +137,7 @@ def _draw_refills(axes: Axes, one: _Shown) -> None:
 
 
 def _bar(amount: Ranged) -> tuple[float, list[list[float]] | None]:
-    """Return the middle and the lengths of an error bar, in 10^6 bytes."""
+    """Return the middle and the ends of an error bar, in 10^6 bytes."""
     if amount.low is None or amount.high is None:
         return amount.value / _MEGA, None
     ends = [amount.value - amount.low, amount.high - amount.value]

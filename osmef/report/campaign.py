@@ -1,4 +1,4 @@
-"""What the report of a campaign is made of: all its frames, and where they go as CSV."""
+"""Data of a campaign's report: all its frames, and their CSV files."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _PRICE = ("price_per_hour", "currency")
 
 @dataclass(frozen=True)
 class CampaignData:
-    """The trials of a campaign and its calendar, as a report shows them.
+    """The trials of a campaign and its calendar, with the tables made of them.
 
     ``planned`` has the columns ``PLANNED``, one row a session, also those that were never measured;
     None where only the runs are there. ``gaps`` has the columns ``GAPS``. ``facts`` are shown as
@@ -60,12 +60,12 @@ class CampaignData:
 
     @cached_property
     def measures(self) -> dict[str, Measure]:
-        """What the metrics are, by their names."""
+        """The measures by name."""
         return measures_of(self.trials)
 
     @cached_property
     def sessions(self) -> pd.DataFrame:
-        """``session_table`` with ``stretch``, and the ``day`` where the calendar tells it."""
+        """``session_table`` with ``stretch``, and the ``day`` by the calendar."""
         table = with_stretches(session_table(self.trials, self.metrics))
         if self.planned is None or not self.planned["day"].notna().any():
             return table
@@ -80,7 +80,7 @@ class CampaignData:
 
     @cached_property
     def windows(self) -> pd.DataFrame:
-        """The same by window; empty where no session tells its window."""
+        """``platform_table`` by window; empty where no session has a window."""
         return platform_table(self.sessions, ["window"])
 
     @cached_property
@@ -110,14 +110,14 @@ class CampaignData:
 
     @cached_property
     def per_price(self) -> pd.DataFrame:
-        """``price_table``, of metrics that are not better lower."""
+        """``price_table``, without metrics that are better lower."""
         lower = self.platforms["metric"].map(
             lambda name: self.measures[name].better is Better.LOWER
         )
         return price_table(self.platforms[~lower], self.prices)
 
     def tables(self) -> dict[str, pd.DataFrame]:
-        """Return all of them by the names of their files, numbers as they are, in base units."""
+        """Return all tables by file name, with unrounded numbers in base units."""
         found = {
             "sessions": self.sessions,
             "platforms": self.platforms,
@@ -135,7 +135,7 @@ class CampaignData:
 
 
 def wanted_metrics(trials: pd.DataFrame, metrics: Sequence[str]) -> list[str]:
-    """Return the metrics of a report: those wanted, else the leading ones that there are.
+    """Return the metrics of a report: the wanted ones, else the leading ones.
 
     Of imported session results all are shown. Raises InputError for one that no trial has.
     """
@@ -149,7 +149,7 @@ def wanted_metrics(trials: pd.DataFrame, metrics: Sequence[str]) -> list[str]:
 
 
 def recorded_prices(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return the hourly price of one VM of each platform and cell, as the runs recorded it.
+    """Return the hourly price of one VM of each platform and cell, as recorded by the runs.
 
     It is the mean over the VMs of the cell; where it changed over the sessions, their median. A
     cell of several currencies has none.
@@ -167,7 +167,7 @@ def recorded_prices(trials: pd.DataFrame) -> pd.DataFrame:
 
 
 def listed_prices(file: Path, trials: pd.DataFrame) -> pd.DataFrame:
-    """Return the prices of a CSV file: ``platform``, any swept keys, and the price of an hour.
+    """Return the prices of a CSV file: ``platform``, any swept keys, and the hourly price.
 
     The price stands under ``price_per_hour`` with ``currency``, or under one such as
     ``usd_per_hour``; an empty one is unknown. Raises InputError where a column is missing, a price
@@ -215,7 +215,7 @@ def write_tables(data: CampaignData, directory: Path) -> list[Path]:
 
 
 def sections(data: CampaignData) -> list[tuple[str, str]]:
-    """Return each cell and metric that sessions have, metrics in their order, cells by name."""
+    """Return each cell and metric of the sessions, metrics in their order, cells by name."""
     pairs = data.sessions[["cell", "metric"]].drop_duplicates()
     order = {name: place for place, name in enumerate(data.metrics)}
     found = [(str(cell), str(metric)) for cell, metric in pairs.itertuples(index=False)]

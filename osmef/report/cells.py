@@ -1,4 +1,4 @@
-"""The cells of a frame of trials, as figures show them: their places, names and points."""
+"""Cells of a frame of trials for figures: places, names and points."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from osmef.report.look import Look
 from osmef.report.series import (
     PLACEMENTS,
     TENANCIES,
-    PairPlacement,
     Point,
+    ShownPlacement,
     Variant,
     has_axis,
     point,
@@ -44,7 +44,7 @@ _WORKLOAD = "swept.workload"  # which tells its kind, too
 
 @dataclass(frozen=True)
 class ShownCell:
-    """A cell of a run or a platform: its trials, and what tells it from the others of the frame.
+    """A cell of a run or a platform: its trials, and its distinguishing values.
 
     A platform is that of several runs that are its sessions, of which ``run`` is the first.
     ``source`` names the run or the platform among several, and is empty for one.
@@ -55,7 +55,7 @@ class ShownCell:
     source: str
     label: str
     variant: Variant
-    place: PairPlacement
+    place: ShownPlacement
     connections: int | None
     trials: pd.DataFrame
 
@@ -66,7 +66,7 @@ class ShownCell:
 
     @property
     def keys(self) -> list[tuple[str, str]]:
-        """Its runs, each with its key, as frames of other things than trials name it."""
+        """Its runs with its key in each, as the other frames name it."""
         return [(str(run), self.key) for run in dict.fromkeys(self.trials["run"])]
 
     def values(self, metric: str) -> list[float]:
@@ -120,7 +120,7 @@ def cells_of(trials: pd.DataFrame, look: Look, *, by_run: bool = False) -> list[
 
 
 def _told_apart(cells: Sequence[ShownCell], look: Look) -> list[ShownCell]:
-    """Return the cells with their places in the labels that several have."""
+    """Return the cells with places in ambiguous labels."""
     alike: dict[str, set[str]] = defaultdict(set)
     words = [", ".join(filter(None, (one.place.placement, one.place.tenancy))) for one in cells]
     for cell, where in zip(cells, words, strict=True):
@@ -133,18 +133,18 @@ def _told_apart(cells: Sequence[ShownCell], look: Look) -> list[ShownCell]:
 
 
 def source_of(trials: pd.DataFrame) -> str:
-    """Return what a figure says of the runs that it is of."""
+    """Return the source line of a figure."""
     runs = list(dict.fromkeys(trials["run"]))
     return str(runs[0]) if len(runs) == 1 else f"{len(runs)} runs"
 
 
 def nothing(what: str, cure: str) -> NothingToDrawError:
-    """Return the error for runs that hold nothing of what a figure shows."""
+    """Return the error for runs without data for a figure."""
     return NothingToDrawError(f"these runs have no {what}", cure=cure)
 
 
 def _owners(trials: pd.DataFrame, *, by_run: bool) -> tuple[list[str], dict[str, str]]:
-    """Return the owner of each trial, by the name of a run, and a name that tells owners apart.
+    """Return the owner of each trial, by run name, and a distinguishing name.
 
     A run is its own, or belongs to the first of the runs that are sessions of its platform.
     """
@@ -166,7 +166,7 @@ def _owners(trials: pd.DataFrame, *, by_run: bool) -> tuple[list[str], dict[str,
 
 
 def _sources(trials: pd.DataFrame, called: Mapping[str, str]) -> dict[str, str]:
-    """Return the scenario of each owner, or what it is called where scenarios repeat."""
+    """Return the scenario of each owner, or its name where scenarios repeat."""
     every = dict(zip(trials["run"], trials["scenario"], strict=True))
     if len(called) == 1:
         return dict.fromkeys(called, "")
@@ -176,12 +176,12 @@ def _sources(trials: pd.DataFrame, called: Mapping[str, str]) -> dict[str, str]:
 
 
 def _swept(trials: pd.DataFrame) -> list[str]:
-    """Return the swept keys of a frame of ``osmef.load``, but for those that all frames have."""
+    """Return the swept keys of a frame of ``osmef.load``, without those of all frames."""
     return [name for name in swept_of(trials) if name not in _ALWAYS]
 
 
 def _told(row: Mapping[Hashable, Any] | pd.Series, names: Sequence[str]) -> dict[str, Any]:
-    """Return the values of a cell that are known, placement and tenancy as they really were."""
+    """Return the known values of a cell, with placement and tenancy as achieved."""
     told = {name: value for name in names if (value := _known(row.get(name))) is not None}
     for name in ("placement", "tenancy"):
         achieved = _known(row.get(f"achieved_{name}"))
@@ -206,18 +206,18 @@ def _known(value: Any) -> Any:
     return value.item() if hasattr(value, "item") else value
 
 
-def _place(row: Any) -> PairPlacement:
+def _place(row: Any) -> ShownPlacement:
     distance = _known(row.get("distance"))
     senders = _known(row.get("senders"))
     if senders == _known(row.get("receivers")) is not None and "," not in senders:
-        return PairPlacement(distance, "loopback", None)
+        return ShownPlacement(distance, "loopback", None)
     asked, found = _known(row.get("placement")), _known(row.get("achieved_placement"))
     wanted, achieved = _known(row.get("tenancy")), _known(row.get("achieved_tenancy"))
     told = [
         *([PLACEMENTS[Placement(asked)]] if asked not in (None, found) else []),
         *([TENANCIES[Tenancy(wanted)]] if wanted not in (None, achieved) else []),
     ]
-    return PairPlacement(
+    return ShownPlacement(
         distance,
         PLACEMENTS[Placement(found) if found else None],
         TENANCIES[Tenancy(achieved)] if achieved else None,
@@ -230,25 +230,25 @@ _FEW = 3  # of the measures of runs in which none leads
 
 @dataclass(frozen=True)
 class Unit:
-    """How a measure is written: what its values are divided by, and the name of its axis."""
+    """Display of a measure: the divisor of its values, and the label of its axis."""
 
     divisor: float
     label: str
 
 
 def measured(trials: pd.DataFrame) -> list[Measure]:
-    """Return what the trials of ``osmef.load`` have measured, the main ones first."""
+    """Return the measures of the trials of ``osmef.load``, the main ones first."""
     return [one for name, one in measures_of(trials).items() if trials[name].notna().any()]
 
 
 def leading(trials: pd.DataFrame) -> list[Measure]:
-    """Return the leading measures that there are; where none leads, the first few."""
+    """Return the leading measures; without any, the first few."""
     known = measured(trials)
     return [one for one in known if one.leading] or known[:_FEW]
 
 
 def chosen(trials: pd.DataFrame, metric: str | None) -> Measure:
-    """Return the measure of a name, or what leads, else the first at all.
+    """Return the measure of a name, or by default the leading one.
 
     Raises InputError where no trial has it.
     """
@@ -265,7 +265,7 @@ def chosen(trials: pd.DataFrame, metric: str | None) -> Measure:
 
 
 def unit(measure: Measure, top: float) -> Unit:
-    """Return how to write a measure whose values reach to ``top``."""
+    """Return the display of a measure for values up to ``top``."""
     if measure.unit == BIT_RATE:
         divisor, name = rate_unit(top)
         return Unit(divisor, f"{measure.words} in {name}")

@@ -1,4 +1,4 @@
-"""Draw a chart: lines with bars, in one panel a variant, with legend and caption."""
+"""Line charts with error bars: one panel a variant, with legend and caption."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _Shift = tuple[float, float]
 
 @dataclass(frozen=True)
 class ChartLine:
-    """What the legend calls a line, its look, and its points in each panel."""
+    """A line: its label, its style, and its points in each panel."""
 
     label: str
     stroke: Stroke
@@ -37,7 +37,7 @@ class ChartLine:
 
 @dataclass(frozen=True)
 class Chart:
-    """What to draw. ``ticks`` names the places on x.
+    """A chart. ``ticks`` are the categories on x.
 
     Values are in ``unit``, empty for a number; None is a rate in bits per second, shown with a
     prefix. An axis from 0 to 1 has ``top`` 1. ``note`` ends the caption.
@@ -98,7 +98,7 @@ def render(chart: Chart, look: Look) -> Figure:
 
 
 def _size(chart: Chart, count: int) -> tuple[float, float] | None:
-    """Return the size of a figure whose names of places need more room, else None."""
+    """Return a larger size for long categories, else None."""
     if chart.log_x or len(chart.ticks) <= MOST_UPRIGHT:
         return None
     return (6.6, 4.8) if count == 1 else (9.6, 4.2 * -(-count // 2))
@@ -107,7 +107,7 @@ def _size(chart: Chart, count: int) -> tuple[float, float] | None:
 def _draw_line(
     axes: Axes, line: ChartLine, points: list[Point], shift: tuple[_Shift, _Shift], divisor: float
 ) -> None:
-    """Draw a line, moved by the first shift, and its single trials, moved by the second as well."""
+    """Draw a line with an offset, and its single trials with another."""
     (factor, offset), beside = shift
     xs = [factor * point.x + offset for point in points]
     medians = [point.median / divisor for point in points]
@@ -152,7 +152,7 @@ def _draw_line(
 
 
 def _dodge(chart: Chart, from_middle: float, count: int) -> _Shift:
-    """Return a factor and an offset of x that keep the bars of the lines beside each other."""
+    """Return the scale and offset of x that keep the lines' bars apart."""
     if not chart.log_x:
         return 1.0, min(0.06, 0.4 / count) * from_middle
     width = math.log(max(chart.ticks) / min(chart.ticks)) + 2 * math.log(_MARGIN)
@@ -184,7 +184,7 @@ def _set_x(axes: Axes, chart: Chart) -> None:
 
 
 def _spaced(ticks: Mapping[float, str], inches: float) -> list[float]:
-    """Leave out the ticks whose words would meet those of others on a logarithmic axis.
+    """Remove overlapping tick labels on a logarithmic axis.
 
     ``inches`` is how long a factor of e is. The last one stays, as the first does.
     """
@@ -214,7 +214,7 @@ def _set_y(axes: Axes, chart: Chart, ends: list[float]) -> None:
 
 
 def _ends(lines: Iterable[ChartLine]) -> list[float]:
-    """Return all ends of bars that a logarithmic axis can show."""
+    """Return the positive ends of bars, for a logarithmic axis."""
     ends = [
         end
         for line in lines
@@ -227,7 +227,7 @@ def _ends(lines: Iterable[ChartLine]) -> list[float]:
 
 
 def _round_down(value: float) -> float:
-    """Return the next number below of the series 1, 2, 5, 10 ..."""
+    """Return the next lower number of the series 1, 2, 5, 10 ..."""
     decade = 10.0 ** math.floor(math.log10(value))
     return max((step * decade for step in (0.5, 1, 2, 5) if step * decade < value), default=value)
 

@@ -1,4 +1,4 @@
-"""What ``osmef compare`` shows: a line for each cell and metric, and how the verdicts add up."""
+"""Terminal output of ``osmef compare``: a line for each cell and metric, and totals."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def coloured(verdict: object) -> Text:
 def comparison(
     rows: Sequence[Row], known: Mapping[str, Measure], width: int | None, *, every: bool = False
 ) -> Group:
-    """Return the table of ``osmef.analysis.compare.compare``, as wide as the terminal.
+    """Return the table of ``osmef.analysis.compare.compare``, fitted to the terminal.
 
     Of a metric that no table of a run shows there is a line only where it differs, or with
     ``every``.
@@ -63,7 +63,7 @@ def comparison(
 
 
 def totals(rows: Iterable[Row], hidden: int) -> str:
-    """Return how many verdicts there are of each kind, and how many lines are not shown."""
+    """Return the number of verdicts of each kind, and of hidden lines."""
     count = Counter(str(row["verdict"]) for row in rows)
     kinds = [kind for kind in (*_ORDER, *sorted(count)) if count[kind]]
     told = ", ".join(f"{count[kind]} {kind}" for kind in dict.fromkeys(kinds))
@@ -79,7 +79,7 @@ def _verdict(row: Row) -> Text:
 
 
 def _reasons(rows: Iterable[Row]) -> list[str]:
-    """Return why verdicts with a mark are what they are, each reason once."""
+    """Return the reasons of marked verdicts, each once."""
     given = [row["reason"] for row in rows if isinstance(row["reason"], str)]
     return [
         f"* {reason}"
@@ -90,12 +90,12 @@ def _reasons(rows: Iterable[Row]) -> list[str]:
 
 
 def matters(row: Row, measure: Measure) -> bool:
-    """Tell whether a row is shown where nobody asks for all."""
+    """Return whether a row is shown by default."""
     return measure.head is not None or row["verdict"] not in {"same", "inconclusive"}
 
 
 def medians(row: Row, measure: Measure) -> str:
-    """Return both medians in one unit, that of the larger one."""
+    """Return both medians in the unit of the larger one."""
     ends = (row["median_a"], row["median_b"])
     if any(map(math.isnan, ends)):
         return " → ".join("-" if math.isnan(end) else measure.with_unit(end) for end in ends)
@@ -107,7 +107,7 @@ def medians(row: Row, measure: Measure) -> str:
 
 
 def changed(row: Row, measure: Measure) -> tuple[str, str]:
-    """Return the shift and its interval: in percent of A's median where that can be a share."""
+    """Return the shift and its interval, in percent of A's median if possible."""
     of = abs(row["median_a"])
     found = [row["difference"], row["low"], row["high"]]
     if math.isnan(found[0]) or math.isnan(of):

@@ -1,4 +1,4 @@
-"""The figure of rate and round-trip time over one axis of time, as of flent's RRUL."""
+"""Figure of rate and round-trip time over time, as of flent's RRUL."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Values = npt.NDArray[np.float64]
 def course(
     rates: pd.DataFrame, times: pd.DataFrame, trials: pd.DataFrame, look: Look = PLAIN
 ) -> Figure:
-    """Draw rates above and round trips below, of all trials of up to three cells.
+    """Draw rates above and round trips below, of the trials of up to three cells.
 
     ``rates`` and ``times`` are rows of ``osmef.load_intervals``, the former with a rate and the
     latter of exchanges, both with the columns run, cell, trial, purpose, endpoint, peer, role,
@@ -86,7 +86,7 @@ def course(
 
 @dataclass(frozen=True)
 class _Course:
-    """What is drawn of a cell."""
+    """Data of one cell."""
 
     cell: ShownCell
     lines: list[DirectionRates]
@@ -95,7 +95,7 @@ class _Course:
 
 
 def _course(cell: ShownCell, rates: pd.DataFrame, times: pd.DataFrame) -> _Course | None:
-    """Return a cell's rates and round trips, None where it has not both."""
+    """Return a cell's rates and round trips, None without both."""
     own, asked = (
         rows[(rows["run"] == cell.run) & (rows["cell"] == cell.key)] for rows in (rates, times)
     )
@@ -113,7 +113,7 @@ def _course(cell: ShownCell, rates: pd.DataFrame, times: pd.DataFrame) -> _Cours
 
 
 def _names_of(protocols: Iterable[str]) -> dict[str, str]:
-    """Return what the legend calls the round trips of each protocol."""
+    """Return the labels of the round trips of each protocol."""
     different = list(dict.fromkeys(protocols))
     one = len(different) == 1
     return {protocol: _TIMES if one else f"{_TIMES}, {protocol}" for protocol in different}

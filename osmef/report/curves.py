@@ -1,4 +1,4 @@
-"""Curves on two logarithmic axes: latency distributions, and size sweeps as NetPIPE draws them."""
+"""Curves on log-log axes: latency distributions, and size sweeps as NetPIPE draws them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from osmef.units import format_rate
 
 @dataclass(frozen=True)
 class Curve:
-    """What the legend calls a curve, its look, and its points; both values above 0."""
+    """A curve: its label, its style, and its points, which are positive."""
 
     label: str
     stroke: Stroke
@@ -32,7 +32,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Axis:
-    """An axis: its label, how a value is written, and the steps of its ticks within a power."""
+    """An axis: its label, its number format, and its ticks within a decade."""
 
     label: str
     show: Callable[[float], str]
@@ -42,7 +42,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class CurveChart:
-    """What to draw: the curves of each panel under its title."""
+    """A chart: the curves of each panel by title."""
 
     words: Words
     panels: Sequence[tuple[str, Sequence[Curve]]]
@@ -100,7 +100,7 @@ _CAPTION = "All exchanges of all trials, from their histograms; both axes are lo
 
 
 def latency(exchanges: pd.DataFrame, trials: pd.DataFrame, look: Look = PLAIN) -> Figure:
-    """Draw the share of exchanges that took longer than a time, a panel each cell.
+    """Draw the complementary distribution of round-trip times, a panel each cell.
 
     It is the complement of the empirical distribution function, logarithmic, so that the tail can
     be read; a line each phase. ``exchanges`` are those of ``osmef.report.data.exchanges_of``,
@@ -136,7 +136,7 @@ def _percent(share: float) -> str:
 
 
 def longer(histograms: Iterable[Histogram]) -> list[tuple[float, float]]:
-    """Return times in microseconds, and the share of exchanges that took longer than each.
+    """Return times in microseconds, and the share of exchanges above each.
 
     It begins where the first bucket does and ends where the last one does, which nothing exceeds;
     in between the times are the ends of buckets.

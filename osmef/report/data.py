@@ -1,4 +1,4 @@
-"""What figures are drawn from: the frames of runs, each read when the first figure wants it."""
+"""Data of figures: the frames of runs, each read at its first use."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class Data:
         return self._in_order(trials)
 
     def _in_order(self, trials: pd.DataFrame) -> pd.DataFrame:
-        """Return the trials in the order of the sweep; they may have run in a random one."""
+        """Return the trials in the order of the sweep instead of their execution."""
         place = {
             (run, cell.key): (at, number)
             for at, (run, summary) in enumerate(self.summaries.items())
@@ -94,7 +94,7 @@ class Data:
 
     @cached_property
     def requests(self) -> pd.DataFrame:
-        """Those of ``osmef.load_requests`` that were measured; no rows without any."""
+        """Measured rows of ``osmef.load_requests``; empty without any."""
         from pyarrow.dataset import field  # noqa: PLC0415 - slow to load
 
         if not self._have("requests"):
@@ -104,12 +104,12 @@ class Data:
 
     @cached_property
     def intervals(self) -> pd.DataFrame:
-        """Those of ``osmef.load_intervals`` that have a rate; no rows without any."""
+        """Rows of ``osmef.load_intervals`` with a rate; empty without any."""
         return self._series[self._series["exchanges"].isna()]
 
     @cached_property
     def round_trips(self) -> pd.DataFrame:
-        """Those of exchanges, which have times."""
+        """Rows of exchanges with times."""
         return self._series[self._series["exchanges"].notna()]
 
     @cached_property
@@ -130,7 +130,7 @@ class Data:
 
     @cached_property
     def buckets(self) -> list[tuple[str, int, BucketFound]]:
-        """The token buckets of the trials that looked for one, with run and number of the trial."""
+        """The token buckets of the trials that searched for one, with run and trial."""
         if _LOOKED_FOR not in self.trials:
             return []
         kept = self.trials[self.trials[_LOOKED_FOR].notna()]
@@ -146,7 +146,7 @@ class Data:
 
     @cached_property
     def limits(self) -> pd.DataFrame:
-        """What limited the cells, see ``limits_of``.
+        """The bottlenecks of the cells, see ``limits_of``.
 
         Raises InputError where only some trials of a cell were kept: it is known of whole cells.
         """
@@ -181,7 +181,7 @@ class Data:
 
     @cached_property
     def summaries(self) -> dict[str, Summary]:
-        """Those of the runs that have one, by the names of their directories."""
+        """The summaries of the runs that have one, by directory name."""
         return {run.id: run.read_summary() for run in self.runs if run.summary.exists()}
 
     def _have(self, table: str) -> bool:
@@ -189,13 +189,13 @@ class Data:
 
     @cached_property
     def _detailed(self) -> list[tuple[str, Trial]]:
-        """The whole trials of the runs whose figures need more than ``load`` tells."""
+        """The full records of trials, for figures that need more than ``load`` has."""
         named = set(self.trials.loc[self.trials["workload"].isin(_DETAILED), "run"])
         runs = [run for run in self.runs if run.id in named]
         return [(run.id, trial) for run in runs for trial in run.read_trials().trials]
 
     def _kept(self, rows: pd.DataFrame) -> pd.DataFrame:
-        """Return the rows of the trials that were kept."""
+        """Return the rows of the filtered trials."""
         if not self._where or rows.empty:
             return rows
         kept = self.trials[["run", "trial"]].astype({"trial": "int64"})
@@ -207,7 +207,7 @@ def _parts(value: str, texts: pd.Series) -> list[str]:
 
 
 def read_table(path: Path, numbers: Sequence[str] = ()) -> pd.DataFrame:
-    """Return a CSV file as a frame, of which some columns are numbers.
+    """Read a CSV file as a frame with some numeric columns.
 
     Raises InputError where it is none, and for a text in such a column, with its line.
     """
@@ -232,7 +232,7 @@ def read_table(path: Path, numbers: Sequence[str] = ()) -> pd.DataFrame:
 
 
 def read_machines(path: Path) -> pd.DataFrame:
-    """Return the measurements of machine types in a CSV file, any of ``COMPONENTS``.
+    """Read the measurements of machine types in a CSV file, any of ``COMPONENTS``.
 
     Raises InputError.
     """
@@ -291,7 +291,7 @@ def exchanges_of(trials: Iterable[tuple[str, Trial]]) -> pd.DataFrame:
 
 
 def limits_of(summaries: Mapping[str, Summary]) -> pd.DataFrame:
-    """Return one row a cell: run, cell, and how many connections each ``Limit`` held back."""
+    """Return one row a cell: run, cell, and the number of connections by ``Limit``."""
     rows = [
         {"run": run, "cell": cell.key,
          **{limit.value: cell.limited_by.get(limit, 0) for limit in Limit}}
@@ -303,7 +303,7 @@ def limits_of(summaries: Mapping[str, Summary]) -> pd.DataFrame:
 
 
 def endpoints_of(summaries: Mapping[str, Summary]) -> pd.DataFrame:
-    """Return one row an endpoint: run, endpoint, and the host and tenant where it really stood.
+    """Return one row an endpoint: run, endpoint, and its host and tenant as achieved.
 
     Of a run with several sites these begin with the site.
     """

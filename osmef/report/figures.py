@@ -1,4 +1,4 @@
-"""All figures by their names, and those that a run gets by itself.
+"""Registry of figures, and the default ones of a run.
 
 ``figure("btc-connections", "results/*")`` returns a figure of matplotlib; ``FigureKind`` has their
 names and what they show, and ``possible`` those that runs have the data for. ``write`` in
@@ -43,7 +43,7 @@ from osmef.report.udp import udp_jitter, udp_loss
 
 @dataclass(frozen=True)
 class FigureOptions:
-    """What is wanted of a figure: its look, and what only some kinds have.
+    """Options of a figure: its look, and those of some kinds only.
 
     ``messages`` is for the kinds of ping-pong. ``whole`` is the CPU load of whole endpoints.
     ``metrics`` are for layers, ecdf, sessions, cov and price; all but cov take one. ``prices`` is a
@@ -70,7 +70,7 @@ class FigureOptions:
 
 @dataclass(frozen=True)
 class Drawing:
-    """What draws a kind of figure.
+    """Function that draws a kind of figure, and its options.
 
     ``own`` is drawn for every run; ``relative`` can also be drawn as ratios to a reference.
     """
@@ -96,7 +96,7 @@ def _price(data: Data, wanted: FigureOptions) -> Figure:
 
 
 def _no_price(unpriced: pd.DataFrame, prices: Path | None) -> NothingToDrawError:
-    """Return the error for results of which no price is known."""
+    """Return the error for results without a known price."""
     if prices is None:
         cure = "give a price list or a CSV file with --prices"
         return NothingToDrawError("these runs recorded no price", cure=cure)
@@ -153,7 +153,7 @@ def figure(
     wanted: FigureOptions | None = None,
     where: Mapping[str, Sequence[str]] | None = None,
 ) -> Figure:
-    """Draw a kind of figure of the runs that paths name, as ``osmef.load`` takes them.
+    """Draw a kind of figure for the runs that paths name, as ``osmef.load`` takes them.
 
     ``where`` keeps some of the trials, see ``osmef.report.data.Data``.
 
@@ -168,12 +168,12 @@ def figure(
 
 
 def draw(kind: FigureKind, data: Data, wanted: FigureOptions) -> Figure:
-    """Draw a kind of figure of frames that are read as they are needed. Raises InputError."""
+    """Draw a kind of figure from lazily read frames. Raises InputError."""
     return KINDS[kind].draw(data, _of_scenario(wanted, data))
 
 
 def _of_scenario(wanted: FigureOptions, data: Data) -> FigureOptions:
-    """Let titles name the scenario of the runs, if all are of one."""
+    """Name the scenario in titles, if all runs have the same."""
     if wanted.machines is not None or wanted.look.of:  # a file, of no scenario
         return wanted
     names = set(data.trials["scenario"].dropna())
@@ -184,7 +184,7 @@ def _of_scenario(wanted: FigureOptions, data: Data) -> FigureOptions:
 
 @dataclass(frozen=True)
 class Possible:
-    """A figure that runs have the data for: its name, what it shows, and itself."""
+    """A figure for which there is data: its name, its description, and itself."""
 
     name: str
     about: str
@@ -194,7 +194,7 @@ class Possible:
 def possible(
     data: Data, wanted: FigureOptions | None = None, *, own: bool = False
 ) -> Iterator[Possible]:
-    """Give all figures that the data have; those relative to the first series as well.
+    """Yield all figures for which there is data; also relative to the first series.
 
     Only those that a run gets by itself with ``own``.
     """

@@ -1,4 +1,4 @@
-"""Tables of plain text that fit a terminal: what has no room is left out by rank, and named."""
+"""Text tables fitted to a terminal: columns without room are left out by rank, and named."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _GAPS = (2, 1)  # spaces between columns, the first that fits
 
 @dataclass(frozen=True)
 class TextColumn:
-    """A column: its head, which may have several lines, and the text of each row.
+    """A column: its header, of one or more lines, and the text of each row.
 
     What has no room is left out by ``rank``, the highest first; 0 is always shown. Of one rank the
     last column goes first.
@@ -31,32 +31,32 @@ class TextColumn:
 
     @cached_property
     def width(self) -> int:
-        """How wide it is, in characters of a terminal."""
+        """Its width in terminal cells."""
         every = [*self.head.split("\n"), *(text.plain for text in self.texts)]
         return max(map(cell_len, every), default=0)
 
     @property
     def name(self) -> str:
-        """Its head in one line."""
+        """Its header in one line."""
         return self.head.replace("\n", " ")
 
 
 def column(
     head: str, texts: Sequence[str | Text], *, rank: int = 0, right: bool = False
 ) -> TextColumn:
-    """Make a column of plain texts or styled ones."""
+    """Return a column of plain texts or styled ones."""
     return TextColumn(
         head, [Text(one) if isinstance(one, str) else one for one in texts], rank, right
     )
 
 
 def total(columns: Sequence[TextColumn], gap: int = _GAPS[-1]) -> int:
-    """Return how wide columns are together."""
+    """Return the total width of columns."""
     return sum(one.width for one in columns) + gap * max(0, len(columns) - 1)
 
 
 def fitted(columns: Sequence[TextColumn], width: int | None) -> tuple[list[TextColumn], list[str]]:
-    """Return the columns that so many characters have room for, and the names of the others.
+    """Return the columns that fit a width, and the names of the others.
 
     Without a ``width`` these are all. A column that says nothing in any row is left out unnamed.
     """
@@ -69,7 +69,7 @@ def fitted(columns: Sequence[TextColumn], width: int | None) -> tuple[list[TextC
 
 
 def lines(columns: Sequence[TextColumn], width: int | None, indent: int = 0) -> list[Text]:
-    """Return the lines of a table: the heads, a rule, and one for each row."""
+    """Return the lines of a table: header, rule, rows."""
     gap = next((one for one in _GAPS if width is None or total(columns, one) <= width), _GAPS[-1])
     heads = [one.head.split("\n") for one in columns]
     high = max(map(len, heads), default=0)
@@ -91,7 +91,7 @@ def table(
     title: str = "",
     long: int | None = _LONG,
 ) -> Group:
-    """Return a table that fits, its title, and below it what was left out and ``more``.
+    """Return a fitted table with its title, a note on missing columns, and ``more``.
 
     Where a first column of more than ``long`` characters leaves no room for all others, it is
     printed above its rows: once for rows that follow each other and have the same in it.
@@ -112,7 +112,7 @@ def table(
 
 
 def _stacked(first: TextColumn, body: Sequence[Text]) -> Iterator[Text]:
-    """Give the lines of a table with what its rows are of above them."""
+    """Yield the lines of a table with the row labels on lines of their own."""
     heads = len(body) - len(first.texts)
     yield from body[:heads]
     last = None
@@ -124,7 +124,7 @@ def _stacked(first: TextColumn, body: Sequence[Text]) -> Iterator[Text]:
 
 
 def _line(texts: Sequence[Text], columns: Sequence[TextColumn], gap: int, margin: str) -> Text:
-    """Return the texts of a row beside each other, each in the width of its column."""
+    """Return a row as one line."""
     found = Text(margin, no_wrap=True, overflow="ignore")
     for place, (text, one) in enumerate(zip(texts, columns, strict=True)):
         spare = " " * (one.width - cell_len(text.plain))

@@ -1,4 +1,4 @@
-"""The figure of rates over time, from the intervals of the connections."""
+"""Figure of rates over time, from the intervals of the connections."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ Rates = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]
 
 @styled
 def intervals(rows: pd.DataFrame, trials: pd.DataFrame, look: Look = PLAIN) -> Figure:
-    """Draw what the receivers got over time, a panel each cell, a line each trial and direction.
+    """Draw the receivers' rates over time, a panel each cell, a line each trial and direction.
 
     ``rows`` are those of ``osmef.load_intervals`` with the columns run, cell, trial, purpose,
     endpoint, peer, role, flow, start_s, length_s, warmup and bytes; ``trials`` those of
@@ -109,7 +109,7 @@ Number = tuple[int, bool]
 
 @dataclass(frozen=True)
 class DirectionRates:
-    """What went one way in a trial: all connections together, and each of them."""
+    """Rates of one direction in a trial: all connections together, and each of them."""
 
     number: Number
     edges: npt.NDArray[np.float64]
@@ -123,7 +123,7 @@ def _name(number: Number) -> str:
 
 
 def _one_end(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of the receiver of each connection, or of its sender where it has none.
+    """Return the rows of each connection's receiver, or of its sender without one.
 
     Adds the columns source and target, the ends between which the data went.
     """
@@ -145,7 +145,7 @@ def _one_end(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _back_to_itself(trial: pd.DataFrame) -> pd.Series[bool]:
-    """Return which rows of a loopback are of the way back: both ends have one name there."""
+    """Return which rows of a loopback are of the reverse direction."""
     sent = trial["role"] == "sender"
     if sent.any():  # one end alone told, so what it got came back
         return ~sent
@@ -154,7 +154,7 @@ def _back_to_itself(trial: pd.DataFrame) -> pd.Series[bool]:
 
 
 def _lines(rows: pd.DataFrame, cell: ShownCell) -> Iterator[DirectionRates]:
-    """Give the trials of a cell in order: what went there and, if anything did, what went back."""
+    """Yield the trials of a cell in order, by direction."""
     senders = str(cell.trials["senders"].iloc[0]).split(",")
     for place, (_, trial) in enumerate(rows.groupby("trial")):
         back = ~(trial["source"].isin(senders) | trial["source"].isna())
@@ -180,7 +180,7 @@ def _rates(rows: pd.DataFrame) -> Rates:
 
 
 def together(flows: list[Rates]) -> Rates:
-    """Return the sum of the rates of connections whose intervals need not coincide.
+    """Return the sum of rates of connections with differing intervals.
 
     What each moved is taken as even within an interval of its own, so that no byte is lost; the
     edges are those of the connection with the most intervals, from the first start to the last end.
@@ -203,7 +203,7 @@ def together(flows: list[Rates]) -> Rates:
 
 
 def lines_of(rows: pd.DataFrame, cell: ShownCell) -> Iterator[DirectionRates]:
-    """Give what went each way in the trials of a cell, from its rows with both ends."""
+    """Yield the directions of a cell's trials, from rows with both ends."""
     yield from _lines(_one_end(rows), cell)
 
 

@@ -1,4 +1,4 @@
-"""The kinds of figures by their names, without what draws them, which is slow to load."""
+"""Names of the kinds of figures, without the slow import of their modules."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from enum import StrEnum
 
 
 class FigureKind(StrEnum):
-    """A kind of figure; ``about`` says what it shows."""
+    """A kind of figure; ``about`` describes it."""
 
     about: str
 
     def __new__(cls, name: str, about: str) -> FigureKind:
-        """Make a member that is equal to its name."""
+        """Create a member that equals its name."""
         member = str.__new__(cls, name)
         member._value_ = name
         member.about = about

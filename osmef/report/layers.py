@@ -1,4 +1,4 @@
-"""The figure of layers: how much of the reference each leaves."""
+"""Figure of layers: ratio of each to the reference without layer."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def layers(trials: pd.DataFrame, look: Look = PLAIN, *, metric: str | None = Non
 
 
 def _name(row: dict[object, object], found: pd.DataFrame, look: Look) -> str:
-    """Return what tells a row apart: the other swept values where they differ, and the layer."""
+    """Return the label of a row: the layer, and other swept values where they differ."""
     others = list(found.columns[: list(found.columns).index("metric")])
     told = [f"{name}={row[name]}" for name in others if found[name].nunique(dropna=False) > 1]
     return look.named(", ".join([*map(str, told), str(row[LAYER])]))

@@ -1,4 +1,4 @@
-"""The figure of what limited the connections of each cell: one bar a cell, in shares."""
+"""Figure of the connections' bottlenecks: one stacked bar a cell."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _BAR_INCHES = 0.26
 
 @styled
 def limits(counts: pd.DataFrame, trials: pd.DataFrame, look: Look = PLAIN) -> Figure:
-    """Draw which shares of the connections of each cell were limited by what, a bar a cell.
+    """Draw the shares of each cell's connections by bottleneck, a bar a cell.
 
     ``counts`` are those of ``osmef.report.data.limits_of``: one row a cell, with the columns run
     and cell, and one for each ``Limit``. ``trials`` are those of ``osmef.load``, which name the

@@ -1,4 +1,4 @@
-"""What the reader of a figure may want otherwise than it is drawn by itself."""
+"""User options of a figure: title, names, axes and size."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # tables are made without matplotlib, too
 
 @dataclass(frozen=True)
 class Look:
-    """Title, names, axes and size; None leaves each as the figure has it.
+    """Title, names, axes and size; None keeps the figure's own.
 
     ``of`` is what is shown, such as a scenario, before the figure's own title. ``names`` gives what
     the legend calls a series: by its whole label, or by one of the values that it is made of. Ends
@@ -43,18 +43,18 @@ class Look:
     height: float | None = None
 
     def named(self, text: str) -> str:
-        """Return what a series, or a value of its label, is called."""
+        """Return the display name of a series, or of a value of its label."""
         return self.names.get(text, text)
 
     def check(self, labels: Iterable[str]) -> None:
-        """Raise InputError where two series are called alike: only names of the user do that."""
+        """Raise InputError where two series get the same name."""
         twice = [label for label, count in Counter(labels).items() if count > 1]
         if self.names and twice:
             cure = "give each a name of its own"
             raise InputError(f"several are called {twice[0]!r}", where="--name", cure=cure)
 
     def apply(self, axes: Axes) -> None:
-        """Set the axes of a figure that is drawn as wanted. Raises InputError for ends of none."""
+        """Set the axes of a figure. Raises InputError for an axis that it does not have."""
         x_changes = self.x_log is not None and self.x_log != (axes.get_xscale() == "log")
         y_changes = self.y_log is not None and self.y_log != (axes.get_yscale() == "log")
         if x_changes:
@@ -75,7 +75,7 @@ def _ends(
     drawn: tuple[float, float],
     wanted: tuple[float | None, float | None],
 ) -> tuple[float, float]:
-    """Return where an axis begins and ends."""
+    """Return the limits of an axis."""
     low, high = (own if one is None else one for own, one in zip(drawn, wanted, strict=True))
     if wanted == (None, None):
         return low, high

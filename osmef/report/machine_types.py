@@ -1,4 +1,4 @@
-"""What was measured of machine types, as a file has it or as runs tell it."""
+"""Measurements of machine types, from a CSV file or from runs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _UNITS = {
 
 
 def table_among(paths: Sequence[Path]) -> Path | None:
-    """Return the CSV file of measurements that is named in the place of runs; None for runs.
+    """Return the CSV file of measurements if paths name one; None for runs.
 
     Raises InputError for one among others.
     """
@@ -50,7 +50,7 @@ def table_among(paths: Sequence[Path]) -> Path | None:
 
 
 def measured_machines(data: Data, file: Path | None = None) -> pd.DataFrame:
-    """Return the measurements of machine types that can be compared, of a CSV file or of runs.
+    """Return comparable measurements of machine types, of a CSV file or of runs.
 
     One row a measurement: provider, flavor, component, value in the component's unit, and by, what
     measured it. Of runs a component is left out that not all machine types have; ``attrs["left"]``
@@ -64,7 +64,7 @@ def measured_machines(data: Data, file: Path | None = None) -> pd.DataFrame:
 
 
 def vector_table(measured: pd.DataFrame) -> pd.DataFrame:
-    """Return the vectors of machine types with what is known of each component.
+    """Return the vectors of machine types with statistics of each component.
 
     ``measured`` is that of ``machines_of``. One row a machine type, component and program:
     provider, flavor, component, by, n, median, ci95_low and ci95_high in the component's unit.
@@ -82,7 +82,7 @@ def vector_table(measured: pd.DataFrame) -> pd.DataFrame:
 
 
 def _long(table: pd.DataFrame, by: str) -> pd.DataFrame:
-    """Return a row for each measurement of a table with a column for each component.
+    """Return a wide table of components in long form, a row each measurement.
 
     What a machine type has none of stays, unknown, so that it is named.
     """
@@ -93,7 +93,7 @@ def _long(table: pd.DataFrame, by: str) -> pd.DataFrame:
 
 
 def _comparable(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of the components that all machine types have, by one program each."""
+    """Return the rows of components that all machine types have, by one program each."""
     names = list(dict.fromkeys(zip(table["provider"], table["flavor"], strict=True)))
     kept, left = [], {}
     for component in COMPONENTS:
@@ -118,7 +118,7 @@ def _comparable(table: pd.DataFrame) -> pd.DataFrame:
 def _common(
     component: Component, programs: Mapping[tuple[str, str], set[str]], order: list[str]
 ) -> str:
-    """Return what measured a component of all machine types, the first one of several."""
+    """Return the first program that measured a component of all machine types."""
     common = set.intersection(*programs.values())
     if not common:
         told = [
@@ -133,7 +133,7 @@ def _common(
 
 
 def machines_of(data: Data) -> pd.DataFrame:
-    """Return what runs measured of machine types, with the columns of ``measured_machines``.
+    """Return the measurements of machine types in runs, as ``measured_machines``.
 
     The threads and the memory are the endpoints' CPUs and, by their facts, their memory. The others
     are the metrics whose measure names a component, between machines of one flavor (those of the
@@ -145,7 +145,7 @@ def machines_of(data: Data) -> pd.DataFrame:
 
 
 def _settings(data: Data) -> dict[tuple[str, str], str]:
-    """Return in which settings each cell, by run and key, is not like all others of its workload.
+    """Return the settings in which each cell deviates from the others of its workload.
 
     What a run sweeps does not count, for the best of it is taken; neither does how long it lasts.
     """
@@ -165,7 +165,7 @@ def _settings(data: Data) -> dict[tuple[str, str], str]:
 
 
 def _differing(every: Collection[Mapping[str, Any]]) -> list[str]:
-    """Return the keys whose values are not the same in all."""
+    """Return the keys with several values."""
     keys = sorted({key for one in every for key in one})
     first: Mapping[str, Any] = next(iter(every), {})
     return [key for key in keys if any(one.get(key) != first.get(key) for one in every)]
@@ -210,7 +210,7 @@ def _measured(trials: pd.DataFrame, settings: Mapping[tuple[str, str], str]) -> 
 
 
 def _in_unit(value: float, measure: Measure) -> float:
-    """Return a number in the unit of the component; a rate of events is the time of one."""
+    """Convert a number to the component's unit; a rate of events to the time of one."""
     unit = _UNITS.get(measure.component) if measure.component else None
     if unit is None or measure.unit is None:
         return value
@@ -220,7 +220,7 @@ def _in_unit(value: float, measure: Measure) -> float:
 
 
 def _best(group: pd.DataFrame, measure: Measure, *, by_session: bool) -> Sequence[float]:
-    """Return the independent results of the cell whose median is best."""
+    """Return the replicates of the cell with the best median."""
     results = [
         independent(cell, measure.name, by_session=by_session)
         for _, cell in group.groupby(["scenario", "cell"], sort=False)

@@ -1,4 +1,4 @@
-"""The figures of machine types: how similar they are, and what they give for their price."""
+"""Figures of machine types: similarity, and price-performance."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _DARK = 0.55  # below it the colour is so dark that text on it is white
 
 @styled
 def similarity(matrix: pd.DataFrame, look: Look = PLAIN) -> Figure:
-    """Draw how similar machine types are, as a heatmap with the numbers in it.
+    """Draw the similarity of machine types as a heatmap with numbers.
 
     ``matrix`` is that of ``osmef.analysis.similarity.similarity_matrix``. Dark is far, light is
     alike, also in grey. Lines part the providers. Raises InputError for an empty one.
@@ -62,7 +62,7 @@ def similarity(matrix: pd.DataFrame, look: Look = PLAIN) -> Figure:
 
 @styled
 def price(result: PricePerformance, measure: Measure, look: Look = PLAIN) -> Figure:
-    """Draw what each flavor gives for an hour's price as bars, the best first.
+    """Draw the price-performance of flavors as bars, the best first.
 
     ``result`` is that of ``osmef.analysis.price.price_performance`` for ``measure``. What has no
     known price or no result stands below, without a bar. Where the table has ``ci95_low`` and
@@ -113,7 +113,7 @@ def _components(matrix: pd.DataFrame) -> str:
 
 
 def _ends(ranking: pd.DataFrame, divisor: float) -> list[tuple[float, float]]:
-    """Return the interval of each bar, NaN where there is none."""
+    """Return the interval of each bar, NaN without one."""
     if "ci95_low" not in ranking:
         return []
     per = ranking["price_per_hour"] * divisor
@@ -128,7 +128,7 @@ def _told(ranking: pd.DataFrame) -> str:
 
 
 def _result_names(ranking: pd.DataFrame, unpriced: pd.DataFrame, look: Look) -> list[str]:
-    """Return what each result is called: also by region and cell where a flavor has several."""
+    """Return the label of each result: with region and cell if a flavor has several."""
     columns = [name for name in ("provider", "flavor", "region", "cell") if name in unpriced]
     rows = [row for table in (ranking, unpriced) for row in table[columns].to_dict("records")]
     flavors = [(row["provider"], row["flavor"]) for row in rows]

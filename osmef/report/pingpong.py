@@ -1,4 +1,4 @@
-"""The figures of ping-pong against the message size: every request, their median, their spread."""
+"""Figures of ping-pong by message size: requests, their median, their spread."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _BANDS = (50.0, 90.0)
 
 @dataclass(frozen=True)
 class Messages:
-    """What of the messages is drawn.
+    """What to draw of the messages.
 
     ``bands`` hold so many percent of the data each, from percentile to percentile around the
     median. Without a word of ``points`` and ``bands`` they are drawn of up to four series, and of
@@ -55,7 +55,7 @@ class Messages:
     alpha: float | None = None
 
     def of(self, series: int) -> Messages:
-        """Return the same with what is drawn of so many series decided."""
+        """Resolve the defaults for a number of series."""
         few = series <= _CROWD
         bands = _BANDS if few else ()
         return replace(
@@ -71,7 +71,7 @@ ALL = Messages()
 
 @dataclass(frozen=True)
 class RequestMetric:
-    """A figure: which value it shows, by what it is divided, and its words."""
+    """A figure's metric: its value, its divisor, and its labels."""
 
     value: str
     divisor: float
@@ -113,7 +113,7 @@ def messages(
 
 @dataclass(frozen=True)
 class _Sizes:
-    """The sizes of all requests, whether they span decades, and the edges of the bins."""
+    """The message sizes, whether they span decades, and the edges of bins."""
 
     all: np.ndarray
     wide: bool
@@ -141,7 +141,7 @@ class _Drawn:
 
 
 def _series(requests: pd.DataFrame, trials: pd.DataFrame, look: Look) -> Series:
-    """Return the good requests of each cell by its label, in the order of the trials.
+    """Return the successful requests of each cell by its label, in the order of trials.
 
     Those of all sessions of a platform are together.
     """
@@ -228,7 +228,7 @@ def _draw_relative(drawn: _Drawn, look: Look, wanted: Messages) -> Figure:
 
 
 def _reference(series: Series, wanted: str | None) -> str:
-    """Return the label of the reference: the whole of it, or what only one of them holds."""
+    """Return the label of the reference: its full label, or a unique part of it."""
     if len(series) < 2:
         raise NothingToDrawError(
             "a relative figure needs a reference and another series",
@@ -248,7 +248,7 @@ def _reference(series: Series, wanted: str | None) -> str:
 
 
 def _edges(distinct: np.ndarray, bins: int, *, wide: bool) -> np.ndarray:
-    """Return the edges of bins: one for each size where these are few, else of equal width."""
+    """Return the edges of bins: one for each of few sizes, else of equal width."""
     if len(distinct) <= bins:
         return np.append(distinct, distinct[-1] + 1)
     space = np.geomspace if wide else np.linspace
@@ -261,7 +261,7 @@ def _quantiles(bands: Sequence[float]) -> dict[str, float]:
 
 
 def _opacity(band: float) -> float:
-    """Return how dark a band is: the narrow ones are over the wide ones."""
+    """Return the opacity of a band: narrow ones are drawn over wide ones."""
     return 0.3 if band <= 50 else 0.15
 
 
@@ -318,7 +318,7 @@ def _draw_median(axes: Axes, x: pd.Series[float], y: pd.Series[float], number: i
 def _draw_ends(
     axes: Axes, x: pd.Series[float], low: pd.Series[float], high: pd.Series[float], number: int
 ) -> None:
-    """Draw an interval at each size, those of several series beside each other."""
+    """Draw an interval at each size, side by side for several series."""
     known = low.notna() & high.notna()
     drawn = axes.vlines(
         x[known], low[known], high[known], color=stroke(number).colour, linewidth=1.2
@@ -354,7 +354,7 @@ def _set_x(axes: Axes, sizes: _Sizes, windows: Sequence[float]) -> None:
 
 
 def _windows(sizes: _Sizes, window: int) -> list[float]:
-    """Return the multiples of the window that are drawn; too many would say nothing."""
+    """Return the drawn multiples of the window; none if there are too many."""
     if not window:
         return []
     first = np.ceil(sizes.all.min() / window) * window

@@ -1,4 +1,4 @@
-"""The requests of a run as a CSV file of ppbench."""
+"""Export of a run's requests as a CSV file of ppbench."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ COLUMNS = (
 
 
 def write_ppbench(file: TextIO, summary: Summary, requests: pd.DataFrame) -> int:
-    """Write a row for each cell and message size, and return how many rows there are.
+    """Write a row for each cell and message size, and return the number of rows.
 
     ``requests`` is what ``osmef.results.rows.load_requests`` gives. All trials of a cell count as
     repetitions. The machine is the flavor of its first sender, or the endpoint's name without one;
@@ -75,17 +75,17 @@ def _rows(cell: CellInfo, summary: Summary, requests: pd.DataFrame) -> Iterator[
 
 
 def _tag(name: str) -> str:
-    """Return a name as ppbench can be asked for it: its options list tags with commas between."""
+    """Return a name without commas, which separate tags in ppbench's options."""
     return name.replace(",", ";")
 
 
 def _number(value: float) -> str:
-    """Return what a reader takes for a number, without the noise of its last bits."""
+    """Format a number without binary rounding noise."""
     return "" if pd.isna(value) else f"{value:.12g}"
 
 
 def _codes(requests: pd.DataFrame) -> pd.Series[float]:
-    """Return by size the first status code that is not 200, else 200; NaN without any answer."""
+    """Return by size the first status code other than 200, else 200; NaN without any."""
     any_code = requests.groupby("size")["code"].first()
     bad = requests[requests["code"] != 200].groupby("size")["code"].first()
     return bad.combine_first(any_code).astype("float64")

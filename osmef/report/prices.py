@@ -1,4 +1,4 @@
-"""Prices of flavors, recorded by runs or told by a file, and what flavors give for them."""
+"""Prices of flavors, recorded by runs or listed in a file, and price-performance."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SPREAD = ("n", "ci95_low", "ci95_high", "cov_percent")
 
 
 def price_table(data: Data, file: Path | None) -> pd.DataFrame:
-    """Return the prices of a file, or else those that the runs recorded, one row a flavor.
+    """Return the prices of a file, or else those recorded by the runs, one row a flavor.
 
     The columns are those of ``osmef.analysis.price``. The file is a price list in YAML, or a CSV
     file with these columns. Of several recorded prices of a flavor in a region the latest counts.
@@ -63,7 +63,7 @@ def _read(file: Path) -> pd.DataFrame:
 def price_ranking(
     data: Data, metric: str | None, file: Path | None, flavor: str = "sender_flavors"
 ) -> tuple[Measure, PricePerformance]:
-    """Return a measure, and what each flavor gives of it for the price of an hour.
+    """Return a measure, and the price-performance of each flavor by it.
 
     The result of a flavor is the median of the trials of one cell, or of its sessions, where there
     are any; each cell has a row, and each achieved place of one. The tables have the columns of
@@ -104,7 +104,7 @@ def _results(data: Data, metric: str, flavor: str) -> pd.DataFrame:
 
 
 def _regions(data: Data) -> list[str | None]:
-    """Return in which region the machines of each trial were, None where nobody tells."""
+    """Return the region of each trial's machines, None where it is unknown."""
     ends = _endpoints(data)
     found: list[str | None] = []
     for run, *names in _machines(data.trials):
@@ -121,7 +121,7 @@ def _endpoints(data: Data) -> dict[tuple[str, str], EndpointInfo]:
 
 
 def _machines(trials: pd.DataFrame) -> list[tuple[str, ...]]:
-    """Return the run and the names of all machines of each trial, each once."""
+    """Return run and names of each trial's machines."""
     columns = zip(trials["run"], trials["senders"], trials["receivers"], strict=True)
     return [
         (str(run), *dict.fromkeys(f"{senders},{receivers}".split(",")))
@@ -130,7 +130,7 @@ def _machines(trials: pd.DataFrame) -> list[tuple[str, ...]]:
 
 
 def priced(data: Data, file: Path | None) -> pd.DataFrame:
-    """Return the trials with the price of an hour of all their machines, and its currency.
+    """Return the trials with the hourly price of all their machines, and its currency.
 
     It is what the runs recorded, or that of a file as for ``price_table``: NaN where the flavor of
     a machine, or its price, or which one of several holds, is not known. Raises InputError.

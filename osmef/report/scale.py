@@ -1,4 +1,4 @@
-"""The figures of programs that endpoints run together: what they get of more endpoints."""
+"""Figures of MPI programs: scaling over the number of endpoints."""
 
 from __future__ import annotations
 
@@ -70,13 +70,13 @@ def _draw(trials: pd.DataFrame, look: Look, metric: str, words: tuple[str, str, 
 
 
 def _endpoints(cell: ShownCell) -> int:
-    """Return on how many endpoints a cell was measured."""
+    """Return the number of a cell's endpoints."""
     row = cell.trials.iloc[0]
     return len({name for ends in ("senders", "receivers") for name in str(row[ends]).split(",")})
 
 
 def _series(cell: ShownCell) -> Series:
-    """Return the line of a cell: by the placement asked for, as an end alone achieves none."""
+    """Return the label of a cell: by requested placement, as a single end has none."""
     told = tuple((key, value) for key, value in cell.variant if not _is_count(key))
     return cell.source, str(cell.trials.iloc[0]["placement"]), told
 

@@ -1,4 +1,4 @@
-"""The figures of a campaign: its course over the weeks, and its windows against each other."""
+"""Figures of a campaign: its course over the weeks, and its windows."""
 
 from __future__ import annotations
 
@@ -85,19 +85,19 @@ def course(rows: pd.DataFrame, planned: pd.DataFrame | None, look: Look = PLAIN)
 
 
 def _measure(rows: pd.DataFrame) -> Measure:
-    """Return what the numbers of a table of one metric are, as its ``attrs`` say."""
+    """Return the measure of a table of one metric, from its ``attrs``."""
     return measure_named(rows, str(rows["metric"].iloc[0]))
 
 
 def _date(axes: Axes, most: int) -> None:
-    """Write dates on x, in UTC."""
+    """Label the x axis with dates, in UTC."""
     locator = AutoDateLocator(minticks=3, maxticks=most)  # type: ignore[no-untyped-call]
     axes.xaxis.set_major_locator(locator)
     axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
 
 
 def _windows(rows: pd.DataFrame) -> dict[str, int]:
-    """Return the windows and the number of the look of each."""
+    """Return the windows and their style numbers."""
     found = sorted(map(str, rows["window"].fillna(_NO_WINDOW).unique()))
     return {name: number for number, name in enumerate(found)}
 
@@ -156,7 +156,7 @@ def _times(column: pd.Series) -> np.ndarray:
 
 
 def _unbroken(rows: pd.DataFrame, planned: pd.DataFrame) -> list[slice]:
-    """Return which rows follow each other in the calendar, without one that gave nothing."""
+    """Return which rows are consecutive in the calendar, without a failed one between."""
     known = set(rows["session"])
     place, misses = {}, 0
     for session in planned["session"]:
@@ -169,7 +169,7 @@ def _unbroken(rows: pd.DataFrame, planned: pd.DataFrame) -> list[slice]:
 
 
 def _draw_gaps(axes: Axes, rows: pd.DataFrame, planned: pd.DataFrame) -> None:
-    """Shade the time between two sessions in which others gave nothing."""
+    """Shade the periods of sessions without results."""
     parts = _unbroken(rows, planned)
     at = _times(rows["began"])
     for before, after in itertools.pairwise(parts):
@@ -238,7 +238,7 @@ _STATES = {
 
 @styled
 def calendar(planned: pd.DataFrame, look: Look = PLAIN) -> Figure:
-    """Draw what became of each session: a row each platform and window, a mark each session.
+    """Draw the outcome of each session: a row each platform and window, a mark each session.
 
     ``planned`` is the calendar (``osmef.report.campaign.PLANNED``).
     """

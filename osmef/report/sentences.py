@@ -1,4 +1,4 @@
-"""Sentences that terminal and page share: cost of a run, expected medians, doubts of a number."""
+"""Sentences for terminal and page: cost of a run, expected medians, doubts about a number."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def cost_text(summary: Summary) -> str | None:
-    """Say what a run cost by list price; None where no VM of it has a price."""
+    """Describe the cost of a run by list price; None without any price."""
     hours = summary.run.vm_hours
     if hours is None or not any(end.price for end in summary.endpoints):
         return None
@@ -27,7 +27,7 @@ def cost_text(summary: Summary) -> str | None:
 
 
 def money(cost: Cost) -> str:
-    """Return a sum for people: ``12.35 USD``."""
+    """Format a sum: ``12.35 USD``."""
     return str(Money(cost.amount, cost.currency))
 
 
@@ -35,7 +35,7 @@ _MOST_CELLS = 4
 
 
 def expectations(summary: Summary) -> Iterator[tuple[Verdict, str]]:
-    """Give what became of each bound: the cells that miss it first, and whether any does."""
+    """Yield verdict and text of each expected bound: missed ones first."""
     names, _shared = short_cells(cell.key for cell in summary.cells)
     measures = {one.name: one for one in summary.measures}
     found: dict[tuple[str, str], list[tuple[Verdict, str]]] = defaultdict(list)
@@ -83,7 +83,7 @@ def _shown(cell: CellInfo, one: Expectation, measure: Measure) -> str:
 def doubts_of(
     row: Mapping[Any, Any], error_percent: float = 5.0, busy: Mapping[str, str] | None = None
 ) -> str:
-    """Return what to think of a row of ``trust`` in words, the first doubt first; "" for none.
+    """Describe the doubts about a row of ``trust``, the most severe first; "" for none.
 
     ``error_percent`` is that for which ``repetitions`` are needed: a median that fewer values give
     may be further off, whatever its interval says of the noise. ``busy`` is what ``busy_cells``
@@ -99,7 +99,7 @@ def doubts_of(
 
 
 def busy_cells(cells: Mapping[str, pd.DataFrame]) -> dict[str, str]:
-    """Return what others took of the CPUs of each cell's endpoints, where it was much.
+    """Describe the CPU contention of each cell's endpoints, where it was substantial.
 
     ``cells`` has the trials of each by its name.
     """

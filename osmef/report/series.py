@@ -1,4 +1,4 @@
-"""What the figures and the table show, taken from a summary: places, variants and points."""
+"""Content of figures and the table, from a summary: placements, variants and points."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ Variant = tuple[tuple[str, Scalar], ...]
 
 
 @dataclass(frozen=True)
-class PairPlacement:
-    """Where both ends stand to each other, as achieved; ``asked`` is what was asked for instead."""
+class ShownPlacement:
+    """Achieved placement of a pair; ``asked`` is a differing requested one."""
 
     distance: int | None
     placement: str
@@ -41,7 +41,7 @@ class PairPlacement:
 
     @property
     def order(self) -> tuple[bool, int, bool, str, str, str]:
-        """What places are sorted by: near before far, unknown last."""
+        """The sort key of placements: near before far, unknown last."""
         far = self.placement == PLACEMENTS[Placement.DIFFERENT_HOST]
         unknown = self.distance is None
         return (
@@ -55,7 +55,7 @@ class PairPlacement:
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """The lines of a label that say so."""
+        """The lines of its label."""
         distance = "unknown" if self.distance is None else self.distance
         told = (self.tenancy, self.asked and f"asked for: {self.asked}")
         return (f"distance {distance}", self.placement, *filter(None, told))
@@ -63,7 +63,7 @@ class PairPlacement:
 
 @dataclass(frozen=True)
 class Point:
-    """The median of a metric over the trials of a cell, with a bar; NaN where there is none.
+    """The median of a metric of a cell, with a bar; NaN without one.
 
     The bar is the 95 % interval of the median if ``exact``, else minimum to maximum. ``values`` are
     those of the trials, or of the sessions.
@@ -77,24 +77,24 @@ class Point:
     values: tuple[float, ...] = ()
 
 
-def pair_placement(cell: CellInfo, summary: Summary) -> PairPlacement:
-    """Return where the ends of a cell stand to each other."""
+def pair_placement(cell: CellInfo, summary: Summary) -> ShownPlacement:
+    """Return the achieved placement of a cell."""
     if is_alone(cell):
-        return PairPlacement(cell.distance, "loopback", None)
+        return ShownPlacement(cell.distance, "loopback", None)
     placement, asked = PLACEMENTS[cell.achieved_placement], _asked(cell)
     kinds = {e.kind for e in summary.endpoints if e.name in (*cell.senders, *cell.receivers)}
     if EndpointKind.HOST in kinds:  # which belongs to no tenant
-        return PairPlacement(cell.distance, placement, None, asked)
-    return PairPlacement(cell.distance, placement, TENANCIES[cell.achieved_tenancy], asked)
+        return ShownPlacement(cell.distance, placement, None, asked)
+    return ShownPlacement(cell.distance, placement, TENANCIES[cell.achieved_tenancy], asked)
 
 
 def is_alone(cell: CellInfo) -> bool:
-    """Tell whether one endpoint is all of a cell, and talks to itself."""
+    """Return whether a cell is a loopback of one endpoint."""
     return len({*cell.senders, *cell.receivers}) == 1
 
 
 def _asked(cell: CellInfo) -> str | None:
-    """Return what was asked for and is not so, None where all is."""
+    """Return the requested placement if it was not achieved, else None."""
     words = {"placement": PLACEMENTS[cell.placement], "tenancy": TENANCIES[cell.tenancy]}
     told = [words[key] for key in other_than_asked(cell)]
     if not told and cell.mismatch:
@@ -103,7 +103,7 @@ def _asked(cell: CellInfo) -> str | None:
 
 
 def other_than_asked(cell: CellInfo) -> dict[str, tuple[Scalar, Scalar]]:
-    """Return placement and tenancy where they are not those asked for: achieved, and asked."""
+    """Return placement and tenancy that differ from the requested: achieved, and requested."""
     pairs: dict[str, tuple[Placement | Tenancy | None, Placement | Tenancy | None]] = {
         "placement": (cell.achieved_placement, cell.placement),
         "tenancy": (cell.achieved_tenancy, cell.tenancy),
@@ -117,7 +117,7 @@ def other_than_asked(cell: CellInfo) -> dict[str, tuple[Scalar, Scalar]]:
 
 
 def shown_values(cell: CellInfo) -> dict[str, Scalar]:
-    """Return the swept values for a label: placement and tenancy never but as they really were."""
+    """Return the swept values for a label; placement and tenancy as achieved."""
     told = {
         key: f"{achieved or 'unclear'} (asked for: {asked})"
         for key, (achieved, asked) in other_than_asked(cell).items()
@@ -156,12 +156,12 @@ def point(x: float, metric: Metric | None) -> Point:
 
 
 def written(value: Scalar) -> str:
-    """Return a swept value as people write it."""
+    """Format a swept value as users write it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def short_names(keys: Iterable[str]) -> dict[str, str]:
-    """Return each dotted key by its last words, as few as tell it from the others.
+    """Return each dotted key's shortest unambiguous suffix.
 
     What is the background's is always called so.
     """
@@ -178,7 +178,7 @@ def short_names(keys: Iterable[str]) -> dict[str, str]:
 
 
 def short_cells(cells: Iterable[str]) -> tuple[dict[str, str], str]:
-    """Return how a table calls cells by their keys, and what all of them have.
+    """Return short labels of cells by key, and their common values.
 
     A word stands for itself, such as ``same-host``; a number and a truth with the last word of its
     key.

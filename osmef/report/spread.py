@@ -1,4 +1,4 @@
-"""The figures of spread: distribution functions, sessions, and how much results vary."""
+"""Figures of spread: distribution functions, sessions, and variability."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def sessions(trials: pd.DataFrame, look: Look = PLAIN, *, metric: str | None = N
 
 
 def _sessions(trials: pd.DataFrame) -> list[object]:
-    """Return the sessions in the order of time, or as they come where that is not known."""
+    """Return the sessions in the order of time, or of occurrence if that is unknown."""
     if "started_at" not in trials or trials["started_at"].isna().any():
         return list(dict.fromkeys(trials["session"]))
     return list(trials.groupby("session", sort=False)["started_at"].min().sort_values().index)
@@ -235,5 +235,5 @@ def _cov_text(width: float, interval: ConfidenceInterval, *, known: bool) -> str
 
 
 def _percent(value: float) -> str:
-    """Return a number with two digits at least, and never with an exponent."""
+    """Format a number with at least two digits, without exponent."""
     return f"{value:.0f}" if value >= 99.5 else f"{value:.2g}"

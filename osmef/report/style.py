@@ -1,4 +1,4 @@
-"""The house style of all figures: readable in print, in grey, and by the colour-blind."""
+"""House style of figures: readable in print, in grey, and by the colour-blind."""
 
 from __future__ import annotations
 
@@ -83,16 +83,16 @@ T = TypeVar("T")
 
 
 class HouseFigure(Figure):
-    """A figure that has the house style wherever it is shown: ticks are made as it is drawn."""
+    """A figure in the house style, wherever it is drawn."""
 
     def draw(self, renderer: RendererBase) -> None:
-        """Draw it, as matplotlib does. A letter that the font does not have is a box."""
+        """Draw it as matplotlib does; a character without glyph is a box."""
         with mpl.rc_context(RC), warnings.catch_warnings():
             warnings.filterwarnings("ignore", _NO_LETTER, UserWarning)
             super().draw(renderer)
 
     def _repr_png_(self) -> bytes:
-        """Return it as a notebook shows it, whether or not pyplot has been imported there."""
+        """Return the PNG for a notebook, also without pyplot."""
         file = io.BytesIO()
         with mpl.rc_context(RC):
             self.savefig(file, format="png", dpi=_SCREEN_DPI, metadata=METADATA["png"])
@@ -100,7 +100,7 @@ class HouseFigure(Figure):
 
 
 def styled(draw: Callable[P, T]) -> Callable[P, T]:
-    """Let a function draw in the house style."""
+    """Decorate a function to draw in the house style."""
 
     @wraps(draw)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -112,21 +112,21 @@ def styled(draw: Callable[P, T]) -> Callable[P, T]:
 
 @dataclass(frozen=True)
 class Stroke:
-    """The look of a series: colour, marker and dashes tell it from the others, each for itself."""
+    """Style of a series: colour, marker and dashes, each of which distinguishes it."""
 
     colour: str
     marker: str = ""
     dashes: Any = "-"  # a name of matplotlib's, or an offset and lengths
 
     def line(self) -> Line2D:
-        """Return a sample for the legend."""
+        """Return the legend's handle."""
         return Line2D(
             [], [], color=self.colour, marker=self.marker, ls=self.dashes, markeredgecolor="white"
         )
 
 
 def stroke(number: int) -> Stroke:
-    """Return the look of the series of that number, from 0; 28 of them differ without markers."""
+    """Return the style of a series by number, from 0; 28 differ without markers."""
     turn = number // len(COLOURS)
     return Stroke(
         COLOURS[number % len(COLOURS)],
@@ -136,7 +136,7 @@ def stroke(number: int) -> Stroke:
 
 
 def limit(count: int, what: str, most: int = len(COLOURS) * len(DASHES)) -> None:
-    """Raise NothingToDrawError for more series, panels or bars than a figure can show apart."""
+    """Raise NothingToDrawError for too many series, panels or bars."""
     if count > most:
         raise NothingToDrawError(
             f"{count} {what} are too many for one figure, which holds {most}",
@@ -145,7 +145,7 @@ def limit(count: int, what: str, most: int = len(COLOURS) * len(DASHES)) -> None
 
 
 def patch(number: int) -> dict[str, Any]:
-    """Return the look of the bars of that number, from 0, as matplotlib wants it."""
+    """Return the style of bars by number, from 0."""
     turn = number // len(COLOURS)
     return {
         "facecolor": COLOURS[number % len(COLOURS)],
@@ -164,7 +164,7 @@ def ordered_colours(count: int) -> list[str]:
 
 @dataclass(frozen=True)
 class Words:
-    """What stands around a figure: title above, what is drawn and of which runs below."""
+    """Texts around a figure: title above, caption and source below."""
 
     title: str
     caption: str
@@ -182,7 +182,7 @@ def page(  # noqa: PLR0913 - what figures differ in
     same_x: bool = True,
     columns: int = 2,
 ) -> tuple[Figure, list[Axes]]:
-    """Return a figure with panels of one size, its title, legend and caption.
+    """Return a figure with equal panels, title, legend and caption.
 
     The room for these is set in inches, so that it stays the same however many panels there are.
     A figure that ``look`` wants as narrow as a column of a journal has smaller letters, panels one
@@ -216,13 +216,13 @@ def page(  # noqa: PLR0913 - what figures differ in
 
 
 def _panel_inches(columns: int, rows: int) -> tuple[float, float]:
-    """Return how large all panels together are by default."""
+    """Return the default size of all panels together."""
     return (6.6, 3.6) if columns == 1 else (9.6, 2.7 * rows)
 
 
 @dataclass(frozen=True)
 class _Around:
-    """What stands around the panels, and the size in inches that the figure has with it.
+    """Texts around the panels, and the figure's size in inches with them.
 
     ``title`` and ``below`` are lines; ``legend`` has the samples by the lines of their names.
     """
@@ -246,7 +246,7 @@ class _Around:
         size: tuple[float, float],
         rows: int,
     ) -> _Around:
-        """Return it for panels of this size in so many rows, unless ``look`` wants another.
+        """Return it for equal panels in so many rows, unless ``look`` sets another size.
 
         Raises NothingToDrawError where that leaves no room for the panels.
         """
@@ -274,7 +274,7 @@ class _Around:
 
     @property
     def room(self) -> tuple[float, float, float, float]:
-        """Where the panels are, in shares of the figure: left, bottom, width, height."""
+        """The panels' place in shares of the figure: left, bottom, width, height."""
         return 0, self.foot / self.height, 1, 1 - (self.head + self.foot) / self.height
 
     def write(self, figure: Figure) -> None:
@@ -301,7 +301,7 @@ class _Around:
 
 
 def label_y(figure: Figure, panels: Sequence[Axes], label: str) -> None:
-    """Name the axis of the values, which all panels share."""
+    """Label the shared y axis."""
     if figure.get_figwidth() < _COLUMN_INCHES:
         label = label.replace(" in ", "\nin ", 1)
     if len(panels) == 1:
@@ -313,13 +313,13 @@ def label_y(figure: Figure, panels: Sequence[Axes], label: str) -> None:
 
 
 def name_panel(axes: Axes, title: str, count: int) -> None:
-    """Write what one of so many panels shows above it, in lines that fit."""
+    """Title one of several panels, with line breaks."""
     inches = axes.figure.bbox.width / axes.figure.dpi / min(count, 2) - 0.5
     axes.set_title("\n".join(_fitted(title, inches, 9)), loc="left")
 
 
 def _inches(text: str, size: float, weight: str) -> float:
-    """Return how wide a text is."""
+    """Return the width of a text."""
     font = FontProperties(family=RC["font.family"], size=size, weight=weight)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", _NO_LETTER, UserWarning)
@@ -328,7 +328,7 @@ def _inches(text: str, size: float, weight: str) -> float:
 
 
 def _fitted(text: str, inches: float, size: float, weight: str = "normal") -> list[str]:
-    """Return a text in lines that are so wide at most, if these hold 10 letters."""
+    """Wrap a text to a width of at least 10 letters."""
     letters = int(len(text) * inches / max(_inches(text, size, weight), 0.01))
     lines = textwrap.wrap(text, max(10, letters))
     while letters > 10 and any(_inches(line, size, weight) > inches for line in lines):
@@ -338,7 +338,7 @@ def _fitted(text: str, inches: float, size: float, weight: str = "normal") -> li
 
 
 def _legend_size(names: Sequence[str], width: float, letters: float) -> tuple[int, int]:
-    """Return how many columns a legend has room for, and how many lines it then has."""
+    """Return the number of columns that fit a legend, and of its lines."""
     if not names:
         return 1, 0
     widest = max(_inches(line, letters, "normal") for name in names for line in name.split("\n"))
@@ -349,19 +349,19 @@ def _legend_size(names: Sequence[str], width: float, letters: float) -> tuple[in
 
 
 def broken(names: Sequence[str]) -> tuple[list[str], int]:
-    """Return names of bars in lines that leave room for the bars, and the most lines of one."""
+    """Wrap names of bars, and return the most lines of one."""
     lines = [textwrap.wrap(name, _BAR_LETTERS) or [""] for name in names]
     return ["\n".join(one) for one in lines], max(map(len, lines))
 
 
 def shares(alphas: Mapping[str, float]) -> dict[str, Artist]:
-    """Return samples of bands for the legend."""
+    """Return the legend's handles for bands."""
     return {name: Patch(color=GREY, alpha=alpha) for name, alpha in alphas.items()}
 
 
 @styled
 def write(figure: Figure, path: Path) -> None:
-    """Write a figure as the ending of the path says: .svg, .png or .pdf.
+    """Write a figure in the format of the path's suffix: .svg, .png or .pdf.
 
     Raises InputError for a figure that is too small for what it holds, and StorageError.
     """

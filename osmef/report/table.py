@@ -1,4 +1,4 @@
-"""The table of a run for the terminal."""
+"""Result table of a run for the terminal."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _HEADS = {"placement": "host", "tenancy": "tenant", "connections": "conn."}
 
 
 def summary_table(summary: Summary, width: int | None = None) -> Group:
-    """Return the cells of a run, one row each, in as many characters as the terminal has.
+    """Return the cells of a run, one row each, fitted to the terminal.
 
     The columns are the measures that have a head. Numbers are medians over the trials, with the
     exact 95 % interval of the leading one of each cell where there is any. Without a ``width`` it
@@ -61,7 +61,7 @@ def summary_table(summary: Summary, width: int | None = None) -> Group:
 
 
 def _same(summary: Summary) -> dict[str, Scalar]:
-    """Return what an imported run tells of all of its cells alike; a sweep has no such values."""
+    """Return the values that all cells of an imported run have in common."""
     if summary.run.scenario_digest is not None or len(summary.cells) < 2:
         return {}
     first, *others = (cell.values for cell in summary.cells)
@@ -78,7 +78,7 @@ def _told(same: Mapping[str, Scalar]) -> list[str]:
 
 
 def _numbers(summary: Summary) -> list[TextColumn]:
-    """Return the columns of numbers: the head of each, and a text for each cell."""
+    """Return the columns of numbers: header, and a text for each cell."""
     cells, measures = summary.cells, shown_measures(summary)
     leading = [_leading(cell, measures) for cell in cells]
     intervals = [_interval(*one) for one in zip(cells, leading, strict=True)]
@@ -100,14 +100,14 @@ def _numbers(summary: Summary) -> list[TextColumn]:
 
 
 def keep_whole(shown: Table) -> Table:
-    """Let nothing of a table be cut off where the terminal is narrow, or is none; return it."""
+    """Disable truncation of a table on a narrow terminal; return it."""
     wide = Console(width=1000)
     shown.width = Measurement.get(wide, wide.options, shown).maximum
     return shown
 
 
 def shown_measures(summary: Summary) -> list[Measure]:
-    """Return the measures that a table of the run shows, in their order.
+    """Return the measures of the run's table, in order.
 
     They are those with a head; all of a cell that has none of these.
     """
@@ -119,12 +119,12 @@ def shown_measures(summary: Summary) -> list[Measure]:
 
 
 def head_of(measure: Measure) -> str:
-    """Return the head of a measure's column, on several lines."""
+    """Return the header of a measure, on several lines."""
     return measure.head or measure.name.replace("_", "\n")
 
 
 def _leading(cell: CellInfo, columns: Sequence[Measure]) -> Measure | None:
-    """Return what leads of the columns that a cell has; where nothing does, the first of them."""
+    """Return the leading ones of the cell's columns; without any, the first."""
     there = [measure for measure in columns if measure.name in cell.metrics]
     return next((one for one in there if one.leading), there[0] if there else None)
 
@@ -141,7 +141,7 @@ def _distance(cell: CellInfo) -> Text:
 
 
 def _limit(cell: CellInfo) -> str:
-    """Return in short what limited more than half of the connections of the cell."""
+    """Return the bottleneck of more than half of the cell's connections, abbreviated."""
     if not cell.limited_by:
         return _NOTHING
     limit = max(cell.limited_by, key=lambda one: cell.limited_by[one])
@@ -150,7 +150,7 @@ def _limit(cell: CellInfo) -> str:
 
 
 def _value(cell: CellInfo, key: str) -> Text:
-    """Return a swept value in words; placement and tenancy in short, and as they really were."""
+    """Format a swept value; placement and tenancy abbreviated, as achieved."""
     other = other_than_asked(cell)
     if key not in other:
         return Text(_short(cell.values.get(key)))
@@ -176,7 +176,7 @@ def _shown(cell: CellInfo, measure: Measure) -> str:
 
 
 def _interval(cell: CellInfo, leading: Measure | None) -> str | None:
-    """Return the interval of the leading number in the unit that its median is shown in."""
+    """Return the interval of the leading metric in the unit of its displayed median."""
     metric = cell.metrics.get(leading.name) if leading else None
     if leading is None or metric is None or metric.median is None:
         return None
@@ -194,7 +194,7 @@ OF_ONE_PAIR = "Intervals are of the one pair of endpoints: another pair may diff
 
 
 def is_of_one_pair(cell: CellInfo) -> bool:
-    """Return whether its trials, enough for an interval, are all on one pair of endpoints."""
+    """Return whether a cell has enough trials for an interval, all of one pair."""
     alone = len(cell.senders) == len(cell.receivers) == 1
     known = cell.metrics.values()
     return alone and cell.n_ok >= _FEWEST and all(one.pairs is None for one in known)

@@ -1,4 +1,4 @@
-"""The figure of where the endpoints of a run stood, and how much went between them."""
+"""Figure of the endpoints' hosts, with the rate of each pair."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class _Node:
 
 @dataclass(frozen=True)
 class _Host:
-    """A host: where its left side is, and its endpoints in one column or two."""
+    """A host: its left edge, and its endpoints in one column or two."""
 
     name: str
     left: float
@@ -63,7 +63,7 @@ class _Host:
         return sum(map(len, self.columns))
 
     def places(self) -> dict[str, Position]:
-        """Return where the endpoints are: those of the second column below the first one's."""
+        """Return the positions of the endpoints."""
         placed = [(node, column) for column, nodes in enumerate(self.columns) for node in nodes]
         return {
             node.name: (self.left + _COLUMN * (column + 0.5), -_ROW * row)
@@ -73,7 +73,7 @@ class _Host:
 
 @styled
 def topology(endpoints: pd.DataFrame, pairs: pd.DataFrame, look: Look = PLAIN) -> Figure:
-    """Draw the endpoints in the hosts on which they stood, with the rate of each pair on its edge.
+    """Draw the endpoints in their hosts, with the rate of each pair on its edge.
 
     ``endpoints`` are those of ``osmef.report.data.endpoints_of``, ``pairs`` of ``pairs_of``: the
     rate of an edge is the highest median of the cells in which the pair was measured. Of more than
@@ -143,7 +143,7 @@ def _told(value: object, otherwise: object) -> str:
 
 
 def _lines(name: str, columns: int = 1) -> str:
-    """Return a name in lines as wide as so many columns of endpoints; of a long one the begin."""
+    """Wrap a name to the width of columns of endpoints; a long one is truncated."""
     return "\n".join(
         textwrap.wrap(
             name,
@@ -155,7 +155,7 @@ def _lines(name: str, columns: int = 1) -> str:
 
 
 def _hosts(nodes: list[_Node], ends: Iterable[tuple[str, str]]) -> list[_Host]:
-    """Return the hosts from left to right. What goes within one goes from a column to another."""
+    """Return the hosts from left to right; pairs within one are in two columns."""
     found: dict[str, list[_Node]] = defaultdict(list)
     for node in nodes:
         found[node.host].append(node)
@@ -206,13 +206,13 @@ _Box = tuple[float, float, float, float]
 
 
 class _Room:
-    """What is taken by words already: no label may lie over it."""
+    """Areas that are occupied by text."""
 
     def __init__(self, taken: list[_Box]) -> None:
         self._taken = taken
 
     def place(self, label: str, candidates: Iterable[Position]) -> Position | None:
-        """Return the first place that is free for a label, and take it; None where none is."""
+        """Return the first free position of a label, and occupy it; None without any."""
         for x, y in candidates:
             half = _LETTER * len(label) / 2 + 0.05
             box = (x - half, x + half, y - _LINE / 2, y + _LINE / 2)
@@ -227,7 +227,7 @@ def _meet(one: _Box, other: _Box) -> bool:
 
 
 def _boxes_of(place: Position, name: str) -> list[_Box]:
-    """Return what an endpoint takes: its mark, and its name below."""
+    """Return the areas of an endpoint: its mark, and its name below."""
     (x, y), lines = place, name.split("\n")
     half = _LETTER * max(map(len, lines)) / 2
     return [
@@ -242,7 +242,7 @@ _Ends = tuple[str, str]
 def _labels(
     told: Mapping[_Ends, str], places: Mapping[str, Position], words: Mapping[str, str]
 ) -> dict[_Ends, tuple[str, Position]]:
-    """Return the labels of arrows that have room along their way, and where each stands."""
+    """Return the labels of arrows that fit along their path, with positions."""
     room = _Room([box for name, text in words.items() for box in _boxes_of(places[name], text)])
     found = {}
     for (sender, receiver), label in told.items():
@@ -259,7 +259,7 @@ def _labels(
 def _draw_edge(
     axes: Axes, ends: tuple[Position, Position], label: tuple[str, Position] | None, width: float
 ) -> None:
-    """Draw an arrow with its label, if it has one."""
+    """Draw an arrow with its label, if any."""
     sender, receiver = ends
     x, y = sender
     if sender == receiver:  # loopback
@@ -279,7 +279,7 @@ def _draw_edge(
 
 
 def _along(sender: Position, receiver: Position, share: float) -> Position:
-    """Return the point at a share of the way of an arrow."""
+    """Return the point at a share of an arrow's path."""
     x, y = (
         (1 - share) ** 2 * a + 2 * (1 - share) * share * c + share**2 * b
         for a, b, c in zip(sender, receiver, _control(sender, receiver), strict=True)
@@ -295,6 +295,6 @@ def _bend(sender: Position, receiver: Position) -> float:
 
 
 def _control(sender: Position, receiver: Position) -> Position:
-    """Return the control point of the curve of Bezier that arc3 draws."""
+    """Return the control point of arc3's Bezier curve."""
     (x, y), (to_x, to_y), bend = sender, receiver, _bend(sender, receiver)
     return (x + to_x) / 2 + bend * (to_y - y), (y + to_y) / 2 - bend * (to_x - x)

@@ -1,4 +1,4 @@
-"""The figures of UDP at a rate: what is lost, and the jitter, against the rate that was offered."""
+"""Figures of UDP by offered rate: loss, and jitter."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from osmef.analysis.replicates import has_sessions
 from osmef.report.cells import ShownCell, cells_of, nothing, source_of
 from osmef.report.chart import Chart, ChartLine, render
 from osmef.report.look import PLAIN, Look
-from osmef.report.series import PairPlacement, Point, Variant
+from osmef.report.series import Point, ShownPlacement, Variant
 from osmef.report.style import stroke
 from osmef.units import format_rate
 
 _RATES = ("rate", "rate_bps", "workload.rate")
 
-Series = tuple[str, PairPlacement, int]
+Series = tuple[str, ShownPlacement, int]
 
 
 def udp_loss(trials: pd.DataFrame, look: Look = PLAIN) -> Figure:
@@ -83,5 +83,5 @@ def _name(series: Series, look: Look, *, several: bool) -> str:
 
 
 def _panel(cell: ShownCell) -> Variant:
-    """Return what has no axis here: the rate has one."""
+    """Return the swept values that are not on an axis."""
     return tuple((key, value) for key, value in cell.variant if key not in _RATES)

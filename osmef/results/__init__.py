@@ -1,1 +1,1 @@
-"""What was measured: the run directory and its schemas."""
+"""Results: the run directory and its schemas."""

@@ -1,4 +1,4 @@
-"""Read of trials and summaries what a frame shows, much faster than all of it."""
+"""Partial read of trials and summaries for frames, much faster than a full one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from osmef.results.trial import SCHEMA_VERSION, Trial
 
 
 class BriefFailure(TypedDict):
-    """Of ``Failure``."""
+    """The part of ``Failure``."""
 
     kind: str
     message: str
@@ -29,7 +29,7 @@ class BriefFailure(TypedDict):
 
 
 class BriefTrial(TypedDict):
-    """Of ``Trial``, as it stands in the file."""
+    """The part of ``Trial``, as stored in the file."""
 
     index: int
     cell: str
@@ -106,7 +106,7 @@ _KEYS = set(BriefTrial.__annotations__)
 
 @dataclass(frozen=True)
 class BriefSummary:
-    """Of ``Summary``: the scenario, the kind of cloud, the flavors by endpoint.
+    """The part of ``Summary``: scenario, kind of cloud, and flavors by endpoint.
 
     ``prices`` has what an hour of all VMs of a cell costs, and in which currency, where known.
     ``measures`` are those of its metrics.
@@ -120,7 +120,7 @@ class BriefSummary:
 
 
 def brief_trials(run: RunDirectory) -> Iterator[BriefTrial]:
-    """Give the trials of a run in the order in which they ended, without one that is torn.
+    """Yield the trials of a run in the order of their ends, without an incomplete one.
 
     Of a trial that was measured again it is the newest record. Raises InputError for a line that is
     no trial or of a newer version, and StorageError.
@@ -138,7 +138,7 @@ def brief_trials(run: RunDirectory) -> Iterator[BriefTrial]:
 
 
 def _replaced(path: Path) -> set[int]:
-    """Return the numbers of the lines of trials that were measured again later.
+    """Return the line numbers of trials that were measured again later.
 
     Lines are looked at one by one, as a million trials would not fit. Raises StorageError.
     """
@@ -155,7 +155,7 @@ def _replaced(path: Path) -> set[int]:
 
 
 def _index_of(line: bytes) -> int | None:
-    """Return the index in a line that is written otherwise than a run does; None without any."""
+    """Return the index in a line in unusual JSON; None without any."""
     try:
         return _INDEXED.validate_json(line)["index"]
     except ValidationError:  # it is told when the line is read
@@ -168,7 +168,7 @@ def _of_any_version(whole: Trial) -> BriefTrial:
 
 
 def brief_summary(run: RunDirectory) -> BriefSummary:
-    """Return what the summary of a run tells; without one, the scenario that its name holds.
+    """Return the brief summary of a run; without one, the scenario in its name.
 
     Raises InputError when it is damaged or of a newer version, and StorageError.
     """

@@ -1,4 +1,4 @@
-"""Read the JSON documents of a run directory, of this version and of older ones."""
+"""JSON documents of a run directory, upgraded from older versions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ M = TypeVar("M", bound=Model)
 
 
 def read_document(model: type[M], text: bytes | None, where: str) -> M:
-    """Return the document as a model; raises InputError with what is wrong and a cure.
+    """Load a document as a model; raises InputError with a cure.
 
     None is one that was too long to be read. Every version up to the present one can be read.
     """
@@ -37,7 +37,7 @@ def read_document(model: type[M], text: bytes | None, where: str) -> M:
 
 
 def read_json(text: bytes, where: str) -> Any:
-    """Return what a JSON text says; raises InputError."""
+    """Parse a JSON text; raises InputError."""
     try:
         return from_json(text)
     except ValueError as error:
@@ -61,14 +61,14 @@ Json = dict[str, Any]
 
 
 def upgrade(model: type, document: Json) -> Json:
-    """Return a document for a model in the present version."""
+    """Upgrade a document to the present version."""
     for step in _STEPS.get(model, ())[document["schema_version"] - 1 :]:
         document = step(document)
     return {**document, "schema_version": SCHEMA_VERSION}
 
 
 def _trial_of_1(old: Json) -> Json:
-    """One pair and one transfer became lists."""
+    """Turn one pair and one transfer into lists."""
     new = _ends_in_lists(old)
     transfer = new.pop("transfer", None)
     new["transfers"] = [transfer] if transfer is not None else []
@@ -76,7 +76,7 @@ def _trial_of_1(old: Json) -> Json:
 
 
 def _summary_of_1(old: Json) -> Json:
-    """One pair of a cell became lists; the only workload was ``btc``."""
+    """Turn one pair of a cell into lists; the only workload was ``btc``."""
     cells = old.get("cells")
     if not isinstance(cells, list):
         return old
@@ -96,12 +96,12 @@ def _ends_in_lists(old: Json) -> Json:
 
 
 def _trial_of_2(old: Json) -> Json:
-    """Leave trials as they were."""
+    """Leave trials unchanged."""
     return old
 
 
 def _summary_of_2(old: Json) -> Json:
-    """Say what metrics are, of which there were only names."""
+    """Add the measures of metrics, of which there were only names."""
     listed = old.get("cells")
     cells = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
     kinds = [(one.get("workload"), one.get("background")) for one in cells]

@@ -1,4 +1,4 @@
-"""Files of a run directory: whole or absent, and on the disk before anyone relies on them.
+"""Atomic, durable files of a run directory.
 
 They are read as files that anybody may have written, or that a kill or a disk has damaged.
 """
@@ -35,16 +35,16 @@ _CHUNK = 1024**2
 
 
 class Copier(Protocol):
-    """Keeps a copy elsewhere. Told of each change below a directory once it is on this disk.
+    """Mirror of a directory, notified of each change once that is on disk.
 
     What it raises is raised by whoever made the change.
     """
 
     def appended(self, path: Path, line: bytes) -> None:
-        """Tell of a new line at the end of a file."""
+        """Mirror a line that was appended to a file."""
 
     def written(self, path: Path) -> None:
-        """Tell of a file that is new, or new in the place of another."""
+        """Mirror a file that was written or replaced."""
 
 
 _copiers: dict[Path, Copier] = {}
@@ -52,7 +52,7 @@ _copiers: dict[Path, Copier] = {}
 
 @contextlib.contextmanager
 def copying(root: Path, copier: Copier) -> Iterator[None]:
-    """Tell ``copier`` of all that any thread writes below ``root`` while the context lasts."""
+    """Notify ``copier`` of all changes below ``root``, for the length of the context."""
     _copiers[root] = copier
     try:
         yield
@@ -66,7 +66,7 @@ def _copier(path: Path) -> Copier | None:
 
 @contextlib.contextmanager
 def storage(action: str, path: Path) -> Iterator[None]:
-    """Turn an OSError into a StorageError that says what could not be done, where, and why."""
+    """Turn an OSError into a StorageError with operation, path and reason."""
     try:
         yield
     except OSError as error:
@@ -80,7 +80,7 @@ def storage(action: str, path: Path) -> Iterator[None]:
 def write_atomically(
     path: Path, content: bytes | Callable[[BinaryIO], object], mode: int | None = None
 ) -> None:
-    """Write a new file, and put it in the place of ``path`` once it is on the disk.
+    """Write a file atomically and durably: a draft, renamed to ``path`` once fsynced.
 
     A reader, and whoever comes after a crash, finds the old file or the new one, never a half.
     Makes its directory, but none above that: a run directory that was removed stays so.
@@ -102,7 +102,7 @@ def write_atomically(
 
 
 def append_line(path: Path, line: bytes) -> None:
-    """Append one line and wait until it is on the disk: after any failure it is whole or absent.
+    """Append one line durably: after any failure it is complete or absent.
 
     The rest of a line that a killed writer left is cut off first. Raises StorageError.
     """
@@ -164,7 +164,7 @@ class FileLine(NamedTuple):
 
 
 def read_whole(path: Path) -> bytes:
-    """Return what a file holds. Raises StorageError, InputError where it is far too long."""
+    """Return a file's content. Raises StorageError, InputError if it is too long."""
     with storage("read", path), open_file(path) as file:
         text = file.read(LONGEST + 1)
     if len(text) > LONGEST:
@@ -173,7 +173,7 @@ def read_whole(path: Path) -> bytes:
 
 
 def read_lines(path: Path, longest: int = LONGEST) -> Iterator[FileLine]:
-    """Give the lines of a file, one after the other; none where there is no file.
+    """Yield the lines of a file; none if it does not exist.
 
     Raises StorageError.
     """

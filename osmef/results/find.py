@@ -1,4 +1,4 @@
-"""Finding runs: by path, by pattern, by the beginning of a name, or ``latest``."""
+"""Lookup of runs: by path, pattern, prefix of a name, or ``latest``."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NO_RUN_CURE = "osmef run SCENARIO makes one; osmef list DIR shows those of anot
 
 
 def find_runs(*paths: str | PathLike[str]) -> list[RunDirectory]:
-    """Return the runs with trials that the paths name, each once, in the order of the paths.
+    """Return the runs with trials that the paths name, each once, in their order.
 
     A path is what ``run_called`` takes for a run: such as a run directory, or
     the beginning of its name, a summary.json or trials.jsonl in one, a directory that holds runs at
@@ -43,7 +43,7 @@ def find_runs(*paths: str | PathLike[str]) -> list[RunDirectory]:
 
 
 def _check_names(runs: Mapping[Path, RunDirectory]) -> None:
-    """Raise InputError for two runs of one name, which frames could not tell apart."""
+    """Raise InputError for two runs of one name, which frames could not distinguish."""
     known: dict[str, Path] = {}
     for path, run in runs.items():
         other = known.setdefault(run.id, path)
@@ -88,7 +88,7 @@ RESULTS = Path("results")
 
 
 def runs_in(directory: Path) -> list[Path]:
-    """Return the runs that lie in a directory, the oldest first."""
+    """Return the runs in a directory, the oldest first."""
     if not directory.is_dir():
         return []
     found = [path for path in directory.iterdir() if _is_run(path)]
@@ -96,7 +96,7 @@ def runs_in(directory: Path) -> list[Path]:
 
 
 def run_called(name: str | PathLike[str]) -> Path:
-    """Return the path that a user means.
+    """Resolve the path or name of a run.
 
     A path that exists is itself. Else it is the only run whose name begins so, in the directory of
     the path, or, without one, in ``results``; ``latest`` is the newest there. What is none of these
@@ -128,12 +128,12 @@ def _is_run(path: Path) -> bool:
 
 
 def _begun(path: Path) -> str:
-    """Return when a run began, as its name says it, or else when its directory changed."""
+    """Return the start of a run, by its name, or else its directory's mtime."""
     if found := _STAMP.search(path.name):
         return found[1]
     return f"{datetime.fromtimestamp(path.stat().st_mtime, UTC):%Y%m%dT%H%M%SZ}"
 
 
 def begun_at(path: Path) -> datetime:
-    """Return when a run began, as ``runs_in`` sorts them."""
+    """Return the sort key of ``runs_in``: the start of a run."""
     return datetime.strptime(_begun(path), "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)

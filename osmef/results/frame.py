@@ -1,4 +1,4 @@
-"""Runs as pandas DataFrames, for analysis: one row a trial."""
+"""Trials of runs as a pandas DataFrame: one row a trial."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ _TEXTS = tuple(name for name in _FIXED if name not in {*_WHOLE, *_NUMBERS, "star
 
 
 def load(*paths: str | PathLike[str]) -> pd.DataFrame:
-    """Return the trials of runs, one row each; within a run in the order in which they ended.
+    """Return the trials of runs, one row each; within a run in the order of their ends.
 
     Each path is a run directory, or the summary.json or trials.jsonl in it, a directory that holds
     runs, or a pattern such as ``results/vm-*``. Columns: run, scenario, provider, cell, trial,
@@ -104,7 +104,7 @@ def load(*paths: str | PathLike[str]) -> pd.DataFrame:
 
 
 class _Shared(dict[str, Any]):
-    """A dict that is never copied: pandas copies ``attrs`` in depth with every frame and column."""
+    """A dict without deep copies: pandas copies ``attrs`` with every frame and column."""
 
     def __deepcopy__(self, _memo: object) -> _Shared:
         return self
@@ -113,7 +113,7 @@ class _Shared(dict[str, Any]):
 def describe_columns(
     frame: pd.DataFrame, measures: Iterable[Measure], swept: Iterable[str] = ()
 ) -> pd.DataFrame:
-    """Write into the ``attrs`` of a frame what it has measured and swept; return the frame.
+    """Describe measured and swept columns in the ``attrs`` of a frame; return it.
 
     They are plain: ``measures`` has the members of each by its name, ``swept`` is a list of names.
     """
@@ -123,7 +123,7 @@ def describe_columns(
 
 
 def measures_of(frame: pd.DataFrame) -> dict[str, Measure]:
-    """Return what the measured columns of a frame are, by their names, the main ones first.
+    """Return the measures of a frame's columns by name, the main ones first.
 
     Raises InputError for a frame that does not say so: one that ``load`` has not made, or that was
     joined of several.
@@ -133,7 +133,7 @@ def measures_of(frame: pd.DataFrame) -> dict[str, Measure]:
 
 
 def measure_named(frame: pd.DataFrame, name: str) -> Measure:
-    """Return what a metric is that a frame says something of, be it a column of it or not.
+    """Return a measure of a frame by name, whether or not it has such a column.
 
     Raises InputError as ``measures_of``.
     """
@@ -152,26 +152,26 @@ def _told(frame: pd.DataFrame) -> Mapping[str, Any]:
 
 
 def swept_of(frame: pd.DataFrame) -> list[str]:
-    """Return which columns of a frame were swept. Raises InputError as ``measures_of``."""
+    """Return the swept columns of a frame. Raises InputError as ``measures_of``."""
     _told(frame)
     return [name for name in frame.attrs.get("swept", ()) if name in frame]
 
 
 def described_like(frame: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:
-    """Give a frame that was made of another one what that says of its columns; return it."""
+    """Copy the description of columns from a frame to one derived from it; return that."""
     frame.attrs = {**frame.attrs, **other.attrs}
     return frame
 
 
 class _Words:
-    """Grows a column of texts of which many are the same: a number each."""
+    """Builder of a dictionary-encoded column of texts."""
 
     def __init__(self) -> None:
         self._numbers = array("i")
         self._known: dict[str | None, int] = {}
 
     def extend(self, texts: Iterable[str | None]) -> None:
-        """Add rows."""
+        """Append rows."""
         known = self._known
         self._numbers.extend([known.setdefault(text, len(known)) for text in texts])
 
@@ -182,7 +182,7 @@ class _Words:
 
 
 class _Columns:
-    """Grows column by column: rows of a million trials would not fit."""
+    """Builder of a frame, column by column: rows of a million trials would not fit."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -197,7 +197,7 @@ class _Columns:
         self._metrics: dict[str, array[float]] = {}
 
     def add(self, trials: Sequence[BriefTrial], run: str, summary: BriefSummary) -> None:
-        """Add trials of a run."""
+        """Append trials of a run."""
         columns = _columns(trials, run, summary)
         values = [_renamed(trial["values"]) for trial in trials]
         for name in dict.fromkeys(key for one in values for key in one):
@@ -226,7 +226,7 @@ class _Columns:
         self._count += len(trials)
 
     def _read_times(self) -> None:
-        """Turn the times so far from texts into numbers, for many runs together."""
+        """Parse the times so far, vectorised over many runs."""
         try:
             self._times.append(_times(self._started))
         except _NO_TIME:
@@ -236,7 +236,7 @@ class _Columns:
         self._started, self._started_in = [], []
 
     def _shared(self, value: Any) -> Any:
-        """Return a value, of equal texts always the first one."""
+        """Return an interned value."""
         return self._texts.setdefault(value, value) if isinstance(value, str) else value
 
     def _add_metrics(self, metrics: list[dict[str, float | None]]) -> None:
@@ -248,7 +248,7 @@ class _Columns:
             column.extend([nan if value is None else value for value in found])
 
     def frame(self, told: Mapping[str, Measure]) -> pd.DataFrame:
-        """Return all of it, and keep nothing: there is no room for a million trials twice."""
+        """Return the frame, and release the columns to save memory."""
         names = [*(name for name in told if name in self._metrics),
                  *(name for name in self._metrics if name not in told)]  # fmt: skip
         measures = [told.get(name) or older.measure_of(name) for name in names]
@@ -268,7 +268,7 @@ class _Columns:
 
 
 def _check_whole(name: str, numbers: Sequence[int]) -> None:
-    """Raise OverflowError where what a trial is known by is beyond what a column holds."""
+    """Raise OverflowError for integers that exceed a column's type."""
     if name in _KNOWN_BY and max(map(abs, numbers)) >= 2**53:
         raise OverflowError
 
@@ -289,14 +289,14 @@ def _check_time(text: str | None, run: str) -> None:
 
 
 def _renamed(values: dict[str, Any]) -> dict[str, Any]:
-    """Return swept values under names that no fixed column of another meaning has."""
+    """Return swept values under names that don't collide with fixed columns."""
     if _OTHER.keys().isdisjoint(values):
         return values
     return {_OTHER.get(name, name): value for name, value in values.items()}
 
 
 def _swept(values: list[Any]) -> Any:
-    """Return swept values as a column: whole numbers stay whole where some cells have none."""
+    """Return swept values as a column: integers stay so where some cells have none."""
     mixed = set(map(type, values)) == {int, type(None)}
     return pd.array(values, dtype="Int64") if mixed else values
 
@@ -329,6 +329,6 @@ def _columns(trials: Sequence[BriefTrial], run: str, summary: BriefSummary) -> d
 
 
 def _flavors(names: Iterable[str], summary: BriefSummary) -> str | None:
-    """Return the flavors of endpoints, each once; None where none has any that is known."""
+    """Return the distinct flavors of endpoints; None if all are unknown."""
     found = dict.fromkeys(summary.flavors.get(name) for name in names)
     return ",".join(flavor for flavor in found if flavor) or None

@@ -1,4 +1,4 @@
-"""The lock of a run directory. Only who may write into the directory can hold it.
+"""Lock of a run directory, which only a process with write permission can hold.
 
 It is an open file description lock for writing (fcntl_locking(2)): one needs a file that may be
 written, which nobody else can open, and looking at one takes nothing, so that it is in nobody's
@@ -33,13 +33,13 @@ _SAFE = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
 
 @dataclass(frozen=True)
 class Lock:
-    """A lock that this process, or the one that it was forked from, has taken."""
+    """A lock that this process, or its parent before a fork, has taken."""
 
     file: int
     process: int
 
     def release(self) -> None:
-        """Give it back, also where forked children live on; in such a child it stays."""
+        """Release the lock, even if forked children live; in such a child it stays."""
         try:
             if self.process == os.getpid():
                 fcntl.fcntl(self.file, fcntl.F_OFD_SETLK, _wanted(fcntl.F_UNLCK))
@@ -48,7 +48,7 @@ class Lock:
 
 
 def hold(directory: Path) -> Lock:
-    """Take the lock of a directory, and keep it until the death of this process.
+    """Lock a directory until the end of this process.
 
     Raises StorageError, also while somebody else has it.
     """
@@ -70,7 +70,7 @@ def hold(directory: Path) -> Lock:
 
 
 def is_held(directory: Path) -> bool | None:
-    """Tell whether somebody has the lock of a directory; None where this user may not look.
+    """Return whether a directory is locked; None without permission to look.
 
     Raises StorageError.
     """
@@ -88,7 +88,7 @@ def is_held(directory: Path) -> bool | None:
 
 
 def is_held_by_older(directory: Path) -> bool:
-    """Tell whether a version that took a flock may have it; so may anybody who reads the file."""
+    """Return whether an older version's flock may be held, or a reader's."""
     try:
         file = os.open(directory / NAME, os.O_RDONLY | _SAFE)
     except FileNotFoundError:
@@ -105,7 +105,7 @@ def is_held_by_older(directory: Path) -> bool:
 
 
 def identity(directory: Path) -> str:
-    """Return what tells the lock of a directory from that of its copy; empty without one.
+    """Return the identity of a directory's lock, which a copy does not have; empty without one.
 
     Raises StorageError.
     """
@@ -118,7 +118,7 @@ def identity(directory: Path) -> str:
 
 
 def _shut(file: int, directory: Path) -> None:
-    """Let only those open it who may write into the directory: with a reader's lock none is had."""
+    """Restrict opening to users with write permission: a reader can't lock then."""
     found = os.fstat(file)
     if not stat.S_ISREG(found.st_mode):
         raise StorageError(
@@ -151,6 +151,6 @@ def _wanted(kind: int) -> bytes:
 
 
 def _in_the_way(file: int, kind: int) -> tuple[int, int]:
-    """Return kind and process of a lock that keeps one from being taken, F_UNLCK without any."""
+    """Return type and process of a conflicting lock, F_UNLCK without any."""
     found = struct.unpack(_FLOCK, fcntl.fcntl(file, fcntl.F_OFD_GETLK, _wanted(kind)))
     return found[0], found[4]

@@ -1,4 +1,4 @@
-"""What a number means: a measure, declared once by whoever makes it, and kept with the results."""
+"""Measures: the definition of a metric, declared once and stored with the results."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LEAST = {"us": 1.0, "%": 0.1}
 
 
 class Better(StrEnum):
-    """Which way of a measure is better."""
+    """Better direction of a measure."""
 
     HIGHER = "higher"
     LOWER = "lower"
@@ -26,7 +26,7 @@ class Better(StrEnum):
 
 
 class OverPairs(StrEnum):
-    """How the number of a trial is made of those of its pairs."""
+    """Aggregation of a measure over the pairs of a trial."""
 
     SUM = "sum"
     MEAN = "mean"
@@ -36,7 +36,7 @@ class OverPairs(StrEnum):
 
 
 class Component(StrEnum):
-    """A component of the vector by which machine types are compared, in this unit.
+    """A component of machine types' vectors, with its unit.
 
     Source: Kratzke and Quint, "How to Operate Container Clusters more Efficiently?", 2015, equation
     1 (EasyCompare).
@@ -52,7 +52,7 @@ class Component(StrEnum):
 
 
 class Measure(Model):
-    """What one metric of trials is: its unit, which way is better, and how people see it."""
+    """Definition of a metric: its unit, its better direction, and its display."""
 
     name: str = Field(description="name of the metric, as trials and cells have it")
     unit: str | None = Field(
@@ -101,51 +101,51 @@ class Measure(Model):
 
     @property
     def is_rate(self) -> bool:
-        """Whether it is an amount per second."""
+        """Whether it is per second."""
         return self.unit is not None and self.unit.endswith("/s")
 
     @property
     def negligible(self) -> float:
-        """How large a difference never matters, in the unit."""
+        """The largest difference that never matters, in its unit."""
         return _LEAST.get(self.unit or "", 0.0) if self.least is None else self.least
 
     @property
     def words(self) -> str:
-        """What axes and heads call it, without its unit."""
+        """Its label in axes and headers, without unit."""
         return self.label or self.name.replace("_", " ")
 
     @property
     def has_prefix(self) -> bool:
-        """Whether its numbers are written with a prefix and the unit."""
+        """Whether its values get an SI prefix."""
         return self.unit == BIT_RATE and self.digits is None
 
     def written(self, value: float) -> str:
-        """Return a value as a table has it: a rate in bit/s with its unit, all else without."""
+        """Format a value for a table: a rate in bit/s with its unit, others without."""
         if self.has_prefix:
             return format_rate(value)
         return format(value, self.digits or ".6g")
 
     def with_unit(self, value: float) -> str:
-        """Return a value with its unit."""
+        """Format a value with its unit."""
         text = self.written(value)
         return text if self.has_prefix else f"{text} {shown_unit(self.unit)}".rstrip()
 
 
 def shown_unit(unit: str | None) -> str:
-    """Return a unit as people write it; nothing for a pure number, and where it is not known."""
+    """Return the display of a unit; empty for a pure number or an unknown unit."""
     if unit in {None, "1"}:
         return ""
     return f"µ{unit[1:]}" if unit == "us" or str(unit).startswith("us/") else str(unit)
 
 
 def of_background(measure: Measure) -> Measure:
-    """Return the same measure of the background of a trial."""
+    """Return the measure for the background of a trial."""
     head = f"background\n{measure.head}" if measure.leading and measure.head else None
     return part(measure, "background", "of the background: ", head=head)
 
 
 def part(measure: Measure, prefix: str, told: str, **changes: object) -> Measure:
-    """Return the same measure of a part of the trial, which ``prefix`` names.
+    """Return the measure for a part of the trial, named by ``prefix``.
 
     ``told`` goes before its help. It has no column, does not lead and is no component of a machine
     type, unless ``changes`` say so.
@@ -163,7 +163,7 @@ def part(measure: Measure, prefix: str, told: str, **changes: object) -> Measure
 
 
 def together(lists: Iterable[tuple[str, Iterable[Measure]]]) -> dict[str, Measure]:
-    """Return the measures of several lists by name, in the order in which they come first.
+    """Merge lists of measures by name, in order of first occurrence.
 
     Each list has the name of whose it is. What one does not know, or does not show, another may.
     Raises InputError where a name has two units, or two ways that are better.

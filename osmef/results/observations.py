@@ -1,4 +1,4 @@
-"""What is observed in a trial: requests, datagrams, token buckets, and what endpoints used."""
+"""Observations of a trial: requests, datagrams, token buckets, and usage of endpoints."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from osmef.scenario.base import Model
 
 
 class ProcessUse(Model):
-    """What the agent's process used during the transfer."""
+    """Resource usage of the agent's process during the transfer."""
 
     cpu_user_s: float = Field(description="CPU time in user mode, seconds")
     cpu_system_s: float = Field(description="CPU time in the kernel, seconds")
@@ -18,7 +18,7 @@ class ProcessUse(Model):
 
 
 class InterfaceUse(Model):
-    """What went through a network interface of an endpoint in a trial."""
+    """Traffic of a network interface during a trial."""
 
     endpoint: str = Field(description="name of the endpoint")
     name: str = Field(description="name of the interface, `lo` among them")
@@ -35,7 +35,7 @@ class InterfaceUse(Model):
 
 
 class Carried(Model):
-    """What an endpoint had received and sent when a trial began, since its interfaces are there.
+    """Traffic of an endpoint before a trial, since its interfaces exist.
 
     That is since it was made or booted: of all interfaces but the loopback, as far as their
     counters go.
@@ -56,7 +56,7 @@ class EachCpu(Model):
 
 
 class QuotaUse(Model):
-    """CPU quota of the control group of the agent, or of one above it, that was used up most."""
+    """CPU quota of the agent's control group, or of an ancestor: the most exhausted one."""
 
     cpus: float = Field(description="CPU time that it allows, seconds per second")
     periods: int = Field(description="periods in which the group had something to run")
@@ -89,21 +89,21 @@ class EndpointUse(Model):
 
 
 class Purpose(StrEnum):
-    """Whether traffic is what the trial measures, or runs beside that."""
+    """Whether traffic is measured, or is background."""
 
     MEASURED = "measured"
     BACKGROUND = "background"
 
 
 class Direction(StrEnum):
-    """Which way the data of a transfer goes."""
+    """Direction of a transfer's data."""
 
     FORWARD = "forward"
     REVERSE = "reverse"
 
 
 class SweepMode(StrEnum):
-    """How the messages of a size sweep go."""
+    """Direction of the messages of a size sweep."""
 
     PINGPONG = "pingpong"
     STREAM = "stream"
@@ -111,14 +111,14 @@ class SweepMode(StrEnum):
 
 
 class Phase(StrEnum):
-    """Whether other traffic of the trial ran on the path at the same time."""
+    """Whether other traffic of the trial was on the path concurrently."""
 
     IDLE = "idle"
     LOADED = "loaded"
 
 
 class Protocol(StrEnum):
-    """What carries requests and their responses."""
+    """Protocol of requests and their responses."""
 
     TCP = "tcp"
     TCP_CONNECT = "tcp-connect"
@@ -127,12 +127,12 @@ class Protocol(StrEnum):
 
     @property
     def loses(self) -> bool:
-        """Whether a request, or its answer, may get lost: TCP sends it again."""
+        """Whether requests or responses may be lost: TCP retransmits them."""
         return self in {Protocol.UDP, Protocol.ICMP}
 
 
 class Histogram(Model):
-    """Counts of round-trip times in buckets of logarithmic width; only those that are not empty."""
+    """Round-trip times in non-empty buckets of logarithmic width."""
 
     error_percent: float = Field(
         description="largest relative error of a time read back from a bucket's middle, percent"
@@ -256,7 +256,7 @@ class SentCounts(Model):
 
 
 class ReceivedCounts(Model):
-    """What became of the datagrams of one phase."""
+    """Counts of the datagrams of one phase at the receiver."""
 
     sent: int = Field(description="datagrams, as the sender reported at its end")
     datagrams: int = Field(description="datagrams that came, duplicates aside")
@@ -270,7 +270,7 @@ class ReceivedCounts(Model):
 
 
 class DelayVariation(Model):
-    """How much the one-way delays of datagrams sent one after the other differ (RFC 3393).
+    """Delay variation of consecutive datagrams (RFC 3393).
 
     Absolute values, for which the clocks of the ends need not agree; null without such a pair.
     """
@@ -374,7 +374,7 @@ class Datagrams(Model):
 
 
 class Ranged(Model):
-    """A number with its 95 % interval, which is null where too little was seen for one."""
+    """A number with its 95 % interval, which is null where the data are too few."""
 
     value: float = Field(description="the estimate")
     low: float | None = Field(description="lower end of the interval")
@@ -382,7 +382,7 @@ class Ranged(Model):
 
 
 class Ending(StrEnum):
-    """Why a transfer that looks for a bucket has ended."""
+    """Why a transfer that searches for a bucket has ended."""
 
     PROVED = "proved"
     TIME = "time"
@@ -391,7 +391,7 @@ class Ending(StrEnum):
 
 
 class Filling(Model):
-    """What a bucket let through after a rest."""
+    """Refill of a bucket during a rest."""
 
     rest_s: float = Field(description="how long nothing was sent, seconds")
     bytes: Ranged | None = Field(
@@ -411,7 +411,7 @@ class Emptied(Model):
 
 
 class BucketFound(Model):
-    """What one pair showed of a bucket, if there is one."""
+    """Result of the search for a bucket on one pair."""
 
     sender: str = Field(description="the endpoint that sent the data")
     receiver: str = Field(description="the endpoint that got them")
@@ -459,7 +459,7 @@ class RateTried(Model):
 
 
 class RateSearch(Model):
-    """The highest rate at a given loss: what was tried, and between which rates it is."""
+    """The highest rate at a given loss: the steps of a search, and its bounds."""
 
     loss_percent: float = Field(description="how much may be lost")
     ended: SearchEnding = Field(

@@ -1,4 +1,4 @@
-"""What the numbers of older results mean, which do not say it themselves.
+"""Measures of older results, which do not contain them.
 
 Up to version 2 of the results a number had its name alone. ``older.json`` has the measures of the
 workloads and importers of then, by their kinds, as they were declared when version 3 began; it
@@ -42,7 +42,7 @@ _SHORT = {"btc": "BTC", "cpu": "CPU", "rtt": "RTT"}
 
 
 def measures_of(kinds: Iterable[tuple[str, str]], names: Iterable[str]) -> list[Measure]:
-    """Return the measures of these names: of cells of these workloads and their backgrounds."""
+    """Return the measures of these names, for cells of these workloads."""
     wanted = dict.fromkeys(names)
     lists = []
     for kind, background in dict.fromkeys(kinds):
@@ -58,7 +58,7 @@ def measures_of(kinds: Iterable[tuple[str, str]], names: Iterable[str]) -> list[
 
 
 def measure_of(name: str) -> Measure:
-    """Return the measure of a name: as it was declared, or by the convention of names."""
+    """Return the measure of a name: as declared, or by naming convention."""
     if (known := _by_name().get(name)) is not None:
         return known
     if len(name) > _LONGEST:
@@ -79,7 +79,7 @@ def _by_convention(name: str) -> Measure:
 
 
 def _unit(name: str) -> tuple[str | None, str]:
-    """Return the unit that a name ends with, and what stands before it."""
+    """Return the unit suffix of a name, and the rest."""
     if name.endswith("_score"):
         return "1", name
     for ending, unit in _UNITS:

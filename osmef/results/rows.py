@@ -1,4 +1,4 @@
-"""Single requests and intervals of runs: Parquet, of which only what is wanted is read."""
+"""Requests and intervals of runs from Parquet, read by columns."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _CURES = {
 
 
 def scan_requests(*paths: str | PathLike[str]) -> Dataset:
-    """Return the requests of runs as a dataset of pyarrow, of which nothing is read yet.
+    """Return the requests of runs as a lazy dataset of pyarrow.
 
     The paths are those of ``osmef.load``; runs without requests are passed over. Columns: ``run``,
     and those of ``requests.parquet``. Raises InputError where no run has any.
@@ -95,7 +95,7 @@ def _load(
 
 
 def _cells(frame: pd.DataFrame, runs: Sequence[RunDirectory]) -> pd.Categorical:
-    """Return the cell of each row's trial; there are few trials, and millions of rows."""
+    """Return the cell of each row's trial, vectorised."""
     known = {(run.id, trial["index"]): trial["cell"] for run in runs for trial in brief_trials(run)}
     names = list(frame["run"].cat.categories)
     first = int(frame["trial"].min()) if len(frame) else 0
@@ -132,7 +132,7 @@ def _scan(table: str, runs: Sequence[RunDirectory]) -> Dataset:
 
 
 def _schema(table: str) -> Schema:
-    """Return the columns of a table with the run before them; millions of rows repeat few words."""
+    """Return the schema of a table with the run as first, dictionary-encoded column."""
     import pyarrow as pa  # noqa: PLC0415 - slow to load
 
     from osmef.results.tables import TABLES  # noqa: PLC0415 - loads pyarrow

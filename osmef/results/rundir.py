@@ -1,4 +1,4 @@
-"""The run directory: all that is known of one run, on disk from the moment it is known.
+"""The run directory: everything known of one run, durable from the moment it is known.
 
     RUN/  scenario.yaml  journal.jsonl  trials.jsonl  intervals.parquet  requests.parquet
           facts/  measures.json  raw/  summary.json  lock
@@ -41,14 +41,14 @@ _TABLES = ("intervals", "requests")
 
 
 def new_path(out: Path, scenario_name: str) -> Path:
-    """Return where a new run directory goes: its name is the run's id, of now and of chance."""
+    """Return the path of a new run directory: its name is the run's id, of time and chance."""
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
     return out / f"{scenario_name}-{stamp}-{secrets.token_hex(2)}"
 
 
 @dataclass(frozen=True)
 class TrialLog:
-    """The trials of a run in the order in which they ended, and what the reader has to know.
+    """The trials of a run in the order of their ends, and notes for the reader.
 
     Of a trial that was measured again it is the newest record; ``replaced`` counts those before.
     """
@@ -59,7 +59,7 @@ class TrialLog:
 
 
 class RunDirectory:
-    """One run on disk. Every method raises StorageError when the disk does not do its part.
+    """One run on disk. Every method raises StorageError when the disk fails.
 
     Safe to use from several threads as long as one at a time appends trials.
     """
@@ -70,7 +70,7 @@ class RunDirectory:
 
     @classmethod
     def create(cls, out: Path, scenario_name: str, study_text: str | None, suffix: str) -> Self:
-        """Make a run directory under ``out`` with the scenario file in it, and hold its lock.
+        """Create a run directory under ``out`` with the scenario file, and lock it.
 
         ``suffix`` is the scenario file's (".yaml" or ".json"). An imported run has none.
         """
@@ -78,7 +78,7 @@ class RunDirectory:
 
     @classmethod
     def create_at(cls, path: Path, study_text: str | None, suffix: str) -> Self:
-        """Make a run directory at a path of ``new_path``, as ``create`` does."""
+        """Create a run directory at a path of ``new_path``, as ``create`` does."""
         run = cls(path)
         with storage("make a run directory", run.path):
             run.path.mkdir(parents=True)
@@ -118,7 +118,7 @@ class RunDirectory:
 
     @property
     def scenario(self) -> Path:
-        """The scenario file as it was when the run began. Raises InputError if it is gone."""
+        """The scenario file as of the run's start. Raises InputError if it is missing."""
         found = min(self.path.glob("scenario.*"), default=None)
         if found is None:
             raise InputError(
@@ -130,36 +130,36 @@ class RunDirectory:
 
     @property
     def journal(self) -> Path:
-        """The journal of resources."""
+        """The path of the journal."""
         return self.path / "journal.jsonl"
 
     @property
     def trials(self) -> Path:
-        """The log of trials, one JSON line each."""
+        """The path of the log of trials, one JSON line each."""
         return self.path / "trials.jsonl"
 
     @property
     def intervals(self) -> Path:
-        """The time series of all trials, once ``finish`` has merged them."""
+        """The path of all trials' time series, once ``finish`` has merged them."""
         return self.path / "intervals.parquet"
 
     @property
     def requests(self) -> Path:
-        """The requests of all trials, if they made any, once ``finish`` has merged them."""
+        """The path of all trials' requests, if any, once ``finish`` has merged them."""
         return self.path / "requests.parquet"
 
     @property
     def summary(self) -> Path:
-        """The summary."""
+        """The path of the summary."""
         return self.path / "summary.json"
 
     @property
     def measures(self) -> Path:
-        """What the metrics of its trials are, for as long as there is no summary."""
+        """The path of the measures, used while there is no summary."""
         return self.path / "measures.json"
 
     def acquire(self) -> None:
-        """Hold the lock until ``close`` or the death of this process; refused while it is held."""
+        """Lock it until ``close`` or the end of this process; refused while it is locked."""
         self._lock = lock.hold(self.path)
         tidy_tree(self.path)
 
@@ -170,21 +170,21 @@ class RunDirectory:
             self._lock = None
 
     def is_live(self) -> bool | None:
-        """Tell whether a controller works on the run right now; None where one may not look.
+        """Return whether a controller holds the lock; None without permission to look.
 
         It is in nobody's way. To keep others off, ``acquire``.
         """
         return lock.is_held(self.path)
 
     def append_trial(self, trial: Trial) -> None:
-        """Add a trial to the log; it is on the disk when this returns, and absent when it raises.
+        """Append a trial to the log, durably.
 
         A trial's intervals belong onto the disk before it, since a trial in the log is done.
         """
         append_line(self.trials, trial.model_dump_json().encode())
 
     def read_trials(self) -> TrialLog:
-        """Return the trials so far. A last line that a killed controller left torn is dropped.
+        """Return the trials so far. An incomplete last line is dropped.
 
         Raises InputError for a line that is damaged or of a newer version.
         """
@@ -195,7 +195,7 @@ class RunDirectory:
         return TrialLog(list(compress(records, counts)), warnings, replaced)
 
     def _records(self) -> tuple[list[Trial], list[str]]:
-        """Return all records of the log, and what the reader has to know."""
+        """Return all records of the log, and notes for the reader."""
         records, warnings = [], []
         for number, text, is_whole in read_lines(self.trials):
             where = f"{self.trials}:{number}"
@@ -206,7 +206,7 @@ class RunDirectory:
         return records, warnings
 
     def correct_trials(self, corrected: Sequence[Trial]) -> None:
-        """Put trials into the log in the place of the newest ones of the same number.
+        """Replace the newest records of trials in the log.
 
         One that failed after all loses its time series, too. The log is the old one or the new one
         at any time; nobody may append to it meanwhile. Raises InputError for a damaged log.
@@ -238,7 +238,7 @@ class RunDirectory:
         self._write_part("intervals", trial, [as_table("intervals", rows)])
 
     def write_requests(self, trial: int, tables: Sequence[Table]) -> None:
-        """Write the requests of one trial; without any there is nothing to write."""
+        """Write the requests of one trial, if any."""
         if tables:
             self._write_part("requests", trial, tables)
 
@@ -249,7 +249,7 @@ class RunDirectory:
         write_atomically(part, lambda file: write_part(file, tables))
 
     def write_raw(self, trial: int, name: str, printed: bytes) -> None:
-        """Write what a program printed in a trial, as ``raw/TRIAL-NAME``, in the place of older.
+        """Write a program's output of a trial as ``raw/TRIAL-NAME``, replacing an older one.
 
         Nothing makes no file.
         """
@@ -271,7 +271,7 @@ class RunDirectory:
         write_atomically(path, f"{text}\n".encode())
 
     def read_facts(self, moment: str, endpoint: str) -> dict[str, Any] | None:
-        """Return the facts of an endpoint at one moment, None if there are none.
+        """Return the facts of an endpoint at one moment, None without any.
 
         Raises InputError if they are damaged.
         """
@@ -284,12 +284,12 @@ class RunDirectory:
         return facts
 
     def fact_moments(self, endpoint: str) -> list[str]:
-        """Return the moments at which facts of an endpoint were collected, in order."""
+        """Return the moments of an endpoint's facts, in order."""
         found = (self.path / "facts").glob(f"*/{endpoint}.json")
         return sorted(path.parent.name for path in found)
 
     def keep(self, name: str, text: str) -> str:
-        """Keep a text of an endpoint, such as its console, and return its path."""
+        """Write a text of an endpoint, such as its console, and return its path."""
         path = self.path / "logs" / name
         with storage("make a directory", path.parent):
             path.parent.mkdir(exist_ok=True)
@@ -297,12 +297,12 @@ class RunDirectory:
         return str(path)
 
     def write_measures(self, measures: Sequence[Measure]) -> None:
-        """Write down what the metrics of trials are, before there is a summary."""
+        """Write the measures of trials, before there is a summary."""
         text = Declared(measures=list(measures)).model_dump_json(indent=1)
         write_atomically(self.measures, f"{text}\n".encode())
 
     def read_measures(self) -> list[Measure]:
-        """Return what the metrics of trials are, of a run without a summary; older ones have none.
+        """Return the measures of a run without a summary; older ones have none.
 
         Raises InputError if that is damaged or of a newer version.
         """
@@ -311,7 +311,7 @@ class RunDirectory:
         return read_document(Declared, read_whole(self.measures), str(self.measures)).measures
 
     def write_summary(self, summary: Summary) -> None:
-        """Write the summary, in the place of an older one."""
+        """Write the summary, replacing an older one."""
         text = summary.model_dump_json(indent=1)
         write_atomically(self.summary, f"{text}\n".encode())
 

@@ -17,7 +17,7 @@ from osmef.scenario.study import Scalar
 
 
 class Verdict(StrEnum):
-    """What the interval of a median says of a bound."""
+    """Verdict on a bound, by the interval of a median."""
 
     MET = "met"
     MISSED = "missed"

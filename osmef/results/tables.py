@@ -1,4 +1,4 @@
-"""The tables of a run, one Parquet file each, written in parts as the trials end."""
+"""Tables of a run, one Parquet file each, written in parts as the trials end."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ TABLES: dict[str, pa.Schema] = {
 
 
 def as_table(table: str, rows: Sequence[Model]) -> pa.Table:
-    """Return rows as columns."""
+    """Return rows as a table of Arrow."""
     schema = TABLES[table]
     columns = [_column([getattr(row, field.name) for row in rows], field.type) for field in schema]
     return pa.Table.from_arrays(columns, schema=schema)
@@ -76,7 +76,7 @@ _CODES = {pa.int64(): "q", pa.int32(): "i", pa.float64(): "d"}
 
 
 def _column(values: Sequence[Any], of: pa.DataType) -> pa.Array:
-    """Return a column as ``pyarrow.array`` does, which loads pandas for it if it is installed.
+    """Return a column as ``pyarrow.array`` does, without its import of pandas.
 
     Source: Arrow Columnar Format, "Physical Memory Layout": whether there is a value, a bit each,
     the lowest first; offsets of texts; the values.
@@ -105,7 +105,7 @@ def write_part(file: BinaryIO, tables: Sequence[pa.Table]) -> None:
 
 
 def merge(table: str, file: BinaryIO, merged: Path, parts: Sequence[Path]) -> None:
-    """Write to ``file`` the rows of the merged file so far, if any, and of the parts after it.
+    """Merge the file so far, if any, and the parts after it into ``file``.
 
     A trial that has a part is taken from there alone, so that merging again after a crash, or
     after the trial was run again, doubles no row. One trial at a time is in memory. Raises OSError,
@@ -144,7 +144,7 @@ def _row_groups(table: str, files: Sequence[Path]) -> Iterator[pa.Table]:
 
 
 def _completed(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Return rows of an older version with nulls in the columns that it did not have."""
+    """Return rows of an older version with nulls in newer columns."""
     for field in schema:
         if field.name not in rows.schema.names:
             rows = rows.append_column(field, pa.nulls(rows.num_rows, field.type))

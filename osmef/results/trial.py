@@ -1,4 +1,4 @@
-"""The record of one trial, one line of ``trials.jsonl``: transfers, and what limited them."""
+"""The record of one trial, one line of ``trials.jsonl``: transfers, and their bottlenecks."""
 
 from __future__ import annotations
 
@@ -82,14 +82,14 @@ class Failure(Model):
 
     @classmethod
     def of(cls, error: OsmefError) -> Failure:
-        """Return what an error tells."""
+        """Return the record of an error."""
         tail = error.tail if isinstance(error, ProgramError) else ""
         message = f"{error.message}; it printed: {tail}" if tail else error.message
         return cls(kind=error.kind, message=message, where=error.where, cure=error.cure)
 
     @property
     def shown(self) -> str:
-        """All of it in one line."""
+        """It in one line."""
         where = f"{self.where}: " if self.where else ""
         cure = f" (cure: {self.cure})" if self.cure else ""
         return f"{where}{self.message}{cure}"

@@ -1,1 +1,1 @@
-"""WHAT to measure: the scenario file."""
+"""The scenario file: its models, and loading with positions of errors."""

@@ -1,4 +1,4 @@
-"""How a journal says where a thing was made: values of settings, checked as these are.
+"""Models of an ``access`` in a journal: values of settings, validated as these are.
 
 A run directory may have come from somebody else. What it says is used only as far as a scenario
 could say it as well.
@@ -16,7 +16,7 @@ from osmef.scenario.fields import HomePath
 
 
 class CloudAccess(BaseModel):
-    """A place in a cloud. What a newer version says beside this is passed over."""
+    """Access to a place in a cloud. Keys of newer versions are ignored."""
 
     model_config = ConfigDict(extra="ignore", frozen=True, defer_build=True)
 
@@ -60,7 +60,7 @@ class OpenStackAccess(CloudAccess):
 
 
 class StaticAccess(CloudAccess):
-    """A machine of an inventory; ``uri`` is what a user calls it to reap."""
+    """A machine of an inventory; ``uri`` is its ssh destination for reap."""
 
     uri: Destination | None = None
     host: Text

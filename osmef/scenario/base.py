@@ -1,4 +1,4 @@
-"""The base of every model that a file is read into."""
+"""Base class of all models of files."""
 
 from pydantic import BaseModel, ConfigDict
 from pydantic.fields import FieldInfo
@@ -12,12 +12,12 @@ class Model(BaseModel):
 
 
 def keys_of(model: type[BaseModel]) -> dict[str, FieldInfo]:
-    """Return the fields of a model by the keys under which they are written."""
+    """Return the fields of a model by their keys in files."""
     return {field.alias or name: field for name, field in model.model_fields.items()}
 
 
 def conflict(message: str, cure: str, *keys: str) -> PydanticCustomError:
-    """Make the error of a rule that ties several keys of a model together.
+    """Return the validation error of several keys that do not go together.
 
     ``keys`` are the keys concerned, dotted where they are nested, seen from the model whose
     validator raises the error: the user is shown the place where one of them is written.

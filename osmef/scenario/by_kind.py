@@ -1,4 +1,4 @@
-"""Settings whose model depends on the ``kind`` that is written in them."""
+"""Settings whose model is selected by their ``kind``."""
 
 from __future__ import annotations
 
@@ -32,23 +32,23 @@ class ByKind:
     """Whether a list of settings may stand there."""
 
     def default(self) -> Any:
-        """Return the usual kind's settings with all their defaults."""
+        """Return the default kind's settings."""
         return self.kinds.settings(self.usual)()
 
     def models(self) -> list[type[Model]]:
-        """Return the models of all kinds that may stand there."""
+        """Return the models of all allowed kinds."""
         return [model for model in self.kinds.all_settings() if self.only(model)]
 
     def __get_pydantic_core_schema__(
         self, source: Any, handler: GetCoreSchemaHandler
     ) -> CoreSchema:
-        """Read the settings by the model of their kind, which is imported only then."""
+        """Validate by the model of the kind, which is imported lazily."""
         return core_schema.with_info_plain_validator_function(self._read)
 
     def __get_pydantic_json_schema__(
         self, _schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
-        """Describe the settings of all kinds, told apart by ``kind``."""
+        """Return the union of all kinds, discriminated by ``kind``."""
         choices = {
             str(model.model_fields["kind"].default): model.__pydantic_core_schema__
             for model in self.models()

@@ -1,4 +1,4 @@
-"""What may be written under a key of a scenario, in words: for the manual and the command line."""
+"""Descriptions of a scenario's keys, for the manual and the command line."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from osmef.units import format_duration, format_rate, format_share, format_size
 
 @dataclass(frozen=True)
 class Style:
-    """How a text writes what is to be typed, and leads to what a model's keys are."""
+    """Markup of literals, and of links to models."""
 
     code: Callable[[str], str]
     model: Callable[[type[BaseModel]], str]
@@ -46,7 +46,7 @@ _LIMITS = (("ge", "at least"), ("le", "at most"), ("lt", "below"), ("max_length"
 
 
 def default_of(field: FieldInfo, style: Style) -> str:
-    """Return the default of a key, as one would write it."""
+    """Return the default of a key in the syntax of a scenario."""
     if field.is_required():
         return "must be written"
     value = field.get_default(call_default_factory=True)
@@ -57,7 +57,7 @@ def default_of(field: FieldInfo, style: Style) -> str:
 
 
 def _written(value: Any) -> str:
-    """Return a default as one would write it in a scenario: settings of a kind by the kind."""
+    """Return a default in the syntax of a scenario: settings by their kind."""
     if hasattr(value, "kind"):
         return str(value.kind)
     plain = TypeAdapter(Any).dump_python(value, mode="json", exclude_unset=True)
@@ -65,7 +65,7 @@ def _written(value: Any) -> str:
 
 
 def type_of(field: FieldInfo, style: Style) -> str:
-    """Say what may be written under a key, with its limits."""
+    """Describe the type of a key, with its limits."""
     quantity = quantity_of(field)
     show: Callable[[float], str] = quantity.show if quantity else str
     told = _of_field(field, style)
@@ -94,12 +94,12 @@ def _of_kinds(mark: ByKind, style: Style) -> str:
 
 
 def _counted(field: FieldInfo) -> str:
-    """Say what the length of a value counts."""
+    """Return the unit of a value's length."""
     return " of them" if get_origin(field.annotation) in {list, dict} else " characters"
 
 
 def words(annotation: Any, style: Style) -> str:
-    """Say what a value of this type looks like."""
+    """Describe a type."""
     if get_args(annotation):
         return _compound(annotation, style)
     if isinstance(annotation, type) and issubclass(annotation, Enum):
@@ -120,7 +120,7 @@ def words(annotation: Any, style: Style) -> str:
 
 
 def _compound(annotation: Any, style: Style) -> str:
-    """Say what a value of a type that is made of others looks like."""
+    """Describe a compound type."""
     origin, inner = get_origin(annotation), get_args(annotation)
     if origin is Literal:
         return " or ".join(style.code(str(value)) for value in inner)

@@ -1,4 +1,4 @@
-"""What is wrong with the values of a scenario, in the words of the people who wrote it."""
+"""Validation of a scenario, and explanation of errors in users' terms."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from osmef.scenario.yaml_text import write_inline
 
 @dataclass(frozen=True)
 class Assignment:
-    """A value that the sweep gives to a cell: its name, where it goes, and where it is written."""
+    """A value that the sweep assigns in a cell: its name, its path, and its position."""
 
     name: str
     paths: tuple[Keys, ...]
@@ -40,7 +40,7 @@ class Assignment:
 
     @property
     def text(self) -> str:
-        """The value as a reader would write it on one line."""
+        """The value in one line, as a user would write it."""
         plain = self.value.plain()
         if self.paths == (("layer",),):
             return label_of(plain)
@@ -48,12 +48,12 @@ class Assignment:
 
 
 def write_scalar(plain: object) -> str:
-    """Write a value on one line: a mapping as YAML, anything else as JSON."""
+    """Serialise a value in one line: a mapping as YAML, anything else as JSON."""
     return write_inline(plain) if isinstance(plain, dict | list) else json.dumps(plain)
 
 
 class Examined(NamedTuple):
-    """A scenario, or the first errors in it; ``more`` is how many come after them."""
+    """A valid scenario, or its first errors; ``more`` is the number of others."""
 
     scenario: Scenario | None
     errors: list[ErrorDetails]
@@ -61,7 +61,7 @@ class Examined(NamedTuple):
 
 
 def examine(tree: Node) -> Examined:
-    """Make a scenario of what stands in a file, or list what is wrong with it.
+    """Validate a file's tree as a scenario.
 
     Values come as JSON would hand them over, so that no text silently becomes a number.
     """
@@ -75,7 +75,7 @@ def examine(tree: Node) -> Examined:
 
 
 def first_errors(errors: list[ErrorDetails], tree: Node) -> tuple[list[ErrorDetails], int]:
-    """Return the errors that stand first in a file, and how many come after them.
+    """Return the first errors in a file, and the number of others.
 
     To explain one takes long, and who has so many reads no more than these.
     """
@@ -85,14 +85,14 @@ def first_errors(errors: list[ErrorDetails], tree: Node) -> tuple[list[ErrorDeta
 
 
 def _is_of_other_type(error: ErrorDetails) -> bool:
-    """Tell an error of a type that the value was not meant to be, of several that it may have."""
+    """Return whether an error is of an alternative type that was not meant."""
     choice = str(error["loc"][-1]) if error["loc"] else ""
     meant = "literal" if isinstance(error["input"], str) else "dict"
     return _CHOICE.fullmatch(choice) is not None and not choice.startswith(meant)
 
 
 def _without_choice(error: ErrorDetails) -> ErrorDetails:
-    """Return an error with its path as it stands in the file: pydantic puts choices into it."""
+    """Return an error without pydantic's choices in its path."""
     loc = tuple(
         part
         for part in error["loc"]
@@ -103,18 +103,18 @@ def _without_choice(error: ErrorDetails) -> ErrorDetails:
 
 
 def is_conflict(error: ErrorDetails) -> bool:
-    """Tell an error between several keys from one of a single value."""
+    """Return whether an error concerns several keys, not a single value."""
     return error["type"] == "conflict"
 
 
 def explain(error: ErrorDetails, tree: Node) -> Problem:
-    """Say what is wrong with one value, at its place."""
+    """Return the problem of one value, with its position."""
     path = _path(error)
     return _EXPLAIN.get(error["type"], _wrong_kind)(error, path, tree.nearest(path), tree)
 
 
 def explain_conflict(error: ErrorDetails, tree: Node, swept: Sequence[Assignment]) -> Problem:
-    """Say which values do not go together, at the one that the sweep sets last, if it sets any."""
+    """Return the problem of several values, at the one that the sweep assigns last, if any."""
     message, cure = str(error["ctx"]["message"]), str(error["ctx"]["cure"])
     loc = _path(error)
     keys = [(*loc, *str(key).split(".")) for key in error["ctx"]["keys"]]
@@ -148,7 +148,7 @@ def _label(path: Keys) -> str:
 
 
 def _key(tree: Node, path: Keys) -> Node:
-    """Return the key at the end of a path, or what stands nearest to it."""
+    """Return the key at the end of a path, or its nearest existing parent."""
     around = tree.nearest(path[:-1])
     entry = around.entries.get(path[-1])
     return entry.key if entry else around
@@ -258,7 +258,7 @@ def _wrong_kind(error: ErrorDetails, path: Keys, node: Node, _tree: Node) -> Pro
 
 
 def _without_sign(percent: float, key: str, *, whole: bool) -> str:
-    """Return how a percentage is written where a number belongs."""
+    """Return a percentage as the number that it stands for."""
     if key.endswith("percent"):
         return f"write {percent:g}, without %"
     return "write a whole number, without %" if whole else f"write {percent / 100:g}"

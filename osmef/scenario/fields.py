@@ -1,4 +1,4 @@
-"""Field types of the scenario file: quantities with units, names, and the closed vocabularies.
+"""Field types of the scenario file: quantities with units, names, and enumerations.
 
 Also what is expected of a metric: a bound such as ``>= 5 Gbit/s``.
 """
@@ -45,7 +45,7 @@ _BOUND_CURE = "write it as '>= 5 Gbit/s', '<= 500 us' or '<= 0.1 %'"
 
 
 class Placement(StrEnum):
-    """Where the receiver stands, seen from the sender; any: where the cloud puts it."""
+    """Requested placement of the receiver relative to the sender; any: as the cloud places it."""
 
     SAME_HOST = "same-host"
     DIFFERENT_HOST = "different-host"
@@ -60,28 +60,32 @@ class Tenancy(StrEnum):
 
 
 class EndpointKind(StrEnum):
-    """What an endpoint is."""
+    """Type of an endpoint."""
 
     VM = "vm"
     HOST = "host"
 
 
-class Layer(StrEnum):
-    """A network of the provider: what is there, or the overlay that joins two physical hosts."""
+class ProviderNetwork(StrEnum):
+    """A network of the provider: the underlay, or the overlay of two physical hosts."""
 
     BARE = "bare"
     OVERLAY = "overlay"
 
 
+Layer = ProviderNetwork
+"""The name that providers of other packages may import."""
+
+
 class Family(StrEnum):
-    """The version of IP that carries what is measured."""
+    """IP version of the measured traffic."""
 
     IPV4 = "ipv4"
     IPV6 = "ipv6"
 
 
 class TrialOrder(StrEnum):
-    """The order of the trials."""
+    """Order of the trials."""
 
     SEQUENTIAL = "sequential"
     RANDOM = "random"
@@ -115,20 +119,20 @@ OnMismatch = Annotated[
 
 
 def tries_of(on_mismatch: str) -> int:
-    """Return how often endpoints are made anew for a cell: N of ``retry N``, else 0."""
+    """Return how often endpoints are recreated for a cell: N of ``retry N``, else 0."""
     word, _, count = on_mismatch.partition(" ")
     return int(count) if word == "retry" else 0
 
 
 @dataclass(frozen=True)
 class Quantity:
-    """Marks a field whose number carries a unit; ``show`` writes it for people."""
+    """Marks a field with a unit; ``show`` formats it."""
 
     show: Callable[[float], str]
 
 
 def quantity_of(field: FieldInfo) -> Quantity | None:
-    """Return the mark of a field whose number carries a unit, also where it may be absent."""
+    """Return the quantity of a field, also of an optional one."""
     marks = [*field.metadata, *_marks(field.annotation)]
     return next((mark for mark in marks if isinstance(mark, Quantity)), None)
 
@@ -195,13 +199,13 @@ def _share(least: float, most: float) -> Callable[[object], float]:
 
 
 def percent_of(value: object) -> float | None:
-    """Return the number of a percentage such as ``5 %``; None for what is none."""
+    """Parse a percentage such as ``5 %``; None for another text."""
     found = _PERCENT.fullmatch(value) if isinstance(value, str) else None
     return float(found[1]) if found else None
 
 
 def _share_cure(value: object) -> str:
-    """Return how a number without a percent sign is written with it."""
+    """Return the cure: a number without percent sign as a percentage."""
     number = percent_of(f"{value}%")
     if not number:
         return ""
@@ -263,7 +267,7 @@ Name = Annotated[str, Field(pattern=NAME, max_length=48)]
 
 
 class FlavorNeed(Model):
-    """What a VM must have at least, where the provider chooses its flavor: the smallest that fits.
+    """Minimum size of a VM, for which the provider chooses the smallest flavor.
 
     Written in place of the flavor's name. Hashable, as a name is.
     """
@@ -274,12 +278,12 @@ class FlavorNeed(Model):
     )
 
     def __str__(self) -> str:
-        """Return it as a part of a name, such as ``2vcpu-4gib``."""
+        """Return its short name, such as ``2vcpu-4gib``."""
         return f"{self.vcpus}vcpu" + ("" if self.ram is None else f"-{_exact_size(self.ram)}")
 
 
 def _exact_size(count: int) -> str:
-    """Return a number of bytes in the largest unit that divides it."""
+    """Format a number of bytes in the largest unit that divides it."""
     for unit, factor in (("tib", 2**40), ("gib", 2**30), ("mib", 2**20), ("mb", 10**6)):
         if count % factor == 0:
             return f"{count // factor}{unit}"
@@ -312,19 +316,19 @@ Flavor = Annotated[
 
 @dataclass(frozen=True)
 class Bound:
-    """The least or the most that a metric may be; no ``unit`` is that of the metric."""
+    """A lower or upper bound of a metric; without ``unit`` in that of the metric."""
 
     at_least: bool
     value: float
     unit: str
 
     def within(self, unit: str | None) -> float:
-        """Return the bound in the unit of a metric. Raises ValueError where that can't be."""
+        """Convert the bound to the unit of a metric. Raises ValueError."""
         return convert(self.value, self.unit, unit or "1") if self.unit else self.value
 
 
 def read_bound(text: str) -> Bound:
-    """Read a bound. Raises ValueError: what is wrong, and what to do about it."""
+    """Parse a bound. Raises ValueError with problem and cure."""
     found = _BOUND.fullmatch(text.strip())
     if found is None:
         raise ValueError(f"{text[:60]!r} is no bound; {_BOUND_CURE}")

@@ -1,4 +1,4 @@
-"""Layers between two endpoints: what a scenario says of them, and their short names."""
+"""Layers of a scenario: settings, stacking, and short names."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pydantic_core import CoreSchema, PydanticCustomError, PydanticKnownError, c
 from osmef.kinds import LAYERS
 from osmef.scenario.base import Model, conflict
 from osmef.scenario.by_kind import ByKind
-from osmef.scenario.fields import Family, Layer, quantity_of
+from osmef.scenario.fields import Family, ProviderNetwork, quantity_of
 
 if TYPE_CHECKING:
     from osmef.scenario.model import Scenario
@@ -28,7 +28,7 @@ _SMALLEST_MTU = {Family.IPV4: 576, Family.IPV6: 1280}
 
 
 class LayerSettings(Model):
-    """What is raised between two endpoints. Each kind of layer has a subclass with its own keys."""
+    """Settings of a layer. Each kind of layer has a subclass with its own keys."""
 
     kind: str = Field(description="the kind of layer")
     mtu: int | None = Field(
@@ -59,7 +59,7 @@ class LayerSettings(Model):
 
     @property
     def label(self) -> str:
-        """Its short name in cells and tables: the kind, and what is set otherwise than usual."""
+        """Its short name in cells and tables: the kind, with non-default settings."""
         told = self.model_dump(mode="json", exclude_defaults=True, exclude={"kind"})
         units = {name: quantity_of(type(self).model_fields[name]) for name in told}
         shown = {
@@ -68,7 +68,7 @@ class LayerSettings(Model):
         return label_of({"kind": self.kind, **told, **shown})
 
     def problems(self, scenario: Scenario) -> Iterator[PydanticCustomError]:
-        """Yield what does not go together with the rest of the scenario."""
+        """Yield conflicts with the rest of the scenario."""
         yield from self._misplaced(scenario.stack)
         if scenario.family not in self.families:
             yield conflict(
@@ -85,7 +85,7 @@ class LayerSettings(Model):
             )
 
     def _misplaced(self, stack: Stack) -> Iterator[PydanticCustomError]:
-        """Yield why it can't stand on the layer that is below it, if there is one."""
+        """Yield conflicts with the layer below it, if any."""
         place = next(number for number, one in enumerate(stack) if one is self)
         below = stack[place + 1] if place + 1 < len(stack) else None
         if below is None or self.carried_by in below.carries:
@@ -112,7 +112,7 @@ Stack = tuple[LayerSettings, ...]
 
 
 def label_of(written: object) -> str:
-    """Return the short name of a layer, or of several on each other, as a file has them."""
+    """Return the short name of a layer, or of a stack, from a file's value."""
     if isinstance(written, list | tuple):
         return "+".join(map(label_of, written))
     if not isinstance(written, Mapping):
@@ -124,16 +124,16 @@ def label_of(written: object) -> str:
 
 
 class _Layers(ByKind):
-    """Marks the field of a layer: a network of the provider, one of ours, or several stacked."""
+    """Marks the field of a layer: a network of the provider, one of ours, or a stack."""
 
-    also: ClassVar[tuple[str, ...]] = tuple(Layer)
+    also: ClassVar[tuple[str, ...]] = tuple(ProviderNetwork)
     stacks: ClassVar[bool] = True
 
     def _read(self, value: Any, info: ValidationInfo) -> Any:
-        if isinstance(value, Layer | tuple):
+        if isinstance(value, ProviderNetwork | tuple):
             return value
-        if isinstance(value, str) and value in list(Layer):
-            return Layer(value)
+        if isinstance(value, str) and value in list(ProviderNetwork):
+            return ProviderNetwork(value)
         if isinstance(value, list):
             return _stack(value)
         if isinstance(value, dict) and "kind" not in value:
@@ -146,7 +146,7 @@ class _Layers(ByKind):
         except PydanticCustomError as error:
             if error.type != "unknown_kind":
                 raise
-            expected = [*(error.context or {})["expected"], *map(str, Layer)]
+            expected = [*(error.context or {})["expected"], *map(str, ProviderNetwork)]
             told = {"what": self.kinds.what, "expected": expected}
             raise PydanticCustomError("unknown_kind", "no such {what}", told) from error
 
@@ -154,7 +154,7 @@ class _Layers(ByKind):
         self, _schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
         """Describe a name, the settings of a kind, and a list of both."""
-        names = core_schema.literal_schema([*(str(one) for one in Layer), *self._names])
+        names = core_schema.literal_schema([*(str(one) for one in ProviderNetwork), *self._names])
         one = handler(
             core_schema.tagged_union_schema(
                 {
@@ -174,12 +174,12 @@ class _Layers(ByKind):
 
 
 def _stack(value: list[Any]) -> Stack:
-    """Read layers that stand on each other. Raises PydanticCustomError, ValidationError."""
+    """Validate a stack of layers. Raises PydanticCustomError, ValidationError."""
     if not value:
         raise PydanticKnownError(
             "too_short", {"field_type": "List", "min_length": 1, "actual_length": 0}
         )
-    alone = [one for one in value if isinstance(one, str) and one in list(Layer)]
+    alone = [one for one in value if isinstance(one, str) and one in list(ProviderNetwork)]
     if alone:
         raise _wrong(
             f"{alone[0]} is no layer that another one can be put on",
@@ -207,5 +207,5 @@ def _wrong(message: str, cure: str) -> PydanticCustomError:
 
 _ADAPTER = TypeAdapter(list[Annotated[LayerSettings, ByKind(LAYERS, _USUAL)]])
 
-AnyLayer = Annotated[Layer | Stack, _Layers(LAYERS, _USUAL)]
+AnyLayer = Annotated[ProviderNetwork | Stack, _Layers(LAYERS, _USUAL)]
 """A network of the provider, or layers of ours on the one that is there, the outermost first."""

@@ -1,4 +1,4 @@
-"""Read a scenario file, YAML or JSON, and report everything that is wrong with it at once.
+"""Load a scenario file, YAML or JSON, and report all of its problems at once.
 
 In order: the values of ``--set`` replace those of the file, the hosts of inventory files and the
 flavors of instance classes are put in, ``argv`` becomes text as it is written, and then the sweep
@@ -30,7 +30,7 @@ _WORD = re.compile(r"[-+.0-9A-Za-z]+")
 
 
 def load(path: Path, overrides: Mapping[str, str] | None = None) -> Study:
-    """Read a scenario file: JSON where its name ends in ``.json``, else YAML.
+    """Load a scenario file: JSON if its name ends in ``.json``, else YAML.
 
     ``overrides`` are values for this run by their names, each written as YAML; see ``override``.
     Raises InputError, with every Problem in the order of the file.
@@ -39,7 +39,7 @@ def load(path: Path, overrides: Mapping[str, str] | None = None) -> Study:
 
 
 def load_text(text: str, path: Path, overrides: Mapping[str, str] | None = None) -> Study:
-    """Read the text of a scenario file as ``load`` does; the path says its name and format."""
+    """Load the text of a scenario file as ``load`` does; the path determines the format."""
     tree, builder = read_nodes(text, path)
     if tree is None:
         cure = "begin with a line such as name: my-test"
@@ -72,13 +72,13 @@ def load_text(text: str, path: Path, overrides: Mapping[str, str] | None = None)
 
 
 def _first_of_each_place(reading: list[Problem], values: list[Problem]) -> list[Problem]:
-    """Leave out what is wrong with a value that could not even be read."""
+    """Drop problems of values that could not be parsed."""
     unread = {(p.file, p.line, p.column) for p in reading}
     return [*reading, *(p for p in values if (p.file, p.line, p.column) not in unread)]
 
 
 def with_arguments(node: Node) -> Node:
-    """Return a tree in which all arguments are texts: ``-1`` and ``010`` are no numbers there."""
+    """Return a tree in which all arguments are texts: ``-1`` and ``010`` stay as written."""
     if isinstance(node.content, Mapping):
         made = {key: _texts if key == _ARGUMENTS else with_arguments for key in node.content}
         entries = {key: Entry(one.key, made[key](one.value)) for key, one in node.content.items()}
@@ -95,7 +95,7 @@ def _texts(node: Node) -> Node:
 
 
 def _text(node: Node) -> Node:
-    """Return a number or truth value as the text that stands in the file."""
+    """Return a number or truth value as written in the file."""
     if not isinstance(node.content, bool | int | float):
         return node
     written = _WORD.match(node.source.text, node.index)
@@ -103,7 +103,7 @@ def _text(node: Node) -> Node:
 
 
 def with_inventories(tree: Node, folder: Path) -> tuple[Node, list[Problem]]:
-    """Return the scenario with the hosts of its inventories in it, each at its place in that file.
+    """Return the scenario with the hosts of its inventories, each with its position there.
 
     ``folder`` is where the scenario file lies. What is wrong with an inventory is listed.
     """
@@ -121,7 +121,7 @@ def with_inventories(tree: Node, folder: Path) -> tuple[Node, list[Problem]]:
 
 
 class _Inventories:
-    """Inventories, each read once; ``count`` is how many values the scenario has of them."""
+    """Inventories, each loaded once; ``count`` is the number of their values."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -129,7 +129,7 @@ class _Inventories:
         self.count = 0
 
     def read(self, name: str) -> tuple[Node | None, list[Problem]]:
-        """Return what an inventory holds, and what is wrong in it. Raises InputError."""
+        """Return the content of an inventory, and its problems. Raises InputError."""
         if name not in self._known:
             path = self._folder / Path(name).expanduser()
             self._known[name] = read_nodes(read_text(path), path)
@@ -141,7 +141,7 @@ class _Inventories:
 def _with_inventory(
     tree: Node, cloud: Keys, inventories: _Inventories
 ) -> tuple[Node, list[Problem]]:
-    """Return the scenario with the hosts of a cloud's inventory in it.
+    """Return the scenario with the hosts of a cloud's inventory.
 
     Without an inventory, or with one that is no text, it comes back as it is.
     """
@@ -170,7 +170,7 @@ def _with_inventory(
 
 
 def override(tree: Node, overrides: Mapping[str, str]) -> tuple[Node, list[Problem]]:
-    """Put values, each a text of YAML under its name, into a scenario file's tree.
+    """Override values of a scenario's tree by texts of YAML under their names.
 
     A list, or a value for an axis of the sweep, replaces that axis; any other value goes where
     the file has or would have its own, also inside mappings that the sweep goes through. Entries
@@ -218,7 +218,7 @@ def _paths(name: str) -> tuple[Keys, ...]:
 
 
 def _narrow(sweep: Node, paths: tuple[Keys, ...], values: Node) -> Node:
-    """Drop the entries of ``exclude`` and ``include`` that name a value which is gone."""
+    """Drop entries of ``exclude`` and ``include`` with a value that was overridden."""
     kept = {identity(value) for value in values.items}
     for extra in EXTRAS:
         old = sweep.get((extra,))
@@ -239,7 +239,7 @@ def _narrow(sweep: Node, paths: tuple[Keys, ...], values: Node) -> Node:
 
 
 def _put_into_axes(sweep: Node, paths: tuple[Keys, ...], value: Node) -> Node:
-    """Put a value into the mappings that the sweep goes through, such as whole endpoints."""
+    """Override a value inside of the sweep's mappings, such as whole endpoints."""
     for name, entry in sweep.entries.items():
         if entry.value.items and name not in EXTRAS:
             items = tuple(_inside(name, item, paths, value) for item in entry.value.items)

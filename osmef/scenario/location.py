@@ -1,4 +1,4 @@
-"""Where an endpoint stands, and how far two of them are apart."""
+"""Locations of endpoints, and the distance of two of them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from osmef.scenario.base import Model
 
 
 class Location(Model):
-    """A place in a cloud. What is not known is None, and never assumed."""
+    """A location in a cloud. Unknown parts are None, and never assumed."""
 
     host: str | None = Field(default=None, description="name or id of the physical host")
     host_scope: str | None = Field(
@@ -29,11 +29,11 @@ class Location(Model):
 
 
 class Gone(Location):
-    """The place of what its cloud has no more: none. It has not moved, it has ended."""
+    """The location of an endpoint that no longer exists in its cloud."""
 
 
 def same_host(one: Location, other: Location) -> bool | None:
-    """Return whether both stand on one host; None where the locations do not tell.
+    """Return whether both are on one host; None where that is unknown.
 
     Ids of a host that a cloud gives a tenant, so that it can't tell which host it is, say nothing
     about the ids that it gives another. A host stands in one rack, zone and region. Two sites are
@@ -56,7 +56,7 @@ def same_host(one: Location, other: Location) -> bool | None:
 
 
 def has_moved(before: Location, after: Location) -> bool:
-    """Tell whether something has come to stand elsewhere; what is told no more is no move.
+    """Return whether a location has changed; a part that became unknown is no change.
 
     That nothing is told any more of one that had a place is: it has left it, nobody knows where to.
     So is it when that one is told of again.

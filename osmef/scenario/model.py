@@ -1,4 +1,4 @@
-"""The scenario: what to measure, as one typed value."""
+"""The model of a scenario: what to measure."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from osmef.scenario.fields import (
     Expected,
     Family,
     Flavor,
-    Layer,
     Name,
     OnMismatch,
     Placement,
+    ProviderNetwork,
     Tenancy,
     TrialOrder,
 )
@@ -32,7 +32,7 @@ from osmef.scenario.workload import AnyBackground, AnyWorkload, without_backgrou
 
 
 class PairsAt(StrEnum):
-    """When the pairs of a cell are measured."""
+    """Whether the pairs of a cell are measured concurrently or in turn."""
 
     ONCE = "once"
     IN_TURN = "in turn"
@@ -40,7 +40,7 @@ class PairsAt(StrEnum):
 
 
 class Pairs(Model):
-    """So many senders, and as many receivers: the first with the first, and so on.
+    """Pairs of senders and receivers, in equal number, matched in order.
 
     They are all made before the first trial, and kept.
     """
@@ -56,12 +56,12 @@ class Pairs(Model):
 
     @property
     def trials(self) -> int:
-        """How many trials a repetition of the cell is."""
+        """How many trials a repetition of the cell has."""
         return 1 if self.at is PairsAt.ONCE else self.count
 
     @property
     def at_most(self) -> int:
-        """How many of these trials may run at one time."""
+        """How many of these trials may run concurrently."""
         return self.count if self.at is PairsAt.SIDE_BY_SIDE else 1
 
 
@@ -125,7 +125,7 @@ class EndpointSettings(Model):
 
 
 class Endpoints(Model):
-    """Who sends to whom: a sender and a receiver, equal nodes, or one that talks to itself."""
+    """Endpoints by role: a sender and a receiver, equal nodes, or a loopback."""
 
     sender: EndpointSettings | None = Field(default=None, description="the end that sends")
     receiver: EndpointSettings | None = Field(
@@ -142,7 +142,7 @@ class Endpoints(Model):
 
     @property
     def each(self) -> dict[str, EndpointSettings]:
-        """The ends that are there, by their keys."""
+        """The given ends by key."""
         named = {
             "sender": self.sender,
             "receiver": self.receiver,
@@ -208,7 +208,7 @@ class Scenario(Model):
         default=Tenancy.SAME_TENANT, description="whether both ends share a tenant"
     )
     layer: AnyLayer = Field(
-        default=Layer.BARE,
+        default=ProviderNetwork.BARE,
         description="what is between the ends: nothing (`bare`), the provider's `overlay` of"
         " two physical hosts, or what is raised on both ends: a kind, its settings, or a list of"
         " those that stand on each other, the outermost first",
@@ -417,7 +417,7 @@ class Scenario(Model):
     def _pairs_of_hosts(self) -> Scenario:
         kinds = {end.kind for end in self.ends}
         pair = kinds == {EndpointKind.HOST} and self.endpoints.loopback is None
-        if self.layer is Layer.OVERLAY and not pair:
+        if self.layer is ProviderNetwork.OVERLAY and not pair:
             raise conflict(
                 "layer: overlay is for a pair of physical hosts",
                 "use layer: bare, or kind: host for both ends",
@@ -447,7 +447,7 @@ class Scenario(Model):
 
     @property
     def each(self) -> dict[str, EndpointSettings]:
-        """The ends that are there, by their keys, with how many there are of each."""
+        """The given ends by key, with the number of each."""
         if self.pairs is None:
             return self.endpoints.each
         count = {"count": self.pairs.count}
@@ -461,39 +461,39 @@ class Scenario(Model):
 
     @property
     def trials(self) -> int:
-        """How many trials a repetition is: one, or one each pair."""
+        """How many trials a repetition has: one, or one per pair."""
         return self.pairs.trials if self.pairs else 1
 
     @property
     def repetitions(self) -> int:
-        """How many trials each cell has at most."""
+        """The largest number of trials of a cell."""
         if self.workload.is_for_once and "repeat" not in self.model_fields_set:
             return 1
         return self.repeat.most if isinstance(self.repeat, UntilKnown) else self.repeat
 
     @property
     def is_until_known(self) -> bool:
-        """Whether a cell's trials end once it is known."""
+        """Whether a sequential stopping rule ends a cell's trials."""
         return isinstance(self.repeat, UntilKnown)
 
     @property
     def stack(self) -> Stack:
-        """The layers that are raised between the ends, the outermost first."""
-        return () if isinstance(self.layer, Layer) else self.layer
+        """The layers between the ends, the outermost first."""
+        return () if isinstance(self.layer, ProviderNetwork) else self.layer
 
     @property
-    def network(self) -> Layer:
-        """The network of the provider that carries what is measured, below all layers of ours."""
-        return self.layer if isinstance(self.layer, Layer) else Layer.BARE
+    def network(self) -> ProviderNetwork:
+        """The network of the provider, below all layers of ours."""
+        return self.layer if isinstance(self.layer, ProviderNetwork) else ProviderNetwork.BARE
 
     @property
     def size(self) -> int:
-        """How many endpoints there are."""
+        """The number of endpoints."""
         return sum(end.count for end in self.each.values())
 
     @property
     def shares_hosts(self) -> bool:
-        """Whether several endpoints of one end are to be on one host."""
+        """Whether several endpoints of one end share a host."""
         nodes_apart = self.endpoints.node is not None and self.placement is Placement.DIFFERENT_HOST
         pairs_apart = self.pairs is not None and self.pairs.at is not PairsAt.ONCE
         vms = [end for end in self.ends if end.kind is EndpointKind.VM]
@@ -501,13 +501,13 @@ class Scenario(Model):
 
     @property
     def zones_of_ends(self) -> tuple[str | None, str | None]:
-        """The zones that the ends are to be in; None where the cloud decides, or has no zones."""
+        """The zones of the ends; None where the cloud chooses, or has no zones."""
         sender, receiver = (end.zone or self.clouds[end.site].usual_zone for end in self.ends)
         return (sender, receiver)
 
     @property
     def clouds(self) -> Mapping[str | None, CloudSettings]:
-        """Settings of the sites by their names; without sites, of the one cloud under None."""
+        """Settings of the sites by name; without sites, of the one cloud under None."""
         one: Mapping[str | None, CloudSettings] = {None: self.provider}
         return one if not self.sites else dict(self.sites.items())
 
@@ -526,7 +526,7 @@ _ENDS = ("endpoints.sender", "endpoints.receiver")
 
 
 def check_sites(scenario: Scenario) -> None:
-    """See that every end is at a site that there is, and asks for nothing that two sites can't do.
+    """Check that every end names a known site, and requests nothing that needs a single one.
 
     Raises PydanticCustomError.
     """
@@ -592,7 +592,7 @@ def _check_between(scenario: Scenario) -> None:
             "leave tenancy out, or use one site for both ends",
             *("tenancy", *sites),
         )
-    if scenario.layer is Layer.OVERLAY:
+    if scenario.layer is ProviderNetwork.OVERLAY:
         raise conflict(
             "there is no overlay between two sites",
             "use layer: bare, or one site for both ends",

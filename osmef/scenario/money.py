@@ -1,4 +1,4 @@
-"""Sums of money, prices, and classes of instances: what a scenario and the files beside it say."""
+"""Money, prices, and instance classes in scenarios and related files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Money(NamedTuple):
     currency: str
 
     def __str__(self) -> str:
-        """Return it for people: ``12.35 USD``, and small amounts with three digits."""
+        """Format it: ``12.35 USD``, and small amounts with three digits."""
         digits = (
             2 if self.amount >= 1 or not self.amount else 2 - math.floor(math.log10(self.amount))
         )
@@ -31,7 +31,7 @@ class Money(NamedTuple):
 
 
 def parse_money(text: str) -> Money:
-    """Return the sum that a text such as ``0.0104 USD`` tells. Raises ValueError."""
+    """Parse a sum such as ``0.0104 USD``. Raises ValueError."""
     match = _MONEY.fullmatch(text)
     if match is None or not 0 < float(match[1]) < math.inf:
         raise ValueError(f"{text[:60]!r} is no sum of money; write it like 5 USD or 0.0104 EUR")
@@ -54,7 +54,7 @@ Sum = Annotated[
 
 
 class Price(Model):
-    """What an hour of a VM costs by a price list."""
+    """Hourly price of a VM in a price list."""
 
     provider: Text = Field(description="kind of the cloud, such as aws")
     region: Text | None = Field(
@@ -67,12 +67,12 @@ class Price(Model):
 
     @property
     def money(self) -> Money:
-        """The price of an hour."""
+        """The hourly price."""
         return parse_money(self.per_hour)
 
 
 class InstanceClass(Model):
-    """A class of VMs that is the same on every provider: by need, or by a name for a provider."""
+    """A class of VMs across providers: by need, or by flavor for each provider."""
 
     vcpus: int = Field(ge=1, le=1024, description="CPUs that the VM must have at least")
     ram: Size | None = Field(
@@ -84,6 +84,6 @@ class InstanceClass(Model):
     )
 
     def flavor(self, provider: str) -> str | FlavorNeed:
-        """Return what to ask a provider for."""
+        """Return the flavor to request from a provider."""
         need = FlavorNeed.model_construct(vcpus=self.vcpus, ram=self.ram)  # checked here already
         return self.flavors.get(provider, need)

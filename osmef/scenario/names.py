@@ -1,4 +1,4 @@
-"""The names by which a sweep and ``--set`` call the values of a scenario.
+"""Names of a scenario's values in a sweep and in ``--set``.
 
 A name is a key of the scenario, dotted where it is nested (``endpoints.sender.flavor``). A word
 without a dot that is no key of the scenario itself means every value so called: ``connections`` is
@@ -58,7 +58,7 @@ _OTHER_NAMES = {
 
 
 class UnknownNameError(ValueError):
-    """No value of a scenario has this name. Its text says so; ``cure`` says which ones exist."""
+    """An unknown name; its text says so, and ``cure`` has the known ones."""
 
     def __init__(self, message: str, cure: str) -> None:
         super().__init__(message)
@@ -66,7 +66,7 @@ class UnknownNameError(ValueError):
 
 
 def models_at(path: Iterable[str]) -> list[type[BaseModel]]:
-    """List the models that may stand at a path; parts that are no keys of a model are skipped."""
+    """List the possible models at a path; parts that are no keys of a model are skipped."""
     current: list[type[BaseModel]] = [Scenario]
     is_name = False
     for part in path:
@@ -78,12 +78,12 @@ def models_at(path: Iterable[str]) -> list[type[BaseModel]]:
 
 
 def default_kind(model: type[BaseModel]) -> str:
-    """Return the ``kind`` that a settings model is of."""
+    """Return the ``kind`` of a settings model."""
     return str(model.model_fields["kind"].default)
 
 
 def settings_around(path: Iterable[str]) -> Keys | None:
-    """Return the start of a path that leads to settings of several kinds; None without any."""
+    """Return the prefix of a path to settings of several kinds; None without any."""
     top, *inner = path
     if top in BY_KIND:
         return (top,)
@@ -93,7 +93,7 @@ def settings_around(path: Iterable[str]) -> Keys | None:
 
 
 def kind_at(tree: Node, path: Keys) -> object:
-    """Return the kind that is written in settings, as it may be: alone, with others, or not."""
+    """Return the kind in settings: a kind alone, or the key; None without."""
     node = tree.get((*path, "kind")) or tree.get(path)
     if node is None and path[0] == "layer":  # of one in a list
         node = tree.nearest(path)
@@ -104,20 +104,20 @@ def kind_at(tree: Node, path: Keys) -> object:
 
 
 def field_at(path: Keys) -> FieldInfo | None:
-    """Return the field that a path leads to; None for what no model describes."""
+    """Return the field at a path; None outside of all models."""
     fields = (keys_of(m).get(path[-1]) for m in models_at(path[:-1]))
     return next((field for field in fields if field is not None), None)
 
 
 @cache
 def all_paths(tops: tuple[str, ...]) -> tuple[Keys, ...]:
-    """List the paths of all values under these keys of the scenario, from the top down."""
+    """List the paths of all values under these keys of the scenario, breadth first."""
     return tuple(dict.fromkeys(p for p in _walk(Scenario, ()) if p[0] in tops))
 
 
 @cache
 def short_names(tops: tuple[str, ...]) -> dict[str, tuple[Keys, ...]]:
-    """Return what each word without a dot stands for under these keys."""
+    """Return the paths of each unqualified name under these keys."""
     found: dict[str, tuple[Keys, ...]] = {}
     for path in all_paths(tops):
         if path[0] not in {"background", "layer", "pairs", "repeat"} or len(path) == 1:
@@ -126,7 +126,7 @@ def short_names(tops: tuple[str, ...]) -> dict[str, tuple[Keys, ...]]:
 
 
 def resolve(name: str, tops: tuple[str, ...] = tuple(Scenario.model_fields)) -> tuple[Keys, ...]:
-    """Return the paths under these keys that a name stands for. Raises UnknownNameError."""
+    """Return the paths under these keys that a name refers to. Raises UnknownNameError."""
     path = tuple(name.split("."))
     if path[0] in tops:
         return (path,)
@@ -144,7 +144,7 @@ def resolve(name: str, tops: tuple[str, ...] = tuple(Scenario.model_fields)) -> 
 
 
 def resolve_swept(name: str) -> tuple[Keys, ...]:
-    """Return the paths that the name of an axis stands for. Raises UnknownNameError."""
+    """Return the paths that the name of an axis refers to. Raises UnknownNameError."""
     if name.split(".", maxsplit=1)[0] in set(Scenario.model_fields) - set(SWEPT):
         cure = _ONE_CLOUD if name.startswith(("provider", "sites")) else _WHOLE_RUN
         raise UnknownNameError(f"{name} can't be swept", cure)
@@ -159,7 +159,7 @@ def resolve_swept(name: str) -> tuple[Keys, ...]:
 
 @cache
 def _swept_names() -> dict[str, None]:
-    """Return all names that an axis may have, in alphabetical order."""
+    """Return all allowed names of axes, in alphabetical order."""
     known = {".".join(p) for p in all_paths(SWEPT)} | short_names(SWEPT).keys()
     return dict.fromkeys(sorted(known))
 
@@ -183,7 +183,7 @@ def assign(tree: Node, paths: tuple[Keys, ...], value: Node) -> Node:
 
 
 def did_you_mean(word: str, candidates: Iterable[str], known: Iterable[str]) -> str:
-    """Suggest the nearest candidate, and list what is known."""
+    """Suggest the closest candidate, and list the known ones."""
     choices = list(dict.fromkeys(candidates))
     other = _OTHER_NAMES.get(word.lower(), "")
     near = [other] if other in choices else get_close_matches(word.lower(), choices, n=1)
@@ -192,7 +192,7 @@ def did_you_mean(word: str, candidates: Iterable[str], known: Iterable[str]) -> 
 
 
 def nearest_or_all(word: str, names: Iterable[str]) -> str:
-    """Suggest the nearest of many names; where none is near, list them."""
+    """Suggest the closest of many names; without a close one, list them."""
     choices = list(names)
     near = get_close_matches(word.lower(), choices, n=1)
     return f"did you mean {near[0]!r}?" if near else f"give one of: {', '.join(choices) or 'none'}"
@@ -207,7 +207,7 @@ def _walk(model: type[BaseModel], path: Keys) -> Iterator[Keys]:
 
 
 def _is_collection(annotation: Any) -> bool:
-    """Tell whether what is inside has no name of its own."""
+    """Return whether the annotation is a dict or list."""
     return getattr(annotation, "__origin__", None) in {dict, list}
 
 
@@ -217,7 +217,7 @@ def _models_of(field: FieldInfo) -> list[type[BaseModel]]:
 
 
 def _models(annotation: Any) -> list[type[BaseModel]]:
-    """List the models in a type; what is marked as settings by kind has one for each kind."""
+    """List the models in a type; settings by kind have one for each kind."""
     arguments = get_args(annotation)
     for mark in arguments:
         if isinstance(mark, ByKind):

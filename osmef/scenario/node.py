@@ -1,4 +1,4 @@
-"""What stands in a file, each value with its place: the ground that messages point at."""
+"""Values of a file with their positions, for messages, and the excerpt of a problem's line."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
+from unicodedata import combining, east_asian_width
 
 from osmef.errors import InputError, Problem
-from osmef.scenario.excerpt import excerpt, secret_lines
 from osmef.scenario.study import Scalar
 from osmef.units import parse_count
 
@@ -24,14 +24,14 @@ MAX_CHARACTERS = 1 << 20
 
 @dataclass(frozen=True)
 class SourceText:
-    """A text and the name under which the user knows it; ``is_option`` for one of the command."""
+    """A text and its display name; ``is_option`` for one of the command line."""
 
     file: str
     text: str
     is_option: bool = False
 
     def problem(self, index: int, message: str, cure: str) -> Problem:
-        """Make a problem at a character of the text; the end means the end of the last line."""
+        """Return a problem at a character; the end is that of the last line."""
         starts, end = self._places
         index = min(index, end)
         line = bisect_right(starts, index)
@@ -39,7 +39,7 @@ class SourceText:
         return Problem(self.file, line, column, message, cure, self._excerpt(line, column))
 
     def _excerpt(self, line: int, column: int) -> str:
-        """Return the line as a user may see it; of one that may hold a secret, nothing."""
+        """Return the line for display; empty if it may have a secret."""
         if self.is_option or line in self._secret_lines:
             return ""
         starts, _ = self._places
@@ -54,12 +54,12 @@ class SourceText:
 
     @cached_property
     def _places(self) -> tuple[list[int], int]:
-        """Where each line begins, and where the last one ends."""
+        """The offsets of all lines' beginnings, and of the end."""
         starts = [0, *(match.end() for match in re.finditer("\n", self.text))]
         return starts, len(self.text.rstrip())
 
     def error(self, index: int, message: str, cure: str) -> InputError:
-        """Make the error of a text that can't be read beyond this character."""
+        """Return the error of a text that can't be parsed from this character on."""
         return InputError.from_problems([self.problem(index, message, cure)])
 
 
@@ -75,24 +75,24 @@ Content = Scalar | tuple["Node", ...] | Mapping[str, Entry]
 
 @dataclass(frozen=True, eq=False)
 class Node:
-    """A value of a file and the character at which it begins."""
+    """A value of a file, and the offset of its first character."""
 
     source: SourceText
     index: int
     content: Content
 
     def problem(self, message: str, cure: str) -> Problem:
-        """Make a problem that points at this value."""
+        """Return a problem at this value."""
         return self.source.problem(self.index, message, cure)
 
     @property
     def entries(self) -> Mapping[str, Entry]:
-        """Keys and values of a mapping; nothing for any other value."""
+        """Keys and values of a mapping; empty for another value."""
         return self.content if isinstance(self.content, Mapping) else {}
 
     @property
     def items(self) -> tuple[Node, ...]:
-        """Values of a list; nothing for any other value."""
+        """Values of a list; empty for another value."""
         return self.content if isinstance(self.content, tuple) else ()
 
     def plain(self) -> object:
@@ -104,7 +104,7 @@ class Node:
         return self.content
 
     def get(self, path: Keys) -> Node | None:
-        """Return the value at a path; None where the file does not say it."""
+        """Return the value at a path; None if it does not exist."""
         node: Node | None = self
         for key in path:
             entry = node.entries.get(key) if node else None
@@ -112,7 +112,7 @@ class Node:
         return node
 
     def nearest(self, path: Keys) -> Node:
-        """Return the value at a path; where keys of it are not in the file, the one around it."""
+        """Return the value at a path, or its nearest existing parent."""
         node = self
         for key in path:
             if key in node.entries:
@@ -122,7 +122,7 @@ class Node:
         return node
 
     def put(self, path: Keys, value: Node) -> Node:
-        """Return a copy with the value at a path, making mappings on the way where none is.
+        """Return a copy with the value at a path, creating mappings on the way.
 
         A mapping can be written as its ``kind`` alone; such a text becomes a mapping again.
         """
@@ -143,7 +143,7 @@ class Node:
 
 
 class Builder:
-    """Makes the nodes of one text within bounds, and notes what is wrong on the way."""
+    """Builder of a text's nodes within bounds, which collects problems."""
 
     def __init__(self, source: SourceText) -> None:
         self.source = source
@@ -152,11 +152,11 @@ class Builder:
         self._characters = 0
 
     def note(self, index: int, message: str, cure: str) -> None:
-        """Note a problem that reading can go on after."""
+        """Note a problem that does not end parsing."""
         self.problems.append(self.source.problem(index, message, cure))
 
     def enter(self, index: int, depth: int) -> None:
-        """Count a value in; raises InputError where there are too many, or too deep ones."""
+        """Count a value; raises InputError for too many, or too deep nesting."""
         self.count += 1
         if depth > MAX_DEPTH:
             raise self.source.error(
@@ -172,7 +172,7 @@ class Builder:
             )
 
     def scalar(self, index: int, read: Callable[[], Scalar]) -> Node:
-        """Make a single value of what ``read`` returns; notes it where that is not possible."""
+        """Return a scalar by ``read``, whose failure is noted."""
         try:
             value = read()
             if isinstance(value, str):
@@ -193,7 +193,7 @@ class Builder:
         return Node(self.source, index, value)
 
     def _measure(self, index: int, text: str) -> None:
-        """Count a text in; raises InputError where aliases repeat long ones too often."""
+        """Count a text; raises InputError where aliases repeat long ones too often."""
         self._characters += len(text)
         if self._characters > MAX_CHARACTERS:
             raise self.source.error(
@@ -204,7 +204,7 @@ class Builder:
             )
 
     def mapping(self, index: int, entries: list[tuple[Node, Node]]) -> Node:
-        """Make a mapping; of a key given twice the first one stays."""
+        """Return a mapping; the first of duplicate keys is kept."""
         result: dict[str, Entry] = {}
         for key, value in entries:
             name = str(key.content)
@@ -221,13 +221,13 @@ class Builder:
 
 
 def quoted(value: object) -> str:
-    """Write a value for a message: short, and on one line."""
+    """Format a value for a message: short, on one line."""
     text = repr(value) if isinstance(value, str) else str(value)
     return text if len(text) <= 60 else f"{text[:56]}…"
 
 
 def kind_of(value: object) -> str:
-    """Name the kind of a value in the words of a user."""
+    """Name the type of a value for users."""
     if value is None:
         return "empty"
     if isinstance(value, bool):
@@ -237,3 +237,57 @@ def kind_of(value: object) -> str:
     if isinstance(value, int | float):
         return f"{quoted(value)}, a number"
     return "a mapping" if isinstance(value, Mapping) else "a list"
+
+
+_SECRET = re.compile(
+    r"pass(?:word|wd|phrase)|secret|token|credential|webhook|notify|key[\"']?\s*:|://[^/\s]*@",
+    re.IGNORECASE,
+)
+_MOST, _BEFORE = 100, 60
+"""How many characters of a line are shown, and how many of them before the place."""
+
+
+def excerpt(line: str, column: int) -> str:
+    """Return a line with a mark under its column; nothing for an empty one."""
+    at = column - 1
+    begin = max(0, at - _BEFORE) if len(line) > _MOST else 0
+    # Only a part of it is looked at: a file of a megabyte may be one line.
+    cut = "".join(one if one.isprintable() else " " for one in line[begin : begin + _MOST])
+    if not cut or cut.isspace():
+        return ""
+    before = "…" * bool(begin)
+    after = "…" * (begin + _MOST < len(line))
+    indent = len(before) + sum(map(_width, cut[: at - begin]))
+    return f"{before}{cut}{after}\n{' ' * indent}^"
+
+
+def secret_lines(text: str) -> frozenset[int]:
+    """Return the numbers of lines at or below a key whose name suggests a secret.
+
+    Under a key is what is indented more, the items of a list below it, and the next line.
+    """
+    found = set()
+    around: list[tuple[int, bool]] = []  # of each key around a line, where it stands, and if secret
+    follows = False
+    for number, line in enumerate(text.split("\n"), start=1):
+        words = line.strip()
+        if not words:
+            continue
+        # An item of a list may stand as far left as the key of the list, and is inside it.
+        place = 2 * (len(line) - len(line.lstrip())) + words.startswith("-")
+        while around and around[-1][0] >= place:
+            around.pop()
+        named = _SECRET.search(line) is not None
+        inside = named or (bool(around) and around[-1][1])
+        if inside or follows:
+            found.add(number)
+        around.append((place, inside))
+        follows = named
+    return frozenset(found)
+
+
+def _width(character: str) -> int:
+    """Return the display width of a character."""
+    if combining(character):
+        return 0
+    return 2 if east_asian_width(character) in {"W", "F"} else 1

@@ -1,4 +1,4 @@
-"""How many trials a cell has: a number, or as many as it takes to know its result."""
+"""Number of trials of a cell: fixed, or by a sequential stopping rule."""
 
 from __future__ import annotations
 

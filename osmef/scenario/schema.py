@@ -58,7 +58,7 @@ def _or_kind_alone(settings: Json, key: str) -> Json:
 
 
 def _any_kind(settings: Json) -> Json:
-    """Let settings be of any of several kinds: without ``kind`` they may fit more than one."""
+    """Allow settings of any kind: without ``kind`` several may match."""
     return {"anyOf": settings["oneOf"]} if "oneOf" in settings else settings
 
 
@@ -119,7 +119,7 @@ def _any_of(paths: list[Keys]) -> Json:
 
 
 def _pointers(path: Keys) -> list[tuple[list[str], FieldInfo]]:
-    """List where the schema has the value of a path, for each model that may have it."""
+    """List the JSON pointers of a path, one for each model that may be there."""
     if len(path) == 1:
         return [(["properties", path[0]], Scenario.model_fields[path[0]])]
     return [

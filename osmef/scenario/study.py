@@ -1,4 +1,4 @@
-"""A scenario file as read: the scenario and the cells of its sweep."""
+"""A loaded scenario file: the scenario and the cells of its sweep."""
 
 from __future__ import annotations
 

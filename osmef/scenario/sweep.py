@@ -41,7 +41,7 @@ _OURS = Path(__file__).parent / "classes.yaml"
 
 
 def with_classes(tree: Node) -> tuple[Node, list[Problem]]:
-    """Return the scenario with the classes that it uses and does not define itself in it.
+    """Return the scenario with the campaign's classes that it uses and does not define.
 
     A run keeps them so as they were when it began. What is wrong with the files is listed.
     """
@@ -60,7 +60,7 @@ def with_classes(tree: Node) -> tuple[Node, list[Problem]]:
 
 
 def _used(node: Node) -> Iterator[str]:
-    """Yield the classes that stand anywhere in a scenario."""
+    """Yield the classes in a scenario."""
     if isinstance(node.content, str) and node.content.startswith(PREFIX):
         yield node.content.removeprefix(PREFIX)
     for inner in (*node.items, *(entry.value for entry in node.entries.values())):
@@ -76,7 +76,7 @@ def _known() -> dict[str, Entry]:
 
 
 def resolve(scenario: Scenario, tree: Node) -> tuple[Scenario, list[Problem]]:
-    """Return a cell's scenario with flavors in the place of classes; what is unknown is listed.
+    """Return a cell's scenario with flavors instead of classes; unknown ones are problems.
 
     A class that is a cloud's default becomes the flavor of each end that names none.
     """
@@ -107,7 +107,7 @@ def resolve(scenario: Scenario, tree: Node) -> tuple[Scenario, list[Problem]]:
 def _flavor(
     scenario: Scenario, name: str, end: EndpointSettings
 ) -> tuple[Flavor | None, tuple[str, ...]]:
-    """Return what size a VM is to have, and the key that says so: its own, or the cloud's."""
+    """Return a VM's flavor, and its key: of the endpoint, or of the cloud."""
     if end.flavor is not None or end.kind is EndpointKind.HOST:
         return end.flavor, ("endpoints", name, "flavor")
     cloud = ("provider",) if end.site is None else ("sites", end.site)
@@ -137,12 +137,12 @@ class Axis:
 
     @cached_property
     def identities(self) -> dict[str, Assignment]:
-        """What it sets, by the identity of the value."""
+        """The assignments by the identity of the value."""
         return {identity(v): Assignment(self.name, self.paths, v) for v in self.values}
 
     @property
     def told(self) -> str:
-        """Its first values, as a reader would write them."""
+        """Its first values in the syntax of a file."""
         shown = ", ".join(one.text for one in islice(self.identities.values(), _SHOWN))
         more = len(self.values) - _SHOWN
         return f"{shown} and {more} more" if more > 0 else shown
@@ -150,7 +150,7 @@ class Axis:
 
 @dataclass
 class Sweep:
-    """What a sweep says, and what is wrong with it. No node means no sweep: one cell."""
+    """A parsed sweep, and its problems. No node means no sweep: one cell."""
 
     node: Node | None
     axes: list[Axis] = field(default_factory=list)
@@ -159,7 +159,7 @@ class Sweep:
     problems: list[Problem] = field(default_factory=list)
 
     def combinations(self) -> list[Combination]:
-        """List what each cell sets, in order; notes where that is nothing or too much."""
+        """List the assignments of each cell, in order; notes an empty or too large sweep."""
         if self.node is None:
             return [()]
         size = math.prod(len(axis.values) for axis in self.axes) if self.axes else 0
@@ -191,7 +191,7 @@ class Sweep:
         return rows
 
     def _banned(self) -> list[tuple[tuple[int, ...], set[tuple[str, ...]]]]:
-        """Return what ``exclude`` leaves out: for some axes together the values, by identity."""
+        """Return the combinations of ``exclude``: for some axes together the values' identities."""
         order = {axis.paths: number for number, axis in enumerate(self.axes)}
         found: dict[tuple[int, ...], set[tuple[str, ...]]] = defaultdict(set)
         for entry in self.exclude:
@@ -201,7 +201,7 @@ class Sweep:
 
     @property
     def is_hopeless(self) -> bool:
-        """Whether more is wrong already than anybody reads."""
+        """Whether the limit of problems is exceeded."""
         return len(self.problems) > MOST_PROBLEMS
 
     def note(self, node: Node, message: str, cure: str) -> None:
@@ -210,12 +210,12 @@ class Sweep:
 
 
 def identity(value: Node) -> str:
-    """Return a text that two values have in common only where they are written alike."""
+    """Return a text that is equal for equal values only."""
     return json.dumps(value.plain(), sort_keys=True)
 
 
 def read_sweep(node: Node | None) -> Sweep:
-    """Read what stands under ``sweep``."""
+    """Parse the value of ``sweep``."""
     sweep = Sweep(node)
     if node is None:
         return sweep
@@ -331,7 +331,7 @@ def _can_match(sweep: Sweep, entry: Sequence[Assignment]) -> bool:
 
 
 class _Findings:
-    """The problems of all cells, each once, and whether there is any use in looking for more."""
+    """Problems of all cells, each once, within a limit."""
 
     def __init__(self) -> None:
         self.problems: dict[Problem, None] = {}
@@ -340,18 +340,18 @@ class _Findings:
 
     @property
     def are_many(self) -> bool:
-        """Whether so much is wrong that other cells are not looked at."""
+        """Whether the limit is reached, so that other cells are not validated."""
         return len(self.problems) + self.more > MOST_PROBLEMS or self._seen > _MOST_SEEN
 
     def add(self, problems: Iterable[Problem]) -> None:
-        """Take problems in; what is wrong in every cell comes again with each."""
+        """Add problems, each once: many are the same in every cell."""
         for problem in problems:
             self.problems[problem] = None
             self._seen += 1
 
 
 def make_cells(tree: Node, sweep: Sweep) -> tuple[list[Cell], list[Problem], int]:
-    """Make the cells of a scenario without its ``sweep`` key, and list what is wrong with it.
+    """Return the cells of a scenario without its ``sweep`` key, and their problems.
 
     Comes with how many problems there are at least beside those that are listed. Rules between
     several keys are checked in cells only: the scenario's own values need not go together where the
@@ -386,7 +386,7 @@ def make_cells(tree: Node, sweep: Sweep) -> tuple[list[Cell], list[Problem], int
 
 
 def _is_too_much(tree: Node, sweep: Sweep, count: int) -> bool:
-    """Note where so many cells of such a length would be made that it took minutes to read them."""
+    """Note a sweep whose total size would take minutes to validate."""
     length = len(json.dumps(tree.plain()))
     if sweep.node is None or count * length <= MAX_LENGTH:
         return False
@@ -430,12 +430,12 @@ def _unused_sites(cells: Sequence[Cell], tree: Node) -> Iterator[Problem]:
 
 
 def _singles(sweep: Sweep) -> list[Combination]:
-    """Return what sets nothing, and what sets one value alone, each once."""
+    """Return the empty assignment, and each single value once."""
     return [(), *((Assignment(a.name, a.paths, v),) for a in sweep.axes for v in a.values)]
 
 
 def _check_single_values(tree: Node, singles: Sequence[Combination], findings: _Findings) -> None:
-    """Check every value that is written, whether or not a cell uses it."""
+    """Validate every value of an axis, used by a cell or not."""
     for combination in singles:
         if findings.are_many:
             return
@@ -475,7 +475,7 @@ def _scalar(assignment: Assignment) -> Scalar:
 
 
 def _same(combination: Combination, first: Combination, cell: Cell) -> Problem:
-    """Say that a combination measures what an earlier one does already."""
+    """Return the problem of a duplicate combination."""
     earlier = {a.paths: a for a in first}
     changed = [
         a for a in combination if a.paths in earlier and a.value is not earlier[a.paths].value

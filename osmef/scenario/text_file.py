@@ -1,4 +1,4 @@
-"""Read a file of a user's into nodes: JSON where its name ends in ``.json``, else YAML.
+"""Parse a user's file into nodes: JSON if its name ends in ``.json``, else YAML.
 
 Of JSON (RFC 8259) ``json`` judges the text; the reader here only finds the place of each value.
 """
@@ -23,7 +23,7 @@ _NO_NUMBERS = {"NaN", "Infinity", "-Infinity"}
 
 
 def is_json(path: Path) -> bool:
-    """Tell JSON from YAML by the name of the file."""
+    """Return whether a file is JSON, by its name."""
     return path.suffix.lower() == ".json"
 
 
@@ -46,7 +46,7 @@ def read_text(path: Path) -> str:
 
 
 def read_nodes(text: str, path: Path) -> tuple[Node | None, Builder]:
-    """Read a text as its file's name tells; None where it is empty. Raises InputError."""
+    """Parse a text in the format of its file's name; None if it is empty. Raises InputError."""
     source = SourceText(str(path), text.removeprefix("\ufeff"))
     return read_json(source) if is_json(path) else read_yaml(source)
 
@@ -64,7 +64,7 @@ def _decode(data: bytes, where: str) -> str:
 
 
 def read_json(source: SourceText) -> tuple[Node | None, Builder]:
-    """Read a JSON text; None where it is empty. Otherwise as ``read_yaml``. Raises InputError."""
+    """Parse a JSON text; None if it is empty. Otherwise as ``read_yaml``. Raises InputError."""
     if not source.text.strip():
         return None, Builder(source)
     try:
@@ -82,7 +82,7 @@ def read_json(source: SourceText) -> tuple[Node | None, Builder]:
 
 
 class _Reader:
-    """Walks over the tokens of a text that is known to be JSON."""
+    """Walks the tokens of a valid JSON text."""
 
     def __init__(self, source: SourceText) -> None:
         self.builder = Builder(source)
@@ -135,13 +135,13 @@ class _Reader:
 
 
 def user_directory() -> Path:
-    """Return where a user's own files are: ``osmef`` below XDG's directory of configurations."""
+    """Return the user's configuration directory: ``osmef`` below XDG's."""
     home = os.environ.get("XDG_CONFIG_HOME")
     return (Path(home) if home else Path.home() / ".config") / "osmef"
 
 
 def read_part(path: Path, key: str) -> tuple[Scenario, Node | None]:
-    """Return a scenario that says nothing but what the file holds for a key, and its node.
+    """Return a partial scenario with a file's content under a key, and its node.
 
     A file that is not there, or is empty, holds nothing. Raises InputError, with every Problem.
     """

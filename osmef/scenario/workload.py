@@ -1,4 +1,4 @@
-"""What the settings of all workloads have in common, and the field that takes any of them."""
+"""Settings that all workloads have in common, and the field for any of them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Role = Literal["sender", "receiver"]
 
 
 class WorkloadSettings(Model):
-    """What is run in a trial. Each kind of workload has a subclass with its own keys."""
+    """Settings of a workload. Each kind of workload has a subclass with its own keys."""
 
     kind: str = Field(description="the kind of workload")
 
@@ -42,35 +42,35 @@ class WorkloadSettings(Model):
 
     @property
     def is_for_once(self) -> bool:
-        """Whether a second trial would find something else than the first, at once after it."""
+        """Whether a trial changes the result of the next one, such as an emptied bucket."""
         return False
 
     @property
     def given(self) -> dict[str, Any]:
-        """What is not as it is by default, without the kind and the paths of bundles."""
+        """The non-default settings, without the kind and the paths of bundles."""
         return self.model_dump(
             mode="json", by_alias=True, exclude_defaults=True, exclude={"kind", "bundles"}
         )
 
     @property
     def takes_turns(self) -> bool:
-        """Whether one direction waits while data go in the other."""
+        """Whether one direction waits for data of the other."""
         return False
 
     def for_background(self, duration_s: float) -> Self:
-        """Return the settings of a background that lasts so long, in seconds."""
+        """Return the settings for a background of a duration in seconds."""
         return self.model_copy(update={"duration": duration_s})
 
     def problems(self, scenario: Scenario) -> Iterator[PydanticCustomError]:  # noqa: ARG002
-        """Yield what does not go together with the rest of the scenario."""
+        """Yield conflicts with the rest of the scenario."""
         yield from ()
 
     def warnings(self) -> Iterator[str]:
-        """Yield what makes the numbers others than those of usual programs."""
+        """Yield warnings about settings that usual programs don't have."""
         yield from ()
 
     def warnings_at(self, end: Role, facts: Mapping[str, Any]) -> Iterator[str]:  # noqa: ARG002
-        """Yield what the facts of an endpoint at an end make of the numbers."""
+        """Yield warnings that follow from the facts of an endpoint."""
         yield from ()
 
 
@@ -91,7 +91,7 @@ Source: Kratzke and Quint, "How to Operate Container Clusters more Efficiently?"
 
 
 class TransferDirection(StrEnum):
-    """Which way the data of a bulk transfer goes."""
+    """Direction of a bulk transfer's data."""
 
     FORWARD = "forward"
     REVERSE = "reverse"
@@ -99,7 +99,7 @@ class TransferDirection(StrEnum):
 
 
 def without_background(key: str) -> PydanticCustomError:
-    """Return the conflict of a key that has no effect without a background."""
+    """Return the conflict of a key that needs a background."""
     return conflict(
         f"{key} goes with a background, and there is none",
         f"write a background, such as background: btc, or remove {key}",
@@ -108,7 +108,7 @@ def without_background(key: str) -> PydanticCustomError:
 
 
 def check_interval(interval: float, duration: float) -> None:
-    """Raise a conflict where the intervals of a series are longer than what is measured."""
+    """Raise a conflict for intervals that are longer than the measurement."""
     if interval > duration:
         raise conflict(
             "the interval is longer than the duration",

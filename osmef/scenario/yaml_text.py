@@ -1,4 +1,4 @@
-"""Read YAML into nodes, and write it.
+"""Parse YAML into nodes, and serialise it.
 
 YAML 1.2's core schema decides what a plain word is (https://yaml.org/spec/1.2.2/, section
 10.3.2), not YAML 1.1's: ``no``, ``on``, ``1:30`` and ``2024-01-01`` are texts, and only
@@ -31,7 +31,7 @@ _KEY_WITHOUT_SPACE = re.compile(r"\s*(?P<key>[a-z_]+:)[^\s/]")
 
 
 class _Loader(yaml.SafeLoader):
-    """PyYAML's loader with the core schema, and with bounds while it composes."""
+    """PyYAML's loader with the core schema, and with bounds during composition."""
 
     def __init__(self, source: SourceText) -> None:
         super().__init__(source.text)
@@ -48,7 +48,7 @@ class _Loader(yaml.SafeLoader):
 
 
 class _Dumper(yaml.SafeDumper):
-    """PyYAML's dumper that quotes what the loader above would not read as a text."""
+    """PyYAML's dumper that quotes texts that the loader would parse otherwise."""
 
 
 for _class in (_Loader, _Dumper):
@@ -67,7 +67,7 @@ _Dumper.add_representer(str, _represent_text)
 
 
 def read_yaml(source: SourceText) -> tuple[Node | None, Builder]:
-    """Read a YAML text of one document; None where it is empty.
+    """Parse a YAML text of one document; None if it is empty.
 
     The builder holds what is wrong but did not keep it from being read. Raises InputError.
     """
@@ -93,12 +93,12 @@ def read_yaml(source: SourceText) -> tuple[Node | None, Builder]:
 
 
 def write_yaml(data: object) -> str:
-    """Write plain data as YAML that ``read_yaml`` reads back the same."""
+    """Serialise plain data as YAML that ``read_yaml`` parses back."""
     return str(yaml.dump(data, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100))
 
 
 def write_inline(data: object) -> str:
-    """Write plain data as YAML on one line."""
+    """Serialise plain data as YAML on one line."""
     return str(
         yaml.dump(data, Dumper=_Dumper, sort_keys=False, default_flow_style=True, width=10**9)
     ).strip()
@@ -128,7 +128,7 @@ def _explain(source: SourceText, error: yaml.MarkedYAMLError) -> InputError:
 
 
 def _key_without_space(text: str, at: int) -> str | None:
-    """Return the beginning of the line there, or of the one before, if it is ``key:value``."""
+    """Return the start of a line, or of the one before, that is ``key:value``."""
     lines = text[:at].split("\n")[-2:]
     found = (_KEY_WITHOUT_SPACE.match(line) for line in reversed(lines))
     return next((one["key"] for one in found if one), None)

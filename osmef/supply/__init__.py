@@ -1,1 +1,1 @@
-"""Where the programs come from that endpoints run and that OSMeF does not bring."""
+"""Supply of external programs on endpoints: found, bundled, built or installed."""

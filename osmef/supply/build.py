@@ -1,4 +1,4 @@
-"""Build a program from source on the controller, as a static one for the endpoint's machine.
+"""Static build of a program from source on the controller, for an endpoint's architecture.
 
 The source comes from a URL, a file or a folder, and is unpacked so that nothing of it escapes.
 """
@@ -57,7 +57,7 @@ _COMPILED = "__pycache__"
 
 
 def source_hash(source: SourceCode) -> str:
-    """Return the SHA-256 of source code, which tells one version of it from another.
+    """Return the SHA-256 of source code, which identifies its version.
 
     Of a URL it is the one that is wanted; nothing is fetched. Raises SupplyError.
     """
@@ -67,7 +67,7 @@ def source_hash(source: SourceCode) -> str:
 def bundle_of_source(
     program: Program, machine: Machine, tell: Callable[[str], None], check: Callable[[], None]
 ) -> bytes:
-    """Return the archive of a bundle that holds a program built from its source.
+    """Return the archive of a bundle with a program built from source.
 
     ``tell`` is given a line as each step begins; what ``check`` raises ends it. Raises
     SupplyError, with the end of what the compiler said; nothing of it stays then.
@@ -96,7 +96,7 @@ def bundle_of_source(
 
 
 def _run(source: SourceCode, tool: ToolRunner, machine: Machine) -> None:
-    """Run all steps. Raises SupplyError."""
+    """Run all build steps. Raises SupplyError."""
     try:
         for step in source.steps:
             tool.run([word.replace("{target}", machine.zig) for word in step])
@@ -107,7 +107,7 @@ def _run(source: SourceCode, tool: ToolRunner, machine: Machine) -> None:
 
 
 def without_network() -> tuple[str, ...]:
-    """Return the prefix of a command that runs without network; empty where unavailable.
+    """Return a command prefix that removes the network; empty where unavailable.
 
     It is unshare(1), which a user may run where the kernel allows user namespaces.
     """
@@ -126,7 +126,7 @@ def without_network() -> tuple[str, ...]:
 def _code(
     source: SourceCode, root: Path, tell: Callable[[str], None], check: Callable[[], None]
 ) -> tuple[Path, str]:
-    """Return the folder of the source code and its hash. Raises SupplyError."""
+    """Return the source tree and its hash. Raises SupplyError."""
     path = source.path
     if source.url is not None:
         path = root / "archive"
@@ -143,7 +143,7 @@ def _code(
 
 
 def _environment(root: Path, compiler: Compiler) -> dict[str, str]:
-    """Return the environment of the steps: nothing of the user's, who has credentials there."""
+    """Return the environment of build steps, without the user's, who has credentials there."""
     home = root / "home"
     home.mkdir()
     # zig keeps its C library there once it has compiled it, which takes a while; Go likewise.
@@ -160,7 +160,7 @@ def _environment(root: Path, compiler: Compiler) -> dict[str, str]:
 
 
 def _products(source: SourceCode, code: Path, name: str, where: str) -> dict[str, bytes]:
-    """Return what the steps have made, by the names in the bundle; the program first."""
+    """Return the built files by their names in the bundle; the program first."""
     found: dict[str, bytes] = {}
     for number, product in enumerate(source.products):
         path = code / product
@@ -218,7 +218,7 @@ def _packed(
 
 
 def _check_static(data: bytes, machine: Machine, where: str) -> None:
-    """Raise SupplyError unless this is a static program for that machine."""
+    """Raise SupplyError unless this is a static program for that architecture."""
     elf = parse(data)
     if elf.machine != machine.elf:
         raise SupplyError(f"what was built is not for {machine.name}", where=where)
@@ -231,7 +231,7 @@ def _check_static(data: bytes, machine: Machine, where: str) -> None:
 
 
 class _ThisMachine:
-    """The files of this machine."""
+    """File system of this machine."""
 
     def find(self, path: str) -> ClosureFile | None:
         place = Path(path)
@@ -277,7 +277,7 @@ def packed_with_libraries(
 
 
 def packages_of(files: Sequence[Path]) -> tuple[str, ...]:
-    """Return the packages of files with their versions; the files where no dpkg knows them."""
+    """Return the packages of files with versions; the files themselves without dpkg."""
     names = tuple(sorted(file.name for file in files))
     # dpkg may know a file of /usr by the path that it had before the two were merged.
     paths = [path for file in files for path in (str(file), str(file).removeprefix("/usr"))]
@@ -289,7 +289,7 @@ def packages_of(files: Sequence[Path]) -> tuple[str, ...]:
 
 
 def _said(name: str, *arguments: str) -> str:
-    """Return what a tool prints, nothing where there is none."""
+    """Return a tool's output, empty without the tool."""
     path = shutil.which(name, path=search_path())
     if path is None:
         return ""
@@ -321,7 +321,7 @@ _OPENER = urllib.request.build_opener(_OnlySafer)
 
 
 def download(url: str, sha256: str, path: Path, check: Callable[[], None]) -> None:
-    """Write what is at a URL to a file, if it has this hash. Raises SupplyError."""
+    """Download a URL to a file, if its hash matches. Raises SupplyError."""
     began, digest, count = time.monotonic(), hashlib.sha256(), 0
     try:
         with _OPENER.open(url, timeout=_TIMEOUT_S) as answer, path.open("wb") as file:
@@ -348,7 +348,7 @@ def download(url: str, sha256: str, path: Path, check: Callable[[], None]) -> No
 
 
 def hash_of(path: Path) -> str:
-    """Return the SHA-256 of a file, or of all that is in a folder. Raises SupplyError."""
+    """Return the SHA-256 of a file, or of a directory tree. Raises SupplyError."""
     try:
         if not path.is_dir():
             with open_file(path, _MOST_PACKED_BYTES) as file:
@@ -368,7 +368,7 @@ def hash_of(path: Path) -> str:
 
 
 def lay_out(path: Path, folder: Path) -> Path:
-    """Copy a folder, or unpack an archive, and return the folder in which its files lie.
+    """Copy a directory, or unpack an archive, and return its top directory.
 
     Raises SupplyError, also for an archive of which something would lie elsewhere.
     """
@@ -398,7 +398,7 @@ def _unpack(file: IO[bytes], folder: Path, where: str) -> None:
 
 
 def _take_tar(archive: tarfile.TarFile, folder: Path, where: str) -> None:
-    """Unpack; links are made once all files are there, so that nothing is written through one."""
+    """Unpack a tar archive; links are created last, so that nothing is written through one."""
     links: list[tuple[Path, str]] = []
     room = _Room(where)
     for member in archive:
@@ -444,7 +444,7 @@ def _take_zip(archive: zipfile.ZipFile, folder: Path, where: str) -> None:
 
 
 class _Room:
-    """How much an archive may still unpack to."""
+    """Remaining size and number of files to unpack."""
 
     def __init__(self, where: str) -> None:
         self._where = where
@@ -468,7 +468,7 @@ class _Room:
 
 
 def _place(name: str, folder: Path, where: str) -> Path:
-    """Return where a member of an archive lies. Raises SupplyError for one that lies elsewhere."""
+    """Return the path of an archive's member. Raises SupplyError for one outside."""
     path = posixpath.normpath(name)
     if name.startswith("/") or "\\" in name or "\0" in name or path.split("/")[0] == "..":
         raise _bad(where, f"{name!r} would lie outside of its folder")
@@ -476,7 +476,7 @@ def _place(name: str, folder: Path, where: str) -> Path:
 
 
 def _refuse_escapes(links: list[Path], folder: Path, where: str) -> None:
-    """Refuse symbolic links that lead out of the folder, also through other links."""
+    """Refuse symbolic links that lead outside, also through other links."""
     for link in links:
         try:
             inside = link.resolve().is_relative_to(folder.resolve())
@@ -487,7 +487,7 @@ def _refuse_escapes(links: list[Path], folder: Path, where: str) -> None:
 
 
 def _entries(folder: Path) -> Iterator[tuple[str, int]]:
-    """Give the path and the mode of all that is in a folder, in the order of their names."""
+    """Yield path and mode of all entries of a tree, sorted by name."""
     found = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*"))
     for name in found:
         if _COMPILED not in name.split("/"):

@@ -1,4 +1,4 @@
-"""A bundle: one file that holds a program with all that it needs, and a manifest that says what.
+"""Bundles: one archive with a program, its dependencies, and a manifest.
 
 It is a .tar.gz of plain files in one folder. Of the same files it has the same bytes, wherever and
 whenever it is made with the same zlib.
@@ -38,7 +38,7 @@ FileKind = Literal["program", "loader", "library", "data", "licence"]
 
 
 class DamageError(ValueError):
-    """What is wrong with an archive."""
+    """Damage of an archive."""
 
 
 class BundledFile(Model):
@@ -51,7 +51,7 @@ class BundledFile(Model):
 
 
 class Package(Model):
-    """A package of which a bundle holds something."""
+    """A package with files in a bundle."""
 
     version: str = Field(description="its version")
     deb_sha256: str = Field(description="SHA-256 of the .deb, as the signed index has it")
@@ -59,7 +59,7 @@ class Package(Model):
 
 
 class BuildRecord(Model):
-    """How a program was built from source."""
+    """Record of a build from source."""
 
     source: str = Field(description="the URL, or the path on the controller")
     sha256: str = Field(description="SHA-256 of the archive; of a folder, of all that is in it")
@@ -74,7 +74,7 @@ class BuildRecord(Model):
 
 
 class ProgramManifest(Model):
-    """What is in a bundle: the file manifest.json."""
+    """The manifest of a bundle: manifest.json."""
 
     schema_version: Literal[1] = Field(description="the version of this file")
     program: str = Field(pattern=_NAME, description="the program's name")
@@ -96,7 +96,7 @@ class ProgramManifest(Model):
 
 @dataclass(frozen=True)
 class ProgramBundle:
-    """A bundle that has been read, each of its files as its manifest tells it."""
+    """A bundle that was read and verified against its manifest."""
 
     manifest: ProgramManifest
     contents: Mapping[str, bytes]
@@ -106,7 +106,7 @@ class ProgramBundle:
 
     @property
     def pushed(self) -> dict[str, BundledFile]:
-        """The files that an endpoint needs."""
+        """The files for an endpoint."""
         files = self.manifest.files.items()
         return {name: file for name, file in files if file.kind != "licence"}
 
@@ -128,13 +128,13 @@ def pack(manifest: ProgramManifest, contents: Mapping[str, bytes]) -> bytes:
 
 
 def described(data: bytes, kind: FileKind, package: str | None = None) -> BundledFile:
-    """Return what a manifest says of a file."""
+    """Return a file's entry in a manifest."""
     digest = hashlib.sha256(data).hexdigest()
     return BundledFile(sha256=digest, size_bytes=len(data), kind=kind, package=package)
 
 
 def read_bundle(path: Path) -> ProgramBundle:
-    """Read a bundle and check all of it. Raises SupplyError: it is damaged, or none at all."""
+    """Load and verify a bundle. Raises SupplyError for a damaged or invalid one."""
     try:
         packed = read_file(path, MOST_PACKED_BYTES)
     except OSError as error:
@@ -151,7 +151,7 @@ def read_bundle(path: Path) -> ProgramBundle:
 
 
 def unpack(packed: bytes) -> ProgramBundle:
-    """Return the bundle of an archive. Raises DamageError that says what is wrong with it."""
+    """Return the bundle of an archive. Raises DamageError."""
     contents = _members(_inflated(packed))
     try:
         manifest = ProgramManifest.model_validate_json(contents.pop(MANIFEST, b""))
@@ -196,7 +196,7 @@ def _members(data: bytes) -> dict[str, bytes]:
 
 
 def _check(manifest: ProgramManifest, contents: Mapping[str, bytes]) -> None:
-    """See that the files are those of the manifest, and that it starts one of them."""
+    """Verify the files against the manifest, and its program among them."""
     if contents.keys() != manifest.files.keys():
         odd = sorted(contents.keys() ^ manifest.files.keys())
         raise DamageError(f"{odd[0]} is not in both manifest and archive")

@@ -1,4 +1,4 @@
-"""Cut unpacked packages down to what one program needs: itself, its libraries, loader and data.
+"""Closure of one program in unpacked packages: itself, libraries, loader and data.
 
 Libraries are looked for as ld.so(8) does it: in the folders that the file names (DT_RPATH,
 DT_RUNPATH), then in those of the distribution. Nothing outside of the folders that packages were
@@ -29,24 +29,24 @@ _MERGED = ("bin", "sbin", "lib", "lib32", "lib64")
 
 @dataclass(frozen=True)
 class ClosureFile:
-    """A file: where it lies, and which package brought it."""
+    """A file: its path, and its package."""
 
     path: Path
     package: str
 
 
 class Tree:
-    """The files of several packages. A path that two of them bring is that of the first."""
+    """The merged files of several packages; of duplicate paths the first counts."""
 
     def __init__(self, folders: Mapping[str, Path]) -> None:
-        """Look through the folder of each package, by its name."""
+        """Scan the directory of each package, by name."""
         self._files: dict[str, ClosureFile] = {}
         self._links: dict[str, str] = {}
         for package, folder in folders.items():
             self._add(package, folder)
 
     def find(self, path: str) -> ClosureFile | None:
-        """Return the file at an absolute path of the file system, None where there is none."""
+        """Return the file at an absolute path, None if it does not exist."""
         for start in (path, f"/usr{path}"):
             if start == path or path.split("/")[1] in _MERGED:
                 found = self._files.get(self._resolved(start))
@@ -55,7 +55,7 @@ class Tree:
         return None
 
     def names(self, folder: str, package: str) -> list[str]:
-        """Return the names of the files and links that a package brings in a folder."""
+        """Return the names of a package's files and links in a directory."""
         paths = [path for path, found in self._files.items() if found.package == package]
         return sorted(posixpath.basename(p) for p in paths if posixpath.dirname(p) == folder)
 
@@ -70,7 +70,7 @@ class Tree:
                     self._files.setdefault(place, ClosureFile(path, package))
 
     def _resolved(self, path: str) -> str:
-        """Return a path without links in it; an empty one where they go round in a circle."""
+        """Resolve the links in a path; empty for a loop."""
         left = [part for part in path.split("/") if part not in {"", "."}]
         done: list[str] = []
         links = 0
@@ -100,15 +100,15 @@ _STARTS = re.compile(rb'#! */bin/sh\nexec (/[A-Za-z0-9._+/-]{1,200}) "\$@"\n*')
 
 
 class Files(Protocol):
-    """A file system, or what looks like one."""
+    """A file system, real or merged."""
 
     def find(self, path: str) -> ClosureFile | None:
-        """Return the file at an absolute path, None where there is none."""
+        """Return the file at an absolute path, None if it does not exist."""
 
 
 @dataclass(frozen=True)
 class Closure:
-    """The files of a program, each by the name that it needs to have in one folder."""
+    """The files of a program by their names in one directory."""
 
     program: ClosureFile
     loader: str | None
@@ -121,14 +121,14 @@ class Closure:
 
 @dataclass(frozen=True)
 class _Libraries:
-    """Where libraries lie: in packages for a machine, some by another name than they are needed."""
+    """Library lookup in packages of an architecture."""
 
     tree: Files
     machine: Machine
     stands_for: Mapping[str, str]
 
     def find(self, name: str, folders: Sequence[str]) -> tuple[ClosureFile | None, str]:
-        """Return a library and its path, which is in one of these folders or in a usual one."""
+        """Return a library and its path, in one of these directories or a default one."""
         triplet, file = self.machine.triplet, self.stands_for.get(name, name)
         usual = (f"/lib/{triplet}", f"/usr/lib/{triplet}", "/lib64", "/lib", "/usr/lib")
         for path in (f"{folder}/{file}" for folder in (*folders, *usual)):
@@ -139,7 +139,7 @@ class _Libraries:
 
 
 def cut(program: Program, tree: Tree, machine: Machine) -> Closure:
-    """Return what a program needs of its packages. Raises SupplyError."""
+    """Return the closure of a program in its packages. Raises SupplyError."""
     where = f"program {program.name!r}"
     stands_for = dict(program.alternatives)
     path, found = _find_program(program, stands_for.get(program.name, program.name), tree, where)
@@ -158,7 +158,7 @@ def libraries_of(  # noqa: PLR0913, PLR0917 - all that a search goes by
     wanted: Sequence[tuple[str, str]] = (),
     stands_for: Mapping[str, str] | None = None,
 ) -> dict[str, ClosureFile]:
-    """Return the loader and the libraries of a program at a path, each by its name.
+    """Return the loader and the libraries of a program at a path, by name.
 
     ``wanted`` are further libraries, each with what needs it; some lie there by the names
     of others (``stands_for``). A static program has none. Raises SupplyError.
@@ -175,7 +175,7 @@ def libraries_of(  # noqa: PLR0913, PLR0917 - all that a search goes by
 
 
 def words_of(name: str, loader: str | None, contents: Mapping[str, bytes]) -> tuple[str, ...]:
-    """Return what starts a program: its own loader, which looks for libraries in its folder."""
+    """Return the command line of a program: its loader, with its directory as library path."""
     if loader is None:
         return (f"{HERE}/{name}",)
     # glibc has it since 2.33; without it the program is told its path as its name.
@@ -204,7 +204,7 @@ def _find_program(program: Program, name: str, tree: Tree, where: str) -> tuple[
 def _behind_script(
     path: str, found: ClosureFile, tree: Tree, where: str
 ) -> tuple[str, ClosureFile]:
-    """Return a program, or the one that a script of a single command starts (as of p7zip)."""
+    """Return a program, or that of a wrapper script of one command (as of p7zip)."""
     with found.path.open("rb") as file:
         start = file.read(_MOST_SCRIPT_BYTES)
     one = _STARTS.fullmatch(start)
@@ -235,7 +235,7 @@ def _follow(
     libraries: dict[str, ClosureFile],
     wanted: Sequence[tuple[str, str]],
 ) -> None:
-    """Add the libraries of a program and those that each of them needs, by their names."""
+    """Add the libraries of a program, transitively, by name."""
     _, root = program
     where = f"program {posixpath.basename(program[0])!r}"
     waiting = [*_needs(program[0], root, ()), *((origin, name, ()) for origin, name in wanted)]
@@ -261,14 +261,14 @@ def _follow(
 def _needs(
     path: str, elf: Elf, inherited: Sequence[str]
 ) -> Iterator[tuple[str, str, tuple[str, ...]]]:
-    """Give the libraries of a file: whose each is, its name, and folders to look into first."""
+    """Yield the libraries of a file: dependant, name, and search path."""
     own = _expanded(elf.runpath or elf.rpath, path)
     for name in elf.needed:
         yield path, name, (*own, *inherited)
 
 
 def _expanded(folders: Sequence[str], path: str) -> tuple[str, ...]:
-    """Replace what stands for the folder of a file. Source: ld.so(8)."""
+    """Expand $ORIGIN. Source: ld.so(8)."""
     origin = posixpath.dirname(path)
     return tuple(
         folder.replace("${ORIGIN}", origin).replace("$ORIGIN", origin) for folder in folders
@@ -276,7 +276,7 @@ def _expanded(folders: Sequence[str], path: str) -> tuple[str, ...]:
 
 
 def _data(program: Program, tree: Tree, where: str, taken: set[str]) -> dict[str, ClosureFile]:
-    """Return the data files by their names, which have to be unique in one folder."""
+    """Return the data files by name, which must be unique in one directory."""
     data: dict[str, ClosureFile] = {}
     for path in program.files:
         found = tree.find(path)

@@ -1,4 +1,4 @@
-"""The compilers of the controller, set up to make static programs for an endpoint's machine."""
+"""Compilers of the controller, for static programs of an endpoint's architecture."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _NO_OPENMP = "without OpenMP, so on one thread: {name} has no static OpenMP for 
 
 @dataclass(frozen=True)
 class Compiler:
-    """A compiler: what its programs are called, and what starts each of them."""
+    """A compiler: the command of each of its programs."""
 
     name: str
     """With its version."""
@@ -40,7 +40,7 @@ class Compiler:
     """What its programs have to find there."""
 
     def install(self, folder: Path) -> dict[str, str]:
-        """Put its programs into a folder, and return the environment in which they are found."""
+        """Write wrapper scripts to a directory, and return the environment with it in PATH."""
         folder.mkdir()
         for name, argv in self.programs.items():
             script = folder / name
@@ -53,7 +53,7 @@ class Compiler:
 
 
 def find_compiler(machine: Machine, *, openmp: bool, where: str) -> Compiler:
-    """Return a compiler for a kind of machine. Raises SupplyError where there is none.
+    """Return a C compiler for an architecture. Raises SupplyError without one.
 
     zig makes programs for every machine, but has no OpenMP. So where that is wanted, the system's
     compiler is taken if it can make it for this machine, and zig without threads else.
@@ -73,7 +73,7 @@ def find_compiler(machine: Machine, *, openmp: bool, where: str) -> Compiler:
 
 
 def compiler_of(source: SourceCode, machine: Machine, where: str) -> Compiler:
-    """Return the compiler that builds a source for a kind of machine. Raises SupplyError."""
+    """Return the compiler of a source for an architecture. Raises SupplyError."""
     match source.language:
         case "go":
             return _go(machine, where)
@@ -98,7 +98,7 @@ def compiler_of(source: SourceCode, machine: Machine, where: str) -> Compiler:
 
 
 def _go(machine: Machine, where: str) -> Compiler:
-    """Return Go, in PATH or as a package of Python brings it. Raises SupplyError."""
+    """Return Go, from PATH or a Python package. Raises SupplyError."""
     beside = Path(sys.executable).parent
     path = shutil.which("go", path=f"{search_path()}{os.pathsep}{beside}")
     told = _said(path, "version").split() if path else []
@@ -119,7 +119,7 @@ def _go(machine: Machine, where: str) -> Compiler:
 
 
 def _javac(where: str) -> Compiler:
-    """Return the compiler of Java. Raises SupplyError."""
+    """Return javac. Raises SupplyError."""
     found = {name: shutil.which(name, path=search_path()) for name in ("javac", "jar")}
     paths = {name: (path,) for name, path in found.items() if path is not None}
     told = _said(paths["javac"][0], "-version").strip() if "javac" in paths else ""
@@ -129,7 +129,7 @@ def _javac(where: str) -> Compiler:
 
 
 def _zig(machine: Machine, *, openmp: bool) -> Compiler | None:
-    """Return zig, as the package ziglang brings it; the agents are compiled with it, too."""
+    """Return zig, from the package ziglang, which also compiles the agents."""
     if importlib.util.find_spec("ziglang") is None:
         return None
     name = f"zig {version('ziglang')}"
@@ -150,7 +150,7 @@ def _zig(machine: Machine, *, openmp: bool) -> Compiler | None:
 
 
 def _system_compiler(machine: Machine, *, openmp: bool) -> Compiler | None:
-    """Return the system's compiler, if it makes static programs for that machine."""
+    """Return the system's compiler, if it links static programs for that architecture."""
     path = shutil.which("gcc", path=search_path()) or shutil.which("cc", path=search_path())
     if path is None or machine != this_machine() or not _has(path, "libc.a"):
         return None
@@ -175,7 +175,7 @@ def _name_of(compiler: str) -> str:
 
 
 def _has(compiler: str, library: str) -> bool:
-    """Tell whether a compiler has a library: it prints its path, or else only its name."""
+    """Return whether a compiler finds a library, by -print-file-name."""
     return Path(_said(compiler, f"-print-file-name={library}").strip()).is_absolute()
 
 

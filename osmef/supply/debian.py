@@ -1,4 +1,4 @@
-"""Bundle a program of Debian's packages, for any architecture, with an apt of its own.
+"""Bundle of a program from Debian's packages, for any architecture, with an apt of its own.
 
 The apt has a state, a cache and settings of its own in a scratch folder, so that it needs no root
 and nothing of the system changes. Sources, proxy and keyring are the machine's; signatures are
@@ -73,7 +73,7 @@ _MOST_LICENCE_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class Deb:
-    """A package that has been fetched and verified."""
+    """A downloaded and verified package."""
 
     path: Path
     name: str
@@ -83,7 +83,7 @@ class Deb:
 
 @dataclass(frozen=True)
 class Shop:
-    """An apt of its own."""
+    """An apt with its own configuration and state."""
 
     tool: ToolRunner
     root: Path
@@ -91,7 +91,7 @@ class Shop:
     machine: Machine
 
     def update(self) -> None:
-        """Fetch the indexes of all packages. Raises SupplyError."""
+        """Download the package indexes. Raises SupplyError."""
         self._run("apt-get", "update", "--error-on=any")
         if not list((self.root / "state/lists").glob(f"*_binary-{self.machine.debian}_Packages*")):
             raise SupplyError(
@@ -101,13 +101,13 @@ class Shop:
             )
 
     def fetch(self, packages: Sequence[str]) -> list[Deb]:
-        """Fetch packages and all that they depend on. Raises SupplyError."""
+        """Download packages and their dependencies. Raises SupplyError."""
         words = ("install", "--download-only", "--yes", "--no-install-recommends")
         self._run("apt-get", *words, "--", *packages)
         return [self._deb(path) for path in sorted((self.root / "cache/archives").glob("*.deb"))]
 
     def unpack(self, deb: Deb) -> Path:
-        """Unpack a package into a folder of its own, which is returned. Raises SupplyError."""
+        """Unpack a package into a directory of its own, which is returned. Raises SupplyError."""
         folder = self.root / "trees" / deb.name
         folder.mkdir(parents=True)
         self._run("dpkg-deb", "--extract", str(deb.path), str(folder))
@@ -133,7 +133,7 @@ class Shop:
 
 
 def can_fetch() -> str | None:
-    """Return why no packages can be fetched here; None if they can, as far as programs tell."""
+    """Return why no packages can be downloaded; None if required programs exist."""
     try:
         for name in ("apt-get", "dpkg-deb"):
             find_program(name, "apt", "a bundle")
@@ -145,7 +145,7 @@ def can_fetch() -> str | None:
 def open_shop(
     root: Path, suite: str, machine: Machine, where: str, check: Callable[[], None]
 ) -> Shop:
-    """Make an apt of its own in an empty folder. Raises SupplyError on a machine without one."""
+    """Create an apt in an empty directory. Raises SupplyError on a machine without apt."""
     why = can_fetch()
     if why is not None:
         raise SupplyError(f"packages can't be fetched here: {why}", where=where, cure=_NO_APT)
@@ -179,7 +179,7 @@ def _lines(suite: str) -> list[str]:
 
 @dataclass(frozen=True)
 class BundleRequest:
-    """A bundle that is wanted: for a kind of machine, of a release of Debian."""
+    """Parameters of a bundle: architecture and release of Debian."""
 
     program: Program
     machine: Machine
@@ -220,7 +220,7 @@ def _packed(
     debs: Mapping[str, Deb],
     own: Mapping[str, bytes],
 ) -> bytes:
-    """Return the archive of the files of a program, with a manifest and their licences.
+    """Return the archive of a program's files, with manifest and licences.
 
     ``own`` are libraries that come from no package.
     """

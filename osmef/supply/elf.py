@@ -1,4 +1,4 @@
-"""Read what a program or library needs to run: the dynamic section of an ELF file.
+"""Dynamic section of an ELF file: the dependencies of a program or library.
 
 Source: System V ABI, chapters 4 and 5, and elf.h of glibc. Whatever the bytes are, nothing but
 ElfError is raised, and no more work is done than a file of that size can ask for.
@@ -25,14 +25,14 @@ _MOST_NEEDED = 1000
 
 
 class ElfError(SupplyError):
-    """It is no program or library of Linux, or it is damaged."""
+    """It is no valid ELF file of Linux."""
 
     kind = "elf"
 
 
 @dataclass(frozen=True)
 class Elf:
-    """What an ELF file says of itself. Folders may begin with $ORIGIN."""
+    """Dependencies of an ELF file. Directories may begin with $ORIGIN."""
 
     machine: tuple[int, int, bool]
     """Number of the machine, bits of an address, whether the low byte comes first."""
@@ -57,7 +57,7 @@ class _Segment:
 
 @dataclass(frozen=True)
 class _Layout:
-    """How numbers stand in a file: their order, and the formats of its tables."""
+    """Byte order and word size of an ELF file, with its formats."""
 
     order: str
     bits: int
@@ -80,12 +80,12 @@ class _Layout:
 
     @property
     def entry(self) -> struct.Struct:
-        """Of the dynamic section: a tag and a value."""
+        """Unpack an entry of the dynamic section: tag and value."""
         return struct.Struct(f"{self.order}{'QQ' if self.bits == 64 else 'II'}")
 
 
 def read_elf(path: Path) -> Elf:
-    """Read a file. Raises ElfError, also for one that can't be read."""
+    """Parse a file. Raises ElfError, also for an unreadable one."""
     try:
         return parse(read_file(path, MOST_BYTES))
     except OSError as error:
@@ -95,7 +95,7 @@ def read_elf(path: Path) -> Elf:
 
 
 def parse(data: bytes) -> Elf:
-    """Read the bytes of a file. Raises ElfError."""
+    """Parse the content of a file. Raises ElfError."""
     try:
         return _parse(data)
     except (struct.error, OverflowError) as error:
@@ -103,7 +103,7 @@ def parse(data: bytes) -> Elf:
 
 
 def is_elf(data: bytes) -> bool:
-    """Tell whether a file begins as programs and libraries do."""
+    """Return whether a file has the magic number of ELF."""
     return data.startswith(_MAGIC)
 
 
@@ -142,7 +142,7 @@ def _interpreter(data: bytes, segments: list[_Segment]) -> str | None:
 
 
 def _dynamic(data: bytes, layout: _Layout, segments: list[_Segment]) -> Iterator[tuple[int, str]]:
-    """Give the entries of the dynamic section that are names, each with its tag."""
+    """Yield the named entries of the dynamic section by tag."""
     sections = [segment for segment in segments if segment.kind == _PT_DYNAMIC]
     entries = list(_entries(data, layout, sections[0])) if sections else []
     tables = [value for tag, value in entries if tag == _DT_STRTAB]
@@ -170,7 +170,7 @@ def _entries(data: bytes, layout: _Layout, segment: _Segment) -> Iterator[tuple[
 
 
 def _offset_of(address: int, segments: list[_Segment]) -> int:
-    """Return where in the file lies what is at an address of the memory."""
+    """Return the file offset of a virtual address."""
     for segment in segments:
         if segment.kind == _PT_LOAD and 0 <= address - segment.address < segment.size:
             return address - segment.address + segment.offset

@@ -1,4 +1,4 @@
-"""The kinds of machines for which programs can be supplied, under each of their names.
+"""Supported architectures of programs, under each of their names.
 
 Sources: Debian's ports and multiarch tuples (wiki.debian.org/Multiarch/Tuples), the machine
 numbers of ELF (elf.h of glibc), the targets of zig.
@@ -14,7 +14,7 @@ from osmef.errors import SupplyError
 
 @dataclass(frozen=True)
 class Machine:
-    """A kind of machine."""
+    """An architecture."""
 
     name: str
     """As ``uname -m`` says it."""
@@ -52,7 +52,7 @@ NAMES = tuple(_MACHINES)
 
 
 def find_machine(name: str) -> Machine:
-    """Return the kind of machine that ``uname -m`` names so. Raises SupplyError."""
+    """Return the architecture of ``uname -m``. Raises SupplyError."""
     found = _MACHINES.get(_SAME_AS.get(name, name))
     if found is None:
         raise SupplyError(
@@ -63,5 +63,5 @@ def find_machine(name: str) -> Machine:
 
 
 def this_machine() -> Machine:
-    """Return the kind of this machine. Raises SupplyError."""
+    """Return this machine's architecture. Raises SupplyError."""
     return find_machine(platform.machine())

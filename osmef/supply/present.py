@@ -1,4 +1,4 @@
-"""Look for a program on an endpoint, and install one where that is allowed."""
+"""Lookup of a program on an endpoint, and its installation if allowed."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ printf '\\n%s \\n' "$mark"
 
 @dataclass(frozen=True)
 class Present:
-    """A program that an endpoint has."""
+    """A program that is installed on an endpoint."""
 
     path: str
     version: str | None
@@ -65,7 +65,7 @@ class Present:
 
 
 def find(program: Program, session: Session) -> Present:
-    """Find a program in PATH and where system programs are, with its data files.
+    """Find a program in PATH and in system directories, with its data files.
 
     Raises SupplyError that says what is missing, ReachError.
     """
@@ -82,7 +82,7 @@ def find(program: Program, session: Session) -> Present:
 
 
 def _version(program: Program, path: str, session: Session, where: str) -> str | None:
-    """Return how a program tells its version. Raises SupplyError for one that can't run there."""
+    """Return the program's version. Raises SupplyError if it can't run there."""
     for words in (program.version,) if program.version else _DEFAULT_VERSIONS:
         mark = secrets.token_hex(16)
         said = session.run(["sh", "-c", _ASK, "sh", mark, path, *words])
@@ -99,7 +99,7 @@ def _version(program: Program, path: str, session: Session, where: str) -> str |
 
 
 def _marked(output: Output, mark: str) -> list[str]:
-    """Return the lines of a script's output behind its mark."""
+    """Return the lines of a script's output with its marker."""
     lines = output.stdout.decode(errors="replace").splitlines()
     return [line.removeprefix(f"{mark} ") for line in lines if line.startswith(f"{mark} ")]
 
@@ -126,7 +126,7 @@ def install_commands(manager: str, program: Program, *, root: bool) -> list[list
 
 
 def install(program: Program, session: Session) -> tuple[Present, list[list[str]]]:
-    """Have the endpoint's package manager install a program; return it and what was run.
+    """Install a program by the endpoint's package manager; return it and the commands.
 
     Raises SupplyError, ReachError. What is installed stays there.
     """

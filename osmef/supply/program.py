@@ -1,4 +1,4 @@
-"""What is known of a program that endpoints need: its name, its package, its source."""
+"""Description of an external program: its name, its packages, its source."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True)
 class SourceCode:
-    """Source code, and how a static program is made of it.
+    """Source code, and its static build.
 
     Only code of OSMeF or of an installed package may make one, never a scenario: its steps run on
     the controller.
@@ -57,7 +57,7 @@ class SourceCode:
 
     @property
     def is_interpreted(self) -> bool:
-        """Whether another program runs what is made of it."""
+        """Whether its product needs an interpreter."""
         return self.language in {"java", "script"}
 
     def __post_init__(self) -> None:
@@ -73,7 +73,7 @@ class SourceCode:
 
 @dataclass(frozen=True)
 class Program:
-    """A program that a workload or a layer needs on an endpoint."""
+    """An external program of a workload or a layer."""
 
     name: str
     """As it is called: the name of its file."""
@@ -118,22 +118,22 @@ class Program:
 
     @property
     def debian_package(self) -> str:
-        """The name of its package in Debian."""
+        """The name of its Debian package."""
         return self.package or self.name
 
     @property
     def is_sourced(self) -> bool:
-        """Whether it is known where its source code is; else each user brings it."""
+        """Whether its source can be downloaded; else each user provides it."""
         return self.source is not None and bool(self.source.url or self.source.path)
 
     @property
     def ways(self) -> tuple[Way, ...]:
-        """The ways to try: nothing is built that has no source."""
+        """The ways of supply to try: nothing is built without source."""
         return tuple(way for way in self.how if way != "build" or self.source is not None)
 
 
 def check_ways(ways: Sequence[str], name: str) -> None:
-    """Raise InputError unless these are ways in which a program can be had, each once."""
+    """Raise InputError unless these are valid ways of supply, each once."""
     if not ways or len(set(ways)) != len(ways) or not set(ways) <= set(WAYS):
         told = ", ".join(ways) or "none"
         cure = f"name one or several of {', '.join(WAYS)}, each once"
@@ -141,7 +141,7 @@ def check_ways(ways: Sequence[str], name: str) -> None:
 
 
 def _is_inside(path: str) -> bool:
-    """Tell whether a path stays in the folder in which it begins, and can be that of a file."""
+    """Return whether a relative path stays inside of its directory."""
     parts = path.split("/")
     plain = not any(ord(char) < 32 for char in path)
     return plain and all(part not in {"", ".", ".."} for part in parts)

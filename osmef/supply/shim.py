@@ -1,4 +1,4 @@
-"""Functions that take the place of the C library's own in a bundle.
+"""Shared library that overrides functions of the C library in a bundle.
 
 An endpoint may lack what the library reads of the system, such as /etc/protocols of Debian's
 netbase, and a plain user can't put it there. Source: ld.so(8), ``--preload``.
@@ -47,7 +47,7 @@ _MOST_S = 120.0
 
 
 def shim(text: str, machine: Machine, where: str, check: Callable[[], None]) -> bytes:
-    """Return the shared library of a C text that includes nothing. Raises SupplyError.
+    """Compile a C text without includes to a shared library. Raises SupplyError.
 
     What ``check`` raises ends it.
     """

@@ -1,4 +1,4 @@
-"""The bundles that this user has: made once, kept by hash, checked each time they are read.
+"""Store of this user's bundles: made once, by hash, verified at each read.
 
 The name of one tells what it was made of, and the SHA-256 of its bytes. So a damaged one is known,
 and made again; two that make the same one wait for each other.
@@ -35,7 +35,7 @@ _LOCK = ".lock"
 
 @dataclass(frozen=True)
 class BundleKey:
-    """What a bundle is to be made of: of the same it is made once."""
+    """Inputs of a bundle: the same are made once."""
 
     program: str
     architecture: str
@@ -43,7 +43,7 @@ class BundleKey:
 
     @property
     def prefix(self) -> str:
-        """The beginning of its name."""
+        """The prefix of its name."""
         text = json.dumps([self.program, self.architecture, self.made_of], sort_keys=True)
         digest = hashlib.sha256(text.encode()).hexdigest()[:16]
         return f"{self.program}_{self.architecture}_{digest}_"
@@ -51,7 +51,7 @@ class BundleKey:
 
 @dataclass(frozen=True)
 class Kept:
-    """A bundle in the store; ``damage`` says why it can't be used."""
+    """A bundle in the store; ``damage`` says why it is unusable."""
 
     path: Path
     program: str
@@ -68,7 +68,7 @@ def default_directory() -> Path:
 
 @dataclass(frozen=True)
 class BundleStore:
-    """Where bundles are kept. ``tell`` is given notes, what ``check`` raises ends a wait."""
+    """A store of bundles. ``tell`` gets progress; an exception of ``check`` ends a wait."""
 
     directory: Path
     tell: Callable[[str], None] = lambda _line: None
@@ -77,7 +77,7 @@ class BundleStore:
     def obtain(
         self, wanted: BundleKey, make: Callable[[], bytes], *, again: bool = False
     ) -> ProgramBundle:
-        """Return the bundle that is wanted: the one that is kept, or else one that is made.
+        """Return the wanted bundle, from the store or newly made.
 
         A damaged one is made again; with ``again`` any. Raises what ``make`` raises, StorageError.
         """
@@ -89,15 +89,15 @@ class BundleStore:
             return self._keep(wanted, make()) if found is None else found
 
     def has(self, wanted: BundleKey) -> bool:
-        """Tell whether it need not be made, as far as its name tells."""
+        """Return whether it is stored, by name."""
         return bool(self._paths(wanted.prefix))
 
     def bundles(self) -> list[Kept]:
-        """Return all bundles, each checked."""
+        """Return all bundles, each verified."""
         return [self._look(path) for path in self._paths("")]
 
     def remove(self, program: str | None, architecture: str | None = None) -> list[Path]:
-        """Remove the bundles of a program, or all; return what has gone. Raises StorageError."""
+        """Remove the bundles of a program, or all; return these. Raises StorageError."""
         gone = []
         if not self.directory.is_dir():
             return []
@@ -121,7 +121,7 @@ class BundleStore:
         return [p for p in found if p.name.startswith(prefix) and _NAME.fullmatch(p.name)]
 
     def _whole(self, wanted: BundleKey) -> ProgramBundle | None:
-        """Return the bundle that is kept, None where there is none that can be used."""
+        """Return the stored bundle, None without a usable one."""
         for path in self._paths(wanted.prefix):
             kept = self._look(path)
             if kept.bundle is not None:
@@ -157,7 +157,7 @@ class BundleStore:
 
     @contextmanager
     def _storage(self) -> Iterator[None]:
-        """Make the directory; turn what fails on its disk into a StorageError."""
+        """Create the directory; turn an OSError into a StorageError."""
         try:
             self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
             yield
@@ -170,7 +170,7 @@ class BundleStore:
 
     @contextmanager
     def _lock(self) -> Iterator[None]:
-        """Hold the lock of the store; it ends with this process, also of kill -9."""
+        """Lock the store; released at this process's end, also by kill -9."""
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         lock = os.open(self.directory / _LOCK, flags, 0o600)
         try:
@@ -187,7 +187,7 @@ class BundleStore:
 
 
 def write(path: Path, packed: bytes) -> None:
-    """Write a bundle to where a user wants it. Raises SupplyError."""
+    """Write a bundle to a file. Raises SupplyError."""
     try:
         with draft_file(path) as file:
             file.write(packed)

@@ -1,4 +1,4 @@
-"""Supply an endpoint with a program: find it there, bundle it, build it, or install it.
+"""Supply of a program on an endpoint: found, bundled, built, or installed.
 
 A bundle is put into a folder of its own in the directory of the run, and each file verified there.
 """
@@ -6,6 +6,7 @@ A bundle is put into a folder of its own in the directory of the run, and each f
 from __future__ import annotations
 
 import hashlib
+import platform
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -36,7 +37,7 @@ _RUNS = {"program", "loader"}
 
 @dataclass(frozen=True)
 class BundleLocation:
-    """Where a bundle lies on an endpoint."""
+    """Location of a bundle on an endpoint."""
 
     directory: str
     """The directory of the run, from the login's home."""
@@ -47,7 +48,7 @@ class BundleLocation:
 
 
 def place_of(bundle: ProgramBundle, session: Session, directory: str) -> BundleLocation:
-    """Return where a bundle is to lie. Raises SupplyError, ReachError."""
+    """Return the location for a bundle. Raises SupplyError, ReachError."""
     name = f"{bundle.manifest.program}-{bundle.sha256[:_DIGITS]}"
     folder = f"{directory}/{name}"
     if folder.startswith("/"):
@@ -66,12 +67,12 @@ def place_of(bundle: ProgramBundle, session: Session, directory: str) -> BundleL
 
 
 def words(bundle: ProgramBundle, place: BundleLocation) -> tuple[str, ...]:
-    """Return what starts a bundled program that lies in its place."""
+    """Return the command line of a bundled program at its location."""
     return tuple(word.replace(HERE, place.absolute) for word in bundle.manifest.argv)
 
 
 def push(bundle: ProgramBundle, session: Session, place: BundleLocation) -> int:
-    """Put the files of a bundle there that are not there yet; return how many bytes were sent.
+    """Upload the missing files of a bundle; return the number of bytes.
 
     Only the login can read them; all are gone with the run's directory. Afterwards all have been
     verified. Raises EndpointError that names a file that has been cut or changed, ReachError.
@@ -89,7 +90,7 @@ def push(bundle: ProgramBundle, session: Session, place: BundleLocation) -> int:
 
 
 def verify(bundle: ProgramBundle, session: Session, place: BundleLocation) -> None:
-    """Compare the hashes of all files there. Raises EndpointError that names a wrong one."""
+    """Verify the hashes of all files there. Raises EndpointError that names a wrong one."""
     wrong = _wrong(bundle, session, place)
     if wrong:
         name = next(iter(wrong))
@@ -103,13 +104,13 @@ def verify(bundle: ProgramBundle, session: Session, place: BundleLocation) -> No
 def _wrong(
     bundle: ProgramBundle, session: Session, place: BundleLocation
 ) -> dict[str, BundledFile]:
-    """Return the files that are not there as they should be."""
+    """Return the files that are missing or modified."""
     found = _hashes(bundle, session, place)
     return {name: file for name, file in bundle.pushed.items() if found.get(name) != file.sha256}
 
 
 def _hashes(bundle: ProgramBundle, session: Session, place: BundleLocation) -> dict[str, str]:
-    """Return the hashes of the files there, by name: of sha256sum, or else of what is read back."""
+    """Return the hashes of files there, by sha256sum, or else by reading them back."""
     paths = [f"{place.folder}/{name}" for name in bundle.pushed]
     said = session.run(["sha256sum", "--", *paths]).stdout.decode(errors="replace")
     matches = map(_LINE.fullmatch, said.splitlines())
@@ -134,13 +135,13 @@ _MADE: tuple[Way, ...] = ("bundle", "build")
 
 
 def default_store() -> BundleStore:
-    """Return this user's bundles."""
+    """Return this user's store."""
     return BundleStore(default_directory())
 
 
 @dataclass(frozen=True)
 class Supplier:
-    """How programs are supplied in a run.
+    """Ways of supply in a run.
 
     ``suite`` is the release of Debian, by default this machine's own.
     """
@@ -151,7 +152,7 @@ class Supplier:
 
 @dataclass(frozen=True)
 class Supplied:
-    """A program as an endpoint has it, or will have it once it is pushed."""
+    """A program on an endpoint, once its files are uploaded."""
 
     program: str
     how: Way
@@ -166,11 +167,11 @@ class Supplied:
 
     @property
     def files(self) -> dict[str, BundledFile]:
-        """The files that are to be pushed, by their names."""
+        """The files to upload, by name."""
         return {} if self.bundle is None else self.bundle.pushed
 
     def push(self, session: Session) -> int:
-        """Put its files on the endpoint, verified; return how many bytes were sent.
+        """Upload and verify its files; return the number of bytes.
 
         What is there already is not sent again. Raises EndpointError, ReachError.
         """
@@ -179,7 +180,7 @@ class Supplied:
         return push(self.bundle, session, self.place)
 
     def verify(self, session: Session) -> None:
-        """See that its files are there as they were sent.
+        """Check that its files are unchanged.
 
         Raises EndpointError that names one that is not, ReachError.
         """
@@ -194,7 +195,7 @@ def supply(
     directory: str,
     supplier: Supplier | None = None,
 ) -> Supplied:
-    """Decide how an endpoint gets a program, and make what has to be pushed.
+    """Choose how an endpoint gets a program, and make its bundle.
 
     ``architecture`` is what ``uname -m`` says there, ``directory`` that of the run, from the
     login's home. Raises SupplyError that says why each way has failed, ReachError, StorageError.
@@ -214,30 +215,32 @@ def supply(
 
 
 def check(program: Program, supplier: Supplier | None = None) -> None:
-    """Check before provisioning that a program can be supplied to some machine.
+    """Check before provisioning that a program can be supplied to some architecture.
 
-    What only an endpoint knows is left open. Raises SupplyError that says why each way fails.
+    What only an endpoint knows is left open. Raises SupplyError that says why each way fails, for
+    machines of this one's kind where it is known.
     """
     supplier = supplier or Supplier()
     failed: list[tuple[Way, SupplyError]] = []
     for way in program.ways:
         if way not in _MADE:
             return
-        for name in NAMES:
+        reasons = []
+        for name in sorted(NAMES, key=lambda name: name != platform.machine()):
             try:
                 _state(way, program, name, supplier)
             except SupplyError as error:
-                last = error
+                reasons.append(error)
             else:
                 return
-        failed.append((way, last))
+        failed.append((way, reasons[0]))
     raise _nowhere(program, f"program {program.name!r}", failed)
 
 
 def bring(
     program: Program, source: SourceCode, machine: Machine, supplier: Supplier
 ) -> ProgramBundle:  # fmt: skip
-    """Build a program of source code that a user has, and keep it for runs from now on.
+    """Build a program from a user's source code, and store it for later runs.
 
     ``source`` has the program's own steps and products. Raises SupplyError, StorageError.
     """
@@ -248,7 +251,7 @@ def bring(
 
 
 def plan(program: Program, architecture: str | None, supplier: Supplier | None = None) -> str:
-    """Say in a line how an endpoint would get a program. Nothing is connected to, or made."""
+    """Describe how an endpoint would get a program, without connecting or making anything."""
     supplier = supplier or Supplier()
     ways = program.ways
     told = [_planned(way, program, architecture, supplier) for way in ways]
@@ -258,7 +261,7 @@ def plan(program: Program, architecture: str | None, supplier: Supplier | None =
 def make(
     way: Way, program: Program, machine: Machine, supplier: Supplier, *, again: bool = False
 ) -> ProgramBundle:
-    """Return the bundle that holds a program for a kind of machine: kept, or made.
+    """Return the bundle of a program for an architecture, from the store or newly made.
 
     Raises SupplyError, StorageError.
     """
@@ -270,7 +273,7 @@ def make(
 
 @dataclass(frozen=True)
 class _Target:
-    """An endpoint that a program is for."""
+    """The endpoint of a supply."""
 
     session: Session
     architecture: str
@@ -319,7 +322,7 @@ def _pushed(way: Way, bundle: ProgramBundle, place: BundleLocation) -> Supplied:
 
 
 def _brought(program: Program, machine: Machine) -> ProgramBundle:
-    """Return a bundle that was made elsewhere. Raises SupplyError where it is another one."""
+    """Return a user's bundle. Raises SupplyError where it is of another program."""
     assert program.bundle is not None  # noqa: S101 - who calls has looked
     bundle = read_bundle(program.bundle)
     manifest, where = bundle.manifest, str(program.bundle)
@@ -344,7 +347,7 @@ def _brought(program: Program, machine: Machine) -> ProgramBundle:
 def _recipe(
     way: Way, program: Program, machine: Machine, supplier: Supplier
 ) -> tuple[BundleKey, Callable[[], bytes]]:
-    """Return what a bundle is made of, and what makes it. Raises SupplyError."""
+    """Return key and builder of a bundle. Raises SupplyError."""
     store = supplier.store
     if way == "build":
         wanted = _wanted_of_source(program, machine)
@@ -371,7 +374,7 @@ def _recipe(
 
 
 def _wanted_of_source(program: Program, machine: Machine) -> BundleKey:
-    """Return what a build is made of; of a source that users bring, the recipe alone."""
+    """Return the key of a build; of a user's source, that of the recipe alone."""
     source = program.source
     assert source is not None  # noqa: S101 - it is no way without a source
     steps: list[JsonValue] = [list(step) for step in source.steps]
@@ -425,7 +428,7 @@ def _planned_making(
 
 
 def _state(way: Way, program: Program, architecture: str | None, supplier: Supplier) -> str:
-    """Say whether a bundle is there. Raises SupplyError where it can't be made."""
+    """Describe whether a bundle is stored. Raises SupplyError where it can't be made."""
     if architecture is None:
         return ""
     machine = find_machine(architecture)

@@ -1,4 +1,4 @@
-"""Run a tool on the controller: for a limited time, with limited output, and killed whole."""
+"""Tools on the controller: limited in time and output, and killed as a group."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _TAIL_CHARACTERS = 1500
 
 @dataclass(frozen=True)
 class ToolRunner:
-    """How tools are run for one purpose."""
+    """Runner of tools for one purpose."""
 
     where: str
     """What they are run for, as errors name it."""
@@ -41,7 +41,7 @@ class ToolRunner:
     began: float = field(default_factory=time.monotonic)
 
     def run(self, argv: Sequence[str]) -> str:
-        """Run a tool to its end, and return the last MiB that it printed, errors included.
+        """Run a tool to its end, and return the last MiB of its output, errors included.
 
         Raises SupplyError with the end of what it said.
         """
@@ -74,7 +74,7 @@ class ToolRunner:
         return text
 
     def _follow(self, process: subprocess.Popen[bytes], argv: Sequence[str]) -> bytearray:
-        """Read what a tool prints until it closes its output."""
+        """Read a tool's output to its end."""
         assert process.stdout is not None  # noqa: S101 - it was started with a pipe
         output, said, count = process.stdout.fileno(), bytearray(), 0
         while True:
@@ -107,7 +107,7 @@ class ToolRunner:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Kill what is left of a tool and of all that it has started, and is in its group."""
+    """Kill the process group of a tool."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
 

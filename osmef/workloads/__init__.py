@@ -1,4 +1,4 @@
-"""HOW: what is run between endpoints."""
+"""Workloads: what is run between endpoints."""
 
 from osmef.workloads.base import Outcome
 from osmef.workloads.ensemble import Job

@@ -1,4 +1,4 @@
-"""What a workload is: jobs of agents for each pair of endpoints, and numbers made of their results.
+"""Interface of workloads: agent jobs for each pair of endpoints, and metrics of their results.
 
 A workload starts nothing by itself. It says which parts make up one trial between one sender and
 one receiver; ``osmef.workloads.ensemble`` runs the parts of all pairs with one start.
@@ -76,7 +76,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Part:
-    """Agent jobs that belong together between one sender and one receiver.
+    """Jobs of agents between one sender and one receiver that belong together.
 
     They are armed in their order, and the last one gets ``start``, ``delay_s`` after the common
     start of all parts. ``duration_s`` is how long it runs from there, in seconds. Where there is a
@@ -98,7 +98,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Ran:
-    """What a part gave between one pair: a result for each step, in order, and the series.
+    """Results of a part between one pair: one for each step in order, and the time series.
 
     ``requests`` has what sieges told of their requests (``osmef.workloads.siege``), ``printed``
     what the program of each step printed, which is nothing of a step that is none. ``interfaces``
@@ -119,7 +119,7 @@ class Ran:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a trial gave: its metrics by name, what was seen, and the tables.
+    """Results of a trial: its metrics by name, its records, and the tables.
 
     A workload leaves ``intervals`` and what is known of the starts to whoever runs it.
     """
@@ -139,7 +139,7 @@ class Outcome:
 
 
 class Span(NamedTuple):
-    """How long something takes in seconds: usually, None where nobody can tell, and at most."""
+    """Duration in seconds: usual, None where it is unknown, and upper bound."""
 
     usual_s: float | None
     most_s: float
@@ -149,7 +149,7 @@ S = TypeVar("S", bound=WorkloadSettings)
 
 
 class Workload(ABC, Generic[S]):
-    """What is run between endpoints, with its settings.
+    """A workload with its settings.
 
     ``Settings`` is the model of what people write under ``workload:``, whose ``kind`` has the name
     of the kind as its default. ``background`` tells whether it runs beside one.
@@ -168,21 +168,21 @@ class Workload(ABC, Generic[S]):
         self._background = background
 
     def needs(self, end: End) -> tuple[Program, ...]:  # noqa: ARG002 - of those that need some
-        """Return the external programs that have to be on the endpoints at an end."""
+        """Return the external programs of the endpoints at an end."""
         return ()
 
     @abstractmethod
     def parts(self) -> tuple[Part, ...]:
-        """Return what one trial runs between one pair; a delay counts from the common start."""
+        """Return the parts of a trial between one pair; a delay counts from the common start."""
 
     @property
     def rests(self) -> tuple[float, ...]:
-        """How long the pairs rest before each time that they run once more, in seconds."""
+        """The rests before each further performance of the pairs, in seconds."""
         return ()
 
     @property
     def further_s(self) -> Span:
-        """How long rests, and what runs after them, take beyond the parts."""
+        """The duration of rests and further performances, in seconds."""
         if not self.rests:
             return Span(0.0, 0.0)
         once = max(part.delay_s + part.duration_s for part in self.parts())
@@ -190,16 +190,16 @@ class Workload(ABC, Generic[S]):
 
     @property
     def most_bytes(self) -> int | None:
-        """How much payload a pair moves in one trial at most; None where nothing bounds it."""
+        """The upper bound of a pair's payload in one trial; None without one."""
         return None
 
     def again(self, pairs: Sequence[Sequence[Ran]]) -> tuple[Part, ...]:  # noqa: ARG002 - see rests
-        """Return what runs after a rest, given what has run; nothing where that is of no use."""
+        """Return the parts after a rest, by the results so far; none to end the trial."""
         return ()
 
     @abstractmethod
     def outcome(self, trial: int, purpose: Purpose, pairs: Sequence[Sequence[Ran]]) -> Outcome:
-        """Make the outcome of what ran: one entry a pair, and in it one a part, in their order.
+        """Return the outcome of a trial: for each pair, for each part in order.
 
         Raises AgentError where no number can be made of it.
         """

@@ -1,4 +1,4 @@
-"""Bulk transfers that go on until they have emptied a token bucket, and after rests once more."""
+"""Search for token buckets: bulk transfers that empty one, and repeat that after rests."""
 
 from __future__ import annotations
 
@@ -69,14 +69,14 @@ def bucket_measures(*, refilled: bool) -> tuple[Measure, ...]:
 
 @dataclass(frozen=True)
 class Series:
-    """The intervals of what a receiver got on all connections: seconds, and payload bytes."""
+    """A receiver's intervals over all connections: seconds, and payload bytes."""
 
     lengths_s: list[float]
     sizes: list[int]
 
     @classmethod
     def of(cls, intervals: Iterable[Interval]) -> Series:
-        """Sum the intervals of a receiver up over its connections."""
+        """Sum a receiver's intervals over its connections."""
         lengths: dict[float, float] = {}
         sizes: defaultdict[float, int] = defaultdict(int)
         for one in intervals:
@@ -101,7 +101,7 @@ def median_rate(ran: Ran) -> float:
 
 
 def enough_of(firsts: Sequence[Ran]) -> Enough:
-    """Return what ends transfers: the first ones their proof, later ones the sustained rate.
+    """Return the condition that ends transfers: a proven bucket, later the sustained rate.
 
     ``firsts`` are the first ones of all pairs, which have emptied a bucket; nothing before them.
     """
@@ -120,7 +120,7 @@ def _sustained_bps(first: Ran) -> float:
 def bucket_found(
     transfers: Sequence[Ran], direction: Direction, most_bytes: int | None, limit: Ending
 ) -> BucketFound:
-    """Return what the first of a pair's transfers, and those after rests, have shown.
+    """Return the bucket by a pair's first transfer, and its refill by those after rests.
 
     ``most_bytes`` is how much was to be sent at most on all connections, ``limit`` why.
     """
@@ -161,7 +161,7 @@ def _fillings(transfers: Sequence[Ran], found: Bucket) -> list[Filling]:
 
 
 def _rest_s(before: Ran, after: Ran) -> float:
-    """Return how long nothing was sent between two transfers, by one endpoint's clock."""
+    """Return the idle time between two transfers, by one endpoint's clock."""
     one, other = before.results[-1], after.results[-1]
     if not (isinstance(one, BulkResult) and isinstance(other, BulkResult)):
         return math.nan  # no job of a transfer has another result

@@ -1,4 +1,4 @@
-"""What programs that measure a disk have in common: where their files are, and how large."""
+"""Settings that all disk benchmarks have in common: directory, and size of files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pydantic import Field
 from osmef.scenario.fields import RUN_DIRECTORY, Directory, Duration, Size
 from osmef.scenario.workload import Role
 from osmef.units import format_size
-from osmef.workloads.programs import ProgramsSettings, Run, Where
+from osmef.workloads.programs import ProgramRun, ProgramsSettings, Where
 
 _IN_MEMORY = {"tmpfs", "ramfs"}
 _SLOWEST_BYTES_S = 10e6
@@ -20,7 +20,7 @@ _OF_METADATA = 50
 
 
 class DiskSettings(ProgramsSettings):
-    """What the settings of all programs have that write files on the sender."""
+    """Settings of a program with files on the sender."""
 
     directory: Directory = Field(
         default=RUN_DIRECTORY,
@@ -38,35 +38,37 @@ class DiskSettings(ProgramsSettings):
 
     @property
     def file_bytes(self) -> int:
-        """How many bytes the files have together at most."""
+        """The upper bound of the files' total size."""
         return 0
 
     @property
     def moved_bytes(self) -> int:
-        """How many bytes it moves, however long that takes: by default it makes its files."""
+        """The payload without time limit: by default that of creating the files."""
         return self.file_bytes
 
     @property
     def longest_s(self) -> float:
-        """How long it may run at most, in seconds."""
+        """The upper bound of its duration, in seconds."""
         usual = super().longest_s + self.moved_bytes / _SLOWEST_BYTES_S
         return self.deadline or min(usual, _LONGEST_S)
 
     @property
     def is_cached(self) -> bool:
-        """Whether what is read and written may be in memory alone."""
+        """Whether the page cache alone may serve reads and writes."""
         return True
 
-    def run_of(self, argv: list[str], **keys: Any) -> Run:
-        """Return a program that runs in the directory of the trial, on the sender.
+    def run_of(self, argv: list[str], **keys: Any) -> ProgramRun:
+        """Return a program in the directory of the trial, on the sender.
 
         ``{dir}`` in its arguments is that directory; other ``keys`` are those of a run.
         """
         room = self.file_bytes + self.file_bytes // _OF_METADATA
-        return Run(on=Where.SENDER, argv=argv, directory=self.directory, room=f"{room}B", **keys)
+        return ProgramRun(
+            on=Where.SENDER, argv=argv, directory=self.directory, room=f"{room}B", **keys
+        )
 
     def warnings_at(self, end: Role, facts: Mapping[str, Any]) -> Iterator[str]:
-        """Say where what is measured is the memory of an endpoint, and not its disk."""
+        """Warn where memory is measured instead of the disk."""
         if end != "sender":
             return
         kind = _inside(facts, "file_systems", self.directory, "type")
@@ -80,7 +82,7 @@ class DiskSettings(ProgramsSettings):
 
 
 class DirectSettings(DiskSettings):
-    """What the settings of programs have that can pass by the page cache."""
+    """Settings of a program that supports direct I/O."""
 
     size: Size = Field(
         default=2**30, ge=2**20, le=2**50, description="of each file; also how much must be free"
@@ -93,17 +95,17 @@ class DirectSettings(DiskSettings):
 
     @property
     def file_bytes(self) -> int:
-        """How many bytes the files have together at most: by default there is one."""
+        """The upper bound of the files' total size: by default one file."""
         return self.size
 
     @property
     def is_cached(self) -> bool:
-        """Whether what is read and written may be in memory alone."""
+        """Whether the page cache alone may serve reads and writes."""
         return not self.direct
 
 
 def _inside(value: Any, *keys: str) -> Any:
-    """Return what keys lead to; None where there is nothing, as in facts that were not told."""
+    """Return the element at a path of keys; None without it, as in unknown facts."""
     for key in keys:
         value = value.get(key) if isinstance(value, Mapping) else None
     return value

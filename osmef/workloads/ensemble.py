@@ -1,4 +1,4 @@
-"""Run the parts of all pairs with one start: arm, connect, start, collect, stop."""
+"""Synchronised execution of a trial's parts: arm, connect, common start, collect, stop."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _LOOK_EVERY_S = 0.5
 
 
 class Proofs:
-    """Told each interval; tells once which tasks are to be stopped: when all pairs have enough."""
+    """Decides by each interval which tasks to stop: once all pairs have enough."""
 
     def __init__(self, groups: Sequence[Sequence[Sequence[Task]]]) -> None:
         self._pair = {
@@ -57,7 +57,7 @@ class Proofs:
         self._stopped = False
 
     def take(self, task: Task, event: IntervalEvent) -> list[Task]:
-        """Take an interval in, and return the sending tasks that are to be stopped now."""
+        """Add an interval, and return the sending tasks to stop now."""
         if task not in self._pair or self._stopped:
             return []
         if event.role == "sender":
@@ -95,7 +95,7 @@ _TOO_MUCH = "it printed more than such a job may"
 
 @dataclass(frozen=True)
 class Job:
-    """One trial: its number and its pairs.
+    """A trial: its number and its pairs.
 
     ``progress`` is called with the latest rate of what is measured, in bits per second, and
     ``round_trip`` with the median of its latest round trips in microseconds; ``check`` is called
@@ -116,7 +116,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Performance:
-    """What all parts gave, a list a pair.
+    """Results of all parts, a list a pair.
 
     ``start_spread_s`` is how far apart those that should have started together did, in seconds, by
     their clocks, which were compared within ``start_uncertainty_s``. None of one start alone.
@@ -127,7 +127,7 @@ class Performance:
     start_uncertainty_s: float | None
 
     def then(self, later: Performance) -> Performance:
-        """Return all of it, where the same pairs have performed once more.
+        """Concatenate the results of a further performance of the same pairs.
 
         What is later counts from the first start of this one, by the clock of the first pair.
         """
@@ -138,7 +138,7 @@ class Performance:
 
 
 def rest(job: Job, seconds: float) -> None:
-    """Wait between two performances. Raises what ``job.check`` does."""
+    """Wait between two performances. Raises as ``job.check`` does."""
     end = time.monotonic() + seconds
     while (left := end - time.monotonic()) > 0:
         job.check()
@@ -146,7 +146,7 @@ def rest(job: Job, seconds: float) -> None:
 
 
 def _began_s(ran: Ran) -> float:
-    """Return when the first of all parts of a performance began, by an endpoint's clock."""
+    """Return when the first part of a performance began, by an endpoint's clock."""
     told: int = getattr(ran.results[-1], "start_realtime_ns", 0)
     return told / 1e9 - ran.start_s
 
@@ -158,7 +158,7 @@ def _shifted(ran: Ran, seconds: float) -> Ran:
 
 
 def perform(job: Job, parts: Sequence[Part]) -> Performance:
-    """Run these parts between every pair. Raises AgentError, ProgramError, ReachError.
+    """Run parts between every pair. Raises AgentError, ProgramError, ReachError.
 
     Whatever happens, every agent is idle then, or gone; what programs printed is kept but for a
     stop. Several starts are one moment, at which each agent starts by its own clock; a single one
@@ -182,7 +182,7 @@ def perform(job: Job, parts: Sequence[Part]) -> Performance:
 
 
 class _Ensemble:
-    """All agents of one trial: keeps what they say, and finds the cause of a failure."""
+    """All agents of one trial: collects their events, and finds the cause of a failure."""
 
     def __init__(self, job: Job, parts: Sequence[Part]) -> None:
         self._job, self._waits = job, job.waits
@@ -203,7 +203,7 @@ class _Ensemble:
             task.rank, task.environment = number, self._exchange.environment(number)
 
     def compare_clocks(self) -> None:
-        """Compare the clock of each endpoint at which something starts, if there are several."""
+        """Estimate the clock offset of each endpoint with a start, if there are several."""
         starters = [task for task in self._tasks if task.starts]
         if len(starters) == 1 and not starters[0].part.delay_s:
             return
@@ -216,7 +216,7 @@ class _Ensemble:
         return task.agent.clock_offset(self._waits.clock_s)
 
     def find_interfaces(self) -> None:
-        """Find the network interface of each program that is to be told it. Raises AgentError."""
+        """Find the network interface of each program that needs it. Raises AgentError."""
         known: dict[tuple[str, str], str | None] = {}
         for task in [task for task in self._tasks if task.wants_interface]:
             key = (task.host.name, task.bind)
@@ -232,7 +232,7 @@ class _Ensemble:
                 )
 
     def arm(self) -> None:
-        """Arm all steps, those of a part one after the other, and wait until all are connected."""
+        """Arm all steps, those of a part in order, and wait until all are connected."""
         for task in self._tasks:
             task.agent.inbox = self._inbox
             if task.agent.gone is not None:  # it may have said so to the inbox before
@@ -252,7 +252,7 @@ class _Ensemble:
         self._wait_for(two_ended, lambda task: task.connected, armed_s)
 
     def _listener(self, task: Task) -> Task | None:
-        """Return the nearest earlier step of its part that a step connects to."""
+        """Return the last earlier step of its part that a step connects to."""
         group = self._group_of[task]
         earlier = [t for t in group[: group.index(task)] if t.step.listens]
         return earlier[-1] if earlier else None
@@ -264,7 +264,7 @@ class _Ensemble:
         self._sending_s += time.monotonic() - began
 
     def start(self) -> None:
-        """Start the last step of every part: at one moment by each agent's own clock."""
+        """Start the last step of every part at one moment, by each agent's own clock."""
         starters = [task for task in self._tasks if task.starts]
         worst = max((clock.uncertainty_s for clock in self._clocks.values()), default=0.0)
         # As long as it took to arm them all, which is more than the starts alone.
@@ -289,21 +289,21 @@ class _Ensemble:
         )
 
     def stop(self) -> None:
-        """End the steps that serve, and wait for their results."""
+        """Stop the servers, and wait for their results."""
         serving = [task for task in self._tasks if task.is_stopped and not task.ended]
         for task in serving:
             task.agent.send({"cmd": "stop", "id": task.id})
         self._wait_for(serving, lambda task: task.result is not None, self._waits.stop_s)
 
     def keep(self) -> None:
-        """Keep what programs have printed, before anybody looks for numbers in it."""
+        """Store programs' output before it is parsed."""
         programs = [task for task in self._tasks if task.step.command == PROGRAM]
         for number, task in enumerate(programs):
             self._job.keep(f"{number}-{task.host.name}.stdout", bytes(task.stdout))
             self._job.keep(f"{number}-{task.host.name}.stderr", bytes(task.stderr))
 
     def performance(self) -> Performance:
-        """Return what all parts gave."""
+        """Return the results of all parts."""
         worst = sorted(clock.uncertainty_s for clock in self._clocks.values())[-2:]
         return Performance(
             [[self._ran(group) for group in pair] for pair in self._groups],
@@ -312,7 +312,7 @@ class _Ensemble:
         )
 
     def _start_spread_s(self) -> float | None:
-        """Return how far apart tasks started, each seen from when it should have.
+        """Return the spread of the tasks' starts relative to their due times.
 
         None where one started alone, or one did not tell.
         """
@@ -321,7 +321,7 @@ class _Ensemble:
         return max(late) - min(late) if len(late) == len(starters) > 1 else None
 
     def _began(self, task: Task) -> float | None:
-        """Return when a task started, in UNIX time of the controller's clock, if that is known."""
+        """Return the start of a task, in UNIX time of the controller's clock, if known."""
         told: int | None = getattr(task.result, "start_realtime_ns", None)
         clock = self._clocks.get(task.host.name)
         return told / 1e9 - clock.offset_s if told is not None and clock is not None else None
@@ -332,7 +332,7 @@ class _Ensemble:
         return _ran(group, began - min(starts) if began is not None else 0.0)
 
     def abort(self) -> None:
-        """Make all agents idle, or end those that don't answer."""
+        """Abort all jobs, and end agents that don't answer."""
         self._aborted = True
         for task in self._busy:
             with contextlib.suppress(AgentError):  # its end is on its way to us
@@ -347,7 +347,7 @@ class _Ensemble:
     def _wait_for(
         self, tasks: Sequence[Task], done: Callable[[Task], bool], timeout_s: float
     ) -> None:
-        """Wait until something holds for each of the tasks. Raises AgentError, ProgramError."""
+        """Wait until a condition holds for each task. Raises AgentError, ProgramError."""
         deadline = time.monotonic() + timeout_s
         left = list(tasks)
         while True:
@@ -367,7 +367,7 @@ class _Ensemble:
                 raise self._failure()
 
     def _failure(self) -> EndpointError:
-        """Return the error to report: when one end dies, the others only see the effect."""
+        """Return the root cause: when one end fails, its peers only report the effect."""
         self.abort()
         task, fault = min(self._failures.items(), key=lambda item: rank(item[1]))
         error = error_of(task, fault)
@@ -376,7 +376,7 @@ class _Ensemble:
         return error
 
     def _take(self, timeout_s: float) -> None:
-        """Take in the next event, if one comes in time."""
+        """Handle the next event, or a time-out."""
         try:
             agent, event = self._inbox.get(timeout_s)
         except queue.Empty:
@@ -392,7 +392,7 @@ class _Ensemble:
             self._look(task, event)
 
     def _look(self, task: Task, event: IntervalEvent) -> None:
-        """Stop what has shown enough."""
+        """Stop tasks that have enough."""
         for one in self._proofs.take(task, event):
             with contextlib.suppress(AgentError):  # its end is on its way to us
                 one.agent.send({"cmd": "stop", "id": one.id})
@@ -429,7 +429,7 @@ class _Ensemble:
             (task.stdout if event.stream == "stdout" else task.stderr).extend(event.data)
 
     def _pass_on(self, task: Task, data: bytes) -> None:
-        """Answer what a process of a job says. Raises ProgramError where nobody can."""
+        """Answer a message on a process's channel. Raises ProgramError for an invalid one."""
         if task.rank is None or self._aborted:
             return
         try:
@@ -442,7 +442,7 @@ class _Ensemble:
             raise
 
     def _fail(self, task: Task, event: ErrorEvent | OutputEnded) -> None:
-        """Keep why a task has failed; one that can't listen tries the next port."""
+        """Record why a task has failed; one that can't listen tries the next port."""
         refused = event.event == "error" and event.kind == "bind"
         may_listen = task.step.listens and task.port is None and not self._aborted
         if refused and may_listen and task.refused_ports < _MOST_REFUSED_PORTS:
@@ -540,7 +540,7 @@ def _rate_at(point: PointEvent, task: Task) -> float:
 
 
 def _of_datagrams(event: IntervalEvent, flow: int) -> dict[str, Any]:
-    """Return what an interval says of the datagrams of one flow; nothing where there are none."""
+    """Return one flow's datagram counts of an interval; empty without any."""
     series = {name: getattr(event, name) for name in _DATAGRAM_SERIES}
     return {name: values[flow] for name, values in series.items() if values is not None}
 

@@ -1,4 +1,4 @@
-"""The numbers of requests and responses, from what agents told of their times."""
+"""Metrics of requests and responses, from the agents' histograms."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from osmef.results.observations import Exchange, Histogram, RoundTrips
 def round_trips(
     histogram: Histogram, low_us: float | None, mean_us: float | None, high_us: float | None
 ) -> RoundTrips:
-    """Return the distribution of times: the histogram's quantiles, within what was really seen."""
+    """Return the distribution of round-trip times: quantiles within the observed range."""
     p50, p90, p99, p999 = (_within(quantile_us(histogram, q), low_us, high_us) for q in _QUANTILES)
     return RoundTrips(
         min_us=low_us,
@@ -30,7 +30,7 @@ _QUANTILES = (0.5, 0.9, 0.99, 0.999)
 
 
 def quantile_us(histogram: Histogram, q: float) -> float | None:
-    """Return the q-quantile in microseconds: the middle of the bucket that holds it.
+    """Return the q-quantile in microseconds: the middle of its bucket.
 
     It is the smallest value that at least a share q of all do not exceed (the inverse of the
     empirical distribution function; Hyndman and Fan, "Sample Quantiles in Statistical Packages",
@@ -55,7 +55,7 @@ def _within(value: float | None, low: float | None, high: float | None) -> float
 
 
 def exchange_metrics(exchanges: Sequence[Exchange]) -> dict[str, float | None]:
-    """Return the metrics of exchanges that ran together, one for each pair of endpoints.
+    """Return the metrics of concurrent exchanges, one for each pair of endpoints.
 
     Times are of all pairs together: quantiles of the sum of their histograms, whose buckets are
     alike. ``exchanges_per_s`` is the sum over the pairs of count over time.
@@ -75,7 +75,7 @@ def exchange_metrics(exchanges: Sequence[Exchange]) -> dict[str, float | None]:
 
 
 def late_percent(exchanges: Sequence[Exchange]) -> float | None:
-    """Return which share of the requests that were due at a rate were late or never sent.
+    """Return the share of due requests that were sent late or never.
 
     In percent, over all pairs; None where none was due, or an agent did not tell.
     """
@@ -87,7 +87,7 @@ def late_percent(exchanges: Sequence[Exchange]) -> float | None:
 
 
 def lost_percent(exchanges: Sequence[Exchange]) -> float | None:
-    """Return which share of the requests that were sent had no answer in time.
+    """Return the share of requests without a response in time.
 
     In percent, over all pairs; None where none was sent, or they could not get lost.
     """
@@ -98,7 +98,7 @@ def lost_percent(exchanges: Sequence[Exchange]) -> float | None:
 
 
 def merged(histograms: Sequence[Histogram]) -> Histogram:
-    """Return the sum of histograms whose buckets are alike."""
+    """Return the sum of histograms with equal buckets."""
     buckets: Counter[tuple[int, int]] = Counter()
     for one in histograms:
         for lower, upper, count in zip(one.lower_ns, one.upper_ns, one.count, strict=True):
@@ -113,5 +113,5 @@ def merged(histograms: Sequence[Histogram]) -> Histogram:
 
 
 def us(ns: float | None) -> float | None:
-    """Return nanoseconds as microseconds."""
+    """Convert nanoseconds to microseconds."""
     return None if ns is None else ns / 1000

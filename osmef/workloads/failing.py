@@ -1,4 +1,4 @@
-"""Why the jobs of a trial have failed, as it is told: where, what, and the cure."""
+"""Error of a failed trial: where, what, and the cure."""
 
 from __future__ import annotations
 
@@ -63,19 +63,19 @@ _TAKEN_CURE = (
 
 
 def ended_badly(task: Task, result: ExecResult) -> bool:
-    """Tell whether a program has ended by itself, and not as it should."""
+    """Return whether a program has ended by itself, unsuccessfully."""
     return not result.stopped and result.status not in task.step.exits
 
 
 def rank(fault: Fault) -> int:
-    """Order failures: an agent that is gone, then a cause, then what is only an effect."""
+    """Rank failures: a lost agent first, then a cause, then an effect."""
     if isinstance(fault, OutputEnded):
         return 0
     return 2 if isinstance(fault, ErrorEvent) and fault.kind in _EFFECTS else 1
 
 
 def error_of(task: Task, fault: Fault) -> EndpointError:
-    """Return the error that tells why a job has failed."""
+    """Return the error of a failed job."""
     match fault:
         case OutputEnded():
             return task.agent.lost(fault.reason)
@@ -104,7 +104,7 @@ def _of_end(task: Task, result: ExecResult) -> ProgramError:
 
 
 def _of_program(task: Task, event: ErrorEvent) -> ProgramError:
-    """Return the error of a program that was not run, or not to its end."""
+    """Return the error of a program that did not start or complete."""
     name, message, cure = _name(task), event.message, _PROGRAM_CURES[event.kind]
     if event.kind == "program" and message.startswith("can't run "):
         cure = _MISSING_CURE
@@ -118,7 +118,7 @@ def _of_program(task: Task, event: ErrorEvent) -> ProgramError:
 
 
 def _name(task: Task) -> str:
-    """Return the name of a step's program, as the workload has it."""
+    """Return the name of a step's program."""
     argv = task.step.parameters["argv"]
     return str(argv) if isinstance(argv, str | int | float) else argv[0]
 

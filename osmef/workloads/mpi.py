@@ -1,4 +1,4 @@
-"""Programs that all endpoints of a trial run together, as one MPI job."""
+"""MPI programs: one job over all endpoints of a trial."""
 
 from __future__ import annotations
 
@@ -13,7 +13,13 @@ from osmef.results.measure import Better, Measure, OverPairs
 from osmef.results.observations import InterfaceUse
 from osmef.scenario.base import conflict
 from osmef.scenario.fields import DATA_PORTS
-from osmef.workloads.programs import EndedProgram, ProgramsSettings, Run, Where, interfaces_of
+from osmef.workloads.programs import (
+    EndedProgram,
+    ProgramRun,
+    ProgramsSettings,
+    Where,
+    interfaces_of,
+)
 from osmef.workloads.tool import Tool
 
 if TYPE_CHECKING:
@@ -62,7 +68,7 @@ MOVED = Measure(
 
 
 class MpiSettings(ProgramsSettings):
-    """What the settings of all programs have that endpoints run together."""
+    """Settings of an MPI program."""
 
     processes: int = Field(default=1, ge=1, le=1024, description="processes on each endpoint")
 
@@ -70,7 +76,7 @@ class MpiSettings(ProgramsSettings):
     together: ClassVar = True
 
     def problems(self, scenario: Scenario) -> Iterator[PydanticCustomError]:
-        """Yield what does not go together with the rest of the scenario."""
+        """Yield conflicts with the rest of the scenario."""
         yield from super().problems(scenario)
         if scenario.background is not None:
             yield conflict(
@@ -84,7 +90,7 @@ M = TypeVar("M", bound=MpiSettings)
 
 
 class MpiTool(Tool[M]):
-    """A program of MPI, each endpoint running as many processes of it.
+    """An MPI program, with as many processes on each endpoint.
 
     A subclass has ``argv`` and ``parse``, which is given all processes in the order of their ranks.
     """
@@ -97,18 +103,18 @@ class MpiTool(Tool[M]):
     def argv(self) -> list[str]:
         """The command line of each process."""
 
-    def runs(self) -> Sequence[Run]:
+    def runs(self) -> Sequence[ProgramRun]:
         """Return the processes of one endpoint."""
-        one = Run(on=Where.SENDER, argv=self.argv, env=_ENVIRONMENT)
+        one = ProgramRun(on=Where.SENDER, argv=self.argv, env=_ENVIRONMENT)
         return (one,) * self._settings.processes
 
     def numbers(self, pairs: Sequence[Sequence[EndedProgram]]) -> Mapping[str, float | None]:
-        """Read what the processes of all endpoints have printed. Raises OutputError."""
+        """Read the output of the processes of all endpoints. Raises OutputError."""
         return super().numbers([[one for endpoint in pairs for one in endpoint]])
 
 
 def moved_mb(ended: Sequence[EndedProgram]) -> float | None:
-    """Return how many 10^6 bytes all endpoints sent at the interfaces that were measured.
+    """Return the traffic that all endpoints sent at measured interfaces, in 10^6 bytes.
 
     Of two hosts it is what comes and goes at either of them, as Maliszewski et al. tabulate it
     ("Minimizing Communication Overheads in Container-based Clouds for HPC Applications", table II).

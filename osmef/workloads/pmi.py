@@ -1,4 +1,4 @@
-"""How the processes of an MPI job find each other: through the controller, by PMI version 1.
+"""PMI version 1: exchange of addresses between the processes of an MPI job, by the controller.
 
 Each process tells what others need to connect to it, its address among that, and asks for what they
 told. It speaks lines such as ``cmd=put kvsname=osmef key=a value=b`` on a descriptor that PMI_FD
@@ -30,7 +30,7 @@ Answers = Iterator[tuple[int, str]]
 
 
 class KeyValueSpace:
-    """What the processes of one job have told, and where each stands.
+    """The key-value space of one job, with its processes' endpoints.
 
     ``nodes`` has the endpoint of each process, by rank; those of one endpoint follow each other.
     """
@@ -43,11 +43,11 @@ class KeyValueSpace:
         self._waiting: set[int] = set()
 
     def environment(self, rank: int) -> dict[str, str]:
-        """Return what a process has to have in its environment beside its channel."""
+        """Return the environment of a process."""
         return {"PMI_RANK": str(rank), "PMI_SIZE": str(len(self._nodes))}
 
     def take(self, rank: int, data: bytes) -> Answers:
-        """Take what a process says, in whatever pieces, and give the answers.
+        """Handle a process's input, in arbitrary pieces, and return the answers.
 
         Raises ProgramError where it says what nobody understands.
         """
@@ -112,7 +112,7 @@ class KeyValueSpace:
 
 
 def _mapping(nodes: Sequence[str]) -> str:
-    """Tell which processes share an endpoint: (first node, how many nodes, processes of each)."""
+    """Return the process mapping: (first node, number of nodes, processes of each)."""
     counts = [len(list(some)) for _, some in groupby(nodes)]
     blocks: list[str] = []
     first = 0

@@ -1,4 +1,4 @@
-"""External programs as jobs of the agents: what runs at which end, and how each has ended."""
+"""External programs as jobs of agents: command lines, ends, and exit status."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _Variable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,60}$")]
 
 
 class Where(StrEnum):
-    """At which end a program runs."""
+    """The end at which a program runs."""
 
     SENDER = "sender"
     RECEIVER = "receiver"
@@ -57,7 +57,7 @@ class Where(StrEnum):
 
 
 class Line(Model):
-    """A line by which a server tells that it is ready."""
+    """The line of output by which a server announces that it is ready."""
 
     line: str = Field(min_length=1, max_length=255, description="a part of the line")
 
@@ -67,8 +67,8 @@ Ready = Literal["port", "udp-port", "start"]
 _PORTS = ("port", "data_port")  # placeholders that only a server gives something to stand for
 
 
-class Run(Model):
-    """One program at one end; ``{peer}`` and the other placeholders stand for what is known then.
+class ProgramRun(Model):
+    """One program at one end; placeholders such as ``{peer}`` are filled in when it is armed.
 
     One with ``ready`` is a server: it is started before the others.
     """
@@ -126,7 +126,7 @@ class Run(Model):
                 return ("sender",)
 
     @model_validator(mode="after")
-    def _placeholders_are_known(self) -> Run:
+    def _placeholders_are_known(self) -> ProgramRun:
         texts = (*self.argv, *self.ipv6, *self.env.values(), self.stdin)
         for name in (name for text in texts for name in unknown(text)):
             raise conflict(
@@ -137,7 +137,7 @@ class Run(Model):
         return self
 
     @model_validator(mode="after")
-    def _room_is_in_a_directory(self) -> Run:
+    def _room_is_in_a_directory(self) -> ProgramRun:
         if self.room and self.directory is None:
             cure = "write directory: '{dir}', or another one"
             raise conflict("room is what must be free in a directory, and there is none", cure,
@@ -145,7 +145,7 @@ class Run(Model):
         return self
 
     @model_validator(mode="after")
-    def _servers_are_ready(self) -> Run:
+    def _servers_are_ready(self) -> ProgramRun:
         if self.serves and self.ready is None:
             cure = "write ready: port, or ready: start if it does not say when"
             raise conflict("a server reports when it is ready", cure, "serves")
@@ -155,8 +155,12 @@ class Run(Model):
         return self
 
 
+Run = ProgramRun
+"""The name that workloads of other packages may import."""
+
+
 class ProgramsSettings(WorkloadSettings):
-    """What the settings of all workloads have that run external programs."""
+    """Settings of a workload with external programs."""
 
     duration: Duration = Field(
         default=10.0, ge=0.01, le=86400.0, description="how long a trial is expected to run"
@@ -196,17 +200,17 @@ class ProgramsSettings(WorkloadSettings):
 
     @property
     def expected_s(self) -> float:
-        """How long a trial is expected to run, in seconds."""
+        """The expected duration of a trial, in seconds."""
         return self.duration
 
     @property
     def longest_s(self) -> float:
-        """How long it may run at most, in seconds."""
+        """The upper bound of its duration, in seconds."""
         return self.deadline or self.expected_s + _PATIENCE_S
 
 
 class WorkSettings(ProgramsSettings):
-    """The same of programs that run until their work is done, however long that takes."""
+    """Settings of programs with a fixed amount of work instead of a duration."""
 
     deadline: Duration = Field(
         default=900.0,
@@ -247,9 +251,9 @@ USED: tuple[Measure, ...] = (
 
 @dataclass(frozen=True)
 class EndedProgram:
-    """A program that has ended: where, how, and what it printed."""
+    """A program that has ended: its end, its status, and its output."""
 
-    run: Run
+    run: ProgramRun
     end: End
     endpoint: str
     result: ExecResult
@@ -262,7 +266,7 @@ P = TypeVar("P", bound=ProgramsSettings)
 
 
 class Programs(Workload[P], Generic[P]):
-    """Servers, and programs that are started at the common moment, at one end or at both."""
+    """Servers, and programs with the common start, at one end or both."""
 
     are_ranks: ClassVar[bool] = False
     """Whether they are the processes of one job (``osmef.workloads.pmi``)."""
@@ -272,10 +276,10 @@ class Programs(Workload[P], Generic[P]):
     @property
     @abstractmethod
     def programs(self) -> tuple[Program, ...]:
-        """What is known of the programs that endpoints need."""
+        """Descriptions of the external programs."""
 
     def needs(self, end: End) -> tuple[Program, ...]:
-        """Return the programs that run at an end, and those that others there may start."""
+        """Return the programs of an end, with those that they may start."""
         runs = self.runs()
         named = {run.argv[0] for run in runs}
         there = {run.argv[0] for run in runs if end in run.ends}
@@ -286,7 +290,7 @@ class Programs(Workload[P], Generic[P]):
         )
 
     def _had(self, program: Program) -> Program:
-        """Return a program with how the settings want it to be had."""
+        """Return a program with the settings' ways of supply."""
         s = self._settings
         file = s.bundles.get(program.name)
         ways = tuple(s.ways) if s.ways is not None else ("bundle",) if file else program.how
@@ -294,18 +298,18 @@ class Programs(Workload[P], Generic[P]):
         return replace(program, how=ways, bundle=path)
 
     @abstractmethod
-    def runs(self) -> Sequence[Run]:
-        """Return what runs between one pair of endpoints."""
+    def runs(self) -> Sequence[ProgramRun]:
+        """Return the runs between one pair of endpoints."""
 
     @abstractmethod
     def numbers(self, pairs: Sequence[Sequence[EndedProgram]]) -> Mapping[str, float | None]:
-        """Return what programs that ended well have measured: a list of them for each pair.
+        """Return the metrics of successful programs, given as a list for each pair.
 
         Raises OutputError where a number is missing.
         """
 
-    def _groups(self) -> list[list[tuple[Run, End]]]:
-        """Return the programs of each part: the servers with the first other one, others alone.
+    def _groups(self) -> list[list[tuple[ProgramRun, End]]]:
+        """Return the runs of each part: servers with the first client, other clients alone.
 
         Raises ProgramError where there is none but servers, or no server that a port is of.
         """
@@ -316,7 +320,7 @@ class Programs(Workload[P], Generic[P]):
         return [[*servers, first], *([other] for other in others)]
 
     def parts(self) -> tuple[Part, ...]:
-        """Return the servers with the first program that is started, and each other for itself."""
+        """Return a part of the servers with the first client, and one of each other client."""
         return tuple(
             Part(
                 tuple(self._step(run, end) for run, end in group),
@@ -326,7 +330,7 @@ class Programs(Workload[P], Generic[P]):
             for group in self._groups()
         )
 
-    def _step(self, run: Run, end: End) -> Step:
+    def _step(self, run: ProgramRun, end: End) -> Step:
         s = self._settings
         parameters: dict[str, Value] = {
             "argv": run.argv,
@@ -355,7 +359,7 @@ class Programs(Workload[P], Generic[P]):
         )
 
     def outcome(self, trial: int, purpose: Purpose, pairs: Sequence[Sequence[Ran]]) -> Outcome:  # noqa: ARG002 - no row of it is of a trial
-        """Make the numbers of all pairs, and what the programs used.
+        """Return metrics of all pairs, and the programs' resource usage.
 
         Raises OutputError for a missing number.
         """
@@ -373,7 +377,7 @@ class Programs(Workload[P], Generic[P]):
                 yield EndedProgram(run, end, names[end], result, printed, interface)
 
 
-def _check(name: str, runs: Sequence[Run]) -> None:
+def _check(name: str, runs: Sequence[ProgramRun]) -> None:
     where = f"runs() of {name}"
     if all(run.ready for run in runs):
         raise ProgramError(
@@ -392,7 +396,7 @@ def _check(name: str, runs: Sequence[Run]) -> None:
 
 
 def interfaces_of(ended: Sequence[EndedProgram]) -> list[InterfaceUse]:
-    """Return what went through the interfaces of each endpoint while its longest program ran."""
+    """Return the interfaces' traffic of each endpoint during its longest program."""
     longest: dict[str, EndedProgram] = {}
     for one in sorted(ended, key=lambda one: one.result.elapsed_s):
         longest[one.endpoint] = one
@@ -408,7 +412,7 @@ def interfaces_of(ended: Sequence[EndedProgram]) -> list[InterfaceUse]:
 
 
 def together(over_pairs: OverPairs, better: Better, values: Sequence[float | None]) -> float | None:
-    """Make one number of those of all pairs and ends; None where one of them is missing."""
+    """Aggregate a metric over all pairs and ends; None where one is missing."""
     known = [value for value in values if value is not None]
     if len(known) < len(values) or not known:
         return None
@@ -428,7 +432,7 @@ def _ready(ready: Ready | Line) -> dict[str, Value]:
 
 
 def _use(ended: Sequence[EndedProgram]) -> dict[str, float | None]:
-    """Return what all programs used together; how long ran what was started, and not served."""
+    """Return the resource usage of all programs, over the time of the started ones."""
     started = [one.result for one in ended if not one.run.ready]
     cpu = [
         100 * (one.result.process.cpu_user_s + one.result.process.cpu_system_s)

@@ -1,4 +1,4 @@
-"""Numbers in what programs print: by a regular expression, or by a path into JSON."""
+"""Extraction of numbers from programs' output: by regular expression, or by JSON path."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _UNREADABLE = "\N{REPLACEMENT CHARACTER}"
 
 
 class OutputStream(StrEnum):
-    """Where a program prints."""
+    """Output stream of a program."""
 
     STDOUT = "stdout"
     STDERR = "stderr"
 
 
 class Which(StrEnum):
-    """Which number counts where a program prints several."""
+    """Which of several matches counts."""
 
     FIRST = "first"
     LAST = "last"
@@ -46,13 +46,13 @@ class Which(StrEnum):
 
 @dataclass(frozen=True)
 class Printed:
-    """What a program has printed."""
+    """The output of a program."""
 
     stdout: bytes
     stderr: bytes
 
     def text(self, stream: OutputStream) -> str:
-        """Return one stream as text; what is no UTF-8 is replaced."""
+        """Return one stream as text; invalid UTF-8 is replaced."""
         data = self.stdout if stream is OutputStream.STDOUT else self.stderr
         return data.decode(errors="replace")
 
@@ -63,11 +63,11 @@ class Printed:
 
     @property
     def tail(self) -> str:
-        """The end of it, of the errors where there are any."""
+        """The end of the output, of stderr if it is not empty."""
         return self.tail_of(OutputStream.STDERR)
 
     def tail_of(self, stream: OutputStream) -> str:
-        """Return the end of one stream, of the other one where this is empty, fit to be shown."""
+        """Return the end of one stream, of the other if it is empty, for messages."""
         other = OutputStream.STDOUT if stream is OutputStream.STDERR else OutputStream.STDERR
         said = self.text(stream).strip() or self.text(other).strip()
         end = "\n".join(said[-TAIL:].splitlines())
@@ -77,7 +77,7 @@ class Printed:
 
 
 class Reading(Model):
-    """Where a number stands in what a program prints, and what it means."""
+    """Location of a number in a program's output, and its meaning."""
 
     pattern: str | None = Field(
         default=None,
@@ -159,7 +159,7 @@ class Reading(Model):
         return convert(number, self.written_in or self.unit, self.unit)
 
     def _missing(self, printed: Printed) -> OutputError:
-        """Return the error that says that it did not print the number."""
+        """Return the error of a missing number."""
         tail = printed.tail_of(self.stream)
         if self.pattern is None:
             what, cure = f"the JSON on its {self.stream} has no {self.json_path}", "mend the path"
@@ -184,7 +184,7 @@ class Reading(Model):
 
 
 def _document(text: str, tail: str) -> Any:
-    """Return the JSON document in a text, which may have lines before and behind it."""
+    """Return the JSON document in a text with other lines around it."""
     begin = _DOCUMENT.search(text)
     try:
         if begin is not None:
@@ -199,7 +199,7 @@ def _document(text: str, tail: str) -> Any:
 
 
 def _inside(value: Any, step: str) -> Any:
-    """Return what a key or an index leads to; None where there is nothing."""
+    """Return the element at a key or an index; None without it."""
     if isinstance(value, dict):
         return value.get(step)
     if isinstance(value, list) and re.fullmatch(r"-?[0-9]{1,9}", step):
@@ -208,7 +208,7 @@ def _inside(value: Any, step: str) -> Any:
 
 
 def _number(found: object, tail: str) -> float:
-    """Return a number that JSON or a text has. Raises OutputError."""
+    """Return a number from JSON or text. Raises OutputError."""
     number = math.nan
     if isinstance(found, int | float) and not isinstance(found, bool):
         with contextlib.suppress(OverflowError):

@@ -1,4 +1,4 @@
-"""The highest rate of datagrams at which no more than a given share is lost: steps of a search."""
+"""Search for the highest rate of datagrams with an allowed loss: its steps."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Steps = Sequence[Sequence[Datagrams]]
 
 
 def tried_so_far(bounds: Bounds, steps: Steps) -> list[Tried]:
-    """Return what has become of each step, at rates of one flow.
+    """Return the result of each step, at rates of one flow.
 
     The rate that was offered in each follows from what came before it.
     """
@@ -66,7 +66,7 @@ def _tried(wanted: Next, records: Sequence[Datagrams]) -> Tried:
 
 
 def _counts(records: Sequence[Datagrams]) -> tuple[int, int, int | None]:
-    """Return how many datagrams were sent, lost, and dropped by receivers."""
+    """Return the numbers of sent, lost, and receiver-dropped datagrams."""
     flows = [flow for one in records for flow in one.receiver.flows]
     known = [flow.dropped for flow in flows if flow.dropped is not None]
     drops = sum(known) if len(known) == len(flows) else None
@@ -74,7 +74,7 @@ def _counts(records: Sequence[Datagrams]) -> tuple[int, int, int | None]:
 
 
 def search_found(bounds: Bounds, steps: Steps, lengths_s: tuple[float, float]) -> RateSearch:
-    """Return what a search has found, of all flows together.
+    """Return the result of a search, of all flows together.
 
     ``lengths_s`` are those of a short and of a full step.
     """
@@ -102,7 +102,7 @@ def search_found(bounds: Bounds, steps: Steps, lengths_s: tuple[float, float]) -
 
 
 def confirming(bounds: Bounds, steps: Steps) -> int | None:
-    """Return which step has confirmed the highest rate, from 0; None where none was."""
+    """Return the step that confirmed the highest rate, from 0; None without any."""
     tried = tried_so_far(bounds, steps)
     confirmed = throughput(bounds, tried).confirmed
     return None if confirmed is None else tried.index(confirmed)

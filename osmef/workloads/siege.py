@@ -1,4 +1,4 @@
-"""The requests of a siege as columns, and what they come to: the numbers of ping-pong."""
+"""Requests of a siege as columns, and the metrics of ping-pong."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _TOLD = pa.schema(
 
 
 def as_batch(event: RequestsEvent) -> pa.RecordBatch:
-    """Return what an agent told of some requests, in its own units."""
+    """Return a batch of requests, in the agent's units."""
     columns = {name: getattr(event, name) for name in REQUEST_COLUMNS}
     return pa.RecordBatch.from_pydict(columns, schema=_TOLD)
 
@@ -149,7 +149,7 @@ MEASURES = (
 
 
 def siege_of(ran: Ran) -> SiegeResult:
-    """Return what the siege of a part told. Raises AgentError where it is not there."""
+    """Return the siege's results of a part. Raises AgentError without any."""
     siege = ran.results[-1]
     if not isinstance(siege, SiegeResult):
         raise AgentError(
@@ -161,7 +161,7 @@ def siege_of(ran: Ran) -> SiegeResult:
 
 
 def check(ran: Ran, siege: SiegeResult, requests: Table) -> None:
-    """Let no part of the requests pass for all of them, nor failures alone for a measurement."""
+    """Raise for incomplete requests, or without a successful one."""
     if requests.num_rows != siege.requests:
         raise AgentError(
             f"the agent made {siege.requests} requests and told {requests.num_rows}",
@@ -179,7 +179,7 @@ def check(ran: Ran, siege: SiegeResult, requests: Table) -> None:
 
 
 def request_metrics(tables: Sequence[Table], elapsed_s: Sequence[float]) -> dict[str, float | None]:
-    """Return the metrics of the requests of pairs that ran together.
+    """Return the metrics of concurrent requests of pairs.
 
     A pair has a table, rows of ``requests.parquet``, and a time from its start to its last answer,
     in seconds. What has failed is counted, and left out of all else.
@@ -226,7 +226,7 @@ def request_metrics(tables: Sequence[Table], elapsed_s: Sequence[float]) -> dict
 
 
 def cpu_metrics(ran: Sequence[Ran], sieges: Sequence[SiegeResult]) -> dict[str, float | None]:
-    """Return the CPU time of siege and ping, and of pong, in percent of one CPU of the siege.
+    """Return the CPU usage of siege and ping, and of pong, in percent of one CPU.
 
     Of a program of another language it is all CPU time that it took, its start included, in percent
     of its own time. Where a server is asked that OSMeF has not started, nothing is known of pong.

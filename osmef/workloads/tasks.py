@@ -1,4 +1,4 @@
-"""The steps of all parts of all pairs, each with an agent of its own, and how they are armed."""
+"""Tasks of a trial: each step with its agent, and the command that arms it."""
 
 from __future__ import annotations
 
@@ -42,19 +42,19 @@ _BRACES = re.compile(r"\{\{(?P<kept>[a-z_]+)\}\}|\{(?P<name>[a-z_]+)\}")
 
 
 def unknown(text: str) -> Iterator[str]:
-    """Yield the names in braces that stand for nothing. Anything but a word stays as it is."""
+    """Yield unknown placeholders in a text. Anything but a word is literal."""
     for found in _BRACES.finditer(text):
         if found["name"] is not None and found["name"] not in KNOWN:
             yield found["name"]
 
 
 def used(text: str, name: str) -> bool:
-    """Tell whether a text has a placeholder."""
+    """Return whether a text has a placeholder."""
     return any(found["name"] == name for found in _BRACES.finditer(text))
 
 
 def fill(text: str, values: Mapping[str, str]) -> str:
-    """Return a text with what its placeholders stand for; ``{{peer}}`` becomes ``{peer}``.
+    """Substitute placeholders in a text; ``{{peer}}`` becomes ``{peer}``.
 
     Raises KeyError for one without a value.
     """
@@ -73,7 +73,7 @@ PROGRAM = "exec"
 
 @dataclass(frozen=True)
 class Waits:
-    """How many seconds agents may take, and are waited for.
+    """Time-outs of agents, in seconds.
 
     ``clock_s`` is for telling the time, ``stop_s`` for the result of a server after its stop,
     ``abort_s`` for being idle after a failure. The agents keep some by themselves: ``arm_s`` until
@@ -91,7 +91,7 @@ class Waits:
 
 
 class Host(Protocol):
-    """An endpoint on which agents can be started."""
+    """An endpoint that can start agents."""
 
     @property
     def name(self) -> str:
@@ -102,25 +102,25 @@ class Host(Protocol):
 
     @property
     def directory(self) -> str:
-        """The run's own directory there, from where agents are started."""
+        """The run's directory on it, from where agents are started."""
 
     def scratch(self, directory: str, job: str) -> str:
-        """Return the path of the directory that a job gets in this one, and that is not there."""
+        """Return the path of a job's own directory below this one, which does not exist yet."""
 
     def words(self, argv: Sequence[str]) -> list[str]:
-        """Return a command line as it is there: with the paths of what was brought."""
+        """Resolve a command line to the paths of supplied programs."""
 
     @property
     def cpus(self) -> int:
         """How many CPUs programs may use there. Raises ReachError, EndpointError."""
 
     def data_ports(self, count: int) -> int:
-        """Return the first of so many data ports that no other job of the trial is told there."""
+        """Return the first of consecutive data ports that no other job of the trial uses."""
 
 
 @dataclass(frozen=True)
 class Pair:
-    """A sender and a receiver, and the address at which each is measured from the other one.
+    """A sender and a receiver, with the address of each as the other sees it.
 
     Each listens at that address, too, unless a translation of addresses between them makes it
     another one of its own (``sender_bind``, ``receiver_bind``).
@@ -136,7 +136,7 @@ class Pair:
 
 @dataclass(eq=False)
 class Task:
-    """One step of one part of one pair, at work in an agent of its own.
+    """One step of one part of one pair, with an agent of its own.
 
     One of the processes of a job has its ``rank``, and what its ``environment`` has to tell it.
     """
@@ -169,7 +169,7 @@ class Task:
     def admits(
         self, event: IntervalEvent | ExchangesEvent | PointEvent | RequestsEvent | OutputEvent
     ) -> bool:
-        """Tell whether a job such as this one may tell that, after all that it has told."""
+        """Return whether an event is valid for this job, in its present state."""
         match event:
             case IntervalEvent():
                 flows = len(event.bytes)
@@ -201,44 +201,44 @@ class Task:
 
     @property
     def host(self) -> Host:
-        """The endpoint at which it runs."""
+        """Its endpoint."""
         return _host(self.pair, self.step)
 
     @property
     def peer(self) -> Host:
-        """The endpoint at the other end."""
+        """The peer's endpoint."""
         return self.pair.receiver if self.step.end == "sender" else self.pair.sender
 
     @property
     def bind(self) -> str:
-        """The address of its own at which it is measured."""
+        """Its own address for the measurement."""
         return _bind(self.pair, self.step.end)
 
     @property
     def wants_interface(self) -> bool:
-        """Whether it is a program that is told the interface of that address."""
+        """Whether its program needs the interface of that address."""
         values = self.step.parameters.values() if self.step.command == PROGRAM else ()
         return any(used(text, "interface") for text in _texts(values))
 
     @property
     def is_server(self) -> bool:
-        """Whether it is an external program that others connect to: nothing starts it."""
+        """Whether it is an external server, which gets no start."""
         return self.step.command == PROGRAM and self.step.listens
 
     @property
     def is_stopped(self) -> bool:
-        """Whether it runs until it is told to stop, once all others have ended."""
+        """Whether it runs until it is stopped, after all others have ended."""
         runs_on = self.step.stoppable and self.part.purpose is Purpose.BACKGROUND
         return self.step.serves or runs_on
 
     @property
     def starts(self) -> bool:
-        """Whether it is the one of its part that gets the start."""
+        """Whether it gets the common start of its part."""
         return self.step is self.part.steps[-1]
 
     @property
     def patience_s(self) -> float:
-        """How long after the common start its result is waited for."""
+        """Time-out of its result, from the common start."""
         part, waits = self.part, self.waits
         if part.deadline_s is not None:  # that of a program is kept by its agent
             grace_s = waits.grace_s if self.step.command == PROGRAM else 0.0
@@ -249,7 +249,7 @@ class Task:
 def make_tasks(
     trial: int, pairs: Sequence[Pair], parts: Sequence[Part], waits: Waits, stagger_s: float = 0.0
 ) -> list[list[list[Task]]]:
-    """Give every step of every part of every pair an agent: lists of pairs, parts and steps.
+    """Assign an agent to every step of every part of every pair: lists of these.
 
     Each pair begins ``stagger_s`` seconds after the one before.
     """
@@ -276,7 +276,7 @@ def make_tasks(
 def _start_agents(
     pairs: Sequence[Pair], parts: Sequence[Part]
 ) -> Mapping[str, Iterator[AgentClient]]:
-    """Return as many living agents of each host as its steps need, on all hosts started at once.
+    """Return as many living agents of each host as it has steps, started concurrently.
 
     Raises the first ReachError or AgentError.
     """
@@ -310,7 +310,7 @@ def _bind(pair: Pair, end: End) -> str:
 
 
 def command_of(task: Task, upstream: Task | None) -> dict[str, Value]:
-    """Return the command that arms a step; a listener may have one before it that it connects to.
+    """Return the command that arms a step; a listener may connect to an earlier one.
 
     Its own port is the ``listen_port`` then.
     """
@@ -339,7 +339,7 @@ def command_of(task: Task, upstream: Task | None) -> dict[str, Value]:
 
 
 def _command_of_program(task: Task, upstream: Task | None) -> dict[str, Value]:
-    """Return the command that arms an external program, with its placeholders filled in."""
+    """Return the command that arms an external program, with placeholders filled in."""
     step = task.step
     bind = task.bind
     peer = _address(task.pair, "receiver" if step.end == "sender" else "sender")
@@ -384,7 +384,7 @@ def _texts(values: Iterable[Value]) -> Iterator[str]:
 
 
 def _where(task: Task) -> dict[str, Value]:
-    """Return the directory in which a program runs, and whether that is made for it."""
+    """Return a program's directory, and whether it is created for the job."""
     step, host = task.step, task.host
     if step.directory is None:
         return {"dir": host.directory}

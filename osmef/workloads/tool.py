@@ -1,4 +1,4 @@
-"""A program of the field as a workload: one class that says what runs, and reads what it prints."""
+"""Base of workloads of one known program: command lines, and a parser of its output."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from osmef.supply.program import Program
 from osmef.workloads.programs import (
     USED,
     EndedProgram,
+    ProgramRun,
     Programs,
     ProgramsSettings,
-    Run,
     Where,
     together,
 )
@@ -38,7 +38,7 @@ _EXAMPLE = "192.0.2.7 or 192.0.2.7:5201, and [2001:db8::7]:5201"
 
 
 def read_address(text: str, usual_port: int) -> tuple[str, int]:
-    """Return a numeric address and a port, the usual one where none is written.
+    """Parse a numeric address with an optional port.
 
     Raises a conflict of ``server`` with what is wrong, and the cure.
     """
@@ -60,7 +60,7 @@ def read_address(text: str, usual_port: int) -> tuple[str, int]:
 
 
 class ServerSettings(ProgramsSettings):
-    """Settings of a program that talks to a server of its own kind."""
+    """Settings of a program with a server of its own kind."""
 
     server: str | None = Field(
         default=None,
@@ -78,11 +78,11 @@ class ServerSettings(ProgramsSettings):
 
     @property
     def there(self) -> tuple[str, int] | None:
-        """Address and port of a server that is there already."""
+        """Address and port of an existing server."""
         return None if self.server is None else read_address(self.server, self.usual_port)
 
     def warnings(self) -> Iterator[str]:
-        """Say that nothing is known of a server that OSMeF has not started."""
+        """Warn that an existing server is not observed."""
         yield from super().warnings()
         if self.server is not None:
             yield (
@@ -91,7 +91,7 @@ class ServerSettings(ProgramsSettings):
             )
 
     def problems(self, scenario: Scenario) -> Iterator[PydanticCustomError]:
-        """Say who asks a server, and from where it can't be asked."""
+        """Yield conflicts of an existing server."""
         yield from super().problems(scenario)
         if self.server is not None and scenario.endpoints.loopback is None:
             yield conflict(
@@ -107,7 +107,7 @@ class ServerSettings(ProgramsSettings):
             )
 
 
-PONG = Run(
+PONG = ProgramRun(
     on=Where.RECEIVER,
     argv=[AGENT, "pong", "--bind", "{bind}", "--port", "{port}"],
     ready="port",
@@ -117,7 +117,7 @@ PONG = Run(
 
 
 def url(size: int) -> str:
-    """Return the URL of an answer with so many bytes of payload, which has to be 4 at least."""
+    """Return the URL of a response with so many bytes of payload, at least 4."""
     return f"http://{{host}}:{{port}}/pong/{size}"
 
 
@@ -129,7 +129,7 @@ def _time(name: str, told: str, **more: object) -> Measure:
 
 
 def _times(of: str, label: str, what: str) -> tuple[Measure, ...]:
-    """Return the mean, the quantiles and the longest of times; the median and p99 have columns."""
+    """Return the measures of latency; median and p99 have columns."""
     quantiles = {"p50": "50", "p90": "90", "p99": "99", "p999": "99.9"}
     shown: dict[str, dict[str, object]] = {
         one: {"head": f"{label}\n{one}\nµs", "digits": ".1f", "leading": one == "p50"}
@@ -196,22 +196,22 @@ _BY_NAME = {one.name: one for one in _ALL}
 
 
 def common(source: str, *names: str) -> tuple[Measure, ...]:
-    """Return measures that several programs tell, as one of them defines them: its ``source``."""
+    """Return measures that several programs share, with this one's ``source``."""
     return tuple(_BY_NAME[name].model_copy(update={"source": source}) for name in names)
 
 
 def lost_percent(sent: float | None, lost: float | None) -> float | None:
-    """Return how many percent of what was sent were lost; None where nobody tells."""
+    """Return the loss in percent; None where it is unknown."""
     return None if not sent or lost is None else 100 * max(0.0, lost) / sent
 
 
 def missing(sent: float | None, came: float | None) -> float | None:
-    """Return what was sent and did not come; None where one of both is not told."""
+    """Return sent minus received; None where one is unknown."""
     return None if sent is None or came is None else sent - came
 
 
 class TransportProtocol(StrEnum):
-    """What carries the data."""
+    """The transport protocol."""
 
     TCP = "tcp"
     UDP = "udp"
@@ -222,7 +222,7 @@ Direction = Literal["forward", "reverse"]
 
 
 def options(given: Mapping[str, object | None]) -> list[str]:
-    """Return options with their values: those without a value are left out, and so is None.
+    """Return command line options with values; None omits one.
 
     True stands for an option alone, and False for none.
     """
@@ -236,7 +236,7 @@ def options(given: Mapping[str, object | None]) -> list[str]:
 
 
 def whole_seconds(duration_s: float) -> int:
-    """Return a duration as programs take it that know no fractions of a second."""
+    """Return a duration for programs that need whole seconds."""
     return math.ceil(duration_s)
 
 
@@ -244,7 +244,7 @@ T = TypeVar("T", bound=ProgramsSettings)
 
 
 class Tool(Programs[T]):
-    """A workload that one program measures.
+    """A workload of one program.
 
     A subclass has ``Settings``, ``told``, ``runs()`` and ``parse()``. ``programs`` are those that
     have to be on the endpoints; one that is not there is brought, if it can be.
@@ -262,18 +262,18 @@ class Tool(Programs[T]):
         self.measures = (*self.tells(), *USED)
 
     def tells(self) -> Sequence[Measure]:
-        """Return those of ``told`` that a run with these settings gives: by default all."""
+        """Return the measures of a run with these settings: by default all of ``told``."""
         return self.told
 
     @abstractmethod
     def parse(self, ended: Sequence[EndedProgram]) -> Mapping[str, float | None]:
-        """Return the numbers of one pair, by the names of ``tells``, from what programs printed.
+        """Parse the output of one pair: the metrics by the names of ``tells``.
 
         What the receiver saw counts where a program tells both. Raises OutputError.
         """
 
     def numbers(self, pairs: Sequence[Sequence[EndedProgram]]) -> Mapping[str, float | None]:
-        """Parse what was printed between each pair, and put the numbers together."""
+        """Parse the output of each pair, and aggregate the metrics."""
         found = [self._of_pair(pair) for pair in pairs]
         return {
             one.name: together(one.over_pairs, one.better, [pair[one.name] for pair in found])
@@ -281,7 +281,7 @@ class Tool(Programs[T]):
         }
 
     def _of_pair(self, pair: Sequence[EndedProgram]) -> Mapping[str, float | None]:
-        """Parse what was printed between one pair.
+        """Parse the output of one pair.
 
         All numbers are None where a program was stopped, as one of a background is, before it told
         them. Raises OutputError, and ProgramError where ``parse()`` tells others than ``told``.

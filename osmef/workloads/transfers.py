@@ -1,4 +1,4 @@
-"""The metrics of bulk transfers that ran together, over all flows of all pairs."""
+"""Metrics of concurrent bulk transfers, over all flows of all pairs."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ MEASURES = (
 def transfer_metrics(
     transfers: Sequence[Transfer], intervals: Sequence[Interval]
 ) -> dict[str, float | None]:
-    """Return the metrics of transfers that had one start, one for each pair of endpoints.
+    """Return the metrics of concurrent transfers, one for each pair of endpoints.
 
     BTC is the receiver's goodput over the common interval, in which all connections ran (RFC 3148;
     domain: unique payload bits received / elapsed time). Each pair has a common interval of its
@@ -229,7 +229,7 @@ def flow_rates(transfer: Transfer) -> list[float]:
 
 
 def _no_overlap(receiver: TransferEnd) -> tuple[str, str]:
-    """Return why there is no common interval, and the cure."""
+    """Return the error of an empty common interval, with its cure."""
     if any(flow.measured is not None and not flow.measured.bytes for flow in receiver.flows):
         return "a connection ended in the warm-up", "send more bytes, or shorten warmup"
     cure = "make the transfer longer, or use fewer connections"
@@ -239,7 +239,7 @@ def _no_overlap(receiver: TransferEnd) -> tuple[str, str]:
 
 
 def overlap_percent(transfers: Sequence[Transfer]) -> float | None:
-    """Return how much of the time in which any pair was measured all of them were.
+    """Return the intersection of the pairs' measured times, in percent of their union.
 
     100 * (earliest end - latest start) / (latest end - earliest start) of the pairs' common
     intervals, in percent; 0 where there is no such time. Each interval counts from its own
@@ -265,7 +265,7 @@ def _sum(values: Sequence[int | None]) -> float | None:
 
 
 def _threads(end: TransferEnd) -> Sequence[FlowEnd | ThreadUse]:
-    """Return what tells of each thread that moved the data of an end."""
+    """Return the usage of the threads that moved an end's data."""
     return end.threads if end.threads is not None else end.flows
 
 
@@ -287,7 +287,7 @@ def _wait(ends: Sequence[TransferEnd]) -> float | None:
 
 
 def endpoint_cpu_percent(uses: Iterable[tuple[str, EndpointUse]]) -> float | None:
-    """Sum what is not idle over endpoints by name, in percent of one CPU.
+    """Sum the non-idle time over endpoints by name, in percent of one CPU.
 
     Each counts once, as the agent saw it that watched it longest. None without any time.
     """

@@ -1,4 +1,4 @@
-"""What one trial runs: the measured workload and the background beside it, and its metrics."""
+"""What one trial runs: the workload and its background, with the metrics of both."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ OF_MACHINES = (OTHERS, STEAL)
 
 
 def machine_metrics(ran: Iterable[Ran]) -> dict[str, float | None]:
-    """Return these numbers of a trial, of the results of all that ran in it."""
+    """Return the metrics of the endpoints' machines in a trial."""
     results = [result for one in ran for result in one.results]
     own_s = sum(result.process.cpu_user_s for result in results)
     found = contention([result.endpoint for result in results], own_s)
@@ -48,13 +48,13 @@ def machine_metrics(ran: Iterable[Ran]) -> dict[str, float | None]:
 
 
 def workload_for(settings: WorkloadSettings, *, background: bool) -> Workload[Any]:
-    """Return the workload that the settings describe, to run beside a background or without."""
+    """Return the workload for settings, beside a background or without."""
     made: Workload[Any] = WORKLOADS.get(settings.kind)(settings, background=background)
     return made
 
 
 def usual_measures(kind: str) -> tuple[Measure, ...]:
-    """Return what the numbers of a kind mean, without a background and with its default settings.
+    """Return the measures of a kind with its default settings, without a background.
 
     Where a setting has no default they are those of its class, if it says any. Of a program that
     tells different numbers with different settings they are all of them. Raises KindError.
@@ -71,7 +71,7 @@ def usual_measures(kind: str) -> tuple[Measure, ...]:
 
 
 def measures_of(scenarios: Iterable[Scenario]) -> tuple[Measure, ...]:
-    """Return what the numbers of all these scenarios mean, each once.
+    """Return the measures of all these scenarios, each once.
 
     Raises InputError where one name has two meanings.
     """
@@ -83,7 +83,7 @@ def measures_of(scenarios: Iterable[Scenario]) -> tuple[Measure, ...]:
 
 
 class TrialWorkload:
-    """All that runs between every pair in one trial of a scenario.
+    """The workload and the background of a scenario's trials.
 
     First the measured parts that want no background, if there is one; then the background, and
     ``lead`` later the other measured parts. The background goes on for as long after them.
@@ -111,41 +111,41 @@ class TrialWorkload:
 
     @property
     def duration_s(self) -> float:
-        """How long one trial runs from its start at most, in seconds."""
+        """The upper bound of a trial's duration from its start, in seconds."""
         return self.span_s.most_s
 
     @property
     def span_s(self) -> Span:
-        """How long one trial runs from its start."""
+        """The duration of a trial from its start."""
         once, further = max(_end(part) for _, part in self._parts), self._measured.further_s
         usual_s = None if further.usual_s is None else once + further.usual_s
         return Span(usual_s, once + further.most_s)
 
     @property
     def most_bytes(self) -> int | None:
-        """How much payload a pair moves in one trial at most; None where nothing bounds it."""
+        """The upper bound of a pair's payload in one trial; None without one."""
         beside = self._background.most_bytes if self._background else 0
         own = self._measured.most_bytes
         return None if own is None or beside is None else own + beside
 
     @property
     def measures(self) -> tuple[Measure, ...]:
-        """What the numbers that every trial gives mean, those of the machines last."""
+        """The measures of every trial, those of the machines last."""
         beside = self._background.measures if self._background else ()
         return (*self._measured.measures, *map(of_background, beside), *OF_MACHINES)
 
     def needs(self, end: End) -> tuple[Program, ...]:
-        """Return the external programs that have to be on the endpoints at an end, each once."""
+        """Return the external programs of the endpoints at an end, each once."""
         beside = self._background.needs(end) if self._background else ()
         return tuple(dict.fromkeys((*self._measured.needs(end), *beside)))
 
     def directories(self, end: End) -> tuple[str, ...]:
-        """Return where programs at an end get directories of their own, each once."""
+        """Return the parents of programs' directories at an end, each once."""
         steps = (step for _, part in self._parts for step in part.steps if step.end == end)
         return tuple(dict.fromkeys(step.directory for step in steps if step.directory is not None))
 
     def run(self, job: Job) -> Outcome:
-        """Run once; every agent is idle then, or gone. Raises what ``perform`` does."""
+        """Run a trial; every agent is idle or ended then. Raises as ``perform``."""
         done = self._perform(job)
         outcome = self._outcome(self._measured, job.trial, Purpose.MEASURED, done.ran)
         intervals = [i for pair in done.ran for ran in pair for i in ran.intervals]
@@ -177,12 +177,12 @@ class TrialWorkload:
         )
 
     def _owners(self, count: int) -> list[Workload[Any]]:
-        """Return the workload of each of so many parts; after rests it is the measured one."""
+        """Return the workload of each part; after rests it is the measured one."""
         owners = [owner for owner, _ in self._parts]
         return owners + [self._measured] * (count - len(owners))
 
     def _perform(self, job: Job) -> Performance:
-        """Run all parts, and after each rest what there is to run once more."""
+        """Run all parts, and the further performances after rests."""
         done = perform(job, [part for _, part in self._parts])
         for rest_s in self._measured.rests:
             again = self._measured.again(done.ran)
@@ -217,7 +217,7 @@ class TrialWorkload:
 
 
 def _in_order(workload: Workload[Any], outcome: Outcome) -> Outcome:
-    """Return an outcome with the metrics that its workload declares, in their order."""
+    """Return an outcome with its metrics in the order of their measures."""
     names = [measure.name for measure in workload.measures]
     if outcome.metrics.keys() != set(names):
         odd = sorted(outcome.metrics.keys() ^ set(names))

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from osmef.analysis.expected import judge
+from osmef.analysis.describe import judge
 from osmef.analysis.quantiles import quantile_interval
 from osmef.results.summary import Verdict
 

@@ -1,9 +1,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from osmef.supply.machines import this_machine
+from osmef.supply.program import SourceCode
+from osmef.supply.supply import Supplier, bring
+from osmef.workloads.kinds.unixbench import Unixbench
 from tests.postgres import Postgres, postgres
 
 
@@ -11,3 +16,20 @@ from tests.postgres import Postgres, postgres
 def postgresql() -> Iterator[Postgres]:
     with postgres() as server:
         yield server
+
+
+@pytest.fixture
+def no_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A controller that keeps no bundles of programs."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def brought_unixbench(no_programs: None, tmp_path: Path) -> None:
+    """A controller that has something by the name of UnixBench, which is in no registry."""
+    folder = tmp_path / "source"
+    folder.mkdir()
+    (folder / "unixbench").write_text("#!/bin/sh\n")
+    source = SourceCode((), ("unixbench",), path=folder, language="script")
+    for program in Unixbench.programs:
+        bring(program, source, this_machine(), Supplier())

@@ -38,6 +38,7 @@ LEADING = {
 }
 
 
+@pytest.mark.usefixtures("brought_unixbench")
 def test_it_is_a_campaign_of_six_windows() -> None:
     found = preview(plan_campaign(read_campaign(SCENARIOS / "campaigns" / "deval.yaml")))
     assert len(found.weeks[0].slots) == 6

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -69,11 +70,18 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[Fake]:
     server.server_close()
 
 
+def shown_code() -> str:
+    """Return the module that the page shows."""
+    text = PAGE.read_text(encoding="utf-8")
+    blocks: list[str] = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    (code,) = [one for one in blocks if "ErrorTable(" in one]
+    return code
+
+
 @pytest.fixture
 def mycloud(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """The module that the page shows."""
-    blocks = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
-    (code,) = [one for one in blocks if "ErrorTable(" in one]
+    code = shown_code()
     module = ModuleType("osmef_mycloud")
     monkeypatch.setitem(sys.modules, module.__name__, module)  # dataclasses look it up there
     exec(compile(code, str(PAGE), "exec"), vars(module))  # noqa: S102 - our own page
@@ -95,3 +103,18 @@ def test_the_vms_of_a_fifth_cloud_are_listed_and_taken_away(
     teardown.destroy(mycloud.TYPES, [(found.resource, project)], gone.append)
     assert gone == [found.resource]
     assert [one["id"] for one in fake.vms] == ["v1"]
+
+
+def test_lint_accepts_the_module_of_the_page() -> None:
+    path = "osmef/providers/mycloud/resource_types.py"
+    ruff = [sys.executable, "-m", "ruff"]
+    for command in (["check", "--extend-select", "ANN001,ANN201"], ["format", "--check"]):
+        done = subprocess.run(
+            [*ruff, *command, "--stdin-filename", path, "-"],
+            cwd=PAGE.parents[1],
+            input=shown_code(),
+            text=True,
+            capture_output=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import ast
+import importlib.util
 import re
 import tomllib
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+
+from osmef import errors
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
@@ -49,16 +54,41 @@ def imports_of(path: Path) -> Iterator[str]:
             yield from (alias.name for alias in node.names)
 
 
+def contracts() -> list[dict[str, Any]]:
+    config = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    found: list[dict[str, Any]] = config["tool"]["importlinter"]["contracts"]
+    return found
+
+
+def terms() -> list[str]:
+    rows = re.findall(r"^\| ([a-z, ]+) \| ", section("Glossary"), re.MULTILINE)
+    return [term.strip() for row in rows for term in row.split(",")]
+
+
+def classes_by_term() -> dict[str, list[str]]:
+    """Return where a class of each name is defined, but for those derived from one so named."""
+    found = defaultdict(list)
+    for path in (ROOT / "osmef").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                bases = {re.sub(r"\[.*|.*\.", "", ast.unparse(base)) for base in node.bases}
+                if node.name not in bases:
+                    found[node.name.lower()].append(str(path.relative_to(ROOT)))
+    return found
+
+
 def test_each_room_is_described_once() -> None:
     named = [room for room in named_rooms("Rooms") if room.startswith("osmef/")]
     assert sorted(named) == sorted(rooms_in(ROOT / "osmef"))
 
 
+def floors_of_contract(name: str) -> Floors:
+    layers = next(one["layers"] for one in contracts() if one["name"].startswith(name))
+    return [{room.removeprefix("osmef.") for room in line.split(" | ")} for line in layers]
+
+
 def test_the_floors_are_those_of_the_contract() -> None:
-    config = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    contracts = config["tool"]["importlinter"]["contracts"]
-    layers = next(one["layers"] for one in contracts if one["name"].startswith("Data flows"))
-    contract = [{room.removeprefix("osmef.") for room in line.split(" | ")} for line in layers]
+    contract = floors_of_contract("Data flows")
     assert drawn_floors("Rooms") == contract
     rooms = {Path(room).stem for room in rooms_in(ROOT / "osmef")}
     assert set().union(*contract) == rooms
@@ -97,7 +127,45 @@ def test_only_the_executor_of_dask_knows_dask() -> None:
 
 
 def test_the_glossary_has_one_entry_a_term() -> None:
-    rows = re.findall(r"^\| ([a-z, ]+) \| ", section("Glossary"), re.MULTILINE)
-    terms = [term.strip() for row in rows for term in row.split(",")]
-    assert terms
-    assert len(terms) == len(set(terms))
+    assert terms()
+    assert len(terms()) == len(set(terms()))
+
+
+def test_a_term_of_the_glossary_names_one_class_at_most() -> None:
+    classes = classes_by_term()
+    several = {term: classes[term.replace(" ", "")] for term in terms()}
+    assert {term: paths for term, paths in several.items() if len(paths) > 1} == {}
+    assert sum(len(paths) for paths in several.values()) > 20
+
+
+def test_each_contract_is_on_the_page() -> None:
+    listed = re.findall(r"^- (.*)$", section("Rooms"), re.MULTILINE)
+    assert listed == [one["name"] for one in contracts()]
+
+
+def test_the_floors_of_campaigns_are_those_of_their_contract() -> None:
+    assert drawn_floors("Campaigns") == floors_of_contract("Campaigns")
+
+
+def test_each_module_and_path_on_the_page_exists() -> None:
+    modules = re.findall(r"`(osmef(?:\.[a-z_]+)+)`", PAGE)
+    assert modules
+    assert [one for one in modules if importlib.util.find_spec(one) is None] == []
+    paths = re.findall(r"`((?:osmef|tests|agents)/[\w./-]+)`", PAGE)
+    assert [one for one in paths if not (ROOT / one).exists()] == []
+    links = re.findall(r"\]\(([\w./-]+\.md)", PAGE)
+    assert [one for one in links if not (ROOT / "docs" / one).exists()] == []
+
+
+def test_the_tree_of_errors_is_that_of_the_classes() -> None:
+    tree = re.compile(r"^(?P<indent>[ │├└─]*)(?P<name>\w+) +exit (?P<code>\d)", re.MULTILINE)
+    drawn = [(len(m["indent"]) // 4, m["name"], int(m["code"])) for m in tree.finditer(PAGE)]
+    above: list[str] = []
+    for depth, name, code in drawn:
+        above = [*above[:depth], name]
+        error = getattr(errors, name)
+        assert error.exit_code == code, name
+        assert error.__mro__[1].__name__ == (above[-2] if depth else "Exception"), name
+    classes = [one for one in vars(errors).values() if isinstance(one, type)]
+    ours = {one.__name__ for one in classes if issubclass(one, errors.OsmefError)}
+    assert {name for _depth, name, _code in drawn} == ours

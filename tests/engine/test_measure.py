@@ -9,7 +9,7 @@ import pytest
 
 from osmef.engine import measure
 from osmef.engine.cancellation import Stop
-from osmef.engine.measure import Bench, EndedTrial, Stretch, run_trials
+from osmef.engine.measure import Batch, Bench, EndedTrial, run_trials
 from osmef.engine.observer import Observer
 from osmef.engine.plan import PlannedTrial, make_plan
 from osmef.engine.trial_conflicts import TrialConflicts
@@ -85,7 +85,7 @@ def test_a_trial_that_ends_while_others_stop_is_recorded(
 
     chosen = two_at_once(monkeypatch, stopped)
     with pytest.raises(Interrupted):
-        run_trials(bench, Stretch(PLAN.trials), 2)
+        run_trials(bench, Batch(PLAN.trials), 2)
     assert [trial.index for trial in bench.directory.read_trials().trials] == [chosen[1].index]
 
 
@@ -99,5 +99,5 @@ def test_a_full_disk_does_not_wait_for_the_other_trials(
     chosen = two_at_once(monkeypatch, unrecordable)
     started = time.monotonic()
     with pytest.raises(StorageError):
-        run_trials(bench, Stretch(chosen), 2)
+        run_trials(bench, Batch(chosen), 2)
     assert time.monotonic() - started < 30

@@ -19,7 +19,7 @@ from osmef.providers.marks import Mark
 from osmef.providers.sites import Sites, sites_of
 from osmef.remote.keys import KeyPair
 from osmef.remote.login import HostKeys, Login
-from osmef.scenario.fields import Family, Layer
+from osmef.scenario.fields import Family, ProviderNetwork
 from osmef.scenario.load import load_text
 from osmef.scenario.location import Location
 from tests.providers.conftest import MemoryLedger
@@ -184,7 +184,7 @@ class Walled(LocalProvider):
         self,
         receiver: Endpoint,
         sender: Endpoint,  # noqa: ARG002
-        layer: Layer,  # noqa: ARG002
+        layer: ProviderNetwork,  # noqa: ARG002
         family: Family,  # noqa: ARG002
     ) -> str:
         return f"inside {receiver.data_address}"
@@ -220,14 +220,14 @@ def test_each_site_lets_in_those_of_the_other_and_nobody_else() -> None:
         {"1": {"1.1.1.1", "1.1.1.2"}},
     )
     assert sorted(lines) == ["here: making all", "there: making all"]
-    path = (Layer.BARE, Family.IPV4)
+    path = (ProviderNetwork.BARE, Family.IPV4)
     assert sites.data_address(far, sender, *path) == "2.2.2.1"
     assert sites.listen_address(far, sender, *path) == "10.0.0.1"
     assert sites.data_address(near, sender, *path) == "inside 10.0.0.2"
     assert [place.site for place in sites.describe([far, sender])] == ["there", "here"]
     assert [place.host for place in sites.describe([far, near])] == ["10.0.0.1", "10.0.0.2"]
     with pytest.raises(ProviderError, match="no address of ipv6"):
-        sites.data_address(far, sender, Layer.BARE, Family.IPV6)
+        sites.data_address(far, sender, ProviderNetwork.BARE, Family.IPV6)
 
 
 def test_a_site_knows_all_of_its_own_endpoints_also_of_those_that_are_not_made_now() -> None:
@@ -245,7 +245,7 @@ def test_a_peer_elsewhere_arrives_where_nat_translates_to() -> None:
     sites = Sites({"here": Walled("1.1.1"), "there": Walled("2.2.2")})
     sender, _, far = sites.create(order(TRIANGLE))
     behind = replace(far, listen_address="192.168.0.1")
-    path = (Layer.BARE, Family.IPV4)
+    path = (ProviderNetwork.BARE, Family.IPV4)
     assert sites.data_address(behind, sender, *path) == "2.2.2.1"
     assert sites.listen_address(behind, sender, *path) == "192.168.0.1"
 

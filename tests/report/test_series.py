@@ -4,7 +4,7 @@ import pytest
 
 from osmef.analysis.describe import describe
 from osmef.report.series import (
-    PairPlacement,
+    ShownPlacement,
     pair_placement,
     point,
     short_names,
@@ -22,7 +22,7 @@ def test_the_achieved_place_counts_and_not_the_requested_one(
     make_cell: MakeCell, make_summary: MakeSummary
 ) -> None:
     cell = make_cell("same-host", achieved_placement=Placement.DIFFERENT_HOST, distance=2)
-    assert pair_placement(cell, make_summary(cell)) == PairPlacement(
+    assert pair_placement(cell, make_summary(cell)) == ShownPlacement(
         2, "different hosts", "same tenant"
     )
 
@@ -54,7 +54,7 @@ def test_where_the_cloud_decided_is_told_as_such(
 ) -> None:
     achieved = {"achieved_placement": Placement.SAME_HOST, "distance": 0}
     cell = make_cell("any", **achieved, requested_distance=None)
-    assert pair_placement(cell, make_summary(cell)) == PairPlacement(
+    assert pair_placement(cell, make_summary(cell)) == ShownPlacement(
         0, "same host", "same tenant", "any hosts"
     )
     assert shown_values(cell)["placement"] == "same-host (asked for: any)"
@@ -68,15 +68,15 @@ def test_a_mismatch_of_what_was_not_swept_is_shown(make_cell: MakeCell) -> None:
 def test_hosts_belong_to_no_tenant(make_cell: MakeCell, make_summary: MakeSummary) -> None:
     cell = make_cell(achieved_tenancy=None)
     summary = make_summary(cell, kind=EndpointKind.HOST)
-    assert pair_placement(cell, summary) == PairPlacement(2, "different hosts", None)
+    assert pair_placement(cell, summary) == ShownPlacement(2, "different hosts", None)
     assert pair_placement(cell, summary).lines == ("distance 2", "different hosts")
 
 
 def test_places_are_ordered_by_distance_and_the_unknown_comes_last() -> None:
-    near = PairPlacement(0, "same host", "same tenant")
-    far = PairPlacement(4, "different hosts", "different tenants")
-    folded = PairPlacement(4, "same host", "different tenants")
-    unknown = PairPlacement(None, "same host", "same tenant")
+    near = ShownPlacement(0, "same host", "same tenant")
+    far = ShownPlacement(4, "different hosts", "different tenants")
+    folded = ShownPlacement(4, "same host", "different tenants")
+    unknown = ShownPlacement(None, "same host", "same tenant")
     ordered = sorted([unknown, far, folded, near], key=lambda one: one.order)
     assert ordered == [near, folded, far, unknown]
 

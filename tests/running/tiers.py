@@ -63,14 +63,18 @@ CHECK = (
     *("tests/supply/test_bundle.py", "tests/supply/test_closure.py", "tests/supply/test_elf.py"),
     *("tests/supply/test_plan.py", "tests/supply/test_program.py"),
     *("tests/test_errors.py", "tests/test_programs.py", "tests/test_units.py"),
-    *("tests/cli/test_extras.py", "tests/cli/test_quickstart.py", "tests/providers/cloud/"),
+    *("tests/cli/test_quickstart.py", "tests/providers/cloud/"),
 )
-# What takes a third of the time of all these: whole pages, all that was once published, and a
-# figure of each kind from trials on the local provider.
+# What would take almost half of the time of all these: whole pages, all that was once published, a
+# figure of each kind from trials on the local provider, files of ten thousand keys, and how often
+# intervals hold the truth, in simulations.
 _LONG = (
     *("tests/report/html/", "tests/report/test_every_kind.py"),
     "tests/importers/test_every_command.py",
     *("tests/importers/test_findings_2013.py", "tests/importers/test_published.py"),
+    *("tests/importers/test_published_lines.py", "tests/scenario/test_bounds.py"),
+    *("tests/analysis/test_effects.py", "tests/analysis/test_nested.py"),
+    *("tests/analysis/test_similarity.py::test_intervals", "tests/analysis/test_spreads.py"),
 )
 # What starts processes all the same: sshd, agents, clouds in namespaces.
 _MACHINES = {

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from osmef.scenario.clouds.local import LocalSettings
-from osmef.scenario.fields import EndpointKind, Layer, Placement, Tenancy
+from osmef.scenario.fields import EndpointKind, Placement, ProviderNetwork, Tenancy
 from osmef.scenario.load import load
 from osmef.scenario.location import Location, distance
 from osmef.scenario.model import Scenario
@@ -101,7 +101,7 @@ def test_all_experiments_of_the_paper_are_there() -> None:
         "vm-to-host": {(vm, host, False)},
         "host-to-vm": {(host, vm, False)},
     }
-    assert studies["host-to-host-overlay"].scenario.layer is Layer.OVERLAY
+    assert studies["host-to-host-overlay"].scenario.layer is ProviderNetwork.OVERLAY
     assert len(studies["vm-to-vm"].cells) == 4 * 6
     assert len(studies["loopback-vm"].cells) == 5 * 6
 

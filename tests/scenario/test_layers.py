@@ -9,7 +9,7 @@ import pytest
 
 from osmef.engine.plan import make_plan
 from osmef.errors import InputError
-from osmef.scenario.fields import Layer
+from osmef.scenario.fields import ProviderNetwork
 from osmef.scenario.layers import label_of
 from osmef.scenario.load import load_text
 from osmef.scenario.study import Study
@@ -38,13 +38,13 @@ def test_a_layer_is_a_name_settings_or_a_list(written: str, kinds: list[str], la
     (cell,) = study(f"layer: {written}").cells
     assert [one.kind for one in cell.scenario.stack] == kinds
     assert "+".join(one.label for one in cell.scenario.stack) == label
-    assert cell.scenario.network is Layer.BARE
+    assert cell.scenario.network is ProviderNetwork.BARE
     kept = json.loads(cell.scenario.model_dump_json())["layer"]
     assert study(f"layer: {json.dumps(kept)}").cells[0].scenario == cell.scenario
 
 
 def test_the_networks_of_the_provider_stay_as_they_were() -> None:
-    for name in Layer:
+    for name in ProviderNetwork:
         hosts = "endpoints: {sender: {kind: host}, receiver: {kind: host}}"
         (cell,) = study(f"{hosts}\nlayer: {name}").cells
         assert cell.scenario.layer is name

@@ -16,7 +16,7 @@ from osmef.providers.local.provider import LocalProvider
 from osmef.remote.keys import KeyPair
 from osmef.results.observations import Purpose
 from osmef.scenario.clouds.local import LocalSettings
-from osmef.scenario.fields import EndpointKind, Family, Layer
+from osmef.scenario.fields import EndpointKind, Family, ProviderNetwork
 from osmef.workloads.ensemble import Job, perform
 from osmef.workloads.kinds.btc import BtcSettings, BulkTransfer
 from osmef.workloads.tasks import Pair, Waits
@@ -47,7 +47,7 @@ def slow_pair(tmp_path: Path) -> Iterator[Pair]:
     try:
         one, two = provider.create(Order(run, requests, key, NoLedger(), time.time() + 600))
         stations = [Station(end, provider.describe([end])[0], run) for end in (one, two)]
-        there = provider.data_address(two, one, Layer.OVERLAY, Family.IPV4)
+        there = provider.data_address(two, one, ProviderNetwork.OVERLAY, Family.IPV4)
         yield Pair(stations[0], stations[1], one.data_address, there)
     finally:
         for station in stations:

@@ -21,7 +21,7 @@ from osmef.results.observations import Purpose
 from osmef.scenario.fields import DATA_PORTS, EndpointKind
 from osmef.workloads.base import Outcome
 from osmef.workloads.ensemble import Job, perform
-from osmef.workloads.kinds.program import Program, ProgramSettings
+from osmef.workloads.kinds.program import ProgramSettings, ScenarioPrograms
 from osmef.workloads.tasks import Pair, Waits
 from tests.workloads.conftest import MakeHosts, Victim, pairs
 
@@ -46,7 +46,7 @@ def measure(
 
 
 def outcome(hosts: Sequence[Victim], *runs: Mapping[str, object], **keys: object) -> Outcome:
-    workload = Program(settings_of(*runs, **keys))
+    workload = ScenarioPrograms(settings_of(*runs, **keys))
     there = pairs([hosts[0]], list(hosts[1:]))
     job = Job(trial=0, pairs=there, waits=SHORT)
     try:
@@ -129,7 +129,7 @@ def test_a_server_may_take_several_ports_in_a_row(two: list[Victim]) -> None:
     [("127.0.0.1", "127.0.0.1 127.0.0.1 a"), ("::1", "::1 [::1] a -6")],
 )
 def test_what_differs_with_ipv6(two: list[Victim], address: str, told: str) -> None:
-    workload = Program(settings_of(sh('echo {peer} {host} "$@"', "a", ipv6=["-6"])))
+    workload = ScenarioPrograms(settings_of(sh('echo {peer} {host} "$@"', "a", ipv6=["-6"])))
     there = [Pair(two[0], two[1], address, address)]
     ((ran,),) = perform(Job(trial=0, pairs=there), workload.parts()).ran
     assert ran.printed[0].stdout.decode() == f"{told}\n"
@@ -263,10 +263,10 @@ def test_a_client_that_fails_is_the_cause_and_its_server_is_not_waited_for(
 def test_what_it_printed_is_kept_where_it_fails_too(two: list[Victim], purpose: Purpose) -> None:
     kept: dict[str, bytes] = {}
     job = Job(trial=0, pairs=pairs([two[0]], [two[1]]), keep=kept.__setitem__)
-    failing = Program(settings_of(sh("echo one; echo two >&2; exit 1")))
+    failing = ScenarioPrograms(settings_of(sh("echo one; echo two >&2; exit 1")))
     parts = [replace(part, purpose=purpose) for part in failing.parts()]
     with pytest.raises(ProgramError) as caught:
-        perform(job, [*Program(settings_of(sh("exec sleep 600"))).parts(), *parts])
+        perform(job, [*ScenarioPrograms(settings_of(sh("exec sleep 600"))).parts(), *parts])
     assert caught.value.message.startswith("the background: ") == (purpose is Purpose.BACKGROUND)
     assert {name: data for name, data in kept.items() if name.startswith("1-")} == {
         "1-sender.stdout": b"one\n",
@@ -286,15 +286,19 @@ def test_what_it_printed_is_kept_where_it_fails_too(two: list[Victim], purpose: 
 )
 def test_arguments_arrive_as_they_are_written(two: list[Victim], arguments: list[str]) -> None:
     written = [re.sub(r"\{([a-z_]+)\}", r"{{\1}}", one) for one in arguments]
-    workload = Program(settings_of({"on": "sender", "argv": ["printf", "%s\\0", *written]}))
+    workload = ScenarioPrograms(
+        settings_of({"on": "sender", "argv": ["printf", "%s\\0", *written]})
+    )
     ((ran,),) = perform(Job(trial=0, pairs=pairs([two[0]], [two[1]])), workload.parts()).ran
     assert ran.printed[0].stdout.decode().split("\0")[:-1] == arguments
 
 
 def test_a_background_runs_until_the_others_have_ended(two: list[Victim]) -> None:
-    beside = Program(settings_of(sh("echo rate 7; : >begun; exec sleep 600"), metrics=NUMBER))
+    beside = ScenarioPrograms(
+        settings_of(sh("echo rate 7; : >begun; exec sleep 600"), metrics=NUMBER)
+    )
     wait = "until test -e begun; do :; done"
-    measured = Program(settings_of(sh(f"{wait}; echo rate 1"), metrics=NUMBER))
+    measured = ScenarioPrograms(settings_of(sh(f"{wait}; echo rate 1"), metrics=NUMBER))
     parts = [
         *measured.parts(),
         *(replace(part, purpose=Purpose.BACKGROUND) for part in beside.parts()),
@@ -310,7 +314,7 @@ def test_beside_a_bulk_transfer(two: list[Victim]) -> None:
     from osmef.workloads.kinds.btc import BtcSettings, BulkTransfer  # noqa: PLC0415
 
     bulk = BulkTransfer(BtcSettings(duration="200ms", interval="100ms"))
-    beside = Program(settings_of(sh("exec sleep 600")))
+    beside = ScenarioPrograms(settings_of(sh("exec sleep 600")))
     parts = [*bulk.parts(), *(replace(p, purpose=Purpose.BACKGROUND) for p in beside.parts())]
     done = perform(Job(trial=0, pairs=pairs([two[0]], [two[1]])), parts)
     assert bulk.outcome(0, Purpose.MEASURED, [[done.ran[0][0]]]).metrics["aggregate_btc_bps"]
@@ -350,5 +354,5 @@ def test_what_can_not_be_is_told_before(keys: dict[str, Any], said: str) -> None
 def test_the_example_is_valid(tmp_path: Path) -> None:
     from osmef.scenario.load import load_text  # noqa: PLC0415
 
-    study = load_text(f"name: x\n{Program.example}\n", tmp_path / "x.yaml")
+    study = load_text(f"name: x\n{ScenarioPrograms.example}\n", tmp_path / "x.yaml")
     assert study.scenario.ends[0].kind is EndpointKind.VM

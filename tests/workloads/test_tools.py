@@ -17,7 +17,7 @@ from osmef.kinds import WORKLOADS
 from osmef.results.measure import OverPairs
 from osmef.results.observations import EndpointUse
 from osmef.scenario.load import load_text
-from osmef.workloads.programs import EndedProgram, Run
+from osmef.workloads.programs import EndedProgram, ProgramRun
 from osmef.workloads.reading import Printed
 from osmef.workloads.tool import Tool
 
@@ -39,7 +39,7 @@ def tool(kind: str, **keys: Any) -> Tool[Any]:
     return made
 
 
-def ended(run: Run, stdout: bytes, *, stopped: bool = False) -> EndedProgram:
+def ended(run: ProgramRun, stdout: bytes, *, stopped: bool = False) -> EndedProgram:
     endpoint = {name: 0 for name, one in EndpointUse.model_fields.items() if one.is_required()}
     result = ExecResult.model_validate(
         {
@@ -230,7 +230,7 @@ def test_programs_that_can_not_work_are_told_before(
     monkeypatch: pytest.MonkeyPatch, run: dict[str, Any], said: str
 ) -> None:
     made = tool("iperf3")
-    monkeypatch.setattr(made, "runs", lambda: (Run.model_validate(run),))
+    monkeypatch.setattr(made, "runs", lambda: (ProgramRun.model_validate(run),))
     with pytest.raises(ProgramError, match=said) as caught:
         made.parts()
     assert caught.value.where == "runs() of Iperf3"

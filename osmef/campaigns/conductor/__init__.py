@@ -1,1 +1,1 @@
-"""The conductor: the loop that begins sessions, leaves them out, and cleans up after them."""
+"""The conductor: dispatch, skip policy and cleanup of a campaign's sessions; systemd and cron."""

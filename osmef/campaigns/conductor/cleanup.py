@@ -1,4 +1,4 @@
-"""Cleanup of resources that abandoned sessions have left, retried until nothing stands."""
+"""Cleanup of orphaned resources of abandoned sessions, retried until all are destroyed."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ def uncleared(paths: Iterable[str]) -> str | None:
 
 
 def paths_of(session: SessionRow) -> list[str]:
-    """Return the run directories in which a session may have left something."""
+    """Return the run directories in which a session may have left resources."""
     own = [session.directory] if session.directory else []
     return list(dict.fromkeys([*_left(session), *own]))
 
 
 def is_there(path: Path) -> bool:
-    """Tell whether there is a run directory. Raises StorageError where nobody may look."""
+    """Return whether a run directory exists. Raises StorageError without permission to look."""
     with storage("look for", path), suppress(FileNotFoundError, NotADirectoryError):
         path.stat()
         return True
@@ -49,7 +49,7 @@ def is_there(path: Path) -> bool:
 
 
 def is_absent(path: str) -> bool:
-    """Tell whether a run directory is surely not here: where nobody may look, it may be."""
+    """Return whether a run directory surely does not exist; False without permission to look."""
     try:
         return not is_there(Path(path))
     except StorageError:
@@ -71,7 +71,7 @@ def _stands(path: str) -> bool:
 
 @dataclass(frozen=True)
 class _CleanupJob:
-    """What a session has left and is being destroyed, by run directory."""
+    """Leftover resources of a session, by run directory, and their destruction."""
 
     session: SessionRow
     parts: dict[str, Future[None]]
@@ -101,28 +101,28 @@ class Cleanup:
 
     @property
     def is_busy(self) -> bool:
-        """Whether anything is being destroyed now."""
+        """Whether a destruction is in progress."""
         return bool(self._jobs)
 
     @property
     def is_trying(self) -> bool:
-        """Whether leftover resources will be tried again soon."""
+        """Whether a retry is due soon."""
         return self.is_busy or (self.next is not None and self._tries < _OFTEN)
 
     @property
     def exclusive_resources(self) -> set[str]:
-        """The exclusive resources of the sessions that are being cleaned up."""
+        """The exclusive resources of the sessions in cleanup."""
         return {name for job in self._jobs.values() for name in job.session.exclusive_resources}
 
     def take_over(self, sessions: Iterable[SessionRow], now: datetime) -> None:
-        """Take over skipped sessions: destroy what their earlier attempts have left."""
+        """Take over skipped sessions: destroy the leftover resources of their earlier attempts."""
         begun = {one.id for one in sessions if one.directory or one.uncleared}
         if begun:
             self._untold |= begun
             self.next, self._tries = now, 0
 
     def schedule(self, session: SessionRow, now: datetime, news: str | None) -> None:
-        """Schedule the cleanup of a session's leftover resources; ``news`` is the reason to log."""
+        """Schedule the cleanup of a session; ``news`` is the reason to log."""
         if news is not None:
             self._tell(session, news)
         if _here(session):
@@ -140,7 +140,7 @@ class Cleanup:
         self.next = time if self.next is None else min(self.next, time)
 
     def start_due(self, now: datetime, wake: threading.Event) -> None:
-        """Start destroying leftover resources if it is time; ``wake`` is set after each."""
+        """Start the cleanups that are due; ``wake`` is set at the end of each."""
         if self.next is None or now < self.next:
             return
         for session in self._store.uncleared(self._campaign):
@@ -154,7 +154,7 @@ class Cleanup:
         self.next = None
 
     def collect(self, now: datetime) -> bool:
-        """Record the outcome of finished cleanups; tell whether there was any."""
+        """Record the outcome of finished cleanups; return whether there was any."""
         over = [job for job in self._jobs.values() if job.is_over]
         for job in over:
             self._finish(job, now)
@@ -186,7 +186,7 @@ class Cleanup:
         self._untold.discard(session.id)
 
     def _conclude(self, session: SessionRow, path: str) -> OsmefError | None:
-        """Write down what a session has come to; return why that can't be done."""
+        """Record the result of a session; return the error if that fails."""
         try:
             end = conclude(Path(path))
         except OsmefError as error:
@@ -197,6 +197,6 @@ class Cleanup:
 
 
 def _here(session: SessionRow) -> Sequence[str]:
-    """Return the run directories that are here, and whose session does not take them up itself."""
+    """Return the local run directories whose session will not be resumed."""
     own = session.directory if session.state is SessionState.PLANNED else None
     return [path for path in _left(session) if path != own and not is_absent(path)]

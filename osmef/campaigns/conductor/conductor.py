@@ -44,7 +44,7 @@ _OUTAGE = timedelta(minutes=10)
 
 
 class Conductor:
-    """Runs the sessions of one campaign until there are none left, or somebody stops it.
+    """Runs the sessions of one campaign until all have ended, or it is stopped.
 
     After a stop it begins no more, and waits for those that run. A look while nothing happens
     reads one row; what is due is asked for when it is due.
@@ -83,7 +83,7 @@ class Conductor:
         return bool(self._dispatcher.running) or self._skips.cleaning.is_busy
 
     def run(self) -> Phase:
-        """Conduct, and return what the campaign does afterwards.
+        """Run the scheduling loop, and return the campaign's phase at its end.
 
         A database that fails for a while (a full disk, a lost connection) is asked again: sessions
         that have ended are kept until it takes them.
@@ -93,11 +93,11 @@ class Conductor:
         return phase
 
     def _others_run(self) -> bool:
-        """Tell, while nothing of ours runs, whether another one's session does: he may be dead."""
+        """Return whether, while ours are idle, another conductor's session runs: it may be dead."""
         return SessionState.RUNNING in self._store.counts(self._campaign)
 
     def _is_left_alone(self) -> Phase | None:
-        """Return the phase of a campaign that systemd or cron does not take up by itself.
+        """Return the phase of a paused or ended campaign, which systemd and cron leave alone.
 
         That is one that was stopped, or has ended, and nothing has come back.
         """
@@ -110,7 +110,7 @@ class Conductor:
         return None if phase is Phase.ENDED and left else phase
 
     def _take_up(self) -> None:
-        """Take the campaign over: register this conductor, and recover what an earlier one left."""
+        """Register this conductor, and recover the sessions of an earlier one."""
         now, before = self._clock.now(), self._store.campaign(self._name)
         phase = Phase.PAUSED if before.phase is Phase.PAUSED else Phase.ACTIVE
         self._store.set_phase(self._campaign, phase, self._context.holder)
@@ -126,7 +126,7 @@ class Conductor:
         self._has_taken_up = True
 
     def _step(self) -> Phase | None:
-        """Look once, and return the phase if it is over."""
+        """Make one pass of the loop; return the phase at its end, if it is over."""
         try:
             if not self._has_taken_up:
                 if (left := self._is_left_alone()) is not None:
@@ -148,7 +148,7 @@ class Conductor:
         return phase
 
     def _rest(self) -> None:
-        """Wait until there is something to do, or a moment; longer while the database fails."""
+        """Wait for the next event or time-out; longer while the database fails."""
         self._watch.rest(self._next)
         if self._watch.failing is None:
             self._clock.wait(self._next, self._wake)
@@ -177,7 +177,7 @@ class Conductor:
         return self._over(phase, now)
 
     def _after_trouble(self, now: datetime) -> None:
-        """Plan again what was claimed when the database failed, and does not run."""
+        """Release sessions that were claimed when the database failed, and do not run."""
         trouble = self._watch.failing
         if trouble is None:
             return
@@ -190,7 +190,7 @@ class Conductor:
         self._next = now
 
     def _was_absent(self, now: datetime) -> bool:
-        """Tell whether the clock jumped, or nobody looked for a while."""
+        """Return whether the clock jumped, or no conductor was active for a while."""
         seen = self._watch.look(now)
         if seen.set_by:
             self._log.note("gap", f"the clock was set by {seen.set_by}")
@@ -201,7 +201,7 @@ class Conductor:
         return seen.was_absent
 
     def _note_gap(self, gap: Gap) -> bool:
-        """Note a time in which nobody began what was due, if anything was; tell if so.
+        """Record a gap without a conductor, if a session was due in it; return whether one was.
 
         What was due just now begins in time.
         """
@@ -213,7 +213,7 @@ class Conductor:
         return True
 
     def _collect(self, now: datetime) -> set[PlatformKey]:
-        """Note how sessions ended; return what they measured."""
+        """Record the outcome of sessions that ended; return their platforms."""
         ended = set()
         for future, session in self._dispatcher.running.ended:
             outcome = outcome_of(future, session)
@@ -241,7 +241,7 @@ class Conductor:
         return ended
 
     def _act(self, phase: Phase, ended: set[PlatformKey], now: datetime, *, away: bool) -> None:
-        """Skip what can't run, start what is due, and compute the next time to act."""
+        """Skip, dispatch, and compute the time of the next action."""
         late = late_before(self._plan.campaign.missed, now) if away else None
         if self._skips.skip_missed(now, self._why(phase, away=away), late):
             self._watch.has_missed()
@@ -263,7 +263,7 @@ class Conductor:
         self._next = min(time for time in (again, coming, renew, sweep) if time is not None)
 
     def _why(self, phase: Phase, *, away: bool) -> str:
-        """Return why sessions that have been missed by now did not run."""
+        """Return the reason for sessions that were missed."""
         if Phase.PAUSED in (phase, self._phase):
             return "the campaign was paused"
         if away:
@@ -273,7 +273,7 @@ class Conductor:
         return "its cloud was measured by another session"
 
     def _renew(self, now: datetime) -> None:
-        """Renew the leases, recover sessions of dead conductors, and stop those that we lost."""
+        """Renew leases, recover sessions of dead conductors, and stop those with a lost lease."""
         self._store.renew(self._campaign, self._context.holder, now)
         for lost in self._store.recover(self._campaign, now):
             self._log.note("gap", f"{lost.slot} {lost.platform}: interrupted, will go on")
@@ -284,7 +284,7 @@ class Conductor:
         self._renew_at = now + _RENEW
 
     def _over(self, phase: Phase, now: datetime) -> Phase | None:
-        """Return the phase in which the campaign is left now, if it is."""
+        """Return the phase at the end of the loop, if it is to end now."""
         stops = self._stopping or phase is Phase.STOPPED
         if self._is_busy or (self._skips.cleaning.is_trying and not stops):
             return None
@@ -313,7 +313,7 @@ def _has_begun(session: SessionRow) -> bool:
 
 @dataclass(frozen=True)
 class AttemptOutcome:
-    """Outcome of an attempt at a session; ``attempts`` counts those that an outage has ended.
+    """Outcome of an attempt at a session; ``attempts`` counts those that an outage ended.
 
     ``is_news``: it failed, and not as the one before, so who is told of failures hears of it.
     """
@@ -323,7 +323,7 @@ class AttemptOutcome:
     is_news: bool = False
 
     def values(self, now: datetime, *, stopping: bool) -> dict[str, Any]:
-        """Return what a session's row becomes. What is planned again is due after a while."""
+        """Return the new values of the session's row. A retry is due after a delay."""
         values = {name: value for name, value in vars(self.end).items() if name != "state"}
         values |= {"attempts": self.attempts, "ended_at": now}
         if self.end.state is SessionState.PLANNED:
@@ -333,7 +333,7 @@ class AttemptOutcome:
         return values
 
     def line(self, session: SessionRow) -> LogLine:
-        """Return what the log says of it."""
+        """Return the line for the log."""
         end = self.end
         what = f"{session.slot} {session.platform}: {end.state}"
         trials = f", {counted(end.trials_ok, 'trial')} ok, {end.trials_failed} failed"
@@ -343,7 +343,7 @@ class AttemptOutcome:
 
 
 def outcome_of(future: Future[SessionResult], session: SessionRow) -> AttemptOutcome:
-    """Return how a session ended.
+    """Return the outcome of a session, from its result or exception.
 
     One that was interrupted, or could not be written down, is planned again, and so is one whose
     cloud failed, but for the last time. What it has cost is counted in any case.

@@ -1,4 +1,4 @@
-"""Dependencies of a conductor, passed to it."""
+"""Dependencies that are injected into a conductor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dispatching sessions that are due to the executor, one at a time on each exclusive cloud."""
+"""Dispatch of due sessions to the executor, one at a time on each exclusive resource."""
 
 from __future__ import annotations
 
@@ -66,11 +66,11 @@ class Dispatcher:
 
     @property
     def is_full(self) -> bool:
-        """Whether the executor has no room."""
+        """Whether the executor is at capacity."""
         return len(self.running) >= self._context.executor.room
 
     def begin(self, now: datetime, log: CampaignLog, skips: SkipPolicy) -> timedelta | None:
-        """Start due sessions in order, as far as the executor has room and their clouds are free.
+        """Start due sessions in order, within the executor's capacity and exclusive resources.
 
         Return after how long to look again: at once where more may be due, soon where something
         waits for a cloud that others measure.
@@ -106,12 +106,12 @@ class Dispatcher:
         return self._context.again if waits and not self.is_full else None
 
     def end(self, future: Future[SessionResult], now: datetime) -> None:
-        """Forget one that has ended."""
+        """Remove a session that has ended."""
         session = self.running.remove(future)
         self._freed |= dict.fromkeys(session.exclusive_resources, now)
 
     def _try(self, session: SessionRow, now: datetime, log: CampaignLog) -> Refusal | None:
-        """Begin a session, or return why that can't be."""
+        """Start a session, or return the reason for not doing so."""
         freed = [self._freed[name] for name in session.exclusive_resources if name in self._freed]
         if freed and now - max(freed) < _AFTER_YOU and self._store.is_wanted(session, now):
             return Refusal.BUSY
@@ -129,9 +129,9 @@ class Dispatcher:
 
     @staticmethod
     def _without_known(session: SessionRow, now: datetime, skips: SkipPolicy) -> SessionRow:
-        """Return a session without the cells that are known by now; one that has begun as it was.
+        """Drop the cells that the stopping rule has ended, unless the session has begun before.
 
-        Of one that has none left nothing is planned any more, and its claim is refused.
+        Without any cell left its further sessions are skipped, and the claim is refused.
         """
         if session.directory is not None and is_there(Path(session.directory)):
             return session
@@ -147,7 +147,7 @@ class Dispatcher:
         return ClaimTerms(campaign.exclusive, parse_money(campaign.budget).amount, expected)
 
     def _hold_budget(self, now: datetime, skips: SkipPolicy) -> timedelta | None:
-        """Hold back platforms of which one more session would exceed the budget.
+        """Hold back platforms whose next session would exceed the budget.
 
         Return after how long to look again: at once for what costs less, and soon where sessions of
         other conductors may yet cost less than by plan.
@@ -185,7 +185,7 @@ class Dispatcher:
         )
 
     def _placed(self, session: SessionRow) -> SessionRow:
-        """Return a session with a run directory: a new one if it has none here.
+        """Return a session with its run directory, a new one if it has none here.
 
         One on another machine is for that one to clear.
         """
@@ -206,13 +206,13 @@ class Dispatcher:
 
 
 def _seed(seed: int, session: SessionRow) -> int:
-    """Return the seed of a session's plan: the same again after a crash."""
+    """Return the seed of a session's plan: deterministic, so that it survives a crash."""
     text = f"{seed} {session.opens.isoformat()} {session.slot} {session.cell}"
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4])
 
 
 class RunningSessions:
-    """Sessions by what tells their end; ``wake`` is set when one ends.
+    """Running sessions by their futures; ``wake`` is set when one ends.
 
     ``ids`` are those of the sessions in the database.
     """
@@ -233,21 +233,21 @@ class RunningSessions:
 
     @property
     def exclusive_resources(self) -> Collection[str]:
-        """What they measure at."""
+        """The exclusive resources in use."""
         return self._exclusive_resources.keys()
 
     @property
     def platforms(self) -> Collection[str]:
-        """The names of the platforms that they measure."""
+        """The names of the platforms that are measured."""
         return self._platforms.keys()
 
     @property
     def ended(self) -> list[tuple[Future[SessionResult], SessionRow]]:
-        """Those that have ended, in that order, until they are removed."""
+        """Sessions that have ended and were not removed, in the order of their ends."""
         return [(future, self._sessions[future]) for future in list(self._ended)]
 
     def add(self, future: Future[SessionResult], session: SessionRow) -> None:
-        """Take one on that has begun."""
+        """Add a session that has begun."""
         self._sessions[future] = session
         self.ids.add(session.id)
         self._exclusive_resources.update(session.exclusive_resources)
@@ -259,7 +259,7 @@ class RunningSessions:
         self.wake.set()
 
     def remove(self, future: Future[SessionResult]) -> SessionRow:
-        """Forget one that has ended."""
+        """Remove a session that has ended."""
         session = self._sessions.pop(future)
         self._ended.remove(future)  # mostly the first
         self.ids.remove(session.id)

@@ -1,4 +1,4 @@
-"""A conductor as a service of systemd, a line of crontab, or a process in the background.
+"""A conductor as a service of systemd, a cron job, or a background process.
 
 The first two start ``osmef campaign run --until-idle``, which ends when no window is open or opens
 soon. The state in the database says what is to be done, so nothing is lost when it is started late,
@@ -33,7 +33,7 @@ _LAST_WORDS = 2000
 
 @dataclass(frozen=True)
 class ConductorService:
-    """What is started: the command, without a shell, in which directory, and with which database.
+    """The command of a conductor, without a shell, its working directory, and its database.
 
     ``openings`` are those of the campaign's windows, in UTC.
     """
@@ -47,17 +47,17 @@ class ConductorService:
 
     @property
     def unit(self) -> str:
-        """The name of its units, without their ends."""
+        """The name of its units, without suffix."""
         return unit_of(self.name)
 
 
 def unit_of(name: str) -> str:
-    """Return the name of a campaign's units, without their ends."""
+    """Return the name of a campaign's units, without suffix."""
     return f"osmef-campaign-{name}"
 
 
 def service(job: ConductorService, environment: Path, *, network: bool) -> str:
-    """Return the service (systemd.service(5)). ``environment`` is a file that holds the state.
+    """Return the service unit (systemd.service(5)). ``environment`` is its EnvironmentFile.
 
     Only the system's own services can wait for the ``network``.
     """
@@ -85,7 +85,7 @@ def service(job: ConductorService, environment: Path, *, network: bool) -> str:
 
 
 def timer(job: ConductorService) -> str:
-    """Return the timer (systemd.timer(5)): all openings, and what was missed while it was off."""
+    """Return the timer unit (systemd.timer(5)): all openings, also those missed while off."""
     moments = sorted({f"{at:%Y-%m-%d %H:%M:%S} UTC" for at in job.openings})
     if len(moments) > _MOST_LINES:
         moments = [_OFTEN]
@@ -104,7 +104,7 @@ def timer(job: ConductorService) -> str:
 
 
 def environment(job: ConductorService, old: str = "") -> str:
-    """Return the file of environment variables, which only its owner may read.
+    """Return the EnvironmentFile, which only its owner may read.
 
     What somebody has added to the ``old`` one stays.
     """
@@ -118,7 +118,7 @@ def environment(job: ConductorService, old: str = "") -> str:
 
 
 def cron_line(job: ConductorService, environment: Path) -> str:
-    """Return the line (crontab(5)), which looks every five minutes; its end names the campaign.
+    """Return the line of crontab(5), every five minutes, with a comment that names the campaign.
 
     The state and what the clouds need are in a file of ``environment``: anybody can read a command.
     """
@@ -129,7 +129,7 @@ def cron_line(job: ConductorService, environment: Path) -> str:
 
 
 def mark(name: str) -> str:
-    """Return the comment by which a line of crontab is found again."""
+    """Return the comment that identifies a campaign's line in a crontab."""
     return f"# osmef campaign {name}"
 
 
@@ -187,5 +187,5 @@ def start_in_background(
 
 
 def _through_no_link(path: str, flags: int) -> int:
-    """Open a log, which may be in a directory that others write to."""
+    """Open a log without following links: its directory may be writable by others."""
     return os.open(path, flags | os.O_NOFOLLOW, 0o666)

@@ -1,4 +1,4 @@
-"""Skip policy: sessions that were missed, whose cells are known, or that exceed the budget."""
+"""Skip policy: sessions that were missed, whose cells need no more, or that exceed the budget."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ PlatformKey = tuple[str, str, str]
 
 
 def platform_of(session: SessionRow) -> Platform:
-    """Return what a session measures, as the calendar names it."""
+    """Return the platform of a session, as the calendar names it."""
     return Platform(session.scenario, session.provider or None, session.instance_class or None)
 
 
 def key_of(platform: Platform) -> PlatformKey:
-    """Return what SessionRow.cell is for sessions of a platform."""
+    """Return the value of SessionRow.cell for sessions of a platform."""
     return (platform.scenario, platform.provider or "", platform.instance_class or "")
 
 
@@ -58,7 +58,7 @@ class SkipPolicy:
         self._leave(gone, SessionState.CANCELLED, why, now)
 
     def skip_missed(self, now: datetime, why: str, late: datetime | None) -> bool:
-        """Skip sessions whose window has closed, or that were due before ``late``; tell if any."""
+        """Skip sessions whose window closed, or that were due before ``late``; return if any."""
         missed = self._store.closed(self._campaign, now, late)
         closed = [one for one in missed if one.closes <= now]
         for what, those in (
@@ -91,13 +91,13 @@ class SkipPolicy:
             self._store.record_medians(session, rule.metric, found)
 
     def record_all_medians(self) -> None:
-        """Keep it of all that are done, also of those that another metric was known of."""
+        """Record the medians of all finished sessions, also after the rule's metric has changed."""
         rule = self._plan.campaign.stop
         if rule is not None:
             self.record_medians(self._store.without_medians(self._campaign, rule.metric))
 
     def known_cells_of(self, platform: PlatformKey) -> list[str]:
-        """Return which cells of a platform are known well enough, by their keys."""
+        """Return the keys of the cells of a platform that the stopping rule has ended."""
         rule, keys = self._plan.campaign.stop, self._keys(platform)
         if rule is None or not keys:
             return []
@@ -105,7 +105,7 @@ class SkipPolicy:
         return [key for key in keys if key in known]
 
     def skip_known(self, platforms: Iterable[PlatformKey], now: datetime) -> None:
-        """Skip the other sessions of platforms of which the stopping rule has ended every cell."""
+        """Skip the further sessions of platforms all of whose cells the stopping rule has ended."""
         rule = self._plan.campaign.stop
         if rule is None:
             return
@@ -122,13 +122,13 @@ class SkipPolicy:
                 self._log.note("note", f"{left[0].platform}: {why} after {count} sessions")
 
     def _keys(self, platform: PlatformKey) -> list[str]:
-        """Return the cells of a platform; none where the campaign's file has it no more."""
+        """Return the keys of a platform's cells; none for a removed platform."""
         scenario, provider, instance_class = platform
         part = self._plan.parts.get(Platform(scenario, provider or None, instance_class or None))
         return [one.key for one in part.study.cells] if part else []
 
     def skip_unaffordable(self, sessions: Sequence[SessionRow], why: str, now: datetime) -> None:
-        """Skip planned sessions that exceed what is left of the budget."""
+        """Skip planned sessions that exceed the rest of the budget."""
         self._leave(sessions, SessionState.CANCELLED, why, now)
         first, *others = dict.fromkeys(one.platform for one in sessions)
         more = f" and {len(others)} more platforms" * bool(others)
@@ -156,7 +156,7 @@ def session_medians(directory: Path, metric: str) -> dict[str, float | None]:
 
 
 def known_cells(rule: StopRule, medians: Mapping[str, Sequence[float]]) -> set[str]:
-    """Return the cells whose median is known well enough, from those of the sessions.
+    """Return the cells that the stopping rule ends, by the medians of their sessions.
 
     The interval of the median over sessions holds although it is looked at after each of them
     (``lasting_interval``): with the exact one of a single look, a campaign would stop as soon as

@@ -1,4 +1,4 @@
-"""Executing one session: a run of one platform's scenario, in its own run directory."""
+"""Execution of one session: a run of one platform's scenario, in its own run directory."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from osmef.scenario.load import load_text
 
 @dataclass(frozen=True)
 class SessionJob:
-    """What a session needs to run anywhere: plain values, that travel to another machine.
+    """Description of a session for any executor: plain values that can be pickled.
 
     ``text`` is the scenario with the platform's values in it, ``file`` its name, ``directory`` the
     run directory, also one that an interrupted attempt has left. ``provider`` is its name in the
@@ -55,7 +55,7 @@ class SessionJob:
 
 @dataclass(frozen=True)
 class SessionResult:
-    """How a session ended. ``cost`` is None where prices are unknown."""
+    """Result of a session. ``cost`` is None where prices are unknown."""
 
     state: SessionState
     trials_ok: int = 0
@@ -66,7 +66,7 @@ class SessionResult:
 
 
 class CancellableSessions:
-    """Sessions of this process that can be cancelled one by one, or with their campaign.
+    """Sessions of this process that can be cancelled one by one, or all with their campaign.
 
     ``run`` measures one, with a stop of its own.
     """
@@ -77,7 +77,7 @@ class CancellableSessions:
         self._lock = threading.Lock()
 
     def measure(self, work: SessionJob) -> SessionResult:
-        """Run a session; raises what ``run`` does."""
+        """Run a session; raises as ``run`` does."""
         stop = self._stops[work.session] = Stop(above=self._stop)
         try:
             return self._run(work, stop)
@@ -87,7 +87,7 @@ class CancellableSessions:
                 stop.close()
 
     def halt(self, session: int) -> None:
-        """Stop a session, if it runs here: another process has taken it over."""
+        """Cancel a session that runs here: another process has taken over its lease."""
         with self._lock:
             if session in self._stops:
                 self._stops[session].request("another process has taken the session over")
@@ -96,7 +96,7 @@ class CancellableSessions:
 def measure(
     work: SessionJob, stop: Stop, observer: Observer, vm_pool: VmPool | None = None
 ) -> SessionResult:
-    """Run a session, or what an interrupted attempt has left of it; what that left is destroyed.
+    """Run a session, or resume an interrupted attempt; resources of that are destroyed first.
 
     VMs that are to be kept are the ``vm_pool``'s. A run that reaches its own deadline is done with
     the trials that it has. Raises what Run.execute does: OsmefError, and Interrupted when a stop is
@@ -131,7 +131,7 @@ def clear(path: Path) -> None:
 
 
 def conclude(path: Path) -> SessionResult:
-    """Summarise the run of a session that won't be taken up again, and return what it has come to.
+    """Summarise the run of a session that won't be resumed, and return its result.
 
     Raises OsmefError.
     """
@@ -144,7 +144,7 @@ def conclude(path: Path) -> SessionResult:
 
 
 def so_far(path: Path, state: SessionState, why: str | None) -> SessionResult:
-    """Return what an attempt has come to that did not end well: its trials, and what it cost."""
+    """Return the partial result of an attempt that failed: its trials and its cost."""
     try:
         trials = RunDirectory(path).read_trials().trials
         cost = spent(Journal(path / "journal.jsonl").history()).cost
@@ -175,7 +175,7 @@ def _directory(work: SessionJob) -> Iterator[RunDirectory]:
 def _vms(
     work: SessionJob, plan: Plan, directory: RunDirectory, vm_pool: VmPool | None, user: User
 ) -> Iterator[HeldEndpoints | None]:
-    """Give the VMs that are kept for the session; None where its run makes its own."""
+    """Return the pooled VMs of the session; None where its run creates its own."""
     if vm_pool is None or work.keep_until is None:
         check_provider(plan, user.stop.check)
         yield None

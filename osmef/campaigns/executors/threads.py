@@ -1,4 +1,4 @@
-"""The interface of executors, and the executor of threads in this process."""
+"""Interface of executors, and the executor on threads of this process."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ class Executor(Protocol):
 
     @property
     def room(self) -> int:
-        """How many sessions it runs at once."""
+        """How many sessions it runs concurrently."""
 
     def submit(self, measure: Measure, work: SessionJob) -> Future[SessionResult]:
-        """Begin a session; its end, or what it raised, comes through the future."""
+        """Start a session; the future gets its result or exception."""
 
     def clear(self, directory: Path, provider: str) -> Future[None]:
-        """Destroy what a session of a provider has left in its run directory.
+        """Destroy leftover resources of a session in its run directory.
 
         It takes no room from sessions. The future is done when nothing stands, or says why.
         """
 
     def close(self) -> None:
-        """Wait for what runs, and give everything back."""
+        """Wait for running sessions, and release all resources."""
 
 
 def open_many_files() -> None:
-    """Let this process open many files, if it may: each session has some."""
+    """Raise the limit of open files of this process, if permitted."""
     soft, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _FILES if most == resource.RLIM_INFINITY else min(most, _FILES)
     if soft != resource.RLIM_INFINITY and soft < wanted:
@@ -61,15 +61,15 @@ class ThreadExecutor:
         self._cleaners = ThreadPoolExecutor(_CLEANERS, thread_name_prefix="cleaning")
 
     def submit(self, measure: Measure, work: SessionJob) -> Future[SessionResult]:
-        """Begin a session in a thread; where there can be none, the future says so."""
+        """Start a session in a thread; if that fails, the future gets the exception."""
         return _begin(self._pool, partial(measure, work))
 
     def clear(self, directory: Path, _provider: str) -> Future[None]:
-        """Destroy what a session has left, in a thread of its own."""
+        """Destroy leftover resources of a session, in a thread."""
         return _begin(self._cleaners, partial(clear, directory))
 
     def close(self) -> None:
-        """Wait for what runs."""
+        """Wait for running sessions."""
         self._pool.shutdown()
         self._cleaners.shutdown()
 

@@ -1,1 +1,1 @@
-"""The campaign file, its calendar, and its plan: what is measured when, how long, at what cost."""
+"""The campaign file, its calendar, and its plan: sessions, length and cost."""

@@ -1,4 +1,4 @@
-"""The sessions of a campaign: when each window opens, and what is measured in it, in which order.
+"""Calendar of a campaign: the openings of its windows, and the sessions in each, in order.
 
 Pure functions: the same campaign gives the same sessions. Days and times of day are those of the
 campaign's time zone, so a window keeps its local hours through daylight saving time; an hour that
@@ -47,7 +47,7 @@ class Slot:
 
 @dataclass(frozen=True)
 class Platform:
-    """What is measured: a scenario, on a provider, in a class. None: the scenario's own."""
+    """What a session measures: scenario, provider and class. None: the scenario's own."""
 
     scenario: str
     provider: str | None = None
@@ -55,13 +55,13 @@ class Platform:
 
     @property
     def name(self) -> str:
-        """A text that tells it from all others of the campaign."""
+        """A name that is unique within the campaign."""
         return " ".join(filter(None, (self.scenario, self.provider, self.instance_class)))
 
 
 @lru_cache(maxsize=16384)  # a conductor asks at each look for the names of all that run
 def platform_name(scenario: str, provider: str | None, instance_class: str | None) -> str:
-    """Return what a platform is called, for people."""
+    """Return the display name of a platform."""
     return " ".join(filter(None, (Path(scenario).stem, provider, instance_class)))
 
 
@@ -76,7 +76,7 @@ class PlannedSession:
 
 
 def slots(campaign: Campaign) -> list[Slot]:
-    """Return all openings of all windows, in order of time. Nothing begins after the deadline.
+    """Return all openings of all windows in order of time, up to the deadline.
 
     Raises InputError where there are too many.
     """
@@ -119,14 +119,14 @@ def _deadline(campaign: Campaign, zone: ZoneInfo) -> datetime.datetime:
 
 
 def platforms(campaign: Campaign) -> list[Platform]:
-    """Return all that is measured in each slot."""
+    """Return the platforms that are measured in each slot."""
     providers: Sequence[str | None] = list(campaign.providers) or [None]
     classes: Sequence[str | None] = list(campaign.classes) or [None]
     return [Platform(*parts) for parts in product(campaign.scenarios, providers, classes)]
 
 
 def sessions(campaign: Campaign) -> list[PlannedSession]:
-    """Return all sessions in the order in which they are due.
+    """Return all sessions in the order of their due times.
 
     Each slot draws its delay and its order from the seed and its own time, so that a campaign
     that is made longer keeps the sessions that it had.
@@ -164,7 +164,7 @@ def _by_day(campaign: Campaign, window: Window, zone: ZoneInfo) -> Iterator[_Ope
 
 
 def _moment(day: datetime.date, clock: datetime.time, zone: ZoneInfo) -> datetime.datetime:
-    """Return when it is that time on that day; one that is left out is when the clock goes on."""
+    """Return a local time in UTC; one that summer time skips is when the clock resumes."""
     wall = datetime.datetime.combine(day, clock)
     moment = wall.replace(tzinfo=zone).astimezone(UTC)
     if moment.astimezone(zone).replace(tzinfo=None, fold=0) == wall:
@@ -216,7 +216,7 @@ class Opening:
     platforms: tuple[str, ...]
 
     def record(self) -> Iterator[dict[str, Any]]:
-        """Give each of its sessions for machines; ``place`` counts from 0."""
+        """Yield its sessions for JSON; ``place`` counts from 0."""
         for place, platform in enumerate(self.platforms):
             yield {
                 "session": self.name,
@@ -233,18 +233,18 @@ class Opening:
 
 @dataclass(frozen=True)
 class ClockChange:
-    """A moment at which local clocks are set, as they show it before and after."""
+    """A change of local time, such as to summer time: local time before and after."""
 
     before: datetime.datetime
     after: datetime.datetime
 
     def record(self) -> dict[str, str]:
-        """Return it for machines."""
+        """Return it for JSON."""
         return {"before": self.before.isoformat(), "after": self.after.isoformat()}
 
 
 def openings(campaign: Campaign) -> list[Opening]:
-    """Return all openings of all windows in the order in which their sessions are due."""
+    """Return all openings of all windows in the order of their sessions' due times."""
     zone = ZoneInfo(campaign.time_zone)
     found: dict[Slot, list[PlannedSession]] = {}
     for one in sessions(campaign):
@@ -269,7 +269,7 @@ def _opening(
 
 
 def clock_changes(campaign: Campaign) -> list[ClockChange]:
-    """Return when local clocks are set in the weeks of a campaign, such as for summer time."""
+    """Return the changes of local time during a campaign, such as to summer time."""
     zone = ZoneInfo(campaign.time_zone)
     found = []
     for number in range(7 * campaign.weeks):

@@ -1,4 +1,4 @@
-"""The clock of a campaign, and a monitor of its jumps: it was set, or the machine slept."""
+"""Clock of a campaign, and detection of its jumps: adjustment, or sleep of the machine."""
 
 from __future__ import annotations
 
@@ -21,45 +21,45 @@ _SETTLES_S = 300.0
 
 
 class Clock(Protocol):
-    """Tells the time, and waits until a time comes or somebody wakes the waiter."""
+    """Time source that can wait, and be woken."""
 
     def now(self) -> datetime:
         """Return the time in UTC."""
 
     def steady(self) -> float:
-        """Return seconds since some moment, which nobody sets; a sleeping machine counts them."""
+        """Return a monotonic time in seconds, which includes the sleep of the machine."""
 
     def wait(self, until: datetime | None, wake: threading.Event) -> None:
-        """Return at a time, or as soon as ``wake`` is set; None: only then. May return early."""
+        """Wait until a time or until ``wake`` is set; None: only that. May return early."""
 
 
 class RealClock:
-    """The machine's own clock: when it is set, what is due is due by the new time."""
+    """The machine's own clock; after an adjustment, sessions are due by the new time."""
 
     def now(self) -> datetime:
         """Return the time in UTC."""
         return datetime.now(UTC)
 
     def steady(self) -> float:
-        """Return the seconds since the machine booted."""
+        """Return the seconds since boot."""
         boottime = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # only Linux has it
         return time.clock_gettime(boottime)
 
     def wait(self, until: datetime | None, wake: threading.Event) -> None:
-        """Wait a moment at most, since the clock may jump."""
+        """Wait for a short time at most, since the clock may jump."""
         left = _LOOK_S if until is None else (until - self.now()).total_seconds()
         if left > 0:
             wake.wait(min(left, _LOOK_S))
 
 
 def late_before(missed: Missed, now: datetime) -> datetime | None:
-    """Return before when what was due is missed for who comes now; None where it is run."""
+    """Return the time before which due sessions count as missed; None where they are run late."""
     return now - LATE if missed is Missed.SKIP else None
 
 
 @dataclass(frozen=True)
 class ClockReading:
-    """What a look at the clock tells: by how much it was set, and since when nobody looked."""
+    """A reading of the clock: the jump since the last one, and the start of an unwatched period."""
 
     was_absent: bool = False
     set_by: timedelta = timedelta(0)
@@ -68,14 +68,14 @@ class ClockReading:
 
 @dataclass(frozen=True)
 class Outage:
-    """Since when the database fails, and what it says."""
+    """An outage of the database: its start, and the error message."""
 
     since: datetime
     text: str
 
 
 class ClockMonitor:
-    """Detects that the clock was set, that the machine slept, and that the database fails.
+    """Detects clock jumps, sleep of the machine, and outages of the database.
 
     A clock was set when it moves against the one that only counts (CLOCK_BOOTTIME).
     """
@@ -89,16 +89,16 @@ class ClockMonitor:
         self.failing: Outage | None = None
 
     def begin(self, since: datetime) -> None:
-        """Begin to look, after nobody has since a time."""
+        """Start monitoring; the time since the last conductor counts as unwatched."""
         self._doubted = self._clock.now() - since > _LONG_AWAY
 
     def rest(self, until: datetime) -> None:
-        """Tell that nobody looks now, until a time at the latest."""
+        """Announce a wait until a time at the latest."""
         now = self._clock.now()
         self._resting = (now, max(now, until))
 
     def look(self, now: datetime) -> ClockReading:
-        """Look at the clock."""
+        """Read the clock."""
         before, self._last = self._last, (now, self._clock.steady())
         if before is None:
             return ClockReading(was_absent=True)
@@ -112,28 +112,28 @@ class ClockMonitor:
         return ClockReading()
 
     def has_missed(self) -> None:
-        """Tell that sessions were missed by the time of this look: maybe it is wrong."""
+        """Note that this reading made sessions count as missed: the clock may be wrong."""
         if self._doubted:
             self._settled_at = self._clock.steady() + _SETTLES_S
 
     @property
     def settles_in(self) -> timedelta | None:
-        """How long to wait for the right time before the campaign may end; None: not at all."""
+        """How long the campaign must not end, as the clock may be wrong; None: it may end."""
         left = self._settled_at - self._clock.steady()
         return timedelta(seconds=left) if left > 0 else None
 
     def fails(self, text: str) -> bool:
-        """Tell that the database fails; return whether that is news."""
+        """Note a failure of the database; return whether it is the first of an outage."""
         news = self.failing is None or self.failing.text != text
         since = self._clock.now() if self.failing is None else self.failing.since
         self.failing = Outage(since, text)
         return news
 
     def has_noted(self) -> None:
-        """Tell that all is noted that the trouble has cost so far."""
+        """Note that all gaps of the outage so far are recorded."""
         if self.failing is not None:
             self.failing = Outage(self._clock.now(), self.failing.text)
 
     def works(self) -> None:
-        """Tell that the database works again."""
+        """Note that the database works again."""
         self.failing = None

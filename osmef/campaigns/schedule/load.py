@@ -1,4 +1,4 @@
-"""Read a campaign file, and the scenario files that it names, as one typed value."""
+"""Load a campaign file and its scenario files."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _parse(text: str, path: Path) -> tuple[Campaign, Node]:
 
 
 def _beside(tree: Node, folder: Path) -> Iterator[Problem]:
-    """Yield what is wrong with names of files and clouds, whatever else is wrong."""
+    """Yield invalid file names and clouds, independently of other errors."""
     scenarios, clouds = tree.get(("scenarios",)), tree.get(("providers",))
     for node in scenarios.items if scenarios else ():
         name = node.plain()
@@ -110,7 +110,7 @@ def _whom(whom: Notify, tree: Node) -> Notify:
 
 
 def _read_secret(path: Path) -> SecretStr:
-    """Return the URL that a file of its owner's holds. Raises InputError, without a word of it."""
+    """Return the URL in a private file. Raises InputError, which does not quote it."""
     text = read_text(path).strip()
     if path.stat().st_mode & 0o077:
         raise InputError("others may read this file", cure=f"chmod 600 {path}")
@@ -124,7 +124,7 @@ def _read_secret(path: Path) -> SecretStr:
 
 
 def _check_calendar(campaign: Campaign, tree: Node) -> None:
-    """Refuse a campaign without any session, or with more than anybody wants."""
+    """Refuse a campaign with no session, or with too many."""
     key, message, cure = "windows", "no window ever opens", "look at windows, weeks and holidays"
     try:
         if slots(campaign):
@@ -138,7 +138,7 @@ def _check_calendar(campaign: Campaign, tree: Node) -> None:
 
 
 def _studies(path: Path, campaign: Campaign, tree: Node) -> dict[Platform, Study]:
-    """Read the scenario of each platform, with the campaign's values in place of its own."""
+    """Load the scenario of each platform, with the campaign's values overriding its own."""
     found: dict[Platform, Study] = {}
     problems: list[Problem] = []
     for platform in platforms(campaign):
@@ -158,7 +158,7 @@ def _studies(path: Path, campaign: Campaign, tree: Node) -> dict[Platform, Study
 
 
 def _unknown_metric(metric: str, studies: Iterable[Study], tree: Node) -> list[Problem]:
-    """Tell of a metric that some scenario never gives: its platforms would never be known."""
+    """Return problems of a stopping rule whose metric some scenario does not measure."""
     for cell in (cell for study in studies for cell in study.cells):
         known = [measure.name for measure in TrialWorkload(cell.scenario).measures]
         if metric not in known:
@@ -169,7 +169,7 @@ def _unknown_metric(metric: str, studies: Iterable[Study], tree: Node) -> list[P
 
 
 def overrides(campaign: Campaign, platform: Platform, folder: Path) -> dict[str, str]:
-    """Return what a platform sets in its scenario, as ``--set`` would.
+    """Return the values that a platform overrides in its scenario, as ``--set`` would.
 
     An inventory that the campaign names is seen from its own ``folder``.
     """
@@ -189,7 +189,7 @@ def overrides(campaign: Campaign, platform: Platform, folder: Path) -> dict[str,
 
 
 def _placed(error: InputError, platform: Platform, campaign: Campaign, tree: Node) -> list[Problem]:
-    """Return problems with their places: in the scenario, or where the campaign sets it."""
+    """Return problems with their positions: in the scenario, or in the overriding campaign."""
     if not error.problems:
         place = tree.nearest(("scenarios", str(campaign.scenarios.index(platform.scenario))))
         return [place.problem(f"{error.where}: {error.message}", error.cure or "check the path")]
@@ -205,7 +205,7 @@ def _placed(error: InputError, platform: Platform, campaign: Campaign, tree: Nod
 
 
 def _explain(error: ErrorDetails, tree: Node) -> Problem:
-    """Say what is wrong with one value, at its place."""
+    """Return the problem of one invalid value, with its position."""
     path = tuple(str(part) for part in error["loc"] if part != "[key]")
     if path[0] == "notify" and (error["type"] not in _SAYS_NO_VALUE or "/" in path[-1]):
         label = ".".join(part for part in path if "/" not in part)

@@ -1,4 +1,4 @@
-"""The campaign file: what is measured when, for how many weeks, and when it is enough."""
+"""Model of the campaign file: scenarios, providers, windows, weeks, and stopping rule."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _clock(text: str) -> str:
 
 
 def parse_clock(text: str) -> datetime.time:
-    """Return the time of day that ``09:00`` tells. Raises ValueError."""
+    """Parse a time of day such as ``09:00``. Raises ValueError."""
     match = _CLOCK.fullmatch(text)
     if match is None:
         raise ValueError(f"{text!r} is no time of day")
@@ -101,7 +101,7 @@ Web = Annotated[
 
 
 def _twice(words: Iterable[str]) -> str | None:
-    """Return the first word that comes again."""
+    """Return the first word that occurs twice."""
     return next((word for word, count in Counter(words).items() if count > 1), None)
 
 

@@ -1,4 +1,4 @@
-"""The plan of a campaign: study, length, cost and exclusive resources of each platform."""
+"""Plan of a campaign: study, length, cost and exclusive resources of each platform."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from osmef.scenario.study import Study
 
 @dataclass(frozen=True)
 class PlatformPlan:
-    """A platform: its study, how long a session of it takes by plan, and what that costs.
+    """The plan of a platform: its study, and the length and cost of a session.
 
     ``kept``: whether its VMs are kept from session to session.
     """
@@ -53,7 +53,7 @@ class PlatformPlan:
 
     @property
     def amount(self) -> float:
-        """What a session costs, as far as it is known."""
+        """The cost of a session, as far as it is known."""
         return self.cost.money.amount if self.cost.money else 0.0
 
     @property
@@ -64,7 +64,7 @@ class PlatformPlan:
 
     @property
     def cloud(self) -> str:
-        """Its exclusive resources in one text, a line each, as the database has them."""
+        """Its exclusive resources as the database stores them, a line each."""
         return "\n".join(sorted(self.exclusive_resources))
 
 
@@ -85,15 +85,15 @@ class CampaignPlan:
     parts: Mapping[Platform, PlatformPlan]
 
     def rows(self) -> list[PlannedRow]:
-        """Return all its sessions, with what each measures."""
+        """Return all its sessions with their exclusive resources."""
         known = {name: (part.cloud, part.study.digest) for name, part in self.parts.items()}
         return [PlannedRow(one, *known[one.platform]) for one in sessions(self.campaign)]
 
 
 def plan_campaign(loaded: LoadedCampaign) -> CampaignPlan:
-    """Plan each platform. Raises InputError for what a cloud can't do.
+    """Plan each platform. Raises InputError for what a cloud does not support.
 
-    So it does for a budget that nobody can hold: of unknown prices, or in another currency.
+    A budget of unknown prices, or in another currency, is an error, too.
     """
     parts: dict[Platform, PlatformPlan] = {}
     for platform, study in loaded.studies.items():
@@ -107,7 +107,7 @@ def plan_campaign(loaded: LoadedCampaign) -> CampaignPlan:
 
 
 def _has_given_hosts(plan: Plan) -> bool:
-    """Tell whether it measures hosts that are there anyway: whoever keeps one locks others out."""
+    """Return whether it measures static hosts: to keep one would lock others out."""
     clouds = plan.study.scenario.clouds
     return any(
         isinstance(clouds[one.site], CloudWithHosts)
@@ -140,7 +140,7 @@ _LONGEST = 400
 
 
 def exclusive_resources(settings: CloudSettings) -> frozenset[str]:
-    """Return the names of what is measured, at least one; no settings of size or account count.
+    """Return the names of the exclusive resources, at least one; size and account do not count.
 
     A region of a public cloud is one. Each host is one, whoever names it, and so is this machine,
     for the local cloud as for guests of its libvirt.
@@ -161,14 +161,14 @@ def exclusive_resources(settings: CloudSettings) -> frozenset[str]:
 
 
 def _bounded(name: str) -> str:
-    """Return a name that a database takes: of a very long one its beginning and its digest."""
+    """Return a name of a length that a database accepts: long ones end with a digest."""
     if len(name) <= _LONGEST:
         return name
     return f"{name[: _LONGEST // 2]} {hashlib.sha256(name.encode()).hexdigest()}"
 
 
 def _openstack(settings: OpenStackSettings) -> str:
-    """Return the name of a cloud, else where the OS_* variables say that it is."""
+    """Return the name of a cloud, else the identity service's URL from the environment."""
     named = settings.cloud or os.environ.get("OS_CLOUD")
     region = settings.region or (None if named else os.environ.get("OS_REGION_NAME"))
     where = named or os.environ.get("OS_AUTH_URL", "").rstrip("/")
@@ -201,7 +201,7 @@ class Week:
 
 @dataclass(frozen=True)
 class Paid:
-    """From when to when the VMs of a platform are paid for, and how long that is in all."""
+    """A period in which the VMs of a platform are paid for, and their total time."""
 
     platform: Platform
     since: datetime
@@ -217,7 +217,7 @@ class Paid:
 
 @dataclass(frozen=True)
 class Preview:
-    """All of it. ``amounts`` is the known cost by currency, ``unknown`` what has no price.
+    """The preview of a campaign. ``amounts`` is the cost by currency, ``unknown`` has no price.
 
     ``kept`` is how long VMs stand that are kept, between sessions, too.
     """
@@ -246,7 +246,7 @@ class Preview:
         return f"about {known}" if known else "nothing by price list"
 
     def record(self) -> dict[str, Any]:
-        """Return it for machines."""
+        """Return it for JSON."""
         return {
             "platforms": self.platforms,
             "sessions": self.sessions,
@@ -303,7 +303,7 @@ def preview(campaign_plan: CampaignPlan) -> Preview:
 
 
 def past_notes(found: Preview, now: datetime) -> list[str]:
-    """Say which part of a campaign can't be measured any more."""
+    """Return notes on the part of a campaign that is in the past."""
     gone, every = sum(one.closes <= now for one in found.openings), len(found.openings)
     if not gone:
         return []
@@ -313,7 +313,7 @@ def past_notes(found: Preview, now: datetime) -> list[str]:
 
 
 def _paid(campaign_plan: CampaignPlan, planned: list[PlannedSession]) -> list[Paid]:
-    """Tell how long the VMs of each platform stand: in its sessions, or also between them."""
+    """Return the times that VMs of each platform exist: in sessions, or also between them."""
     by_platform: dict[Platform, list[PlannedSession]] = defaultdict(list)
     for one in planned:
         by_platform[one.platform].append(one)
@@ -340,7 +340,7 @@ def _weeks(campaign_plan: CampaignPlan, planned: list[PlannedSession]) -> list[W
 
 
 def _too_full(campaign_plan: CampaignPlan, planned: list[PlannedSession]) -> list[str]:
-    """Say which windows are too short for all their sessions, one cloud measured by one at once."""
+    """Return notes on windows too short for their sessions on one exclusive resource."""
     needed: dict[tuple[str, datetime, str], float] = defaultdict(float)
     room: dict[str, float] = {}
     names = {key: part.exclusive_resources for key, part in campaign_plan.parts.items()}

@@ -1,4 +1,4 @@
-"""A campaign file without what only its owner may know: the addresses whose senders are believed.
+"""Redaction of secrets in a campaign file: addresses that authorise whoever knows them.
 
 The URL of a webhook carries a token. So no copy of the file holds it: neither the database nor an
 archive. ``REDACTED`` stands in its place.
@@ -22,7 +22,7 @@ _COMMENT = re.compile(r"(?:^|(?<=\s))#.*")
 
 
 def redacted(text: str, path: Path) -> str:
-    """Return the text of a campaign file without its webhook, nor URLs that its command is given.
+    """Return the text of a campaign file without its webhook, or URLs in its command.
 
     The same again in comments, and wherever else one of them stands. Where the words can't be
     replaced in the text, the file is written anew, without comments.
@@ -45,7 +45,7 @@ def redacted(text: str, path: Path) -> str:
 
 
 def is_redacted(text: str, path: Path) -> bool:
-    """Tell whether something was left out of a campaign file, which must be written again."""
+    """Return whether a campaign file was redacted, so that its secrets must be added again."""
     try:
         return _is_left_out(_plain(text, path))
     except InputError:
@@ -63,7 +63,7 @@ def _plain(text: str, path: Path) -> object:
 
 
 def _notify(plain: object) -> tuple[str, list[str]]:
-    """Return the webhook and the words of the command, as far as there are any."""
+    """Return the webhook and the words of the command, if any."""
     told = plain.get("notify") if isinstance(plain, dict) else None
     if not isinstance(told, dict):
         return "", []
@@ -84,7 +84,7 @@ def _has_path(url: str) -> bool:
 
 
 def _hide(text: str, secrets: Sequence[str]) -> str:
-    """Replace each secret and what follows it; one that is a host alone where nothing follows."""
+    """Replace each secret and its suffix; a host alone only if it has none."""
     for secret in secrets:
         end = f"{_REST}*" if "://" not in secret or _has_path(secret) else f"(?!{_REST})"
         text = re.sub(re.escape(secret) + end, REDACTED, text)

@@ -1,4 +1,4 @@
-"""The state of campaigns in a database: where it is, and opening it. Fast to load."""
+"""State of campaigns in a database: its location, and opening it. Fast to import."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ if TYPE_CHECKING:
 
 
 def state_home() -> Path:
-    """Return where this user's own state is, below XDG's directory of states."""
+    """Return this user's state directory, by XDG."""
     home = os.environ.get("XDG_STATE_HOME")
     base = Path(home) if home else Path.home() / ".local" / "state"
     return base / "osmef"
 
 
 def default_url() -> str:
-    """Return the URL of this user's own database."""
+    """Return the URL of this user's database."""
     return f"sqlite:///{state_home() / 'campaigns.sqlite'}"
 
 
 def open_store(url: str) -> Store:
-    """Return the database at a URL; this user's own for an empty one. See Store for errors."""
+    """Open the database at a URL, by default this user's own. See Store for errors."""
     from osmef.campaigns.state.store import Store  # noqa: PLC0415 - SQLAlchemy is slow to load
 
     return Store(url or default_url())

@@ -1,4 +1,4 @@
-"""The database of campaigns and its tables: SQLite, or whatever a URL of SQLAlchemy names."""
+"""Database of campaigns and its tables: SQLite, or any URL of SQLAlchemy."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ VERSION = 5
 
 
 class _Utc(TypeDecorator[datetime.datetime]):
-    """A time in UTC: not every database keeps a zone."""
+    """Column type of a time in UTC: not every database keeps a time zone."""
 
     impl = DateTime
     cache_ok = True
@@ -164,11 +164,11 @@ EVENTS = Table(
 
 
 class ConflictError(StorageError):
-    """Another process has written the same at the same time."""
+    """A concurrent transaction has changed the same rows."""
 
 
 class Database:
-    """Connections, transactions, and tables of the version that this program knows.
+    """Connections, transactions, and tables in the version of this program.
 
     Every method of its subclasses raises StorageError when the database does not do its part.
     """
@@ -184,18 +184,18 @@ class Database:
         self._make_tables()
 
     def close(self) -> None:
-        """Give the connections back."""
+        """Close the connections."""
         self._engine.dispose()
 
     @contextmanager
     def _transaction(self) -> Iterator[Connection]:
-        """Write: all or nothing. Raises ConflictError where another one was first."""
+        """Write transaction. Raises ConflictError if a concurrent one was first."""
         with self._translated(), self._engine.begin() as connection:
             yield connection
 
     @contextmanager
     def _reading(self) -> Iterator[Connection]:
-        """Read, beside those who write."""
+        """Read transaction, beside writers."""
         with self._translated(), self._engine.connect() as connection:
             yield connection.execution_options(reading=True)
 
@@ -232,7 +232,7 @@ class Database:
 
 
 def _version(connection: Connection) -> int | None:
-    """Return the version of the tables; None where there are none, or of before versions."""
+    """Return the schema version; None for an empty or unversioned database."""
     if not inspect(connection).has_table(SCHEMA.name):
         return None
     version: int | None = connection.execute(select(SCHEMA.c.version)).scalar()
@@ -240,7 +240,7 @@ def _version(connection: Connection) -> int | None:
 
 
 def _make_new(connection: Connection) -> None:
-    """Make the tables and columns that are not there. An older version's rows stay."""
+    """Create missing tables and columns. Existing rows stay."""
     METADATA.create_all(connection)
     for table in METADATA.sorted_tables:
         there = {column["name"] for column in inspect(connection).get_columns(table.name)}
@@ -260,7 +260,7 @@ def _make_new(connection: Connection) -> None:
 
 
 def _prepare_sqlite(engine: Engine) -> None:
-    """Have writes begin with the right to write, so that none fails half way for a lock."""
+    """Let write transactions take the lock at once, so that none fails half-way."""
     path = engine.url.database
     if path and not path.startswith((":memory:", "file:")):
         try:
@@ -287,7 +287,7 @@ def _prepare_sqlite(engine: Engine) -> None:
 
 
 def _make_private(path: Path) -> None:
-    """Make a file that only its owner may read, or take from others what they may; so its log's.
+    """Restrict the database file and its log to their owner.
 
     SQLite gives the files beside it the same mode. Raises OSError, also for another user's link.
     """

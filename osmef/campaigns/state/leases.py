@@ -1,4 +1,4 @@
-"""Leases on sessions: claiming, renewing and releasing, and what a holder writes meanwhile.
+"""Leases on sessions: claim, renew, release, and writes under a lease.
 
 Every change is one transaction, so a kill at any moment leaves a session planned, running or ended,
 and nothing in between. A claim gives the session a new token; what is written later carries it, and
@@ -45,7 +45,7 @@ _AGAIN: Mapping[str, Any] = {"state": SessionState.PLANNED.value, "holder": None
 
 
 class _RefusedError(Exception):
-    """Rolls a claim back."""
+    """Rolls back a claim."""
 
     def __init__(self, why: Refusal) -> None:
         self.why = why
@@ -62,7 +62,7 @@ class Leases(Database):
         terms: ClaimTerms = ALONE,
         line: LogLine | None = None,
     ) -> SessionRow | Refusal:
-        """Begin a planned session, and return it as it is now; or say why that can't be.
+        """Claim a planned session, and return it; or return the reason of the refusal.
 
         Which cells it leaves out is noted with it (``SessionRow.left_out``).
         """
@@ -89,7 +89,7 @@ class Leases(Database):
         return begun
 
     def locate(self, session: SessionRow, directory: Path) -> bool:
-        """Note where a session's run directory is to be; False where that is another's.
+        """Record a session's run directory; return False if the claim is lost.
 
         What it has left elsewhere is noted with it (``SessionRow.uncleared``).
         So it is, too, for a session that has been lost: its end will tell.
@@ -110,7 +110,7 @@ class Leases(Database):
         line: LogLine | None = None,
         **values: Any,
     ) -> bool:
-        """End a session, or plan it again, and give its cloud back.
+        """End or reschedule a session, and release its exclusive resources.
 
         False, and nothing is written, where another process has taken it over.
         """
@@ -139,12 +139,12 @@ class Leases(Database):
                 connection.execute(update(SESSIONS).where(some, planned).values(**values))
 
     def conclude(self, session: SessionRow, **values: Any) -> None:
-        """Write down what a session that won't go on has left behind."""
+        """Record the result of a session that won't be resumed."""
         with self._transaction() as connection:
             connection.execute(update(SESSIONS).where(SESSIONS.c.id == session.id).values(**values))
 
     def uncleared(self, campaign: int) -> list[SessionRow]:
-        """Return the sessions that don't run and have left something standing."""
+        """Return the sessions that don't run and have leftover resources."""
         where = (SESSIONS.c.campaign == campaign, SESSIONS.c.uncleared.is_not(None))
         query = select(*COLUMNS).where(*where, SESSIONS.c.state != SessionState.RUNNING.value)
         return self._sessions(query.order_by(*in_order()))
@@ -154,7 +154,7 @@ class Leases(Database):
             return [session_of(row) for row in connection.execute(query).mappings()]
 
     def cleared(self, session: SessionRow, paths: Collection[str]) -> None:
-        """Note that in some run directories of a session nothing stands any more."""
+        """Record that the leftover resources in some run directories of a session are destroyed."""
         mine = SESSIONS.c.id == session.id
         with self._transaction() as connection:
             before = connection.execute(select(SESSIONS.c.uncleared).where(mine)).scalar_one()
@@ -165,7 +165,7 @@ class Leases(Database):
     def release_idle_claims(
         self, campaign: int, holder: str, running: Collection[int]
     ) -> list[SessionRow]:
-        """Release claims of a holder that it does not run; return the sessions as they were."""
+        """Release a holder's claims on sessions that it does not run; return those sessions."""
         with self._transaction() as connection:
             mine = _running(connection, campaign, SESSIONS.c.holder == holder)
             lost = [one for one in mine if one.id not in running]
@@ -184,7 +184,7 @@ class Leases(Database):
             return {row.id: row.token for row in connection.execute(query)}
 
     def recover(self, campaign: int, now: datetime) -> list[SessionRow]:
-        """Release the claims of dead holders; return the sessions as they were."""
+        """Release the claims of dead holders; return those sessions."""
         with self._reading() as connection:
             if not _lost(connection, campaign, now):
                 return []
@@ -195,14 +195,14 @@ class Leases(Database):
         return lost
 
     def renew(self, campaign: int, holder: str, now: datetime) -> None:
-        """Renew the lease of a holder, as the conductor of the campaign."""
+        """Renew the lease of a holder as the campaign's conductor."""
         with self._transaction() as connection:
             _say_alive(connection, campaign, holder, now)
             where = CAMPAIGNS.c.id == campaign
             connection.execute(update(CAMPAIGNS).where(where).values(seen_at=now))
 
     def leave(self, campaign: int, holder: str, now: datetime, *, ended: bool = False) -> None:
-        """Release the lease of a conductor, and note whether the campaign has ended.
+        """Release the lease of a conductor, and record whether the campaign has ended.
 
         Else it stays as it is, also paused or stopped: another one may come, or be there.
         """
@@ -218,7 +218,7 @@ class Leases(Database):
             connection.execute(update(CAMPAIGNS).where(CAMPAIGNS.c.id == campaign).values(**values))
 
     def busy(self, now: datetime) -> dict[str, str]:
-        """Return the exclusive resources in use, by name, with their holders."""
+        """Return the exclusive resources in use with their holders."""
         query = select(HELD.c.name, *COLUMNS).join(SESSIONS, SESSIONS.c.id == HELD.c.session)
         with self._reading() as connection:
             living = _LivingOwners(connection, now)
@@ -232,17 +232,17 @@ class Leases(Database):
 
 
 def session_of(row: Mapping[Any, Any]) -> SessionRow:
-    """Return a row of the table of sessions as a value."""
+    """Return a row of the table of sessions as a SessionRow."""
     return SessionRow(**{**row, "state": SessionState(row["state"])})
 
 
 def in_order() -> Sequence[ColumnElement[Any]]:
-    """Return by what sessions are ordered: when they are due, and what the calendar drew."""
+    """Return the sort key of sessions: due time, then the calendar's random order."""
     return (SESSIONS.c.due, SESSIONS.c.opens, SESSIONS.c.slot, SESSIONS.c.place)
 
 
 def spent(connection: Connection, campaign: int) -> float:
-    """Return what a campaign has cost: what has ended, and by plan what runs."""
+    """Return the cost of a campaign: of ended sessions, and the planned cost of running ones."""
     known = func.coalesce(func.sum(func.coalesce(SESSIONS.c.cost, 0.0) + SESSIONS.c.paid), 0.0)
     mine = SESSIONS.c.campaign == campaign
     ended = connection.execute(select(known).where(mine)).scalar_one()
@@ -252,7 +252,7 @@ def spent(connection: Connection, campaign: int) -> float:
 
 
 def living_holder(connection: Connection, campaign: int, now: datetime) -> str | None:
-    """Return a conductor of the campaign whose lease is valid, if there is one."""
+    """Return a living conductor of the campaign, if any."""
     return _LivingOwners(connection, now, HOLDERS.c.campaign == campaign).first()
 
 
@@ -269,7 +269,7 @@ def _check_budget(connection: Connection, campaign: int, terms: ClaimTerms) -> N
 def _still(
     session: SessionRow, state: SessionState = SessionState.RUNNING
 ) -> tuple[ColumnElement[bool], ColumnElement[bool], ColumnElement[bool]]:
-    """Return the condition that the claim of a session still holds."""
+    """Return the condition that a session's claim is still valid."""
     columns = SESSIONS.c
     return (
         columns.id == session.id,
@@ -316,7 +316,7 @@ def _lost(connection: Connection, campaign: int, now: datetime) -> list[SessionR
 
 
 def _release(connection: Connection, session: SessionRow) -> None:
-    """Plan a running session again: its holder is gone, or does not know of it."""
+    """Reschedule a running session whose holder is dead, or does not run it."""
     connection.execute(update(SESSIONS).where(*_still(session)).values(**_AGAIN))
     connection.execute(remove(HELD).where(HELD.c.session == session.id))
 
@@ -336,7 +336,7 @@ def _tell(connection: Connection, campaign: int, at: datetime, line: LogLine | N
 
 
 def lease_time(connection: Connection, now: datetime) -> datetime:
-    """Return the time by which leases are: that of a server, as clocks of machines may be wrong."""
+    """Return the time for leases: the database server's, as machines' clocks may differ."""
     if connection.dialect.name != "postgresql":
         return now
     time: datetime = connection.execute(select(func.now())).scalar_one()
@@ -344,7 +344,7 @@ def lease_time(connection: Connection, now: datetime) -> datetime:
 
 
 class _LivingOwners:
-    """Liveness of lease holders: by their process on this machine, by their lease elsewhere."""
+    """Liveness of lease holders: by process on this machine, by lease on others."""
 
     def __init__(self, connection: Connection, now: datetime, *where: ColumnElement[bool]) -> None:
         rows = connection.execute(select(HOLDERS).where(*where))
@@ -354,12 +354,12 @@ class _LivingOwners:
         self._gone: dict[str, bool | None] = {}
 
     def holds(self, session: SessionRow) -> bool:
-        """Tell whether a running session has a living holder."""
+        """Return whether a running session has a living holder."""
         holder = session.holder or ""
         return bool(holder) and self._lives(holder, session.campaign)
 
     def first(self) -> str | None:
-        """Return the first living one, if any."""
+        """Return the first living holder, if any."""
         return next((name for name, campaign in self._leases if self._lives(name, campaign)), None)
 
     def _lives(self, holder: str, campaign: int) -> bool:

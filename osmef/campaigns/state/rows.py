@@ -1,4 +1,4 @@
-"""Rows of the campaigns' database as values: campaigns, sessions and gaps."""
+"""Rows of the campaigns' database: campaigns, sessions and gaps."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LEASE = timedelta(minutes=10)
 
 
 class SessionState(StrEnum):
-    """What became of a session."""
+    """State of a session."""
 
     PLANNED = "planned"
     RUNNING = "running"
@@ -26,7 +26,7 @@ class SessionState(StrEnum):
 
 
 class Phase(StrEnum):
-    """What a campaign does."""
+    """Phase of a campaign."""
 
     ACTIVE = "active"
     PAUSED = "paused"
@@ -35,7 +35,7 @@ class Phase(StrEnum):
 
 
 class Refusal(StrEnum):
-    """Why a session can't begin now: another has it, or its cloud, or it would cost too much."""
+    """Reason for refusing a claim: session or resource claimed by another, or over budget."""
 
     TAKEN = "taken"
     BUSY = "busy"
@@ -83,22 +83,22 @@ class SessionRow:
 
     @property
     def cells_left_out(self) -> tuple[str, ...]:
-        """The keys of the cells that it does not measure."""
+        """The keys of the cells that the session skips."""
         return tuple(self.left_out.split("\n")) if self.left_out else ()
 
     @property
     def cell(self) -> tuple[str, str, str]:
-        """What is measured: the same in every slot."""
+        """The key of its platform, the same in every slot."""
         return (self.scenario, self.provider, self.instance_class)
 
     @property
     def platform(self) -> str:
-        """The cell, for people."""
+        """The display name of its platform."""
         return platform_name(*self.cell)
 
     @property
     def whole_cost(self) -> float | None:
-        """What it has cost with what was left behind, and VMs that were kept until the next.
+        """Its cost, with leftover resources and VMs that were kept until the next session.
 
         None where prices are unknown.
         """
@@ -106,13 +106,13 @@ class SessionRow:
 
     @property
     def exclusive_resources(self) -> list[str]:
-        """The names of its exclusive resources, in order: nobody else measures them meanwhile."""
+        """The names of its exclusive resources, in order."""
         return self.cloud.split("\n")
 
 
 @dataclass(frozen=True)
 class CampaignRow:
-    """A row of the table of campaigns. ``seen_at``: when somebody conducted it the last time."""
+    """A row of the table of campaigns. ``seen_at`` is the last activity of a conductor."""
 
     id: int
     name: str
@@ -126,7 +126,7 @@ class CampaignRow:
 
 
 def is_conducted(row: CampaignRow, now: datetime) -> bool:
-    """Tell whether somebody conducts a campaign; from elsewhere he has to say so now and then."""
+    """Return whether a campaign has a living conductor; one elsewhere renews its lease."""
     gone = True if row.holder is None else is_gone(row.holder)
     if gone is None:
         return row.seen_at is not None and now - row.seen_at < LEASE
@@ -135,7 +135,7 @@ def is_conducted(row: CampaignRow, now: datetime) -> bool:
 
 @dataclass(frozen=True)
 class Gap:
-    """A time in which sessions were due and nobody conducted the campaign."""
+    """A period with due sessions and no conductor."""
 
     since: datetime
     until: datetime
@@ -144,7 +144,7 @@ class Gap:
 
 @dataclass(frozen=True)
 class ClaimTerms:
-    """On which terms a session begins: alone on its cloud, and within a budget.
+    """Terms of a claim: exclusive resources, and a budget.
 
     ``expected`` is what it costs by plan, in the budget's currency.
     """
@@ -156,7 +156,7 @@ class ClaimTerms:
 
 @dataclass(frozen=True)
 class LogLine:
-    """A line of a campaign's log: its kind, and what happened."""
+    """A line of a campaign's log: its kind and text."""
 
     kind: str
     text: str

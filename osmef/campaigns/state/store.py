@@ -1,4 +1,4 @@
-"""The state of campaigns: what each is, its sessions, its log, its gaps.
+"""Store of campaigns: their sessions, logs and gaps.
 
 What runs names its holder, the process that works on it: see ``osmef.campaigns.state.leases``.
 """
@@ -44,7 +44,7 @@ _LEFT_OUT = {SessionState.MISSED.value, SessionState.ENOUGH.value, SessionState.
 
 
 class Store(Leases):
-    """The database. Every method raises StorageError when it does not do its part."""
+    """The store. Every method raises StorageError when the database fails."""
 
     def enlist(
         self,
@@ -115,11 +115,11 @@ class Store(Leases):
             _plan_again(connection, found.id, left_out, now, late)
 
     def campaigns(self) -> list[CampaignRow]:
-        """Return all campaigns in the order in which they were made."""
+        """Return all campaigns in the order of their creation."""
         return self._campaign_rows(select(*_CAMPAIGN).order_by(CAMPAIGNS.c.id))
 
     def campaign(self, name: str) -> CampaignRow:
-        """Return a campaign. Raises InputError where there is none of this name."""
+        """Return a campaign by name. Raises InputError for an unknown name."""
         for one in self._campaign_rows(select(*_CAMPAIGN).where(CAMPAIGNS.c.name == name)):
             return one
         names = ", ".join(one.name for one in self.campaigns())
@@ -132,7 +132,7 @@ class Store(Leases):
             return [CampaignRow(**{**row, "phase": Phase(row["phase"])}) for row in rows]
 
     def set_phase(self, campaign: int, phase: Phase, holder: str | None = None) -> None:
-        """Say what a campaign does, and who conducts it."""
+        """Set the phase of a campaign, and its conductor."""
         with self._transaction() as connection:
             values = {"phase": phase.value, "holder": holder}
             connection.execute(update(CAMPAIGNS).where(CAMPAIGNS.c.id == campaign).values(**values))
@@ -140,7 +140,7 @@ class Store(Leases):
     def sessions(
         self, campaign: int, states: Collection[SessionState] | None = None
     ) -> list[SessionRow]:
-        """Return the sessions of a campaign, of all or some states, in the order of their time."""
+        """Return the sessions of a campaign in all or some states, in order of time."""
         query = select(*COLUMNS).where(SESSIONS.c.campaign == campaign)
         if states is not None:
             query = query.where(SESSIONS.c.state.in_([state.value for state in states]))
@@ -149,7 +149,7 @@ class Store(Leases):
     def due(
         self, campaign: int, now: datetime, most: int, but: Collection[str] = ()
     ) -> list[SessionRow]:
-        """Return the first planned sessions that are to begin, without those of some clouds."""
+        """Return the first planned sessions that are due, except on some exclusive resources."""
         query = _planned(campaign).where(SESSIONS.c.due <= now, SESSIONS.c.closes > now)
         query = query.where(SESSIONS.c.cloud.not_in(list(but))).order_by(*in_order())
         return self._sessions(query.limit(most))
@@ -164,7 +164,7 @@ class Store(Leases):
         return self._sessions(_planned(campaign).where(over).order_by(*in_order()))
 
     def next_time(self, campaign: int, now: datetime) -> datetime | None:
-        """Return when the next planned session is due or the next of their windows closes."""
+        """Return when the next planned session is due, or the next window closes."""
         columns = SESSIONS.c
         planned = (columns.campaign == campaign, columns.state == SessionState.PLANNED.value)
         due = select(func.min(columns.due)).where(*planned, columns.due > now)
@@ -174,13 +174,13 @@ class Store(Leases):
         return min((time for time in times if time is not None), default=None)
 
     def coming(self, campaign: int, cell: tuple[str, str, str]) -> SessionRow | None:
-        """Return the first planned session of a platform."""
+        """Return the next planned session of a platform."""
         same = [SESSIONS.c[name] == value for name, value in zip(_KEY[2:], cell, strict=True)]
         query = _planned(campaign).where(*same).order_by(*in_order())
         return next(iter(self._sessions(query.limit(1))), None)
 
     def next_opening(self, campaign: int) -> datetime | None:
-        """Return when the window of the first planned session opens, or has opened."""
+        """Return when the window of the next planned session opens or opened."""
         planned = (SESSIONS.c.campaign == campaign, SESSIONS.c.state == SessionState.PLANNED.value)
         with self._reading() as connection:
             query = select(func.min(SESSIONS.c.opens)).where(*planned)
@@ -188,19 +188,19 @@ class Store(Leases):
         return found
 
     def counts(self, campaign: int) -> dict[SessionState, int]:
-        """Return how many sessions there are of each state that has any."""
+        """Return the number of sessions in each state."""
         query = select(SESSIONS.c.state, func.count()).where(SESSIONS.c.campaign == campaign)
         with self._reading() as connection:
             found = {row[0]: row[1] for row in connection.execute(query.group_by(SESSIONS.c.state))}
         return {state: found[state.value] for state in SessionState if state.value in found}
 
     def was_due(self, campaign: int, since: datetime, until: datetime) -> bool:
-        """Tell whether a session that is still planned was due between two times."""
+        """Return whether a planned session was due in a period."""
         between = (SESSIONS.c.due > since, SESSIONS.c.due <= until)
         return bool(self._sessions(_planned(campaign).where(*between).limit(1)))
 
     def is_wanted(self, session: SessionRow, now: datetime) -> bool:
-        """Tell whether a campaign that somebody conducts waits for the same cloud for longer."""
+        """Return whether another conducted campaign has waited for the same resource for longer."""
         others = (
             select(SESSIONS.c.id)
             .join(CAMPAIGNS, CAMPAIGNS.c.id == SESSIONS.c.campaign)
@@ -217,12 +217,12 @@ class Store(Leases):
             return connection.execute(others.where(living).limit(1)).first() is not None
 
     def spent(self, campaign: int) -> float:
-        """Return what a campaign has cost, with what runs now by plan."""
+        """Return the cost of a campaign, with the planned cost of running sessions."""
         with self._reading() as connection:
             return spent(connection, campaign)
 
     def pay(self, campaign: int, session: int, amount: float, currency: str) -> None:
-        """Charge a session with the cost of its VMs while they were idle."""
+        """Charge a session with the cost of its idle VMs."""
         mine = (SESSIONS.c.id == session, SESSIONS.c.campaign == campaign)
         known = func.coalesce(SESSIONS.c.currency, currency)
         query = update(SESSIONS).where(*mine)
@@ -230,21 +230,21 @@ class Store(Leases):
             connection.execute(query.values(paid=SESSIONS.c.paid + amount, currency=known))
 
     def dearest(self, session: SessionRow) -> float:
-        """Return the most that a session of the same platform has cost."""
+        """Return the highest cost of a session of the same platform."""
         same = [SESSIONS.c[name] == getattr(session, name) for name in _KEY[2:]]
         query = select(func.max(SESSIONS.c.cost)).where(SESSIONS.c.campaign == session.campaign)
         with self._reading() as connection:
             return float(connection.execute(query.where(*same)).scalar_one() or 0.0)
 
     def plan_again(self, campaign: int, states: Collection[SessionState], now: datetime) -> int:
-        """Plan sessions of some states again whose window has not closed; return how many."""
+        """Reschedule sessions of some states whose window is still open; return their number."""
         with self._transaction() as connection:
             return _plan_again(connection, campaign, states, now)
 
     def record_medians(
         self, session: SessionRow, metric: str, values: Mapping[str, float | None]
     ) -> None:
-        """Keep the medians of a session by cell."""
+        """Store the medians of a session by cell."""
         rows = [
             {"session": session.id, "metric": metric, "cell": cell, "value": value}
             for cell, value in values.items()
@@ -257,7 +257,7 @@ class Store(Leases):
                 connection.execute(put(RESULTS), rows)
 
     def without_medians(self, campaign: int, metric: str) -> list[SessionRow]:
-        """Return the sessions that are done and whose medians are not kept."""
+        """Return the finished sessions without stored medians."""
         known = select(RESULTS.c.session).where(RESULTS.c.metric == metric)
         done = (SESSIONS.c.campaign == campaign, SESSIONS.c.state == SessionState.DONE.value)
         return self._sessions(select(*COLUMNS).where(*done, SESSIONS.c.id.not_in(known)))
@@ -279,13 +279,13 @@ class Store(Leases):
         return found
 
     def tell(self, campaign: int, at: datetime, kind: str, text: str) -> None:
-        """Write a line into the campaign's log."""
+        """Append to the campaign's log."""
         with self._transaction() as connection:
             row = {"campaign": campaign, "at": at, "kind": kind, "text": text}
             connection.execute(put(EVENTS).values(**row))
 
     def log(self, campaign: int, last: int = 100) -> list[tuple[datetime, str, str]]:
-        """Return the last lines of the campaign's log: time, kind and text, oldest first."""
+        """Return the last lines of the campaign's log, oldest first."""
         query = select(EVENTS).where(EVENTS.c.campaign == campaign)
         query = query.order_by(EVENTS.c.id.desc()).limit(last)
         with self._reading() as connection:
@@ -293,13 +293,13 @@ class Store(Leases):
         return [(row.at, row.kind, row.text) for row in reversed(rows)]
 
     def note_gap(self, campaign: int, gap: Gap) -> None:
-        """Write down a time in which nobody conducted the campaign."""
+        """Record a gap."""
         row = {"campaign": campaign, "since": gap.since, "until": gap.until, "why": gap.why}
         with self._transaction() as connection:
             connection.execute(put(GAPS).values(**row))
 
     def gaps(self, campaign: int) -> list[Gap]:
-        """Return the times in which nobody conducted the campaign and sessions were due."""
+        """Return the gaps: periods with due sessions and no conductor."""
         query = select(GAPS).where(GAPS.c.campaign == campaign).order_by(GAPS.c.since)
         with self._reading() as connection:
             return [Gap(row.since, row.until, row.why) for row in connection.execute(query)]
@@ -320,7 +320,7 @@ def _plan_again(
     now: datetime,
     late: datetime | None = None,
 ) -> int:
-    """Plan sessions again, but for those that were due before ``late``.
+    """Reschedule sessions, except those due before ``late``.
 
     Where every trial has failed, the next attempt is a run of its own.
     """
@@ -346,7 +346,7 @@ def _plan_again(
 def _replace_plans(
     connection: Connection, campaign: int, rows: Sequence[PlannedRow], now: datetime
 ) -> bool:
-    """Put a calendar in the place of the plans; tell whether a study was changed.
+    """Replace the planned sessions by a calendar; return whether a study has changed.
 
     What has begun or ended stays as it is.
     """
@@ -372,7 +372,7 @@ def _replace_plans(
 
 
 def _never_was(row: Mapping[Any, Any], now: datetime) -> bool:
-    """Tell whether a session that left the calendar has never begun."""
+    """Return whether a session that left the calendar has never begun."""
     left_out = row["state"] in _LEFT_OUT and row["closes"] > now
     return not row["directory"] and (row["state"] == SessionState.PLANNED.value or left_out)
 

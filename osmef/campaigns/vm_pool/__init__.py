@@ -1,1 +1,1 @@
-"""VMs that a campaign keeps from session to session."""
+"""Pool of VMs that a campaign keeps between sessions."""

@@ -1,6 +1,6 @@
-"""Policy of the VM pool: its cost is counted, and VMs are released that no session needs.
+"""Policy of the VM pool: cost accounting, and the release of VMs that no session needs.
 
-So are orphaned pools, those of a conductor that has died: it alone had the keys to their VMs.
+Orphaned pools, those of a dead conductor, are destroyed: it alone had the keys to their VMs.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class PoolPolicy:
 
     @property
     def stands(self) -> bool:
-        """Whether any VMs are kept now."""
+        """Whether the pool has any VMs."""
         return bool(self._standing_pairs)
 
     @property
@@ -92,7 +92,7 @@ class PoolPolicy:
 
     @cached_property
     def _deadlines(self) -> dict[Platform, float]:
-        """Until when nobody can need the VMs of a platform, as UNIX times."""
+        """Return the latest use of each platform's VMs, as UNIX times."""
         found: dict[Platform, float] = {}
         for one in sessions(self._plan.campaign):
             closes = one.slot.closes.timestamp()
@@ -101,14 +101,14 @@ class PoolPolicy:
         return {one: closes + _longest_s(studies[one]) for one, closes in found.items()}
 
     def until(self, session: SessionRow) -> float | None:
-        """Return until when the VMs of a session are kept; None where it has its own."""
+        """Return until when the VMs of a session are kept; None where it creates its own."""
         platform = self._platforms[session.platform]
         if self._vm_pool is None or not self._plan.parts[platform].kept:
             return None
         return self._deadlines[platform]
 
     def destroy_orphaned_pools(self) -> None:
-        """Destroy orphaned pools, count their cost, and log it."""
+        """Destroy orphaned pools, charge their cost, and log it."""
         for directory, controller in orphaned_pools(Path(self._row.out)):
             if controller.may_live:
                 where = f"a conductor on {controller.machine} may still keep its VMs"
@@ -128,7 +128,7 @@ class PoolPolicy:
             )
 
     def count(self, now: datetime) -> None:
-        """Count what VMs have cost while nobody used them, with their last session."""
+        """Charge the cost of idle VMs to their last session."""
         with self._idle(self._pairs, ()) as pairs:
             for pair in pairs:
                 if pair.owed or (pair.since is not None and now - pair.since >= _OFTEN):
@@ -155,7 +155,7 @@ class PoolPolicy:
         return cost.amount * (max(coming.due - now, timedelta(0)) / _HOUR + part.seconds / 3600)
 
     def release_unneeded(self, phase: Phase, running: Collection[str], now: datetime) -> None:
-        """Release VMs that no coming session needs, or that exceed the budget; none in use."""
+        """Release idle VMs that no further session needs, or that exceed the budget."""
         self._tell_news()
         self.count(now)
         ready = [
@@ -181,7 +181,7 @@ class PoolPolicy:
                 self._log.note("note", text)
 
     def _why(self, pair: PooledVms, phase: Phase, cost: float) -> str | None:
-        """Return the reason to release VMs; None where they are to stay."""
+        """Return the reason to release VMs; None to keep them."""
         if phase is Phase.PAUSED:
             return "the campaign is paused"
         if self._coming(pair) is None:
@@ -192,12 +192,12 @@ class PoolPolicy:
         return f"the budget of {budget} does not pay for them until the next session has ended"
 
     def close(self, now: datetime) -> None:
-        """Release all VMs, when the conductor leaves and nothing runs."""
+        """Release all VMs, after the last session of this conductor."""
         with self._idle(self._standing_pairs, ()) as pairs:
             self._let_go([(pair, "the conductor leaves") for pair in pairs], now)
 
     def retry_in(self, now: datetime) -> timedelta | None:
-        """Return when to retry failed releases; None where there are none."""
+        """Return the delay until failed releases are retried; None without any."""
         pairs = [one.platform for one in self._standing_pairs]
         tries = [
             self._again_at.get(one, now) for one in pairs if self._tries.get(one, 0) < _MOST_TRIES
@@ -231,7 +231,7 @@ class PoolPolicy:
     def _idle(
         self, pairs: Sequence[PooledVms], running: Collection[str]
     ) -> Iterator[list[PooledVms]]:
-        """Keep sessions off those that none uses now."""
+        """Reserve idle VMs against use by a session, for the length of the context."""
         with ExitStack() as held:
             found = []
             for pair in pairs:
@@ -242,13 +242,13 @@ class PoolPolicy:
 
 
 def _longest_s(study: Study) -> float:
-    """Return how long a session may last at the very most, in seconds."""
+    """Return the upper bound of a session's length, in seconds."""
     return max(longest_s(list(make_plan(study, 0).trials)), study.scenario.deadline or 0.0)
 
 
 @dataclass(frozen=True)
 class UncountedCost:
-    """Cost of pooled VMs that no session was charged yet, and the session that used them last.
+    """Cost of pooled VMs that was not charged yet, and their last session.
 
     None where that is not known.
     """
@@ -277,7 +277,7 @@ def orphaned_pools(out: Path) -> list[tuple[RunDirectory, Controller]]:
 
 
 def destroy_orphan(directory: RunDirectory) -> UncountedCost:
-    """Destroy an orphaned pool, and return its cost that is not counted. Raises OsmefError."""
+    """Destroy an orphaned pool, and return its uncharged cost. Raises OsmefError."""
     with directory:
         directory.acquire()
         for left in destroy(leftovers(directory)):
@@ -289,7 +289,7 @@ def destroy_orphan(directory: RunDirectory) -> UncountedCost:
 
 
 def _uncounted(history: History) -> UncountedCost:
-    """Return what is due: for the time since the cost was counted or a session began."""
+    """Return the cost since the last charge, or since the last session began."""
     kinds: tuple[type[Event], ...] = (Provisioning, PoolEvent)
     used = history.timed(*kinds)
     sessions = [one.session for one in history.all(PoolEvent) if one.session is not None]

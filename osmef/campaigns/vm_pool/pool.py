@@ -1,4 +1,4 @@
-"""The pool of VMs that a campaign keeps from session to session: a pair for each platform.
+"""Pool of VMs between sessions: a pair for each platform.
 
 Made in the thread of a platform's first session, lent to each later one, made anew when it does not
 serve any more. Who conducts the campaign says when one is let go.
@@ -31,7 +31,7 @@ Make = Callable[[Plan, Path, float, User], HeldEndpoints]
 
 @dataclass
 class PooledVms:
-    """The pooled VMs of a platform, if any stand, and their cost that no session was charged.
+    """The pooled VMs of a platform, if any exist, and their uncharged cost.
 
     ``session`` used them last. What they cost while one uses them is in its own run's cost.
     ``anew`` is why the last ones did not serve, until others do; ``news`` is that for the log.
@@ -57,13 +57,13 @@ class PooledVms:
 
     @property
     def per_hour(self) -> Cost | None:
-        """What they cost an hour; None where nothing stands, or that is not known."""
+        """Their hourly cost; None without VMs, or where it is unknown."""
         return self.holding.per_hour if self.holding is not None else None
 
 
 @dataclass(frozen=True)
 class LoanRequest:
-    """Whose VMs a session wants: run directories are in ``out``; kept until a UNIX time."""
+    """Request of a session for pooled VMs, kept until a UNIX time, with runs in ``out``."""
 
     session: int
     platform: str
@@ -73,14 +73,14 @@ class LoanRequest:
 
 @dataclass(frozen=True)
 class Loan:
-    """VMs for a session, and why they were made anew for it, if others had been kept."""
+    """VMs lent to a session, and the reason if pooled ones were recreated for it."""
 
     holding: HeldEndpoints
     anew: str | None
 
 
 class VmPool:
-    """A pool of VMs, a pair for each platform. Safe to use from the threads of many sessions."""
+    """A pool of VMs, a pair for each platform. Thread-safe."""
 
     def __init__(self, clock: Clock, make: Make = HeldEndpoints.begin) -> None:
         self._clock, self._make = clock, make
@@ -89,13 +89,13 @@ class VmPool:
 
     @property
     def pairs(self) -> list[PooledVms]:
-        """All pairs, also those that do not stand."""
+        """All pairs, also those without VMs at present."""
         with self._lock:
             return list(self._pairs.values())
 
     @contextmanager
     def lend(self, request: LoanRequest, plan: Plan, user: User) -> Iterator[Loan]:
-        """Give a session its platform's VMs, made if need be, and take them back.
+        """Lend a session its platform's VMs, created on demand, and take them back.
 
         Waits while another session uses them. Raises OsmefError where they can't be made, or what
         does not serve can't be destroyed; Interrupted.
@@ -154,14 +154,14 @@ class VmPool:
             raise
 
     def release(self, pair: PooledVms) -> None:
-        """Destroy VMs that nobody uses. Raises OsmefError; then they are still to be destroyed."""
+        """Destroy idle VMs. Raises OsmefError; a later call retries."""
         if pair.holding is not None:
             pair.holding.close()
             pair.settle(self._clock.now())
             pair.holding, pair.since = None, None
 
     def close(self) -> list[OsmefError]:
-        """Destroy all that stands, and return why some would not go. No session may run."""
+        """Destroy all VMs, and return the errors. No session may run."""
         errors = []
         for pair in self.pairs:
             try:

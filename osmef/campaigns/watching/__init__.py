@@ -1,1 +1,1 @@
-"""What a campaign shows and tells: status, web page, metrics, log and notifications."""
+"""Observation of a campaign: status, web page, metrics, log and notifications."""

@@ -1,4 +1,4 @@
-"""The log of a campaign, and notifications by a command or a webhook."""
+"""Log of a campaign, and notifications by a command or a webhook."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _URGENT = {"failure", "missed", "budget"}
 
 
 class CampaignLog:
-    """Notes what happens to one campaign."""
+    """Log of one campaign, with notifications."""
 
     def __init__(
         self, store: Store, row: CampaignRow, clock: Clock, tell: Tell, whom: Notify
@@ -42,12 +42,12 @@ class CampaignLog:
         self._messenger = Notifier(whom)
 
     def note(self, kind: str, text: str, *, last: bool = False) -> None:
-        """Write it into the log, and say it. Raises StorageError."""
+        """Append to the log, and notify. Raises StorageError."""
         self._store.tell(self._row.id, self._clock.now(), kind, text)
         self.say(kind, text, last=last)
 
     def say(self, kind: str, text: str, *, last: bool = False) -> None:
-        """Show what stands in the log already, or can't; tell it to whom the campaign names."""
+        """Notify without logging."""
         self._tell(kind, text)
         if kind in _URGENT or last:
             at = self._clock.now().isoformat()
@@ -55,18 +55,18 @@ class CampaignLog:
             self._messenger.tell(message)
 
     def note_problems(self) -> None:
-        """Note who could not be told. Raises StorageError."""
+        """Log failed notifications. Raises StorageError."""
         for problem in self._messenger.problems():
             self.note("note", problem)
 
     def close(self) -> None:
-        """Wait until all is told, as far as it can be. Raises StorageError."""
+        """Wait for pending notifications, within a limit. Raises StorageError."""
         for problem in self._messenger.close():
             self.note("note", problem)
 
 
 class Notifier:
-    """Sends notifications from a thread of its own, so that a slow recipient delays nothing.
+    """Sends notifications in a background thread, so that a slow recipient delays nothing.
 
     What happens while somebody is being told is told together: of each kind the newest message, and
     in ``more`` how many came before it.
@@ -79,7 +79,7 @@ class Notifier:
         self._thread: threading.Thread | None = None
 
     def tell(self, message: Message) -> None:
-        """Tell everybody named, soon."""
+        """Enqueue a notification to all recipients."""
         if not (self._whom.command or self._whom.webhook):
             return
         if self._thread is None:
@@ -89,14 +89,14 @@ class Notifier:
         self._waiting.put(message)
 
     def problems(self) -> list[str]:
-        """Return why somebody could not be told, each once."""
+        """Return the errors since the last call, each once."""
         found = []
         while not self._problems.empty():
             found.append(self._problems.get())
         return found
 
     def close(self) -> list[str]:
-        """Wait until all is told, but not for ever; return the problems that are left."""
+        """Wait for pending notifications, within a limit; return the errors."""
         if self._thread is None:
             return []
         self._waiting.put(None)
@@ -118,7 +118,7 @@ class Notifier:
 
 
 def _together(messages: Sequence[Message]) -> list[Message]:
-    """Return the newest message of each kind, with how many of it came before."""
+    """Return the newest message of each kind, with the number of earlier ones."""
     by_kind: dict[object, list[Message]] = {}
     for message in messages:
         by_kind.setdefault(message["kind"], []).append(message)
@@ -126,7 +126,7 @@ def _together(messages: Sequence[Message]) -> list[Message]:
 
 
 def notify(whom: Notify, message: Message) -> list[str]:
-    """Send a notification to every recipient, and return the reasons of failures.
+    """Send a notification to every recipient, and return the errors.
 
     The command gets the message on its standard input, a line, without a shell.
     """
@@ -152,7 +152,7 @@ def notify(whom: Notify, message: Message) -> list[str]:
 
 
 def _why(error: Exception) -> str:
-    """Return why somebody could not be told, without any word of the address or the command.
+    """Return an error message that quotes neither the address nor the command.
 
     They are secrets, or hold some, and libraries put them into what they say.
     """

@@ -1,4 +1,4 @@
-"""Metrics of campaigns for Prometheus: as a page, or as a file for node_exporter to collect."""
+"""Prometheus metrics of campaigns: as a page, or as a textfile for node_exporter."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _HELP = {
 
 
 def render(found: Sequence[tuple[CampaignRow, Sequence[SessionRow]]], now: datetime) -> str:
-    """Return campaigns with their sessions as Prometheus reads them. What is unknown is absent."""
+    """Return the metrics of campaigns in Prometheus' text format. Unknown values are absent."""
     # Only who wants metrics waits for its import.
     from prometheus_client import CollectorRegistry, generate_latest  # noqa: PLC0415
     from prometheus_client.core import GaugeMetricFamily  # noqa: PLC0415
@@ -55,13 +55,13 @@ def render(found: Sequence[tuple[CampaignRow, Sequence[SessionRow]]], now: datet
 
 
 class _Collected:
-    """A collector (prometheus_client.registry.Collector) of families that are filled already."""
+    """A collector (prometheus_client.registry.Collector) of prepared metric families."""
 
     def __init__(self, families: Sequence[Metric]) -> None:
         self._families = families
 
     def collect(self) -> Sequence[Metric]:
-        """Return them."""
+        """Return the families."""
         return self._families
 
 
@@ -111,7 +111,7 @@ def _times(sessions: Sequence[SessionRow], now: datetime) -> Iterator[tuple[str,
 def metrics_file(
     path: Path | None, store: Store, name: str, tell: Callable[[str, str], None]
 ) -> Iterator[None]:
-    """Keep a file up to date while a campaign is conducted, for node_exporter's textfile collector.
+    """Keep a textfile for node_exporter up to date, for the length of the context.
 
     A database or disk that fails for a while is told once, and tried again.
     """

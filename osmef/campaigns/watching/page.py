@@ -1,4 +1,4 @@
-"""HTML pages of campaigns, rendered from the database and the run directories."""
+"""HTML pages of campaigns, from the database and the run directories."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _MOST_SESSIONS = 60
 
 @dataclass(frozen=True)
 class CalendarSlot:
-    """One slot in the calendar: its time and window, and how many of its sessions are how."""
+    """One slot in the calendar: its time, its window, and its sessions by state."""
 
     time: str
     window: str
@@ -51,7 +51,7 @@ class CalendarSlot:
 
 @dataclass(frozen=True)
 class CalendarWeek:
-    """Seven days from a Monday on, with the slots that open in each."""
+    """A week from Monday, with the slots of each day."""
 
     name: str
     days: Sequence[Sequence[CalendarSlot]]
@@ -59,7 +59,7 @@ class CalendarWeek:
 
 @dataclass(frozen=True)
 class RunningEntry:
-    """A session that runs, and the trials in which it is."""
+    """A running session, and its current trials."""
 
     session: SessionRow
     since: str
@@ -69,7 +69,7 @@ class RunningEntry:
 
 @dataclass(frozen=True)
 class Known:
-    """Cells of a platform that its sessions leave out since a slot, for they are known."""
+    """Cells of a platform that the stopping rule has ended, since a slot."""
 
     platform: str
     cells: Sequence[str]
@@ -77,7 +77,7 @@ class Known:
 
 
 class CampaignPages:
-    """Pages of the campaigns in a database. Raises InputError for what is not there."""
+    """Pages of the campaigns in a database. Raises InputError for an unknown page."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -126,12 +126,12 @@ class CampaignPages:
         return self._gallery.picture(name, figure).svg
 
     def metrics(self) -> str:
-        """Return how all campaigns stand, for Prometheus."""
+        """Return the Prometheus metrics of all campaigns."""
         found = [(one, self._store.sessions(one.id)) for one in self._store.campaigns()]
         return render_metrics(found, datetime.now(UTC))
 
     def static(self, name: str) -> tuple[str, bytes]:
-        """Return the type and the content of a file that pages use."""
+        """Return the type and the content of a static file."""
         path = _FILES.get(name)
         if path is None:
             raise InputError("There is no such page.")
@@ -166,7 +166,7 @@ def calendar(sessions: Sequence[SessionRow], zone: ZoneInfo) -> list[CalendarWee
 
 
 def known_since(sessions: Sequence[SessionRow]) -> list[Known]:
-    """Return which cells the stop rule has ended, by the first session that left them out."""
+    """Return the cells that the stopping rule has ended, by the first session that skipped them."""
     since: dict[tuple[str, str], str] = {}
     for one in sorted(sessions, key=lambda one: one.due):
         for cell in one.cells_left_out:
@@ -178,7 +178,7 @@ def known_since(sessions: Sequence[SessionRow]) -> list[Known]:
 
 
 def _zone(row: CampaignRow) -> ZoneInfo:
-    """Return the time zone that a campaign's file names; it was checked when it was taken in."""
+    """Return the time zone of a campaign's file, which was validated before."""
     tree, _ = read_nodes(row.text, Path(row.file))
     found = tree.plain() if tree is not None else None
     return ZoneInfo(str(found.get("time_zone", "UTC")) if isinstance(found, dict) else "UTC")
@@ -212,7 +212,7 @@ def _rate(bits_per_second: float | None) -> str:
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure: the name of its file, which changes with what it shows, its title, and its SVG."""
+    """A figure: its file name, which changes with its content, its title, and its SVG."""
 
     file: str
     title: str
@@ -228,7 +228,7 @@ class FigureCache:
         self._drawing: threading.Thread | None = None
 
     def pictures(self, name: str, done: Sequence[SessionRow]) -> list[Picture]:
-        """Return what is drawn of a campaign; what is new in it is begun, and comes later."""
+        """Return the drawn figures of a campaign, and start drawing changed ones."""
         paths = [Path(one.directory) for one in done if one.directory][-_MOST_SESSIONS:]
         key = hashlib.sha256("\n".join(map(str, paths)).encode()).hexdigest()[:12]
         with self._lock:
@@ -242,7 +242,7 @@ class FigureCache:
             return found
 
     def picture(self, name: str, file: str) -> Picture:
-        """Return a picture by its file's name. Raises InputError."""
+        """Return a figure by its file name. Raises InputError."""
         with self._lock:
             _, found = self._pictures.get(name, ("", []))
         for one in found:

@@ -1,4 +1,4 @@
-"""Read-only HTTP server of the campaigns' pages, for whoever has the token.
+"""Read-only HTTP server of the campaigns' pages, with token authentication.
 
 It answers at 127.0.0.1 alone, and only those who call it by a name of this machine, so that no web
 page that somebody looks at can read it under a name of its own (DNS rebinding). The token comes
@@ -46,7 +46,7 @@ _FIGURE_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; 
 
 @dataclass(frozen=True)
 class Answer:
-    """What is sent back."""
+    """An HTTP response."""
 
     status: HTTPStatus = HTTPStatus.OK
     kind: str = "text/html; charset=utf-8"
@@ -55,7 +55,7 @@ class Answer:
 
 
 def read_token(path: Path) -> str:
-    """Return the token of a file that only its owner reads; make it first where there is none.
+    """Return the token in a private file, which is created if absent.
 
     Raises InputError, StorageError.
     """
@@ -102,11 +102,11 @@ class Server(ThreadingHTTPServer):
 
     @property
     def address(self) -> str:
-        """Where the page is, without the token."""
+        """The URL, without the token."""
         return f"http://127.0.0.1:{self.server_port}/"
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Answer in a thread; with too many open, close the slowest connection."""
+        """Answer in a thread; over the limit of connections, close the slowest one."""
         with self._lock:
             if len(self._since) >= _MOST_CLIENTS:
                 slowest = min(self._since, key=self._since.__getitem__)
@@ -116,24 +116,24 @@ class Server(ThreadingHTTPServer):
         super().process_request(request, client_address)
 
     def shutdown_request(self, request: Any) -> None:
-        """End a connection."""
+        """Close a connection."""
         with self._lock:
             self._since.pop(request, None)
         super().shutdown_request(request)
 
     def service_actions(self) -> None:
-        """Close connections that take too long."""
+        """Close connections that exceed the time limit."""
         with self._lock:
             for request, since in self._since.items():
                 if self._clock() - since > _WHOLE_S:
                     _hang_up(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing of a browser that has gone."""
+        """Ignore a connection that the browser has closed."""
 
 
 def _hang_up(connection: socket.socket) -> None:
-    """Have the thread that reads or writes there go on: it finds the connection ended."""
+    """Shut a connection down, so that its thread ends."""
     with suppress(OSError):
         connection.shutdown(socket.SHUT_RDWR)
 
@@ -165,7 +165,7 @@ class _Handler(BaseHTTPRequestHandler):
         return None
 
     def _login(self, path: str, query: str) -> Answer | None:
-        """Return where to go on without the token in the address; None without a good one."""
+        """Return a redirect that turns the token into a cookie; None without a valid token."""
         given = parse_qs(query).get("token", [""])[0]
         if given and self._is_token(given):
             cookie = f"{self._cookie}={given}; Path=/; HttpOnly; SameSite=Strict"
@@ -175,7 +175,7 @@ class _Handler(BaseHTTPRequestHandler):
         return None
 
     def _known(self, path: str) -> Answer:
-        """Return a page to who has the token."""
+        """Return a page to an authenticated browser."""
         if not any(self._is_token(one) for one in (self._from_cookie(), self._bearer())):
             text = "Open the address that `osmef campaign serve` printed, with its token."
             return _told(HTTPStatus.FORBIDDEN, text)

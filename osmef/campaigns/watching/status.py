@@ -1,4 +1,4 @@
-"""Live status of a session: a small file in its run directory, for the page that shows it."""
+"""Live status of a session: a small file in its run directory, for the web page."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _EVERY_S = 2.0
 
 
 class LiveStatus(Observer):
-    """Shows what a run does, every other second at most: ``show`` gets it as one JSON object.
+    """Observer that publishes the live status as JSON to ``show``, every 2 s at most.
 
     Keys: ``at`` (UTC), ``step``, ``ended`` and ``trials`` (of this attempt), and ``running``: cell,
     repetition, ``started_at`` and ``rate_bps`` (null before the first) of each trial.
@@ -40,11 +40,11 @@ class LiveStatus(Observer):
         self._running: dict[int, dict[str, Any]] = {}
 
     def step(self, text: str) -> None:
-        """Show that the run turns to something else."""
+        """Show the run's next step."""
         self._change(step=text)
 
     def measuring(self, trials: int, planned_s: float, measures: Sequence[Measure]) -> None:  # noqa: ARG002
-        """Show that so many trials begin now."""
+        """Show the number of trials that begin now."""
         self._change(trials=trials, step="measuring")
 
     def trial_started(self, planned: PlannedTrial) -> None:
@@ -86,7 +86,7 @@ class LiveStatus(Observer):
 
 
 def show_in(directory: Path, text: str) -> None:
-    """Write it into a run directory, in the place of the last one, if there is one to write to.
+    """Replace the live status in a run directory, if that exists.
 
     It does not wait for the disk, which would disturb what is measured; nothing depends on it.
     """
@@ -95,13 +95,13 @@ def show_in(directory: Path, text: str) -> None:
 
 
 def forget(directory: Path) -> None:
-    """Show nothing more of a session that has ended."""
+    """Remove the live status of a session that has ended."""
     with suppress(OSError):
         (directory / NAME).unlink(missing_ok=True)
 
 
 def read_live(directory: Path) -> dict[str, Any] | None:
-    """Return what a session that runs has shown last, None if there is nothing."""
+    """Return the live status of a running session, None without one."""
     try:
         found = from_json(read_file(directory / NAME, _MOST_BYTES))
     except (OSError, ValueError):

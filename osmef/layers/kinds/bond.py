@@ -40,7 +40,7 @@ _NOBODY = "00:00:00:00:00:00"
 
 
 class Mode(StrEnum):
-    """How packets are spread over the cards; the names are the kernel's."""
+    """Bonding modes, by the kernel's names."""
 
     ROUND_ROBIN = "balance-rr"
     BACKUP = "active-backup"
@@ -51,7 +51,7 @@ class Mode(StrEnum):
 
 
 class Hash(StrEnum):
-    """What of a packet says by which card it goes."""
+    """Transmit hash policies: the fields that select a card."""
 
     ETHERNET = "layer2"
     IP = "layer2+3"
@@ -92,7 +92,7 @@ class BondSettings(LayerSettings):
     shown_module: ClassVar[str] = "bonding"
 
     def problems(self, scenario: Scenario) -> Iterator[PydanticCustomError]:
-        """Yield what does not go together with the rest of the scenario."""
+        """Yield conflicts with the rest of the scenario."""
         yield from super().problems(scenario)
         if self.hash is not None and self.mode not in _HASHED:
             yield conflict(
@@ -160,7 +160,7 @@ _RETRANSMITTED = _measure(
 
 
 class Bond(Layer[BondSettings]):
-    """Cards of the endpoint in a namespace, and an interface that joins them."""
+    """Cards of the endpoint in a namespace, joined by a bond interface."""
 
     Settings = BondSettings
     module = "bonding"
@@ -174,7 +174,7 @@ class Bond(Layer[BondSettings]):
     )
 
     def probe(self, host: LayerHost, space: str, family: Family) -> None:  # noqa: ARG002
-        """Make one without any card, and see that the cards are there. Raises EndpointError."""
+        """Try a bond without cards, and check that the cards exist. Raises EndpointError."""
         _check_first_process(host)
         try:
             host.new_link(space, self._words)
@@ -197,7 +197,7 @@ class Bond(Layer[BondSettings]):
         return words + (f" xmit_hash_policy {self.settings.hash}" if self.settings.hash else "")
 
     def up(self, ground: Ground) -> Mapping[str, Attached]:
-        """Raise it at all ends, and wait until cards carry. Raises EndpointError."""
+        """Raise it at all ends, and wait for the carrier of cards. Raises EndpointError."""
         made = ground.each(lambda end: self._raise(end, ground))
         ground.each(lambda end: self._wait(end.host, made[end.name], ground))
         return made
@@ -231,10 +231,10 @@ class Bond(Layer[BondSettings]):
         return Attached(own, own, space, mtu, (bond,))
 
     def _wait(self, host: LayerHost, attached: Attached, ground: Ground) -> None:
-        """Wait until all cards carry and, with 802.3ad, the other side has answered."""
-        deadline = time.monotonic() + _CARRIER_S
+        """Wait for the carrier of all cards and, with 802.3ad, for LACP."""
+        deadline = ground.clock() + _CARRIER_S
         while (why := self._not_yet(host, attached)) is not None:
-            if time.monotonic() > deadline:
+            if ground.clock() > deadline:
                 raise EndpointError(
                     why[0], where=host.name, cure=why[1] + "; or measure without the layer"
                 )
@@ -242,7 +242,7 @@ class Bond(Layer[BondSettings]):
             time.sleep(_POLL_S)
 
     def _not_yet(self, host: LayerHost, attached: Attached) -> tuple[str, str] | None:
-        """Return what a bond still lacks, and what to do about it."""
+        """Return the missing condition of a bond, and its cure."""
         (device,) = attached.devices
         down = [
             str(card.get("ifname"))
@@ -261,13 +261,13 @@ class Bond(Layer[BondSettings]):
         return None
 
     def facts(self, host: LayerHost, attached: Attached) -> dict[str, Any]:
-        """Return the state of each card, beside the bond's own."""
+        """Return the state of each card."""
         (device,) = attached.devices
         cards = host.root.ask(attached.space, "-d", "link", "show", "master", device)
         return {"nics": {str(card["ifname"]): _card(card) for card in cards}}
 
     def outcome(self, changes: Sequence[Counters]) -> dict[str, float | None]:
-        """Return its numbers of a trial, of how the counters changed at each endpoint."""
+        """Return its metrics of a trial, from the counters of each endpoint."""
 
         def total(*names: str) -> int | None:
             found = [one.tcp[name] for one in changes for name in names if name in one.tcp]
@@ -286,7 +286,7 @@ class Bond(Layer[BondSettings]):
 
 
 def _hold(host: LayerHost, space: str, devices: Sequence[str], rate_bps: float) -> None:
-    """Hold what leaves each card to a rate: a bucket of 10 ms, before it a queue of 100 ms."""
+    """Shape each card to a rate: a token bucket of 10 ms, with a queue of 100 ms."""
     second = rate_bps / 8
     burst = round(max(second * _BURST_S, _SMALLEST_BURST))
     limit = round(max(second * _QUEUE_S, _SMALLEST_QUEUE))
@@ -296,7 +296,7 @@ def _hold(host: LayerHost, space: str, devices: Sequence[str], rate_bps: float) 
 
 
 def _see_duplex(host: LayerHost, space: str, devices: Sequence[str]) -> None:
-    """See that cards work in full duplex: by others the kernel speaks no LACP.
+    """Check that cards are full duplex: the kernel runs LACP only on these.
 
     Virtual ones may tell nothing of it, and take what they are told. It is told to those alone that
     go with their machine: nobody could set it back. Raises EndpointError.
@@ -318,7 +318,7 @@ def _see_duplex(host: LayerHost, space: str, devices: Sequence[str]) -> None:
 
 
 def _check_first_process(host: LayerHost) -> None:
-    """See that cards can be given back: to the network of the first process, which is the login's.
+    """Check that cards can be returned to the network namespace of process 1.
 
     Raises EndpointError.
     """
@@ -341,12 +341,12 @@ def _card(card: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _busiest(changes: Sequence[Counters]) -> float | None:
-    """Return the mean of the endpoints' shares that went by their busiest card, in percent."""
+    """Return the mean share of the endpoints' busiest cards, in percent."""
     sent = [[card["tx_packets"] for card in one.interfaces.values()] for one in changes]
     all_sent = sum(map(sum, sent))
     return 100 * sum(max(cards, default=0) for cards in sent) / all_sent if all_sent else None
 
 
 def _percent(part: int | None, whole: int | None) -> float | None:
-    """Return a share in percent; None of a whole so small that chance makes it."""
+    """Return a share in percent; None of a whole that is too small."""
     return None if part is None or (whole or 0) < _FEWEST else 100 * part / (whole or 1)

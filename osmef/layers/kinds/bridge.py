@@ -1,4 +1,4 @@
-"""A bridge with a cable into a namespace, and routes between the endpoints: no translation."""
+"""Bridge with a veth pair into a namespace, and routes between the endpoints: no NAT."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ class BridgeSettings(LayerSettings):
 
 
 class Bridge(Routed[BridgeSettings]):
-    """The endpoints are routers of each other's namespaces; they have to be on one link."""
+    """Endpoints route between their namespaces; they need a common link."""
 
     Settings = BridgeSettings
     module = "bridge"
 
     def try_out(self, host: LayerHost, space: str, family: Family) -> None:  # noqa: ARG002
-        """Make a bridge and a cable in a namespace. Raises EndpointError."""
+        """Try a bridge and a veth pair in a namespace. Raises EndpointError."""
         bridge = host.new_link(space, "type bridge")
         cable = host.new_link(space, "type veth")
         host.root.ip(space, f"link set dev {cable} master {bridge}")
 
     def join(self, end: End, outer: str, ground: Ground) -> str:
-        """Join the cable to a bridge of its own."""
+        """Attach the veth pair to a bridge of its own."""
         host, bridge = end.host, end.host.new_link(end.space, "type bridge")
         mtu = self.mtu(end, 0, ground)
         host.root.ip(
@@ -47,7 +47,7 @@ class Bridge(Routed[BridgeSettings]):
         return bridge
 
     def lead(self, end: End, ground: Ground, attached: Attached) -> Attached:
-        """Have the endpoint know the ways to the others' namespaces."""
+        """Add routes to the others' namespaces on the endpoint."""
         host = end.host
         for peer in peers_of(ground, end):
             inner, via = ground.inner[peer], end.peers[peer]

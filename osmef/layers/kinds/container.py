@@ -1,4 +1,4 @@
-"""A container of the engine that is found on the endpoint: network, file system and walls."""
+"""Container of the endpoint's own engine: network, file system and isolation."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class ContainerSettings(LayerSettings):
     carries = frozenset[str]()
 
     def problems(self, scenario: Scenario) -> Iterator[PydanticCustomError]:
-        """Yield what does not go together with the rest of the scenario."""
+        """Yield conflicts with the rest of the scenario."""
         yield from super().problems(scenario)
         if self.network == "bridge" and scenario.family is Family.IPV6 and not scenario.stack[1:]:
             yield conflict(
@@ -79,7 +79,7 @@ class ContainerSettings(LayerSettings):
 
 
 class Container(Layer[ContainerSettings]):
-    """Its image is made of the agent alone; the login's home is there under its own path."""
+    """An image with the agent alone; the login's home is mounted at its own path."""
 
     Settings = ContainerSettings
     needs = (*Layer.needs, "podman or docker")
@@ -105,7 +105,7 @@ class Container(Layer[ContainerSettings]):
             )
 
     def _engine(self, host: LayerHost) -> str:
-        """Return the engine of an endpoint. Raises EndpointError that says why there is none."""
+        """Return the engine of an endpoint. Raises EndpointError without one."""
         said = []
         for engine in [self.settings.engine] if self.settings.engine else ENGINES:
             try:
@@ -158,7 +158,7 @@ class Container(Layer[ContainerSettings]):
         return self._attached(end, ground, self._address(host, engine, name, end), prefix)
 
     def _network(self, end: End, ground: Ground) -> list[str]:
-        """Return the engine's words for the network of a container, made if need be."""
+        """Return the engine's arguments for a container's network, created if need be."""
         host, engine, wanted = end.host, self._engines[end.name], self.settings.network
         if end.space is not None:
             if engine != "podman":
@@ -186,7 +186,7 @@ class Container(Layer[ContainerSettings]):
         return [f"--network={network.partition(':')[2]}", f"--ip={ground.inner[end.name]}"]
 
     def _address(self, host: LayerHost, engine: str, name: str, end: End) -> str | None:
-        """Return the container's own address; None where it has that of what it stands on."""
+        """Return the container's own address; None where it shares that of the underlay."""
         if end.space is not None or self.settings.network == "host":
             return None
         told = json.loads(host.root.do([engine, "inspect", name]))[0]["NetworkSettings"]
@@ -226,7 +226,7 @@ class Container(Layer[ContainerSettings]):
 
 
 def image_of(program: bytes) -> bytes:
-    """Return a file system with nothing in it but the agent and its places, as a tar file."""
+    """Return a root file system with the agent alone, as a tar file."""
     with io.BytesIO() as file:
         with tarfile.open(fileobj=file, mode="w") as tar:
             for place in ("tmp", "proc", "sys", "dev", "etc"):
@@ -243,7 +243,7 @@ def image_of(program: bytes) -> bytes:
 
 
 def _keep_forwarding(host: LayerHost) -> None:
-    """Note that the endpoint passes no packets on, which engines change and don't set back.
+    """Note that forwarding is off, as engines turn it on and leave it so.
 
     Where some of its interfaces do by themselves, it is left as the engine has it: the one switch
     for all would reset them.

@@ -38,7 +38,7 @@ class Geneve(Tunnel[GeneveSettings]):
         return {"id": secrets.randbelow(2**24 - 1) + 1, "port": ground.free_port()}
 
     def link(self, end: End, peer: str, numbers: Mapping[str, int], family: Family) -> str:
-        """Return ip(8)'s words for it."""
+        """Return ip(8)'s arguments for it."""
         checksum = checksum_of(self.settings.checksum, end)
         return (
             f"type geneve id {numbers['id']} remote {end.peers[peer]} dstport {numbers['port']}"

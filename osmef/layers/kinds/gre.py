@@ -24,7 +24,7 @@ class GreSettings(LayerSettings):
 
 
 class Gre(Tunnel[GreSettings]):
-    """One interface to each peer, told from other tunnels between the same two by its key."""
+    """One interface to each peer, distinguished by its key."""
 
     Settings = GreSettings
     module = "ip_gre"
@@ -36,7 +36,7 @@ class Gre(Tunnel[GreSettings]):
         return {"key": secrets.randbelow(2**32 - 1) + 1}
 
     def link(self, end: End, peer: str, numbers: Mapping[str, int], family: Family) -> str:
-        """Return ip(8)'s words for it."""
+        """Return ip(8)'s arguments for it."""
         kind = "ip6gre" if family is Family.IPV6 else "gre"
         more = " encaplimit none" if family is Family.IPV6 else ""
         ends = f"local {end.own[peer]} remote {end.peers[peer]}"

@@ -23,18 +23,18 @@ class IpipSettings(LayerSettings):
 
 
 class Ipip(Tunnel[IpipSettings]):
-    """One interface to each peer, which nothing tells from another one between the same two."""
+    """One interface to each peer; a pair of addresses can have only one."""
 
     Settings = IpipSettings
     module = "ipip"
     overhead: ClassVar[Mapping[Family, int]] = {Family.IPV4: 20, Family.IPV6: 40}
 
     def numbers(self, ground: Ground) -> Mapping[str, int]:  # noqa: ARG002
-        """Choose nothing: it has no number."""
+        """Return nothing: it has no identifier."""
         return {}
 
     def link(self, end: End, peer: str, numbers: Mapping[str, int], family: Family) -> str:
-        """Return ip(8)'s words for it."""
+        """Return ip(8)'s arguments for it."""
         del numbers
         ends = f"local {end.own[peer]} remote {end.peers[peer]} ttl 64"
         if family is Family.IPV6:

@@ -31,7 +31,7 @@ class IpsecSettings(LayerSettings):
 
 
 class Ipsec(Tunnel[IpsecSettings]):
-    """An xfrm interface, and in the endpoint's own namespace what encrypts what leaves by it.
+    """An xfrm interface, with states and policies in the endpoint's own namespace.
 
     States and policies have one number that is the run's: as identifier of the interface, as that
     of the request, and as priority. Keys are in no command line, log or journal.
@@ -49,7 +49,7 @@ class Ipsec(Tunnel[IpsecSettings]):
         self._ways: dict[tuple[str, str], tuple[int, str]] = {}
 
     def probe(self, host: LayerHost, space: str, family: Family) -> None:
-        """Make an interface and a state in a namespace of its own. Raises EndpointError."""
+        """Try an interface and a state in a namespace of its own. Raises EndpointError."""
         del family
         try:
             host.new_link(space, "type xfrm dev lo if_id 4321")
@@ -61,7 +61,7 @@ class Ipsec(Tunnel[IpsecSettings]):
         return secrets.token_hex(self.settings.key_bits // 8 + _SALT_BYTES)
 
     def numbers(self, ground: Ground) -> Mapping[str, int]:
-        """Choose an index and a key for each direction of each pair, and the request's number."""
+        """Choose SPI and key for each direction of each pair, and the request id."""
         self._ways = {
             (one, other): (secrets.randbelow(2**32 - _FIRST_SPI) + _FIRST_SPI, self._fresh())
             for one in ground.ends
@@ -72,7 +72,7 @@ class Ipsec(Tunnel[IpsecSettings]):
         return {"id": int(any_end.host.names.ipsec(secrets.randbelow(2**11)))}
 
     def link(self, end: End, peer: str, numbers: Mapping[str, int], family: Family) -> str:
-        """Return ip(8)'s words for it."""
+        """Return ip(8)'s arguments for it."""
         del family
         below, _ = end.host.way_to(end.space, end.peers[peer])
         return f"type xfrm dev {below} if_id {numbers['id']}"
@@ -80,7 +80,7 @@ class Ipsec(Tunnel[IpsecSettings]):
     def settle(
         self, end: End, space: str, device: str, ground: Ground, numbers: Mapping[str, int]
     ) -> None:
-        """Make the states and policies, by standard input."""
+        """Create states and policies, by standard input."""
         del space, device
         host, number = end.host, str(numbers["id"])
         if end.space is None:

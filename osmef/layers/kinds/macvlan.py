@@ -1,4 +1,4 @@
-"""macvlan: a second interface with an Ethernet address of its own, on the same cable."""
+"""macvlan: a second interface with a MAC address of its own on the same link."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class MacvlanSettings(LayerSettings):
 
 
 class Macvlan(Tunnel[MacvlanSettings]):
-    """An interface on the one that leads to the peers, which have to be on the same link."""
+    """An interface on the one that leads to the peers, which need a common link."""
 
     Settings = MacvlanSettings
     module = "macvlan"
@@ -32,11 +32,11 @@ class Macvlan(Tunnel[MacvlanSettings]):
     overhead: ClassVar[Mapping[Family, int]] = {Family.IPV4: 0, Family.IPV6: 0}
 
     def numbers(self, ground: Ground) -> Mapping[str, int]:  # noqa: ARG002
-        """Choose nothing: it has no number."""
+        """Return nothing: it has no identifier."""
         return {}
 
     def probe(self, host: LayerHost, space: str, family: Family) -> None:  # noqa: ARG002
-        """Make one on an interface of its own. Raises EndpointError."""
+        """Try one on a temporary interface. Raises EndpointError."""
         try:
             below = host.new_link(space, "type veth")
             host.new_link(space, f"link {below} type macvlan mode bridge")
@@ -44,7 +44,7 @@ class Macvlan(Tunnel[MacvlanSettings]):
             raise self.lacking(error) from error
 
     def link(self, end: End, peer: str, numbers: Mapping[str, int], family: Family) -> str:
-        """Return ip(8)'s words for it."""
+        """Return ip(8)'s arguments for it."""
         del numbers, family
         below, _ = end.host.way_to(end.space, end.peers[peer])
         return f"link {below} type macvlan mode bridge"

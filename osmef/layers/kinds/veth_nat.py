@@ -1,4 +1,4 @@
-"""A cable into a namespace whose addresses are translated: what container engines usually make."""
+"""veth pair into a namespace with NAT: the usual network of container engines."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _EXAMPLES = {
 
 
 class VethNat(Routed[VethNatSettings]):
-    """What leaves has the endpoint's address (masquerade); some ports lead inside (DNAT)."""
+    """Masquerade for outgoing packets, and DNAT of some ports for incoming ones."""
 
     Settings = VethNatSettings
     module = "nft_nat"
@@ -49,7 +49,7 @@ class VethNat(Routed[VethNatSettings]):
         self._ports = range(0)
 
     def try_out(self, host: LayerHost, space: str, family: Family) -> None:
-        """Make a cable and the rules in a namespace. Raises EndpointError."""
+        """Try a veth pair and the rules in a namespace. Raises EndpointError."""
         cable = host.new_link(space, "type veth")
         nft(
             host,
@@ -58,7 +58,7 @@ class VethNat(Routed[VethNatSettings]):
         )
 
     def join(self, end: End, outer: str, ground: Ground) -> str:
-        """Leave the cable as it is."""
+        """Do nothing: the veth pair is complete."""
         del end, ground
         return outer
 
@@ -68,7 +68,7 @@ class VethNat(Routed[VethNatSettings]):
         return super().up(ground)
 
     def lead(self, end: End, ground: Ground, attached: Attached) -> Attached:
-        """Translate addresses: of what leaves, and of what comes to some ports."""
+        """Add masquerade and DNAT."""
         host, own = end.host, sorted(set(end.own.values()))
         near = host.root.ask(end.space, "route", "get", attached.bind)[0]["dev"]
 
@@ -83,12 +83,12 @@ class VethNat(Routed[VethNatSettings]):
         return replace(attached, address=ground.ends[peer].peers[end.name], ports=self._ports)
 
     def facts(self, host: LayerHost, attached: Attached) -> dict[str, Any]:  # noqa: ARG002
-        """Return the version of the program that makes the rules, and how many ports lead there."""
+        """Return the version of nft, and the number of forwarded ports."""
         return {"nft": host.root.do(["nft", "--version"]).strip(), "ports": len(self._ports)}
 
 
 def rules(table: str, own: list[str], inner: str, ports: range, near: str) -> str:
-    """Return the rules of an endpoint with these addresses, as nft(8) reads them."""
+    """Return the rules for an endpoint with these addresses, in nft(8)'s syntax."""
     to, ip = f"{{ {', '.join(own)} }}", "ip6" if is_ipv6(inner) else "ip"
     lead = f"dport {ports.start}-{ports.stop - 1} dnat to {inner}"
     return f"""

@@ -28,7 +28,7 @@ class VxlanSettings(LayerSettings):
 
 
 class Vxlan(Tunnel[VxlanSettings]):
-    """One interface to all peers; frames whose way is not known go to each of them."""
+    """One interface to all peers, with head-end replication of unknown frames."""
 
     Settings = VxlanSettings
     module = "vxlan"
@@ -42,7 +42,7 @@ class Vxlan(Tunnel[VxlanSettings]):
         return {"id": secrets.randbelow(2**24 - 1) + 1, "port": ground.free_port()}
 
     def link(self, end: End, peer: str, numbers: Mapping[str, int], family: Family) -> str:
-        """Return ip(8)'s words for it."""
+        """Return ip(8)'s arguments for it."""
         checksum = checksum_of(self.settings.checksum, end)
         way = f"local {end.own[peer]}"
         if len(end.peers) == 1:
@@ -55,7 +55,7 @@ class Vxlan(Tunnel[VxlanSettings]):
     def settle(
         self, end: End, space: str, device: str, ground: Ground, numbers: Mapping[str, int]
     ) -> None:
-        """Tell it of its peers where there are several."""
+        """Add its peers to the forwarding database, if there are several."""
         del numbers
         if len(end.peers) > 1:
             lines = [

@@ -49,12 +49,12 @@ class Wireguard(Tunnel[WireguardSettings]):
         self._by_program: set[str] = set()
 
     def probe(self, host: LayerHost, space: str, family: Family) -> None:
-        """Make one, and look for wg. Raises EndpointError."""
+        """Try one, and look for wg. Raises EndpointError."""
         super().probe(host, space, family)
         host.root.do(["wg", "--version"])
 
     def make(self, host: LayerHost, space: str | None, words: str) -> str:
-        """Make one by the kernel, or else by wireguard-go. Raises EndpointError, KernelError."""
+        """Create one by the kernel, or else by wireguard-go. Raises EndpointError, KernelError."""
         try:
             return super().make(host, space, words)
         except KernelError:
@@ -69,19 +69,19 @@ class Wireguard(Tunnel[WireguardSettings]):
         return {"port": ground.free_port()}
 
     def link(self, end: End, peer: str, numbers: Mapping[str, int], family: Family) -> str:
-        """Return ip(8)'s words for it."""
+        """Return ip(8)'s arguments for it."""
         del end, peer, numbers, family
         return "type wireguard"
 
     def settle(
         self, end: End, space: str, device: str, ground: Ground, numbers: Mapping[str, int]
     ) -> None:
-        """Tell it its key, and of its peers, by standard input."""
+        """Set its key and its peers, by standard input."""
         text = self._configuration(end, ground, numbers["port"]).encode()
         end.host.root.do(within(space, ["wg", "setconf", device, _STDIN]), text)
 
     def _configuration(self, end: End, ground: Ground, port: int) -> str:
-        """Return a configuration as wg(8) reads it."""
+        """Return a configuration in wg(8)'s syntax."""
         lines = ["[Interface]", f"PrivateKey = {_private(self._keys[end.name])}"]
         lines.append(f"ListenPort = {port}")
         for peer, address in end.peers.items():
@@ -92,7 +92,7 @@ class Wireguard(Tunnel[WireguardSettings]):
         return "\n".join(lines) + "\n"
 
     def facts(self, host: LayerHost, attached: Attached) -> dict[str, Any]:
-        """Return the cipher, which is always the same, the version of the tool, and who does it."""
+        """Return the cipher, the version of the tools, and the implementation."""
         version = host.root.do(["wg", "--version"]).split("-")[0].strip()
         by = "kernel"
         if host.name in self._by_program:

@@ -26,7 +26,7 @@ from osmef.providers.cloud.resource_types import A, Types
 from osmef.providers.cloud.tenants import Tenant, slots_of
 from osmef.providers.parallel import AT_ONCE
 from osmef.remote.login import Login
-from osmef.scenario.fields import EndpointKind, Family, Layer, Tenancy
+from osmef.scenario.fields import EndpointKind, Family, ProviderNetwork, Tenancy
 from osmef.scenario.study import Cell
 
 
@@ -123,7 +123,7 @@ class PublicCloud(Provider, Generic[A, M]):
         self.remove(self.made())
 
     def data_address(
-        self, receiver: Endpoint, sender: Endpoint, layer: Layer, family: Family
+        self, receiver: Endpoint, sender: Endpoint, layer: ProviderNetwork, family: Family
     ) -> str:
         """Return the address in the tenant's network, or for all others the public one."""
         outside = receiver.public_address
@@ -132,7 +132,7 @@ class PublicCloud(Provider, Generic[A, M]):
         return outside
 
     def listen_address(
-        self, receiver: Endpoint, sender: Endpoint, layer: Layer, family: Family
+        self, receiver: Endpoint, sender: Endpoint, layer: ProviderNetwork, family: Family
     ) -> str:
         """Return the address in the tenant's network: the public one is translated to it."""
         return receiver.listen_address or super().data_address(receiver, sender, layer, family)

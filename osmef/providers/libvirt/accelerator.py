@@ -1,4 +1,4 @@
-"""Whether KVM works on a host: neither /dev/kvm nor libvirt's capabilities tell, a guest does."""
+"""Detection of KVM on a host, by a probe guest: capabilities alone are not reliable."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _domain_types(capabilities: str, architecture: str) -> set[str]:
 
 
 def check_emulator(host: Hypervisor, architecture: str) -> None:
-    """Raise NotFoundError unless QEMU for this architecture is there."""
+    """Raise NotFoundError unless QEMU for this architecture is installed."""
     capabilities = host.do("asking for capabilities", lambda c: str(c.getCapabilities()))
     if not _domain_types(capabilities, architecture):
         package = "qemu-system-arm" if architecture == "aarch64" else "qemu-system-x86"
@@ -50,7 +50,7 @@ def check_emulator(host: Hypervisor, architecture: str) -> None:
 
 
 def choose(wanted: Accelerator, host: Hypervisor, store: Store, maker: Maker, like: Machine) -> str:
-    """Return "kvm" or "tcg". Without a wish it is KVM where a guest says something with it.
+    """Return "kvm" or "tcg", by default KVM where a probe guest runs with it.
 
     ``like`` is the guest to try, but for its name and size. Raises ProviderError.
     """
@@ -91,7 +91,7 @@ def _talkative(cmdline: str) -> str:
 
 
 def _says_something(host: Hypervisor, store: Store, name: str, console: str) -> bool:
-    """Wait until the kernel has said something: a guest that KVM can't run pauses before that."""
+    """Wait for the first console output of the kernel: a guest that KVM can't run has none."""
     end = time.monotonic() + _PATIENCE_S
     while time.monotonic() < end:
         if store.read(console, MOST_CONSOLE).strip():
@@ -103,7 +103,7 @@ def _says_something(host: Hypervisor, store: Store, name: str, console: str) -> 
 
 
 def warning(host: Hypervisor) -> str:
-    """Return what a reader of the numbers has to know of a guest that is emulated."""
+    """Return the warning for emulated guests."""
     return (
         f"QEMU emulates the CPUs (TCG), as KVM does not work on {host.name} or was not wanted:"
         " the numbers are those of the emulator, not of the machine"

@@ -1,17 +1,104 @@
-"""A host that libvirt manages: its connection, opened anew when it breaks."""
+"""Connection to a libvirt host, reopened when it breaks, and translation of its errors."""
 
 from __future__ import annotations
 
 import importlib
+import re
 import threading
 import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
-from osmef.errors import ApiError, ProviderError
+from osmef.errors import (
+    ApiError,
+    CapacityError,
+    CredentialsError,
+    HostKeyError,
+    LoginError,
+    NotFoundError,
+    OsmefError,
+    PolicyError,
+    ProviderError,
+    ReachError,
+)
 from osmef.providers.base import Access
-from osmef.providers.libvirt.errors import is_missing, translate
+
+Meaning = tuple[type[OsmefError], str]
+
+# Numbers of virErrorNumber in libvirt's virterror.h, which never change.
+_NO_MEMORY, _NO_SUPPORT, _OPERATION_DENIED = 2, 3, 29
+_AUTHENTICATION = {45, 79, 94}  # failed, cancelled, unavailable
+_ACCESS_DENIED = 88
+_MISSING = {42, 43, 49, 50, 62}  # domain, network, pool, volume, filter
+_NO_SUCH = {_NO_SUPPORT, *_MISSING}
+
+_GROUP = "add your user to the group libvirt, or use an account that is in it"
+_DAEMON = "is libvirtd running there? try: virsh -c URI list"
+_SPACE = "make room on the host, or ask for less: flavor, count, parallel"
+_STORAGE = "name another directory under provider.storage, one that libvirt and QEMU may use"
+_HELPER = (
+    "let it: `allow BRIDGE` in /etc/qemu/bridge.conf of that host, chmod u+s on qemu-bridge-helper,"
+    " and /dev/net/tun open to all"
+)
+_WAY = "check the address, and the way there: router, VPN, or ProxyJump in ~/.ssh/config"
+# What libvirt, ssh and QEMU say, in C's locale; the first that is found counts.
+_WORDS: tuple[tuple[str, type[OsmefError], str], ...] = (
+    (
+        "REMOTE HOST IDENTIFICATION HAS CHANGED",
+        HostKeyError,
+        "somebody else may be answering at this address; find out who before you go on",
+    ),
+    (
+        "Host key verification failed",
+        HostKeyError,
+        "log in once with ssh, compare the fingerprint, and let known_hosts have it",
+    ),
+    (r"Permission denied \(", LoginError, "let ssh in to that host without a password"),
+    ("Could not resolve hostname", ReachError, "check its spelling, and the resolver here"),
+    ("No route to host|Network is unreachable", ReachError, _WAY),
+    ("ssh: .*Connection refused", ReachError, "is sshd running there, on this port?"),
+    ("ssh: .*timed out", ReachError, "is the host up? a firewall may drop SSH from here"),
+    ("bridge helper", PolicyError, _HELPER),
+    ("connect socket .*Permission denied", CredentialsError, _GROUP),
+    ("authentication unavailable", CredentialsError, _GROUP),
+    ("/dev/kvm", PolicyError, "let QEMU use /dev/kvm on the host, or set accelerator: tcg"),
+    ("Permission denied|Read-only file system|cannot create path", PolicyError, _STORAGE),
+    (
+        "interface MTU on .*No such device",
+        NotFoundError,
+        "check the bridge under provider.networks: ip link show type bridge",
+    ),
+    ("Maximum CPUs greater", CapacityError, "use a flavor with fewer vcpus"),
+    ("Cannot allocate memory|cannot set up guest memory", CapacityError, _SPACE),
+    ("No space left on device", CapacityError, _SPACE),
+    ("connect socket|Cannot recv data|unable to connect to server", ApiError, _DAEMON),
+)
+_RIGHT = "ask the owner of the host for this right"
+_CODES: dict[int, Meaning] = {
+    **dict.fromkeys(_AUTHENTICATION, (CredentialsError, _GROUP)),
+    **dict.fromkeys((_ACCESS_DENIED, _OPERATION_DENIED), (PolicyError, _RIGHT)),
+    **dict.fromkeys(_MISSING, (NotFoundError, "check the name with virsh on that host")),
+    _NO_MEMORY: (CapacityError, _SPACE),
+    _NO_SUPPORT: (ProviderError, "use a libvirt with drivers for QEMU, storage and networks"),
+}
+_ELSE: Meaning = (ApiError, "look at the log of libvirtd on that host")
+_CHANGED = re.compile(r"@{9}.*?HAS CHANGED.*?(SHA256:\S+?)\.? .*", re.DOTALL)
+
+
+def translate(error: Any, doing: str, where: str) -> OsmefError:  # libvirt brings no types
+    """Translate an error of libvirt, or of its ssh transport, and add a cure."""
+    said = " ".join(str(error.get_error_message() or error).split())
+    found = ((kind, cure) for words, kind, cure in _WORDS if re.search(words, said))
+    kind, cure = next(found, None) or _CODES.get(error.get_error_code(), _ELSE)
+    told = _CHANGED.sub(r"the host shows another key than known_hosts has, \1", said)
+    return kind(f"{doing}: {told}", where=where, cure=cure)
+
+
+def is_missing(error: Any) -> bool:
+    """Return whether an object does not exist, or its driver does not."""
+    return error.get_error_code() in _NO_SUCH
+
 
 T = TypeVar("T")
 S = TypeVar("S")
@@ -25,7 +112,7 @@ _KEEPALIVE_S, _KEEPALIVES = 5, 4
 
 
 class _Library:
-    """libvirt-python, with the loop that notices a host that has gone silent."""
+    """libvirt-python, with its event loop, which detects silent hosts by keepalive."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -64,7 +151,7 @@ libvirt = _library.load
 
 
 class Hypervisor:
-    """A host by its libvirt. Safe to use from several threads."""
+    """A libvirt host. Thread-safe."""
 
     def __init__(self, name: str, uri: str) -> None:
         self.name = name
@@ -77,27 +164,27 @@ class Hypervisor:
 
     @property
     def access(self) -> Access:
-        """How to find it again."""
+        """The access of its resources."""
         return {"uri": self.uri}
 
     @property
     def is_session(self) -> bool:
-        """Whether it is a user's own libvirt, which can't make networks."""
+        """Whether it is a session daemon, which can't create networks."""
         return is_session(self.uri)
 
     def do(self, doing: str, call: Callable[[Any], T]) -> T:
-        """Make a call that may be repeated: reading, changing, deleting.
+        """Make an idempotent call, with retry: read, change, delete.
 
         Raises ProviderError, or ReachError where ssh does not get there.
         """
         return self._repeat(doing, call)
 
     def find(self, doing: str, call: Callable[[Any], T]) -> T | None:
-        """Make a call that looks something up; None where that is not there."""
+        """Look something up; None where it does not exist."""
         return self._repeat(doing, lambda connection: _or_none(call, connection))
 
     def create(self, doing: str, call: Callable[[Any], T], find: Callable[[Any], T]) -> T:
-        """Make a thing, never twice. ``find`` looks it up by its name after a lost answer.
+        """Create a resource, never twice. ``find`` looks for it by name after a lost answer.
 
         Raises ProviderError.
         """
@@ -154,7 +241,7 @@ class Hypervisor:
             time.sleep(min(left, 1.0))
 
     def close(self) -> None:
-        """Close the connection; the next call opens a new one."""
+        """Close the connection; the next call reopens it."""
         with self._lock:
             connection, self._connection = self._connection, None
         if connection is not None:
@@ -162,7 +249,7 @@ class Hypervisor:
 
 
 def is_session(uri: str) -> bool:
-    """Tell whether a URI leads to a user's own libvirt."""
+    """Return whether a URI is of a session daemon."""
     return urlsplit(uri).path == "/session"
 
 
@@ -187,7 +274,7 @@ def _is_alive(connection: Any) -> bool:
 
 
 def _open_within(seconds: float, uri: str, name: str) -> Any:
-    """Open a connection. A host that accepts and then is silent would hold up libvirt for ever."""
+    """Open a connection within a time limit: libvirt has none for a silent host."""
     answers: list[Any] = []
     connect = libvirt().open
     thread = threading.Thread(
@@ -210,7 +297,7 @@ def _open_within(seconds: float, uri: str, name: str) -> Any:
 
 
 def _no_questions(uri: str) -> str:
-    """Let ssh ask nobody for a password."""
+    """Disable ssh's password prompts."""
     parts = urlsplit(uri)
     if not parts.scheme.endswith("+ssh"):
         return uri

@@ -30,7 +30,7 @@ _LOOK_S = 0.5
 
 @dataclass(frozen=True)
 class Base:
-    """What all guests of a host have in common: the image as it lies there, and the accelerator."""
+    """Shared by all guests of a host: the image there, and the accelerator."""
 
     host: Hypervisor
     store: Store
@@ -43,7 +43,7 @@ class Base:
 
 @dataclass(frozen=True)
 class Guest:
-    """A guest to make."""
+    """A guest to create."""
 
     request: EndpointRequest
     base: Base
@@ -60,17 +60,17 @@ class Guest:
 
     @property
     def host(self) -> Hypervisor:
-        """Where it stands."""
+        """Its host."""
         return self.base.host
 
     def seed(self, key: KeyPair) -> bytes:
-        """Return the disk that tells it keys, name and address."""
+        """Return its seed disk, with keys, name and address."""
         card = Card(self.mac, self.interface, self.network.gateway if self.interface else None)
         seed = Seed(self.request.name[:63], key.public, self.host_key, (card,))
         return nocloud_disk(seed) if self.base.image.bundle is None else seed.disk()
 
     def machine(self, name: str, root: str, seed: str) -> xml.Machine:
-        """Return what libvirt is told of it."""
+        """Return its domain."""
         base = self.base
         nic = xml.Nic(self.network.kind, self.network.name, self.mac, self.filter)
         return xml.Machine(
@@ -88,12 +88,12 @@ class Guest:
 
     @property
     def console(self) -> str:
-        """The file of its console in the pool."""
+        """Its console's file in the pool."""
         return f"{self.request.name}.console"
 
 
 def start(guest: Guest, maker: Maker, order: Order) -> str:
-    """Make its disks and start it; return its UUID. Raises ProviderError."""
+    """Create its disks and start it; return its UUID. Raises ProviderError."""
     store, image, name = guest.base.store, guest.base.image, guest.request.name
     root = store.overlay(f"{name}.qcow2", image.disk_bytes, guest.base.root, image.format)
     seed = store.put(f"{name}.seed", guest.seed(order.key))
@@ -103,7 +103,7 @@ def start(guest: Guest, maker: Maker, order: Order) -> str:
 
 
 def start_domain(host: Hypervisor, maker: Maker, machine: xml.Machine, address: str | None) -> str:
-    """Start a guest that is gone for good when it ends; return its UUID. Raises ProviderError."""
+    """Start a transient guest; return its UUID. Raises ProviderError."""
     description = machine.xml([maker.mark.element(machine.name, address)])
     domain = maker.make(
         host,
@@ -116,13 +116,13 @@ def start_domain(host: Hypervisor, maker: Maker, machine: xml.Machine, address: 
 
 
 def destroy_domain(host: Hypervisor, maker: Maker, name: str) -> None:
-    """End a guest that this run made. Raises ProviderError."""
+    """Destroy a guest of this run. Raises ProviderError."""
     host.find("ending a guest", lambda connection: connection.lookupByName(name).destroy())
     maker.gone(maker.made[host.uri, "domain", name])
 
 
 def find_guest(hosts: Sequence[Hypervisor], uuid: str) -> tuple[Hypervisor, str] | None:
-    """Return the first of these hosts where a guest is, with its XML. Raises ProviderError.
+    """Return the first of these hosts with a guest, and its XML. Raises ProviderError.
 
     One that was migrated is at its first host no more.
     """
@@ -138,7 +138,7 @@ def find_guest(hosts: Sequence[Hypervisor], uuid: str) -> tuple[Hypervisor, str]
 
 
 def is_running(host: Hypervisor, name: str) -> bool:
-    """Tell whether a guest is there and runs. Raises ProviderError."""
+    """Return whether a guest exists and runs. Raises ProviderError."""
 
     def look(connection: Any) -> int:
         state: int = connection.lookupByName(name).state()[0]
@@ -149,11 +149,11 @@ def is_running(host: Hypervisor, name: str) -> bool:
 
 
 class _Ended(Exception):  # noqa: N818 - it never leaves this module
-    """The guest does not run any more."""
+    """The guest no longer runs."""
 
 
 def wait(guest: Guest, maker: Maker, order: Order, timeout_s: float) -> Login:
-    """Return how to log in once sshd lets us in. Raises BootError, which keeps the console."""
+    """Return the login once sshd accepts it. Raises BootError, which keeps the console."""
     name = maker.mark.name(guest.request.name)
     end = time.monotonic() + timeout_s
     last = 0.0
@@ -181,7 +181,7 @@ def wait(guest: Guest, maker: Maker, order: Order, timeout_s: float) -> Login:
 
 
 def _why_not(guest: Guest, name: str) -> str:
-    """Tell why a guest does not run any more."""
+    """Return why a guest no longer runs."""
     module = libvirt()
 
     def look(connection: Any) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""What guests boot from: an image of `osmef image build`, or a disk image with cloud-init."""
+"""Boot images of guests: an image of `osmef image build`, or a disk image with cloud-init."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _WHERE = "provider.image"
 
 @dataclass(frozen=True)
 class Image:
-    """A root disk, and for one of ours its kernel and initrd."""
+    """A root disk, and for an image of ours its kernel and initrd."""
 
     root: Path
     format: str
@@ -27,7 +27,7 @@ class Image:
 
     @property
     def sent_bytes(self) -> int:
-        """The size of the files that a host is sent. Raises NotFoundError."""
+        """The size of the files to upload. Raises NotFoundError."""
         own = (self.bundle.kernel, self.bundle.initrd) if self.bundle else ()
         try:
             return sum(path.stat().st_size for path in (self.root, *own))

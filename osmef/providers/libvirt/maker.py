@@ -1,4 +1,4 @@
-"""Create resources that carry the mark of a run, and note each in the ledger before and after.
+"""Creation of marked resources, each noted in the ledger before and after.
 
 By its mark a thing on a host is known to be ours from the moment it is made.
 """
@@ -27,10 +27,10 @@ ET.register_namespace("osmef", _NAMESPACE)
 
 @dataclass(frozen=True)
 class Mark(marks.Mark):
-    """The mark, also as metadata in XML and as the name of what has no metadata."""
+    """The mark, also as XML metadata, and as the name of objects without metadata."""
 
     def marking_name(self, kind: str) -> str:
-        """Return the name of a pool or filter, which is all that can carry the mark."""
+        """Return the name of a pool or filter, which carries the mark."""
         return f"osmef-{self.run}-{kind}-{self.made}-{self.deadline}"
 
     def element(self, name: str, address: str | None = None) -> ET.Element:
@@ -57,19 +57,19 @@ def mark_of_xml(description: str) -> Mark | None:
 
 
 def unread_in_xml(description: str) -> str | None:
-    """Return what our metadata say of a thing where they are its own, and no mark."""
+    """Return our metadata if they are no valid mark."""
     name, found = _told(description)
     own = found.get("name") == name and mark_of_xml(description) is None
     return str(dict(found)) if found and own else None
 
 
 def address_of_xml(description: str) -> str | None:
-    """Return the address that a guest of ours was given."""
+    """Return the address that was assigned to a guest of ours."""
     return _told(description)[1].get("address")
 
 
 def _told(description: str) -> tuple[str | None, Mapping[str, str]]:
-    """Return the name of a thing, and what our metadata say of it; nothing where it has none."""
+    """Return the name in our metadata, and the metadata; empty without any."""
     try:
         root = xml.parse(description)
     except ET.ParseError:
@@ -91,7 +91,7 @@ T = TypeVar("T")
 
 @dataclass
 class Maker:
-    """Creates the resources of a run. Safe to use from several threads."""
+    """Creates the resources of a run. Thread-safe."""
 
     mark: Mark
     ledger: Ledger
@@ -107,7 +107,7 @@ class Maker:
         call: Callable[[Any], T],
         find: Callable[[Any], T],
     ) -> T:
-        """Make one thing of this name; ``call`` gives it the run's mark. Raises ProviderError."""
+        """Create a resource of this name; ``call`` gets the run's mark. Raises ProviderError."""
         resource = self.mark.resource(PROVIDER, kind, name, host.access)
         with self._lock:
             self.ledger.intend(resource)
@@ -120,7 +120,7 @@ class Maker:
         return thing
 
     def gone(self, resource: Resource) -> None:
-        """Note that one of them is gone."""
+        """Note that a resource is destroyed."""
         with self._lock:
             self.ledger.destroyed(resource)
             self.made.pop((resource.access["uri"], resource.kind, resource.name), None)

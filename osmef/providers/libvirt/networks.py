@@ -1,4 +1,4 @@
-"""The networks of tenants: made for the run on its only host, or there already."""
+"""Networks of tenants: created for the run on its only host, or existing ones."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _IN_USE = "already in use"
 
 @dataclass
 class Network:
-    """The network of a tenant. ``free`` are addresses for guests, None where they ask by DHCP.
+    """The network of a tenant. ``free`` are addresses for guests, None for DHCP.
 
     ``kind`` is "network" or "bridge"; ``made`` says that nobody else is on it.
     """
@@ -35,7 +35,7 @@ class Network:
     free: list[IPv4Interface] | None
 
     def take(self) -> IPv4Interface | None:
-        """Return an address for a guest, None where it asks by DHCP. Raises CapacityError."""
+        """Return an address for a guest, None for DHCP. Raises CapacityError."""
         if self.free is None:
             return None
         if not self.free:
@@ -48,12 +48,12 @@ class Network:
 
 
 def new_mac() -> str:
-    """Return an address of the block that QEMU's cards use; two in a LAN must not be the same."""
+    """Return a random MAC address of QEMU's block."""
     return "52:54:00:" + secrets.token_bytes(3).hex(":")
 
 
 def make_networks(host: Hypervisor, maker: Maker, tenants: Sequence[str]) -> dict[str, Network]:
-    """Make a network for each tenant, and routes between them if there are several.
+    """Create a network for each tenant, and routes between them if there are several.
 
     They lie in a block that neither this machine nor the host uses. Raises ProviderError.
     """
@@ -79,7 +79,7 @@ def make_networks(host: Hypervisor, maker: Maker, tenants: Sequence[str]) -> dic
 
 
 def make_switch(host: Hypervisor, maker: Maker, what: str) -> str:
-    """Make a network of guests alone; return its name. Raises ProviderError."""
+    """Create an isolated network of guests; return its name. Raises ProviderError."""
     name = maker.mark.name(what)
     description = xml.switch(name, maker.mark.element(name))
     maker.make(
@@ -125,7 +125,7 @@ def _subnets_of(description: str) -> list[IPv4Network]:
 def find_networks(
     hosts: Sequence[Hypervisor], wanted: Sequence[ExistingNetwork], tenants: Sequence[str]
 ) -> dict[str, Network]:
-    """Return the network of each tenant, of those that are there. Raises NotFoundError."""
+    """Return the existing network of each tenant. Raises NotFoundError."""
     taken = {address for host in hosts for address in host.do("listing guests", _given)}
     found = {}
     for tenant, one in zip(tenants, wanted, strict=False):
@@ -141,7 +141,7 @@ def find_networks(
 
 
 def _given(connection: Any) -> list[str]:
-    """List the addresses that guests of runs have."""
+    """List the addresses in use by guests of runs."""
     found = []
     for domain in connection.listAllDomains():
         try:
@@ -152,7 +152,7 @@ def _given(connection: Any) -> list[str]:
 
 
 def _network_of(host: Hypervisor, name: str) -> str:
-    """Return the description of an active network. Raises NotFoundError."""
+    """Return the XML of an active network. Raises NotFoundError."""
 
     def look(connection: Any) -> tuple[bool, str]:
         network = connection.networkLookupByName(name)
@@ -171,7 +171,7 @@ def _network_of(host: Hypervisor, name: str) -> str:
 
 
 def _subnet_of(host: Hypervisor, name: str, descriptions: Sequence[str]) -> IPv4Network:
-    """Return where the DHCP server of a network gives addresses. Raises NotFoundError."""
+    """Return the subnet of a network's DHCP server. Raises NotFoundError."""
     if any(xml.parse(one).find("ip/dhcp") is None for one in descriptions):
         raise NotFoundError(
             f"libvirt's network {name} has no DHCP server",
@@ -182,7 +182,7 @@ def _subnet_of(host: Hypervisor, name: str, descriptions: Sequence[str]) -> IPv4
 
 
 def lease_of(network: str, mac: str) -> Callable[[Any], str | None]:
-    """Return a call that asks which address DHCP gave a card, None as long as it has none."""
+    """Return a function that returns a card's DHCP lease, None as long as it has none."""
 
     def look(connection: Any) -> str | None:
         for lease in connection.networkLookupByName(network).DHCPLeases(mac):
@@ -194,7 +194,7 @@ def lease_of(network: str, mac: str) -> Callable[[Any], str | None]:
 
 
 def seen_from(address: str) -> str:
-    """Return the address from which this machine talks to another one. Raises ReachError."""
+    """Return this machine's source address towards another one. Raises ReachError."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect((address, 22))
@@ -218,7 +218,7 @@ def make_filters(
     controllers: Sequence[str],
     peers: Sequence[str],
 ) -> Mapping[str, str | None]:
-    """Make a filter on each host; None where libvirt can't filter there. Raises ProviderError."""
+    """Create a filter on each host; None without support for it. Raises ProviderError."""
     name = maker.mark.marking_name("filter")
     blocks = [[IPv4Network(one) for one in dict.fromkeys(many)] for many in (controllers, peers)]
     description = xml.packet_filter(name, *blocks)

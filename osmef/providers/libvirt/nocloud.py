@@ -1,4 +1,4 @@
-"""What a guest with cloud-init is told at its boot: the "NoCloud" data source, on a small disk.
+"""cloud-init's "NoCloud" data source for a guest, on a small disk.
 
 Source: cloud-init's manual, "NoCloud" and "Network config version 1". JSON is YAML.
 """
@@ -28,7 +28,7 @@ def find_iso_tool() -> str:
 
 
 def nocloud_disk(seed: Seed) -> bytes:
-    """Return the content of the disk, an ISO 9660 image; some of it is secret.
+    """Return the content of the disk, an ISO 9660 image, which is partly secret.
 
     Root gets in with the key, at the addresses that the seed tells. Raises ProviderError.
     """

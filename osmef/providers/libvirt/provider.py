@@ -1,4 +1,4 @@
-"""Hosts that libvirt manages, as the engine sees them."""
+"""Provider of guests on libvirt hosts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from osmef.providers.base import (
     go_on,
     pass_over,
 )
-from osmef.providers.libvirt import teardown, validation, xml
+from osmef.providers.libvirt import placement, teardown, xml
 from osmef.providers.libvirt.accelerator import check_emulator
 from osmef.providers.libvirt.connection import Hypervisor
 from osmef.providers.libvirt.guest import find_guest
@@ -29,7 +29,6 @@ from osmef.providers.libvirt.image import find_image
 from osmef.providers.libvirt.maker import PROVIDER, Maker, Mark
 from osmef.providers.libvirt.networks import find_networks, seen_from
 from osmef.providers.libvirt.nocloud import find_iso_tool
-from osmef.providers.libvirt.placement import place
 from osmef.providers.libvirt.provision import Build, architecture_of, memory_of, need_of
 from osmef.providers.parallel import side_by_side
 from osmef.providers.static.provider import StaticProvider
@@ -46,7 +45,7 @@ _SOCKET = "/run/libvirt/libvirt-sock"
 
 
 class LibvirtProvider(Provider):
-    """Guests of QEMU on one or several hosts, and physical hosts of an inventory beside them."""
+    """Guests of QEMU on one or several hosts, beside physical hosts of an inventory."""
 
     kind = PROVIDER
     carries = EVERYTHING
@@ -65,7 +64,7 @@ class LibvirtProvider(Provider):
     def check(self, requests: Sequence[EndpointRequest], still: Check = go_on) -> None:
         """Check image, connections, emulators, networks and memory. Raises ProviderError."""
         settings = self._settings
-        placed = place(settings, requests)
+        placed = placement.place(settings, requests)
         for machine, some in self._of_inventory(requests, placed).values():
             machine.check(some)
         guests = _guests(requests)
@@ -101,7 +100,7 @@ class LibvirtProvider(Provider):
 
     @staticmethod
     def _check_identities(hosts: Mapping[str, Hypervisor]) -> None:
-        """See that two connections lead to two hosts."""
+        """Check that two connections lead to two hosts."""
 
         def ask(connection: Any) -> tuple[str, str]:
             root = xml.parse(connection.getCapabilities())
@@ -129,23 +128,23 @@ class LibvirtProvider(Provider):
             )
 
     def problems(self, cell: Cell) -> list[tuple[str, str, str]]:
-        """List what these hosts can't do, as far as the settings tell."""
-        return list(validation.problems_of(self._settings, cell))
+        """List what these hosts do not support, as far as settings show."""
+        return list(placement.problems_of(self._settings, cell))
 
     def warnings(self, cell: Cell) -> list[str]:
-        """List what a reader has to know; what a host does not have is known when it is used."""
-        return list(validation.warnings_of(self._settings, cell))
+        """List the warnings that follow from the settings."""
+        return list(placement.warnings_of(self._settings, cell))
 
     def machines(self, requests: Sequence[EndpointRequest]) -> Mapping[str, str]:
         """Tell the host of each guest, and which machine a physical host is.
 
         Raises CapacityError.
         """
-        return place(self._settings, requests)
+        return placement.place(self._settings, requests)
 
     def create(self, order: Order) -> list[Endpoint]:
-        """Make networks and guests, and take the physical hosts."""
-        self._placed = place(self._settings, order.everybody)
+        """Create networks and guests, and lock physical hosts."""
+        self._placed = placement.place(self._settings, order.everybody)
         guests, made = _guests(order.requests), {}
         for name, (machine, some) in self._of_inventory(order.requests, self._placed).items():
             self._machines[name] = machine
@@ -166,7 +165,7 @@ class LibvirtProvider(Provider):
     def _of_inventory(
         self, requests: Sequence[EndpointRequest], placed: Mapping[str, str]
     ) -> dict[str, tuple[StaticProvider, list[EndpointRequest]]]:
-        """Return what takes each physical host, by the name of its endpoint."""
+        """Return the inventory entries of physical hosts by endpoint."""
         found = {}
         for request in requests:
             if request.kind is EndpointKind.HOST:
@@ -176,7 +175,7 @@ class LibvirtProvider(Provider):
         return found
 
     def describe(self, endpoints: Sequence[Endpoint]) -> list[Location]:
-        """Read back on which host each guest runs, and on which network it is."""
+        """Read back the host and the network of each guest."""
         return [self._describe(endpoint) for endpoint in endpoints]
 
     def _describe(self, endpoint: Endpoint) -> Location:
@@ -195,13 +194,13 @@ class LibvirtProvider(Provider):
         return Location(host=host.name, tenant=network.removeprefix(prefix) or None)
 
     def stays(self, endpoint: Endpoint) -> tuple[str, Access] | None:
-        """Tell how to reach a physical host after the run; guests are gone then."""
+        """Return how to reach a physical host after the run; guests are gone then."""
         if endpoint.request.kind is not EndpointKind.HOST:
             return None
         return StaticProvider(StaticSettings(hosts=self._settings.hosts)).stays(endpoint)
 
     def close(self) -> None:
-        """Destroy all that was made. Raises the first ProviderError."""
+        """Destroy all resources. Raises the first ProviderError."""
         errors: list[OsmefError] = []
         for machine in self._machines.values():
             try:
@@ -230,7 +229,7 @@ class LibvirtProvider(Provider):
     def owned(
         cls, access: Access, run: str | None = None, unread: Unread = pass_over
     ) -> list[Resource]:
-        """List what is ours on the host of a URI; without one on this machine, if it is a host."""
+        """List marked resources on a host, by default on this machine."""
         if "cloud" in access:
             cure = "name the host by its URI: --uri qemu+ssh://me@host/system"
             raise InputError("hosts of libvirt are in no cloud", where="--cloud", cure=cure)
@@ -245,12 +244,12 @@ class LibvirtProvider(Provider):
 
     @classmethod
     def makes(cls, resource: Resource) -> bool:
-        """Tell whether a resource is of a kind that it makes."""
+        """Return whether a resource is of a type that it creates."""
         return resource.kind in teardown.KINDS
 
     @classmethod
     def destroy(cls, resources: Sequence[Resource], gone: Callable[[Resource], None]) -> None:
-        """Destroy resources, those of each host in the order that they need."""
+        """Destroy resources, on each host in order of dependency."""
         errors: list[OsmefError] = []
         for uri in dict.fromkeys(resource.access["uri"] for resource in resources):
             host = Hypervisor(uri, uri)

@@ -1,4 +1,4 @@
-"""Make all that a run needs on its hosts."""
+"""Provisioning of a run's resources on its hosts."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _SHARED = "the guests of this run on {host} share its CPUs, which are fewer than
 
 @dataclass
 class Build:
-    """The guests of a run in the making; ``placed`` says on which host each stands."""
+    """The guests of a run during provisioning; ``placed`` has the host of each."""
 
     settings: LibvirtSettings
     order: Order
@@ -52,7 +52,7 @@ class Build:
     """Of each host."""
 
     def make(self, requests: Sequence[EndpointRequest]) -> list[Endpoint]:
-        """Make networks and guests, side by side, and wait until SSH gets in.
+        """Create networks and guests concurrently, and wait for SSH.
 
         Raises ProviderError.
         """
@@ -84,7 +84,7 @@ class Build:
         return networks.make_networks(hosts[0], self.maker, slots)
 
     def _base(self, host: Hypervisor, guests: int) -> Base:
-        """Bring the image to a host for some guests, and find out what runs them there."""
+        """Upload the image to a host, and choose its accelerator."""
         image, bundle = self.image, self.image.bundle
         store = Store.make(host, self.maker, directory_of(host.uri, self.settings.storage))
         store.check_room(image.sent_bytes + guests * min(image.disk_bytes, _WRITTEN_BYTES))
@@ -111,7 +111,7 @@ class Build:
     def _filters(
         self, tenants: Mapping[str, networks.Network], requests: Sequence[EndpointRequest]
     ) -> Mapping[str, str | None]:
-        """Filter what comes to guests on networks where others are."""
+        """Create packet filters for guests on shared networks."""
         if not self.settings.networks:
             return {}
         peers = []
@@ -159,7 +159,7 @@ class Build:
         return guests
 
     def _switches(self, requests: Sequence[EndpointRequest]) -> list[tuple[str, str]]:
-        """Return what further network cards are attached to, the first one's first."""
+        """Return the networks of further network cards, in order."""
         most = max(request.nics for request in requests)
         there = self.settings.nic_bridges
         if there or not most:
@@ -195,7 +195,7 @@ class Build:
 
 
 def size_of(settings: LibvirtSettings, request: EndpointRequest) -> LibvirtFlavor:
-    """Return the size of a guest. Raises CapacityError where no flavor fits."""
+    """Return the size of a guest. Raises CapacityError without a flavor that fits."""
     name = flavor_of(settings, request.flavor)
     if name is None:
         raise CapacityError(
@@ -207,7 +207,7 @@ def size_of(settings: LibvirtSettings, request: EndpointRequest) -> LibvirtFlavo
 
 
 def capabilities_of(host: Hypervisor) -> str:
-    """Return what a host tells of itself, in XML."""
+    """Return the capabilities of a host, in XML."""
 
     def ask(connection: Any) -> str:
         return str(connection.getCapabilities())
@@ -216,13 +216,13 @@ def capabilities_of(host: Hypervisor) -> str:
 
 
 def memory_of(host: Hypervisor) -> int:
-    """Return the bytes of memory that the host has."""
+    """Return the host's memory in bytes."""
     # In MiB (virNodeInfo.memory as Python has it).
     return host.do("asking for its memory", lambda c: int(c.getInfo()[1])) << 20
 
 
 def memory_note(host: Hypervisor, need: int) -> str | None:
-    """Tell that guests need more bytes of memory than are free or only cache files.
+    """Warn if guests need more memory than is available.
 
     No error: the kernel gives up more than that, such as its own caches and those of ZFS, of which
     libvirt does not tell. None where there is nothing to tell.
@@ -239,19 +239,19 @@ def memory_note(host: Hypervisor, need: int) -> str | None:
 
 
 def need_of(settings: LibvirtSettings, requests: Sequence[EndpointRequest]) -> int:
-    """Return the bytes of memory of these guests. Raises CapacityError where no flavor fits."""
+    """Return the memory of these guests in bytes. Raises CapacityError without a fitting flavor."""
     return sum(size_of(settings, request).ram for request in requests)
 
 
 def architecture_of(host: Hypervisor, image: Image) -> str:
-    """Return that of the image, or for a disk image that of the host."""
+    """Return the architecture of the image, or for a disk image that of the host."""
     if image.bundle is not None:
         return image.bundle.manifest.architecture
     return accelerator.architecture_of(capabilities_of(host))
 
 
 def _jump(host: Hypervisor, network: networks.Network) -> Login | None:
-    """Return the login of a remote host, through which alone its own networks are reached."""
+    """Return the login of a remote host, which is the jump host to its networks."""
     parts = urlsplit(host.uri)
     if not network.made or not parts.scheme.endswith("+ssh"):
         return None

@@ -1,4 +1,4 @@
-"""The pool of a run on a host: images, overlays, seeds and consoles, all moved by libvirt."""
+"""Storage pool of a run on a host: images, overlays, seeds and consoles, moved by libvirt."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SESSION = "~/.local/share/libvirt/images"
 
 
 def directory_of(uri: str, wanted: str | None) -> str:
-    """Return where on a host the pools of runs are made."""
+    """Return the parent directory of pools on a host."""
     if wanted is not None:
         return wanted
     return str(Path(_SESSION).expanduser()) if urlsplit(uri).path == "/session" else _SYSTEM
@@ -38,7 +38,7 @@ class Store:
 
     @classmethod
     def make(cls, host: Hypervisor, maker: Maker, directory: str) -> Store:
-        """Make a pool for the run. Raises ProviderError."""
+        """Create a pool for the run. Raises ProviderError."""
         name = maker.mark.marking_name("pool")
         store = cls(host, name, f"{directory.rstrip('/')}/{name}")
 
@@ -59,7 +59,7 @@ class Store:
         return store
 
     def check_room(self, needed: int) -> None:
-        """Raise CapacityError unless the pool has room for so many bytes."""
+        """Raise CapacityError unless the pool has so many free bytes."""
 
         def ask(connection: Any) -> int:
             return int(connection.storagePoolLookupByName(self.name).info()[3])
@@ -78,7 +78,7 @@ class Store:
         return f"{self.directory}/{name}"
 
     def put_file(self, name: str, path: Path) -> str:
-        """Send a file that guests share there, and return its path there. Raises ProviderError."""
+        """Upload a file shared by guests, and return its path. Raises ProviderError."""
         try:
             with open_file(path) as file:
                 return self._put(name, file, path.stat().st_size, secret=False)
@@ -88,7 +88,7 @@ class Store:
             ) from error
 
     def put(self, name: str, data: bytes) -> str:
-        """Send what is secret there, and return its path there. Raises ProviderError."""
+        """Upload secret content, and return its path. Raises ProviderError."""
         return self._put(name, io.BytesIO(data), len(data), secret=True)
 
     def _put(self, name: str, file: BinaryIO, size: int, *, secret: bool) -> str:
@@ -109,7 +109,7 @@ class Store:
         return self.path(name)
 
     def overlay(self, name: str, size: int, backing: str, form: str) -> str:
-        """Make a disk on top of a volume, which stays as it is. Raises ProviderError."""
+        """Create an overlay of a volume. Raises ProviderError."""
         self._create(name, xml.volume(name, size, (backing, form)))
         return self.path(name)
 
@@ -124,7 +124,7 @@ class Store:
         return connection.storagePoolLookupByName(self.name).storageVolLookupByName(name)
 
     def read(self, name: str, most: int) -> bytes:
-        """Return the last bytes, so many at most, of a file in the pool. Raises ProviderError."""
+        """Return the tail of a file in the pool, of so many bytes. Raises ProviderError."""
         data = bytearray()
 
         def keep(_stream: Any, part: bytes, _opaque: None) -> int:
@@ -146,7 +146,7 @@ class Store:
 
 
 def remove_pool(pool: Any, tell: Callable[[], None]) -> None:
-    """Remove a pool, all that is in it, and its directory. Raises libvirt's error."""
+    """Remove a pool with its volumes and its directory. Raises libvirt's error."""
     module = libvirt()
     if not pool.isActive():
         try:

@@ -1,4 +1,4 @@
-"""Teardown: find the resources of a run by their mark, and remove them in order of dependency."""
+"""Teardown: find a run's resources by mark, and destroy them in order of dependency."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _LATE_S = 2.0
 
 
 def owned(host: Hypervisor, run: str | None, unread: Unread = pass_over) -> list[Resource]:
-    """List what carries our mark on a host, of one run or of all. Raises ProviderError."""
+    """List marked resources on a host, of one run or of all. Raises ProviderError."""
     return [resource for kind in _ORDER for resource in _owned(host, kind, run, unread)]
 
 
@@ -47,7 +47,7 @@ def _owned(
 
 
 def _marked(kind: str, connection: Any) -> list[tuple[Mark | str, str, str]]:
-    """List what has a mark, or one that can't be read: that, its name and its id."""
+    """List objects with a mark, valid or unreadable, with name and id."""
     lists = {
         _GUEST: connection.listAllDomains,
         "filter": connection.listAllNWFilters,
@@ -59,7 +59,7 @@ def _marked(kind: str, connection: Any) -> list[tuple[Mark | str, str, str]]:
 
 
 def _mark(thing: Any, kind: str) -> Mark | str | None:
-    """Return the mark of a thing, what it says of one that can't be read, or None without any."""
+    """Return the mark of an object, the text of an unreadable one, or None."""
     if kind in {"filter", "pool"}:
         return mark_of_name(thing.name(), kind)
     try:
@@ -75,7 +75,7 @@ def destroy(
     gone: Callable[[Resource], None],
     elsewhere: Collection[str] = (),
 ) -> None:
-    """Remove things of one host, those of a kind at once. Raises the first ProviderError.
+    """Destroy resources of one host, by type. Raises the first ProviderError.
 
     Of the guests that are to go from other hosts, by their names, those that were migrated to this
     one go, too.
@@ -100,7 +100,7 @@ def destroy(
 def _migrated_to(
     host: Hypervisor, resources: Sequence[Resource], elsewhere: Collection[str]
 ) -> list[Resource]:
-    """List the guests with the mark of a run that were made elsewhere and are on this host."""
+    """List a run's guests on this host that were created on another."""
     known = {resource.name for resource in resources if resource.kind == _GUEST}
     if not set(elsewhere) - known:
         return []
@@ -114,7 +114,7 @@ def _remove_all(
     gone: Callable[[Resource], None],
     errors: list[OsmefError],
 ) -> list[Resource]:
-    """Remove what is there, and return what is not; what a guest that stays uses stays, too."""
+    """Destroy existing resources, and return absent ones; those that a failed guest uses stay."""
     missing: list[Resource] = []
     held: set[str] = set()
 

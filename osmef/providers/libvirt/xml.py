@@ -1,4 +1,4 @@
-"""What libvirt is told of the things to make."""
+"""XML of libvirt's objects."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MACHINES = {"aarch64": "virt", "x86_64": "q35"}
 
 
 def node(tag: str, *content: ET.Element | str, **values: object) -> ET.Element:
-    """Return an element with attributes; what is in it follows the tag."""
+    """Return an element with attributes and children."""
     made = ET.Element(tag, {key.rstrip("_"): str(value) for key, value in values.items()})
     for part in content:
         if isinstance(part, str):
@@ -28,12 +28,12 @@ def node(tag: str, *content: ET.Element | str, **values: object) -> ET.Element:
 
 
 def text_of(element: ET.Element) -> str:
-    """Return an element as libvirt takes it."""
+    """Serialise an element."""
     return ET.tostring(element, encoding="unicode")
 
 
 def parse(description: str) -> ET.Element:
-    """Return what libvirt wrote of a thing or of itself."""
+    """Parse libvirt's XML."""
     return ET.fromstring(description)  # noqa: S314 - it comes from libvirt, not from a file
 
 
@@ -57,7 +57,7 @@ def volume(
 
 
 def network(name: str, subnet: IPv4Network, mark: ET.Element, *, routed: bool) -> str:
-    """Return a network whose first address is the host's, without any server on it."""
+    """Return a network with the host at its first address, without DHCP."""
     parts = [node("name", name), node("metadata", mark)]
     if routed:
         parts.append(node("forward", mode="route"))
@@ -67,7 +67,7 @@ def network(name: str, subnet: IPv4Network, mark: ET.Element, *, routed: bool) -
 
 
 def switch(name: str, mark: ET.Element) -> str:
-    """Return a network of guests alone, on which the host has no address."""
+    """Return an isolated network of guests, without an address of the host."""
     bridge = node("bridge", stp="off", delay=0)
     return text_of(node("network", node("name", name), node("metadata", mark), bridge))
 
@@ -75,7 +75,7 @@ def switch(name: str, mark: ET.Element) -> str:
 def packet_filter(
     name: str, controller: Sequence[IPv4Network], peers: Sequence[IPv4Network]
 ) -> str:
-    """Return a filter that lets in SSH from the controller and data from the peers.
+    """Return a filter that allows SSH from the controller and data from the peers.
 
     It looks at single packets, so that no table of connections gets into what is measured: what
     comes back from a peer's data ports is let in, too. Only the first fragment of a datagram has
@@ -109,7 +109,7 @@ def _ip(source: IPv4Network, **values: object) -> ET.Element:
 
 @dataclass(frozen=True)
 class Nic:
-    """A network card: what it is attached to ("bridge" or "network") by name, and its filter."""
+    """A network card: its source ("bridge" or "network") by name, and its filter."""
 
     kind: str
     source: str
@@ -119,7 +119,7 @@ class Nic:
 
 @dataclass(frozen=True)
 class Kernel:
-    """A kernel and initrd that the host loads itself."""
+    """Kernel and initrd for direct boot."""
 
     kernel: str
     initrd: str
@@ -128,7 +128,7 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Machine:
-    """A guest. Disks are (path, format, serial or None); ``cpus`` are those it may run on."""
+    """A domain. Disks are (path, format, serial or None); ``cpus`` is its pinning."""
 
     name: str
     architecture: str
@@ -142,7 +142,7 @@ class Machine:
     cpus: Sequence[int] = ()
 
     def xml(self, metadata: Iterable[ET.Element]) -> str:
-        """Return its description."""
+        """Return its XML."""
         return text_of(
             node(
                 "domain",

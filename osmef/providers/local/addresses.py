@@ -1,4 +1,4 @@
-"""The addresses of a local cloud: one private block that nothing on this machine uses."""
+"""Address plan of a local cloud: one private block that nothing on this machine uses."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ IPV6_PREFIX_LENGTH = 64
 
 
 def has_ipv6() -> bool:
-    """Tell whether this machine's kernel speaks IPv6."""
+    """Return whether this machine's kernel supports IPv6."""
     return Path("/proc/sys/net/ipv6").exists()
 
 
 def ipv6_of(address: str) -> str:
-    """Return the IPv6 address beside an IPv4 one. It ends with that; each /24 becomes a /64."""
+    """Return the IPv6 address derived from an IPv4 one; each /24 becomes a /64."""
     number = int(IPv4Address(address))
     return str(_IPV6[(number >> 8 & 0xFFFF) << 64 | number])
 
 
 def choose_block(used: Iterable[IPv4Network]) -> IPv4Network:
-    """Return the first /17 of the pools that overlaps nothing in use.
+    """Return the first /17 of the pools that overlaps no used network.
 
     Routes shorter than /8 are default routes, whole or (as VPNs do it) in halves, and say nothing
     about who uses an address. Raises ProviderError when no block is free.
@@ -67,14 +67,14 @@ def resolver_networks(resolv_conf: str) -> list[IPv4Network]:
 
 
 def used_networks() -> list[IPv4Network]:
-    """Return what this machine's routes, of all tables, and its resolvers use."""
+    """Return the networks of this machine's routes and resolvers."""
     resolv_conf = Path("/etc/resolv.conf")
     text = resolv_conf.read_text(errors="replace") if resolv_conf.exists() else ""
     return routed_networks(_ROUTES.read_text()) + resolver_networks(text)
 
 
 def routed_networks(fib_trie: str) -> list[IPv4Network]:
-    """Return where routes but the default lead, of /proc/net/fib_trie (proc(5)): of all tables.
+    """Return the routed networks but the default, from /proc/net/fib_trie (proc(5)).
 
     A leaf is an address, and the lines below it are its prefixes: the length, the scope, the kind.
     """
@@ -91,7 +91,7 @@ def routed_networks(fib_trie: str) -> list[IPv4Network]:
 
 @dataclass(frozen=True)
 class AddressPlan:
-    """How a block is divided: the physical network, the management network, 64 tenants."""
+    """Division of a block: physical network, management network, 64 tenants."""
 
     block: IPv4Network
 
@@ -119,7 +119,7 @@ class AddressPlan:
         return list(self.block.subnets(new_prefix=24))[_FIRST_TENANT_SUBNET + number]
 
     def endpoints(self, network: IPv4Network) -> Iterator[str]:
-        """Hand out a network's addresses from the second. Raises ProviderError at the end."""
+        """Yield a network's addresses from the second. Raises ProviderError at the end."""
         for index in range(2, network.num_addresses - 1):
             yield str(network[index])
         raise ProviderError(

@@ -1,4 +1,4 @@
-"""The daemon's cloud: the machine room, hosts, the network node, tenants' networks, and guests.
+"""The daemon's cloud: switches, hosts, the network node, tenants' networks, and guests.
 
 The daemon's own network namespace is the machine room: the bridge ``phys`` is the physical switch
 and the bridge ``mgmt`` the management network. Each host is a namespace with eth0 on the switch; a
@@ -55,14 +55,14 @@ Subsystem sftp internal-sftp
 
 @dataclass(frozen=True)
 class Guest:
-    """A started guest. Its first process is sshd, whose log is a file in memory."""
+    """A started guest. Its first process is sshd, which logs to a memfd."""
 
     spec: GuestSpec
     pid: int
     log: int
 
     def listens(self) -> bool:
-        """Tell whether sshd listens on its address, as /proc/PID/net/tcp says (proc(5))."""
+        """Return whether sshd listens on its address, by /proc/PID/net/tcp (proc(5))."""
         packed = int.from_bytes(socket.inet_aton(self.spec.management), sys.byteorder)
         wanted = f"{packed:08X}:0016"
         try:
@@ -73,7 +73,7 @@ class Guest:
         return any(row[1] == wanted and row[3] == _TCP_LISTEN for row in rows)
 
     def has_ended(self) -> bool:
-        """Tell whether the first process, and so the whole guest, has ended."""
+        """Return whether the first process, and so the whole guest, has ended."""
         try:
             return os.waitpid(self.pid, os.WNOHANG)[0] != 0
         except ChildProcessError:
@@ -87,7 +87,7 @@ class Guest:
 
 
 def boot(spec: GuestSpec, namespace: Namespace) -> Guest:
-    """Start a guest in a network namespace; it runs when sshd listens. Raises OSError."""
+    """Start a guest in a network namespace, whose sshd listens later. Raises OSError."""
     log = os.memfd_create(f"sshd-{spec.name}")
     home = os.open("/proc/self/ns/pid", os.O_RDONLY)
     # Only children are born in the new process namespace; afterwards ours is set back.
@@ -103,7 +103,7 @@ def boot(spec: GuestSpec, namespace: Namespace) -> Guest:
 
 
 def _become(spec: GuestSpec, namespace: Namespace, log: int) -> None:
-    """Turn the forked child into the guest's sshd; an error goes to its log. Never returns."""
+    """Exec sshd in the forked child; an error goes to its log. Never returns."""
     try:
         os.setsid()
         for number in (1, 2):
@@ -139,13 +139,13 @@ def _mount_own() -> None:
 
 
 def _allow_ping() -> None:
-    """Let the login send echo requests without root, as systemd lets all users (icmp(7))."""
+    """Permit unprivileged echo requests, as systemd does (icmp(7))."""
     gid = os.getgid()
     Path("/proc/sys/net/ipv4/ping_group_range").write_text(f"{gid} {gid}")
 
 
 def _write_files(spec: GuestSpec) -> None:
-    """Write what sshd needs to /run, and hide the machine's own accounts behind private ones."""
+    """Write sshd's files to /run, and private accounts over the machine's own."""
     os.umask(0o022)
     _FILES.mkdir(mode=0o700)
     _HOME.mkdir(mode=0o700)
@@ -175,7 +175,7 @@ def _write_files(spec: GuestSpec) -> None:
 
 
 def _become_user(uid: int, gid: int) -> None:
-    """Map back to the user who started the controller: sshd can't be this namespace's root.
+    """Map back to the controller's user: sshd can't be this namespace's root.
 
     A namespace that an ordinary user made has one user id only, so root's sshd could not give its
     unprivileged half another one (user_namespaces(7)).
@@ -204,7 +204,7 @@ def _prefix_length(network: str) -> int:
 
 
 def _give_address(namespace: Namespace, device: str, address: str, network: str) -> None:
-    """Give a device its address in a network, and the IPv6 address beside it."""
+    """Assign a device its address in a network, with the derived IPv6 address."""
     if has_ipv6():
         namespace.set_sysctls({f"ipv6/conf/{device}/disable_ipv6": 0})
     with namespace.netlink() as net:
@@ -214,10 +214,10 @@ def _give_address(namespace: Namespace, device: str, address: str, network: str)
 
 
 class Cloud:
-    """All that one sandbox holds."""
+    """Everything in one sandbox."""
 
     def __init__(self, spec: CloudSpec) -> None:
-        """Make the networks. Raises ProviderError, NetlinkError or OSError."""
+        """Create the networks. Raises ProviderError, NetlinkError or OSError."""
         self._spec = spec
         self._hosts: dict[str, Namespace] = {}
         self._guests: dict[str, Guest] = {}
@@ -247,7 +247,7 @@ class Cloud:
         return namespace
 
     def _limit(self, host: Namespace) -> None:
-        """Hold what leaves a host to the rate of its link, or to what its bucket lets pass."""
+        """Shape a host's egress to the rate of its link, or by its token bucket."""
         spec = self._spec
         with host.netlink() as net:
             if spec.burst_bytes is None:
@@ -270,7 +270,7 @@ class Cloud:
         _give_address(node, tenant.name, first_address(tenant.network), tenant.network)
 
     def boot(self, spec: GuestSpec) -> None:
-        """Join a guest to its networks and start it."""
+        """Attach a guest to its networks and start it."""
         number, tenant = len(self._guests), self._tenants[spec.tenant]
         host = self._hosts[spec.host]
         # An ordinary user's sshd may listen on port 22 only where this says so.
@@ -297,7 +297,7 @@ class Cloud:
         self._guests[spec.name] = boot(spec, namespace)
 
     def _add_nic(self, namespace: Namespace, number: str, switch: str, name: str) -> None:
-        """Join a card to a switch of the machine room by a link of its own.
+        """Attach a further card to a switch by a link of its own.
 
         The link is a bridge of two ports, each of which holds one direction to the rate: what a
         guest's own end were told it would forget when that is moved into a namespace.

@@ -1,4 +1,4 @@
-"""The sandbox's first process: it does what the controller asks for, and dies with it.
+"""The sandbox's first process: serves the controller's requests, and ends with it.
 
 Its standard input is the channel to the controller. When the other end closes, for whatever
 reason, this process exits at once, and the kernel ends all that lives in the sandbox.
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def _exit_with_controller(channel: socket.socket) -> None:
-    """Exit when the other end closes, also in the middle of work (signal-driven I/O, fcntl(2))."""
+    """Exit on the channel's end, even during work (signal-driven I/O, fcntl(2))."""
     poll = select.poll()
     poll.register(channel, 0)
 
@@ -38,7 +38,7 @@ def _exit_with_controller(channel: socket.socket) -> None:
 
 
 class _Daemon:
-    """The requests, one method each. An answer may bring one file descriptor."""
+    """The requests, one method each. An answer may carry one file descriptor."""
 
     def __init__(self) -> None:
         self._cloud: Cloud | None = None
@@ -50,7 +50,7 @@ class _Daemon:
         return self._cloud
 
     def answer(self, request: dict[str, Any]) -> tuple[dict[str, Any], socket.socket | None]:
-        """Do what is asked."""
+        """Serve one request."""
         match request:
             case {"do": "build", "cloud": spec}:
                 # Imported late, so that a controller that is gone by now is noticed before.
@@ -70,7 +70,7 @@ class _Daemon:
         return {}, None
 
     def serve(self, channel: socket.socket) -> None:
-        """Answer requests until the controller closes the channel."""
+        """Serve requests until the channel closes."""
         while True:
             try:
                 request, _ = wire.receive(channel)
@@ -89,7 +89,7 @@ class _Daemon:
 
 
 def main() -> None:
-    """Serve the channel that is standard input."""
+    """Serve the channel on standard input."""
     channel = socket.socket(fileno=os.dup(0))
     with Path(os.devnull).open("rb") as null:
         os.dup2(null.fileno(), 0)

@@ -1,4 +1,4 @@
-"""The system calls of namespaces and mounts that Python 3.11 does not offer.
+"""System calls of namespaces and mounts that Python 3.11 lacks.
 
 Sources: namespaces(7), unshare(2), setns(2), mount(2).
 """

@@ -30,19 +30,19 @@ _OUTER = 0x10000
 
 
 class Namespace:
-    """A network namespace, alive as long as this object's descriptor is open."""
+    """A network namespace, kept alive by this object's descriptor."""
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
 
     @classmethod
     def of_process(cls, pid: int | str) -> Namespace:
-        """Return the namespace that a process is in ("self": this one). Raises OSError."""
+        """Return the namespace of a process ("self": this one). Raises OSError."""
         return cls(os.open(f"/proc/{pid}/ns/net", os.O_RDONLY))
 
     @classmethod
     def create(cls, **ipv4: int) -> Namespace:
-        """Make a namespace with its loopback up, and with these net.ipv4 sysctls.
+        """Create a namespace with its loopback up, and with these net.ipv4 sysctls.
 
         It speaks IPv6 on its loopback, and where ``add_ipv6`` is called for a device. Addresses
         hold at once, since nobody else can have them, and come from nobody but us.
@@ -67,7 +67,7 @@ class Namespace:
 
     @property
     def identity(self) -> int:
-        """The inode number, by which two descriptors of one namespace are known as one."""
+        """The inode number, which identifies a namespace."""
         return os.fstat(self._fd).st_ino
 
     def fileno(self) -> int:
@@ -79,7 +79,7 @@ class Namespace:
         kernel.setns(self._fd, kernel.CLONE_NEWNET)
 
     def close(self) -> None:
-        """Let go of the namespace."""
+        """Close the descriptor."""
         os.close(self._fd)
 
     def set_sysctls(self, net: dict[str, int]) -> None:
@@ -91,7 +91,7 @@ class Namespace:
 
     @contextmanager
     def netlink(self) -> Iterator[Netlink]:
-        """Open a netlink socket in the namespace; the process itself stays where it is.
+        """Open a netlink socket in the namespace, without entering it for good.
 
         What the kernel refuses becomes a ProviderError.
         """
@@ -108,7 +108,7 @@ class Namespace:
 
 @contextmanager
 def _back_home() -> Iterator[None]:
-    """Return to the network namespace of before."""
+    """Return to the previous network namespace."""
     home = Namespace.of_process("self")
     try:
         yield
@@ -118,7 +118,7 @@ def _back_home() -> Iterator[None]:
 
 
 class Netlink:
-    """The requests that the cloud needs, on one namespace's netlink socket."""
+    """Requests on one namespace's netlink socket."""
 
     def __init__(self, route: Any) -> None:  # pyroute2 has no types
         self._route = route
@@ -135,20 +135,20 @@ class Netlink:
         return self._index(name)
 
     def has(self, name: str) -> bool:
-        """Tell whether there is a device of a name."""
+        """Return whether a device of a name exists."""
         return bool(self._route.link_lookup(ifname=name))
 
     def up(self, name: str) -> None:
-        """Switch a device on."""
+        """Set a device up."""
         self._route.link("set", index=self._index(name), state="up")
 
     def add_bridge(self, name: str) -> None:
-        """Add a bridge and switch it on."""
+        """Add a bridge and set it up."""
         self._add(name, "bridge")
         self.up(name)
 
     def add_cable(self, name: str, bridge: str, far: Namespace, far_name: str, mtu: int) -> None:
-        """Join a namespace to a bridge of this one: a port here, a device there, both up."""
+        """Add a veth pair between a bridge here and another namespace, both ends up."""
         self._add(
             name,
             "veth",
@@ -160,7 +160,7 @@ class Netlink:
             there.up(far_name)
 
     def attach(self, name: str, bridge: str) -> None:
-        """Make a device a port of a bridge and switch it on."""
+        """Make a device a port of a bridge and set it up."""
         self._route.link("set", index=self._index(name), master=self._index(bridge), state="up")
 
     def add_vxlan(self, name: str, vni: int, lower: str, local: str, peers: list[str]) -> None:
@@ -183,12 +183,12 @@ class Netlink:
         self._route.addr("add", index=self._index(name), address=address, prefixlen=prefix_length)
 
     def add_default_route(self, gateway: str) -> None:
-        """Send what has no better route to this gateway."""
+        """Add a default route by this gateway."""
         everything = "::/0" if ":" in gateway else "0.0.0.0/0"
         self._route.route("add", dst=everything, gateway=gateway)
 
     def limit_rate(self, name: str, rate_bps: float) -> None:
-        """Hold what leaves a device to a rate, by a token bucket (tc-tbf(8)).
+        """Shape a device's egress to a rate, by a token bucket (tc-tbf(8)).
 
         The bucket holds 2 ms, so that a late timer loses no tokens. The queue behind it holds
         100 ms within the bounds of a switch's shared buffer, 128 KiB to 16 MiB: in a short queue
@@ -197,7 +197,7 @@ class Netlink:
         self._add_bucket(name, rate_bps, rate_bps, None)
 
     def limit_bursts(self, name: str, rate_bps: float, burst: int, filling_bps: float) -> None:
-        """Hold what leaves a device to a rate until a bucket of so many bytes is empty.
+        """Shape a device's egress to a rate once a bucket of so many bytes is empty.
 
         From then on it leaves at the rate at which the bucket fills: a token bucket that has
         another one for the rate behind it, whose queue holds 100 ms of the lower rate.
@@ -217,7 +217,7 @@ class Netlink:
     def _add_bucket(
         self, name: str, rate_bps: float, queued_bps: float, parent: int | None
     ) -> None:
-        """Hold to a rate, with a queue for 100 ms of another one."""
+        """Add a token bucket, with a queue for 100 ms."""
         rate = rate_bps / 8
         below = {} if parent is None else {"parent": parent}
         with _needs("the queueing discipline 'tbf'", "sch_tbf"):
@@ -232,7 +232,7 @@ class Netlink:
             )
 
     def peer(self, name: str, candidates: dict[str, Namespace]) -> tuple[str, int] | None:
-        """Return the namespace that the other end of a cable is in, and its index there."""
+        """Return the namespace of a veth's other end, and its index there."""
         (link,) = self._route.link("get", ifname=name)
         nsid = link.get("link_netnsid")
         for candidate, namespace in candidates.items():

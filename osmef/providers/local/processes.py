@@ -1,4 +1,4 @@
-"""Find and end the processes of sandboxes by the mark on their command lines (proc(5))."""
+"""Processes of sandboxes, found by the mark on their command lines (proc(5)), and their end."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _STATE, _PARENT, _START = 0, 1, 19  # fields of /proc/PID/stat behind the progra
 
 @dataclass(frozen=True)
 class Process:
-    """A process that carries a run's mark; pid and start time together are never used again."""
+    """A marked process; pid and start time together are unique."""
 
     pid: int
     parent: int
@@ -40,18 +40,18 @@ class Process:
 
     @property
     def made(self) -> float:
-        """The UNIX time at which it was started."""
+        """Its start as a UNIX time."""
         ticks = os.sysconf("SC_CLK_TCK")
         return time.time() - (time.clock_gettime(time.CLOCK_BOOTTIME) - self.start / ticks)
 
 
 def is_identity(text: str | None) -> bool:
-    """Tell whether a text is the id of a process, or none is known."""
+    """Return whether a text is the id of a process, or empty."""
     return text is None or _IDENTITY.fullmatch(text) is not None
 
 
 def command(python: str, run: str, deadline: float) -> list[str]:
-    """Return the command of a sandbox's first process; its end is the mark."""
+    """Return the command line of a sandbox's first process, which ends with the mark."""
     return [python, "-P", "-m", MODULE, "--run", run, "--deadline", f"{deadline:.0f}"]
 
 
@@ -75,19 +75,19 @@ def _stat(pid: int) -> list[str]:
 
 
 def _user(pid: int) -> int | None:
-    """Return the user whose process it is; None for one that is going."""
+    """Return the user of a process; None once it has ended."""
     status = Path(f"/proc/{pid}/status").read_text(errors="replace")
     words = (line.split() for line in status.splitlines() if line.startswith("Uid:"))
     return next((int(line[1]) for line in words), None)
 
 
 def child_identity(pid: int) -> str:
-    """Return the id of a child of this process that was not waited for yet."""
+    """Return the id of an unreaped child of this process."""
     return f"pid:{pid}:{_stat(pid)[_START]}"
 
 
 def inspect(pid: int, unread: Unread = pass_over) -> Process | None:
-    """Return a process if it is alive, this user may end it, and it carries a mark, else None."""
+    """Return a process if it is alive, marked, and may be ended by this user, else None."""
     try:
         me = os.geteuid()
         if me != 0 and _user(pid) != me:
@@ -107,7 +107,7 @@ def inspect(pid: int, unread: Unread = pass_over) -> Process | None:
 
 
 def marked(unread: Unread = pass_over) -> list[Process]:
-    """List all live processes that carry a mark: this user's, or for root everybody's."""
+    """List all living marked processes: this user's, or for root everybody's."""
     named = (parse_count(entry.name) for entry in Path("/proc").iterdir())
     pids = [pid for pid in named if pid is not None]
     looks = (inspect(pid, unread) for pid in sorted(pids))
@@ -115,13 +115,13 @@ def marked(unread: Unread = pass_over) -> list[Process]:
 
 
 def sandboxes(unread: Unread = pass_over) -> list[Process]:
-    """List one process for each sandbox: its outermost one."""
+    """List the outermost process of each sandbox."""
     found = {process.pid: process for process in marked(unread)}
     return [process for process in found.values() if process.parent not in found]
 
 
 def end(run: str, identity: str | None) -> None:
-    """Kill a sandbox's processes and wait until they are gone; without an identity all of the run.
+    """Kill a sandbox's processes and wait for their end; without an id all of the run.
 
     Raises ProviderError if one does not go within 10 s.
     """

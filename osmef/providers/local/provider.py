@@ -1,4 +1,4 @@
-"""The provider of the local cloud: lays a plan's requests out on hosts, networks and guests."""
+"""Provider of the local cloud: a plan's requests as hosts, networks and guests."""
 
 from __future__ import annotations
 
@@ -40,7 +40,14 @@ from osmef.remote.keys import KeyPair
 from osmef.remote.login import HostKeys, Login
 from osmef.remote.workdir import scratch_prefix
 from osmef.scenario.clouds.local import LocalSettings
-from osmef.scenario.fields import EndpointKind, Family, FlavorNeed, Layer, Placement, Tenancy
+from osmef.scenario.fields import (
+    EndpointKind,
+    Family,
+    FlavorNeed,
+    Placement,
+    ProviderNetwork,
+    Tenancy,
+)
 from osmef.scenario.layers import EVERYTHING
 from osmef.scenario.location import Gone, Location
 from osmef.scenario.model import EndpointSettings
@@ -64,7 +71,7 @@ KIND = "scratch"
 
 
 class LocalProvider(Provider):
-    """Hosts, tenants and VMs as namespaces of this Linux machine, as root or without."""
+    """Hosts, tenants and VMs as namespaces of this Linux machine, as root or rootless."""
 
     kind = _KIND
     carries = EVERYTHING
@@ -90,7 +97,7 @@ class LocalProvider(Provider):
         check_machine()
 
     def problems(self, cell: Cell) -> list[tuple[str, str, str]]:
-        """List flavors, placements and rates that this cloud does not have."""
+        """List flavors, placements and rates that this cloud does not support."""
         settings, scenario = self._settings, cell.scenario
         found = [
             problem
@@ -134,7 +141,7 @@ class LocalProvider(Provider):
 
     @property
     def _network(self) -> str | None:
-        """What a cloud with such links would say of them."""
+        """Return the problems of its network for a cell."""
         settings = self._settings
         return f"up to {format_rate(settings.link_rate)}" if settings.burst is not None else None
 
@@ -160,7 +167,7 @@ class LocalProvider(Provider):
         ]
 
     def warnings(self, cell: Cell) -> list[str]:
-        """Say what the cell's ends share that they would not share in a real cloud."""
+        """Warn of what the cell's ends share here, and not in a real cloud."""
         cpus = len(self._cpus)
         found = [f"all emulated hosts and VMs share this machine's CPUs ({cpus})"]
         scenario = cell.scenario
@@ -184,7 +191,7 @@ class LocalProvider(Provider):
         return found
 
     def create(self, order: Order) -> list[Endpoint]:
-        """Start the sandbox, make the networks and boot all endpoints."""
+        """Start the sandbox, create the networks and boot all endpoints."""
         sshd = find_program("sshd", "openssh-server", WHERE)
         layout = lay_out(self._settings, order.requests, choose_block(used_networks()), self._cpus)
         cloud = layout.cloud
@@ -255,7 +262,7 @@ class LocalProvider(Provider):
         )
 
     def describe(self, endpoints: Sequence[Endpoint]) -> list[Location]:
-        """Ask the kernel which host and tenant the endpoints are attached to.
+        """Read back host and tenant of the endpoints from the kernel.
 
         One whose first process has ended is gone, as nothing starts it anew, and so are all with
         the sandbox.
@@ -271,15 +278,15 @@ class LocalProvider(Provider):
         return [Location(host=one[0], tenant=one[1]) if one else Gone() for one in found]
 
     def data_address(
-        self, receiver: Endpoint, sender: Endpoint, layer: Layer, family: Family
+        self, receiver: Endpoint, sender: Endpoint, layer: ProviderNetwork, family: Family
     ) -> str:
         """Return a host's overlay address for a VM and for ``layer: overlay``."""
-        overlay = layer is Layer.OVERLAY or sender.request.kind is EndpointKind.VM
+        overlay = layer is ProviderNetwork.OVERLAY or sender.request.kind is EndpointKind.VM
         address = self._places[receiver.name].address if overlay else receiver.data_address
         return address if family is Family.IPV4 else ipv6_of(address)
 
     def close(self) -> None:
-        """End the sandbox, and with it all that it holds, and what its programs have left."""
+        """End the sandbox with everything in it, and remove its programs' directories."""
         if self._sandbox is not None:
             self._sandbox.close()
             self._sandbox = None
@@ -310,7 +317,7 @@ class LocalProvider(Provider):
 
     @classmethod
     def makes(cls, resource: Resource) -> bool:
-        """Tell whether a resource is a sandbox, by the id of its first process if that is known.
+        """Return whether a resource is a sandbox, by the id of its first process if that is known.
 
         Or what its programs may have left in a directory.
         """
@@ -341,7 +348,7 @@ def _vm_ends(cell: Cell) -> dict[str, EndpointSettings]:
 
 
 def _memory() -> int:
-    """Return the bytes of this machine's memory, which every VM may use."""
+    """Return the bytes of this machine's memory, which all VMs share."""
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
@@ -384,7 +391,7 @@ def _guest(
 
 @dataclass(frozen=True)
 class PlacedEndpoint:
-    """Where a requested endpoint will stand, and with which addresses and CPUs.
+    """Where a requested endpoint is placed, with its addresses and CPUs.
 
     ``physical`` is the address on the physical network, None for a VM.
     """
@@ -401,14 +408,14 @@ class PlacedEndpoint:
 
 @dataclass(frozen=True)
 class Layout:
-    """A whole cloud; places stand in the order of the requests."""
+    """A whole cloud; endpoints are in the order of the requests."""
 
     cloud: CloudSpec
     places: tuple[PlacedEndpoint, ...]
 
 
 def cpus_for(role: str, wanted: int, available: Sequence[int], taken: int = 0) -> tuple[int, ...]:
-    """Return the CPUs of a VM: receivers from the highest downwards, others from the lowest up.
+    """Return the CPUs of a VM: receivers from the highest down, others from the lowest up.
 
     So both ends share CPUs only where this machine has too few for both. Nodes follow each other,
     all around: so many CPUs are ``taken`` by those before.
@@ -435,7 +442,7 @@ def lay_out(
     block: IPv4Network,
     cpus: Sequence[int],
 ) -> Layout:
-    """Give each request a host, a tenant's network, addresses and CPUs.
+    """Assign each request a host, a tenant's network, addresses and CPUs.
 
     Slots become hosts and tenants in the order in which the requests name them; VMs without a host
     slot go to all hosts by turns. A physical host takes part in the first tenant's network, which
@@ -474,7 +481,7 @@ def lay_out(
 
 
 def flavor_of(settings: LocalSettings, wanted: str | FlavorNeed | None) -> str:
-    """Return the flavor of a VM that asks for this one, for a need, or for none in particular.
+    """Return the flavor of a VM by name or need, or the default.
 
     For a need it is the smallest that fits; the need itself where none does.
     """
@@ -510,19 +517,19 @@ def _cloud(
 
 
 def name_of(run: str, directory: str) -> str:
-    """Return the name of the resource that programs of a run may leave in a directory."""
+    """Return the resource's name for a directory of a run's programs."""
     return f"{directory}/{scratch_prefix(run)}*"
 
 
 def directory_of(resource: Resource) -> str | None:
-    """Return the directory of such a resource; None if it is none of ours."""
+    """Return the directory of such a resource; None for another one."""
     directory = resource.name.rpartition("/")[0]
     is_ours = directory.startswith("/") and resource.name == name_of(resource.run, directory)
     return directory if is_ours else None
 
 
 def clear(resource: Resource) -> None:
-    """Remove what is there, through no link. Raises ProviderError."""
+    """Remove the directory, following no link. Raises ProviderError."""
     directory, prefix = Path(f"{directory_of(resource)}/"), scratch_prefix(resource.run)
     try:
         for path in directory.iterdir():

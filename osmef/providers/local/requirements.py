@@ -1,4 +1,4 @@
-"""What the local provider needs of the machine: sshd, unshare, and the right to make namespaces."""
+"""Requirements of the local provider: sshd, unshare, and the right to create namespaces."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _NO_NAMESPACES = {
 
 
 def check_machine() -> None:
-    """Check all that the local provider needs, by trying it. Raises ProviderError with a cure."""
+    """Check all requirements by trying them. Raises ProviderError with a cure."""
     if sys.platform != "linux":
         raise ProviderError(
             f"the local cloud is made of Linux namespaces, and this is {sys.platform}",
@@ -61,7 +61,7 @@ def check_machine() -> None:
 
 
 def has_module(name: str) -> bool:
-    """Tell whether the kernel has a module, loaded, built in, or where modprobe would find it.
+    """Return whether the kernel has a module: loaded, built in, or loadable.
 
     Only of those that show themselves in /sys/module once they are there; "" is one that all have.
     """
@@ -84,7 +84,7 @@ def _namespace_cure() -> str:
 
 
 def _check_root_is_whole() -> None:
-    """Refuse a root that only seems to be one: its sshd could not change to any other user."""
+    """Refuse root without all ids: its sshd could not change to another user."""
     switch = Path("/proc/self/setgroups")
     if not is_rootless() and switch.exists() and switch.read_text().strip() == "deny":
         raise ProviderError(

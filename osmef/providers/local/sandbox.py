@@ -1,4 +1,4 @@
-"""The controller's hold of a sandbox: start it, ask it, end it."""
+"""The controller's handle of a sandbox: start, requests, end."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ _LOG_TAIL_BYTES = 2000
 
 
 def is_rootless() -> bool:
-    """Tell whether sandboxes need a user namespace, because this process is not root."""
+    """Return whether sandboxes need a user namespace, as this process is not root."""
     return os.geteuid() != 0
 
 
 def isolated(unshare: str, command: list[str]) -> list[str]:
-    """Return the command line that runs a command in a sandbox's namespaces (unshare(1))."""
+    """Return the command line that runs a command in new namespaces (unshare(1))."""
     user = ["--user", "--map-root-user"] if is_rootless() else []
     spaces = ["--net", "--mount", "--uts", "--pid", "--fork", "--kill-child=KILL", "--mount-proc"]
     return [unshare, *user, *spaces, *command]
 
 
 class Sandbox:
-    """A started sandbox. Safe to use from several threads."""
+    """A started sandbox. Thread-safe."""
 
     def __init__(self, run: str, deadline: float, unshare: str) -> None:
-        """Start it; it lives no longer than the channel to it. Raises ProviderError."""
+        """Start it; it ends with its channel. Raises ProviderError."""
         self._run = run
         self._closed = False
         self._lock = threading.Lock()
@@ -70,7 +70,7 @@ class Sandbox:
         """The id of the resource."""
 
     def ask(self, do: str, **arguments: Any) -> dict[str, Any]:
-        """Let the daemon do something, and return its answer. Raises ProviderError."""
+        """Send a request to the daemon, and return its answer. Raises ProviderError."""
         reply, fds = self._exchange({"do": do, **arguments})
         for fd in fds:
             os.close(fd)
@@ -100,7 +100,7 @@ class Sandbox:
         return reply, fds
 
     def has_ended(self) -> bool:
-        """Tell whether it has ended by itself; one that is just ending is waited for a moment."""
+        """Return whether it has ended by itself, within a short wait."""
         try:
             self._process.wait(_CLOSE_S)
         except subprocess.TimeoutExpired:
@@ -115,7 +115,7 @@ class Sandbox:
         return f"the local cloud's sandbox has ended: {tail.decode(errors='replace').strip()}"
 
     def close(self) -> None:
-        """End it, and with it all that it holds; may be called again. Raises ProviderError."""
+        """End it with everything in it; may be called again. Raises ProviderError."""
         if self._closed:
             return
         self._hang_up()

@@ -1,4 +1,4 @@
-"""What controller and daemon say to each other: one JSON object a packet, with file descriptors.
+"""Protocol between controller and daemon: a JSON object a packet, with file descriptors.
 
 The channel is a pair of connected AF_UNIX SOCK_SEQPACKET sockets that only these two processes
 hold, so host keys may pass and an end that dies is noticed by the other at once (unix(7)).
@@ -27,7 +27,7 @@ class HostSpec:
 
 @dataclass(frozen=True)
 class TenantSpec:
-    """A tenant's network: a VXLAN over the hosts it has endpoints on, and the network node.
+    """A tenant's network: a VXLAN over the hosts of its endpoints, and the network node.
 
     ``network`` is in CIDR form; its first address is the gateway, on the network node.
     """
@@ -58,7 +58,7 @@ class CloudSpec:
 
 @dataclass(frozen=True)
 class GuestSpec:
-    """A VM, or (``on_host``) a host that takes part itself.
+    """A VM, or (``on_host``) a host that is an endpoint itself.
 
     ``address`` is that in the tenant's network, ``management`` that where sshd listens; ``cpus``
     are numbers of this machine's CPUs. ``uid`` and ``gid`` are those of the user who logs in, as
@@ -85,7 +85,7 @@ class GuestSpec:
 
 
 def cloud_from(data: dict[str, Any]) -> CloudSpec:
-    """Read a CloudSpec as ``dataclasses.asdict`` and JSON left it."""
+    """Deserialise a CloudSpec from JSON."""
     tenants = [{**tenant, "hosts": tuple(tenant["hosts"])} for tenant in data["tenants"]]
     return CloudSpec(
         **{
@@ -98,12 +98,12 @@ def cloud_from(data: dict[str, Any]) -> CloudSpec:
 
 
 def guest_from(data: dict[str, Any]) -> GuestSpec:
-    """Read a GuestSpec as ``dataclasses.asdict`` and JSON left it."""
+    """Deserialise a GuestSpec from JSON."""
     return GuestSpec(**{**data, "cpus": tuple(data["cpus"]), "nics": tuple(data["nics"])})
 
 
 def nic_name(number: int) -> str:
-    """Return the name of an interface that a guest has beside the usual ones, counted from 0."""
+    """Return the name of a guest's further interface, counted from 0."""
     return f"nic{number + 1}"
 
 
@@ -113,7 +113,7 @@ def send(sock: socket.socket, message: dict[str, Any], fds: Sequence[int] = ()) 
 
 
 def receive(sock: socket.socket) -> tuple[dict[str, Any], list[int]]:
-    """Receive one packet; the caller owns the descriptors. Raises EOFError or OSError."""
+    """Receive one packet, whose descriptors the caller owns. Raises EOFError or OSError."""
     data, fds, flags, _ = socket.recv_fds(sock, _PACKET_BYTES, 1)
     for fd in fds:  # Python 3.11's recv_fds ignores a request for MSG_CMSG_CLOEXEC
         os.set_inheritable(fd, False)

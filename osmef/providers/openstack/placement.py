@@ -16,7 +16,7 @@ from osmef.providers.openstack.access import Cloud
 from osmef.providers.openstack.resource_types import Maker
 from osmef.providers.parallel import side_by_side
 from osmef.scenario.clouds.openstack import OpenStackSettings, PlacedBy
-from osmef.scenario.fields import EndpointKind, Layer, Placement, Tenancy
+from osmef.scenario.fields import EndpointKind, Placement, ProviderNetwork, Tenancy
 from osmef.scenario.location import Location
 from osmef.scenario.model import EndpointSettings
 from osmef.scenario.study import Cell
@@ -253,7 +253,7 @@ def problems_of(settings: OpenStackSettings, cell: Cell) -> Iterator[Problem]:
     if hosts > len(settings.hosts):
         message = f"{hosts} physical hosts are needed, and provider.hosts has {len(settings.hosts)}"
         yield ("provider.hosts", message, "write how to reach them: hosts: {compute-1: {ssh: ...}}")
-    if hosts and cell.scenario.layer is Layer.OVERLAY:
+    if hosts and cell.scenario.layer is ProviderNetwork.OVERLAY:
         yield ("layer", "OSMeF knows of no overlay between hosts here", "use layer: bare")
 
 

@@ -79,7 +79,7 @@ from osmef.remote.ssh_config import find_login
 from osmef.scenario.access import OpenStackAccess
 from osmef.scenario.clouds.openstack import OpenStackSettings, PlacedBy, Reach
 from osmef.scenario.clouds.static import StaticSettings
-from osmef.scenario.fields import EndpointKind, Family, Layer
+from osmef.scenario.fields import EndpointKind, Family, ProviderNetwork
 from osmef.scenario.layers import EVERYTHING
 from osmef.scenario.location import Location
 from osmef.scenario.study import Cell
@@ -247,7 +247,7 @@ class OpenStackProvider(VmCloud[Cloud, Mark, Server]):
         return self._hosts.stays(endpoint)
 
     def data_address(
-        self, receiver: Endpoint, sender: Endpoint, layer: Layer, family: Family
+        self, receiver: Endpoint, sender: Endpoint, layer: ProviderNetwork, family: Family
     ) -> str:
         """Return the address in the network that both are in, or else that from outside."""
         if receiver.request.tenant in {None, sender.request.tenant}:

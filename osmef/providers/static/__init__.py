@@ -1,1 +1,1 @@
-"""Static hosts: machines that are there already, reached by SSH."""
+"""Provider of static hosts: existing machines, reached by SSH."""

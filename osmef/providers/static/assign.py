@@ -1,17 +1,18 @@
-"""Which host of an inventory becomes which endpoint of a plan."""
+"""Endpoint requests of a cell, and their assignment to hosts of an inventory."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice, permutations
 from typing import TypeVar
 
 from osmef.errors import CapacityError
 from osmef.providers.base import EndpointRequest
 from osmef.scenario.clouds.inventory import InventoryHost
-from osmef.scenario.fields import EndpointKind, FlavorNeed
+from osmef.scenario.fields import EndpointKind, FlavorNeed, Placement, Tenancy
+from osmef.scenario.model import EndpointSettings, Scenario
 
 _MOST_WAYS = 100_000
 """The search ends here: beyond a dozen hosts, and only where requests without a slot compete."""
@@ -27,14 +28,14 @@ Tenants = Mapping[str, str | None]
 
 
 def physical_host(name: str, host: InventoryHost) -> str | None:
-    """Return the physical host that an entry stands on; None where nobody says it."""
+    """Return the physical host of an entry; None where it is unknown."""
     if host.location.host is None and host.kind is EndpointKind.HOST:
         return name
     return host.location.host
 
 
 def assign(requests: Sequence[EndpointRequest], hosts: Hosts) -> dict[str, str]:
-    """Return the entry for each request by its name; if there is a way it is found.
+    """Return the entry for each request by name, by exhaustive search.
 
     Each request gets an entry of its own. Requests of one host slot get entries of one physical
     host, those of different slots of different ones, in all lanes; and so for tenants. Those
@@ -59,7 +60,7 @@ def assign(requests: Sequence[EndpointRequest], hosts: Hosts) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class _Search:
-    """A search for the entries of requests, once the tenants are chosen."""
+    """Search for the entries of requests, for chosen tenants."""
 
     requests: Sequence[EndpointRequest]
     slots: Mapping[str, Sequence[EndpointRequest]]
@@ -68,7 +69,7 @@ class _Search:
     tenants: Tenants
 
     def spreads(self) -> Iterator[Mapping[str, str]]:
-        """Yield ways to give each host slot a physical host of its own that has room for it.
+        """Yield assignments of physical hosts with enough capacity to host slots.
 
         The first one is enough unless requests without a slot need what it takes.
         """
@@ -91,7 +92,7 @@ class _Search:
     def seat(
         self, wanted: Sequence[EndpointRequest], where: Mapping[str, str], names: Sequence[str]
     ) -> dict[str, str] | None:
-        """Give each request one of the entries on its slot's host; None where there is no way."""
+        """Assign an entry of its slot's host to each request; None if impossible."""
 
         def fits(request: EndpointRequest, name: str) -> bool:
             host = self.hosts[name]
@@ -108,7 +109,7 @@ class _Search:
 
 
 def _places(hosts: Hosts) -> Places:
-    """Return the entries on each physical host; those whose host nobody says come last."""
+    """Return the entries by physical host; those of an unknown host come last."""
     places: dict[str, list[str]] = {}
     for name, host in sorted(hosts.items(), key=lambda item: physical_host(*item) is None):
         place = physical_host(name, host) or f"the unknown host of {name}"
@@ -117,7 +118,7 @@ def _places(hosts: Hosts) -> Places:
 
 
 def _tenants(slots: Sequence[str], hosts: Hosts) -> list[Tenants]:
-    """List the ways to give each tenant slot a tenant of its own."""
+    """List the assignments of tenants to tenant slots."""
     real = dict.fromkeys(h.location.tenant for h in hosts.values() if h.kind is EndpointKind.VM)
     if len(slots) > 1:
         real.pop(None, None)  # whether they are of one tenant or of two, nobody says
@@ -133,7 +134,7 @@ def _has_size(host: InventoryHost, flavor: str | FlavorNeed | None) -> bool:
 def _match(
     lefts: Sequence[L], rights: Sequence[R], fits: Callable[[L, R], bool]
 ) -> dict[L, R] | None:
-    """Give each left one a right one of its own that fits; None where there is no way.
+    """Return a bipartite matching that covers the left side; None if there is none.
 
     Augmenting paths, after H. W. Kuhn, "The Hungarian method for the assignment problem" (1955).
     """
@@ -192,3 +193,47 @@ def _words(kind: EndpointKind, flavor: object, tenant: str | None, nics: int) ->
     owner = f" of {tenant}" if tenant else ""
     cards = f" and {nics} free NIC{'s' * (nics > 1)}" if nics else ""
     return f"{'VM' if kind is EndpointKind.VM else 'physical host'}{size}{owner}{cards}"
+
+
+def requests_of(scenario: Scenario) -> list[EndpointRequest]:
+    """Return the endpoint requests of a cell, on the slots of a plan."""
+    sender, receiver = scenario.ends
+    vms: tuple[str | None, str | None] = ("host-1", "host-2")
+    if scenario.placement is not Placement.DIFFERENT_HOST:
+        vms = ("host-1", "host-1") if scenario.placement is Placement.SAME_HOST else (None, None)
+    if scenario.endpoints.node is not None:
+        apart = scenario.placement is Placement.DIFFERENT_HOST or sender.kind is EndpointKind.HOST
+        return [
+            _node(sender, f"host-{number}" if apart else vms[0], number)
+            for number in range(1, sender.count + 1)
+        ]
+    if scenario.endpoints.loopback is not None:
+        return _group("loopback", sender, vms[0], "tenant-1")
+    owner = f"tenant-{1 + (scenario.tenancy is Tenancy.DIFFERENT_TENANT)}"
+    if scenario.trials > 1:  # pairs share hosts only where there are too few: the plan knows
+        sender, receiver = (end.model_copy(update={"count": 1}) for end in (sender, receiver))
+    return [
+        *_group("sender", sender, vms[0], "tenant-1"),
+        *_group("receiver", receiver, vms[1], owner),
+    ]
+
+
+def _node(end: EndpointSettings, host: str | None, number: int) -> EndpointRequest:
+    tenant = None if end.kind is EndpointKind.HOST else "tenant-1"
+    request = EndpointRequest(f"node-{number}", "node", end.kind, end.flavor, host, tenant)
+    return replace(request, nics=end.nics)
+
+
+def _group(
+    role: str, end: EndpointSettings, host: str | None, tenant: str
+) -> list[EndpointRequest]:
+    numbers = range(1, end.count + 1)
+    first = EndpointRequest(role, role, end.kind, end.flavor, host, tenant, nics=end.nics)
+    if end.kind is EndpointKind.HOST:  # each is its own host, wherever that is
+        first = replace(first, flavor=None, tenant=None)
+        where = [host or f"host-of-{role}", *(f"host-of-{role}-{n}" for n in numbers[1:])]
+        return [
+            replace(first, name=f"{role}-{n}", host=place)
+            for n, place in zip(numbers, where, strict=True)
+        ]
+    return [replace(first, name=f"{role}-{n}") for n in numbers]

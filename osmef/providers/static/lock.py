@@ -1,4 +1,4 @@
-"""A lock on a machine: two controllers that measure on it at once would get wrong numbers.
+"""Lock on a machine, against concurrent measurement by two controllers.
 
 It is a symbolic link, because that is made in one step together with what it says: the run that
 holds it and until when. Nothing follows it.
@@ -23,13 +23,13 @@ _TEXT = re.compile(rf"osmef/{_WORD}/{_WORD}/{_TIME}/{_TIME}")
 
 
 def is_word(name: str) -> bool:
-    """Tell whether a run or an endpoint may have this name: it is a part of paths, too."""
+    """Return whether a name of a run or endpoint is valid as a part of paths."""
     return re.fullmatch(_WORD, name) is not None
 
 
 @dataclass(frozen=True)
 class Holder:
-    """Who holds a machine.
+    """The holder of a machine's lock.
 
     ``made`` and ``deadline`` are the UNIX times at which its run began to make things, and after
     which nobody needs it.
@@ -45,7 +45,7 @@ class Holder:
 
 
 def holder(session: Session) -> Holder | None:
-    """Return who holds a machine, None if nobody does. Raises ReachError."""
+    """Return the holder of a machine's lock, None if it is free. Raises ReachError."""
     target = session.read_link(PATH)
     if target is None:
         return None
@@ -57,7 +57,7 @@ def holder(session: Session) -> Holder | None:
 
 
 def acquire(session: Session, wanted: Holder) -> None:
-    """Take a machine for a run; a lock past its deadline is taken over.
+    """Lock a machine for a run; an expired lock is taken over.
 
     Raises CapacityError when another run holds it, ReachError.
     """
@@ -89,7 +89,7 @@ def acquire(session: Session, wanted: Holder) -> None:
 
 
 def confirm(session: Session, wanted: Holder) -> None:
-    """See that a machine is still taken for a run. Raises CapacityError, ReachError.
+    """Check that a run still holds the lock. Raises CapacityError, ReachError.
 
     A lock that has gone is made anew: a boot of the machine takes it away, and so does logind
     when it believes that the user has left (RemoveIPC, logind.conf(5)). Two that take over a stale
@@ -109,14 +109,14 @@ def confirm(session: Session, wanted: Holder) -> None:
 
 
 def release(session: Session, run: str, endpoint: str) -> None:
-    """Give a machine back, if the run holds it for this endpoint. Raises ReachError."""
+    """Unlock a machine, if the run holds it for this endpoint. Raises ReachError."""
     held = holder(session)
     if held is not None and (held.run, held.endpoint) == (run, endpoint):
         remove(session, held)
 
 
 def remove(session: Session, held: Holder) -> None:
-    """Remove the lock, if it is still that of the holder. Raises ReachError.
+    """Remove the lock, if the holder is unchanged. Raises ReachError.
 
     Whoever read it as well may have taken the machine since. So it is moved away in one step,
     looked at there, and put back if it is another's. If a third one has taken the machine in this

@@ -1,4 +1,4 @@
-"""One machine of an inventory: how to log in, what a run takes there, and what it gives back."""
+"""One machine of an inventory: login, lock, resources of a run, and their removal."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _WAYS = ("identity", "jump", "known_hosts")
 
 
 def access_of(name: str, host: InventoryHost) -> Access:
-    """Return how to reach a machine again."""
+    """Return the access of a machine's resources."""
     ways = {key: value for key in _WAYS if (value := getattr(host, key)) is not None}
     return {"host": name, "ssh": host.ssh, **ways}
 
 
 def login_to(access: Access) -> Login:
-    """Return the login of a machine, by the user's keys and OpenSSH's configuration as they are.
+    """Return the login of a machine, by the user's keys and OpenSSH configuration.
 
     Raises CredentialsError.
     """
@@ -42,20 +42,20 @@ def login_to(access: Access) -> Login:
 
 
 def resource_of(holder: lock.Holder, access: Access) -> Resource:
-    """Return what a run has on a machine: a directory, with a lock beside it."""
+    """Return the resource of a run on a machine: a directory, with a lock beside it."""
     name = f"osmef-{holder.run}-{holder.endpoint}"
     times = (float(holder.deadline), float(holder.made))
     return Resource(KIND, RESOURCE, name, holder.run, None, *times, access=access)
 
 
 def scratch_of(holder: lock.Holder, access: Access, directory: str) -> Resource:
-    """Return what programs of a run may leave in a directory of a machine."""
+    """Return the resource of a program's directory on a machine."""
     name = f"{directory}/{scratch_prefix(holder.run, holder.endpoint)}*"
     return replace(resource_of(holder, access), kind=SCRATCH, name=name)
 
 
 def _parts_of(resource: Resource) -> tuple[str, str | None]:
-    """Return the endpoint that a resource is of, and of a scratch where it is.
+    """Return the endpoint of a resource, and the place of a scratch directory.
 
     Raises ProviderError.
     """
@@ -73,7 +73,7 @@ def _parts_of(resource: Resource) -> tuple[str, str | None]:
 
 
 def holder_of(request: EndpointRequest, order: Order) -> lock.Holder:
-    """Return the holder that an endpoint of a run is."""
+    """Return the lock's holder for an endpoint of a run."""
     return lock.Holder(order.run, request.name, int(order.made), int(order.deadline))
 
 
@@ -83,7 +83,7 @@ def take(session: Session, request: EndpointRequest, order: Order) -> None:
 
 
 def confirm(resource: Resource, kept: Session | None = None) -> None:
-    """See that a run still holds a machine. Raises CapacityError.
+    """Check that a run still holds a machine's lock. Raises CapacityError.
 
     Where nobody can look now, the trials will tell. ``kept`` is a session to it that may be open.
     """
@@ -98,13 +98,13 @@ def confirm(resource: Resource, kept: Session | None = None) -> None:
 
 
 def open_session(access: Access, kept: Session | None = None) -> tuple[Login, Session]:
-    """Log in to a machine, unless a kept session is open. Raises ReachError, CredentialsError."""
+    """Log in to a machine, or reuse an open session. Raises ReachError, CredentialsError."""
     login = replace(login_to(access), kept=kept)
     return login, Session.open(login, _CONNECT_S)
 
 
 def give_back(resource: Resource, kept: Session | None = None) -> None:
-    """Remove what a run has put on a machine. Raises ProviderError, EndpointError."""
+    """Remove a run's files from a machine. Raises ProviderError, EndpointError."""
     endpoint, directory = _parts_of(resource)
     _, session = open_session(resource.access, kept)
     try:
@@ -118,7 +118,7 @@ def give_back(resource: Resource, kept: Session | None = None) -> None:
 
 
 def take_down(resources: Sequence[Resource], gone: Callable[[Resource], None]) -> list[OsmefError]:
-    """Remove what layers have left on one machine, in this order, by one connection.
+    """Remove the traces of layers from one machine, in this order, over one connection.
 
     Returns why some would not go.
     """
@@ -142,12 +142,12 @@ def take_down(resources: Sequence[Resource], gone: Callable[[Resource], None]) -
 
 
 def is_of_layer(resource: Resource) -> bool:
-    """Tell whether a resource is what a layer of its run makes on a machine."""
+    """Return whether a resource is a trace of a layer of its run."""
     return traces.is_of(resource.run, traces.Trace(resource.kind, resource.name))
 
 
 def held(access: Access) -> list[Resource]:
-    """Return what the run that holds a machine has there, with what its layers have left.
+    """Return the resources of a machine's holder, with traces of layers.
 
     Raises ReachError, CredentialsError.
     """
@@ -163,7 +163,7 @@ def held(access: Access) -> list[Resource]:
 
 
 def _left_by_layers(session: Session, resource: Resource, holder: lock.Holder) -> list[Resource]:
-    """Return what layers of a run have left; nothing where the login may not make any."""
+    """Return a run's traces of layers; none without the right to create any."""
     try:
         left = traces.found(Root(session), traces.TraceNames(holder.run, holder.endpoint))
     except ReachError:
@@ -176,7 +176,7 @@ def _left_by_layers(session: Session, resource: Resource, holder: lock.Holder) -
 def endpoint_of(
     session: Session, login: Login, request: EndpointRequest, host: InventoryHost
 ) -> Endpoint:
-    """Describe a machine as the endpoint that it is for a run. Raises NotFoundError, ReachError."""
+    """Return a machine as an endpoint of a run. Raises NotFoundError, ReachError."""
     counted = _cpus(session)
     found = addresses(session, host)
     first, *others = sorted(found, key=lambda address: ip_address(address).version)
@@ -196,7 +196,7 @@ def endpoint_of(
 
 
 def _cpus(session: Session) -> int | None:
-    """Return how many CPUs it has; None where it can't tell. Raises ReachError."""
+    """Return its number of CPUs; None where it is unknown. Raises ReachError."""
     said = session.word(["nproc"])
     if not said:
         return None
@@ -208,7 +208,7 @@ def _cpus(session: Session) -> int | None:
 
 
 def addresses(session: Session, host: InventoryHost) -> list[str]:
-    """Return the addresses at which a machine is measured, at least one and one of each family.
+    """Return the measured addresses of a machine, at least one, one of each IP version.
 
     Raises NotFoundError, ReachError.
     """

@@ -1,4 +1,4 @@
-"""Static hosts as the engine sees them."""
+"""Provider of static hosts."""
 
 from __future__ import annotations
 
@@ -24,12 +24,11 @@ from osmef.providers.base import (
 )
 from osmef.providers.parallel import side_by_side
 from osmef.providers.static import machine
-from osmef.providers.static.assign import assign, physical_host
-from osmef.providers.static.wanted import requests_of
+from osmef.providers.static.assign import assign, physical_host, requests_of
 from osmef.remote.session import Session
 from osmef.scenario.access import StaticAccess
 from osmef.scenario.clouds.static import StaticSettings
-from osmef.scenario.fields import RECORD, EndpointKind, Family, Layer, Placement
+from osmef.scenario.fields import RECORD, EndpointKind, Family, Placement, ProviderNetwork
 from osmef.scenario.layers import EVERYTHING
 from osmef.scenario.location import Location
 from osmef.scenario.study import Cell
@@ -39,7 +38,7 @@ _MOST_AT_ONCE = 16
 
 
 class StaticProvider(Provider):
-    """Machines of an inventory. Nothing is made but a directory and a lock on each, by SSH."""
+    """Machines of an inventory. It creates only a directory and a lock on each, by SSH."""
 
     kind = machine.KIND
     Settings = StaticSettings
@@ -62,14 +61,14 @@ class StaticProvider(Provider):
         requests: Sequence[EndpointRequest],
         still: Check = go_on,  # noqa: ARG002
     ) -> None:
-        """Find a machine for each request, and keys and known hosts for each machine."""
+        """Assign a machine to each request, and check keys and known hosts."""
         for name in assign(requests, self._hosts).values():
             machine.login_to(machine.access_of(name, self._hosts[name]))
 
     def problems(self, cell: Cell) -> list[tuple[str, str, str]]:
-        """List what the inventory lacks for a cell."""
+        """List the cell's requests that the inventory can't satisfy."""
         scenario, found = cell.scenario, []
-        if scenario.layer is Layer.OVERLAY:
+        if scenario.layer is ProviderNetwork.OVERLAY:
             cure = "use layer: bare, and data_address or interface to choose the network"
             found.append(("layer", "static hosts have no overlay that OSMeF knows of", cure))
         try:
@@ -91,13 +90,13 @@ class StaticProvider(Provider):
         return found
 
     def warnings(self, cell: Cell) -> list[str]:
-        """Say whose word the placement of VMs is."""
+        """Warn that the placement of VMs is declared, not read back."""
         if EndpointKind.VM in {end.kind for end in cell.scenario.ends}:
             return ["the hosts of the VMs are as the inventory says, and were not verified"]
         return []
 
     def machines(self, requests: Sequence[EndpointRequest]) -> Mapping[str, str]:
-        """Tell which machine of the inventory each endpoint will be. Raises CapacityError."""
+        """Return which machine of the inventory each endpoint will be. Raises CapacityError."""
         return assign(requests, self._hosts)
 
     def create(self, order: Order) -> list[Endpoint]:
@@ -145,7 +144,7 @@ class StaticProvider(Provider):
         return endpoint
 
     def describe(self, endpoints: Sequence[Endpoint]) -> list[Location]:
-        """Return where the inventory says that the endpoints stand.
+        """Return the locations that the inventory declares.
 
         Raises CapacityError where another run has taken one of the machines.
         """
@@ -162,7 +161,7 @@ class StaticProvider(Provider):
         ]
 
     def stays(self, endpoint: Endpoint) -> tuple[str, Access]:
-        """Tell how to reach the machine of an endpoint after the run."""
+        """Return how to reach the machine of an endpoint after the run."""
         name = endpoint.resource_id
         return self.kind, machine.access_of(name, self._hosts[name])
 
@@ -170,7 +169,7 @@ class StaticProvider(Provider):
         self,
         receiver: Endpoint,
         sender: Endpoint,  # noqa: ARG002
-        layer: Layer,  # noqa: ARG002
+        layer: ProviderNetwork,  # noqa: ARG002
         family: Family,
     ) -> str:
         """Return the receiver's address of a family. Raises ProviderError."""
@@ -185,7 +184,7 @@ class StaticProvider(Provider):
         )
 
     def close(self) -> None:
-        """Remove what was put on the machines, and unlock them."""
+        """Remove our files from the machines, and unlock them."""
 
         def gone(resource: Resource) -> None:
             self._close_ledger(resource)
@@ -198,7 +197,7 @@ class StaticProvider(Provider):
                 self._sessions.popitem()[1].close()
 
     def _session_to(self, resource: Resource) -> Session | None:
-        """Return the session that is kept to the machine of a resource, if there is one."""
+        """Return the open session to a resource's machine, if any."""
         return self._sessions.get(resource.access["host"])
 
     @classmethod
@@ -208,7 +207,7 @@ class StaticProvider(Provider):
         run: str | None = None,
         unread: Unread = pass_over,  # noqa: ARG003
     ) -> list[Resource]:
-        """List what the run that holds a machine has there; no access leads to no machine.
+        """List the resources of a machine's holder; needs an access.
 
         A ``uri`` is a machine as the inventory's ``ssh`` names it. A lock that can't be read is all
         that there is to look at: it is an error. Raises ReachError, CredentialsError, InputError.
@@ -220,16 +219,16 @@ class StaticProvider(Provider):
 
     @classmethod
     def makes(cls, resource: Resource) -> bool:
-        """Tell whether a resource is of a kind that it makes."""
+        """Return whether a resource is of a type that it creates."""
         if resource.kind in {machine.RESOURCE, machine.SCRATCH}:
             return True
         return machine.is_of_layer(resource)
 
     @classmethod
     def destroy(cls, resources: Sequence[Resource], gone: Callable[[Resource], None]) -> None:
-        """Remove directories and locks on all machines at once, after what layers have made.
+        """Remove directories and locks on all machines concurrently, after traces of layers.
 
-        Of that, what was made last goes first, as the journal has it.
+        The newest traces are removed first, in the order of the journal.
         """
         _destroy(resources, gone, lambda _resource: None)
 
@@ -239,7 +238,7 @@ def _destroy(
     gone: Callable[[Resource], None],
     session_to: Callable[[Resource], Session | None],
 ) -> None:
-    """Remove directories and locks, after what layers have made, over sessions that are kept."""
+    """Remove directories and locks, after traces of layers, over open sessions."""
     errors = _take_down([one for one in resources if machine.is_of_layer(one)], gone)
     resources = [one for one in resources if not machine.is_of_layer(one)]
     with ThreadPoolExecutor(max_workers=_MOST_AT_ONCE) as pool:
@@ -256,7 +255,7 @@ def _destroy(
 
 
 def _take_down(resources: Sequence[Resource], gone: Callable[[Resource], None]) -> list[OsmefError]:
-    """Remove what layers have left on all machines at once; return why some would not go."""
+    """Remove traces of layers on all machines concurrently; return the errors."""
     machines: dict[tuple[tuple[str, str], ...], list[Resource]] = {}
     for resource in resources:
         machines.setdefault(tuple(sorted(resource.access.items())), []).append(resource)
@@ -272,7 +271,7 @@ def _take_down(resources: Sequence[Resource], gone: Callable[[Resource], None]) 
 
 
 def _named(access: Access) -> Access:
-    """Return how to reach a machine that is told by its address only. Raises InputError."""
+    """Return the access of a machine by its address only. Raises InputError."""
     if "host" in access:
         return access
     if "uri" not in access:

@@ -1,1 +1,1 @@
-"""Results of a run in the forms that other programs read: a module for each family of them."""
+"""Export of a run's results: a module for each family of formats."""

@@ -1,4 +1,4 @@
-"""A run as an RO-Crate: its files, what they are, who made them, and how to cite them."""
+"""RO-Crate of a run: its files with metadata, authors, and citation."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ Entity = dict[str, Any]
 
 
 def write_crate(file: BinaryIO, run: RunDirectory, authors: Sequence[str]) -> int:
-    """Write a zip archive of a run with its metadata, and return how many files of the run it has.
+    """Write a zip archive of a run with its metadata, and return its number of files.
 
     ``authors`` are names of people or organisations. Raises InputError without any, StorageError.
 
@@ -122,7 +122,7 @@ def _file(name: str) -> Entity:
 
 
 def _citation(summary: Summary, authors: Sequence[str]) -> str:
-    """Return YAML, whose texts are written as JSON has them."""
+    """Return the citation as YAML, with strings in JSON's syntax."""
     run = summary.run
     ended = run.ended_at or run.started_at
     lines = [

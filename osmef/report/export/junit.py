@@ -1,4 +1,4 @@
-"""The verdicts of a comparison as JUnit's XML, which CI servers show."""
+"""JUnit XML of a comparison's verdicts, for CI servers."""
 
 from __future__ import annotations
 

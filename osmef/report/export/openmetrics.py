@@ -1,4 +1,4 @@
-"""The result of a run as OpenMetrics text, which Prometheus and its relatives read."""
+"""OpenMetrics text of a run's result, for Prometheus and its relatives."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _OF: Mapping[str, tuple[str, str]] = {
 
 
 def write_openmetrics(summary: Summary) -> Iterator[str]:
-    """Yield the lines: four gauges of each metric, and how trials went; a sample for each cell.
+    """Yield the lines: four gauges of each metric, and trials by status; a sample a cell.
 
     Names begin with ``osmef_``; labels are run, scenario, provider, cell, workload, distance,
     connections, and the swept values. Numbers are in the unit of the metric, which the help tells.

@@ -1,4 +1,4 @@
-"""The numbers of trials, one by one, as newline JSON, CSV, InfluxDB lines and OpenSearch's bulk."""
+"""Single trials as newline JSON, CSV, InfluxDB lines and OpenSearch's bulk format."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LABELS = (
 
 @dataclass(frozen=True)
 class Sampled:
-    """A trial: what it is of, when it began, and its numbers by name, those that it has."""
+    """A trial: its labels, its start, and its metrics by name."""
 
     labels: dict[str, Value]
     at: datetime | None
@@ -35,7 +35,7 @@ class Sampled:
 
 
 def sampled(trials: pd.DataFrame) -> Iterator[Sampled]:
-    """Yield the trials of a frame of ``osmef.load`` that went well.
+    """Yield the successful trials of a frame of ``osmef.load``.
 
     What is not known is left out, and so are swept values that are no scalars.
     """
@@ -51,7 +51,7 @@ def sampled(trials: pd.DataFrame) -> Iterator[Sampled]:
 
 
 def _known(value: object) -> Value | None:
-    """Return a scalar as JSON has it; None for what is not known, or is no scalar."""
+    """Return a scalar as JSON; None for an unknown value, or no scalar."""
     plain = value.item() if hasattr(value, "item") else value
     if isinstance(plain, float) and plain.is_integer():
         return int(plain)
@@ -61,7 +61,7 @@ def _known(value: object) -> Value | None:
 
 
 def units(trials: pd.DataFrame) -> dict[str, str | None]:
-    """Return the unit of each metric of a frame, as its ``Measure`` has it."""
+    """Return the unit of each metric of a frame, by its ``Measure``."""
     return {name: one.unit for name, one in measures_of(trials).items()}
 
 
@@ -76,7 +76,7 @@ def write_ndjson(trials: pd.DataFrame) -> Iterator[str]:
 
 
 def write_csv(trials: pd.DataFrame) -> Iterator[str]:
-    """Yield a head, and a row for each metric of each trial; a label is a column."""
+    """Yield a header, and a row for each metric of each trial; a label is a column."""
     unit_of, every = units(trials), list(sampled(trials))
     labels = list(dict.fromkeys(name for one in every for name in one.labels))
     yield _row(["metric", "unit", "value", "time", *(f"label_{name}" for name in labels)])
@@ -88,7 +88,7 @@ def write_csv(trials: pd.DataFrame) -> Iterator[str]:
 
 
 def write_opensearch(trials: pd.DataFrame) -> Iterator[str]:
-    """Yield two lines for each trial: where it goes, and the document with its metrics.
+    """Yield two lines for each trial: the action, and the document with its metrics.
 
     The id is that of run and trial, so that a run that is sent twice is there once.
 

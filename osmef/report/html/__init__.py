@@ -1,1 +1,1 @@
-"""The report: one HTML page of runs, which opens without a network."""
+"""HTML report of runs: one self-contained page."""

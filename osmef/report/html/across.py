@@ -1,4 +1,4 @@
-"""What the runs of a page say together: each cell over all of them, and how far to trust that."""
+"""Section of the page over all runs: each cell, with diagnostics."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _TRUST_NOTE = (
 
 @dataclass(frozen=True)
 class Across:
-    """The part of the page that is of all runs; ``results`` is None for a single one.
+    """The section over all runs; ``results`` is None for a single one.
 
     ``between`` compares the cells of a single run.
 
@@ -65,7 +65,7 @@ class Across:
 
 
 def across(readings: Sequence[ShownRun], most: int) -> Across:
-    """Return what all runs that have trials say together, in tables of up to ``most`` rows."""
+    """Return the section over all runs with trials, in tables of up to ``most`` rows."""
     paths = [reading.path for reading in readings if reading.trials]
     if not paths:
         return Across(None, None, None, "", ())
@@ -82,7 +82,7 @@ def across(readings: Sequence[ShownRun], most: int) -> Across:
 
 
 def _names_of(keys: Iterable[str], readings: Sequence[ShownRun]) -> dict[str, str]:
-    """Return the names of cells in the page: by number and name of their run where it has one."""
+    """Return display names of cells: with number and name of their run where needed."""
     parts = {key: key.rpartition(": ") for key in keys}
     short, _shared = short_cells(last for _, _, last in parts.values())
     runs = {one.directory.id: f"{one.number} {one.name}" for one in readings}
@@ -147,7 +147,7 @@ def _numbers(
 
 
 def _between(trials: pd.DataFrame, measures: Sequence[Measure], most: int) -> Table | None:
-    """Return how the cells of a run differ: in pairs of one block, where there are blocks."""
+    """Return the pairwise comparison of a run's cells, paired by blocks if there are any."""
     if has_sessions(trials) or not 1 < len(cells(trials)) <= _MOST_BETWEEN:
         return None
     found = pairs(trials, [one.name for one in measures])
@@ -183,7 +183,7 @@ def _between(trials: pd.DataFrame, measures: Sequence[Measure], most: int) -> Ta
 
 
 def _difference(row: Mapping[Any, Any]) -> tuple[Field, Field]:
-    """Return the ratio with its interval, and p: of blocks, or of cells as a whole."""
+    """Return the ratio with its interval, and p."""
     if row["method"] != "paired":
         return text(None), number(row["mann_whitney_p_holm"])
     low, high, p = row["ratio_low"], row["ratio_high"], row["paired_p_holm"]
@@ -198,7 +198,7 @@ def _failed(trials: pd.DataFrame) -> Field:
 
 
 def _few(found: pd.DataFrame, names: Mapping[str, str]) -> str:
-    """Say of which cells more trials are needed, as ``trust`` tells it."""
+    """Name the cells that need more trials, by ``trust``."""
     rows = [row for row in found.to_dict("records") if row["repetitions"] > row["n"]]
     if not rows:
         return ""

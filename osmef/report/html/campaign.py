@@ -1,4 +1,4 @@
-"""The page of a campaign: sessions and platforms, times against each other, and change."""
+"""Page of a campaign: sessions, platforms, windows, and change over time."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _MOST_PLATFORMS = 40  # of a calendar that can still be read
 
 @dataclass(frozen=True)
 class Section:
-    """A cell and metric in the page."""
+    """A section of one cell and metric."""
 
     number: int
     title: str

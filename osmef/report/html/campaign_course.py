@@ -1,4 +1,4 @@
-"""The tables of a campaign's page that tell what became of its sessions."""
+"""Tables of a campaign's page: outcomes of its sessions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _STATES = ("done", "failed", "missed", "enough", "cancelled", "running", "planne
 
 
 def calendar_table(planned: pd.DataFrame) -> Table:
-    """Return one row a platform: how many of its sessions became what, and what they cost."""
+    """Return one row a platform: its sessions by outcome, and their cost."""
     states = [state for state in _STATES if (planned["state"] == state).any()]
     columns = [
         Column("platform"),
@@ -66,7 +66,7 @@ def _cost(of: pd.DataFrame) -> Field:
 
 
 def gaps_table(planned: pd.DataFrame) -> Table | None:
-    """Return the sessions that gave nothing, with the reason; None without any."""
+    """Return the sessions without results, with the reason; None without any."""
     gaps = planned[planned["state"].isin(["failed", "missed"])]
     if gaps.empty:
         return None
@@ -88,7 +88,7 @@ def gaps_table(planned: pd.DataFrame) -> Table | None:
 
 
 def away_table(gaps: pd.DataFrame) -> Table | None:
-    """Return the times in which nobody conducted the campaign; None without any."""
+    """Return the periods without a conductor; None without any."""
     if gaps.empty:
         return None
     rows = [
@@ -104,7 +104,7 @@ def away_table(gaps: pd.DataFrame) -> Table | None:
 
 
 def known_table(planned: pd.DataFrame) -> Table | None:
-    """Return the cells that sessions left out, for they were known; None where none did."""
+    """Return the cells that the stopping rule made sessions skip; None without any."""
     told = planned[planned["left_out"].notna()]
     if told.empty:
         return None
@@ -135,7 +135,7 @@ def known(value: Any) -> Any:
 
 
 def more(table: pd.DataFrame, note: str) -> str:
-    """Return the note under a table, with how many rows it does not show."""
+    """Return the note on hidden rows of a table."""
     left = len(table) - MOST_ROWS
     told = f"The first {MOST_ROWS} rows; {left} more are in the CSV files."
     return f"{note} {told}".strip() if left > 0 else note

@@ -1,4 +1,4 @@
-"""The tables of a campaign's page that tell what was measured."""
+"""Tables of a campaign's page: results."""
 
 from __future__ import annotations
 
@@ -229,7 +229,7 @@ def windows_table(windows: pd.DataFrame, scale: Scale) -> Table:
 def course_table(
     courses: pd.DataFrame, changes: pd.DataFrame, spreads: pd.DataFrame, scale: Scale
 ) -> Table:
-    """Return one row a platform: drift, memory and changes of level and spread over the weeks."""
+    """Return one row a platform: drift, autocorrelation, and changes over the weeks."""
     columns = [
         Column("platform"),
         Column("sessions", number=True),

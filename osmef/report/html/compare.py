@@ -1,4 +1,4 @@
-"""The page of a comparison: a line for each cell and metric, a figure, and what differs."""
+"""Page of a comparison: a line for each cell and metric, a figure, and differences of hosts."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _CAPTION = (
 def changes(
     rows: Sequence[Mapping[Any, Any]], known: Mapping[str, Measure], look: Look = PLAIN
 ) -> Figure:
-    """Draw the rows of ``osmef.analysis.compare.compare`` that a share of A's median can tell.
+    """Draw the rows of ``osmef.analysis.compare.compare`` as shares of A's median.
 
     Raises NothingToDrawError where there is none.
     """
@@ -95,7 +95,7 @@ Values = tuple[Sequence[float], Sequence[float]]
 
 @dataclass(frozen=True)
 class Compared:
-    """What the page shows: rows of ``compare``, the values of both sides of each, and words."""
+    """Content of the page: rows of ``compare``, the values of both sides, and notes."""
 
     title: str
     rows: Sequence[Row]
@@ -178,7 +178,7 @@ def _side(median: float, values: Sequence[float], measure: Measure) -> Field:
 
 
 def _spread(values: Sequence[float], measure: Measure) -> str:
-    """Return how far the interval of a median reaches to its farther end; its ends if far."""
+    """Return the distance of a median from the farther end of its interval; both ends if far."""
     told = describe(values)
     if told.median is None or told.ci95_low is None or told.ci95_high is None:
         return ""

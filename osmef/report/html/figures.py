@@ -1,4 +1,4 @@
-"""The figures of a run, and of all runs together, for the page."""
+"""Figures of a run, and of all runs together, for the page."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MOST_INTERVALS_BYTES = 24_000_000  # a million rows, which take some seconds
 
 @dataclass(frozen=True)
 class Drawn:
-    """A figure: its name, its title, and itself, None where it is too large for a page.
+    """A figure: its name, its title, and itself, None if it is too large for a page.
 
     ``live`` are its data for Plotly, None where it is a picture only.
     """
@@ -38,7 +38,7 @@ class Drawn:
 
 
 def draw_run(reading: ShownRun, *, whole: bool) -> Iterator[Drawn]:
-    """Draw the figures that say something of the run, one after the other; none of many cells.
+    """Draw the informative figures of a run; none for many cells.
 
     These are those that are in its directory, and with ``whole`` those of ``_telling``.
     """
@@ -53,7 +53,7 @@ def draw_run(reading: ShownRun, *, whole: bool) -> Iterator[Drawn]:
 
 
 def _telling(data: Data) -> Iterator[FigureKind]:
-    """Give the other kinds that say something of a run, and that its page has room for."""
+    """Yield further informative kinds of figures for a run, within the page's bounds."""
     trials = data.trials
     cells = trials.groupby("cell")
     if "connections" in trials and trials["connections"].nunique() > 1:
@@ -70,7 +70,7 @@ def _telling(data: Data) -> Iterator[FigureKind]:
 
 
 def draw(data: Data, kinds: Iterable[FigureKind], prefix: str, where: str) -> Iterator[Drawn]:
-    """Draw kinds of figures, those that the runs have numbers for."""
+    """Draw the kinds of figures for which there is data."""
     for kind in kinds:
         try:
             figure = draw_kind(kind, data, FigureOptions())

@@ -1,4 +1,4 @@
-"""What a run shows, in sentences made from its summary: the first thing that a reader sees."""
+"""Findings: sentences from a run's summary, at the top of its page."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _PLACE = ("placement", "tenancy")
 
 
 def findings(summary: Summary) -> list[str]:
-    """Return what the medians of a run show, in sentences; those that were expected first.
+    """Return the findings of a run, expected medians first.
 
     A distance costs something where the 95 % intervals of two medians do not overlap. Of two equal
     cells of 6 trials each that is so in 0.2 % of cases, of 12 such pairs in 2 %.
@@ -42,7 +42,7 @@ def findings(summary: Summary) -> list[str]:
 
 
 def _leading(summary: Summary) -> Iterator[tuple[Measure, list[CellInfo]]]:
-    """Give the measures that lead, each with the cells that have a median of it."""
+    """Yield the leading measures, each with the cells that have a median of it."""
     for measure in summary.measures:
         cells = [cell for cell in summary.cells if _median(cell, measure.name) is not None]
         if measure.leading and cells:
@@ -64,7 +64,7 @@ def _range(summary: Summary, names: Mapping[str, str]) -> Iterator[str]:
 
 
 def _limits(summary: Summary, names: Mapping[str, str]) -> Iterator[str]:
-    """Say what limited most connections of cells, if it did so in most of them."""
+    """Describe the bottleneck of most connections of each cell, if it has one."""
     found: dict[str, list[CellInfo]] = defaultdict(list)
     for cell in summary.cells:
         if cell.limited_by:
@@ -76,7 +76,7 @@ def _limits(summary: Summary, names: Mapping[str, str]) -> Iterator[str]:
 
 
 def _distances(summary: Summary) -> Iterator[str]:
-    """Say what each distance costs against the nearest one, all other settings being alike."""
+    """Describe the cost of each distance relative to the nearest, all else equal."""
     for measure, cells in _leading(summary):
         if measure.better is Better.NEITHER:
             continue
@@ -101,7 +101,7 @@ def _distances(summary: Summary) -> Iterator[str]:
 
 
 def _cost(measure: Measure, pair: tuple[int, int], ratios: list[float], alike: int) -> str:
-    """Return what a distance costs, by the ratios of the settings in which it matters."""
+    """Return the cost of a distance, by the ratios that are significant."""
     what = f"At distance {pair[1]} {measure.words} is"
     if not ratios:
         return f"{what} not clearly different from that at distance {pair[0]}."
@@ -121,13 +121,13 @@ def _failed(summary: Summary, names: Mapping[str, str]) -> Iterator[str]:
 
 
 def _settings(cell: CellInfo) -> tuple[object, ...]:
-    """Return what tells a cell from others but for where its ends are placed."""
+    """Return the settings of a cell without its placement."""
     own = {key: value for key, value in cell.values.items() if key not in _PLACE}
     return (cell.workload, cell.background, *sorted(map(str, own.items())))
 
 
 def _apart(a: Metric, b: Metric) -> bool:
-    """Tell whether the intervals of two medians do not overlap."""
+    """Return whether the intervals of two medians are disjoint."""
     ends = (a.ci95_low, a.ci95_high, b.ci95_low, b.ci95_high)
     if None in ends:
         return False

@@ -1,4 +1,4 @@
-"""The tables of endpoints: what each is, where they differ, and what changed during a run."""
+"""Tables of endpoints: properties, differences, and changes during a run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _AGENT = 12  # of its hash
 
 
 def endpoints_table(summary: Summary) -> Table:
-    """Return one row an endpoint: what was asked for, what it was, and its main facts."""
+    """Return one row an endpoint: as requested, as achieved, and its main facts."""
     heads = ("endpoint", "kind", "flavor", "vCPUs", "host", "tenant", "zone", "address")
     facts = ("CPU", "kernel", "system", "congestion control", "agent")
     columns = [Column(head, number=head == "vCPUs") for head in (*heads, *facts)]
@@ -87,7 +87,7 @@ def _at(facts: Mapping[str, Any], group: str, key: str) -> object:
 
 
 def differences_table(readings: Sequence[ShownRun]) -> Table | None:
-    """Return which facts are not the same on all endpoints of all runs; None without facts."""
+    """Return the facts that differ among endpoints of all runs; None without facts."""
     records = {
         _name(info.name, reading, readings): _facts(info)
         for reading in readings
@@ -110,7 +110,7 @@ def differences_table(readings: Sequence[ShownRun]) -> Table | None:
 
 
 def changes_table(summary: Summary) -> Table | None:
-    """Return which facts were others at the end of a run; None where nothing changed."""
+    """Return the facts that changed during a run; None without any."""
     changes = (
         [Field(info.name), Field(one.key), Field(_short(one.a)), Field(_short(one.b))]
         for info in summary.endpoints

@@ -1,4 +1,4 @@
-"""Figures that react: what a figure of matplotlib draws, as numbers for Plotly.
+"""Interactive figures: a figure of matplotlib converted to Plotly's JSON.
 
 Plotly's basic bundle (https://github.com/plotly/plotly.js, version 4.1.1, MIT licence) is in
 ``templates/plotly-basic.min.js`` as its makers publish it, with its licence beside it. The keys
@@ -38,7 +38,7 @@ Json = dict[str, Any]  # what JSON can hold
 
 
 def live(figure: Figure) -> Markup | None:
-    """Return a figure's data and layout as JSON; None where it has more than lines and points.
+    """Return a figure's data and layout as JSON; None for more than lines and points.
 
     Bars, maps and drawings of places stay pictures, and so does what has too many points.
     """
@@ -62,7 +62,7 @@ def _has_bars(axes: Axes) -> bool:
 
 @dataclass(frozen=True)
 class _Legend:
-    """What a legend calls lines, by colour and dashes, and by colour alone."""
+    """Legend labels of lines, by colour and dashes, and by colour alone."""
 
     exact: Mapping[tuple[str, str], str]
     colours: Mapping[str, str]
@@ -84,17 +84,17 @@ def _legend(figure: Figure) -> _Legend:
 
 
 def _plain(text: str, between: str = " ") -> str:
-    """Return a text in one line, in which Plotly finds no tags of HTML."""
+    """Escape a text for Plotly, in one line."""
     return escape(text, quote=False).replace("\n", between)
 
 
 def _hex(colour: Any) -> str:
-    """Return a colour of matplotlib's, of whatever type, as ``#rrggbb``."""
+    """Return a colour of matplotlib as ``#rrggbb``."""
     return to_hex(colour)
 
 
 def _dashes(line: Line2D) -> str:
-    """Return what Plotly calls the dashes of a line; those of the house style by their look."""
+    """Return Plotly's name of a line's dashes."""
     pattern = line._dash_pattern[1]  # type: ignore[attr-defined]  # noqa: SLF001 - nothing public tells
     if not pattern:
         return "solid" if line.get_linestyle() != "None" else "none"
@@ -105,7 +105,7 @@ def _dashes(line: Line2D) -> str:
 
 @dataclass
 class _Bars:
-    """Upright lines by their colour and place: intervals."""
+    """Vertical error bars, by colour and position."""
 
     ends: dict[tuple[str, float], tuple[float, float]] = field(default_factory=dict)
 
@@ -178,7 +178,7 @@ def _traces(axes: Axes, place: int, names: _Legend) -> Iterator[Json]:
 
 
 def _shading(steps: StepPatch) -> Iterator[Json]:
-    """Return what is shaded between steps and their baseline: two lines, which are not seen."""
+    """Return a shaded area as two invisible lines."""
     values, edges, baseline = steps.get_data()
     red, green, blue, alpha = to_rgba(steps.get_facecolor())
     colour = _hex(steps.get_facecolor())
@@ -193,7 +193,7 @@ def _shading(steps: StepPatch) -> Iterator[Json]:
 
 
 def _across(axes: Axes, place: int) -> Iterator[Json]:
-    """Return the lines across a whole panel, such as a rate that is looked for, as shapes."""
+    """Return the reference lines of a panel as shapes."""
     own = "" if place == 1 else str(place)
     ways = (
         (axes.get_yaxis_transform(which="grid"), (f"x{own} domain", f"y{own}")),
@@ -213,7 +213,7 @@ def _across(axes: Axes, place: int) -> Iterator[Json]:
 
 
 def _numbers(values: Any) -> list[float | None]:
-    """Return numbers as JSON has them; a gap is null."""
+    """Return numbers for JSON; a gap is null."""
     found: npt.NDArray[np.float64] = np.ma.filled(np.ma.asarray(values, dtype="float64"), np.nan)
     return [float(f"{one:.6g}") if math.isfinite(one) else None for one in found]
 
@@ -223,7 +223,7 @@ def _some(*each: Sequence[float | None]) -> bool:
 
 
 def _told(x: float | None, ends: tuple[float, float] | None, ticks: Mapping[float, str]) -> str:
-    """Return what the reader is told beside the value: its place in words, its interval."""
+    """Return the hover text: category, and interval."""
     place = (
         ""
         if x is None
@@ -254,7 +254,7 @@ def _error(
 
 
 def _name_once(traces: Sequence[Json]) -> None:
-    """Let each name stand once in the legend, and switch all that has it."""
+    """Show each name once in the legend, as a group."""
     seen: set[str] = set()
     for trace in traces:
         name = trace.pop("name", None)
@@ -272,7 +272,7 @@ def _name_once(traces: Sequence[Json]) -> None:
 
 
 def _layout(figure: Figure, panels: Sequence[Axes]) -> Json:
-    """Return axes and titles: the panels stand as they do in the picture."""
+    """Return axes and titles, with the panels placed as in the figure."""
     grid = [_place(axes) for axes in panels]
     rows, columns = (1 + max(one[at] for one in grid) for at in (0, 1))
     layout: Json = {"annotations": [], "meta": {"rows": rows}}
@@ -304,7 +304,7 @@ def _place(axes: Axes) -> tuple[int, int]:
 
 
 def _span(place: int, count: int, gap: float) -> tuple[float, float]:
-    """Return where one of so many panels begins and ends, of 0 to 1."""
+    """Return begin and end of one of so many panels, from 0 to 1."""
     size = (1 - gap * (count - 1)) / count
     begin = place * (size + gap)
     return begin, begin + size
@@ -328,14 +328,14 @@ def _axis(axis: Axis, label: str = "") -> Json:
 
 
 def _ticks(axis: Axis) -> dict[float, str]:
-    """Return where the ticks of an axis are, and what they say."""
+    """Return the positions and labels of an axis's ticks."""
     low, high = sorted(axis.get_view_interval())
     places = [float(one) for one in axis.get_majorticklocs() if low <= one <= high]
     return dict(zip(places, axis.get_major_formatter().format_ticks(places), strict=True))
 
 
 def _fixed_ticks(axis: Axis) -> dict[float, str]:
-    """Return the words of an axis that has places instead of numbers, such as distances."""
+    """Return the labels of a categorical axis, such as of distances."""
     fixed = isinstance(axis.get_major_locator(), FixedLocator)
     words = fixed and isinstance(axis.get_major_formatter(), FuncFormatter)
     return {at: text for at, text in _ticks(axis).items() if text} if words else {}

@@ -1,4 +1,4 @@
-"""Make the page: read the runs, fill the template, write one file."""
+"""Page of runs: read them, fill the template, write one file."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _MOST_FIGURES_BYTES = 12_000_000
 
 @dataclass(frozen=True)
 class RunSection:
-    """A run in the page; its summary is None before it has ended."""
+    """A run's section; its summary is None before it has ended."""
 
     reading: ShownRun
     state: Field
@@ -161,7 +161,7 @@ def _run(reading: ShownRun) -> list[Field]:
 
 
 def _state(reading: ShownRun) -> Field:
-    """Say whether the run came to its end, or is from elsewhere."""
+    """Return the run's state: complete, incomplete, or imported."""
     summary = reading.summary
     if summary is None:
         return Field("not ended", emphasis=Emphasis.BAD)

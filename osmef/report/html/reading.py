@@ -1,4 +1,4 @@
-"""What the page has to know of a run, read from its directory."""
+"""Data of the page: a run, read from its directory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MOST_SCENARIO = 64 * 1024
 
 @dataclass(frozen=True)
 class FailureGroup:
-    """Trials that failed for one reason."""
+    """Failed trials with the same reason."""
 
     kind: str
     message: str
@@ -29,7 +29,7 @@ class FailureGroup:
 
 @dataclass(frozen=True)
 class ShownRun:
-    """A run: its number in the page, from 1, and what its directory holds.
+    """A run: its number in the page, from 1, and the content of its directory.
 
     ``summary`` is None before the end of a run, and after a kill. ``scenario`` is the text of the
     scenario file, None of an imported run.
@@ -46,7 +46,7 @@ class ShownRun:
 
     @property
     def path(self) -> Path:
-        """Where the run is."""
+        """The path of the run."""
         return self.directory.path
 
 
@@ -68,7 +68,7 @@ def read_run(number: int, directory: RunDirectory) -> ShownRun:
 
 
 def _trials(directory: RunDirectory) -> tuple[int, list[FailureGroup]]:
-    """Count the trials, and tell the reasons of those that failed."""
+    """Count the trials, and group the reasons of failed ones."""
     cells: dict[tuple[str, str, str | None, str | None], list[str]] = defaultdict(list)
     count = 0
     for trial in brief_trials(directory):

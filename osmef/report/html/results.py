@@ -1,4 +1,4 @@
-"""The tables of a run's cells: what was measured, where it was, and how sure it is."""
+"""Tables of a run's cells: results, placement, and intervals."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def results_table(summary: Summary, trials: pd.DataFrame | None = None) -> Table
 def _distributions(
     summary: Summary, shown: Sequence[Measure], trials: pd.DataFrame | None
 ) -> dict[str, Field]:
-    """Return the trials of each cell as dots, of the measure that leads in most cells."""
+    """Return the trials of each cell as dots, for the measure that leads in most cells."""
     leads = [one for one in shown if one.leading]
     if trials is None or not leads:
         return {}
@@ -108,7 +108,7 @@ def _distributions(
 
 
 def trials_table(trials: pd.DataFrame) -> Table:
-    """Return one row a cell of the trials of ``osmef.load``, of a run that has no summary."""
+    """Return one row a cell of the trials of ``osmef.load``, for a run without summary."""
     measures = {one.name: one for one in leading(trials)}
     groups = dict(list(trials.groupby("cell", sort=False)))
     found = {
@@ -134,12 +134,12 @@ def trials_table(trials: pd.DataFrame) -> Table:
 
 
 def _swept(summary: Summary) -> dict[str, str]:
-    """Return the swept keys, and how the heads call them."""
+    """Return the swept keys and their headers."""
     return short_names(dict.fromkeys(key for cell in summary.cells for key in cell.values))
 
 
 def _named(cell: CellInfo, swept: dict[str, str]) -> list[Field]:
-    """Return what tells the cell from others; placement and tenancy as they really were."""
+    """Return the swept values of a cell; placement and tenancy as achieved."""
     if not swept:
         return [Field(cell.key)]
     shown, other = shown_values(cell), other_than_asked(cell)
@@ -167,7 +167,7 @@ def _trials(cell: CellInfo) -> Field:
 
 
 def measured(metric: Metric | None, scale: Scale, trials: int | None = None) -> Field:
-    """Return a metric as a field: its median, its interval, n unless all trials have it, CoV."""
+    """Return a metric as a field: median, interval, n if some trials lack it, CoV."""
     if metric is None or metric.median is None:
         return text(None)
     spread = [] if metric.n == trials else [f"n {metric.n}"]
@@ -186,7 +186,7 @@ def _interval(metric: Metric, scale: Scale) -> str:
 
 
 def _price(cell: CellInfo, shown: Sequence[Measure]) -> Field:
-    """Return what an hour of its VMs costs, and what is got for it of the first rate."""
+    """Return the hourly cost of its VMs, and the price-performance of the first rate."""
     if cell.price_per_hour is None:
         return text(None)
     names = [one.name for one in shown if one.name in cell.metrics]
@@ -205,7 +205,7 @@ def _limit(cell: CellInfo) -> Field:
 
 
 def limits_table(summary: Summary) -> Table | None:
-    """Return how many connections of each cell what limited; None where nothing was judged."""
+    """Return the connections of each cell by bottleneck; None without any verdict."""
     cells = [cell for cell in summary.cells if cell.limited_by]
     if not cells:
         return None
@@ -226,7 +226,7 @@ def limits_table(summary: Summary) -> Table | None:
 
 
 def placement_table(summary: Summary) -> Table:
-    """Return one row for the cells of one place: what was asked for, and what was achieved."""
+    """Return one row for the cells of one placement: requested, and achieved."""
     groups: dict[tuple[object, ...], list[CellInfo]] = defaultdict(list)
     for cell in summary.cells:
         groups[
@@ -253,7 +253,7 @@ def placement_table(summary: Summary) -> Table:
 
 
 def _is_declared(cell: CellInfo, summary: Summary) -> bool:
-    """Return whether an inventory told where an end stands, which can't ask anybody."""
+    """Return whether an end's location is declared by an inventory, not read back."""
     kinds = {
         summary.run.sites.get(one.achieved.site or one.requested.site or "", summary.run.provider)
         for one in summary.endpoints
@@ -297,7 +297,7 @@ def _verdict(cell: CellInfo, *, imported: bool, declared: bool) -> Field:
 
 
 def numbers_table(summary: Summary, most: int) -> Table:
-    """Return every metric of every cell with all that is known of its spread, ``most`` rows."""
+    """Return every metric of every cell with its statistics, up to ``most`` rows."""
     total = sum(len(cell.metrics) for cell in summary.cells)
     columns = [
         Column("cell"),

@@ -1,4 +1,4 @@
-"""What every page has: the style, the script, and the headers that let nothing else in."""
+"""Frame of every page: style, script, and a content security policy."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _HEAD_BYTES = 8192  # a page says within its first two thousand who wrote it
 
 
 def fill(template: str, title: str, *, live: bool, **values: object) -> str:
-    """Return a page as text, of a template with these values and the title.
+    """Render a template with these values and the title.
 
     With ``live`` it has what draws the figures that have data.
     """
@@ -47,7 +47,7 @@ def fill(template: str, title: str, *, live: bool, **values: object) -> str:
 
 
 def check_output(output: Path) -> None:
-    """Raise InputError unless a page may be written there: a new file, or in place of a page.
+    """Raise InputError unless the path is a new file, or a page of ours.
 
     What the file held that OSMeF did not write could not be had back. Raises StorageError, too.
     """
@@ -76,5 +76,5 @@ def write_page(output: Path, page: str) -> None:
 
 
 def _digest(script: str) -> str:
-    """Return what a content security policy calls a script."""
+    """Return the hash of a script for a content security policy."""
     return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()

@@ -1,4 +1,4 @@
-"""A small distribution in a row of a table: each trial a dot, the median, and its interval."""
+"""Strip plot in a table's row: a dot each trial, the median, and its interval."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MOST_DOTS = 200
 
 @dataclass(frozen=True)
 class StripAxis:
-    """One axis for all rows: from 0, or logarithmic where values are far apart."""
+    """A common axis of all rows: from 0, or logarithmic for a wide range."""
 
     low: float
     high: float
@@ -23,7 +23,7 @@ class StripAxis:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> StripAxis | None:
-        """Return the axis that has room for all values; None for none above 0."""
+        """Return the axis for all values; None without a positive one."""
         known = [value for value in values if math.isfinite(value)]
         if not known or max(known) <= 0:
             return None
@@ -33,7 +33,7 @@ class StripAxis:
         return cls(min(0.0, low), high, log=False)
 
     def at(self, value: float) -> float:
-        """Return where a value is, in units of the drawing."""
+        """Return the position of a value, in units of the drawing."""
         shown = math.log10(max(value, 10**self.low)) if self.log else value
         share = (shown - self.low) / ((self.high - self.low) or 1.0)
         return round(_MARGIN + share * (_WIDE - 2 * _MARGIN), 1)
@@ -42,7 +42,7 @@ class StripAxis:
 def strip(
     axis: StripAxis, values: Sequence[float], median: float, ends: tuple[float, float] | None
 ) -> Markup:
-    """Return the drawing of a row as SVG; its text alternative stands beside it in the table."""
+    """Return the plot of a row as SVG; the table has its text alternative."""
     middle = _HIGH / 2
     parts = []
     if ends is not None:

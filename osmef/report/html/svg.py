@@ -1,4 +1,4 @@
-"""Figures as SVG within a page: ids of their own, words for those who can't see them."""
+"""Inline SVG of figures: unique ids, and text alternatives."""
 
 from __future__ import annotations
 

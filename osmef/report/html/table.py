@@ -1,4 +1,4 @@
-"""A table of the page: what stands in it, and what it is sorted by."""
+"""Model of a table of the page, with its sort keys."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NARROW_SPACE = "\u202f"
 
 
 class Emphasis(StrEnum):
-    """How a field is set off, beside what it says in words."""
+    """Emphasis of a field, beside its text."""
 
     PLAIN = ""
     WARN = "warn"
@@ -29,7 +29,7 @@ class Emphasis(StrEnum):
 
 @dataclass(frozen=True)
 class Field:
-    """A field of a table: its text, small lines below it, and what it is sorted by if not by it.
+    """A field: its text, small lines below it, and its sort key if it differs.
 
     An empty ``key`` is an unknown value, which comes last. A ``drawing`` shows what the text says.
     """
@@ -43,7 +43,7 @@ class Field:
 
 @dataclass(frozen=True)
 class Column:
-    """The head of a column, and its unit."""
+    """A column: its header and unit."""
 
     head: str
     unit: str = ""
@@ -52,7 +52,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """Columns and rows; the first field of a row names it. ``note`` stands below the table."""
+    """Columns and rows; the first field of a row is its header. ``note`` is below the table."""
 
     caption: str
     columns: Sequence[Column]
@@ -60,7 +60,7 @@ class Table:
     note: str = ""
 
     def first(self, most: int) -> Table:
-        """Return the table with so many rows at most, which then says how many there are."""
+        """Return the table with so many rows at most, and a note on the others."""
         if len(self.rows) <= most:
             return self
         told = f"The first {most} of {len(self.rows)} rows."
@@ -69,7 +69,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Scale:
-    """How the numbers of one metric are shown: divided by ``divisor``, in ``unit``.
+    """Display of a metric's numbers: divided by ``divisor``, in ``unit``.
 
     Where one prefix does not fit all of them (``by_row``) each row has its own, behind its numbers.
     """
@@ -80,19 +80,19 @@ class Scale:
     by_row: bool = False
 
     def at(self, value: float | None) -> Scale:
-        """Return how the numbers of the row with this median are shown."""
+        """Return the display for the row with this median."""
         if not self.by_row or value is None or (self.unit and self.divisor == 1.0):
             return self  # what is no rate has no prefix
         divisor, unit = rate_unit(abs(value))
         return Scale(self.words, unit, divisor)
 
     def show(self, value: float | None) -> str:
-        """Return a number for people, three digits; a dash if it is unknown."""
+        """Format a number with three digits; a dash if it is unknown."""
         return show_number(None if value is None else value / self.divisor)
 
 
 def scale_of(measure: Measure, metrics: Sequence[Metric]) -> Scale:
-    """Return how a measure is shown in all its cells alike, by its medians."""
+    """Return the display of a measure in all its cells, by its medians."""
     if measure.unit != BIT_RATE:
         return Scale(measure.words, shown_unit(measure.unit))
     medians = [abs(one.median) for one in metrics if one.median]
@@ -103,7 +103,7 @@ def scale_of(measure: Measure, metrics: Sequence[Metric]) -> Scale:
 
 
 def show_number(value: float | None) -> str:
-    """Return a number for people: three digits, the thousands apart; a dash if it is unknown."""
+    """Format a number with three digits and thousands separators; a dash if unknown."""
     if value is None or not math.isfinite(value):
         return NOTHING
     if abs(value) >= 1000:
@@ -112,16 +112,16 @@ def show_number(value: float | None) -> str:
 
 
 def number(value: float | None, *lines: str) -> Field:
-    """Return a number as a field that is sorted by it."""
+    """Return a number as a field with itself as sort key."""
     return Field(show_number(value), lines, "" if value is None else repr(value))
 
 
 def text(value: object) -> Field:
-    """Return a text as a field; what is None is unknown."""
+    """Return a text as a field; None is unknown."""
     return Field(NOTHING, key="") if value is None else Field(str(value))
 
 
 def names(these: Sequence[str], most: int = 4) -> str:
-    """Return names with commas, the first ones of many."""
+    """Join names with commas, the first ones of many."""
     told = ", ".join(these[:most])
     return told if len(these) <= most else f"{told} … ({len(these)})"

@@ -1,4 +1,4 @@
-"""Addresses of APIs: credentials go to the hosts of their own cloud, and to this machine.
+"""API addresses: credentials are sent to hosts of their own cloud, and to this machine, only.
 
 A scenario or a journal may come from somebody else, and names where requests go that carry a
 token, a signature, or keys of VMs. What is no host of the vendor's has to be allowed by the
@@ -31,7 +31,7 @@ _SCHEMA = WithJsonSchema({"type": "string", "pattern": r"^https?://[^\s/]+\S*$"}
 
 
 def only_to(vendor: str, hosts: str) -> Callable[[str], str]:
-    """Return the check of an address at which only the vendor's hosts, a pattern, get credentials.
+    """Return a validator that allows only the vendor's hosts, a pattern.
 
     It raises ValueError, with the cure behind a semicolon.
     """
@@ -66,7 +66,7 @@ def only_to(vendor: str, hosts: str) -> Callable[[str], str]:
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether a host, IPv6 in brackets, is this machine, whatever a resolver says."""
+    """Return whether a host, IPv6 in brackets, is this machine, by name or literal only."""
     try:
         if host.startswith("["):
             return IPv6Address(host[1:-1]) == IPv6Address("::1")

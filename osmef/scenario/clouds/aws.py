@@ -15,7 +15,7 @@ from osmef.scenario.clouds.public import ENDPOINT, PublicCloudSettings
 
 
 class AwsPlacedBy(StrEnum):
-    """What decides on which hardware an instance stands."""
+    """How the placement of instances is controlled."""
 
     PARTITION = "partition"
     SPREAD = "spread"
@@ -43,7 +43,7 @@ class AwsSettings(NicSettings, PublicCloudSettings):
     )
 
     def written_zone(self, zone: str) -> str | None:
-        """Return how zones are written, where this is neither a name in the region nor an id."""
+        """Return the syntax of zones if this is neither a name in the region nor an id."""
         known = re.fullmatch(rf"{re.escape(self.region)}[a-z]|[a-z]+[0-9]+-az[0-9]+", zone)
         return None if known else f"like {self.region}a, or by an id such as use1-az1"
 
@@ -58,7 +58,7 @@ class AwsSettings(NicSettings, PublicCloudSettings):
         return self
 
     def is_ambiguous(self, zone: str | None) -> bool:
-        """Tell whether a zone is given by a name that tenants' accounts shuffle."""
+        """Return whether a zone's name is mapped differently in the tenants' accounts."""
         return zone is not None and len(self.tenants or ()) > 1 and zone.startswith(self.region)
 
     @model_validator(mode="after")
@@ -78,11 +78,11 @@ class AwsSettings(NicSettings, PublicCloudSettings):
 
     @property
     def priced_by_flavor(self) -> bool:
-        """Whether the hardware is shared: for oneself alone it costs more, or as a whole."""
+        """Whether instances are on shared hardware: dedicated one costs more."""
         return not (self.dedicated or self.placement_by is AwsPlacedBy.DEDICATED_HOST)
 
     def lanes(self, parallel: int, kinds: int) -> int:
-        """Return one lane for each kind with racks or neighbours, whose groups hold one kind.
+        """Return one lane for each kind of pairs with racks or neighbours, whose groups hold one.
 
         Partitions and hosts are shared by all kinds, two of them for each trial at once.
         """

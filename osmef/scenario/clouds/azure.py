@@ -61,13 +61,13 @@ class AzureSettings(NicSettings, PublicCloudSettings):
     )
 
     def written_zone(self, zone: str) -> str | None:
-        """Return how zones are written, where this is neither a number nor a physical name."""
+        """Return the syntax of zones if this is neither a number nor a physical name."""
         known = re.fullmatch(rf"[0-9]+|{re.escape(self.region)}-az[0-9]+", zone)
         return None if known else f"like '1', or {self.region}-az1"
 
     @property
     def priced_by_flavor(self) -> bool:
-        """Whether the hosts are shared: dedicated ones are charged as a whole."""
+        """Whether hosts are shared: dedicated ones are charged as a whole."""
         return self.dedicated_host is None
 
     @model_validator(mode="after")
@@ -87,5 +87,5 @@ class AzureSettings(NicSettings, PublicCloudSettings):
         return self
 
     def lanes(self, parallel: int, kinds: int) -> int:
-        """Return one lane on dedicated hosts, which cost much; else one for each kind."""
+        """Return one lane on dedicated hosts, which are expensive; else one a kind of pairs."""
         return 1 if self.dedicated_host is not None else super().lanes(parallel, kinds)

@@ -1,4 +1,4 @@
-"""What the settings of all clouds have in common."""
+"""Settings that all clouds have in common."""
 
 from __future__ import annotations
 
@@ -34,45 +34,45 @@ Cidr = Annotated[
 
 
 class HostKeys(StrEnum):
-    """How a VM's SSH host key is known before the first connection."""
+    """Source of a VM's SSH host key before the first connection."""
 
     GIVEN = "given"
     CONSOLE = "console"
 
 
 class NicNetworks(StrEnum):
-    """On which networks the further network cards of endpoints are."""
+    """Networks of the further network cards of endpoints."""
 
     OWN = "own"
     ONE = "one"
 
 
 class CloudSettings(Model):
-    """Where endpoints come from. Each kind of cloud has a subclass with its own keys."""
+    """Settings of a cloud. Each kind of cloud has a subclass with its own keys."""
 
     kind: str = Field(description="the kind of cloud")
 
     @property
     def usual_flavor(self) -> str | None:
-        """Name of the flavor of a VM that asks for none; None where that can't be known."""
+        """Name of the default flavor; None where it is unknown."""
         return None
 
     @property
     def nics_apart(self) -> bool:
-        """Whether an endpoint's further network cards are surely on different networks."""
+        """Whether an endpoint's further network cards are on different networks for certain."""
         return False
 
     @property
     def usual_zone(self) -> str | None:
-        """Zone of endpoints that name none; None where the cloud decides, or has no zones."""
+        """Name of the default zone; None where the cloud chooses, or has no zones."""
         return None
 
     def written_zone(self, zone: str) -> str | None:  # noqa: ARG002
-        """Return how zones are written here, where none can have this name; None where one may."""
+        """Return the syntax of zones if this name is invalid; None otherwise."""
         return None
 
     def priced_region(self, zone: str | None) -> str | None:  # noqa: ARG002
-        """Return the region whose prices hold for a VM of this zone, None for the usual zone.
+        """Return the region whose prices apply in this zone, None for the default zone.
 
         None for a cloud that has but one price list.
         """
@@ -80,12 +80,12 @@ class CloudSettings(Model):
 
     @property
     def priced_by_flavor(self) -> bool:
-        """Whether the price of its flavor is all that a VM costs while it is there."""
+        """Whether the price of its flavor is the whole cost of a VM."""
         return True
 
     @property
     def on_demand(self) -> bool:
-        """Whether VMs cost what a list of prices on demand says, and not less."""
+        """Whether VMs cost their on-demand price, and not less."""
         return True
 
     @abstractmethod
@@ -99,7 +99,7 @@ class CloudSettings(Model):
 
 
 class NicSettings(CloudSettings):
-    """Of a cloud that makes the networks of further network cards for the run."""
+    """Settings of a cloud that creates networks for further network cards."""
 
     nic_networks: NicNetworks = Field(
         default=NicNetworks.OWN,
@@ -109,9 +109,9 @@ class NicSettings(CloudSettings):
 
     @property
     def nics_apart(self) -> bool:
-        """Whether an endpoint's further network cards are surely on different networks."""
+        """Whether an endpoint's further network cards are on different networks for certain."""
         return self.nic_networks is NicNetworks.OWN
 
     def nic_network(self, card: int) -> int:
-        """Return the number of the network that a further card is joined to, both from 0."""
+        """Return the number of a further card's network, both from 0."""
         return card if self.nics_apart else 0

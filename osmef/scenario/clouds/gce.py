@@ -16,7 +16,7 @@ from osmef.scenario.fields import Name
 
 
 class Nic(StrEnum):
-    """The kind of network interface that a VM sees."""
+    """The type of a VM's network interface."""
 
     GVNIC = "gvnic"
     VIRTIO = "virtio"
@@ -71,22 +71,22 @@ class GceSettings(PublicCloudSettings):
     )
 
     def written_zone(self, zone: str) -> str | None:
-        """Return how zones are written, where this is none of any region."""
+        """Return the syntax of zones if this is invalid in any region."""
         known = re.fullmatch(r"[a-z0-9-]+-[a-z]", zone)
         return None if known else f"like {self.region}-a"
 
     def priced_region(self, zone: str | None) -> str | None:
-        """Return the region of the zone, which may be another one."""
+        """Return the region of the zone, which may differ."""
         return self.region if zone is None else zone.rpartition("-")[0] or None
 
     @property
     def nics_apart(self) -> bool:
-        """Whether further network cards are on different networks: those of a VM always are."""
+        """Whether further network cards are on different networks: a VM's always are."""
         return True
 
     @property
     def priced_by_flavor(self) -> bool:
-        """Whether a VM costs no more: sole-tenant nodes are charged as a whole, Tier 1 extra."""
+        """Whether the flavor is the whole cost: sole-tenant nodes and Tier 1 cost extra."""
         return self.node_group is None and not self.tier_1
 
     @model_validator(mode="after")

@@ -1,4 +1,4 @@
-"""Hosts that are there already, and that are reached by SSH: what a user says of each."""
+"""Inventory of existing hosts that are reached by SSH."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ Interface = Annotated[
 
 
 class DeclaredLocation(Model):
-    """Where a host of the inventory stands, as its owner says."""
+    """Location of a host of the inventory, as its owner declares it."""
 
     host: str | None = Field(
         default=None, min_length=1, description="the physical host that a VM runs on"
@@ -85,7 +85,7 @@ class DeclaredLocation(Model):
 
 
 class InventoryHost(Model):
-    """A machine that is there already, and how to reach it by SSH."""
+    """An existing machine, and its ssh destination."""
 
     ssh: Destination = Field(
         description="alias of OpenSSH's configuration, or [user@]address[:port]; IPv6 in brackets"
@@ -185,7 +185,7 @@ class InventoryHost(Model):
 
 
 class CloudWithHosts(CloudSettings):
-    """A cloud some of whose endpoints are hosts of an inventory."""
+    """Settings of a cloud some of whose endpoints are hosts of an inventory."""
 
     hosts: dict[Name, InventoryHost] = Field(
         default_factory=dict, description="machines that are there already, by name"

@@ -52,7 +52,7 @@ _CURES = {
 
 
 def check_uri(value: str) -> str:
-    """Return a URI as it is. Raises ValueError, with the cure behind a semicolon.
+    """Validate a URI of libvirt. Raises ValueError, with the cure behind a semicolon.
 
     libvirt's own client runs what ``command`` and the transport ``ext`` name, has the far side run
     what ``netcat``, ``proxy`` and ``name`` name, hands passwords of ``authfile`` over, writes the
@@ -176,7 +176,7 @@ def _address(value: str) -> str:
 
 
 def addresses_of(value: str) -> list[IPv4Interface]:
-    """Return the addresses of a range such as 10.0.0.100-10.0.0.199/24. Raises ValueError."""
+    """Parse a range such as 10.0.0.100-10.0.0.199/24. Raises ValueError."""
     first, _, rest = value.partition("-")
     last = IPv4Interface(rest)
     start = IPv4Address(first)
@@ -192,7 +192,7 @@ def addresses_of(value: str) -> list[IPv4Interface]:
 
 
 class ExistingNetwork(Model):
-    """A network that is there already, on each host under the same name."""
+    """An existing network, of the same name on each host."""
 
     bridge: Text | None = Field(default=None, description="name of a Linux bridge on the hosts")
     network: Text | None = Field(default=None, description="name of a network of libvirt")
@@ -317,7 +317,7 @@ class LibvirtSettings(NicSettings, CloudWithHosts):
 
     @property
     def nics_apart(self) -> bool:
-        """Whether an endpoint's further network cards are surely on different networks."""
+        """Whether an endpoint's further network cards are on different networks for certain."""
         return super().nics_apart and not self.nic_bridges
 
     @property
@@ -326,5 +326,5 @@ class LibvirtSettings(NicSettings, CloudWithHosts):
         return self.default_flavor or next(iter(self.flavors))
 
     def lanes(self, parallel: int, kinds: int) -> int:  # noqa: ARG002
-        """Return one lane for each trial that may run at once, of two hosts each."""
+        """Return one lane for each concurrent trial, of two hosts each."""
         return max(1, min(parallel, len(self.hypervisors) // 2))

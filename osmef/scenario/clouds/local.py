@@ -99,13 +99,13 @@ class LocalSettings(NicSettings):
 
     @property
     def filling_bps(self) -> float:
-        """The rate at which the buckets of links fill, bits per second; without one, the link's."""
+        """The refill rate of links' token buckets, bits per second; by default the link's rate."""
         if self.burst is None:
             return self.link_rate
         return self.sustained_rate or self.link_rate / 10
 
     def switch(self, card: int) -> str:
-        """Return the switch that a further network card is joined to, counted from 0."""
+        """Return the switch of a further network card, counted from 0."""
         return f"switch{self.nic_network(card) + 1}"
 
     @property
@@ -114,5 +114,5 @@ class LocalSettings(NicSettings):
         return self.default_flavor or next(iter(self.flavors))
 
     def lanes(self, parallel: int, kinds: int) -> int:  # noqa: ARG002
-        """Return one lane for each trial that may run at once, of two hosts each."""
+        """Return one lane for each concurrent trial, of two hosts each."""
         return max(1, min(parallel, self.hosts // 2))

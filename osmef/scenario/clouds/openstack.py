@@ -14,7 +14,7 @@ from osmef.scenario.fields import Duration, Name, Size
 
 
 class PlacedBy(StrEnum):
-    """What decides on which compute host a server stands."""
+    """How the placement of servers is controlled."""
 
     SERVER_GROUP = "server-group"
     HOST = "host"
@@ -22,7 +22,7 @@ class PlacedBy(StrEnum):
 
 
 class Reach(StrEnum):
-    """How the controller gets to a server's sshd."""
+    """How the controller connects to a server's sshd."""
 
     AUTO = "auto"
     FLOATING = "floating"
@@ -162,7 +162,7 @@ class OpenStackSettings(NicSettings, CloudWithHosts):
 
     @property
     def way_in(self) -> Reach:
-        """What ``reach`` is for these settings, never auto."""
+        """The resolved ``reach``, never auto."""
         if self.reach is not Reach.AUTO:
             return self.reach
         if self.jump is not None:
@@ -179,7 +179,7 @@ class OpenStackSettings(NicSettings, CloudWithHosts):
         return self.region
 
     def lanes(self, parallel: int, kinds: int) -> int:
-        """Return one lane for each kind with server groups, since a server is in one group only.
+        """Return one lane for each kind of pairs with server groups: a server has one group.
 
         Named hosts or zones are shared by all kinds, two of them for each trial at once.
         """

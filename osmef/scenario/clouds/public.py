@@ -1,4 +1,4 @@
-"""What the settings of all public clouds have in common."""
+"""Settings that all public clouds have in common."""
 
 from __future__ import annotations
 
@@ -88,9 +88,9 @@ class PublicCloudSettings(CloudSettings):
 
     @property
     def on_demand(self) -> bool:
-        """Whether capacity is not spare."""
+        """Whether capacity is on demand, not spot."""
         return not self.spot
 
     def lanes(self, parallel: int, kinds: int) -> int:  # noqa: ARG002
-        """Return one lane for each kind: a placement group holds for the VMs of one kind."""
+        """Return one lane for each kind of pairs: a placement group is for VMs of one kind."""
         return kinds

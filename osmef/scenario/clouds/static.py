@@ -1,4 +1,4 @@
-"""The settings of hosts that nobody makes."""
+"""Settings of static hosts."""
 
 from __future__ import annotations
 
@@ -26,6 +26,6 @@ class StaticSettings(CloudWithHosts):
         return self
 
     def lanes(self, parallel: int, kinds: int) -> int:  # noqa: ARG002
-        """Return one lane for each trial that may run at once, of two physical hosts each."""
+        """Return one lane for each concurrent trial, of two physical hosts each."""
         places = {host.location.host or name for name, host in self.hosts.items()}
         return max(1, min(parallel, len(places) // 2))

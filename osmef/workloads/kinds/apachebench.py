@@ -12,7 +12,7 @@ from osmef.formats.apachebench import read, read_quantiles
 from osmef.scenario.base import conflict
 from osmef.scenario.fields import Size
 from osmef.supply.program import Program
-from osmef.workloads.programs import EndedProgram, ProgramsSettings, Run, Where
+from osmef.workloads.programs import EndedProgram, ProgramRun, ProgramsSettings, Where
 from osmef.workloads.reading import OutputStream
 from osmef.workloads.tool import PONG, Tool, common, options, url, whole_seconds
 
@@ -39,7 +39,7 @@ class ApachebenchSettings(ProgramsSettings):
 
     @property
     def connections_per_pair(self) -> int | None:
-        """How many requests of each pair are on their way at a time."""
+        """How many requests of each pair are in flight."""
         return self.connections
 
     def for_background(self, duration_s: float) -> Self:
@@ -67,8 +67,8 @@ class Apachebench(Tool[ApachebenchSettings]):
         *("received_bytes_per_s", "failed_requests"),
     )
 
-    def runs(self) -> Sequence[Run]:
-        """Return the server, and ab, which prints exact quantiles beside its report (-e)."""
+    def runs(self) -> Sequence[ProgramRun]:
+        """Return the server, and ab, with exact quantiles (-e)."""
         s = self._settings
         seconds = whole_seconds(s.duration)
         given = {
@@ -79,7 +79,7 @@ class Apachebench(Tool[ApachebenchSettings]):
             "-n": s.requests or min(_MOST_REQUESTS, _MOST_PER_S * seconds),
             "-e": "/dev/stderr",
         }
-        return (PONG, Run(on=Where.SENDER, argv=["ab", *options(given), url(s.size)]))
+        return (PONG, ProgramRun(on=Where.SENDER, argv=["ab", *options(given), url(s.size)]))
 
     def parse(self, ended: Sequence[EndedProgram]) -> Mapping[str, float | None]:
         """Read the report, and the quantiles."""

@@ -71,7 +71,7 @@ Algorithms = Annotated[
 
 
 class Mode(StrEnum):
-    """How the ends move the data: each way to save work is a mode, which the result names."""
+    """Data path of both ends: each optimisation is a mode, named in the results."""
 
     COPY = "copy"
     ZEROCOPY = "zerocopy"
@@ -80,7 +80,7 @@ class Mode(StrEnum):
 
 
 class Until(StrEnum):
-    """What a transfer goes on for, in the place of a time."""
+    """Stopping condition of a transfer, instead of a time."""
 
     KNEE = "knee"
 
@@ -202,7 +202,7 @@ class BtcSettings(WorkloadSettings):
 
     @property
     def bytes_by_cost(self) -> int | None:
-        """How much each connection may send in one transfer for the cost; None without one."""
+        """The bound of a connection's payload by the cost limit; None without one."""
         if self.cost is None or self.per_gb is None:
             return None
         paid = parse_money(self.cost).amount / parse_money(self.per_gb).amount
@@ -211,22 +211,22 @@ class BtcSettings(WorkloadSettings):
 
     @property
     def most_bytes(self) -> int | None:
-        """How much each connection sends in one transfer at most; None where only time ends it."""
+        """The bound of a connection's payload in one transfer; None with only a time limit."""
         return min(filter(None, (self.bytes, self.bytes_by_cost)), default=None)
 
     @property
     def longest_s(self) -> float:
-        """How long one transfer is measured at most, in seconds."""
+        """The upper bound of one transfer's measured time, in seconds."""
         given = self.until is None or "duration" in self.model_fields_set
         return self.duration if given else _LONGEST_SEARCH_S
 
     @property
     def is_for_once(self) -> bool:
-        """Whether a second trial would find something else than the first, at once after it."""
+        """Whether a trial changes the result of the next one: an emptied bucket."""
         return self.until is not None
 
     def problems(self, scenario: Scenario) -> Iterator[PydanticCustomError]:
-        """Yield what keeps a bucket from being found."""
+        """Yield conflicts of the search for a bucket."""
         if self.until is None:
             return
         if scenario.background is not None:
@@ -249,15 +249,15 @@ class BtcSettings(WorkloadSettings):
         return self.connections
 
     def warnings(self) -> Iterator[str]:
-        """Say where the data moves in another way than with usual programs."""
+        """Warn where the data path is not that of usual programs."""
         if self.mode in _MODES:
             yield f"mode {self.mode}: {_MODES[self.mode]}"
 
     def warnings_at(self, end: Role, facts: Mapping[str, Any]) -> Iterator[str]:
-        """Say where each packet costs the CPU as much as 64 KiB elsewhere."""
+        """Warn where segmentation or receive offload is missing."""
         what = "receive" if end == "receiver" else "segmentation"
         if _lacks_offload(facts, what):
-            told = "the CPU moves each packet by itself, and may be what limits the rate"
+            told = "the kernel handles every packet singly, which may limit the rate"
             yield f"no {what} offload: {told}"
 
     @model_validator(mode="after")
@@ -347,14 +347,14 @@ class BtcSettings(WorkloadSettings):
 
 
 def _in_turn(key: str, value: Value | Sequence[int] | None) -> dict[str, Value | None]:
-    """Return what an agent is told of an option: for all connections, or for each in turn."""
+    """Return an option's values for an agent: for all connections, or for each in turn."""
     if value is None or isinstance(value, str | int | float):
         return {key: value}
     return {f"each_{key}": [str(one) for one in value]}
 
 
 def _lacks_offload(facts: Mapping[str, Any], what: str) -> bool:
-    """Say whether all interfaces lack an offload, be it the card's or the kernel's own."""
+    """Return whether all interfaces lack an offload, in hardware and in software."""
     names = {
         "segmentation": ("tcp_segmentation_offload", "generic_segmentation_offload"),
         "receive": ("generic_receive_offload", "large_receive_offload"),
@@ -389,7 +389,7 @@ class BulkTransfer(Workload[BtcSettings]):
         return self._parts([])
 
     def _parts(self, firsts: Sequence[Ran]) -> tuple[Part, ...]:
-        """Return the parts, given the first transfers of all pairs where there were some."""
+        """Return the parts, by the first transfers of all pairs if there were any."""
         length = self._settings.warmup + self._settings.longest_s
         enough = enough_of(firsts) if self._settings.until is not None else None
         return tuple(
@@ -406,18 +406,18 @@ class BulkTransfer(Workload[BtcSettings]):
 
     @property
     def rests(self) -> tuple[float, ...]:
-        """How long a bucket is left to fill before it is emptied once more, in seconds."""
+        """The rests in which a bucket refills, in seconds."""
         return tuple(self._settings.refill or ())
 
     @property
     def further_s(self) -> Span:
-        """How long rests and refills take: with a knee nobody can tell but at most."""
+        """The duration of rests and refills: only an upper bound is known with a bucket."""
         found = super().further_s
         return found if self._settings.until is None else Span(None, found.most_s)
 
     @property
     def most_bytes(self) -> int | None:
-        """How much a pair moves in a trial at most, in both directions; None without a bound."""
+        """The upper bound of a pair's payload in a trial, in both directions; None without one."""
         s = self._settings
         transfers = len(self._directions) + len(s.refill or ())
         if s.most_bytes is not None:
@@ -427,12 +427,12 @@ class BulkTransfer(Workload[BtcSettings]):
         return paced or None
 
     def again(self, pairs: Sequence[Sequence[Ran]]) -> tuple[Part, ...]:
-        """Return the transfer that empties it again; none where a pair has shown no bucket."""
+        """Return the next transfer after a rest; none where a pair has no bucket."""
         firsts = [pair[0] for pair in pairs]
         return self._parts(firsts) if all(map(has_bucket, firsts)) else ()
 
     def _parameters(self, end: End, direction: Direction) -> dict[str, Value]:
-        """Return what an end is told; what the scenario does not say is left to the kernel."""
+        """Return the parameters of an end; unset ones are left to the kernel."""
         s = self._settings
         cpus = s.cpus_sender if end == "sender" else s.cpus_receiver
         wanted: dict[str, Value | None] = {
@@ -458,7 +458,7 @@ class BulkTransfer(Workload[BtcSettings]):
         return {name: value for name, value in wanted.items() if value is not None}
 
     def outcome(self, trial: int, purpose: Purpose, pairs: Sequence[Sequence[Ran]]) -> Outcome:  # noqa: ARG002 - no row of it is of a trial
-        """Make a transfer of every part, and the metrics of each direction over all pairs."""
+        """Return transfers of every part, and the metrics of each direction over all pairs."""
         if self._settings.until is not None:
             return self._bucket(purpose, pairs)
         metrics: dict[str, float | None] = {}
@@ -476,14 +476,14 @@ class BulkTransfer(Workload[BtcSettings]):
         return Outcome(metrics, transfers)
 
     def _common_percent(self, transfers: Sequence[Transfer]) -> float | None:
-        """Return the least part of the duration in which all connections of a transfer ran."""
+        """Return the smallest overlap of a transfer's connections, in percent."""
         if self._settings.bytes is not None:
             return None
         lengths = [transfer.receiver.common_length_s or 0.0 for transfer in transfers]
         return min(100.0, 100 * min(lengths) / self._settings.duration)
 
     def _bucket(self, purpose: Purpose, pairs: Sequence[Sequence[Ran]]) -> Outcome:
-        """Return the outcome of a search for buckets, and of what emptied full ones."""
+        """Return the outcome of a search for buckets."""
         (direction,), settings = self._directions, self._settings
         most = settings.most_bytes and settings.most_bytes * settings.connections
         by_cost = settings.most_bytes is not None and settings.most_bytes == settings.bytes_by_cost
@@ -527,7 +527,7 @@ def _transfer(ran: Ran, purpose: Purpose, direction: Direction) -> Transfer:
 
 
 def transfer_end(name: str, result: BulkResult) -> TransferEnd:
-    """Return what an agent told of its end of a transfer in one direction."""
+    """Return the record of one end of a transfer, in one direction."""
     return TransferEnd(
         endpoint=name,
         start_realtime_ns=result.start_realtime_ns,

@@ -13,7 +13,7 @@ from osmef.results.measure import Better, Measure, OverPairs
 from osmef.scenario.fields import Duration
 from osmef.supply.program import Program
 from osmef.workloads.disk import DiskSettings
-from osmef.workloads.programs import EndedProgram, Run
+from osmef.workloads.programs import EndedProgram, ProgramRun
 from osmef.workloads.tool import Tool
 
 _LOADFILE = "/usr/share/dbench/client.txt"
@@ -43,12 +43,12 @@ class DbenchSettings(DiskSettings):
 
     @property
     def file_bytes(self) -> int:
-        """How many bytes the files have together; of another loadfile nobody knows."""
+        """The files' total size; unknown for a custom loadfile."""
         return self.clients * _OF_A_CLIENT if self.loadfile == _LOADFILE else 0
 
     @property
     def is_cached(self) -> bool:
-        """Whether what is written may be in memory alone."""
+        """Whether the page cache alone may serve writes."""
         return not self.sync
 
 
@@ -71,7 +71,7 @@ class Dbench(Tool[DbenchSettings]):
         ),
     )  # fmt: skip
 
-    def runs(self) -> Sequence[Run]:
+    def runs(self) -> Sequence[ProgramRun]:
         """Return dbench at the sender."""
         s = self._settings
         times = ["-t", str(math.ceil(s.duration))]

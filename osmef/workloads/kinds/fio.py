@@ -15,7 +15,7 @@ from osmef.scenario.base import conflict
 from osmef.scenario.fields import Duration, Size
 from osmef.supply.program import Program
 from osmef.workloads.disk import DirectSettings
-from osmef.workloads.programs import EndedProgram, Run
+from osmef.workloads.programs import EndedProgram, ProgramRun
 from osmef.workloads.tool import Tool
 
 _PERCENTILES = {"p50": "50", "p99": "99", "p999": "99.9"}
@@ -76,12 +76,12 @@ class FioSettings(DirectSettings):
 
     @property
     def file_bytes(self) -> int:
-        """How many bytes the files of all jobs have together."""
+        """The total size of all jobs' files."""
         return self.jobs * self.size
 
     @property
     def accesses(self) -> tuple[str, ...]:
-        """What it does."""
+        """Its access pattern."""
         return ("read", "write") if self.rw.endswith("rw") else (self.rw.removeprefix("rand"),)
 
     @model_validator(mode="after")
@@ -102,7 +102,7 @@ class FioSettings(DirectSettings):
         return self
 
     def warnings(self) -> Iterator[str]:
-        """Say where requests wait for one another."""
+        """Warn where requests are serialised."""
         if self.depth > 1 and self.engine == "libaio" and not self.direct:
             yield "libaio has one request under way at a time without direct I/O, not the depth"
 
@@ -119,8 +119,8 @@ class Fio(Tool[FioSettings]):
         self.told = (found[0].model_copy(update={"leading": True}), *found[1:])
         super().__init__(settings, background=background)
 
-    def runs(self) -> Sequence[Run]:
-        """Return one job, whose processes report together."""
+    def runs(self) -> Sequence[ProgramRun]:
+        """Return one job, with group reporting."""
         s = self._settings
         given: dict[str, object] = {
             "name": "osmef", "rw": s.rw, "bs": s.block, "size": s.size, "numjobs": s.jobs,
@@ -135,7 +135,7 @@ class Fio(Tool[FioSettings]):
         return (s.run_of(["fio", "--output-format=json", "--eta=never", *options]),)
 
     def parse(self, ended: Sequence[EndedProgram]) -> Mapping[str, float | None]:
-        """Read the JSON; each way that was asked for must have gone."""
+        """Read the JSON, which must have each requested direction."""
         printed = ended[-1].printed
         told = read(printed.text_of_stdout)
         numbers: dict[str, float | None] = {}

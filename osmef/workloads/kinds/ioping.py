@@ -13,7 +13,7 @@ from osmef.results.measure import Better, Measure, OverPairs
 from osmef.scenario.fields import Duration, Size
 from osmef.supply.program import Program
 from osmef.workloads.disk import DirectSettings
-from osmef.workloads.programs import EndedProgram, Run
+from osmef.workloads.programs import EndedProgram, ProgramRun
 from osmef.workloads.tool import Tool
 
 _QUANTILES = {"p50_us": 0.5, "p99_us": 0.99}
@@ -48,12 +48,12 @@ class IopingSettings(DirectSettings):
 
     @property
     def is_cached(self) -> bool:
-        """Whether requests may be answered by memory: ioping empties the page cache itself."""
+        """Whether memory may serve requests: ioping drops the page cache itself."""
         return False
 
     @property
     def is_told(self) -> bool:
-        """Whether each single request is told."""
+        """Whether each single request is printed."""
         return self.duration * _OF_A_REQUEST <= self.most_output * self.interval
 
 
@@ -95,7 +95,7 @@ class Ioping(Tool[IopingSettings]):
         ),
     )  # fmt: skip
 
-    def runs(self) -> Sequence[Run]:
+    def runs(self) -> Sequence[ProgramRun]:
         """Return ioping at the sender, in a file of its own."""
         s = self._settings
         options = {
@@ -109,7 +109,7 @@ class Ioping(Tool[IopingSettings]):
         return (s.run_of([*argv, *(flag for flag, given in flags.items() if given), "{dir}"]),)
 
     def parse(self, ended: Sequence[EndedProgram]) -> Mapping[str, float | None]:
-        """Read the JSON; percentiles are of the single requests, where these are told."""
+        """Read the JSON, with percentiles of single requests if they are printed."""
         told = read(ended[-1].printed.text_of_stdout)
         ordered = sorted(told.times_us)
         return {

@@ -13,7 +13,7 @@ from osmef.results.measure import Better, Component, Measure, OverPairs
 from osmef.scenario.fields import Size
 from osmef.supply.program import Program, SourceCode
 from osmef.workloads.disk import DirectSettings
-from osmef.workloads.programs import EndedProgram, Run
+from osmef.workloads.programs import EndedProgram, ProgramRun
 from osmef.workloads.tool import Tool
 
 _KIBI = 1024
@@ -76,12 +76,12 @@ class IozoneSettings(DirectSettings):
 
     @property
     def file_bytes(self) -> int:
-        """How many bytes the files of all streams have together."""
+        """The total size of all streams' files."""
         return self.streams * self.size
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of what is measured."""
+        """The names of the tests' metrics."""
         chosen = {"write", *self.tests}
         return tuple(
             name for test, (_, names) in _TESTS.items() if test in chosen for name in names
@@ -89,7 +89,7 @@ class IozoneSettings(DirectSettings):
 
     @property
     def moved_bytes(self) -> int:
-        """How many bytes it moves: each test moves all files."""
+        """The payload: each test moves all files."""
         return len(self.names) * self.file_bytes
 
 
@@ -104,7 +104,7 @@ class Iozone(Tool[IozoneSettings]):
         self.told = tuple(_measure(name) for name in settings.names)
         super().__init__(settings, background=background)
 
-    def runs(self) -> Sequence[Run]:
+    def runs(self) -> Sequence[ProgramRun]:
         """Return IOzone at the sender."""
         s = self._settings
         tests = [number for test, (number, _) in _TESTS.items() if test in {"write", *s.tests}]
@@ -117,7 +117,7 @@ class Iozone(Tool[IozoneSettings]):
         return (s.run_of(argv),)
 
     def parse(self, ended: Sequence[EndedProgram]) -> Mapping[str, float | None]:
-        """Read the rates; each test that was asked for must have one."""
+        """Read the rates, one for each requested test."""
         printed = ended[-1].printed
         told = read(printed.text_of_stdout)
         found = {name: getattr(told, f"{name}_bytes_per_s") for name in self._settings.names}

@@ -12,7 +12,7 @@ from osmef.formats.iperf2 import Moved, read
 from osmef.scenario.base import conflict
 from osmef.scenario.fields import Rate, Size
 from osmef.supply.program import Program
-from osmef.workloads.programs import EndedProgram, ProgramsSettings, Run, Where
+from osmef.workloads.programs import EndedProgram, ProgramRun, ProgramsSettings, Where
 from osmef.workloads.tool import (
     Direction,
     Tool,
@@ -81,7 +81,7 @@ class Iperf2(Tool[Iperf2Settings]):
         *common("RFC 1889, as iperf 2 has it", "jitter_us"),
     )
 
-    def runs(self) -> Sequence[Run]:
+    def runs(self) -> Sequence[ProgramRun]:
         """Return the server and the client; options of the sockets are for both."""
         s = self._settings
         udp, back = s.protocol is TransportProtocol.UDP, s.direction == "reverse"
@@ -102,12 +102,12 @@ class Iperf2(Tool[Iperf2Settings]):
         server = ["iperf", "-s", "-B", "{bind}", *both]
         client = ["iperf", "-c", "{peer}", *both, *own]
         return (
-            Run(on=Where.RECEIVER, argv=server, ipv6=["-V"], ready=ready),
-            Run(on=Where.SENDER, argv=client, ipv6=["-V"]),
+            ProgramRun(on=Where.RECEIVER, argv=server, ipv6=["-V"], ready=ready),
+            ProgramRun(on=Where.SENDER, argv=client, ipv6=["-V"]),
         )
 
     def parse(self, ended: Sequence[EndedProgram]) -> Mapping[str, float | None]:
-        """Read what both ends print: each tells what it has done itself."""
+        """Read the output of both ends, each for its own counts."""
         server, client = (read(one.printed.text_of_stdout) for one in ended)
         back = self._settings.direction == "reverse"
         got = client.received if back else server.received
@@ -130,6 +130,6 @@ class Iperf2(Tool[Iperf2Settings]):
 
 
 def _sum(moved: Moved, name: str) -> int | None:
-    """Return a count of all connections; None where one of them does not tell it."""
+    """Return the sum over all connections; None where one is unknown."""
     told = [getattr(one, name) for one in moved.flows]
     return None if None in told else sum(told)

@@ -12,7 +12,7 @@ from osmef.formats.iperf3 import read
 from osmef.results.measure import Better, Measure, OverPairs
 from osmef.scenario.fields import Duration, Rate, Size
 from osmef.supply.program import Program
-from osmef.workloads.programs import EndedProgram, Run, Where
+from osmef.workloads.programs import EndedProgram, ProgramRun, Where
 from osmef.workloads.tool import (
     Direction,
     ServerSettings,
@@ -60,7 +60,7 @@ class Iperf3Settings(ServerSettings):
 
 
 class Iperf3(Tool[Iperf3Settings]):
-    """A server that takes one client, and its client."""
+    """A server for one client, and its client."""
 
     Settings = Iperf3Settings
     example = "workload: {kind: iperf3, connections: 4, duration: 10s}"
@@ -78,18 +78,21 @@ class Iperf3(Tool[Iperf3Settings]):
         ),
     )  # fmt: skip
 
-    def runs(self) -> Sequence[Run]:
-        """Return the server, which ends with its client, and the client; or that alone."""
+    def runs(self) -> Sequence[ProgramRun]:
+        """Return the server, which ends with its client, and the client; or only that."""
         if self._settings.there is not None:
             address, port = self._settings.there
             client = ["iperf3", "-c", address, "-p", str(port), *self._options()]
-            return (Run(on=Where.SENDER, argv=client),)
+            return (ProgramRun(on=Where.SENDER, argv=client),)
         return (
-            Run(
+            ProgramRun(
                 on=Where.RECEIVER, argv=["iperf3", "-s", "-1", "-p", "{port}", "-B", "{bind}"],
                 ready="port",
             ),
-            Run(on=Where.SENDER, argv=["iperf3", "-c", "{peer}", "-p", "{port}", *self._options()]),
+            ProgramRun(
+                on=Where.SENDER,
+                argv=["iperf3", "-c", "{peer}", "-p", "{port}", *self._options()],
+            ),
         )  # fmt: skip
 
     def _options(self) -> list[str]:

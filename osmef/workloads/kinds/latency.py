@@ -34,7 +34,7 @@ _QUANTILE_SOURCE = "Hyndman and Fan, *Sample Quantiles in Statistical Packages*,
 
 
 def _time(what: str, told: str, source: str, **more: object) -> Measure:
-    """Return the measure of a time from request to response, of all pairs together."""
+    """Return the measure of a round-trip time over all pairs."""
     return Measure(
         name=f"rtt_{what}_us", unit="us", better="lower", label=f"RTT {what}", help=told,
         source=source, over_pairs="pooled", **more,
@@ -91,7 +91,7 @@ _BESIDE_BELOW = {"rtt_p50_us": "p50\nµs", "lost_percent": "lost\n%"}
 
 
 def _in_phase(measure: Measure, phase: Phase, below: str | None = None) -> Measure:
-    """Return a measure of one of two phases, of which the one under load counts.
+    """Return a measure in one phase, of which the loaded one leads.
 
     What stands ``below`` the phase is the head of its column.
     """
@@ -112,7 +112,7 @@ BESIDE = (
 
 
 def _of_protocol(measure: Measure, protocol: Protocol, below: str | None) -> Measure:
-    """Return a measure of a protocol that is asked beside another one."""
+    """Return a measure of an additional protocol."""
     return part(
         _carried(measure, protocol), _word(protocol), f"of requests by `{protocol}`: ",
         head=None if below is None else f"{protocol}\n{below}",
@@ -120,7 +120,7 @@ def _of_protocol(measure: Measure, protocol: Protocol, below: str | None) -> Mea
 
 
 def _carried(measure: Measure, protocol: Protocol) -> Measure:
-    """Return a measure whose source says what carries the requests."""
+    """Return a measure whose source names the protocol."""
     if not protocol.loses or measure.source != _SOURCE:
         return measure
     return measure.model_copy(update={"source": _DATAGRAM_SOURCE})
@@ -193,20 +193,20 @@ class LatencySettings(WorkloadSettings):
 
     @property
     def protocols(self) -> tuple[Protocol, ...]:
-        """All that are asked, the first one's numbers first."""
+        """All protocols, the main one first."""
         return (self.protocol, *self.beside)
 
     def size_of(self, protocol: Protocol) -> int:
-        """Return the bytes of a request by a protocol."""
+        """Return the size of a request by a protocol, in bytes."""
         return self.size if protocol is Protocol.TCP else max(self.size, HEADER_BYTES)
 
     def problems(self, scenario: Scenario) -> Iterator[PydanticCustomError]:
-        """Say that what is measured before a background needs one."""
+        """Yield the conflict of an idle phase without a background."""
         if "idle" in self.model_fields_set and scenario.background is None:
             yield without_background("workload.idle")
 
     def warnings(self) -> Iterator[str]:
-        """Say who answers echoes."""
+        """Warn that the kernel answers echoes."""
         if Protocol.ICMP in self.protocols:
             yield "icmp: the receiver's kernel answers, so no program has to wake up there"
 
@@ -243,7 +243,7 @@ _LARGEST_DATAGRAM = 65507
 
 
 class Latency(Workload[LatencySettings]):
-    """Requests and responses. With a background they run twice: alone, and then beside it."""
+    """Requests and responses, with a background in two phases: idle, then loaded."""
 
     Settings = LatencySettings
 
@@ -265,12 +265,12 @@ class Latency(Workload[LatencySettings]):
         )
 
     def _more(self, protocol: Protocol) -> tuple[Measure, ...]:
-        """Return the measures that only exchanges by a lossy protocol, or at a rate, have."""
+        """Return the measures of exchanges by a lossy protocol, or at a rate."""
         rated = self._settings.rate is not None
         return (*((LOST,) if protocol.loses else ()), *((LATE,) if rated else ()))
 
     def _in_phases(self, measures: Iterable[Measure]) -> Iterator[Measure]:
-        """Yield measures as they are, or those of each phase; their heads are those under load."""
+        """Yield measures as they are, or one for each phase, with the loaded one's headers."""
         for one in measures:
             if len(self._phases) == 1:
                 yield one
@@ -309,7 +309,7 @@ class Latency(Workload[LatencySettings]):
         return Part((answer, ask), duration_s=duration, loaded=not alone)
 
     def outcome(self, trial: int, purpose: Purpose, pairs: Sequence[Sequence[Ran]]) -> Outcome:  # noqa: ARG002 - no row of it is of a trial
-        """Make an exchange of every part; the metrics of a phase are over all pairs."""
+        """Return an exchange of every part, and metrics of each phase over all pairs."""
         metrics: dict[str, float | None] = {}
         exchanges: list[Exchange] = []
         for number, (phase, protocol) in enumerate(self._runs):

@@ -13,7 +13,7 @@ from osmef.formats.memtier import read
 from osmef.results.measure import Better, Measure, OverPairs
 from osmef.scenario.fields import Size
 from osmef.supply.program import Program
-from osmef.workloads.programs import EndedProgram, ProgramsSettings, Run, Where
+from osmef.workloads.programs import EndedProgram, ProgramRun, ProgramsSettings, Where
 from osmef.workloads.tool import Tool
 
 _SOURCE = "run_stats.cpp of memtier_benchmark"
@@ -52,7 +52,7 @@ class MemtierSettings(ProgramsSettings):
 
 
 class Memtier(Tool[MemtierSettings]):
-    """A server at the receiver that keeps nothing, and its clients."""
+    """A server at the receiver without persistence, and its clients."""
 
     Settings = MemtierSettings
     example = 'workload: {kind: memtier, ratio: "1:1", size: 1KiB, keys: 100000}'
@@ -94,8 +94,8 @@ class Memtier(Tool[MemtierSettings]):
         self._password = secrets.token_hex(16)
         super().__init__(settings, background=background)
 
-    def runs(self) -> Sequence[Run]:
-        """Return the server and the clients, which alone know its password."""
+    def runs(self) -> Sequence[ProgramRun]:
+        """Return the server and the clients, with a random password."""
         s = self._settings
         server = ["redis-server", "--bind", "{bind}", "--port", "{port}", "--save", "",
                   "--appendonly", "no", "--requirepass", self._password]  # fmt: skip
@@ -105,8 +105,8 @@ class Memtier(Tool[MemtierSettings]):
         client += ["-d", str(s.size), "--pipeline", str(s.pipeline), "--key-maximum", str(s.keys)]
         client += ["--test-time", str(max(1, math.ceil(s.duration))), "--hide-histogram"]
         return (
-            Run(on=Where.RECEIVER, argv=server, ready="port", serves=True),
-            Run(on=Where.SENDER, argv=client),
+            ProgramRun(on=Where.RECEIVER, argv=server, ready="port", serves=True),
+            ProgramRun(on=Where.SENDER, argv=client),
         )
 
     def parse(self, ended: Sequence[EndedProgram]) -> Mapping[str, float | None]:

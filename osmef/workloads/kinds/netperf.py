@@ -14,7 +14,7 @@ from osmef.results.measure import Better, Measure, OverPairs
 from osmef.scenario.base import conflict
 from osmef.scenario.fields import Size
 from osmef.supply.program import Program, SourceCode
-from osmef.workloads.programs import EndedProgram, Run, Where
+from osmef.workloads.programs import EndedProgram, ProgramRun, Where
 from osmef.workloads.tool import (
     Direction,
     ServerSettings,
@@ -39,7 +39,7 @@ _CONNECTS = Measure(
 
 
 class NetperfTest(StrEnum):
-    """What netperf does."""
+    """The test of netperf."""
 
     TCP_STREAM = "tcp-stream"
     UDP_STREAM = "udp-stream"
@@ -95,7 +95,7 @@ class NetperfSettings(ServerSettings):
 
     @property
     def is_stream(self) -> bool:
-        """Whether nothing is answered."""
+        """Whether it is unidirectional."""
         return self.test in {NetperfTest.TCP_STREAM, NetperfTest.UDP_STREAM}
 
     @model_validator(mode="after")
@@ -111,7 +111,7 @@ class NetperfSettings(ServerSettings):
 
 
 def _program(name: str) -> Program:
-    """Return a program of netperf, which Debian has among what is not free."""
+    """Return a program of netperf, which is in Debian's non-free section."""
     steps = (
         ("autoreconf", "--force", "--install", "-I", "src/missing/m4"),
         ("./configure", "--host={target}", "CFLAGS=-O2 -fcommon -std=gnu89"),
@@ -124,7 +124,7 @@ def _program(name: str) -> Program:
 
 
 class Netperf(Tool[NetperfSettings]):
-    """netserver, and netperf, which talk at a port of their own."""
+    """netserver, and netperf, with a control connection at a port of their own."""
 
     Settings = NetperfSettings
     example = "workload: {kind: netperf, test: tcp-rr, duration: 10s}"
@@ -137,10 +137,10 @@ class Netperf(Tool[NetperfSettings]):
     )
 
     def tells(self) -> Sequence[Measure]:
-        """Return what the test gives."""
+        """Return the measures of the test."""
         return [one for one in self.told if one.name in _TOLD[self._settings.test]]
 
-    def runs(self) -> Sequence[Run]:
+    def runs(self) -> Sequence[ProgramRun]:
         """Return netserver, which stays in the foreground and writes no log, and netperf.
 
         That alone where netserver is there already.
@@ -158,16 +158,16 @@ class Netperf(Tool[NetperfSettings]):
         server = options({"-D": True, "-f": True, "-N": True, "-L": "{bind}", "-p": "{port}"})
         client = ["netperf", *options(given), "--", *self._of_test()]
         if s.there is not None:
-            return (Run(on=Where.SENDER, argv=client),)
+            return (ProgramRun(on=Where.SENDER, argv=client),)
         return (
-            Run(
+            ProgramRun(
                 on=Where.RECEIVER, argv=["netserver", *server], ready="port", serves=True, ports=2
             ),
-            Run(on=Where.SENDER, argv=client),
+            ProgramRun(on=Where.SENDER, argv=client),
         )  # fmt: skip
 
     def _of_test(self) -> list[str]:
-        """Return the options of the test; UDP is routed as all else is only with -R."""
+        """Return the options of the test, with -R for routed UDP."""
         s = self._settings
         size = f",{s.size}" if s.size and s.direction == "reverse" else s.size
         return options(
@@ -183,7 +183,7 @@ class Netperf(Tool[NetperfSettings]):
         )
 
     def parse(self, ended: Sequence[EndedProgram]) -> Mapping[str, float | None]:
-        """Read netperf's values."""
+        """Read netperf's results."""
         told = read(ended[-1].printed.text_of_stdout)
         if told.kind != _KINDS[self._settings.test]:
             raise OutputError("netperf did another test", tail=ended[-1].printed.tail)

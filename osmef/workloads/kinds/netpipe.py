@@ -18,7 +18,7 @@ from osmef.supply.program import Program
 from osmef.supply.shim import PROTOCOLS
 from osmef.units import format_size
 from osmef.workloads.base import Outcome, Ran
-from osmef.workloads.programs import EndedProgram, ProgramsSettings, Run, Where
+from osmef.workloads.programs import EndedProgram, ProgramRun, ProgramsSettings, Where
 from osmef.workloads.tool import Tool, options
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class NetpipeSettings(ProgramsSettings):
         return self
 
     def problems(self, scenario: Scenario) -> Iterator[PydanticCustomError]:
-        """Say that it has no IPv6."""
+        """Yield the conflict with IPv6."""
         if scenario.family is Family.IPV6:
             cure = "write family: ipv4, or kind: size-sweep, which measures the same"
             yield conflict("NPtcp has no IPv6", cure, *("workload.kind", "family"))
@@ -100,8 +100,8 @@ class Netpipe(Tool[NetpipeSettings]):
         ),
     )  # fmt: skip
 
-    def runs(self) -> Sequence[Run]:
-        """Return both ends; the one that begins prints what it writes into its file, too."""
+    def runs(self) -> Sequence[ProgramRun]:
+        """Return both ends; the starting one also prints its result file."""
         s = self._settings
         both = options(
             {
@@ -114,12 +114,12 @@ class Netpipe(Tool[NetpipeSettings]):
             }
         )
         return (
-            Run(on=Where.RECEIVER, argv=["NPtcp", *both, "-o", "/dev/null"], ready="port"),
-            Run(on=Where.SENDER, argv=["NPtcp", "-h", "{peer}", *both, "-o", "/dev/stdout"]),
+            ProgramRun(on=Where.RECEIVER, argv=["NPtcp", *both, "-o", "/dev/null"], ready="port"),
+            ProgramRun(on=Where.SENDER, argv=["NPtcp", "-h", "{peer}", *both, "-o", "/dev/stdout"]),
         )
 
     def parse(self, ended: Sequence[EndedProgram]) -> Mapping[str, float | None]:
-        """Read the sizes, and what is best of them."""
+        """Read the sizes, and the best values."""
         points = _points(ended)
         rates = {point.size_bytes: point.bps for point in points}
         return {
@@ -130,7 +130,7 @@ class Netpipe(Tool[NetpipeSettings]):
         }
 
     def outcome(self, trial: int, purpose: Purpose, pairs: Sequence[Sequence[Ran]]) -> Outcome:
-        """Keep every size, too."""
+        """Return the outcome with every size."""
         sizes = [
             SizePoint(
                 purpose=purpose,

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Benchmark(StrEnum):
-    """The benchmarks of NPB that compute; DT and the I/O of BT are none of them."""
+    """The compute benchmarks of NPB, without DT and BT-IO."""
 
     BT = "bt"
     CG = "cg"
@@ -40,7 +40,7 @@ class Benchmark(StrEnum):
 
 
 class ProblemClass(StrEnum):
-    """The sizes of the problems, from the smallest on."""
+    """The problem classes, from the smallest on."""
 
     S = "S"
     W = "W"
@@ -56,7 +56,7 @@ _WAYS: tuple[Way, ...] = ("present", "build")
 
 
 def name_of(benchmark: Benchmark, problem_class: ProblemClass) -> str:
-    """Return the name that NPB gives the program of a benchmark and a class."""
+    """Return NPB's program name for a benchmark and a class."""
     return f"{benchmark}.{problem_class}.x"
 
 
@@ -103,11 +103,11 @@ class NpbSettings(MpiSettings):
 
     @property
     def longest_s(self) -> float:
-        """How long it may run at most, in seconds."""
+        """The upper bound of its duration, in seconds."""
         return self.deadline or 10 * self.duration + 60.0
 
     def problems(self, scenario: Scenario) -> Iterator[PydanticCustomError]:
-        """Yield what does not go together with the rest of the scenario."""
+        """Yield conflicts with the rest of the scenario."""
         yield from super().problems(scenario)
         count = scenario.size * self.processes
         needs = None
@@ -158,7 +158,7 @@ class Npb(MpiTool[NpbSettings]):
     )  # fmt: skip
 
     def needs(self, end: End) -> tuple[Program, ...]:
-        """Return the one program that is run, of all that there are."""
+        """Return the one program that is run."""
         return tuple(one for one in super().needs(end) if one.name == self.argv[0])
 
     @property
@@ -167,7 +167,7 @@ class Npb(MpiTool[NpbSettings]):
         return [name_of(self._settings.benchmark, self._settings.problem_class)]
 
     def parse(self, ended: Sequence[EndedProgram]) -> Mapping[str, float | None]:
-        """Read what the first process printed; only what was verified counts."""
+        """Read the first process's output; only a verified result counts."""
         told = read(ended[0].printed.text_of_stdout)
         self._check(told, len(ended), ended[0])
         return {
@@ -179,7 +179,7 @@ class Npb(MpiTool[NpbSettings]):
         }
 
     def _check(self, told: Told, started: int, first: EndedProgram) -> None:
-        """Raise OutputError for a run that is another one than was asked for."""
+        """Raise OutputError for another run than requested."""
         s = self._settings
         wrong = None
         if not told.verified:

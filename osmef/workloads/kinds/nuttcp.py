@@ -11,7 +11,7 @@ from osmef.formats.nuttcp import read
 from osmef.results.measure import Better, Measure, OverPairs
 from osmef.scenario.fields import Rate, Size
 from osmef.supply.program import Program
-from osmef.workloads.programs import EndedProgram, ProgramsSettings, Run, Where
+from osmef.workloads.programs import EndedProgram, ProgramRun, ProgramsSettings, Where
 from osmef.workloads.tool import (
     Direction,
     Tool,
@@ -54,7 +54,7 @@ class NuttcpSettings(ProgramsSettings):
 
 
 class Nuttcp(Tool[NuttcpSettings]):
-    """A server that takes one client, and its client, which talk at a port of their own."""
+    """A server for one client, and its client, at a port of their own."""
 
     Settings = NuttcpSettings
     example = "workload: {kind: nuttcp, connections: 4, duration: 10s}"
@@ -76,7 +76,7 @@ class Nuttcp(Tool[NuttcpSettings]):
         ),
     )  # fmt: skip
 
-    def runs(self) -> Sequence[Run]:
+    def runs(self) -> Sequence[ProgramRun]:
         """Return the server, which ends with its client, and the client.
 
         In reverse the client opens the data connections, too (-F), so that all ports are those of
@@ -86,11 +86,11 @@ class Nuttcp(Tool[NuttcpSettings]):
         ports = ["-P{port}", "-p{data_port}"]
         argv = ["nuttcp", "-fparse", *ports, *self._options(), "{peer}"]
         return (
-            Run(
+            ProgramRun(
                 on=Where.RECEIVER, argv=server, ipv6=["-6"], ready="port",
                 ports=1 + self._settings.connections,
             ),
-            Run(on=Where.SENDER, argv=argv),
+            ProgramRun(on=Where.SENDER, argv=argv),
         )  # fmt: skip
 
     def _options(self) -> list[str]:

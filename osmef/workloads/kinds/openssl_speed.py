@@ -15,7 +15,7 @@ from osmef.formats.openssl_speed import Operation, read
 from osmef.results.measure import Better, Measure, OverPairs
 from osmef.scenario.fields import Size
 from osmef.supply.program import Program
-from osmef.workloads.programs import EndedProgram, ProgramsSettings, Run, Where
+from osmef.workloads.programs import EndedProgram, ProgramRun, ProgramsSettings, Where
 from osmef.workloads.tool import Tool
 
 _SOURCE = "openssl-speed(1)"
@@ -44,7 +44,7 @@ class OpensslSpeedSettings(ProgramsSettings):
 
     @property
     def operation(self) -> Operation:
-        """What the algorithm is good for."""
+        """The operation of the algorithm."""
         if _SIGNATURE.fullmatch(self.algorithm):
             return "signature"
         return "exchange" if _EXCHANGE.fullmatch(self.algorithm) else "bulk"
@@ -85,8 +85,8 @@ class OpensslSpeed(Tool[OpensslSpeedSettings]):
         of = {"signature": self.told_of_signatures, "exchange": self.told_of_exchanges}
         return of.get(self._settings.operation, self.told_of_bulk)
 
-    def runs(self) -> Sequence[Run]:
-        """Return openssl at the sender; signatures are made in one half of the time."""
+    def runs(self) -> Sequence[ProgramRun]:
+        """Return openssl at the sender; signing takes one half of the time."""
         s = self._settings
         operation = s.operation
         seconds = math.ceil(s.duration / 2 if operation == "signature" else s.duration)
@@ -101,10 +101,10 @@ class OpensslSpeed(Tool[OpensslSpeedSettings]):
             str(s.threads or "{cpus}"),
         ]
         argv = ["openssl", "speed", *options, *what, s.algorithm]
-        return (Run(on=Where.SENDER, argv=argv),)
+        return (ProgramRun(on=Where.SENDER, argv=argv),)
 
     def parse(self, ended: Sequence[EndedProgram]) -> Mapping[str, float | None]:
-        """Read the sum of all processes; that of another kind of algorithm is an error."""
+        """Read the sum of all processes; another operation is an error."""
         s, printed = self._settings, ended[-1].printed
         told = read(printed.text_of_stdout)
         if told.operation != s.operation or (

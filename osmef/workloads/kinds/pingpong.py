@@ -51,7 +51,7 @@ puts "#{RUBY_DESCRIPTION}, webrick #{WEBrick::VERSION}"
 
 
 class Implementation(StrEnum):
-    """The languages of ping and pong; c is the agent itself."""
+    """Languages of ping and pong; c is the agent itself."""
 
     C = "c"
     GO = "go"
@@ -64,7 +64,7 @@ class Implementation(StrEnum):
 
 @dataclass(frozen=True)
 class Language:
-    """How ping and pong are had and started in a language."""
+    """Supply and command line of ping and pong in a language."""
 
     program: Program
     """What is pushed to the endpoint."""
@@ -132,7 +132,7 @@ _TARGET = re.compile(r"[!-~]{1,200}")
 
 @dataclass(frozen=True)
 class Foreign:
-    """Where requests go: a numeric address, a port, and a path with ``{size}`` in it."""
+    """An existing server: a numeric address, a port, and a path with ``{size}`` in it."""
 
     host: str
     port: int
@@ -140,12 +140,12 @@ class Foreign:
 
     @property
     def authority(self) -> str:
-        """Host and port as a URL has them."""
+        """Host and port in the syntax of a URL."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 def read_url(url: str, key: str) -> Foreign:
-    """Return where a URL leads. Raises a conflict of that key with what is wrong, and the cure."""
+    """Parse a URL. Raises a conflict of that key with the cure."""
     try:
         parts = urlsplit(url)
         host, port = parts.hostname or "", parts.port
@@ -269,21 +269,21 @@ class PingPongSettings(WorkloadSettings):
 
     @property
     def takes_turns(self) -> bool:
-        """Whether one direction waits while data go in the other."""
+        """Whether one direction waits for data of the other."""
         return True
 
     @property
     def connections_per_pair(self) -> int | None:
-        """How many requests of each pair are on their way at a time."""
+        """How many requests of each pair are in flight."""
         return self.connections
 
     @property
     def foreign(self) -> Foreign | None:
-        """Where a server is that OSMeF does not start."""
+        """The existing server, if any."""
         return None if self.server is None else read_url(self.server, "server")
 
     def warnings(self) -> Iterator[str]:
-        """Say that nothing is known of a server that OSMeF has not started."""
+        """Warn that an existing server is not observed."""
         if self.foreign is not None:
             yield (
                 f"the requests went to {self.server}, a server that OSMeF has not started: its"
@@ -291,7 +291,7 @@ class PingPongSettings(WorkloadSettings):
             )
 
     def problems(self, scenario: Scenario) -> Iterator[PydanticCustomError]:
-        """Say that a background needs to know how long this takes, and who asks a server."""
+        """Yield conflicts with a background, and with the end that asks a server."""
         if self.server is not None and scenario.endpoints.loopback is None:
             yield conflict(
                 "a server that is there already is asked by one endpoint, and has none itself",
@@ -398,14 +398,14 @@ class PingPongSettings(WorkloadSettings):
 
 
 class PingPong(Workload[PingPongSettings]):
-    """Requests for messages, each recorded. Pong is at the receiver, all else at the sender."""
+    """HTTP requests, each recorded. Pong is at the receiver, all else at the sender."""
 
     Settings = PingPongSettings
 
     measures = MEASURES
 
     def needs(self, end: End) -> tuple[Program, ...]:
-        """Return what ping and pong of another language than the agent's need at their ends."""
+        """Return the programs of ping and pong in another language than the agent's."""
         s = self._settings
         language = None if s.server else LANGUAGES.get(s.implementation)
         if language is None or (end == "sender" and not s.relay):
@@ -416,7 +416,7 @@ class PingPong(Workload[PingPongSettings]):
         return (replace(language.runtime, how=ways), language.program)
 
     def parts(self) -> tuple[Part, ...]:
-        """Return the one part; its length is an estimate, with a deadline of its own."""
+        """Return the one part; its length is an estimate, with a separate deadline."""
         s = self._settings
         siege = Step("sender", "siege", self._asked(), requests=s.requests)
         steps = (*self._servers(), siege)
@@ -425,7 +425,7 @@ class PingPong(Workload[PingPongSettings]):
         return (Part(steps, duration_s=min(estimate, deadline), deadline_s=deadline),)
 
     def _servers(self) -> tuple[Step, ...]:
-        """Return pong, and ping where that stands before it; nothing where a server is there."""
+        """Return pong, and ping if it relays; none for an existing server."""
         s = self._settings
         if s.server is not None:
             return ()
@@ -491,7 +491,7 @@ class PingPong(Workload[PingPongSettings]):
         return moving + s.requests * _GUESSED_REQUEST_S / s.connections
 
     def outcome(self, trial: int, purpose: Purpose, pairs: Sequence[Sequence[Ran]]) -> Outcome:
-        """Keep every request, and make the metrics over all pairs."""
+        """Return the outcome with every request, and the metrics over all pairs."""
         from osmef.workloads.siege import requests_table  # noqa: PLC0415 - pyarrow is slow
 
         ran = [one for (one,) in pairs]

@@ -1,4 +1,4 @@
-"""External programs as a scenario names them: what runs at which end, and where its numbers are."""
+"""External programs defined by a scenario: ends, command lines, and metrics."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from osmef.workloads.programs import (
     USED,
     EndedProgram,
     ProgramName,
+    ProgramRun,
     Programs,
     ProgramsSettings,
-    Run,
     Where,
     together,
 )
@@ -33,7 +33,7 @@ _Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,60}$")]
 
 
 class ProgramMetric(Reading):
-    """A number of a program: where it is printed, its unit, and which way is better."""
+    """A metric of a program: where it is printed, its unit, and its better direction."""
 
     better: Better = Field(default=Better.NEITHER, strict=False, description="which way is better")
     help: str = Field(default="", max_length=500, description="what it is, in one line")
@@ -49,12 +49,12 @@ class ProgramMetric(Reading):
 
     @property
     def combined(self) -> OverPairs:
-        """How several pairs, or both ends, make one number."""
+        """Aggregation over several pairs, or both ends."""
         usual = OverPairs.SUM if self.unit.endswith("/s") else OverPairs.MEAN
         return OverPairs(self.over_pairs) if self.over_pairs else usual
 
     def of(self, ended: EndedProgram, name: str) -> float | None:
-        """Return the number of that name that a program printed. Raises OutputError."""
+        """Return the value in a program's output. Raises OutputError."""
         try:
             return self.value(ended.printed)
         except OutputError as error:
@@ -70,7 +70,7 @@ class ProgramSettings(ProgramsSettings):
     """A program of yours, such as iperf3 or stress-ng, and the numbers that it prints."""
 
     kind: Literal["program"] = Field(default="program", description="the kind of workload")
-    run: Annotated[list[Run], Field(min_length=1, max_length=16)] = Field(
+    run: Annotated[list[ProgramRun], Field(min_length=1, max_length=16)] = Field(
         description="the programs; servers are started first, and the others at one moment"
     )
     needs: list[ProgramName] = Field(
@@ -142,7 +142,7 @@ class ProgramSettings(ProgramsSettings):
         return self
 
     def problems(self, scenario: Scenario) -> Iterator[PydanticCustomError]:
-        """Say that a loopback endpoint is needed, if it is."""
+        """Yield the conflict of a single-endpoint program without loopback."""
         if any(run.on is Where.LOOPBACK for run in self.run) and not scenario.endpoints.loopback:
             yield conflict(
                 "on: loopback is for a loopback endpoint, and there is none",
@@ -151,8 +151,8 @@ class ProgramSettings(ProgramsSettings):
             )
 
 
-class Program(Programs[ProgramSettings]):
-    """The programs of a scenario: servers, and those that are started at the common moment."""
+class ScenarioPrograms(Programs[ProgramSettings]):
+    """The programs of a scenario: servers, and those with the common start."""
 
     Settings = ProgramSettings
     measures = USED
@@ -187,12 +187,12 @@ workload:
         """The programs that the scenario names."""
         return tuple(map(Supplied, self._settings.needs))
 
-    def runs(self) -> Sequence[Run]:
-        """Return what the scenario names."""
+    def runs(self) -> Sequence[ProgramRun]:
+        """Return the programs' runs."""
         return self._settings.run
 
     def numbers(self, pairs: Sequence[Sequence[EndedProgram]]) -> Mapping[str, float | None]:
-        """Read every metric where its program printed it."""
+        """Read every metric from its program's output."""
         ended = [one for pair in pairs for one in pair]
         return {
             name: together(
@@ -204,7 +204,7 @@ workload:
         }
 
     def _tells(self, metric: ProgramMetric, one: EndedProgram) -> bool:
-        """Tell whether a program is the one that a metric is of."""
+        """Return whether a metric is of a program."""
         wanted = [run for run in self._settings.run if not run.ready]
         if metric.on is not None:
             at_end = [run for run in self._settings.run if metric.on in run.ends]

@@ -13,14 +13,14 @@ from osmef.formats.qperf import read
 from osmef.results.measure import Better, Measure, OverPairs
 from osmef.scenario.fields import Size
 from osmef.supply.program import Program
-from osmef.workloads.programs import EndedProgram, ProgramsSettings, Run, Where
+from osmef.workloads.programs import EndedProgram, ProgramRun, ProgramsSettings, Where
 from osmef.workloads.tool import Tool, common, lost_percent, missing, options, whole_seconds
 
 _SOURCE = "qperf(1)"
 
 
 class QperfTest(StrEnum):
-    """What qperf does."""
+    """The test of qperf."""
 
     TCP_BW = "tcp-bw"
     TCP_LAT = "tcp-lat"
@@ -52,7 +52,7 @@ class QperfSettings(ProgramsSettings):
 
 
 class Qperf(Tool[QperfSettings]):
-    """A server, and its client, which talk at a port of their own."""
+    """A server, and its client, at a port of their own."""
 
     Settings = QperfSettings
     example = "workload: {kind: qperf, test: tcp-lat, duration: 10s}"
@@ -73,16 +73,16 @@ class Qperf(Tool[QperfSettings]):
     )  # fmt: skip
 
     def tells(self) -> Sequence[Measure]:
-        """Return what the test gives."""
+        """Return the measures of the test."""
         return [one for one in self.told if one.name in _TOLD[self._settings.test]]
 
     @property
     def _name(self) -> str:
-        """The test as qperf calls it."""
+        """The test's name in qperf."""
         return self._settings.test.value.replace("-", "_")
 
-    def runs(self) -> Sequence[Run]:
-        """Return the server and the client, which gives numbers in whole units (-uu)."""
+    def runs(self) -> Sequence[ProgramRun]:
+        """Return the server and the client, which prints whole units (-uu)."""
         s = self._settings
         given = {
             "-lp": "{port}",
@@ -95,15 +95,15 @@ class Qperf(Tool[QperfSettings]):
             "-vvs": True,
         }
         return (
-            Run(
+            ProgramRun(
                 on=Where.RECEIVER, argv=["qperf", "-lp", "{port}"], ready="port", serves=True,
                 ports=2,
             ),
-            Run(on=Where.SENDER, argv=["qperf", "{peer}", *options(given), self._name]),
+            ProgramRun(on=Where.SENDER, argv=["qperf", "{peer}", *options(given), self._name]),
         )  # fmt: skip
 
     def parse(self, ended: Sequence[EndedProgram]) -> Mapping[str, float | None]:
-        """Read the client's numbers, which has them of both ends."""
+        """Read the client's output, which has both ends."""
         told = read(ended[-1].printed.text_of_stdout)
         if told.test != self._name:
             raise OutputError(f"qperf did {told.test}", tail=ended[-1].printed.tail)

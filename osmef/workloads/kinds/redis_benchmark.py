@@ -1,4 +1,4 @@
-"""redis-benchmark: requests to a key-value store, as a data-intensive program makes them."""
+"""redis-benchmark: requests to a key-value store."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from osmef.formats.redis_benchmark import Test, read
 from osmef.results.measure import Better, Measure, OverPairs
 from osmef.scenario.fields import Size
 from osmef.supply.program import Program
-from osmef.workloads.programs import EndedProgram, ProgramsSettings, Run, Where
+from osmef.workloads.programs import EndedProgram, ProgramRun, ProgramsSettings, Where
 from osmef.workloads.tool import Tool
 
 _Test = Literal[
@@ -60,7 +60,7 @@ class RedisBenchmarkSettings(ProgramsSettings):
 
 
 class RedisBenchmark(Tool[RedisBenchmarkSettings]):
-    """A server at the receiver that keeps nothing, and its clients."""
+    """A server at the receiver without persistence, and its clients."""
 
     Settings = RedisBenchmarkSettings
     example = "workload: {kind: redis-benchmark, clients: 100, size: 1KiB, keys: 100000}"
@@ -77,8 +77,8 @@ class RedisBenchmark(Tool[RedisBenchmarkSettings]):
         self._password = secrets.token_hex(16)
         super().__init__(settings, background=background)
 
-    def runs(self) -> Sequence[Run]:
-        """Return the server and the clients, which alone know its password."""
+    def runs(self) -> Sequence[ProgramRun]:
+        """Return the server and the clients, with a random password."""
         s = self._settings
         server = ["redis-server", "--bind", "{bind}", "--port", "{port}", "--save", "",
                   "--appendonly", "no", "--requirepass", self._password]  # fmt: skip
@@ -89,12 +89,12 @@ class RedisBenchmark(Tool[RedisBenchmarkSettings]):
         client += ["-r", str(s.keys)] if s.keys is not None else []
         client += ["--threads", str(s.threads)] if s.threads > 1 else []
         return (
-            Run(on=Where.RECEIVER, argv=server, ready="port", serves=True),
-            Run(on=Where.SENDER, argv=client),
+            ProgramRun(on=Where.RECEIVER, argv=server, ready="port", serves=True),
+            ProgramRun(on=Where.SENDER, argv=client),
         )
 
     def parse(self, ended: Sequence[EndedProgram]) -> Mapping[str, float | None]:
-        """Read the CSV; each test that was asked for must have a row."""
+        """Read the CSV, with a row for each requested test."""
         printed = ended[-1].printed
         told = {test.name: test for test in read(printed.text_of_stdout).tests}
         numbers: dict[str, float | None] = {}

@@ -1,4 +1,4 @@
-"""7-Zip: how fast CPUs and memory compress and decompress with LZMA."""
+"""7-Zip: LZMA compression and decompression."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from osmef.results.measure import Better, Measure, OverPairs
 from osmef.scenario.base import conflict
 from osmef.scenario.fields import Size
 from osmef.supply.program import Program
-from osmef.workloads.programs import EndedProgram, Run, Where, WorkSettings
+from osmef.workloads.programs import EndedProgram, ProgramRun, Where, WorkSettings
 from osmef.workloads.tool import Tool
 
 _SOURCE = "7-Zip's manual: b (Benchmark) command"
@@ -81,15 +81,15 @@ class Sevenzip(Tool[SevenzipSettings]):
     programs = (Program("7zr", package="p7zip", version=("--help",)),)
     told = tuple(_measures())
 
-    def runs(self) -> Sequence[Run]:
+    def runs(self) -> Sequence[ProgramRun]:
         """Return 7-Zip at the sender."""
         s = self._settings
         options = [f"-mmt={s.threads or '{cpus}'}"]
         options += [] if s.dictionary is None else [f"-md={s.dictionary:.0f}b"]
-        return (Run(on=Where.SENDER, argv=["7zr", "b", str(s.passes), *options]),)
+        return (ProgramRun(on=Where.SENDER, argv=["7zr", "b", str(s.passes), *options]),)
 
     def parse(self, ended: Sequence[EndedProgram]) -> Mapping[str, float | None]:
-        """Read the means over all dictionaries."""
+        """Read the means over all dictionary sizes."""
         told = read(ended[-1].printed.text_of_stdout)
         wanted = self._settings.dictionary
         if wanted is not None and max(told.dictionary_bytes) != wanted:

@@ -97,7 +97,7 @@ class SizeSweepSettings(WorkloadSettings):
 
     @property
     def takes_turns(self) -> bool:
-        """Whether one direction waits while data go in the other."""
+        """Whether one direction waits for data of the other."""
         return self.mode is SweepMode.PINGPONG
 
     @model_validator(mode="after")
@@ -125,7 +125,7 @@ class SizeSweepSettings(WorkloadSettings):
 
 
 class SizeSweep(Workload[SizeSweepSettings]):
-    """Messages of growing sizes on each connection, all connections in step."""
+    """Messages of growing sizes on each connection, in step."""
 
     Settings = SizeSweepSettings
 
@@ -156,7 +156,7 @@ class SizeSweep(Workload[SizeSweepSettings]):
         return (Part((answer, ask), duration_s=duration),)
 
     def outcome(self, trial: int, purpose: Purpose, pairs: Sequence[Sequence[Ran]]) -> Outcome:  # noqa: ARG002 - no row of it is of a trial
-        """Make a point of every size on every connection; the metrics are over all of them."""
+        """Return a point of every size on every connection, and metrics over all of them."""
         points = [point for (ran,) in pairs for point in self._points(purpose, ran)]
         return Outcome(sweep_metrics(points, self._settings.mode), sizes=points)
 
@@ -195,13 +195,13 @@ class SizeSweep(Workload[SizeSweepSettings]):
 
 
 def count_sizes(low: int, high: int, perturbation: int) -> int:
-    """Return how many sizes a sweep has at most: three for each half step of an octave."""
+    """Return the upper bound of a sweep's sizes: three for each half octave."""
     half_steps = 2 * (high.bit_length() - low.bit_length() + 1)
     return 2 + half_steps * (3 if perturbation else 1)
 
 
 def sweep_metrics(points: Sequence[SizePoint], mode: SweepMode) -> dict[str, float | None]:
-    """Return the metrics of sweeps that ran together.
+    """Return the metrics of concurrent sweeps.
 
     ``latency_min_us`` is the shortest time of the smallest message on any connection, in a
     ping-pong only; ``throughput_max_bps`` the highest of all connections at one size,

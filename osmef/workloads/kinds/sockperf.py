@@ -14,7 +14,7 @@ from osmef.results.measure import Better, Measure, OverPairs
 from osmef.scenario.base import conflict
 from osmef.scenario.fields import Duration, Size
 from osmef.supply.program import Program
-from osmef.workloads.programs import EndedProgram, ProgramsSettings, Run, Where
+from osmef.workloads.programs import EndedProgram, ProgramRun, ProgramsSettings, Where
 from osmef.workloads.tool import (
     Tool,
     TransportProtocol,
@@ -31,7 +31,7 @@ _SENT = ("messages_per_s", "sent_bps")
 
 
 class SockperfTest(StrEnum):
-    """What sockperf does."""
+    """The test of sockperf."""
 
     PING_PONG = "ping-pong"
     UNDER_LOAD = "under-load"
@@ -91,11 +91,11 @@ class Sockperf(Tool[SockperfSettings]):
     )  # fmt: skip
 
     def tells(self) -> Sequence[Measure]:
-        """Return what was sent of a throughput, and the times of all else."""
+        """Return the measures of the test: sent messages, or latency."""
         sends = self._settings.test is SockperfTest.THROUGHPUT
         return [one for one in self.told if (one.name in _SENT) is sends]
 
-    def runs(self) -> Sequence[Run]:
+    def runs(self) -> Sequence[ProgramRun]:
         """Return the server and the client."""
         s = self._settings
         tcp = s.protocol is TransportProtocol.TCP
@@ -112,11 +112,11 @@ class Sockperf(Tool[SockperfSettings]):
         }
         server = options({"-i": "{bind}", "-p": "{port}", "--tcp": tcp})
         return (
-            Run(
+            ProgramRun(
                 on=Where.RECEIVER, argv=["sockperf", "server", *server],
                 ready="port" if tcp else "udp-port", serves=True,
             ),
-            Run(on=Where.SENDER, argv=["sockperf", s.test.value, *options(given)]),
+            ProgramRun(on=Where.SENDER, argv=["sockperf", s.test.value, *options(given)]),
         )  # fmt: skip
 
     def parse(self, ended: Sequence[EndedProgram]) -> Mapping[str, float | None]:

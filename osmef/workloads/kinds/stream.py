@@ -13,7 +13,7 @@ from osmef.formats.stream import read
 from osmef.results.measure import Better, Component, Measure, OverPairs
 from osmef.scenario.base import conflict
 from osmef.supply.program import Program, SourceCode
-from osmef.workloads.programs import EndedProgram, Run, Where, WorkSettings
+from osmef.workloads.programs import EndedProgram, ProgramRun, Where, WorkSettings
 from osmef.workloads.tool import Tool
 
 _KERNELS = ("copy", "scale", "add", "triad")
@@ -127,18 +127,18 @@ class Stream(Tool[StreamSettings]):
         if settings.program is not None:
             self.programs = ()
 
-    def runs(self) -> Sequence[Run]:
-        """Return STREAM at the sender, started by a script that chooses its size."""
+    def runs(self) -> Sequence[ProgramRun]:
+        """Return STREAM at the sender, started by a script that sets the array size."""
         s = self._settings
         choice = {
             size: name for size, name in _PROGRAMS.items() if s.array_size in {None, size}
         } if s.program is None else {0: s.program}  # fmt: skip
         pairs = [word for size, name in choice.items() for word in (str(size), name)]
         env = {} if s.threads is None else {"OMP_NUM_THREADS": str(s.threads)}
-        return (Run(on=Where.SENDER, argv=["sh", "-c", _CHOOSE, "sh", *pairs], env=env),)
+        return (ProgramRun(on=Where.SENDER, argv=["sh", "-c", _CHOOSE, "sh", *pairs], env=env),)
 
     def parse(self, ended: Sequence[EndedProgram]) -> Mapping[str, float | None]:
-        """Read the best rate of each kernel; results that did not validate are an error."""
+        """Read the best rate of each kernel; a failed validation is an error."""
         text, tail = ended[-1].printed.text_of_stdout, ended[-1].printed.tail
         told, caches = read(text), _CACHES.search(text)
         if not told.validated:

@@ -1,4 +1,4 @@
-"""stress-ng: rounds that a stressor makes."""
+"""stress-ng: operations of a stressor."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from osmef.errors import OutputError
 from osmef.formats.stress_ng import read
 from osmef.results.measure import Better, Measure, OverPairs
 from osmef.supply.program import Program
-from osmef.workloads.programs import EndedProgram, ProgramsSettings, Run, Where
+from osmef.workloads.programs import EndedProgram, ProgramRun, ProgramsSettings, Where
 from osmef.workloads.reading import OutputStream
 from osmef.workloads.tool import Tool
 
@@ -57,7 +57,7 @@ workload: {kind: stress-ng, stressor: cpu, method: fft}"""
         ),
     )  # fmt: skip
 
-    def runs(self) -> Sequence[Run]:
+    def runs(self) -> Sequence[ProgramRun]:
         """Return stress-ng at the sender, with its files in the run's own directory."""
         s = self._settings
         method = [] if s.method is None else [f"--{s.stressor}-method", s.method]
@@ -65,10 +65,10 @@ workload: {kind: stress-ng, stressor: cpu, method: fft}"""
             *("stress-ng", f"--{s.stressor}", str(s.threads or "{cpus}"), *method),
             *("--timeout", f"{math.ceil(s.duration)}s", "--metrics-brief", "--temp-path", "{dir}"),
         ]
-        return (Run(on=Where.SENDER, argv=argv),)
+        return (ProgramRun(on=Where.SENDER, argv=argv),)
 
     def parse(self, ended: Sequence[EndedProgram]) -> Mapping[str, float | None]:
-        """Read the one row, which some versions print as errors; another stressor's is an error."""
+        """Read the one row, which some versions print to stderr; another stressor is an error."""
         printed = ended[-1].printed
         told = read(printed.text(OutputStream.STDOUT) + printed.text(OutputStream.STDERR))
         if told.stressor != self._settings.stressor:

@@ -1,4 +1,4 @@
-"""sysbench: how many primes the CPUs find, or how fast memory is read and written."""
+"""sysbench: prime numbers by the CPUs, or memory throughput."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from osmef.results.measure import Better, Component, Measure, OverPairs
 from osmef.scenario.base import conflict
 from osmef.scenario.fields import Size
 from osmef.supply.program import Program
-from osmef.workloads.programs import EndedProgram, ProgramsSettings, Run, Where
+from osmef.workloads.programs import EndedProgram, ProgramRun, ProgramsSettings, Where
 from osmef.workloads.tool import Tool
 
 _SOURCE = "sysbench 1.0"
@@ -23,7 +23,7 @@ _OF_TEST = {"cpu": ("primes",), "memory": ("block", "operation", "access", "scop
 
 
 class SysbenchTest(StrEnum):
-    """What sysbench measures."""
+    """The test of sysbench."""
 
     __test__: ClassVar = False  # of no interest to pytest
     CPU = "cpu"
@@ -105,11 +105,11 @@ class Sysbench(Tool[SysbenchSettings]):
     told = (*told_of_cpu, *told_of_memory)
 
     def tells(self) -> Sequence[Measure]:
-        """Return what the test tells."""
+        """Return the measures of the test."""
         is_of_memory = self._settings.test is SysbenchTest.MEMORY
         return self.told_of_memory if is_of_memory else self.told_of_cpu
 
-    def runs(self) -> Sequence[Run]:
+    def runs(self) -> Sequence[ProgramRun]:
         """Return sysbench at the sender."""
         s = self._settings
         argv = [
@@ -120,7 +120,7 @@ class Sysbench(Tool[SysbenchSettings]):
             *(self._memory() if s.test is SysbenchTest.MEMORY else [f"--cpu-max-prime={s.primes}"]),
             "run",
         ]
-        return (Run(on=Where.SENDER, argv=argv),)
+        return (ProgramRun(on=Where.SENDER, argv=argv),)
 
     def _memory(self) -> list[str]:
         s = self._settings
@@ -134,7 +134,7 @@ class Sysbench(Tool[SysbenchSettings]):
         ]
 
     def parse(self, ended: Sequence[EndedProgram]) -> Mapping[str, float | None]:
-        """Read the report; that of the other test is an error."""
+        """Read the report; another test is an error."""
         told = read(ended[-1].printed.text_of_stdout)
         if told.test != self._settings.test:
             raise OutputError(f"it ran the test {told.test}", tail=ended[-1].printed.tail)

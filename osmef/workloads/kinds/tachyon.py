@@ -1,4 +1,4 @@
-"""Tachyon: how long CPUs take to trace the rays of an image."""
+"""Tachyon: ray tracing of an image by all CPUs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pydantic import Field
 from osmef.formats.tachyon import read
 from osmef.results.measure import Better, Component, Measure, OverPairs
 from osmef.supply.program import Program
-from osmef.workloads.programs import EndedProgram, Run, Where, WorkSettings
+from osmef.workloads.programs import EndedProgram, ProgramRun, Where, WorkSettings
 from osmef.workloads.tool import Tool
 
 _TEAPOT = "/usr/share/doc/tachyon/examples/scenes/teapot.dat"
@@ -62,15 +62,15 @@ class Tachyon(Tool[TachyonSettings]):
         ),
     )  # fmt: skip
 
-    def runs(self) -> Sequence[Run]:
-        """Return Tachyon at the sender. The image is thrown away."""
+    def runs(self) -> Sequence[ProgramRun]:
+        """Return Tachyon at the sender, without output image."""
         s, side = self._settings, str(self._settings.resolution)
         argv = [
             *("tachyon", s.scene, "-numthreads", str(s.threads or "{cpus}")),
             *("-res", side, side, "-aasamples", str(s.antialiasing)),
             *("-format", "PPM", "-o", "/dev/null"),  # a Targa has to be written to a file
         ]
-        return (Run(on=Where.SENDER, argv=argv),)
+        return (ProgramRun(on=Where.SENDER, argv=argv),)
 
     def parse(self, ended: Sequence[EndedProgram]) -> Mapping[str, float | None]:
         """Read the time of tracing."""

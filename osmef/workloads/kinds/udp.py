@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 def _datagrams(name: str, told: str, source: str, **more: object) -> Measure:
-    """Return the measure of a number of datagrams that is better low."""
+    """Return the measure of a count of datagrams, lower is better."""
     return Measure(name=name, unit="1", better="lower", help=told, source=source, least=1, **more)
 
 
@@ -256,7 +256,7 @@ class UdpSettings(WorkloadSettings):
 
     @property
     def bounds(self) -> Bounds | None:
-        """What is searched, at rates of one connection; None without a search."""
+        """The bounds of the search, as rates of one connection; None without a search."""
         if self.search is None:
             return None
         return Bounds(
@@ -268,7 +268,7 @@ class UdpSettings(WorkloadSettings):
         )
 
     def problems(self, scenario: Scenario) -> Iterator[PydanticCustomError]:
-        """Yield what keeps a rate from being found."""
+        """Yield conflicts of the search."""
         if self.search is not None and scenario.background is not None:
             yield conflict(
                 "a background ends after one step, and a search has many",
@@ -319,7 +319,7 @@ class UdpSettings(WorkloadSettings):
         return self
 
     def _check_grain(self, bounds: Bounds, step_s: float) -> None:
-        """Raise where a single datagram more or less would decide at the lowest rate."""
+        """Raise where a single datagram decides at the lowest rate."""
         sent = bounds.lowest_bps * step_s / (8 * self.size)
         if sent < _LEAST_DATAGRAMS:
             enough = format_rate(_LEAST_DATAGRAMS * 8 * self.size / step_s)
@@ -373,17 +373,17 @@ class UdpFlows(Workload[UdpSettings]):
 
     @property
     def rests(self) -> tuple[float, ...]:
-        """How long queues are left to empty before each further step of a search, in seconds."""
+        """The rests before further steps of a search, in which queues drain, in seconds."""
         search = self._settings.search
         return () if search is None else (search.rest,) * (search.most - 1)
 
     def again(self, pairs: Sequence[Sequence[Ran]]) -> tuple[Part, ...]:
-        """Return the next step of a search; none once it is over."""
+        """Return the next step of a search; none at its end."""
         return self._step(self._steps(pairs))
 
     @property
     def further_s(self) -> Span:
-        """How long further steps take: as many as a search needs where noise upsets none."""
+        """The duration of further steps: as many as a search needs without noise."""
         s, bounds = self._settings, self._bounds
         if s.search is None or bounds is None:
             return super().further_s
@@ -395,7 +395,7 @@ class UdpFlows(Workload[UdpSettings]):
 
     @property
     def most_bytes(self) -> int | None:
-        """How much a pair sends in a trial at most; None without a rate."""
+        """The upper bound of a pair's payload in a trial; None without a rate."""
         s = self._settings
         seconds = s.warmup + s.duration
         if s.search is not None:
@@ -405,7 +405,7 @@ class UdpFlows(Workload[UdpSettings]):
         return round(ways * s.rate * s.connections * seconds / 8) if s.rate else None
 
     def _step(self, steps: Sequence[Sequence[Datagrams]]) -> tuple[Part, ...]:
-        """Return the step of a search that follows these."""
+        """Return the next step of a search."""
         search, bounds = self._settings.search, self._bounds
         if search is None or bounds is None:
             return ()
@@ -416,7 +416,7 @@ class UdpFlows(Workload[UdpSettings]):
         return self._parts(wanted.offered_bps, length)
 
     def _steps(self, pairs: Sequence[Sequence[Ran]]) -> list[list[Datagrams]]:
-        """Return the flows of all pairs in each step of a search."""
+        """Return the flows of all pairs by step of a search."""
         (direction,) = self._directions
         return [
             [self._record(ran, Purpose.MEASURED, direction) for ran in step]
@@ -443,7 +443,7 @@ class UdpFlows(Workload[UdpSettings]):
         return {name: value for name, value in wanted.items() if value is not None}
 
     def outcome(self, trial: int, purpose: Purpose, pairs: Sequence[Sequence[Ran]]) -> Outcome:  # noqa: ARG002 - no row of it is of a trial
-        """Make a record of every part, and the metrics of each direction over all pairs."""
+        """Return a record of every part, and the metrics of each direction over all pairs."""
         if self._bounds is not None:
             return self._search(self._bounds, self._steps(pairs))
         metrics: dict[str, float | None] = {}
@@ -456,7 +456,7 @@ class UdpFlows(Workload[UdpSettings]):
         return Outcome(metrics, datagrams=datagrams)
 
     def _search(self, bounds: Bounds, steps: Sequence[Sequence[Datagrams]]) -> Outcome:
-        """Make what a search has found, and the numbers of the step that has confirmed it."""
+        """Return the search's result, and the metrics of its confirming step."""
         search = self._settings.search
         step_s = search.step if search is not None else 0.0
         found = search_found(bounds, steps, (step_s, self._settings.duration))
@@ -495,7 +495,7 @@ class UdpFlows(Workload[UdpSettings]):
 
 
 def datagram_metrics(records: Sequence[Datagrams], rate_bps: float) -> dict[str, float | None]:
-    """Return the metrics of flows that had one start, over all flows of all pairs.
+    """Return the metrics of concurrent flows, over all flows of all pairs.
 
     - ``offered_bps`` is what was asked for: the payload rate of a flow times their number; None
       without a rate. ``sent_bps`` is what was sent, ``goodput_bps`` what came.

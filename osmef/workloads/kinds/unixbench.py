@@ -14,7 +14,7 @@ from osmef.results.measure import Better, Measure, OverPairs
 from osmef.scenario.base import conflict
 from osmef.scenario.fields import Duration
 from osmef.supply.program import Program, SourceCode
-from osmef.workloads.programs import EndedProgram, Run, Where, WorkSettings
+from osmef.workloads.programs import EndedProgram, ProgramRun, Where, WorkSettings
 from osmef.workloads.tool import Tool
 
 _SOURCE = "UnixBench 6.0.0, Run"
@@ -182,14 +182,14 @@ class UnixbenchSettings(WorkSettings):
 
     @property
     def expected_s(self) -> float:
-        """How long a trial is expected to run, in seconds."""
+        """The expected duration of a trial, in seconds."""
         if "duration" in self.model_fields_set:
             return self.duration
         passes = {name: self.passes_of(name) for name in self.tests}
         return float(sum(n * (_SETTLE_S + _COMMANDS[name][0]) for name, n in passes.items()))
 
     def warnings(self) -> Iterator[str]:
-        """Say that programs that are brought are not what UnixBench usually is."""
+        """Warn that supplied programs differ from UnixBench's usual ones."""
         if self.directory is None:
             yield (
                 "UnixBench is brought as static programs for any machine, which make another index"
@@ -197,7 +197,7 @@ class UnixbenchSettings(WorkSettings):
             )
 
     def passes_of(self, test: str) -> int:
-        """Return how many passes a test has."""
+        """Return the number of a test's passes."""
         return self.iterations if test in _LONG else max(1, (self.iterations + 1) // 3)
 
 
@@ -269,18 +269,18 @@ workload: {kind: unixbench, copies: 1, tests: [dhry2reg, pipe], iterations: 1}""
         if settings.directory is not None:
             self.programs = ()
 
-    def runs(self) -> Sequence[Run]:
-        """Return the tests at the sender, in a folder of their own that is removed."""
+    def runs(self) -> Sequence[ProgramRun]:
+        """Return the tests at the sender, in a temporary directory."""
         s = self._settings
         looper = "unixbench" if s.directory is None else f"{s.directory.rstrip('/')}/pgms/looper"
         argv = ["sh", "-c", _RUN, looper, str(s.copies or "{cpus}")]
         for test in s.tests:
             argv += [str(s.passes_of(test)), _COMMANDS[test][1], MESSAGES[test]]
         # Sorting in UTF-8, where the endpoint has it, is what Run measures.
-        return (Run(on=Where.SENDER, argv=argv, env={"LANG": "en_US.utf8"}),)
+        return (ProgramRun(on=Where.SENDER, argv=argv, env={"LANG": "en_US.utf8"}),)
 
     def parse(self, ended: Sequence[EndedProgram]) -> Mapping[str, float | None]:
-        """Read the log and make the index; a log without all tests and passes is an error."""
+        """Read the log and compute the index; a missing test or pass is an error."""
         s, printed = self._settings, ended[-1].printed
         told = read(printed.text_of_stdout)
         wanted = {test: s.passes_of(test) for test in s.tests}

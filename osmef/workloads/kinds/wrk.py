@@ -12,7 +12,7 @@ from osmef.formats.wrk import read
 from osmef.scenario.base import conflict
 from osmef.scenario.fields import Duration, Size
 from osmef.supply.program import Program
-from osmef.workloads.programs import EndedProgram, ProgramsSettings, Run, Where
+from osmef.workloads.programs import EndedProgram, ProgramRun, ProgramsSettings, Where
 from osmef.workloads.tool import PONG, Tool, common, options, url, whole_seconds
 
 _SOURCE = "wrk(1)"
@@ -57,7 +57,7 @@ class Wrk(Tool[WrkSettings]):
         *("request_p99_us", "request_max_us", "received_bytes_per_s", "failed_requests"),
     )
 
-    def runs(self) -> Sequence[Run]:
+    def runs(self) -> Sequence[ProgramRun]:
         """Return the server, and wrk."""
         s = self._settings
         given = {
@@ -68,10 +68,10 @@ class Wrk(Tool[WrkSettings]):
             "--latency": True,
             "-H": None if s.keep_alive else "Connection: close",
         }
-        return (PONG, Run(on=Where.SENDER, argv=["wrk", *options(given), url(s.size)]))
+        return (PONG, ProgramRun(on=Where.SENDER, argv=["wrk", *options(given), url(s.size)]))
 
     def parse(self, ended: Sequence[EndedProgram]) -> Mapping[str, float | None]:
-        """Read what it prints; requests that all failed are no measurement."""
+        """Read the output; without any successful request it is an error."""
         told = read(ended[-1].printed.text_of_stdout)
         times = told.latency
         if times is None or told.bad_status >= told.requests:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import count as counted
 from typing import TYPE_CHECKING, cast
 
 import pytest
@@ -124,14 +125,14 @@ def test_the_first_card_is_preferred_at_all_ends_where_one_is() -> None:
     ],
 )
 def test_what_keeps_a_bond_from_carrying_is_told(
-    mode: Mode, lacking: Mapping[str, object], told: str, monkeypatch: pytest.MonkeyPatch
+    mode: Mode, lacking: Mapping[str, object], told: str
 ) -> None:
-    monkeypatch.setattr("osmef.layers.kinds.bond._CARRIER_S", 0.0)
     ground, roots = ground_of()
+    minutes = replace(ground, clock=counted(step=60).__next__)
     for name, value in lacking.items():
         setattr(roots["b"], name, value)
     with pytest.raises(EndpointError, match=told) as refused:
-        Bond(BondSettings(mode=mode)).up(ground)
+        Bond(BondSettings(mode=mode)).up(minutes)
     assert refused.value.where == "b"
     assert "measure without the layer" in str(refused.value.cure)
 

@@ -87,9 +87,9 @@ def test_what_was_made_of_an_engine_goes(machines: Machines, tmp_path: Path, net
 
 
 def test_an_engine_that_hangs_is_ended_and_told_and_not_asked_again(
-    machines: Machines, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    machines: Machines, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("osmef.layers.root._REMOVAL_S", 0.1)
+    machines.hosts["a"].root.removal_s = 0.1
     engine.install(machines, tmp_path, remove="exec sleep infinity")
     container(machines, "host").up(machines.ground())
     host = machines.hosts["a"]

@@ -11,7 +11,7 @@ from osmef.providers.base import EndpointRequest
 from osmef.providers.gce.lookup import disk_type_of, find_image
 from osmef.providers.gce.provider import GceProvider, plan_zones
 from osmef.remote.keys import KeyPair
-from osmef.scenario.fields import DATA_PORTS, Family, FlavorNeed, Layer
+from osmef.scenario.fields import DATA_PORTS, Family, FlavorNeed, ProviderNetwork
 from osmef.scenario.location import distance, same_host
 from tests.gce.cloud import CONTROLLER
 from tests.gce.services.contents import IMAGES
@@ -82,9 +82,9 @@ def test_firewall_lets_in_ssh_of_the_controller_and_data_of_the_peers(lab: Lab) 
         provider.admit([a], ["203.0.113.9"])
         provider.admit([b], [])
         bodies = [call["body"] for call in asked(calls(), "firewalls.insert")]
-        inside = provider.data_address(a, a, Layer.BARE, Family.IPV4)
-        outside = provider.data_address(b, a, Layer.BARE, Family.IPV4)
-        own = provider.listen_address(b, a, Layer.BARE, Family.IPV4)
+        inside = provider.data_address(a, a, ProviderNetwork.BARE, Family.IPV4)
+        outside = provider.data_address(b, a, ProviderNetwork.BARE, Family.IPV4)
+        own = provider.listen_address(b, a, ProviderNetwork.BARE, Family.IPV4)
     assert (inside, outside, own) == (a.data_address, b.public_address, b.data_address)
     rules = {
         (body["network"][-1], tuple(body["sourceRanges"]), tuple(body["allowed"][0]["ports"]))

@@ -20,8 +20,7 @@ from osmef.errors import (
 )
 from osmef.programs import find_program, search_path
 from osmef.providers.base import EndpointRequest
-from osmef.providers.libvirt.connection import Hypervisor
-from osmef.providers.libvirt.errors import translate
+from osmef.providers.libvirt.connection import Hypervisor, translate
 from osmef.providers.libvirt.provider import LibvirtProvider
 from osmef.providers.libvirt.provision import memory_note, memory_of
 from osmef.remote.keys import KeyPair

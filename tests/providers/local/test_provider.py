@@ -20,7 +20,7 @@ from osmef.providers.local.provider import LocalProvider
 from osmef.remote.keys import KeyPair
 from osmef.remote.session import Session
 from osmef.scenario.clouds.local import LocalFlavor, LocalSettings
-from osmef.scenario.fields import EndpointKind, Family, Layer
+from osmef.scenario.fields import EndpointKind, Family, ProviderNetwork
 from osmef.scenario.location import Location, distance
 
 Cloud = Any  # classes of a conftest can't be imported
@@ -122,14 +122,18 @@ def address(
     sender: str,
     receiver: str,
     family: Family = Family.IPV4,
-    layer: Layer = Layer.BARE,
+    layer: ProviderNetwork = ProviderNetwork.BARE,
 ) -> str:
     ends = cloud.endpoints
     return str(cloud.provider.data_address(ends[receiver], ends[sender], layer, family))
 
 
 def route(
-    cloud: Cloud, sender: str, receiver: str, family: Family, layer: Layer = Layer.BARE
+    cloud: Cloud,
+    sender: str,
+    receiver: str,
+    family: Family,
+    layer: ProviderNetwork = ProviderNetwork.BARE,
 ) -> tuple[int, str]:
     """Send a datagram; return how many routers it passed, and its source as the receiver saw it."""
     target = address(cloud, sender, receiver, family, layer)
@@ -195,13 +199,13 @@ def test_tenants_reach_each_other_through_the_router_only(
 @pytest.mark.parametrize(
     ("sender", "receiver", "layer"),
     [
-        ("host-a", "host-b", Layer.OVERLAY),
-        ("vm-1", "host-b", Layer.BARE),
-        ("host-a", "vm-3", Layer.BARE),
+        ("host-a", "host-b", ProviderNetwork.OVERLAY),
+        ("vm-1", "host-b", ProviderNetwork.BARE),
+        ("host-a", "vm-3", ProviderNetwork.BARE),
     ],
 )
 def test_hosts_take_part_in_the_overlay(
-    cloud: Cloud, sender: str, receiver: str, layer: Layer, family: Family
+    cloud: Cloud, sender: str, receiver: str, layer: ProviderNetwork, family: Family
 ) -> None:
     bare = {
         address(cloud, "host-a", "host-b", family),
@@ -222,7 +226,9 @@ def test_the_ipv6_address_is_the_one_that_the_endpoint_tells(cloud: Cloud) -> No
         pytest.skip("this machine's kernel has no IPv6")
     for name in ("vm-3", "host-b"):
         end = cloud.endpoints[name]
-        told = cloud.provider.data_address(end, cloud.endpoints["host-a"], Layer.BARE, Family.IPV6)
+        told = cloud.provider.data_address(
+            end, cloud.endpoints["host-a"], ProviderNetwork.BARE, Family.IPV6
+        )
         assert told == end.data_address6
         assert IPv6Address(told).is_private
 

@@ -15,7 +15,7 @@ from osmef.providers.openstack.provider import OpenStackProvider
 from osmef.providers.static import lock
 from osmef.remote.keys import KeyPair
 from osmef.scenario.clouds.openstack import OpenStackSettings, PlacedBy
-from osmef.scenario.fields import EndpointKind, Family, Layer
+from osmef.scenario.fields import EndpointKind, Family, ProviderNetwork
 from tests.providers.conftest import MemoryLedger
 from tests.sshd import Sshd
 
@@ -89,7 +89,7 @@ def test_a_host_behind_nat_listens_at_the_address_that_the_inventory_gives_it(
     provider = OpenStackProvider(OpenStackSettings.model_validate(wanted))
     try:
         (there,) = provider.create(order_of(HOST, MemoryLedger()))
-        path = (there, there, Layer.BARE, Family.IPV4)
+        path = (there, there, ProviderNetwork.BARE, Family.IPV4)
         assert provider.data_address(*path) == "192.0.2.7"
         assert provider.listen_address(*path) == "10.0.0.7"
     finally:

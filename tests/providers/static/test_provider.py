@@ -29,7 +29,7 @@ from osmef.remote.keys import KeyPair
 from osmef.remote.session import Session
 from osmef.remote.workdir import directory_of
 from osmef.scenario.clouds.static import StaticSettings
-from osmef.scenario.fields import EndpointKind, Family, Layer
+from osmef.scenario.fields import EndpointKind, Family, ProviderNetwork
 from osmef.scenario.location import Location
 from osmef.scenario.model import Scenario
 from osmef.scenario.study import Cell
@@ -446,7 +446,7 @@ def test_behind_nat_it_listens_at_an_address_of_its_own(machines: Any, order: Or
     provider = StaticProvider(settings(a=machine))
     try:
         (there,) = provider.create(order)
-        path = (there, there, Layer.BARE)
+        path = (there, there, ProviderNetwork.BARE)
         v4, v6 = Family.IPV4, Family.IPV6
         assert provider.data_address(*path, v4) == "192.0.2.7"
         assert provider.listen_address(*path, v4) == "10.0.0.7"

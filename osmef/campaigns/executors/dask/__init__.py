@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def connect(
     scheduler: str, stop: Stop, tell: Callable[[str, str], None]
 ) -> tuple[DaskExecutor, Measure]:
-    """Return the executor at a scheduler's address, and what its workers do with a session.
+    """Return the executor at a scheduler's address, and the function that its workers run.
 
     Raises InputError where Dask is not installed or no scheduler answers.
     """

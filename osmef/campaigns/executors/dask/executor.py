@@ -1,4 +1,4 @@
-"""Sessions on a Dask cluster: each at a worker whose tags say that it measures there.
+"""Executor on a Dask cluster: each session on a worker whose resources include its provider.
 
 The controller keeps the run directory, and a worker works on a copy of it (``away``). A worker that
 is lost costs no more than the trial that it was in: the next one destroys what the journal says is
@@ -53,7 +53,7 @@ Job = Callable[[Path], Any]
 
 @dataclass(frozen=True)
 class Worker:
-    """A worker. Its tags are Dask's resources: ``osmef``, and each provider that it measures."""
+    """A worker. Its Dask resources are ``osmef``, and each provider that it may measure."""
 
     address: str
     host: str
@@ -61,11 +61,11 @@ class Worker:
 
     @property
     def slots(self) -> int:
-        """How many sessions it runs at once."""
+        """How many sessions it runs concurrently."""
         return int(self.tags.get(SLOTS, 0))
 
     def takes(self, provider: str) -> bool:
-        """Tell whether it measures a provider of the campaign; "" is the scenario's own."""
+        """Return whether it may measure a provider of the campaign; "" is the scenario's own."""
         return self.slots > 0 and (not provider or self.tags.get(provider, 0) >= 1)
 
 
@@ -75,7 +75,7 @@ class Lost(Exception):  # noqa: N818 - it says what became of a worker
 
 @dataclass(frozen=True)
 class WorkerJob:
-    """A job for a worker, and the name and files of its run directory.
+    """A task for a worker, with the name and files of its run directory.
 
     ``token`` names this attempt, ``provider`` what it measures.
     """
@@ -88,7 +88,7 @@ class WorkerJob:
 
 
 class Cluster:
-    """The connection to a scheduler. Raises OSError and TimeoutError where it is lost.
+    """The connection to a scheduler. Raises OSError and TimeoutError when it is lost.
 
     To begin and to end it may take ``connect_s`` seconds each.
     """
@@ -108,7 +108,7 @@ class Cluster:
         self._backs: dict[str, Queue] = {}
 
     def workers(self) -> dict[str, Worker]:
-        """Return the workers that are there now, by their addresses."""
+        """Return the present workers by address."""
         found = self._client.scheduler_info(n_workers=-1)["workers"]
         return {
             address: Worker(address, one["host"], one.get("resources") or {})
@@ -116,7 +116,7 @@ class Cluster:
         }
 
     def submit(self, given: WorkerJob, to: Sequence[Worker], ended: Ended) -> DaskFuture:
-        """Give a job to one of these workers; ``ended`` gets its token, and what became of it."""
+        """Submit a task to one of these workers; ``ended`` gets its token and outcome."""
         tags = {SLOTS: 1.0} | ({given.provider: 1.0} if given.provider else {})
         sent: DaskFuture = self._client.submit(
             attend,
@@ -135,7 +135,7 @@ class Cluster:
         return sent
 
     def letters(self, timeout_s: float) -> list[WorkerMessage]:
-        """Return the messages of workers; wait for the first a while."""
+        """Return the messages of workers; wait a limited time for the first."""
         try:
             first = self._letters.get(timeout=timeout_s)
         except TimeoutError:
@@ -143,7 +143,7 @@ class Cluster:
         return [WorkerMessage(*one) for one in (first, *self._letters.get(batch=True))]
 
     def reply(self, back: str, replies: Sequence[ControllerReply]) -> None:
-        """Send replies to a worker, all in one message."""
+        """Send replies to a worker in one message."""
         if back not in self._backs:
             self._backs[back] = Queue(back, client=self._client)
         self._backs[back].put([tuple(vars(one).values()) for one in replies])
@@ -157,17 +157,17 @@ class Cluster:
 
     @property
     def is_there(self) -> bool:
-        """Whether the connection to the scheduler has not been lost."""
+        """Whether the scheduler is connected."""
         return bool(self._client.status == "running")
 
     def close(self) -> None:
-        """End the connection."""
+        """Close the connection."""
         with suppress(OSError, TimeoutError, RuntimeError):
             self._client.close(timeout=self._connect_s)
 
 
 def _outcome(sent: DaskFuture) -> object:
-    """Return what a job returned or raised; Lost where Dask says that it lost it."""
+    """Return the result or exception of a task; Lost if Dask lost its worker."""
     try:
         return sent.result()
     except (CancelledError, KilledWorker):
@@ -186,7 +186,7 @@ _STAY_HERE = {"lock", LIVE}
 
 @dataclass(frozen=True)
 class ClusterTimeouts:
-    """How many seconds to wait for a cluster.
+    """Time-outs of a cluster, in seconds.
 
     ``connect_s`` is for its scheduler to answer, ``worker_s`` for a worker that takes a session.
     ``look_s`` lies between two looks at which workers are there.
@@ -202,7 +202,7 @@ USUAL = ClusterTimeouts()
 
 @dataclass(eq=False)
 class _Task:
-    """A job that is somewhere between its submission and its end. ``what`` names it to people.
+    """A task between submission and end. ``what`` names it in messages.
 
     ``bound`` is the machine whose worker alone can do it. It is looked for in the journal when the
     job is sent: to look anew for each of thousands that wait takes longer than they do.
@@ -227,7 +227,7 @@ class _Task:
 
 
 class DaskExecutor:
-    """Sessions on workers of a cluster. Stopping reaches them, and ``tell`` hears of lost ones."""
+    """Executor on a cluster. Cancellation reaches workers; ``tell`` is called for lost ones."""
 
     def __init__(
         self, address: str, stop: Stop, tell: Tell, waits: ClusterTimeouts = USUAL
@@ -245,30 +245,30 @@ class DaskExecutor:
 
     @property
     def room(self) -> int:
-        """How many sessions all workers run at once."""
+        """How many sessions all workers run concurrently."""
         return sum(one.slots for one in list(self._workers.values()))
 
     def submit(self, measure: Measure, work: SessionJob) -> Future[SessionResult]:
-        """Begin a session at a worker. ``measure`` travels there by pickle."""
+        """Start a session on a worker, which gets ``measure`` by pickle."""
         what = f"{work.slot} {work.platform}"
         job = partial(_measure, measure, work)
         make = partial(_Task, job, work.provider, what, session=work.session)
         return cast("Future[SessionResult]", self._take_on(Path(work.directory), make))
 
     def halt(self, session: int) -> None:
-        """Stop a session: another process has taken it over."""
+        """Cancel a session whose lease another process has taken over."""
         with self._lock:
             for task in self._tasks.values():
                 if task.session == session:
                     task.halted = "another process has taken the session over"
 
     def clear(self, directory: Path, provider: str) -> Future[None]:
-        """Destroy what a session has left, at a worker."""
+        """Destroy leftover resources of a session, on a worker."""
         make = partial(_Task, clear, provider, directory.name, only_cleanup=True)
         return cast("Future[None]", self._take_on(directory, make))
 
     def close(self) -> None:
-        """Leave the cluster. What still runs stops once it hears nothing more from here."""
+        """Disconnect. Running sessions are cancelled when their heartbeats time out."""
         self._closed.set()
         self._thread.join()
         with self._lock:
@@ -294,7 +294,7 @@ class DaskExecutor:
         return [one for one in fit if task.bound in {None, one.host}]
 
     def _dispatch(self, task: _Task) -> None:
-        """Submit a job, if there is a worker that takes it."""
+        """Submit a task if a suitable worker has capacity."""
         try:
             task.bound = task.copy.bound_to
             to = self._fitting(task)
@@ -375,7 +375,7 @@ class DaskExecutor:
                 self._closed.wait(_RECONNECT_S)
 
     def _lose_cluster(self, error: Exception) -> None:
-        """Plan all sessions again: workers that hear nothing from here stop, too."""
+        """Reschedule all sessions: workers cancel theirs when heartbeats time out."""
         with self._lock:
             cluster, self._cluster, self._workers = self._cluster, None, {}
             for task in list(self._tasks.values()):
@@ -385,7 +385,7 @@ class DaskExecutor:
             cluster.close()
 
     def _turn(self, cluster: Cluster) -> None:
-        """Handle messages of workers, then check their liveness and send our heartbeat."""
+        """Handle messages, check the liveness of workers, and send heartbeats."""
         replies: dict[str, list[ControllerReply]] = {}
         for letter in cluster.letters(self._waits.look_s / 2):
             with self._lock:
@@ -416,7 +416,7 @@ class DaskExecutor:
         return None if task.only_cleanup else task.halted or self._stop.reason
 
     def _halts(self) -> dict[str, list[ControllerReply]]:
-        """Return what tells workers to stop, by the queue that takes it."""
+        """Return the cancellation messages for workers, by reply queue."""
         found: dict[str, list[ControllerReply]] = {}
         for task in self._tasks.values():
             reason = self._why_not(task)
@@ -450,7 +450,7 @@ class DaskExecutor:
         return OsmefError(f"only {task.bound} can take away what was made there", cure=cure)
 
     def _take(self, letter: WorkerMessage) -> str | None:
-        """Handle a message; return the reason where that fails."""
+        """Handle a message; return an error message if that fails."""
         task = self._tasks.get(letter.token)
         if task is None:
             return _TAKEN_BACK
@@ -488,7 +488,7 @@ class DaskExecutor:
         return None
 
     def _note_worker(self, task: _Task) -> None:
-        """Write down once whose machine it is, before anything is made there."""
+        """Record the worker's machine in the journal, before any resource is created."""
         if task.worker is not None and not task.noted:
             told = WorkerAssigned(task.worker.host, task.worker.address)
             task.noted = task.copy.note(told)
@@ -504,7 +504,7 @@ def _give_up(why: OsmefError, directory: Path) -> None:
 
 
 class RunMirror:
-    """The controller's copy of the run directory that a worker writes, locked until ``close``.
+    """The controller's mirror of a worker's run directory, locked until ``close``.
 
     Methods raise StorageError.
     """
@@ -518,7 +518,7 @@ class RunMirror:
         self._journal = Journal(self._directory.journal)
 
     def files(self) -> dict[str, bytes]:
-        """Return what a worker needs to go on: all but the tables, once there is a journal."""
+        """Return the files that a worker needs to resume: all but tables, if there is a journal."""
         if not self._journal.path.exists():
             return {}
         with storage("read", self.path):
@@ -529,22 +529,22 @@ class RunMirror:
             }
 
     def append(self, name: str, line: bytes) -> None:
-        """Put a line at the end of a file."""
+        """Append a line to a file."""
         append_line(self._place(name), line)
 
     def write(self, name: str, data: bytes) -> None:
-        """Put a file there."""
+        """Write a file."""
         path = self._place(name)
         with storage("make a directory", path.parent):
             path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, data)
 
     def show(self, data: bytes) -> None:
-        """Let watchers see how the session stands."""
+        """Update the live status of the session."""
         show_in(self.path, data.decode())
 
     def note(self, event: Event) -> bool:
-        """Write into the journal, if it has begun; tell whether it has."""
+        """Append to the journal if it exists; return whether it does."""
         begun = self._journal.path.exists()
         if begun:
             self._journal.note(event)
@@ -552,14 +552,14 @@ class RunMirror:
 
     @property
     def bound_to(self) -> str | None:
-        """The machine whose worker alone can take away what is left; None where any can."""
+        """The only machine that can destroy the leftover resources; None where any can."""
         if not any(_is_of_a_machine(one) for one in self._journal.standing()):
             return None
         assigned = self._journal.history().all(WorkerAssigned)
         return assigned[-1].host if assigned else None
 
     def close(self) -> None:
-        """Merge what came in parts, and release the lock."""
+        """Merge partial tables, and release the lock."""
         try:
             forget(self.path)
             self._directory.finish()
@@ -578,6 +578,6 @@ def _travels(path: Path) -> bool:
 
 
 def _is_of_a_machine(resource: Resource) -> bool:
-    """Tell whether only the machine that made it can find it: its own namespaces or libvirt."""
+    """Return whether only the machine that created it can find it (local cloud, libvirt)."""
     _, _, place = resource.access.get("uri", "").partition("://")
     return resource.provider in AMBIENT or place.startswith("/")

@@ -42,7 +42,7 @@ _LOOK_S = 2.0
 
 
 class MessageKind(StrEnum):
-    """What a worker tells its controller."""
+    """Kinds of messages from a worker to its controller."""
 
     HELLO = "hello"
     APPEND = "append"
@@ -53,7 +53,7 @@ class MessageKind(StrEnum):
 
 @dataclass(frozen=True)
 class WorkerMessage:
-    """One message of a worker. ``number`` comes back with the answer; 0 wants none.
+    """A message of a worker. ``number`` identifies its acknowledgement; 0 asks for none.
 
     ``token`` is the attempt at a session, ``back`` the queue that takes the answer, ``path`` is
     seen from the run directory.
@@ -69,7 +69,7 @@ class WorkerMessage:
 
 @dataclass(frozen=True)
 class ControllerReply:
-    """One message of a controller: an acknowledgement, or a request to stop (number 0)."""
+    """A message of a controller: an acknowledgement, or a cancellation (number 0)."""
 
     token: str
     number: int
@@ -86,20 +86,20 @@ class RemoteSession:
     stop: Stop = field(default_factory=Stop)
 
     def appended(self, path: Path, line: bytes) -> None:
-        """Have a new line at the end of the controller's file. Raises StorageError."""
+        """Append a line to the controller's file. Raises StorageError."""
         self.line.ask(self.token, MessageKind.APPEND, self._name(path), line)
 
     def written(self, path: Path) -> None:
-        """Have the file at the controller. It merges tables itself. Raises StorageError."""
+        """Write the file at the controller, which merges tables itself. Raises StorageError."""
         if path.parent != self.root or path.suffix != ".parquet":
             self.line.ask(self.token, MessageKind.WRITE, self._name(path), path.read_bytes())
 
     def show(self, text: str) -> None:
-        """Tell how the session stands right now, for those who watch."""
+        """Send the live status of the session."""
         self.line.tell(self.token, MessageKind.SHOW, data=text.encode())
 
     def warn(self, text: str) -> None:
-        """Tell what a reader of the numbers has to know."""
+        """Send a warning for the summary."""
         self.line.tell(self.token, MessageKind.WARN, data=text.encode())
 
     def _name(self, path: Path) -> str:
@@ -107,7 +107,7 @@ class RemoteSession:
 
 
 class ControllerChannel:
-    """Messages between a worker and a controller, of all sessions between the two."""
+    """The message channel of a worker to a controller, shared by all of their sessions."""
 
     def __init__(self, office: str, client: Client) -> None:
         open_many_files()
@@ -148,7 +148,7 @@ class ControllerChannel:
 
     @contextmanager
     def errand(self, token: str, root: Path) -> Iterator[RemoteSession]:
-        """Take care of a session."""
+        """Register a session with the channel for the length of the context."""
         errand = RemoteSession(self, token, root)
         with self._lock:
             self._errands[token] = errand
@@ -160,7 +160,7 @@ class ControllerChannel:
                 errand.stop.close()
 
     def close(self) -> None:
-        """End the thread that listens."""
+        """End the listening thread."""
         self._closed.set()
 
     def _listen(self) -> None:
@@ -206,7 +206,7 @@ Result = TypeVar("Result")
 async def attend(
     job: Callable[[Path], Result], office: str, token: str, name: str, files: Mapping[str, bytes]
 ) -> Result | OsmefError:
-    """Do a job in a run directory of this worker, made of what the controller has of it.
+    """Run a task in a run directory of this worker, restored from the controller's mirror.
 
     ``office`` is the queue of the controller. Returns what the job returns, or what it raised. The
     job has a thread of its own: one of Dask's asks every second for another job when it has done
@@ -240,26 +240,26 @@ def _attend(
 
 
 def measure(work: SessionJob) -> SessionResult:
-    """Run a session on this worker, which stops when its controller says so."""
+    """Run a session on this worker; the controller can cancel it."""
     errand = _errand.get()
     return measure_here(work, errand.stop, _Shown(errand))
 
 
 class _Shown(LiveStatus):
-    """Shows a session to who watches it at its controller."""
+    """Observer that sends the live status to the controller."""
 
     def __init__(self, errand: RemoteSession) -> None:
         super().__init__(errand.show)
         self._errand = errand
 
     def warning(self, text: str) -> None:
-        """Tell it to the controller."""
+        """Send a warning to the controller."""
         self._errand.warn(text)
 
 
 @contextmanager
 def _line_to(office: str) -> Iterator[ControllerChannel]:
-    """Share one channel between all sessions of this process for one controller."""
+    """Share one channel between all sessions of this process for a controller."""
     client = get_client()
     with _guard:
         line = _lines.get(office) or ControllerChannel(office, client)
@@ -276,7 +276,7 @@ def _line_to(office: str) -> Iterator[ControllerChannel]:
 
 
 def _unpack(root: Path, files: Mapping[str, bytes]) -> None:
-    """Make the run directory, if its session has begun."""
+    """Restore the run directory of a session that has begun."""
     for name, data in files.items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
