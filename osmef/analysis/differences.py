@@ -17,6 +17,9 @@ MOVING = (
 """Facts of a host that differ at any two moments; they say nothing of two runs."""
 
 
+_NULL = "null"
+
+
 @dataclass(frozen=True)
 class Difference:
     """A key whose value differs: the dotted key and both values, None for an absent one."""
@@ -83,6 +86,24 @@ def spread(
             common = sorted(who, key=lambda value: (-len(who[value]), value))
             found.append(Spread(key, {value: who[value] for value in common}))
     return found
+
+
+def spread_with_groups(found: Iterable[Spread]) -> list[Spread]:
+    """Return spreads, with one for each group of facts that the same records lack.
+
+    The values of a whole group are a count, as JSON: ``"63 values"``.
+    """
+    groups: dict[tuple[str, str], list[Spread]] = defaultdict(list)
+    for one in found:
+        lacking = len(one.values) == 2 and _NULL in one.values
+        parent = one.key.rpartition(".")[0] if lacking else one.key
+        groups[parent, json.dumps(one.values.get(_NULL)) if lacking else ""].append(one)
+    merged = []
+    for (parent, _lacking), of in groups.items():
+        many = json.dumps(f"{len(of)} values")
+        values = {value if value == _NULL else many: who for value, who in of[0].values.items()}
+        merged.append(of[0] if len(of) == 1 else Spread(f"{parent}.*", values))
+    return merged
 
 
 def flat(

@@ -9,6 +9,7 @@ from osmef.analysis.differences import (
     Spread,
     differences,
     spread,
+    spread_with_groups,
     with_groups,
 )
 
@@ -56,6 +57,16 @@ def test_what_one_side_could_not_read_is_one_line_a_group() -> None:
         Difference("swap", 1, None),
     ]
     assert with_groups(differences(b, a))[1] == Difference("eth0.offloads.*", "3 values", None)
+
+
+def test_what_the_same_hosts_lack_is_one_line_a_group() -> None:
+    whole = {"eth0": {"mtu": 1500, "offloads": {"gro": True, "tso": False}}, "cpu": {"mhz": 2}}
+    lacking = {"eth0": {"mtu": 9000, "offloads": None}}
+    assert spread_with_groups(spread({"a": whole, "b": whole, "c": lacking})) == [
+        Spread("cpu.mhz", {"2": ["a", "b"], "null": ["c"]}),
+        Spread("eth0.mtu", {"1500": ["a", "b"], "9000": ["c"]}),
+        Spread("eth0.offloads.*", {'"2 values"': ["a", "b"], "null": ["c"]}),
+    ]
 
 
 @given(st.dictionaries(st.text(max_size=3), records, min_size=2, max_size=2))

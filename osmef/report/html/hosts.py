@@ -6,7 +6,13 @@ from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from osmef.analysis.differences import MOVING, differences, spread, with_groups
+from osmef.analysis.differences import (
+    MOVING,
+    differences,
+    spread,
+    spread_with_groups,
+    with_groups,
+)
 from osmef.report.html.reading import ShownRun
 from osmef.report.html.table import NOTHING, Column, Emphasis, Field, Table, names, text
 from osmef.report.sentences import money
@@ -99,7 +105,7 @@ def differences_table(readings: Sequence[ShownRun]) -> Table | None:
         return None
     found = [
         [Field(one.key), Field(_short(value)), Field(names(who), key=str(len(who)))]
-        for one in spread(records, (*MOVING, *_OWN))
+        for one in spread_with_groups(spread(records, (*MOVING, *_OWN)))
         for value, who in one.values.items()
     ]
     columns = [Column("fact"), Column("value"), Column("of these endpoints")]
