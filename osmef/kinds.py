@@ -163,6 +163,17 @@ class Kinds:
             self._models[name] = quick.get(name) if quick else self.get(name).Settings
         return self._models[name]
 
+    def line(self, name: str) -> str:
+        """Return the first line of what a kind says of itself, by its settings or its class.
+
+        What its classes are derived from says nothing of it. Raises KindError.
+        """
+        for said in (self.settings(name), self.get(name)):
+            own = vars(said).get("__doc__")
+            if own:
+                return inspect.cleandoc(own).partition("\n")[0]
+        return ""
+
     def all_settings(self) -> list[type[Any]]:
         """Return the settings models of all usable kinds."""
         self.broken()

@@ -269,6 +269,39 @@ def test_a_broken_one_is_named_and_stops_no_other(
         assert site.osmef("workloads", "x").code == 2
 
 
+PLAIN = """
+from typing import Literal
+from osmef.workloads.programs import ProgramsSettings, Run
+from osmef.workloads.tool import Tool
+
+class Settings(ProgramsSettings):
+    kind: Literal["plain"] = "plain"
+
+class Plain(Tool[Settings]):
+    Settings = Settings
+    told = ()
+    def runs(self): return [Run(on="sender", argv=["true"])]
+    def parse(self, ended): return {}
+"""
+
+
+@pytest.mark.parametrize(
+    ("module", "line"),
+    [
+        (PLAIN, ""),
+        (
+            PLAIN.replace("    Settings", '    """Plain: nothing."""\n    Settings'),
+            "Plain: nothing.",
+        ),
+        (PLAIN.replace("    kind", '    """Of it."""\n    kind'), "Of it."),
+    ],
+)
+def test_a_kind_says_what_it_is_itself(site: Site, module: str, line: str) -> None:
+    site.install("pkg", module, "plain = pkg:Plain")
+    lines = {one["name"]: one["what"] for one in site.told("workloads")["workloads"]}
+    assert lines["plain"] == line
+
+
 def test_of_two_packages_with_one_name_the_first_has_it(site: Site) -> None:
     site.install("one", GOOD, "paint = one:Paint")
     site.install("two", GOOD, "paint = two:Paint")

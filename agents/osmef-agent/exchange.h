@@ -49,6 +49,7 @@ struct probe {
 /* One flow's exchanges. */
 struct asker {
     struct tally measured; /* since the end of the warm-up; read once the flow has ended */
+    struct tally response; /* at a rate: the same, each from when it was due */
     uint64_t late;         /* of these, how many had to wait for the response before them */
     uint64_t unsent;       /* due before the end, but never sent */
     int64_t last_ns;       /* when the last one of them was over */
@@ -90,9 +91,18 @@ struct schedule schedule_make(const struct flow_thread *thread,
 /* When a request is due, with a period. */
 int64_t schedule_due(const struct schedule *schedule, uint64_t request);
 
-/* An exchange that was due, and when it was over. */
-void schedule_note(struct asker *asker, const struct schedule *schedule, int64_t due_ns,
-                   int64_t over_ns, bool late);
+/* An exchange: when its request was due, when it was sent, and when its response was there. */
+struct moments {
+    int64_t due_ns;
+    int64_t sent_ns;
+    int64_t over_ns;
+};
+
+/* Notes one. Its time counts from when it was sent, and once more, with a period, from when it was
+ * due: there a request that has to wait for the one before it counts the waiting (Tene, "How NOT
+ * to Measure Latency": coordinated omission). */
+void schedule_note(struct asker *asker, const struct schedule *schedule,
+                   const struct moments *one, bool late);
 
 /* One that was due and has no answer. */
 void schedule_note_lost(struct asker *asker, const struct schedule *schedule, int64_t due_ns);

@@ -63,7 +63,7 @@ static void tell_quantiles(const struct tally *tally)
                      {"p9999_ns", 0.9999}};
     const struct histogram *histogram = &tally->histogram;
     const uint64_t count = histogram->count;
-    out_format(",\"count\":%llu", (unsigned long long)count);
+    out_format("\"count\":%llu", (unsigned long long)count);
     tell_ns("min_ns", tally, histogram->min_ns);
     tell_ns("mean_ns", tally, count ? (int64_t)(tally->sum_ns / count) : UNKNOWN);
     for (size_t i = 0; i < sizeof quantiles / sizeof *quantiles; i++)
@@ -94,6 +94,7 @@ static void tell_interval(struct exchange *exchange, int64_t now)
         memset(&series.tally, 0, sizeof series.tally);
         for (int i = 0; i < threads->count; i++)
             take(&exchange->askers[i]);
+        out_format(",");
         tell_quantiles(&series.tally);
         tell_lost(exchange, series.tally.lost);
     }
@@ -124,6 +125,7 @@ void exchange_intervals_end(struct exchange *exchange)
 
 static void tell_asker(const struct exchange *exchange, const struct asker *asker)
 {
+    out_format(",");
     tell_quantiles(&asker->measured);
     tell_lost(exchange, asker->measured.lost);
     out_format(",\"late\":%llu,\"unsent\":%llu", (unsigned long long)asker->late,
@@ -146,17 +148,29 @@ static void tell_flows(const struct exchange *exchange)
     out_format("]");
 }
 
+/* The same exchanges, each from when it was due. */
+static void tell_response(const struct tally *response)
+{
+    out_format(",\"response\":{");
+    tell_quantiles(response);
+    out_format(",");
+    histogram_tell(&response->histogram);
+    out_format("}");
+}
+
 /* All flows together. */
 static void tell_asked(const struct exchange *exchange)
 {
     const struct flow_threads *threads = &exchange->threads;
-    static struct tally all;
+    static struct tally all, response;
     uint64_t late = 0, unsent = 0;
     int64_t last_ns = 0;
     memset(&all, 0, sizeof all);
+    memset(&response, 0, sizeof response);
     for (int i = 0; i < threads->count; i++) {
         const struct asker *asker = &exchange->askers[i];
         tally_merge(&all, &asker->measured);
+        tally_merge(&response, &asker->response);
         late += asker->late;
         unsent += asker->unsent;
         if (asker->last_ns > last_ns)
@@ -164,11 +178,14 @@ static void tell_asked(const struct exchange *exchange)
     }
     const int64_t begun_ns = threads->start_ns + seconds_ns(exchange->params.warmup_s);
     out_format(",\"elapsed_s\":%.9f", last_ns > begun_ns ? ns_seconds(last_ns - begun_ns) : 0.0);
+    out_format(",");
     tell_quantiles(&all);
     tell_lost(exchange, all.lost);
     out_format(",\"late\":%llu,\"unsent\":%llu,", (unsigned long long)late,
                (unsigned long long)unsent);
     histogram_tell(&all.histogram);
+    if (exchange->params.rate_per_s > 0)
+        tell_response(&response);
 }
 
 void exchange_tell_result(const struct exchange *exchange)

@@ -15,19 +15,19 @@ static bool ask_one_by_one(struct flow_thread *thread, struct exchange *exchange
     int64_t due = now;
     uint64_t sent = 0;
     for (;; sent++) {
-        /* From its due time on, so that a request that has to wait for the one before it counts
-         * the waiting (Tene, "How NOT to Measure Latency": coordinated omission). */
         if (schedule->period_ns > 0)
             due = schedule_due(schedule, sent);
         if (due >= schedule->end_ns || now >= schedule->end_ns || thread_is_cancelled(thread))
             break;
         if (connects && !probe_connection(thread, exchange))
             return false;
-        const bool late = schedule->period_ns > 0 && now > due;
+        const bool late = sent > 0 && schedule->period_ns > 0 && now > due;
         if (due > now && !thread_wait_until(thread, due))
             return false;
+        /* What the agent does between two requests is not the network's. */
+        struct moments one = {.due_ns = due, .sent_ns = now_ns()};
         if (schedule->period_ns == 0)
-            due = now_ns(); /* what the agent does between two requests is not the network's */
+            one.due_ns = one.sent_ns;
         if (connects && !probe_connect(thread, exchange))
             return false;
         if (connects)
@@ -35,8 +35,8 @@ static bool ask_one_by_one(struct flow_thread *thread, struct exchange *exchange
         if (!exchange_send(thread, params->request_size) ||
             !exchange_receive(thread, params->response_size))
             return false;
-        now = now_ns();
-        schedule_note(asker, schedule, due, now, late);
+        now = one.over_ns = now_ns();
+        schedule_note(asker, schedule, &one, late);
         due = now + schedule->gap_ns;
         probe_hang_up(thread);
     }

@@ -63,17 +63,19 @@ int64_t schedule_due(const struct schedule *schedule, uint64_t request)
     return schedule->origin_ns + (int64_t)((double)request * schedule->period_ns);
 }
 
-void schedule_note(struct asker *asker, const struct schedule *schedule, int64_t due_ns,
-                   int64_t over_ns, bool late)
+void schedule_note(struct asker *asker, const struct schedule *schedule,
+                   const struct moments *one, bool late)
 {
     pthread_mutex_lock(&asker->mutex);
-    tally_add(&asker->interval[asker->current], over_ns - due_ns);
+    tally_add(&asker->interval[asker->current], one->over_ns - one->sent_ns);
     pthread_mutex_unlock(&asker->mutex);
-    if (due_ns < schedule->measured_ns)
+    if (one->due_ns < schedule->measured_ns)
         return;
-    tally_add(&asker->measured, over_ns - due_ns);
+    tally_add(&asker->measured, one->over_ns - one->sent_ns);
+    if (schedule->period_ns > 0)
+        tally_add(&asker->response, one->over_ns - one->due_ns);
     asker->late += late;
-    asker->last_ns = over_ns;
+    asker->last_ns = one->over_ns;
 }
 
 void schedule_note_lost(struct asker *asker, const struct schedule *schedule, int64_t due_ns)

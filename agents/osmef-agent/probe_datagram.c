@@ -32,8 +32,8 @@ static int64_t *sent_at(const struct flight *flight, uint64_t number)
     return &flight->asker->sent_ns[number % MOST_UNANSWERED];
 }
 
-/* From when a request counts: when it was due, or when it was sent. */
-static int64_t counts_from(const struct flight *flight, uint64_t number)
+/* When a request was due: without a period, when it was sent. */
+static int64_t due_at(const struct flight *flight, uint64_t number)
 {
     return flight->schedule->period_ns > 0 ? schedule_due(flight->schedule, number)
                                            : *sent_at(flight, number);
@@ -66,7 +66,12 @@ static void note_answer(struct flight *flight, ssize_t size)
     if (!payload || !probe_header_read(flight->thread, payload, size, &number) ||
         number < flight->oldest || number >= flight->sent || *sent_at(flight, number) == 0)
         return;
-    schedule_note(flight->asker, flight->schedule, counts_from(flight, number), now, false);
+    const struct moments one = {
+        .due_ns = due_at(flight, number),
+        .sent_ns = *sent_at(flight, number),
+        .over_ns = now,
+    };
+    schedule_note(flight->asker, flight->schedule, &one, false);
     *sent_at(flight, number) = 0;
     flight->next_ns = now + flight->schedule->gap_ns;
 }
@@ -82,7 +87,7 @@ static void settle(struct flight *flight)
             return;
         if (!at)
             continue;
-        schedule_note_lost(flight->asker, flight->schedule, counts_from(flight, flight->oldest));
+        schedule_note_lost(flight->asker, flight->schedule, due_at(flight, flight->oldest));
         flight->next_ns = now + flight->schedule->gap_ns;
     }
 }

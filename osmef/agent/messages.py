@@ -252,6 +252,16 @@ class BulkResult(ResultEvent):
         return way
 
 
+class ResponseTimes(_Message):
+    """Times from when each request was due, whenever it could be sent."""
+
+    count: _Count
+    min_ns: int | None = None
+    mean_ns: float | None = None
+    max_ns: int | None = None
+    histogram: _Histogram
+
+
 class ExchangeResult(ResultEvent):
     """One end of a request-response flow.
 
@@ -270,6 +280,7 @@ class ExchangeResult(ResultEvent):
     late: int | None = None
     unsent: int | None = None
     histogram: _Histogram | None = None
+    response: ResponseTimes | None = None
     process: ProcessUse
     endpoint: EndpointUse
 

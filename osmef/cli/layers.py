@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from typing import Annotated
 
 import typer
@@ -42,7 +41,7 @@ def command(
         broken = LAYERS.broken()
         usable = [kind for kind in LAYERS.names if LAYERS.working(kind)]
     rows = [(str(kind), told, "osmef") for kind, told in _OF_THE_PROVIDER.items()]
-    rows += [(kind, _line(kind), LAYERS.package(kind)) for kind in usable]
+    rows += [(kind, LAYERS.line(kind), LAYERS.package(kind)) for kind in usable]
     if as_json:
         listed = [dict(zip(("name", "what", "package"), row, strict=True)) for row in rows]
         print_json({"layers": listed, "broken": [vars(one) for one in broken]})
@@ -74,21 +73,16 @@ def _show(name: str, *, as_json: bool) -> None:
     needs += [f"the kernel's module {kind.module}"] if kind.module else []
     if as_json:
         heads = ("key", "value", "default", "meaning")
-        told = {"name": name, "what": _line(name), "package": LAYERS.package(name)}
+        told = {"name": name, "what": LAYERS.line(name), "package": LAYERS.package(name)}
         listed = [dict(zip(heads, row, strict=True)) for row in rows]
         more = {"settings": listed, "needs": needs, "carried_by": settings.carried_by}
         more |= {"measures": told_of(kind.measures)}
         print_json({**told, **more, "families": families, "example": example})
         return
-    out.print(f"[bold]{escape(name)}[/]  {escape(_line(name))}\nfrom {LAYERS.package(name)}")
+    out.print(f"[bold]{escape(name)}[/]  {escape(LAYERS.line(name))}\nfrom {LAYERS.package(name)}")
     print_table(("setting", "value", "default", "meaning"), rows)
     print_measures(kind.measures)
     for line in needs:
         out.print(f"needs {escape(line)}")
     out.print(f"\ncarried by {settings.carried_by}; carries {' and '.join(families)}")
     out.print(f"\n[bold]Example[/]\n\n{escape(example)}")
-
-
-def _line(name: str) -> str:
-    """Return the first line of the docstring of a kind's settings."""
-    return (inspect.getdoc(LAYERS.settings(name)) or "").partition("\n")[0]

@@ -176,11 +176,13 @@ def _cells(plan: Plan) -> list[TextColumn]:
 
 
 def _distance(cell: PlannedCell) -> str:
+    if cell.cell.scenario.workload.asked is not None:
+        return "unknown"
     return "any" if cell.distance is None else str(cell.distance)
 
 
 def _ends(cell: PlannedCell) -> tuple[list[str], list[str]]:
-    return [end.name for end in cell.senders], [end.name for end in cell.receivers]
+    return [end.name for end in cell.senders], cell.receiver_names
 
 
 def _group(names: list[str]) -> str:

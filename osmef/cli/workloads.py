@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterable, Sequence
 from typing import Annotated
 
@@ -43,7 +42,7 @@ def command(
             return
         broken = WORKLOADS.broken()
         usable = [kind for kind in WORKLOADS.names if WORKLOADS.working(kind)]
-    rows = [(kind, _line(kind), WORKLOADS.package(kind)) for kind in usable]
+    rows = [(kind, WORKLOADS.line(kind), WORKLOADS.package(kind)) for kind in usable]
     if as_json:
         listed = [dict(zip(("name", "what", "package"), row, strict=True)) for row in rows]
         print_json({"workloads": listed, "broken": [vars(one) for one in broken]})
@@ -65,7 +64,7 @@ def _show(name: str, *, as_json: bool) -> None:
     if as_json:
         heads = ("key", "value", "default", "meaning")
         settings = [dict(zip(heads, row, strict=True)) for row in rows]
-        told = {"name": name, "what": _line(name), "package": WORKLOADS.package(name)}
+        told = {"name": name, "what": WORKLOADS.line(name), "package": WORKLOADS.package(name)}
         declared = told_of(measures)
         print_json(
             {
@@ -77,7 +76,9 @@ def _show(name: str, *, as_json: bool) -> None:
             }
         )
         return
-    out.print(f"[bold]{escape(name)}[/]  {escape(_line(name))}\nfrom {WORKLOADS.package(name)}")
+    out.print(
+        f"[bold]{escape(name)}[/]  {escape(WORKLOADS.line(name))}\nfrom {WORKLOADS.package(name)}"
+    )
     print_table(("setting", "value", "default", "meaning"), rows)
     print_measures(measures)
     for line in programs:
@@ -113,8 +114,3 @@ def print_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     for row in rows:
         table.add_row(*map(escape, row))
     out.print(table)
-
-
-def _line(name: str) -> str:
-    """Return the first line of the docstring of a kind's settings."""
-    return (inspect.getdoc(WORKLOADS.settings(name)) or "").partition("\n")[0]

@@ -66,7 +66,8 @@ def lost_ends(sites: Sites, stations: Stations, trial: Trial) -> list[str]:
     """Return the ends of a failed trial that no longer exist, if that explains the failure."""
     if trial.failure is None or trial.failure.kind not in BROKEN:
         return []
-    ends = [stations[name] for name in dict.fromkeys([*trial.senders, *trial.receivers])]
+    names = dict.fromkeys([*trial.senders, *trial.receivers])
+    ends = [stations[name] for name in names if name in stations]  # a server there is not ours
     ask_cloud(sites, ends)
     return [station.name for station in ends if station.lost is not None]
 

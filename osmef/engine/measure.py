@@ -194,7 +194,7 @@ def _record(
         pair=cell.number,
         values=dict(cell.cell.values),
         senders=[end.name for end in cell.senders],
-        receivers=[end.name for end in cell.receivers],
+        receivers=cell.receiver_names,
         placement=scenario.placement,
         tenancy=None if scenario.is_between_sites else scenario.tenancy,
         achieved_placement=gave.achieved.placement,

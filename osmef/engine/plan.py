@@ -16,7 +16,8 @@ from osmef.layers.base import Layer
 from osmef.providers.base import EndpointRequest
 from osmef.scenario.fields import EndpointKind, Placement, Tenancy, TrialOrder
 from osmef.scenario.location import Location, distance
-from osmef.scenario.model import EndpointSettings, PairsAt, Scenario
+from osmef.scenario.model import EndpointSettings, Scenario
+from osmef.scenario.pairs import PairsAt
 from osmef.scenario.study import Cell, Study
 from osmef.supply.program import Program
 from osmef.workloads import TrialWorkload
@@ -64,6 +65,12 @@ class PlannedCell:
             replace(self, senders=(one,), receivers=(other,), number=number)
             for number, (one, other) in enumerate(self.pairs, 1)
         )
+
+    @property
+    def receiver_names(self) -> list[str]:
+        """The receivers by their names; the address of a server that is there already."""
+        asked = self.cell.scenario.workload.asked
+        return [end.name for end in self.receivers] if asked is None else [asked]
 
     @property
     def endpoints(self) -> tuple[EndpointRequest, ...]:
@@ -279,7 +286,7 @@ def _place_cell(cell: Cell, lanes: _Lanes) -> PlannedCell:
     if scenario.endpoints.loopback is not None:
         lane = lanes.of(cell)
         end = _request("loopback", sender, _Slot(lane, 2 * lane - 1, 1))
-        return PlannedCell(cell, (end,), (end,), 0)
+        return PlannedCell(cell, (end,), (end,), 0 if scenario.workload.asked is None else None)
     if scenario.endpoints.node is not None:
         nodes = _nodes(scenario.endpoints.node, scenario.placement)
         return PlannedCell(cell, nodes, nodes, distance(_slots(nodes[0]), _slots(nodes[-1])))

@@ -60,6 +60,7 @@ class Station:
         self._used: dict[tuple[str, ...], Session] = {}
         self._more: list[Session] = []
         self._supplied: list[Supplied] = []
+        self._states: dict[str, str | None] = {}  # of the files of programs, when they were right
         self.reserved: set[int] = set()
         """Data ports that no job gets: layers have them."""
         self.layers: dict[str, Any] = {}
@@ -110,6 +111,7 @@ class Station:
             supplied = supply(program, self._session, machine, self._directory, supplier)
             supplied.push(self._session)
             self._supplied.append(supplied)
+        self.check_programs()
 
     @property
     def has_brought(self) -> bool:
@@ -125,7 +127,8 @@ class Station:
         with contextlib.suppress(ReachError):  # whoever uses it next finds out
             for supplied in self._supplied:
                 try:
-                    supplied.verify(self._session)
+                    known = self._states.get(supplied.program)
+                    self._states[supplied.program] = supplied.verify(self._session, known)
                 except ReachError:
                     raise
                 except EndpointError as error:

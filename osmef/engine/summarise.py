@@ -115,6 +115,7 @@ def summarise(plan: Plan, directory: RunDirectory) -> Summary:
         *too_fast(cells),
         *contended_cells(by_cell),
         *short_intervals(by_cell),
+        *apart(by_cell),
         *of_buckets(log.trials),
         *of_searches(log.trials),
         *of_limits(plan.cells, endpoints),
@@ -296,7 +297,7 @@ def _cell_info(
         settings=scenario.workload.given,
         background=scenario.background.kind if scenario.background else None,
         senders=[end.name for end in planned.senders],
-        receivers=[end.name for end in planned.receivers],
+        receivers=planned.receiver_names,
         placement=scenario.placement,
         tenancy=None if scenario.is_between_sites else scenario.tenancy,
         achieved_placement=achieved.placement,
@@ -404,7 +405,8 @@ def too_fast(cells: list[CellInfo]) -> list[str]:
     told = (
         f"up to {max(found):.0f} % of the requests were due before the response to the one before"
     )
-    return [f"{told}, or never sent: their times count the waiting; ask for a lower rate, or none"]
+    kept = "the rate was not kept. Round trips are right, and response_..._us has that waiting"
+    return [f"{told}, or never sent: {kept}; ask for a lower rate, or none"]
 
 
 def contended_cells(trials: Mapping[str, Sequence[Trial]]) -> list[str]:
@@ -442,5 +444,20 @@ def short_intervals(trials: Mapping[str, Sequence[Trial]]) -> list[str]:
         f"in {len(short)} of {len(shares)} trials all connections ran together for less than"
         f" {_LEAST_COMMON_PERCENT:.0f} % of the duration, {min(short):.0f} % in the worst, and the"
         " rate is that of this time: make the duration longer"
+    )
+    return [note]
+
+
+def apart(trials: Mapping[str, Sequence[Trial]]) -> list[str]:
+    """Say in how many trials the pairs, whose rates are added, ran at different times."""
+    shares = [share for of in trials.values() for share in _known(of, "overlap_percent")]
+    short = [share for share in shares if share < _LEAST_COMMON_PERCENT]
+    if not short:
+        return []
+    note = (
+        f"in {len(short)} of {len(shares)} trials all pairs ran together for less than"
+        f" {_LEAST_COMMON_PERCENT:.0f} % of the time, {min(short):.0f} % in the worst: their"
+        " aggregate adds rates of different times, and may be more than a link carries; make the"
+        " duration longer, or stagger shorter"
     )
     return [note]

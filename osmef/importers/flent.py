@@ -122,7 +122,7 @@ def _all_series(data: Mapping[str, Any], text: Text) -> Iterable[_Series]:
     about = data["metadata"].get("SERIES_META")
     step = data["metadata"].get("STEP_SIZE")
     step_s = float(step) if isinstance(step, int | float) and 0 < step < 1e6 else 0.2
-    begun = _time(data["metadata"].get("T0"))
+    start = _start(data)
     for name, points in data["raw_values"].items():
         meta = about.get(name) if isinstance(about, dict) else None
         if not isinstance(meta, dict) or not meta.get("UNITS") or not isinstance(points, list):
@@ -133,7 +133,6 @@ def _all_series(data: Mapping[str, Any], text: Text) -> Iterable[_Series]:
         where = f"{text.name}: {name}"
         told = [p for p in points if isinstance(p, dict) and p.get("val") is not None]
         times = [number(p.get("t"), "t", where) for p in told]
-        start = begun.timestamp() if begun else min(times, default=0.0)
         yield _Series(
             name,
             unit,
@@ -142,6 +141,16 @@ def _all_series(data: Mapping[str, Any], text: Text) -> Iterable[_Series]:
                 for p, at in zip(told, times, strict=True)
             ],
         )
+
+
+def _start(data: Mapping[str, Any]) -> float:
+    """Return when the test began, one moment for all series: T0, or the first value of any."""
+    begun = _time(data["metadata"].get("T0"))
+    if begun is not None:
+        return begun.timestamp()
+    points = (p for of in data["raw_values"].values() if isinstance(of, list) for p in of)
+    times = (p.get("t") for p in points if isinstance(p, dict) and p.get("val") is not None)
+    return min((float(t) for t in times if isinstance(t, int | float)), default=0.0)
 
 
 def _value(point: Mapping[str, Any], where: str) -> float:
@@ -218,6 +227,10 @@ def _rates(series: Sequence[_Series]) -> dict[str, float | None]:
 def _intervals(series: Sequence[_Series], here: str, there: str) -> Iterable[Interval]:
     for flow, one in enumerate(series):
         for point in one.points:
+            begun_s = max(0.0, point.at_s - point.length_s)
+            length_s = point.length_s if one.is_ping else point.at_s - begun_s
+            if length_s <= 0:
+                continue  # what was told before the test began says no rate
             receives = here if one.is_back else there
             yield Interval(
                 trial=0,
@@ -226,10 +239,10 @@ def _intervals(series: Sequence[_Series], here: str, there: str) -> Iterable[Int
                 peer=there if one.is_ping or one.is_back else here,
                 role="sender" if one.is_ping else "receiver",
                 flow=flow,
-                start_s=max(0.0, point.at_s - point.length_s),
-                length_s=point.length_s,
+                start_s=begun_s,
+                length_s=length_s,
                 began_s=0.0,
-                bytes=0 if one.is_ping else round(max(0.0, point.value) * point.length_s / 8),
+                bytes=0 if one.is_ping else round(max(0.0, point.value) * length_s / 8),
                 retransmits=None,
                 rtt_us=point.value if one.is_ping else None,
                 cwnd=None,

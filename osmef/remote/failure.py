@@ -88,9 +88,10 @@ def login_refused(login: Login, tried: list[str], unusable: list[str]) -> LoginE
 
 def command_failed(name: str, program: str, error: BaseException) -> ReachError:
     """Return the error of a program that did not complete on an endpoint."""
-    cure = QUIET_CURE if isinstance(error, Flood) else None
     if isinstance(error, TimeoutError):
-        cure = SLOW_SHELL_CURE
+        told = f"{program} did not end: no answer in time, or the login's shell is slow to begin it"
+        return ReachError(told, where=name, cure=SLOW_SHELL_CURE)
+    cure = QUIET_CURE if isinstance(error, Flood) else None
     return ReachError(f"{program} did not end: {reason(error)}", where=name, cure=cure)
 
 

@@ -91,7 +91,8 @@ def _reasons(rows: Iterable[Row]) -> list[str]:
 
 def matters(row: Row, measure: Measure) -> bool:
     """Return whether a row is shown by default."""
-    return measure.head is not None or row["verdict"] not in {"same", "inconclusive"}
+    is_shown = measure.head is not None or measure.leading
+    return is_shown or row["verdict"] not in {"same", "inconclusive"}
 
 
 def medians(row: Row, measure: Measure) -> str:

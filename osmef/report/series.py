@@ -163,14 +163,15 @@ def written(value: Scalar) -> str:
 def short_names(keys: Iterable[str]) -> dict[str, str]:
     """Return each dotted key's shortest unambiguous suffix.
 
-    What is the background's is always called so.
+    What is the background's is always called so, and a number in a list with the list's name.
     """
     words = {key: key.split(".") for key in keys}
 
     def shortest(key: str) -> str:
         for count in range(1 + key.startswith(_BACKGROUND), len(words[key])):
             ending = words[key][-count:]
-            if sum(other[-count:] == ending for other in words.values()) == 1:
+            alone = sum(other[-count:] == ending for other in words.values()) == 1
+            if alone and not ending[0].isdecimal():
                 return ".".join(ending)
         return key
 

@@ -109,9 +109,11 @@ def keep_whole(shown: Table) -> Table:
 def shown_measures(summary: Summary) -> list[Measure]:
     """Return the measures of the run's table, in order.
 
-    They are those with a head; all of a cell that has none of these.
+    They are those with a head, and the leading one beside them; all of a cell that has none.
     """
     heads = {measure.name for measure in summary.measures if measure.head is not None}
+    if heads:
+        heads |= {measure.name for measure in summary.measures if measure.leading}
     bare = [cell for cell in summary.cells if heads.isdisjoint(cell.metrics)]
     shown = {name for cell in summary.cells for name in cell.metrics if name in heads}
     shown |= {name for cell in bare for name in cell.metrics}

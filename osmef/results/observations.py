@@ -185,7 +185,14 @@ class Exchange(Model):
     lost: int | None = Field(
         default=None, description="requests without an answer in time; null with TCP"
     )
-    rtt: RoundTrips = Field(description="round-trip times")
+    rtt: RoundTrips = Field(
+        description="round-trip times: from when each request was sent to its response"
+    )
+    response: RoundTrips | None = Field(
+        default=None,
+        description="times from when each request was due, so with its waiting for the response"
+        " before it; only at a `rate` not 0",
+    )
 
 
 class SizePoint(Model):

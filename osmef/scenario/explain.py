@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from pydantic import ValidationError
-from pydantic_core import ErrorDetails
+from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
 from osmef.errors import MOST_PROBLEMS, Problem
 from osmef.scenario.base import keys_of
@@ -27,6 +27,7 @@ from osmef.scenario.names import (
 )
 from osmef.scenario.node import Keys, Node, kind_of, quoted
 from osmef.scenario.repeat import REPEAT_TAGS
+from osmef.scenario.servers import with_server
 from osmef.scenario.yaml_text import write_inline
 
 
@@ -66,12 +67,21 @@ def examine(tree: Node) -> Examined:
     Values come as JSON would hand them over, so that no text silently becomes a number.
     """
     try:
-        scenario = Scenario.model_validate_json(json.dumps(tree.plain()), strict=True)
+        scenario = Scenario.model_validate_json(json.dumps(_asking(tree.plain())), strict=True)
         return Examined(scenario, [], 0)
     except ValidationError as error:
         found = error.errors(include_url=False)
         errors = [_without_choice(one) for one in found if not _is_of_other_type(one)]
         return Examined(None, *first_errors(errors, tree))
+
+
+def _asking(plain: object) -> object:
+    """Put a receiver that is a server into the workload. Raises ValidationError."""
+    try:
+        return with_server(plain)
+    except PydanticCustomError as error:
+        wrong = InitErrorDetails(type=error, loc=(), input=plain)
+        raise ValidationError.from_exception_data("Scenario", [wrong]) from error
 
 
 def first_errors(errors: list[ErrorDetails], tree: Node) -> tuple[list[ErrorDetails], int]:

@@ -1,8 +1,8 @@
 """Load a scenario file, YAML or JSON, and report all of its problems at once.
 
 In order: the values of ``--set`` replace those of the file, the hosts of inventory files and the
-flavors of instance classes are put in, ``argv`` becomes text as it is written, and then the sweep
-becomes cells.
+flavors of instance classes are put in, ``argv``, ``ipv6`` and ``env`` become text as it is written,
+and then the sweep becomes cells.
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from osmef.errors import InputError, Problem
-from osmef.scenario.names import UnknownNameError, assign, resolve
+from osmef.scenario.names import UnknownNameError, assign, misplaced, resolve
 from osmef.scenario.node import MAX_NODES, Builder, Entry, Keys, Node, SourceText, kind_of
 from osmef.scenario.study import Study
 from osmef.scenario.sweep import EXTRAS, identity, make_cells, read_sweep, with_classes
@@ -25,7 +26,8 @@ from osmef.scenario.yaml_text import read_yaml, write_yaml
 _KEY_WITHOUT_SPACE = re.compile(r"[a-z_]+:\S")
 _CAMPAIGN_KEY = "scenarios"
 _OWN_KEYS = {"workload", "endpoints", "sweep"}
-_ARGUMENTS = "argv"
+# Keys of arguments, which are texts whatever they look like; in a sweep with their path.
+_ARGUMENTS = re.compile(r"(?:.+\.)?(?:argv|ipv6|env)(?:\.[^.]+)?")
 _WORD = re.compile(r"[-+.0-9A-Za-z]+")
 
 
@@ -77,21 +79,33 @@ def _first_of_each_place(reading: list[Problem], values: list[Problem]) -> list[
     return [*reading, *(p for p in values if (p.file, p.line, p.column) not in unread)]
 
 
-def with_arguments(node: Node) -> Node:
-    """Return a tree in which all arguments are texts: ``-1`` and ``010`` stay as written."""
+def with_arguments(node: Node, *, is_named: bool = False) -> Node:
+    """Return a tree in which all arguments are texts: ``-1`` and ``2.50`` stay as written.
+
+    ``is_named`` says that the keys are names of metrics, which may be called ``env``.
+    """
+
+    def read(key: str) -> Callable[[Node], Node]:
+        if not is_named and _ARGUMENTS.fullmatch(key):
+            return _texts
+        return partial(with_arguments, is_named=key.endswith("metrics"))
+
     if isinstance(node.content, Mapping):
-        made = {key: _texts if key == _ARGUMENTS else with_arguments for key in node.content}
-        entries = {key: Entry(one.key, made[key](one.value)) for key, one in node.content.items()}
+        entries = {key: Entry(one.key, read(key)(one.value)) for key, one in node.entries.items()}
         return replace(node, content=entries)
     if isinstance(node.content, tuple):
-        return replace(node, content=tuple(map(with_arguments, node.content)))
+        items = (with_arguments(one, is_named=is_named) for one in node.content)
+        return replace(node, content=tuple(items))
     return node
 
 
 def _texts(node: Node) -> Node:
-    if not isinstance(node.content, tuple):
-        return node
-    return replace(node, content=tuple(map(_text, node.content)))
+    if isinstance(node.content, Mapping):
+        entries = {key: Entry(one.key, _texts(one.value)) for key, one in node.content.items()}
+        return replace(node, content=entries)
+    if isinstance(node.content, tuple):
+        return replace(node, content=tuple(map(_texts, node.content)))
+    return _text(node)
 
 
 def _text(node: Node) -> Node:
@@ -190,6 +204,10 @@ def override(tree: Node, overrides: Mapping[str, str]) -> tuple[Node, list[Probl
             problems.extend(error.problems)
             continue
         problems.extend(builder.problems)
+        wrong = misplaced(tree, paths[0])
+        if wrong is not None:
+            problems.append(source.problem(0, *wrong))
+            continue
         tree = _apply(tree, name, paths, value or Node(source, 0, None))
     return tree, problems
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import StrEnum
 from typing import Annotated
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import Field, model_validator
 
 from osmef.kinds import PROVIDERS, WORKLOADS
 from osmef.scenario.base import Model, conflict
@@ -27,52 +26,9 @@ from osmef.scenario.fields import (
 )
 from osmef.scenario.layers import AnyLayer, Stack
 from osmef.scenario.money import InstanceClass, Price, Sum
+from osmef.scenario.pairs import AnyPairs, PairsAt
 from osmef.scenario.repeat import Repeat, UntilKnown
 from osmef.scenario.workload import AnyBackground, AnyWorkload, without_background
-
-
-class PairsAt(StrEnum):
-    """Whether the pairs of a cell are measured concurrently or in turn."""
-
-    ONCE = "once"
-    IN_TURN = "in turn"
-    SIDE_BY_SIDE = "side by side"
-
-
-class Pairs(Model):
-    """Pairs of senders and receivers, in equal number, matched in order.
-
-    They are all made before the first trial, and kept.
-    """
-
-    count: int = Field(ge=1, le=256, description="how many pairs")
-    at: PairsAt = Field(
-        default=PairsAt.IN_TURN,
-        strict=False,
-        description="`once`: a trial is all pairs, with one start; `in turn`: each pair has trials"
-        " of its own, one after the other; `side by side`: the same, and those of pairs that share"
-        " no host run at one time",
-    )
-
-    @property
-    def trials(self) -> int:
-        """How many trials a repetition of the cell has."""
-        return 1 if self.at is PairsAt.ONCE else self.count
-
-    @property
-    def at_most(self) -> int:
-        """How many of these trials may run concurrently."""
-        return self.count if self.at is PairsAt.SIDE_BY_SIDE else 1
-
-
-def _count_alone(value: object) -> object:
-    is_count = isinstance(value, int) and not isinstance(value, bool)
-    return {"count": value} if is_count else value
-
-
-AnyPairs = Annotated[Pairs, BeforeValidator(_count_alone, json_schema_input_type=int | Pairs)]
-"""Pairs, or their number alone."""
-
 
 AnyProvider = Annotated[CloudSettings, ByKind(PROVIDERS, "local")]
 """Any provider's settings, told apart by ``kind``; ``local`` where that is not written."""
@@ -109,6 +65,15 @@ class EndpointSettings(Model):
         le=8,
         description="network cards beside the one by which it is reached: free ones, for a layer"
         " such as `bond`",
+    )
+
+    address: str | None = Field(
+        default=None,
+        description="of a receiver: the numeric address of a server that is there already, which"
+        " OSMeF does not start; nothing but `port` stands beside it",
+    )
+    port: int | None = Field(
+        default=None, ge=1, le=65535, description="the port of that server, if not the usual one"
     )
 
     @model_validator(mode="after")
@@ -150,6 +115,19 @@ class Endpoints(Model):
             "node": self.node,
         }
         return {key: end for key, end in named.items() if end is not None}
+
+    @model_validator(mode="after")
+    def _only_a_receiver_is_there(self) -> Endpoints:
+        for name, end in self.each.items():
+            for key in ("address", "port"):
+                if getattr(end, key) is not None:
+                    raise conflict(
+                        f"{name} has no {key}: only a receiver with an address is a server that is"
+                        " there already",
+                        f"remove {key}; addresses of machines of yours are in the inventory",
+                        f"{name}.{key}",
+                    )
+        return self
 
     @model_validator(mode="after")
     def _pair_or_loopback(self) -> Endpoints:

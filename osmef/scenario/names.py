@@ -3,7 +3,8 @@
 A name is a key of the scenario, dotted where it is nested (``endpoints.sender.flavor``). A word
 without a dot that is no key of the scenario itself means every value so called: ``connections`` is
 ``workload.connections``, and ``flavor`` the flavor of all endpoints that are there. The values of
-the background, of a layer, of pairs and of ``repeat`` are named by their paths alone.
+the background, of a layer, of pairs and of ``repeat`` are named by their paths alone. What is in a
+list is named by its number, counted from 0: ``workload.run.1.argv.6``.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from osmef.scenario.base import keys_of
 from osmef.scenario.by_kind import ByKind
 from osmef.scenario.model import USUAL_KINDS, Scenario
 from osmef.scenario.node import Entry, Keys, Node
+from osmef.units import parse_count
 
 SWEPT = (
     "endpoints",
@@ -149,7 +151,7 @@ def resolve_swept(name: str) -> tuple[Keys, ...]:
         cure = _ONE_CLOUD if name.startswith(("provider", "sites")) else _WHOLE_RUN
         raise UnknownNameError(f"{name} can't be swept", cure)
     known = _swept_names()
-    if name in known:
+    if name in known or leads_inside(tuple(name.split("."))):
         return resolve(name, SWEPT)
     raise UnknownNameError(
         f"{name!r} is no value that can be swept",
@@ -162,6 +164,58 @@ def _swept_names() -> dict[str, None]:
     """Return all allowed names of axes, in alphabetical order."""
     known = {".".join(p) for p in all_paths(SWEPT)} | short_names(SWEPT).keys()
     return dict.fromkeys(sorted(known))
+
+
+def leads_inside(path: Keys) -> bool:
+    """Tell whether a path leads into a list, or a mapping whose keys are names, of a scenario."""
+    types: list[Any] = [Scenario]
+    is_inside = False
+    for part in path:
+        around = [one for annotation in types for one in _containers(annotation)]
+        is_inside |= any(_is_collection(one) for one in around)
+        types = [inner for one in around for inner in _inner(one, part)]
+    return is_inside and bool(types)
+
+
+def _containers(annotation: Any) -> Iterator[Any]:
+    """Give the models, lists and mappings that an annotation allows."""
+    if isinstance(annotation, ByKind):
+        yield from annotation.models()
+    elif _is_collection(annotation) or _is_model(annotation):
+        yield annotation
+    else:
+        for argument in get_args(annotation):
+            yield from _containers(argument)
+
+
+def _inner(container: Any, part: str) -> Iterator[Any]:
+    """Give what a part of a path leads to in a model, a list or a mapping."""
+    if not _is_collection(container):
+        field = keys_of(container).get(part)
+        marks: list[Any] = (
+            [one for one in field.metadata if isinstance(one, ByKind)] if field else []
+        )
+        yield from marks or ([field.annotation] if field else [])
+    elif get_origin(container) is dict or parse_count(part) is not None:
+        yield get_args(container)[-1]
+
+
+def misplaced(tree: Node, path: Keys) -> tuple[str, str] | None:
+    """Say that nothing can be put at a path, since a list there is shorter; with the cure."""
+    node: Node | None = tree
+    for at, key in enumerate(path):
+        name, count = ".".join(path[:at]), len(node.items) if node is not None else 0
+        if node is not None and isinstance(node.content, tuple):
+            number = parse_count(key)
+            if number is None or number >= count:
+                ends = f"ends with {name}.{count - 1}" if count else "is empty"
+                return f"there is no {name}.{key}: the list {ends}", "entries are counted from 0"
+            node = node.items[number]
+        elif parse_count(key) is not None and leads_inside(path[: at + 1]):
+            return f"{name} is no list here, so it has no {key}", f"write the list {name} first"
+        else:
+            node = node.get((key,)) if node is not None else None
+    return None
 
 
 def assign(tree: Node, paths: tuple[Keys, ...], value: Node) -> Node:
@@ -216,12 +270,16 @@ def _models_of(field: FieldInfo) -> list[type[BaseModel]]:
     return [*by_kind[0].models()] if by_kind else _models(field.annotation)
 
 
+def _is_model(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, BaseModel)
+
+
 def _models(annotation: Any) -> list[type[BaseModel]]:
     """List the models in a type; settings by kind have one for each kind."""
     arguments = get_args(annotation)
     for mark in arguments:
         if isinstance(mark, ByKind):
             return [*mark.models()]
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+    if _is_model(annotation):
         return [annotation]
     return [model for argument in arguments for model in _models(argument)]

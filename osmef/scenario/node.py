@@ -124,10 +124,16 @@ class Node:
     def put(self, path: Keys, value: Node) -> Node:
         """Return a copy with the value at a path, creating mappings on the way.
 
-        A mapping can be written as its ``kind`` alone; such a text becomes a mapping again.
+        A mapping can be written as its ``kind`` alone; such a text becomes a mapping again. In a
+        list a number leads to what is there, counted from 0.
         """
         if not path:
             return value
+        number = parse_count(path[0])
+        if number is not None and number < len(self.items):
+            items = list(self.items)
+            items[number] = items[number].put(path[1:], value)
+            return Node(self.source, self.index, tuple(items))
         entries = dict(self.entries)
         if isinstance(self.content, str):
             entries["kind"] = Entry(self, self)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from pydantic.fields import FieldInfo
@@ -14,6 +15,7 @@ from osmef.scenario.names import (
     SWEPT,
     all_paths,
     default_kind,
+    leads_inside,
     models_at,
     short_names,
 )
@@ -86,9 +88,12 @@ def _sweep_schema() -> Json:
         for name, value in values.items()
     }
     axes["workload"] = {"anyOf": [axes["workload"], {"enum": list(WORKLOAD_SETS)}]}
+    around = [path for path in all_paths(SWEPT) if leads_inside((*path, "0"))]
+    inside = [rf"^{re.escape('.'.join(path))}\.[^.]+(\..+)?$" for path in around]
     combination = {
         "type": "object",
         "properties": values,
+        "patternProperties": dict.fromkeys(inside, True),
         "additionalProperties": False,
         "minProperties": 1,
     }
@@ -100,6 +105,7 @@ def _sweep_schema() -> Json:
         "type": "object",
         "minProperties": 1,
         "additionalProperties": False,
+        "patternProperties": {name: {"type": "array", "minItems": 1} for name in inside},
         "properties": {
             **axes,
             "exclude": {**combinations, "description": "combinations that are left out"},

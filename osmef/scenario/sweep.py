@@ -30,7 +30,13 @@ from osmef.scenario.explain import (
 )
 from osmef.scenario.fields import EndpointKind, Flavor
 from osmef.scenario.model import EndpointSettings, Scenario
-from osmef.scenario.names import UnknownNameError, assign, did_you_mean, resolve_swept
+from osmef.scenario.names import (
+    UnknownNameError,
+    assign,
+    did_you_mean,
+    misplaced,
+    resolve_swept,
+)
 from osmef.scenario.node import Entry, Keys, Node, kind_of, quoted
 from osmef.scenario.study import ALONE, Cell, Scalar
 from osmef.scenario.text_file import read_part, user_directory
@@ -367,7 +373,10 @@ def make_cells(tree: Node, sweep: Sweep) -> tuple[list[Cell], list[Problem], int
     for combination in combinations:
         if findings.are_many:
             break
-        cell_tree = _with(tree, combination)
+        cell_tree, wrong = _with(tree, combination)
+        if wrong is not None:
+            findings.add([wrong])
+            continue
         scenario, errors, _ = examine(cell_tree)
         findings.add(_explained(errors, cell_tree, combination))
         if scenario is None:
@@ -439,18 +448,24 @@ def _check_single_values(tree: Node, singles: Sequence[Combination], findings: _
     for combination in singles:
         if findings.are_many:
             return
-        changed = _with(tree, combination)
+        changed, wrong = _with(tree, combination)
+        if wrong is not None:  # there may be a place in cells, whose list another axis brings
+            continue
         _, errors, more = examine(changed)
         findings.more = max(findings.more, more)
         plain = [error for error in errors if not is_conflict(error)]
         findings.add(explain(error, changed) for error in plain)
 
 
-def _with(tree: Node, combination: Combination) -> Node:
+def _with(tree: Node, combination: Combination) -> tuple[Node, Problem | None]:
+    """Return a scenario with what a combination sets; or with what has no place in it."""
     # What is nested deeper goes last, so that endpoints do not wipe out endpoints.sender.flavor.
     for assignment in sorted(combination, key=lambda a: len(a.paths[0])):
+        wrong = misplaced(tree, assignment.paths[0])
+        if wrong is not None:
+            return tree, assignment.value.problem(*wrong)
         tree = assign(tree, assignment.paths, assignment.value)
-    return tree
+    return tree, None
 
 
 def _cell(combination: Combination, scenario: Scenario, tree: Node) -> Cell:

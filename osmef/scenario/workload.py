@@ -35,6 +35,19 @@ class WorkloadSettings(Model):
     lasting: ClassVar[tuple[str, ...]] = ("duration",)
     """The keys that say how long it runs, which are not those of a background."""
 
+    servers_there: ClassVar[bool] = False
+    """Whether it may ask a server that is there already, which ``server`` names."""
+
+    @classmethod
+    def asking(cls, host: str, port: int | None, given: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return what is given with the ``server`` at an address; see ``servers_there``."""
+        raise NotImplementedError
+
+    @property
+    def asked(self) -> str | None:
+        """Address and port of the server that is there already; None where both ends are ours."""
+        return None
+
     @property
     def connections_per_pair(self) -> int | None:
         """How many parallel connections each pair has; None for a workload without."""

@@ -33,6 +33,8 @@ if TYPE_CHECKING:  # paramiko takes long to import, and `osmef plan` connects to
 _DIGITS = 12
 _LINE = re.compile(r"([0-9a-f]{64}) [ *](.*)")
 _RUNS = {"program", "loader"}
+_STATE = "%n %s %i %z"  # name, size, inode, and when anything of it changed
+_FINER_THAN_SECONDS = re.compile(r":[0-9]{2}\.[0-9]*[1-9]")
 
 
 @dataclass(frozen=True)
@@ -99,6 +101,17 @@ def verify(bundle: ProgramBundle, session: Session, place: BundleLocation) -> No
             where=session.name,
             cure="is the endpoint's disk full or failing? does anything else change files there?",
         )
+
+
+def _state_of_files(bundle: ProgramBundle, session: Session, place: BundleLocation) -> str | None:
+    """Return what differs once anything was done to a file there; None where that is not known.
+
+    No program can set the time at which a file changed back, but some report it by the second.
+    """
+    paths = [f"{place.folder}/{name}" for name in bundle.pushed]
+    done = session.run(["stat", "-c", _STATE, "--", *paths])
+    told = done.stdout.decode(errors="replace")
+    return told if done.status == 0 and _FINER_THAN_SECONDS.search(told) else None
 
 
 def _wrong(
@@ -179,13 +192,18 @@ class Supplied:
             return 0
         return push(self.bundle, session, self.place)
 
-    def verify(self, session: Session) -> None:
-        """Check that its files are unchanged.
+    def verify(self, session: Session, known: str | None = None) -> str | None:
+        """Check that its files are unchanged, and return their state.
 
-        Raises EndpointError that names one that is not, ReachError.
+        In a state that is ``known`` from before they are not read again, since that takes the
+        longer, the larger they are. Raises EndpointError that names a wrong one, ReachError.
         """
-        if self.bundle is not None and self.place is not None:
+        if self.bundle is None or self.place is None:
+            return None
+        state = _state_of_files(self.bundle, session, self.place)
+        if state is None or state != known:
             verify(self.bundle, session, self.place)
+        return state
 
 
 def supply(

@@ -60,18 +60,34 @@ def exchange_metrics(exchanges: Sequence[Exchange]) -> dict[str, float | None]:
     Times are of all pairs together: quantiles of the sum of their histograms, whose buckets are
     alike. ``exchanges_per_s`` is the sum over the pairs of count over time.
     """
-    total = sum(one.count for one in exchanges)
-    means = [(one.rtt.mean_us, one.count) for one in exchanges]
-    weighted = [mean * count for mean, count in means if mean is not None]
-    times = round_trips(
-        merged([one.rtt.histogram for one in exchanges]),
-        min((one.rtt.min_us for one in exchanges if one.rtt.min_us is not None), default=None),
-        sum(weighted) / total if total else None,
-        max((one.rtt.max_us for one in exchanges if one.rtt.max_us is not None), default=None),
-    )
-    found = times.model_dump(exclude={"histogram"})
+    found = _together([one.rtt for one in exchanges], [one.count for one in exchanges])
     rate = sum(one.count / one.elapsed_s for one in exchanges if one.elapsed_s > 0)
     return {**{f"rtt_{name}": value for name, value in found.items()}, "exchanges_per_s": rate}
+
+
+def response_metrics(exchanges: Sequence[Exchange]) -> dict[str, float | None]:
+    """Return the times of such exchanges from when each request was due.
+
+    They are None unless all agents told them.
+    """
+    told = [one.response for one in exchanges if one.response is not None]
+    if len(told) < len(exchanges):
+        told = []
+    found = _together(told, [one.count for one in exchanges][: len(told)])
+    return {f"response_{name}": found[name] for name in ("mean_us", "p50_us", "p99_us", "max_us")}
+
+
+def _together(each: Sequence[RoundTrips], counts: Sequence[int]) -> dict[str, float | None]:
+    total = sum(counts)
+    means = zip((one.mean_us for one in each), counts, strict=True)
+    weighted = [mean * count for mean, count in means if mean is not None]
+    times = round_trips(
+        merged([one.histogram for one in each]),
+        min((one.min_us for one in each if one.min_us is not None), default=None),
+        sum(weighted) / total if total else None,
+        max((one.max_us for one in each if one.max_us is not None), default=None),
+    )
+    return times.model_dump(exclude={"histogram"})
 
 
 def late_percent(exchanges: Sequence[Exchange]) -> float | None:

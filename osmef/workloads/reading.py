@@ -20,7 +20,7 @@ from osmef.units import convert
 
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,3})?")
 _MOST_DIGITS = 40
-_DOCUMENT = re.compile(r"^[{\[]", re.MULTILINE)
+_DOCUMENT = re.compile(r"(?:\A\s*|^)([{\[])", re.MULTILINE)
 # Control characters but newlines and tabs, and what was no UTF-8.
 _NO_TEXT = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ufffd]+")
 _UNREADABLE = "\N{REPLACEMENT CHARACTER}"
@@ -176,21 +176,41 @@ class Reading(Model):
         return [one for one in re.findall(str(self.pattern), text) if one]
 
     def _at_path(self, text: str, tail: str) -> Sequence[object]:
-        value = _document(text, tail)
-        for step in str(self.json_path).split("."):
-            value = _inside(value, step)
-        found = value if isinstance(value, list) else [value]
+        found: list[object] = []
+        for document in _documents(text, tail):
+            value = document
+            for step in str(self.json_path).split("."):
+                value = _inside(value, step)
+            found += value if isinstance(value, list) else [value]
         return [one for one in found if one is not None]
 
 
-def _document(text: str, tail: str) -> Any:
-    """Return the JSON document in a text with other lines around it."""
-    begin = _DOCUMENT.search(text)
-    try:
-        if begin is not None:
-            return json.JSONDecoder().raw_decode(text, begin.start())[0]
-    except (ValueError, RecursionError):
-        pass
+def _documents(text: str, tail: str) -> list[Any]:
+    """Return the JSON documents in a text, each at the beginning of a line, without other lines.
+
+    Raises OutputError where there is none, or one is cut off: another one inside of it would not be
+    the one that is meant.
+    """
+    found: list[Any] = []
+    end = 0
+    while (begin := _DOCUMENT.search(text, end)) is not None:
+        at, is_list = begin.start(1), begin[1] == "["
+        line_end = text.find("\n", at)
+        line_end = len(text) if line_end < 0 else line_end
+        try:
+            value, end = json.JSONDecoder().raw_decode(text, at)
+        except (ValueError, RecursionError) as error:
+            if not is_list or getattr(error, "pos", line_end) >= line_end:
+                found.clear()
+                break
+            end = line_end  # of a message such as [info] ready
+            continue
+        if is_list and text[end:line_end].strip():
+            end = line_end  # [3] workers
+        else:
+            found.append(value)
+    if found:
+        return found
     raise OutputError(
         "there is no whole JSON in what it printed",
         tail=tail,

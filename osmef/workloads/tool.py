@@ -8,7 +8,7 @@ import re
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, ClassVar, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 from pydantic import Field, model_validator
 
@@ -59,16 +59,32 @@ def read_address(text: str, usual_port: int) -> tuple[str, int]:
     return host, port
 
 
+def _authority(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 class ServerSettings(ProgramsSettings):
     """Settings of a program with a server of its own kind."""
 
     server: str | None = Field(
         default=None,
         description="a server of it that is there already, which OSMeF does not start: its numeric"
-        " address, and port if need be; `endpoints` is a `loopback` then, the one that asks",
+        " address, and port if need be; `endpoints` is a `loopback` then, the one that asks."
+        " `endpoints: {receiver: {address: 192.0.2.7, port: 5201}}` says the same",
     )
 
     usual_port: ClassVar[int]
+    servers_there: ClassVar = True
+
+    @classmethod
+    def asking(cls, host: str, port: int | None, given: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return what is given with the ``server`` at an address."""
+        return {**given, "server": _authority(host, cls.usual_port if port is None else port)}
+
+    @property
+    def asked(self) -> str | None:
+        """Address and port of a server that is there already."""
+        return None if self.there is None else _authority(*self.there)
 
     @model_validator(mode="after")
     def _an_address(self) -> ServerSettings:

@@ -93,7 +93,10 @@ def test_no_time_is_shorter_than_the_peers_delay(start: StartAgent) -> None:
 
 
 def test_waiting_counts_from_the_time_that_a_request_was_due(start: StartAgent) -> None:
-    """A peer that stalls once delays all that were due in that time (coordinated omission)."""
+    """A peer that stalls once delays all that were due in that time (coordinated omission).
+
+    Only one of them was slow itself, so there is one long round trip.
+    """
     asking = start()
     peer = follow(asking, "exchange", rate_per_s=1000, duration_s=1)
 
@@ -104,11 +107,30 @@ def test_waiting_counts_from_the_time_that_a_request_was_due(start: StartAgent) 
 
     serve(peer, 1, stall_once)
     _, event = result(asking)
-    assert event["count"] + event["unsent"] == 1000
-    assert event["max_ns"] >= 200 * MS
-    assert slower_than(event, 100 * MS) >= 95
-    assert slower_than(event, 10 * MS) >= 185
+    response = event["response"]
+    assert event["count"] == response["count"] == 1000 - event["unsent"]
+    assert response["max_ns"] >= event["max_ns"] >= 200 * MS
+    assert slower_than(response, 100 * MS) >= 95
+    assert slower_than(response, 10 * MS) >= 185
+    assert slower_than(event, 190 * MS) == 1
     assert event["late"] >= 185
+
+
+def test_a_rate_that_cant_be_kept_is_no_long_round_trip(start: StartAgent) -> None:
+    """A path of 20 ms, asked every 5 ms: each request waits for longer, and none takes longer."""
+    asking = start()
+    peer = follow(asking, "exchange", rate_per_s=200, duration_s=1)
+
+    def far(_: int) -> bytes:
+        keep_quiet(peer, 0.02)
+        return b"x"
+
+    serve(peer, 1, far)
+    _, event = result(asking)
+    assert event["unsent"] > event["count"] / 2
+    assert event["late"] == event["count"] - 1, "the first one waits for none"
+    assert 20 * MS <= event["min_ns"] <= event["p50_ns"] < event["response"]["p50_ns"] / 3
+    assert event["response"]["p50_ns"] > 200 * MS
 
 
 def test_in_a_closed_loop_a_stall_is_one_late_exchange(start: StartAgent) -> None:
@@ -121,7 +143,9 @@ def test_in_a_closed_loop_a_stall_is_one_late_exchange(start: StartAgent) -> Non
         return b"x"
 
     serve(peer, 1, stall_once)
-    assert slower_than(result(asking)[1], 190 * MS) == 1
+    event = result(asking)[1]
+    assert slower_than(event, 190 * MS) == 1
+    assert "response" not in event, "nothing was due at any time"
 
 
 def test_what_was_due_and_never_sent_is_counted(start: StartAgent) -> None:

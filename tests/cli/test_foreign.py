@@ -27,6 +27,9 @@ workload:
   repetitions: 10
 repeat: 2
 """
+AS_RECEIVER = SCENARIO.replace(
+    "{loopback: {kind: host}}", "{sender: {kind: host}, receiver: {address: 10.9.3.2, port: 8080}}"
+).replace("server: http://10.9.3.2:8080/pong/{size}", "relay: false")
 DIAL = "import socket; socket.create_connection(('10.9.3.2', 8080))"
 
 
@@ -46,12 +49,18 @@ def server(lab: Lab) -> Iterator[None]:
             process.kill()
 
 
-def test_a_server_of_another_machine_is_asked(osmef: Osmef, lab: Lab, server: None) -> None:
+@pytest.mark.parametrize("scenario", [SCENARIO, AS_RECEIVER], ids=["server", "receiver"])
+def test_a_server_of_another_machine_is_asked(
+    osmef: Osmef, lab: Lab, server: None, scenario: str
+) -> None:
     osmef.write("a: {ssh: node-a}\n", "hosts.yaml")
-    ended = osmef("run", osmef.write(SCENARIO), prefix=lab.prefix)
+    ended = osmef("run", osmef.write(scenario), prefix=lab.prefix)
     assert ended.code == 0, ended.err
     (cell,) = json.loads((osmef.run / "summary.json").read_text())["cells"]
     assert cell["n_ok"] == 2
+    assert cell["receivers"] == ["10.9.3.2:8080"]
+    assert cell["distance"] is cell["achieved_placement"] is cell["requested_distance"] is None
+    assert osmef("report", str(osmef.run)).code == 0
     rows = pd.read_parquet(osmef.run / "requests.parquet")
     assert len(rows) == 40
     assert set(rows["receiver"]) == {"10.9.3.2:8080"}

@@ -122,6 +122,13 @@ def test_without_any_head_all_of_it_is_shown(osmef: Osmef, make_run: MakeRun) ->
     assert row[3:] == ["29.269", "28.5714..30", "49.2", "2050", "50"]
 
 
+def test_the_leading_one_is_shown_beside_those_with_a_head(osmef: Osmef, make_run: MakeRun) -> None:
+    bare = (MEASURES[0].model_copy(update={"head": None}), *MEASURES[1:])
+    shown = osmef("show", make_run("one", measures=bare))
+    (row,) = [row for row in rows(shown.out) if row[:1] == ["1"]]
+    assert row[2:] == ["6/6", "58.54", "57.14..60.00", "24.6"]
+
+
 def axis(osmef: Osmef, kind: str, *words: str) -> str:
     done = osmef("plot", kind, "one", "-o", "figure.svg", *words)
     assert done.code == 0, done.err

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from osmef.engine.summarise import contended_cells, short_intervals
+from osmef.engine.summarise import apart, contended_cells, short_intervals
 from osmef.results.trial import Status, Trial
 
 
@@ -45,3 +45,11 @@ def test_a_short_common_interval_is_told_of() -> None:
     assert "in 1 of 2 trials" in note
     assert "58 % in the worst" in note
     assert short_intervals({"all": trials({"common_percent": 80.0}, {})}) == []
+
+
+def test_pairs_that_ran_at_different_times_are_a_note() -> None:
+    shares = (0.0, 79.9, 80.0, None)
+    (note,) = apart({"all": trials(*({"overlap_percent": one} for one in shares))})
+    assert "in 2 of 3 trials" in note
+    assert "0 % in the worst" in note
+    assert apart({"all": trials({"overlap_percent": 100.0}, {})}) == []

@@ -61,6 +61,8 @@ def exchange(run: Run) -> list[Event]:
         each = {**distribution(times), **waited, "lost": lost}
         told = {"elapsed_s": elapsed_s, **distribution(every), **waited}
         told["histogram"] = histogram(every)
+        if run.number("rate_per_s"):
+            told["response"] = {**distribution(every), "histogram": histogram(every)}
     told["flows"] = [{"flow": flow, **each, **hand} for flow in range(flows)]
     return [_begin(run, "exchange") | told | _use(elapsed_s)]
 

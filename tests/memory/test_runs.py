@@ -275,6 +275,12 @@ def test_pairs_start_one_after_the_other_where_they_are_to(lab: Lab) -> None:
         assert starts[name] == pytest.approx(0.2 * number, abs=trial.start_spread_s + 1e-3)
     told = medians(lab.run("name: more\nrepeat: 1\npairs: {count: 2, at: once}\n")["cells"][0])
     assert told["overlap_percent"] is not None
+    apart = lab.run(
+        "name: apart\nrepeat: 1\npairs: {count: 2, at: once}\nstagger: 20s\n"
+        "workload: {kind: btc, duration: 10s}\n"
+    )
+    assert medians(apart["cells"][0])["overlap_percent"] == 0
+    assert any("rates of different times" in note for note in apart["run"]["warnings"])
 
 
 def test_pairs_in_turn_have_trials_of_their_own(lab: Lab, world: World) -> None:

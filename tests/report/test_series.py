@@ -97,6 +97,7 @@ def test_what_has_no_axis_is_a_variant(make_cell: MakeCell) -> None:
             ["sender.flavor", "receiver.flavor"],
         ),
         (["a.b.c", "b.c"], ["a.b.c", "b.c"]),
+        (["workload.run.1.argv.6", "workload.run.0.argv"], ["argv.6", "argv"]),
         ([], []),
     ],
 )

@@ -145,3 +145,14 @@ def test_the_text_read_again_gives_the_same_cells(overrides: dict[str, str], as_
     again = load_text(study.text, path)
     assert again.cells == study.cells
     assert again.digest == study.digest
+
+
+def test_what_is_in_a_list_is_set_by_its_number(tmp_path: Path) -> None:
+    text = "name: a\nworkload: {kind: program, run: [{on: sender, argv: [sleep, 1]}]}"
+    path = tmp_path / "a.yaml"
+    study = load_text(text, path, {"workload.run.0.argv.1": "2"})
+    assert study.scenario.workload.model_dump()["run"][0]["argv"] == ["sleep", "2"]
+    with pytest.raises(
+        InputError, match=r"no workload\.run\.1: the list ends with workload\.run\.0"
+    ):
+        load_text(text, path, {"workload.run.1.argv": "[sleep, 2]"})

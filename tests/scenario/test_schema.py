@@ -91,6 +91,14 @@ GOOD = [
         "endpoints": {"sender": {"site": "here"}, "receiver": {"zone": "z"}},
         "sweep": {"endpoints.receiver.site": ["here", "there", "third"]},
     },
+    {
+        "name": "a",
+        "workload": {"kind": "program", "run": [{"on": "sender", "argv": ["sleep", 1]}]},
+        "sweep": {
+            "workload.run.0.argv.1": [1, 2, 3],
+            "exclude": [{"workload.run.0.argv.1": 3}],
+        },
+    },
 ]
 
 

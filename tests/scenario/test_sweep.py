@@ -92,6 +92,93 @@ def test_a_kind_alone_is_a_mapping_too(read: Reader) -> None:
     assert btc_of(study.cells[0].scenario).connections == 3
 
 
+PROGRAMS = """
+name: a
+workload:
+  kind: program
+  run:
+    - {on: receiver, argv: [server, "{port}"], ready: port}
+    - {on: sender, argv: [client, -P, 1, "{port}"]}
+  metrics: {rate: {pattern: '(x)', unit: B/s}}
+"""
+
+
+def test_what_is_in_a_list_is_named_by_its_number(read: Reader) -> None:
+    study = read(f"{PROGRAMS}sweep: {{workload.run.1.argv.2: [1, 8], family: [ipv4, ipv6]}}")
+    assert keys(study)[-1] == "workload.run.1.argv.2=8,family=ipv6"
+    told = [cell.scenario.workload.model_dump()["run"] for cell in study.cells]
+    assert [run[1]["argv"][2] for run in told] == ["1", "1", "8", "8"]
+    assert {tuple(run[0]["argv"]) for run in told} == {("server", "{port}")}
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            "run: [{on: sender, argv: [a, -1], env: {N: 2.50, T: yes}, ipv6: [-6]}]",
+            "-1 2.50 yes -6",
+        ),
+        ("metrics: {env: {pattern: '(x)', optional: true}}", "1 None None None"),
+    ],
+)
+def test_arguments_are_texts_as_they_are_written(read: Reader, text: str, told: str) -> None:
+    usual = "run: [{on: sender, argv: [a, 1]}]"
+    lines = text if text.startswith("run") else f"{usual}\n  {text}"
+    study = read(f"name: a\nworkload:\n  kind: program\n  {lines}")
+    (run,) = study.scenario.workload.model_dump()["run"]
+    found = [run["argv"][1], *(run["env"].get(name) for name in "NT"), *(run["ipv6"] or [None])]
+    assert " ".join(map(str, found)) == told
+
+
+@pytest.mark.parametrize(
+    "swept", ["workload.run.0.argv: [[a, 2.50]]", "workload.run.0.argv.1: [2.50]",
+              "workload.run.0.env.N: [2.50]"],
+)  # fmt: skip
+def test_arguments_that_are_swept_are_texts_too(read: Reader, swept: str) -> None:
+    study = read(
+        "name: a\nworkload: {kind: program, run: [{on: sender, argv: [a, b]}]}\n"
+        f"sweep: {{{swept}}}"
+    )
+    (run,) = study.cells[0].scenario.workload.model_dump()["run"]
+    assert [*run["argv"], *run["env"].values()][-1] == "2.50"
+
+
+def test_what_is_in_a_mapping_of_names_is_named_by_its_key(read: Reader) -> None:
+    patterns = "sweep: {workload.metrics.rate.pattern: ['(y)', '(z)']}"
+    study = read(PROGRAMS + patterns)
+    told = [cell.scenario.workload.model_dump()["metrics"]["rate"] for cell in study.cells]
+    assert [one["pattern"] for one in told] == ["(y)", "(z)"]
+
+
+def test_a_list_that_is_swept_comes_before_what_is_in_it(read: Reader) -> None:
+    text = """
+name: a
+workload: {kind: program, run: [{on: sender, argv: [one]}]}
+sweep:
+  workload.run.1.argv.0: [three, four]
+  workload.run: [[{on: sender, argv: [one]}, {on: sender, argv: [two]}]]
+"""
+    runs = [cell.scenario.workload.model_dump()["run"] for cell in read(text).cells]
+    assert [run[1]["argv"] for run in runs] == [["three"], ["four"]]
+
+
+@pytest.mark.parametrize(
+    ("place", "said"),
+    [
+        ("workload.run.2.argv", "there is no workload.run.2: the list ends with workload.run.1"),
+        ("workload.run.0.argv.9", "there is no workload.run.0.argv.9: the list ends with"),
+        ("workload.needs.0", "workload.needs is no list here, so it has no 0"),
+        ("workload.run.x", "'workload.run.x' is no value that can be swept"),
+        ("workload.run.0.argc", "'workload.run.0.argc' is no value that can be swept"),
+        ("workload.run.0.argv.0.x", "'workload.run.0.argv.0.x' is no value that can be swept"),
+    ],
+)
+def test_what_is_in_no_list_is_told(read: Reader, place: str, said: str) -> None:
+    with pytest.raises(InputError) as caught:
+        read(f"{PROGRAMS}sweep: {{{place}: [a, b]}}")
+    assert said in str(caught.value)
+
+
 def test_include_adds_cells_that_keep_what_they_do_not_name(read: Reader) -> None:
     text = """
 name: a

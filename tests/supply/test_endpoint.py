@@ -232,6 +232,65 @@ def test_what_arrives_cut_or_changed_is_named(
         assert caught.value.cure
 
 
+OVERWRITE = "printf x | dd of={file} bs=1 seek=500 conv=notrunc"
+COUNTED = 'echo read >>{reads}; exec /usr/bin/sha256sum "$@"'
+
+
+@pytest.fixture
+def reads(shown: tuple[Session, Path]) -> Path:
+    """A file that gets a line each time the endpoint reads what was brought."""
+    _, folder = shown
+    script(folder, COUNTED.format(reads=folder / "reads"))
+    (folder / "osmef-bench").rename(folder / "sha256sum")
+    (folder / "reads").touch()
+    return folder / "reads"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        OVERWRITE,
+        f"touch -r {{file}} {{file}}.old; {OVERWRITE}; touch -r {{file}}.old {{file}}",
+        "rm {file}",
+    ],
+)
+def test_files_are_read_again_only_where_something_was_done_to_them(
+    shown: tuple[Session, Path], tmp_path: Path, bundled: Program, reads: Path, change: str
+) -> None:
+    session, _ = shown
+    here = supplied(bundled, session, tmp_path / "run")
+    here.push(session)
+    state = here.verify(session)
+    before = reads.read_text()
+    assert here.verify(session, state) == state is not None
+    assert reads.read_text() == before
+    (file,) = (tmp_path / "run").glob("seq-*/seq")
+    done = session.run(["sh", "-c", change.format(file=file)])
+    assert done.status == 0, done.stderr
+    with pytest.raises(EndpointError, match="/seq is not the file that was sent"):
+        here.verify(session, state)
+
+
+@pytest.mark.parametrize(
+    "told",
+    ["exit 127", "for one; do echo $one 7 1 2026-11-24 11:00:00.000000000 +0000; done"],
+    ids=["no stat", "by the second"],
+)
+def test_where_nobody_tells_what_was_done_they_are_read_each_time(
+    shown: tuple[Session, Path], tmp_path: Path, bundled: Program, reads: Path, told: str
+) -> None:
+    session, folder = shown
+    script(folder, told)
+    (folder / "osmef-bench").rename(folder / "stat")
+    here = supplied(bundled, session, tmp_path / "run")
+    here.push(session)
+    state = here.verify(session)
+    assert state is None
+    before = reads.read_text()
+    here.verify(session, state)
+    assert reads.read_text() == before + "read\n"
+
+
 def test_an_endpoint_without_sha256sum(tmp_path: Path, bundled: Program) -> None:
     (tmp_path / "sshd").mkdir()
     options = "Subsystem sftp internal-sftp\nSetEnv PATH=/nowhere"

@@ -39,6 +39,7 @@ def ran(
     late: int = 0,
     unsent: int = 0,
     lost: int | None = None,
+    waited_us: int | None = None,
 ) -> Ran:
     ends = {"event": "result", "id": "1", "job": "exchange", "elapsed_s": 2.0,
             "count": len(times_us), "process": USE, "endpoint": {"cpus": 1, **STAT}}  # fmt: skip
@@ -51,6 +52,15 @@ def ran(
         "unsent": unsent,
         "lost": lost,
     }
+    if waited_us is not None:
+        due_us = [waited_us + one for one in times_us]
+        times["response"] = {
+            "count": len(due_us),
+            "min_ns": 1000 * min(due_us),
+            "mean_ns": 1000 * sum(due_us) / len(due_us),
+            "max_ns": 1000 * max(due_us),
+            "histogram": histogram(due_us),
+        }
     answered = ExchangeResult.model_validate({**ends, "role": "receiver"})
     asked = ExchangeResult.model_validate({**ends, "role": "sender", **(times if timed else {})})
     return Ran("a", "b", (answered, asked), [])
@@ -111,10 +121,32 @@ def test_under_load_it_is_measured_before_and_beside_the_background() -> None:
 def test_a_rate_that_can_not_be_kept_is_a_number_of_its_own() -> None:
     settings = LatencySettings.model_validate({"rate": 50})
     workload = Latency(settings, background=False)
-    there = [(ran([10, 20, 30], late=2, unsent=1),), (ran([10] * 4),)]
+    there = [
+        (ran([10, 20, 30], late=2, unsent=1, waited_us=500),),
+        (ran([10] * 4, waited_us=100),),
+    ]
     outcome = workload.outcome(1, Purpose.MEASURED, there)
     assert outcome.metrics.keys() == {one.name for one in workload.measures}
     assert outcome.metrics["late_percent"] == pytest.approx(100 * 3 / 8)
+    found = outcome.metrics
+    assert (found["rtt_p50_us"], found["rtt_max_us"]) == (10, 30), "waiting is no round trip"
+    assert (found["response_p50_us"], found["response_max_us"]) == (110, 530)
+    assert found["response_mean_us"] == pytest.approx((510 + 520 + 530 + 4 * 110) / 7)
+    (first, _) = outcome.exchanges
+    assert first.response is not None
+    assert first.response.min_us == 510
+
+
+def test_an_agent_that_tells_no_responses_leaves_them_unknown() -> None:
+    workload = Latency(LatencySettings.model_validate({"rate": 50}), background=False)
+    there = [(ran([10], waited_us=5),), (ran([10]),)]
+    found = workload.outcome(1, Purpose.MEASURED, there).metrics
+    assert found["rtt_p50_us"] == 10
+    assert {found[f"response_{one}_us"] for one in ("mean", "p50", "p99", "max")} == {None}
+
+
+def test_a_rate_beside_a_background_has_numbers_of_both_phases() -> None:
+    settings = LatencySettings.model_validate({"rate": 50})
     both = Latency(settings, background=True)
     found = both.outcome(1, Purpose.MEASURED, [(ran([10]), ran([40], late=1))]).metrics
     assert found.keys() == {one.name for one in both.measures}

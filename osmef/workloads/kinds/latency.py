@@ -19,6 +19,7 @@ from osmef.workloads.exchanges import (
     exchange_metrics,
     late_percent,
     lost_percent,
+    response_metrics,
     round_trips,
     us,
 )
@@ -72,10 +73,30 @@ LATE = Measure(
     name="late_percent", unit="%", better="lower", head="late\n%", digits=".1f",
     over_pairs="pooled",
     help="of the requests that were due at the `rate`, those that had to wait for the response"
-    " before them, or were never sent. Their waiting is in the times: a rate that can't be kept"
-    " shows as long round trips",
+    " before them, or were never sent. Their waiting is in `response_...`, and not in the round"
+    " trips",
     source="G. Tene, *How NOT to Measure Latency*, 2013: coordinated omission",
 )  # fmt: skip
+_RESPONSE = (
+    "from when a request was due at the `rate` to its response, whenever it could be sent: its"
+    " waiting for the response before it is in it"
+)
+
+
+def _response(what: str, told: str) -> Measure:
+    return Measure(
+        name=f"response_{what}_us", unit="us", better="lower", label=f"response {what}",
+        help=f"{told} {_RESPONSE}", over_pairs="pooled",
+        source="G. Tene, *How NOT to Measure Latency*, 2013: coordinated omission",
+    )  # fmt: skip
+
+
+RESPONSES = (
+    _response("mean", "mean time"),
+    _response("p50", "50 % of the times are not longer"),
+    _response("p99", "99 % of the times are not longer"),
+    _response("max", "longest time"),
+)
 LOST = Measure(
     name="lost_percent", unit="%", better="lower", head="lost\n%", digits=".2f",
     over_pairs="pooled",
@@ -267,7 +288,7 @@ class Latency(Workload[LatencySettings]):
     def _more(self, protocol: Protocol) -> tuple[Measure, ...]:
         """Return the measures of exchanges by a lossy protocol, or at a rate."""
         rated = self._settings.rate is not None
-        return (*((LOST,) if protocol.loses else ()), *((LATE,) if rated else ()))
+        return (*((LOST,) if protocol.loses else ()), *((LATE, *RESPONSES) if rated else ()))
 
     def _in_phases(self, measures: Iterable[Measure]) -> Iterator[Measure]:
         """Yield measures as they are, or one for each phase, with the loaded one's headers."""
@@ -323,6 +344,7 @@ class Latency(Workload[LatencySettings]):
                 found["lost_percent"] = lost_percent(there)
             if self._settings.rate is not None:
                 found["late_percent"] = late_percent(there)
+                found |= response_metrics(there)
             metrics |= {f"{prefix}{name}": value for name, value in found.items()}
             exchanges += there
         if len(self._phases) > 1:
@@ -334,6 +356,7 @@ class Latency(Workload[LatencySettings]):
         result = ran.results[-1]
         if not isinstance(result, ExchangeResult) or result.histogram is None:
             raise AgentError("the agent gave no times", where=ran.sender)
+        due = result.response
         return Exchange(
             purpose=purpose,
             phase=phase,
@@ -349,4 +372,6 @@ class Latency(Workload[LatencySettings]):
             rtt=round_trips(
                 result.histogram, us(result.min_ns), us(result.mean_ns), us(result.max_ns)
             ),
+            response=due
+            and round_trips(due.histogram, us(due.min_ns), us(due.mean_ns), us(due.max_ns)),
         )

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from urllib.parse import urlsplit
 
 from pydantic import Field, model_validator
@@ -126,6 +126,7 @@ LANGUAGES: Mapping[Implementation, Language] = {
 
 
 SIZE = "{size}"
+_USUAL_PORT = 8080
 _EXAMPLE = "http://192.0.2.7:8080/mping/{size}"
 _TARGET = re.compile(r"[!-~]{1,200}")
 
@@ -239,7 +240,8 @@ class PingPongSettings(WorkloadSettings):
         max_length=500,
         description="the URL of an HTTP server that is there already, such as"
         " `http://192.0.2.7:8080/mping/{size}`: siege asks that, from one endpoint, and neither"
-        " ping nor pong is started",
+        " ping nor pong is started. `endpoints: {receiver: {address: 192.0.2.7, port: 8080}}` says"
+        " the same",
     )
     ways: list[Literal["present", "install"]] | None = Field(
         default=None,
@@ -266,6 +268,21 @@ class PingPongSettings(WorkloadSettings):
         description="how long all requests of a trial may take; it fails then;"
         " by default twice the estimate, and at least 10 minutes",
     )
+
+    servers_there: ClassVar = True
+
+    @classmethod
+    def asking(cls, host: str, port: int | None, given: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return what is given with the URL of ping there, or with ``relay: false`` of pong."""
+        path = "/pong/{size}" if given.get("relay") is False else "/mping/{size}"
+        where = Foreign(host, _USUAL_PORT if port is None else port, path)
+        others = {key: value for key, value in given.items() if key != "relay"}
+        return {**others, "server": f"http://{where.authority}{path}"}
+
+    @property
+    def asked(self) -> str | None:
+        """Address and port of a server that is there already."""
+        return None if self.foreign is None else self.foreign.authority
 
     @property
     def takes_turns(self) -> bool:

@@ -1,0 +1,91 @@
+"""A receiver that is a server which is there already."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from osmef.engine.check import check_study
+from osmef.engine.placement import pair_placements, requested
+from osmef.engine.plan import make_plan
+from osmef.errors import InputError
+from osmef.scenario.load import load_text
+from osmef.scenario.model import Scenario
+from osmef.scenario.study import Study
+
+PROVIDER = "{kind: static, hosts: {a: {ssh: node-a}}}"
+
+
+def read(receiver: str, workload: str, sender: str = "{kind: host}", more: str = "") -> Study:
+    ends = f"{{sender: {sender}, receiver: {receiver}}}"
+    text = f"name: x\nprovider: {PROVIDER}\nendpoints: {ends}\nworkload: {workload}\n{more}"
+    return load_text(text, Path("x.yaml"))
+
+
+@pytest.mark.parametrize(
+    ("receiver", "workload", "asked"),
+    [
+        ("{address: 192.0.2.7, port: 5999}", "iperf3", "192.0.2.7:5999"),
+        ("{address: 192.0.2.7}", "netperf", "192.0.2.7:12865"),
+        ("{address: '2001:db8::7'}", "iperf3", "[2001:db8::7]:5201"),
+        ("{address: 192.0.2.7}", "pingpong", "192.0.2.7:8080"),
+    ],
+)
+def test_one_end_is_ours_and_asks(receiver: str, workload: str, asked: str) -> None:
+    study = read(receiver, workload)
+    check_study(study)
+    assert study.scenario.workload.asked == asked
+    (cell,) = make_plan(study, seed=1).cells
+    assert (len(cell.endpoints), cell.receiver_names, cell.distance) == (1, [asked], None)
+    (place,) = pair_placements(cell, {}).values()
+    assert place == requested(cell)
+    assert {place.placement, place.tenancy, place.distance} == {None}
+
+
+@pytest.mark.parametrize(
+    ("relay", "path"), [("", "/mping/{size}"), (", relay: false", "/pong/{size}")]
+)
+def test_siege_asks_ping_or_pong_there(relay: str, path: str) -> None:
+    study = read("{address: 192.0.2.7, port: 80}", f"{{kind: pingpong, max: 1kB{relay}}}")
+    written = study.scenario.workload.given["server"]
+    assert written == f"http://192.0.2.7:80{path}"
+
+
+def test_servers_can_be_swept() -> None:
+    more = "sweep: {endpoints.receiver.address: [192.0.2.7, 192.0.2.8]}\n"
+    cells = read("{address: 192.0.2.7}", "iperf3", more=more).cells
+    asked = [cell.scenario.workload.asked for cell in cells]
+    assert asked == ["192.0.2.7:5201", "192.0.2.8:5201"]
+    assert [dict(cell.values) for cell in cells] == [
+        {"endpoints.receiver.address": one} for one in ("192.0.2.7", "192.0.2.8")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("receiver", "workload", "sender", "place", "told"),
+    [
+        ("{address: there.example}", "iperf3", "{}", (3, 36), "is no address"),
+        ("{address: 192.0.2.7, port: 70000}", "iperf3", "{}", (3, 56), "no port 70000"),
+        ("{address: 192.0.2.7, port: true}", "iperf3", "{}", (3, 56), "no port True"),
+        ("{address: 192.0.2.7, kind: host}", "iperf3", "{}", (3, 56), "of what OSMeF makes"),
+        ("{address: 192.0.2.7}", "btc", "{}", (3, 36), "needs an agent at both ends"),
+        ("{address: 192.0.2.7}", "{kind: iperf3, server: 192.0.2.8}", "{}", (4, 26), "twice"),
+        ("{address: 192.0.2.7}", "iperf3", "{count: 2}", (3, 22), "by one endpoint"),
+        ("{address: 192.0.2.7}", "iperf3", "{port: 80}", (3, 22), "the end that is ours"),
+        ("{port: 80}", "iperf3", "{}", (3, 36), "only a receiver with an address"),
+        ("{}", "iperf3", "{address: 192.0.2.7}", (3, 22), "only a receiver with an address"),
+        ("{address: 192.0.2.7}", "no-such-kind", "{}", (4, 11), "no workload 'no-such-kind'"),
+    ],
+)
+def test_what_does_not_go_together_is_told_where_it_stands(
+    receiver: str, workload: str, sender: str, place: tuple[int, int], told: str
+) -> None:
+    with pytest.raises(InputError, match=told) as raised:
+        read(receiver, workload, sender)
+    assert place in {(problem.line, problem.column) for problem in raised.value.problems}
+
+
+def test_it_is_in_the_schema_of_editors() -> None:
+    keys = Scenario.model_json_schema()["$defs"]["EndpointSettings"]["properties"]
+    assert {"address", "port"} <= keys.keys()
