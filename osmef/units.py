@@ -22,7 +22,6 @@ _SECONDS = {
     "µs": 1e-6,
     "ms": 1e-3,
     "s": 1.0,
-    "sec": 1.0,
     "min": 60.0,
     "m": 60.0,
     "h": 3600.0,
@@ -67,7 +66,9 @@ def _parse(text: str, units: dict[str, float], what: str, example: str) -> float
         if unit and alike is not None:
             cure = f"did you mean {match['number']}{alike}?"
         raise ValueError(f"{given}; {cure}")
-    value = number * units[unit]
+    factor = units[unit]
+    # A power of ten below 1 has no exact float, its inverse has: 700 ms are 0.7 s.
+    value = number / round(1 / factor) if factor < 1 else number * factor
     if not math.isfinite(value):
         raise ValueError(f"this {what} is too large; {cure}")
     return value
@@ -139,6 +140,14 @@ def format_duration(seconds: float) -> str:
         return f"{minutes} min {rest:02d} s" if rest else f"{minutes} min"
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes:02d} min" if minutes else f"{hours} h"
+
+
+def format_time(seconds: float) -> str:
+    """Return a short time for people, three digits: ``46.2 µs``, ``10.9 ms``, ``1.2 s``."""
+    for unit, factor in (("s", 1.0), ("ms", 1e-3)):
+        if abs(seconds) >= 0.9995 * factor:
+            return f"{seconds / factor:.3g} {unit}"
+    return f"{seconds * 1e6:.3g} µs"
 
 
 def counted(count: int, noun: str) -> str:

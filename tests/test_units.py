@@ -15,6 +15,7 @@ from osmef.units import (
     format_duration,
     format_rate,
     format_size,
+    format_time,
     parse_count,
     parse_duration,
     parse_rate,
@@ -44,6 +45,13 @@ PARSERS = (parse_duration, parse_rate, parse_size)
 )
 def test_durations(text: str, seconds: float) -> None:
     assert parse_duration(text) == pytest.approx(seconds, rel=1e-12)
+
+
+@given(st.integers(0, 10**6))
+def test_a_small_unit_gives_the_float_that_is_nearest(count: int) -> None:
+    assert parse_duration(f"{count}ms") == count / 1000
+    assert parse_duration(f"{count}us") == count / 10**6
+    assert parse_duration(f"{count}ns") == count / 10**9
 
 
 @pytest.mark.parametrize(
@@ -216,6 +224,21 @@ def test_a_count_is_read_back(count: int) -> None:
 def test_what_was_meant_is_told(parse: Callable[[str], float], text: str, words: str) -> None:
     with pytest.raises(ValueError, match=re.escape(words)):
         parse(text)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.0, "0 µs"),
+        (46.24e-6, "46.2 µs"),
+        (999.4e-6, "999 µs"),
+        (999.6e-6, "1 ms"),
+        (10.879e-3, "10.9 ms"),
+        (1.204, "1.2 s"),
+    ],
+)
+def test_short_times_for_people(seconds: float, text: str) -> None:
+    assert format_time(seconds) == text
 
 
 def test_a_count_is_in_the_plural_unless_it_is_one() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 _FILLING = ("free", "available", "buffers", "cached", "swap_free")
@@ -15,6 +15,9 @@ MOVING = (
     *(f"memory.{what}_bytes" for what in _FILLING),
 )
 """Facts of a host that differ at any two moments; they say nothing of two runs."""
+
+
+_NULL = "null"
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,23 @@ def differences(
     ]
 
 
+def with_groups(found: Iterable[Difference]) -> list[Difference]:
+    """Return differences, with one for each group of facts that only one side has.
+
+    A program that one side lacks, such as ethtool, would be dozens of lines.
+    """
+    groups: dict[tuple[str, bool, bool], list[Difference]] = defaultdict(list)
+    for one in found:
+        lacks = one.a is None, one.b is None
+        groups[one.key.rpartition(".")[0] if any(lacks) else one.key, *lacks].append(one)
+    merged = []
+    for (group, no_a, no_b), of in groups.items():
+        many = f"{len(of)} values"
+        whole = Difference(f"{group}.*", None if no_a else many, None if no_b else many)
+        merged.append(of[0] if len(of) == 1 else whole)
+    return merged
+
+
 def spread(
     records: Mapping[str, Mapping[str, object]], ignore: Collection[str] = ()
 ) -> list[Spread]:
@@ -66,6 +86,24 @@ def spread(
             common = sorted(who, key=lambda value: (-len(who[value]), value))
             found.append(Spread(key, {value: who[value] for value in common}))
     return found
+
+
+def spread_with_groups(found: Iterable[Spread]) -> list[Spread]:
+    """Return spreads, with one for each group of facts that the same records lack.
+
+    The values of a whole group are a count, as JSON: ``"63 values"``.
+    """
+    groups: dict[tuple[str, str], list[Spread]] = defaultdict(list)
+    for one in found:
+        lacking = len(one.values) == 2 and _NULL in one.values
+        parent = one.key.rpartition(".")[0] if lacking else one.key
+        groups[parent, json.dumps(one.values.get(_NULL)) if lacking else ""].append(one)
+    merged = []
+    for (parent, _lacking), of in groups.items():
+        many = json.dumps(f"{len(of)} values")
+        values = {value if value == _NULL else many: who for value, who in of[0].values.items()}
+        merged.append(of[0] if len(of) == 1 else Spread(f"{parent}.*", values))
+    return merged
 
 
 def flat(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
-from osmef.analysis.differences import MOVING, Difference, differences, flat
+from osmef.analysis.differences import MOVING, Difference, differences, flat, with_groups
 from osmef.cli.completion import complete_metric, complete_run
 from osmef.cli.console import AsJson, err, out, print_json, read_percent, reporting
 from osmef.cli.where import Where, where_of
@@ -162,7 +162,8 @@ def command(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         if junit is not None:
             _write_junit(junit, f"osmef compare {a} {b}", table)
         if output is not None:
-            title, all_rows = f"{a.name} → {b.name}", bool(metric) or every
+            title = " → ".join(map(_called, (a, b), sides))
+            all_rows = bool(metric) or every
             _write_page(output, title, table, (known, hosts, notes), every=all_rows)
         if as_json:
             print_json(_document(table, hosts, notes))
@@ -170,6 +171,11 @@ def command(  # noqa: PLR0913, PLR0917 - each is an option of the command line
             _show(table, known, hosts, notes, every=bool(metric) or every)
         if fail_on is not None and _fails(table, fail_on):
             raise typer.Exit(1)
+
+
+def _called(path: Path, runs: Sequence[RunDirectory]) -> str:
+    """Return what a page calls a side: its run, for `latest` is another one tomorrow."""
+    return runs[0].id if len(runs) == 1 else path.name
 
 
 def _write_page(
@@ -184,10 +190,7 @@ def _write_page(
     from osmef.report.html.compare import Compared, write_comparison  # noqa: PLC0415
 
     known, hosts, notes = beside
-    told = {
-        name: [f"{one.key} was {one.a}, is {one.b}" for one in found]
-        for name, found in hosts.items()
-    }
+    told = {name: [_changed(one) for one in found] for name, found in hosts.items()}
     rows = table.to_dict("records")
     page = Compared(title, rows, table.attrs["values"], known, notes, told)
     write_comparison(page, output, every=every)
@@ -285,7 +288,7 @@ def _same_definition(
     """Raise InputError where the settings of a cell differ between the sides."""
     known: dict[tuple[str, str], dict[str, object]] = {}
     names = len({_name(run) for run in a}) > 1 or len({_name(run) for run in b}) > 1
-    problems: dict[str, None] = {}
+    problems: dict[str, dict[str, None]] = {}
     for run in (*a, *b):
         scenario = _name(run) if names else ""
         for cell, settings in _settings(run).items():
@@ -293,12 +296,17 @@ def _same_definition(
                 continue
             first = known.setdefault((scenario, cell), settings)
             for one in differences(first, settings):
-                problems[f"cell {cell}: {one.key} is {one.a} and {one.b}"] = None
+                problems.setdefault(f"{one.key} is {one.a} and {one.b}", {})[cell] = None
     if problems:
+        told = (f"  {what}, in {_cells(list(of))}" for what, of in problems.items())
         raise InputError(
-            "these were measured in different ways:\n" + "\n".join(f"  {one}" for one in problems),
+            "these were measured in different ways:\n" + "\n".join(told),
             cure="compare runs of one workload with the same settings",
         )
+
+
+def _cells(keys: Sequence[str]) -> str:
+    return f"{len(keys)} cells such as {keys[0]}" if keys[1:] else f"cell {keys[0]}"
 
 
 def _name(run: RunDirectory) -> str:
@@ -335,7 +343,7 @@ def _hosts(a: _Facts, b: _Facts) -> dict[str, list[Difference]]:
             if more:
                 told = next(iter(old.values())), more[0]
                 found.setdefault(name, []).append(Difference(key, *told))
-    return found
+    return {name: with_groups(of) for name, of in found.items()}
 
 
 def _unpaired(a: _Facts, b: _Facts) -> list[str]:
@@ -420,7 +428,12 @@ def _show(
         err.print(f"[yellow]note[/]: {escape(note)}")
     for name, changed in hosts.items():
         for fact in changed:
-            err.print(escape(f"{name}: {fact.key} was {fact.a}, is {fact.b}"))
+            err.print(escape(f"{name}: {_changed(fact)}"))
+
+
+def _changed(fact: Difference) -> str:
+    was, now = ("unknown" if side is None else side for side in (fact.a, fact.b))
+    return f"{fact.key} was {was}, is {now}"
 
 
 def _document(

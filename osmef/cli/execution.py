@@ -38,7 +38,7 @@ from osmef.results.rundir import RunDirectory
 from osmef.results.summary import Summary, Verdict
 from osmef.results.trial import Status, Trial
 from osmef.scenario.study import ALONE, Study
-from osmef.units import format_duration, format_rate
+from osmef.units import format_duration, format_rate, format_time
 
 Clock = Callable[[], float]
 """Returns seconds since some moment."""
@@ -55,11 +55,19 @@ def _trial_line(trial: Trial, measures: Sequence[Measure]) -> str:
 def _result(trial: Trial, measures: Sequence[Measure]) -> str:
     """Return the first leading metric of a trial, with its unit; "" without any."""
     told = (
-        measure.with_unit(value)
+        _with_unit(measure, value)
         for measure in measures
         if measure.leading and (value := trial.metrics.get(measure.name)) is not None
     )
     return next(told, "")
+
+
+def _with_unit(measure: Measure, value: float) -> str:
+    """Return a number with its unit; what is no rate with its name, too."""
+    if measure.has_prefix:
+        return format_rate(value)
+    shown = format_time(value / 1e6) if measure.unit == "us" else measure.with_unit(value)
+    return f"{measure.words} {shown}"
 
 
 class _Watch(Observer):
@@ -102,7 +110,8 @@ class _Watch(Observer):
         """Return the remaining time; the planned one until some trials have ended."""
         if self._ended == self._total > 0:
             return "done"
-        return f"{format_duration(max(0.0, self._expected_s - self._elapsed_s()))} left"
+        left = self._expected_s - self._elapsed_s()
+        return f"{format_duration(left)} left" if left >= 1 else "< 1 s left"
 
 
 class PlainProgress(_Watch):
@@ -165,7 +174,7 @@ class LiveProgress(_Watch):
 
     @override
     def round_trip(self, planned: PlannedTrial, us: float) -> None:
-        self._update_value(f"RTT {us:.4g} µs")
+        self._update_value(f"RTT {format_time(us / 1e6)}")
 
     def _update_value(self, text: str) -> None:
         self._progress.update(self._task, rate=text, left=self._left())
@@ -181,6 +190,14 @@ class LiveProgress(_Watch):
         )
         if trial.status is Status.FAILED:
             self._console.print(f"[red]failed[/] {escape(_trial_line(trial, self._measures))}")
+
+
+class _Count(MofNCompleteColumn):
+    """How many trials have ended, of how many, once that is known."""
+
+    @override
+    def render(self, task: Task) -> Text:
+        return Text() if task.total is None else super().render(task)
 
 
 class _Elastic(TextColumn):
@@ -209,8 +226,8 @@ def progress_for(
     else:
         columns = (
             SpinnerColumn(),
-            MofNCompleteColumn(),
-            BarColumn(bar_width=10),
+            _Count(),
+            BarColumn(bar_width=max(10, console.width // 8)),
             _Elastic("{task.description}"),
             TextColumn("[bold]{task.fields[rate]}[/]"),
             TextColumn("[dim]{task.fields[last]}[/]"),

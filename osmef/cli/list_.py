@@ -15,7 +15,9 @@ from osmef.cli.console import AsJson, out, print_json, reporting
 from osmef.errors import InputError
 from osmef.report.fit import column, table
 from osmef.results.find import RESULTS, begun_at, runs_in
+from osmef.results.lock import is_held
 from osmef.results.rundir import RunDirectory
+from osmef.results.trial import Status
 
 EPILOG = """Examples:
 
@@ -69,7 +71,7 @@ def command(
         column("failed", [_failed(one) for one in found], rank=1, right=True),
         column("state", [one.state for one in found]),
     ]
-    out.print(table(columns, out.width, stack=False))
+    out.print(table(columns, out.width, long=None))
 
 
 def _shown(count: int | None) -> str:
@@ -88,10 +90,20 @@ def _listed(directory: Path) -> Iterator[_Listed]:
             yield _Listed(path.name, begun_at(path), "-", None, None, 0, f"unreadable: {error}")
 
 
+def _begun(run: RunDirectory) -> _Listed:
+    """Return what there is of a run without a summary: it is running, or it was cut."""
+    trials = run.read_trials().trials if run.trials.exists() else []
+    kinds = ", ".join(dict.fromkeys(trial.workload for trial in trials)) or "-"
+    cells = len({trial.cell for trial in trials}) or None
+    failed = sum(trial.status is Status.FAILED for trial in trials)
+    state = "running" if is_held(run.path) else "interrupted"
+    return _Listed(run.path.name, begun_at(run.path), kinds, cells, len(trials), failed, state)
+
+
 def _read(path: Path) -> _Listed:
     run = RunDirectory(path)
     if not run.summary.exists():
-        return _Listed(path.name, begun_at(path), "-", None, None, 0, "not ended")
+        return _begun(run)
     summary = run.read_summary()
     kinds = dict.fromkeys(cell.workload for cell in summary.cells)
     failed = sum(cell.n_failed for cell in summary.cells)

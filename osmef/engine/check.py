@@ -154,7 +154,7 @@ def _workloads(cell: Cell) -> Iterator[tuple[str, WorkloadSettings]]:
     """Yield the workload of a cell and its background, with the prefixes of their warnings."""
     yield "", cell.scenario.workload
     if cell.scenario.background is not None:
-        yield "background's ", cell.scenario.background
+        yield "background: ", cell.scenario.background
 
 
 def _of_work(cell: Cell) -> Iterator[str]:

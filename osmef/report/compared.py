@@ -13,7 +13,7 @@ from rich.text import Text
 from osmef.report.fit import column, table
 from osmef.report.series import short_cells
 from osmef.results.measure import Measure, shown_unit
-from osmef.units import rate_unit
+from osmef.units import counted, rate_unit
 
 _COLOURS = {"better": "green", "worse": "red", "same": "dim", "inconclusive": "yellow"}
 _ORDER = ("worse", "better", "different", "inconclusive", "same")
@@ -58,7 +58,8 @@ def comparison(
     ]
     told = [f"All cells: {shared}."] if shared else []
     told += _reasons(shown)
-    return table(columns, width, *told, totals(rows, len(rows) - len(shown)), _CHANGE)
+    more = (*told, totals(rows, len(rows) - len(shown)), _CHANGE)
+    return table(columns, width, *more, long=0)  # a cell has a line for each metric
 
 
 def totals(rows: Iterable[Row], hidden: int) -> str:
@@ -69,7 +70,7 @@ def totals(rows: Iterable[Row], hidden: int) -> str:
     more = (
         f" Not shown are {hidden} of other metrics, none better or worse (--all)." if hidden else ""
     )
-    return f"{count.total()} comparisons: {told}.{more}"
+    return f"{counted(count.total(), 'comparison')}: {told}.{more}"
 
 
 def _verdict(row: Row) -> Text:

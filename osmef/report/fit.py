@@ -11,7 +11,7 @@ from rich.cells import cell_len
 from rich.console import Group
 from rich.text import Text
 
-_LONG = 16  # characters of a first column that may stand above its rows
+_LONG = 16  # characters of a first column that is printed above its rows
 _INDENT = 2
 _GAPS = (2, 1)  # spaces between columns, the first that fits
 
@@ -89,14 +89,15 @@ def table(
     width: int | None,
     *more: str,
     title: str = "",
-    stack: bool = True,
+    long: int | None = _LONG,
 ) -> Group:
     """Return a fitted table with its title, a note on missing columns, and ``more``.
 
-    Where a long first column leaves no room for all others, it stands above its rows: once for rows
-    that follow each other and have the same in it; not so without ``stack``.
+    Where a first column of more than ``long`` characters leaves no room for all others, it is
+    printed above its rows: once for rows that follow each other and have the same in it.
     """
-    if stack and width is not None and total(columns) > width and columns[0].width > _LONG:
+    is_long = long is not None and columns[0].width > long
+    if is_long and width is not None and total(columns) > width:
         kept, left = fitted(columns[1:], width - _INDENT)
         body = list(_stacked(columns[0], lines(kept, width - _INDENT, _INDENT)))
     else:

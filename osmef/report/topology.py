@@ -34,6 +34,11 @@ _LINE = 0.24  # of a host's name
 Position = tuple[float, float]
 
 
+_MOST_WIDE = 8  # arrows that can be wide without lying over each other
+_WIDTHS = (0.8, 2.2)  # points: of no rate, and what the highest adds
+_WIDTHS_OF_MANY = (0.4, 1.2)
+
+
 @dataclass(frozen=True)
 class _Node:
     name: str
@@ -115,8 +120,9 @@ def topology(endpoints: pd.DataFrame, pairs: pd.DataFrame, look: Look = PLAIN) -
     for host, name in zip(hosts, names, strict=True):
         _draw_host(axes, host, name)
     top = max(rates.values())
+    thin, more = _WIDTHS if len(rates) <= _MOST_WIDE else _WIDTHS_OF_MANY
     for (sender, receiver), bps in rates.items():
-        width = 0.8 + 2.2 * bps / (top or 1)
+        width = thin + more * bps / (top or 1)
         _draw_edge(axes, (places[sender], places[receiver]), labels.get((sender, receiver)), width)
     for node in nodes:
         _draw_node(axes, places[node.name], words[node.name], tenants.index(node.tenant))

@@ -53,6 +53,7 @@ _FIXED = (*_RUN, *_PLACE, *_COURSE, *_WORK)
 _WHOLE = ("trial", "repetition", "group", "pair", "distance", "connections")
 _KNOWN_BY = ("trial", "repetition", "group")
 _NUMBERS = ("price_per_hour", "wall_s", "start_spread_s")
+_COPIED = 10_000  # trials whose frame may be made twice for a moment
 _MADE = (
     *("trial", "senders", "receivers", "sender_flavors", "receiver_flavors"),
     *("price_per_hour", "currency"),
@@ -263,7 +264,8 @@ class _Columns:
         columns |= {name: _swept(values) for name, values in self._swept.items()}
         columns |= {name: np.frombuffer(column) for name, column in self._metrics.items()}
         order = (*_RUN, *_PLACE, *self._swept, *_COURSE, *_WORK, *self._metrics)
-        frame = pd.DataFrame({name: columns.pop(name) for name in order}, copy=False)
+        small = self._count <= _COPIED  # one block a type, to which columns may be added
+        frame = pd.DataFrame({name: columns.pop(name) for name in order}, copy=small)
         return describe_columns(frame, measures, self._varied)
 
     def _part_names(self) -> None:

@@ -411,6 +411,7 @@ class _Ensemble:
                 self._keep_output(task, event)
             case PointEvent():
                 task.points.append(event)
+                self._show_rate(task, _rate_at(event, task))
             case ErrorEvent() | OutputEnded():
                 self._fail(task, event)
             case ExecResult() if ended_badly(task, event):
@@ -484,6 +485,11 @@ class _Ensemble:
             )
         )
 
+    def _show_rate(self, task: Task, bits_per_second: float) -> None:
+        if task.part.purpose is Purpose.MEASURED:
+            task.rate_bps = bits_per_second
+            self._job.progress(sum(one.rate_bps for one in self._tasks))
+
     def _keep(self, task: Task, event: IntervalEvent | ExchangesEvent) -> None:
         if isinstance(event, ExchangesEvent):
             if not task.step.listens:  # who answers only counts
@@ -491,10 +497,8 @@ class _Ensemble:
                 if task.part.purpose is Purpose.MEASURED and event.p50_ns is not None:
                     self._job.round_trip(event.p50_ns / 1000)
             return
-        measured = task.part.purpose is Purpose.MEASURED
-        if measured and event.role == "receiver" and event.length_s > 0:
-            task.rate_bps = 8 * sum(event.bytes) / event.length_s
-            self._job.progress(sum(one.rate_bps for one in self._tasks))
+        if event.role == "receiver" and event.length_s > 0:
+            self._show_rate(task, 8 * sum(event.bytes) / event.length_s)
         task.intervals += [
             Interval(
                 trial=self._job.trial,
@@ -527,6 +531,12 @@ _DATAGRAM_SERIES = (
 
 
 _SERIES = (IntervalEvent, ExchangesEvent, PointEvent, RequestsEvent, OutputEvent)
+
+
+def _rate_at(point: PointEvent, task: Task) -> float:
+    """Return the rate at one size of a sweep, all flows together."""
+    ways = 2 if task.step.parameters.get("mode") == "both" else 1
+    return sum(ways * 8e6 * point.size / time for time in point.time_median_us if time > 0)
 
 
 def _of_datagrams(event: IntervalEvent, flow: int) -> dict[str, Any]:

@@ -3,7 +3,15 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from osmef.analysis.differences import MOVING, Difference, Spread, differences, spread
+from osmef.analysis.differences import (
+    MOVING,
+    Difference,
+    Spread,
+    differences,
+    spread,
+    spread_with_groups,
+    with_groups,
+)
 
 keys = st.sampled_from(["a", "b", "c"])
 records = st.dictionaries(keys, st.integers(0, 2) | st.dictionaries(keys, st.integers(0, 2)))
@@ -34,6 +42,30 @@ def test_who_has_which_value_is_told_of_what_is_not_the_same_everywhere() -> Non
     assert spread({"a": new, "b": old, "c": old, "d": {}}) == [
         Spread("cpu.model", {'"old"': ["b", "c"], '"new"': ["a"], "null": ["d"]}),
         Spread("cpu.online", {"2": ["a", "b", "c"], "null": ["d"]}),
+    ]
+
+
+def test_what_one_side_could_not_read_is_one_line_a_group() -> None:
+    offloads = {"gro": True, "tso": False, "gso": True}
+    a = {"eth0": {"mtu": 1500, "offloads": None}, "os": "12", "swap": 1}
+    b = {"eth0": {"mtu": 9000, "offloads": offloads}, "os": "13"}
+    found = differences(a, b)
+    assert with_groups(found) == [
+        Difference("eth0.mtu", 1500, 9000),
+        Difference("eth0.offloads.*", None, "3 values"),
+        Difference("os", "12", "13"),
+        Difference("swap", 1, None),
+    ]
+    assert with_groups(differences(b, a))[1] == Difference("eth0.offloads.*", "3 values", None)
+
+
+def test_what_the_same_hosts_lack_is_one_line_a_group() -> None:
+    whole = {"eth0": {"mtu": 1500, "offloads": {"gro": True, "tso": False}}, "cpu": {"mhz": 2}}
+    lacking = {"eth0": {"mtu": 9000, "offloads": None}}
+    assert spread_with_groups(spread({"a": whole, "b": whole, "c": lacking})) == [
+        Spread("cpu.mhz", {"2": ["a", "b"], "null": ["c"]}),
+        Spread("eth0.mtu", {"1500": ["a", "b"], "9000": ["c"]}),
+        Spread("eth0.offloads.*", {'"2 values"': ["a", "b"], "null": ["c"]}),
     ]
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from osmef.cli.init import scenario_text
 from osmef.kinds import WORKLOADS
+from osmef.results.lock import hold
 from osmef.scenario.load import load_text
 from tests.cli.conftest import Osmef
 
@@ -86,6 +87,11 @@ def test_a_run_is_extended_and_one_that_was_cut_shows_what_it_has(osmef: Osmef) 
     (directory / "summary.json").unlink()
     lines = (directory / "trials.jsonl").read_text().splitlines(keepends=True)
     (directory / "trials.jsonl").write_text("".join(lines[:2]))
+    (listed,) = osmef("list", "--json").json()["runs"]
+    assert [listed[key] for key in ("workloads", "trials", "state")] == ["btc", 2, "interrupted"]
+    held = hold(directory)
+    assert osmef("list", "--json").json()["runs"][0]["state"] == "running"
+    held.release()
     shown = osmef("show", "latest")
     assert shown.code == 0, shown.err
     assert "incomplete; to go on: osmef resume" in shown.out

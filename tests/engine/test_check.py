@@ -22,7 +22,7 @@ DISCARD = "mode discard: the receiving end throws the data away in the kernel"
         ("sweep: {workload.mode: [copy, zerocopy, discard]}", [DISCARD, ZEROCOPY]),
         (
             "workload: {kind: udp}\nbackground: {kind: btc, mode: zerocopy}",
-            [f"background's {ZEROCOPY}", BESIDE],
+            [f"background: {ZEROCOPY}", BESIDE],
         ),
     ],
 )
@@ -45,7 +45,7 @@ sweep: {placement: [same-host, different-host]}
     cached = "fit into 1 GB of memory: the page cache is measured, and the disk only in part"
     assert warnings_there(plan.cells, {senders[0]: small, "other": large}) == [
         f"{senders[0]}: 1 GB of files {cached}",
-        f"{senders[0]}: background's 30 MB of files {cached}",
+        f"{senders[0]}: background: 30 MB of files {cached}",
     ]
     in_memory = {name: {"file_systems": files} for name in senders}
     assert warnings_there(plan.cells, in_memory)[0] == (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from typing import Any
 
 from rich.console import Console
@@ -34,7 +35,21 @@ def test_a_line_has_both_medians_in_one_unit() -> None:
     assert "20 → 0.9 Gbit/s" in text
     assert "-5.0 %" in text
     assert "-10.0 to -2.5 %" in text
-    assert "1 comparisons: 1 worse." in text
+    assert "1 comparison: 1 worse." in text
+
+
+def test_eighty_columns_have_the_interval_and_p_of_every_metric() -> None:
+    cells = ("placement=same-host", "placement=different-host")
+    rows = [
+        {**row(metric), "cell": cell}
+        for cell in cells
+        for metric in ("aggregate_btc_bps", "retransmits")
+    ]
+    lines = shown(*rows)
+    assert [lines.count(name) for name in ("same-host", "different-host")] == [1, 1]
+    assert re.search(r"95 % interval +verdict +p", lines[0])
+    assert sum(line.rstrip().endswith("0.002") for line in lines) == 4
+    assert max(map(len, lines)) <= 80 or "Change:" in max(lines, key=len)
 
 
 def test_no_count_falls_by_more_than_all_of_it() -> None:

@@ -244,6 +244,15 @@ def test_many_trials_need_little_more_memory_than_their_frame(
 RATE = Measure(name="frames", unit="1/s", better="higher", help="how fast", leading=True)
 
 
+def test_columns_can_be_added_to_a_frame_of_many_metrics(
+    run: RunDirectory, make_trial: MakeTrial
+) -> None:
+    metrics = {f"metric_{number}": 1.0 for number in range(150)}
+    run.append_trial(make_trial(1, metrics=metrics))
+    frame = osmef.load(run.path)
+    assert frame.assign(doubled=2 * frame["metric_7"])["doubled"].tolist() == [2.0]
+
+
 def test_a_frame_says_what_its_columns_are(run: RunDirectory, make_trial: MakeTrial) -> None:
     run.write_measures([RATE])
     values = {"placement": "same-host", "colour": "red"}

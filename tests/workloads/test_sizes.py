@@ -96,8 +96,11 @@ def test_the_smallest_message_is_not_the_largest() -> None:
 def test_a_sweep_with_real_agents(hosts: MakeHosts) -> None:
     text = "{kind: size-sweep, max: 64B, point: 2ms, connections: 2, check: true, mode: both}"
     workload = TrialWorkload(load_text(f"name: a\nworkload: {text}", Path("a.yaml")).scenario)
-    outcome = workload.run(Job(1, pairs(hosts("s1"), hosts("r1", "r2"))))
+    rates: list[float] = []
+    outcome = workload.run(Job(1, pairs(hosts("s1"), hosts("r1", "r2")), progress=rates.append))
     assert outcome.metrics.keys() == {one.name for one in workload.measures}
+    largest = [p.throughput_bps for p in outcome.sizes if p.size == 64]
+    assert rates[-1] == pytest.approx(sum(largest)), "what the bar shows"
     assert {(p.receiver, p.flow) for p in outcome.sizes} == {
         (name, flow) for name in ("r1", "r2") for flow in (0, 1)
     }

@@ -187,7 +187,8 @@ class LocalProvider(Provider):
         ]
         if len(wanted) > 1 and sum(wanted) > cpus:
             who = "nodes" if cell.scenario.endpoints.node else "senders and receivers"
-            found.append(f"{who} together have {sum(wanted)} CPUs and share some")
+            shared = f"and share the {cpus} of this machine"
+            found.append(f"{who} together have {sum(wanted)} CPUs, {shared}")
         return found
 
     def create(self, order: Order) -> list[Endpoint]:

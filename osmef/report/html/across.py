@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
@@ -24,6 +24,7 @@ from osmef.report.look import PLAIN
 from osmef.report.sentences import busy_cells, doubts_of
 from osmef.report.series import short_cells, short_names
 from osmef.results.measure import Measure
+from osmef.results.summary import Metric
 from osmef.scenario.study import ALONE
 
 _MOST_CELLS = 60  # a figure of more shows nothing
@@ -113,11 +114,11 @@ def _results(trials: pd.DataFrame, measures: Sequence[Measure], names: Mapping[s
                    for cell, rows in groups.items()}
         for one in measures
     }  # fmt: skip
-    scales = {one.name: scale_of(one, list(found[one.name].values())) for one in measures}
+    heads, fields = _numbers(measures, found, list(groups))
     columns = [
         Column("cell"),
         *(Column(head, number=True) for head in ("runs", "trials", "failed")[not sessions :]),
-        *(Column(scale.words, scale.unit, number=True) for scale in scales.values()),
+        *heads,
     ]
     rows = [
         [
@@ -125,7 +126,7 @@ def _results(trials: pd.DataFrame, measures: Sequence[Measure], names: Mapping[s
             *([Field(str(of["run"].nunique()))] if sessions else []),  # else it is of one
             Field(str(len(of))),
             _failed(of),
-            *(measured(found[name][cell], scale) for name, scale in scales.items()),
+            *fields[cell],
         ]
         for cell, of in groups.items()
     ]
@@ -134,52 +135,28 @@ def _results(trials: pd.DataFrame, measures: Sequence[Measure], names: Mapping[s
     return Table(caption, columns, rows, f"{_NOTE} {unit}")
 
 
-def _layers(trials: pd.DataFrame) -> Table | None:
-    """Return what layers cost: the ratio of each number to that of the bare network."""
-    if LAYER not in trials or not trials[LAYER].eq(REFERENCE).any():
-        return None
-    known, measures = comparable(trials)
-    found = layer_costs(known, [one.name for one in measures])
-    if found.empty:
-        return None
-    words = {one.name: one for one in measures}
-    others = list(found.columns[: list(found.columns).index("metric")])
-    shown = [name for name in others if found[name].nunique(dropna=False) > 1]
-    columns = [
-        Column("layer"),
-        *(Column(name) for name in short_names(shown).values()),
-        Column("metric"),
-        Column("n", number=True),
-        *(Column(head, number=True) for head in (REFERENCE, "with the layer")),
-        Column("ratio", f"to {REFERENCE}", number=True),
-        Column("p", "after Holm", number=True),
-        Column("compared"),
-    ]
-    rows = [
-        [
-            Field(str(row[LAYER])),
-            *(Field(str(row[name])) for name in shown),
-            Field(_with_unit(words[str(row["metric"])])),
-            Field(f"{row['n']} {row['unit']}"),
-            number(row["reference_median"]),
-            number(row["median"]),
-            _ratio(row),
-            number(None if math.isnan(row["p_holm"]) else row["p_holm"]),
-            Field(str(row["method"])),
-        ]
-        for row in found.to_dict("records")
-    ]
-    return Table("What layers cost", columns, rows, _LAYERS_NOTE)
+def _numbers(
+    measures: Sequence[Measure], found: Mapping[str, Mapping[str, Metric]], keys: Sequence[str]
+) -> tuple[list[Column], dict[str, list[Field]]]:
+    """Return the columns of the numbers, and their fields by cell.
 
-
-def _with_unit(measure: Measure) -> str:
-    return f"{measure.words}, {measure.unit}" if measure.unit not in {None, "1"} else measure.words
-
-
-def _ratio(row: Mapping[Any, Any]) -> Field:
-    low, high = row["ratio_low"], row["ratio_high"]
-    interval = () if math.isnan(low) else (f"{low:.3g}..{high:.3g}",)
-    return number(None if math.isnan(row["ratio"]) else row["ratio"], *interval)
+    Where each cell has one of several measures, as runs of several workloads have, the measure is
+    named in its row: a column for each would be dashes.
+    """
+    scales = {one.name: scale_of(one, list(found[one.name].values())) for one in measures}
+    own = {key: [one for one in measures if found[one.name][key].median is not None]
+           for key in keys}  # fmt: skip
+    if len(measures) < 2 or any(len(of) > 1 for of in own.values()):
+        columns = [Column(scale.words, scale.unit, number=True) for scale in scales.values()]
+        fields = {key: [measured(found[name][key], scale) for name, scale in scales.items()]
+                  for key in keys}  # fmt: skip
+        return columns, fields
+    fields = {}
+    for key in keys:
+        (one,) = own[key] or (measures[0],)
+        scale = replace(scales[one.name], by_row=True)
+        fields[key] = [text(one.words if own[key] else None), measured(found[one.name][key], scale)]
+    return [Column("metric"), Column("median", number=True)], fields
 
 
 def _between(trials: pd.DataFrame, measures: Sequence[Measure], most: int) -> Table | None:
@@ -239,7 +216,7 @@ def _few(found: pd.DataFrame, names: Mapping[str, str]) -> str:
     of = [f"{names[str(row['cell'])]} ({row['n']} of {row['repetitions']:.0f})"
           for row in rows[:_MOST_NAMES]]  # fmt: skip
     more = f" and {len(rows) - _MOST_NAMES} more" if len(rows) > _MOST_NAMES else ""
-    return f"To know the median to within 5 % more trials are needed of {'; '.join(of)}{more}."
+    return f"To know the median to within 5 %, more trials are needed: {'; '.join(of)}{more}."
 
 
 def _trust(found: pd.DataFrame, trials: pd.DataFrame, names: Mapping[str, str]) -> Table | None:

@@ -12,13 +12,13 @@ from matplotlib.figure import Figure
 
 from osmef.analysis.describe import describe
 from osmef.errors import NothingToDrawError
-from osmef.report.compared import changed, matters, medians, totals
+from osmef.report.compared import changed, matters, totals
 from osmef.report.html.figures import Drawn
 from osmef.report.html.live import live
 from osmef.report.html.shell import check_output, fill, write_page
 from osmef.report.html.strip import StripAxis, strip
 from osmef.report.html.svg import inline_svg
-from osmef.report.html.table import Column, Emphasis, Field, Table, number
+from osmef.report.html.table import NOTHING, Column, Emphasis, Field, Table, number
 from osmef.report.look import PLAIN, Look
 from osmef.report.series import short_cells
 from osmef.report.style import GREY, LINE_INCHES, Stroke, Words, broken, page, stroke, styled
@@ -83,7 +83,7 @@ def _is_share(row: Mapping[Any, Any]) -> bool:
 
 _EMPHASES = {"worse": Emphasis.BAD, "better": Emphasis.GOOD, "lost": Emphasis.BAD}
 _NOTE = (
-    "Each side: its median, and how far the exact 95 % interval of that reaches, as a share of it."
+    "Each side: its median, and how far its exact 95 % interval reaches, as a share of it."
     " Change: the shift from A to B (Hodges and Lehmann) with its 95 % interval. p: of Mann and"
     " Whitney, for this row alone; the verdict allows for all rows. Dots: the trials of A above, of"
     " B below, with their medians."
@@ -138,12 +138,11 @@ def _figure(rows: Sequence[Row], known: Mapping[str, Measure]) -> Drawn | None:
 
 def _table(shown: Sequence[tuple[Row, Values]], known: Mapping[str, Measure]) -> Table:
     names, shared = short_cells(str(row["cell"]) for row, _ in shown)
+    texts, numbers = ("cell", "metric"), ("A", "B", "change", "95 % interval", "p", "n")
     columns = [
-        *(Column(head) for head in ("cell", "metric", "verdict")),
-        Column("A → B", number=True),
-        Column("change", number=True),
-        Column("p", number=True),
-        Column("trials"),
+        *map(Column, texts),
+        *(Column(head, number=True) for head in numbers),
+        *map(Column, ("verdict", "trials")),
     ]
     rows = [_fields(row, values, known[row["metric"]], names) for row, values in shown]
     told = f"All cells: {shared}. " if shared else ""
@@ -151,30 +150,43 @@ def _table(shown: Sequence[tuple[Row, Values]], known: Mapping[str, Measure]) ->
 
 
 def _fields(row: Row, values: Values, measure: Measure, names: Mapping[str, str]) -> list[Field]:
+    """Return a row as one line, as benchstat has it."""
     verdict = str(row["verdict"])
     change, interval = changed(row, measure)
     reason = (str(row["reason"]),) if isinstance(row["reason"], str) else ()
-    spreads = tuple(f"{side} ± {_spread(of)}, n = {len(of)}"
-                    for side, of in zip("AB", values, strict=True))  # fmt: skip
+    ends = [
+        _side(row[f"median_{side}"], of, measure) for side, of in zip("ab", values, strict=True)
+    ]
     return [
         Field(names[str(row["cell"])]),
         Field(measure.words),
-        Field(verdict, reason, emphasis=_EMPHASES.get(verdict, Emphasis.PLAIN)),
-        Field(medians(row, measure), spreads, repr(row["median_b"])),
-        Field(change, (interval,), repr(row["difference"] / (abs(row["median_a"]) or 1.0))),
+        *ends,
+        Field(change, key=repr(row["difference"] / (abs(row["median_a"]) or 1.0))),
+        Field(interval, key=repr(row["low"])),
         number(row["p"]),
+        Field(f"{row['n_a']}, {row['n_b']}", key=str(row["n_b"])),
+        Field(verdict, reason, emphasis=_EMPHASES.get(verdict, Emphasis.PLAIN)),
         _dots(values),
     ]
 
 
-def _spread(values: Sequence[float]) -> str:
-    """Return the distance of a median from the farther end of its interval."""
+def _side(median: float, values: Sequence[float], measure: Measure) -> Field:
+    if math.isnan(median):
+        return Field(NOTHING, key="")
+    shown = f"{measure.with_unit(median)} {_spread(values, measure)}".rstrip()
+    return Field(shown, key=repr(median))
+
+
+def _spread(values: Sequence[float], measure: Measure) -> str:
+    """Return the distance of a median from the farther end of its interval; both ends if far."""
     told = describe(values)
-    if told.median is None or told.ci95_low is None or told.ci95_high is None or not told.median:
-        return "?"
+    if told.median is None or told.ci95_low is None or told.ci95_high is None:
+        return ""
     reach = max(told.ci95_high - told.median, told.median - told.ci95_low)
-    share = 100 * reach / abs(told.median)
-    return f"{share:.0f} %" if share >= 10 else f"{share:.2g} %"
+    if reach and reach >= abs(told.median):
+        return f"({measure.written(told.ci95_low)} to {measure.written(told.ci95_high)})"
+    share = 100 * reach / (abs(told.median) or 1.0)
+    return f"±{share:.0f} %" if share >= 10 else f"±{share:.2g} %"
 
 
 def _dots(values: Values) -> Field:

@@ -64,15 +64,15 @@ def _range(summary: Summary, names: Mapping[str, str]) -> Iterator[str]:
 
 
 def _limits(summary: Summary, names: Mapping[str, str]) -> Iterator[str]:
-    """Describe the bottleneck of most connections, if most cells have the same."""
-    found: dict[str, list[str]] = defaultdict(list)
+    """Describe the bottleneck of most connections of each cell, if it has one."""
+    found: dict[str, list[CellInfo]] = defaultdict(list)
     for cell in summary.cells:
         if cell.limited_by:
             limit = max(cell.limited_by, key=lambda one: cell.limited_by[one])
             if limit in _WORDS and 2 * cell.limited_by[limit] > sum(cell.limited_by.values()):
-                found[_WORDS[limit]].append(names[cell.key])
+                found[_WORDS[limit]].append(cell)
     for words, of in found.items():
-        yield f"The limit was {words} in {_listed(of)}."
+        yield f"The limit was {words} in {_where(of, summary, names)}."
 
 
 def _distances(summary: Summary) -> Iterator[str]:
@@ -117,7 +117,7 @@ def _failed(summary: Summary, names: Mapping[str, str]) -> Iterator[str]:
     if failed:
         count = sum(cell.n_failed for cell in failed)
         are = "trial" if count == 1 else "trials"
-        yield f"{count} {are} failed, in {_listed([names[cell.key] for cell in failed])}."
+        yield f"{count} {are} failed, in {_where(failed, summary, names)}."
 
 
 def _settings(cell: CellInfo) -> tuple[object, ...]:
@@ -147,6 +147,24 @@ def _with_interval(cell: CellInfo, measure: Measure) -> str:
         return f"{shown} (n = {metric.n}, too few for an interval)"
     ends = " to ".join(map(measure.written, (metric.ci95_low, metric.ci95_high)))
     return f"{shown} [{ends}]"
+
+
+def _where(of: list[CellInfo], summary: Summary, names: Mapping[str, str]) -> str:
+    """Return which cells these are: all, those that one value makes, or their names."""
+    if len(of) == len(summary.cells) > 1:
+        return f"all {len(of)} cells"
+    keys = [cell.key for cell in of]
+    for part in of[0].key.split(","):
+        if len(of) > 1 and keys == [one.key for one in summary.cells if part in _parts(one)]:
+            word = short_cells([part])[0][part]
+            return (
+                f"all {len(of)} cells with {word}" if "=" in word else f"all {len(of)} {word} cells"
+            )
+    return _listed([names[key] for key in keys])
+
+
+def _parts(cell: CellInfo) -> list[str]:
+    return cell.key.split(",")
 
 
 def _listed(names: list[str]) -> str:

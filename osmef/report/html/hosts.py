@@ -6,7 +6,13 @@ from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from osmef.analysis.differences import MOVING, differences, spread
+from osmef.analysis.differences import (
+    MOVING,
+    differences,
+    spread,
+    spread_with_groups,
+    with_groups,
+)
 from osmef.report.html.reading import ShownRun
 from osmef.report.html.table import NOTHING, Column, Emphasis, Field, Table, names, text
 from osmef.report.sentences import money
@@ -99,7 +105,7 @@ def differences_table(readings: Sequence[ShownRun]) -> Table | None:
         return None
     found = [
         [Field(one.key), Field(_short(value)), Field(names(who), key=str(len(who)))]
-        for one in spread(records, (*MOVING, *_OWN))
+        for one in spread_with_groups(spread(records, (*MOVING, *_OWN)))
         for value, who in one.values.items()
     ]
     columns = [Column("fact"), Column("value"), Column("of these endpoints")]
@@ -114,8 +120,8 @@ def changes_table(summary: Summary) -> Table | None:
     changes = (
         [Field(info.name), Field(one.key), Field(_short(one.a)), Field(_short(one.b))]
         for info in summary.endpoints
-        for one in differences(
-            _facts(info), info.facts.get("after") or _facts(info), (*MOVING, *_OWN)
+        for one in with_groups(
+            differences(_facts(info), info.facts.get("after") or _facts(info), (*MOVING, *_OWN))
         )
     )
     rows = list(islice(changes, _MOST))

@@ -81,8 +81,8 @@ class Scale:
 
     def at(self, value: float | None) -> Scale:
         """Return the display for the row with this median."""
-        if not self.by_row or value is None:
-            return self
+        if not self.by_row or value is None or (self.unit and self.divisor == 1.0):
+            return self  # what is no rate has no prefix
         divisor, unit = rate_unit(abs(value))
         return Scale(self.words, unit, divisor)
 

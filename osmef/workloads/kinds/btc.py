@@ -257,7 +257,7 @@ class BtcSettings(WorkloadSettings):
         """Warn where segmentation or receive offload is missing."""
         what = "receive" if end == "receiver" else "segmentation"
         if _lacks_offload(facts, what):
-            told = "the CPU moves each packet by itself, and may be what limits the rate"
+            told = "the kernel handles every packet singly, which may limit the rate"
             yield f"no {what} offload: {told}"
 
     @model_validator(mode="after")

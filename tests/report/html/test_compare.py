@@ -29,12 +29,21 @@ def test_a_row_says_what_each_side_had_and_what_became_of_it(tmp_path: Path) -> 
     page = page_of(tmp_path, row("aggregate_btc_bps"), row("retransmits", verdict="same"))
     cells = [one for one in page.all("td") if "table" in one.inside]
     texts = [one.text for one in cells]
-    assert "20 → 19 Gbit/sA ± 5 %, n = 6B ± 5.3 %, n = 6" in texts
-    assert "-5.0 %-10.0 to -2.5 %" in texts
+    line = ["20 Gbit/s ±5 %", "19 Gbit/s ±5.3 %", "-5.0 %", "-10.0 to -2.5 %", "0.002", "6, 6"]
+    assert texts[1:7] == line
     verdict = next(one for one in cells if one.text == "worse")
     assert "bad" in verdict.attributes["class"]
     assert any("1 worse, 1 same" in one.text for one in page.all("strong"))
     assert len(page.all("circle")) >= 12
+
+
+def test_an_interval_that_reaches_far_is_shown_by_its_ends(tmp_path: Path) -> None:
+    values = ([0.0, 0.0, 0.0, 0.0, 46.0, 275.0], [1.0, 1.0, 1.0, 1.0, 1.0, 3.0])
+    found = row("retransmits", median_a=0.0, median_b=1.0)
+    output = tmp_path / "page.html"
+    write_comparison(Compared("a → b", [found], [values], KNOWN, [], {}), output)
+    texts = [one.text for one in Page(output.read_text(encoding="utf-8")).all("td")]
+    assert texts[1:3] == ["0 (0 to 275)", "1 (1 to 3)"]
 
 
 def test_what_no_table_shows_is_there_if_asked_for(tmp_path: Path) -> None:

@@ -30,6 +30,19 @@ def test_the_range_the_limits_and_what_distance_costs(
     assert "At distance 2 aggregate BTC is 5 % of that at distance 0." in told
 
 
+def test_cells_that_share_a_value_are_named_by_it(
+    make_cell: MakeCell, make_summary: MakeSummary
+) -> None:
+    near = [make_cell("same-host", connections=n, aggregate_bps=FAST, **NEAR) for n in (1, 8)]
+    far = [
+        make_cell(connections=n, aggregate_bps=SLOW, limited_by={Limit.NETWORK: 6}) for n in (1, 8)
+    ]
+    told = findings(make_summary(*near, *far))
+    assert "The limit was the network in all 2 different-host cells." in told
+    told = findings(make_summary(*far))
+    assert "The limit was the network in all 2 cells." in told
+
+
 def test_cells_whose_intervals_overlap_are_not_called_different(
     make_cell: MakeCell, make_summary: MakeSummary
 ) -> None:

@@ -138,6 +138,23 @@ def test_several_runs_and_how_their_hosts_differ(
     assert not any("uptime_s" in one.text for one in page.all("tr"))
 
 
+def test_runs_of_several_workloads_name_the_metric_in_the_row(
+    tmp_path: Path, make_run: MakeRun, make_cell: MakeCell, make_summary: MakeSummary
+) -> None:
+    bulk = make_summary(*(make_cell(connections=n, aggregate_bps=[n * 9e8] * 6) for n in (1, 5)))
+    udp = make_cell(aggregate_bps=[]).model_copy(
+        update={"workload": "udp", "metrics": {"goodput_bps": describe([2e7] * 6)}}
+    )
+    times = make_cell(aggregate_bps=[]).model_copy(
+        update={"workload": "latency", "metrics": {"rtt_p50_us": describe([10486.0] * 6)}}
+    )
+    kinds = (("bulk", bulk), ("udp", make_summary(udp)), ("times", make_summary(times)))
+    page = page_of(tmp_path, *(make_run(name, of).path for name, of in kinds))
+    (together,) = [one for one in page.all("table") if "Each cell of each run" in one.text]
+    for words in ("aggregate BTC4.5 Gbit/s", "goodput20 Mbit/s", "RTT p5010\u202f486 µs"):
+        assert words in together.text
+
+
 def test_endpoints_name_their_site_and_its_kind(
     tmp_path: Path, make_run: MakeRun, measured: Summary
 ) -> None:
