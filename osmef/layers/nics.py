@@ -107,7 +107,7 @@ def _nic(root: Root, link: Mapping[str, Any], details: Sequence[Mapping[str, Any
 
 
 def _makes(address: Mapping[str, Any], mac: str, mode: str) -> bool:
-    """Return whether the kernel assigns an address by itself to an interface that is up (RFC 4291)."""
+    """Return whether the kernel gives an interface that is up this address itself (RFC 4291)."""
     if address.get("scope") != "link" or address.get("family") != "inet6" or mode == _NONE:
         return False
     if mode != _USUAL:

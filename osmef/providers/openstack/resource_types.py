@@ -265,7 +265,7 @@ _DATA = (DATA_PORTS.start, DATA_PORTS.stop - 1)
 
 @dataclass(frozen=True)
 class Rule:
-    """Ingress rule of a security group: a protocol and its ports, from a block or from the group."""
+    """Ingress of a security group: a protocol and its ports, from a block or from the group."""
 
     protocol: str
     ports: tuple[int, int]

@@ -159,6 +159,54 @@ def _numbers(
     return [Column("metric"), Column("median", number=True)], fields
 
 
+def _layers(trials: pd.DataFrame) -> Table | None:
+    """Return what layers cost: the ratio of each number to that of the bare network."""
+    if LAYER not in trials or not trials[LAYER].eq(REFERENCE).any():
+        return None
+    known, measures = comparable(trials)
+    found = layer_costs(known, [one.name for one in measures])
+    if found.empty:
+        return None
+    words = {one.name: one for one in measures}
+    others = list(found.columns[: list(found.columns).index("metric")])
+    shown = [name for name in others if found[name].nunique(dropna=False) > 1]
+    columns = [
+        Column("layer"),
+        *(Column(name) for name in short_names(shown).values()),
+        Column("metric"),
+        Column("n", number=True),
+        *(Column(head, number=True) for head in (REFERENCE, "with the layer")),
+        Column("ratio", f"to {REFERENCE}", number=True),
+        Column("p", "after Holm", number=True),
+        Column("compared"),
+    ]
+    rows = [
+        [
+            Field(str(row[LAYER])),
+            *(Field(str(row[name])) for name in shown),
+            Field(_with_unit(words[str(row["metric"])])),
+            Field(f"{row['n']} {row['unit']}"),
+            number(row["reference_median"]),
+            number(row["median"]),
+            _ratio(row),
+            number(None if math.isnan(row["p_holm"]) else row["p_holm"]),
+            Field(str(row["method"])),
+        ]
+        for row in found.to_dict("records")
+    ]
+    return Table("What layers cost", columns, rows, _LAYERS_NOTE)
+
+
+def _with_unit(measure: Measure) -> str:
+    return f"{measure.words}, {measure.unit}" if measure.unit not in {None, "1"} else measure.words
+
+
+def _ratio(row: Mapping[Any, Any]) -> Field:
+    low, high = row["ratio_low"], row["ratio_high"]
+    interval = () if math.isnan(low) else (f"{low:.3g}..{high:.3g}",)
+    return number(None if math.isnan(row["ratio"]) else row["ratio"], *interval)
+
+
 def _between(trials: pd.DataFrame, measures: Sequence[Measure], most: int) -> Table | None:
     """Return the pairwise comparison of a run's cells, paired by blocks if there are any."""
     if has_sessions(trials) or not 1 < len(cells(trials)) <= _MOST_BETWEEN:
