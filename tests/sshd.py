@@ -28,6 +28,9 @@ PidFile none
 PrintMotd no
 {more}
 """
+# Without the start files of whose tests they are: one that takes a lock, as pyenv's does, keeps it
+# when a program is killed, and all later ones wait for it.
+OPTIONS = "Subsystem sftp internal-sftp\nAcceptEnv SHLVL"
 # As root it wants a directory that only a running system has, and an account that is not locked.
 AS_ROOT = """
 mount -t tmpfs tmpfs /run && mkdir /run/sshd &&
@@ -41,7 +44,7 @@ class Sshd:
     """Serves each connection by a process of its own, logged in as the user of the tests."""
 
     directory: Path
-    options: str = "Subsystem sftp internal-sftp"
+    options: str = OPTIONS
     host: KeyPair = field(default_factory=lambda: KeyPair.generate("host"))
     user: KeyPair = field(default_factory=lambda: KeyPair.generate("user"))
     servers: list[subprocess.Popen[bytes]] = field(default_factory=list)

@@ -15,14 +15,14 @@ from osmef.scenario.fields import DATA_PORTS, EndpointKind
 from osmef.scenario.location import Location
 from osmef.supply.program import Program
 from osmef.supply.supply import Supplier
-from tests.sshd import Sshd
+from tests.sshd import OPTIONS, Sshd
 from tests.supply.made import packed
 
 REQUEST = EndpointRequest("vm-1", "sender", EndpointKind.VM, None, "host-1", "tenant-1")
 
 
 def test_an_endpoint_that_takes_no_agent_is_left_without_a_connection(tmp_path: Path) -> None:
-    sshd = Sshd(tmp_path, options="")  # without the sftp subsystem
+    sshd = Sshd(tmp_path, options="AcceptEnv SHLVL")  # without the sftp subsystem
     endpoint = Endpoint(REQUEST, "id", sshd.login(), "192.0.2.1", None, None)
     try:
         with pytest.raises(ReachError, match="sftp"):
@@ -60,7 +60,7 @@ def test_an_endpoint_that_can_not_tell_its_cpus_says_so(tmp_path: Path) -> None:
     nproc.write_text("#!/bin/sh\necho many\n")
     nproc.chmod(0o755)
     path = f"PATH={tmp_path}:/usr/bin:/bin"
-    sshd = Sshd(tmp_path, options=f"Subsystem sftp internal-sftp\nSetEnv {path}")
+    sshd = Sshd(tmp_path, options=f"{OPTIONS}\nSetEnv {path}")
     endpoint = Endpoint(REQUEST, "id", sshd.login(), "192.0.2.1", None, None)
     station = Station(endpoint, Location(), f"{os.getpid()}-{tmp_path.name}")
     try:
@@ -92,7 +92,7 @@ def test_an_sshd_that_hangs_costs_one_trial_and_is_connected_to_anew(
 
 
 def test_an_endpoint_takes_more_agents_than_programs_of_its_sshd(tmp_path: Path) -> None:
-    sshd = Sshd(tmp_path, options="Subsystem sftp internal-sftp\nMaxSessions 10")
+    sshd = Sshd(tmp_path, options=f"{OPTIONS}\nMaxSessions 10")
     endpoint = Endpoint(REQUEST, "id", sshd.login(), "192.0.2.1", None, None)
     station = Station(endpoint, Location(host="h", tenant="t"), f"{os.getpid()}-{tmp_path.name}")
     try:

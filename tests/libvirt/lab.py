@@ -65,6 +65,7 @@ StrictModes no
 UsePAM no
 UseDNS no
 PidFile none
+AcceptEnv SHLVL
 Subsystem sftp internal-sftp
 """
 _SSH = """\

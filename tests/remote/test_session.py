@@ -17,7 +17,7 @@ from osmef.errors import HostKeyError, LoginError, ReachError
 from osmef.remote.keys import KeyPair
 from osmef.remote.login import HostKeys, Waits
 from osmef.remote.session import Session, _dial
-from tests.sshd import Sshd
+from tests.sshd import OPTIONS, Sshd
 
 
 def test_a_program_s_output_and_status_come_back(session: Session) -> None:
@@ -253,7 +253,7 @@ def test_a_lost_connection_is_known(sshd: Sshd) -> None:
     ("options", "cure"),
     [
         ("", "have the sftp subsystem"),
-        ("Subsystem sftp internal-sftp\nMaxSessions 1", "MaxSessions"),
+        (f"{OPTIONS}\nMaxSessions 1", "MaxSessions"),
         ("Subsystem sftp internal-sftp -P open", "let this user write there"),
     ],
     ids=["no subsystem", "one session", "forbidden"],
@@ -300,7 +300,7 @@ def test_a_server_that_hangs_does_not_answer(sshd: Sshd) -> None:
 
 
 def test_a_server_that_takes_no_more_programs_answers(tmp_path: Path) -> None:
-    sshd = Sshd(tmp_path, options="MaxSessions 1")
+    sshd = Sshd(tmp_path, options="MaxSessions 1\nAcceptEnv SHLVL")
     session = Session.open(sshd.login())
     process = session.start(["cat"])
     assert session.answers(10.0)

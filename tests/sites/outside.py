@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from osmef.remote.keys import KeyPair
-from tests.sshd import AS_ROOT, CONFIG
+from tests.sshd import AS_ROOT, CONFIG, OPTIONS
 
 OUTSIDE = "198.51.100.1"
 """The outside, of which the machine is a part, among the addresses of the guests."""
@@ -27,7 +27,7 @@ def machine_outside(folder: Path, inside: Sequence[str]) -> Iterator[dict[str, o
             file.write(text)
     (folder / "authorized_keys").write_text(user.public)
     (folder / "known_hosts").write_text(f"[127.0.0.1]:2222 {host.public}\n")
-    more = "ListenAddress 127.0.0.1:2222\nSubsystem sftp internal-sftp"
+    more = f"ListenAddress 127.0.0.1:2222\n{OPTIONS}"
     (folder / "config").write_text(CONFIG.format(directory=folder, more=more))
     alone = ["unshare", "--mount", "sh", "-c", AS_ROOT, "sh", str(folder / "shm")]
     sshd = ["/usr/sbin/sshd", "-D", "-e", "-f", str(folder / "config")]

@@ -21,7 +21,7 @@ from osmef.supply.present import find, install_commands
 from osmef.supply.program import Program
 from osmef.supply.store import BundleStore
 from osmef.supply.supply import Supplied, Supplier, supply
-from tests.sshd import Sshd
+from tests.sshd import OPTIONS, Sshd
 from tests.supply.made import archive, packed, tree_of
 
 SEQ = Program("seq", how=("bundle",))
@@ -66,7 +66,7 @@ def shown(tmp_path: Path) -> Iterator[tuple[Session, Path]]:
     folder.mkdir()
     (tmp_path / "sshd").mkdir()
     path = f"{folder}:/usr/bin:/bin"
-    with endpoint(tmp_path / "sshd", f"Subsystem sftp internal-sftp\nSetEnv PATH={path}") as it:
+    with endpoint(tmp_path / "sshd", f"{OPTIONS}\nSetEnv PATH={path}") as it:
         yield it, folder
 
 
