@@ -61,7 +61,7 @@ def test_the_list_of_commands_imports_none_of_them() -> None:
     shown = subprocess.check_output([sys.executable, "-c", script], text=True, cwd=ROOT)
     loaded = {name for name in shown.split() if name.startswith("osmef.")}
     assert loaded == {
-        *("osmef.cli", "osmef.cli.hints", "osmef.cli.main", "osmef.cli.streams"),
+        *("osmef.cli", "osmef.cli.main", "osmef.cli.streams"),
         "osmef.errors",
     }
 

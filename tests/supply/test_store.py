@@ -151,7 +151,7 @@ def test_a_killed_maker_is_in_nobodys_way(store: BundleStore) -> None:
     code = """
 import os, sys, signal
 from pathlib import Path
-from osmef.supply.store import Store
+from osmef.supply.store import BundleStore
 from tests.supply.test_store import WANTED
 BundleStore(Path(sys.argv[1])).obtain(WANTED, lambda: os.kill(os.getpid(), signal.SIGKILL))
 """
