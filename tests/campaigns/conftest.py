@@ -24,12 +24,14 @@ def no_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
-@pytest.fixture
-def brought_unixbench(no_programs: None, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def brought_unixbench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """A controller that has something by the name of UnixBench, which is in no registry."""
-    folder = tmp_path / "source"
-    folder.mkdir()
+    folder = tmp_path_factory.mktemp("source")
     (folder / "unixbench").write_text("#!/bin/sh\n")
     source = SourceCode((), ("unixbench",), path=folder, language="script")
-    for program in Unixbench.programs:
-        bring(program, source, this_machine(), Supplier())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        for program in Unixbench.programs:
+            bring(program, source, this_machine(), Supplier())
+        yield

@@ -74,7 +74,7 @@ class AsPublished:
 
 
 @pytest.fixture(scope="module")
-def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def tables(brought_unixbench: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The tables of the report, of a campaign in simulated time."""
     numbers = AsPublished()
     place = tmp_path_factory.mktemp("deval")
