@@ -39,7 +39,9 @@ static void do_job(struct control *control)
 
 _Noreturn void serve(void)
 {
-    static struct control control = {.commands = {.in = STDIN_FILENO}, .kinds = kinds};
+    static struct control control; /* an initializer would put all of it into the file */
+    control.commands.in = STDIN_FILENO;
+    control.kinds = kinds;
     for (;;) {
         struct pollfd fds[1];
         control_wait(&control, fds, 1, FOREVER);
