@@ -7,17 +7,20 @@ struct cursor {
     const char *end;
 };
 
-/* tchar of RFC 9110, section 5.6.2. */
-static bool is_token(char c)
-{
-    static const char others[] = "!#$%&'*+-.^_`|~";
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           (c && strchr(others, c));
-}
-
 static bool is_digit(char c)
 {
     return c >= '0' && c <= '9';
+}
+
+static bool is_alnum(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || is_digit(c);
+}
+
+/* tchar of RFC 9110, section 5.6.2. */
+static bool is_token(char c)
+{
+    return is_alnum(c) || (c && strchr("!#$%&'*+-.^_`|~", c));
 }
 
 /* Compares with a lower-case word; letters of the text may be capitals. */
@@ -101,6 +104,17 @@ static void take_connection(struct http_text value, struct http_framing *framing
     }
 }
 
+/* Characters of a host and a port (RFC 3986, section 3.2), wherever they stand. */
+static bool is_host(struct http_text value)
+{
+    for (size_t i = 0; i < value.size; i++) {
+        const char c = value.at[i];
+        if (!is_alnum(c) && (!c || !strchr("!$%&'()*+,-.:;=[]_~", c)))
+            return false;
+    }
+    return true;
+}
+
 static bool take_field(struct http_text line, struct http_framing *framing)
 {
     size_t colon = 0;
@@ -113,6 +127,8 @@ static bool take_field(struct http_text line, struct http_framing *framing)
         trimmed((struct http_text){line.at + colon + 1, line.size - colon - 1});
     if (is_word(name, "content-length"))
         return take_length(value, framing);
+    if (is_word(name, "host"))
+        framing->hosts = framing->hosts || !is_host(value) ? 2 : 1;
     if (is_word(name, "connection"))
         take_connection(value, framing);
     if (is_word(name, "transfer-encoding")) {
@@ -210,9 +226,15 @@ bool http_persists(const struct http_framing *framing)
     return !framing->close && (framing->minor > 0 || framing->keep_alive);
 }
 
+bool http_names_host(const struct http_request *request)
+{
+    return request->framing.hosts == 1 ||
+           (request->framing.hosts == 0 && request->framing.minor == 0);
+}
+
 struct http_text http_path(struct http_text target)
 {
-    if (target.size > 7 && memcmp(target.at, "http://", 7) == 0) {
+    if (target.size > 7 && is_word((struct http_text){target.at, 7}, "http://")) {
         const char *slash = memchr(target.at + 7, '/', target.size - 7);
         target.size = slash ? target.size - (size_t)(slash - target.at) : 0;
         target.at = slash;

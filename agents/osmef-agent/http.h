@@ -25,6 +25,7 @@ struct http_framing {
     bool chunked;
     bool close;      /* an option of Connection */
     bool keep_alive; /* the other one */
+    int hosts;       /* fields Host, of which one that names none counts twice */
 };
 
 struct http_request {
@@ -46,6 +47,9 @@ int http_read_response(const char *data, size_t size, struct http_response *resp
 
 /* Whether the connection stays open after this message (RFC 9112, section 9.3). */
 bool http_persists(const struct http_framing *framing);
+
+/* Whether a request has the one Host that it needs; HTTP/1.0 needs none (RFC 9112, section 3.2). */
+bool http_names_host(const struct http_request *request);
 
 /* The path of an origin-form or absolute-form target (RFC 9112, section 3.2), without its query. */
 struct http_text http_path(struct http_text target);

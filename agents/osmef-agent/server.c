@@ -103,6 +103,8 @@ static bool receive(struct loop *loop, struct client *client, bool ends)
     return true;
 }
 
+#define NO_HTTP "this is no HTTP/1.1\n"
+
 static void refuse(struct loop *loop, struct client *client, const char *status, const char *why)
 {
     server_count(&server_counts_of(loop)->bad, 1);
@@ -146,7 +148,11 @@ static void take_request(struct loop *loop, struct client *client,
         client->closing = true;
         client->readable = true;
     }
-    if (!client->to_head && !is(request->method, "GET"))
+    if (!http_names_host(request)) {
+        client->closing = true;
+        client->readable = true;
+        refuse(loop, client, "400 Bad Request", NO_HTTP);
+    } else if (!client->to_head && !is(request->method, "GET"))
         refuse(loop, client, "405 Method Not Allowed", "only GET and HEAD are answered\n");
     else
         route_request(loop, client, http_path(request->target));
@@ -173,7 +179,7 @@ static bool find_request(struct loop *loop, struct client *client)
     if (got == HTTP_MORE)
         refuse(loop, client, "431 Request Header Fields Too Large", "at most 8192 bytes\n");
     else
-        refuse(loop, client, "400 Bad Request", "this is no HTTP/1.1\n");
+        refuse(loop, client, "400 Bad Request", NO_HTTP);
     return true;
 }
 

@@ -18,7 +18,7 @@ from osmef.report.ppbench import COLUMNS
 from osmef.workloads.kinds.pingpong import LANGUAGES, Implementation
 from tests.agents.lab import closed_port, dial
 from tests.agents.languages import Reply, head_of, made, reply, serving
-from tests.agents.test_pong import talk
+from tests.agents.test_pong import receive_all, talk
 from tests.agents.web import get, metered, pong_body, published_pong, read_head, talker
 
 HEAD = ",".join(f'"{name}"' for name in COLUMNS)
@@ -30,6 +30,11 @@ BOTH = [
       for path in ("/", "/pong/5", "/ping/5")],
     *[("GET", path) for path in ("//pong/5", "//x/pong/5", "//ping/5", "//x/ping/5")],
     *[("GET", path) for path in ("/pong/5#x", "/ping/5#x", "/pong/+5", "/pong/1_000")],
+    *[(method, f"{scheme}://a/{path}/5") for method in ("GET", "HEAD", "PUT")
+      for scheme in ("HTTP", "hTtp", "https", "HTTPS") for path in ("pong", "ping")],
+    *[("GET", f"http://{host}/pong/5?x=1") for host in ("a:80", "[::1]:8", "u@a", "a_b", "")],
+    *[("GET", f"http:///{path}") for path in ("", "pong", "pong/5", "ping/5", "/pong/5")],
+    ("GET", "/pong/5?a#b"),
     *[(method, "/pong/5") for method in ("CONNECT", "TRACE", "PROPFIND", "NOTHING", "get")],
 ]  # fmt: skip
 SIZES = (
@@ -112,6 +117,35 @@ def test_nonsense_is_refused_and_the_connection_ended(pong: int, said: bytes) ->
     assert get(pong, "/pong/5") == (200, pong_body(5))
 
 
+@pytest.mark.parametrize("hosts", [[], ["a", "b"], ["a", "a"], ["a b"], ["a/b"], ["\xff"], ["<"]])
+@pytest.mark.parametrize("target", ["/pong/5", "/ping/5", "http://a/pong/5", "/"])
+@pytest.mark.parametrize("words", ["GET 1.1", "HEAD 1.1", "POST 1.1", "GET 1.0", "HEAD 1.0"])
+def test_a_request_names_one_host_and_an_old_one_none(
+    pong: int, agent: int, words: str, target: str, hosts: list[str]
+) -> None:
+    """net/http refuses in its own words before it asks a program (RFC 9112, section 3.2)."""
+    method, version = words.split()
+    fields = "".join(f"Host: {host}\r\n" for host in hosts)
+    request = f"{method} {target} HTTP/{version}\r\n{fields}\r\n".encode("latin1")
+    if not hosts and version == "1.0":
+        assert reply(pong, request) == reply(agent, request)
+        return
+    with dial(pong) as connection:
+        connection.sendall(request + head_of("GET", "/pong/9"))
+        said = Reply.read(connection, method.encode())
+        assert said.status == reply(agent, request).status == 400
+        if said.fields["Content-Type"] != "text/plain; charset=utf-8":
+            assert said == reply(agent, request)
+        assert b"HTTP/1.1 200" not in receive_all(connection)
+
+
+@pytest.mark.parametrize("host", ["", "a", "a:80", "[::1]:8080", "a_b", "1.2.3.4"])
+def test_any_one_host_will_do(pong: int, agent: int, host: str) -> None:
+    request = f"GET /pong/5 HTTP/1.1\r\nHost: {host}\r\n\r\n".encode()
+    assert reply(pong, request) == reply(agent, request)
+    assert reply(pong, request).status == 200
+
+
 def test_a_number_of_thousands_of_digits_is_answered_or_too_long(pong: int) -> None:
     status, body = get(pong, f"/pong/{'0' * 4999}5")
     assert (status, body) == (200, pong_body(5)) or status == 414
@@ -119,7 +153,7 @@ def test_a_number_of_thousands_of_digits_is_answered_or_too_long(pong: int) -> N
 
 def test_a_body_that_nobody_wants_is_no_request(pong: int) -> None:
     answers = talk(pong, head_of("POST", "/pong/5", "Content-Length: 24", "Connection: close")
-                   + b"GET /pong/9 HTTP/1.1\r\n\r\n")  # fmt: skip
+                   + b"GET /pong/9 HTTP/1.1\r\nHost: a\r\n\r\n")  # fmt: skip
     assert answers.count(b"HTTP/1.1 ") == 1
     assert b" 405 " in answers
 

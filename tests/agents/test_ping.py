@@ -78,7 +78,7 @@ def test_pipeline(start: StartAgent) -> None:
     port = serve_ping(start(), serve_pong(start()))
     with dial(port) as connection:
         request = b"GET /%s/5 HTTP/1.1\r\nHost: a\r\n\r\n"
-        last = b"GET /ping/6 HTTP/1.1\r\nConnection: close\r\n\r\n"
+        last = b"GET /ping/6 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
         connection.sendall((request % b"ping" + request % b"mping") * 100 + last)
         data = b""
         while more := connection.recv(65536):
@@ -102,7 +102,7 @@ def test_no_pong(start: StartAgent) -> None:
 def test_requests_in_a_pipeline_when_there_is_no_pong(start: StartAgent) -> None:
     port = serve_ping(start(), closed_port(), retries=0)
     with dial(port) as connection:
-        requests = b"GET /mping/5 HTTP/1.1\r\n\r\n" * 150
+        requests = b"GET /mping/5 HTTP/1.1\r\nHost: a\r\n\r\n" * 150
         connection.sendall(requests + b"GET /ping/5 HTTP/1.0\r\n\r\n")
         data = b""
         while more := connection.recv(65536):
@@ -214,7 +214,7 @@ def test_clients_that_leave(start: StartAgent) -> None:
     port = serve_ping(ping, serve_pong(pong))
     for i in range(60):
         with dial(port) as connection:
-            connection.sendall(b"GET /ping/%d HTTP/1.1\r\n\r\n" % (i * 100000))
+            connection.sendall(b"GET /ping/%d HTTP/1.1\r\nHost: a\r\n\r\n" % (i * 100000))
             if i % 2:
                 connection.recv(100)
     assert get(port, "/ping/5") == (200, b"poong")

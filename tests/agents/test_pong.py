@@ -119,21 +119,24 @@ def test_a_request_byte_by_byte(port: int) -> None:
     ("request_", "status"),
     [
         (b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", 404),
-        (b"GET /pong/ HTTP/1.1\r\nConnection: close\r\n\r\n", 404),
-        (b"GET /pong/five HTTP/1.1\r\nConnection: close\r\n\r\n", 404),
-        (b"GET /pong/-5 HTTP/1.1\r\nConnection: close\r\n\r\n", 404),
-        (b"GET /pong/5/6 HTTP/1.1\r\nConnection: close\r\n\r\n", 404),
-        (b"GET /ping/5 HTTP/1.1\r\nConnection: close\r\n\r\n", 404),
-        (b"GET /pong/1073741825 HTTP/1.1\r\nConnection: close\r\n\r\n", 400),
-        (b"GET /pong/99999999999999999999999 HTTP/1.1\r\nConnection: close\r\n\r\n", 400),
-        (b"GET /pong/5?x=1 HTTP/1.1\r\nConnection: close\r\n\r\n", 200),
-        (b"GET http://a:1/pong/5 HTTP/1.1\r\nConnection: close\r\n\r\n", 200),
+        (b"GET /pong/ HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", 404),
+        (b"GET /pong/five HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", 404),
+        (b"GET /pong/-5 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", 404),
+        (b"GET /pong/5/6 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", 404),
+        (b"GET /ping/5 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", 404),
+        (b"GET /pong/1073741825 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", 400),
+        (
+            b"GET /pong/99999999999999999999999 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
+            400,
+        ),
+        (b"GET /pong/5?x=1 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", 200),
+        (b"GET http://a:1/pong/5 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", 200),
         (b"GET /pong/5 HTTP/1.0\r\n\r\n", 200),
-        (b"GET /pong/5 HTTP/1.1\r\nContent-Length: 4\r\n\r\nbody", 200),
-        (b"PUT /pong/5 HTTP/1.1\r\nContent-Length: 4\r\n\r\nbody", 405),
-        (b"DELETE /pong/5 HTTP/1.1\r\nConnection: close\r\n\r\n", 405),
+        (b"GET /pong/5 HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nbody", 200),
+        (b"PUT /pong/5 HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nbody", 405),
+        (b"DELETE /pong/5 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", 405),
         (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\n\n", 400),
-        (b"GET /pong/5 HTTP/1.1\r\n" + b"X: y\r\n" * 2000, 431),
+        (b"GET /pong/5 HTTP/1.1\r\nHost: a\r\n" + b"X: y\r\n" * 2000, 431),
         (b"GET /pong/5 HTTP/1.1\r\nHost : a\r\n\r\n", 400),
     ],
 )
@@ -163,7 +166,7 @@ def test_strangers_and_leavers(agent: Agent, port: int) -> None:
     with ExitStack() as stack:
         for i in range(300):
             connection = stack.enter_context(dial(port))
-            connection.sendall(b"GET /pong/3000000 HTTP/1.1\r\n\r\n"[: i % 40])
+            connection.sendall(b"GET /pong/3000000 HTTP/1.1\r\nHost: a\r\n\r\n"[: i % 40])
         assert get(port, "/pong/5") == (200, b"poong")
     agent.command("abort", id="pong-1")
     assert agent.expect("error")["kind"] == "aborted"

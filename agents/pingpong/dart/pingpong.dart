@@ -24,9 +24,20 @@ Future<void> say(HttpRequest request, int status, String text, {String type = 't
   return response.close();
 }
 
+/// Whether a request has the one Host that it needs; HTTP/1.0 needs none.
+bool namesHost(HttpRequest request) {
+  final hosts = request.headers['host'] ?? [];
+  if (hosts.isEmpty) return request.protocolVersion == '1.0';
+  return hosts.length == 1 && RegExp(r"^[\w!$%&'()*+,.:;=[\]~-]*$").hasMatch(hosts.single);
+}
+
 /// Answers requests for a number of bytes below its paths, and refuses all others.
 Future<void> answer(HttpRequest request, RegExp known, Service serve) async {
-  final found = known.firstMatch(request.uri.path);
+  final found = known.firstMatch(request.requestedUri.isScheme('http') ? request.uri.path : '');
+  if (!namesHost(request)) {
+    request.response.persistentConnection = false;
+    return say(request, 400, 'this is no HTTP/1.1\n');
+  }
   if (request.method != 'GET' && request.method != 'HEAD') {
     request.response.headers.set('allow', 'GET, HEAD');
     return say(request, 405, 'only GET and HEAD are answered\n');

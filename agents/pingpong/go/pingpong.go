@@ -29,14 +29,14 @@ var middle = bytes.Repeat([]byte("o"), part)
 
 // paths answers requests for a number of bytes below its paths, and refuses all others.
 func paths(expression string, serve func(w http.ResponseWriter, r *http.Request, path string, length int64)) http.Handler {
-	known := regexp.MustCompile(`^/(` + expression + `)/([0-9]+)$`)
+	known := regexp.MustCompile(`^(?:(?i:http)://[^/]*)?/(` + expression + `)/([0-9]+)(?:\?.*)?$`)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
 			w.Header().Set("Allow", "GET, HEAD")
 			say(w, http.StatusMethodNotAllowed, "text/plain", "only GET and HEAD are answered\n")
 			return
 		}
-		found := known.FindStringSubmatch(r.URL.EscapedPath())
+		found := known.FindStringSubmatch(r.RequestURI)
 		if found == nil {
 			say(w, http.StatusNotFound, "text/plain", "pong has /pong/N, ping has /ping/N and /mping/N\n")
 			return

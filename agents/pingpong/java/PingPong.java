@@ -12,11 +12,11 @@ import java.io.InputStream;
 import java.io.OutputStream;
 import java.net.HttpURLConnection;
 import java.net.InetSocketAddress;
-import java.net.URI;
 import java.net.URL;
 import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.concurrent.Executors;
@@ -26,6 +26,7 @@ import java.util.regex.Pattern;
 public final class PingPong {
     private static final long LONGEST = 1L << 30;
     private static final int PART = 1 << 16;
+    private static final Pattern HOST = Pattern.compile("[\\w!$%&'()*+,.:;=\\[\\]~-]*");
     private static final byte[] MIDDLE = new byte[PART];
 
     static {
@@ -59,17 +60,26 @@ public final class PingPong {
         }
     }
 
+    /** Whether a request has the one Host that it needs; HTTP/1.0 needs none. */
+    private static boolean namesHost(HttpExchange exchange) {
+        final List<String> hosts = exchange.getRequestHeaders().getOrDefault("Host", List.of());
+        return hosts.isEmpty()
+                ? exchange.getProtocol().equals("HTTP/1.0")
+                : hosts.size() == 1 && HOST.matcher(hosts.get(0)).matches();
+    }
+
     /** Answers requests for a number of bytes below its paths, and refuses all others. */
     private static void answer(HttpExchange exchange, Pattern known, Service service)
             throws IOException, InterruptedException {
         final String method = exchange.getRequestMethod();
-        final URI target = exchange.getRequestURI();
-        final Matcher found = known.matcher(String.valueOf(target.getRawPath()));
-        final boolean isPath = target.isAbsolute() || target.getRawAuthority() == null;
-        if (!method.equals("GET") && !method.equals("HEAD")) {
+        final Matcher found = known.matcher(exchange.getRequestURI().toString());
+        if (!namesHost(exchange)) {
+            exchange.getResponseHeaders().set("Connection", "close");
+            say(exchange, 400, "text/plain", "this is no HTTP/1.1\n");
+        } else if (!method.equals("GET") && !method.equals("HEAD")) {
             exchange.getResponseHeaders().set("Allow", "GET, HEAD");
             say(exchange, 405, "text/plain", "only GET and HEAD are answered\n");
-        } else if (!isPath || target.getRawFragment() != null || !found.matches()) {
+        } else if (!found.matches()) {
             say(exchange, 404, "text/plain", "pong has /pong/N, ping has /ping/N and /mping/N\n");
         } else if (found.group(2).length() > 10 || Long.parseLong(found.group(2)) > LONGEST) {
             say(exchange, 400, "text/plain", "the longest answer has 1073741824 bytes\n");
@@ -195,7 +205,9 @@ public final class PingPong {
         System.setProperty("sun.net.httpserver.maxIdleConnections", "4096");
         System.setProperty("sun.net.httpserver.idleInterval", "75");
         System.setProperty("http.maxConnections", "4096");
-        final Pattern known = Pattern.compile(isPing ? "/(m?ping)/0*([0-9]+)" : "/(pong)/0*([0-9]+)");
+        final String paths = isPing ? "m?ping" : "pong";
+        final Pattern known = Pattern.compile(
+                "(?:(?i:http)://[^/]*)?/(" + paths + ")/0*([0-9]+)(?:\\?.*)?");
         final Service service = isPing ? new Relay(options) : PingPong::pong;
         final int port = Integer.parseInt(options.get("port"));
         final HttpServer server = HttpServer.create(new InetSocketAddress(options.get("bind"), port), 4096);

@@ -28,15 +28,26 @@ function refuse(socket) {
   socket.end(`${head.join('\r\n')}\r\n\r\n${NO_METHOD}`);
 }
 
+// Whether a request has the one Host that it needs; HTTP/1.0 needs none.
+function namesHost(request) {
+  const names = request.rawHeaders.filter((_, i) => i % 2 === 0 && /^host$/i.test(request.rawHeaders[i]));
+  if (names.length === 0) return request.httpVersion === '1.0';
+  return names.length === 1 && /^[\w!$%&'()*+,.:;=[\]~-]*$/.test(request.headers.host);
+}
+
 // Answers requests for a number of bytes below its paths, and refuses all others.
 function paths(expression, serve) {
   const known = new RegExp(`^/(${expression})/([0-9]+)$`);
   return (request, response) => {
+    if (!namesHost(request)) {
+      say(response, 400, 'this is no HTTP/1.1\n', 'text/plain', { Connection: 'close' });
+      return;
+    }
     if (request.method !== 'GET' && request.method !== 'HEAD') {
       say(response, 405, NO_METHOD, 'text/plain', { Allow: 'GET, HEAD' });
       return;
     }
-    const target = request.url.replace(/^http:\/\/[^/]*/, '').replace(/\?.*/, '');
+    const target = request.url.replace(/^http:\/\/[^/]*/i, '').replace(/\?.*/, '');
     const found = known.exec(target);
     if (!found) {
       say(response, 404, 'pong has /pong/N, ping has /ping/N and /mping/N\n');
@@ -146,7 +157,8 @@ function main([what, ...words]) {
     process.exit(2);
   }
   const handler = what === 'pong' ? paths('pong', pong) : paths('m?ping', ping);
-  const server = http.createServer({ noDelay: true, keepAliveTimeout: 75000 }, handler);
+  const server = http.createServer(
+    { noDelay: true, keepAliveTimeout: 75000, requireHostHeader: false }, handler);
   // Methods that it does not know are no requests for it, and those that open a tunnel others.
   server.on('connect', (_request, socket) => refuse(socket));
   server.on('clientError', (error, socket) => {

@@ -19,6 +19,7 @@ PART = 1 << 16
 LAST_PAUSE_S = 0.256
 NO_PATH = b"pong has /pong/N, ping has /ping/N and /mping/N\n"
 TOO_LONG = b"the longest answer has 1073741824 bytes\n"
+HOST = r"(?a:[\w!$%&'()*+,.:;=\[\]~-]*)"
 NO_METHOD = b"only GET and HEAD are answered\n"
 NO_HTTP = b"this is no HTTP/1.1\n"
 NO_PONG = b"pong can't be reached\n"
@@ -46,8 +47,12 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Answer a request, or refuse it."""
+        if not self.names_host():
+            self.close_connection = True
+            self.answer(400, NO_HTTP)
+            return
         target = self.requestline.split()[1]  # of self.path several slashes are one
-        target = re.sub("^http://[^/]*", "", target).partition("?")[0]
+        target = re.sub("^(?i:http)://[^/]*", "", target).partition("?")[0]
         found = re.fullmatch(f"/({self.paths})/([0-9]+)", target)
         if found is None:
             self.answer(404, NO_PATH)
@@ -57,6 +62,13 @@ class Handler(BaseHTTPRequestHandler):
             self.answer(400, TOO_LONG)
         else:
             self.serve(found[1], int(digits))
+
+    def names_host(self) -> bool:
+        """Whether a request has the one Host that it needs; HTTP/1.0 needs none."""
+        hosts = self.headers.get_all("Host", [])
+        if not hosts:
+            return self.request_version == "HTTP/1.0"
+        return len(hosts) == 1 and re.fullmatch(HOST, hosts[0]) is not None
 
     do_HEAD = do_GET  # noqa: N815 - http.server calls it so
 
@@ -87,10 +99,10 @@ class Handler(BaseHTTPRequestHandler):
     def send_error(self, code: int, *_more: object) -> None:
         """Refuse what http.server does not take for a request, or has no method for."""
         self.close_connection = True
-        if code == 501:
+        if code == 501 and self.names_host():
             self.answer(405, NO_METHOD, Allow="GET, HEAD")
         else:
-            self.answer(code, NO_HTTP)
+            self.answer(400 if code == 501 else code, NO_HTTP)
 
     def log_message(self, *_more: object) -> None:
         """Log nothing."""

@@ -17,8 +17,11 @@ STALE = [EOFError, Errno::ECONNRESET, Errno::EPIPE].freeze
 class Paths < WEBrick::HTTPServlet::AbstractServlet
   def service(request, response)
     target = request.request_line.split[1] # in that of WEBrick several slashes are one
-    found = self.class::KNOWN.match(target.sub(%r{\Ahttp://[^/]*}, '').sub(/\?.*/m, ''))
-    if !%w[GET HEAD].include?(request.request_method)
+    found = self.class::KNOWN.match(target.sub(%r{\Ahttp://[^/]*}i, '').sub(/\?.*/m, ''))
+    if !host?(request)
+      response.keep_alive = false
+      say(response, 400, "this is no HTTP/1.1\n")
+    elsif !%w[GET HEAD].include?(request.request_method)
       response['Allow'] = 'GET, HEAD'
       say(response, 405, "only GET and HEAD are answered\n")
     elsif found.nil?
@@ -28,6 +31,14 @@ class Paths < WEBrick::HTTPServlet::AbstractServlet
     else
       serve(request, response, found[1], found[2].to_i)
     end
+  end
+
+  # Whether a request has the one Host that it needs; HTTP/1.0 needs none.
+  def host?(request)
+    hosts = request.header['host'] # [] of a field that is not there
+    return request.http_version.to_s == '1.0' if hosts.empty?
+
+    hosts.size == 1 && hosts[0].match?(/\A[\w!$%&'()*+,.:;=\[\]~-]*\z/)
   end
 
   def say(response, status, text, type = 'text/plain')
