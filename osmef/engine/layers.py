@@ -27,6 +27,8 @@ from osmef.providers.base import Order, Resource
 from osmef.providers.sites import Sites
 from osmef.results.observations import InterfaceUse
 from osmef.scenario.fields import DATA_PORTS, Family, ProviderNetwork
+from osmef.supply.program import Program
+from osmef.supply.supply import Supplier, default_store
 from osmef.workloads import Job, Outcome, Pair
 from osmef.workloads.base import Part, Workload
 from osmef.workloads.ensemble import perform
@@ -318,7 +320,16 @@ class Layers:
         names = TraceNames(self._order.run, station.name)
         program = station.deployment.binary.data
         root, nics = Root(station.session, station.words), station.endpoint.nics
-        return LayerHost(station.name, root, names, notes, program, nics, stays is not None)
+        host = LayerHost(station.name, root, names, notes, program, nics, stays is not None)
+        host.folder = "" if stays is not None else station.directory
+        host.bring = lambda wanted: self._bring(station, wanted)
+        return host
+
+    def _bring(self, station: Station, program: Program) -> None:
+        """Supply a program that only an endpoint tells the need of. Raises SupplyError."""
+        if station.words([program.name]) == [program.name]:
+            store = replace(default_store(), tell=self._order.progress, check=self._order.check)
+            station.provide([program], Supplier(store))
 
     def _probe(self, keys: Iterable[StackKey]) -> None:
         """Check that all endpoints support their layers. Raises EndpointError."""

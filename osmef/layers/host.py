@@ -12,6 +12,7 @@ from osmef.errors import EndpointError
 from osmef.layers.nics import Nic, find
 from osmef.layers.root import InUseError, Root, within
 from osmef.layers.traces import Trace, TraceNames, remove
+from osmef.supply.program import Program
 
 _MOST_TRIES = 20
 
@@ -50,6 +51,10 @@ class LayerHost:
     # Of all layers of the endpoint together.
     forwards: set[str] = field(default_factory=set)
     """The endpoint's own interfaces on which layers have enabled forwarding."""
+    folder: str = ""
+    """The run's directory, from the login's home, where the machine goes with the run."""
+    bring: Callable[[Program], None] = lambda _program: None
+    """Supplies a program that turns out to be missing; raises SupplyError."""
 
     def make(self, kind: str, name: Callable[[int], str], make: Callable[[str], None]) -> str:
         """Create a trace under a free name, noted before; return the name.

@@ -14,6 +14,8 @@ if TYPE_CHECKING:  # paramiko takes long to import, and `osmef validate` knows l
 
 ENGINES = ("podman", "docker")
 """Programs that make containers, the first choice first."""
+CRUN = "crun"
+"""Makes them where there is none of these, see `osmef.layers.crun`."""
 _ENGINE_S = 300
 """How long those may take, which unpack images and set networks up, in seconds."""
 _REMOVALS = {"rm", "rmi"}
@@ -102,6 +104,10 @@ class Root:
                 cure="log in as root, or let the login run sudo without a password there; or"
                 " measure without the layer",
             )
+
+    def words(self, argv: Sequence[str]) -> list[str]:
+        """Return a command line with the paths of programs that were brought."""
+        return list(self._words(argv))
 
     def run(self, argv: Sequence[str], stdin: bytes = b"") -> Output:
         """Run a program as root to its end. Raises EndpointError, ReachError."""

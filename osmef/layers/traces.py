@@ -14,8 +14,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from osmef.errors import EndpointError
-from osmef.layers import nics
-from osmef.layers.root import Root, error_of
+from osmef.layers import crun, nics
+from osmef.layers.root import CRUN, Root, error_of
 
 _HASH = 5
 ROUTES = "147"
@@ -100,9 +100,10 @@ _NAMES: Mapping[str, str] = {
     "ipv6": rf"{_NAME}/(accept_ra|forwarding)=[01]",
     "route": rf"(198\.1[89](\.[0-9]{{{{1,3}}}}){{{{2}}}}|{_INNER6})@{_NAME}",
     **dict.fromkeys(
-        ("container", "image", "network"),
+        ("image", "network"),
         f"(podman|docker):{_SPACE}",
     ),
+    "container": f"(podman|docker|{CRUN}):{_SPACE}",
     "xfrm": r"[0-9]{{1,10}}",
     "nic": f"{_NAME}@{_SPACE}=" + nics.PATTERN.replace("{", "{{").replace("}", "}}"),
 }
@@ -233,6 +234,14 @@ def _remove_with(*words: str) -> Callable[[Root, str, str], None]:
     return remove_it
 
 
+def _remove_container(root: Root, run: str, name: str) -> None:
+    engine, _, own = name.partition(":")
+    if engine == CRUN:
+        crun.remove(root, own)
+    else:
+        _remove_with("rm", "--force", "--volumes")(root, run, name)
+
+
 def _unless_gone(root: Root, argv: list[str]) -> None:
     done = root.run(argv)
     text = (done.stderr + done.stdout).decode(errors="replace").lower()
@@ -248,7 +257,7 @@ _REMOVE: Mapping[str, Callable[[Root, str, str], None]] = {
     "ipv6": _set_back_ipv6,
     "route": _remove_route,
     "xfrm": _remove_ipsec,
-    "container": _remove_with("rm", "--force", "--volumes"),
+    "container": _remove_container,
     "image": _remove_with("rmi", "--force"),
     "network": _remove_with("network", "rm"),
     "nic": _bring_back,

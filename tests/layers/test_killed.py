@@ -18,7 +18,7 @@ from osmef.layers.root import Root
 from osmef.layers.traces import Trace, TraceNames, is_of, remove
 from osmef.remote.session import Output
 from osmef.scenario.fields import Family
-from tests.layers import engine
+from tests.layers import engine, runtime
 from tests.layers.machines import Machines, Notes
 
 if TYPE_CHECKING:
@@ -80,8 +80,10 @@ class MortalNotes(Notes):
         super().destroyed(trace)
 
 
-def mortal(name: str, session: Session, steps: Steps) -> LayerHost:
-    root = Root(cast("Session", Mortal(session, steps)))
+def mortal(
+    name: str, session: Session, steps: Steps, words: Callable[[Sequence[str]], list[str]]
+) -> LayerHost:
+    root = Root(cast("Session", Mortal(session, steps)), words)
     return LayerHost(name, root, TraceNames(RUN, name), MortalNotes(steps=steps), b"an agent")
 
 
@@ -108,11 +110,14 @@ def check_every_end(
     machines: Machines, settings: LayerSettings, family: Family, state: Callable[[], list[str]]
 ) -> int:
     """Kill before each step at machine a, reap, and compare; return how many steps there are."""
+    words = machines.hosts["a"].root.words
     sessions = {name: host.root.session for name, host in machines.hosts.items()}
     before = state()
     for number in itertools.count():
         left = {"a": Steps(number), "b": Steps(-1)}
-        machines.hosts = {name: mortal(name, sessions[name], left[name]) for name in sessions}
+        machines.hosts = {
+            name: mortal(name, sessions[name], left[name], words) for name in sessions
+        }
         machines.reserved.clear()
         ended = live(machines, settings, family)
         reap(machines, sessions)
@@ -125,6 +130,7 @@ def check_every_end(
 KINDS = {
     **{name: {} for name in LAYERS.own if name not in {"bond", "container"}},
     **{f"container-{name}": {"network": name} for name in ("host", "bridge", "macvlan")},
+    "container-crun": {"network": "bridge", "engine": "crun"},
 }
 """What is set of each kind. Bonds are of cards, see tests/providers/libvirt/test_bonds.py."""
 
@@ -137,6 +143,9 @@ KINDS = {
 def test_a_layer_of_a_program_that_is_killed_is_reaped(
     machines: Machines, tmp_path: Path, name: str, family: Family
 ) -> None:
+    (tmp_path / "crun").mkdir()
+    if name == "container-crun":
+        runtime.install(machines, runtime.words_of_runtime(tmp_path / "crun"))
     engine.install(machines, tmp_path)
     settings = LAYERS.settings(name.partition("-")[0] if "container" in name else name)
     layer, host = layer_of(settings(**KINDS[name])), machines.hosts["a"]
@@ -148,6 +157,9 @@ def test_a_layer_of_a_program_that_is_killed_is_reaped(
     finally:
         host.drop("netns", space)
     steps = check_every_end(
-        machines, layer.settings, family, lambda: [*machines.state(), *engine.has(tmp_path)]
+        machines,
+        layer.settings,
+        family,
+        lambda: [*machines.state(), *engine.has(tmp_path), *runtime.has(machines)],
     )
     assert steps > 5

@@ -37,14 +37,7 @@ class Bridge(Routed[BridgeSettings]):
 
     def join(self, end: End, outer: str, ground: Ground) -> str:
         """Attach the veth pair to a bridge of its own."""
-        host, bridge = end.host, end.host.new_link(end.space, "type bridge")
-        mtu = self.mtu(end, 0, ground)
-        host.root.ip(
-            end.space,
-            f"link set dev {outer} master {bridge}",
-            f"link set dev {bridge} mtu {mtu} up",
-        )
-        return bridge
+        return into_bridge(end, outer, self.mtu(end, 0, ground))
 
     def lead(self, end: End, ground: Ground, attached: Attached) -> Attached:
         """Add routes to the others' namespaces on the endpoint."""
@@ -57,3 +50,14 @@ class Bridge(Routed[BridgeSettings]):
                 host.note("route", f"{inner}@{below}")
             host.root.ip(end.space, line)
         return attached
+
+
+def into_bridge(end: End, outer: str, mtu: int) -> str:
+    """Attach a cable to a bridge of its own; return the bridge."""
+    host, bridge = end.host, end.host.new_link(end.space, "type bridge")
+    host.root.ip(
+        end.space,
+        f"link set dev {outer} master {bridge}",
+        f"link set dev {bridge} mtu {mtu} up",
+    )
+    return bridge

@@ -1,4 +1,4 @@
-"""Container of the endpoint's own engine: network, file system and isolation."""
+"""Container of the endpoint's own engine, or of crun: network, file system and isolation."""
 
 from __future__ import annotations
 
@@ -6,15 +6,19 @@ import io
 import json
 import tarfile
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 from pydantic_core import PydanticCustomError
 
 from osmef.errors import EndpointError, ReachError
+from osmef.layers import crun
 from osmef.layers.base import Attached, End, Ground, Layer, peers_of, several_times
+from osmef.layers.container_network import network_for
 from osmef.layers.host import LayerHost
-from osmef.layers.root import ENGINES, InUseError
+from osmef.layers.kinds.veth_nat import NFT
+from osmef.layers.root import CRUN, ENGINES, InUseError
 from osmef.layers.traces import forwarding_file
 from osmef.scenario.base import conflict
 from osmef.scenario.fields import Family
@@ -25,15 +29,20 @@ if TYPE_CHECKING:
 
 _AGENT = "osmef-agent"
 _OWN = ("host", "bridge", "macvlan")
-_CURE = "install podman or docker there (Debian: apt install podman), or start its service"
+_CURE = (
+    "install podman or docker there (Debian: apt install podman), or start its service; or have"
+    " crun there, for which a controller with apt-get makes a bundle"
+)
 
 
 class ContainerSettings(LayerSettings):
-    """A container of podman or docker, with nothing in it but the agent: no registry is asked."""
+    """A container of podman, docker or crun, with nothing in it but the agent, and no registry."""
 
     kind: Literal["container"] = Field(default="container", description="the kind of layer")
-    engine: Literal["podman", "docker"] | None = Field(
-        default=None, description="whose container it is; by default the first that is found"
+    engine: Literal["podman", "docker", "crun"] | None = Field(
+        default=None,
+        description="whose container it is; by default the first that is found, and crun at all"
+        " endpoints where one of them has neither podman nor docker",
     )
     network: str = Field(
         default="bridge",
@@ -56,7 +65,14 @@ class ContainerSettings(LayerSettings):
     def problems(self, scenario: Scenario) -> Iterator[PydanticCustomError]:
         """Yield conflicts with the rest of the scenario."""
         yield from super().problems(scenario)
-        if self.network == "bridge" and scenario.family is Family.IPV6 and not scenario.stack[1:]:
+        if self.engine == CRUN and self.network not in _OWN:
+            yield conflict(
+                f"crun has no network {self.network}",
+                "use one of host, bridge and macvlan, or engine: podman or docker",
+                *("layer.network", "layer.engine"),
+            )
+        bridged = self.network == "bridge" and self.engine != CRUN
+        if bridged and scenario.family is Family.IPV6 and not scenario.stack[1:]:
             yield conflict(
                 "a container engine's bridge carries IPv4 only",
                 "use family: ipv4, or another network of it",
@@ -82,7 +98,7 @@ class Container(Layer[ContainerSettings]):
     """An image with the agent alone; the login's home is mounted at its own path."""
 
     Settings = ContainerSettings
-    needs = (*Layer.needs, "podman or docker")
+    needs = (*Layer.needs, "podman or docker; else crun, its own or a bundle")
     example = "layer: [{kind: container, network: host}]"
 
     def __init__(self, settings: ContainerSettings) -> None:
@@ -95,7 +111,13 @@ class Container(Layer[ContainerSettings]):
         del space, family
         engine = self._engine(host)
         if self.settings.network in _OWN:
+            if engine == CRUN and self.settings.network == "bridge":
+                crun.bring(host, NFT)
             return
+        if engine == CRUN:
+            raise EndpointError(
+                f"crun has no network {self.settings.network}", where=host.name, cure=_CURE
+            )
         done = host.root.run([engine, "network", "inspect", self.settings.network])
         if done.status:
             raise EndpointError(
@@ -107,9 +129,12 @@ class Container(Layer[ContainerSettings]):
     def _engine(self, host: LayerHost) -> str:
         """Return the engine of an endpoint. Raises EndpointError without one."""
         said = []
-        for engine in [self.settings.engine] if self.settings.engine else ENGINES:
+        for engine in [self.settings.engine] if self.settings.engine else (*ENGINES, CRUN):
             try:
-                host.root.do([engine, "info", "--format", "{{json .}}"])
+                if engine == CRUN:
+                    crun.bring(host)
+                else:
+                    host.root.do([engine, "info", "--format", "{{json .}}"])
             except ReachError:
                 raise
             except EndpointError as error:
@@ -122,6 +147,8 @@ class Container(Layer[ContainerSettings]):
     def up(self, ground: Ground) -> Mapping[str, Attached]:
         """Start a container at each end. Raises EndpointError."""
         self._engines = ground.each(lambda end: self._engine(end.host))
+        if CRUN in self._engines.values():
+            return self._up_by_crun(ground)
 
         def attempt() -> Mapping[str, Attached]:
             if self.settings.network == "bridge":
@@ -129,6 +156,27 @@ class Container(Layer[ContainerSettings]):
             return ground.each(lambda end: self._start(end, ground))
 
         return several_times(ground, attempt)
+
+    def _up_by_crun(self, ground: Ground) -> Mapping[str, Attached]:
+        """Start a container of crun at each end, in a network that is made for it."""
+        for end in ground.ends.values():
+            crun.bring(end.host)
+            if self.settings.network == "bridge":
+                crun.bring(end.host, NFT)
+        self._engines = dict.fromkeys(ground.ends, CRUN)
+        network = None
+        if all(end.below is None for end in ground.ends.values()):
+            network = network_for(self.settings.network, self.settings.mtu, self.settings.ports)
+        under = network.up(ground) if network is not None else None
+
+        def start(end: End) -> Attached:
+            at = under[end.name] if under is not None else end.below
+            prefix = crun.start(end.host, at.space if at is not None else None)
+            if under is not None:
+                return replace(under[end.name], prefix=prefix)
+            return self._attached(end, ground, None, prefix)
+
+        return ground.each(start)
 
     def _start(self, end: End, ground: Ground) -> Attached:
         host, engine = end.host, self._engines[end.name]
@@ -220,6 +268,8 @@ class Container(Layer[ContainerSettings]):
     def facts(self, host: LayerHost, attached: Attached) -> dict[str, Any]:
         """Return the engine, its version, its network, and what the container's interfaces have."""
         engine = self._engines[host.name]
+        if engine == CRUN:
+            return {"engine": engine, "network": self.settings.network, **crun.facts(host.root)}
         version = host.root.do([engine, "version", "--format", "{{.Client.Version}}"]).strip()
         del attached
         return {"engine": engine, "version": version, "network": self.settings.network}

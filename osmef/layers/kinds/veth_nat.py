@@ -15,6 +15,8 @@ from osmef.scenario.fields import Family
 from osmef.scenario.layers import LayerSettings
 from osmef.supply.program import Program
 
+NFT = Program("nft", package="nftables")
+
 
 class VethNatSettings(LayerSettings):
     """A cable, forwarding, and translated addresses: the usual network of a container engine."""
@@ -42,7 +44,7 @@ class VethNat(Routed[VethNatSettings]):
 
     Settings = VethNatSettings
     module = "nft_nat"
-    programs = (Program("nft", package="nftables"),)
+    programs = (NFT,)
 
     def __init__(self, settings: VethNatSettings) -> None:
         super().__init__(settings)

@@ -8,13 +8,16 @@ from typing import Any
 
 import pytest
 
+from osmef.agent.deploy import find_binary
 from osmef.errors import EndpointError, InputError
 from osmef.layers.base import Layer
 from osmef.layers.kinds.bridge import Bridge, BridgeSettings
 from osmef.layers.kinds.container import Container, ContainerSettings, image_of
+from osmef.layers.kinds.macvlan import Macvlan, MacvlanSettings
 from osmef.scenario.fields import Family
 from osmef.scenario.load import load_text
-from tests.layers import engine
+from osmef.supply.machines import this_machine
+from tests.layers import engine, runtime
 from tests.layers.machines import Machines
 
 # Says what an engine says of what it is asked, which nobody has made.
@@ -124,3 +127,83 @@ def test_an_engine_that_hangs_is_ended_and_told_and_not_asked_again(
         host.drop_all()
     assert len(machines.shells["a"].ran) == asked
     assert [trace.kind for trace in machines.notes("a").standing] == ["image", "container"]
+
+
+# --- without an engine: crun
+
+
+@pytest.fixture(scope="module")
+def crun_words(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    return runtime.words_of_runtime(tmp_path_factory.mktemp("crun"))
+
+
+@pytest.mark.parametrize("network", ["host", "bridge", "macvlan"])
+def test_without_an_engine_crun_makes_it_and_nothing_is_left(
+    machines: Machines, crun_words: list[str], network: str
+) -> None:
+    runtime.install(machines, crun_words)
+    for host in machines.hosts.values():
+        host.program = find_binary(this_machine().name).data
+    before = [*machines.state(), *runtime.has(machines)]
+    layer = Container(ContainerSettings(engine="crun", network=network))
+    space = machines.hosts["a"].new_space()
+    layer.probe(machines.hosts["a"], space, Family.IPV4)
+    machines.hosts["a"].drop("netns", space)
+    attached = layer.up(machines.ground())
+    for name, end in attached.items():
+        assert end.prefix is not None
+        assert machines.on(name, *end.prefix, "/osmef-agent", "--version").startswith("osmef-agent")
+        facts = layer.facts(machines.hosts[name], end)
+        assert (facts["engine"], facts["network"]) == ("crun", network)
+        assert facts["version"][0].isdigit()
+    assert (attached["a"].space is None) == (network == "host")
+    assert machines.send(attached) == 100_000
+    machines.lower()
+    assert [*machines.state(), *runtime.has(machines)] == before
+    assert not any(machines.notes(name).standing for name in "ab")
+
+
+def test_on_another_layer_crun_makes_it_in_the_network_of_that(
+    machines: Machines, crun_words: list[str]
+) -> None:
+    runtime.install(machines, crun_words)
+    for host in machines.hosts.values():
+        host.program = find_binary(this_machine().name).data
+        host.folder = "var/lib"  # of a machine that goes with its run
+    before = [*machines.state(), *runtime.has(machines), machines.on("a", "ls", "/run")]
+    below = Macvlan(MacvlanSettings()).up(machines.ground())
+    made = Container(ContainerSettings(engine="crun")).up(machines.ground(below=below))
+    assert {name: end.space for name, end in made.items()} == {
+        name: end.space for name, end in below.items()
+    }
+    prefix = made["a"].prefix
+    assert prefix is not None
+    assert machines.on("a", *prefix, "/osmef-agent", "--version").startswith("osmef-agent")
+    machines.lower()
+    after = [*machines.state(), *runtime.has(machines), machines.on("a", "ls", "/run")]
+    assert after == before
+
+
+def test_crun_is_brought_where_one_end_has_no_engine(
+    machines: Machines, tmp_path: Path, crun_words: list[str]
+) -> None:
+    """Both ends have the same then, so that what is measured is one thing."""
+    engine.install(machines, tmp_path)
+    machines.shells["b"].enter = (*machines.shells["b"].enter, "env", "PATH=/usr/bin:/bin:/sbin")
+    runtime.install(machines, crun_words)
+    brought = []
+    for host in machines.hosts.values():
+        host.program = find_binary(this_machine().name).data
+        host.bring = lambda program, name=host.name: brought.append((name, program.name))  # type: ignore[misc]
+    Container(ContainerSettings(network="host")).up(machines.ground())
+    assert {("a", "crun"), ("b", "crun")} == set(brought)
+    assert engine.has(tmp_path) == []
+    machines.lower()
+
+
+def test_crun_has_no_networks_by_name() -> None:
+    with pytest.raises(InputError, match="crun has no network weave"):
+        load_text(
+            "name: x\nlayer: {kind: container, engine: crun, network: weave}\n", Path("x.yaml")
+        )
+    load_text("name: x\nfamily: ipv6\nlayer: {kind: container, engine: crun}\n", Path("x.yaml"))
