@@ -86,8 +86,8 @@ PARTS = {
                 "tests/layers/",
                 "tests/cli/test_layers.py",
             ),
-            minutes=6,
-            debian=("gcc", "libc6-dev", "nftables", "iproute2", "openssh-server"),
+            minutes=9,
+            debian=("gcc", "libc6-dev", "nftables", "iproute2", "openssh-server", "crun"),
         ),
         Part(
             "libvirt",

@@ -137,6 +137,7 @@ def crun_words(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     return runtime.words_of_runtime(tmp_path_factory.mktemp("crun"))
 
 
+@pytest.mark.real("layers")
 @pytest.mark.parametrize("network", ["host", "bridge", "macvlan"])
 def test_without_an_engine_crun_makes_it_and_nothing_is_left(
     machines: Machines, crun_words: list[str], network: str
@@ -163,6 +164,7 @@ def test_without_an_engine_crun_makes_it_and_nothing_is_left(
     assert not any(machines.notes(name).standing for name in "ab")
 
 
+@pytest.mark.real("layers")
 def test_on_another_layer_crun_makes_it_in_the_network_of_that(
     machines: Machines, crun_words: list[str]
 ) -> None:
@@ -184,6 +186,7 @@ def test_on_another_layer_crun_makes_it_in_the_network_of_that(
     assert after == before
 
 
+@pytest.mark.real("layers")
 def test_crun_is_brought_where_one_end_has_no_engine(
     machines: Machines, tmp_path: Path, crun_words: list[str]
 ) -> None:
