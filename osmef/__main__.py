@@ -6,7 +6,7 @@ import sys
 
 # Most of what a command makes while it loads stays: looking for garbage there takes a tenth of a
 # short run's time.
-_OBJECTS_BETWEEN_LOOKS = 20_000
+_OBJECTS_BETWEEN_LOOKS = 200_000
 
 
 def main() -> None:

@@ -8,8 +8,8 @@ import json
 import math
 import re
 import signal
-from collections.abc import Iterable
-from typing import Annotated, Literal, Self
+from collections.abc import Iterable, Iterator
+from typing import Annotated, Literal, Self, get_args
 
 from pydantic import (
     AfterValidator,
@@ -17,7 +17,6 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
-    TypeAdapter,
     model_validator,
 )
 
@@ -509,7 +508,46 @@ Said = Hello | Clock | Interface | CarriedEvent | Ended | JobEvent
 """What an agent can say, or is said of it."""
 Event = Said | OutputEnded
 
-_ADAPTER: TypeAdapter[Said] = TypeAdapter(Annotated[Said, Field(discriminator="event")])
+
+class _Tag(_Message):
+    """What tells messages apart."""
+
+    event: str
+    job: str | None = None
+    role: str | None = None
+
+
+def _tag(model: type[BaseModel]) -> tuple[str | None, ...]:
+    """Return the event of a model, and its job and role where these have one value."""
+    values = [
+        get_args(one.annotation) if (one := model.model_fields.get(name)) else ()
+        for name in ("event", "job", "role")
+    ]
+    return tuple(one[0] if len(one) == 1 else None for one in values)
+
+
+def _models(union: object) -> Iterator[type[_Message]]:
+    for one in get_args(union):
+        if isinstance(one, type) and issubclass(one, _Message):
+            yield one
+        else:
+            yield from _models(one)
+
+
+_MODELS = {_tag(model): model for model in _models(Said)}
+
+
+def _model(line: str) -> type[_Message]:
+    """Return the model of a message, so that of others nothing is built. Raises ValueError."""
+    tag = _Tag.model_validate_json(line)
+    for one in (
+        (tag.event, tag.job, tag.role),
+        (tag.event, tag.job, None),
+        (tag.event, None, None),
+    ):
+        if one in _MODELS:
+            return _MODELS[one]
+    raise ValueError("an unknown event")
 
 
 _UNUSUAL = re.compile(r"[0-9]{19}|[eE][+]?[0-9]{3}|NaN|Infinity")
@@ -522,7 +560,7 @@ def parse_event(line: str) -> Event:
     A number that does not fit into 64 bits, integer or not, is invalid, too.
     """
     try:
-        event = _ADAPTER.validate_json(line)
+        event: Said = _model(line).model_validate_json(line)  # type: ignore[assignment]
         if _UNUSUAL.search(line):
             json.loads(line, parse_int=_int64, parse_float=_finite, parse_constant=_finite)
     except ValueError:  # ValidationError is one, too

@@ -84,8 +84,10 @@ class _Cell:
 def _of_cell(values: Sequence[float], before: Sequence[float]) -> _Cell | None:
     step = math.ceil(len(values) / _MOST) or 1
     y, x = np.asarray(finite(values))[::step], np.asarray(finite(before))[::step]
-    middle = float(np.median(y)) if y.size else 0.0
-    if y.size < FEWEST or not np.ptp(y) or not np.ptp(x) or not middle:
+    if y.size < FEWEST or not np.ptp(y) or not np.ptp(x):
+        return None
+    middle = float(np.median(y))
+    if not middle:
         return None
     rows, columns = np.triu_indices(y.size, 1)
     dx, dy = x[columns] - x[rows], y[columns] - y[rows]

@@ -15,8 +15,6 @@ from osmef.cli.console import (
     reporting,
     set_up_logging,
 )
-from osmef.cli.execution import begin
-from osmef.scenario.load import load
 
 EPILOG = """Examples:
 
@@ -40,5 +38,9 @@ def command(  # noqa: PLR0913, PLR0917 - its options
     """Measure what a scenario file says, and write the results to a new run directory."""
     set_up_logging(verbose)
     with reporting(as_json):
+        # slow to load, and a wrong command line needs none of it
+        from osmef.cli.execution import begin  # noqa: PLC0415
+        from osmef.scenario.load import load  # noqa: PLC0415
+
         study = load(file, parse_overrides(overrides))
         begin(study, out, verbose=verbose, as_json=as_json, figures=figures)

@@ -23,7 +23,6 @@ from osmef.engine.migration import moved_from
 from osmef.engine.observer import Observer
 from osmef.engine.plan import Plan, directories
 from osmef.engine.provisioning import ProvisionedEndpoints, provision
-from osmef.engine.reap import destroy, leftovers
 from osmef.errors import (
     CapacityError,
     InputError,
@@ -202,5 +201,7 @@ class HeldEndpoints:
         try:
             self.sites.close()
         except OsmefError:
+            from osmef.engine.reap import destroy, leftovers  # noqa: PLC0415 - slow to load
+
             for left in destroy(leftovers(self.directory)):
                 raise left.error from None

@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import ParamSpec
+from typing import TYPE_CHECKING, ParamSpec
 
-from osmef.engine.plan import PlannedTrial
-from osmef.results.measure import Measure
-from osmef.results.trial import Trial
+if TYPE_CHECKING:  # the models take a while to load, and every command can be stopped
+    from osmef.engine.plan import PlannedTrial
+    from osmef.results.measure import Measure
+    from osmef.results.trial import Trial
 
 _LOG = logging.getLogger(__name__)
 

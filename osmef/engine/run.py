@@ -49,7 +49,6 @@ from osmef.results.rundir import RunDirectory
 from osmef.results.summary import Summary
 from osmef.results.trial import Status
 from osmef.scenario.fields import tries_of
-from osmef.supply.supply import Supplier, default_store
 from osmef.units import counted, format_duration
 from osmef.workloads import measures_of
 
@@ -251,6 +250,9 @@ class Run:
         needed = programs_of(cells.values())
         if not needed:
             return
+        # slow to load, and our own workloads need none of it
+        from osmef.supply.supply import Supplier, default_store  # noqa: PLC0415
+
         names = sorted({program.name for programs in needed.values() for program in programs})
         self.observer.step(f"looking for {', '.join(names)} on {', '.join(sorted(needed))}")
         store = replace(default_store(), tell=self.observer.step, check=self.stop.check)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from osmef.agent.client import ANSWER_S, AgentClient, Agents
 from osmef.agent.deploy import AGENT, Deployment, deploy
@@ -26,7 +26,9 @@ from osmef.results.observations import Carried
 from osmef.scenario.fields import DATA_PORTS, RUN_DIRECTORY
 from osmef.scenario.location import Location
 from osmef.supply.program import Program
-from osmef.supply.supply import Supplied, Supplier, supply
+
+if TYPE_CHECKING:
+    from osmef.supply.supply import Supplied, Supplier  # slow to load
 
 _POLL_S = 0.05
 _MOST_AT_ONCE = 16
@@ -106,6 +108,8 @@ class Station:
 
         Raises SupplyError where one can't be had, ReachError.
         """
+        from osmef.supply.supply import supply  # noqa: PLC0415 - slow to load, and few need it
+
         machine = self.deployment.binary.machine
         for program in programs:
             supplied = supply(program, self._session, machine, self._directory, supplier)

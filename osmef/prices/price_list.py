@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import cast
 
 from osmef.errors import ApiError, InputError
-from osmef.prices import gce
 from osmef.results.files import storage, write_atomically
 from osmef.scenario.money import Price
 from osmef.scenario.text_file import read_part, user_directory
@@ -104,7 +103,11 @@ def add_prices(path: Path, prices: Sequence[Price]) -> None:
 
 def is_told(kind: str, flavor: str) -> bool:
     """Return whether a cloud's price API may have a flavor."""
-    return kind in KINDS and (kind != "gce" or gce.is_told(flavor))
+    if kind != "gce":
+        return kind in KINDS
+    from osmef.prices import gce  # noqa: PLC0415 - it loads what speaks HTTP
+
+    return gce.is_told(flavor)
 
 
 def update(

@@ -5,9 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
 
 @dataclass(frozen=True)
 class KeyPair:
@@ -19,6 +16,12 @@ class KeyPair:
     @classmethod
     def generate(cls, comment: str) -> KeyPair:
         """Generate a pair; the comment is at the end of the public line."""
+        # slow to load, and `osmef validate` and `osmef plan` connect to nothing
+        from cryptography.hazmat.primitives import serialization  # noqa: PLC0415
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import (  # noqa: PLC0415
+            Ed25519PrivateKey,
+        )
+
         key = Ed25519PrivateKey.generate()
         private = key.private_bytes(
             serialization.Encoding.PEM,

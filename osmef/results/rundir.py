@@ -14,7 +14,6 @@ while a controller works on the run.
 from __future__ import annotations
 
 import contextlib
-import json
 import secrets
 import shutil
 from collections.abc import Mapping, Sequence
@@ -23,6 +22,8 @@ from datetime import UTC, datetime
 from itertools import compress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
+
+from pydantic_core import to_json
 
 from osmef.drafts import tidy_tree
 from osmef.errors import InputError
@@ -267,8 +268,7 @@ class RunDirectory:
         path = self.path / "facts" / moment / f"{endpoint}.json"
         with storage("make a directory", path.parents[1]):
             path.parents[1].mkdir(exist_ok=True)
-        text = json.dumps(facts, indent=1, ensure_ascii=False, allow_nan=False)
-        write_atomically(path, f"{text}\n".encode())
+        write_atomically(path, to_json(facts, indent=1) + b"\n")  # json takes twenty times as long
 
     def read_facts(self, moment: str, endpoint: str) -> dict[str, Any] | None:
         """Return the facts of an endpoint at one moment, None without any.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import Field, GetJsonSchemaHandler, TypeAdapter, ValidationInfo
@@ -194,7 +195,12 @@ def _stack(value: list[Any]) -> Stack:
         )
     if any(isinstance(one, dict) and "kind" not in one for one in value):
         raise _without_kind()
-    return tuple(_ADAPTER.validate_json(json.dumps(value), strict=True))
+    return tuple(_adapter().validate_json(json.dumps(value), strict=True))
+
+
+@cache
+def _adapter() -> TypeAdapter[list[LayerSettings]]:
+    return TypeAdapter(list[Annotated[LayerSettings, ByKind(LAYERS, _USUAL)]])
 
 
 def _without_kind() -> PydanticCustomError:
@@ -204,8 +210,6 @@ def _without_kind() -> PydanticCustomError:
 def _wrong(message: str, cure: str) -> PydanticCustomError:
     return PydanticCustomError("broken_kind", "{message}", {"message": message, "cure": cure})
 
-
-_ADAPTER = TypeAdapter(list[Annotated[LayerSettings, ByKind(LAYERS, _USUAL)]])
 
 AnyLayer = Annotated[ProviderNetwork | Stack, _Layers(LAYERS, _USUAL)]
 """A network of the provider, or layers of ours on the one that is there, the outermost first."""

@@ -5,10 +5,8 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
+from functools import cache
 from typing import TYPE_CHECKING
-
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from osmef.agent.messages import (
     REQUEST_COLUMNS,
@@ -22,40 +20,51 @@ from osmef.agent.messages import (
 from osmef.errors import AgentError
 from osmef.results.measure import Measure
 from osmef.results.observations import EndpointUse, Purpose
-from osmef.results.tables import TABLES
 from osmef.workloads.base import Ran
 from osmef.workloads.failing import ASKED_CURE, CLOSED_CURE
 from osmef.workloads.transfers import CPU, endpoint_cpu_percent
 
-if TYPE_CHECKING:
-    from pyarrow import Table  # pyarrow is slow to load
+if TYPE_CHECKING:  # slow to load, and the models of all workloads are looked at for a hint
+    import pyarrow as pa
+    from pyarrow import Table
 
 
-_TOLD = pa.schema(
-    [
-        ("size", pa.int64()),
-        ("start_us", pa.float64()),
-        ("duration_us", pa.float64()),
-        ("relay_us", pa.float64()),
-        ("code", pa.int32()),
-        ("length", pa.int64()),
-        ("retries", pa.int32()),
-        ("error", pa.int8()),
-    ]
-)
+@cache
+def _told() -> pa.Schema:
+    import pyarrow as pa  # noqa: PLC0415
+
+    return pa.schema(
+        [
+            ("size", pa.int64()),
+            ("start_us", pa.float64()),
+            ("duration_us", pa.float64()),
+            ("relay_us", pa.float64()),
+            ("code", pa.int32()),
+            ("length", pa.int64()),
+            ("retries", pa.int32()),
+            ("error", pa.int8()),
+        ]
+    )
 
 
 def as_batch(event: RequestsEvent) -> pa.RecordBatch:
     """Return a batch of requests, in the agent's units."""
+    import pyarrow as pa  # noqa: PLC0415
+
     columns = {name: getattr(event, name) for name in REQUEST_COLUMNS}
-    return pa.RecordBatch.from_pydict(columns, schema=_TOLD)
+    return pa.RecordBatch.from_pydict(columns, schema=_told())
 
 
 def requests_table(
     batches: Sequence[pa.RecordBatch], trial: int, purpose: Purpose, sender: str, receiver: str
 ) -> pa.Table:
     """Return the requests of a pair as rows of ``requests.parquet``."""
-    told = pa.Table.from_batches(batches, schema=_TOLD)
+    import pyarrow as pa  # noqa: PLC0415
+    import pyarrow.compute as pc  # noqa: PLC0415
+
+    from osmef.results.tables import TABLES  # noqa: PLC0415
+
+    told = pa.Table.from_batches(batches, schema=_told())
     same = {"trial": trial, "purpose": purpose.value, "sender": sender, "receiver": receiver}
     columns = {
         **{name: pa.repeat(value, told.num_rows) for name, value in same.items()},

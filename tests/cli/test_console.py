@@ -63,7 +63,9 @@ def test_a_run_without_figures_loads_nothing_for_figures_and_analysis(tmp_path: 
         "run.write_intervals(1, [Interval(trial=1, endpoint='a', role='sender', flow=0,\n"
         "    start_s=0, length_s=1, bytes=1, retransmits=None, rtt_us=None, cwnd=None)])\n"
         "run.finish()\n"
-        "heavy = {'pandas', 'matplotlib', 'scipy', 'pyroute2', 'rich.markdown'}\n"
+        "heavy = {'pandas', 'matplotlib', 'scipy', 'pyroute2', 'rich.markdown', 'rich.progress',\n"
+        "    'numpy.ma', 'pyarrow.compute', 'urllib.request', 'osmef.supply.supply', 'osmef.apt',\n"
+        "    'osmef.engine.reap', 'osmef.prices.gce', 'osmef.workloads.siege'}\n"
         "print(sorted(heavy & sys.modules.keys()))\n"
     )
     told = subprocess.run(
@@ -71,6 +73,42 @@ def test_a_run_without_figures_loads_nothing_for_figures_and_analysis(tmp_path: 
         text=True, env={"PYTHONPATH": ":".join(sys.path)},
     )  # fmt: skip
     assert told.stdout.strip() == "[]"
+
+
+def _loaded(*words: str) -> set[str]:
+    """Return the modules that a command has loaded as it ends."""
+    code = (
+        "import atexit, sys\n"
+        "from osmef.__main__ import main\n"
+        "atexit.register(lambda: print('loaded', *sys.modules))\n"
+        "main()\n"
+    )
+    told = subprocess.run(
+        [sys.executable, "-c", code, *words], capture_output=True, text=True, check=False,
+        env={"PYTHONPATH": ":".join(sys.path)},
+    )  # fmt: skip
+    return set(told.stdout.splitlines()[-1].split())
+
+
+def test_a_wrong_command_line_loads_nothing_that_measures() -> None:
+    loaded = _loaded("run", "--connectoins=3")
+    assert "osmef.scenario.names" in loaded, "for the hint"
+    heavy = {"paramiko", "cryptography", "pyarrow", "pandas", "yaml", "osmef.cli.execution"}
+    assert not heavy & loaded
+    assert not {name for name in loaded if name.startswith(("osmef.engine.run", "osmef.report"))}
+
+
+def test_a_run_of_one_kind_loads_no_other(tmp_path: Path) -> None:
+    scenario = tmp_path / "one.yaml"
+    scenario.write_text(
+        "name: one\nworkload: {kind: btc, duration: 100ms, interval: 100ms}\n"
+        "expect: {no_such_metric: at least 1}\n"
+    )
+    loaded = _loaded("run", str(scenario))
+    kinds = {name for name in loaded if name.startswith("osmef.workloads.kinds.")}
+    assert kinds == {"osmef.workloads.kinds.btc"}
+    assert "osmef.cli.execution" in loaded
+    assert "numpy.ma" not in loaded
 
 
 OLD_RUN = Path(__file__).parents[1] / "results/data/quickstart-20261121T031500Z-3f9a"
@@ -179,7 +217,8 @@ HERE = """\
 import logging, sys
 from rich.markup import escape
 from osmef.cli.console import err, out, print_error, print_text, set_up_logging
-from osmef.cli.execution import LiveProgress, progress_for
+from osmef.cli.execution import progress_for
+from osmef.cli.live_progress import LiveProgress
 from osmef.errors import ReachError
 evil = sys.argv[1]
 set_up_logging(verbose=2)

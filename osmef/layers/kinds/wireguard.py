@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from pydantic import Field
 
 from osmef.layers.base import Attached, End, Ground
@@ -16,6 +15,9 @@ from osmef.layers.tunnel import Tunnel
 from osmef.scenario.fields import Family
 from osmef.scenario.layers import OWN_ADDRESSES, LayerSettings
 from osmef.supply.program import Program
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 _PROGRAM = "wireguard-go"
 _STDIN = "/proc/self/fd/0"
@@ -65,6 +67,10 @@ class Wireguard(Tunnel[WireguardSettings]):
 
     def numbers(self, ground: Ground) -> Mapping[str, int]:
         """Choose a free port, and make a key for each end."""
+        from cryptography.hazmat.primitives.asymmetric.x25519 import (  # noqa: PLC0415 - slow to load
+            X25519PrivateKey,
+        )
+
         self._keys = {name: X25519PrivateKey.generate() for name in ground.ends}
         return {"port": ground.free_port()}
 

@@ -12,7 +12,6 @@ import re
 from collections.abc import Callable
 from ipaddress import IPv4Address, IPv6Address
 from typing import Annotated
-from urllib.request import getproxies_environment, proxy_bypass
 
 from pydantic import AfterValidator, WithJsonSchema
 
@@ -87,6 +86,11 @@ def _named(host: str, port: int) -> str:
 
 
 def _has_proxy(host: str) -> bool:
+    from urllib.request import (  # noqa: PLC0415 - it loads ssl, and few scenarios name an API
+        getproxies_environment,
+        proxy_bypass,
+    )
+
     proxies = getproxies_environment().keys() & {"http", "all"}
     return bool(proxies) and not proxy_bypass(host)
 

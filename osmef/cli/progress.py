@@ -1,0 +1,112 @@
+"""Progress of a run as lines, and what the live display of a terminal has in common with them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+
+from rich.console import Console
+from rich.markup import escape
+from typing_extensions import override
+
+from osmef.engine.observer import Observer
+from osmef.engine.plan import PlannedTrial
+from osmef.results.measure import Measure
+from osmef.results.trial import Status, Trial
+from osmef.scenario.study import ALONE
+from osmef.units import format_duration, format_rate, format_time
+
+Clock = Callable[[], float]
+"""Returns seconds since some moment."""
+
+
+def trial_line(trial: Trial, measures: Sequence[Measure]) -> str:
+    """Return the line of a trial that has ended: its first leading metric, or its failure."""
+    cell = "" if trial.cell == ALONE else f" {trial.cell}"
+    if trial.status is Status.FAILED and trial.failure is not None:
+        return f"trial {trial.index}{cell}: failed: {trial.failure.shown}"
+    shown = shown_result(trial, measures)
+    return f"trial {trial.index}{cell}{': ' if shown else ''}{shown}"
+
+
+def shown_result(trial: Trial, measures: Sequence[Measure]) -> str:
+    """Return the first leading metric of a trial, with its unit; "" without any."""
+    told = (
+        _with_unit(measure, value)
+        for measure in measures
+        if measure.leading and (value := trial.metrics.get(measure.name)) is not None
+    )
+    return next(told, "")
+
+
+def _with_unit(measure: Measure, value: float) -> str:
+    """Return a number with its unit; what is no rate with its name, too."""
+    if measure.has_prefix:
+        return format_rate(value)
+    shown = format_time(value / 1e6) if measure.unit == "us" else measure.with_unit(value)
+    return f"{measure.words} {shown}"
+
+
+class Watch(Observer):
+    """Counts trials and estimates the remaining time by the pace of those that have ended."""
+
+    def __init__(self, console: Console, clock: Clock) -> None:
+        self.console = console
+        self._clock = clock
+        self._lock = threading.Lock()
+        self.total = 0
+        self._ended = 0
+        self._since = clock()
+        self._expected_s = 0.0
+        self._measures: Sequence[Measure] = ()
+
+    @override
+    def warning(self, text: str) -> None:
+        self.console.print(f"[yellow]note[/]: {escape(text)}")
+
+    @override
+    def measuring(self, trials: int, planned_s: float, measures: Sequence[Measure]) -> None:
+        self.total, self._expected_s, self._measures = trials, planned_s, measures
+        self._since = self._clock()
+
+    @override
+    def trial_spared(self, planned: PlannedTrial) -> None:
+        with self._lock:
+            self.total -= 1
+
+    def count(self) -> int:
+        """Count one more trial that has ended."""
+        with self._lock:
+            self._ended += 1
+            self._expected_s = self._elapsed_s() / self._ended * self.total
+            return self._ended
+
+    def _elapsed_s(self) -> float:
+        return self._clock() - self._since
+
+    def left(self) -> str:
+        """Return the remaining time; the planned one until some trials have ended."""
+        if self._ended == self.total > 0:
+            return "done"
+        left = self._expected_s - self._elapsed_s()
+        return f"{format_duration(left)} left" if left >= 1 else "< 1 s left"
+
+
+class PlainProgress(Watch):
+    """Progress as lines of text."""
+
+    @override
+    def step(self, text: str) -> None:
+        self.console.print(escape(text))
+
+    @override
+    def measuring(self, trials: int, planned_s: float, measures: Sequence[Measure]) -> None:
+        super().measuring(trials, planned_s, measures)
+        plural = "" if trials == 1 else "s"
+        self.step(f"measuring: {trials} trial{plural}, about {self.left()}")
+
+    @override
+    def trial_ended(self, trial: Trial) -> None:
+        count = self.count()
+        line = f"[{count}/{self.total}] {trial_line(trial, self._measures)}, {self.left()}"
+        self.console.print(escape(line))
