@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from osmef.analysis import steps
+from osmef.analysis import memory_steps, steps
 from osmef.analysis.beyond import hommel, lower_p, memory_of
 from osmef.analysis.bucket import carried_trend, is_proved
 from osmef.analysis.course import common_memory
@@ -27,7 +27,9 @@ from tests.simulate.shapes import (
     SHAPES,
     Draw,
     bimodal,
+    coarse,
     correlated,
+    disturbed,
     flat,
     lognormal,
     normal,
@@ -47,11 +49,17 @@ def step_alarms() -> Iterator[Case]:
 
 
 def memory_alarms() -> Iterator[Case]:
-    """Whether a series that remembers more than is allowed for has a step."""
-    for memory in (0.6, 0.7, 0.8):
-        yield f"correlated by {memory}, n = 30", _alarm(correlated(memory), 30)
-    yield "two kinds of hosts that stay by 0.3, n = 30", _alarm(staying(0.3), 30)
-    yield "two kinds of hosts that stay by 0.5, n = 30", _alarm(staying(0.5), 30)
+    """Whether a series that remembers has a step."""
+    for count in (10, 30, 60, 120):
+        for memory in (-0.5, 0.6, 0.7, 0.8, 0.9):
+            yield f"correlated by {memory}, n = {count}", _alarm(correlated(memory), count)
+        yield f"correlated by 0.7, 5 % outliers, n = {count}", _alarm(disturbed(0.7), count)
+        yield f"correlated by 0.9, rounded, n = {count}", _alarm(coarse(0.9), count)
+        for stays in (0.3, 0.5, 0.7, 0.9):
+            yield (
+                f"two kinds of hosts that stay by {stays}, n = {count}",
+                _alarm(staying(stays), count),
+            )
 
 
 def year_alarms() -> Iterator[Case]:
@@ -60,8 +68,41 @@ def year_alarms() -> Iterator[Case]:
         yield name, _alarm(SHAPES[name], 365)
 
 
-def _alarm(draw: Draw, count: int) -> Callable[[np.random.Generator], bool]:
-    return lambda chance: _has_step(draw(chance, (count,)))
+@dataclass(frozen=True)
+class _Stepped:
+    """Whether series have a step: of many, only those that may have one are looked at again."""
+
+    draw: Draw
+    count: int
+    fall: Callable[[np.ndarray], None] | None = None
+
+    def __call__(self, chance: np.random.Generator) -> bool:
+        """Return whether one series has a step."""
+        return bool(self.many(chance, 1)[0])
+
+    def many(self, chance: np.random.Generator, draws: int) -> np.ndarray:
+        """Return whether each of so many series has a step."""
+        rows = self.draw(chance, (draws, self.count))
+        if self.fall is not None:
+            self.fall(rows)
+        return np.array(
+            [one and _has_step(row) for one, row in zip(self._may(rows), rows, strict=True)]
+        )
+
+    def _may(self, rows: np.ndarray) -> list[bool]:
+        """Return whether an autoregression does not explain a series, which is quick to say."""
+        offsets, known = memory_steps._wandering(self.count, steps.SHORTEST)
+        least = known[-int(steps.LEVEL * (1 + known.size))] - 1e-6
+        scaled = (rows - np.median(rows, axis=1, keepdims=True)) / np.maximum(
+            np.ptp(rows, axis=1, keepdims=True), 1e-12
+        )
+        parts = [memory_steps.likelihoods(some, steps.SHORTEST)
+                 for some in np.array_split(scaled, 1 + len(rows) // 500)]  # fmt: skip
+        return [bool(one >= least) for one in (np.concatenate(parts) - offsets).max(axis=1)]
+
+
+def _alarm(draw: Draw, count: int) -> _Stepped:
+    return _Stepped(draw, count)
 
 
 def spread_alarms() -> Iterator[Case]:
@@ -107,16 +148,23 @@ def _has_spread(row: np.ndarray) -> bool:
 
 
 def step_power() -> Iterator[Case]:
-    """Whether a step in the middle is found, at a spread of 2 %."""
-    for count in (10, 15, 30):
-        for share in (0.10, 0.04):
+    """Whether steps are found, at a spread of 2 %."""
+    for count in (10, 15, 30, 60):
+        for share in (0.10, 0.05, 0.04):
+            yield f"{100 * share:g} % in the middle, n = {count}", _fall(count, share, (0.5, 1.0))
+    for count in (20, 30, 60):
+        yield f"10 % for the last 5, n = {count}", _fall(count, 0.1, (1 - 5 / count, 1.0))
+        yield f"10 % from a quarter on, n = {count}", _fall(count, 0.1, (0.25, 1.0))
+        yield f"10 % for the middle third, n = {count}", _fall(count, 0.1, (1 / 3, 2 / 3))
 
-            def is_found(chance: np.random.Generator, n: int = count, low: float = share) -> bool:
-                row = normal()(chance, (n,))
-                row[n // 2 :] -= MIDDLE * low
-                return _has_step(row)
 
-            yield f"{100 * share:g} %, n = {count}", is_found
+def _fall(count: int, share: float, where: tuple[float, float]) -> _Stepped:
+    begin, end = (round(one * count) for one in where)
+
+    def fall(rows: np.ndarray) -> None:
+        rows[:, begin:end] -= MIDDLE * share
+
+    return _Stepped(normal(), count, fall)
 
 
 def _has_step(row: np.ndarray) -> bool:
