@@ -205,7 +205,8 @@ def _may_be_worse(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     p_of = [known.at_most(2 * (pairs - n) + count * (count + 1)) for n in range(pairs + 1)]
     p = np.sort(np.array(p_of)[above], axis=-1)
     least: np.ndarray = (p * a.shape[1] / np.arange(1, a.shape[1] + 1)).min(axis=-1)
-    return least <= 0.05
+    may: np.ndarray = least <= 0.05
+    return may
 
 
 def _is_worse(a: np.ndarray, b: np.ndarray) -> bool:
