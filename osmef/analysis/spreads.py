@@ -15,6 +15,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
+from osmef.analysis.memory_steps import wanderers
 from osmef.analysis.quantiles import finite
 from osmef.analysis.steps import (
     LEVEL,
@@ -25,10 +26,12 @@ from osmef.analysis.steps import (
     divide,
     divide_all,
     scores_of,
-    wanderers,
 )
 
 Array = npt.NDArray[np.float64]
+
+MEMORY = 0.5
+"""The correlation of neighbours up to which the rate of false alarms holds."""
 
 
 def find_spread(values: Sequence[float], cuts: Sequence[int] = ()) -> LevelShift:
@@ -39,7 +42,7 @@ def find_spread(values: Sequence[float], cuts: Sequence[int] = ()) -> LevelShift
     ranks of the distances from the medians of the levels, in any two neighbouring stretches of at
     least 5 values. p is the larger one of two, as that of ``find_step`` is: among the same
     distances in random orders, and among those of normal series whose neighbours are correlated by
-    ``steps.MEMORY``. Fewer than 10 values, and such without any spread, have none. Raises
+    ``MEMORY``. Fewer than 10 values, and such without any spread, have none. Raises
     ValueError for a value that is not finite.
 
     Assumed is that values are independent, or correlated with the one before by no more than that;
@@ -113,7 +116,7 @@ def _wandering(count: int) -> Array:
     """Return the null distribution of the change of spread for autocorrelated series, sorted."""
     cuts = cuts_of(count, SHORTEST)
     found = []
-    for rows in wanderers(count, cuts):
+    for rows in wanderers(count, MEMORY):
         far = np.abs(rows - np.median(rows, axis=1, keepdims=True))
         ranks = far.argsort(axis=1).argsort(axis=1)
         scores = (ranks - ranks.mean()) / ranks[0].std()

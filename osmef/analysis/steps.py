@@ -1,15 +1,16 @@
 """Change-points of the level of a series, with a stated false-alarm rate.
 
-A change counts only if two tests find it. One compares the series with itself in other orders: that
-is exact for independent values of any distribution, be it bimodal, rounded or heavy-tailed. The
-other compares it with series whose neighbours are correlated by ``MEMORY``: else the wandering of
-such a series would be taken for steps.
+A change counts only if all tests find it. One compares the series with itself in other orders:
+that is exact for independent values of any distribution, be it bimodal, rounded or heavy-tailed.
+One measures it by the spread beside it, since another part of the series may vary more. The others
+compare it with series that remember: else the wandering of an autoregression, or a slow host that a
+campaign stays on for a while, would be taken for steps (``osmef.analysis.memory_steps``).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
@@ -17,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from osmef.analysis.memory_steps import staying_p, wanderers, wandering_p
 from osmef.analysis.pairs import holm
 from osmef.analysis.quantiles import finite
 from osmef.analysis.ranks import doubled_ranks
@@ -27,9 +29,6 @@ Indices = npt.NDArray[np.intp]
 SHORTEST = 5
 """How many values a level has at least."""
 
-MEMORY = 0.5
-"""The correlation of neighbours up to which the rate of false alarms holds."""
-
 LEVEL = 0.05
 _ORDERS = 9999
 _FEW_ORDERS = 49
@@ -38,9 +37,10 @@ _ENOUGH = 20
 """After so many orders that are at least as odd p is known well enough."""
 _FINEST = 40
 """The clearest change of a part of a series is first looked for at so many places."""
-_WANDERERS = 9999
 _AT_ONCE = 2_000_000
 _SEED = 20120705
+_WARY = 0.3
+"""The memory that the clearest t allows for, so that it holds where a part varies more."""
 
 
 @dataclass(frozen=True)
@@ -60,14 +60,17 @@ def find_step(values: Sequence[float], shortest: int = SHORTEST) -> LevelShift:
 
     ``values`` are n observations in their order, in any one unit. Compared are the mean ranks of
     any two neighbouring stretches of at least ``shortest`` values, of the whole series and of
-    shorter parts of it. p is the larger one of two: that among the same values in random orders,
-    exact for independent values of any distribution; and that of the clearest t of such stretches
-    among series of normal values whose neighbours are correlated by ``MEMORY``. The smallest
-    possible p of 10 values is 0.008, of 15 and more below 0.002. Fewer than 2 ``shortest`` values,
-    and such without any spread, have none. Raises ValueError for a value that is not finite.
+    shorter parts of it. p is the largest one of four: that among the same values in random orders,
+    exact for independent values of any distribution; that of the clearest t of such stretches among
+    normal values; that of steps against an autoregression (``wandering_p``); and that of steps
+    against two kinds of hosts (``staying_p``). The smallest
+    possible p of 10 values is 0.008. Fewer than 2 ``shortest`` values, and such without any spread,
+    have none. Raises ValueError for a value that is not finite.
 
     Assumed is that values are independent, or correlated with the one before by no more than
-    ``MEMORY``; a slow drift looks like steps, so see ``drift``.
+    ``memory_steps.MEMORY``, and by ``memory_steps.STAYS`` where there are two kinds of hosts: one
+    that a series stays on for longer is a level of it. A slow drift looks like steps, so see
+    ``drift``.
 
     Source: Pettitt, Applied Statistics 28, 1979 (ranks); Matteson and James, J. Am. Stat. Assoc.
     109, 2014 (random orders); Kovacs, Buehlmann, Li and Munk, Biometrika 110, 2023 (seeded
@@ -79,11 +82,18 @@ def find_step(values: Sequence[float], shortest: int = SHORTEST) -> LevelShift:
     scores, cuts = scores_of(series), cuts_of(series.size, shortest)
     found = cuts.scan(scores[None, :])[0]
     best = int(np.argmax(found))
-    p = both_p(scores, cuts, float(found[best]), lambda: _wandering_p(series, cuts, shortest))
-    return LevelShift(_place(series, int(cuts.begin[best]), int(cuts.end[best]), shortest), p)
+    begin, end = int(cuts.begin[best]), int(cuts.end[best])
+    at = _place(series, begin, end, shortest)
+    levels = float(np.median(series[begin:at])), float(np.median(series[at:end]))
+
+    def remembers() -> float:
+        p = max(wandering_p(series, shortest), _local_p(series, cuts, shortest))
+        return p if p > LEVEL else max(p, staying_p(series, levels, shortest))
+
+    return LevelShift(at, both_p(scores, cuts, float(found[best]), remembers))
 
 
-def both_p(scores: Array, cuts: Cuts, found: float, wandering: Callable[[], float]) -> float:
+def both_p(scores: Array, cuts: Cuts, found: float, remembers: Callable[[], float]) -> float:
     """Return the larger p of two tests; the second runs only if the first is significant.
 
     ``found`` is the largest of ``cuts.scan`` of the scores. Assumed is what ``find_step`` assumes.
@@ -93,7 +103,7 @@ def both_p(scores: Array, cuts: Cuts, found: float, wandering: Callable[[], floa
     p = _order_p(scores, cuts, found, _FIRST_ORDERS)
     if p > LEVEL:  # the rest is not worth its time
         return p
-    other = wandering()
+    other = remembers()
     most = _ORDERS if other <= LEVEL else _FIRST_ORDERS
     return max(other, _order_p(scores, cuts, found, most))
 
@@ -195,14 +205,11 @@ class Cuts(NamedTuple):
         ``rows`` are series of one spread; the answer has a row for each, a column for each cut.
         """
         before, after = self.middle - self.begin, self.end - self.middle
-        first, second = self._means(_sums(rows), slice(None))
+        sums = _sums(rows)
+        first = (sums[:, self.middle] - sums[:, self.begin]) / before
+        second = (sums[:, self.end] - sums[:, self.middle]) / after
         apart: Array = np.abs(first - second) / np.sqrt(1 / before + 1 / after)
         return apart
-
-    def _means(self, sums: Array, at: slice | Indices) -> tuple[Array, Array]:
-        begin, middle, end = self.begin[at], self.middle[at], self.end[at]
-        first = (sums[:, middle] - sums[:, begin]) / (middle - begin)
-        return first, (sums[:, end] - sums[:, middle]) / (end - middle)
 
     def t(self, rows: Array, at: Indices) -> Array:
         """Return Student's |t| of each row at its own cut, infinite without spread."""
@@ -289,39 +296,22 @@ def _order_p(scores: Array, cuts: Cuts, found: float, most: int) -> float:
     return (1 + above) / (1 + tried)
 
 
-def _wandering_p(series: Array, cuts: Cuts, shortest: int) -> float:
-    """Return the p-value of the clearest change under autocorrelation.
+def _local_p(series: Array, cuts: Cuts, shortest: int) -> float:
+    """Return the p-value of the clearest change by the spread of its own two stretches.
 
     That is where the means themselves are farthest apart: ranks put the cut of a clear step beside
     it where both stretches are of unlike lengths.
     """
     scaled = ((series - np.median(series)) / np.ptp(series))[None, :]
     t = float(cuts.t(scaled, cuts.scan(scaled).argmax(axis=1))[0])
-    found = _wandering(series.size, shortest)
+    found = _local(series.size, shortest)
     above = found.size - int(np.searchsorted(found, t * (1 - 1e-9)))
     return (1 + above) / (1 + found.size)
 
 
 @lru_cache(maxsize=64)
-def _wandering(count: int, shortest: int) -> Array:
-    """Return the null distribution of the largest t for autocorrelated series, sorted."""
+def _local(count: int, shortest: int) -> Array:
+    """Return the null distribution of the t of the clearest change, of normal values, sorted."""
     cuts = cuts_of(count, shortest)
-    found = [cuts.t(rows, cuts.scan(rows).argmax(axis=1)) for rows in wanderers(count, cuts)]
+    found = [cuts.t(rows, cuts.scan(rows).argmax(axis=1)) for rows in wanderers(count, _WARY)]
     return np.sort(np.concatenate(found))
-
-
-def wanderers(count: int, cuts: Cuts) -> Iterator[Array]:
-    """Yield simulated normal series with lag-1 autocorrelation ``MEMORY``, in batches.
-
-    Assumed is that each value follows from the one before.
-
-    Source: Box and Jenkins, "Time Series Analysis", 1970 (first-order autoregression).
-    """
-    chance = np.random.default_rng(_SEED)
-    at_once = max(1, _AT_ONCE // cuts.middle.size)
-    for done in range(0, _WANDERERS, at_once):
-        noise = chance.standard_normal((min(at_once, _WANDERERS - done), count))
-        noise[:, 0] /= math.sqrt(1 - MEMORY**2)
-        for at in range(1, count):
-            noise[:, at] += MEMORY * noise[:, at - 1]
-        yield noise

@@ -56,6 +56,19 @@ def test_twenty_four_equal_cells_seldom_alarm(shape: str, spread: float) -> None
     assert alarms <= 8  # at 5 % more have less than a chance in 100
 
 
+def test_one_cell_that_may_remember_seldom_alarms() -> None:
+    chance, alarms = np.random.default_rng(6), 0
+    for _ in range(200):
+        a, b = correlated(0.5)(chance, (2, 6)).tolist()
+        alarms += (lower_p(a, b, memory_of([a, b])) or 0.0) <= 0.05
+    assert alarms <= 19  # at 5 % more have less than a chance in 100
+
+
+def test_a_wide_sample_of_six_proves_no_more_than_its_signs() -> None:
+    narrow, wide = [10.0, 10.1, 10.2, 10.05, 10.15, 10.25], [5.0, 5.1, 4.9, 3.0, 7.0, 5.2]
+    assert lower_p(narrow, wide) == pytest.approx(1 / 2**6)
+
+
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=9))
 def test_hommel_never_finds_less_than_holm(p_values: list[float]) -> None:
     found, least = hommel(p_values), holm(p_values)

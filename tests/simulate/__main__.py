@@ -22,7 +22,12 @@ def main(arguments: list[str]) -> None:
         tell(f"\n{name}: {(TABLES[name].__doc__ or '').strip()} Draws: {given.draws}\n")
         for number, (case, came_out) in enumerate(TABLES[name]()):
             chance = np.random.default_rng((20261123, number))
-            rate = np.mean([came_out(chance) for _ in range(given.draws)])
+            many = getattr(came_out, "many", None)
+            rate = np.mean(
+                [came_out(chance) for _ in range(given.draws)]
+                if many is None
+                else many(chance, given.draws)
+            )
             tell(f"| {case} | {100 * rate:.1f} |")
 
 

@@ -66,6 +66,22 @@ def correlated(memory: float, cov: float = COV) -> Draw:
     return draw
 
 
+def disturbed(memory: float) -> Draw:
+    """Return correlated values of which 5 % lie ten standard deviations away."""
+
+    def draw(chance: np.random.Generator, size: tuple[int, ...]) -> Array:
+        far = np.where(chance.random(size) < 0.05, 10 * COV * MIDDLE, 0.0)
+        return correlated(memory)(chance, size) - far
+
+    return draw
+
+
+def coarse(memory: float) -> Draw:
+    """Return correlated values that are rounded to half a standard deviation."""
+    step = COV * MIDDLE / 2
+    return lambda chance, size: step * np.round(correlated(memory)(chance, size) / step)
+
+
 def flat(cov: float = COV) -> Draw:
     """Return values that are equally likely between two limits, without any tails."""
     reach = math.sqrt(3) * cov

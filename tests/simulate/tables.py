@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from osmef.analysis import steps
+from osmef.analysis import memory_steps, steps
 from osmef.analysis.beyond import hommel, lower_p, memory_of
 from osmef.analysis.bucket import carried_trend, is_proved
 from osmef.analysis.course import common_memory
@@ -17,6 +17,7 @@ from osmef.analysis.looks import is_known, lasting_interval
 from osmef.analysis.paired import paired_difference
 from osmef.analysis.pairs import mann_whitney
 from osmef.analysis.quantiles import quantile_interval
+from osmef.analysis.ranks import rank_sums
 from osmef.analysis.repetitions import repetitions_for_median
 from osmef.analysis.spreads import spread_changes
 from osmef.analysis.throughput import Bounds, Next, Tried, next_trial, throughput
@@ -27,7 +28,9 @@ from tests.simulate.shapes import (
     SHAPES,
     Draw,
     bimodal,
+    coarse,
     correlated,
+    disturbed,
     flat,
     lognormal,
     normal,
@@ -47,11 +50,17 @@ def step_alarms() -> Iterator[Case]:
 
 
 def memory_alarms() -> Iterator[Case]:
-    """Whether a series that remembers more than is allowed for has a step."""
-    for memory in (0.6, 0.7, 0.8):
-        yield f"correlated by {memory}, n = 30", _alarm(correlated(memory), 30)
-    yield "two kinds of hosts that stay by 0.3, n = 30", _alarm(staying(0.3), 30)
-    yield "two kinds of hosts that stay by 0.5, n = 30", _alarm(staying(0.5), 30)
+    """Whether a series that remembers has a step."""
+    for count in (10, 30, 60, 120):
+        for memory in (-0.5, 0.6, 0.7, 0.8, 0.9):
+            yield f"correlated by {memory}, n = {count}", _alarm(correlated(memory), count)
+        yield f"correlated by 0.7, 5 % outliers, n = {count}", _alarm(disturbed(0.7), count)
+        yield f"correlated by 0.9, rounded, n = {count}", _alarm(coarse(0.9), count)
+        for stays in (0.3, 0.5, 0.7, 0.9):
+            yield (
+                f"two kinds of hosts that stay by {stays}, n = {count}",
+                _alarm(staying(stays), count),
+            )
 
 
 def year_alarms() -> Iterator[Case]:
@@ -60,8 +69,41 @@ def year_alarms() -> Iterator[Case]:
         yield name, _alarm(SHAPES[name], 365)
 
 
-def _alarm(draw: Draw, count: int) -> Callable[[np.random.Generator], bool]:
-    return lambda chance: _has_step(draw(chance, (count,)))
+@dataclass(frozen=True)
+class _Stepped:
+    """Whether series have a step: of many, only those that may have one are looked at again."""
+
+    draw: Draw
+    count: int
+    fall: Callable[[np.ndarray], None] | None = None
+
+    def __call__(self, chance: np.random.Generator) -> bool:
+        """Return whether one series has a step."""
+        return bool(self.many(chance, 1)[0])
+
+    def many(self, chance: np.random.Generator, draws: int) -> np.ndarray:
+        """Return whether each of so many series has a step."""
+        rows = self.draw(chance, (draws, self.count))
+        if self.fall is not None:
+            self.fall(rows)
+        return np.array(
+            [one and _has_step(row) for one, row in zip(self._may(rows), rows, strict=True)]
+        )
+
+    def _may(self, rows: np.ndarray) -> list[bool]:
+        """Return whether an autoregression does not explain a series, which is quick to say."""
+        offsets, known = memory_steps._wandering(self.count, steps.SHORTEST)
+        least = known[-int(steps.LEVEL * (1 + known.size))] - 1e-6
+        scaled = (rows - np.median(rows, axis=1, keepdims=True)) / np.maximum(
+            np.ptp(rows, axis=1, keepdims=True), 1e-12
+        )
+        parts = [memory_steps.likelihoods(some, steps.SHORTEST)
+                 for some in np.array_split(scaled, 1 + len(rows) // 500)]  # fmt: skip
+        return [bool(one >= least) for one in (np.concatenate(parts) - offsets).max(axis=1)]
+
+
+def _alarm(draw: Draw, count: int) -> _Stepped:
+    return _Stepped(draw, count)
 
 
 def spread_alarms() -> Iterator[Case]:
@@ -107,63 +149,110 @@ def _has_spread(row: np.ndarray) -> bool:
 
 
 def step_power() -> Iterator[Case]:
-    """Whether a step in the middle is found, at a spread of 2 %."""
-    for count in (10, 15, 30):
-        for share in (0.10, 0.04):
+    """Whether steps are found, at a spread of 2 %."""
+    for count in (10, 15, 30, 60):
+        for share in (0.10, 0.05, 0.04):
+            yield f"{100 * share:g} % in the middle, n = {count}", _fall(count, share, (0.5, 1.0))
+    for count in (20, 30, 60):
+        yield f"10 % for the last 5, n = {count}", _fall(count, 0.1, (1 - 5 / count, 1.0))
+        yield f"10 % from a quarter on, n = {count}", _fall(count, 0.1, (0.25, 1.0))
+        yield f"10 % for the middle third, n = {count}", _fall(count, 0.1, (1 / 3, 2 / 3))
 
-            def is_found(chance: np.random.Generator, n: int = count, low: float = share) -> bool:
-                row = normal()(chance, (n,))
-                row[n // 2 :] -= MIDDLE * low
-                return _has_step(row)
 
-            yield f"{100 * share:g} %, n = {count}", is_found
+def _fall(count: int, share: float, where: tuple[float, float]) -> _Stepped:
+    begin, end = (round(one * count) for one in where)
+
+    def fall(rows: np.ndarray) -> None:
+        rows[:, begin:end] -= MIDDLE * share
+
+    return _Stepped(normal(), count, fall)
 
 
 def _has_step(row: np.ndarray) -> bool:
     return bool(steps.change_points(row.tolist()))
 
 
+@dataclass(frozen=True)
+class _Table:
+    """Whether any cell of a table is worse, where B varies so many times as much as A."""
+
+    draw: Draw
+    spread: float = 1.0
+    cells: int = CELLS
+    sizes: tuple[int, int] = (TRIALS, TRIALS)
+
+    def __call__(self, chance: np.random.Generator) -> bool:
+        """Return whether one table has a worse cell."""
+        return bool(self.many(chance, 1)[0])
+
+    def many(self, chance: np.random.Generator, draws: int) -> np.ndarray:
+        """Return whether each of so many tables has a worse cell."""
+        return np.concatenate([self._some(chance, min(500, draws - done))
+                               for done in range(0, draws, 500)])  # fmt: skip
+
+    def _some(self, chance: np.random.Generator, draws: int) -> np.ndarray:
+        a, b = (self.draw(chance, (draws, self.cells, size)) for size in self.sizes)
+        b = MIDDLE + self.spread * (b - MIDDLE)
+        return np.array([bool(one) and _is_worse(x, y)
+                         for one, x, y in zip(_may_be_worse(a, b), a, b, strict=True)])  # fmt: skip
+
+
+def _may_be_worse(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Return whether ranks alone would allow for a worse cell, which is quick to say."""
+    above = (a[..., :, None] > b[..., None, :]).sum(axis=(-1, -2))
+    known = rank_sums(tuple(range(2, 2 + 2 * (a.shape[-1] + b.shape[-1]), 2)), b.shape[-1])
+    count, pairs = b.shape[-1], a.shape[-1] * b.shape[-1]
+    p_of = [known.at_most(2 * (pairs - n) + count * (count + 1)) for n in range(pairs + 1)]
+    p = np.sort(np.array(p_of)[above], axis=-1)
+    least: np.ndarray = (p * a.shape[1] / np.arange(1, a.shape[1] + 1)).min(axis=-1)
+    may: np.ndarray = least <= 0.05
+    return may
+
+
+def _is_worse(a: np.ndarray, b: np.ndarray) -> bool:
+    memory = memory_of([*a.tolist(), *b.tolist()])
+    found = [lower_p(x, y, memory) for x, y in zip(a.tolist(), b.tolist(), strict=True)]
+    return min(p for p in hommel(found) if p is not None) <= 0.05
+
+
 def table_alarms() -> Iterator[Case]:
-    """Whether any of 24 equal cells of 6 against 6 is worse, without a margin, or one alone."""
-    shapes: dict[str, tuple[Draw, float]] = {
-        name: (draw, 1.0)
-        for name, draw in SHAPES.items()
-        if name not in {"rounded", "5 % outliers"}
-    }
-    shapes["normal, B varies 4 times as much"] = (normal(), 4.0)
-    shapes["heavy tails, B varies 4 times as much"] = (SHAPES["heavy tails (t of 2)"], 4.0)
-    shapes["flat, B varies 4 times as much"] = (flat(), 4.0)
-    shapes["two kinds of hosts that stay by 0.5"] = (staying(0.5), 1.0)
-    cases = [(name, *of, CELLS) for name, of in shapes.items()]
-    cases += [(f"correlated by {memory}, 1 cell", correlated(memory), 1.0, 1)
-              for memory in (0.3, 0.5)]  # fmt: skip
-    for name, draw, spread, cells in cases:
-
-        def is_worse(
-            chance: np.random.Generator, d: Draw = draw, s: float = spread, k: int = cells
-        ) -> bool:
-            a, b = d(chance, (k, TRIALS)), d(chance, (k, TRIALS))
-            b = MIDDLE + s * (b - MIDDLE)
-            memory = memory_of([*a.tolist(), *b.tolist()])
-            found = [lower_p(x, y, memory) for x, y in zip(a.tolist(), b.tolist(), strict=True)]
-            return min(p for p in hommel(found) if p is not None) <= 0.05
-
-        yield name, is_worse
+    """Whether any of equal cells of 6 against 6 is worse, without a margin, of 24 or as told."""
+    for name, draw in SHAPES.items():
+        if name not in {"rounded", "5 % outliers"}:
+            yield name, _Table(draw)
+    yield "two kinds of hosts that stay by 0.5", _Table(staying(0.5))
+    shapes = {"normal": normal(), "heavy tails": SHAPES["heavy tails (t of 2)"], "flat": flat()}
+    for name, draw in shapes.items():
+        for times in (4.0, 10.0):
+            for sizes in ((6, 6), (20, 5), (5, 20)):
+                how = f"B varies {times:g} times as much, {sizes[0]} against {sizes[1]}"
+                yield f"{name}, {how}", _Table(draw, times, CELLS, sizes)
+    for cells in (1, 4, 100):
+        yield f"normal, {cells} cells", _Table(normal(), 1.0, cells)
+        yield f"normal, B varies 10 times as much, {cells} cells", _Table(normal(), 10.0, cells)
+        for memory in (0.3, 0.5):
+            yield f"correlated by {memory}, {cells} cells", _Table(correlated(memory), 1.0, cells)
 
 
 def table_power() -> Iterator[Case]:
-    """Whether a cell that is 10 % lower is worse, one of 24 or all, at a spread of 2 %."""
-    for count in (5, 6, 8):
-        for slower in (1, CELLS):
+    """Whether a cell that is 10 % lower is worse beyond 5 %, of so many, at a spread of 2 %."""
+    for cells, slower in ((1, 1), (4, 1), (CELLS, 1), (CELLS, CELLS)):
+        for sizes in ((5, 5), (6, 6), (8, 8), (10, 10), (20, 5)):
 
-            def is_worse(chance: np.random.Generator, n: int = count, k: int = slower) -> bool:
-                a, b = normal()(chance, (CELLS, n)), normal()(chance, (CELLS, n))
+            def is_worse(
+                chance: np.random.Generator,
+                n: tuple[int, int] = sizes,
+                k: int = slower,
+                cells: int = cells,
+            ) -> bool:
+                a, b = (normal()(chance, (cells, size)) for size in n)
                 b[:k] *= 0.9
                 a *= 0.95  # what does not matter
-                found = [lower_p(x, y) for x, y in zip(a.tolist(), b.tolist(), strict=True)]
+                memory = memory_of([*a.tolist(), *b.tolist()])
+                found = [lower_p(x, y, memory) for x, y in zip(a.tolist(), b.tolist(), strict=True)]
                 return (hommel(found)[0] or 0.0) <= 0.05
 
-            yield f"{slower} of 24 lower, {count} against {count}", is_worse
+            yield f"{slower} of {cells} lower, {sizes[0]} against {sizes[1]}", is_worse
 
 
 def drifting(slower: float) -> Iterator[Case]:
