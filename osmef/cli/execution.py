@@ -38,7 +38,7 @@ from osmef.results.rundir import RunDirectory
 from osmef.results.summary import Summary, Verdict
 from osmef.results.trial import Status, Trial
 from osmef.scenario.study import ALONE, Study
-from osmef.units import format_duration, format_rate, format_time
+from osmef.units import counted, format_duration, format_rate, format_time
 
 Clock = Callable[[], float]
 """Returns seconds since some moment."""
@@ -124,8 +124,8 @@ class PlainProgress(_Watch):
     @override
     def measuring(self, trials: int, planned_s: float, measures: Sequence[Measure]) -> None:
         super().measuring(trials, planned_s, measures)
-        plural = "" if trials == 1 else "s"
-        self.step(f"measuring: {trials} trial{plural}, about {self._left()}")
+        time = f"about {format_duration(planned_s)}" if planned_s >= 1 else "less than a second"
+        self.step(f"measuring: {counted(trials, 'trial')}, {time}")
 
     @override
     def trial_ended(self, trial: Trial) -> None:
