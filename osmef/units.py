@@ -216,6 +216,6 @@ def convert(value: float, unit: str, into: str) -> float:
         if unit in units and into in units:
             return value * units[unit] / units[into]
     raise ValueError(
-        f"nobody knows how many {into[:40]} one {unit[:40]} is; write both in units of one kind,"
+        f"{unit[:40]} can't be converted into {into[:40]}; write both in units of one kind,"
         " such as MB/s and bit/s, or ms and s"
     )

@@ -221,7 +221,7 @@ class ExistingNetwork(Model):
             )
         if self.gateway is not None and self.addresses is None:
             raise conflict(
-                "DHCP tells the gateway", "remove gateway, or write addresses", "gateway"
+                "DHCP announces the gateway", "remove gateway, or write addresses", "gateway"
             )
         if self.gateway is not None and self.addresses is not None:
             free = addresses_of(self.addresses)
