@@ -58,7 +58,7 @@ from osmef.workloads.trial_workload import OTHERS, STEAL
 _MOST_LATE_PERCENT = 5.0
 """Of requests at a rate; single ones are late wherever a CPU is busy."""
 _LEAST_COMMON_PERCENT = 80.0
-"""Of the duration: a shorter common interval is told of."""
+"""Of the duration: a shorter common interval is noted."""
 _OTHERS = (OTHERS.name, STEAL.name)
 
 

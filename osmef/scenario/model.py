@@ -31,7 +31,7 @@ from osmef.scenario.repeat import Repeat, UntilKnown
 from osmef.scenario.workload import AnyBackground, AnyWorkload, without_background
 
 AnyProvider = Annotated[CloudSettings, ByKind(PROVIDERS, "local")]
-"""Any provider's settings, told apart by ``kind``; ``local`` where that is not written."""
+"""Any provider's settings, distinguished by ``kind``; ``local`` where that is not written."""
 
 
 USUAL_KINDS = {"provider": "local", "sites": "local", "workload": "btc", "background": "btc"}
