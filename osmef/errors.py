@@ -72,7 +72,7 @@ class Problem:
 
 
 MOST_PROBLEMS = 100
-"""So many of one file are told, the first of them; who mends these sees the others."""
+"""So many of one file are shown, the first of them; who mends these sees the others."""
 
 
 class InputError(OsmefError):

@@ -44,6 +44,22 @@ _RATES = {f"{p}{u}": f for p, f in _PREFIX.items() for u in ("bit/s", "bps", "bi
 }
 _SIZES = {f"{p}B": f for p, f in _PREFIX.items()}
 
+_MEANT = {
+    **dict.fromkeys(("sec", "secs", "second", "seconds"), "s"),
+    **dict.fromkeys(("mins", "minute", "minutes"), "min"),
+    **dict.fromkeys(("hr", "hrs", "hour", "hours"), "h"),
+    **dict.fromkeys(("day", "days"), "d"),
+    **dict.fromkeys(("msec", "msecs"), "ms"),
+    **dict.fromkeys(("usec", "usecs"), "us"),
+    **dict.fromkeys(("nsec", "nsecs"), "ns"),
+    "k": "kB",
+    "m": "MB",
+    "g": "GB",
+}
+"""Units as other programs write them, in lower case, and ours."""
+_OF_RATES = re.compile(r"([kmgt]?i?)(?:b|bits?)?(?:/s|/sec|ps)?")
+"""Rates as other programs write them, such as ``10M``, ``10mbit`` and ``10Mbits/sec``."""
+
 DURATION_UNITS = tuple(_SECONDS)
 RATE_UNITS = tuple(_RATES)
 SIZE_UNITS = tuple(_SIZES)
@@ -62,9 +78,9 @@ def _parse(text: str, units: dict[str, float], what: str, example: str) -> float
         return 0.0
     if unit not in units:
         given = f"the unit {unit!r} is not one of a {what}" if unit else f"{text!r} has no unit"
-        alike = next((one for one in units if one.casefold() == unit.casefold()), None)
-        if unit and alike is not None:
-            cure = f"did you mean {match['number']}{alike}?"
+        meant = _meant(unit, units) if unit else None
+        if meant is not None:
+            cure = f"did you mean {match['number']}{meant}?"
         raise ValueError(f"{given}; {cure}")
     factor = units[unit]
     # A power of ten below 1 has no exact float, its inverse has: 700 ms are 0.7 s.
@@ -72,6 +88,16 @@ def _parse(text: str, units: dict[str, float], what: str, example: str) -> float
     if not math.isfinite(value):
         raise ValueError(f"this {what} is too large; {cure}")
     return value
+
+
+def _meant(unit: str, units: dict[str, float]) -> str | None:
+    """Return the unit that was most likely meant, or None."""
+    lower = unit.casefold()
+    alike = [one for one in units if one.casefold() == lower]
+    if units is _RATES and (rate := _OF_RATES.fullmatch(lower)):
+        alike = [one for one in units if one.casefold() == f"{rate[1]}bit/s"]
+    known = _MEANT.get(lower)
+    return alike[0] if alike else known if known in units else None
 
 
 def parse_duration(text: str) -> float:
@@ -190,6 +216,6 @@ def convert(value: float, unit: str, into: str) -> float:
         if unit in units and into in units:
             return value * units[unit] / units[into]
     raise ValueError(
-        f"nobody knows how many {into[:40]} one {unit[:40]} is; write both in units of one kind,"
+        f"{unit[:40]} can't be converted into {into[:40]}; write both in units of one kind,"
         " such as MB/s and bit/s, or ms and s"
     )

@@ -219,6 +219,13 @@ def test_a_count_is_read_back(count: int) -> None:
         (parse_rate, "5MBit/s", "did you mean 5Mbit/s?"),
         (parse_size, "1.5kib", "did you mean 1.5KiB?"),
         (parse_duration, "10S", "did you mean 10s?"),
+        (parse_duration, "10sec", "did you mean 10s?"),
+        (parse_duration, "2 hours", "did you mean 2h?"),
+        (parse_duration, "5minutes", "did you mean 5min?"),
+        (parse_rate, "10mbit", "did you mean 10Mbit/s?"),
+        (parse_rate, "10M", "did you mean 10Mbit/s?"),
+        (parse_rate, "1.5Gbits/sec", "did you mean 1.5Gbit/s?"),
+        (parse_size, "64K", "did you mean 64kB?"),
     ],
 )
 def test_what_was_meant_is_told(parse: Callable[[str], float], text: str, words: str) -> None:

@@ -35,7 +35,7 @@ REQUEST_COLUMNS = (
     *("size", "start_us", "duration_us", "relay_us"),
     *("code", "length", "retries", "error"),
 )
-"""What is told of each request of a siege."""
+"""Columns reported for each request of a siege."""
 
 REQUEST_ERRORS = (None, "connect", "timeout", "closed", "protocol", "status")
 """Why a request had no good answer, by the number that the agent gives."""
@@ -389,9 +389,9 @@ class SiegeResult(_HttpResult):
 
 
 MOST_INTERFACES = 32
-"""Of an endpoint; more are not told."""
+"""Of an endpoint; more are not reported."""
 MOST_OUTPUT_BYTES = 48 * 1024
-"""What one event tells of what a program prints."""
+"""What one event has of the output of a program."""
 
 
 def _from_base64(text: object) -> object:
@@ -490,7 +490,7 @@ JobResult = (
     | SiegeResult
     | ExecResult
 )
-"""Any job's result; ``job`` tells them apart."""
+"""Any job's result; ``job`` is its kind."""
 
 JobEvent = (
     Listening

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from osmef.results.observations import EndpointUse
 
 OTHERS_PERCENT = 10.0
-"""Of all CPUs of an endpoint that programs of others use: from there on it is told of."""
+"""Of all CPUs of an endpoint that programs of others use: from there on it is reported."""
 STEAL_PERCENT = 5.0
 """Of all CPUs of an endpoint that its hypervisor gives to others: likewise."""
 

@@ -66,7 +66,7 @@ def layer_costs(
     swept, the platform and the achieved place are the same: they are columns, too. Then: metric,
     layer, reference; n, and unit, what it counts; method; reference_median and median over all
     trials, in the metric's unit; ratio, layer to reference, with ratio_low and ratio_high, its 95 %
-    interval; p of a ratio of 1, and p_holm over the whole table. NaN is what can't be told.
+    interval; p of a ratio of 1, and p_holm over the whole table. NaN is unknown.
 
     Where a run has blocks the two trials of a block are compared ("paired", ``paired_ratio``; unit
     "blocks"). Of several runs, whose blocks share their machines, each counts as one, with the

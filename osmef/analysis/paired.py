@@ -28,7 +28,7 @@ _SEED = 19450101
 class Paired:
     """Paired comparison of two cells: number of blocks, estimate, its interval, and p.
 
-    ``value`` is a difference in the metric's unit, or a ratio. What can't be told is None.
+    ``value`` is a difference in the metric's unit, or a ratio. What is unknown is None.
     """
 
     n: int

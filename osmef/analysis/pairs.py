@@ -112,7 +112,7 @@ def pairwise(samples: Mapping[str, Sequence[float]], confidence: float = 0.95) -
     ``samples`` are observations of one metric by name, in one unit. Columns: a, b, n_a, n_b;
     welch_p and mann_whitney_p, and after Holm's correction over all pairs welch_p_holm and
     mann_whitney_p_holm; hedges_g and cliffs_delta of a against b, with _low and _high at the given
-    confidence. What can't be told is NaN. ``attrs["tests"]`` is how many pairs there are. What is
+    confidence. What is unknown is NaN. ``attrs["tests"]`` is how many pairs there are. What is
     assumed, and errors, are those of the functions of the same names.
 
     Source: those of these functions; Hoefler and Belli, SC 2015, rule 7.

@@ -21,7 +21,7 @@ OPTION = (
     "achieved_placement",
     "achieved_tenancy",
 )
-"""What tells one option from another, of the columns of ``osmef.load``."""
+"""What distinguishes options, of the columns of ``osmef.load``."""
 
 BTC = "aggregate_btc_bps"
 RTT = "rtt_p50_us"

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 PLATFORM = ("platform", "scenario", "provider", "sender_flavors", "receiver_flavors")
-"""What may tell two platforms apart, of the columns of ``osmef.load``, the broadest first."""
+"""What may distinguish two platforms, of the columns of ``osmef.load``, the broadest first."""
 
 
 PLACE = ("achieved_placement", "achieved_tenancy")

@@ -27,13 +27,13 @@ from osmef.analysis.spreads import find_spread, spread_changes
 from osmef.analysis.steps import change_points, find_step
 
 FEWEST = 10
-"""Fewer values than these tell nothing of memory, and little of a drift."""
+"""Fewer values than these show no memory, and hardly a drift."""
 
 MOST = 1000
-"""Of more values, drift is told from the medians of so many blocks of neighbours."""
+"""Of more values, drift is computed from the medians of so many blocks of neighbours."""
 
 MOST_STEPPING = 200
-"""Of more values, steps are told from the medians of so many blocks of neighbours."""
+"""Of more values, steps are found in the medians of so many blocks of neighbours."""
 
 LEVEL = 0.05
 _MOST_NAMED = 3
@@ -59,7 +59,7 @@ def trust(
     first one; spreads and spreads_p, the same of changes of spread (``spread_changes``), nothing
     where there is a drift, which looks like one; outliers, the names of those that lie far from the
     others, which are flagged, never removed, and no doubt: the median and its interval hold with
-    them; doubts, in words. NaN or nothing is what can't be told, of fewer than ``FEWEST`` values
+    them; doubts, in words. NaN or nothing is what is unknown, of fewer than ``FEWEST`` values
     all that has to do with order; of more than ``MOST`` or ``MOST_STEPPING``, drift and changes are
     those of the medians of blocks.
     All p, of memory, drift, steps and spreads, are corrected after Holm over the whole table
@@ -166,7 +166,7 @@ def nested_pairs(trials: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
     the median, pairs; pair_narrows_percent, how much of it one more pair takes away, pair_s, the
     seconds of its trials, and pair_cost, what the VMs cost more; trials_narrow_percent, trials_s
     and trials_cost, the same of one more trial on each pair; currency. To make a pair is not
-    counted, and all VMs exist from the first trial to the last. NaN is what can't be told, such as
+    counted, and all VMs exist from the first trial to the last. NaN is unknown, such as
     a cost without a price.
 
     Assumed is what ``split`` assumes, and that pairs are measured in turn.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import errno
+import inspect
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -115,9 +116,18 @@ def _add(app: typer.Typer, name: str) -> None:
         print_error(told)
         sys.exit(told.exit_code)
     if name in _GROUPS:
+        for one in module.app.registered_commands:
+            one.help = _unwrapped(one.help or one.callback.__doc__)
         app.add_typer(module.app, name=name)
     else:
-        app.command(name=name, cls=HintingCommand, epilog=module.EPILOG)(module.command)
+        text = _unwrapped(module.command.__doc__)
+        app.command(name=name, cls=HintingCommand, help=text, epilog=module.EPILOG)(module.command)
+
+
+def _unwrapped(text: str | None) -> str:
+    """Return a help text with one line a paragraph, which a terminal breaks where it has to."""
+    paragraphs = inspect.cleandoc(text or "").split("\n\n")
+    return "\n\n".join(one.replace("\n", " ") for one in paragraphs)
 
 
 def _file(name: str) -> str:

@@ -38,7 +38,7 @@ _MOST_COUNTED = 16
 _LOOPBACK = "lo"
 
 Counting = tuple[Layer[Any], Mapping[str, Attached]]
-"""A layer that tells something, with its ends."""
+"""A layer that reports something, with its ends."""
 
 
 class Watch:

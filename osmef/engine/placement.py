@@ -13,7 +13,7 @@ from osmef.scenario.fields import EndpointKind, Placement, Tenancy
 from osmef.scenario.location import Location, distance, same_host
 
 Places = Mapping[str, Location]
-"""Where each endpoint stands, by its name."""
+"""Where each endpoint is placed, by its name."""
 
 T = TypeVar("T")
 

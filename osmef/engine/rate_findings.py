@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from osmef.analysis.bucket import carried_trend
 from osmef.engine.plan import PlannedCell
-from osmef.results.measure import Component
+from osmef.results.measure import Component, Measure
 from osmef.results.observations import (
     BucketFound,
     Emptied,
@@ -82,19 +82,23 @@ def of_carried(cells: Sequence[PlannedCell], trials: Sequence[Trial]) -> list[st
     """Warn where a metric depends on the previous traffic of endpoints."""
     leading = {planned.cell.key: _leading(planned) for planned in cells}
     series: dict[str, dict[tuple[str, int | None], list[tuple[float, float]]]] = {}
+    words: dict[str, str] = {}
     for trial in trials:
         measure = leading.get(trial.cell)
-        value = trial.metrics.get(measure) if measure is not None else None
-        if value is None or trial.status is not Status.OK or not trial.carried:
+        value = trial.metrics.get(measure.name) if measure is not None else None
+        if measure is None or value is None or trial.status is not Status.OK or not trial.carried:
             continue
-        of_cell = series.setdefault(str(measure), defaultdict(list))
+        words[measure.name] = measure.words
+        of_cell = series.setdefault(measure.name, defaultdict(list))
         of_cell[trial.cell, trial.pair].append((value, float(_carried(trial))))
-    return [told for name, of in series.items() for told in _of_trend(name, list(of.values()))]
+    return [
+        told for name, of in series.items() for told in _of_trend(words[name], list(of.values()))
+    ]
 
 
-def _leading(planned: PlannedCell) -> str | None:
+def _leading(planned: PlannedCell) -> Measure | None:
     measures = TrialWorkload(planned.cell.scenario).measures
-    return next((one.name for one in measures if one.leading), None)
+    return next((one for one in measures if one.leading), None)
 
 
 def _of_trend(name: str, cells: Sequence[Sequence[tuple[float, float]]]) -> Iterator[str]:

@@ -58,7 +58,7 @@ from osmef.workloads.trial_workload import OTHERS, STEAL
 _MOST_LATE_PERCENT = 5.0
 """Of requests at a rate; single ones are late wherever a CPU is busy."""
 _LEAST_COMMON_PERCENT = 80.0
-"""Of the duration: a shorter common interval is told of."""
+"""Of the duration: a shorter common interval is noted."""
 _OTHERS = (OTHERS.name, STEAL.name)
 
 
@@ -458,7 +458,7 @@ def contended_cells(trials: Mapping[str, Sequence[Trial]]) -> list[str]:
     told = f"{contended([worst[0]], [worst[1]])} in the worst of their trials"
     note = (
         f"the machines were not idle in {len(busy)} of {len(of_cells)} cells: {told}; rates that"
-        " need CPU are too low, and repeat worse. Stop what else runs there, and measure again"
+        " need CPU are too low and vary more. Stop what else runs there, and measure again"
     )
     return [note]
 

@@ -336,7 +336,7 @@ def change(before: Facts, after: Facts) -> dict[str, JsonValue]:
     """Return the time between two collections, the interfaces' rates, and the CPU usage.
 
     Rates are ``rx_bps`` and ``tx_bps`` in bits per second, packets, errors and drops per second.
-    CPU times are percent of all CPU time in between. What can't be told is None: a counter that
+    CPU times are percent of all CPU time in between. What is unknown is None: a counter that
     is missing or went backwards, and everything after a restart of the endpoint.
     """
     elapsed = _difference(before, after, "uptime_s")

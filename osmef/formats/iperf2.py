@@ -88,7 +88,7 @@ def read(text: str) -> Iperf2:
     if refused:
         raise OutputError(f"iperf failed: {refused[1]}")
     if _BOTH_WAYS.search(text):
-        raise OutputError("both ways at once can't be told apart")
+        raise OutputError("both directions at once can't be distinguished")
     head = of_one_run(_HEAD, text, "iperf 2")
     side = "client" if head[1].startswith("Client") else "server"
     sends = (side == "client") is not (_REVERSE in text)

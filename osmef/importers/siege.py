@@ -36,7 +36,9 @@ def parse(text: Text) -> Parsed:
             case RequestsEvent():
                 told.append(event)
             case SiegeResult() if sum(len(one.size) for one in told) != event.requests:
-                what = f"the siege made {event.requests} requests, and others are told"
+                what = (
+                    f"the siege made {event.requests} requests, and other numbers are in the file"
+                )
                 odd.append(Oddity(text.line(line), what, kept=False))
                 told = []
             case SiegeResult():

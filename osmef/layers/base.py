@@ -135,7 +135,7 @@ class Layer(ABC, Generic[S]):
     module: ClassVar[str] = ""
     """The kernel's module that it needs."""
     measures: ClassVar[tuple[Measure, ...]] = ()
-    """What it tells of a trial by the kernel's counters, if anything."""
+    """What it reports of a trial by the kernel's counters, if anything."""
 
     def __init__(self, settings: S) -> None:
         self.settings = settings

@@ -47,7 +47,7 @@ class HostKeys:
         blob = shown.get_base64()
         told = f"the server shows the host key {shown.get_name()} {shown.fingerprint},"
         if blob in (key.split()[1] for key in self.revoked):
-            cure = "nobody may use this key any more: do not go on before the machine has a new one"
+            cure = "this key must not be used any more: give the machine a new one first"
             raise HostKeyError(f"{told} which {self.source} revokes", where=where, cure=cure)
         if blob in (key.split()[1] for key in self.accepted):
             return

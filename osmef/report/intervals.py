@@ -26,6 +26,7 @@ _REST_S = 0.5
 """Longer times between two intervals of a connection are rests."""
 _THIN: dict[str, Any] = {"linewidth": 0.7, "alpha": 0.45}  # a trial among several
 _LEAST_PART = 0.01  # of an interval: a shorter part of it can not be seen
+_ONE_TICK = 0.1  # of an interval: edges of trials that are nearer are of one tick
 _ALIKE = 4.0  # how many times as high one panel's rates may be for all to have one axis
 _FLOW = ["run", "cell", "trial", "source", "target", "flow"]
 _SEEN = {
@@ -139,7 +140,7 @@ def _trials_of(lines: list[DirectionRates]) -> set[int]:
 
 def _median(lines: list[DirectionRates]) -> Rates:
     """Return the median over the trials at each time that half of them at least reach."""
-    edges = np.unique(np.concatenate([line.edges for line in lines]))
+    edges = _merged(np.unique(np.concatenate([line.edges for line in lines])), lines)
     middles = (edges[:-1] + edges[1:]) / 2
     at = np.full((len(lines), len(middles)), np.nan)
     for row, line in zip(at, lines, strict=True):
@@ -149,6 +150,13 @@ def _median(lines: list[DirectionRates]) -> Rates:
     enough = np.flatnonzero((~np.isnan(at)).sum(axis=0) * 2 >= len(lines))
     first, last = enough[0], enough[-1] + 1
     return edges[first : last + 1], np.nanmedian(at[:, first:last], axis=0)
+
+
+def _merged(edges: npt.NDArray[np.float64], lines: list[DirectionRates]) -> npt.NDArray[np.float64]:
+    """Merge edges that differ only by when the trials' clocks ticked."""
+    length = float(np.median(np.concatenate([np.diff(line.edges) for line in lines])))
+    breaks = np.flatnonzero(np.diff(edges) > _ONE_TICK * length) + 1
+    return np.array([part.mean() for part in np.split(edges, breaks)])
 
 
 def _one_end(rows: pd.DataFrame) -> pd.DataFrame:

@@ -68,5 +68,5 @@ def _ratio(cost: LayerCost | None) -> str:
 
 def _caption(found: Sequence[LayerCost]) -> str:
     how = "; ".join(dict.fromkeys(_HOW[one.compared] for one in found))
-    few = " Too few to tell an interval." if all(one.ci95_low is None for one in found) else ""
+    few = " Too few for an interval." if all(one.ci95_low is None for one in found) else ""
     return f"Ratio to {found[0].reference} {how}, and its 95 % interval: below 1 is less.{few}"

@@ -45,7 +45,7 @@ def table_among(paths: Sequence[Path]) -> Path | None:
     """
     tables = [path for path in paths if path.suffix.lower() == ".csv"]
     if tables and len(paths) > 1:
-        message = "a table of measurements stands alone"
+        message = "a table of measurements can't be combined with runs"
         cure = "give one CSV file with all machine types, or runs of them"
         raise InputError(message, where=str(tables[0]), cure=cure)
     return tables[0] if tables else None

@@ -213,13 +213,23 @@ class _Room:
 
     def place(self, label: str, candidates: Iterable[Position]) -> Position | None:
         """Return the first free position of a label, and occupy it; None without any."""
-        for x, y in candidates:
-            half = _LETTER * len(label) / 2 + 0.05
-            box = (x - half, x + half, y - _LINE / 2, y + _LINE / 2)
+        for at in candidates:
+            box = _box_of(label, at)
             if not any(_meet(box, other) for other in self._taken):
                 self._taken.append(box)
-                return x, y
+                return at
         return None
+
+
+def _box_of(label: str, at: Position) -> _Box:
+    (x, y), half = at, _LETTER * len(label) / 2 + 0.05
+    return (x - half, x + half, y - _LINE / 2, y + _LINE / 2)
+
+
+def _crossed(box: _Box, paths: list[list[Position]]) -> int:
+    """Return how many arrows pass through an area."""
+    left, right, low, high = box
+    return sum(any(left < x < right and low < y < high for x, y in path) for path in paths)
 
 
 def _meet(one: _Box, other: _Box) -> bool:
@@ -242,14 +252,21 @@ _Ends = tuple[str, str]
 def _labels(
     told: Mapping[_Ends, str], places: Mapping[str, Position], words: Mapping[str, str]
 ) -> dict[_Ends, tuple[str, Position]]:
-    """Return the labels of arrows that fit along their path, with positions."""
+    """Return the labels of arrows that fit along their path, with positions.
+
+    Where other arrows pass is taken last, so that a rate is seldom on the wrong one.
+    """
     room = _Room([box for name, text in words.items() for box in _boxes_of(places[name], text)])
     found = {}
+    paths = {ends: _path(places[ends[0]], places[ends[1]]) for ends in told if ends[0] != ends[1]}
     for (sender, receiver), label in told.items():
         ends = places[sender], places[receiver]
         x, y = ends[0]
         loop = [(x, y + 0.26 + _LINE / 2)]
-        ways = loop if sender == receiver else [_along(*ends, share) for share in _SHARES]
+        others = [path for other, path in paths.items() if other != (sender, receiver)]
+        along = [_along(*ends, share) for share in _SHARES]
+        along.sort(key=lambda at, label=label: _crossed(_box_of(label, at), others))  # type: ignore[misc]
+        ways = loop if sender == receiver else along
         at = room.place(label, ways)
         if at is not None:
             found[sender, receiver] = label, at
@@ -285,6 +302,10 @@ def _along(sender: Position, receiver: Position, share: float) -> Position:
         for a, b, c in zip(sender, receiver, _control(sender, receiver), strict=True)
     )
     return x, y
+
+
+def _path(sender: Position, receiver: Position) -> list[Position]:
+    return [_along(sender, receiver, step / 40) for step in range(41)]
 
 
 def _bend(sender: Position, receiver: Position) -> float:

@@ -253,7 +253,8 @@ class CellInfo(Model):
     )
     mismatch: list[str] = Field(
         default_factory=list,
-        description="what is not as requested or can't be told: `placement`, `tenancy`, `distance`",
+        description="what differs from the request, or is unknown: `placement`, `tenancy`,"
+        " `distance`",
     )
     connections: int | None = Field(
         description="parallel connections of each pair; null for a workload without"

@@ -109,7 +109,7 @@ def _carried(kind: str) -> frozenset[str]:
 
 
 Stack = tuple[LayerSettings, ...]
-"""Layers that stand on each other, the outermost first."""
+"""A stack of layers, the outermost first."""
 
 
 def label_of(written: object) -> str:

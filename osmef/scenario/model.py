@@ -31,7 +31,7 @@ from osmef.scenario.repeat import Repeat, UntilKnown
 from osmef.scenario.workload import AnyBackground, AnyWorkload, without_background
 
 AnyProvider = Annotated[CloudSettings, ByKind(PROVIDERS, "local")]
-"""Any provider's settings, told apart by ``kind``; ``local`` where that is not written."""
+"""Any provider's settings, distinguished by ``kind``; ``local`` where that is not written."""
 
 
 USUAL_KINDS = {"provider": "local", "sites": "local", "workload": "btc", "background": "btc"}
@@ -70,7 +70,7 @@ class EndpointSettings(Model):
     address: str | None = Field(
         default=None,
         description="of a receiver: the numeric address of a server that is there already, which"
-        " OSMeF does not start; nothing but `port` stands beside it",
+        " OSMeF does not start; only `port` may be given with it",
     )
     port: int | None = Field(
         default=None, ge=1, le=65535, description="the port of that server, if not the usual one"
@@ -136,7 +136,7 @@ class Endpoints(Model):
             what = "both ends at once" if "loopback" in alone else "sender and receiver at once"
             others = " and ".join(key for key in self.each if key != alone[0])
             raise conflict(
-                f"{alone[0]} is {what}, and stands alone",
+                f"{alone[0]} is {what}, and can't be combined with others",
                 f"remove {others}, or {alone[0]}",
                 *("loopback", "sender", "receiver", "node"),
             )
@@ -189,7 +189,7 @@ class Scenario(Model):
         default=ProviderNetwork.BARE,
         description="what is between the ends: nothing (`bare`), the provider's `overlay` of"
         " two physical hosts, or what is raised on both ends: a kind, its settings, or a list of"
-        " those that stand on each other, the outermost first",
+        " a stack of them, the outermost first",
     )
     family: Family = Field(
         default=Family.IPV4, description="the version of IP between the endpoints"

@@ -28,7 +28,7 @@ class WorkloadSettings(Model):
     kind: str = Field(description="the kind of workload")
 
     in_background: ClassVar[bool] = False
-    """Whether it can run for as long as it is told, as a background has to."""
+    """Whether it can run for a given time, as a background has to."""
     together: ClassVar[bool] = False
     """Whether all endpoints run it as one, each as the sender of a pair, and not every pair for
     itself."""
@@ -92,12 +92,12 @@ class WorkloadSettings(Model):
 
 
 AnyWorkload = Annotated[WorkloadSettings, ByKind(WORKLOADS, "btc")]
-"""Any workload's settings, told apart by ``kind``; ``btc`` where that is not written."""
+"""Any workload's settings, distinguished by ``kind``; ``btc`` where that is not written."""
 
 AnyBackground = Annotated[
     WorkloadSettings, ByKind(WORKLOADS, "btc", lambda model: bool(model.in_background))
 ]
-"""Settings of a workload that runs for as long as it is told, as a background has to."""
+"""Settings of a workload that runs for a given time, as a background has to."""
 
 
 WORKLOAD_SETS = {"machine-vector": ("tachyon", "stream", "iozone", "iperf3")}

@@ -64,7 +64,7 @@ class SourceCode:
         if self.url is not None and self.path is not None:
             raise _bad("source", "either a URL or a path", "give one of the two")
         if self.url is not None and not _SHA256.fullmatch(self.sha256 or ""):
-            raise _bad("source", "no SHA-256 of what is at its URL", "sha256sum ARCHIVE tells it")
+            raise _bad("source", "no SHA-256 of what is at its URL", "sha256sum ARCHIVE prints it")
         if self.url is not None and not self.url.startswith(("https://", "http://")):
             raise _bad("source", f"{self.url!r} is no URL of the web", "it begins with https://")
         if not self.products or not all(map(_is_inside, (*self.products, *dict(self.adds)))):

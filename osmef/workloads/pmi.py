@@ -96,9 +96,9 @@ class KeyValueSpace:
     def _put(self, rank: int, words: Mapping[str, str]) -> str:
         key, value = words.get("key", ""), words.get("value", "")
         if not 0 < len(key) <= _MOST_KEY or len(value) > _MOST_VALUE:
-            raise self._error(rank, f"tells something too long by the key {key[:99]!r}")
+            raise self._error(rank, f"sends a value that is too long for the key {key[:99]!r}")
         if len(self._told) >= self._most:
-            raise self._error(rank, f"and the others tell more than {self._most} things")
+            raise self._error(rank, f"and the others send more than {self._most} values")
         self._told[key] = value
         return "put_result rc=0 msg=success"
 

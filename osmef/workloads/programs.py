@@ -90,7 +90,7 @@ class ProgramRun(Model):
         " is taken, when it has printed a `line`, or at its `start`",
     )
     serves: bool = Field(
-        default=False, description="of a server: true if it runs until it is told to stop"
+        default=False, description="of a server: true if it runs until it is stopped"
     )
     ports: int = Field(
         default=1,

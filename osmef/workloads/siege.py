@@ -173,7 +173,7 @@ def check(ran: Ran, siege: SiegeResult, requests: Table) -> None:
     """Raise for incomplete requests, or without a successful one."""
     if requests.num_rows != siege.requests:
         raise AgentError(
-            f"the agent made {siege.requests} requests and told {requests.num_rows}",
+            f"the agent made {siege.requests} requests and reported {requests.num_rows}",
             where=ran.sender,
             cure="use the agent that belongs to this version of osmef",
         )

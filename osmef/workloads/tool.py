@@ -315,7 +315,7 @@ class Tool(Programs[T]):
         odd = sorted({*names} - found.keys() | found.keys() - {one.name for one in self.told})
         if odd:
             raise ProgramError(
-                f"parse() and told of {type(self).__name__} differ by {', '.join(odd)}",
+                f"parse() and `told` of {type(self).__name__} differ by {', '.join(odd)}",
                 where=last.endpoint,
                 cure="name the same numbers in both",
             )

@@ -209,7 +209,7 @@ class TrialWorkload:
         except (ArithmeticError, LookupError, ValueError) as error:
             names = {name for pair in ran for one in pair for name in (one.sender, one.receiver)}
             raise AgentError(
-                f"no numbers can be made of what the agents told: {error!r:.200}",
+                f"no numbers can be computed from what the agents reported: {error!r:.200}",
                 where=" and ".join(sorted(names)),
                 cure="use the agent that belongs to this version of osmef",
             ) from error
@@ -221,7 +221,7 @@ def _in_order(workload: Workload[Any], outcome: Outcome) -> Outcome:
     names = [measure.name for measure in workload.measures]
     if outcome.metrics.keys() != set(names):
         odd = sorted(outcome.metrics.keys() ^ set(names))
-        raise ValueError(f"what is declared and what is told differ by {', '.join(odd)}")
+        raise ValueError(f"declared and returned metrics differ by {', '.join(odd)}")
     return replace(outcome, metrics={name: outcome.metrics[name] for name in names})
 
 

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
@@ -327,3 +328,13 @@ def test_a_report_is_written_and_tells_what_has_not_ended(osmef: Osmef) -> None:
     assert "killed has not ended" in ended.err
     assert ended.out.startswith("2 runs, ")
     assert "<h1>Two runs</h1>" in (osmef.directory / "page.html").read_text()
+
+
+@pytest.mark.parametrize("command", ["compare", "statistics", "campaign run"])
+def test_paragraphs_of_a_help_text_are_broken_by_the_terminal_alone(command: str) -> None:
+    words = command.split()
+    found: Any = get_group(make_app(words))
+    for word in words:
+        found = found.commands[word]
+    assert found.help
+    assert all("\n" not in one for one in found.help.split("\n\n"))

@@ -130,3 +130,14 @@ def test_the_time_left_goes_down_within_a_trial(plan: Plan) -> None:
     assert "24 s left" in shown(plan, 80, 24.0)
     assert "19 s left" in shown(plan, 80, 24.0, wait_s=5.0)
     assert "< 1 s left" in shown(plan, 80, 24.0, wait_s=30.0)
+
+
+@pytest.mark.parametrize(
+    ("planned_s", "told"),
+    [(0.4, "1 trial, less than a second"), (26.2, "1 trial, about 26 s")],
+)
+def test_a_log_says_how_long_all_trials_take(planned_s: float, told: str) -> None:
+    file = io.StringIO()
+    with progress_for(Console(file=file, width=80), False, False) as observer:
+        observer.measuring(1, planned_s, [])
+    assert file.getvalue() == f"measuring: {told}\n"

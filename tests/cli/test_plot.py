@@ -117,7 +117,7 @@ def test_similarity_needs_no_run(osmef: Osmef, tmp_path: Path) -> None:
     words = "Components: threads, CPU time, memory, memory rate, disk read, disk write, network."
     assert words in " ".join(re.findall("<!-- (.*) -->", (tmp_path / "s.svg").read_text()))
     done = osmef("plot", "similarity", str(table), SAMPLE, "-o", str(tmp_path / "t.svg"))
-    assert (done.code, "a table of measurements stands alone" in done.err) == (2, True)
+    assert (done.code, "a table of measurements can't be combined" in done.err) == (2, True)
     table.write_text("provider,flavor\naws,a\n")
     done = osmef("plot", "similarity", str(table), "-o", str(tmp_path / "s.svg"))
     assert "has no column threads" in " ".join(done.err.split())

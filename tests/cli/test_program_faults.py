@@ -103,7 +103,7 @@ class Case:
 
 def number(script: str, said: str, cure: str, metrics: Mapping[str, object] = RATE) -> Case:
     """A program that ends well, and does not tell its number."""
-    said = f"sh told no rate: {said}"
+    said = f"sh printed no rate: {said}"
     return Case([sh(script)], [said], cure, kind="output", metrics=metrics)
 
 

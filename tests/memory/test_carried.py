@@ -31,7 +31,7 @@ def test_every_trial_tells_what_its_endpoints_had_carried(lab: Lab, world: World
 def test_a_rate_that_falls_with_it_is_told(lab: Lab, world: World) -> None:
     world.usual = (NEAR, Tiring(), ROUTED)
     (told,) = [text for text in lab.run(SCENARIO)["run"]["warnings"] if "token bucket" in text]
-    assert "aggregate_btc_bps falls by 4" in told
+    assert "aggregate BTC falls by 4" in told
 
 
 def test_noise_is_not_told(lab: Lab, world: World) -> None:

@@ -58,6 +58,17 @@ def test_the_median_is_of_the_trials_that_run_at_a_time(make_trials: MakeTrials)
     assert steps(figure)[-1] == ([0, 1, 2, 3], [2, 2, 3])
 
 
+def test_the_median_has_no_steps_between_the_ticks_of_its_trials(make_trials: MakeTrials) -> None:
+    trials = make_trials()
+    table = [
+        rows(trials, n, 0, [125 * n, 250 * n], length_s=length)
+        for n, length in enumerate((1.0, 1.02, 0.99), start=1)
+    ]
+    edges, rates = steps(intervals(pd.concat(table), trials))[-1]
+    assert len(edges) == 3
+    assert rates == pytest.approx([250 / 1.02 * 8 / 1000, 500 / 1.02 * 8 / 1000], rel=0.1)
+
+
 def test_the_rate_has_a_unit_that_suits_it(make_trials: MakeTrials) -> None:
     trials = make_trials()
     figure = intervals(rows(trials, 1, 0, [125, 250]), trials)

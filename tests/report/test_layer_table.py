@@ -57,7 +57,7 @@ def test_what_is_not_known_is_no_number(shown: Callable[..., list[str]]) -> None
     rows = shown(cost("vxlan", ratio=0.7, **none), cost("gre", ratio=None, **none))
     assert "vxlan 0.7" in rows
     assert "gre -" in rows
-    assert any("Too few to tell an interval" in row for row in rows)
+    assert any("Too few for an interval" in row for row in rows)
 
 
 def test_what_else_was_swept_stands_beside_the_layer(shown: Callable[..., list[str]]) -> None:

@@ -134,3 +134,18 @@ def test_no_rate_lies_over_other_words(size: int, apart: bool) -> None:
     over = [(a.get_text(), b.get_text()) for a in rates for b in words
             if a is not b and boxes[a].overlaps(boxes[b])]  # fmt: skip
     assert over == []
+
+
+def test_a_rate_is_placed_where_no_other_arrow_passes() -> None:
+    """Of two arrows that cross, each has its rate beside the crossing."""
+    figure = topology(
+        endpoints(("a", "h1", "t"), ("b", "h1", "t"), ("c", "h2", "t"), ("d", "h2", "t")),
+        pairs(("x", "a", "d", 4.4e9), ("y", "b", "c", 9e8)),
+    )
+    figure.draw_without_rendering()
+    (axes,) = visible(figure)
+    arrows = [one for one in axes.patches if isinstance(one, FancyArrowPatch)]
+    for rate, other in zip(("4.4 Gbit/s", "900 Mbit/s"), reversed(arrows), strict=True):
+        (box,) = (one.get_window_extent() for one in axes.texts if one.get_text() == rate)
+        path = other.get_transform().transform_path(other.get_path())
+        assert not path.intersects_bbox(box, filled=False)

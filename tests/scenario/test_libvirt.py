@@ -34,7 +34,7 @@ def of_file(tmp_path: Path, provider: str) -> LibvirtSettings:
         ("networks: [{}]", "either a bridge or a network"),
         ("networks: [{bridge: a, network: b}]", "either a bridge or a network"),
         ("networks: [{bridge: a}]", "address that a guest on a bridge gets"),
-        ("networks: [{network: a, gateway: 10.0.0.1}]", "DHCP tells the gateway"),
+        ("networks: [{network: a, gateway: 10.0.0.1}]", "DHCP announces the gateway"),
         ("networks: [{bridge: a, addresses: 10.0.0.9-10.0.0.1/24}]", "no range of IPv4"),
         ("networks: [{bridge: a, addresses: 10.0.0.1-10.0.1.9/24}]", "no range of IPv4"),
         ("networks: [{bridge: a, addresses: 10.0.0.1}]", "no range of IPv4"),

@@ -238,7 +238,7 @@ def siege_result(requests: int, failed: int) -> SiegeResult:
 
 def test_a_part_of_the_requests_is_no_result() -> None:
     ran = Ran("s1", "r1", (siege_result(3, 0),), [], [], [as_batch(told({}, {}))])
-    with pytest.raises(AgentError, match="made 3 requests and told 2"):
+    with pytest.raises(AgentError, match="made 3 requests and reported 2"):
         workload().outcome(1, Purpose.MEASURED, [[ran]])
 
 

@@ -202,7 +202,7 @@ def test_it_prints_numbers_as_everywhere(
         (sh("head -c 100000000 /dev/zero"), ProgramError, "raise most_output"),
         (sh("true"), OutputError, "nothing"),
         (sh("echo rate none"), OutputError, "rate none"),
-        (sh("head -c 5000 /dev/urandom"), OutputError, "sh told no rate: nothing on its stdout"),
+        (sh("head -c 5000 /dev/urandom"), OutputError, "sh printed no rate: nothing on its stdout"),
         (sh("printf 'rate \\377'"), OutputError, "matches rate ([0-9.]+)"),
         (sh("echo rate 7 >&2"), OutputError, "write stream: stderr"),
     ],

@@ -310,7 +310,7 @@ def _see_duplex(host: LayerHost, space: str, devices: Sequence[str]) -> None:
         words = ["ethtool", "-s", device, "speed", str(_NOMINAL_MBIT), "duplex", "full"]
         if host.stays or host.root.run(within(space, words)).status:
             raise EndpointError(
-                f"{device} works in {told or 'unknown'} duplex, as far as it tells, and by such"
+                f"{device} works in {told or 'unknown'} duplex, as far as it reports, and by such"
                 " cards the kernel speaks no LACP (IEEE 802.3ad)",
                 where=host.name,
                 cure=f"there: {' '.join(words)}; or use another mode",

@@ -34,7 +34,7 @@ class Meaning(Enum):
     THROTTLED = auto()
     """There were too many requests: it was surely not done."""
     TRANSIENT = auto()
-    """The cloud failed, or nobody answered: it may have been done all the same."""
+    """The cloud failed, or did not answer: it may have been done all the same."""
     NOT_READY = auto()
     """What it is about is still being made or changed."""
     NO_SERVICE = auto()

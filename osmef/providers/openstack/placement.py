@@ -287,7 +287,7 @@ def warnings_of(settings: OpenStackSettings, cell: Cell) -> Iterator[str]:
         )
         if not settings.compute_hosts:
             yield (
-                "only an administrator's cloud tells the hosts of two projects apart; for others"
+                "only an administrator sees the hosts of two projects; for others"
                 " name them all in provider.compute_hosts"
             )
     elif not same and scenario.shares_hosts:

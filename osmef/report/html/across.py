@@ -114,7 +114,7 @@ def _results(trials: pd.DataFrame, measures: Sequence[Measure], names: Mapping[s
                    for cell, rows in groups.items()}
         for one in measures
     }  # fmt: skip
-    heads, fields = _numbers(measures, found, list(groups))
+    heads, numbers = _numbers(measures, found, list(groups))
     columns = [
         Column("cell"),
         *(Column(head, number=True) for head in ("runs", "trials", "failed")[not sessions :]),
@@ -126,9 +126,10 @@ def _results(trials: pd.DataFrame, measures: Sequence[Measure], names: Mapping[s
             *([Field(str(of["run"].nunique()))] if sessions else []),  # else it is of one
             Field(str(len(of))),
             _failed(of),
-            *fields[cell],
+            *fields,
         ]
         for cell, of in groups.items()
+        for fields in numbers[cell]
     ]
     unit = "n counts sessions, each the median of its trials." if sessions else "n counts trials."
     caption = "Each cell over all runs" if sessions else "Each cell of each run"
@@ -137,25 +138,31 @@ def _results(trials: pd.DataFrame, measures: Sequence[Measure], names: Mapping[s
 
 def _numbers(
     measures: Sequence[Measure], found: Mapping[str, Mapping[str, Metric]], keys: Sequence[str]
-) -> tuple[list[Column], dict[str, list[Field]]]:
-    """Return the columns of the numbers, and their fields by cell.
+) -> tuple[list[Column], dict[str, list[list[Field]]]]:
+    """Return the columns of the numbers, and the fields of each row by cell.
 
-    Where each cell has one of several measures, as runs of several workloads have, the measure is
-    named in its row: a column for each would be dashes.
+    Where cells have different measures, as runs of several workloads have, each number has a row
+    that names its measure: a column for each would be dashes.
     """
     scales = {one.name: scale_of(one, list(found[one.name].values())) for one in measures}
     own = {key: [one for one in measures if found[one.name][key].median is not None]
            for key in keys}  # fmt: skip
-    if len(measures) < 2 or any(len(of) > 1 for of in own.values()):
+    if len({tuple(one.name for one in of) for of in own.values() if of}) < 2:
         columns = [Column(scale.words, scale.unit, number=True) for scale in scales.values()]
-        fields = {key: [measured(found[name][key], scale) for name, scale in scales.items()]
+        fields = {key: [[measured(found[name][key], scale) for name, scale in scales.items()]]
                   for key in keys}  # fmt: skip
         return columns, fields
-    fields = {}
-    for key in keys:
-        (one,) = own[key] or (measures[0],)
-        scale = replace(scales[one.name], by_row=True)
-        fields[key] = [text(one.words if own[key] else None), measured(found[one.name][key], scale)]
+    fields = {
+        key: [
+            [
+                text(one.words),
+                measured(found[one.name][key], replace(scales[one.name], by_row=True)),
+            ]
+            for one in of
+        ]
+        or [[text(None), measured(found[measures[0].name][key], scales[measures[0].name])]]
+        for key, of in own.items()
+    }
     return [Column("metric"), Column("median", number=True)], fields
 
 

@@ -152,15 +152,17 @@ def _with_interval(cell: CellInfo, measure: Measure) -> str:
 def _where(of: list[CellInfo], summary: Summary, names: Mapping[str, str]) -> str:
     """Return which cells these are: all, those that one value makes, or their names."""
     if len(of) == len(summary.cells) > 1:
-        return f"all {len(of)} cells"
+        return f"{_all(of)} cells"
     keys = [cell.key for cell in of]
     for part in of[0].key.split(","):
         if len(of) > 1 and keys == [one.key for one in summary.cells if part in _parts(one)]:
             word = short_cells([part])[0][part]
-            return (
-                f"all {len(of)} cells with {word}" if "=" in word else f"all {len(of)} {word} cells"
-            )
+            return f"{_all(of)} cells with {word}" if "=" in word else f"{_all(of)} {word} cells"
     return _listed([names[key] for key in keys])
+
+
+def _all(of: list[CellInfo]) -> str:
+    return "both" if len(of) == 2 else f"all {len(of)}"
 
 
 def _parts(cell: CellInfo) -> list[str]:

@@ -40,7 +40,7 @@ _PARAMETERS: dict[str, Mapping[str, str]] = {
     "tls": {},
     "tcp": {},
 }
-"""What each transport may be told, and what values that may have."""
+"""Parameters of each transport, and their values."""
 _CURES = {
     "ext": "use qemu+ssh://me@host/system; what leads there belongs into ~/.ssh/config",
     "tcp": "use qemu+ssh:// or qemu+tls://",
@@ -221,7 +221,7 @@ class ExistingNetwork(Model):
             )
         if self.gateway is not None and self.addresses is None:
             raise conflict(
-                "DHCP tells the gateway", "remove gateway, or write addresses", "gateway"
+                "DHCP announces the gateway", "remove gateway, or write addresses", "gateway"
             )
         if self.gateway is not None and self.addresses is not None:
             free = addresses_of(self.addresses)

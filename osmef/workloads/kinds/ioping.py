@@ -40,7 +40,7 @@ class IopingSettings(DirectSettings):
         ge=0,
         le=3600,
         description="from one request to the next (-i); there are percentiles where all requests"
-        " can be told within `most_output`, 600 bytes each",
+        " can be printed within `most_output`, 600 bytes each",
     )
     linear: bool = Field(
         default=False, description="true: one place behind the other, and not at random (-L)"

@@ -247,7 +247,7 @@ class LatencySettings(WorkloadSettings):
         datagrams = [one for one in names if one.loses]
         if names and "size" in self.model_fields_set and self.size < HEADER_BYTES:
             raise conflict(
-                f"a request by {names[0]} has {HEADER_BYTES} B at least, which tell it from others",
+                f"a request by {names[0]} has {HEADER_BYTES} B at least, which identify it",
                 f"give a size from {HEADER_BYTES}B on, or none",
                 *("size", "protocol"),
             )

@@ -162,13 +162,13 @@ def read_url(url: str, key: str) -> Foreign:
     except ValueError as error:
         raise conflict(
             f"{host} is no address, and endpoints look no names up",
-            f"write its address, which `getent hosts {host}` tells, such as {_EXAMPLE}",
+            f"write its address, which `getent hosts {host}` prints, such as {_EXAMPLE}",
             key,
         ) from error
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     if path.count(SIZE) != 1:
         how = "no" if SIZE not in path else "more than one"
-        cure = f"write {SIZE} where the size of a message stands, such as {_EXAMPLE}"
+        cure = f"write {SIZE} in place of the message size, such as {_EXAMPLE}"
         raise conflict(f"the path has {how} {SIZE}", cure, key)
     if parts.fragment or port == 0 or not _TARGET.fullmatch(path):
         what = "no server has the port 0" if port == 0 else "the path has what no request can have"

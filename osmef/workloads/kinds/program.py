@@ -59,7 +59,7 @@ class ProgramMetric(Reading):
             return self.value(ended.printed)
         except OutputError as error:
             raise OutputError(
-                f"{ended.run.argv[0]} told no {name}: {error.message}",
+                f"{ended.run.argv[0]} printed no {name}: {error.message}",
                 tail=error.tail,
                 where=ended.endpoint,
                 cure=error.cure,

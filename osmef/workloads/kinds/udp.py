@@ -324,8 +324,7 @@ class UdpSettings(WorkloadSettings):
         if sent < _LEAST_DATAGRAMS:
             enough = format_rate(_LEAST_DATAGRAMS * 8 * self.size / step_s)
             raise conflict(
-                f"at the lowest rate a step sends {sent:.0f} datagrams, which tells little of a"
-                " loss",
+                f"at the lowest rate a step sends {sent:.0f} datagrams, too few to measure a loss",
                 f"write search.lowest: {enough} or more, a longer step, or smaller datagrams",
                 *("search.lowest", "search.step", "size"),
             )

@@ -38,9 +38,9 @@ def test_cells_that_share_a_value_are_named_by_it(
         make_cell(connections=n, aggregate_bps=SLOW, limited_by={Limit.NETWORK: 6}) for n in (1, 8)
     ]
     told = findings(make_summary(*near, *far))
-    assert "The limit was the network in all 2 different-host cells." in told
+    assert "The limit was the network in both different-host cells." in told
     told = findings(make_summary(*far))
-    assert "The limit was the network in all 2 cells." in told
+    assert "The limit was the network in both cells." in told
 
 
 def test_cells_whose_intervals_overlap_are_not_called_different(

@@ -148,10 +148,17 @@ def test_runs_of_several_workloads_name_the_metric_in_the_row(
     times = make_cell(aggregate_bps=[]).model_copy(
         update={"workload": "latency", "metrics": {"rtt_p50_us": describe([10486.0] * 6)}}
     )
-    kinds = (("bulk", bulk), ("udp", make_summary(udp)), ("times", make_summary(times)))
+    of_requests = {"goodput_bps": describe([4e7] * 6), "time_p50_us": describe([6550.0] * 6)}
+    requests = make_cell(aggregate_bps=[]).model_copy(
+        update={"workload": "pingpong", "metrics": of_requests}
+    )
+    others = {"udp": udp, "times": times, "requests": requests}
+    kinds = (("bulk", bulk), *((name, make_summary(cell)) for name, cell in others.items()))
     page = page_of(tmp_path, *(make_run(name, of).path for name, of in kinds))
     (together,) = [one for one in page.all("table") if "Each cell of each run" in one.text]
-    for words in ("aggregate BTC4.5 Gbit/s", "goodput20 Mbit/s", "RTT p5010\u202f486 µs"):
+    several = ("goodput40 Mbit/s", "time p506\u202f550 µs")
+    one = ("aggregate BTC4.5 Gbit/s", "goodput20 Mbit/s", "RTT p5010\u202f486 µs")
+    for words in (*one, *several):
         assert words in together.text
 
 
