@@ -240,8 +240,13 @@ bool siege_run(void)
     precedence_give_back(); /* not for the threads to inherit */
     bool ok = start_threads();
     const struct endpoint_time endpoint = endpoint_time(); /* others wait for their start */
+    int64_t look_ns = siege.start_ns + LOOK_NS;
     for (uint64_t ended = 0, more; ok && ended < (uint64_t)threads.count;) {
-        control_wait(siege.job->control, fds, 2, now_ns() + LOOK_NS);
+        control_wait(siege.job->control, fds, 2, look_ns);
+        if (now_ns() >= look_ns) {
+            siege_tell_progress();
+            look_ns = now_ns() + LOOK_NS;
+        }
         if (read(threads.done, &more, sizeof more) == sizeof more)
             ended += more;
         const int lack = atomic_load(&siege.lack);

@@ -330,6 +330,15 @@ UdpResult = Annotated[UdpSenderResult | UdpReceiverResult, Field(discriminator="
 """One end of a UDP job."""
 
 
+class ProgressEvent(_Message):
+    """How many requests of a siege have begun, and in what time."""
+
+    event: Literal["progress"]
+    id: str
+    elapsed_s: float = Field(gt=0)
+    requests: int = Field(ge=0)
+
+
 class RequestsEvent(_Message):
     """A batch of a siege's requests, one list a column, as docs/agent-protocol.md defines them."""
 
@@ -489,6 +498,7 @@ JobEvent = (
     | Connected
     | IntervalEvent
     | ExchangesEvent
+    | ProgressEvent
     | RequestsEvent
     | PointEvent
     | OutputEvent

@@ -176,6 +176,10 @@ class LiveProgress(_Watch):
     def round_trip(self, planned: PlannedTrial, us: float) -> None:
         self._update_value(f"RTT {format_time(us / 1e6)}")
 
+    @override
+    def request_rate(self, planned: PlannedTrial, per_second: float) -> None:
+        self._update_value(f"{per_second:,.0f} requests/s")
+
     def _update_value(self, text: str) -> None:
         self._progress.update(self._task, rate=text, left=self._left())
 

@@ -245,6 +245,7 @@ def _measure(bench: Bench, planned: PlannedTrial) -> Outcome:
         ],
         progress=lambda rate: bench.observer.rate(planned, rate),
         round_trip=lambda us: bench.observer.round_trip(planned, us),
+        request_rate=lambda per_second: bench.observer.request_rate(planned, per_second),
         check=bench.stop.check,
         stagger_s=scenario.stagger,
         keep=lambda name, data: bench.directory.write_raw(planned.index, name, data),

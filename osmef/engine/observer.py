@@ -62,6 +62,9 @@ class Observer:
     def round_trip(self, planned: PlannedTrial, us: float) -> None:
         """Note the latest median round trip of a running trial, in microseconds."""
 
+    def request_rate(self, planned: PlannedTrial, per_second: float) -> None:
+        """Note the requests a second of a running trial so far."""
+
     def trial_ended(self, trial: Trial) -> None:
         """Note that a trial has ended, successfully or not."""
 

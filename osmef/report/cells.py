@@ -247,6 +247,16 @@ def leading(trials: pd.DataFrame) -> list[Measure]:
     return [one for one in known if one.leading] or known[:_FEW]
 
 
+def leading_of_each(trials: pd.DataFrame) -> list[Measure]:
+    """Return the first leading measure of each workload, each measure once.
+
+    Raises InputError where no trial has any.
+    """
+    kinds = trials.groupby("workload", sort=False) if "workload" in trials else [("", trials)]
+    found = [chosen(rows, None) for _kind, rows in kinds if measured(rows)]
+    return list(dict.fromkeys(found)) or [chosen(trials, None)]
+
+
 def chosen(trials: pd.DataFrame, metric: str | None) -> Measure:
     """Return the measure of a name, or by default the leading one.
 

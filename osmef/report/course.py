@@ -50,7 +50,7 @@ def course(
     limit(len(found), "cells", _MOST_CELLS)
     top = max(float(line.rates.max()) for one in found for line in one.lines)
     divisor, unit = rate_unit(top)
-    ways = sorted({line.number[1] for one in found for line in one.lines})
+    ways = sorted({line.back for one in found for line in one.lines})
     strokes = {_WAYS[way]: stroke(place) for place, way in enumerate(ways)}
     names = _names_of([protocol for one in found for protocol, _ in one.times])
     for place, name in enumerate(names.values()):
@@ -68,7 +68,7 @@ def course(
     for one, above, below in zip(found, panels[:count], panels[count:], strict=True):
         name_panel(above, one.cell.label if count > 1 else "", count)
         for line in one.lines:
-            way = strokes[_WAYS[line.number[1]]]
+            way = strokes[_WAYS[line.back]]
             above.stairs(
                 line.rates / divisor, line.edges, baseline=None, color=way.colour, ls=way.dashes
             )

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from osmef.report.cells import ShownCell, cells_of, nothing, source_of
 from osmef.report.look import PLAIN, Look
@@ -21,6 +24,7 @@ _MOST_CELLS = 12
 _MOST_FLOWS = 50
 _REST_S = 0.5
 """Longer times between two intervals of a connection are rests."""
+_THIN: dict[str, Any] = {"linewidth": 0.7, "alpha": 0.45}  # a trial among several
 _LEAST_PART = 0.01  # of an interval: a shorter part of it can not be seen
 _ALIKE = 4.0  # how many times as high one panel's rates may be for all to have one axis
 _FLOW = ["run", "cell", "trial", "source", "target", "flow"]
@@ -44,10 +48,11 @@ def intervals(rows: pd.DataFrame, trials: pd.DataFrame, look: Look = PLAIN) -> F
     ``rows`` are those of ``osmef.load_intervals`` with the columns run, cell, trial, purpose,
     endpoint, peer, role, flow, start_s, length_s, warmup and bytes; ``trials`` those of
     ``osmef.load``, which name the cells and their ends. A line is the sum over the connections of a
-    trial that went one way. A connection of which only the sender told, as in an imported run, is
-    drawn as it was sent. Where a cell has one line, its connections are thin lines. Raises
-    InputError without an interval, and for more cells than can be told apart. A cell of which only
-    the background has intervals, such as latency beside bulk transfers, shows those.
+    trial that went one way. Trials of a cell are exchangeable: they are thin lines of one colour,
+    with their median at each time. A connection of which only the sender reported, as in an
+    imported run, is drawn as it was sent. Where a cell has one line, its connections are thin
+    lines. A cell of which only the background has intervals, such as latency beside bulk transfers,
+    shows those. Raises InputError without an interval, and for more cells than can be told apart.
     """
     if "began_s" in rows:  # what runs once more after a rest stands where it ran
         rows = rows.assign(start_s=rows["start_s"] + rows["began_s"].fillna(0))
@@ -66,9 +71,10 @@ def intervals(rows: pd.DataFrame, trials: pd.DataFrame, look: Look = PLAIN) -> F
     top = max(tops.values())
     divisor, name = rate_unit(top)
     alike = top <= _ALIKE * min(tops.values())
-    numbers = sorted({line.number for each in found.values() for line in each})
-    strokes = {number: _plain(place) for place, number in enumerate(numbers)}
-    legend = {_name(number): look.line() for number, look in strokes.items()}
+    ways = sorted({line.back for each in found.values() for line in each})
+    strokes = {back: _plain(place) for place, back in enumerate(ways)}
+    several = any(len(_trials_of(each)) > 1 for each in found.values())
+    legend = _legend(strokes, several=several)
     roles = tuple(sorted({role for key in found for role in groups[key]["role"].unique()}))
     warm = any(group["warmup"].eq(True).any() for group in groups.values())
     caption = f"All connections of a trial together, {_SEEN[roles]}."
@@ -77,8 +83,7 @@ def intervals(rows: pd.DataFrame, trials: pd.DataFrame, look: Look = PLAIN) -> F
     caption += " Dotted upright line: end of the warm-up." if warm else ""
     caption += "" if alike else " Every panel has its own axis of y."
     header = Words("Rate over time", caption, source_of(trials))
-    shown = legend if 1 < len(legend) <= 28 else {}
-    figure, panels = page(header, shown, look, len(cells), same_y=alike)
+    figure, panels = page(header, legend, look, len(cells), same_y=alike)
     for axes, cell in zip(panels, cells, strict=True):
         name_panel(axes, cell.label if len(cells) > 1 else "", len(cells))
         _draw(axes, found[cell.run, cell.key], strokes, divisor)
@@ -103,23 +108,47 @@ def _by_cell(rows: pd.DataFrame) -> dict[Key, pd.DataFrame]:
     return {(str(run), str(cell)): some for (run, cell), some in groups}
 
 
-Number = tuple[int, bool]
-"""The place of a trial in its cell, and whether the data went back."""
-
-
 @dataclass(frozen=True)
 class DirectionRates:
-    """Rates of one direction in a trial: all connections together, and each of them."""
+    """Rates of one direction in a trial: all connections together, and each of them.
 
-    number: Number
+    ``trial`` is its place in the cell; ``back`` says whether the data went to the sender.
+    """
+
+    trial: int
+    back: bool
     edges: npt.NDArray[np.float64]
     rates: npt.NDArray[np.float64]
     each: list[Rates]
 
 
-def _name(number: Number) -> str:
-    place, back = number
-    return f"trial {place + 1}{', back' if back else ''}"
+def _legend(strokes: Mapping[bool, Stroke], *, several: bool) -> dict[str, Artist]:
+    """Return the legend: the directions, and where cells have ``several`` trials, what is thin."""
+    what = "median of the trials" if several else "there"
+    names = {False: what, True: f"{what}, back" if several else "back"}
+    legend: dict[str, Artist] = {names[back]: look.line() for back, look in strokes.items()}
+    if several:
+        first = next(iter(strokes.values()))
+        return {**legend, "single trials": Line2D([], [], color=first.colour, **_THIN)}
+    return legend if len(strokes) > 1 else {}
+
+
+def _trials_of(lines: list[DirectionRates]) -> set[int]:
+    return {line.trial for line in lines}
+
+
+def _median(lines: list[DirectionRates]) -> Rates:
+    """Return the median over the trials at each time that half of them at least reach."""
+    edges = np.unique(np.concatenate([line.edges for line in lines]))
+    middles = (edges[:-1] + edges[1:]) / 2
+    at = np.full((len(lines), len(middles)), np.nan)
+    for row, line in zip(at, lines, strict=True):
+        place = np.searchsorted(line.edges, middles) - 1
+        inside = (place >= 0) & (place < len(line.rates))
+        row[inside] = line.rates[place[inside]]
+    enough = np.flatnonzero((~np.isnan(at)).sum(axis=0) * 2 >= len(lines))
+    first, last = enough[0], enough[-1] + 1
+    return edges[first : last + 1], np.nanmedian(at[:, first:last], axis=0)
 
 
 def _one_end(rows: pd.DataFrame) -> pd.DataFrame:
@@ -162,7 +191,7 @@ def _lines(rows: pd.DataFrame, cell: ShownCell) -> Iterator[DirectionRates]:
             back = _back_to_itself(trial)
         for is_back, way in trial.groupby(back if not back.all() else ~back):
             each = [_rates(flow) for _, flow in way.groupby(_FLOW[3:], dropna=False)]
-            yield DirectionRates((place, bool(is_back)), *together(each), each)
+            yield DirectionRates(place, bool(is_back), *together(each), each)
 
 
 def _rates(rows: pd.DataFrame) -> Rates:
@@ -216,17 +245,24 @@ def _drawn_alone(lines: list[DirectionRates]) -> bool:
 
 
 def _draw(
-    axes: Axes, lines: list[DirectionRates], strokes: Mapping[Number, Stroke], divisor: float
+    axes: Axes, lines: list[DirectionRates], strokes: Mapping[bool, Stroke], divisor: float
 ) -> None:
     if _drawn_alone(lines):
         for edges, rate in lines[0].each:
             axes.stairs(rate / divisor, edges, baseline=None, color=GREY, linewidth=0.5)
-    for line in lines:
-        look = strokes[line.number]
-        axes.stairs(
-            line.rates / divisor, line.edges, baseline=None, color=look.colour, ls=look.dashes,
-            linewidth=1.3,
-        )  # fmt: skip
+    for back, look in strokes.items():
+        of_it = [line for line in lines if line.back == back]
+        if len(of_it) > 1:
+            for line in of_it:
+                axes.stairs(
+                    line.rates / divisor, line.edges, baseline=None, color=look.colour, **_THIN
+                )
+        if of_it:
+            edges, rates = _median(of_it)
+            axes.stairs(
+                rates / divisor, edges, baseline=None, color=look.colour, ls=look.dashes,
+                linewidth=1.6,
+            )  # fmt: skip
 
 
 def _plain(number: int) -> Stroke:

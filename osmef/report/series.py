@@ -178,11 +178,14 @@ def short_names(keys: Iterable[str]) -> dict[str, str]:
     return {key: shortest(key) for key in words}
 
 
+_KNOWN_BY_VALUE = {"placement", "tenancy", "workload", "kind", "layer"}
+
+
 def short_cells(cells: Iterable[str]) -> tuple[dict[str, str], str]:
     """Return short labels of cells by key, and their common values.
 
-    A word stands for itself, such as ``same-host``; a number and a truth with the last word of its
-    key.
+    A placement, a tenancy, a workload and a layer are known by their word, such as ``same-host``;
+    all other values have the last word of their key.
     """
     parts = {cell: cell.split(",") for cell in cells}
     if not parts:
@@ -200,5 +203,5 @@ def short_cells(cells: Iterable[str]) -> tuple[dict[str, str], str]:
 
 def _part_alone(part: str) -> str:
     key, equals, value = part.partition("=")
-    is_word = bool(equals) and value[:1].isalpha() and value not in {"true", "false"}
-    return value if is_word else part[key.rfind(".") + 1 :]
+    name = key.rpartition(".")[2]
+    return value if equals and name in _KNOWN_BY_VALUE else f"{name}{equals}{value}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -13,11 +13,19 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from osmef.analysis.describe import describe
-from osmef.analysis.quantiles import ConfidenceInterval
 from osmef.analysis.quantiles import ecdf as distribution
 from osmef.analysis.replicates import has_sessions, independent
 from osmef.analysis.variability import cov_interval
-from osmef.report.cells import ShownCell, cells_of, chosen, measured, nothing, source_of, unit
+from osmef.report.cells import (
+    ShownCell,
+    cells_of,
+    chosen,
+    leading_of_each,
+    measured,
+    nothing,
+    source_of,
+    unit,
+)
 from osmef.report.look import PLAIN, Look
 from osmef.report.style import (
     LINE_INCHES,
@@ -30,6 +38,7 @@ from osmef.report.style import (
     stroke,
     styled,
 )
+from osmef.results.measure import Measure
 
 _FEWEST = 5  # values of which a box tells more than the points alone
 _WIDEST = 16.0  # inches, of a figure of many sessions
@@ -50,11 +59,13 @@ def ecdf(trials: pd.DataFrame, look: Look = PLAIN, *, metric: str | None = None)
     Raises InputError where no trial has it.
     """
     measure = chosen(trials, metric)
-    found = [(cell, cell.values(measure.name)) for cell in cells_of(trials, look)]
+    every = cells_of(trials, look)
+    found = [(cell, cell.values(measure.name)) for cell in every]
     cells = [(cell, values) for cell, values in found if values]
     limit(len(cells), "series")
     how = unit(measure, max(max(values) for _, values in cells))
-    caption = "Bands: 95 % confidence for the whole function (Dvoretzky, Kiefer, Wolfowitz)."
+    bands = "Bands: 95 % confidence for the whole function (Dvoretzky, Kiefer, Wolfowitz)."
+    caption = f"{bands}{_without(every, measure)}"
     over = "session results" if has_sessions(trials) else "trials"
     header = Words(f"Distribution of {measure.words} over the {over}", caption, source_of(trials))
     legend = {f"{cell.label}, n = {len(values)}": stroke(number).line()
@@ -97,11 +108,13 @@ def sessions(trials: pd.DataFrame, look: Look = PLAIN, *, metric: str | None = N
     measure = chosen(known, metric)
     name = measure.name
     order = _sessions(known[known[name].notna()])
-    cells = [cell for cell in cells_of(known, look) if cell.values(name)]
+    every = cells_of(known, look)
+    cells = [cell for cell in every if cell.values(name)]
     limit(len(cells), "series")
     how = unit(measure, float(known[name].max()))
     counts = [len(rows) for cell in cells for rows in _by_session(cell, name, order) if rows]
     caption = (_BOXES if max(counts) >= _FEWEST else "") + (_FEW if min(counts) < _FEWEST else "")
+    caption += _without(every, measure)
     what = measure.words
     header = Words(f"{what[0].upper()}{what[1:]} by session", caption, source_of(known))
     sample = _bar if max(counts) >= _FEWEST else _mark
@@ -168,24 +181,21 @@ def cov(
     """Draw the coefficient of variation of metrics as bars, one each cell.
 
     Where trials are of sessions it is that over the session results, else over the trials
-    (``osmef.analysis.variability``). Without ``metrics`` it is what leads, of
+    (``osmef.analysis.variability``). Without ``metrics`` it is what leads in each workload, of
     sessions all. Raises InputError where there are none.
     """
     by_session = has_sessions(trials)
-    every = measured(trials) if by_session and not metrics else None
-    shown_as = {
-        one.name: one.words
-        for one in every or [chosen(trials, name) for name in metrics or (None,)]
-    }
-    names = list(shown_as)
+    if metrics:
+        measures = [chosen(trials, name) for name in metrics]
+    else:
+        measures = measured(trials) if by_session else leading_of_each(trials)
     cells = cells_of(trials, look)
     limit(len(cells), "cells", MOST_BARS)
-    results = {name: [independent(cell.trials, name, by_session=by_session) for cell in cells]
-               for name in names}  # fmt: skip
-    values = {name: [describe(one).cov_percent for one in each] for name, each in results.items()}
-    shown = [number for number in range(len(cells))
-             if any(values[name][number] is not None for name in names)]  # fmt: skip
-    if not shown:
+    bars = [_Bar(cell, one, independent(cell.trials, one.name, by_session=by_session))
+            for cell in cells for one in measures]  # fmt: skip
+    known = {bar.cell.label for bar in bars if bar.percent is not None}
+    bars = [bar for bar in bars if bar.values and bar.cell.label in known]
+    if not bars:
         raise nothing("spread: two trials or sessions at least", _CURE)
     of = "session results" if by_session else "trials"
     header = Words(
@@ -194,28 +204,61 @@ def cov(
         " brackets: 95 % interval, if they are normally distributed (Vangel).",
         source_of(trials),
     )
-    legend = {shown_as[name]: _bar(number) for number, name in enumerate(names)}
-    rows, lines = broken([cells[cell].label for cell in shown])
-    height = 0.3 + len(shown) * max(0.14 * len(names) + 0.12, LINE_INCHES * lines + 0.04)
-    figure, (axes,) = page(header, legend if len(names) > 1 else {}, look, size=(6.6, height + 0.4))
-    thick = 0.8 / len(names)
-    for number, name in enumerate(names):
-        at = [row + (number - (len(names) - 1) / 2) * thick for row in range(len(shown))]
-        widths = [values[name][cell] or 0.0 for cell in shown]
-        bars = axes.barh(at, widths, thick, **patch(number), label=shown_as[name])
-        known = [values[name][cell] is not None for cell in shown]
-        ends = [cov_interval(results[name][cell]) for cell in shown]
-        told = [_cov_text(width, end, known=ok)
-                for width, end, ok in zip(widths, ends, known, strict=True)]  # fmt: skip
-        axes.bar_label(bars, told, padding=2, fontsize=7)
-    axes.set_yticks(range(len(shown)), rows, fontsize=7.5)
-    axes.set_ylim(len(shown) - 0.5, -0.5)
+    legend = {one.words: _bar(number) for number, one in enumerate(measures)}
+    groups = [[bar for bar in bars if bar.cell is cell] for cell in cells]
+    groups = [group for group in groups if group]
+    most = max(map(len, groups))
+    rows, lines = broken([group[0].cell.label for group in groups])
+    height = 0.3 + len(groups) * max(0.14 * most + 0.12, LINE_INCHES * lines + 0.04)
+    shown = legend if len(measures) > 1 else {}
+    figure, (axes,) = page(header, shown, look, size=(6.6, height + 0.4))
+    thick = 0.8 / most
+    at = {
+        bar: row + (number - (len(group) - 1) / 2) * thick
+        for row, group in enumerate(groups)
+        for number, bar in enumerate(group)
+    }
+    for number, measure in enumerate(measures):
+        of_it = [bar for bar in at if bar.measure is measure]
+        lengths = [bar.percent or 0.0 for bar in of_it]
+        drawn = axes.barh([at[bar] for bar in of_it], lengths, thick, **patch(number))
+        axes.bar_label(drawn, [bar.text for bar in of_it], padding=2, fontsize=7)
+    axes.set_yticks(range(len(groups)), rows, fontsize=7.5)
+    axes.set_ylim(len(groups) - 0.5, -0.5)
     axes.margins(x=0.25)
     axes.grid(visible=False, axis="y")
-    alone = f" of {shown_as[names[0]]}" if len(names) == 1 else ""
+    alone = f" of {measures[0].words}" if len(measures) == 1 else ""
     axes.set_xlabel(f"coefficient of variation{alone} in %")
     look.apply(axes)
     return figure
+
+
+@dataclass(frozen=True, eq=False)
+class _Bar:
+    """The variation of a measure in a cell, from the values that count."""
+
+    cell: ShownCell
+    measure: Measure
+    values: list[float]
+
+    @property
+    def percent(self) -> float | None:
+        return describe(self.values).cov_percent
+
+    @property
+    def text(self) -> str:
+        if self.percent is None:
+            return "unknown"
+        interval = cov_interval(self.values)
+        if interval.low is None or interval.high is None:
+            return _percent(self.percent)
+        return f"{_percent(self.percent)} ({_percent(interval.low)} to {_percent(interval.high)})"
+
+
+def _without(cells: Sequence[ShownCell], measure: Measure) -> str:
+    """Return a sentence on the cells in which the measure is not measured, if there are any."""
+    labels = [cell.label for cell in cells if not cell.values(measure.name)]
+    return f" Without {measure.words}, and left out: {'; '.join(labels)}." if labels else ""
 
 
 def _bar(number: int) -> Artist:
@@ -224,14 +267,6 @@ def _bar(number: int) -> Artist:
 
 def _mark(number: int) -> Artist:
     return replace(stroke(number), dashes="").line()
-
-
-def _cov_text(width: float, interval: ConfidenceInterval, *, known: bool) -> str:
-    if not known:
-        return "unknown"
-    if interval.low is None or interval.high is None:
-        return _percent(width)
-    return f"{_percent(width)} ({_percent(interval.low)} to {_percent(interval.high)})"
 
 
 def _percent(value: float) -> str:

@@ -22,6 +22,7 @@ from osmef.agent.messages import (
     OutputEnded,
     OutputEvent,
     PointEvent,
+    ProgressEvent,
     RequestsEvent,
     ResultEvent,
 )
@@ -98,7 +99,8 @@ class Job:
     """A trial: its number and its pairs.
 
     ``progress`` is called with the latest rate of what is measured, in bits per second, and
-    ``round_trip`` with the median of its latest round trips in microseconds; ``check`` is called
+    ``round_trip`` with the median of its latest round trips in microseconds, ``request_rate`` with
+    its requests a second so far; ``check`` is called
     often and raises when the run has to stop. ``waits`` are for its agents. Each pair begins
     ``stagger_s`` seconds after the one before. ``keep`` gets what each program printed on each of
     its streams, with a name for it, also where it is nothing.
@@ -112,6 +114,7 @@ class Job:
     stagger_s: float = 0.0
     keep: Callable[[str, bytes], None] = field(default=lambda _name, _printed: None)
     round_trip: Callable[[float], None] = field(default=lambda _us: None)
+    request_rate: Callable[[float], None] = field(default=lambda _per_s: None)
 
 
 @dataclass(frozen=True)
@@ -405,7 +408,7 @@ class _Ensemble:
                 task.connected = True
             case IntervalEvent() | ExchangesEvent():
                 self._keep(task, event)
-            case RequestsEvent():
+            case RequestsEvent() | ProgressEvent():
                 self._keep_requests(task, event)
             case OutputEvent():
                 self._keep_output(task, event)
@@ -456,7 +459,11 @@ class _Ensemble:
         task.ended = True
         self._busy.discard(task)
 
-    def _keep_requests(self, task: Task, event: RequestsEvent) -> None:
+    def _keep_requests(self, task: Task, event: RequestsEvent | ProgressEvent) -> None:
+        if isinstance(event, ProgressEvent):
+            task.requests_per_s = event.requests / event.elapsed_s
+            self._job.request_rate(sum(one.requests_per_s for one in self._tasks))
+            return
         from osmef.workloads.siege import as_batch  # noqa: PLC0415 - pyarrow is slow to load
 
         task.requests.append(as_batch(event))

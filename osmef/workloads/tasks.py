@@ -159,6 +159,7 @@ class Task:
     points: list[PointEvent] = field(default_factory=list)
     requests: list[RecordBatch] = field(default_factory=list)
     requests_told: int = 0
+    requests_per_s: float = 0.0
     stdout: bytearray = field(default_factory=bytearray)
     stderr: bytearray = field(default_factory=bytearray)
     said_bytes: int = 0

@@ -41,6 +41,7 @@ class Agent:
         self._stdin = self.process.stdin
         self._stdout = self.process.stdout.fileno()
         self._rest = b""
+        self.progress: list[Event] = []
         self.hello = self.event()
 
     def __enter__(self) -> Agent:
@@ -71,7 +72,7 @@ class Agent:
         self.write(json.dumps({"cmd": cmd, **keys}).encode() + b"\n")
 
     def event(self, timeout_s: float = PATIENCE_S) -> Event:
-        """Return the next event, whatever it is."""
+        """Return the next event; how far a siege is, which no test can time, goes to a list."""
         deadline = time.monotonic() + timeout_s
         while b"\n" not in self._rest:
             ready, _, _ = select.select([self._stdout], [], [], deadline - time.monotonic())
@@ -81,6 +82,9 @@ class Agent:
             self._rest += data
         line, self._rest = self._rest.split(b"\n", 1)
         event: Event = json.loads(line)
+        if event["event"] == "progress":
+            self.progress.append(event)
+            return self.event(deadline - time.monotonic())
         return event
 
     def expect(self, event: str) -> Event:

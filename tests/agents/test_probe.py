@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -127,8 +128,9 @@ def test_each_request_has_a_connection_of_its_own(start: StartAgent) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.settimeout(PATIENCE_S)
         port = server.getsockname()[1]
-        with asked(asking, port, "tcp-connect", rate_per_s=50, duration_s=0.2) as flow:
-            for _ in range(10):
+        with asked(asking, port, "tcp-connect", rate_per_s=50, duration_s=0.5) as flow:
+            # A machine that is busy has time for fewer than 25 of them.
+            while server in select.select([server, flow], [], [], PATIENCE_S)[0]:
                 peer, (_, theirs) = server.accept()
                 with peer:
                     request = take(peer, 16)
@@ -142,9 +144,9 @@ def test_each_request_has_a_connection_of_its_own(start: StartAgent) -> None:
                 ports.add(theirs)
             assert take(flow, 1) is None
             flow.close()
-            assert result(asking)[1]["count"] == 10
-    assert numbers == list(range(10))
-    assert len(ports) == 10
+            assert result(asking)[1]["count"] == len(numbers) > 1
+    assert numbers == list(range(len(numbers)))
+    assert len(ports) == len(numbers)
     assert not {(port, theirs) for theirs in ports} & waiting()
 
 
@@ -167,8 +169,9 @@ def test_a_stranger_at_the_port_of_requests_is_refused(start: StartAgent) -> Non
         flow.sendall(b"G")
         for wrong in (b"", b"GET / HTTP/1.1\r\n\r\n", HEAD[:8] + b"\0\1" + bytes(6)):
             with dial(port) as stranger:
-                stranger.sendall(wrong)
-                stranger.shutdown(socket.SHUT_WR)
+                with suppress(OSError):  # it may be reset before it has ended
+                    stranger.sendall(wrong)
+                    stranger.shutdown(socket.SHUT_WR)
                 with suppress(ConnectionResetError):  # closed with what it said unread
                     assert stranger.recv(1) == b""
         with dial(port) as ours:

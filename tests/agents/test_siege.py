@@ -61,6 +61,15 @@ def besiege(agent: Agent, port: int, **changes: object) -> tuple[Columns, Event]
     return columns, result
 
 
+def test_a_long_siege_reports_how_far_it_is(start: StartAgent) -> None:
+    agent, pong = start(), serve_pong(start())
+    besiege(agent, pong, sizes="1", repetitions=30, rate_per_s=20)
+    first = agent.progress[0]
+    assert (first["id"], first["event"]) == ("siege-1", "progress")
+    assert first["elapsed_s"] >= 1
+    assert 0 < first["requests"] <= 30
+
+
 @pytest.mark.parametrize("keep_alive", [True, False])
 @pytest.mark.parametrize("connections", [1, 7])
 def test_pong(start: StartAgent, keep_alive: bool, connections: int) -> None:

@@ -103,6 +103,16 @@ def test_a_trial_that_measures_round_trips_shows_the_latest(plan: Plan) -> None:
     assert "RTT 64.2 µs" in file.getvalue()
 
 
+def test_a_trial_of_requests_shows_how_many_a_second(plan: Plan) -> None:
+    file = io.StringIO()
+    console = Console(file=file, force_terminal=True, width=100, color_system=None)
+    with progress_for(console, False, False, lambda: 100.0) as observer:
+        observer.measuring(len(plan.trials), 100.0, [])
+        observer.trial_started(plan.trials[0])
+        observer.request_rate(plan.trials[0], 30810.4)
+    assert "30,810 requests/s" in file.getvalue()
+
+
 def test_no_number_of_trials_is_shown_before_it_is_known() -> None:
     file = io.StringIO()
     console = Console(file=file, force_terminal=True, width=80, color_system=None)

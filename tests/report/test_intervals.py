@@ -44,8 +44,23 @@ def test_a_line_each_trial_is_the_sum_of_its_connections(make_trials: MakeTrials
     table += [rows(trials, 1, 0, [9999, 9999], **ends)]
     table += [rows(trials, 1, 0, [9999, 9999], purpose="background")]
     figure = intervals(pd.concat(table), trials)
-    assert legend(figure) == ["trial 1", "trial 2"]
-    assert steps(figure) == [([0, 1, 2], [2, 4]), ([0, 1, 2], [4, 8])]
+    assert legend(figure) == ["median of the trials", "single trials"]
+    assert steps(figure) == [([0, 1, 2], y) for y in ([2, 4], [4, 8], [3, 6])]
+    trials_and_median = [one for one in visible(figure)[0].patches if isinstance(one, StepPatch)]
+    assert len({one.get_edgecolor()[:3] for one in trials_and_median}) == 1
+
+
+def test_the_median_is_of_the_trials_that_run_at_a_time(make_trials: MakeTrials) -> None:
+    trials = make_trials()
+    short, middle, long = [125, 125], [250, 250, 250], [500, 500, 500, 500]
+    counts = enumerate((short, middle, long), start=1)
+    figure = intervals(pd.concat([rows(trials, n, 0, one) for n, one in counts]), trials)
+    assert steps(figure)[-1] == ([0, 1, 2, 3], [2, 2, 3])
+
+
+def test_the_rate_has_a_unit_that_suits_it(make_trials: MakeTrials) -> None:
+    trials = make_trials()
+    figure = intervals(rows(trials, 1, 0, [125, 250]), trials)
     assert visible(figure)[0].get_ylabel() == "goodput in kbit/s"
 
 
@@ -112,8 +127,9 @@ def test_each_direction_is_a_line(make_trials: MakeTrials) -> None:
                 rows(trials, number, 0, [count - 1, count - 1], endpoint=other, peer=one),
             ]
     figure = intervals(pd.concat(table), trials)
-    assert legend(figure) == ["trial 1", "trial 1, back", "trial 2", "trial 2, back"]
-    assert [y for _, y in steps(figure)] == 2 * [[0.992, 0.992], [2.992, 2.992]]
+    median = "median of the trials"
+    assert legend(figure) == [median, f"{median}, back", "single trials"]
+    assert [y for _, y in steps(figure)] == 3 * [[0.992, 0.992]] + 3 * [[2.992, 2.992]]
     assert visible(figure)[0].get_ylabel() == "goodput in kbit/s"
 
 
@@ -126,7 +142,7 @@ def test_a_client_that_told_what_it_sent_and_got(make_trials: MakeTrials) -> Non
             rows(trials, 1, 1, [375], **ends),
         ]
         figure = intervals(pd.concat(table), trials)
-        assert legend(figure) == ["trial 1", "trial 1, back"]
+        assert legend(figure) == ["there", "back"]
         assert [y for _, y in steps(figure)] == [[1], [3]]
         assert "or as sent where no receiver reported" in texts(figure)[-1]
 
@@ -142,7 +158,7 @@ def test_both_directions_of_a_loopback(make_trials: MakeTrials) -> None:
 def test_what_only_went_back_is_one_line(make_trials: MakeTrials) -> None:
     trials = make_trials()
     table = pd.concat([rows(trials, n, 0, [125], endpoint="vm-1", peer="vm-2") for n in (1, 2)])
-    assert legend(intervals(table, trials)) == ["trial 1", "trial 2"]
+    assert legend(intervals(table, trials)) == ["median of the trials", "single trials"]
 
 
 def test_a_run_of_the_first_version_names_no_peer(make_trials: MakeTrials) -> None:

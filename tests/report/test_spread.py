@@ -83,6 +83,28 @@ def test_the_cov_over_sessions_is_of_their_medians(make_trials: MakeTrials) -> N
     assert legend(figure) == ["aggregate BTC", "connection BTC"]
 
 
+def test_the_cov_of_several_workloads_is_of_what_leads_in_each(make_trials: MakeTrials) -> None:
+    btc = make_trials(aggregate_bps=[1e9, 2e9, 3e9], run="b").assign(scenario="b", workload="btc")
+    udp = btc.assign(run="u", scenario="u", workload="udp", aggregate_btc_bps=np.nan)
+    trials = told(pd.concat([btc, udp.assign(goodput_bps=[9.0, 10.0, 11.0])]))
+    figure = cov(trials)
+    assert widths(figure) == [[pytest.approx(50)], [pytest.approx(10)]]
+    assert legend(figure) == ["aggregate BTC", "goodput"]
+    rows = visible(figure)[0].get_yticklabels()
+    assert [one.get_text() for one in rows] == ["b, btc", "u, udp"]
+
+
+def test_cells_without_the_metric_are_named(make_trials: MakeTrials) -> None:
+    btc = make_trials(aggregate_bps=[1e9, 2e9, 3e9], run="b", session="s")
+    btc = btc.assign(scenario="b", workload="btc")
+    udp = btc.assign(run="u", scenario="u", workload="udp", aggregate_btc_bps=np.nan)
+    trials = told(pd.concat([btc, udp.assign(goodput_bps=[9.0, 10.0, 11.0])]))
+    for figure in (ecdf(trials), sessions(trials)):
+        words = " ".join(text.get_text() for text in figure.texts).replace("\n", " ")
+        assert "Without aggregate BTC, and left out: u, udp." in words
+        assert "left out" not in str(ecdf(btc).texts)
+
+
 def test_the_published_cov_of_every_platform(tmp_path: Path) -> None:
     file = published("deval-2017/sessions.csv")
     import_files("sessions", [file], tmp_path)

@@ -276,6 +276,16 @@ def test_a_server_is_stopped_when_the_others_have_their_results(scripted: MakeSc
     assert [one.id for one in ran.results] == ["3.0.0.0", "3.0.0.1"]
 
 
+def test_the_requests_a_second_of_all_pairs_are_shown(scripted: MakeScript) -> None:
+    progress = said(1, "progress", elapsed_s=2.0, requests=500)
+    client = CLIENT.replace("read start\n", f"read start\n{progress}\n")
+    host = scripted({"job-0": f"{SERVER}\n{result(0)}\ncat >/dev/null", "job-1": client})
+    shown: list[float] = []
+    job = Job(3, [Pair(host, host, "127.0.0.1", "127.0.0.1")], request_rate=shown.append)
+    perform(job, [SERVED])
+    assert shown == [250]
+
+
 def test_a_relay_listens_and_connects(scripted: MakeScript) -> None:
     def checked(step: int, wanted: str, rest: str) -> str:
         refusal = said(step, "error", kind="protocol", message="not what was wanted")
