@@ -68,10 +68,10 @@ osmef program build iozone --source https://example.org/iozone3_506.tar --sha256
 osmef program build stream --source ~/src/stream --arch aarch64 -o stream.tar.gz
 
 How a program is built is known of those that workloads need; its source is yours: an archive, a \
-folder, or a URL with its SHA-256. The program is static, and kept in `~/.cache/osmef/programs`: \
-runs use it from then on, wherever an endpoint has it not. It needs gcc, or `pip install \
-ziglang` for other architectures. Exit codes: 0 done, 2 bad input, 3 it can't be built, \
-4 interrupted, or the disk is full."""
+folder, a file such as stream.c, or a URL with its SHA-256. The program is static, and kept in \
+`~/.cache/osmef/programs`: runs use it from then on, wherever an endpoint has it not. It needs \
+gcc, or `pip install ziglang` for other architectures. Exit codes: 0 done, 2 bad input, 3 it \
+can't be built, 4 interrupted, or the disk is full."""
 
 _LIST_EPILOG = """Examples:
 

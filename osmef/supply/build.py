@@ -14,6 +14,7 @@ import subprocess
 import tarfile
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
@@ -52,6 +53,7 @@ _MOST_PACKED_BYTES = 512 << 20
 _MOST_BYTES = 2 << 30
 _MOST_MEMBERS = 200_000
 _PART_BYTES = 1 << 20
+_OF_ONE_FILE = {".c", ".cc", ".cpp"}
 _COMPILED = "__pycache__"
 """Python, or who installs a package, makes such a folder anywhere, another one each time."""
 
@@ -129,7 +131,8 @@ def _code(
     """Return the source tree and its hash. Raises SupplyError."""
     path = source.path
     if source.url is not None:
-        path = root / "archive"
+        name = Path(urllib.parse.urlsplit(source.url).path).name
+        path = root / (name if Path(name).suffix in _OF_ONE_FILE else "archive")
         tell(f"fetching {source.url}")
         download(source.url, str(source.sha256), path, check)
     assert path is not None  # noqa: S101 - it has the one or the other
@@ -368,7 +371,7 @@ def hash_of(path: Path) -> str:
 
 
 def lay_out(path: Path, folder: Path) -> Path:
-    """Copy a directory, or unpack an archive, and return its top directory.
+    """Copy a directory or a file of C, or unpack an archive; return its top directory.
 
     Raises SupplyError, also for an archive of which something would lie elsewhere.
     """
@@ -379,6 +382,9 @@ def lay_out(path: Path, folder: Path) -> Path:
             shutil.copytree(path, folder, symlinks=True, dirs_exist_ok=True, ignore=left_out)
             return folder
         with open_file(path, _MOST_PACKED_BYTES) as file:
+            if path.suffix in _OF_ONE_FILE:
+                shutil.copyfile(path, folder / path.name)
+                return folder
             _unpack(file, folder, str(path))
     except (OSError, shutil.Error, tarfile.TarError, zipfile.BadZipFile, EOFError) as error:
         raise _bad(str(path), f"can't be unpacked: {error}") from error

@@ -41,8 +41,10 @@ class SourceCode:
     sha256: str | None = None
     """Of the archive; a URL is not taken without."""
     path: Path | None = None
-    """A folder or an archive of this machine. With neither, each user brings the source once:
-    `osmef program build NAME --source PATH`."""
+    """A folder, an archive or a file of C of this machine. With neither, each user brings the
+    source once: `osmef program build NAME --source PATH`."""
+    origin: str = ""
+    """Where users get it, a page or a repository of git: an error that misses it names that."""
     openmp: bool = False
     """Whether it is compiled with -fopenmp where the compiler has a static OpenMP."""
     shared: tuple[str, ...] = ()

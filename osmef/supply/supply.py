@@ -378,11 +378,7 @@ def _recipe(
     if way == "build":
         wanted = _wanted_of_source(program, machine)
         if not program.is_sourced and not store.has(wanted):
-            raise SupplyError(
-                "its source is not on this controller",
-                where=f"build of {program.name!r}",
-                cure=f"osmef program build {program.name} --source PATH --arch {machine.name}",
-            )
+            raise _not_brought(program, machine)
         return wanted, partial(bundle_of_source, program, machine, store.tell, store.check)
     order = BundleRequest(program, machine, find_suite(supplier.suite))
     alternatives: list[JsonValue] = [list(pair) for pair in program.alternatives]
@@ -405,6 +401,17 @@ def _recipe(
             cure=f"add {part} to the sources of apt, and run apt-get update",
         )
     return wanted, lambda: bundle_of_packages(order, store.tell, store.check)
+
+
+def _not_brought(program: Program, machine: Machine) -> SupplyError:
+    """Return the error of a source that users bring, with where to get it."""
+    origin = program.source.origin if program.source is not None else ""
+    first = f"get its source from {origin}, then: " if origin else ""
+    return SupplyError(
+        "its source is not on this controller",
+        where=f"build of {program.name!r}",
+        cure=f"{first}osmef program build {program.name} --source PATH --arch {machine.name}",
+    )
 
 
 def _wanted_of_source(program: Program, machine: Machine) -> BundleKey:

@@ -238,7 +238,8 @@ USED: tuple[Measure, ...] = (
     ),
     Measure(
         name="endpoint_cpu_sender_percent", unit="%", better=Better.NEITHER,
-        help="all CPU time that is not idle on the sending endpoints, of one CPU",
+        help="all CPU time that is not idle on the sending endpoints, of one CPU; null where the"
+        " programs ran for less than 100 ms, of which ticks of 10 ms say too little",
         over_pairs=OverPairs.SUM,
     ),
     Measure(

@@ -31,7 +31,8 @@ CPU = (
         name="endpoint_cpu_sender_percent", unit="%", better="neither",
         label="endpoint CPU sender", over_pairs="pooled",
         help="everything that was not idle on the CPUs of the endpoint, with interrupts, soft"
-        " interrupts and steal, divided by the time of the transfer, in percent of one CPU",
+        " interrupts and steal, divided by the time of the transfer, in percent of one CPU; null"
+        " where that is less than 100 ms, of which the kernel's ticks of 10 ms say too little",
         source="proc(5), `/proc/stat`",
     ),
     Measure(
@@ -286,17 +287,22 @@ def _wait(ends: Sequence[TransferEnd]) -> float | None:
     return sum(100 * (one.cpu_wait_s or 0) / length for each, length in waits for one in each)
 
 
+_LEAST_S = 0.1
+"""Ten ticks: USER_HZ is 100 on every Linux architecture but Alpha."""
+
+
 def endpoint_cpu_percent(uses: Iterable[tuple[str, EndpointUse]]) -> float | None:
     """Sum the non-idle time over endpoints by name, in percent of one CPU.
 
-    Each counts once, as the agent saw it that watched it longest. None without any time.
+    Each counts once, as the agent saw it that watched it longest. None where that was not for ten
+    ticks at least: /proc/stat counts by them, so that one more or less is a tenth of a CPU then.
     """
     seen: dict[str, EndpointUse] = {}
     for name, use in uses:
         before = seen.setdefault(name, use)
         if use.elapsed_s > before.elapsed_s:
             seen[name] = use
-    if any(use.elapsed_s <= 0 for use in seen.values()):
+    if any(use.elapsed_s < _LEAST_S for use in seen.values()):
         return None
     return sum(100 * _busy_s(use) / use.elapsed_s for use in seen.values())
 

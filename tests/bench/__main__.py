@@ -27,6 +27,7 @@ from tests.bench import (
     latency,
     memory,
     modes,
+    programs,
     report,
     starts,
 )
@@ -42,6 +43,7 @@ GROUPS = {
     "accuracy": accuracy.bench,
     "memory": memory.bench,
     "controller": controller.bench,
+    "programs": programs.bench,
     "starts": starts.bench,
     "campaigns": campaigns.bench,
     "analysis": frames.bench,
@@ -112,6 +114,8 @@ def main() -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         if INSIDE not in os.environ:
+            if "programs" in arguments.only:
+                programs.prepare()
             return _run_inside()
         _run(arguments)
     except KeyboardInterrupt:

@@ -125,7 +125,7 @@ class Room:
         own = Path("/proc/self/ns/net").readlink()
         for holder in self._holders:
             theirs = Path(f"/proc/{holder.pid}/ns/net")
-            _wait(lambda path=theirs: path.readlink() != own)  # type: ignore[misc]
+            wait(lambda path=theirs: path.readlink() != own)  # type: ignore[misc]
         one, two = ({"ifname": name, "net_ns_pid": self.pid(i)} for i, name in enumerate(_NAMES))
         with IPRoute() as ipr:  # made where it belongs: the machine's own links stay as they are
             ipr.link("add", kind="veth", peer=two, **one)
@@ -161,7 +161,7 @@ class Room:
         try:
             if port is not None:
                 tables = [self.table(number, name) for name in ("tcp", "tcp6")]
-                _wait(lambda: any(_listens(table, port) for table in tables))
+                wait(lambda: any(listens(table, port) for table in tables))
             yield program
         finally:
             program.kill()
@@ -172,12 +172,14 @@ class Room:
             holder.wait()
 
 
-def _listens(table: Path, port: int) -> bool:
+def listens(table: Path, port: int) -> bool:
+    """Return whether a port is listened on, by a file of /proc/net."""
     rows = (line.split() for line in table.read_text().splitlines()[1:])
     return any(row[1].endswith(f":{port:04X}") and row[3] == LISTEN for row in rows)
 
 
-def _wait(ready: Callable[[], bool]) -> None:
+def wait(ready: Callable[[], bool]) -> None:
+    """Wait until something is so. Raises ProgramError."""
     deadline = time.monotonic() + START_TIMEOUT_S
     while not ready():
         if time.monotonic() > deadline:

@@ -243,3 +243,9 @@ def test_what_python_leaves_beside_source_is_none_of_it(tmp_path: Path) -> None:
     laid = lay_out(code, tmp_path / "laid")
     assert sorted(path.name for path in laid.rglob("*")) == ["hello.py", "inner"]
     assert hash_of(code) == before
+
+
+def test_a_source_of_one_file(tmp_path: Path) -> None:
+    file = tmp_path / "stream.c"
+    file.write_text("int main(void) { return 0; }\n")
+    assert (lay_out(file, tmp_path / "code") / "stream.c").read_text() == file.read_text()

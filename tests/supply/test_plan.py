@@ -172,6 +172,17 @@ def test_how_to_bring_a_source_is_told_for_machines_like_this_one(
     assert caught.value.cure == "osmef program build bench --source PATH --arch s390x"
 
 
+def test_a_source_that_a_user_brings_is_named_by_where_to_get_it(supplier: Supplier) -> None:
+    source = replace(BROUGHT, origin="https://example.org/bench")
+    program = Program("bench", source=source, how=("build",))
+    with pytest.raises(SupplyError) as caught:
+        make("build", program, find_machine("s390x"), supplier)
+    assert caught.value.cure == (
+        "get its source from https://example.org/bench, then:"
+        " osmef program build bench --source PATH --arch s390x"
+    )
+
+
 @pytest.mark.real("programs")
 def test_a_source_that_a_user_brings(supplier: Supplier, tmp_path: Path) -> None:
     """It is built once, and is what the program is built from in runs."""

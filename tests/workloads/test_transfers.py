@@ -8,8 +8,14 @@ from hypothesis import strategies as st
 
 from osmef.analysis.limits import transfer_limits
 from osmef.errors import AgentError
+from osmef.results.observations import EndpointUse
 from osmef.results.trial import Interval, Transfer, TransferEnd
-from osmef.workloads.transfers import MEASURES, overlap_percent, transfer_metrics
+from osmef.workloads.transfers import (
+    MEASURES,
+    endpoint_cpu_percent,
+    overlap_percent,
+    transfer_metrics,
+)
 
 
 def flow(number: int, common: int | None, **values: Any) -> dict[str, Any]:
@@ -180,6 +186,9 @@ def test_every_trial_gives_the_metrics_that_are_named() -> None:
     assert list(transfer_metrics([transfer([1])], [])) == names
 
 
+IDLE = dict.fromkeys(("nice_s", "system_s", "irq_s", "softirq_s", "steal_s"), 0.0) | {
+    "user_s": 0.01
+}
 SHUFFLE = [
     between("s1", "r1", [100]),
     between("s1", "r2", [100]),
@@ -205,6 +214,15 @@ def test_an_endpoint_s_cpu_is_counted_once_and_its_agents_add_up() -> None:
             single, whole = one[name], group[name]
             assert single is not None
             assert whole == pytest.approx(factor * single)
+
+
+@pytest.mark.parametrize(("ran_s", "percent"), [(0.0, None), (0.099, None), (0.1, 10.0)])
+def test_the_cpu_of_an_endpoint_needs_ten_ticks_of_the_kernel(
+    ran_s: float, percent: float | None
+) -> None:
+    use = EndpointUse.model_validate({**end([], None)["host"], **IDLE, "elapsed_s": ran_s})
+    found = endpoint_cpu_percent([("vm", use)])
+    assert found == (None if percent is None else pytest.approx(percent))
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,7 @@ _BUILT = SourceCode(
         ),
     ),
     products=("iozone",),
+    origin="https://www.iozone.org",
 )
 
 

@@ -117,7 +117,8 @@ def _program(name: str) -> Program:
         ("./configure", "--host={target}", "CFLAGS=-O2 -fcommon -std=gnu89"),
         ("make", "-C", "src", name),
     )
-    source = SourceCode(steps=steps, products=(f"src/{name}",))
+    origin = "https://github.com/HewlettPackard/netperf"
+    source = SourceCode(steps=steps, products=(f"src/{name}",), origin=origin)
     return Program(name, package="netperf", component="non-free", source=source, version=("-V",))
 
 

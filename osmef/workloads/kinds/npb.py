@@ -60,6 +60,9 @@ def name_of(benchmark: Benchmark, problem_class: ProblemClass) -> str:
     return f"{benchmark}.{problem_class}.x"
 
 
+_ORIGIN = "https://www.nas.nasa.gov/software/npb.html"
+
+
 def _program(benchmark: Benchmark, problem_class: ProblemClass) -> Program:
     name = name_of(benchmark, problem_class)
     made = f"bin/{name}"
@@ -72,7 +75,7 @@ def _program(benchmark: Benchmark, problem_class: ProblemClass) -> Program:
          "CMPI_LIB=../finalize.o", "MPIFC=mpif90.mpich", "FMPI_LIB=../finalize.o",
          "FFLAGS=-O3 -fallow-argument-mismatch"),
     )  # fmt: skip
-    source = SourceCode(steps=steps, products=(made,), shared=_PACKAGES, adds=(FINALIZE,))
+    source = SourceCode(steps, (made,), origin=_ORIGIN, shared=_PACKAGES, adds=(FINALIZE,))
     return Program(name, package="mpich", source=source, how=_WAYS)
 
 

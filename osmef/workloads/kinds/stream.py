@@ -18,6 +18,7 @@ from osmef.workloads.tool import Tool
 
 _KERNELS = ("copy", "scale", "add", "triad")
 _SOURCE = "McCalpin, STREAM 5.10"
+_ORIGIN = "https://github.com/jeffhammond/STREAM"
 # The size of its arrays is fixed when it is compiled. More than these does not fit into the 2 GiB
 # of a program whose code finds its data by 32 bits.
 _PROGRAMS = {
@@ -133,7 +134,8 @@ class Stream(Tool[StreamSettings]):
     example = "endpoints: {loopback: {}}\nworkload: {kind: stream, threads: 1}"
     # Not the endpoint's own: ImageMagick has a program of this name.
     programs: tuple[Program, ...] = (
-        Program("stream", source=SourceCode(_STEPS, (*_PROGRAMS.values(),), openmp=True),
+        Program("stream", source=SourceCode(_STEPS, (*_PROGRAMS.values(),), origin=_ORIGIN,
+                                             openmp=True),
                 how=("build",)),
     )  # fmt: skip
     told = tuple(_measures())

@@ -252,6 +252,7 @@ workload: {kind: unixbench, copies: 1, tests: [dhry2reg, pipe], iterations: 1}""
         Program(
             "unixbench",
             source=SourceCode(
+                origin="https://github.com/kdlucas/byte-unixbench",
                 steps=((*_MAKE, *(f"pgms/{name}" for name in _PROGRAMS)),),
                 products=tuple(
                     f"UnixBench/{path}"
