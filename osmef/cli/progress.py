@@ -14,7 +14,7 @@ from osmef.engine.plan import PlannedTrial
 from osmef.results.measure import Measure
 from osmef.results.trial import Status, Trial
 from osmef.scenario.study import ALONE
-from osmef.units import format_duration, format_rate, format_time
+from osmef.units import counted, format_duration, format_rate, format_time
 
 Clock = Callable[[], float]
 """Returns seconds since some moment."""
@@ -102,8 +102,8 @@ class PlainProgress(Watch):
     @override
     def measuring(self, trials: int, planned_s: float, measures: Sequence[Measure]) -> None:
         super().measuring(trials, planned_s, measures)
-        plural = "" if trials == 1 else "s"
-        self.step(f"measuring: {trials} trial{plural}, about {self.left()}")
+        time = f"about {format_duration(planned_s)}" if planned_s >= 1 else "less than a second"
+        self.step(f"measuring: {counted(trials, 'trial')}, {time}")
 
     @override
     def trial_ended(self, trial: Trial) -> None:
