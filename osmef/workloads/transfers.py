@@ -31,8 +31,7 @@ CPU = (
         name="endpoint_cpu_sender_percent", unit="%", better="neither",
         label="endpoint CPU sender", over_pairs="pooled",
         help="everything that was not idle on the CPUs of the endpoint, with interrupts, soft"
-        " interrupts and steal, divided by the time of the transfer, in percent of one CPU; null"
-        " where that is less than 100 ms, of which the kernel's ticks of 10 ms say too little",
+        " interrupts and steal, divided by the time of the transfer, in percent of one CPU",
         source="proc(5), `/proc/stat`",
     ),
     Measure(

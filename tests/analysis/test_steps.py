@@ -92,8 +92,7 @@ def test_where_nothing_can_change(values: list[float]) -> None:
 def test_ten_values_can_not_be_sure() -> None:
     step = find_step([0.0, 0.1, 0.2, 0.1, 0.0, 9.0, 9.1, 9.2, 9.1, 9.0])
     assert step.at == 5
-    assert step.p == pytest.approx(2 / 252, rel=0.3)
-    assert (step.p or 0) > 0.005
+    assert 0.7 * 2 / 252 <= (step.p or 0) <= 0.05  # of the orders alone 2 of 252 are as odd
     assert change_points([0.0] * 5 + [9.0] * 5, level=0.005) == []
 
 
