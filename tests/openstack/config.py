@@ -128,6 +128,10 @@ def _keystone(settings: Settings) -> Sections:
     }
 
 
+_PATIENT_S = 300
+"""How late a service may be before others give it up: on a busy machine servers fail after 60 s."""
+
+
 def _placement(settings: Settings) -> Sections:
     return {
         "DEFAULT": {"log_file": settings.state / "log/placement.log"},
@@ -171,6 +175,7 @@ def _nova(settings: Settings, venv: Path, host: str) -> Sections:
             "host": host,
             "my_ip": settings.ip,
             "transport_url": settings.queue,
+            "rpc_response_timeout": _PATIENT_S,
             "enabled_apis": "osapi_compute",
             "osapi_compute_listen": settings.ip,
             "osapi_compute_listen_port": settings.ports["nova-api"],
@@ -185,7 +190,7 @@ def _nova(settings: Settings, venv: Path, host: str) -> Sections:
             "ram_allocation_ratio": 1.0,
             "reserved_host_memory_mb": 0,
             "report_interval": 5,
-            "service_down_time": 30,
+            "service_down_time": _PATIENT_S,
             "update_resources_interval": 0,
             # Periodic tasks begin at once, not at a random moment of a minute.
             "periodic_fuzzy_delay": 0,
@@ -222,6 +227,8 @@ def _neutron(settings: Settings, venv: Path) -> Sections:
             "bind_host": settings.ip,
             "bind_port": settings.ports["neutron-server"],
             "transport_url": settings.queue,
+            "rpc_response_timeout": _PATIENT_S,
+            "agent_down_time": _PATIENT_S,
             "core_plugin": "ml2",
             "service_plugins": "router",
             "api_paste_config": venv / "etc/neutron/api-paste.ini",

@@ -241,6 +241,13 @@ class Servers:
 
         self.talk.until(look)
 
+    def destroy(self) -> None:
+        """Delete all servers of the tour, in whatever state they are."""
+        _, _, answer = self.talk.ask("alice", "GET", f"{SERVERS}?name=%5Etour")
+        for one in answer["servers"]:
+            self.talk.ask("alice", "POST", f"{SERVERS}/{one['id']}/action", _FORCE)
+        self.gone(*(one["id"] for one in answer["servers"]))
+
     def hosts(self) -> None:
         """Have an administrator name the host."""
         talk, ids = self.talk, self.ids
