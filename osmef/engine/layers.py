@@ -28,7 +28,6 @@ from osmef.providers.sites import Sites
 from osmef.results.observations import InterfaceUse
 from osmef.scenario.fields import DATA_PORTS, Family, ProviderNetwork
 from osmef.supply.program import Program
-from osmef.supply.supply import Supplier, default_store
 from osmef.workloads import Job, Outcome, Pair
 from osmef.workloads.base import Part, Workload
 from osmef.workloads.ensemble import perform
@@ -328,6 +327,11 @@ class Layers:
     def _bring(self, station: Station, program: Program) -> None:
         """Supply a program that only an endpoint tells the need of. Raises SupplyError."""
         if station.words([program.name]) == [program.name]:
+            from osmef.supply.supply import (  # noqa: PLC0415 - slow to load, and few need it
+                Supplier,
+                default_store,
+            )
+
             store = replace(default_store(), tell=self._order.progress, check=self._order.check)
             station.provide([program], Supplier(store))
 
