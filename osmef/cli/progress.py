@@ -14,7 +14,7 @@ from osmef.engine.plan import PlannedTrial
 from osmef.results.measure import Measure
 from osmef.results.trial import Status, Trial
 from osmef.scenario.study import ALONE
-from osmef.units import counted, format_duration, format_rate, format_time
+from osmef.units import counted, format_duration, format_rate
 
 Clock = Callable[[], float]
 """Returns seconds since some moment."""
@@ -43,8 +43,7 @@ def _with_unit(measure: Measure, value: float) -> str:
     """Return a number with its unit; what is no rate with its name, too."""
     if measure.has_prefix:
         return format_rate(value)
-    shown = format_time(value / 1e6) if measure.unit == "us" else measure.with_unit(value)
-    return f"{measure.words} {shown}"
+    return f"{measure.words} {measure.with_unit(value)}"
 
 
 class Watch(Observer):

@@ -76,7 +76,7 @@ def _shown(cell: CellInfo, one: Expectation, measure: Measure) -> str:
         return "not measured"
     if metric.ci95_low is None or metric.ci95_high is None:
         return f"{measure.with_unit(metric.median)}, n = {metric.n} is too few for an interval"
-    ends = " to ".join(map(measure.written, (metric.ci95_low, metric.ci95_high)))
+    ends = measure.between(metric.ci95_low, metric.ci95_high)
     return f"{measure.with_unit(metric.median)} [{ends}]"
 
 
@@ -100,7 +100,7 @@ def doubts_of(
 
 def pairs_of(row: Mapping[Any, Any], measure: Measure) -> str:
     """Return a row of ``nested_pairs`` in words: the split of the spread, and what to add."""
-    ends = " to ".join(map(measure.written, (row["mean_low"], row["mean_high"])))
+    ends = measure.between(row["mean_low"], row["mean_high"])
     split = (
         f"{measure.name} varies by {row['between_percent']:.3g} % between its {row['pairs']} pairs"
         f" and by {row['within_percent']:.3g} % within one"

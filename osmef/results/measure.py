@@ -9,7 +9,7 @@ from pydantic import Field
 
 from osmef.errors import InputError
 from osmef.scenario.base import Model
-from osmef.units import format_rate
+from osmef.units import format_rate, format_time
 
 BIT_RATE = "bit/s"
 """The unit that is written with a prefix, such as ``9.41 Gbit/s``."""
@@ -126,9 +126,16 @@ class Measure(Model):
         return format(value, self.digits or ".6g")
 
     def with_unit(self, value: float) -> str:
-        """Format a value with its unit."""
+        """Format a value with its unit, microseconds as a time for people."""
+        if self.unit == "us":
+            return format_time(value / 1e6)
         text = self.written(value)
         return text if self.has_prefix else f"{text} {shown_unit(self.unit)}".rstrip()
+
+    def between(self, low: float, high: float) -> str:
+        """Format the ends of an interval, as it is written beside its value with a unit."""
+        written = self.with_unit if self.unit == "us" else self.written
+        return f"{written(low)} to {written(high)}"
 
 
 def shown_unit(unit: str | None) -> str:

@@ -90,7 +90,10 @@ def test_a_background_is_told_apart() -> None:
 def test_numbers_are_written_for_people() -> None:
     time = Measure(name="t", unit="us", better="lower", digits=".0f")
     assert (RATE.written(9.41e9), RATE.with_unit(9.41e9)) == ("9.41 Gbit/s", "9.41 Gbit/s")
-    assert (time.written(31.4), time.with_unit(31.4)) == ("31", "31 µs")
+    assert (time.written(31.4), time.with_unit(31.4)) == ("31", "31.4 µs")
+    assert time.with_unit(12059) == "12.1 ms"
+    assert time.between(996, 12059) == "996 µs to 12.1 ms"
+    assert RATE.between(9.41e9, 1e10) == "9.41 Gbit/s to 10 Gbit/s"
     points = Measure(name="p", unit="points", better="higher")
     assert points.with_unit(1234.5678) == "1234.57 points"
     pure = Measure(name="j", unit="1", better="higher", digits=".3f")

@@ -184,7 +184,7 @@ def _spread(values: Sequence[float], measure: Measure) -> str:
         return ""
     reach = max(told.ci95_high - told.median, told.median - told.ci95_low)
     if reach and reach >= abs(told.median):
-        return f"({measure.written(told.ci95_low)} to {measure.written(told.ci95_high)})"
+        return f"({measure.between(told.ci95_low, told.ci95_high)})"
     share = 100 * reach / (abs(told.median) or 1.0)
     return f"±{share:.0f} %" if share >= 10 else f"±{share:.2g} %"
 

@@ -145,8 +145,7 @@ def _with_interval(cell: CellInfo, measure: Measure) -> str:
     shown = measure.with_unit(metric.median or 0.0)
     if metric.ci95_low is None or metric.ci95_high is None:
         return f"{shown} (n = {metric.n}, too few for an interval)"
-    ends = " to ".join(map(measure.written, (metric.ci95_low, metric.ci95_high)))
-    return f"{shown} [{ends}]"
+    return f"{shown} [{measure.between(metric.ci95_low, metric.ci95_high)}]"
 
 
 def _where(of: list[CellInfo], summary: Summary, names: Mapping[str, str]) -> str:
