@@ -92,16 +92,6 @@ static bool run(struct job *job)
     return ok;
 }
 
-void siege_tell_progress(void)
-{
-    if (siege.job->report != &event_report)
-        return;
-    event_begin(siege.job, "progress");
-    out_format(",\"elapsed_s\":%.3f,\"requests\":%lld", ns_seconds(now_ns() - siege.start_ns),
-               (long long)atomic_load(&siege.next));
-    event_end();
-}
-
 enum column { SIZE, START, DURATION, RELAY, CODE, LENGTH, RETRIES, ERROR, COLUMNS };
 static const char *const names[COLUMNS] = {"size", "start_us", "duration_us", "relay_us",
                                            "code", "length",   "retries",     "error"};

@@ -114,9 +114,6 @@ bool siege_run(void);
 /* Closes all connections. */
 void siege_disconnect(void);
 
-/* Prints a `progress` event: how many requests have begun. */
-void siege_tell_progress(void);
-
 /* Prints the records as `requests` events, unless it is aborted. */
 bool siege_tell_requests(void);
 void siege_tell_result(void);

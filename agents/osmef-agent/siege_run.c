@@ -2,6 +2,8 @@
 #include "siege_connection.h"
 
 #include "clock.h"
+#include "events.h"
+#include "out.h"
 #include "pages.h"
 #include "precedence.h"
 
@@ -231,6 +233,17 @@ static bool start_threads(void)
     return true;
 }
 
+/* Prints how many requests have begun. */
+static void tell_progress(void)
+{
+    if (siege.job->report != &event_report)
+        return;
+    event_begin(siege.job, "progress");
+    out_format(",\"elapsed_s\":%.3f,\"requests\":%lld", ns_seconds(now_ns() - siege.start_ns),
+               (long long)atomic_load(&siege.next));
+    event_end();
+}
+
 bool siege_run(void)
 {
     const struct cpu_time cpu = cpu_time(RUSAGE_SELF);
@@ -244,7 +257,7 @@ bool siege_run(void)
     for (uint64_t ended = 0, more; ok && ended < (uint64_t)threads.count;) {
         control_wait(siege.job->control, fds, 2, look_ns);
         if (now_ns() >= look_ns) {
-            siege_tell_progress();
+            tell_progress();
             look_ns = now_ns() + LOOK_NS;
         }
         if (read(threads.done, &more, sizeof more) == sizeof more)
