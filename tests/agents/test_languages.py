@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import re
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from http.client import HTTPResponse
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -53,6 +55,8 @@ SIZES = (
     "65540",
     "1000000",
 )
+HOST_TARGETS = ("/pong/5", "/ping/5", "http://a/pong/5", "/")
+WRONG_HOSTS = [("a", "b"), ("a", "a"), ("a b",), ("a/b",), ("\xff",), ("<",)]
 TOO_LARGE = ("1073741825", "99999999999999999999999", "9" * 300)
 
 
@@ -98,17 +102,25 @@ def asked(prefix: str) -> list[tuple[str, str]]:
     return [*sizes, *heads, ("GET", f"{prefix}5?x=1"), ("GET", f"http://a{prefix}5")]
 
 
-@pytest.mark.parametrize(("method", "target"), [*asked("/pong/"), *BOTH])
-def test_pong_answers_as_the_agent(pong: int, agent: int, method: str, target: str) -> None:
-    request = head_of(method, target)
-    assert reply(pong, request) == reply(agent, request)
+def differences(requests: Iterable[bytes], *answer: Callable[[bytes], Reply]) -> list[str]:
+    """Return the requests that two servers answer differently, with what either says."""
+    ours, agents = answer
+    return [
+        f"{request!r}\n  here  {here}\n  agent {there}"
+        for request in requests
+        if (here := ours(request)) != (there := agents(request))
+    ]
 
 
-@pytest.mark.parametrize(("method", "target"), [*asked("/ping/")[:-4], *asked("/mping/")[:-4],
-                                                *BOTH])  # fmt: skip
-def test_ping_answers_as_the_agent(ping: int, agents_ping: int, method: str, target: str) -> None:
-    request = head_of(method, target)
-    assert reply(ping, request) == reply(agents_ping, request)
+def test_pong_answers_as_the_agent(pong: int, agent: int) -> None:
+    requests = [head_of(method, target) for method, target in [*asked("/pong/"), *BOTH]]
+    assert not differences(requests, partial(reply, pong), partial(reply, agent))
+
+
+def test_ping_answers_as_the_agent(ping: int, agents_ping: int) -> None:
+    targets = [*asked("/ping/")[:-4], *asked("/mping/")[:-4], *BOTH]
+    requests = [head_of(method, target) for method, target in targets]
+    assert not differences(requests, partial(reply, ping), partial(reply, agents_ping))
 
 
 @pytest.mark.parametrize("said", [b"\x16\x03\x01\x02\r\n\r\n", b"nonsense\r\n\r\n"])
@@ -117,33 +129,40 @@ def test_nonsense_is_refused_and_the_connection_ended(pong: int, said: bytes) ->
     assert get(pong, "/pong/5") == (200, pong_body(5))
 
 
-@pytest.mark.parametrize("hosts", [[], ["a", "b"], ["a", "a"], ["a b"], ["a/b"], ["\xff"], ["<"]])
-@pytest.mark.parametrize("target", ["/pong/5", "/ping/5", "http://a/pong/5", "/"])
-@pytest.mark.parametrize("words", ["GET 1.1", "HEAD 1.1", "POST 1.1", "GET 1.0", "HEAD 1.0"])
-def test_a_request_names_one_host_and_an_old_one_none(
-    pong: int, agent: int, words: str, target: str, hosts: list[str]
-) -> None:
-    """net/http refuses in its own words before it asks a program (RFC 9112, section 3.2)."""
+def with_hosts(words: str, target: str, hosts: Iterable[str]) -> bytes:
     method, version = words.split()
     fields = "".join(f"Host: {host}\r\n" for host in hosts)
-    request = f"{method} {target} HTTP/{version}\r\n{fields}\r\n".encode("latin1")
-    if not hosts and version == "1.0":
-        assert reply(pong, request) == reply(agent, request)
-        return
-    with dial(pong) as connection:
-        connection.sendall(request + head_of("GET", "/pong/9"))
-        said = Reply.read(connection, method.encode())
-        assert said.status == reply(agent, request).status == 400
-        if said.fields["Content-Type"] != "text/plain; charset=utf-8":
-            assert said == reply(agent, request)
-        assert b"HTTP/1.1 200" not in receive_all(connection)
+    return f"{method} {target} HTTP/{version}\r\n{fields}\r\n".encode("latin1")
 
 
-@pytest.mark.parametrize("host", ["", "a", "a:80", "[::1]:8080", "a_b", "1.2.3.4"])
-def test_any_one_host_will_do(pong: int, agent: int, host: str) -> None:
-    request = f"GET /pong/5 HTTP/1.1\r\nHost: {host}\r\n\r\n".encode()
-    assert reply(pong, request) == reply(agent, request)
-    assert reply(pong, request).status == 200
+def test_an_old_request_may_name_no_host(pong: int, agent: int) -> None:
+    requests = [
+        with_hosts(words, target, ())
+        for words, target in product(("GET 1.0", "HEAD 1.0"), HOST_TARGETS)
+    ]
+    assert not differences(requests, partial(reply, pong), partial(reply, agent))
+
+
+@pytest.mark.parametrize("words", ["GET 1.1", "HEAD 1.1", "POST 1.1", "GET 1.0", "HEAD 1.0"])
+def test_a_request_that_names_no_one_host_is_refused(pong: int, agent: int, words: str) -> None:
+    """net/http refuses in its own words before it asks a program (RFC 9112, section 3.2)."""
+    wrong = WRONG_HOSTS if words.endswith("1.0") else [(), *WRONG_HOSTS]
+    for target, hosts in product(HOST_TARGETS, wrong):
+        request = with_hosts(words, target, hosts)
+        with dial(pong) as connection:
+            connection.sendall(request + head_of("GET", "/pong/9"))
+            said = Reply.read(connection, words.split(maxsplit=1)[0].encode())
+            assert said.status == reply(agent, request).status == 400, request
+            if said.fields["Content-Type"] != "text/plain; charset=utf-8":
+                assert said == reply(agent, request), request
+            assert b"HTTP/1.1 200" not in receive_all(connection), request
+
+
+def test_any_one_host_will_do(pong: int, agent: int) -> None:
+    for host in ("", "a", "a:80", "[::1]:8080", "a_b", "1.2.3.4"):
+        request = with_hosts("GET 1.1", "/pong/5", [host])
+        assert reply(pong, request) == reply(agent, request), host
+        assert reply(pong, request).status == 200, host
 
 
 def test_a_number_of_thousands_of_digits_is_answered_or_too_long(pong: int) -> None:
