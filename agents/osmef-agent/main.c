@@ -1,5 +1,6 @@
 /* osmef-agent: one end of a measurement. docs/agent-protocol.md describes it. */
 #include "byhand.h"
+#include "cleanup.h"
 #include "limits.h"
 #include "many.h"
 #include "serve.h"
@@ -13,6 +14,7 @@ static const char help[] =
     "       osmef-agent send HOST [OPTIONS]   send to a waiting osmef-agent recv\n"
     "       osmef-agent pong|ping|siege       HTTP requests and answers; each has --help\n"
     "       osmef-agent serve [--many]        obey a controller on standard input\n"
+    "       osmef-agent cleanup DIRECTORY     remove it when standard input ends\n"
     "\n"
     "Options of recv and send:\n"
     "  --port PORT                port of the receiver (5210)\n"
@@ -63,6 +65,8 @@ int main(int argc, char **argv)
         say_hello();
         serve_many();
     }
+    if (strcmp(command, "cleanup") == 0)
+        return cleanup(argc - 1, argv + 1);
     if (is_by_hand(command))
         return by_hand(argc - 1, argv + 1);
     if (strcmp(command, "--version") == 0) {

@@ -32,16 +32,25 @@ int scratch_room(const struct scratch *scratch, uint64_t *room)
     return 0;
 }
 
-int scratch_make(struct scratch *scratch, const char *path)
+int scratch_take(struct scratch *scratch, const char *path)
 {
     const char *const slash = strrchr(path, '/');
     const char *const name = slash ? slash + 1 : path;
     if (strlen(name) >= sizeof scratch->name)
         return ENAMETOOLONG;
-    if (mkdirat(scratch->parent, name, S_IRWXU) < 0)
-        return errno;
     snprintf(scratch->name, sizeof scratch->name, "%s", name);
     return 0;
+}
+
+int scratch_make(struct scratch *scratch, const char *path)
+{
+    const int why = scratch_take(scratch, path);
+    if (why)
+        return why;
+    if (mkdirat(scratch->parent, scratch->name, S_IRWXU) == 0)
+        return 0;
+    *scratch->name = '\0'; /* what was there before is not removed */
+    return errno;
 }
 
 static int remove_at(int parent, const char *name);

@@ -20,6 +20,9 @@ int scratch_room(const struct scratch *scratch, uint64_t *room);
 /* Makes it, for this user alone; one that is there already is an error. Returns 0 or an errno. */
 int scratch_make(struct scratch *scratch, const char *path);
 
+/* Takes one that is there already. Returns 0 or an errno. */
+int scratch_take(struct scratch *scratch, const char *path);
+
 /* Removes it and what is in it, through no link; one that is gone is none. Returns 0, or the errno
  * of what can't be removed. */
 int scratch_remove(const struct scratch *scratch);

@@ -316,6 +316,7 @@ class Layers:
     def _first_host(self, station: Station) -> LayerHost:
         stays = self._sites.stays(station.endpoint)
         notes = _Silent() if stays is None else _Notes(self._order, self._journal, stays)
+        station.keep_lock()
         names = TraceNames(self._order.run, station.name)
         program = station.deployment.binary.data
         root, nics = Root(station.session, station.words), station.endpoint.nics

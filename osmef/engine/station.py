@@ -19,7 +19,7 @@ from osmef.errors import EndpointError, HostKeyError, Interrupted, OsmefError, R
 from osmef.facts.collect import collect, file_systems
 from osmef.providers.base import Endpoint, Order
 from osmef.providers.retry import Retry
-from osmef.remote.session import Session
+from osmef.remote.session import RemoteProcess, Session
 from osmef.remote.waiting import wait_for_ssh
 from osmef.remote.workdir import clear, directory_of, remove, scratch_prefix
 from osmef.results.observations import Carried
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _POLL_S = 0.05
 _MOST_AT_ONCE = 16
 # sshd allows 10 programs at once in a connection (MaxSessions); some are for other things.
-_PLACES_A_SESSION = 7
+_PLACES_A_SESSION = 6
 # An endpoint that works hard answers late; one that is silent for so long is lost.
 _ANSWER_S = 10.0
 # A container engine takes its time to start a program in a container.
@@ -63,6 +63,8 @@ class Station:
         self._more: list[Session] = []
         self._supplied: list[Supplied] = []
         self._states: dict[str, str | None] = {}  # of the files of programs, when they were right
+        self._cleanup: RemoteProcess | None = None
+        self._keeps_lock = False
         self.reserved: set[int] = set()
         """Data ports that no job gets: layers have them."""
         self.layers: dict[str, Any] = {}
@@ -96,12 +98,33 @@ class Station:
                 for parent in self._elsewhere:
                     clear(session, scratch_prefix(self._run, self.name), parent)
             deployment = deploy(session, self._directory)
+            self._clean_up_after(session, deployment)
             for supplied in self._supplied:
                 supplied.push(session)
         except BaseException:
             session.close()
             raise
         return session, deployment
+
+    def _clean_up_after(self, session: Session, deployment: Deployment) -> None:
+        """Have a machine that stays remove the run's files when the connection ends."""
+        if self.endpoint.lock is None:
+            return
+        if self._cleanup is not None:
+            self._cleanup.close()
+        argv = [f"./{deployment.path}", "cleanup", self._directory, *self.endpoint.lock]
+        self._cleanup = session.start(argv)
+        if self._keeps_lock:
+            self._cleanup.send_line("keep the lock")
+
+    def keep_lock(self) -> None:
+        """Have the machine's lock outlive the connection.
+
+        By the lock it is known whose the layers are that are on the machine.
+        """
+        if self._cleanup is not None and not self._keeps_lock:
+            self._keeps_lock = True
+            self._cleanup.send_line("keep the lock")
 
     def provide(self, programs: Iterable[Program], supplier: Supplier) -> None:
         """Supply further programs for the rest of the run.
@@ -225,6 +248,8 @@ class Station:
             session.close()
         for agents in self._agents.values():
             agents.close()
+        if self._cleanup is not None:
+            self._cleanup.close()
         self._more, self._roles, self._agents, self._used = [], {}, {}, {}
 
     def agent(self, role: str, prefix: Sequence[str] = ()) -> AgentClient:

@@ -59,7 +59,8 @@ class Endpoint:
     is the cloud's id of the image that it booted from, None where it is unknown. ``nics`` are its
     free network cards, each by the name of its interface or by its Ethernet address; those of one
     place in the list meet each other. ``network`` is what the cloud says of the rate of its
-    network, such as "Up to 10 Gigabit".
+    network, such as "Up to 10 Gigabit". ``lock`` is a symbolic link on it and where it points,
+    which goes with the run's files when the connection ends.
     """
 
     request: EndpointRequest
@@ -75,6 +76,7 @@ class Endpoint:
     image: str | None = None
     nics: tuple[str, ...] = ()
     network: str | None = None
+    lock: tuple[str, str] | None = None
 
     @property
     def name(self) -> str:

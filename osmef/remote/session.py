@@ -398,10 +398,11 @@ def _remove_tree(sftp: FileClient, path: str, deepest: int) -> None:
     """Remove a directory tree of limited depth; a deeper one is an error."""
     for entry in sftp.listdir_attr(path):
         inner = f"{path}/{entry.filename}"
-        if stat.S_ISDIR(entry.st_mode or 0) and deepest:
-            _remove_tree(sftp, inner, deepest - 1)
-        else:
-            sftp.remove(inner)
+        with contextlib.suppress(FileNotFoundError):  # what ends there may remove it, too
+            if stat.S_ISDIR(entry.st_mode or 0) and deepest:
+                _remove_tree(sftp, inner, deepest - 1)
+            else:
+                sftp.remove(inner)
     sftp.rmdir(path)
 
 

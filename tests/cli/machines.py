@@ -15,7 +15,7 @@ import pytest
 
 from osmef.providers.static.lock import PATH
 from osmef.remote.keys import KeyPair
-from tests.processes import read_all
+from tests.processes import commands, read_all
 
 # In namespaces of its own: this one is the controller's, joined by a cable to machine a, and that
 # by another one to machine b. Both have a home and a memory of their own.
@@ -111,6 +111,15 @@ class Lab:
         """Kill the sshd of each connection to a machine, and nothing that was started there."""
         for pid in children(self.listener(machine)):
             os.kill(pid, signal.SIGKILL)
+
+    def kill(self, controller: subprocess.Popen[str]) -> None:
+        """Kill a controller, and what would clean up after it, as if all had lost their power."""
+        for pid, words in commands().items():
+            if words[1:2] == [b"cleanup"]:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+        controller.kill()
+        controller.wait()
 
     def plug(self, state: str) -> None:
         """Have the cable between the controller and the machines ``up`` or ``down``."""

@@ -108,8 +108,8 @@ def test_kill_9_leaves_no_program_on_a_machine(osmef: Osmef, lab: Lab) -> None:
     process.send_signal(signal.SIGKILL)
     process.wait()
     until(lambda: sleepers() == [])
+    until(lambda: lab.left() == [])
     assert osmef("reap", "--yes", prefix=lab.prefix).code == 0
-    assert lab.left() == []
 
 
 def test_a_program_that_nobody_has_ends_the_run_before_its_first_trial(

@@ -124,8 +124,8 @@ def test_a_machine_whose_connection_is_lost_cleans_itself(
     process.kill()
     process.wait()
     until(lambda: names(folder) == ["kept"])
+    until(lambda: lab.left() == [])
     assert osmef("reap", "--yes", prefix=lab.prefix).code == 0
-    assert lab.left() == []
 
 
 def test_a_machine_that_went_down_is_cleaned_by_reap(osmef: Osmef, lab: Lab, folder: Path) -> None:

@@ -59,8 +59,7 @@ def test_after_kill_9_reap_cleans_both_sites(osmef: Osmef, lab: Lab) -> None:
     process = osmef.start("run", scenario(osmef, "30s"), prefix=lab.prefix)
     osmef.until(process, "measuring")
     assert len(lab.left()) == 4
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    lab.kill(process)
     ended = osmef("reap", "--yes", prefix=lab.prefix)
     assert ended.code == 0, ended.err
     assert "destroyed 2" in ended.out

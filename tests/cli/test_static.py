@@ -13,6 +13,7 @@ import pytest
 from osmef.remote.keys import KeyPair
 from tests.cli.conftest import Osmef
 from tests.cli.machines import Lab
+from tests.waiting import until
 
 SCENARIO = """
 name: two-machines
@@ -73,15 +74,30 @@ def test_vms_of_which_nobody_says_where_they_stand_are_measured_only_if_wanted_s
     assert "their placement is unknown" in " ".join(ended.out.split())
 
 
-def test_after_kill_9_reap_cleans_the_machines_by_ssh(osmef: Osmef, lab: Lab) -> None:
+def test_after_kill_9_the_machines_clean_themselves_and_the_run_goes_on(
+    osmef: Osmef, lab: Lab
+) -> None:
+    process = osmef.start("run", scenario(osmef, "1s"), prefix=lab.prefix)
+    osmef.until(process, "[1/4]")
+    assert len(lab.left()) == 4
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    until(lambda: lab.left() == [])
+    ended = osmef("resume", str(osmef.run), prefix=lab.prefix)
+    assert ended.code == 0, ended.err
+    assert [json.loads(line)["status"] for line in trials_of(osmef)] == ["ok"] * 4
+    assert lab.left() == []
+    assert osmef("reap", prefix=lab.prefix).out == "nothing left\n"
+
+
+def test_what_is_left_where_nothing_could_clean_up_is_reaped_by_ssh(osmef: Osmef, lab: Lab) -> None:
     process = osmef.start("run", scenario(osmef, "30s"), prefix=lab.prefix)
     osmef.until(process, "measuring")
     assert len(lab.left()) == 4
     busy = osmef("run", scenario(osmef), "--out", "other", prefix=lab.prefix)
     assert busy.code == 3
     assert f"the run {osmef.run.name} measures on this machine" in busy.err
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    lab.kill(process)
     assert len(lab.left()) == 4
     ended = osmef("reap", "--yes", prefix=lab.prefix)
     assert ended.code == 0, ended.err
@@ -92,8 +108,7 @@ def test_after_kill_9_reap_cleans_the_machines_by_ssh(osmef: Osmef, lab: Lab) ->
 def test_a_machine_is_cleaned_by_its_mark_where_no_journal_is(osmef: Osmef, lab: Lab) -> None:
     process = osmef.start("run", scenario(osmef, "30s"), prefix=lab.prefix)
     osmef.until(process, "measuring")
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    lab.kill(process)
     where = ("reap", "--out", "elsewhere", "--provider", "static", "--uri", "node-b")
     young = osmef(*where, prefix=lab.prefix)
     assert (young.code, young.out) == (0, "nothing left\n")

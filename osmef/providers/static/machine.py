@@ -174,7 +174,11 @@ def _left_by_layers(session: Session, resource: Resource, holder: lock.Holder) -
 
 
 def endpoint_of(
-    session: Session, login: Login, request: EndpointRequest, host: InventoryHost
+    session: Session,
+    login: Login,
+    holder: lock.Holder,
+    request: EndpointRequest,
+    host: InventoryHost,
 ) -> Endpoint:
     """Return a machine as an endpoint of a run. Raises NotFoundError, ReachError."""
     counted = _cpus(session)
@@ -192,6 +196,7 @@ def endpoint_of(
         public_address=own and (host.public_address or own),
         listen_address=host.listen_address,
         nics=tuple(host.nics[: request.nics]),
+        lock=(lock.PATH, str(holder)),
     )
 
 

@@ -130,8 +130,8 @@ class StaticProvider(Provider):
         # /dev/shm, and the machine would be anybody's while VMs beside it are made.
         self._sessions[name] = session
         login = replace(login, kept=session)
-        endpoint = machine.endpoint_of(session, login, request, host)
         holder = machine.holder_of(request, order)
+        endpoint = machine.endpoint_of(session, login, holder, request, host)
         for directory in order.elsewhere(request.name):
             scratch = machine.scratch_of(holder, access, directory)
             order.ledger.intend(scratch)

@@ -16,6 +16,7 @@ from osmef.agent.deploy import deploy
 from osmef.errors import AgentError, EndpointError, NotFoundError, OsmefError, ReachError
 from osmef.facts.collect import collect
 from osmef.providers.base import EndpointRequest
+from osmef.providers.static.lock import Holder
 from osmef.providers.static.machine import addresses, endpoint_of
 from osmef.remote.session import Session
 from osmef.scenario.clouds.inventory import InventoryHost
@@ -26,6 +27,7 @@ BY_INTERFACE = InventoryHost(ssh="vm-1", interface="eth0")
 BY_SSH = InventoryHost(ssh="vm-1")
 WRITTEN = InventoryHost(ssh="vm-1", data_address="127.0.0.1")
 HOST = EndpointRequest("host-1", "sender", EndpointKind.HOST, None, "host-1", None)
+HOLDER = Holder("run", "host-1", 1, 2)
 
 
 @dataclass
@@ -37,7 +39,7 @@ class Liar:
     sshd: Sshd
 
     def cpus(self) -> int | None:
-        return endpoint_of(self.session, self.sshd.login(), HOST, WRITTEN).vcpus
+        return endpoint_of(self.session, self.sshd.login(), HOLDER, HOST, WRITTEN).vcpus
 
 
 @pytest.fixture(scope="module")
