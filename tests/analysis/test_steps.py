@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 from osmef.analysis.steps import change_points, find_step
 from tests.simulate.shapes import COV, SHAPES, Draw, correlated, normal, staying
 
+SLOW = pytest.mark.real("simulations")
+
 
 def alarms(draw: Draw, count: int, times: int) -> int:
     rows = draw(np.random.default_rng(10), (times, count))
@@ -21,7 +23,9 @@ def test_noise_of_any_shape_seldom_has_a_change(shape: str, count: int) -> None:
     assert alarms(SHAPES[shape], count, 200) <= 19
 
 
-@pytest.mark.parametrize("memory", [0.6, 0.7, 0.8, 0.9])
+@pytest.mark.parametrize(
+    "memory", [0.9, *(pytest.param(one, marks=SLOW) for one in (0.6, 0.7, 0.8))]
+)
 def test_a_series_that_remembers_seldom_has_a_change(memory: float) -> None:
     assert alarms(correlated(memory), 30, 200) <= 19
 

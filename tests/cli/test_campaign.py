@@ -88,6 +88,7 @@ def test_a_campaign_from_plan_to_numbers(place: Path) -> None:
     assert (again.returncode, len(osmef.load(place / "results" / "now"))) == (0, 2)
 
 
+@pytest.mark.real("campaigns")
 def test_a_campaign_outlives_the_room_for_its_log(place: Path) -> None:
     environment = {**os.environ, "OSMEF_STATE": "sqlite:///state.sqlite"}
     with Path("/dev/full").open("w") as full:
@@ -235,6 +236,7 @@ def sandboxes(place: Path) -> dict[str, int]:
     return {run: len(LocalProvider.owned({}, run)) for run in kept}
 
 
+@pytest.mark.real("campaigns")
 @pytest.mark.timeout(300)
 def test_vms_are_kept_from_session_to_session_and_gone_after_a_kill(place: Path) -> None:
     keep(place)

@@ -114,6 +114,7 @@ def test_a_chain_of_servers_works_where_addresses_are_translated(osmef: Osmef, l
     assert lab.left() == []
 
 
+@pytest.mark.real("layers")
 def test_after_kill_9_reap_leaves_the_network_as_it_was(osmef: Osmef, lab: Lab) -> None:
     before = settled(lab)
     process = osmef.start("run", scenario(osmef, HERE, "30s"), prefix=lab.prefix)

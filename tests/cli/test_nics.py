@@ -83,6 +83,7 @@ def scenario(osmef: Osmef, duration: str, hosts: str = HOSTS) -> str:
     return osmef.write(SCENARIO.format(duration=duration))
 
 
+@pytest.mark.real("layers")
 def test_layers_of_the_same_cards_stand_by_turns_and_give_them_back(
     osmef: Osmef, lab: Lab, prefix: tuple[str, ...]
 ) -> None:

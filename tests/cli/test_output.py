@@ -25,6 +25,7 @@ SAMPLE = str(ROOT / "tests/results/data/quickstart-20261121T031500Z-3f9a")
 SHORT = "name: short\nworkload: {kind: btc, duration: 200ms, interval: 100ms}\nrepeat: 1\n"
 LONG = SHORT.replace("200ms", "60s")
 LeftBehind = Callable[[], list[str]]
+FAULTS = pytest.mark.real("faults")
 
 
 def to(redirection: str) -> tuple[str, ...]:
@@ -60,7 +61,13 @@ def test_a_run_outlives_the_room_for_its_log(osmef: Osmef, left_behind: LeftBehi
     assert left_behind() == []
 
 
-@pytest.mark.parametrize("stage", ["provisioning", "putting the agent", "tearing down"])
+@pytest.mark.parametrize(
+    "stage",
+    [
+        "tearing down",
+        *(pytest.param(one, marks=FAULTS) for one in ("provisioning", "putting the agent")),
+    ],
+)
 def test_a_run_outlives_its_reader(osmef: Osmef, left_behind: LeftBehind, stage: str) -> None:
     process = osmef.start("run", "-v", osmef.write(SHORT))
     osmef.until(process, stage)
@@ -89,7 +96,7 @@ def test_ctrl_c_that_ends_the_reader_too_is_no_crash(
     assert left_behind() == []
 
 
-@pytest.mark.parametrize("words", [("-v",), ()])
+@pytest.mark.parametrize("words", [("-v",), pytest.param((), marks=FAULTS)])
 def test_a_terminal_that_closes_stops_the_run(
     osmef: Osmef, left_behind: LeftBehind, words: tuple[str, ...]
 ) -> None:

@@ -28,8 +28,7 @@ _ONE_WORKER = ("tests/openstack/", "tests/providers/openstack/")
 # These take longest: begun last, one of them would run on alone.
 _FIRST = (
     *("docs/notebooks/", "tests/cli/test_campaign.py", "tests/cli/test_faults.py"),
-    *("tests/cli/test_static.py", "tests/providers/sites/", "tests/providers/gce/test_faults.py"),
-    *("tests/providers/aws/test_faults.py", "tests/providers/azure/test_life.py"),
+    *("tests/cli/test_static.py", "tests/providers/sites/", "tests/providers/azure/test_life.py"),
     "tests/providers/conformance/",
     *("tests/report/html/test_page.py", "tests/test_kinds.py", "tests/workloads/test_ensemble.py"),
     *("tests/workloads/test_languages.py", "tests/workloads/test_program.py"),

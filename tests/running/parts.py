@@ -68,13 +68,24 @@ PARTS = {
         ),
         Part(
             "clouds",
-            "runs across clouds, regions and zones",
+            "runs across clouds, regions and zones, and what goes wrong in each cloud",
             (
                 *("osmef/providers/aws/", "osmef/providers/azure/", "osmef/providers/gce/"),
                 *("osmef/providers/cloud/", "osmef/providers/sites.py"),
-                *("tests/providers/sites/", "tests/sites/"),
+                *("tests/providers/aws/", "tests/providers/azure/", "tests/providers/gce/"),
+                *("tests/providers/conformance/", "tests/providers/sites/", "tests/sites/"),
             ),
-            minutes=4,
+            minutes=9,
+            debian=("gcc", "libc6-dev", "nftables", "iproute2", "openssh-server"),
+        ),
+        Part(
+            "faults",
+            "signals and kills at every stage, damaged files, and the local cloud without root",
+            (
+                *("osmef/engine/", "osmef/cli/", "osmef/providers/local/", "osmef/results/"),
+                *("tests/cli/", "tests/providers/local/"),
+            ),
+            minutes=6,
             debian=("gcc", "libc6-dev", "nftables", "iproute2", "openssh-server"),
         ),
         Part(
@@ -124,6 +135,15 @@ PARTS = {
                 *("tests/analysis/", "tests/formats/", "tests/importers/"),
             ),
             minutes=4,
+        ),
+        Part(
+            "published",
+            "every command and page on all that was once published",
+            (
+                *("osmef/importers/", "osmef/formats/", "osmef/analysis/", "osmef/report/"),
+                *("tests/importers/", "tests/report/"),
+            ),
+            minutes=5,
         ),
         Part(
             "simulations",

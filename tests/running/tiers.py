@@ -44,11 +44,24 @@ _FILES = {
     "tests/campaigns/test_dask.py": "campaigns",
     "tests/campaigns/test_deval.py": "simulations",
     "tests/campaigns/test_killed.py": "campaigns",
+    "tests/campaigns/test_kills.py": "campaigns",
     "tests/campaigns/test_postgresql.py": "campaigns",
+    "tests/cli/test_damage.py": "faults",
+    "tests/importers/test_every_command.py": "published",
+    "tests/importers/test_findings_2013.py": "published",
+    "tests/importers/test_published.py": "published",
+    "tests/importers/test_published_lines.py": "published",
     "tests/libvirt/": "libvirt",
     "tests/openstack/test_cloud.py": "openstack",
     "tests/openstack/test_real.py": "openstack-guests",
+    "tests/providers/aws/test_faults.py": "clouds",
+    "tests/providers/aws/test_nics.py": "clouds",
+    "tests/providers/azure/test_nics.py": "clouds",
+    "tests/providers/azure/test_teardown.py": "clouds",
+    "tests/providers/gce/test_faults.py": "clouds",
+    "tests/providers/gce/test_nics.py": "clouds",
     "tests/providers/libvirt/test_cloud_init.py": "cloud-init",
+    "tests/providers/local/test_rootless.py": "faults",
     "tests/providers/openstack/test_volumes.py": "openstack-volumes",
 }
 PROPERTIES = "properties"
@@ -65,14 +78,11 @@ CHECK = (
     *("tests/test_errors.py", "tests/test_programs.py", "tests/test_units.py"),
     *("tests/cli/test_quickstart.py", "tests/providers/cloud/"),
 )
-# What would take almost half of the time of all these: whole pages, all that was once published, a
-# figure of each kind from trials on the local provider, files of ten thousand keys, and how often
-# intervals hold the truth, in simulations.
+# What would take almost half of the time of all these: whole pages, a figure of each kind from
+# trials on the local provider, files of ten thousand keys, and how often intervals hold the truth,
+# in simulations.
 _LONG = (
-    *("tests/report/html/", "tests/report/test_every_kind.py"),
-    "tests/importers/test_every_command.py",
-    *("tests/importers/test_findings_2013.py", "tests/importers/test_published.py"),
-    *("tests/importers/test_published_lines.py", "tests/scenario/test_bounds.py"),
+    *("tests/report/html/", "tests/report/test_every_kind.py", "tests/scenario/test_bounds.py"),
     *("tests/analysis/test_effects.py", "tests/analysis/test_nested.py"),
     *("tests/analysis/test_similarity.py::test_intervals", "tests/analysis/test_spreads.py"),
 )

@@ -125,6 +125,7 @@ def test_all_that_can_be_asked_of_an_instance_is_asked(lab: Lab) -> None:
     assert lab.owned() == []
 
 
+@pytest.mark.real("clouds")
 def test_a_spot_instance_that_is_taken_back_leaves_its_trials_to_be_measured(
     lab: Lab,
 ) -> None:

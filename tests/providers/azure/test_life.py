@@ -86,6 +86,7 @@ def test_dedicated_hosts_promise_both_placements_and_a_misplaced_vm_is_made_anew
     assert lab.arm.things == {}
 
 
+@pytest.mark.real("clouds")
 def test_killed_before_the_answer_leaves_what_reap_finds(lab: Lab) -> None:
     def kill() -> None:
         lab.osmef.started[0].send_signal(signal.SIGKILL)
@@ -130,6 +131,7 @@ def test_reap_without_journals_takes_what_is_due_and_nothing_foreign(lab: Lab) -
     assert [one["name"] for one in lab.arm.things.values()] == ["theirs", "osmef-theirs-1"]
 
 
+@pytest.mark.real("clouds")
 def test_a_run_that_was_killed_goes_on(lab: Lab) -> None:
     lab.arm.faults.append(Fault("PUT .*schedules/", 500, "Dead", lost=True, then=killer(lab)))
     assert lab("run", lab.write()).code == -signal.SIGKILL

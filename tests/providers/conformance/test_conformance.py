@@ -33,6 +33,9 @@ class Made:
         self.endpoints = self.bed.here(lambda: self.provider.create(self.order))
 
 
+MORE = pytest.mark.real("clouds")
+
+
 @contextmanager
 def made(bed: Bed, *names: str, journal: Journal | None = None) -> Iterator[Made]:
     """Hand out a provider that has made nothing yet, and see that it leaves nothing."""
@@ -99,7 +102,7 @@ def test_a_replacement_stands_and_the_old_one_is_gone(bed: Bed) -> None:
         assert events.index(("created", new.resource_id)) < gone[0]
 
 
-@pytest.mark.parametrize("what", [Wrong.THROTTLED, Wrong.LOST])
+@pytest.mark.parametrize("what", [Wrong.THROTTLED, pytest.param(Wrong.LOST, marks=MORE)])
 def test_what_passes_is_repeated_and_nothing_is_made_twice(bed: Bed, what: Wrong) -> None:
     with made(bed, "a", "b") as lab:
         with bed.wrong(what):
@@ -123,7 +126,10 @@ def test_what_stays_is_told_with_a_cure_and_leaves_nothing(
         assert lab.journal.noted("created", bed.vm) == int(late)
 
 
-@pytest.mark.parametrize("what", [Wrong.IN_USE, Wrong.BUSY, Wrong.UNTOLD])
+@pytest.mark.parametrize(
+    "what",
+    [Wrong.IN_USE, *(pytest.param(one, marks=MORE) for one in (Wrong.BUSY, Wrong.UNTOLD))],
+)
 def test_what_passes_while_things_are_deleted_leaves_none(bed: Bed, what: Wrong) -> None:
     with made(bed, "a") as lab:
         lab.create()
@@ -144,7 +150,10 @@ def test_what_may_not_be_deleted_stays_noted_and_the_rest_goes(bed: Bed) -> None
         assert {*names_of(left)} <= {*names_of(bed.owned())}
 
 
-@pytest.mark.parametrize(("first", "before"), [(False, False), (False, True), (True, False)])
+@pytest.mark.parametrize(
+    ("first", "before"),
+    [(False, False), *(pytest.param(*one, marks=MORE) for one in ((False, True), (True, False)))],
+)
 def test_killed_between_intent_and_answer_leaves_what_its_journal_finds(
     bed: Bed, first: bool, before: bool
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable
 
+import pytest
 from google.cloud import compute_v1
 
 from osmef.providers.gce.provider import GceProvider
@@ -49,6 +50,7 @@ def test_interrupted_run_takes_all_away(lab: Lab) -> None:
     assert lab.owned() == []
 
 
+@pytest.mark.real("clouds")
 def test_networks_of_one_project_are_tenants_that_meet_on_the_internet(lab: Lab) -> None:
     sweep = {"tenancy": ["same-tenant", "different-tenant"]}
     ended = lab("run", lab.write(placement="different-host", sweep=sweep))
@@ -73,6 +75,7 @@ def test_projects_are_tenants(lab: Lab) -> None:
     assert lab.owned() == lab.owned("beta-2") == []
 
 
+@pytest.mark.real("clouds")
 def test_sole_tenant_nodes_keep_vms_on_one_host_and_on_two(lab: Lab) -> None:
     scenario = lab.write(
         node_group="nodes",
@@ -113,6 +116,7 @@ def test_plan_needs_no_cloud(lab: Lab) -> None:
     assert planned.code == 0, planned.err
 
 
+@pytest.mark.real("clouds")
 def test_spot_vm_that_is_taken_back_leaves_its_trials_to_be_measured(lab: Lab) -> None:
     def prepare() -> Callable[[], object]:
         found, project = last_receiver(GceProvider, lab.access, "instance"), lab.project()

@@ -109,6 +109,7 @@ def test_what_it_cost(
     assert "0.100 USD an hour, 2026-01-01, ours" in page.source
 
 
+@pytest.mark.real("published")
 def test_nobody_verified_where_imported_runs_were(
     tmp_path: Path, make_run: MakeRun, measured: Summary
 ) -> None:
@@ -120,6 +121,7 @@ def test_nobody_verified_where_imported_runs_were(
     assert any("This run was imported" in one.text for one in page.all("p"))
 
 
+@pytest.mark.real("published")
 def test_several_runs_and_how_their_hosts_differ(
     tmp_path: Path, make_run: MakeRun, measured: Summary
 ) -> None:
@@ -314,6 +316,7 @@ def test_an_older_page_is_replaced(tmp_path: Path) -> None:
         check_output(tmp_path / "page.txt")
 
 
+@pytest.mark.real("published")
 def test_many_runs_have_one_table_together_and_few_sections(
     tmp_path: Path,
     make_run: MakeRun,
