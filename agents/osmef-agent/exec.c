@@ -25,7 +25,7 @@
 #define MOST_OUTPUT 10000000
 #define CHANNEL_SIZE 64
 /* No event tells that a port is listened on. */
-#define PORT_LOOK_NS (NS_PER_S / 100)
+#define PORT_LOOK_NS (NS_PER_S / 1000) /* between looks at a port, and twice what one takes */
 /* Behind the program's end, for the end of what it has started and of its guardian. */
 #define END_S (GUARD_PATIENCE_S + 2)
 /* A large file takes some file systems a while to remove. */
@@ -338,19 +338,21 @@ static const char *hope(void)
 
 static bool await_ready(int64_t deadline_ns)
 {
-    while (!is_ready()) {
-        const int64_t now = now_ns();
+    for (;;) {
+        const int64_t looked = now_ns();
+        if (is_ready())
+            return true;
+        const int64_t now = now_ns(), next = now + PORT_LOOK_NS + 2 * (now - looked);
         if (exec.done)
             return job_fail(exec.job, "program", -1, "the program ended %s before it was ready%s",
                             ending(), printed_tail(&exec.printed));
         if (now >= deadline_ns)
             return job_fail(exec.job, "arm-timeout", -1, "the program did not %s within %g s%s",
                             hope(), params.arm_timeout_s, printed_tail(&exec.printed));
-        const bool looks = params.ready >= READY_TCP && now + PORT_LOOK_NS < deadline_ns;
-        if (!step(looks ? now + PORT_LOOK_NS : deadline_ns) || is_stopped_early())
+        const bool looks = params.ready >= READY_TCP && next < deadline_ns;
+        if (!step(looks ? next : deadline_ns) || is_stopped_early())
             return false;
     }
-    return true;
 }
 
 /* When something has to be done if nothing happens before. */

@@ -13,7 +13,8 @@ from osmef.agent.messages import BulkResult, IntervalEvent
 from tests.agents import duet, programs, web
 from tests.agents.compiling import WARNINGS, compile_with
 from tests.agents.faulty import FaultyAgent
-from tests.agents.lab import Agent, StartAgent, arm, connect, job, succeed, way
+from tests.agents.lab import Agent, StartAgent, arm, closed_port, connect, job, succeed, way
+from tests.agents.test_exec_server import TCP_SERVER, UDP_SERVER
 
 HERE = Path(__file__).parent
 MACHINES = ("x86_64", "aarch64")
@@ -66,6 +67,25 @@ def test_the_filter_takes_new_things_away(old_kernel: list[str]) -> None:
         "38",
     ]  # ENOPROTOOPT, EPROTONOSUPPORT, ENOSYS
     assert len(done.stdout.split()) == 5
+
+
+@pytest.mark.parametrize(("kind", "server"), [("tcp", TCP_SERVER), ("udp", UDP_SERVER)])
+@pytest.mark.parametrize(
+    ("listens", "asked"),
+    [
+        ("127.0.0.1", {"bind": "127.0.0.1"}),
+        ("0.0.0.0", {"bind": "127.0.0.1"}),  # noqa: S104
+        ("127.0.0.1", {}),
+    ],
+)
+def test_who_listens_is_read_from_tables(
+    start_old: StartAgent, kind: str, server: str, listens: str, asked: programs.Keys
+) -> None:
+    agent, port = start_old(), closed_port()
+    argv = programs.python(server, listens, str(port))
+    programs.serve(agent, argv, ready=kind, port=port, **asked)
+    agent.command("stop", id="job-1")
+    assert programs.outputs(agent)[1]["stopped"]
 
 
 @pytest.mark.parametrize("flows", [1, 8])

@@ -47,7 +47,10 @@ static struct sock_filter filter[] = {
     IF_ABOVE(LAST_CALL, 1),
     FAIL(ENOSYS),
     /* socket() */
-    IF_EQUAL(SYS_socket, 3),
+    IF_EQUAL(SYS_socket, 6),
+    LOAD_ARGUMENT(0),
+    IF_EQUAL(AF_NETLINK, 1), /* may be left out when a kernel is built */
+    FAIL(EPROTONOSUPPORT),
     LOAD_ARGUMENT(2),
     IF_ABOVE(LAST_PROTOCOL, 1),
     FAIL(EPROTONOSUPPORT),
