@@ -116,7 +116,7 @@ def test_both_ways_need_connections_for_each(start: StartAgent) -> None:
 
 def test_an_end_that_is_to_send_waits_for_the_start(start: StartAgent) -> None:
     connecting, listening = start(), start()
-    connect(connecting, listening, direction="reverse", arm_timeout_s=0.3)
+    connect(connecting, listening, direction="reverse", arm_timeout_s=1)
     kinds = {agent.ending()[1]["kind"] for agent in (connecting, listening)}
     assert "arm-timeout" in kinds
     assert kinds <= {"arm-timeout", "reset"}

@@ -318,7 +318,7 @@ def test_it_is_started_at_the_moment_that_was_named(start: StartAgent) -> None:
 
 
 def test_the_start_is_awaited_for_a_while(agent: Agent) -> None:
-    arm(agent, ["true"], arm_timeout_s=0.1)
+    arm(agent, ["true"], arm_timeout_s=1)
     event = failure(agent)
     assert (event["kind"], "not started" in event["message"]) == ("arm-timeout", True)
     agent.idle()

@@ -15,6 +15,7 @@ import pytest
 from osmef.analysis.limits import prevailing, transfer_limits
 from osmef.results.trial import FlowLimit, Interval, Limit, TransferEnd
 from tests.agents.paths import FIRST, Paths, busy
+from tests.unique import unique
 
 Measured = tuple[TransferEnd, TransferEnd, list[Interval]]
 CPU = min(os.sched_getaffinity(0))
@@ -180,7 +181,7 @@ def quota(cpus: float) -> Iterator[list[str]]:
     """Make a control group with a CPU quota; return what begins a command in it."""
     if not (QUOTA_GROUPS / "cpu.cfs_quota_us").exists():
         pytest.skip("no control groups of version 1 with CPU quotas")
-    group = QUOTA_GROUPS / f"osmef-test-{os.getpid()}"
+    group = QUOTA_GROUPS / f"osmef-test-{unique()}"
     group.mkdir()
     try:
         (group / "cpu.cfs_period_us").write_text(str(PERIOD_US))

@@ -23,7 +23,8 @@ from tests.agents.lab import StartAgent, arm, job, transfer, way
 def test_the_result_names_the_mode(
     start: StartAgent, mode: str, sent: str, received: str, threads: int | None
 ) -> None:
-    ends = transfer(start(), start(), mode=mode, connections=2, threads=threads, bytes=3_000_001)
+    keys = {"mode": mode, "connections": 2, "threads": threads, "duration_s": 15}
+    ends = transfer(start(), start(), **keys, bytes=3_000_001)
     for (_, result), name in zip(ends, (sent, received), strict=True):
         assert way(result)["mode"] == name
         assert [flow["bytes"] for flow in way(result)["flows"]] == [3_000_001] * 2

@@ -86,11 +86,11 @@ def test_a_peer_that_sleeps_before_the_start(start: StartAgent, asleep: str) -> 
         port = arm(receiver)
         with suspended(receiver):
             sender.command(
-                "bulk", side="connect", host="127.0.0.1", port=port, **job(arm_timeout_s=0.3)
+                "bulk", side="connect", host="127.0.0.1", port=port, **job(arm_timeout_s=1)
             )
             assert error_of(sender)["kind"] == "arm-timeout"
     else:
-        connect(sender, receiver, arm_timeout_s=0.3)
+        connect(sender, receiver, arm_timeout_s=1)
         with suspended(sender):
             assert error_of(receiver)["kind"] == "arm-timeout"
 

@@ -16,6 +16,7 @@ import pytest
 from osmef.providers.static.lock import PATH
 from osmef.remote.keys import KeyPair
 from tests.processes import commands, read_all
+from tests.waiting import until
 
 # In namespaces of its own: this one is the controller's, joined by a cable to machine a, and that
 # by another one to machine b. Both have a home and a memory of their own.
@@ -114,10 +115,13 @@ class Lab:
 
     def kill(self, controller: subprocess.Popen[str]) -> None:
         """Kill a controller, and what would clean up after it, as if all had lost their power."""
-        for pid, words in commands().items():
-            if words[1:2] == [b"cleanup"]:
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
+
+        def waiting() -> list[int]:
+            return [pid for pid, words in commands().items() if words[1:2] == [b"cleanup"]]
+
+        until(lambda: len(waiting()) == 2)
+        for pid in waiting():
+            os.kill(pid, signal.SIGKILL)
         controller.kill()
         controller.wait()
 

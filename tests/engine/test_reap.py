@@ -31,6 +31,7 @@ from tests.engine.memory_cloud import DOWN, MemoryCloud, Site, thing
 from tests.invoked import invoke
 from tests.journals import read_notes, write_note
 from tests.small_files import small_files
+from tests.unique import unique
 
 
 @contextmanager
@@ -46,7 +47,7 @@ def cloud(run: str, journal: Journal, deadline: float) -> Iterator[LocalProvider
 
 @pytest.fixture
 def run() -> str:
-    return f"reap-{os.getpid()}-{time.monotonic_ns()}"
+    return f"reap-{unique()}-{time.monotonic_ns()}"
 
 
 def found(out: Path, run: str) -> list[str]:

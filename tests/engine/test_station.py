@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -17,6 +16,7 @@ from osmef.supply.program import Program
 from osmef.supply.supply import Supplier
 from tests.sshd import OPTIONS, Sshd
 from tests.supply.made import packed
+from tests.unique import unique
 
 REQUEST = EndpointRequest("vm-1", "sender", EndpointKind.VM, None, "host-1", "tenant-1")
 
@@ -37,7 +37,7 @@ def test_what_starts_a_program_is_told_where_that_is(sshd: Sshd, tmp_path: Path)
     endpoint = Endpoint(REQUEST, "id", sshd.login(), "192.0.2.1", None, None)
     bundle = tmp_path / "seq.tar.gz"
     bundle.write_bytes(packed(Program("seq"), tmp_path / "tree"))
-    station = Station(endpoint, Location(), f"{os.getpid()}-{tmp_path.name}")
+    station = Station(endpoint, Location(), f"{unique()}-{tmp_path.name}")
     try:
         station.provide([Program("seq", bundle=bundle, how=("bundle",))], Supplier())
         started = station.words(["seq", "seq", "3"])
@@ -62,7 +62,7 @@ def test_an_endpoint_that_can_not_tell_its_cpus_says_so(tmp_path: Path) -> None:
     path = f"PATH={tmp_path}:/usr/bin:/bin"
     sshd = Sshd(tmp_path, options=f"{OPTIONS}\nSetEnv {path}")
     endpoint = Endpoint(REQUEST, "id", sshd.login(), "192.0.2.1", None, None)
-    station = Station(endpoint, Location(), f"{os.getpid()}-{tmp_path.name}")
+    station = Station(endpoint, Location(), f"{unique()}-{tmp_path.name}")
     try:
         with pytest.raises(EndpointError, match="nproc"):
             _ = station.cpus
@@ -94,7 +94,7 @@ def test_an_sshd_that_hangs_costs_one_trial_and_is_connected_to_anew(
 def test_an_endpoint_takes_more_agents_than_programs_of_its_sshd(tmp_path: Path) -> None:
     sshd = Sshd(tmp_path, options=f"{OPTIONS}\nMaxSessions 10")
     endpoint = Endpoint(REQUEST, "id", sshd.login(), "192.0.2.1", None, None)
-    station = Station(endpoint, Location(host="h", tenant="t"), f"{os.getpid()}-{tmp_path.name}")
+    station = Station(endpoint, Location(host="h", tenant="t"), f"{unique()}-{tmp_path.name}")
     try:
         agents = [station.agent(f"job-{number}") for number in range(16)]
         assert len({id(agent) for agent in agents}) == 16

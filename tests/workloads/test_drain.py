@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +19,7 @@ from osmef.scenario.fields import EndpointKind, Family, ProviderNetwork
 from osmef.workloads.ensemble import Job, perform
 from osmef.workloads.kinds.btc import BtcSettings, BulkTransfer
 from osmef.workloads.tasks import Pair, Waits
+from tests.unique import unique
 
 
 class NoLedger:
@@ -42,7 +42,7 @@ def slow_pair(tmp_path: Path) -> Iterator[Pair]:
         EndpointRequest(role, role, EndpointKind.VM, None, host, "tenant-1")
         for role, host in (("sender", "host-1"), ("receiver", "host-2"))
     ]
-    key, run = KeyPair.generate("test"), f"slow-{os.getpid()}-{tmp_path.name}"
+    key, run = KeyPair.generate("test"), f"slow-{unique()}-{tmp_path.name}"
     stations: list[Station] = []
     try:
         one, two = provider.create(Order(run, requests, key, NoLedger(), time.time() + 600))

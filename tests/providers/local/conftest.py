@@ -23,6 +23,7 @@ from osmef.providers.local.requirements import check_machine
 from osmef.remote.keys import KeyPair
 from osmef.remote.session import RemoteProcess, Session
 from osmef.scenario.clouds.local import LocalSettings
+from tests.unique import unique
 
 DEADLINE_S = 20.0
 CONTROLLER = Path(__file__).with_name("controller.py")
@@ -85,7 +86,7 @@ def machine() -> None:
 @pytest.fixture
 def run_name() -> str:
     """A run that no other test or user has."""
-    return f"test-{os.getpid()}-{time.monotonic_ns()}"
+    return f"test-{unique()}-{time.monotonic_ns()}"
 
 
 @pytest.fixture

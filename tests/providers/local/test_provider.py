@@ -22,6 +22,7 @@ from osmef.remote.session import Session
 from osmef.scenario.clouds.local import LocalFlavor, LocalSettings
 from osmef.scenario.fields import EndpointKind, Family, ProviderNetwork
 from osmef.scenario.location import Location, distance
+from tests.unique import unique
 
 Cloud = Any  # classes of a conftest can't be imported
 Vm = Callable[..., EndpointRequest]
@@ -104,7 +105,7 @@ def cloud(make_cloud: Any) -> Iterator[Cloud]:
         )
         for name, (role, host, tenant) in PLACES.items()
     ]
-    run = f"test-provider-{os.getpid()}"
+    run = f"test-provider-{unique()}"
     settings = LocalSettings.model_validate({"link_rate": f"{RATE_BPS:.0f}bit/s"})
     with make_cloud(run, requests, settings, Forgetful()) as made:
         yield made
@@ -390,7 +391,7 @@ def test_network_cards_have_links_of_their_own_rate(make_cloud: Any, cloud: Clou
         for name, host in names.items()
     ]
     settings = LocalSettings.model_validate({"link_rate": f"{RATE_BPS:.0f}bit/s"})
-    with make_cloud(f"test-nics-{os.getpid()}", requests, settings, Forgetful()) as made:
+    with make_cloud(f"test-nics-{unique()}", requests, settings, Forgetful()) as made:
         assert [one.nics for one in made.endpoints.values()] == [("nic1", "nic2")] * 2
         for number, session in enumerate(made.sessions.values(), 1):
             for card in (1, 2):

@@ -18,6 +18,7 @@ from osmef.scenario.clouds.openstack import OpenStackSettings, PlacedBy
 from osmef.scenario.fields import EndpointKind, Family, ProviderNetwork
 from tests.providers.conftest import MemoryLedger
 from tests.sshd import Sshd
+from tests.unique import unique
 
 
 @pytest.fixture
@@ -39,7 +40,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[st
 
 
 def order_of(request: EndpointRequest, ledger: MemoryLedger) -> Order:
-    run = f"hosts-{os.getpid()}"
+    run = f"hosts-{unique()}"
     return Order(run, [request], KeyPair.generate("unused"), ledger, time.time() + 600)
 
 

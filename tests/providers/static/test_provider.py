@@ -33,6 +33,7 @@ from osmef.scenario.fields import EndpointKind, Family, ProviderNetwork
 from osmef.scenario.location import Location
 from osmef.scenario.model import Scenario
 from osmef.scenario.study import Cell
+from tests.unique import unique
 
 KEY = KeyPair.generate("unused")
 root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can make two machines of this one")
@@ -66,7 +67,7 @@ def host(number: int) -> EndpointRequest:
 
 @pytest.fixture
 def order(tmp_path: Path) -> Order:
-    run = f"static-{os.getpid()}-{tmp_path.name.replace('_', '-')}"
+    run = f"static-{unique()}-{tmp_path.name.replace('_', '-')}"
     return Order(run, [host(1)], KEY, Notes(), time.time() + 600)
 
 
