@@ -26,10 +26,22 @@ static bool only_sizes(const struct json_object *command, char *problem)
     return true;
 }
 
+/* It is written into a head. */
+static bool is_authority(char problem[PROBLEM_SIZE])
+{
+    for (const char *at = params.authority; *at; at++)
+        if (*at <= ' ' || *at > '~') {
+            snprintf(problem, PROBLEM_SIZE, "authority has what no Host field can have");
+            return false;
+        }
+    return true;
+}
+
 static const struct field fields[] = {
 #define FIELDS_OF struct siege_params
     TEXT("host", host),
     WHOLE("port", port, 1, 65535, NEEDED),
+    TEXT_OR("authority", authority, ""),
     TEXT_OR("path", path, DEFAULT_PATH),
     WHOLE("connections", connections, 1, SIEGE_CONNECTIONS, 1),
     WHOLE("threads", threads, 1, MAX_LOOPS, 0),
@@ -50,7 +62,8 @@ static const struct field fields[] = {
 
 static bool read_params(const struct json_object *command, char problem[PROBLEM_SIZE])
 {
-    if (!fields_read(command, fields, &params, problem) || !only_sizes(command, problem))
+    if (!fields_read(command, fields, &params, problem) || !only_sizes(command, problem) ||
+        !is_authority(problem))
         return false;
     if (!params.threads)
         params.threads = loop_default_count();

@@ -21,6 +21,7 @@
 struct siege_params {
     char host[HOST_SIZE];
     int port;
+    char authority[AUTHORITY_SIZE]; /* what requests call the server; "": its address and port */
     char path[SIEGE_PATH];   /* with SIEGE_MARK or without */
     char sizes[SIEGE_SIZES]; /* a list with commas; else they are drawn: */
     int size_min;

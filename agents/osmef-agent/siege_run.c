@@ -201,7 +201,7 @@ bool siege_connect(void)
     if (!prepare() || !resolve_peer(siege.job, siege.params.host, siege.params.port, &found))
         return false;
     resolve_authority(siege.params.host, siege.params.port, authority);
-    write_texts(authority);
+    write_texts(*siege.params.authority ? siege.params.authority : authority);
     bool ok = false;
     for (int i = 0; i < found.count && !ok; i++) {
         /* A name may have several addresses: after one that can't be reached, the next. */

@@ -78,6 +78,10 @@ class LayeredStation:
         """Resolve a command line to the paths of supplied programs."""
         return self.station.words(argv)
 
+    def address_of(self, name: str) -> str:
+        """Look up the address of another host there. Raises ReachError, EndpointError."""
+        return self.station.address_of(name)
+
     def data_ports(self, count: int) -> int:
         """Return the first of consecutive data ports that no other job of the trial uses."""
         return self.station.data_ports(count, self.attached.ports)

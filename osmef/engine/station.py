@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from datetime import UTC, datetime
 from functools import cached_property
+from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 
 from osmef.agent.client import ANSWER_S, AgentClient, Agents
@@ -65,6 +66,7 @@ class Station:
         self._states: dict[str, str | None] = {}  # of the files of programs, when they were right
         self._cleanup: RemoteProcess | None = None
         self._keeps_lock = False
+        self._addresses: dict[str, str] = {}  # of other hosts, by the names that it knows
         self.reserved: set[int] = set()
         """Data ports that no job gets: layers have them."""
         self.layers: dict[str, Any] = {}
@@ -202,6 +204,25 @@ class Station:
             )
         return int(found)
 
+    def address_of(self, name: str) -> str:
+        """Look up the address of another host there, once for a run.
+
+        Of several the one that programs there would take first (RFC 6724). Raises ReachError,
+        EndpointError.
+        """
+        if name not in self._addresses:
+            told = self._session.run(["getent", "ahosts", name])
+            words = told.stdout.decode(errors="replace").split()
+            try:
+                self._addresses[name] = str(ip_address(words[0]))
+            except (IndexError, ValueError):
+                raise EndpointError(
+                    f"it finds no address of {name}",
+                    where=self.name,
+                    cure=f"try there: getent ahosts {name}; or write the address into the scenario",
+                ) from None
+        return self._addresses[name]
+
     def check(self) -> None:
         """Raise the error of a lost endpoint."""
         if self.lost is not None:
@@ -327,6 +348,7 @@ class Station:
             "agent_sha256": self.deployment.binary.sha256,
             **({"programs": self._programs} if self._supplied else {}),
             **({"layers": dict(self.layers)} if self.layers else {}),
+            **({"addresses": dict(self._addresses)} if self._addresses else {}),
             **({"file_systems": self._file_systems()} if self._scratch else {}),
         }
 

@@ -114,6 +114,9 @@ class Host(Protocol):
     def cpus(self) -> int:
         """How many CPUs programs may use there. Raises ReachError, EndpointError."""
 
+    def address_of(self, name: str) -> str:
+        """Look up the address of another host there. Raises ReachError, EndpointError."""
+
     def data_ports(self, count: int) -> int:
         """Return the first of consecutive data ports that no other job of the trial uses."""
 
@@ -338,6 +341,8 @@ def command_of(task: Task, upstream: Task | None) -> dict[str, Value]:
         # From the same end, where addresses are translated, the one for others leads out and back.
         at = _bind if upstream.step.end == task.step.end else _address
         command |= {"host": at(task.pair, upstream.step.end), "port": upstream.port}
+    if "authority" in command:  # a server that is there already, by its name
+        command["host"] = task.host.address_of(str(command["host"]))
     return command
 
 

@@ -321,7 +321,7 @@ def test_nobody_there(start: StartAgent) -> None:
 
 def test_no_start(start: StartAgent) -> None:
     siege = start()
-    arm(siege, serve_pong(start()), arm_timeout_s=0.1)
+    arm(siege, serve_pong(start()), arm_timeout_s=1)
     siege.expect("connected")
     assert siege.expect("error")["kind"] == "arm-timeout"
 
@@ -352,6 +352,8 @@ def test_abort(start: StartAgent) -> None:
         ({"size_max": 2**30, "coverage": 0.001, "replacement": False}, "replacement"),
         ({"size_max": 2**30}, "requests"),
         ({"repetitions": 10**7, "sizes": "1,2"}, "requests"),
+        ({"authority": "a\r\nX: y"}, "authority has what no Host field can have"),
+        ({"authority": "a b"}, "authority has what no Host field can have"),
         ({"sizes": "5", "size_max": 9}, "with sizes, size_max has no effect"),
         ({"sizes": "5", "replacement": True}, "with sizes, replacement has no effect"),
         ({"path": "/{size}/{size}"}, "{size} only once"),

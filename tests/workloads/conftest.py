@@ -21,6 +21,7 @@ from osmef.scenario.fields import DATA_PORTS, EndpointKind
 from osmef.scenario.location import Location
 from osmef.workloads.tasks import Pair
 from tests.sshd import Sshd
+from tests.unique import unique
 from tests.waiting import until
 
 
@@ -57,6 +58,9 @@ class Victim:
             self.doomed = False
             self.signal()
         return agent
+
+    def address_of(self, name: str) -> str:
+        return self.station.address_of(name)
 
     def data_ports(self, count: int) -> int:
         return self.station.data_ports(count)
@@ -102,7 +106,7 @@ def hosts(sshd: Sshd, tmp_path: Path) -> Iterator[MakeHosts]:
                 request = EndpointRequest(name, "sender", EndpointKind.VM, None, "host-1", None)
                 login = replace(sshd.login(), name=name)
                 endpoint = Endpoint(request, "id", login, "127.0.0.1", None, None)
-                run = f"{os.getpid()}-{tmp_path.name}-{name}"
+                run = f"{unique()}-{tmp_path.name}-{name}"
                 made.append(Victim(Station(endpoint, Location(), run)))
                 opened.callback(made[-1].close)
             return made
@@ -155,6 +159,9 @@ class Script:
         self.started.append(Alone.start(self.session, deployment, self.hello_s).open())
         return self.started[-1]
 
+    def address_of(self, name: str) -> str:
+        return name
+
     def data_ports(self, _count: int) -> int:
         return DATA_PORTS.start
 
@@ -169,7 +176,7 @@ def scripted(session: Session, tmp_path: Path) -> Iterator[MakeScript]:
 
     def make(scripts: dict[str, str]) -> Script:
         made.append(
-            Script(session.name, session, f".osmef-fake-{os.getpid()}-{tmp_path.name}", scripts)
+            Script(session.name, session, f".osmef-fake-{unique()}-{tmp_path.name}", scripts)
         )
         return made[-1]
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Sequence
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +15,14 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from pydantic_core import PydanticCustomError
 
-from osmef.errors import AgentError, InputError
+from osmef.errors import AgentError, EndpointError, InputError
 from osmef.results.observations import Purpose
 from osmef.scenario.load import load
 from osmef.workloads.base import Outcome
 from osmef.workloads.ensemble import Job, perform
 from osmef.workloads.kinds.pingpong import Foreign, PingPong, PingPongSettings, read_url
 from tests.agents.lab import closed_port
-from tests.agents.web import published_ping, published_pong
+from tests.agents.web import published_ping, published_pong, read_head, talker
 from tests.workloads.conftest import MakeHosts, Victim, pairs
 
 GOOD = "http://192.0.2.7:8080/mping/{size}"
@@ -63,6 +65,8 @@ def run(work: PingPong, host: Sequence[Victim]) -> Outcome:
         ("http://192.0.2.7/a/{size}/b?c=d", Foreign("192.0.2.7", 80, "/a/{size}/b?c=d")),
         ("http://192.0.2.7/?n={size}", Foreign("192.0.2.7", 80, "/?n={size}")),
         ("http://[2001:db8::7]:81/pong/{size}", Foreign("2001:db8::7", 81, "/pong/{size}")),
+        ("http://Ping:81/pong/{size}", Foreign("ping", 81, "/pong/{size}")),
+        ("http://a-1.b_c.example./{size}", Foreign("a-1.b_c.example.", 80, "/{size}")),
     ],
 )
 def test_a_url_says_where_requests_go(url: str, where: Foreign) -> None:
@@ -70,6 +74,7 @@ def test_a_url_says_where_requests_go(url: str, where: Foreign) -> None:
     (siege,) = workload(server=url).parts()[0].steps
     told = {name: siege.parameters[name] for name in ("host", "port", "path")}
     assert told == {"host": where.host, "port": where.port, "path": where.path}
+    assert siege.parameters.get("authority") == (where.authority if where.is_named else None)
 
 
 @given(
@@ -96,7 +101,9 @@ def test_any_other_text_is_a_problem_with_a_cure(text: str) -> None:
 @pytest.mark.parametrize(
     ("url", "said", "cure"),
     [
-        ("http://ping:8080/mping/{size}", "ping is no address", "getent hosts ping"),
+        ("http://-ping:8080/mping/{size}", "-ping is no address and no name", "such as http://"),
+        ("http://a..b/mping/{size}", "a..b is no address and no name", "such as http://"),
+        ("http://1.2.3.4.5.$(id)/{size}", "is no address and no name", "such as http://"),
         ("https://192.0.2.7/mping/{size}", "only http is asked", "such as http://"),
         ("192.0.2.7:8080/mping/{size}", "this is no http URL of a server", "such as http://"),
         ("http://u:p@192.0.2.7/mping/{size}", "this is no http URL of a server", "such as http://"),
@@ -184,3 +191,32 @@ def test_a_server_that_is_not_there_is_told(hosts: MakeHosts) -> None:
         run(workload(server=url, sizes=["5kB"]), hosts("s1"))
     assert "curl" in str(caught.value.cure)
     assert "20000" not in str(caught.value.cure)
+
+
+def test_a_server_may_have_a_name(hosts: MakeHosts) -> None:
+    heads: list[bytes] = []
+
+    def talk(connection: socket.socket) -> None:
+        heads.append(read_head(connection))
+        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n" + b"x" * 10)
+
+    with talker(talk) as port:
+        work = workload(server=f"http://localhost:{port}/a/{{size}}", sizes=["10B"], connections=1)
+        (host,) = hosts("s1")
+        host.station._addresses["localhost"] = "127.0.0.1"  # ::1 has no such server
+        outcome = run(work, [host])
+        assert host.station.facts()["addresses"] == {"localhost": "127.0.0.1"}
+    ((row,),) = [table.to_pylist() for table in outcome.requests]
+    assert (row["length"], row["receiver"]) == (10, f"localhost:{port}")
+    assert f"\r\nHost: localhost:{port}\r\n".encode() in heads[-1]
+
+
+def test_a_name_is_looked_up_on_the_endpoint(hosts: MakeHosts) -> None:
+    (host,) = hosts("s1")
+    assert ip_address(host.address_of("localhost")).is_loopback
+    assert host.address_of("127.0.0.2") == "127.0.0.2"
+    with pytest.raises(
+        EndpointError, match=r"it finds no address of no-such-host\.invalid"
+    ) as caught:
+        host.address_of("no-such-host.invalid")
+    assert (caught.value.where, "getent" in str(caught.value.cure)) == ("s1", True)

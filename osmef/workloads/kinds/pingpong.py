@@ -129,11 +129,15 @@ SIZE = "{size}"
 _USUAL_PORT = 8080
 _EXAMPLE = "http://192.0.2.7:8080/mping/{size}"
 _TARGET = re.compile(r"[!-~]{1,200}")
+# RFC 952 and RFC 1123, section 2.1; underscores are in use all the same.
+_NAME = re.compile(
+    r"(?=.{1,253}$)[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?)*\.?"
+)
 
 
 @dataclass(frozen=True)
 class Foreign:
-    """An existing server: a numeric address, a port, and a path with ``{size}`` in it."""
+    """An existing server: an address or a name, a port, and a path with ``{size}`` in it."""
 
     host: str
     port: int
@@ -143,6 +147,19 @@ class Foreign:
     def authority(self) -> str:
         """Host and port in the syntax of a URL."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def is_named(self) -> bool:
+        """Whether the endpoint that asks has to look its address up."""
+        return _is_name(self.host)
+
+
+def _is_name(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return True
+    return False
 
 
 def read_url(url: str, key: str) -> Foreign:
@@ -157,14 +174,8 @@ def read_url(url: str, key: str) -> Foreign:
             "only http is asked" if parts.scheme == "https" else "this is no http URL of a server"
         )
         raise conflict(what, f"such as {_EXAMPLE}", key)
-    try:
-        ipaddress.ip_address(host)
-    except ValueError as error:
-        raise conflict(
-            f"{host} is no address, and endpoints look no names up",
-            f"write its address, which `getent hosts {host}` prints, such as {_EXAMPLE}",
-            key,
-        ) from error
+    if _is_name(host) and not _NAME.fullmatch(host):
+        raise conflict(f"{host} is no address and no name of a host", f"such as {_EXAMPLE}", key)
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     if path.count(SIZE) != 1:
         how = "no" if SIZE not in path else "more than one"
@@ -488,6 +499,8 @@ class PingPong(Workload[PingPongSettings]):
             if foreign is None
             else {"host": foreign.host, "port": foreign.port, "path": foreign.path}
         )
+        if foreign is not None and foreign.is_named:
+            where["authority"] = foreign.authority
         return {
             **where,
             **({"sizes": ",".join(map(str, s.sizes))} if s.sizes else sizes),
