@@ -1,5 +1,6 @@
 #include "bound.h"
 
+#include <errno.h>
 #include <linux/inet_diag.h>
 #include <linux/netlink.h>
 #include <linux/sock_diag.h>
@@ -169,4 +170,15 @@ bool port_is_bound(bool udp, const struct place *at, int port)
     unsigned char wanted[ADDRESS_SIZE];
     write_address(at, wanted);
     return family_has(udp, AF_INET, port, wanted) || family_has(udp, AF_INET6, port, wanted);
+}
+
+bool port_can_be_bound(bool udp, const struct place *at)
+{
+    const int type = udp ? SOCK_DGRAM : SOCK_STREAM;
+    const int fd = socket(at->address.any.sa_family, type | SOCK_CLOEXEC, 0);
+    const bool can =
+        fd < 0 || bind(fd, &at->address.any, at->size) == 0 || errno != EADDRINUSE;
+    if (fd >= 0)
+        close(fd);
+    return can;
 }

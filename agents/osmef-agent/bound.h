@@ -11,4 +11,8 @@
  * of them. */
 bool port_is_bound(bool udp, const struct place *at, int port);
 
+/* Whether a program could bind a socket to this place that does not ask for SO_REUSEADDR, which is
+ * refused for a minute after the last connection there. What else may hinder it, it tells itself. */
+bool port_can_be_bound(bool udp, const struct place *at);
+
 #endif

@@ -403,11 +403,15 @@ static bool find_place(void)
         return job_fail(exec.job, "bind", -1, "%s is no address; %s", params.bind,
                         resolve_cure(false));
     exec.place = found.at[0];
-    if (params.ready >= READY_TCP &&
-        port_is_bound(params.ready == READY_UDP, &exec.place, params.port))
+    if (params.ready < READY_TCP)
+        return true;
+    if (port_is_bound(params.ready == READY_UDP, &exec.place, params.port))
         return job_fail(exec.job, "bind", -1, "another program has port %d on %s", params.port,
                         params.bind);
-    return true;
+    return port_can_be_bound(params.ready == READY_UDP, &exec.place) ||
+           job_fail(exec.job, "bind", -1,
+                    "port %d on %s is in use, if only by a connection that has just ended",
+                    params.port, params.bind);
 }
 
 static bool fail_room(uint64_t room)

@@ -131,6 +131,21 @@ def test_one_that_is_killed_before_it_is_ready(agent: Agent) -> None:
     assert failure(agent)["message"].endswith(told)
 
 
+def test_a_port_of_a_connection_that_has_just_ended_is_in_use(agent: Agent) -> None:
+    """Some servers, such as sockperf, ask for no SO_REUSEADDR."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        with socket.create_connection(("127.0.0.1", port)) as client:
+            server.accept()[0].close()
+            assert client.recv(1) == b""
+    argv = python(TCP_SERVER, "127.0.0.1", str(port))
+    agent.command(
+        "exec", id="job-1", argv=argv, serves=True, ready="tcp", port=port, bind="127.0.0.1"
+    )
+    event = failure(agent)
+    assert (event["kind"], "has just ended" in event["message"]) == ("bind", True)
+
+
 @pytest.mark.parametrize("kind", ["tcp", "udp"])
 def test_the_port_is_taken(agent: Agent, kind: str) -> None:
     with socket.socket(type=socket.SOCK_STREAM if kind == "tcp" else socket.SOCK_DGRAM) as taken:
