@@ -33,7 +33,7 @@ def test_what_the_tiers_name_is_there() -> None:
 
 def test_a_change_asks_for_the_parts_that_cover_it() -> None:
     asked = {one.name for one in parts_of(["osmef/providers/openstack/names.py", "README.md"])}
-    assert {"openstack", "openstack-guests", "openstack-volumes"} == asked
+    assert {"clouds", "openstack", "openstack-guests", "openstack-volumes"} == asked
     assert parts_of(["README.md"]) == []
     assert parts_of(None) == list(PARTS.values())
 
