@@ -55,10 +55,9 @@ static bool remove_own(const char *directory)
     if (scratch_open(&scratch, directory))
         return false;
     int failed = scratch_take(&scratch, directory);
-    while (!failed && (failed = scratch_remove(&scratch)) && now_ns() < deadline &&
-           agent_in(directory) != ANOTHER) {
+    while (!failed && (failed = scratch_remove(&scratch)) && now_ns() < deadline) {
         usleep(PAUSE_US);
-        failed = 0;
+        failed = agent_in(directory) == ANOTHER ? failed : 0;
     }
     scratch_close(&scratch);
     return !failed;
