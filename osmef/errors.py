@@ -196,10 +196,24 @@ class PackageError(OsmefError):
 
 
 class SupplyError(OsmefError):
-    """A program that endpoints need is not available: not installed, not bundled, not built."""
+    """A program that endpoints need is not available: not installed, not bundled, not built.
+
+    ``program`` is its name where no way of supply is left.
+    """
 
     exit_code = 3
     kind = "supply"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        where: str | None = None,
+        cure: str | None = None,
+        program: str | None = None,
+    ) -> None:
+        super().__init__(message, where=where, cure=cure)
+        self.program = program
 
 
 class EndpointError(OsmefError):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,6 +18,7 @@ from osmef.cli.console import (
     Overrides,
     ScenarioFile,
     Verbose,
+    err,
     parse_overrides,
     print_json,
     reporting,
@@ -30,10 +33,12 @@ from osmef.engine.check import check_provider, check_study
 from osmef.engine.cost import check_budget, cost_of
 from osmef.engine.plan import make_plan
 from osmef.engine.resume import note_plan
+from osmef.errors import SupplyError
 from osmef.report.table import keep_whole
 from osmef.results.rundir import RunDirectory
+from osmef.results.summary import Summary
 from osmef.scenario.load import load
-from osmef.scenario.workload import WORKLOAD_SETS
+from osmef.scenario.workload import STAND_INS, WORKLOAD_SETS
 
 EPILOG = """Examples:
 
@@ -47,6 +52,7 @@ Then osmef similarity RUNS ranks the counterparts of machine types of several pr
 codes are those of osmef run."""
 
 VECTOR = "machine-vector"
+_USUAL = ", ".join(WORKLOAD_SETS[VECTOR])
 _LEAST = 6
 _WORDS = {
     "threads": "threads",
@@ -70,9 +76,15 @@ def command(  # noqa: PLR0913, PLR0917 - its options
         ),
     ] = None,
     workloads: Annotated[
-        str,
-        typer.Option("--with", metavar="LIST", help="The workloads that measure the components."),
-    ] = ", ".join(WORKLOAD_SETS[VECTOR]),
+        str | None,
+        typer.Option(
+            "--with",
+            metavar="LIST",
+            help=f"The workloads that measure the components, by default {_USUAL}; "
+            "sysbench takes the place of tachyon where that can't be had.",
+            show_default=False,
+        ),
+    ] = None,
     out: Out = Path("results"),
     overrides: Overrides = [],  # noqa: B006 - typer copies it
     as_json: AsJson = False,
@@ -85,28 +97,66 @@ def command(  # noqa: PLR0913, PLR0917 - its options
         from osmef.report.data import Data  # noqa: PLC0415
         from osmef.report.machine_types import machines_of, vector_table  # noqa: PLC0415
 
-        wanted = {"workload": f"[{workloads}]", **parse_overrides(overrides)}
+        wanted = parse_overrides(overrides)
         if flavor:
             wanted["flavor"] = f"[{', '.join(flavor)}]"
-        if load(file, wanted).scenario.repetitions < _LEAST:
+        run = _Profile(file, wanted, out, verbose, as_json)
+        summary, path = run.measure(workloads) if workloads else run.measure_usual()
+        table = vector_table(machines_of(Data(path)))
+        rows = table.astype(object).where(table.notna(), None).to_dict("records")
+        if as_json:
+            print_json({"directory": str(path), "vectors": rows})
+        else:
+            show(summary, path, [])
+            _print(rows)
+        exit_as_judged(summary)
+
+
+@dataclass(frozen=True)
+class _Profile:
+    """What the user asks for, but for the workloads."""
+
+    file: Path
+    wanted: Mapping[str, str]
+    out: Path
+    verbose: int
+    as_json: bool
+
+    def measure_usual(self) -> tuple[Summary, Path]:
+        """Measure with the usual set; a program that no endpoint can have leaves it to another."""
+        try:
+            return self.measure(_USUAL)
+        except SupplyError as error:
+            other = STAND_INS.get(error.program or "")
+            if other is None:
+                raise
+            err.print(
+                escape(
+                    f"{error.where}: {error.message}\n"
+                    f"{other} takes the place of {error.program}, from the start in a new run; "
+                    f"its numbers compare with those of {other} only"
+                ),
+                style="yellow",
+            )
+            return self.measure(_USUAL.replace(str(error.program), other))
+
+    def measure(self, workloads: str) -> tuple[Summary, Path]:
+        """Measure with these workloads; return the summary and the run's directory."""
+        wanted = {"workload": f"[{workloads}]", **self.wanted}
+        if load(self.file, wanted).scenario.repetitions < _LEAST:
             wanted["repeat"] = str(_LEAST)
-        study = load(file, wanted)
+        study = load(self.file, wanted)
         check_study(study)
         plan = make_plan(study)
         check_budget(plan, cost_of(plan))
         check_provider(plan)
-        name, suffix = study.scenario.name, file.suffix
-        with RunDirectory.create(out, name, study.text, suffix) as directory:
+        name, suffix = study.scenario.name, self.file.suffix
+        with RunDirectory.create(self.out, name, study.text, suffix) as directory:
             note_plan(directory, plan)
-            summary, _ = measure(plan, directory, verbose=verbose, as_json=as_json, figures=False)
-        table = vector_table(machines_of(Data(directory.path)))
-        rows = table.astype(object).where(table.notna(), None).to_dict("records")
-        if as_json:
-            print_json({"directory": str(directory.path), "vectors": rows})
-        else:
-            show(summary, directory.path, [])
-            _print(rows)
-        exit_as_judged(summary)
+            summary, _ = measure(
+                plan, directory, verbose=self.verbose, as_json=self.as_json, figures=False
+            )
+        return summary, directory.path
 
 
 def _print(rows: list[dict[Any, Any]]) -> None:

@@ -106,6 +106,9 @@ WORKLOAD_SETS = {"machine-vector": ("tachyon", "stream", "iozone", "iperf3")}
 Source: Kratzke and Quint, "How to Operate Container Clusters more Efficiently?", 2015, section III.
 """
 
+STAND_INS = {"tachyon": "sysbench"}
+"""Workloads that measure the same component where the program of one of a set can't be had."""
+
 
 class TransferDirection(StrEnum):
     """Direction of a bulk transfer's data."""

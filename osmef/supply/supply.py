@@ -495,4 +495,5 @@ def _nowhere(
         f"the program {program.name!r} can't be had: {why or 'no way is allowed that it has'}",
         where=where,
         cure=cures[-1] if cures else f"install {program.debian_package} on the endpoint",
+        program=program.name,
     )

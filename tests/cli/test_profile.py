@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import os
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
 from tests.cli.conftest import Osmef
+from tests.formats.samples import DATA
 
 SCENARIO = """\
 name: two-flavors
@@ -39,3 +49,71 @@ def test_workloads_that_are_none_are_told_before_anything_is_made(osmef: Osmef) 
     assert ended.code == 2
     assert "unixbank" in ended.err
     assert not (osmef.directory / "results").exists()
+
+
+IPERF3 = """\
+for word; do
+  [ "$last" = -p ] && port=$word
+  [ "$last" = -c ] && peer=$word
+  last=$word
+done
+{python} -c "
+import socket
+if '$peer':
+    socket.create_connection(('$peer', $port)).close()
+else:
+    socket.create_server(('', $port)).accept()
+"
+[ -n "$peer" ] || exit 0
+"""
+"""A server that ends with its client, or what a client has printed."""
+
+
+@pytest.fixture
+def poor(osmef: Osmef, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sequence[str]:
+    """The prefix of a command on a machine without apt, whose endpoints have no Tachyon.
+
+    They have sysbench, IOzone and iperf3, which print what real ones have; STREAM is built.
+    """
+    apt = shutil.which("apt-get")
+    if os.geteuid() != 0 or apt is None or shutil.which("tachyon") or shutil.which("tachyon-nox"):
+        pytest.skip("this hides apt-get, as root, where there is no Tachyon")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    samples = {"sysbench": "cpu", "iozone": "direct", "iperf3": "tcp-8"}
+    (tmp_path / "bin").mkdir()
+    for program, sample in samples.items():
+        begins = IPERF3.format(python=sys.executable) if program == "iperf3" else ""
+        file = tmp_path / "bin" / program
+        file.write_text(f"#!/bin/sh\n{begins}cat {DATA / program / sample}.txt\n")
+        file.chmod(0o755)
+    (tmp_path / "STREAM").mkdir()
+    printed = json.dumps((DATA / "stream" / "threads.txt").read_text())
+    text = f"#include <stdio.h>\nint main(void) {{ return fputs({printed}, stdout) == EOF; }}\n"
+    (tmp_path / "STREAM" / "stream.c").write_text(text)
+    built = osmef("program", "build", "stream", "--source", str(tmp_path / "STREAM"))
+    assert built.code == 0, built.err
+    hide = f"mount --bind /dev/null {Path(apt).resolve()}"
+    bring = f"mount --bind {tmp_path / 'bin'} /usr/local/bin"
+    return "unshare", "--mount", "sh", "-c", f'{hide} && {bring} && exec "$@"', "sh"
+
+
+@pytest.mark.real("programs")
+def test_sysbench_takes_the_place_of_tachyon(osmef: Osmef, poor: Sequence[str]) -> None:
+    path = osmef.write(SCENARIO)
+    ended = osmef("profile", path, "--flavor", "small", "--json", prefix=(*poor,))
+    assert ended.code == 0, ended.err
+    assert "the program 'tachyon' can't be had" in ended.err
+    assert "sysbench takes the place of tachyon" in ended.err
+    by = {row["component"]: row["by"] for row in ended.json()["vectors"]}
+    assert by["cpu_s"] == "events_per_s of sysbench"
+    assert by["memory_mb_per_s"] == "triad_bytes_per_s of stream"
+    assert by["disk_write_mb_per_s"] == "write_bytes_per_s of iozone"
+
+
+@pytest.mark.real("programs")
+def test_nothing_takes_the_place_of_what_was_named(osmef: Osmef, poor: Sequence[str]) -> None:
+    path = osmef.write(SCENARIO)
+    ended = osmef("profile", path, "--with", "tachyon", prefix=(*poor,))
+    assert ended.code == 3
+    assert "the program 'tachyon' can't be had" in ended.err
+    assert "takes the place" not in ended.err
