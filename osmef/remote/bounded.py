@@ -6,7 +6,6 @@ a channel whose window is full.
 
 from __future__ import annotations
 
-import contextlib
 import socket
 import weakref
 from collections.abc import Callable
@@ -118,11 +117,16 @@ def outputs_of(channel: paramiko.Channel) -> tuple[bytes, bytes]:
 
 
 def _patiently(channel: paramiko.Channel, count: int) -> bytes:
-    """Wait for standard error as long as for standard output."""
-    while not channel.closed:
-        with contextlib.suppress(TimeoutError):
+    """Wait for standard error as long as for standard output.
+
+    A channel that is closed has what came before: a program may have ended by now.
+    """
+    while True:
+        try:
             return channel.recv_stderr(count)
-    return b""
+        except TimeoutError:
+            if channel.closed:
+                return b""
 
 
 def _whole(channel: paramiko.Channel, receive: Callable[[int], bytes], what: str) -> bytes:

@@ -3,14 +3,11 @@ from __future__ import annotations
 import logging
 import re
 
-import pytest
-
 from osmef.engine.observer import Observer
+from tests.logged import logged
 
 
-def test_what_an_observer_raises_is_logged_and_goes_no_further(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_what_an_observer_raises_is_logged_and_goes_no_further() -> None:
     class Broken(Observer):
         def step(self, text: str) -> None:
             raise BrokenPipeError(text)
@@ -20,10 +17,10 @@ def test_what_an_observer_raises_is_logged_and_goes_no_further(
             self.step(text)
             raise ValueError(text)
 
-    with caplog.at_level(logging.WARNING):
+    with logged(logging.WARNING) as text:
         Below().step("one")
         Below().warning("two")
-    assert re.findall(r"\w+Error: \w+", caplog.text) == [
+    assert re.findall(r"\w+Error: \w+", text.getvalue()) == [
         "BrokenPipeError: one",
         "BrokenPipeError: two",
         "ValueError: two",

@@ -19,6 +19,7 @@ from osmef.remote.authentication import pkey_of
 from osmef.remote.keys import KeyPair, OwnKeys
 from osmef.remote.login import HostKeys, Login, Waits
 from osmef.remote.session import Session
+from tests.logged import logged
 from tests.sshd import Sshd
 
 
@@ -176,15 +177,14 @@ def test_a_file_that_holds_no_key_is_told(
     assert sshd.user.private.splitlines()[1] not in sshd.log
 
 
-def test_no_secret_is_logged(
-    sshd: Sshd, tmp_path: Path, no_agent: None, caplog: pytest.LogCaptureFixture
-) -> None:
-    with caplog.at_level(logging.DEBUG):
+def test_no_secret_is_logged(sshd: Sshd, tmp_path: Path, no_agent: None) -> None:
+    with logged(logging.DEBUG) as log:
         assert works(
             replace(sshd.login(), key=OwnKeys((write(tmp_path / "k", sshd.user.private),)))
         )
-    assert caplog.records
-    assert not any(line in caplog.text for line in sshd.user.private.splitlines()[1:-1])
+    text = log.getvalue()
+    assert text
+    assert not any(line in text for line in sshd.user.private.splitlines()[1:-1])
 
 
 def test_an_sshd_that_hangs_up_after_a_few_keys_is_told(

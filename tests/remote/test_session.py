@@ -14,15 +14,23 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from osmef.errors import HostKeyError, LoginError, ReachError
+from osmef.remote.bounded import outputs_of
 from osmef.remote.keys import KeyPair
 from osmef.remote.login import HostKeys, Waits
 from osmef.remote.session import Session, _dial
 from tests.sshd import OPTIONS, Sshd
+from tests.waiting import until
 
 
 def test_a_program_s_output_and_status_come_back(session: Session) -> None:
     ended = session.run(["sh", "-c", "cat; echo bad >&2; exit 3"], stdin=b"in\x00put")
     assert (ended.status, ended.stdout, ended.stderr) == (3, b"in\x00put", b"bad\n")
+
+
+def test_what_was_printed_is_read_also_when_all_is_over(session: Session) -> None:
+    channel = session._channel(["sh", "-c", "echo out; echo why >&2; exit 3"], 5.0)
+    until(lambda: channel.closed)
+    assert outputs_of(channel) == (b"out\n", b"why\n")
 
 
 @settings(
