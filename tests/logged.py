@@ -1,7 +1,7 @@
 """What is logged, by a handler of our own.
 
-pytest's plugin walks through all loggers in each phase of each test, while a thread of another test may
-be making one: the walk fails then, so it is switched off.
+pytest's plugin walks through all loggers in each phase of each test, while a thread of a test
+before may be making one: the walk fails then, so it is switched off.
 """
 
 from __future__ import annotations
