@@ -170,10 +170,15 @@ int send_confirm(const struct flow *flow)
     return 0;
 }
 
+/* A flow whose thread got no CPU until the deadline sends something once, since a receiver that got
+ * one read only has no rate. */
 static int send_payload(struct worker *worker, struct flow *flow)
 {
+    bool has_sent = false;
     for (;;) {
-        const struct turn turn = send_turn(flow->way->bulk, now_ns());
+        struct turn turn = send_turn(flow->way->bulk, now_ns());
+        if (turn.todo == FINISH && !has_sent && !threads_are_cancelled(worker->thread->threads))
+            turn = (struct turn){.todo = SEND, .burst = flow->bursts};
         if (turn.todo == FINISH || send_is_complete(flow))
             return send_shutdown(flow);
         if (turn.todo == REST) {
@@ -183,6 +188,7 @@ static int send_payload(struct worker *worker, struct flow *flow)
         const int problem = send_some(flow, turn.burst);
         if (problem)
             return problem;
+        has_sent = true;
         if (worker_must_split(worker))
             worker_split(worker);
     }

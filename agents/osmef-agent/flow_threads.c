@@ -233,8 +233,8 @@ static void begin(struct flow_threads *threads)
     threads->start_realtime_ns = clock_ns(CLOCK_REALTIME) - (now_ns() - threads->start_ns);
     if (threads->work->begin)
         threads->work->begin(threads);
+    precedence_give_back(); /* whatever else is done, others begin before it */
     turn(threads, threads->work->gather ? BARRIER_SENDERS : BARRIER_OPEN);
-    precedence_give_back();
     threads->endpoint = endpoint_time(); /* others wait for their start while it is read */
 }
 

@@ -61,6 +61,14 @@ def test_intervals_add_up_to_the_result(start: StartAgent, flows: int) -> None:
     assert all(count > 0 for count in sent)
 
 
+def test_a_flow_whose_thread_comes_late_has_its_turn(start: StartAgent) -> None:
+    """The deadline of so many threads is over before each of them has run."""
+    sent, received = transfer(start(), start(), connections=512, duration_s=0.01)
+    first = 1024  # is sent for all threads at the start
+    assert all(flow["bytes"] > first for flow in way(sent[-1])["flows"])
+    assert all(flow["bytes"] > first for flow in way(received[-1])["flows"])
+
+
 @pytest.mark.parametrize("flows", [1, 8])
 def test_common_interval_lies_within_every_flow(start: StartAgent, flows: int) -> None:
     *_, result = transfer(start(), start(), connections=flows, duration_s=0.5)[1]
