@@ -6,6 +6,7 @@ import secrets
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeGuard
 
 from pydantic import JsonValue
 
@@ -17,6 +18,9 @@ EACH_INTERFACE = "$interface"
 """In a path or an argument: one source for each network interface but the loopback."""
 
 MAX_INTERFACES = 32
+
+_PATHS = 99999
+"""Marks the part whose lines have the path of their file before them."""
 
 _HEAD = """\
 PATH="$PATH:/usr/sbin:/sbin" LC_ALL=C
@@ -42,7 +46,10 @@ run() {
 
 @dataclass(frozen=True)
 class File:
-    """A source: the first lines of a file; with ``lines`` None all of it."""
+    """A source: the first lines of a file; with ``lines`` None all of it.
+
+    A path of the latter has no colon.
+    """
 
     path: str
     lines: int | None = 1
@@ -62,8 +69,11 @@ def script(sources: Sequence[Source], boundary: str) -> bytes:
     """Return the shell script that prints each source behind a boundary line."""
     single: list[str] = []
     each: list[str] = []
+    whole = [(number, source.path) for number, source in enumerate(sources) if _is_whole(source)]
     for number, source in enumerate(sources):
         per_interface = EACH_INTERFACE in str(source)
+        if _is_whole(source):
+            continue
         mark = f'"{number} $interface"' if per_interface else f'"{number} "'
         (each if per_interface else single).append(_line(source, mark))
     loop = [
@@ -78,14 +88,31 @@ def script(sources: Sequence[Source], boundary: str) -> bytes:
         "exit 0",
     ]
     mark = f"mark() {{ printf '\\n%s %s\\n' {boundary} \"$1\"; }}"
-    return "\n".join([_HEAD + mark, *single, *loop, ""]).encode()
+    return "\n".join([_HEAD + mark, *single, *_whole_files(whole), *loop, ""]).encode()
 
 
-def _line(source: Source, mark: str) -> str:
+def _is_whole(source: Source) -> TypeGuard[File]:
+    return isinstance(source, File) and source.lines is None
+
+
+def _whole_files(files: Sequence[tuple[int, str]]) -> list[str]:
+    """Return the lines that print whole files, by one process where there is grep."""
+    if not files:
+        return []
+    paths = " ".join(path for _, path in files)
+    return [
+        "if command -v grep >/dev/null; then",
+        f'mark "{_PATHS} "',
+        f'grep -Hs "" {paths} </dev/null',
+        "else",
+        *(f'[ -r {path} ] && mark "{number} " && cat {path}' for number, path in files),
+        "fi",
+    ]
+
+
+def _line(source: File | Command, mark: str) -> str:
     if isinstance(source, Command):
         return f"run {mark} " + " ".join(f'"{word}"' for word in source.argv)
-    if source.lines is None:
-        return f'[ -r "{source.path}" ] && mark {mark} && cat "{source.path}"'
     return f'show {source.lines} {mark} "{source.path}"'
 
 
@@ -133,7 +160,7 @@ _DMI = "/sys/class/dmi/id/"
 
 
 def _sysctl(path: str) -> File:
-    # By cat: a shell reads byte by byte, and the kernel gives a number's first byte only (proc(5)).
+    # Whole: a shell reads byte by byte, and the kernel gives a number's first byte only (proc(5)).
     return File(f"/proc/sys/{path}", None)
 
 
@@ -214,6 +241,7 @@ INTERFACE_FACTS = (
 
 
 SOURCES = tuple(dict.fromkeys(fact.source for fact in (*FACTS, *INTERFACE_FACTS)))
+_WHOLE = {one.path: number for number, one in enumerate(SOURCES) if _is_whole(one)}
 
 _MOST_NAME = 64
 # A part of what DMI calls the vendor or the product, in lower case, and the technology that puts
@@ -241,8 +269,8 @@ Facts = Mapping[str, JsonValue]
 def collect(session: Session) -> dict[str, JsonValue]:
     """Return the facts of an endpoint, with None for unknown ones. Raises ReachError.
 
-    Needs a POSIX shell and ``cat`` there, and no privileges. Counters are of all interfaces; the
-    rest is of the first 32 that are not the loopback.
+    Needs a POSIX shell and ``grep`` or ``cat`` there, and no privileges. Counters are of all
+    interfaces; the rest is of the first 32 that are not the loopback.
     """
     boundary = secrets.token_hex(16)
     output = session.run(["sh", "-s"], stdin=script(SOURCES, boundary))
@@ -252,6 +280,10 @@ def collect(session: Session) -> dict[str, JsonValue]:
 def read(output: bytes, boundary: str) -> dict[str, JsonValue]:
     """Parse the script's output, whatever it is, without raising."""
     texts = parts(output, boundary)
+    for line in texts.pop(_PATHS, {}).get("", "").splitlines(keepends=True):
+        path, _colon, text = line.partition(":")
+        of_file = texts.setdefault(_WHOLE.get(path, _PATHS), {})
+        of_file[""] = of_file.get("", "") + text
     groups: dict[str, dict[str, JsonValue]] = defaultdict(dict)
     for fact in FACTS:
         group, _dot, key = fact.key.rpartition(".")
