@@ -8,12 +8,13 @@
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from osmef.results.frame import load
     from osmef.results.rows import load_intervals, load_requests, scan_intervals, scan_requests
+
+    __version__: str
 
 __all__ = [
     "__version__",
@@ -24,14 +25,20 @@ __all__ = [
     "scan_requests",
 ]
 
-try:
-    __version__ = version("osmef")
-except PackageNotFoundError:  # run from a source tree that is not installed
-    __version__ = "0+unknown"
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415 - as below
+
+    try:
+        return version("osmef")
+    except PackageNotFoundError:  # run from a source tree that is not installed
+        return "0+unknown"
 
 
 def __getattr__(name: str) -> Any:
-    """Load pandas only for those who need it: the command line starts without."""
+    """Load pandas, and what reads the version, only for those who need it: both are slow."""
+    if name == "__version__":
+        return globals().setdefault(name, _version())
     if name == "load":
         return import_module("osmef.results.frame").load
     if name in __all__:

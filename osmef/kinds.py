@@ -15,12 +15,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from osmef.errors import OsmefError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 
 class KindError(OsmefError):
@@ -109,6 +111,8 @@ class Kinds:
     @cached_property
     def _brought(self) -> Mapping[str, EntryPoint]:
         """The entry points of other packages, without duplicates and names of ours."""
+        from importlib.metadata import entry_points  # noqa: PLC0415 - slow, with email and zipfile
+
         found: dict[str, EntryPoint] = {}
         for point in sorted(entry_points(group=self.group), key=_package_of):
             if point.name in self.own or point.name in found:
