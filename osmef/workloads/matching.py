@@ -70,7 +70,7 @@ class _Matcher:
         process = self._process
         if process is not None and self._owner == os.getpid():
             process.kill()
-            process.wait()
+            self._end()
 
     def _end(self) -> None:
         process, self._process = self._process, None
