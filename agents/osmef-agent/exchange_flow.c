@@ -3,9 +3,6 @@
 #include "exchange.h"
 #include "probe.h"
 
-/* A connecting end that has been killed resets its flows; this finds one that ended them early. */
-#define EARLY_SLACK_S 1.0
-
 static bool ask_one_by_one(struct flow_thread *thread, struct exchange *exchange,
                            struct asker *asker, const struct schedule *schedule)
 {

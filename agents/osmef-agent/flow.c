@@ -213,9 +213,6 @@ void send_flow(struct worker *worker, struct flow *flow)
 #define SURE 16
 /* Reads of a flow that became slow before it is tried again. */
 #define RELAPSE 1000
-/* A sender that has been killed resets its flows; this finds one that ended them too early. First
- * segments may be lost and busy CPUs late, so the receiver's time may begin that much later. */
-#define EARLY_SLACK_S 1.0
 
 static void set_lumps(struct flow *flow, bool lumps)
 {

@@ -17,6 +17,9 @@
 #include <sys/types.h>
 
 #define CACHE_LINE 64
+/* A sender that has been killed resets its flows; by this the other end finds one that ended them too
+ * early. First segments may be lost and CPUs busy, so its time may begin that much later: seconds. */
+#define EARLY_SLACK_S 2.0
 
 struct flow_threads;
 

@@ -26,6 +26,7 @@ def test_an_interval_ends_with_the_warmup(
     ends = transfer(
         start(), start(), connections=3, warmup_s=WARMUP_S, interval_s=interval_s, threads=threads
     )
+    assert ends[0][1]["elapsed_s"] >= WARMUP_S + 0.3  # the receiver may begin late
     for intervals, result in ends:
         warm, measured = warm_and_measured(intervals)
         assert warm
@@ -34,7 +35,7 @@ def test_an_interval_ends_with_the_warmup(
         assert math.isclose(warm[-1]["start_s"] + warm[-1]["length_s"], border, abs_tol=1e-6)
         assert border >= WARMUP_S
         flows = way(result)["flows"]
-        assert result["elapsed_s"] >= WARMUP_S + 0.3 - 0.01
+        assert result["elapsed_s"] > border
         for flow in flows:
             index = flow["flow"]
             assert sum(event["bytes"][index] for event in intervals) == flow["bytes"]
