@@ -1,5 +1,6 @@
 """The ``osmef`` command, also as ``python -m osmef``."""
 
+import atexit
 import gc
 import os
 import sys
@@ -12,6 +13,7 @@ _OBJECTS_BETWEEN_LOOKS = 200_000
 def main() -> None:
     """Run the command line; Ctrl-C during the imports exits without a traceback."""
     gc.set_threshold(_OBJECTS_BETWEEN_LOOKS)
+    atexit.register(gc.freeze)  # nor is it worth a look when all goes
     try:
         from osmef.cli.streams import set_up_streams  # noqa: PLC0415 - here it can be interrupted
 
