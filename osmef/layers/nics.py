@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv6Address, ip_address
@@ -26,6 +27,10 @@ _USUAL = "eui64"
 _NONE = "none"
 _CURE = "name another one in the inventory's nics, or free it"
 _MOST_SETTINGS = 200
+_IPV6_MTU = "ipv6/conf/mtu="
+_CARRIER_S = 10
+_POLL_S = 0.1
+_OPERATIONAL = {"UP", "UNKNOWN"}
 
 PATTERN = (
     r"([0-9a-f]{2}:){5}[0-9a-f]{2},[0-9]{1,6},(up|down),(none|eui64|stable_secret|random)"
@@ -142,4 +147,19 @@ def bring_back(root: Root, device: str, space: str, text: str) -> None:
     lines += [f"address replace {address_words(one)} dev {device}" for one in nic.addresses]
     if lines:
         root.ip(None, *lines)
+        if nic.up and any(one.startswith(_IPV6_MTU) for one in nic.settings):
+            _await_carrier(root, device)
         set_back(root, device, nic.settings)  # an interface that comes up sets the MTU of IPv6
+
+
+def _await_carrier(root: Root, device: str) -> None:
+    """Wait until an interface is operational, at most 10 s. Raises EndpointError.
+
+    Where its carrier comes after it was set up, the kernel sets the MTU of IPv6 then.
+    """
+    deadline = time.monotonic() + _CARRIER_S
+    while time.monotonic() < deadline:
+        links = root.ask(None, "link", "show", "dev", device)
+        if all(one.get("operstate") in _OPERATIONAL for one in links):
+            return
+        time.sleep(_POLL_S)

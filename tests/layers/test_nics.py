@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import cast
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -165,6 +165,30 @@ def test_its_settings_of_the_kernel_come_back(host: LayerHost, key: str, value: 
     assert is_of(host.names.run, told), told
     host.drop_all()
     assert state(host) == earlier
+
+
+def test_the_mtu_of_ipv6_comes_back_where_the_carrier_is_late(
+    host: LayerHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key, root, ask = "/proc/sys/net/ipv6/conf/card/mtu", host.root, host.root.ask
+    looks = list[str]()
+
+    def link_comes_at_the_second_look(space: str | None, *words: str) -> list[dict[str, Any]]:
+        found = ask(space, *words)
+        if space is None and words == ("link", "show", "dev", "card"):
+            looks.append(str(found[0]["operstate"]))
+            root.ip(None, "link set dev switch up")
+        return found
+
+    root.ip(None, "link set dev card addrgenmode none up")
+    root.do(["tee", key], b"1300")
+    host.borrow(["card"], host.new_space())
+    root.ip(None, "link set dev switch down")
+    monkeypatch.setattr(root, "ask", link_comes_at_the_second_look)
+    host.drop_all()
+    assert looks[0] not in {"UP", "UNKNOWN"}
+    assert looks[-1] == "UP"
+    assert root.do(["cat", key]).strip() == "1300"
 
 
 def test_a_card_that_is_gone_is_given_back(host: LayerHost) -> None:

@@ -48,8 +48,8 @@ repeat: 1
 """
 BUCKET = """
 name: bucket
-provider: {kind: local, link_rate: 200Mbit/s, burst: 10MB, sustained_rate: 20Mbit/s}
-workload: {kind: btc, until: knee, duration: 20s, interval: 50ms, refill: [1s]}
+provider: {kind: local, link_rate: 200Mbit/s, burst: 20MB, sustained_rate: 20Mbit/s}
+workload: {kind: btc, until: knee, duration: 1min, interval: 200ms, refill: [1s]}
 """
 PRICES = "- {provider: local, flavor: small, per_hour: 0.1 EUR, date: 2026-01-01, source: ours}\n"
 MACHINES = """provider,flavor,threads,cpu_s,memory_mb,memory_mb_per_s,\
@@ -83,6 +83,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     _measure(PAIR, "pair.yaml", path / "layers" / "run-0", 0)
     _measure(COURSE, "course.yaml", path / "course" / "run-0", 0)
     _measure(BUCKET, "bucket.yaml", path / "bucket" / "run-0", 0)
+    found = (path / "bucket" / "run-0" / "trials.jsonl").read_text()
+    assert json.loads(found)["buckets"][0]["emptied"], found
     _with_layers(path / "layers" / "run-0" / "trials.jsonl")
     _measure(scenario(bundle_in(path)), "cluster.json", path / "cluster" / "run-0", 0)
     return path
@@ -104,6 +106,8 @@ def _measure(text: str, file: str, run: Path, number: int) -> None:
     )  # fmt: skip
     measure(work, stop, Observer())
     stop.close()
+    trials = [json.loads(line) for line in (run / "trials.jsonl").read_text().splitlines()]
+    assert [one["failure"] for one in trials] == [None] * len(trials), file
 
 
 @pytest.mark.parametrize("kind", KINDS)
