@@ -19,6 +19,7 @@ from osmef.errors import EndpointError, OsmefError, ReachError
 from osmef.kinds import LAYERS, WORKLOADS
 from osmef.layers.base import Attached, End, Ground, Layer
 from osmef.layers.counters import Counters, counters
+from osmef.layers.duplicates import DuplicateError
 from osmef.layers.facts import facts_of
 from osmef.layers.host import LayerHost, overlaps
 from osmef.layers.root import Root
@@ -97,6 +98,8 @@ _FIRST = "job-0"
 _MOST_AT_ONCE = 16
 _GATEWAY = 1000
 """Of the addresses of a network inside; there are fewer endpoints."""
+_MOST_NETWORKS = 3
+"""How many networks are tried for the addresses of a layer, if strangers have some of them."""
 _TRY_S = 0.2
 """How long something is sent through a layer that was just raised, in seconds."""
 _WAITS = Waits(arm_s=8.0, stall_s=5.0, drain_s=10.0)
@@ -376,8 +379,7 @@ class Layers:
         try:
             for settings in reversed(key.stack):
                 layer = layer_of(settings)
-                ground = self._ground(key, ends)
-                attached = layer.up(ground)
+                ground, attached = self._up(layer, key, ends)
                 raised.below.append((layer, attached))
                 if not known:
                     told = ground.each(_facts_at(layer, attached))
@@ -395,6 +397,24 @@ class Layers:
         for name, found in facts.items() if not known else ():
             self._stations[name].layers[key.label] = found
         self._verify(key)
+
+    def _up(
+        self, layer: Layer[Any], key: StackKey, ends: Mapping[str, End]
+    ) -> tuple[Ground, Mapping[str, Attached]]:
+        """Raise a layer, with other addresses where somebody on the link has one of them.
+
+        Raises EndpointError.
+        """
+        before = {name: len(end.host.traces) for name, end in ends.items()}
+        tries = 0
+        while True:
+            ground, tries = self._ground(key, ends), tries + 1
+            try:
+                return ground, layer.up(ground)
+            except DuplicateError:
+                if tries == _MOST_NETWORKS:
+                    raise
+                ground.each(lambda end: end.host.drop_all(before[end.name]))
 
     def _verify(self, key: StackKey) -> None:
         """Send a test transfer from the first end to each other one. Raises EndpointError."""

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import ClassVar, TypeVar
 
 from osmef.layers.base import Attached, End, Ground, Layer, peers_of, several_times
+from osmef.layers.duplicates import take_address
 from osmef.layers.host import LayerHost
 from osmef.layers.root import KernelError
 from osmef.scenario.fields import Family
@@ -29,6 +30,8 @@ class Tunnel(Layer[S]):
     overhead: ClassVar[Mapping[Family, int]]
     to_each = True
     """Whether each peer has an interface of its own."""
+    on_link = False
+    """Whether its addresses are seen on the link below, where strangers may have them."""
 
     @abstractmethod
     def numbers(self, ground: Ground) -> Mapping[str, int]:
@@ -81,16 +84,16 @@ class Tunnel(Layer[S]):
             host.root.ip(end.space, f"link set dev {device} netns {space}")
             host.moved(device)
             self.settle(end, space, device, ground, numbers)
-            no_check = " nodad" if ground.family is Family.IPV6 else ""
-            host.root.ip(
-                space,
-                f"link set dev {device} mtu {mtu} up",
-                f"address add {own}/{ground.width} dev {device}{no_check}",
-                *(
-                    f"route add {ground.inner[peer]}/{ground.width} dev {device} src {own}"
-                    for peer in way
-                ),
-            )
+            lines = [f"link set dev {device} mtu {mtu} up"]
+            if self.on_link:
+                host.root.ip(space, *lines)
+                take_address(host.root, space, device, own, ground.width)
+                lines = []
+            else:
+                no_check = " nodad" if ground.family is Family.IPV6 else ""
+                lines.append(f"address add {own}/{ground.width} dev {device}{no_check}")
+            routes = (f"route add {ground.inner[one]}/{ground.width} dev {device}" for one in way)
+            host.root.ip(space, *lines, *(f"{route} src {own}" for route in routes))
             devices.append(device)
         return Attached(own, own, space, mtu, tuple(devices))
 

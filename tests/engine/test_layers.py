@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -13,7 +13,8 @@ from osmef.engine.layer_endpoints import StackKey, reserve
 from osmef.engine.layers import Layers, _Raised
 from osmef.engine.station import Station
 from osmef.errors import EndpointError, InputError
-from osmef.layers.base import End
+from osmef.layers.base import Attached, End, Ground, Layer
+from osmef.layers.duplicates import DuplicateError
 from osmef.layers.facts import features_of
 from osmef.layers.root import Root
 from osmef.remote.session import Output
@@ -102,6 +103,40 @@ def test_no_two_layers_have_the_same_addresses_inside(family: Family) -> None:
     inner = [address for one in found for address in (*one.inner.values(), one.gateway)]
     assert len(set(inner)) == 300
     assert len({one.subnet for one in found}) == 100
+
+
+@pytest.mark.parametrize("strangers", [1, 9])
+def test_other_addresses_are_taken_where_strangers_have_the_first(strangers: int) -> None:
+    ground, _ = recorded(2)
+    layers = Layers({}, *cast("tuple[Sites, Order, Journal]", (None, None, None)))
+    layers._order = cast("Order", SimpleNamespace(check=lambda: None))
+    key = StackKey((), Family.IPV4, ("a", "b"))
+    layers._raised[key] = _Raised()
+    session = SimpleNamespace(
+        run=lambda _argv, stdin: Output(0, stdin, b""), word=lambda _argv: "0"
+    )
+    ends = {name: End(end.host, {}, {}, 1500) for name, end in ground.ends.items()}
+    for end in ends.values():
+        end.host.root = Root(cast("Session", session))
+    tried = list[str]()
+
+    def up(found: Ground) -> dict[str, Attached]:
+        assert not any(end.host.traces for end in found.ends.values()), "the first try is removed"
+        tried.append(found.subnet)
+        for end in found.ends.values():
+            end.host.note("forwarding", "all=0")
+        if len(tried) <= strangers:
+            raise DuplicateError("198.18.0.1 is in use on its link", where="a")
+        return {}
+
+    layer = cast("Layer[Any]", SimpleNamespace(up=up))
+    if strangers == 1:
+        assert layers._up(layer, key, ends)[0].subnet == tried[1]
+    else:
+        with pytest.raises(DuplicateError):
+            layers._up(layer, key, ends)
+        assert len(tried) == 3
+    assert len(set(tried)) == len(tried)
 
 
 def ports() -> Station:

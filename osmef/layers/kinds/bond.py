@@ -13,6 +13,7 @@ from pydantic_core import PydanticCustomError
 from osmef.errors import EndpointError
 from osmef.layers.base import Attached, End, Ground, Layer, peers_of
 from osmef.layers.counters import Counters
+from osmef.layers.duplicates import take_address
 from osmef.layers.host import LayerHost
 from osmef.layers.nics import find
 from osmef.layers.root import KernelError, within
@@ -200,6 +201,7 @@ class Bond(Layer[BondSettings]):
         """Raise it at all ends, and wait for the carrier of cards. Raises EndpointError."""
         made = ground.each(lambda end: self._raise(end, ground))
         ground.each(lambda end: self._wait(end.host, made[end.name], ground))
+        ground.each(lambda end: self._lead(end, made[end.name], ground))
         return made
 
     def _raise(self, end: End, ground: Ground) -> Attached:
@@ -215,20 +217,20 @@ class Bond(Layer[BondSettings]):
             lines += [f"link set dev {nic.device} {what}" for what in ("down", f"master {bond}")]
         if self.settings.mode in _FIRST:
             lines.append(f"link set dev {bond} type bond primary {nics[0].device}")
-        no_check = " nodad" if ground.family is Family.IPV6 else ""
-        host.root.ip(
-            space,
-            *lines,
-            f"link set dev {bond} up",
-            f"address add {own}/{ground.width} dev {bond}{no_check}",
-            *(
-                f"route add {ground.inner[peer]}/{ground.width} dev {bond} src {own}"
-                for peer in peers_of(ground, end)
-            ),
-        )
+        host.root.ip(space, *lines, f"link set dev {bond} up")
         if (rate := self.settings.rate) is not None:
             _hold(host, space, [nic.device for nic in nics], rate)
         return Attached(own, own, space, mtu, (bond,))
+
+    def _lead(self, end: End, attached: Attached, ground: Ground) -> None:
+        """Give the bond its address, and routes to the peers."""
+        (bond,), space, own = attached.devices, attached.space, attached.address
+        take_address(end.host.root, space, bond, own, ground.width)
+        routes = (
+            f"route add {ground.inner[peer]}/{ground.width} dev {bond} src {own}"
+            for peer in peers_of(ground, end)
+        )
+        end.host.root.ip(space, *routes)
 
     def _wait(self, host: LayerHost, attached: Attached, ground: Ground) -> None:
         """Wait for the carrier of all cards and, with 802.3ad, for LACP."""

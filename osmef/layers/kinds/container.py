@@ -16,6 +16,7 @@ from osmef.errors import EndpointError, ReachError
 from osmef.layers import crun
 from osmef.layers.base import Attached, End, Ground, Layer, peers_of, several_times
 from osmef.layers.container_network import network_for
+from osmef.layers.duplicates import try_address
 from osmef.layers.host import LayerHost
 from osmef.layers.kinds.veth_nat import NFT
 from osmef.layers.root import CRUN, ENGINES, InUseError
@@ -223,6 +224,8 @@ class Container(Layer[ContainerSettings]):
         if wanted != "macvlan":
             return [f"--network={wanted}"]
         below, _ = host.way_to(None, end.peers[peers_of(ground, end)[0]])
+
+        try_address(host, below, ground.inner[end.name], ground.width)
 
         def make(name: str) -> None:
             own = name.partition(":")[2]

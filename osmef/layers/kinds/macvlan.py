@@ -29,6 +29,7 @@ class Macvlan(Tunnel[MacvlanSettings]):
     Settings = MacvlanSettings
     module = "macvlan"
     to_each = False
+    on_link = True
     overhead: ClassVar[Mapping[Family, int]] = {Family.IPV4: 0, Family.IPV6: 0}
 
     def numbers(self, ground: Ground) -> Mapping[str, int]:  # noqa: ARG002
