@@ -38,6 +38,7 @@ from osmef.scenario.fields import Placement, Tenancy
 from osmef.scenario.names import nearest_or_all
 from osmef.units import rate_unit
 
+_MOST_NAMED = 3  # scenarios whose runs a figure draws
 _ALWAYS = ("placement", "tenancy", "connections", "workload")
 _WORKLOAD = "swept.workload"  # which tells its kind, too
 
@@ -133,9 +134,13 @@ def _told_apart(cells: Sequence[ShownCell], look: Look) -> list[ShownCell]:
 
 
 def source_of(trials: pd.DataFrame) -> str:
-    """Return the source line of a figure."""
+    """Return the source line of a figure: its run, or how many there are and of what scenarios."""
     runs = list(dict.fromkeys(trials["run"]))
-    return str(runs[0]) if len(runs) == 1 else f"{len(runs)} runs"
+    if len(runs) == 1:
+        return str(runs[0])
+    names = list(dict.fromkeys(map(str, trials["scenario"])))
+    of = ", ".join(names) if len(names) <= _MOST_NAMED else f"{len(names)} scenarios"
+    return f"{len(runs)} runs of {of}"
 
 
 def nothing(what: str, cure: str) -> NothingToDrawError:

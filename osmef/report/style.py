@@ -257,7 +257,11 @@ class _Around:
         own = f"{look.of}: {words.title}" if look.of else words.title
         above = look.title or ("" if is_column else own)
         title = _fitted(above, width - 0.15, 10, "bold") if above else []
-        below = [*textwrap.wrap(words.caption, int(width / 0.051)), words.source]
+        below = [
+            line
+            for text in (words.caption, words.source)
+            for line in textwrap.wrap(text, int(width / 0.051))
+        ]
         below = [] if is_column else below
         letters = _TINY if is_column else _SMALL
         shown = dict(legend) if look.legend else {}

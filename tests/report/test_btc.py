@@ -108,7 +108,7 @@ def test_runs_are_lines_of_their_own(make_trials: MakeTrials) -> None:
     figure = btc_connections(pd.concat(runs))
     place = "distance 2, different hosts, same tenant"
     assert legend(figure) == [f"one, {place}", f"other, {place}"]
-    assert caption(figure).endswith("2 runs")
+    assert caption(figure).endswith("2 runs of one, other")
     again = [make_trials(run=f"one-{n}", scenario="one") for n in (1, 2)]
     assert legend(btc_connections(pd.concat(again)))[0] == f"one-1, {place}"
 

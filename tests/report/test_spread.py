@@ -156,7 +156,7 @@ def test_the_sessions_of_a_campaign_are_of_one_platform(make_trials: MakeTrials)
     figure = sessions(trials)
     assert len(figure.axes[0].get_xticklabels()) == 6
     assert legend(figure) == ["vm-to-vm"]
-    assert "6 runs" in texts(figure)[-1]
+    assert "6 runs of vm-to-vm" in texts(figure)[-1]
     assert legend(ecdf(trials)) == ["vm-to-vm, n = 6"]
 
 
