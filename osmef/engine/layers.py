@@ -401,7 +401,7 @@ class Layers:
     def _up(
         self, layer: Layer[Any], key: StackKey, ends: Mapping[str, End]
     ) -> tuple[Ground, Mapping[str, Attached]]:
-        """Raise a layer, with other addresses where somebody on the link has one of them.
+        """Raise a layer; retry with other addresses where a host on the link has one of them.
 
         Raises EndpointError.
         """

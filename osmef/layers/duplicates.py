@@ -1,4 +1,4 @@
-"""Duplicate address detection: whether anybody on a link has an address (RFC 5227, RFC 4862)."""
+"""Duplicate address detection: whether a host on a link has an address (RFC 5227, RFC 4862)."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _BROADCAST = "ff:ff:ff:ff:ff:ff"
 
 
 class DuplicateError(EndpointError):
-    """Somebody on the link has a chosen address: one of another network may do."""
+    """A host on the link has a chosen address: one of another network may do."""
 
 
 def take_address(root: Root, space: str | None, device: str, address: str, width: int) -> None:
-    """Give an interface an address that nobody on its link has.
+    """Give an interface an address that no host on its link has.
 
     It is up, in a namespace that has no other address on it. Three probes are sent, which takes
     0.3 s. Raises DuplicateError, EndpointError.
@@ -43,7 +43,7 @@ def take_address(root: Root, space: str | None, device: str, address: str, width
 
 
 def try_address(host: LayerHost, below: str, address: str, width: int) -> None:
-    """Check that nobody on the link of an endpoint's interface has an address.
+    """Check that no host on the link of an endpoint's interface has an address.
 
     Raises DuplicateError, EndpointError.
     """
