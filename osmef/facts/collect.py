@@ -22,6 +22,9 @@ MAX_INTERFACES = 32
 _PATHS = 99999
 """Marks the part whose lines have the path of their file before them."""
 
+_MOST_LINES = 100
+"""Of a file that is not read whole."""
+
 _HEAD = """\
 PATH="$PATH:/usr/sbin:/sbin" LC_ALL=C
 export PATH LC_ALL
@@ -46,9 +49,9 @@ run() {
 
 @dataclass(frozen=True)
 class File:
-    """A source: the first lines of a file; with ``lines`` None all of it.
+    """A source: the first lines of a file, at most 100; with ``lines`` None all of it.
 
-    A path of the latter has no colon.
+    A path has no colon, but that of an interface.
     """
 
     path: str
@@ -69,11 +72,11 @@ def script(sources: Sequence[Source], boundary: str) -> bytes:
     """Return the shell script that prints each source behind a boundary line."""
     single: list[str] = []
     each: list[str] = []
-    whole = [(number, source.path) for number, source in enumerate(sources) if _is_whole(source)]
+    files = [(number, source) for number, source in enumerate(sources) if _is_single(source)]
     for number, source in enumerate(sources):
-        per_interface = EACH_INTERFACE in str(source)
-        if _is_whole(source):
+        if _is_single(source):
             continue
+        per_interface = EACH_INTERFACE in str(source)
         mark = f'"{number} $interface"' if per_interface else f'"{number} "'
         (each if per_interface else single).append(_line(source, mark))
     loop = [
@@ -88,24 +91,28 @@ def script(sources: Sequence[Source], boundary: str) -> bytes:
         "exit 0",
     ]
     mark = f"mark() {{ printf '\\n%s %s\\n' {boundary} \"$1\"; }}"
-    return "\n".join([_HEAD + mark, *single, *_whole_files(whole), *loop, ""]).encode()
+    return "\n".join([_HEAD + mark, *single, *_print(files), *loop, ""]).encode()
 
 
-def _is_whole(source: Source) -> TypeGuard[File]:
-    return isinstance(source, File) and source.lines is None
+def _is_single(source: Source) -> TypeGuard[File]:
+    return isinstance(source, File) and EACH_INTERFACE not in source.path
 
 
-def _whole_files(files: Sequence[tuple[int, str]]) -> list[str]:
-    """Return the lines that print whole files, by one process where there is grep."""
-    if not files:
-        return []
-    paths = " ".join(path for _, path in files)
+def _print(files: Sequence[tuple[int, File]]) -> list[str]:
+    """Return the lines that print files, by two processes where there is grep.
+
+    A shell reads byte by byte, which takes some milliseconds for all of them.
+    """
+    whole = [(number, one) for number, one in files if one.lines is None]
+    parts = [(number, one) for number, one in files if one.lines is not None]
     return [
         "if command -v grep >/dev/null; then",
         f'mark "{_PATHS} "',
-        f'grep -Hs "" {paths} </dev/null',
+        f'grep -Hs "" {" ".join(one.path for _, one in whole)} </dev/null',
+        f'grep -Hs -m {_MOST_LINES} "" {" ".join(one.path for _, one in parts)} </dev/null',
         "else",
-        *(f'[ -r {path} ] && mark "{number} " && cat {path}' for number, path in files),
+        *(f'[ -r {one.path} ] && mark "{number} " && cat {one.path}' for number, one in whole),
+        *(_line(one, f'"{number} "') for number, one in parts),
         "fi",
     ]
 
@@ -241,7 +248,7 @@ INTERFACE_FACTS = (
 
 
 SOURCES = tuple(dict.fromkeys(fact.source for fact in (*FACTS, *INTERFACE_FACTS)))
-_WHOLE = {one.path: number for number, one in enumerate(SOURCES) if _is_whole(one)}
+_FILES = {one.path: (number, one.lines) for number, one in enumerate(SOURCES) if _is_single(one)}
 
 _MOST_NAME = 64
 # A part of what DMI calls the vendor or the product, in lower case, and the technology that puts
@@ -280,10 +287,8 @@ def collect(session: Session) -> dict[str, JsonValue]:
 def read(output: bytes, boundary: str) -> dict[str, JsonValue]:
     """Parse the script's output, whatever it is, without raising."""
     texts = parts(output, boundary)
-    for line in texts.pop(_PATHS, {}).get("", "").splitlines(keepends=True):
-        path, _colon, text = line.partition(":")
-        of_file = texts.setdefault(_WHOLE.get(path, _PATHS), {})
-        of_file[""] = of_file.get("", "") + text
+    for number, text in _texts(texts.pop(_PATHS, {}).get("", "")).items():
+        texts.setdefault(number, {})[""] = text
     groups: dict[str, dict[str, JsonValue]] = defaultdict(dict)
     for fact in FACTS:
         group, _dot, key = fact.key.rpartition(".")
@@ -300,6 +305,19 @@ def read(output: bytes, boundary: str) -> dict[str, JsonValue]:
         for name in sorted(names)[:MAX_INTERFACES]
     }
     return {**groups.pop(""), **groups}
+
+
+def _texts(output: str) -> dict[int, str]:
+    """Return the text of each file, of lines that have its path before them."""
+    lines: dict[str, list[str]] = defaultdict(list)
+    for line in output.splitlines(keepends=True):
+        path, _colon, text = line.partition(":")
+        lines[path].append(text)
+    return {
+        number: "".join(lines[path][:most])
+        for path, (number, most) in _FILES.items()
+        if path in lines
+    }
 
 
 def _value(fact: Fact, texts: Texts, interface: str) -> JsonValue:

@@ -12,8 +12,7 @@ from typing import ClassVar, Protocol
 from osmef.errors import ProviderError
 from osmef.remote.keys import KeyPair
 from osmef.remote.login import Login
-from osmef.scenario.access import CloudAccess
-from osmef.scenario.clouds.base import CloudSettings
+from osmef.scenario.clouds.base import CloudAccess, CloudSettings
 from osmef.scenario.fields import RUN_DIRECTORY, EndpointKind, Family, FlavorNeed, ProviderNetwork
 from osmef.scenario.location import Location
 from osmef.scenario.study import Cell

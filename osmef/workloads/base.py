@@ -167,6 +167,11 @@ class Workload(ABC, Generic[S]):
         self._settings = settings
         self._background = background
 
+    @classmethod
+    def every_measure(cls) -> tuple[Measure, ...] | None:
+        """Return all measures of a kind that reports others with other settings; None else."""
+        return None
+
     def needs(self, end: End) -> tuple[Program, ...]:  # noqa: ARG002 - of those that need some
         """Return the external programs of the endpoints at an end."""
         return ()

@@ -277,6 +277,11 @@ class Tool(Programs[T]):
         super().__init__(settings, background=background)
         self.measures = (*self.tells(), *USED)
 
+    @classmethod
+    def every_measure(cls) -> tuple[Measure, ...]:
+        """Return all that the program can report, and what it used."""
+        return (*cls.told, *USED)
+
     def tells(self) -> Sequence[Measure]:
         """Return the measures of a run with these settings: by default all of ``told``."""
         return self.told

@@ -19,8 +19,6 @@ from osmef.scenario.workload import WorkloadSettings
 from osmef.supply.program import Program
 from osmef.workloads.base import End, Outcome, Part, Ran, Span, Workload
 from osmef.workloads.ensemble import Job, Performance, perform, rest
-from osmef.workloads.programs import USED
-from osmef.workloads.tool import Tool
 
 OTHERS = Measure(
     name="cpu_others_percent", unit="%", better="neither", label="CPU of others",
@@ -59,9 +57,9 @@ def usual_measures(kind: str) -> tuple[Measure, ...]:
     Where a setting has no default they are those of its class, if it says any. Of a program that
     tells different numbers with different settings they are all of them. Raises KindError.
     """
-    made = WORKLOADS.get(kind)
-    if issubclass(made, Tool):
-        return (*made.told, *USED)
+    made: type[Workload[Any]] = WORKLOADS.get(kind)
+    if (every := made.every_measure()) is not None:
+        return every
     try:
         usual: WorkloadSettings = WORKLOADS.settings(kind)()
     except ValidationError:

@@ -62,8 +62,20 @@ def test_an_endpoint_without_any_program_tells_less(tmp_path: Path) -> None:
     (tmp_path / "cat").symlink_to("/bin/cat")
     facts = run_here(["/bin/sh", "-s"], path=str(tmp_path))
     assert facts["time"] is None
-    assert facts["hostname"] == os.uname().nodename
+    usual = run_here(["/bin/sh", "-s"])
+    for key in ("hostname", "kernel", "tcp", "net_core", "distribution", "virtualisation"):
+        assert facts[key] == usual[key], "what files tell needs no grep"
+    assert facts["cpu"] == usual["cpu"] | {"vulnerabilities": facts["cpu"]["vulnerabilities"]}
+    assert facts["memory"]["total_bytes"] == usual["memory"]["total_bytes"]
     assert "lo" in facts["counters"]
+
+
+def test_of_a_file_no_more_lines_are_read_than_wanted() -> None:
+    marked = f"\n{BOUNDARY} 99999 \n"
+    lines = "/proc/stat:cpu  100 0 0 0 0 0 0 0 0 0\n/proc/stat:cpu0 7 7 7 7 7 7 7 7 7 7\n"
+    both = read((marked + lines).encode(), BOUNDARY)
+    assert both == read((marked + lines.splitlines()[0]).encode(), BOUNDARY)
+    assert both["cpu_time"] is not None
 
 
 def test_nothing_that_identifies_a_machine_is_read() -> None:

@@ -206,6 +206,9 @@ def test_a_hundred_thousand_requests_take_a_few_megabytes() -> None:
     line = told(
         *[{"start_us": 12.5 * k, "size": 70_000 + k} for k in range(1000)]
     ).model_dump_json()
+    first = parse_event(line)
+    assert isinstance(first, RequestsEvent)
+    requests_table([as_batch(first)], 1, Purpose.MEASURED, "s1", "r1")  # imports what it takes
     before = pa.total_allocated_bytes()
     tracemalloc.start()
     try:

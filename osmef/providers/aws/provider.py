@@ -43,8 +43,7 @@ from osmef.providers.cloud.tenants import Tenant, slots_of
 from osmef.providers.marks import Mark
 from osmef.providers.parallel import side_by_side
 from osmef.remote.login import Login
-from osmef.scenario.access import AwsAccess
-from osmef.scenario.clouds.aws import AwsPlacedBy, AwsSettings
+from osmef.scenario.clouds.aws import AwsAccess, AwsPlacedBy, AwsSettings
 from osmef.scenario.location import Gone, Location
 
 _OF_A_ZONE = {"instance", "network-interface", "dedicated-host"}

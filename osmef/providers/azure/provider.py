@@ -53,8 +53,7 @@ from osmef.providers.cloud.public_cloud import VmCloud, by_account
 from osmef.providers.cloud.tenants import Tenant, slots_of
 from osmef.providers.marks import Mark
 from osmef.providers.parallel import side_by_side, together
-from osmef.scenario.access import AzureAccess
-from osmef.scenario.clouds.azure import AzureSettings
+from osmef.scenario.clouds.azure import AzureAccess, AzureSettings
 from osmef.scenario.location import Gone, Location
 
 _GROUP, _NETWORK = "guard", "net"

@@ -53,8 +53,7 @@ from osmef.providers.gce.placement import (
 )
 from osmef.providers.gce.resource_types import TYPES, Maker, Mark
 from osmef.providers.parallel import side_by_side
-from osmef.scenario.access import GceAccess
-from osmef.scenario.clouds.gce import GceSettings
+from osmef.scenario.clouds.gce import GceAccess, GceSettings
 from osmef.scenario.location import Gone, Location
 
 

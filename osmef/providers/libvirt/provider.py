@@ -32,8 +32,7 @@ from osmef.providers.libvirt.nocloud import find_iso_tool
 from osmef.providers.libvirt.provision import Build, architecture_of, memory_of, need_of
 from osmef.providers.parallel import side_by_side
 from osmef.providers.static.provider import StaticProvider
-from osmef.scenario.access import LibvirtAccess
-from osmef.scenario.clouds.libvirt import DEFAULT_URI, LibvirtSettings
+from osmef.scenario.clouds.libvirt import DEFAULT_URI, LibvirtAccess, LibvirtSettings
 from osmef.scenario.clouds.static import StaticSettings
 from osmef.scenario.fields import EndpointKind
 from osmef.scenario.layers import EVERYTHING

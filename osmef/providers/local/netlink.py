@@ -9,12 +9,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from pyroute2 import IPRoute
-from pyroute2.netlink.exceptions import NetlinkError
-
 from osmef.errors import ProviderError
 from osmef.providers.local import kernel
 from osmef.providers.local.addresses import has_ipv6
+from osmef.providers.local.pyroute import IPRoute, NetlinkError
 
 OVERLAY_MTU = 1450
 """1500 bytes of Ethernet without the 50 of outer Ethernet, IPv4, UDP and VXLAN (RFC 7348)."""

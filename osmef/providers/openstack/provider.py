@@ -78,8 +78,7 @@ from osmef.providers.static.provider import StaticProvider
 from osmef.remote.keys import KeyPair
 from osmef.remote.login import Login
 from osmef.remote.ssh_config import find_login
-from osmef.scenario.access import OpenStackAccess
-from osmef.scenario.clouds.openstack import OpenStackSettings, PlacedBy, Reach
+from osmef.scenario.clouds.openstack import OpenStackAccess, OpenStackSettings, PlacedBy, Reach
 from osmef.scenario.clouds.static import StaticSettings
 from osmef.scenario.fields import EndpointKind, Family, ProviderNetwork
 from osmef.scenario.layers import EVERYTHING

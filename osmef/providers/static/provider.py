@@ -26,8 +26,7 @@ from osmef.providers.parallel import side_by_side
 from osmef.providers.static import machine
 from osmef.providers.static.assign import assign, physical_host, requests_of
 from osmef.remote.session import Session
-from osmef.scenario.access import StaticAccess
-from osmef.scenario.clouds.static import StaticSettings
+from osmef.scenario.clouds.static import StaticAccess, StaticSettings
 from osmef.scenario.fields import RECORD, EndpointKind, Family, Placement, ProviderNetwork
 from osmef.scenario.layers import EVERYTHING
 from osmef.scenario.location import Location

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from osmef.scenario.base import conflict
 from osmef.scenario.clouds.api_url import AwsUrl
-from osmef.scenario.clouds.base import NicSettings, Text
+from osmef.scenario.clouds.base import CloudAccess, NicSettings, Text
 from osmef.scenario.clouds.public import ENDPOINT, PublicCloudSettings
 
 
@@ -89,3 +89,9 @@ class AwsSettings(NicSettings, PublicCloudSettings):
         if self.placement_by in {AwsPlacedBy.SPREAD, AwsPlacedBy.CLUSTER}:
             return kinds
         return max(1, min(parallel, kinds))
+
+
+class AwsAccess(CloudAccess):
+    """An account; ``cloud`` is a profile."""
+
+    uri: AwsUrl | None = None

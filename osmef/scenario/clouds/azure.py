@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from osmef.scenario.base import conflict
 from osmef.scenario.clouds.api_url import AzureUrl
-from osmef.scenario.clouds.base import Cidr, NicSettings, Text
+from osmef.scenario.clouds.base import Cidr, CloudAccess, NicSettings, Text
 from osmef.scenario.clouds.public import ENDPOINT, PublicCloudSettings
 from osmef.scenario.fields import Name, Size
 
@@ -89,3 +89,9 @@ class AzureSettings(NicSettings, PublicCloudSettings):
     def lanes(self, parallel: int, kinds: int) -> int:
         """Return one lane on dedicated hosts, which are expensive; else one a kind of pairs."""
         return 1 if self.dedicated_host is not None else super().lanes(parallel, kinds)
+
+
+class AzureAccess(CloudAccess):
+    """A subscription; ``cloud`` is its id."""
+
+    uri: AzureUrl | None = None

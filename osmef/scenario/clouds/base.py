@@ -7,7 +7,7 @@ from enum import StrEnum
 from ipaddress import IPv4Network
 from typing import Annotated
 
-from pydantic import AfterValidator, Field, WithJsonSchema
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema
 
 from osmef.scenario.base import Model
 
@@ -45,6 +45,19 @@ class NicNetworks(StrEnum):
 
     OWN = "own"
     ONE = "one"
+
+
+class CloudAccess(BaseModel):
+    """The ``access`` of a journal: a place in a cloud. Keys of newer versions are ignored.
+
+    A run directory is untrusted. What it says is used only as far as a scenario could say it as
+    well: each cloud has a subclass whose values are validated as its settings are.
+    """
+
+    model_config = ConfigDict(extra="ignore", frozen=True, defer_build=True)
+
+    cloud: Text | None = None
+    region: Text | None = None
 
 
 class CloudSettings(Model):

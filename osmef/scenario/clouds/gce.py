@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from osmef.scenario.base import conflict
 from osmef.scenario.clouds.api_url import GoogleUrl
-from osmef.scenario.clouds.base import Cidr, HostKeys, Text
+from osmef.scenario.clouds.base import Cidr, CloudAccess, HostKeys, Text
 from osmef.scenario.clouds.public import ENDPOINT, PublicCloudSettings
 from osmef.scenario.fields import Name
 
@@ -116,3 +116,9 @@ class GceSettings(PublicCloudSettings):
                 "sole-tenant nodes have no spot VMs", "leave spot out", *("node_group", "spot")
             )
         return self
+
+
+class GceAccess(CloudAccess):
+    """A project; ``cloud`` is its id."""
+
+    uri: GoogleUrl | None = None

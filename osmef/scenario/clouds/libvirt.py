@@ -15,7 +15,7 @@ from pydantic import AfterValidator, Field, StringConstraints, WithJsonSchema, m
 
 from osmef.scenario.base import Model, conflict
 from osmef.scenario.clouds.api_url import is_loopback
-from osmef.scenario.clouds.base import NicSettings
+from osmef.scenario.clouds.base import CloudAccess, NicSettings
 from osmef.scenario.clouds.inventory import CloudWithHosts
 from osmef.scenario.fields import Duration, Name, Size
 
@@ -328,3 +328,9 @@ class LibvirtSettings(NicSettings, CloudWithHosts):
     def lanes(self, parallel: int, kinds: int) -> int:  # noqa: ARG002
         """Return one lane for each concurrent trial, of two hosts each."""
         return max(1, min(parallel, len(self.hypervisors) // 2))
+
+
+class LibvirtAccess(CloudAccess):
+    """A host."""
+
+    uri: Uri

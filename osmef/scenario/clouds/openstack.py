@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from osmef.scenario.base import Model, conflict
-from osmef.scenario.clouds.base import Cidr, HostKeys, NicSettings, Text
+from osmef.scenario.clouds.base import Cidr, CloudAccess, HostKeys, NicSettings, Text
 from osmef.scenario.clouds.inventory import CloudWithHosts, Destination
 from osmef.scenario.fields import Duration, Name, Size
 
@@ -187,3 +187,14 @@ class OpenStackSettings(NicSettings, CloudWithHosts):
             return kinds
         places = self.zones if self.placement_by is PlacedBy.ZONE else self.compute_hosts
         return max(1, min(parallel, len(places) // 2))
+
+
+class OpenStackAccess(CloudAccess):
+    """A project; ``cloud`` is one of clouds.yaml, and ``home`` the project of its credentials.
+
+    ``auth_url`` only tells the user which keystone it was: nothing is sent there.
+    """
+
+    auth_url: Text | None = None
+    home: Text | None = None
+    project: Text | None = None

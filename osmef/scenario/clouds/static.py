@@ -7,7 +7,9 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from osmef.scenario.base import conflict
-from osmef.scenario.clouds.inventory import CloudWithHosts
+from osmef.scenario.clouds.base import CloudAccess, Text
+from osmef.scenario.clouds.inventory import CloudWithHosts, Destination, Destinations
+from osmef.scenario.fields import HomePath
 
 
 class StaticSettings(CloudWithHosts):
@@ -29,3 +31,14 @@ class StaticSettings(CloudWithHosts):
         """Return one lane for each concurrent trial, of two physical hosts each."""
         places = {host.location.host or name for name, host in self.hosts.items()}
         return max(1, min(parallel, len(places) // 2))
+
+
+class StaticAccess(CloudAccess):
+    """A machine of an inventory; ``uri`` is its ssh destination for reap."""
+
+    uri: Destination | None = None
+    host: Text
+    ssh: Destination
+    identity: HomePath | None = None
+    jump: Destinations | None = None
+    known_hosts: HomePath | None = None
