@@ -33,6 +33,7 @@ from osmef.results.measure import shown_unit  # noqa: E402
 from osmef.results.summary import summary_schema  # noqa: E402
 from osmef.scenario import clouds, fields, location, model, money, pairs  # noqa: E402
 from osmef.scenario.base import keys_of  # noqa: E402
+from osmef.scenario.clouds.base import CloudAccess  # noqa: E402
 from osmef.scenario.describe import Style, default_of, type_of, words  # noqa: E402
 from osmef.scenario.schema import json_schema  # noqa: E402
 from osmef.supply import bundle as program_bundle  # noqa: E402
@@ -73,6 +74,7 @@ def models() -> dict[str, type[BaseModel]]:
         for room in rooms
         for name, thing in vars(room).items()
         if isinstance(thing, type) and issubclass(thing, BaseModel) and thing.model_fields
+        if not issubclass(thing, CloudAccess)  # which a journal holds, and nobody writes
     }
     more = (*_of_workloads(), *LAYERS.all_settings())
     return {**found, **{one.__name__: one for one in more}}

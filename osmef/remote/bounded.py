@@ -1,12 +1,14 @@
-"""Bounds on what the peer of a connection may send, so that it can't exhaust memory.
+"""A connection that neither its peer nor a channel's end can break, and bounds on what it takes.
 
-paramiko by itself takes packets of up to 4 GiB, a greeting without end, and any number of bytes on
-a channel whose window is full.
+paramiko by itself sends what is late to a channel that has been closed, at which sshd ends the
+whole connection (RFC 4254, 5.3), and takes packets of up to 4 GiB, a greeting without end, and any
+number of bytes on a channel whose window is full.
 """
 
 from __future__ import annotations
 
 import socket
+import struct
 import weakref
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -14,7 +16,15 @@ from functools import partial
 from typing import Any, cast
 
 import paramiko
-from paramiko.common import MSG_CHANNEL_DATA, MSG_CHANNEL_EXTENDED_DATA
+from paramiko.common import (
+    MSG_CHANNEL_DATA,
+    MSG_CHANNEL_EXTENDED_DATA,
+    cMSG_CHANNEL_CLOSE,
+    cMSG_CHANNEL_DATA,
+    cMSG_CHANNEL_EOF,
+    cMSG_CHANNEL_EXTENDED_DATA,
+    cMSG_CHANNEL_REQUEST,
+)
 from paramiko.packet import Packetizer
 
 from osmef.units import format_size
@@ -66,6 +76,11 @@ def _feed(take: Callable[[paramiko.Channel, Any], None]) -> Callable[[paramiko.C
     return feed
 
 
+_TO_A_CHANNEL = {
+    *(cMSG_CHANNEL_DATA, cMSG_CHANNEL_EXTENDED_DATA, cMSG_CHANNEL_EOF, cMSG_CHANNEL_REQUEST),
+}
+
+
 class Transport(paramiko.Transport):
     """A transport that is closed with a Flood when the peer exceeds a bound."""
 
@@ -78,12 +93,25 @@ class Transport(paramiko.Transport):
     def __init__(self, connection: socket.socket | paramiko.Channel) -> None:
         super().__init__(connection, packetizer_class=_Packetizer)
         self._opened: weakref.WeakSet[paramiko.Channel] = weakref.WeakSet()
+        self._closed: set[bytes] = set()
+        """The peer's numbers of channels to which we have sent a close, as in messages."""
 
     def open_channel(self, *args: Any, **more: Any) -> paramiko.Channel:
         """Open a channel, as paramiko does, and register it."""
         channel = super().open_channel(*args, **more)
+        self._closed.discard(struct.pack(">I", channel.remote_chanid))
         self._opened.add(channel)
         return channel
+
+    def _send_message(self, data: paramiko.Message) -> None:
+        """Send a message, but none to a channel after its close: its end may overtake a thread."""
+        words = data.asbytes()
+        kind, number = words[:1], words[1:5]
+        if kind == cMSG_CHANNEL_CLOSE:
+            self._closed.add(number)
+        elif kind in _TO_A_CHANNEL and number in self._closed:
+            return
+        super()._send_message(data)  # type: ignore[misc] # no stub
 
     def give_up(self) -> None:
         """Close the connection, and wake all waiting threads.

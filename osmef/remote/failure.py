@@ -95,15 +95,23 @@ def command_failed(name: str, program: str, error: BaseException) -> ReachError:
     return ReachError(f"{program} did not end: {reason(error)}", where=name, cure=cure)
 
 
-def transfer_failed(name: str, doing: str, error: BaseException) -> ReachError:
-    """Return the error of a file transfer over SFTP."""
-    if isinstance(error, Flood | paramiko.SFTPError):
+def transfer_failed(
+    name: str, doing: str, error: BaseException, *, begun: bool, connected: bool
+) -> ReachError:
+    """Return the error of a file transfer over SFTP.
+
+    ``begun`` is whether its file server had answered, ``connected`` whether the connection is up.
+    """
+    closed = isinstance(error, OSError) and not isinstance(error, TimeoutError)
+    if isinstance(error, Flood | paramiko.SFTPError) or (closed and not begun and connected):
         cure = QUIET_CURE
+    elif not connected and not isinstance(error, TimeoutError):
+        cure = "the connection has ended: see sshd's log there (journalctl -u ssh)"
     elif isinstance(error, paramiko.ChannelException):
         cure = "its sshd allows one session only: set MaxSessions there to 10, the usual"
     elif isinstance(error, PermissionError):
         cure = "let this user write there, or log in as another"
-    elif isinstance(error, OSError) and not isinstance(error, TimeoutError):
+    elif closed:
         cure = "is its disk full, or is that read-only?"
     else:
         cure = "does its sshd have the sftp subsystem?"

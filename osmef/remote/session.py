@@ -381,9 +381,11 @@ class Session:
     @contextlib.contextmanager
     def _sftp(self, doing: str, size: int = 0) -> Iterator[FileClient]:
         """Provide an SFTP client for a transfer of so many bytes."""
+        begun = False
         try:
             with self._limit(self._waits.command_s + size / _SLOWEST_BYTES_S):
                 sftp = FileClient.from_transport(self._transport)
+                begun = True
                 if sftp is None:
                     raise ReachError(f"{doing}: no SFTP channel", where=self.name)
                 with sftp:
@@ -391,7 +393,10 @@ class Session:
         except OsmefError:
             raise
         except Exception as error:  # paramiko fails in many ways where the answers make no sense
-            raise transfer_failed(self.name, doing, error) from error
+            connected = self._transport.is_active()
+            raise transfer_failed(
+                self.name, doing, error, begun=begun, connected=connected
+            ) from error
 
 
 def _remove_tree(sftp: FileClient, path: str, deepest: int) -> None:

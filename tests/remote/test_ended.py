@@ -1,19 +1,23 @@
-"""A connection that ends in the moment in which somebody begins to wait for an answer."""
+"""What ends in the moment in which something is sent there, or an answer is waited for."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 
 import paramiko
 import pytest
+from paramiko.common import cMSG_CHANNEL_DATA, cMSG_CHANNEL_EOF
 
 from osmef.remote.keys import KeyPair
 from osmef.remote.session import Session
 from tests.memory.endpoint import Machine
 from tests.memory.model import Path
 from tests.memory.network import Network
+from tests.sshd import Sshd
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -43,3 +47,21 @@ def test_the_wait_ends_with_its_limit(machine: Machine) -> None:
         words = LastWords(machine, session._transport)
         with pytest.raises(TimeoutError, match="no answer in"), session._limit(0.2):
             channel.exec_command(words)
+
+
+def test_what_is_sent_too_late_to_an_ended_program_does_not_end_the_connection(sshd: Sshd) -> None:
+    """paramiko may send a channel's last words after its close, at which sshd hangs up."""
+    with closing(Session.open(sshd.login())) as session:
+        transport = session._transport
+        for late in ("eof", "data"):
+            channel = transport.open_session()
+            channel.exec_command("true")
+            words = paramiko.Message()
+            words.add_byte({"eof": cMSG_CHANNEL_EOF, "data": cMSG_CHANNEL_DATA}[late])
+            words.add_int(channel.remote_chanid)
+            if late == "data":
+                words.add_string(b"more")
+            until(partial(getattr, channel, "closed"))
+            transport._send_message(words)
+            assert session.word(["echo", late]) == late, "as a new channel, of the same number"
+            assert session.run(["cat"], stdin=b"all of it").stdout == b"all of it"

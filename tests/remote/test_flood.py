@@ -13,20 +13,24 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import paramiko
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from paramiko.common import AUTH_SUCCESSFUL, OPEN_SUCCEEDED
+from paramiko.sftp import BaseSFTP
 
 from osmef.agent.deploy import deploy
 from osmef.errors import ReachError
 from osmef.remote.authentication import pkey_of
+from osmef.remote.bounded import FileClient
 from osmef.remote.login import Login
 from osmef.remote.session import Session
 from tests.flood import bounded_memory
 from tests.sshd import Sshd
+from tests.waiting import until
 
 
 @contextmanager
@@ -96,6 +100,32 @@ def test_a_file_server_that_something_else_prints_into_is_an_error(
     ):
         session.put(b"x", "x", 0o600)
     assert "~/.bashrc" in str(caught.value.cure)
+
+
+def test_a_file_server_that_ends_before_it_is_greeted_is_the_same_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    greet = vars(BaseSFTP)["_send_version"]
+
+    def greet_late(client: Any) -> object:
+        until(lambda: client.sock.closed)
+        return greet(client)
+
+    monkeypatch.setattr(FileClient, "_send_version", greet_late)
+    with (
+        connected(tmp_path, "Subsystem sftp echo hello") as session,
+        pytest.raises(ReachError, match="writing x") as caught,
+    ):
+        session.put(b"x", "x", 0o600)
+    assert "~/.bashrc" in str(caught.value.cure)
+
+
+def test_a_connection_that_has_ended_is_named_as_such(tmp_path: Path) -> None:
+    with connected(tmp_path, "Subsystem sftp internal-sftp") as session:
+        session._transport.close()
+        with pytest.raises(ReachError, match="writing x: SSH session not active") as caught:
+            session.put(b"x", "x", 0o600)
+    assert "sshd's log" in str(caught.value.cure)
 
 
 @contextmanager
