@@ -267,8 +267,8 @@ class Layers:
                 except EndpointError as error:
                     self._order.progress(f"{key.label} can't be raised again: {error.message}")
 
-    def down(self, *, are_kept: bool) -> list[OsmefError]:
-        """Take down all stacks that outlive the run; return the errors.
+    def down(self, *, are_kept: bool) -> EndpointError | None:
+        """Take down all stacks that outlive the run; return the error where some can't be removed.
 
         What was raised at endpoints that are destroyed now goes with them, unless they ``are_kept``
         for other runs. Raises nothing else.
@@ -276,7 +276,7 @@ class Layers:
         errors: list[OsmefError] = []
         for key in reversed(self._raised):
             errors += self._lower(key, are_kept=are_kept)
-        return errors
+        return _unremoved(errors)
 
     def _lower(self, key: StackKey, *, are_kept: bool = True) -> list[OsmefError]:
         """Take a stack down at all its ends concurrently; return the errors."""
@@ -572,8 +572,7 @@ def _together(errors: Sequence[EndpointError]) -> EndpointError:
     return EndpointError("; ".join(lines), cure="; ".join(cures))
 
 
-def unremoved(errors: Sequence[OsmefError]) -> EndpointError | None:
-    """Return the error of a run whose layers could not all be removed; None otherwise."""
+def _unremoved(errors: Sequence[OsmefError]) -> EndpointError | None:
     if not errors:
         return None
     told = "; ".join(f"{one.where}: {one.message}" if one.where else one.message for one in errors)

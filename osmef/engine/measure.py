@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from osmef.analysis.limits import trial_limit
 from osmef.engine.cancellation import Stop, at_once
-from osmef.engine.layers import Layers
 from osmef.engine.lost_endpoints import BROKEN, lost_ends
 from osmef.engine.observer import Observer
 from osmef.engine.placement import PairPlacement, check, overall, pair_placements, requested
@@ -27,6 +27,9 @@ from osmef.results.trial import Failure, SessionTag, Status, Trial
 from osmef.scenario.fields import RECORD, Family
 from osmef.scenario.location import Location
 from osmef.workloads import Job, Outcome, Pair, TrialWorkload
+
+if TYPE_CHECKING:
+    from osmef.engine.layers import Layers
 
 _POLL_S = 0.1
 # The sshd of an endpoint that goes down may outlive the agent by a moment.

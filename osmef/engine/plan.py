@@ -9,10 +9,9 @@ import secrets
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from osmef.kinds import LAYERS
-from osmef.layers.base import Layer
 from osmef.providers.base import EndpointRequest
 from osmef.scenario.fields import EndpointKind, Placement, Tenancy, TrialOrder
 from osmef.scenario.location import Location, distance
@@ -22,6 +21,9 @@ from osmef.scenario.study import Cell, Study
 from osmef.supply.program import Program
 from osmef.workloads import TrialWorkload
 from osmef.workloads.base import End
+
+if TYPE_CHECKING:
+    from osmef.layers.base import Layer
 
 # Rough times for the estimate; a run tells the real ones.
 _PROVISION_S = 3.0

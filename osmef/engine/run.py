@@ -6,6 +6,7 @@ import importlib
 import time
 from dataclasses import dataclass, replace
 from itertools import groupby
+from typing import TYPE_CHECKING
 
 from osmef.engine.cancellation import Stop, at_once
 from osmef.engine.check import warnings_there
@@ -21,7 +22,6 @@ from osmef.engine.cost import (
 from osmef.engine.events import Borrowed, Deployed, Ended, Released, Started
 from osmef.engine.held_endpoints import HeldEndpoints
 from osmef.engine.journal import Journal
-from osmef.engine.layers import Layers, unremoved
 from osmef.engine.lost_endpoints import is_measurable, lost_error
 from osmef.engine.measure import PATIENCE_S, Bench
 from osmef.engine.metadata import collect_facts, first_moment
@@ -51,6 +51,9 @@ from osmef.results.trial import Status
 from osmef.scenario.fields import tries_of
 from osmef.units import counted, format_duration
 from osmef.workloads import measures_of
+
+if TYPE_CHECKING:
+    from osmef.engine.layers import Layers
 
 # A run's resources may be reaped after its deadline, so no living run may reach it: every trial may
 # use up all its timeouts (arming, draining, stalling, aborting, reconnecting).
@@ -227,8 +230,9 @@ class Run:
             for name, station in stations.items():
                 station.expect(order.scratch.get(name, ()))
             self._provide(missing, stations)
-            layers = Layers(stations, sites, replace(order, run=self.directory.id), journal)
-            layers.up(trial.cell for trial in missing)
+            layers = self._layers(missing, stations, sites, order, journal)
+            if layers is not None:
+                layers.up(trial.cell for trial in missing)
             for name, station in stations.items():
                 what = (station.endpoint.request, station.endpoint.flavor)
                 info = endpoint_info(station, provisioned.earlier.get(name, []), tags.tag(*what))
@@ -239,10 +243,26 @@ class Run:
             self._measure(missing, Bench(*shared, *more))
         finally:
             kept = self.held is not None
-            left = layers.down(are_kept=kept) if layers is not None else []
+            error = layers.down(are_kept=kept) if layers is not None else None
             close_stations(stations)
-            if (error := unremoved(left)) is not None:
+            if error is not None:
                 self.observer.warning(f"{error.message}; {error.cure}")
+
+    def _layers(
+        self,
+        missing: list[PlannedTrial],
+        stations: dict[str, Station],
+        sites: Sites,
+        order: Order,
+        journal: Journal,
+    ) -> Layers | None:
+        """Return the layers of the trials, none of which is up; None where they have none."""
+        if not any(trial.cell.cell.scenario.stack for trial in missing):
+            return None
+        # slow to load, and most runs need none of it
+        from osmef.engine.layers import Layers  # noqa: PLC0415
+
+        return Layers(stations, sites, replace(order, run=self.directory.id), journal)
 
     def _provide(self, missing: list[PlannedTrial], stations: dict[str, Station]) -> None:
         """Supply the programs that the trials need. Raises SupplyError."""

@@ -80,7 +80,7 @@ def test_what_goes_with_its_endpoint_is_not_taken_down_before(*, are_kept: bool)
     stations = cast("dict[str, Station]", {name: SimpleNamespace(**there) for name in hosts})
     layers = Layers(stations, *cast("tuple[Sites, Order, Journal]", (None, None, None)))
     layers._raised[StackKey((), Family.IPV4, ("a", "b"))] = _Raised(hosts=hosts)
-    assert layers.down(are_kept=are_kept) == []
+    assert layers.down(are_kept=are_kept) is None
     assert hosts["a"].traces == [], "its machine outlives the run"
     assert bool(hosts["b"].traces) == (not are_kept)
 
