@@ -96,6 +96,14 @@ def test_an_iperf3_server_that_is_there(hosts: MakeHosts) -> None:
     assert (metrics["goodput_bps"] or 0) > 1e6
 
 
+def test_of_a_server_that_is_there_no_program_is_needed() -> None:
+    there = Netperf(NetperfSettings.model_validate({"server": "192.0.2.7"}))
+    assert [one.name for one in there.needs("sender")] == ["netperf"]
+    own = Netperf(NetperfSettings())
+    assert [one.name for one in own.needs("sender")] == ["netperf"]
+    assert [one.name for one in own.needs("receiver")] == ["netserver"]
+
+
 @pytest.mark.skipif(shutil.which("netserver") is None, reason="there is no netserver here")
 def test_a_netserver_that_is_there(hosts: MakeHosts) -> None:
     (host,) = hosts("here")

@@ -135,6 +135,11 @@ class Netperf(Tool[NetperfSettings]):
         *common(_SOURCE, *_RTT),
     )
 
+    def __init__(self, settings: NetperfSettings, *, background: bool = False) -> None:
+        super().__init__(settings, background=background)
+        if settings.there is not None:
+            self.programs = (_program("netperf"),)
+
     def tells(self) -> Sequence[Measure]:
         """Return the measures of the test."""
         return [one for one in self.told if one.name in _TOLD[self._settings.test]]
