@@ -94,7 +94,9 @@ def entered(prefix: Sequence[str]) -> Entered | None:
     options.add_argument("--wdns")
     for name in _NAMESPACES:
         options.add_argument(f"--{name}", nargs="?", const="")
-    there = options.parse_args([one for one in entering[1:] if one != "--"])
+    there, more = options.parse_known_args([one for one in entering[1:] if one != "--"])
+    if more:  # another program, such as unshare, comes between
+        return None
     namespaces = [
         (getattr(there, name) or f"/proc/{there.target}/ns/{file}", kind)
         for name, (file, kind) in _NAMESPACES.items()

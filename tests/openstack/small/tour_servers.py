@@ -188,7 +188,8 @@ class Servers:
             availability_zone="az2",
             name="tour-2",
         )
-        assert self.settled(other)["status"] == "ACTIVE"
+        server = self.settled(other)
+        assert server["status"] == "ACTIVE", server.get("fault")
         more = self.made(
             "one more with no host left",
             hints={"group": self.ids["group"]},
@@ -242,11 +243,13 @@ class Servers:
         self.talk.until(look)
 
     def destroy(self) -> None:
-        """Delete all servers of the tour, in whatever state they are."""
+        """Delete all servers of the tour, in whatever state they are, and its group and key."""
         _, _, answer = self.talk.ask("alice", "GET", f"{SERVERS}?name=%5Etour")
         for one in answer["servers"]:
             self.talk.ask("alice", "POST", f"{SERVERS}/{one['id']}/action", _FORCE)
         self.gone(*(one["id"] for one in answer["servers"]))
+        self.talk.ask("alice", "DELETE", f"{GROUPS}/{self.ids['group']}")
+        self.talk.ask("alice", "DELETE", f"{KEYPAIRS}/tour")
 
     def hosts(self) -> None:
         """Have an administrator name the host."""
