@@ -127,7 +127,7 @@ class Netperf(Tool[NetperfSettings]):
 
     Settings = NetperfSettings
     example = "workload: {kind: netperf, test: tcp-rr, duration: 10s}"
-    programs = (_program("netperf"), _program("netserver"))
+    programs: tuple[Program, ...] = (_program("netperf"), _program("netserver"))
     told = (
         *common(_SOURCE, "goodput_bps", "sent_bps", "retransmits", "loss_percent"),
         *common(_SOURCE, "exchanges_per_s"),
