@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import time
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -161,8 +160,6 @@ class Run:
             scratch=directories(trial.cell for trial in missing),
         )
         note_provision(journal, PriceTags(self.plan.study.scenario), requests, order.deadline)
-        # pyarrow takes a while to load: now, and not between the first two trials.
-        importlib.import_module("osmef.results.tables")
         if self.held is None:
             self._provision(missing, order, journal)
             return

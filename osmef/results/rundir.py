@@ -19,7 +19,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import compress
+from itertools import chain, compress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -31,6 +31,7 @@ from osmef.results import lock
 from osmef.results.document import read_document, read_json
 from osmef.results.files import CURE, append_line, read_lines, read_whole, storage, write_atomically
 from osmef.results.measure import Measure
+from osmef.results.merging import merge
 from osmef.results.summary import Declared, Summary
 from osmef.results.trial import Interval, Status, Trial
 from osmef.units import parse_count
@@ -212,8 +213,6 @@ class RunDirectory:
         One that failed after all loses its time series, too. The log is the old one or the new one
         at any time; it must not be appended to meanwhile. Raises InputError for a damaged log.
         """
-        from osmef.results.tables import as_table  # noqa: PLC0415 - pyarrow is slow to load
-
         changed = {trial.index: trial for trial in corrected}
         if not changed:
             return
@@ -224,30 +223,42 @@ class RunDirectory:
                 records[newest[index]] = trial
         text = "".join(trial.model_dump_json() + "\n" for trial in records)
         write_atomically(self.trials, text.encode())
-        for trial in corrected:
-            for table in _TABLES if trial.status is Status.FAILED else ():
-                if self._part(table, trial.index).exists():
-                    self._write_part(table, trial.index, [as_table(table, [])])
+        for index in (trial.index for trial in corrected if trial.status is Status.FAILED):
+            for table in _TABLES:
+                if index in self._parts(table):
+                    write_atomically(self._part(table, index, "json"), b"{}")
 
-    def _part(self, table: str, trial: int) -> Path:
-        return self.path / table / f"{trial:05d}.parquet"
+    def _part(self, table: str, trial: int, suffix: str) -> Path:
+        return self.path / table / f"{trial:05d}.{suffix}"
+
+    def _parts(self, table: str) -> dict[int, list[Path]]:
+        """Return the files of each trial, the one that counts last.
+
+        Those in JSON are newer: a trial that failed after all, or that was measured again after an
+        older version, which wrote all in Parquet.
+        """
+        files: dict[int, list[Path]] = {}
+        for suffix in ("parquet", "json"):
+            for path in sorted((self.path / table).glob(f"*.{suffix}")):
+                if (trial := parse_count(path.stem)) is not None:
+                    files.setdefault(trial, []).append(path)
+        return files
 
     def write_intervals(self, trial: int, rows: Sequence[Interval]) -> None:
         """Write the time series of one trial, of all its connections at both ends."""
-        from osmef.results.tables import as_table  # noqa: PLC0415 - pyarrow is slow to load
-
-        self._write_part("intervals", trial, [as_table("intervals", rows)])
+        columns = {name: [getattr(row, name) for row in rows] for name in Interval.model_fields}
+        text = to_json(columns, inf_nan_mode="constants")
+        write_atomically(self._part("intervals", trial, "json"), text)
 
     def write_requests(self, trial: int, tables: Sequence[Table]) -> None:
         """Write the requests of one trial, if any."""
         if tables:
-            self._write_part("requests", trial, tables)
+            from osmef.results.tables import write_part  # noqa: PLC0415 - pyarrow is slow to load
 
-    def _write_part(self, table: str, trial: int, tables: Sequence[Table]) -> None:
-        from osmef.results.tables import write_part  # noqa: PLC0415 - pyarrow is slow to load
-
-        part = self._part(table, trial)
-        write_atomically(part, lambda file: write_part(file, tables))
+            part = self._part("requests", trial, "parquet")
+            write_atomically(part, lambda file: write_part(file, tables))
+            with storage("tidy up", part.parent):
+                self._part("requests", trial, "json").unlink(missing_ok=True)
 
     def write_raw(self, trial: int, name: str, printed: bytes) -> None:
         """Write a program's output of a trial as ``raw/TRIAL-NAME``, replacing an older one.
@@ -325,18 +336,14 @@ class RunDirectory:
         Raises StorageError, and InputError where one is damaged: then all stay as they are.
         """
         for table in _TABLES:
-            found = sorted((self.path / table).glob("*.parquet"))
-            parts = [part for part in found if parse_count(part.stem) is not None]
-            if parts:
-                self._merge(table, parts)
+            if parts := self._parts(table):
+                self._merge(table, [parts[trial] for trial in sorted(parts)])
 
-    def _merge(self, table: str, parts: list[Path]) -> None:
-        from osmef.results.tables import merge  # noqa: PLC0415 - pyarrow is slow to load
-
-        merged = self.path / f"{table}.parquet"
-        write_atomically(merged, lambda file: merge(table, file, merged, parts))
+    def _merge(self, table: str, parts: list[list[Path]]) -> None:
+        merged, newest = self.path / f"{table}.parquet", [files[-1] for files in parts]
+        write_atomically(merged, lambda file: merge(table, file, merged, newest))
         with storage("tidy up", self.path / table):
-            for part in parts:
+            for part in chain.from_iterable(parts):
                 part.unlink()
             with contextlib.suppress(OSError):  # a draft of another thread keeps it
                 (self.path / table).rmdir()

@@ -1,18 +1,25 @@
-"""Tables of a run, one Parquet file each, written in parts as the trials end."""
+"""Tables of a run, one Parquet file each, written in parts as the trials end.
+
+A part is in Parquet, or in JSON, an object of columns: ``{"trial": [1, 1], "bytes": [..], ..}``,
+where Arrow need not be loaded to write it.
+"""
 
 from __future__ import annotations
 
+import json
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import pyarrow as pa
 from pyarrow import parquet
 
 from osmef.errors import InputError
-from osmef.scenario.base import Model
+
+if TYPE_CHECKING:
+    from osmef.scenario.base import Model  # pydantic is not needed to merge
 
 TABLES: dict[str, pa.Schema] = {
     "intervals": pa.schema(
@@ -67,9 +74,19 @@ TABLES: dict[str, pa.Schema] = {
 
 def as_table(table: str, rows: Sequence[Model]) -> pa.Table:
     """Return rows as a table of Arrow."""
+    fields = (field.name for field in TABLES[table])
+    return _from_columns(table, {name: [getattr(row, name) for row in rows] for name in fields})
+
+
+def _from_columns(table: str, columns: Mapping[str, Sequence[Any]]) -> pa.Table:
+    """Return columns as a table; one that is missing has no values. Raises ValueError."""
     schema = TABLES[table]
-    columns = [_column([getattr(row, field.name) for row in rows], field.type) for field in schema]
-    return pa.Table.from_arrays(columns, schema=schema)
+    number = len(columns.get("trial", ()))
+    values = [columns.get(field.name, [None] * number) for field in schema]
+    if any(len(column) != number for column in values):
+        raise ValueError("its columns have different lengths")
+    arrays = [_column(column, field.type) for column, field in zip(values, schema, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=schema)
 
 
 _CODES = {pa.int64(): "q", pa.int32(): "i", pa.float64(): "d"}
@@ -128,13 +145,20 @@ def _without(rows: pa.Table, trials: Sequence[int]) -> pa.Table:
     return rows.filter(pc.invert(pc.is_in(rows["trial"], value_set=these)))
 
 
+_NO_COLUMNS = (ValueError, TypeError, AttributeError, OverflowError)
+"""Raised of JSON that is none, or that has other values than columns of a table."""
+
+
 def _row_groups(table: str, files: Sequence[Path]) -> Iterator[pa.Table]:
     for path in files:
         try:
+            if path.suffix == ".json":
+                yield _from_columns(table, json.loads(path.read_bytes()))
+                continue
             with parquet.ParquetFile(path) as file:
                 for number in range(file.num_row_groups):
                     yield _completed(file.read_row_group(number), TABLES[table])
-        except (pa.ArrowException, OSError) as error:
+        except (pa.ArrowException, OSError, *_NO_COLUMNS) as error:
             raise InputError(
                 f"this is damaged, or can't be read: {error}",
                 where=str(path),

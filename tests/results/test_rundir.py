@@ -13,7 +13,7 @@ from osmef.errors import InputError, StorageError
 from osmef.results.frame import load
 from osmef.results.observations import Request
 from osmef.results.rundir import RunDirectory
-from osmef.results.tables import as_table
+from osmef.results.tables import as_table, write_part
 from osmef.results.trial import Failure, Interval, Status, Trial
 from tests.small_files import small_files
 
@@ -297,13 +297,42 @@ def test_merging_again_doubles_no_row(run: RunDirectory, make_intervals: MakeInt
     assert frame.groupby("trial").size().to_dict() == {0: 12, 1: 5, 2: 12}
 
 
+def test_a_part_of_an_older_version_is_merged_unless_its_trial_was_measured_again(
+    run: RunDirectory, make_intervals: MakeIntervals
+) -> None:
+    """It wrote all parts in Parquet."""
+    run.write_intervals(2, make_intervals(2)[:3])
+    for trial in (1, 2):
+        with (run.path / "intervals" / f"0000{trial}.parquet").open("wb") as file:
+            write_part(file, [as_table("intervals", make_intervals(trial))])
+    run.finish()
+    assert pd.read_parquet(run.intervals).groupby("trial").size().to_dict() == {1: 12, 2: 3}
+    assert not (run.path / "intervals").exists()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"", b"[]", b"7", b'{"trial": 1}', b'{"trial": [1], "bytes": [1, 2]}', b'{"trial": ["a"]}',
+        b'{"trial": [1], "endpoint": [7]}', b'{"trial": [99999999999999999999]}',
+    ],
+)  # fmt: skip
+def test_a_part_that_is_no_table_is_damaged(run: RunDirectory, text: bytes) -> None:
+    run.write_intervals(1, [])
+    part = run.path / "intervals" / "00001.json"
+    part.write_bytes(text)
+    with pytest.raises(InputError, match="this is damaged") as caught:
+        run.finish()
+    assert caught.value.where == str(part)
+
+
 @pytest.mark.parametrize("at", [0, 0.3, 0.6, 0.99])
 def test_a_damaged_part_is_told_and_takes_nothing_away(
     run: RunDirectory, make_intervals: MakeIntervals, at: float
 ) -> None:
     for trial in (1, 2):
         run.write_intervals(trial, make_intervals(trial))
-    part = run.path / "intervals" / "00002.parquet"
+    part = run.path / "intervals" / "00002.json"
     data = part.read_bytes()
     cut = int(at * len(data))
     part.write_bytes(data[:cut] + b"\xff" * 40 + data[cut + 40 :])
@@ -319,11 +348,12 @@ def test_a_file_of_somebody_else_is_no_part(
     run: RunDirectory, make_intervals: MakeIntervals
 ) -> None:
     run.write_intervals(1, make_intervals(1))
-    for name in ("notes", "²"):
-        (run.path / "intervals" / f"{name}.parquet").write_text("mine")
+    mine = ["notes.json", "notes.parquet", "².json"]
+    for name in mine:
+        (run.path / "intervals" / name).write_text("mine")
     run.finish()
     assert set(pd.read_parquet(run.intervals)["trial"]) == {1}
-    assert sorted(path.stem for path in (run.path / "intervals").iterdir()) == ["notes", "²"]
+    assert sorted(path.name for path in (run.path / "intervals").iterdir()) == mine
 
 
 def test_a_run_without_intervals_has_no_file_of_them(run: RunDirectory) -> None:

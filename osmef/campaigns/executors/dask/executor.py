@@ -574,7 +574,8 @@ class RunMirror:
 
 
 def _travels(path: Path) -> bool:
-    return not (path.suffix == ".parquet" or path.name in _STAY_HERE or path.name.startswith("."))
+    is_table = path.suffix == ".parquet" or path.parent.name == "intervals"
+    return not (is_table or path.name in _STAY_HERE or path.name.startswith("."))
 
 
 def _is_of_a_machine(resource: Resource) -> bool:
