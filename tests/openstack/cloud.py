@@ -83,9 +83,16 @@ class Cloud:
             self._up()
         except CloudError as error:
             self.tell(f"it failed, trying once more: {error}")
-            shutil.copytree(self.state / "log", self.state / "log-of-first-try", dirs_exist_ok=True)
             self.processes.stop(*self.processes.names())
+            self._put_logs_aside()
             self._up()
+
+    def _put_logs_aside(self) -> None:
+        """Begin new logs: in the old ones is what a service says once it is ready."""
+        logs, first = self.state / "log", self.state / "log-of-first-try"
+        shutil.rmtree(first, ignore_errors=True)
+        logs.rename(first)
+        logs.mkdir()
 
     def down(self, *, purge: bool = False) -> None:
         """Stop all; with purge, also remove the state."""
@@ -206,19 +213,17 @@ class Cloud:
         self._serve("keystone", "keystone.server.wsgi:initialize_public_application")
         self._serve("placement", "placement.wsgi:init_application")
         self._start("nova-conductor", "nova-conductor", *nova)
-        self._start("nova-scheduler", "nova-scheduler", *nova)
         if self.guests and not self.processes.alive("fabric"):
             self._start_fabric()
         self._start_front()
         self._await_api("keystone")
         self._populate("services")
         self.tell("keystone knows the services")
+        self._start("nova-scheduler", "nova-scheduler", *nova)  # it ends where its login fails
         self._start("neutron-server", "neutron-server", "--config-file", f"{etc}/neutron.conf")
         self._start("nova-api", "nova-api-os-compute", *nova)
         self._start("glance-api", "glance-api", "--config-file", f"{etc}/glance.conf")
-        # A compute service that asks before the conductor listens waits a minute for an answer.
-        log = self.processes.logs / "nova-conductor.log"
-        self.processes.wait("nova-conductor", READY_S, lambda: "fanout queue" in _text(log))
+        self._await_queues("nova-conductor", "conductor")
         self._start_hosts()
         for name in self.apis:
             self._await_api(name)
@@ -248,6 +253,12 @@ class Cloud:
     def _lab(self) -> Path:
         """Return the network namespace of the data plane, which has a name in its process only."""
         return Path(f"/proc/{self.processes.pid('fabric')}/root/run/netns/lab")
+
+    def _await_queues(self, name: str, *queues: str) -> None:
+        """Wait until a service takes messages: one that comes before is lost, and waited for."""
+        log = self.processes.logs / f"{name}.log"
+        wanted = [f"Creating fanout queue: {queue}_fanout" for queue in queues]
+        self.processes.wait(name, READY_S, lambda: all(one in _text(log) for one in wanted))
 
     def _await_api(self, name: str) -> None:
         self.processes.wait(name, READY_S, lambda: _answers(self.settings.url(name)))

@@ -119,6 +119,7 @@ class RealCloud(Cloud):
         for host in ADDRESSES:
             if not self.processes.alive(f"host-{host}"):
                 self._start_host(host)
+        self._await_queues("neutron-server", "q-plugin", "q-l3-plugin", "q-reports-plugin")
         for host in ADDRESSES:
             for agent in _AGENTS if host == NETWORK_HOST else _AGENTS[:1]:
                 files = (
