@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from osmef.errors import OutputError
 from osmef.formats.netperf import CONNECTS, DATAGRAMS, EXCHANGES, STREAM, Netperf, read_all
-from osmef.importers.record import RECEIVER, SENDER, Parsed, Record, Text, placed, refused
+from osmef.importers.record import RECEIVER, SENDER, Oddity, Parsed, Record, Text, placed, refused
 from osmef.results.measure import Measure
 from osmef.scenario.study import Scalar
 from osmef.workloads import transfers
@@ -49,7 +49,14 @@ def parse(text: Text) -> Parsed:
         outputs = read_all(text.text)
     except OutputError as error:
         raise refused(error, text) from None
-    return Parsed([_record(test) for test in outputs.found], placed(text, outputs))
+    odd = [
+        Oddity(
+            text.line(test.line), "more datagrams came than were sent: their loss is unknown", True
+        )
+        for test in outputs.found
+        if _lost(test) < 0
+    ]
+    return Parsed([_record(test) for test in outputs.found], [*placed(text, outputs), *odd])
 
 
 def _record(test: Netperf) -> Record:
@@ -90,9 +97,17 @@ def _metrics(test: Netperf) -> dict[str, float | None]:
     return {**sent, **got} if test.omni else {**got, **sent, "loss_percent": _loss(test)}
 
 
+def _lost(test: Netperf) -> float:
+    """Return how many datagrams were lost; below 0 of doubled ones, and in damaged files."""
+    if test.messages_sent is None or test.messages_received is None:
+        return 0.0
+    return test.messages_sent - test.messages_received
+
+
 def _loss(test: Netperf) -> float | None:
-    sent, came = test.messages_sent, test.messages_received
-    return 100 * (sent - came) / sent if sent and came is not None else None
+    sent, lost = test.messages_sent, _lost(test)
+    is_known = test.messages_received is not None and lost >= 0
+    return 100 * lost / sent if sent and is_known else None
 
 
 def _cpu(test: Netperf) -> dict[str, float | None]:

@@ -48,6 +48,16 @@ def test_any_text_is_read_or_refused(kind: str, content: str) -> None:
     _try(kind, content)
 
 
+def test_more_datagrams_than_were_sent_are_no_loss_below_0() -> None:
+    text = SAMPLES["netperf-udp-stream.txt"].replace("100583", "200583")
+    parsed = KINDS["netperf"](Text("some.file", text))
+    assert parsed.records[0].metrics["loss_percent"] is None
+    assert parsed.records[0].metrics["goodput_bps"] == pytest.approx(1126.31e6)
+    (oddity,) = parsed.oddities
+    assert str(oddity).startswith("some.file:1: more datagrams came than were sent")
+    assert oddity.kept
+
+
 @settings(suppress_health_check=[HealthCheck.too_slow], max_examples=200, deadline=None)
 @given(st.data())
 def test_a_damaged_sample_is_read_or_refused(data: st.DataObject) -> None:
