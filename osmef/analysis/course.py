@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from osmef.analysis.distributions import chi_squared_above, normal_below, normal_quantile
+from osmef.analysis.chi_squared import chi_squared_above
+from osmef.analysis.distributions import normal_below, normal_quantile
 from osmef.analysis.quantiles import ConfidenceInterval, finite
 from osmef.analysis.ranks import doubled_ranks, exact_p, s_variance
 

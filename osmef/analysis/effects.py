@@ -10,13 +10,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from osmef.analysis.distributions import (
-    binomial_at_most,
-    chi_squared_quantiles,
-    normal_below_each,
-    normal_quantile,
-    root,
-)
+from osmef.analysis.chi_squared import chi_squared_quantiles
+from osmef.analysis.distributions import binomial_at_most, normal_below, normal_quantile, root
 from osmef.analysis.quantiles import ConfidenceInterval, finite, interval_ranks, quantile_interval
 from osmef.analysis.ranks import Array, shift_rank
 
@@ -211,7 +206,7 @@ def _non_centrality(t: float, freedom: int, confidence: float) -> tuple[float, f
 
     def solve(share: float) -> float:
         def off(centre: float) -> float:
-            return float(normal_below_each(t * s - centre).mean()) - share
+            return statistics.fmean(map(normal_below, (t * s - centre).tolist())) - share
 
         low, high = t - reach, t + reach
         while off(low) < 0:  # falls as the centre grows

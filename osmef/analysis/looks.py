@@ -7,8 +7,6 @@ import statistics
 from collections.abc import Sequence
 from functools import lru_cache
 
-import numpy as np
-
 from osmef.analysis.quantiles import ConfidenceInterval, check, finite
 
 
@@ -64,8 +62,7 @@ def lasting_rank(n: int, confidence: float = 0.95) -> int:
     Source: that of ``lasting_interval``.
     """
     check(0.5, confidence)
-    below = np.arange(n // 2 + 1)
-    # Of all counts at once: ln k! is the sum of the logarithms up to k.
-    factorials = np.concatenate(([0.0], np.cumsum(np.log(np.arange(1, n + 2)))))
-    wealth = n * math.log(2) + factorials[below] + factorials[n - below] - factorials[n + 1]
-    return int(np.count_nonzero(wealth >= -math.log(1 - confidence)))
+    sure = -math.log(1 - confidence) - n * math.log(2) + math.lgamma(n + 2)
+    return sum(
+        math.lgamma(below + 1) + math.lgamma(n - below + 1) >= sure for below in range(n // 2 + 1)
+    )

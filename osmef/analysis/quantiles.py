@@ -7,11 +7,13 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING
 
 from osmef.analysis.distributions import binomial_at_most, binomial_more
+
+if TYPE_CHECKING:
+    import numpy as np  # NumPy is slow to load
+    import numpy.typing as npt
 
 # So that a tail that is as likely as it may be is not lost to rounding.
 _ROUNDING = 1 + 1e-12
@@ -145,6 +147,8 @@ def ecdf(values: Iterable[float], confidence: float = 0.95) -> Ecdf:
     Source: Dvoretzky, Kiefer and Wolfowitz, Ann. Math. Statist. 27, 1956, with the constant of
     Massart, Ann. Probab. 18, 1990.
     """
+    import numpy as np  # noqa: PLC0415 - slow to load
+
     check(0.5, confidence)
     known = finite(list(values))
     if not known:

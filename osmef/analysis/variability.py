@@ -9,8 +9,8 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
+from osmef.analysis.chi_squared import chi_squared_quantiles
 from osmef.analysis.describe import describe
-from osmef.analysis.distributions import chi_squared_quantiles
 from osmef.analysis.quantiles import ConfidenceInterval, finite
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from osmef.analysis.bucket import carried_trend
 from osmef.engine.plan import PlannedCell
 from osmef.results.measure import Component, Measure
 from osmef.results.observations import (
@@ -102,6 +101,10 @@ def _leading(planned: PlannedCell) -> Measure | None:
 
 
 def _of_trend(name: str, cells: Sequence[Sequence[tuple[float, float]]]) -> Iterator[str]:
+    if all(len(rows) == 1 for rows in cells):
+        return
+    from osmef.analysis.carried import carried_trend  # noqa: PLC0415 - NumPy is slow to load
+
     found = carried_trend([tuple(zip(*rows, strict=True)) for rows in cells])  # type: ignore[misc]
     if found is None or not found.is_told:
         return

@@ -16,13 +16,13 @@ from osmef.analysis.bucket import (
     Bucket,
     Estimate,
     Filled,
-    carried_trend,
     filling_rate,
     find_bucket,
     find_filling,
     has_settled,
     is_proved,
 )
+from osmef.analysis.carried import carried_trend
 from tests.analysis.test_knee import bucket
 
 

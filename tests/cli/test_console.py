@@ -63,7 +63,7 @@ def test_a_run_without_figures_loads_nothing_for_figures_and_analysis(tmp_path: 
         "    start_s=0, length_s=1, bytes=1, retransmits=None, rtt_us=None, cwnd=None)])\n"
         "run.finish()\n"
         "heavy = {'pandas', 'matplotlib', 'scipy', 'pyroute2', 'rich.markdown', 'rich.progress',\n"
-        "    'numpy.ma', 'pyarrow', 'urllib.request', 'osmef.supply.supply', 'osmef.apt',\n"
+        "    'numpy', 'pyarrow', 'urllib.request', 'osmef.supply.supply', 'osmef.apt',\n"
         "    'osmef.engine.reap', 'osmef.prices.gce', 'osmef.workloads.siege'}\n"
         "print(sorted(heavy & sys.modules.keys()))\n"
     )

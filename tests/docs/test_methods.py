@@ -20,7 +20,7 @@ FIGURES = (ROOT / "docs" / "figures.md").read_text()
 
 NO_METHODS = {
     *("differences", "replicates", "finite", "check", "cells", "machine_name"),
-    "distributions",
+    *("distributions", "chi_squared"),
 }
 """Modules and functions that sort, name and check, and compute nothing; what tables would hold."""
 

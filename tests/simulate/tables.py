@@ -10,7 +10,8 @@ import numpy as np
 
 from osmef.analysis import memory_steps, steps
 from osmef.analysis.beyond import hommel, lower_p, memory_of
-from osmef.analysis.bucket import carried_trend, is_proved
+from osmef.analysis.bucket import is_proved
+from osmef.analysis.carried import carried_trend
 from osmef.analysis.course import common_memory
 from osmef.analysis.effects import median_ratio
 from osmef.analysis.looks import is_known, lasting_interval
