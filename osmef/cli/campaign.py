@@ -8,9 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.box import SIMPLE_HEAD
 from rich.markup import escape
-from rich.table import Table
 
 from osmef.campaigns.conductor.conductor import Conductor
 from osmef.campaigns.conductor.context import ConductorContext
@@ -49,7 +47,7 @@ from osmef.cli.console import (
     stopping,
 )
 from osmef.errors import InputError, Interrupted
-from osmef.report.table import keep_whole
+from osmef.report.fit import column, folded, table
 
 if TYPE_CHECKING:
     from osmef.campaigns.state.store import Store
@@ -58,6 +56,8 @@ app = typer.Typer(
     help="Measure in sessions over weeks: plan, run, and follow campaigns.",
     no_args_is_help=True,
 )
+
+_HEADS = ("session", "platform", "state", "trials", "")  # of the table of `status`
 
 File = Annotated[
     Path, typer.Argument(help="Campaign file, YAML or JSON.", metavar="FILE", show_default=False)
@@ -285,13 +285,13 @@ def _print_status(
     alive = row is None or _conducted(row)
     note = "" if alive or phase is Phase.ENDED else " [yellow](no conductor is running)[/]"
     out.print(f"[bold]{escape(name)}[/]: {phase}{note}; {told}")
-    table = Table("session", "platform", "state", "trials", "", box=SIMPLE_HEAD)
+    rows = []
     for one in _newest(found):
         due = f"due {one.due:%Y-%m-%d %H:%M}Z" if one.state is SessionState.PLANNED else _told(one)
         trials = f"{one.trials_ok} ok" + (f", {one.trials_failed} failed" * bool(one.trials_failed))
-        told = escape(due.partition("\n")[0])
-        table.add_row(one.slot, escape(one.platform), one.state, trials, told)
-    out.print(keep_whole(table))
+        rows.append((one.slot, one.platform, one.state.value, trials, due.partition("\n")[0]))
+    texts = zip(*folded(rows, _HEADS, out.width), strict=True)
+    out.print(table(list(map(column, _HEADS, texts)), out.width, long=None))
 
 
 def _told(session: SessionRow) -> str:

@@ -10,21 +10,20 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.box import SIMPLE_HEAD
 from rich.markup import escape
-from rich.table import Table
 
 from osmef.campaigns.schedule.calendar import Opening
 from osmef.campaigns.schedule.load import read_campaign
 from osmef.campaigns.schedule.model import PlatformOrder
 from osmef.campaigns.schedule.plan import Preview, past_notes, plan_campaign, preview
 from osmef.cli.console import AsJson, out, print_json, reporting
-from osmef.report.table import keep_whole
+from osmef.report.fit import column, folded, table
 from osmef.units import format_duration
 
 # So many openings, and so many sessions of each, are shown without --all.
 _MOST_OPENINGS = 50
 _MOST_PLATFORMS = 6
+_HEADS = ("day", "window", "open", "begins", "sessions, in this order")
 
 
 def plan(
@@ -55,17 +54,20 @@ def _print_calendar(found: Preview, *, whole: bool) -> None:
     if not whole:
         first = _week(campaign.start, shown[0])
         shown = [one for one in shown if _week(campaign.start, one) == first][:_MOST_OPENINGS]
-    table = Table("day", "window", "open", "begins", "sessions, in this order", box=SIMPLE_HEAD)
+    rows = []
     for day, those in groupby(shown, key=lambda one: one.day):
         told = f"{day:%a %Y-%m-%d}" + " holiday" * (day in campaign.holidays)
         for one in those:
             open_for = f"{one.opens:%H:%M} to {_clock(one.closes, one.opens, '%H:%M')}"
             begins = _clock(one.due, one.opens, "%H:%M:%S")
-            table.add_row(
-                told, escape(one.window), open_for, begins, _listed(one.platforms, whole=whole)
-            )
+            rows.append((told, one.window, open_for, begins, _listed(one.platforms, whole=whole)))
             told = ""
-    out.print(keep_whole(table))
+    texts = zip(*folded(rows, _HEADS, out.width), strict=True)
+    columns = [
+        column(head, each, rank=int(head == "open"))
+        for head, each in zip(_HEADS, texts, strict=True)
+    ]
+    out.print(table(columns, out.width, long=None))
     if more := len(found.openings) - len(shown):
         out.print(f"and {more} more until {found.openings[-1].day}: --all shows them")
     order = "in the order of the file"
@@ -97,16 +99,28 @@ def _clock(moment: datetime, opens: datetime, how: str) -> str:
 def _listed(names: Sequence[str], *, whole: bool) -> str:
     some = names if whole else names[:_MOST_PLATFORMS]
     more = f" and {len(names) - len(some)} more" * (len(some) < len(names))
-    return escape(", ".join(some)) + more
+    return ", ".join(some) + more
 
 
 def _print_weeks(found: Preview) -> None:
-    windows = list(found.campaign.windows)
-    table = Table("week", *map(escape, windows), "sessions", "time", box=SIMPLE_HEAD)
-    for week in found.weeks:
-        counts = [str(week.slots.get(window, 0)) for window in windows]
-        table.add_row(week.first.isoformat(), *counts, str(week.sessions), format_duration(week.s))
-    out.print(keep_whole(table))
+    weeks = found.weeks
+    columns = [
+        column("week", [one.first.isoformat() for one in weeks]),
+        *(
+            column(
+                window.replace("-", "\n"),
+                [str(one.slots.get(window, 0)) for one in weeks],
+                rank=1,
+                right=True,
+            )
+            for window in found.campaign.windows
+        ),
+        column("sessions", [str(one.sessions) for one in weeks], right=True),
+        column("time", [format_duration(one.s) for one in weeks], right=True),
+    ]
+    out.print()
+    out.print(table(columns, out.width))
+    out.print()
 
 
 def _print_sums(found: Preview) -> None:
@@ -123,4 +137,5 @@ def _print_sums(found: Preview) -> None:
             f"{escape(one.name)}: its VMs are kept from {one.since:%Y-%m-%d %H:%M} to"
             f" {one.until:%Y-%m-%d %H:%M} UTC, {format_duration(one.seconds)}"
         )
-    out.print(f"cost: {escape(found.cost)}, without traffic, disks and addresses")
+    if found.charged or found.amounts or found.campaign.budget:
+        out.print(f"cost: {escape(found.cost)}, without traffic, disks and addresses")

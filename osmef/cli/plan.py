@@ -17,7 +17,7 @@ from osmef.cli.console import (
     reporting,
 )
 from osmef.engine.check import check_study, warnings_of
-from osmef.engine.cost import PlannedCost, check_budget, cost_of
+from osmef.engine.cost import PlannedCost, check_budget, cost_of, has_price_list
 from osmef.engine.plan import Plan, PlannedCell, duration_of, make_plan, programs_of
 from osmef.engine.trial_conflicts import without_effect
 from osmef.providers.base import EndpointRequest
@@ -68,7 +68,7 @@ def _print(plan: Plan, notes: list[str], cost: PlannedCost, machines: Mapping[st
     )
     if traffic := _traffic(plan):
         out.print(f"traffic: {traffic}")
-    if cost.vms and (cost.per_hour or scenario.budget or _has_prices(scenario)):
+    if cost.vms and (cost.per_hour or scenario.budget or has_price_list(scenario)):
         out.print(f"cost: {_cost(cost, _about(plan))}, without traffic, disks and addresses")
 
 
@@ -124,10 +124,6 @@ def _clouds(scenario: Scenario) -> str:
     """Return the kind of the cloud, or each site with its kind."""
     sites = [f"{name}: {cloud.kind}" for name, cloud in scenario.sites.items()]
     return ", ".join(sites) or scenario.provider.kind
-
-
-def _has_prices(scenario: Scenario) -> bool:
-    return any(cloud.priced_region(None) for cloud in scenario.clouds.values())
 
 
 def _cost(cost: PlannedCost, about: str) -> str:

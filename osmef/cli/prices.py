@@ -168,10 +168,10 @@ def _ranked(rows: Sequence[Mapping[Any, Any]], measure: Measure) -> list[TextCol
     spread = ["-" if row["cov_percent"] is None else f"{row['cov_percent']:.3g}" for row in rows]
     failed = [f"{row['failed']} of {row['trials']}" if row["failed"] else "" for row in rows]
     return [
+        column("cell", [names[str(row["cell"])] for row in rows]),
         column("rank", [str(row.get("rank", "-")) for row in rows], right=True),
         column("provider", [str(row["provider"]) for row in rows], rank=2),
         column("flavor", [str(row["flavor"] or "unknown") for row in rows]),
-        column("cell", [names[str(row["cell"])] for row in rows]),
         column(
             measure.words,
             ["unknown" if one is None else measure.with_unit(one) for one in found],

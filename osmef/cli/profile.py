@@ -8,9 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.box import SIMPLE_HEAD
 from rich.markup import escape
-from rich.table import Table
 
 from osmef.cli.console import (
     AsJson,
@@ -34,7 +32,7 @@ from osmef.engine.cost import check_budget, cost_of
 from osmef.engine.plan import make_plan
 from osmef.engine.resume import note_plan
 from osmef.errors import SupplyError
-from osmef.report.table import keep_whole
+from osmef.report.fit import column, table
 from osmef.results.rundir import RunDirectory
 from osmef.results.summary import Summary
 from osmef.scenario.load import load
@@ -163,17 +161,23 @@ def _print(rows: list[dict[Any, Any]]) -> None:
     """Print a line for each machine type, with the interval of each component below its median."""
     measured = {(str(row["component"]), str(row["by"])) for row in rows}
     columns = sorted(measured, key=lambda one: ([*_WORDS].index(one[0]), one[1]))
-    heads = [f"{_WORDS[component]}\n{_program(by)}" for component, by in columns]
-    table = Table("machine type", *heads, box=SIMPLE_HEAD)
-    of: dict[str, dict[tuple[str, str], str]] = {}
+    found: dict[str, dict[tuple[str, str], tuple[str, str]]] = {}
     for row in rows:
         low, high = row["ci95_low"], row["ci95_high"]
-        interval = "" if low is None else f"\n{low:.4g}..{high:.4g}"
-        machine = of.setdefault(f"{row['provider']} {row['flavor']}", {})
-        machine[str(row["component"]), str(row["by"])] = f"{row['median']:.6g}{interval}"
-    for machine_name, found in of.items():
-        table.add_row(escape(machine_name), *(found.get(one, "?") for one in columns))
-    console.print(keep_whole(table))
+        interval = "" if low is None else f"{low:.4g}..{high:.4g}"
+        machine = found.setdefault(f"{row['provider']} {row['flavor']}", {})
+        machine[str(row["component"]), str(row["by"])] = f"{row['median']:.6g}", interval
+    names = [text for name in found for text in (name, "")]
+    numbers = [
+        column(
+            f"{_WORDS[one[0]]}\n{_program(one[1])}",
+            [text for machine in found.values() for text in machine.get(one, ("?", ""))],
+            rank=1,
+            right=True,
+        )
+        for one in columns
+    ]
+    console.print(table([column("machine type", names), *numbers], console.width, long=None))
     console.print(
         "Medians with their 95 % intervals; threads and memory are as the endpoints report them."
     )

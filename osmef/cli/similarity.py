@@ -7,13 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.box import SIMPLE_HEAD
 from rich.markup import escape
-from rich.table import Table
 
 from osmef.cli.console import AsJson, err, out, print_json, reporting
 from osmef.errors import InputError
-from osmef.report.table import keep_whole
+from osmef.report.fit import column, table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -126,18 +124,20 @@ def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def _print(rows: Sequence[Mapping[str, Any]], measured: pd.DataFrame) -> None:
-    heads = ("machine type", "rank", "counterpart", "similarity", "95 %", "differs most in")
-    table = Table(*heads, box=SIMPLE_HEAD)
-    last = None
-    for row in rows:
-        name = "" if row["machine"] == last else str(row["machine"])
-        last = row["machine"]
-        low, high = row["ci95_low"], row["ci95_high"]
-        interval = "" if low is None else f"{low:.3f} to {high:.3f}"
-        rank = f"{row['rank']}{' *' if row['tied'] else ''}"
-        values = (rank, escape(str(row["counterpart"])), f"{row['similarity']:.3f}", interval)
-        table.add_row(escape(name), *values, _decided(row["decided_by"]))
-    out.print(keep_whole(table))
+    intervals = [
+        "" if row["ci95_low"] is None else f"{row['ci95_low']:.3f} to {row['ci95_high']:.3f}"
+        for row in rows
+    ]
+    ranks = [f"{row['rank']}{' *' if row['tied'] else ''}" for row in rows]
+    columns = [
+        column("machine type", [str(row["machine"]) for row in rows]),
+        column("rank", ranks),
+        column("counterpart", [str(row["counterpart"]) for row in rows]),
+        column("similarity", [f"{row['similarity']:.3f}" for row in rows], right=True),
+        column("95 %", intervals, rank=1),
+        column("differs most in", [_decided(row["decided_by"]) for row in rows], rank=2),
+    ]
+    out.print(table(columns, out.width))
     out.print(escape(_by(dict(zip(measured["component"], measured["by"], strict=True)))))
     if any(row["tied"] for row in rows):
         out.print("* can't be distinguished from the first: the intervals overlap")
@@ -166,15 +166,27 @@ def _word(component: str) -> str:
 
 
 def _print_costs(rows: Sequence[Mapping[str, Any]]) -> None:
-    heads = ("machine type", "an hour", "cheapest of its class elsewhere", "an hour", "saves")
-    table = Table(*heads, box=SIMPLE_HEAD)
-    for row in rows:
-        other, currency = row["counterpart"], row["currency"]
-        cells = (escape(str(row["machine"])), f"{row['price_per_hour']:g} {currency}")
-        if other is None:
-            table.add_row(*cells, "none", "", "")
-            continue
-        price = f"{row['counterpart_price_per_hour']:g} {currency}"
-        table.add_row(*cells, escape(str(other)), price, f"{100 * row['saving']:.0f} %")
-    out.print(keep_whole(table))
+    found = [(row, row["counterpart"] is not None) for row in rows]
+    columns = [
+        column("machine type", [str(row["machine"]) for row in rows]),
+        column("an hour", [_price(row, "price_per_hour") for row in rows], right=True),
+        column(
+            "cheapest of its\nclass elsewhere",
+            [str(row["counterpart"]) if has else "none" for row, has in found],
+        ),
+        column(
+            "an hour",
+            [_price(row, "counterpart_price_per_hour") if has else "" for row, has in found],
+            right=True,
+        ),
+        column(
+            "saves", [f"{100 * row['saving']:.0f} %" if has else "" for row, has in found],
+            right=True,
+        ),
+    ]  # fmt: skip
+    out.print(table(columns, out.width))
     out.print("of its class: in no component worse by more than 10 %")
+
+
+def _price(row: Mapping[str, Any], key: str) -> str:
+    return f"{row[key]:g} {row['currency']}"

@@ -177,6 +177,11 @@ def cost_of(plan: Plan) -> PlannedCost:
     return planned_cost(plan.study.scenario, plan.endpoints, plan.estimate_s)
 
 
+def has_price_list(scenario: Scenario) -> bool:
+    """Return whether VMs of any of its clouds have list prices; those on one's own machines not."""
+    return any(cloud.priced_region(None) for cloud in scenario.clouds.values())
+
+
 def check_budget(plan: Plan, cost: PlannedCost, before: Spent | None = None) -> None:
     """Raise InputError where the planned cost exceeds the budget, or is unknown."""
     scenario = plan.study.scenario

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import zip_longest
 
 from rich.cells import cell_len
@@ -13,6 +14,7 @@ from rich.text import Text
 
 _LONG = 16  # characters of a first column that is printed above its rows
 _INDENT = 2
+_LEAST_FOLDED = 24  # characters of a folded column
 _GAPS = (2, 1)  # spaces between columns, the first that fits
 
 
@@ -48,6 +50,20 @@ def column(
     return TextColumn(
         head, [Text(one) if isinstance(one, str) else one for one in texts], rank, right
     )
+
+
+def folded(rows: Sequence[Sequence[str]], heads: Sequence[str], width: int) -> list[Sequence[str]]:
+    """Break the text of each row's last column between words, in the room that the others leave.
+
+    What does not fit in one line goes on in rows that have nothing else.
+    """
+    others = [max(map(cell_len, texts)) for texts in zip(heads, *rows, strict=True)][:-1]
+    room = max(_LEAST_FOLDED, width - sum(others) - len(others) * _GAPS[-1])
+    found: list[Sequence[str]] = []
+    for row in rows:
+        first, *more = _wrapped(row[-1], room) or [""]
+        found += [[*row[:-1], first], *([*("" for _ in others), line] for line in more)]
+    return found
 
 
 def total(columns: Sequence[TextColumn], gap: int = _GAPS[-1]) -> int:
@@ -103,12 +119,21 @@ def table(
     else:
         kept, left = fitted(columns, width)
         body = lines(kept, width)
-    told = [Text(one) for one in more]
+    notes = list(more)
     if left:
         names = ", ".join(name.rstrip(".") for name in left)
-        told.append(Text(f"Left out, as {width} columns have no room: {names}."))
+        notes.append(f"Left out, as {width} columns have no room: {names}.")
+    told = [Text(line) for note in notes for line in _wrapped(note, width)]
     above = [Text(title, style="bold"), Text()] if title else []
     return Group(*above, *body, *([Text(), *told] if told else []))
+
+
+def _wrapped(note: str, width: int | None) -> list[str]:
+    """Return the lines of a note, broken between words."""
+    if width is None:
+        return [note]
+    wrap = partial(textwrap.wrap, width=width, break_long_words=False, break_on_hyphens=False)
+    return [line for part in note.split("\n") for line in wrap(part)]
 
 
 def _stacked(first: TextColumn, body: Sequence[Text]) -> Iterator[Text]:

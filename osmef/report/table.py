@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from rich.console import Console, Group
-from rich.measure import Measurement
-from rich.table import Table
+from rich.console import Group
 from rich.text import Text
 
 from osmef.report.fit import TextColumn, column, table
@@ -116,13 +114,6 @@ def _pairs(cells: Sequence[CellInfo], leading: Sequence[Measure | None]) -> list
 
 def _metric(cell: CellInfo, measure: Measure | None) -> Metric | None:
     return cell.metrics.get(measure.name) if measure else None
-
-
-def keep_whole(shown: Table) -> Table:
-    """Disable truncation of a table on a narrow terminal; return it."""
-    wide = Console(width=1000)
-    shown.width = Measurement.get(wide, wide.options, shown).maximum
-    return shown
 
 
 def shown_measures(summary: Summary) -> list[Measure]:

@@ -143,6 +143,37 @@ def test_the_calendar_of_a_plan(place: Path) -> None:
     assert "Tue 2124-03-28" in shown(place, "--all")
 
 
+def test_a_plan_fits_a_terminal(place: Path) -> None:
+    """Many platforms go on in further lines, and the hours of a window are left out."""
+    scenario = (place / "two.yaml").read_text()
+    names = [f"a-scenario-of-a-long-name-{number}.yaml" for number in range(6)]
+    for name in names:
+        (place / name).write_text(scenario)
+    campaign = json.loads((place / "now.json").read_text())
+    campaign |= {
+        "scenarios": names,
+        "start": "2124-03-20",
+        "weeks": 2,
+        "time_zone": "Europe/Berlin",
+    }
+    campaign |= {"windows": ["weekday-peak", "weekday-offpeak", "weekend-peak", "weekend-offpeak"]}
+    (place / "now.json").write_text(json.dumps(campaign))
+    planned = subprocess.run(
+        command("plan", "now.json"),
+        cwd=place,
+        env={**os.environ, "COLUMNS": "80"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    tables, sums = planned.stdout.split("times of Europe/Berlin")
+    weeks = sums.partition("\n")[2].partition(" sessions of ")[0]
+    assert [line for line in (tables + weeks).splitlines() if len(line) > 80] == []
+    assert all(name.removesuffix(".yaml") in tables for name in names)
+    assert "Left out, as 80 columns have no room: open." in tables
+    assert "cost: " not in sums  # of one's own machine
+
+
 def test_a_campaign_whose_day_is_over_says_so(place: Path) -> None:
     campaign = json.loads((place / "now.json").read_text())
     (place / "now.json").write_text(

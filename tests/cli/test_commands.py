@@ -208,7 +208,7 @@ def test_nothing_of_a_plan_is_cut_off_on_a_narrow_terminal(osmef: Osmef) -> None
     shown = osmef("plan", name, prefix=("env", "COLUMNS=40"))
     assert shown.code == 0, shown.err
     assert "…" not in shown.out
-    assert "Left out, as 40 columns have no room: receivers." in shown.out
+    assert "Left out, as 40 columns have no room:\nreceivers." in shown.out
     for row in ("{kind: host}     2        sender-h1-t1", "receiver-small-h2-t1"):
         assert row.split() in [line.split()[: len(row.split())] for line in shown.out.splitlines()]
 

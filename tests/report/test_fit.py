@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console, RenderableType
 
-from osmef.report.fit import TextColumn, column, fitted, table, total
+from osmef.report.fit import TextColumn, column, fitted, folded, table, total
 
 words = st.text("abc µ→", min_size=1, max_size=12)
 
@@ -47,6 +47,25 @@ def test_the_highest_rank_goes_first_and_is_named() -> None:
     assert text[-2:] == ["More.", "Left out, as 60 columns have no room: second."]
     assert not any("2" * 30 in line for line in text)
     assert printed(table(columns, None))[-1].endswith("2" * 30)
+
+
+def test_notes_are_broken_between_words() -> None:
+    columns = [column("key", ["a"]), *(column(f"head {n}", ["1"], rank=1) for n in range(9))]
+    text = printed(table(columns, 30, "One note of more than thirty letters.\nAnother."))
+    assert all(len(line) <= 30 for line in text)
+    assert text[4:7] == ["One note of more than thirty", "letters.", "Another."]
+    assert " ".join(text[7:]).startswith("Left out, as 30 columns have no room: head 3, head 4,")
+
+
+def test_a_folded_column_takes_the_room_of_the_others() -> None:
+    rows = [("Mon", "a long list of names, which goes on"), ("Tue", "")]
+    assert folded(rows, ("day", "what"), 30) == [
+        ["Mon", "a long list of names,"],
+        ["", "which goes on"],
+        ["Tue", ""],
+    ]
+    assert folded(rows, ("day", "what"), 80) == [list(row) for row in rows]
+    assert folded([], ("day", "what"), 80) == []
 
 
 def test_a_long_first_column_stands_above_its_rows() -> None:

@@ -25,7 +25,7 @@ from osmef.campaigns.schedule.calendar import (
 from osmef.campaigns.schedule.load import LoadedCampaign
 from osmef.campaigns.schedule.model import Campaign, Vms
 from osmef.engine.check import check_study
-from osmef.engine.cost import PlannedCost, cost_of
+from osmef.engine.cost import PlannedCost, cost_of, has_price_list
 from osmef.engine.plan import Plan, make_plan
 from osmef.errors import InputError
 from osmef.scenario.clouds.base import CloudSettings
@@ -219,7 +219,8 @@ class Paid:
 class Preview:
     """The preview of a campaign. ``amounts`` is the cost by currency, ``unknown`` has no price.
 
-    ``kept`` is how long VMs stand that are kept, between sessions, too.
+    ``kept`` is how long VMs stand that are kept, between sessions, too. Without ``charged`` no
+    cloud has list prices: all is on machines of one's own.
     """
 
     campaign: Campaign
@@ -234,6 +235,7 @@ class Preview:
     amounts: dict[str, float]
     unknown: tuple[str, ...]
     notes: tuple[str, ...]
+    charged: bool
     kept: tuple[Paid, ...] = ()
 
     @property
@@ -298,6 +300,7 @@ def preview(campaign_plan: CampaignPlan) -> Preview:
         amounts=dict(amounts),
         unknown=tuple(unknown),
         notes=tuple(_too_full(campaign_plan, planned)),
+        charged=any(has_price_list(one.study.scenario) for one in campaign_plan.parts.values()),
         kept=tuple(one for one in paid if campaign_plan.parts[one.platform].kept),
     )
 
