@@ -27,7 +27,10 @@ from matplotlib.patches import StepPatch
 from matplotlib.ticker import FixedLocator, FuncFormatter
 
 _MOST_POINTS = 30_000
-_DASHES = {"-": "solid", "--": "dash", ":": "dot", "-.": "dashdot"}
+_DASHES = {
+    "-": "solid", "--": "dash", ":": "dot", "-.": "dashdot",
+    "solid": "solid", "dashed": "dash", "dotted": "dot",
+}  # fmt: skip
 _SYMBOLS = {
     "o": "circle", "s": "square", "^": "triangle-up", "D": "diamond", "v": "triangle-down",
     "P": "cross", "X": "x", "|": "line-ns-open", ".": "circle",
@@ -62,23 +65,27 @@ def _has_bars(axes: Axes) -> bool:
 
 @dataclass(frozen=True)
 class _Legend:
-    """Legend labels of lines, by colour and dashes, and by colour alone."""
+    """Legend labels of lines: by colour, dashes and whether they are faint; by colour alone."""
 
-    exact: Mapping[tuple[str, str], str]
+    exact: Mapping[tuple[str, str, bool], str]
     colours: Mapping[str, str]
 
-    def name(self, colour: str, dashes: str) -> str | None:
-        return self.exact.get((colour, dashes), self.colours.get(colour))
+    def name(self, colour: str, dashes: str, alpha: float | None = None) -> str | None:
+        return self.exact.get((colour, dashes, _faint(alpha)), self.colours.get(colour))
+
+
+def _faint(alpha: float | None) -> bool:
+    return alpha is not None and alpha < 1
 
 
 def _legend(figure: Figure) -> _Legend:
-    exact: dict[tuple[str, str], str] = {}
+    exact: dict[tuple[str, str, bool], str] = {}
     colours: dict[str, str] = {}
     for legend in figure.legends:
         for text, handle in zip(legend.get_texts(), legend.legend_handles, strict=True):
             if isinstance(handle, Line2D):
                 name, colour = _plain(text.get_text()), _hex(handle.get_color())
-                exact.setdefault((colour, _dashes(handle)), name)
+                exact.setdefault((colour, _dashes(handle), _faint(handle.get_alpha())), name)
                 colours.setdefault(colour, name)
     return _Legend(exact, colours)
 
@@ -145,7 +152,7 @@ def _traces(axes: Axes, place: int, names: _Legend) -> Iterator[Json]:
         error = _error(ys, ends, colour)
         yield {
             **where, "type": "scatter", "mode": mode, "x": xs, "y": ys, "text": told,
-            "name": names.name(colour, dashes),
+            "name": names.name(colour, dashes, line.get_alpha()),
             "line": {"color": colour, "dash": dashes if dashes != "none" else "solid",
                      "width": line.get_linewidth() * 1.3, "shape": shape},
             "marker": {"symbol": _SYMBOLS.get(str(line.get_marker()), "circle"), "color": colour,
@@ -162,7 +169,8 @@ def _traces(axes: Axes, place: int, names: _Legend) -> Iterator[Json]:
             ys = _numbers([*values, *values[-1:]])
             yield {
                 **where, "type": "scatter", "mode": "lines", "x": _numbers(edges), "y": ys,
-                "name": names.name(colour, dashes),
+                "name": names.name(colour, dashes, one.get_alpha()),
+                "opacity": one.get_alpha() or 1.0,
                 "line": {"color": colour, "dash": dashes, "shape": "hv",
                          "width": one.get_linewidth() * 1.3},
             }  # fmt: skip

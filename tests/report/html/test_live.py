@@ -59,6 +59,23 @@ def test_each_line_is_there_with_its_name_and_interval() -> None:
     assert {one["xaxis"] for one in data} == {"x1", "x2"}
 
 
+def test_faint_steps_have_a_name_of_their_own() -> None:
+    """Single trials and their median have one colour, and no dashes."""
+    figure = Figure()
+    axes = figure.subplots()
+    thin: dict[str, Any] = {"color": "#0072B2", "alpha": 0.4}
+    for value in (1, 3):
+        axes.stairs([value, value], [0, 1, 2], baseline=None, **thin)
+    axes.stairs([2, 2], [0, 1, 2], baseline=None, color="#0072B2", ls="-")
+    samples = [Line2D([], [], color="#0072B2"), Line2D([], [], **thin)]
+    figure.legend(samples, ["median", "single trials"])
+    data = told(figure)["data"]
+    assert [one["name"] for one in data] == ["single trials", "single trials", "median"]
+    assert [one["showlegend"] for one in data] == [True, False, True]
+    assert [one["opacity"] for one in data] == [0.4, 0.4, 1.0]
+    assert {one["line"]["dash"] for one in data} == {"solid"}
+
+
 @pytest.mark.parametrize("log", [False, True])
 def test_axes_are_as_in_the_picture(log: bool) -> None:
     figure = drawn(log=log)
