@@ -26,6 +26,7 @@ from osmef.results.measure import Better, Measure, together
 from osmef.results.rundir import RunDirectory
 from osmef.scenario.load import load as load_scenario
 from osmef.scenario.names import nearest_or_all
+from osmef.units import counted
 
 if TYPE_CHECKING:
     import pandas as pd  # slow to load
@@ -42,6 +43,7 @@ osmef compare 'results/october-*' 'results/november-*' --where connections=1,10"
 
 _Facts = dict[str, dict[str, dict[str, object]]]
 
+_MOST_NAMED = 3  # metrics in a note
 _UNIT_NOTES = {
     "trials": "one run a side: a difference is one of these two runs, with their machines and their"
     " hour, and need not come from what was changed",
@@ -158,7 +160,7 @@ def command(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         if fail_on is not None and better is None:
             _refuse_unknown_ways(table, known)
         facts = _facts(sides[0]), _facts(sides[1])
-        hosts, notes = _hosts(*facts), [*_notes(sides, table), *_unpaired(*facts)]
+        hosts, notes = _hosts(*facts), [*_notes(sides, table, known), *_unpaired(*facts)]
         if junit is not None:
             _write_junit(junit, f"osmef compare {a} {b}", table)
         if output is not None:
@@ -372,7 +374,9 @@ def _facts(runs: Sequence[RunDirectory]) -> _Facts:
     return found
 
 
-def _notes(sides: Sequence[Sequence[RunDirectory]], table: pd.DataFrame) -> list[str]:
+def _notes(
+    sides: Sequence[Sequence[RunDirectory]], table: pd.DataFrame, known: Mapping[str, Measure]
+) -> list[str]:
     """Return the notes on the verdicts."""
     notes = []
     for name, runs in zip("AB", sides, strict=True):
@@ -391,17 +395,25 @@ def _notes(sides: Sequence[Sequence[RunDirectory]], table: pd.DataFrame) -> list
     ]
     differs = {(str(one["column"]), str(one["a"]), str(one["b"])) for one in table.attrs["differs"]}
     notes += [f"{column} is {a} in A and {b} in B" for column, a, b in sorted(differs)]
-    notes += [
-        f"{name}: values are correlated with the ones before by {memory:.2g}; verdicts allow for"
-        " it, and the intervals are too narrow"
-        for name, memory in table.attrs["memory"].items()
-    ]
+    notes += _memory_notes(table.attrs["memory"], known)
     if left := table.attrs["not_judged"]:
         told = ", ".join(left)
         notes.append(
             f"not judged, since neither direction is clearly better (use --better): {told}"
         )
     return notes + [_UNIT_NOTES[unit] for unit in table["unit"].unique() if unit in _UNIT_NOTES]
+
+
+def _memory_notes(memory: Mapping[str, float], known: Mapping[str, Measure]) -> list[str]:
+    """Return a note on the metrics whose values are autocorrelated, the strongest ones first."""
+    if not memory:
+        return []
+    names = sorted(memory, key=lambda name: -memory[name])
+    told = [f"{known[name].words} by {memory[name]:.2g}" for name in names[:_MOST_NAMED]]
+    if more := len(names) - len(told):
+        told.append(f"{counted(more, 'other metric')} by less")
+    what = "values are correlated with the ones before, so the intervals are too narrow"
+    return [f"{what}, and verdicts allow for it: {', '.join(told)}"]
 
 
 def _show(

@@ -17,7 +17,7 @@ from osmef.units import counted, rate_unit
 
 _COLOURS = {"better": "green", "worse": "red", "same": "dim", "inconclusive": "yellow"}
 _ORDER = ("worse", "better", "different", "inconclusive", "same")
-_AMONG_ALL = "better or worse if looked at alone, and not proved among all of these comparisons."
+AMONG_ALL = "better or worse if looked at alone, and not proved among all of these comparisons."
 _CHANGE = (
     "Change: the shift from A to B (Hodges and Lehmann), in percent of A's median, or as it is"
     " where that would be below -100 %. Runs share no block, so they are compared unpaired."
@@ -84,9 +84,14 @@ def _reasons(rows: Iterable[Row]) -> list[str]:
     return [
         f"* {reason}"
         for reason in dict.fromkeys(
-            _AMONG_ALL if " alone, but among all " in reason else reason for reason in given
+            AMONG_ALL if is_among_all(reason) else reason for reason in given
         )
     ]
+
+
+def is_among_all(reason: object) -> bool:
+    """Return whether a verdict has to allow for those of all other rows."""
+    return isinstance(reason, str) and " alone, but among all " in reason
 
 
 def matters(row: Row, measure: Measure) -> bool:

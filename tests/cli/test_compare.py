@@ -113,6 +113,22 @@ def test_the_verdicts_are_added_up(osmef: Osmef, make_run: MakeRun) -> None:
     assert "1 comparison: 1 worse." in lines
 
 
+def test_what_is_correlated_is_one_note(osmef: Osmef, make_run: MakeRun) -> None:
+    """Not one for each of a dozen metrics."""
+    runs = [Path(make_run(name, 1e9)) for name in "ab"]
+    for run in runs:
+        trials = [json.loads(line) for line in (run / "trials.jsonl").read_text().splitlines()]
+        lines = []
+        for index in range(24):
+            metrics = dict.fromkeys(trials[0]["metrics"], 100.0 + index // 6)
+            lines.append(json.dumps({**trials[0], "index": index, "metrics": metrics}))
+        (run / "trials.jsonl").write_text("\n".join(lines) + "\n")
+    told = osmef("compare", *map(str, runs)).err
+    assert told.count("correlated") == 1
+    assert "allow for it: aggregate BTC by 0." in told
+    assert "other metrics by less" in told
+
+
 def test_hosts_without_a_like_of_their_name_are_told(osmef: Osmef, make_run: MakeRun) -> None:
     a, b = make_run("a", 1e9), make_run("b", 1e9)
     assert "endpoint so called" not in osmef("compare", a, b, "--metric", BTC).err

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from osmef.analysis.describe import describe
 from osmef.errors import NothingToDrawError
-from osmef.report.compared import changed, matters, totals
+from osmef.report.compared import AMONG_ALL, changed, is_among_all, matters, totals
 from osmef.report.html.figures import Drawn
 from osmef.report.html.live import live
 from osmef.report.html.shell import check_output, fill, write_page
@@ -146,14 +147,16 @@ def _table(shown: Sequence[tuple[Row, Values]], known: Mapping[str, Measure]) ->
     ]
     rows = [_fields(row, values, known[row["metric"]], names) for row, values in shown]
     told = f"All cells: {shared}. " if shared else ""
-    return Table("Each cell and metric", columns, rows, told + _NOTE)
+    more = f" * {AMONG_ALL}" if any(is_among_all(row["reason"]) for row, _ in shown) else ""
+    return Table("Each cell and metric", columns, rows, f"{told}{_NOTE}{more}")
 
 
 def _fields(row: Row, values: Values, measure: Measure, names: Mapping[str, str]) -> list[Field]:
     """Return a row as one line, as benchstat has it."""
     verdict = str(row["verdict"])
     change, interval = changed(row, measure)
-    reason = (str(row["reason"]),) if isinstance(row["reason"], str) else ()
+    mark = "*" if is_among_all(row["reason"]) else ""
+    reason = (str(row["reason"]),) if isinstance(row["reason"], str) and not mark else ()
     ends = [
         _side(row[f"median_{side}"], of, measure) for side, of in zip("ab", values, strict=True)
     ]
@@ -165,7 +168,7 @@ def _fields(row: Row, values: Values, measure: Measure, names: Mapping[str, str]
         Field(interval, key=repr(row["low"])),
         number(row["p"]),
         Field(f"{row['n_a']}, {row['n_b']}", key=str(row["n_b"])),
-        Field(verdict, reason, emphasis=_EMPHASES.get(verdict, Emphasis.PLAIN)),
+        Field(verdict + mark, reason, emphasis=_EMPHASES.get(verdict, Emphasis.PLAIN)),
         _dots(values),
     ]
 
@@ -198,4 +201,5 @@ def _dots(values: Values) -> Field:
         for of in values
         if (middle := describe(of).median) is not None
     ]
-    return Field("", drawing=drawings[0] + drawings[-1] if len(drawings) > 1 else drawings[0])
+    both = Markup("<span>{}</span>").format(Markup().join(drawings))  # one above the other
+    return Field("", drawing=both)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,8 @@ from osmef.report.html.page import write_report
 from osmef.results.rundir import RunDirectory
 from osmef.results.summary import Summary
 from tests.chromium import chromium
+from tests.report.html.test_compare import page_of
+from tests.report.test_compared import row
 
 MakeRun = Callable[[str, Summary], RunDirectory]
 
@@ -109,6 +112,48 @@ def test_a_figure_is_enlarged(shown: Page) -> None:
 def test_nothing_sticks_out(shown: Page, width: int) -> None:
     shown.set_viewport_size({"width": width, "height": 900})
     assert shown.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_a_comparison_has_a_line_each_row(browser: Browser, tmp_path: Path) -> None:
+    """On a screen of 1280 pixels nothing is broken or out of sight; on a phone A is above B."""
+    page_of(tmp_path, *(row("aggregate_btc_bps", high=high) for high in (-5e8, 5e10)))
+    page = browser.new_page(viewport={"width": 1280, "height": 900})
+    page.goto((tmp_path / "page.html").as_uri())
+    heights = page.evaluate(
+        """[...document.querySelectorAll("td.number")].map((one) => {
+          const inside = document.createRange();
+          inside.selectNodeContents(one);
+          return inside.getClientRects().length;
+        })"""
+    )
+    assert set(heights) == {1}
+    table = page.get_by_role("region", name="Each cell and metric")
+    assert table.evaluate("(one) => one.scrollWidth - one.clientWidth") <= 0
+    page.set_viewport_size({"width": 390, "height": 900})
+    tops = page.evaluate(
+        "[...document.querySelectorAll('.strip')].map((one) => one.getBoundingClientRect().top)"
+    )
+    assert len(tops) == len(set(tops)) == 4
+    page.close()
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_rows_of_a_comparison_that_reacts_are_apart(
+    browser: Browser, tmp_path: Path, width: int
+) -> None:
+    """Also where a name is broken into lines."""
+    cells = (f"placement=different-host,connections={n},of={'x' * 20}" for n in range(40))
+    page_of(tmp_path, *(row("aggregate_btc_bps", cell=cell) for cell in cells))
+    page = browser.new_page(viewport={"width": width, "height": 900})
+    page.goto((tmp_path / "page.html").as_uri())
+    page.locator("figure").scroll_into_view_if_needed()
+    names = page.locator(".plot .yaxislayer-above text")
+    names.first.wait_for()
+    boxes = [one.bounding_box() for one in names.all()]
+    known = sorted((one["y"], one["height"]) for one in boxes if one)
+    assert len(known) == 40
+    assert all(y + high <= below + 1 for (y, high), (below, _) in pairwise(known))
+    page.close()
 
 
 def test_paper_has_the_tables_and_the_scenario(shown: Page) -> None:

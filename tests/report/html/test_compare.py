@@ -37,6 +37,19 @@ def test_a_row_says_what_each_side_had_and_what_became_of_it(tmp_path: Path) -> 
     assert len(page.all("circle")) >= 12
 
 
+def test_what_is_not_proved_among_all_is_marked(tmp_path: Path) -> None:
+    """What that means is below the table, so that a row is one line."""
+    reason = "better alone, but among all verdicts p = 0.93"
+    page = page_of(
+        tmp_path,
+        row("aggregate_btc_bps", verdict="inconclusive", reason=reason),
+        row("retransmits", verdict="inconclusive", reason="too few trials"),
+    )
+    assert [one.text for one in page.all("small")] == ["too few trials"]
+    assert sum(one.text == "inconclusive*" for one in page.all("td")) == 1
+    assert any("* better or worse if looked at alone" in one.text for one in page.all("p"))
+
+
 def test_an_interval_that_reaches_far_is_shown_by_its_ends(tmp_path: Path) -> None:
     values = ([0.0, 0.0, 0.0, 0.0, 46.0, 275.0], [1.0, 1.0, 1.0, 1.0, 1.0, 3.0])
     found = row("retransmits", median_a=0.0, median_b=1.0)

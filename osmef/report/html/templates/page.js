@@ -70,8 +70,12 @@ function seen(colour) {
   return `rgb(${parts.map((one) => Math.round(one + (255 - one) * more)).join()})`;
 }
 
+// A row of words, such as of a comparison, needs the height of its letters.
 function high(told, place) {
-  return (place.clientWidth < 480 ? 240 : 280) * told.layout.meta.rows + 80;
+  const narrow = place.clientWidth < 480;
+  const words = told.layout.yaxis.ticktext ?? [];
+  const lines = Math.max(0, ...words.map((text) => text.split("<br>").length)) + narrow;
+  return Math.max((narrow ? 240 : 280) * told.layout.meta.rows, (6 + 14 * lines) * words.length) + 80;
 }
 
 function drawn(told, place) {
@@ -85,6 +89,7 @@ function drawn(told, place) {
     Object.assign(axis, { gridcolor: line, zerolinecolor: line, linecolor: ink, ticks: "outside", automargin: true });
     axis.title.font = { size: narrow ? 11 : 13 };
     if (narrow && name.startsWith("x")) axis.tickfont = { size: 10 };
+    if (narrow && name.startsWith("y")) axis.ticktext = axis.ticktext?.map((text) => text.replace(", ", ",<br>"));
   }
   const data = structuredClone(told.data);
   for (const trace of dark.matches ? data : []) {
@@ -99,7 +104,7 @@ function drawn(told, place) {
     font: { color: ink, family: "system-ui, sans-serif", size: narrow ? 11 : 12 },
     margin: { l: narrow ? 50 : 65, r: 12, t: 26, b: 45 },
     height: high(told, place),
-    legend: { orientation: "h", y: 1.02 + 0.1 / layout.meta.rows, yanchor: "bottom", x: 0, font: { size: narrow ? 10 : 12 } },
+    legend: { orientation: "h", y: 1 + 38 / (high(told, place) - 71), yanchor: "bottom", x: 0, font: { size: narrow ? 10 : 12 } },
     hovermode: "closest",
     modebar: { bgcolor: "rgba(0,0,0,0)", color: line, activecolor: ink },
     dragmode: narrow ? false : "zoom",
