@@ -181,22 +181,27 @@ def page(  # noqa: PLR0913 - what figures differ in
     same_y: bool = True,
     same_x: bool = True,
     columns: int = 2,
+    whole: bool = False,
 ) -> tuple[Figure, list[Axes]]:
     """Return a figure with equal panels, title, legend and caption.
 
     The room for these is set in inches, so that it stays the same however many panels there are.
     A figure that ``look`` wants as narrow as a column of a journal has smaller letters, panels one
     below the other, and neither caption nor source, nor a title that ``look`` does not give.
-    ``size`` is that of all panels together; without it ``columns`` of them at most stand beside
-    each other. All have the same y with ``same_y``; all have the same x with ``same_x``, those
-    beside each other without. Raises NothingToDrawError for too many panels,
-    and where ``look`` leaves no room for them.
+    ``size`` is that of all panels together, of which a column of a journal takes less height
+    unless it is ``whole``; without it ``columns`` of them at most stand beside each other. All have
+    the same y with ``same_y``; all have the same x with ``same_x``, those beside each other
+    without. Raises NothingToDrawError for too many panels, and where ``look`` leaves no room for
+    them.
     """
     limit(count, "panels")
     is_column = look.width is not None and look.width < _COLUMN_INCHES
     columns = 1 if is_column else min(count, columns)
     rows = -(-count // columns)
-    around = _Around.of(words, legend, look, size or _panel_inches(columns, rows), rows)
+    wide, high = size or _panel_inches(columns, rows)
+    if is_column and not whole:
+        high = min(high, 1.9 * rows)
+    around = _Around.of(words, legend, look, (wide, high), rows)
     figure = HouseFigure(
         figsize=(around.width, around.height), layout=ConstrainedLayoutEngine(rect=around.room)
     )
@@ -253,7 +258,6 @@ class _Around:
         is_column = look.width is not None and look.width < _COLUMN_INCHES
         wide, high = size
         width = look.width or wide
-        high = min(high, 1.9 * rows) if is_column else high
         own = f"{look.of}: {words.title}" if look.of else words.title
         above = look.title or ("" if is_column else own)
         title = _fitted(above, width - 0.15, 10, "bold") if above else []
@@ -273,7 +277,7 @@ class _Around:
         height = look.height or high + head + foot
         least = _LEAST_COLUMN_INCHES * rows if is_column else _LEAST_INCHES
         if look.height and height - head - foot < min(high, least):
-            raise _too_small()
+            raise too_small()
         return cls(width, height, title, names, letters, margin, head, foot, below)
 
     @property
@@ -377,10 +381,11 @@ def write(figure: Figure, path: Path) -> None:
                 path, partial(figure.savefig, format=suffix, metadata=METADATA[suffix])
             )
         except UserWarning as error:
-            raise _too_small() from error
+            raise too_small() from error
 
 
-def _too_small() -> NothingToDrawError:
+def too_small() -> NothingToDrawError:
+    """Return the error of a figure whose words would lie over each other."""
     return NothingToDrawError(
         "the figure is too small for its words and axes",
         cure="give it more width and height, or leave out the legend",

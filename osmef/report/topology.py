@@ -7,6 +7,7 @@ import textwrap
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 from matplotlib.artist import Artist
@@ -17,14 +18,16 @@ from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
 from osmef.report.cells import nothing
 from osmef.report.look import PLAIN, Look
-from osmef.report.style import EDGE, GREY, Words, page, stroke, styled
+from osmef.report.style import EDGE, GREY, Stroke, Words, page, stroke, styled, too_small
 from osmef.units import format_rate
 
 _MOST_LABELS = 16
 _COLUMN, _GAP, _ROW = 2.3, 1.1, 1.0  # of endpoints, between hosts, between rows of endpoints
 _INCHES = 0.62  # of a unit
-_BEND = 0.22
+_BEND, _BACK = 0.22, 1.6  # of arrows, and how much more those bend that go back
+_LEAST_SCALE = 0.55  # of all that is drawn: smaller letters can't be read
 _SHARES = (0.5, 0.4, 0.6, 0.33, 0.67, 0.27, 0.73, 0.22, 0.78, 0.17, 0.83)  # of an edge's way
+_LETTERS = 7  # points
 _LETTER = 0.105  # of a rate or a name, its width
 _HOST = "#f2f2f2"
 _NAME_LETTERS = 22  # of an endpoint's name in a line, and of a host's above each column
@@ -94,20 +97,14 @@ def topology(endpoints: pd.DataFrame, pairs: pd.DataFrame, look: Look = PLAIN) -
     hosts = _hosts(nodes, rates)
     places = {name: place for host in hosts for name, place in host.places().items()}
     tenants = list(dict.fromkeys(node.tenant for node in nodes))
-    caption = "Rate: the highest median of the cells in which the pair was measured."
     words = {node.name: _lines(look.named(node.name)) for node in nodes}
     few = rates if len(rates) <= _MOST_LABELS else {}
     labels = _labels(
         {ends: look.named(format_rate(bps)) for ends, bps in few.items()}, places, words
     )
-    if len(labels) < len(few):
-        caption += " A rate that would lie over other words is left out."
-    if len(rates) > _MOST_LABELS:
-        caption += " The wider an arrow, the higher its rate; the highest: "
-        caption += f"{format_rate(max(rates.values()))}."
-    header = Words(
-        "Where the endpoints were placed, and their rates", caption, str(pairs["run"].iloc[0])
-    )
+    title = "Where the endpoints were placed, and their rates"
+    caption = _caption(max(rates.values()), many=not few, left=len(labels) < len(few))
+    header = Words(title, caption, str(pairs["run"].iloc[0]))
     curves = [_control(places[a], places[b])[1] / 2 + (places[a][1] + places[b][1]) / 4
               for a, b in rates]  # fmt: skip
     below = max(_ROW * max(host.rows for host in hosts), 0.1 - min(curves))
@@ -115,22 +112,51 @@ def topology(endpoints: pd.DataFrame, pairs: pd.DataFrame, look: Look = PLAIN) -
     width = max(5.0, _INCHES * right + 0.5)
     names = [_lines(look.named(one.name), len(one.columns)) for one in hosts]
     above = max(1.0 + _LINE * max(name.count("\n") for name in names), 0.1 + max(curves))
-    size = (width, width / (right + 0.6) * (below + above + 0.1))
-    figure, (axes,) = page(header, _legend(tenants, look), look, size=size)
+    units = (right + 0.6, below + above + 0.1)
+    width = look.width or width
+    size = (width, width / units[0] * units[1])
+    figure, (axes,) = page(header, _legend(tenants, look), look, size=size, whole=True)
+    scale = _scale(figure, units)
     for host, name in zip(hosts, names, strict=True):
-        _draw_host(axes, host, name)
+        _draw_host(axes, host, name, scale)
     top = max(rates.values())
     thin, more = _WIDTHS if len(rates) <= _MOST_WIDE else _WIDTHS_OF_MANY
     for (sender, receiver), bps in rates.items():
         width = thin + more * bps / (top or 1)
-        _draw_edge(axes, (places[sender], places[receiver]), labels.get((sender, receiver)), width)
+        ends = places[sender], places[receiver]
+        _draw_edge(axes, ends, labels.get((sender, receiver)), width, scale)
     for node in nodes:
-        _draw_node(axes, places[node.name], words[node.name], tenants.index(node.tenant))
+        look_of = stroke(tenants.index(node.tenant))
+        _draw_node(axes, places[node.name], words[node.name], look_of, scale)
     axes.set_xlim(-0.3, right + 0.3)
     axes.set_ylim(-below - 0.1, above)
     axes.set_aspect("equal")
     axes.axis("off")
     return figure
+
+
+def _caption(highest: float, *, many: bool, left: bool) -> str:
+    """Return the caption; rates of ``many`` arrows are not told, others ``left`` out."""
+    told = "Rate: the highest median of the cells in which the pair was measured."
+    if left:
+        told += " A rate that would lie over other words is left out."
+    if many:
+        told += f" The wider an arrow, the higher its rate; the highest: {format_rate(highest)}."
+    return told
+
+
+def _scale(figure: Figure, units: tuple[float, float]) -> float:
+    """Return by how much letters and marks are smaller, so that none lies over another.
+
+    Raises NothingToDrawError where that is too small to be read.
+    """
+    engine = figure.get_layout_engine()
+    share = engine.get()["rect"][3] if engine else 1.0
+    inches = figure.get_figwidth(), figure.get_figheight() * share
+    scale = min(1.0, *(room / count / _INCHES for room, count in zip(inches, units, strict=True)))
+    if scale < _LEAST_SCALE:
+        raise too_small()
+    return scale
 
 
 def _node(name: str, host: object, tenant: object) -> _Node:
@@ -181,7 +207,7 @@ def _legend(tenants: list[str], look: Look) -> dict[str, Artist]:
     }  # fmt: skip
 
 
-def _draw_host(axes: Axes, host: _Host, name: str) -> None:
+def _draw_host(axes: Axes, host: _Host, name: str, scale: float) -> None:
     low = -_ROW * (host.rows - 1) - 0.6
     axes.add_patch(
         FancyBboxPatch(
@@ -190,15 +216,16 @@ def _draw_host(axes: Axes, host: _Host, name: str) -> None:
         )
     )  # fmt: skip
     middle = host.left + host.width / 2
-    axes.text(middle, 0.72, name, ha="center", va="bottom", fontsize=8, weight="bold")
+    axes.text(middle, 0.72, name, ha="center", va="bottom", fontsize=8 * scale, weight="bold")
 
 
-def _draw_node(axes: Axes, place: Position, name: str, tenant: int) -> None:
+def _draw_node(axes: Axes, place: Position, name: str, look: Stroke, scale: float) -> None:
     x, y = place
-    look = stroke(tenant)
-    axes.plot([x], [y], ls="none", marker=look.marker, color=look.colour, markersize=13, zorder=3)
+    style: dict[str, Any] = {"ls": "none", "marker": look.marker, "color": look.colour, "zorder": 3}
+    axes.plot([x], [y], markersize=13 * scale, **style)
     box = {"boxstyle": "square,pad=0.1", "facecolor": _HOST, "edgecolor": "none"}
-    axes.text(x, y - 0.26, name, ha="center", va="top", fontsize=7, zorder=4, bbox=box)
+    size = _LETTERS * scale
+    axes.text(x, y - 0.26, name, ha="center", va="top", fontsize=size, zorder=4, bbox=box)
 
 
 _Box = tuple[float, float, float, float]
@@ -274,25 +301,31 @@ def _labels(
 
 
 def _draw_edge(
-    axes: Axes, ends: tuple[Position, Position], label: tuple[str, Position] | None, width: float
+    axes: Axes,
+    ends: tuple[Position, Position],
+    label: tuple[str, Position] | None,
+    width: float,
+    scale: float,
 ) -> None:
     """Draw an arrow with its label, if any."""
     sender, receiver = ends
     x, y = sender
     if sender == receiver:  # loopback
         text = f"to itself: {label[0]}" if label else "to itself"
-        axes.text(x, y + 0.26, text, ha="center", fontsize=7, zorder=5)
+        axes.text(x, y + 0.26, text, ha="center", fontsize=_LETTERS * scale, zorder=5)
         return
     axes.add_patch(
         FancyArrowPatch(
             sender, receiver, connectionstyle=f"arc3,rad={_bend(*ends)}", arrowstyle="-|>",
-            mutation_scale=9, shrinkA=9, shrinkB=9, linewidth=width, color=GREY, zorder=2,
+            mutation_scale=9 * scale, shrinkA=9 * scale, shrinkB=9 * scale,
+            linewidth=width * scale, color=GREY, zorder=2,
         )
     )  # fmt: skip
     if label is not None:
         text, at = label
         box = {"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "none"}
-        axes.text(at[0], at[1], text, ha="center", va="center", fontsize=7, bbox=box, zorder=5)
+        look: dict[str, Any] = {"ha": "center", "va": "center", "bbox": box, "zorder": 5}
+        axes.text(*at, text, fontsize=_LETTERS * scale, **look)
 
 
 def _along(sender: Position, receiver: Position, share: float) -> Position:
@@ -311,6 +344,8 @@ def _path(sender: Position, receiver: Position) -> list[Position]:
 def _bend(sender: Position, receiver: Position) -> float:
     if sender[0] == receiver[0]:
         return 2 * _BEND
+    if receiver[0] < sender[0]:  # below the arrow of the other direction
+        return -_BACK * _BEND
     # Within a host it goes around the names below its senders.
     return -_BEND if receiver[0] - sender[0] <= _COLUMN else _BEND
 

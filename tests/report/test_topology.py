@@ -10,6 +10,7 @@ from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
 from osmef.errors import NothingToDrawError
 from osmef.report.data import pairs_of
+from osmef.report.look import Look
 from osmef.report.topology import topology
 from tests.report.drawn import legend, texts, visible
 
@@ -134,6 +135,41 @@ def test_no_rate_lies_over_other_words(size: int, apart: bool) -> None:
     over = [(a.get_text(), b.get_text()) for a in rates for b in words
             if a is not b and boxes[a].overlaps(boxes[b])]  # fmt: skip
     assert over == []
+
+
+@pytest.mark.parametrize("width", [None, 3.5, 5.5])
+def test_no_words_lie_over_each_other_in_a_column_of_a_journal(width: float | None) -> None:
+    """Four senders and four receivers: letters are smaller instead."""
+    senders, receivers = ([f"{role}-h1-t1-m{n}" for n in range(4)] for role in ("sender", "recv"))
+    told = [(name, "host-1" if name in senders else "host-2", "t") for name in senders + receivers]
+    rates = [("x", *pair, 1e8 * (n + 1)) for n, pair in enumerate(product(senders, receivers))]
+    figure = topology(endpoints(*told), pairs(*rates), Look(width=width))
+    figure.draw_without_rendering()
+    (axes,) = visible(figure)
+    boxes = [text.get_window_extent() for text in axes.texts if text.get_text()]
+    assert len(boxes) >= 10 + 4
+    assert not any(one.overlaps(other) for one, other in combinations(boxes, 2))
+
+
+def test_what_is_too_narrow_for_its_words_is_refused() -> None:
+    ends = [(f"node-{n}", f"host-{n}", "t") for n in range(8)]
+    rates = pairs(
+        ("x", "node-0", "node-7", 1e9), *(("x", "node-0", f"node-{n}", 1e9) for n in range(1, 7))
+    )
+    with pytest.raises(NothingToDrawError, match="too small"):
+        topology(endpoints(*ends), rates, Look(width=3.5))
+
+
+def test_two_directions_are_two_arrows() -> None:
+    figure = topology(
+        endpoints(("a", "h1", "t"), ("b", "h2", "t")),
+        pairs(("x", "a", "b", 4.4e9), ("x", "b", "a", 9e8)),
+    )
+    figure.draw_without_rendering()
+    (axes,) = visible(figure)
+    there, back = (one for one in axes.patches if isinstance(one, FancyArrowPatch))
+    lowest = [one.get_path().get_extents().y0 for one in (there, back)]
+    assert abs(lowest[0] - lowest[1]) > 0.1
 
 
 def test_a_rate_is_placed_where_no_other_arrow_passes() -> None:
