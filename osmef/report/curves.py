@@ -15,9 +15,21 @@ from osmef.analysis.replicates import has_sessions
 from osmef.report.cells import cells_of, nothing, source_of
 from osmef.report.data import SWEEPS
 from osmef.report.look import PLAIN, Look
-from osmef.report.style import Stroke, Words, label_y, limit, name_panel, page, stroke, styled
+from osmef.report.style import (
+    Stroke,
+    Words,
+    label_y,
+    limit,
+    name_panel,
+    of_journal,
+    page,
+    stroke,
+    styled,
+)
 from osmef.results.observations import Histogram, Phase
 from osmef.units import format_rate
+
+_MOST_TICKS, _MOST_IN_COLUMN = 14, 6
 
 
 @dataclass(frozen=True)
@@ -69,17 +81,17 @@ def render(chart: CurveChart, look: Look) -> Figure:
                 markersize=4,
                 drawstyle="steps-post" if curve.steps else "default",
             )
-        _set_scales(axes, chart)
+        _set_scales(axes, chart, _MOST_IN_COLUMN if of_journal(look) else _MOST_TICKS)
         look.apply(axes)
     label_y(figure, all_axes, look.y_label or chart.y.label)
     return figure
 
 
-def _set_scales(axes: Axes, chart: CurveChart) -> None:
+def _set_scales(axes: Axes, chart: CurveChart, most_ticks: int) -> None:
     axes.set_xscale("log", base=chart.x.base)
     axes.set_yscale("log", base=chart.y.base)
     for axis, wanted in ((axes.xaxis, chart.x), (axes.yaxis, chart.y)):
-        axis.set_major_locator(LogLocator(wanted.base, wanted.steps, numticks=14))
+        axis.set_major_locator(LogLocator(wanted.base, wanted.steps, numticks=most_ticks))
         axis.set_minor_locator(NullLocator())
         axis.set_major_formatter(FuncFormatter(lambda value, _at, show=wanted.show: show(value)))
     axes.margins(x=0.02)

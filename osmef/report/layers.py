@@ -41,7 +41,7 @@ def layers(trials: pd.DataFrame, look: Look = PLAIN, *, metric: str | None = Non
     caption = f"Ratio to {REFERENCE}, lines: 95 % interval; {how}. Dashed: no cost, no gain."
     words = panels[0][0].words if len(panels) == 1 else "what is left of the bare network"
     header = Words(f"{words[0].upper()}{words[1:]}, by layer", caption, source_of(trials))
-    named = [broken([_name(row, found, look) for row in found.to_dict("records")])
+    named = [broken([_name(row, found, look) for row in found.to_dict("records")], look)
              for _, found in panels]  # fmt: skip
     row = max(_ROW_INCHES, LINE_INCHES * max(lines for _, lines in named) + 0.06)
     most = max(len(found) for _, found in panels)

@@ -82,7 +82,7 @@ def price(result: PricePerformance, measure: Measure, look: Look = PLAIN) -> Fig
         f"Median of the results over the price of an hour.{_told(ranking)}{when}",
         f"{rows} results",
     )
-    names, lines = broken(_result_names(ranking, unpriced, look))
+    names, lines = broken(_result_names(ranking, unpriced, look), look)
     bar = max(_BAR_INCHES, LINE_INCHES * lines + 0.04)
     figure, (axes,) = page(header, {}, look, size=(6.6, 0.7 + bar * rows))
     bars = axes.barh(range(len(ranking)), ranking["per_price"] / how.divisor, 0.72, **patch(0))

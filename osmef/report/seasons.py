@@ -193,7 +193,7 @@ def windows(medians: pd.DataFrame, look: Look = PLAIN) -> Figure:
     count = f"{len(names)} platforms, {len(kinds)} windows"
     header = Words(f"{what[0].upper()}{what[1:]} by window", caption, count)
     legend = {name: _point(number) for number, name in enumerate(kinds)}
-    rows, lines = broken([look.named(name) for name in names])
+    rows, lines = broken([look.named(name) for name in names], look)
     height = 0.5 + len(names) * max(0.13 * len(kinds) + 0.12, LINE_INCHES * lines + 0.04)
     figure, (axes,) = page(header, dict(legend), look, size=(6.6, height))
     for row in medians.to_dict("records"):
@@ -245,7 +245,7 @@ def calendar(planned: pd.DataFrame, look: Look = PLAIN) -> Figure:
     keys = planned[["platform", "window"]].drop_duplicates().sort_values(["platform", "window"])
     pairs = [(str(a), str(b)) for a, b in keys.itertuples(index=False)]
     several = keys["window"].nunique() > 1
-    rows, lines = broken([f"{a}, {b}" if several else a for a, b in pairs])
+    rows, lines = broken([f"{a}, {b}" if several else a for a, b in pairs], look)
     states = [state for state in _STATES if (planned["state"] == state).any()]
     legend = {state: Patch(**_patch(state)) for state in states}
     header = Words("State of the sessions", "Each mark is a session, at the time at which"

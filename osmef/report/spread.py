@@ -33,6 +33,7 @@ from osmef.report.style import (
     Words,
     broken,
     limit,
+    of_journal,
     page,
     patch,
     stroke,
@@ -119,11 +120,12 @@ def sessions(trials: pd.DataFrame, look: Look = PLAIN, *, metric: str | None = N
     header = Words(f"{what[0].upper()}{what[1:]} by session", caption, source_of(known))
     sample = _bar if max(counts) >= _FEWEST else _mark
     legend = {cell.label: sample(number) for number, cell in enumerate(cells)}
-    wide = min(max(6.6, 1.1 + 0.9 * len(order)), _WIDEST)
+    wide = look.width or min(max(6.6, 1.1 + 0.9 * len(order)), _WIDEST)
     names = [look.named(str(one)) for one in order]
     upright = sum(map(len, names)) * _LETTER_INCHES > wide
-    size = (wide, 3.6 + upright * max(map(len, names)) * _LETTER_INCHES)
-    figure, (axes,) = page(header, legend, look, size=size)
+    high = 1.5 if of_journal(look) else 3.6
+    size = (wide, high + upright * max(map(len, names)) * _LETTER_INCHES)
+    figure, (axes,) = page(header, legend, look, size=size, whole=True)
     width = 0.8 / len(cells)
     for number, cell in enumerate(cells):
         for place, values in enumerate(_by_session(cell, name, order)):
@@ -181,14 +183,13 @@ def cov(
     """Draw the coefficient of variation of metrics as bars, one each cell.
 
     Where trials are of sessions it is that over the session results, else over the trials
-    (``osmef.analysis.variability``). Without ``metrics`` it is what leads in each workload, of
-    sessions all. Raises InputError where there are none.
+    (``osmef.analysis.variability``). Without ``metrics`` it is what leads in each workload; of
+    sessions without a leading metric, such as imported ones, all. Raises InputError where there are
+    none.
     """
     by_session = has_sessions(trials)
-    if metrics:
-        measures = [chosen(trials, name) for name in metrics]
-    else:
-        measures = measured(trials) if by_session else leading_of_each(trials)
+    named = [chosen(trials, name) for name in metrics or ()]
+    measures = named or _usual(trials, by_session=by_session)
     cells = cells_of(trials, look)
     limit(len(cells), "cells", MOST_BARS)
     bars = [_Bar(cell, one, independent(cell.trials, one.name, by_session=by_session))
@@ -208,7 +209,7 @@ def cov(
     groups = [[bar for bar in bars if bar.cell is cell] for cell in cells]
     groups = [group for group in groups if group]
     most = max(map(len, groups))
-    rows, lines = broken([group[0].cell.label for group in groups])
+    rows, lines = broken([group[0].cell.label for group in groups], look)
     height = 0.3 + len(groups) * max(0.14 * most + 0.12, LINE_INCHES * lines + 0.04)
     shown = legend if len(measures) > 1 else {}
     figure, (axes,) = page(header, shown, look, size=(6.6, height + 0.4))
@@ -225,12 +226,18 @@ def cov(
         axes.bar_label(drawn, [bar.text for bar in of_it], padding=2, fontsize=7)
     axes.set_yticks(range(len(groups)), rows, fontsize=7.5)
     axes.set_ylim(len(groups) - 0.5, -0.5)
-    axes.margins(x=0.25)
+    axes.margins(x=0.9 if of_journal(look) else 0.25)  # for the numbers behind the bars
     axes.grid(visible=False, axis="y")
     alone = f" of {measures[0].words}" if len(measures) == 1 else ""
     axes.set_xlabel(f"coefficient of variation{alone} in %")
     look.apply(axes)
     return figure
+
+
+def _usual(trials: pd.DataFrame, *, by_session: bool) -> list[Measure]:
+    known = measured(trials)
+    has_leading = any(one.leading for one in known)
+    return known if by_session and not has_leading else leading_of_each(trials)
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,6 +22,7 @@ from matplotlib.font_manager import FontProperties
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
+from matplotlib.text import Text
 from matplotlib.textpath import text_to_path
 
 from osmef.errors import NothingToDrawError
@@ -66,6 +67,8 @@ RC: Any = {
 _COLUMN_INCHES = 4.5
 """Narrower figures are for a column of a journal, whose text has title, caption and source."""
 _TINY = 7
+_UPRIGHT_LETTERS = 20  # of a label beside a panel of such a figure
+_ROW_INCHES = 1.6  # of its panels, where there are several
 _TITLE_INCHES = 0.2
 _LEGEND_ROW_INCHES = 0.155
 _FOOT_ROW_INCHES = 0.13
@@ -87,6 +90,8 @@ class HouseFigure(Figure):
 
     def draw(self, renderer: RendererBase) -> None:
         """Draw it as matplotlib does; a character without glyph is a box."""
+        for axes in self.axes if self.get_figwidth() < _COLUMN_INCHES else ():
+            _break(axes.yaxis.label)
         with mpl.rc_context(RC), warnings.catch_warnings():
             warnings.filterwarnings("ignore", _NO_LETTER, UserWarning)
             super().draw(renderer)
@@ -97,6 +102,14 @@ class HouseFigure(Figure):
         with mpl.rc_context(RC):
             self.savefig(file, format="png", dpi=_SCREEN_DPI, metadata=METADATA["png"])
         return file.getvalue()
+
+
+def _break(label: Text) -> None:
+    """Wrap an upright label to the height of a panel in a column of a journal."""
+    lines = label.get_text().split("\n")
+    label.set_text(
+        "\n".join(part for one in lines for part in textwrap.wrap(one, _UPRIGHT_LETTERS))
+    )
 
 
 def styled(draw: Callable[P, T]) -> Callable[P, T]:
@@ -195,7 +208,7 @@ def page(  # noqa: PLR0913 - what figures differ in
     them.
     """
     limit(count, "panels")
-    is_column = look.width is not None and look.width < _COLUMN_INCHES
+    is_column = of_journal(look)
     columns = 1 if is_column else min(count, columns)
     rows = -(-count // columns)
     wide, high = size or _panel_inches(columns, rows)
@@ -220,9 +233,14 @@ def page(  # noqa: PLR0913 - what figures differ in
     return figure, flat[:count]
 
 
+def of_journal(look: Look) -> bool:
+    """Return whether a figure is as narrow as a column of a journal."""
+    return look.width is not None and look.width < _COLUMN_INCHES
+
+
 def _panel_inches(columns: int, rows: int) -> tuple[float, float]:
     """Return the default size of all panels together."""
-    return (6.6, 3.6) if columns == 1 else (9.6, 2.7 * rows)
+    return (6.6, max(3.6, _ROW_INCHES * rows)) if columns == 1 else (9.6, 2.7 * rows)
 
 
 @dataclass(frozen=True)
@@ -255,7 +273,7 @@ class _Around:
 
         Raises NothingToDrawError where that leaves no room for the panels.
         """
-        is_column = look.width is not None and look.width < _COLUMN_INCHES
+        is_column = of_journal(look)
         wide, high = size
         width = look.width or wide
         own = f"{look.of}: {words.title}" if look.of else words.title
@@ -356,9 +374,10 @@ def _legend_size(names: Sequence[str], width: float, letters: float) -> tuple[in
     return columns, lines * math.ceil(len(names) / columns)
 
 
-def broken(names: Sequence[str]) -> tuple[list[str], int]:
+def broken(names: Sequence[str], look: Look) -> tuple[list[str], int]:
     """Wrap names of bars, and return the most lines of one."""
-    lines = [textwrap.wrap(name, _BAR_LETTERS) or [""] for name in names]
+    letters = _BAR_LETTERS // 2 if of_journal(look) else _BAR_LETTERS
+    lines = [textwrap.wrap(name, letters) or [""] for name in names]
     return ["\n".join(one) for one in lines], max(map(len, lines))
 
 

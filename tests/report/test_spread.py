@@ -94,6 +94,13 @@ def test_the_cov_of_several_workloads_is_of_what_leads_in_each(make_trials: Make
     assert [one.get_text() for one in rows] == ["b, btc", "u, udp"]
 
 
+def test_the_cov_over_sessions_is_of_what_leads(make_trials: MakeTrials) -> None:
+    """Of sessions without a leading metric, such as imported ones, it is of all."""
+    trials = by_session(make_trials, {"a": 1, "b": 3, "c": 5})
+    assert len(widths(cov(trials))) == 1
+    assert len(widths(cov(trials.drop(columns="aggregate_btc_bps")))) > 1
+
+
 def test_cells_without_the_metric_are_named(make_trials: MakeTrials) -> None:
     btc = make_trials(aggregate_bps=[1e9, 2e9, 3e9], run="b", session="s")
     btc = btc.assign(scenario="b", workload="btc")

@@ -49,7 +49,7 @@ def changes(
     kept = kept[:_MOST_ROWS]
     names, _shared = short_cells(str(row["cell"]) for row in rows)
     told = [f"{known[row['metric']].words}, {names[str(row['cell'])]}" for row in kept]
-    labels, lines = broken(told)
+    labels, lines = broken(told, look)
     legend = {verdict: stroke(number).line() for verdict, number in _STROKES.items()}
     legend["no clear difference"] = _of("").line()
     high = 0.8 + max(_ROW_INCHES, LINE_INCHES * lines + 0.06) * len(kept)
