@@ -36,6 +36,7 @@ _MANY = 200  # sessions of which the marks are small
 _ALIKE = 1.5  # platforms further apart than so many times have axes of their own
 _NO_WINDOW = "no window given"
 _GAP = "#e6e6e6"
+_LEVELS = " Dashed: levels between change points, what is usual for a window taken away."
 
 
 @styled
@@ -46,7 +47,8 @@ def course(rows: pd.DataFrame, planned: pd.DataFrame | None, look: Look = PLAIN)
     ``planned`` the calendar (``osmef.report.campaign.PLANNED``). A line joins two sessions of one
     window only where the calendar has none of it between them that gave nothing; the time without
     results is grey. Without a calendar nothing is joined. Levels between change points are drawn
-    where there are several. The first ``MOST_PANELS`` platforms are drawn.
+    where there are several. The first ``MOST_PANELS`` platforms are drawn. The caption explains
+    what is there.
     """
     measure = _measure(rows)
     rows = with_stretches(rows)
@@ -55,9 +57,14 @@ def course(rows: pd.DataFrame, planned: pd.DataFrame | None, look: Look = PLAIN)
     how = unit(measure, float(rows["value"].max()))
     windows = _windows(rows)
     timed = bool(rows["began"].notna().all())
-    caption = "Each point: the median of a session's trials. "
-    caption += "Grey: sessions of the calendar without a result. " if planned is not None else ""
-    caption += "Dashed: levels between change points, what is usual for a window taken away."
+    by_platform = {name: rows[rows["platform"] == name] for name in shown}
+    found = {name: levels(of) for name, of in by_platform.items()}
+    has_gaps = timed and any(
+        _has_gap(of, _calendar(planned, name)) for name, of in by_platform.items()
+    )
+    caption = "Each point: the median of a session's trials."
+    caption += " Grey: sessions of the calendar without a result." * has_gaps
+    caption += _LEVELS * any(len(of) > 1 for of in found.values())
     caption += f" The first {MOST_PANELS} of {len(names)} platforms." * (len(names) > len(shown))
     medians = rows.groupby("platform")["value"].median()
     same = bool(medians.max() <= _ALIKE * medians.min())
@@ -69,8 +76,9 @@ def course(rows: pd.DataFrame, planned: pd.DataFrame | None, look: Look = PLAIN)
     wide = 6.6 if len(shown) == 1 else 9.6
     figure, panels = page(header, dict(legend), look, len(shown), (wide, height), same_y=same)
     for name, axes in zip(shown, panels, strict=True):
-        of = rows[rows["platform"] == name]
-        _draw_course(axes, of, _calendar(planned, name), how.divisor, windows, timed=timed)
+        of, calendar_of = by_platform[name], _calendar(planned, name)
+        _draw_course(axes, of, calendar_of, how.divisor, windows, timed=timed)
+        _draw_levels(axes, of, found[name], how.divisor, timed=timed)
         axes.set_title(look.named(name), loc="left", fontsize=8)
         axes.tick_params(axis="x", labelsize=7.5, labelbottom=True)
     for axes in panels:  # once all is drawn, since they share their ends
@@ -128,7 +136,7 @@ def _draw_course(  # noqa: PLR0913 - a panel and what is in it
     *,
     timed: bool,
 ) -> None:
-    at = _times(rows["began"]) if timed else np.arange(1, len(rows) + 1)
+    at = _places(rows, timed=timed)
     values = rows["value"].to_numpy(dtype="float64") / divisor
     if planned is not None and timed:
         _draw_gaps(axes, rows, planned)
@@ -144,10 +152,25 @@ def _draw_course(  # noqa: PLR0913 - a panel and what is in it
         for part in _unbroken(rows[mine], planned[planned["window"] == window]):
             line = (at[mine][part], values[mine][part])
             axes.plot(*line, color=look.colour, linewidth=0.7, alpha=0.6, zorder=1.5)
-    found = levels(rows)
+
+
+def _draw_levels(
+    axes: Axes,
+    rows: pd.DataFrame,
+    found: Sequence[tuple[int, int, float]],
+    divisor: float,
+    *,
+    timed: bool,
+) -> None:
+    at = _places(rows, timed=timed)
     for begin, end, height in found if len(found) > 1 else []:
         ends = (at[begin], at[end - 1])
         axes.plot(ends, (height / divisor,) * 2, color="black", ls="--", linewidth=1.6)
+
+
+def _places(rows: pd.DataFrame, *, timed: bool) -> np.ndarray:
+    """Return where the sessions are on the x axis."""
+    return _times(rows["began"]) if timed else np.arange(1, len(rows) + 1)
 
 
 def _times(column: pd.Series) -> np.ndarray:
@@ -166,6 +189,10 @@ def _unbroken(rows: pd.DataFrame, planned: pd.DataFrame) -> list[slice]:
     cuts = [n for n in range(1, len(marks)) if marks[n] is None or marks[n] != marks[n - 1]]
     ends = [0, *cuts, len(marks)]
     return [slice(begin, end) for begin, end in itertools.pairwise(ends)]
+
+
+def _has_gap(rows: pd.DataFrame, planned: pd.DataFrame | None) -> bool:
+    return planned is not None and len(_unbroken(rows, planned)) > 1
 
 
 def _draw_gaps(axes: Axes, rows: pd.DataFrame, planned: pd.DataFrame) -> None:

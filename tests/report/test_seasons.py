@@ -86,6 +86,19 @@ def test_levels_are_drawn_where_there_are_several() -> None:
     assert dashed(-0.1) == [2, 2]
 
 
+def test_the_caption_explains_what_is_there() -> None:
+    def told(rows: pd.DataFrame, calendar_of: pd.DataFrame | None) -> str:
+        return " ".join(" ".join(texts(course(rows, calendar_of))).split())
+
+    plain, stepped = campaign(), campaign(-0.1)
+    assert "Grey: " in told(plain.sessions, plain.planned)
+    assert "Dashed: " not in told(plain.sessions, plain.planned)
+    large = plain.sessions[plain.sessions["platform"] == "large"]
+    assert "Grey: " not in told(large, plain.planned)
+    assert "Grey: " not in told(plain.sessions, None)
+    assert "Dashed: " in told(stepped.sessions, stepped.planned)
+
+
 def test_sessions_without_a_time_stand_in_their_order() -> None:
     rows = campaign().sessions.assign(window=None)
     rows["began"] = pd.NaT

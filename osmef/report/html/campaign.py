@@ -24,6 +24,8 @@ from osmef.report.html.figures import Drawn
 from osmef.report.html.shell import check_output, fill, write_page
 from osmef.report.html.svg import inline_svg
 from osmef.report.html.table import Table, scale_of
+from osmef.report.look import Look
+from osmef.report.series import short_cells
 
 _MOST_SECTIONS = 24  # cells and metrics; all of them are in the CSV files
 _MOST_DRAWN = 12
@@ -80,12 +82,14 @@ def _calendar(planned: pd.DataFrame | None) -> Drawn | None:
 
 
 def _sections(data: CampaignData, these: list[tuple[str, str]]) -> Iterator[Section]:
-    alone = len({cell for cell, _metric in these}) == 1
+    names, _shared = short_cells({cell: None for cell, _metric in these})
     for number, (cell, metric) in enumerate(these, start=1):
         platforms = of_section(data.platforms, cell, metric)
         scale = scale_of(data.measures[metric], [describe(platforms["median"].tolist())])
-        title = f"{scale.words[0].upper()}{scale.words[1:]}" + ("" if alone else f", {cell}")
-        figures = list(_figures(data, cell, metric, number)) if number <= _MOST_DRAWN else []
+        title = f"{scale.words[0].upper()}{scale.words[1:]}"
+        title += f", {names[cell]}" if len(names) > 1 else ""
+        look = Look(of=names[cell] if len(names) > 1 else "")
+        figures = list(_figures(data, cell, metric, number, look)) if number <= _MOST_DRAWN else []
         results = sessions_table(of_section(data.sessions, cell, metric), platforms, scale)
         yield Section(number, title, list(_tables(data, cell, metric)), results, figures)
 
@@ -109,12 +113,15 @@ def _tables(data: CampaignData, cell: str, metric: str) -> Iterator[Table]:
     yield course_table(courses, changes, spreads, scale)
 
 
-def _figures(data: CampaignData, cell: str, metric: str, number: int) -> Iterator[Drawn]:
+def _figures(
+    data: CampaignData, cell: str, metric: str, number: int, look: Look
+) -> Iterator[Drawn]:
     rows = of_section(data.sessions, cell, metric)
     words = "The numbers are in the tables of this section."
-    svg = inline_svg(seasons.course(rows, data.planned), f"c{number}-", f"Over time. {words}")
+    figure = seasons.course(rows, data.planned, look)
+    svg = inline_svg(figure, f"c{number}-", f"Over time. {words}")
     yield Drawn("course", "Session results over time", svg)
     medians = of_section(data.windows, cell, metric)
     if medians["window"].nunique() > 1:
-        svg = inline_svg(seasons.windows(medians), f"w{number}-", f"By window. {words}")
+        svg = inline_svg(seasons.windows(medians, look), f"w{number}-", f"By window. {words}")
         yield Drawn("windows", "Platforms by window", svg)

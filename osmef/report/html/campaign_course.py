@@ -14,25 +14,32 @@ from osmef.scenario.money import Money
 MOST_ROWS = 1000
 """That a table shows; all are in the CSV files."""
 
+_MEANINGS = {
+    "missed": "Missed: its window had closed before it could begin.",
+    "enough": "Enough: the stop rule had what it wanted.",
+    "cancelled": "Cancelled: the budget.",
+}
 _STATES = ("done", "failed", "missed", "enough", "cancelled", "running", "planned")
 
 
 def calendar_table(planned: pd.DataFrame) -> Table:
-    """Return one row a platform: its sessions by outcome, and their cost."""
+    """Return one row a platform: its sessions by outcome, and their cost if any has one."""
+    has_cost = bool(planned["cost"].notna().any())
     states = [state for state in _STATES if (planned["state"] == state).any()]
     columns = [
         Column("platform"),
         Column("sessions", number=True),
         *(Column(state, number=True) for state in states),
         Column("trials", number=True),
-        Column("cost", number=True),
+        *([Column("cost", number=True)] if has_cost else []),
     ]
-    rows = [_platform_row(str(name), of, states) for name, of in planned.groupby("platform")]
-    note = (
-        "Enough: the stop rule had what it wanted. Cancelled: the budget. Missed: its window had "
-        "closed before it could begin. Cost by list price, without traffic, disks and addresses."
-    )
-    return Table("State of the sessions", columns, rows, note)
+    rows = [
+        [*_platform_row(str(name), of, states), *([_cost(of)] if has_cost else [])]
+        for name, of in planned.groupby("platform")
+    ]
+    told = [_MEANINGS[state] for state in states if state in _MEANINGS]
+    told += ["Cost by list price, without traffic, disks and addresses."] if has_cost else []
+    return Table("State of the sessions", columns, rows, " ".join(told))
 
 
 def _platform_row(name: str, of: pd.DataFrame, states: list[str]) -> list[Field]:
@@ -53,7 +60,6 @@ def _platform_row(name: str, of: pd.DataFrame, states: list[str]) -> list[Field]
         Field(str(len(of))),
         *(Field(str(counts[state]), emphasis=emphases[state]) for state in states),
         trials,
-        _cost(of),
     ]
 
 

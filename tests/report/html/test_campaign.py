@@ -49,6 +49,19 @@ def test_what_cost_little_was_not_free() -> None:
     assert row[-1].text == "0.00120 USD"
 
 
+def test_what_has_no_price_has_no_column() -> None:
+    """On one's own machines nothing is charged; only the states that are there are explained."""
+    planned = pd.DataFrame(
+        {"platform": "small", "state": ["done", "missed"], "trials_ok": 3, "trials_failed": 0,
+         "cost": [None, None], "currency": None}
+    )  # fmt: skip
+    table = calendar_table(planned)
+    heads = [one.head for one in table.columns]
+    assert heads == ["platform", "sessions", "done", "missed", "trials"]
+    assert {len(row) for row in table.rows} == {len(heads)}
+    assert table.note == "Missed: its window had closed before it could begin."
+
+
 def test_a_name_is_text_whatever_it_is() -> None:
     page = Page(render_campaign(campaign(facts=[("What", EVIL)]), EVIL))
     assert len(page.all("script")) == 1
