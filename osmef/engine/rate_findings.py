@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from osmef.engine.plan import PlannedCell
-from osmef.results.measure import Component, Measure
+from osmef.results.measure import Better, Component, Measure
 from osmef.results.observations import (
     BucketFound,
     Emptied,
@@ -81,17 +81,17 @@ def of_carried(cells: Sequence[PlannedCell], trials: Sequence[Trial]) -> list[st
     """Warn where a metric depends on the previous traffic of endpoints."""
     leading = {planned.cell.key: _leading(planned) for planned in cells}
     series: dict[str, dict[tuple[str, int | None], list[tuple[float, float]]]] = {}
-    words: dict[str, str] = {}
+    known: dict[str, Measure] = {}
     for trial in trials:
         measure = leading.get(trial.cell)
         value = trial.metrics.get(measure.name) if measure is not None else None
         if measure is None or value is None or trial.status is not Status.OK or not trial.carried:
             continue
-        words[measure.name] = measure.words
+        known[measure.name] = measure
         of_cell = series.setdefault(measure.name, defaultdict(list))
         of_cell[trial.cell, trial.pair].append((value, float(_carried(trial))))
     return [
-        told for name, of in series.items() for told in _of_trend(words[name], list(of.values()))
+        told for name, of in series.items() for told in _of_trend(known[name], list(of.values()))
     ]
 
 
@@ -100,7 +100,7 @@ def _leading(planned: PlannedCell) -> Measure | None:
     return next((one for one in measures if one.leading), None)
 
 
-def _of_trend(name: str, cells: Sequence[Sequence[tuple[float, float]]]) -> Iterator[str]:
+def _of_trend(measure: Measure, cells: Sequence[Sequence[tuple[float, float]]]) -> Iterator[str]:
     if all(len(rows) == 1 for rows in cells):
         return
     from osmef.analysis.carried import carried_trend  # noqa: PLC0415 - NumPy is slow to load
@@ -109,11 +109,14 @@ def _of_trend(name: str, cells: Sequence[Sequence[tuple[float, float]]]) -> Iter
     if found is None or not found.is_told:
         return
     most = max(carried for rows in cells for _, carried in rows)
-    way = "falls" if found.change < 0 else "rises"
+    falls = found.change < 0
+    worse = measure.better is (Better.HIGHER if falls else Better.LOWER)
+    bucket = "a token bucket may empty, which `until: knee` would show, or "
+    cause = f"{bucket if worse else ''}something else changes with time"
     yield (
-        f"{name} {way} by {100 * abs(found.change):.0f} % as endpoints have sent and received more"
-        f" (up to {format_size(most)}, p = {found.p:.2g}): a token bucket may empty, which `until:"
-        " knee` would show, or something else changes with time"
+        f"{measure.words} {'falls' if falls else 'rises'} by {100 * abs(found.change):.0f} % as"
+        f" endpoints have sent and received more (up to {format_size(most)}, p = {found.p:.2g}):"
+        f" {cause}"
     )
 
 

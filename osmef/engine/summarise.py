@@ -421,7 +421,7 @@ def elsewhere(cells: list[CellInfo]) -> list[str]:
     if not count:
         return []
     told = "were not placed as requested, or their placement is unknown: table and figures say so"
-    return [f"{count} of {len(cells)} cells {told}"]
+    return [f"{count} of {counted(len(cells), 'cell')} {told}"]
 
 
 def too_fast(cells: list[CellInfo]) -> list[str]:
@@ -456,11 +456,10 @@ def contended_cells(trials: Mapping[str, Sequence[Trial]]) -> list[str]:
         return []
     worst = [max((v for of in busy for v in of[name]), default=0.0) for name in _OTHERS]
     told = f"{contended([worst[0]], [worst[1]])} in the worst of their trials"
-    note = (
-        f"the machines were not idle in {len(busy)} of {len(of_cells)} cells: {told}; rates that"
-        " need CPU are too low and vary more. Stop what else runs there, and measure again"
-    )
-    return [note]
+    where = f"{len(busy)} of {counted(len(of_cells), 'cell')}"
+    cure = "Stop what else runs there, and measure again"
+    what = "rates that need CPU are too low and vary more"
+    return [f"the machines were not idle in {where}: {told}; {what}. {cure}"]
 
 
 def _known(trials: Sequence[Trial], name: str) -> list[float]:

@@ -41,6 +41,7 @@ def test_an_idle_machine_is_not_told_of() -> None:
 def test_steal_is_told_of() -> None:
     (note,) = contended_cells({"a": busy(0.0, 0.0, steal=25.0)})
     assert "the hypervisor gave 25 %" in note
+    assert "in 1 of 1 cell:" in note
 
 
 def test_a_short_common_interval_is_told_of() -> None:

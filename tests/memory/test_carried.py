@@ -15,8 +15,10 @@ SCENARIO = "name: carried\nrepeat: 8\nseed: 1\n"
 class Tiring(Path):
     """A path that gets slower from trial to trial."""
 
+    slower: float = 0.05
+
     def rate_in(self, trial: int) -> float:
-        return self.rate_bps * (1 - 0.05 * trial)
+        return self.rate_bps * (1 - self.slower * trial)
 
 
 def test_every_trial_tells_what_its_endpoints_had_carried(lab: Lab, world: World) -> None:
@@ -32,6 +34,13 @@ def test_a_rate_that_falls_with_it_is_told(lab: Lab, world: World) -> None:
     world.usual = (NEAR, Tiring(), ROUTED)
     (told,) = [text for text in lab.run(SCENARIO)["run"]["warnings"] if "token bucket" in text]
     assert "aggregate BTC falls by 4" in told
+
+
+def test_a_rate_that_rises_is_no_bucket_that_empties(lab: Lab, world: World) -> None:
+    world.usual = (NEAR, Tiring(slower=-0.05), ROUTED)
+    (told,) = [text for text in lab.run(SCENARIO)["run"]["warnings"] if "sent and received" in text]
+    assert "aggregate BTC rises by 2" in told
+    assert told.endswith("): something else changes with time")
 
 
 def test_noise_is_not_told(lab: Lab, world: World) -> None:
