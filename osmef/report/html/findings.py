@@ -72,7 +72,8 @@ def _limits(summary: Summary, names: Mapping[str, str]) -> Iterator[str]:
             if limit in _WORDS and 2 * cell.limited_by[limit] > sum(cell.limited_by.values()):
                 found[_WORDS[limit]].append(cell)
     for words, of in found.items():
-        yield f"The limit was {words} in {_where(of, summary, names)}."
+        where = f" in {_where(of, summary, names)}" if len(summary.cells) > 1 else ""
+        yield f"The limit was {words}{where}."
 
 
 def _distances(summary: Summary) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Inline SVG of figures: unique ids, and text alternatives."""
+"""Inline SVG of figures: unique ids, text alternatives, and no bytes that draw nothing."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ _XLINK = "http://www.w3.org/1999/xlink"
 _METADATA = f"{{{_SVG}}}metadata"
 _HREF = f"{{{_XLINK}}}href"
 _URL = re.compile(r"url\(#([^)]+)\)")
+_LONG_NUMBER = re.compile(r"-?\d+\.\d{3,}")
+_PLACES = ("d", "x", "y")  # in points, of which a hundredth can't be seen
 _DPI = 150  # of what a figure holds as an image, such as a cloud of points
 
 ElementTree.register_namespace("", _SVG)
@@ -35,19 +37,31 @@ def inline_svg(figure: Figure, prefix: str, words: str) -> Markup:
     root = ElementTree.fromstring(file.getvalue())  # noqa: S314 - matplotlib has just written it
     for element in root.findall(_METADATA):
         root.remove(element)
-    for element in root.iter():
-        _rename(element, prefix)
+    _slim(root, prefix)
     for size in ("width", "height", "version"):
         root.attrib.pop(size, None)
     root.attrib |= {"role": "img", "aria-label": words}
     return Markup(ElementTree.tostring(root, encoding="unicode"))  # noqa: S704 - it is escaped XML
 
 
-def _rename(element: ElementTree.Element, prefix: str) -> None:
-    for key, value in element.attrib.items():
-        if key == "id":
-            element.set(key, prefix + value)
-        elif key == _HREF and value.startswith("#"):
-            element.set(key, f"#{prefix}{value[1:]}")
-        elif "url(#" in value:
-            element.set(key, _URL.sub(rf"url(#{prefix}\1)", value))
+def _slim(root: ElementTree.Element, prefix: str) -> None:
+    """Give ids that something refers to short names, and drop all others, and blanks."""
+    names: dict[str, str] = {}
+    for element in root.iter():
+        for key, value in element.attrib.items():
+            told = [value[1:]] if key == _HREF and value.startswith("#") else _URL.findall(value)
+            for one in told:
+                names.setdefault(one, f"{prefix}{len(names)}")
+    for element in root.iter():
+        own = names.get(element.attrib.pop("id", ""))
+        if own is not None:
+            element.set("id", own)
+        for key, value in element.attrib.items():
+            if key == _HREF and value.startswith("#"):
+                element.set(key, f"#{names[value[1:]]}")
+            elif "url(#" in value:
+                element.set(key, _URL.sub(lambda found: f"url(#{names[found[1]]})", value))
+            elif key in _PLACES:
+                element.set(key, _LONG_NUMBER.sub(lambda found: f"{float(found[0]):.2f}", value))
+        element.text = (element.text or "").strip() or None
+        element.tail = None

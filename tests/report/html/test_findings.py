@@ -41,6 +41,7 @@ def test_cells_that_share_a_value_are_named_by_it(
     assert "The limit was the network in both different-host cells." in told
     told = findings(make_summary(*far))
     assert "The limit was the network in both cells." in told
+    assert "The limit was the network." in findings(make_summary(far[0]))
 
 
 def test_cells_whose_intervals_overlap_are_not_called_different(
