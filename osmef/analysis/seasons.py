@@ -18,6 +18,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from osmef.analysis.course import autocorrelation, drift
+from osmef.analysis.describe import describe
 from osmef.analysis.distributions import normal_below, normal_quantile
 from osmef.analysis.pairs import holm, pairwise
 from osmef.analysis.quantiles import ConfidenceInterval, finite
@@ -158,7 +159,8 @@ def session_table(trials: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
 
     ``trials`` are those of ``session_trials``; those without the metric do not count. Columns:
     ``KEY``, session, window, began (of its first trial, UTC), trials (how many have the metric)
-    and value, their median in the metric's unit. ``attrs`` say what the metrics are, as those of
+    and value, their median in the metric's unit, with ci95_low and ci95_high, its exact interval
+    (``quantile_interval``), NaN below six trials. ``attrs`` say what the metrics are, as those of
     the trials do.
 
     Assumed is that the trials of a session are of one moment.
@@ -166,12 +168,13 @@ def session_table(trials: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
     Source: that of ``variability.session_results``.
     """
     frames = [_sessions_of(trials, metric) for metric in metrics]
-    table = pd.concat(frames, ignore_index=True)[[*KEY, *_ABOUT, "value"]]
+    table = pd.concat(frames, ignore_index=True)[[*KEY, *_ABOUT, "value", *_ENDS]]
     table = table.sort_values("began", kind="stable", ignore_index=True)
     return described_like(table, trials)
 
 
 _ABOUT = ("session", "window", "began", "trials")
+_ENDS = ("ci95_low", "ci95_high")
 
 
 def _sessions_of(trials: pd.DataFrame, metric: str) -> pd.DataFrame:
@@ -181,7 +184,18 @@ def _sessions_of(trials: pd.DataFrame, metric: str) -> pd.DataFrame:
     about = points.groupby([*by, "session"], sort=False).agg(
         window=("window", "first"), began=("started_at", "min"), trials=(metric, "size")
     )
-    return results.merge(about.reset_index(), on=[*by, "session"]).assign(metric=metric)
+    results = results.merge(about.reset_index(), on=[*by, "session"]).assign(metric=metric)
+    return results.merge(_intervals(points, metric, [*by, "session"]), how="left")
+
+
+def _intervals(points: pd.DataFrame, metric: str, by: list[str]) -> pd.DataFrame:
+    """Return the interval of the median of each group that has one."""
+    rows = []
+    for key, values in points.groupby(by, sort=False)[metric]:
+        told = describe(values.tolist())
+        if told.ci95_low is not None:
+            rows.append((*key, told.ci95_low, told.ci95_high))
+    return pd.DataFrame(rows, columns=pd.Index([*by, *_ENDS])).astype(dict.fromkeys(_ENDS, float))
 
 
 def platform_table(sessions: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame:

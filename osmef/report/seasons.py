@@ -36,6 +36,7 @@ _MANY = 200  # sessions of which the marks are small
 _ALIKE = 1.5  # platforms further apart than so many times have axes of their own
 _NO_WINDOW = "no window given"
 _GAP = "#e6e6e6"
+_INTERVALS = " Bars: its exact 95 % interval, from six trials on."
 _LEVELS = " Dashed: levels between change points, what is usual for a window taken away."
 
 
@@ -63,6 +64,7 @@ def course(rows: pd.DataFrame, planned: pd.DataFrame | None, look: Look = PLAIN)
         _has_gap(of, _calendar(planned, name)) for name, of in by_platform.items()
     )
     caption = "Each point: the median of a session's trials."
+    caption += _INTERVALS * bool(rows["ci95_low"].notna().any())
     caption += " Grey: sessions of the calendar without a result." * has_gaps
     caption += _LEVELS * any(len(of) > 1 for of in found.values())
     caption += f" The first {MOST_PANELS} of {len(names)} platforms." * (len(names) > len(shown))
@@ -140,6 +142,7 @@ def _draw_course(  # noqa: PLR0913 - a panel and what is in it
     values = rows["value"].to_numpy(dtype="float64") / divisor
     if planned is not None and timed:
         _draw_gaps(axes, rows, planned)
+    ends = rows[["ci95_low", "ci95_high"]].to_numpy(dtype="float64").T / divisor
     named = rows["window"].fillna(_NO_WINDOW)
     size = 4.5 if len(rows) <= _MANY else 3
     for window in sorted(set(named)):
@@ -147,6 +150,7 @@ def _draw_course(  # noqa: PLR0913 - a panel and what is in it
         look = stroke(windows[window])
         axes.plot(at[mine], values[mine], ls="none", marker=look.marker, color=look.colour,
                   markersize=size, markeredgecolor="white")  # fmt: skip
+        axes.vlines(at[mine], *ends[:, mine], color=look.colour, linewidth=0.8, zorder=1.6)
         if planned is None or not timed:
             continue
         for part in _unbroken(rows[mine], planned[planned["window"] == window]):

@@ -99,6 +99,17 @@ def test_a_session_counts_once_with_the_median_of_its_trials() -> None:
     assert rows[1]["window"] == "peak"
 
 
+def test_the_median_of_a_session_has_an_interval_from_six_trials_on() -> None:
+    frame = pd.DataFrame([
+        *(trial("one", float(n)) for n in range(1, 7)),
+        *(trial("two", float(n)) for n in range(1, 6)),
+    ])  # fmt: skip
+    first, second = session_table(session_trials(frame), ["goodput_bps"]).to_dict("records")
+    assert (first["ci95_low"], first["value"], first["ci95_high"]) == (1.0, 3.5, 6.0)
+    assert math.isnan(second["ci95_low"])
+    assert math.isnan(second["ci95_high"])
+
+
 def test_a_trial_that_tells_no_platform_is_of_its_scenario_and_provider() -> None:
     told = session_trials(pd.DataFrame([trial("one", 1.0, platform=None), trial("one", 1.0)]))
     assert told["platform"].tolist() == ["pair local", "a"]

@@ -68,6 +68,18 @@ def test_a_gap_is_grey_and_no_line_crosses_it() -> None:
     assert lines
 
 
+def test_the_interval_of_a_session_is_a_bar() -> None:
+    rows = campaign().sessions
+    assert "Bars: " not in texts(course(rows, None))[1]
+    rows = rows.assign(ci95_low=0.9 * rows["value"], ci95_high=1.1 * rows["value"])
+    figure = course(rows, None)
+    assert "Bars: " in texts(figure)[1]
+    drawn = [
+        bar for axes in visible(figure) for some in axes.collections for bar in some.get_paths()
+    ]
+    assert len(drawn) == len(rows)
+
+
 def test_without_a_calendar_nothing_is_joined() -> None:
     data = campaign()
     for axes in visible(course(data.sessions, None)):

@@ -72,13 +72,15 @@ def _priced(row: Row, scale: Scale) -> list[Field]:
     return [shown, _scaled(gives, scale), text(known(row["rank"]))]
 
 
+_OF_A_SESSION = ["session", "platform", "value", "trials", "ci95_low", "ci95_high"]
+
+
 def sessions_table(sessions: pd.DataFrame, platforms: pd.DataFrame, scale: Scale) -> Table:
     """Return one row a session, a column each platform; below them the CoV."""
     names = [str(name) for name in platforms["platform"]]
     order = list(dict.fromkeys(sessions["session"]))
     cells = {
-        (row["session"], row["platform"]): row
-        for row in sessions[["session", "platform", "value", "trials"]].to_dict("records")
+        (row["session"], row["platform"]): row for row in sessions[_OF_A_SESSION].to_dict("records")
     }
     several = bool((sessions["trials"] > 1).any())
     columns = [Column("session"), *(Column(name, scale.unit, number=True) for name in names)]
@@ -102,7 +104,9 @@ def sessions_table(sessions: pd.DataFrame, platforms: pd.DataFrame, scale: Scale
 def _result(row: Row | None, scale: Scale, *, several: bool) -> Field:
     if row is None:
         return text(None)
-    lines = (f"n {row['trials']}",) if several else ()
+    ends = (row["ci95_low"], row["ci95_high"])
+    interval = () if any(map(pd.isna, ends)) else (" to ".join(map(scale.show, ends)),)
+    lines = (*interval, f"n {row['trials']}") if several else ()
     return Field(scale.show(row["value"]), lines, repr(float(row["value"])))
 
 
