@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import os
+import re
 import select
 import signal
 import socket
@@ -278,6 +279,19 @@ def page(server: Server) -> Iterator[Page]:
         ours = (server.address, "data:")
         assert [url for url in asked if not url.startswith(ours)] == []
         assert said == []
+
+
+@pytest.mark.real("browser")
+def test_the_page_in_the_dark_and_on_a_phone(page: Page) -> None:
+    """Pictures are no white cards, and no row begins with a colon behind nothing."""
+    page.get_by_role("link", name="shown").click()
+    page.emulate_media(color_scheme="dark")
+    expect(page.locator(".drawing img").first).to_have_css("filter", re.compile("invert"))
+    page.set_viewport_size({"width": 390, "height": 900})
+    before = "one => getComputedStyle(one, '::before').content"
+    heads = page.locator("tbody th:not([data-head])").all()
+    assert heads
+    assert {one.evaluate(before) for one in heads} <= {"none", "normal"}
 
 
 @pytest.mark.timeout(600)

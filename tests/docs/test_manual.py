@@ -133,6 +133,24 @@ def test_every_named_command_exists(page: Path) -> None:
     assert set(_COMMAND.findall(page.read_text())) <= known
 
 
+@pytest.mark.parametrize("page", PAGES, ids=_name)
+def test_a_command_without_arguments_is_shown_without_any(page: Path) -> None:
+    bare = {
+        name
+        for name, command in hooks.every_command(_group())
+        if not any(one.param_type_name == "argument" for one in command.params)
+    }
+    assert "campaign serve" in bare
+    lines = re.findall(r"^(?:\$ )?osmef ([^#`\n]*)", page.read_text(), re.MULTILINE)
+    given = [
+        line
+        for line in lines
+        for name in bare
+        if re.match(rf"{name} +(?![-|>&])[\w'\"]", line) and name.count(" ") == 1
+    ]
+    assert given == []
+
+
 def _group() -> Any:  # click's or typer's own class, which differ by version
     return typer.main.get_command(make_app())
 
