@@ -96,3 +96,9 @@ def test_a_run_is_extended_and_one_that_was_cut_shows_what_it_has(osmef: Osmef) 
     assert shown.code == 0, shown.err
     assert "incomplete; to go on: osmef resume" in shown.out
     assert " 2/2 " in shown.out
+
+
+def test_the_help_begins_where_no_file_is(osmef: Osmef) -> None:
+    """An installed osmef has no example scenarios beside it."""
+    told = " ".join(osmef("--help").out.split())
+    assert "First steps: osmef quick HOST_A HOST_B, or osmef init and osmef run btc.yaml" in told
