@@ -262,8 +262,8 @@ def _error(
 
 
 def _name_once(traces: Sequence[Json]) -> None:
-    """Show each name once in the legend, as a group."""
-    seen: set[str] = set()
+    """Show each name once in the legend, as a group: by a trace that is not faint if possible."""
+    seen: dict[str, Json] = {}
     for trace in traces:
         name = trace.pop("name", None)
         if "hoverinfo" in trace:
@@ -273,10 +273,14 @@ def _name_once(traces: Sequence[Json]) -> None:
         trace["hovertemplate"] = f"{own}%{{text}}<br>%{{y:.4~g}}<extra></extra>"
         if "text" not in trace:
             trace["hovertemplate"] = f"{own}%{{x:.4~g}}: %{{y:.4~g}}<extra></extra>"
-        trace["showlegend"] = bool(name) and name not in seen
+        trace["showlegend"] = False
         if name:
             trace |= {"name": name, "legendgroup": name}
-            seen.add(name)
+            known = seen.setdefault(name, trace)
+            if _faint(known.get("opacity")) and not _faint(trace.get("opacity")):
+                seen[name] = trace
+    for trace in seen.values():
+        trace["showlegend"] = True
 
 
 def _layout(figure: Figure, panels: Sequence[Axes]) -> Json:

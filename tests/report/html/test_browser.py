@@ -156,6 +156,29 @@ def test_rows_of_a_comparison_that_reacts_are_apart(
     page.close()
 
 
+def test_a_long_legend_is_above_the_panels(
+    browser: Browser, make_run: MakeRun, measured: Summary, tmp_path: Path
+) -> None:
+    """Of many runs on a phone: the panel keeps its height, and no name is cut off."""
+    output = tmp_path / "many.html"
+    names = [f"a-run-of-a-long-name-{n}" for n in range(7)]
+    write_report([make_run(name, measured).path for name in names], output)
+    page = browser.new_page(viewport={"width": 390, "height": 900})
+    page.goto(output.as_uri())
+    figure = page.locator("figure", has=page.locator(".legendtext", has_text="name-6"))
+    for one in page.locator("figure").all():
+        one.scroll_into_view_if_needed()
+    figure.first.wait_for()
+    box = figure.first.locator(".plot").bounding_box()
+    legend, panel = (figure.first.locator(one).bounding_box() for one in (".legend", ".gridlayer"))
+    assert box is not None
+    assert legend is not None
+    assert panel is not None
+    assert legend["y"] + legend["height"] <= panel["y"]
+    assert panel["height"] > 130
+    page.close()
+
+
 def test_paper_has_the_tables_and_the_scenario(shown: Page) -> None:
     scenario = shown.locator("details.prints pre")
     assert not scenario.is_visible()

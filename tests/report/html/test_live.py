@@ -59,6 +59,16 @@ def test_each_line_is_there_with_its_name_and_interval() -> None:
     assert {one["xaxis"] for one in data} == {"x1", "x2"}
 
 
+def test_the_legend_has_the_line_that_is_not_faint() -> None:
+    figure = Figure()
+    axes = figure.subplots()
+    axes.stairs([1, 1], [0, 1, 2], baseline=None, color="#0072B2", alpha=0.4)
+    axes.stairs([2, 2], [0, 1, 2], baseline=None, color="#0072B2", ls="-")
+    figure.legend([Line2D([], [], color="#0072B2")], ["rate"])
+    data = told(figure)["data"]
+    assert [(one["name"], one["showlegend"]) for one in data] == [("rate", False), ("rate", True)]
+
+
 def test_faint_steps_have_a_name_of_their_own() -> None:
     """Single trials and their median have one colour, and no dashes."""
     figure = Figure()

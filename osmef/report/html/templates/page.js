@@ -70,12 +70,28 @@ function seen(colour) {
   return `rgb(${parts.map((one) => Math.round(one + (255 - one) * more)).join()})`;
 }
 
+const LINE = 20; // pixels of a line of the legend
+
 // A row of words, such as of a comparison, needs the height of its letters.
-function high(told, place) {
-  const narrow = place.clientWidth < 480;
+function panels(told, narrow) {
   const words = told.layout.yaxis.ticktext ?? [];
   const lines = Math.max(0, ...words.map((text) => text.split("<br>").length)) + narrow;
-  return Math.max((narrow ? 240 : 280) * told.layout.meta.rows, (6 + 14 * lines) * words.length) + 80;
+  return Math.max((narrow ? 240 : 280) * told.layout.meta.rows, (6 + 14 * lines) * words.length);
+}
+
+// A long legend is above the panels, and takes none of their height.
+function legendHeight(names, width) {
+  let lines = 0;
+  let used = width;
+  for (const parts of names.map((name) => name.split("<br>"))) {
+    const wide = 7 * Math.max(...parts.map((part) => part.length)) + 50;
+    if (used + wide > width) {
+      lines += parts.length;
+      used = 0;
+    }
+    used += wide;
+  }
+  return LINE * Math.max(0, lines - 1);
 }
 
 function drawn(told, place) {
@@ -92,6 +108,10 @@ function drawn(told, place) {
     if (narrow && name.startsWith("y")) axis.ticktext = axis.ticktext?.map((text) => text.replace(", ", ",<br>"));
   }
   const data = structuredClone(told.data);
+  for (const trace of narrow ? data : []) trace.name = trace.name?.replace(/(.{28,}?), /g, "$1,<br>");
+  const named = data.filter((trace) => trace.showlegend).map((trace) => trace.name);
+  const high = panels(told, narrow) + 80;
+  const more = legendHeight(named, place.clientWidth);
   for (const trace of dark.matches ? data : []) {
     for (const part of [trace.line, trace.marker, trace.error_y]) {
       if (part) part.color = seen(part.color);
@@ -103,8 +123,8 @@ function drawn(told, place) {
     plot_bgcolor: "rgba(0,0,0,0)",
     font: { color: ink, family: "system-ui, sans-serif", size: narrow ? 11 : 12 },
     margin: { l: narrow ? 50 : 65, r: 12, t: 26, b: 45 },
-    height: high(told, place),
-    legend: { orientation: "h", y: 1 + 38 / (high(told, place) - 71), yanchor: "bottom", x: 0, font: { size: narrow ? 10 : 12 } },
+    height: high + more,
+    legend: { orientation: "h", maxheight: 2 * LINE + more, y: 1 + 38 / (high - 71), yanchor: "bottom", x: 0, font: { size: narrow ? 10 : 12 } },
     hovermode: "closest",
     modebar: { bgcolor: "rgba(0,0,0,0)", color: line, activecolor: ink },
     dragmode: narrow ? false : "zoom",
