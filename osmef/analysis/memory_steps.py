@@ -43,6 +43,7 @@ def wandering_p(series: Array, shortest: int) -> float:
     with the memory that suits it best: a step leaves no memory within its levels, and a memory
     does. p is the share of simulated series without a step that look as clear at a memory of
     ``MEMORY``; with less of it fewer do.
+    They are rounded to half a standard deviation, as rounded values look clearer than others.
 
     Assumed are normal values; of others see the simulations in docs/methods.md.
 
@@ -99,7 +100,9 @@ def _null(rows: Iterator[Array], told: Callable[[Array], Array]) -> tuple[Array,
 
 @lru_cache(maxsize=64)
 def _wandering(count: int, shortest: int) -> tuple[Array, Array]:
-    return _null(wanderers(count, MEMORY), lambda rows: likelihoods(rows, shortest))
+    grain = 0.5 / math.sqrt(1 - MEMORY**2)
+    series = (grain * np.round(rows / grain) for rows in wanderers(count, MEMORY))
+    return _null(series, lambda rows: likelihoods(rows, shortest))
 
 
 @lru_cache(maxsize=256)
