@@ -243,8 +243,8 @@ _FORMATS = {
 }
 _GUEST = Path(__file__).parent / "guest"
 # Facts want ip, tc and ethtool; a cloud kernel has the drivers of virtual machines, and netem, fq,
-# htb, bonding and the like as modules.
-_PACKAGES = ("busybox-static", "ethtool", "iproute2", "kmod", "openssh-server", "procps")
+# htb, bonding and the like as modules. Containers of crun want mount.
+_PACKAGES = ("busybox-static", "ethtool", "iproute2", "kmod", "mount", "openssh-server", "procps")
 _PACKAGE = re.compile(r"[a-z0-9][a-z0-9+.-]+")
 _LEFT_OUT = ("/usr/share/doc/*", "/usr/share/info/*", "/usr/share/locale/*", "/usr/share/man/*")
 

@@ -60,6 +60,12 @@ def bring(host: LayerHost, program: Program = PROGRAM) -> None:
     host.root.do([program.name, *(program.version or ("--version",))])
 
 
+def check(host: LayerHost) -> None:
+    """Check that an endpoint has what hides its cgroups. Raises EndpointError."""
+    for program in ("mount", "unshare"):
+        host.root.do([program, "--version"])
+
+
 def start(host: LayerHost, space: str | None) -> tuple[str, ...]:
     """Make a container in a network namespace; return what runs a program in it.
 

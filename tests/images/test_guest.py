@@ -80,6 +80,7 @@ def test_the_agent_measures_in_it(guest: Guest) -> None:
         "tc qdisc add dev eth0 root htb && tc qdisc del dev eth0 root",
         "ip link add bond7 type bond mode balance-rr && ip link del bond7",
         "ip link add v7 type vxlan id 7 dstport 4789 && ip link del v7",
+        "unshare --mount sh -c 'mount -t tmpfs none /sys/fs/cgroup'",
         "echo bbr >/proc/sys/net/ipv4/tcp_congestion_control",
     ],
 )

@@ -32,7 +32,7 @@ _AGENT = "osmef-agent"
 _OWN = ("host", "bridge", "macvlan")
 _CURE = (
     "install podman or docker there (Debian: apt install podman), or start its service; or have"
-    " crun there, for which a controller with apt-get makes a bundle"
+    " crun there, for which a controller with apt-get makes a bundle, beside mount and unshare"
 )
 
 
@@ -99,7 +99,7 @@ class Container(Layer[ContainerSettings]):
     """An image with the agent alone; the login's home is mounted at its own path."""
 
     Settings = ContainerSettings
-    needs = (*Layer.needs, "podman or docker; else crun, its own or a bundle")
+    needs = (*Layer.needs, "podman or docker; else crun, its own or a bundle, with mount")
     example = "layer: [{kind: container, network: host}]"
 
     def __init__(self, settings: ContainerSettings) -> None:
@@ -134,6 +134,7 @@ class Container(Layer[ContainerSettings]):
             try:
                 if engine == CRUN:
                     crun.bring(host)
+                    crun.check(host)
                 else:
                     host.root.do([engine, "info", "--format", "{{json .}}"])
             except ReachError:

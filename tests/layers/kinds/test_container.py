@@ -204,6 +204,20 @@ def test_crun_is_brought_where_one_end_has_no_engine(
     machines.lower()
 
 
+def test_an_endpoint_that_can_t_hide_its_cgroups_is_told(
+    machines: Machines, tmp_path: Path
+) -> None:
+    """Small systems have no mount, and crun none of its own."""
+    crun = tmp_path / "crun"
+    crun.write_text("#!/bin/sh\n")
+    crun.chmod(0o755)
+    shell = machines.shells["a"]
+    shell.enter = (*shell.enter, "env", f"PATH={tmp_path}")
+    with pytest.raises(EndpointError, match="no program mount") as told:
+        Container(ContainerSettings(engine="crun")).probe(machines.hosts["a"], "", Family.IPV4)
+    assert "mount" in str(told.value.cure)
+
+
 def test_crun_has_no_networks_by_name() -> None:
     with pytest.raises(InputError, match="crun has no network weave"):
         load_text(
