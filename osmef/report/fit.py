@@ -12,7 +12,7 @@ from rich.cells import cell_len
 from rich.console import Group
 from rich.text import Text
 
-_LONG = 16  # characters of a first column that is printed above its rows
+LONG = 16  # characters of a first column that is printed above its rows
 _INDENT = 2
 _LEAST_FOLDED = 24  # characters of a folded column
 _GAPS = (2, 1)  # spaces between columns, the first that fits
@@ -105,7 +105,7 @@ def table(
     width: int | None,
     *more: str,
     title: str = "",
-    long: int | None = _LONG,
+    long: int | None = LONG,
 ) -> Group:
     """Return a fitted table with its title, a note on missing columns, and ``more``.
 

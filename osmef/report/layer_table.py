@@ -6,13 +6,17 @@ from collections.abc import Sequence
 
 from rich.console import Group
 
-from osmef.report.fit import column, table
+from osmef.report.fit import LONG, column, table
 from osmef.report.series import short_names, written
 from osmef.results.layer_cost import CPU_PER_GB, LayerCost
 from osmef.results.summary import Summary
 from osmef.scenario.study import Scalar
 
+Row = tuple[tuple[tuple[str, Scalar], ...], str]
+"""The values of a row, and its layer."""
+
 _NOTHING = "-"
+_LAYER = "layer"
 _HOW = {
     "blocks": "in the same block of the random order",
     "trials": "over all trials, unpaired, for the run has no blocks",
@@ -27,17 +31,12 @@ def layer_table(summary: Summary, width: int | None = None) -> Group | None:
     found = summary.layers
     if not found:
         return None
-    rows = dict.fromkeys((tuple(one.values.items()), one.layer) for one in found)
+    every = dict.fromkeys((tuple(one.values.items()), one.layer) for one in found)
     names = short_names(dict.fromkeys(key for one in found for key in one.values))
     costs = {((tuple(one.values.items()), one.layer), one.metric): one for one in found}
     heads = {one.name: one.words for one in [*summary.measures, CPU_PER_GB]}
-    told = [
-        column("layer", [layer for _, layer in rows]),
-        *(
-            column(name, [_value(dict(values).get(key)) for values, _ in rows])
-            for key, name in names.items()
-        ),
-    ]
+    by, rows = _sorted(list(every), list(names))
+    told = [column(names.get(key, key), [_label(row, key) for row in rows]) for key in by]
     metrics = dict.fromkeys(one.metric for one in found)
     # The leading ones and the CPU's time stay where a terminal is narrow.
     leading = {one.name for one in summary.measures if one.leading} | {CPU_PER_GB.name}
@@ -52,6 +51,25 @@ def layer_table(summary: Summary, width: int | None = None) -> Group | None:
     ]
     shown = table(told, width, _caption(found), title=f"Times that of {found[0].reference}")
     return Group("", shown, "")
+
+
+def _sorted(rows: list[Row], names: list[str]) -> tuple[list[str], list[Row]]:
+    """Return the keys of rows, the widest first if it is long, and the rows in that order.
+
+    Of those only the first can stand above its rows, which leaves the others some room.
+    """
+    by = [_LAYER, *names]
+    widest = max(by, key=lambda key: max(len(_label(row, key)) for row in rows))
+    if max(len(_label(row, widest)) for row in rows) <= LONG:
+        return by, rows
+    place = {text: n for n, text in enumerate(dict.fromkeys(_label(row, widest) for row in rows))}
+    by.sort(key=lambda key: key != widest)
+    return by, sorted(rows, key=lambda row: place[_label(row, widest)])
+
+
+def _label(row: Row, key: str) -> str:
+    values, layer = row
+    return layer if key == _LAYER else _value(dict(values).get(key))
 
 
 def _value(value: Scalar) -> str:

@@ -75,5 +75,24 @@ def test_where_there_is_little_room_the_leading_number_stays(
     assert "Left out, as 45 columns have no room: RTT" in text
 
 
+def test_a_long_label_stands_above_its_rows_and_leaves_room_for_numbers(
+    shown: Callable[..., list[str]],
+) -> None:
+    rows = shown(
+        *(
+            cost(layer, values={"workload": f"{{kind: {kind}, sizes: [100B, 100kB]}}"})
+            for layer in ("vxlan", "container(engine=crun)")
+            for kind in ("btc", "pingpong")
+        ),
+        width=50,
+    )
+    at = rows.index("{kind: btc, sizes: [100B, 100kB]}")
+    assert rows[at + 1 : at + 3] == [
+        "vxlan 0.9 [0.85..0.95]",
+        "container(engine=crun) 0.9 [0.85..0.95]",
+    ]
+    assert rows[at + 3] == "{kind: pingpong, sizes: [100B, 100kB]}"
+
+
 def test_a_run_without_layers_has_no_such_table(shown: Callable[..., list[str]]) -> None:
     assert shown() == []
