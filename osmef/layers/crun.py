@@ -32,7 +32,8 @@ _COMMAND, _ROOT, _OWN, _STATE = "command", "rootfs", "engine", "state"
 _LOG = "log"
 # Cgroups would be left with other settings than they had. It needs to see some nevertheless, and
 # refuses those that are partly of version 1 and partly of 2, so it sees an empty directory.
-_HIDE = 'mount -t tmpfs none /sys/fs/cgroup && exec "$@"'
+# Without -n, mount would leave a directory of its own in /run.
+_HIDE = 'mount -n -t tmpfs none /sys/fs/cgroup && exec "$@"'
 _HIDING = ("unshare", "--mount", "sh", "-c", _HIDE, "sh")
 _APART = 'exec "$@" </dev/null >/dev/null 2>"$0"'
 """A container keeps what its runtime has for input and output, and a session would wait for it."""

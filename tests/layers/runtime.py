@@ -32,7 +32,7 @@ def words_of_runtime(folder: Path) -> list[str]:
 
 def install(machines: Machines, runtime: list[str]) -> None:
     """Have crun on each machine, with a /var/lib of its own."""
-    machines.on("a", "mount", "-t", "tmpfs", "none", "/var/lib")
+    machines.on("a", "mount", "-n", "-t", "tmpfs", "none", "/var/lib")
     for host in machines.hosts.values():
         host.root._words = lambda argv: [*runtime, *argv[1:]] if argv[0] == CRUN else list(argv)
 
