@@ -115,13 +115,25 @@ def test_a_chain_of_servers_works_where_addresses_are_translated(osmef: Osmef, l
 
 
 @pytest.mark.real("layers")
-def test_after_kill_9_reap_leaves_the_network_as_it_was(osmef: Osmef, lab: Lab) -> None:
+@pytest.mark.parametrize(
+    "moment",
+    [
+        "measuring",
+        *(
+            f"raising {layer} between"
+            for layer in ("vxlan", "macvlan", "bridge", "veth-nat", "bridge+vxlan")
+        ),
+    ],
+)
+def test_after_kill_9_reap_leaves_the_network_as_it_was(
+    osmef: Osmef, lab: Lab, moment: str
+) -> None:
     before = settled(lab)
     process = osmef.start("run", scenario(osmef, HERE, "30s"), prefix=lab.prefix)
-    osmef.until(process, "measuring")
+    osmef.until(process, moment)
+    until(lambda: state(lab) != before)
     process.send_signal(signal.SIGKILL)
     process.wait()
-    assert state(lab) != before
     ended = osmef("reap", "--yes", prefix=lab.prefix)
     assert ended.code == 0, ended.err
     assert state(lab) == before
