@@ -17,6 +17,7 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from osmef.errors import InputError
+from osmef.named_file import open_file
 
 if TYPE_CHECKING:
     from osmef.scenario.base import Model  # pydantic is not needed to merge
@@ -145,6 +146,8 @@ def _without(rows: pa.Table, trials: Sequence[int]) -> pa.Table:
     return rows.filter(pc.invert(pc.is_in(rows["trial"], value_set=these)))
 
 
+_LARGEST = 4 << 30
+"""Of a part in JSON, in bytes: some 20 million rows of one trial."""
 _NO_COLUMNS = (ValueError, TypeError, AttributeError, OverflowError)
 """Raised of JSON that is none, or that has other values than columns of a table."""
 
@@ -153,7 +156,8 @@ def _row_groups(table: str, files: Sequence[Path]) -> Iterator[pa.Table]:
     for path in files:
         try:
             if path.suffix == ".json":
-                yield _from_columns(table, json.loads(path.read_bytes()))
+                with open_file(path, _LARGEST) as file:
+                    yield _from_columns(table, json.load(file))
                 continue
             with parquet.ParquetFile(path) as file:
                 for number in range(file.num_row_groups):

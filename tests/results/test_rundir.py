@@ -1,4 +1,5 @@
 import json
+import os
 import re
 import subprocess
 import sys
@@ -322,6 +323,16 @@ def test_a_part_that_is_no_table_is_damaged(run: RunDirectory, text: bytes) -> N
     part = run.path / "intervals" / "00001.json"
     part.write_bytes(text)
     with pytest.raises(InputError, match="this is damaged") as caught:
+        run.finish()
+    assert caught.value.where == str(part)
+
+
+def test_a_part_that_is_no_file_is_not_waited_for(run: RunDirectory) -> None:
+    run.write_intervals(1, [])
+    part = run.path / "intervals" / "00001.json"
+    part.unlink()
+    os.mkfifo(part)
+    with pytest.raises(InputError, match="it is a named pipe, no regular file") as caught:
         run.finish()
     assert caught.value.where == str(part)
 
