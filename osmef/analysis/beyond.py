@@ -22,7 +22,7 @@ _LEAST = 0.25
 _FEW_VALUES = 100
 """With so many values a memory that matters is proved; of fewer the largest likely one counts."""
 _FEW_MEMORY = 0.5
-_LIKELY = 1.645
+_LIKELY = 1.96
 _UNLIKE, _FAR_APART = 2.0, 9.0
 """From these ratios of variances on spreads are taken for different, and for very different."""
 _UNEQUAL = 2
@@ -70,7 +70,7 @@ def memory_of(series: Sequence[Sequence[float]]) -> float:
     ``series`` are those of the cells of a table, each in its order. It is 0 unless the common
     memory is proved at 5 % (``common_memory``); else its coefficient, corrected for how few values
     each series has, up to ``MOST_MEMORY``. Of fewer than 100 values no test can prove much: what
-    they do not exclude at 5 % is allowed for, up to 0.5.
+    they do not exclude at 2.5 % is allowed for, up to 0.5.
 
     Assumed is that all of them remember alike, as an autoregressive process of first order does.
 
