@@ -29,6 +29,7 @@ _FIXTURES = {
     ("tests", "guest_image"): "libvirt",
     ("tests/campaigns", "postgresql"): "campaigns",
     ("tests/images/test_openstack.py", "service"): "libvirt",
+    ("tests/importers/test_published_lines.py", "lines"): "published",
     ("tests/providers/libvirt/test_nocloud.py", "disk"): "libvirt",
     ("tests/providers/libvirt/test_units.py", "fake"): "libvirt",
 }
@@ -50,7 +51,6 @@ _FILES = {
     "tests/importers/test_every_command.py": "published",
     "tests/importers/test_findings_2013.py": "published",
     "tests/importers/test_published.py": "published",
-    "tests/importers/test_published_lines.py": "published",
     "tests/libvirt/": "libvirt",
     "tests/openstack/test_cloud.py": "openstack",
     "tests/openstack/test_real.py": "openstack-guests",
