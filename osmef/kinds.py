@@ -129,6 +129,10 @@ class Kinds:
         """Return every known kind, working or not."""
         return tuple(dict.fromkeys((*self.own, *sorted(self._brought), *self.classes)))
 
+    def __contains__(self, name: str) -> bool:
+        """Return whether a kind is known, working or not; packages are only asked about others."""
+        return name in self.own or name in self.classes or name in self._brought
+
     def package(self, name: str) -> str:
         """Return the package of a kind, with its version; ours is osmef."""
         if name in self.own:

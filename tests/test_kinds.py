@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from osmef.kinds import LAYERS, PROVIDERS, WORKLOADS
+from osmef.kinds import LAYERS, PROVIDERS, WORKLOADS, Kinds, Own
 from osmef.workloads import kinds
 from osmef.workloads.trial_workload import usual_measures
 from tests.cli.conftest import Ended
@@ -326,3 +326,19 @@ def test_one_that_is_not_there(site: Site) -> None:
     assert done.code == 2
     assert "there is no workload 'nothing'" in done.err
     assert re.search(r"name one of: .*\bbtc, ", done.err)
+
+
+def test_packages_are_not_searched_for_a_cloud_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    searched: list[str] = []
+
+    def entry_points(*, group: str) -> list[Any]:
+        searched.append(group)
+        return []
+
+    monkeypatch.setattr("importlib.metadata.entry_points", entry_points)
+    own = Own("osmef.providers", "{}.provider", "osmef.providers.base:Provider")
+    registry = Kinds("cloud", "osmef.providers", own)
+    assert "local" in registry
+    assert not searched
+    assert "mist" not in registry
+    assert searched == ["osmef.providers"]

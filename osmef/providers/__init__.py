@@ -31,7 +31,7 @@ def provider_class(kind: str) -> type[Provider]:
     Raises ProviderError where this version knows no such kind, or the library of its cloud is not
     installed.
     """
-    if kind not in PROVIDERS.names:
+    if kind not in PROVIDERS:
         message = f"this version of osmef knows no provider {kind[:80]}"
         cure = f"use the version that made it; this one knows {', '.join(PROVIDERS.names)}"
         raise ProviderError(message, where="provider", cure=cure)

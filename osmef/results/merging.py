@@ -17,12 +17,12 @@ from osmef.errors import InputError, StorageError
 
 _CURE = "free some memory, then `osmef resume` the run: what was measured is kept"
 # It imports from where the controller does, and nowhere else. Arrow does without NumPy, which
-# takes longer to load than Arrow itself.
+# takes longer to load than Arrow itself, and without what pickles functions.
 _PROGRAM = """\
 import json, sys
 order = json.load(sys.stdin)
 sys.path[:] = order.pop("path")
-sys.modules["numpy"] = None
+sys.modules.update(numpy=None, cloudpickle=None)
 from osmef.results.merging import work
 sys.exit(work(**order))
 """
@@ -40,7 +40,7 @@ def merge(table: str, file: BinaryIO, merged: Path, parts: Sequence[Path]) -> No
         return
     order = {"table": table, "merged": str(merged), "parts": list(map(str, parts))}
     done = subprocess.run(
-        [sys.executable, "-I", "-c", _PROGRAM],
+        [sys.executable, "-I", "-S", "-c", _PROGRAM],
         input=json.dumps({**order, "path": sys.path}).encode(),
         stdout=file,
         stderr=subprocess.PIPE,

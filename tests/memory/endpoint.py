@@ -158,7 +158,8 @@ class Machine:
         except _BROKEN:  # nobody listens any more
             pass
         finally:
-            channel.close()
+            with suppress(*_BROKEN):  # the connection may go at any moment
+                channel.close()
 
     def _serve(self, channel: paramiko.Channel, path: str) -> int:
         """Be an agent until its input ends, or it is killed; return its exit status."""

@@ -52,7 +52,7 @@ def is_identity(text: str | None) -> bool:
 
 def command(python: str, run: str, deadline: float) -> list[str]:
     """Return the command line of a sandbox's first process, which ends with the mark."""
-    return [python, "-P", "-m", MODULE, "--run", run, "--deadline", f"{deadline:.0f}"]
+    return [python, "-P", "-S", "-m", MODULE, "--run", run, "--deadline", f"{deadline:.0f}"]
 
 
 def _marked(argv: list[str]) -> tuple[str, float] | None:
