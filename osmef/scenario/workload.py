@@ -12,7 +12,6 @@ from pydantic_core import PydanticCustomError
 from osmef.kinds import WORKLOADS
 from osmef.scenario.base import Model, conflict
 from osmef.scenario.by_kind import ByKind
-from osmef.units import format_duration
 
 if TYPE_CHECKING:
     from osmef.scenario.model import Scenario
@@ -125,14 +124,3 @@ def without_background(key: str) -> PydanticCustomError:
         f"write a background, such as background: btc, or remove {key}",
         key,
     )
-
-
-def check_interval(interval: float, duration: float) -> None:
-    """Raise a conflict for intervals that are longer than the measurement."""
-    if interval > duration:
-        raise conflict(
-            "the interval is longer than the duration",
-            f"give an interval of at most {format_duration(duration)}",
-            "interval",
-            "duration",
-        )

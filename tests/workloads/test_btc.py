@@ -43,6 +43,8 @@ def test_what_is_not_asked_for_is_left_to_the_kernel() -> None:
         ({"mode": "zerocopy-discard"}, {"mode": "zerocopy-discard"}),
         ({"active": "1s", "idle": "500ms"}, {"active_s": 1.0, "idle_s": 0.5}),
         ({"direction": "reverse"}, {"direction": "reverse"}),
+        ({"duration": "500ms"}, {"duration_s": 0.5, "interval_s": 0.5}),
+        ({"duration": "500ms", "interval": "100ms"}, {"interval_s": 0.1}),
     ],
 )  # fmt: skip
 def test_every_setting_reaches_both_ends(

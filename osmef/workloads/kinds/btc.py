@@ -18,7 +18,7 @@ from osmef.results.trial import EndMeasured, Transfer, TransferEnd
 from osmef.scenario.base import conflict
 from osmef.scenario.fields import ONE, ONE_OR_SEVERAL, SEVERAL, Duration, Rate, Size
 from osmef.scenario.money import Sum, parse_money
-from osmef.scenario.workload import Role, TransferDirection, WorkloadSettings, check_interval
+from osmef.scenario.workload import Role, TransferDirection, WorkloadSettings
 from osmef.workloads.base import End, Outcome, Part, Ran, Span, Step, Value, Workload
 from osmef.workloads.buckets import (
     bucket_found,
@@ -133,7 +133,10 @@ class BtcSettings(WorkloadSettings):
         default=None, description="price of 10^9 bytes that leave the sender, such as `0.09 USD`"
     )
     interval: Duration = Field(
-        default=1.0, ge=0.01, le=3600.0, description="length of the intervals of the time series"
+        default=1.0,
+        ge=0.01,
+        le=3600.0,
+        description="length of the intervals of the time series; of what is shorter it is one",
     )
     warmup: Duration = Field(
         default=0.0,
@@ -259,11 +262,6 @@ class BtcSettings(WorkloadSettings):
         if _lacks_offload(facts, what):
             told = "the kernel handles every packet singly, which may limit the rate"
             yield f"no {what} offload: {told}"
-
-    @model_validator(mode="after")
-    def _interval_fits(self) -> BtcSettings:
-        check_interval(self.interval, self.longest_s)
-        return self
 
     @model_validator(mode="after")
     def _cost_has_a_price(self) -> BtcSettings:
@@ -438,7 +436,7 @@ class BulkTransfer(Workload[BtcSettings]):
         wanted: dict[str, Value | None] = {
             "connections": s.connections,
             "duration_s": s.longest_s,
-            "interval_s": s.interval,
+            "interval_s": min(s.interval, s.longest_s),
             "warmup_s": s.warmup or None,
             "direction": direction.value,
             "bytes": s.most_bytes,

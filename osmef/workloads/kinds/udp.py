@@ -23,8 +23,8 @@ from osmef.results.observations import (
 )
 from osmef.scenario.base import Model, conflict
 from osmef.scenario.fields import Duration, LossShare, Rate, Share, Size
-from osmef.scenario.workload import TransferDirection, WorkloadSettings, check_interval
-from osmef.units import format_rate
+from osmef.scenario.workload import TransferDirection, WorkloadSettings
+from osmef.units import format_duration, format_rate
 from osmef.workloads.base import Outcome, Part, Ran, Span, Step, Value, Workload
 from osmef.workloads.exchanges import merged, quantile_us
 from osmef.workloads.searches import (
@@ -224,7 +224,10 @@ class UdpSettings(WorkloadSettings):
     )
     duration: Duration = Field(default=10.0, ge=0.1, le=86400.0, description="how long is measured")
     interval: Duration = Field(
-        default=1.0, ge=0.01, le=3600.0, description="length of the intervals of the time series"
+        default=1.0,
+        ge=0.01,
+        le=3600.0,
+        description="length of the intervals of the time series; of what is shorter it is one",
     )
     warmup: Duration = Field(
         default=0.0,
@@ -282,11 +285,6 @@ class UdpSettings(WorkloadSettings):
         return self.connections
 
     @model_validator(mode="after")
-    def _interval_fits(self) -> UdpSettings:
-        check_interval(self.interval, self.duration)
-        return self
-
-    @model_validator(mode="after")
     def _search_has_an_end(self) -> UdpSettings:
         bounds, search = self.bounds, self.search
         if bounds is None or search is None:
@@ -309,11 +307,11 @@ class UdpSettings(WorkloadSettings):
                 "write a lower search.lowest, or a higher rate",
                 *("search.lowest", "rate"),
             )
-        if search.step > self.duration or self.interval > search.step:
+        if search.step > self.duration:
             raise conflict(
-                "a step is no longer than duration, which confirms, and no shorter than interval",
-                f"write a step from {self.interval:g}s to {self.duration:g}s, or change these",
-                *("search.step", "duration", "interval"),
+                "a step is longer than duration, which confirms what steps found",
+                f"write a step of at most {format_duration(self.duration)}, or a longer duration",
+                *("search.step", "duration"),
             )
         self._check_grain(bounds, search.step)
         return self
@@ -432,7 +430,7 @@ class UdpFlows(Workload[UdpSettings]):
             "size": s.size,
             "burst": s.burst,
             "duration_s": duration_s,
-            "interval_s": s.interval,
+            "interval_s": min(s.interval, duration_s),
             "warmup_s": s.warmup,
             "loss_threshold_s": s.loss_threshold,
             "direction": direction.value,
