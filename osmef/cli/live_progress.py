@@ -26,6 +26,7 @@ from osmef.report.series import short_cells
 from osmef.results.measure import Measure
 from osmef.results.trial import Status, Trial
 from osmef.units import format_rate, format_time
+from osmef.workloads.base import Span
 
 
 class LiveProgress(Watch):
@@ -44,8 +45,8 @@ class LiveProgress(Watch):
         self._progress.update(self._task, description=escape(text), rate="", left="")
 
     @override
-    def measuring(self, trials: int, planned_s: float, measures: Sequence[Measure]) -> None:
-        super().measuring(trials, planned_s, measures)
+    def measuring(self, trials: int, planned: Span, measures: Sequence[Measure]) -> None:
+        super().measuring(trials, planned, measures)
         self._progress.update(self._task, total=trials, completed=0)
 
     @override

@@ -16,6 +16,7 @@ from osmef.cli.console import (
     print_json,
     reporting,
 )
+from osmef.cli.progress import length_of
 from osmef.engine.check import check_study, warnings_of
 from osmef.engine.cost import PlannedCost, check_budget, cost_of, has_price_list
 from osmef.engine.plan import Plan, PlannedCell, duration_of, make_plan, programs_of
@@ -29,6 +30,7 @@ from osmef.scenario.model import Scenario
 from osmef.scenario.money import Money
 from osmef.supply.supply import plan as how_to_have
 from osmef.units import counted, format_duration, format_size
+from osmef.workloads.base import Span
 
 EPILOG = """Example:
 
@@ -64,21 +66,12 @@ def _print(plan: Plan, notes: list[str], cost: PlannedCost, machines: Mapping[st
     out.print(
         f"{_count(plan)} = {counted(len(plan.trials), 'trial')}{_at_most(scenario)}, "
         f"{scenario.order} order, on {counted(len(plan.endpoints), 'endpoint')} "
-        f"({_clouds(scenario)}): {_length(plan)}"
+        f"({_clouds(scenario)}): [bold]{length_of(Span(plan.usual_s, plan.estimate_s))}[/]"
     )
     if traffic := _traffic(plan):
         out.print(f"traffic: {traffic}")
     if cost.vms and (cost.per_hour or scenario.budget or has_price_list(scenario)):
         out.print(f"cost: {_cost(cost, _about(plan))}, without traffic, disks and addresses")
-
-
-def _length(plan: Plan) -> str:
-    """Describe the length: usual, at most, or both, where a stopping rule may end cells."""
-    most = format_duration(plan.estimate_s)
-    if plan.usual_s is None:
-        return f"at most [bold]{most}[/]"
-    usual = format_duration(plan.usual_s)
-    return f"about [bold]{usual}[/]" + ("" if usual == most else f", at most {most}")
 
 
 def _about(plan: Plan) -> str:

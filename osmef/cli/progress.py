@@ -15,6 +15,7 @@ from osmef.results.measure import Measure
 from osmef.results.trial import Status, Trial
 from osmef.scenario.study import ALONE
 from osmef.units import counted, format_duration, format_rate
+from osmef.workloads.base import Span
 
 Clock = Callable[[], float]
 """Returns seconds since some moment."""
@@ -46,6 +47,17 @@ def _with_unit(measure: Measure, value: float) -> str:
     return f"{measure.words} {measure.with_unit(value)}"
 
 
+def length_of(span: Span) -> str:
+    """Describe a length: usual, at most, or both, where trials may end early."""
+    if span.most_s < 1:
+        return "less than a second"
+    most = format_duration(span.most_s)
+    if span.usual_s is None:
+        return f"at most {most}"
+    usual = format_duration(span.usual_s)
+    return f"about {usual}" + ("" if usual == most else f", at most {most}")
+
+
 class Watch(Observer):
     """Counts trials and estimates the remaining time by the pace of those that have ended."""
 
@@ -57,6 +69,7 @@ class Watch(Observer):
         self._ended = 0
         self._since = clock()
         self._expected_s = 0.0
+        self._bound = ""
         self._measures: Sequence[Measure] = ()
 
     @override
@@ -64,8 +77,10 @@ class Watch(Observer):
         self.console.print(f"[yellow]note[/]: {escape(text)}")
 
     @override
-    def measuring(self, trials: int, planned_s: float, measures: Sequence[Measure]) -> None:
-        self.total, self._expected_s, self._measures = trials, planned_s, measures
+    def measuring(self, trials: int, planned: Span, measures: Sequence[Measure]) -> None:
+        self.total, self._measures = trials, measures
+        self._expected_s = planned.most_s if planned.usual_s is None else planned.usual_s
+        self._bound = "at most " if planned.usual_s is None else ""
         self._since = self._clock()
 
     @override
@@ -78,6 +93,7 @@ class Watch(Observer):
         with self._lock:
             self._ended += 1
             self._expected_s = self._elapsed_s() / self._ended * self.total
+            self._bound = ""
             return self._ended
 
     def _elapsed_s(self) -> float:
@@ -88,7 +104,7 @@ class Watch(Observer):
         if self._ended == self.total > 0:
             return "done"
         left = self._expected_s - self._elapsed_s()
-        return f"{format_duration(left)} left" if left >= 1 else "< 1 s left"
+        return f"{self._bound}{format_duration(left)} left" if left >= 1 else "< 1 s left"
 
 
 class PlainProgress(Watch):
@@ -99,10 +115,9 @@ class PlainProgress(Watch):
         self.console.print(escape(text))
 
     @override
-    def measuring(self, trials: int, planned_s: float, measures: Sequence[Measure]) -> None:
-        super().measuring(trials, planned_s, measures)
-        time = f"about {format_duration(planned_s)}" if planned_s >= 1 else "less than a second"
-        self.step(f"measuring: {counted(trials, 'trial')}, {time}")
+    def measuring(self, trials: int, planned: Span, measures: Sequence[Measure]) -> None:
+        super().measuring(trials, planned, measures)
+        self.step(f"measuring: {counted(trials, 'trial')}, {length_of(planned)}")
 
     @override
     def trial_ended(self, trial: Trial) -> None:

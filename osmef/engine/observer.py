@@ -11,6 +11,7 @@ if TYPE_CHECKING:  # the models take a while to load, and every command can be s
     from osmef.engine.plan import PlannedTrial
     from osmef.results.measure import Measure
     from osmef.results.trial import Trial
+    from osmef.workloads.base import Span
 
 _LOG = logging.getLogger(__name__)
 
@@ -45,7 +46,7 @@ class Observer:
     def warning(self, text: str) -> None:
         """Note a warning for the summary."""
 
-    def measuring(self, trials: int, planned_s: float, measures: Sequence[Measure]) -> None:
+    def measuring(self, trials: int, planned: Span, measures: Sequence[Measure]) -> None:
         """Note that the trials begin: their number, planned length, and measures.
 
         The leading one of ``measures`` that a trial has is its result in short.

@@ -20,7 +20,7 @@ from osmef.scenario.pairs import PairsAt
 from osmef.scenario.study import Cell, Study
 from osmef.supply.program import Program
 from osmef.workloads import TrialWorkload
-from osmef.workloads.base import End
+from osmef.workloads.base import End, Span
 
 if TYPE_CHECKING:
     from osmef.layers.base import Layer
@@ -174,7 +174,7 @@ def make_plan(study: Study, seed: int | None = None, left_out: Collection[str] =
     trials = _order(cells, scenario, seed)
     return Plan(
         study, seed, _endpoints(placed), cells, trials,
-        _PROVISION_S + estimate(trials), _usual_s(scenario, trials), _most_bytes(trials),
+        *_whole(scenario, trials), _most_bytes(trials),
     )  # fmt: skip
 
 
@@ -201,11 +201,12 @@ def extended(plan: Plan, repetitions: int) -> Plan:
         if (one.cell.key, one.repetition) not in known:
             group = groups.setdefault(one.group, last + 1 + len(groups))
             trials.append(replace(one, index=len(trials) + 1, group=group))
+    most_s, usual_s = _whole(longer.study.scenario, trials)
     return replace(
         longer,
         trials=tuple(trials),
-        estimate_s=_PROVISION_S + estimate(trials),
-        usual_s=_usual_s(longer.study.scenario, trials),
+        estimate_s=most_s,
+        usual_s=usual_s,
         most_bytes=_most_bytes(trials),
     )
 
@@ -478,17 +479,24 @@ def estimate(trials: Sequence[PlannedTrial]) -> float:
     return sum(each)
 
 
-def _usual_s(scenario: Scenario, trials: Sequence[PlannedTrial]) -> float | None:
-    """Return the usual length of a run; None where it is unknown."""
+def span_of(scenario: Scenario, trials: Sequence[PlannedTrial]) -> Span:
+    """Return the trials' total length, with pauses: usual, and at most."""
+    most_s = estimate(trials)
     if scenario.is_until_known:
-        return None
+        return Span(None, most_s)
     earlier = 0.0
     for cell, count in _counted(trials):
         span = TrialWorkload(cell.cell.scenario).span_s
         if span.usual_s is None:
-            return None
+            return Span(None, most_s)
         earlier += count * (span.most_s - span.usual_s)
-    return _PROVISION_S + estimate(trials) - earlier
+    return Span(most_s - earlier, most_s)
+
+
+def _whole(scenario: Scenario, trials: Sequence[PlannedTrial]) -> tuple[float, float | None]:
+    """Return the largest and the usual length of a run, which makes its endpoints first."""
+    usual_s, most_s = span_of(scenario, trials)
+    return _PROVISION_S + most_s, None if usual_s is None else _PROVISION_S + usual_s
 
 
 def _most_bytes(trials: Sequence[PlannedTrial]) -> int | None:

@@ -32,6 +32,7 @@ from osmef.engine.plan import (
     estimate,
     most_at_once,
     programs_of,
+    span_of,
 )
 from osmef.engine.provisioning import ProvisionedEndpoints, provision
 from osmef.engine.recovery import measure_group
@@ -281,7 +282,8 @@ class Run:
 
         Raises LostError where some are left, for want of their endpoints.
         """
-        self.observer.measuring(len(missing), estimate(missing), self.measures)
+        span = span_of(self.plan.study.scenario, missing)
+        self.observer.measuring(len(missing), span, self.measures)
         starts = len(Journal(self.directory.journal).history().all(Started))
         moment = first_moment(missing[0].group, starts)
         facts = collect_facts(bench.stations, self.directory, moment, {})

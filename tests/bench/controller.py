@@ -19,6 +19,7 @@ from osmef.results.measure import Measure
 from osmef.results.rundir import RunDirectory
 from osmef.results.trial import Trial
 from osmef.scenario.load import load_text
+from osmef.workloads.base import Span
 from tests.bench.contest import Spread
 from tests.bench.report import Bench, Section, Table
 
@@ -70,7 +71,7 @@ class _Clock(Observer):
         self._trial = 0.0
 
     @override
-    def measuring(self, trials: int, planned_s: float, measures: Sequence[Measure]) -> None:
+    def measuring(self, trials: int, planned: Span, measures: Sequence[Measure]) -> None:
         self.provision_s = time.monotonic() - self._began
 
     @override

@@ -22,6 +22,7 @@ from osmef.results.measure import Measure
 from osmef.results.rundir import RunDirectory
 from osmef.results.trial import Trial
 from osmef.scenario.load import load_text
+from osmef.workloads.base import Span
 from tests.bench.contest import Spread
 from tests.bench.report import Bench, Section, Table
 
@@ -50,7 +51,7 @@ class _Starts(Observer):
         self._began = 0.0
 
     @override
-    def measuring(self, trials: int, planned_s: float, measures: Sequence[Measure]) -> None:
+    def measuring(self, trials: int, planned: Span, measures: Sequence[Measure]) -> None:
         self._began = time.time()
 
     @override

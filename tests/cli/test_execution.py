@@ -10,10 +10,12 @@ import pytest
 from rich.console import Console
 
 from osmef.cli.execution import progress_for
+from osmef.cli.progress import Watch
 from osmef.engine.plan import Plan, make_plan
 from osmef.results.trial import Trial
 from osmef.scenario.load import load_text
 from osmef.workloads import measures_of
+from osmef.workloads.base import Span
 
 TEXT = """
 name: a
@@ -37,7 +39,7 @@ def shown(plan: Plan, width: int, expected_s: float, wait_s: float = 0.0) -> str
     console = Console(file=file, force_terminal=True, width=width, color_system=None)
     now = 100.0
     with progress_for(console, False, False, lambda: now) as observer:
-        observer.measuring(len(plan.trials), expected_s, [])
+        observer.measuring(len(plan.trials), Span(expected_s, expected_s), [])
         now += wait_s
         observer.trial_started(plan.trials[0])
         observer.rate(plan.trials[0], 9.25e8)
@@ -74,16 +76,27 @@ def test_the_result_of_a_trial_is_what_leads(
         wall_s=None, status="ok", metrics=metrics,
     )  # fmt: skip
     with progress_for(Console(file=file, width=200), False, False) as observer:
-        observer.measuring(1, 10.0, measures_of(cell.cell.scenario for cell in plan.cells))
+        observer.measuring(
+            1, Span(10.0, 10.0), measures_of(cell.cell.scenario for cell in plan.cells)
+        )
         observer.trial_ended(trial)
     assert f"[1/1] trial 1{told}, done" in file.getvalue()
+
+
+def test_of_trials_that_end_early_the_time_left_is_a_bound(plan: Plan) -> None:
+    with progress_for(Console(file=io.StringIO()), False, False, lambda: 100.0) as observer:
+        assert isinstance(observer, Watch)
+        observer.measuring(len(plan.trials), Span(None, 5400.0), [])
+        assert observer.left() == "at most 1 h 30 min left"
+        observer.count()
+        assert observer.left() == "< 1 s left"
 
 
 def test_a_trial_begins_without_the_rate_of_the_one_before(plan: Plan) -> None:
     file = io.StringIO()
     console = Console(file=file, force_terminal=True, width=100, color_system=None)
     with progress_for(console, False, False, lambda: 100.0) as observer:
-        observer.measuring(len(plan.trials), 100.0, [])
+        observer.measuring(len(plan.trials), Span(100.0, 100.0), [])
         observer.trial_started(plan.trials[0])
         observer.rate(plan.trials[0], 9.25e8)
         observer.trial_started(plan.trials[1])
@@ -97,7 +110,7 @@ def test_a_trial_that_measures_round_trips_shows_the_latest(plan: Plan) -> None:
     file = io.StringIO()
     console = Console(file=file, force_terminal=True, width=100, color_system=None)
     with progress_for(console, False, False, lambda: 100.0) as observer:
-        observer.measuring(len(plan.trials), 100.0, [])
+        observer.measuring(len(plan.trials), Span(100.0, 100.0), [])
         observer.trial_started(plan.trials[0])
         observer.round_trip(plan.trials[0], 64.23)
     assert "RTT 64.2 µs" in file.getvalue()
@@ -107,7 +120,7 @@ def test_a_trial_of_requests_shows_how_many_a_second(plan: Plan) -> None:
     file = io.StringIO()
     console = Console(file=file, force_terminal=True, width=100, color_system=None)
     with progress_for(console, False, False, lambda: 100.0) as observer:
-        observer.measuring(len(plan.trials), 100.0, [])
+        observer.measuring(len(plan.trials), Span(100.0, 100.0), [])
         observer.trial_started(plan.trials[0])
         observer.request_rate(plan.trials[0], 30810.4)
     assert "30,810 requests/s" in file.getvalue()
@@ -133,11 +146,16 @@ def test_the_time_left_goes_down_within_a_trial(plan: Plan) -> None:
 
 
 @pytest.mark.parametrize(
-    ("planned_s", "told"),
-    [(0.4, "1 trial, less than a second"), (26.2, "1 trial, about 26 s")],
+    ("planned", "told"),
+    [
+        (Span(0.4, 0.4), "1 trial, less than a second"),
+        (Span(26.2, 26.2), "1 trial, about 26 s"),
+        (Span(26.2, 300.0), "1 trial, about 26 s, at most 5 min"),
+        (Span(None, 5400.0), "1 trial, at most 1 h 30 min"),
+    ],
 )
-def test_a_log_says_how_long_all_trials_take(planned_s: float, told: str) -> None:
+def test_a_log_says_how_long_all_trials_take(planned: Span, told: str) -> None:
     file = io.StringIO()
     with progress_for(Console(file=file, width=80), False, False) as observer:
-        observer.measuring(1, planned_s, [])
+        observer.measuring(1, planned, [])
     assert file.getvalue() == f"measuring: {told}\n"

@@ -19,6 +19,7 @@ from osmef.engine.plan import PlannedTrial
 from osmef.named_file import read_file
 from osmef.results.measure import Measure
 from osmef.results.trial import Trial
+from osmef.workloads.base import Span
 
 NAME = "live.json"
 _MOST_BYTES = 1 << 20
@@ -43,7 +44,7 @@ class LiveStatus(Observer):
         """Show the run's next step."""
         self._change(step=text)
 
-    def measuring(self, trials: int, planned_s: float, measures: Sequence[Measure]) -> None:  # noqa: ARG002
+    def measuring(self, trials: int, planned: Span, measures: Sequence[Measure]) -> None:  # noqa: ARG002
         """Show the number of trials that begin now."""
         self._change(trials=trials, step="measuring")
 
