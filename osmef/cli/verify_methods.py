@@ -13,6 +13,7 @@ import typer
 from osmef.cli.console import AsJson, out, print_json, reporting
 from osmef.importers.published import Agreement, PublishedValue, check_folder
 from osmef.report.fit import column, table
+from osmef.units import counted
 
 EPILOG = """Example:
 
@@ -61,7 +62,7 @@ def _print(lines: list[PublishedValue]) -> None:
     out.print(table(columns, out.width, *why))
     counts = Counter(line.agreement for line in lines)
     told = ", ".join(f"{counts[one]} {one}" for one in Agreement if counts[one])
-    out.print(f"{len(lines)} published values: {told}")
+    out.print(f"{counted(len(lines), 'published value')}: {told}")
 
 
 def _deviation(line: PublishedValue) -> str:

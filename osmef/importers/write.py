@@ -22,6 +22,7 @@ from osmef.results.tables import as_table
 from osmef.results.trial import Source, Status, Trial
 from osmef.scenario.fields import EndpointKind
 from osmef.scenario.location import Location
+from osmef.units import counted
 
 MOST_NOTES = 20
 """Of what was odd that is told at once; a run with more has a file of all."""
@@ -152,13 +153,14 @@ def _summary(  # noqa: PLR0913, PLR0917
     facts: dict[str, dict[str, Any]] = {}
     for origin in origins:
         facts = {**origin.record.facts, **facts}  # the first one that tells
+    files = len({origin.text for origin in origins})
     found = {name for trial in trials for name in trial.metrics}
     names = dict.fromkeys(name for trial in trials for name in (*trial.senders, *trial.receivers))
     return Summary(
         run=RunInfo(
             id=run.id,
             scenario=name,
-            description=f"imported from {len({origin.text for origin in origins})} files",
+            description=f"imported from {counted(files, 'file')}",
             scenario_digest=None,
             provider=provider,
             tags={},

@@ -106,16 +106,19 @@ def table(
     *more: str,
     title: str = "",
     long: int | None = LONG,
+    labels: int = 1,
 ) -> Group:
     """Return a fitted table with its title, a note on missing columns, and ``more``.
 
     Where a first column of more than ``long`` characters leaves no room for all others, it is
-    printed above its rows: once for rows that follow each other and have the same in it.
+    printed above its rows: once for rows that follow each other and have the same in it. Where the
+    first ``labels`` columns leave no room even for those of rank 0, all of them are.
     """
+    columns = _labelled(columns, labels, width, long)
     is_long = long is not None and columns[0].width > long
     if is_long and width is not None and total(columns) > width:
         kept, left = fitted(columns[1:], width - _INDENT)
-        body = list(_stacked(columns[0], lines(kept, width - _INDENT, _INDENT)))
+        body = list(_stacked(columns[0], lines(kept, width - _INDENT, _INDENT), width))
     else:
         kept, left = fitted(columns, width)
         body = lines(kept, width)
@@ -136,16 +139,47 @@ def _wrapped(note: str, width: int | None) -> list[str]:
     return [line for part in note.split("\n") for line in wrap(part)]
 
 
-def _stacked(first: TextColumn, body: Sequence[Text]) -> Iterator[Text]:
+def _labelled(
+    columns: Sequence[TextColumn], labels: int, width: int | None, long: int | None
+) -> Sequence[TextColumn]:
+    """Return the columns; with one of all labels where these leave too little room."""
+    above = long is not None and columns[0].width > long
+    beside = [one for one in columns[above:] if not one.rank]
+    if labels < 2 or width is None or total(beside) + _INDENT * above <= width:
+        return columns
+    texts = [_in_words(columns[:labels], row) for row in range(len(columns[0].texts))]
+    return [column("", texts), *columns[labels:]]
+
+
+def _in_words(labels: Sequence[TextColumn], row: int) -> Text:
+    """Return the labels of a row, each with its name; not those that say nothing."""
+    told = [
+        Text(f"{one.name} ") + one.texts[row]
+        for one in labels
+        if one.texts[row].plain not in {"", "-"}
+    ]
+    return Text(", ").join(told)
+
+
+def _stacked(first: TextColumn, body: Sequence[Text], width: int) -> Iterator[Text]:
     """Yield the lines of a table with the row labels on lines of their own."""
     heads = len(body) - len(first.texts)
     yield from body[:heads]
     last = None
     for text, row in zip(first.texts, body[heads:], strict=True):
         if text.plain != last:
-            yield text
+            yield from _broken(text, width)
         yield row
         last = text.plain
+
+
+def _broken(label: Text, width: int) -> Iterator[Text]:
+    """Yield the lines of a label, broken between words."""
+    begin = 0
+    for line in _wrapped(label.plain, width) or [""]:
+        begin = label.plain.index(line, begin)
+        yield label[begin : begin + len(line)]
+        begin += len(line)
 
 
 def _line(texts: Sequence[Text], columns: Sequence[TextColumn], gap: int, margin: str) -> Text:

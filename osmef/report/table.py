@@ -55,7 +55,8 @@ def summary_table(summary: Summary, width: int | None = None) -> Group:
     ]
     title = f"{summary.run.scenario}  {summary.run.description}".strip()
     columns = [*keys, *_numbers(summary)]
-    return table(columns, width, _caption(summary), *_told(same), title=title)
+    notes = (_caption(summary), *_told(same))
+    return table(columns, width, *notes, title=title, labels=len(keys))
 
 
 def _same(summary: Summary) -> dict[str, Scalar]:

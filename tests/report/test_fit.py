@@ -75,6 +75,25 @@ def test_a_long_first_column_stands_above_its_rows() -> None:
     assert text[2:] == [key, "  " + "1" * 20, "  " + "2" * 20, "b", "  " + "3" * 20]
 
 
+def test_labels_that_leave_no_room_stand_above_their_rows_with_their_names() -> None:
+    columns = [
+        column("zone", ["us-east1-b", "us-east1-b"]),
+        column("threads", ["1", "-"]),
+        column("ok", ["6/6", "5/6"], right=True),
+        column("spare", ["1" * 9, "2" * 9], rank=1, right=True),
+    ]
+    text = printed(table(columns, 20, labels=2))
+    assert text[2:] == [
+        "zone us-east1-b,",
+        "threads 1",
+        "  6/6  111111111",
+        "zone us-east1-b",
+        "  5/6  222222222",
+    ]
+    assert max(map(len, text)) <= 20
+    assert printed(table(columns, 40, labels=2))[0].split() == ["zone", "threads", "ok", "spare"]
+
+
 def test_wide_letters_count_twice() -> None:
     columns = [column("a", ["日本", "x"]), column("b", ["1", "2"])]
     first, second = printed(table(columns, 80))[2:]
