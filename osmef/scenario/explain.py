@@ -21,6 +21,7 @@ from osmef.scenario.names import (
     default_kind,
     did_you_mean,
     field_at,
+    has_path,
     kind_at,
     models_at,
     settings_around,
@@ -33,11 +34,15 @@ from osmef.scenario.yaml_text import write_inline
 
 @dataclass(frozen=True)
 class Assignment:
-    """A value that the sweep assigns in a cell: its name, its path, and its position."""
+    """A value that the sweep assigns in a cell: its name, its path, and its position.
+
+    ``key`` is where its name is written.
+    """
 
     name: str
     paths: tuple[Keys, ...]
     value: Node
+    key: Node
 
     @property
     def text(self) -> str:
@@ -117,9 +122,14 @@ def is_conflict(error: ErrorDetails) -> bool:
     return error["type"] == "conflict"
 
 
-def explain(error: ErrorDetails, tree: Node) -> Problem:
-    """Return the problem of one value, with its position."""
+def explain(error: ErrorDetails, tree: Node, swept: Sequence[Assignment] = ()) -> Problem:
+    """Return the problem of one value, with its position.
+
+    ``swept`` are the values that a sweep has put into the tree.
+    """
     path = _path(error)
+    if error["type"] == "extra_forbidden" and (wrong := _misfit(path, tree, swept)):
+        return wrong
     return _EXPLAIN.get(error["type"], _wrong_kind)(error, path, tree.nearest(path), tree)
 
 
@@ -162,6 +172,48 @@ def _key(tree: Node, path: Keys) -> Node:
     around = tree.nearest(path[:-1])
     entry = around.entries.get(path[-1])
     return entry.key if entry else around
+
+
+def _misfit(path: Keys, tree: Node, swept: Sequence[Assignment]) -> Problem | None:
+    """Return the problem of a name whose value only other kinds have; None of a written key.
+
+    A short name such as ``loss`` brings ``search.loss`` along, which the user has not written.
+    """
+    around = settings_around(path)
+    if around is None:
+        return None
+    for one in swept:
+        for whole in one.paths:
+            if whole[: len(path)] == path:
+                message, cure = _has_no(whole, around, tree)
+                return one.key.problem(f"{one.name} can't be swept here: {message}", cure)
+    whole, place = _made(path, tree)
+    if place is None or not _kinds_with(whole, around):
+        return None
+    return place.problem(*_has_no(whole, around, tree))
+
+
+def _made(path: Keys, tree: Node) -> tuple[Keys, Node | None]:
+    """Return the path of a value for which a key was made, and the value; None of a written key."""
+    entry = tree.nearest(path[:-1]).entries.get(path[-1])
+    if entry is None or not entry.is_made:
+        return path, None
+    inner = next((key for key, one in entry.value.entries.items() if one.is_made), None)
+    return _made((*path, inner), tree) if inner else (path, entry.value)
+
+
+def _kinds_with(path: Keys, around: Keys) -> list[str]:
+    inner = path[len(around) :]
+    return [default_kind(model) for model in models_at(around) if has_path(model, inner)]
+
+
+def _has_no(path: Keys, around: Keys, tree: Node) -> tuple[str, str]:
+    """Say that settings have no value at a path, and which kinds do."""
+    kind, key = kind_at(tree, around), ".".join(path[len(around) :])
+    mine = [model for model in models_at(around) if default_kind(model) == kind]
+    known = ", ".join(name for model in mine for name in keys_of(model))
+    cure = f"{key} belongs to kind: {' or '.join(_kinds_with(path, around))}"
+    return f"{_label(around)} {kind} has no {key}", f"{cure}; known here are: {known}"
 
 
 def _unknown_key(_error: ErrorDetails, path: Keys, _node: Node, tree: Node) -> Problem:

@@ -139,6 +139,8 @@ class _Layers(ByKind):
             return _stack(value)
         if isinstance(value, dict) and "kind" not in value:
             raise _without_kind()
+        if isinstance(value, dict) and value["kind"] in list(ProviderNetwork):
+            raise _without_settings(value)
         return (super()._read(value, info),)
 
     def _model(self, kind: Any) -> type[Model]:
@@ -205,6 +207,16 @@ def _adapter() -> TypeAdapter[list[LayerSettings]]:
 
 def _without_kind() -> PydanticCustomError:
     return _wrong("the layer has no kind", "write its kind, such as kind: vxlan")
+
+
+def _without_settings(value: dict[str, Any]) -> PydanticCustomError:
+    kind, keys = value["kind"], [key for key in value if key != "kind"]
+    if not keys:
+        return _wrong(f"layer {kind} is written as a word", f"write layer: {kind}")
+    return _wrong(
+        f"layer {kind} has no {' and no '.join(keys)}",
+        f"{kind} is the provider's own network; write layer: {kind}, or name a layer such as vxlan",
+    )
 
 
 def _wrong(message: str, cure: str) -> PydanticCustomError:

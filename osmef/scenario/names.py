@@ -84,6 +84,15 @@ def default_kind(model: type[BaseModel]) -> str:
     return str(model.model_fields["kind"].default)
 
 
+def has_path(model: type[BaseModel], path: Keys) -> bool:
+    """Return whether settings have a value at a path."""
+    field = keys_of(model).get(path[0])
+    if field is None:
+        return False
+    inner = _models_of(field)
+    return len(path) == 1 or not inner or any(has_path(one, path[1:]) for one in inner)
+
+
 def settings_around(path: Iterable[str]) -> Keys | None:
     """Return the prefix of a path to settings of several kinds; None without any."""
     top, *inner = path
@@ -153,10 +162,10 @@ def resolve_swept(name: str) -> tuple[Keys, ...]:
     known = _swept_names()
     if name in known or leads_inside(tuple(name.split("."))):
         return resolve(name, SWEPT)
-    raise UnknownNameError(
-        f"{name!r} is no value that can be swept",
-        did_you_mean(name, known, (*SWEPT, "connections", "duration", "interval", "flavor")),
-    )
+    cure = did_you_mean(name, known, (*SWEPT, "connections", "duration", "interval", "flavor"))
+    if whole := [one for one in known if one.endswith(f".{name}")]:
+        cure = f"write it with its path: {' or '.join(whole)}"
+    raise UnknownNameError(f"{name!r} is no value that can be swept", cure)
 
 
 @cache

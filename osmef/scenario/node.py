@@ -69,6 +69,11 @@ class Entry(NamedTuple):
     key: Node
     value: Node
 
+    @property
+    def is_made(self) -> bool:
+        """Whether the key is not written, but was put around a value for its path."""
+        return self.key.source is self.value.source and self.key.index == self.value.index
+
 
 Content = Scalar | tuple["Node", ...] | Mapping[str, Entry]
 

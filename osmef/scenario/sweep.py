@@ -140,11 +140,17 @@ class Axis:
     name: str
     paths: tuple[Keys, ...]
     values: tuple[Node, ...]
+    key: Node
+
+    @cached_property
+    def assignments(self) -> list[Assignment]:
+        """Its values, each as the assignment of a cell."""
+        return [Assignment(self.name, self.paths, value, self.key) for value in self.values]
 
     @cached_property
     def identities(self) -> dict[str, Assignment]:
         """The assignments by the identity of the value."""
-        return {identity(v): Assignment(self.name, self.paths, v) for v in self.values}
+        return {identity(one.value): one for one in self.assignments}
 
     @property
     def told(self) -> str:
@@ -269,7 +275,7 @@ def _read_axis(sweep: Sweep, name: str, key: Node, value: Node) -> None:
             continue
         seen.add(identity(item))
         values.append(item)
-    sweep.axes.append(Axis(name, paths, tuple(values)))
+    sweep.axes.append(Axis(name, paths, tuple(values), key))
 
 
 _LIST = "write its values in brackets, such as [1, 10]"
@@ -314,7 +320,7 @@ def _read_entry(sweep: Sweep, item: Node) -> Combination:
         if twice:
             sweep.note(entry.key, f"{name} and {twice[0]} are the same value", "keep one of them")
             continue
-        result.append(Assignment(named.get(paths, name), paths, entry.value))
+        result.append(Assignment(named.get(paths, name), paths, entry.value, entry.key))
     return tuple(result)
 
 
@@ -415,7 +421,7 @@ def _explained(
         if is_conflict(error):
             yield explain_conflict(error, tree, combination)
         else:
-            yield explain(error, tree)
+            yield explain(error, tree, combination)
 
 
 def _too_many(cells: Sequence[Cell], tree: Node) -> Iterator[Problem]:
@@ -440,7 +446,7 @@ def _unused_sites(cells: Sequence[Cell], tree: Node) -> Iterator[Problem]:
 
 def _singles(sweep: Sweep) -> list[Combination]:
     """Return the empty assignment, and each single value once."""
-    return [(), *((Assignment(a.name, a.paths, v),) for a in sweep.axes for v in a.values)]
+    return [(), *((one,) for axis in sweep.axes for one in axis.assignments)]
 
 
 def _check_single_values(tree: Node, singles: Sequence[Combination], findings: _Findings) -> None:
@@ -454,7 +460,7 @@ def _check_single_values(tree: Node, singles: Sequence[Combination], findings: _
         _, errors, more = examine(changed)
         findings.more = max(findings.more, more)
         plain = [error for error in errors if not is_conflict(error)]
-        findings.add(explain(error, changed) for error in plain)
+        findings.add(explain(error, changed, combination) for error in plain)
 
 
 def _with(tree: Node, combination: Combination) -> tuple[Node, Problem | None]:

@@ -121,6 +121,8 @@ def test_what_each_layer_carries_may_stand_on_it() -> None:
         (f"{CARDS}\nlayer: {{kind: bond, mode: balance-alb}}", "3:21", "nic_networks: one"),
         ("endpoints: {sender: {nics: 99}, receiver: {}}", "2:28", "at most 8"),
         ("layer: Bare", "2:8", "did you mean 'bare'"),
+        ("layer: {kind: bare}", "2:15", "write layer: bare"),
+        ("layer: bare\nsweep: {layer.mtu: [1400]}", "2:8", "layer bare has no mtu"),
         ("layer: [vxlan, container]", "2:1", "write it first: [container, vxlan]"),
         ("layer: [container, container]", "2:1", "write it once"),
         ("layer: [macvlan, wireguard]", "2:1", "wireguard does not carry what macvlan sends"),

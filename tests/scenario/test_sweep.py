@@ -263,3 +263,21 @@ def test_all_names_that_can_be_swept_are_known() -> None:
         "workload.duration",
         "workload.connections",
     }
+
+
+@pytest.mark.parametrize(
+    ("name", "cure"),
+    [
+        ("loss", "search.loss belongs to kind: udp; known here are: kind, duration, bytes"),
+        ("beside", "beside belongs to kind: latency; known here are: kind, duration, bytes"),
+        ("mtu", "write it with its path: layer.mtu"),
+    ],
+)
+def test_the_cure_of_an_axis_without_a_place_says_where_it_has_one(
+    read: Reader, name: str, cure: str
+) -> None:
+    with pytest.raises(InputError) as caught:
+        read(f"name: a\nworkload: btc\nsweep:\n  {name}: [1, 2]")
+    (problem,) = caught.value.problems
+    assert (problem.line, problem.column) == (4, 3)
+    assert problem.cure.startswith(cure)

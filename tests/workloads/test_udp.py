@@ -215,7 +215,7 @@ def told(found: ValidationError) -> str:
         ({"rate": 0}, "begins at the highest rate"),
         ({"rate": "1Mbit/s"}, "not below the highest"),
         ({"rate": "100Mbit/s", "direction": "both"}, "in one direction"),
-        ({"rate": "100Mbit/s", "duration": "200ms"}, "longer than duration"),
+        ({"rate": "100Mbit/s", "duration": "200ms"}, "0.3s, longer than the duration of 0.2s"),
         ({"rate": "100Mbit/s", "size": "9000B"}, "sends 8 datagrams"),
     ],
 )

@@ -24,7 +24,7 @@ from osmef.results.observations import (
 from osmef.scenario.base import Model, conflict
 from osmef.scenario.fields import Duration, LossShare, Rate, Share, Size
 from osmef.scenario.workload import TransferDirection, WorkloadSettings
-from osmef.units import format_duration, format_rate
+from osmef.units import format_rate
 from osmef.workloads.base import Outcome, Part, Ran, Span, Step, Value, Workload
 from osmef.workloads.exchanges import merged, quantile_us
 from osmef.workloads.searches import (
@@ -309,8 +309,9 @@ class UdpSettings(WorkloadSettings):
             )
         if search.step > self.duration:
             raise conflict(
-                "a step is longer than duration, which confirms what steps found",
-                f"write a step of at most {format_duration(self.duration)}, or a longer duration",
+                f"search.step is {search.step:g}s, longer than the duration of {self.duration:g}s,"
+                " which confirms what steps found",
+                "change search.step or duration",
                 *("search.step", "duration"),
             )
         self._check_grain(bounds, search.step)
