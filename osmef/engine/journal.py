@@ -19,6 +19,7 @@ from osmef.engine.events import (
     Ended,
     Entry,
     Event,
+    Extended,
     Intended,
     Located,
     Planned,
@@ -221,6 +222,27 @@ class History:
                 found[-1].append((at, event))
             stands = stands and not isinstance(event, Released)
         return [_stretch(some) for some in found]
+
+    def worked_s(self, signs: Iterable[datetime] = ()) -> float:
+        """Return how long controllers worked on the run: each from its start to its end.
+
+        One that was killed notes no end: it counts until its last line, or the last of its
+        ``signs``, such as the ends of trials. What reap destroys later is no work on the run.
+        """
+        periods: list[list[datetime]] = []
+        is_over = True
+        for at, event in self._whole:
+            if isinstance(event, Started):
+                periods.append([at])
+                is_over = False
+            elif not is_over and not isinstance(event, Destroyed | Extended):
+                periods[-1].append(at)
+                is_over = isinstance(event, Ended)
+        for sign in signs:
+            begun = [period for period in periods if period[0] <= sign]
+            if begun:
+                begun[-1].append(sign)
+        return sum((max(period) - period[0]).total_seconds() for period in periods)
 
     @property
     def endpoints(self) -> dict[str, Tenure]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import osmef
@@ -214,6 +214,12 @@ def _anew(history: History) -> list[str]:
     return [f"its VMs were recreated, not kept: {why}" for why in dict.fromkeys(reasons)]
 
 
+def _ends(trials: Iterable[Trial]) -> Iterator[datetime]:
+    for trial in trials:
+        if trial.started_at is not None:
+            yield trial.started_at + timedelta(seconds=trial.wall_s or 0)
+
+
 def _run_info(
     plan: Plan, directory: RunDirectory, history: History, log: TrialLog, found: list[str]
 ) -> RunInfo:
@@ -243,6 +249,7 @@ def _run_info(
         seed=plan.seed,
         started_at=starts[0][0],
         ended_at=ends[-1][0] if ends else None,
+        worked_s=history.worked_s(_ends(log.trials)),
         complete=_is_complete(plan, log),
         repeated=log.replaced,
         **vars(session_tag_of(history)),

@@ -104,6 +104,11 @@ class RunInfo(Model):
     ended_at: datetime.datetime | None = Field(
         description="when the run ended; null if it was interrupted"
     )
+    worked_s: float | None = Field(
+        default=None,
+        description="how long OSMeF worked on the run, without the time before it was resumed or"
+        " extended, in seconds; null if it was imported, or is of an older version",
+    )
     complete: bool = Field(description="whether every planned trial was run")
     session: str | None = Field(
         default=None,

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import asdict, replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from osmef.engine.journal import Journal
 from osmef.errors import StorageError
 from osmef.providers.base import Resource
+from osmef.results.files import append_line
 from tests.journals import read_notes, write_note
 from tests.small_files import small_files
 
@@ -41,6 +43,39 @@ def test_things_of_one_name_in_two_places_are_two(tmp_path: Path) -> None:
     assert journal.standing() == [there, here]
     journal.destroyed(replace(here, id="known by now"))
     assert journal.standing() == [there]
+
+
+def moment(minute: float) -> datetime:
+    return datetime(2026, 11, 20, 12, tzinfo=UTC) + timedelta(minutes=minute)
+
+
+DESTROYED = {"event": "destroyed", "resource": asdict(SANDBOX)}
+EXTENDED = {"event": "extend", "repeat": 9}
+
+
+@pytest.mark.parametrize(
+    ("lines", "minutes"),
+    [
+        ([(0, "start"), (5, "end")], 5),
+        ([(0, "start"), (5, "end"), (60, EXTENDED), (61, "start"), (64, "end")], 8),
+        ([(0, "start"), (3, "gone"), (50, "start"), (54, "end")], 7),
+        ([(0, "start"), (1, "gone"), (2, "end"), (90, "start")], 2),
+        ([(0, "start"), (1, "held"), (90, DESTROYED)], 2),
+        ([(0, "start"), (1, "held"), (90, "start"), (91, "end")], 3),
+        ([(7, "end")], 0),
+    ],
+    ids=["once", "extended", "interrupted", "nothing missing", "reaped", "killed", "damaged"],
+)
+def test_a_run_is_worked_on_from_each_start_to_its_end(
+    tmp_path: Path, lines: list[tuple[float, str | dict[str, Any]]], minutes: float
+) -> None:
+    journal = Journal(tmp_path / "journal.jsonl")
+    for minute, told in lines:
+        known = told if isinstance(told, dict) else {"event": told}
+        extra = {"since": moment(0).isoformat(), "by": "x"} if told == "held" else {}
+        line = {"at": moment(minute).isoformat(), **known, **extra}
+        append_line(journal.path, json.dumps(line).encode())
+    assert journal.history().worked_s([moment(2)]) == minutes * 60
 
 
 @given(cut=st.integers(0, 400))

@@ -142,10 +142,10 @@ def _run(reading: ShownRun) -> list[Field]:
         return [name, Field(reading.name), *unknown, text(None), trials, bad, _state(reading)]
     run = summary.run
     workloads = dict.fromkeys(cell.workload for cell in summary.cells)
-    took = None
-    if run.started_at and run.ended_at:
+    seconds = run.worked_s
+    if seconds is None and run.started_at and run.ended_at:
         seconds = (run.ended_at - run.started_at).total_seconds()
-        took = Field(format_duration(seconds), key=repr(seconds))
+    took = None if seconds is None else Field(format_duration(seconds), key=repr(seconds))
     return [
         name,
         Field(run.scenario),

@@ -110,6 +110,17 @@ def test_what_it_cost(
 
 
 @pytest.mark.real("published")
+def test_a_run_took_as_long_as_it_was_worked_on(
+    tmp_path: Path, make_run: MakeRun, measured: Summary
+) -> None:
+    info = measured.run.model_copy(update={"worked_s": 95.0})
+    extended = make_run("extended", measured.model_copy(update={"run": info}))
+    page = page_of(tmp_path, make_run("older", measured).path, extended.path)
+    assert "40 min" in row(page, "1older")
+    told = row(page, "2extended")
+    assert ("1 min 35 s" in told, "40 min" in told) == (True, False)
+
+
 def test_nobody_verified_where_imported_runs_were(
     tmp_path: Path, make_run: MakeRun, measured: Summary
 ) -> None:
