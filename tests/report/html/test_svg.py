@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from xml.etree import ElementTree
 
+import pytest
 from matplotlib.figure import Figure
 
 from osmef.report.html.svg import inline_svg
+from osmef.report.style import HouseFigure
 
 
 def test_ids_are_those_that_something_refers_to() -> None:
@@ -22,3 +25,22 @@ def test_ids_are_those_that_something_refers_to() -> None:
     assert inline_svg(figure, "r2-", "Words.").replace("r2-", "r1-") == found
     assert not re.search(r">\s+<", found)
     assert not re.search(r' (?:d|x|y)="[^"]*\.\d{3}', found)
+
+
+def test_words_are_text_as_wide_as_in_the_figure() -> None:
+    figure = HouseFigure(figsize=(5, 3))
+    axes = figure.subplots()
+    axes.plot([1, 2, 3], [1, 4, 9])
+    axes.set_title("Round trips  <b>", loc="left", weight="bold", size=10)
+    axes.set_ylabel("RTT in µs")
+    svg = inline_svg(figure, "r1-", "Words.")
+    root = ElementTree.fromstring(svg)  # noqa: S314 - it is ours
+    texts = {one.text: one.attrib for one in root.iter("{http://www.w3.org/2000/svg}text")}
+    assert {"Round trips <b>", "RTT in µs"} < texts.keys()
+    assert {one["lengthAdjust"] for one in texts.values()} == {"spacingAndGlyphs"}
+    title, label = texts["Round trips <b>"], texts["RTT in µs"]
+    assert float(title["textLength"]) == pytest.approx(15 * 6.2, rel=0.1)
+    assert title["font-weight"] == "700"
+    assert label["transform"].startswith("rotate(-90 ")
+    assert all("style" not in one and "font-family" not in one for one in texts.values())
+    assert root.attrib["font-family"].startswith("'DejaVu Sans',")
