@@ -6,6 +6,7 @@ import math
 import textwrap
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 import pandas as pd
@@ -15,13 +16,14 @@ from osmef.analysis.replicates import has_sessions
 from osmef.report.cells import ShownCell, cells_of, nothing, source_of
 from osmef.report.chart import MOST_UPRIGHT, Chart, ChartLine, render
 from osmef.report.look import PLAIN, Look
-from osmef.report.series import Point, ShownPlacement, Variant
+from osmef.report.series import Point, ShownPlacement, Variant, short_names
 from osmef.report.style import DASHES, MARKERS, Stroke, ordered_colours, stroke
 
 AGGREGATE = "aggregate_btc_bps"
 CONNECTION = "connection_btc_bps"
 _CURE = "give runs of `workload: btc` with trials that went well"
 _ENDS = ("sender", "receiver")
+_MOST_SERIES = 14  # that a reader can tell apart in one panel
 
 Series = tuple[str, ShownPlacement]
 """The run among several, and the place."""
@@ -159,8 +161,36 @@ def _rendered(chart: Chart, look: Look, what: str) -> Figure:
     return render(chart, look)
 
 
-def _with_connections(trials: pd.DataFrame, look: Look) -> list[ShownCell]:
-    return [cell for cell in cells_of(trials, look) if cell.connections is not None]
+def _with_connections(trials: pd.DataFrame, look: Look) -> Sequence[ShownCell]:
+    cells = [cell for cell in cells_of(trials, look) if cell.connections is not None]
+    return _together(cells, look)
+
+
+def _together(cells: Sequence[ShownCell], look: Look) -> Sequence[ShownCell]:
+    """Name in the series, not by a panel, what only some of several runs distinguish.
+
+    Panels of the ends of one run, for example, would keep it apart from the other runs.
+    """
+    known: dict[str, set[str]] = defaultdict(set)
+    values: dict[str, set[object]] = defaultdict(set)
+    for cell in cells:
+        known[cell.run] |= {key for key, _ in cell.variant}
+        for key, value in cell.variant:
+            values[key].add(value)
+    partial = [key for key in values if any(key not in keys for keys in known.values())]
+    names = short_names(partial)
+
+    def told(cell: ShownCell) -> ShownCell:
+        parts = [
+            f"{names[key]} {look.named(str(value))}"
+            for key, value in cell.variant
+            if key in names and len(values[key]) > 1
+        ]
+        kept = tuple(one for one in cell.variant if one[0] not in names)
+        return replace(cell, source=", ".join(filter(None, [cell.source, *parts])), variant=kept)
+
+    found = [told(cell) for cell in cells]
+    return cells if len({_series(cell) for cell in found}) > _MOST_SERIES else found
 
 
 def _collected(

@@ -113,6 +113,25 @@ def test_runs_are_lines_of_their_own(make_trials: MakeTrials) -> None:
     assert legend(btc_connections(pd.concat(again)))[0] == f"one-1, {place}"
 
 
+def test_ends_of_one_run_are_series_beside_the_other_runs(make_trials: MakeTrials) -> None:
+    """Of the other run no ends are told, so it has no place in panels of them."""
+    ends = [
+        make_trials(run="two-1", scenario="two", sender="10.0.0.1", receiver=f"10.0.0.{n}")
+        for n in (2, 3)
+    ]
+    trials = pd.concat([make_trials(run="one-1", scenario="one"), *ends])
+    trials.attrs = ends[0].attrs
+    place = "distance 2, different hosts, same tenant"
+    for draw in ALL[:2]:
+        assert len(visible(draw(trials))) == 1
+    assert legend(btc_connections(trials)) == [
+        f"one, {place}",
+        f"two, receiver 10.0.0.2, {place}",
+        f"two, receiver 10.0.0.3, {place}",
+    ]
+    assert len(visible(btc_connections(trials[trials["run"] == "two-1"]))) == 2
+
+
 def test_each_series_differs_in_colour_and_in_grey(make_trials: MakeTrials) -> None:
     runs = pd.concat([make_trials(run=f"r-{n}", scenario=f"s{n}") for n in range(28)])
     figure = btc_connections(runs, Look(width=20))
