@@ -48,7 +48,10 @@ class ImportKind(StrEnum):
 
 
 def command(  # noqa: PLR0913, PLR0917 - its options
-    kind: Annotated[ImportKind, typer.Argument(help="What the files are.", metavar="KIND")],
+    kind: Annotated[
+        ImportKind,
+        typer.Argument(help=f"What the files are: {', '.join(ImportKind)}.", metavar="KIND"),
+    ],
     files: Annotated[
         list[Path],
         typer.Argument(help="Files, directories of them, or tar archives.", metavar="FILES"),

@@ -6,6 +6,7 @@ import ast
 import errno
 import inspect
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -118,6 +119,7 @@ def _add(app: typer.Typer, name: str) -> None:
     if name in _GROUPS:
         for one in module.app.registered_commands:
             one.help = _unwrapped(one.help or one.callback.__doc__)
+            one.cls = HintingCommand
         app.add_typer(module.app, name=name)
     else:
         text = _unwrapped(module.command.__doc__)
@@ -225,13 +227,15 @@ _OF_IPERF3 = {
     "-w": "window",
 }
 """The settings that options of iperf3 mean."""
+_NO_CHOICE = re.compile(r"(?:Value error, )?('.*?'|\".*?\") is not one of (.+)\.$", re.DOTALL)
+"""What typer says of a word that is none of an argument's choices; it differs by its version."""
 _DURATIONS = {"duration", "interval"}
 _FLAGS = {"direction": "reverse"}
 _TAKE_A_TABLE = {"similarity": "similarity", "plot": "plot similarity"}
 
 
 class HintingCommand(typer.core.TyperCommand):
-    """A command whose error message for an unknown option has a hint."""
+    """A command whose errors for an unknown option and an unknown choice have a hint."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # typer's own, by its version
         """Parse the arguments as typer does."""
@@ -241,6 +245,8 @@ class HintingCommand(typer.core.TyperCommand):
         except Exception as error:
             if type(error).__name__ == "NoSuchOption":  # click's, or that of typer's copy of it
                 self._add_hint(error, words)
+            elif found := _NO_CHOICE.search(getattr(error, "message", "")):
+                setattr(error, "message", _choices(found))  # noqa: B010 - of typer's own type
             raise
 
     def _add_hint(self, error: Any, words: Sequence[str]) -> None:
@@ -251,6 +257,14 @@ class HintingCommand(typer.core.TyperCommand):
             hint = _hint(error.option_name, words, options)
         if hint:
             error.message, error.possibilities = f"{error.message}\n{hint}", None
+
+
+def _choices(found: re.Match[str]) -> str:
+    """Return the message for a word that is none of an argument's choices."""
+    from osmef.scenario.names import did_you_mean  # noqa: PLC0415 - takes a while to load
+
+    choices = re.findall("'([^']+)'", found[2])
+    return f"there is no {found[1]}; {did_you_mean(found[1].strip(found[1][0]), choices, choices)}"
 
 
 def _hint(option: str, words: Sequence[str], options: set[str]) -> str:

@@ -228,14 +228,17 @@ def _unknown_key(_error: ErrorDetails, path: Keys, _node: Node, tree: Node) -> P
     if len(path) == 1:
         known.append("sweep")
     where = f" in {_label(path[:-1])}" if len(path) > 1 else ""
-    cure = did_you_mean(key, known, known)
+    cure = did_you_mean(key, known, known, _elsewhere(key))
     if others:
         cure = f"it belongs to kind: {' or '.join(others)}; known here are: {', '.join(known)}"
-    elif elsewhere := [
-        ".".join(p) for p in all_paths(tuple(Scenario.model_fields)) if p[-1] == key
-    ]:
-        cure = f"did you mean {' or '.join(elsewhere)}? {cure}"
     return _key(tree, path).problem(f"unknown key {quoted(key)}{where}", cure)
+
+
+def _elsewhere(key: str) -> list[str]:
+    """Return the names of a key in other places; of endpoints those that most scenarios have."""
+    paths = [path for path in all_paths(tuple(Scenario.model_fields)) if path[-1] == key]
+    ends = {"sender", "receiver"}
+    return [".".join(path) for path in paths if path[0] != "endpoints" or ends & {*path}]
 
 
 def _missing(_error: ErrorDetails, path: Keys, node: Node, _tree: Node) -> Problem:

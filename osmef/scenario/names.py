@@ -245,13 +245,16 @@ def assign(tree: Node, paths: tuple[Keys, ...], value: Node) -> Node:
     return tree
 
 
-def did_you_mean(word: str, candidates: Iterable[str], known: Iterable[str]) -> str:
-    """Suggest the closest candidate, and list the known ones."""
+def did_you_mean(
+    word: str, candidates: Iterable[str], known: Iterable[str], elsewhere: Iterable[str] = ()
+) -> str:
+    """Suggest the closest candidate, and the same word ``elsewhere``; list the known ones."""
     choices = list(dict.fromkeys(candidates))
     other = _OTHER_NAMES.get(word.lower(), "")
     near = [other] if other in choices else get_close_matches(word.lower(), choices, n=1)
     listing = f"known are: {', '.join(dict.fromkeys(known))}"
-    return f"did you mean {near[0]!r}? {listing}" if near else listing
+    meant = " or ".join((*(f"{one!r}" for one in near), *elsewhere))
+    return f"did you mean {meant}? {listing}" if meant else listing
 
 
 def nearest_or_all(word: str, names: Iterable[str]) -> str:

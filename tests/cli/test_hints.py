@@ -59,3 +59,30 @@ def test_what_is_no_setting_or_has_no_say_is_told_as_always(told: Told, line: st
     answer = told(line)
     assert "No such option: " in answer
     assert "--set" not in answer
+
+
+@pytest.mark.parametrize(
+    ("line", "answer"),
+    [
+        (
+            "import iperf a.json",
+            "there is no 'iperf'; did you mean 'iperf3'? known are: osmef2013,",
+        ),
+        ("export prometheus a", "there is no 'prometheus'; known are: csv, ndjson, openmetrics,"),
+        ("schema it's", """there is no "it's"; known are: scenario, summary"""),
+        ("campaign run a --executor dsk", "there is no 'dsk'; did you mean 'dask'? known are:"),
+        ("compare a b --fail-on regresion", "'regresion'; did you mean 'regression'? known are:"),
+    ],
+)
+def test_a_word_that_is_no_choice_is_answered_with_the_nearest(
+    told: Told, line: str, answer: str
+) -> None:
+    assert answer in told(line)
+    assert "Value error" not in told(line)
+
+
+def test_the_help_of_import_names_the_kinds(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        make_app(["import"])(["import", "--help"])
+    shown = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    assert "What the files are: osmef2013, ppbench, apachebench, iperf3, nuttcp" in shown
