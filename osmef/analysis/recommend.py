@@ -61,7 +61,7 @@ class Needs:
         if (self.btc_bps, self.rtt_us, self.price_per_hour) == (None, None, None):
             raise InputError(
                 "no requirement is given",
-                cure="say which BTC, round-trip time or price is needed",
+                cure="give at least one of --btc, --rtt and --budget",
             )
 
 

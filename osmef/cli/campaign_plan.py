@@ -16,7 +16,7 @@ from osmef.campaigns.schedule.calendar import Opening
 from osmef.campaigns.schedule.load import read_campaign
 from osmef.campaigns.schedule.model import PlatformOrder
 from osmef.campaigns.schedule.plan import Preview, past_notes, plan_campaign, preview
-from osmef.cli.console import AsJson, out, print_json, reporting
+from osmef.cli.console import AsJson, out, print_json, print_note, reporting
 from osmef.report.fit import column, folded, table
 from osmef.units import format_duration
 
@@ -125,7 +125,7 @@ def _print_weeks(found: Preview) -> None:
 
 def _print_sums(found: Preview) -> None:
     for note in found.notes:
-        out.print(f"[yellow]note[/]: {escape(note)}")
+        print_note(out, note)
     out.print(
         f"{found.sessions} session{'s' * (found.sessions != 1)} of {found.platforms}"
         f" platform{'s' * (found.platforms != 1)}, {found.first:%Y-%m-%d %H:%M}"

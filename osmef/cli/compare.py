@@ -14,7 +14,7 @@ from rich.markup import escape
 
 from osmef.analysis.differences import MOVING, Difference, differences, flat, with_groups
 from osmef.cli.completion import complete_metric, complete_run
-from osmef.cli.console import AsJson, err, out, print_json, read_percent, reporting
+from osmef.cli.console import AsJson, err, out, print_json, print_note, read_percent, reporting
 from osmef.cli.where import Where, where_of
 from osmef.errors import InputError
 from osmef.kinds import WORKLOADS
@@ -437,7 +437,7 @@ def _show(
             more = ", which B has at another place" if placed else ""
             err.print(f"[yellow]only {side.upper()} has the cell {escape(str(cell))}{more}[/]")
     for note in notes:
-        err.print(f"[yellow]note[/]: {escape(note)}")
+        print_note(err, note)
     for name, changed in hosts.items():
         for fact in changed:
             err.print(escape(f"{name}: {_changed(fact)}"))

@@ -170,6 +170,11 @@ def parse_overrides(texts: list[str]) -> dict[str, str]:
     return overrides
 
 
+def print_note(console: Console, text: str, word: str = "[yellow]note[/]") -> None:
+    """Print a note: on a terminal broken between words, elsewhere in one line, as for grep."""
+    console.print(f"{word}: {escape(text)}", soft_wrap=not console.is_terminal)
+
+
 def print_json(value: Any) -> None:  # whatever JSON can hold
     """Print a value as JSON, without styling."""
     text = json.dumps(value, indent=2).replace("\x7f", "\\u007f")  # the only one that it lets pass

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from osmef.cli.console import AsJson, Figures, Out, err, print_json, reporting
+from osmef.cli.console import AsJson, Figures, Out, err, print_json, print_note, reporting
 from osmef.cli.console import out as console
 from osmef.cli.shown import draw
 from osmef.units import counted
@@ -89,7 +89,7 @@ def command(  # noqa: PLR0913, PLR0917 - its options
         for run in done.runs if figures else []:
             draw(run)
     for note in (*shortened(done.oddities), *done.notes):
-        err.print(f"[yellow]note[/]: {escape(note)}")
+        print_note(err, note)
     if as_json:
         print_json(_document(done))
     else:

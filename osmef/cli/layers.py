@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from osmef.cli.console import AsJson, err, out, print_json, reporting
+from osmef.cli.console import AsJson, err, out, print_json, print_note, reporting
 from osmef.cli.workloads import print_measures, print_table, told_of
 from osmef.kinds import LAYERS
 from osmef.scenario.base import keys_of
@@ -49,7 +49,7 @@ def command(
     print_table(("layer", "what it is", "from"), rows)
     for one in broken:
         text = f"the layer {one.name} of the package {one.package} can't be used: {one.why}"
-        err.print(f"[yellow]note[/]: {escape(text)}")
+        print_note(err, text)
 
 
 def _show(name: str, *, as_json: bool) -> None:

@@ -14,6 +14,7 @@ from osmef.cli.console import (
     out,
     parse_overrides,
     print_json,
+    print_note,
     reporting,
 )
 from osmef.cli.progress import length_of
@@ -59,7 +60,7 @@ def _print(plan: Plan, notes: list[str], cost: PlannedCost, machines: Mapping[st
     out.print()
     out.print(table(_endpoints(plan, machines), out.width))
     for note in notes:
-        out.print(f"[yellow]note[/]: {escape(note)}")
+        print_note(out, note)
     for line in _needs(plan):
         out.print(f"needs {escape(line)}")
     scenario = plan.study.scenario

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from typing_extensions import override
 
+from osmef.cli.console import print_note
 from osmef.engine.observer import Observer
 from osmef.engine.plan import PlannedTrial
 from osmef.results.measure import Measure
@@ -74,7 +75,7 @@ class Watch(Observer):
 
     @override
     def warning(self, text: str) -> None:
-        self.console.print(f"[yellow]note[/]: {escape(text)}")
+        print_note(self.console, text)
 
     @override
     def measuring(self, trials: int, planned: Span, measures: Sequence[Measure]) -> None:

@@ -9,7 +9,7 @@ import typer
 from rich.markup import escape
 
 from osmef.cli.completion import complete_run
-from osmef.cli.console import PAGE_HELP, err, out, reporting
+from osmef.cli.console import PAGE_HELP, err, out, print_note, reporting
 from osmef.units import counted
 
 EPILOG = """Examples:
@@ -45,6 +45,6 @@ def command(
         readings = write_report(runs, output, title)
     for reading in readings:
         if reading.summary is None:
-            err.print(f"[yellow]note[/]: {escape(str(reading.path))} has not ended")
+            print_note(err, f"{reading.path} has not ended")
     size = output.stat().st_size / 1e6
     out.print(f"{counted(len(readings), 'run')}, {size:.1f} MB: {escape(str(output))}")

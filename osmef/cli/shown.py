@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rich.markup import escape
 
-from osmef.cli.console import err, out
+from osmef.cli.console import err, out, print_note
 from osmef.errors import PackageError
 from osmef.report.layer_table import layer_table
 from osmef.report.sentences import cost_text, expectations
@@ -33,7 +33,7 @@ def draw(directory: RunDirectory) -> list[Path]:
         told = PackageError.of(error)
         if told is None:
             raise
-        err.print(f"[yellow]note[/]: no figures and no page: {escape(str(told.cure))}")
+        print_note(err, f"no figures and no page: {told.cure}")
         return []
     return draw_figures(directory.path)
 
@@ -56,11 +56,11 @@ def show(
     if (layers := layer_table(summary, width)) is not None:
         out.print(layers)
     for verdict, text in expectations(summary):
-        out.print(f"[{_COLOURS[verdict]}]expected[/]: {escape(text)}")
+        print_note(out, text, f"[{_COLOURS[verdict]}]expected[/]")
     for text in _failures(summary, directory):
-        out.print(f"[red]failed[/]: {escape(text)}")
+        print_note(out, text, "[red]failed[/]")
     for text in summary.run.warnings:
-        out.print(f"[yellow]note[/]: {escape(text)}")
+        print_note(out, text)
     if cost := cost_text(summary):
         out.print(f"cost: {escape(cost)}")
     if not summary.run.complete:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
-from osmef.cli.console import AsJson, err, out, print_json, reporting
+from osmef.cli.console import AsJson, err, out, print_json, print_note, reporting
 from osmef.errors import InputError
 from osmef.report.fit import column, table
 
@@ -143,7 +143,7 @@ def _print(rows: Sequence[Mapping[str, Any]], measured: pd.DataFrame) -> None:
         out.print("* can't be distinguished from the first: the intervals overlap")
     for name, missing in measured.attrs.get("left", {}).items():
         text = f"{_word(name)} is left out: it was not measured on {', '.join(missing)}"
-        err.print(f"[yellow]note[/]: {escape(text)}")
+        print_note(err, text)
 
 
 def _decided(parts: Sequence[Mapping[str, Any]]) -> str:

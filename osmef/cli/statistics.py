@@ -11,7 +11,7 @@ import typer
 from rich.markup import escape
 
 from osmef.cli.completion import complete_metric, complete_run
-from osmef.cli.console import AsJson, out, print_json, read_percent, reporting
+from osmef.cli.console import AsJson, out, print_json, print_note, read_percent, reporting
 from osmef.cli.where import Where, where_of
 from osmef.errors import InputError
 from osmef.report.fit import TextColumn, column, table
@@ -150,7 +150,7 @@ def _print(found: _Found, error: float, *, of_pairs: bool) -> None:
     out.print(table(shown, out.width, *more, title=title))
     for cell, name, doubt in () if of_pairs else _doubts(rows, error, found.busy):
         of = f"{cell}, {name}" if len(metrics) > 1 else cell
-        out.print(f"[yellow]doubt[/]: {escape(of)}: {escape(doubt)}")
+        print_note(out, f"{of}: {doubt}", "[yellow]doubt[/]")
     for line in _remarks(found):
         out.print(escape(line))
 

@@ -10,7 +10,7 @@ from rich import box
 from rich.markup import escape
 from rich.table import Column, Table
 
-from osmef.cli.console import AsJson, err, out, print_json, reporting
+from osmef.cli.console import AsJson, err, out, print_json, print_note, reporting
 from osmef.kinds import WORKLOADS
 from osmef.results.measure import Measure, shown_unit
 from osmef.scenario.base import keys_of
@@ -50,7 +50,7 @@ def command(
     print_table(("workload", "what it measures", "from"), rows)
     for one in broken:
         text = f"the workload {one.name} of the package {one.package} can't be used: {one.why}"
-        err.print(f"[yellow]note[/]: {escape(text)}")
+        print_note(err, text)
 
 
 def _show(name: str, *, as_json: bool) -> None:

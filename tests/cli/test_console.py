@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.table import Table
 
-from osmef.cli.console import PlainConsole, later, plain
+from osmef.cli.console import PlainConsole, later, plain, print_note
 from osmef.results.document import upgrade
 from osmef.results.summary import Summary
 
@@ -264,3 +264,18 @@ def test_a_table_is_as_wide_as_what_is_shown() -> None:
     console.print(table)
     lines = [line for line in console.export_text().splitlines() if "│" in line]
     assert len({line.rindex("│") for line in lines}) == 1
+
+
+def test_a_note_is_broken_between_words_on_a_terminal_only() -> None:
+    text = "the machines were not [idle]: other programs used 90 % of the CPUs"
+    for is_terminal, lines in (
+        (True, ["note: the machines were not", "[idle]: other programs used 90", "% of the CPUs"]),
+        (False, [f"note: {text}"]),
+    ):
+        file = io.StringIO()
+        console = PlainConsole(
+            width=30, file=file, force_terminal=is_terminal, no_color=True, soft_wrap=True
+        )
+        print_note(console, text, "note")
+        shown = re.sub("\x1b\\[[0-9;]*m", "", file.getvalue())
+        assert [line.rstrip() for line in shown.splitlines()] == lines
