@@ -163,7 +163,8 @@ def _print(found: ReapScan, stay: list[Orphan], left: list[Left]) -> None:
         print_error(one.error)
     for error in found.errors:
         print_error(error)
-    done = f"destroyed {len(found.orphans) - len(stay)}, " if found.orphans else ""
+    gone = len(found.orphans) - len(stay)
+    done = f"destroyed {gone or 'nothing'}, " if found.orphans else ""
     where = " of what could be looked at" if found.errors else ""
     console.print(f"{done}{len(stay) or 'nothing'} left{where}")
 

@@ -170,11 +170,11 @@ def _not_read(history: History, trials: Iterable[Trial]) -> list[str]:
     looks = (look.trials for look in history.all(Located) if not look.error)
     seen = {index for some in looks for index in some}
     unread = {one.group for one in trials if one.status is Status.OK and one.index not in seen}
-    told = (
-        "the endpoints' placement could not be checked after these groups of trials, so that a move"
-        " would have gone unnoticed"
-    )
-    return [f"{told}: {', '.join(map(str, sorted(unread)))}"] if unread else []
+    if not unread:
+        return []
+    groups = f"group{'s' * (len(unread) > 1)} {', '.join(map(str, sorted(unread)))}"
+    told = f"the endpoints' placement could not be checked after {groups} of the trials"
+    return [f"{told}: a migration would have gone unnoticed"]
 
 
 def _of_losses(history: History) -> list[str]:

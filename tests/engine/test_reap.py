@@ -721,6 +721,9 @@ def reap_command(*arguments: str) -> tuple[int, str]:
     return done.exit_code, done.output
 
 
+OLD = "memory vm old (id-old) at cloud lab of run run: it was made long ago"
+
+
 def test_the_command_lists_before_it_destroys(tmp_path: Path, memory: dict[str, Site]) -> None:
     add(memory, thing("old", "run", made=now(-7200), deadline=now(600)))
     where = ["--out", str(tmp_path), "--provider", "memory", "--cloud", LAB]
@@ -730,9 +733,12 @@ def test_the_command_lists_before_it_destroys(tmp_path: Path, memory: dict[str, 
     assert (code, listed["reaped"], listed["errors"]) == (1, [], [])
     assert [(one["name"], one["access"]) for one in listed["left"]] == [("old", {"cloud": LAB})]
     assert set(memory[LAB].things) == {"old"}
+    refused = invoke("reap", *where, "--older-than", "1h", answers="n\n")
+    assert refused.exit_code == 1
+    assert refused.stdout.endswith("\ndestroyed nothing, 1 left\n")
     code, text = reap_command(*where, "--older-than", "1h", "--yes")
     assert code == 0
-    assert "memory vm old (id-old) at cloud lab of run run: it was made long ago" in text
+    assert OLD in text
     assert memory[LAB].things == {}
 
 
