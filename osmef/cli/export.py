@@ -62,7 +62,7 @@ def command(
             "--output",
             "-o",
             metavar="FILE",
-            help="Where to write it; standard output without it.",
+            help="Where to write it; standard output without it, or with `-`.",
             show_default=False,
         ),
     ] = None,
@@ -76,6 +76,7 @@ def command(
     ] = None,
 ) -> None:
     """Write the numbers of a run in the format of another program."""
+    output = None if output == Path("-") else output
     with reporting():
         directory = _with_summary(run)
         if form is Format.RO_CRATE:

@@ -65,6 +65,12 @@ def test_csv(expected: dict[tuple[int, str], float]) -> None:
     assert {row["unit"] for row in rows if row["metric"] == "aggregate_btc_bps"} == {"bit/s"}
 
 
+def test_a_dash_is_standard_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert export("csv", "-o", "-") == export("csv")
+    assert not list(tmp_path.iterdir())
+
+
 def test_newline_json(expected: dict[tuple[int, str], float]) -> None:
     rows = pd.read_json(io.StringIO(export("ndjson")), lines=True).to_dict("records")
     assert {(row["labels"]["trial"], row["metric"]): row["value"] for row in rows} == expected
