@@ -23,9 +23,9 @@ from osmef.units import format_duration, parse_count, parse_duration
 
 EPILOG = """Examples:
 
-osmef quick local                          two VMs of the cloud on this machine
+osmef quick local            two VMs of the cloud on this machine
 
-osmef quick left right                     from one host to another, as ssh calls them
+osmef quick left right       from one host to another, named as for ssh
 
 osmef quick left me@10.0.0.7 --connections 1,8 --duration 10s
 
@@ -39,7 +39,7 @@ def command(  # noqa: PLR0913, PLR0917 - its options
     ends: Annotated[
         list[str],
         typer.Argument(
-            metavar="HOST_A HOST_B", help="Sender and receiver as ssh calls them, or: local"
+            metavar="HOST_A HOST_B", help="Sender and receiver, named as for ssh; or: local"
         ),
     ],
     duration: Annotated[str, typer.Option(help="How long each trial takes.")] = "2s",
@@ -64,7 +64,7 @@ def _scenario(ends: list[str], duration: str, connections: str, repeat: int) -> 
     """Return a scenario between two hosts, or of the local cloud. Raises InputError."""
     if ends != [_LOCAL] and len(ends) != 2:
         raise InputError(
-            "name two hosts, as ssh calls them",
+            "name two hosts, as for ssh",
             where="HOST_A HOST_B",
             cure="osmef quick HOST_A HOST_B, or osmef quick local",
         )

@@ -89,7 +89,7 @@ def lost_error(stations: Stations, left: Sequence[PlannedTrial], planned: int) -
     cells = len({one.cell.cell.key for one in left})
     return LostError(
         f"{what}. Without {'it' if len(lost) == 1 else 'them'} {len(left)} of {planned} trials"
-        f" could not be measured, of {cells} {'cell' if cells == 1 else 'cells'}; they stay to be"
+        f" could not be measured, of {cells} {'cell' if cells == 1 else 'cells'}; they remain to be"
         " measured",
         where=", ".join(name for name, _ in said),
         cure="; ".join(cures) or None,

@@ -64,8 +64,8 @@ _MOST_ENDPOINTS = 250
 
 
 _BURSTS = (
-    "data go by turns: a link that is idle meanwhile saves up 2 ms of its rate, so messages up to a"
-    " few times that size may be faster than link_rate"
+    "both ends send in turns: the token bucket of an idle link refills to 2 ms of its rate, so"
+    " messages up to a few times that size may exceed link_rate"
 )
 KIND = "scratch"
 
