@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -259,6 +260,8 @@ class _Bar:
         interval = cov_interval(self.values)
         if interval.low is None or interval.high is None:
             return _percent(self.percent)
+        if math.isinf(interval.high):
+            return f"{_percent(self.percent)} (over {_percent(interval.low)})"
         return f"{_percent(self.percent)} ({_percent(interval.low)} to {_percent(interval.high)})"
 
 

@@ -76,6 +76,12 @@ def test_the_cov_over_trials(make_trials: MakeTrials) -> None:
         cov(make_trials(aggregate_bps=[1e9]))
 
 
+def test_an_interval_without_an_upper_end_has_its_lower_one(make_trials: MakeTrials) -> None:
+    figure = cov(make_trials(aggregate_bps=[1e8, 2e9, 9e9, 1e8, 3e8, 1e8]))
+    (axes,) = visible(figure)
+    assert [one.get_text() for one in axes.texts] == ["183 (over 67)"]
+
+
 def test_the_cov_over_sessions_is_of_their_medians(make_trials: MakeTrials) -> None:
     trials = by_session(make_trials, {"a": 1, "b": 3, "c": 5})  # medians of 1, 2 and 3 Gbit/s
     figure = cov(trials, metrics=["aggregate_btc_bps", "connection_btc_bps"])
