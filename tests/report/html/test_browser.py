@@ -114,6 +114,15 @@ def test_nothing_sticks_out(shown: Page, width: int) -> None:
     assert shown.evaluate("document.documentElement.scrollWidth") <= width
 
 
+def test_on_a_phone_no_table_is_cut_off(shown: Page) -> None:
+    """The cells of a run are compared by their whole names."""
+    shown.set_viewport_size({"width": 390, "height": 900})
+    shown.evaluate("for (const one of document.querySelectorAll('details')) one.open = true")
+    cut = """[...document.querySelectorAll(".scroll")].filter(
+      (one) => one.scrollWidth > one.clientWidth + 1).map((one) => one.ariaLabel)"""
+    assert shown.evaluate(cut) == []
+
+
 def test_a_comparison_has_a_line_each_row(browser: Browser, tmp_path: Path) -> None:
     """On a screen of 1280 pixels nothing is broken or out of sight; on a phone A is above B."""
     page_of(tmp_path, *(row("aggregate_btc_bps", high=high) for high in (-5e8, 5e10)))
