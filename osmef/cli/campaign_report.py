@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
@@ -11,6 +11,9 @@ from rich.markup import escape
 from osmef.cli.completion import complete_campaign
 from osmef.cli.console import PAGE_HELP, out, reporting
 from osmef.units import counted
+
+if TYPE_CHECKING:
+    import pandas as pd  # takes a while to load
 
 EPILOG = """Examples:
 
@@ -78,9 +81,14 @@ def command(  # noqa: PLR0913, PLR0917 - what can be asked for
         data = campaign_data(name, state, metric, prices)
         write_campaign_report(data, output, title)
         written = write_tables(data, csv) if csv is not None else []
-    sessions, platforms = (data.sessions[name].nunique() for name in ("session", "platform"))
     size = output.stat().st_size / 1e6
-    counts = f"{counted(sessions, 'session')}, {counted(platforms, 'platform')}"
-    out.print(f"{counts}, {size:.1f} MB: {escape(str(output))}")
+    out.print(f"{_counts(data.sessions)}, {size:.1f} MB: {escape(str(output))}")
     if written:
         out.print(f"{counted(len(written), 'table')}: {escape(str(csv))}")
+
+
+def _counts(sessions: pd.DataFrame) -> str:
+    """Return how many sessions of how many platforms; those of one window share their name."""
+    each = len(sessions[["session", "platform"]].drop_duplicates())
+    platforms = sessions["platform"].nunique()
+    return f"{counted(each, 'session')}, {counted(platforms, 'platform')}"

@@ -279,8 +279,9 @@ def calendar(planned: pd.DataFrame, look: Look = PLAIN) -> Figure:
     rows, lines = broken([f"{a}, {b}" if several else a for a, b in pairs], look)
     states = [state for state in _STATES if (planned["state"] == state).any()]
     legend = {state: Patch(**_patch(state)) for state in states}
-    header = Words("State of the sessions", "Each mark is a session, at the time at which"
-                   " its window opened (UTC).", f"{len(planned)} sessions")  # fmt: skip
+    header = Words("State of the sessions", "Each mark is a session, from when its"
+                   " window opened (UTC). Its width has no meaning.",
+                   f"{len(planned)} sessions")  # fmt: skip
     height = 0.5 + len(pairs) * (LINE_INCHES * lines + 0.06)
     figure, (axes,) = page(header, dict(legend), look, size=(9.6, height))
     at = _times(planned["opens"])

@@ -91,7 +91,7 @@ def tables(brought_unixbench: None, tmp_path_factory: pytest.TempPathFactory) ->
     words += ["--csv", str(place / "csv"), "--prices", str(place / "prices.csv")]
     done = invoke(*words, "-o", place / "deval.html")
     assert done.exit_code == 0, done.output
-    assert "4 sessions, 16 platforms" in done.output
+    assert "64 sessions, 16 platforms" in done.output
     return place / "csv"
 
 

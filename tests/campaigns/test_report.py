@@ -66,7 +66,7 @@ def osmef(*arguments: str | Path, code: int = 0) -> str:
 def report(place: Path, out: Path, name: str | Path = "two-clouds") -> Page:
     state = f"sqlite:///{place / 'state.sqlite'}"
     told = osmef(name, "--state", state, "-o", out / "page.html", "--csv", out / "csv")
-    assert "56 sessions, 2 platforms" in told
+    assert "107 sessions, 2 platforms" in told
     return Page((out / "page.html").read_text(encoding="utf-8"))
 
 
