@@ -179,6 +179,25 @@ def test_a_test_that_fails_ends_it(
     assert "System Call Overhead -- 1 copy\n" in done.stdout
 
 
+def test_what_a_child_prints_after_its_parent_overwrites_nothing(
+    bench: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
+) -> None:
+    """The two of context1 both print, and its process ends first."""
+    script(
+        tmp_path / "UnixBench" / "pgms" / "context1",
+        """echo "COUNT|5|1|lps" >&2
+if mkdir first 2>/dev/null; then
+    log=$(readlink /proc/$$/fd/2)
+    (while ! grep -q status "$log"; do :; done; echo "COUNT|6|1|lps" >&2; : >last) &
+else
+    while [ ! -e last ]; do :; done
+fi""",
+    )
+    text = bench(tests=["context1"], iterations=1, copies=2).stdout
+    assert "# COUNT0: 6\n" in text
+    assert text.count("# elapsed: ") == text.count("# status: 0\n") == 2
+
+
 def test_a_folder_that_is_no_unixbench_is_told(
     bench: Callable[..., subprocess.CompletedProcess[str]],
 ) -> None:

@@ -76,7 +76,8 @@ copy() {
   [ "$*" != "$1 looper 30 dc" ] || input=dc.dat
   shift 2
   read -r begun _ </proc/uptime
-  "$program" "$@" 2>"$out" >/dev/null <"$input"
+  : >"$out"
+  "$program" "$@" 2>>"$out" >/dev/null <"$input" # its children may still print when it has ended
   status=$?
   read -r ended _ </proc/uptime
   took=$((${ended%.*}${ended#*.} - ${begun%.*}${begun#*.}))
