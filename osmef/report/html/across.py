@@ -89,9 +89,8 @@ def across(readings: Sequence[ShownRun], most: int) -> Across:
     shown = _trust(found, data.trials, names)
     layers = _layers(data.trials)
     layers = layers and layers.first(most)
-    return Across(
-        results, layers, between, shown and shown.first(most), _few(found, names), figures
-    )
+    few = _few(found, names, {one.name: one.words for one in measures})
+    return Across(results, layers, between, shown and shown.first(most), few, figures)
 
 
 def _names_of(keys: Iterable[str], readings: Sequence[ShownRun]) -> dict[str, str]:
@@ -263,15 +262,17 @@ def _failed(trials: pd.DataFrame) -> Field:
     return Field(str(count), emphasis=Emphasis.BAD if count else Emphasis.PLAIN)
 
 
-def _few(found: pd.DataFrame, names: Mapping[str, str]) -> str:
-    """Name the cells that need more trials, by ``trust``."""
-    rows = [row for row in found.to_dict("records") if row["repetitions"] > row["n"]]
-    if not rows:
-        return ""
-    of = [f"{names[str(row['cell'])]} ({row['n']} of {row['repetitions']:.0f})"
-          for row in rows[:_MOST_NAMES]]  # fmt: skip
-    more = f" and {len(rows) - _MOST_NAMES} more" if len(rows) > _MOST_NAMES else ""
-    return f"To know the median to within 5 %, more trials are needed: {'; '.join(of)}{more}."
+def _few(found: pd.DataFrame, names: Mapping[str, str], words: Mapping[str, str]) -> str:
+    """Name the cells that need more trials of each metric, by ``trust``."""
+    found = found[found["repetitions"] > found["n"]] if len(found) else found
+    parts = []
+    for metric, rows in found.groupby("metric", sort=False) if len(found) else ():
+        of = [f"{names[str(row['cell'])]} ({row['n']} of {row['repetitions']:.0f})"
+              for row in rows.head(_MOST_NAMES).to_dict("records")]  # fmt: skip
+        more = f" and {len(rows) - _MOST_NAMES} more" if len(rows) > _MOST_NAMES else ""
+        parts.append(f"{words[str(metric)]} of {', '.join(of)}{more}")
+    told = "; ".join(parts)
+    return f"To know a median to within 5 %, more trials are needed: {told}." if told else ""
 
 
 def _trust(found: pd.DataFrame, trials: pd.DataFrame, names: Mapping[str, str]) -> Table | None:

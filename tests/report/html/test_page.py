@@ -74,6 +74,23 @@ def test_too_few_trials_have_no_interval_and_the_reason(tmp_path: Path) -> None:
     assert any("95 % needs n >= 6" in one.text for one in page.all("details"))
 
 
+def test_cells_with_too_few_trials_are_named_with_their_metric(
+    tmp_path: Path, make_run: MakeRun, make_summary: MakeSummary, make_cell: MakeCell
+) -> None:
+    run = make_run("a", make_summary(make_cell(connections=1), make_cell(connections=2)))
+    one, other = map(json.loads, run.trials.read_text().splitlines())
+    rates = [1e9, 1.2e9, 0.8e9, 1.4e9, 0.7e9, 1.1e9]
+    trials = [
+        {**trial, "index": 2 * n + of, "repetition": n + 1, "metrics": {"aggregate_btc_bps": rate}}
+        for of, trial in ((1, one), (2, other))
+        for n, rate in enumerate(rates)
+    ]
+    run.trials.write_text("".join(f"{json.dumps(trial)}\n" for trial in trials))
+    told = " ".join(one.text for one in page_of(tmp_path, run.path).all("li"))
+    assert "more trials are needed: aggregate BTC of connections=1 (6 of" in told
+    assert ", connections=2 (6 of" in told
+
+
 def test_placement_that_is_not_as_asked_for_is_told(
     tmp_path: Path, make_run: MakeRun, make_summary: MakeSummary, make_cell: MakeCell
 ) -> None:
