@@ -21,7 +21,7 @@ osmef campaign report four-weeks -o four-weeks.html --csv tables
 
 osmef campaign report results/four-weeks --metric rtt_p50_us -o latency.html
 
-osmef campaign report imported --prices prices.csv -o clouds.html
+osmef campaign report imported --platform-prices prices.csv -o clouds.html
 
 The page needs no network and no other file. A price list has the columns platform and \
 usd_per_hour, and swept keys where platforms have several prices."""
@@ -52,6 +52,7 @@ def command(  # noqa: PLR0913, PLR0917 - what can be asked for
     prices: Annotated[
         Path | None,
         typer.Option(
+            "--platform-prices",
             metavar="FILE",
             help="CSV file of prices by platform, instead of recorded ones.",
             show_default=False,

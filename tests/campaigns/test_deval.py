@@ -88,7 +88,7 @@ def tables(brought_unixbench: None, tmp_path_factory: pytest.TempPathFactory) ->
     prices["platform"] = "unixbench " + prices["platform"].map(CLOUDS)
     prices[["platform", "flavor", "usd_per_hour"]].to_csv(place / "prices.csv", index=False)
     words = ["campaign", "report", "deval", "--state", f"sqlite:///{state}"]
-    words += ["--csv", str(place / "csv"), "--prices", str(place / "prices.csv")]
+    words += ["--csv", str(place / "csv"), "--platform-prices", str(place / "prices.csv")]
     done = invoke(*words, "-o", place / "deval.html")
     assert done.exit_code == 0, done.output
     assert "64 sessions, 16 platforms" in done.output

@@ -140,7 +140,7 @@ def test_a_price_that_is_no_number_is_refused(price: str, tmp_path: Path) -> Non
     prices = tmp_path / "prices.csv"
     lines = ["platform;usd_per_hour", "Amazon EC2;0.073", f"Rackspace;{price}"]
     prices.write_text("\n".join(f'"{line}"'.replace(";", '","') for line in lines))
-    told = osmef(tmp_path / "runs", "--prices", prices, "-o", tmp_path / "it.html", code=2)
+    told = osmef(tmp_path / "runs", "--platform-prices", prices, "-o", tmp_path / "it.html", code=2)
     told = " ".join(told.split())
     assert f"usd_per_hour is no number: {price!r}" in told
     assert f"{prices}:3" in told.replace(" ", "")
@@ -156,7 +156,7 @@ def test_the_tables_of_a_thesis_in_one_command(tmp_path: Path) -> None:
     import_files("sessions", [published("deval-2017/sessions.csv")], tmp_path / "deval")
     prices = published("deval-2017/prices.csv")
     out, csv = tmp_path / "deval.html", tmp_path / "csv"
-    osmef(tmp_path / "deval", "--prices", prices, "-o", out, "--csv", csv)
+    osmef(tmp_path / "deval", "--platform-prices", prices, "-o", out, "--csv", csv)
     key = ["platform", "cell", "metric"]
     told["cell"] = "instance_class=" + told["instance_class"]
     told["metric"] += "_score"
