@@ -51,7 +51,8 @@ def test_options_that_make_no_sense(osmef: Osmef, options: tuple[str, str], wher
     assert ended.code == 2
     assert ended.err.startswith(f"error: {where}: ")
     assert "cure:" in ended.err
-    assert osmef("image", "build", *options, "--json").json()["error"]["where"] == where
+    told = osmef("image", "build", "--output", "images", *options, "--json").json()
+    assert told["error"]["where"] == where
     assert not Path(osmef.directory, "images").exists()
 
 

@@ -107,7 +107,7 @@ def test_shared_cpus_are_warned_of() -> None:
 )
 def test_bursts_over_the_link_rate_are_warned_of(values: dict[str, Any], told: bool) -> None:
     local, made = cell({}, **values)
-    assert ("faster than link_rate" in "\n".join(local.warnings(made))) is told
+    assert ("may exceed link_rate" in "\n".join(local.warnings(made))) is told
 
 
 def test_a_group_needs_room_and_shares_cpus() -> None:
