@@ -164,7 +164,7 @@ def _print(rows: list[dict[Any, Any]]) -> None:
     found: dict[str, dict[tuple[str, str], tuple[str, str]]] = {}
     for row in rows:
         low, high = row["ci95_low"], row["ci95_high"]
-        interval = "" if low is None else f"{low:.4g}..{high:.4g}"
+        interval = "" if low is None else f"{low:.6g}..{high:.6g}"
         machine = found.setdefault(f"{row['provider']} {row['flavor']}", {})
         machine[str(row["component"]), str(row["by"])] = f"{row['median']:.6g}", interval
     names = [text for name in found for text in (name, "")]
