@@ -13,7 +13,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from line_protocol_parser import parse_line  # type: ignore[import-untyped]
 from prometheus_client import Metric as Family
@@ -121,14 +121,31 @@ def test_openmetrics() -> None:
     assert one.value == summary.cells[0].n_failed
 
 
+def labels_with(key: str, values: dict[str, str | int]) -> dict[str, str]:
+    """Return the labels of the sample's first cell, were it called so, and had it these values."""
+    summary = RunDirectory(SAMPLE).read_summary()
+    cell = summary.cells[0].model_copy(update={"key": key, "values": values})
+    text = "".join(write_openmetrics(summary.model_copy(update={"cells": [cell]})))
+    labels: dict[str, str] = next(iter(families_of(text).values())).samples[0].labels
+    return labels
+
+
+@example(key="", name="connections")
 @given(key=st.text(max_size=30), name=st.text(min_size=1, max_size=20))
 def test_any_label_comes_back(key: str, name: str) -> None:
-    summary = RunDirectory(SAMPLE).read_summary()
-    cell = summary.cells[0].model_copy(update={"key": key, "values": {name: key, "run": 1}})
-    text = "".join(write_openmetrics(summary.model_copy(update={"cells": [cell]})))
-    labels = next(iter(families_of(text).values())).samples[0].labels
-    assert labels["cell"] == key
-    assert len(labels) >= 8
+    without = labels_with(key, {})
+    assert without["cell"] == key
+    labels = labels_with(key, {name: key})
+    assert without.items() <= labels.items()
+    assert [labels[one] for one in labels.keys() - without.keys()] in ([key], [])
+    assert key in labels.values()
+
+
+def test_a_swept_value_has_its_label_also_by_the_name_of_another() -> None:
+    labels = labels_with("a", {"run": 1, "connections": 1})
+    assert labels["run"].startswith("quickstart")
+    assert labels["run_2"] == "1"
+    assert "connections_2" not in labels
 
 
 words = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)

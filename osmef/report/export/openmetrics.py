@@ -69,9 +69,9 @@ def _labels(summary: Summary, cell: CellInfo) -> str:
     told = {"run": run.id, "scenario": run.scenario, "provider": run.provider, "cell": cell.key,
             "workload": cell.workload, "session": run.session, "platform": run.platform,
             "distance": cell.distance, "connections": cell.connections}  # fmt: skip
-    found: dict[str, str] = {}
-    for name, value in {**cell.values, **told}.items():
-        if value is not None:
+    found = {name: str(value) for name, value in told.items() if value is not None}
+    for name, value in cell.values.items():
+        if value is not None and str(value) != found.get(name):  # connections are told once
             found[_unused(_name(name), found)] = str(value)
     return ",".join(f'{name}="{_escaped(value)}"' for name, value in found.items())
 
