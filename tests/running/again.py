@@ -1,7 +1,8 @@
 """``--again``: a test that fails is run once more at once, and counted and named if it passes then.
 
 Of thousands of tests on a machine that others use, too, one is disturbed now and then, which says
-nothing of a change. Who looks for disturbed tests runs them without ``--again``.
+nothing of a change; neither does a new example for a property, so the examples are the same each
+time. Who looks for disturbed tests, or for new examples, runs them without ``--again``.
 """
 
 from __future__ import annotations

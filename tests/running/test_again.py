@@ -36,11 +36,26 @@ def test_other():
 """
 
 
+PROPERTY = """
+from hypothesis import given, strategies as st
+
+@given(st.integers())
+def test_any(number):
+    print("tried", number)
+"""
+
+
 def run(tmp_path: Path, *options: str, **when: object) -> tuple[int, str]:
     """Run two tests, one of which fails when it is told to; return the exit code and the output."""
+    tests = TESTS.format(**{"breaks": 0, "breaks_after": 0, "fails": 0, **when})
+    return run_tests(tmp_path, tests, *options)
+
+
+def run_tests(tmp_path: Path, tests: str, *options: str) -> tuple[int, str]:
     path = tmp_path / "test_it.py"
-    path.write_text(TESTS.format(**{"breaks": 0, "breaks_after": 0, "fails": 0, **when}))
-    (tmp_path / "conftest.py").write_text('pytest_plugins = ["tests.running.again"]\n')
+    path.write_text(tests)
+    plugins = ["tests.running.again", "tests.running.tiers"]
+    (tmp_path / "conftest.py").write_text(f"pytest_plugins = {plugins}\n")
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--rootdir", str(tmp_path)]
     done = subprocess.run(
         [*command, *options, str(path)],
@@ -71,3 +86,13 @@ def test_what_fails_once(tmp_path: Path, when: dict[str, object], how: str) -> N
 def test_what_fails_twice(tmp_path: Path) -> None:
     code, told = run(tmp_path, "--again", fails="times")
     assert (code, "1 failed, 1 passed" in told, "run again" in told) == (1, True, False), told
+
+
+def test_properties_are_tried_with_the_same_examples(tmp_path: Path) -> None:
+    def tried(*options: str) -> list[str]:
+        code, told = run_tests(tmp_path, PROPERTY, "-s", *options)
+        assert code == 0, told
+        return [line for line in told.splitlines() if "tried" in line]
+
+    assert tried("--again") == tried("--again")
+    assert tried() != tried()
