@@ -19,7 +19,7 @@ from rich.table import Column
 from rich.text import Text
 from typing_extensions import override
 
-from osmef.cli.progress import Clock, Watch, shown_result, trial_line
+from osmef.cli.progress import Clock, ProgressObserver, shown_result, trial_line
 from osmef.engine.observer import Observer
 from osmef.engine.plan import PlannedTrial
 from osmef.report.series import short_cells
@@ -29,7 +29,7 @@ from osmef.units import format_rate, format_time
 from osmef.workloads.base import Span
 
 
-class LiveProgress(Watch):
+class LiveProgress(ProgressObserver):
     """Progress bar with the current trial, its rate or round trip, and the remaining time.
 
     Failures stay as lines.

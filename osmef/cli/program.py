@@ -17,8 +17,8 @@ from osmef.cli.console import out as console
 from osmef.engine.cancellation import stop_on_signals
 from osmef.errors import InputError
 from osmef.kinds import WORKLOADS
+from osmef.supply.architectures import NAMES, find_architecture
 from osmef.supply.bundle import ProgramBundle, pack
-from osmef.supply.machines import NAMES, find_machine
 from osmef.supply.program import Program
 from osmef.supply.store import BundleStore, Kept, default_directory, write
 from osmef.supply.supply import Supplier, bring, make
@@ -142,7 +142,7 @@ def bundle(  # noqa: PLR0913, PLR0917 - one parameter an option
             libraries=tuple(library or ()),
             packages=tuple(with_package or ()),
         )
-        machine = find_machine(arch or platform.machine())
+        machine = find_architecture(arch or platform.machine())
         made = make("bundle", program, machine, Supplier(store, suite=suite), again=force)
         _show(made, output, as_json=as_json)
 
@@ -172,7 +172,7 @@ def build(  # noqa: PLR0913, PLR0917 - one parameter an option
             sha256=sha256,
             path=None if is_url else Path(source).expanduser().absolute(),
         )
-        machine = find_machine(arch or platform.machine())
+        machine = find_architecture(arch or platform.machine())
         _show(bring(program, code, machine, Supplier(store)), output, as_json=as_json)
 
 

@@ -59,7 +59,7 @@ def length_of(span: Span) -> str:
     return f"about {usual}" + ("" if usual == most else f", at most {most}")
 
 
-class Watch(Observer):
+class ProgressObserver(Observer):
     """Counts trials and estimates the remaining time by the pace of those that have ended."""
 
     def __init__(self, console: Console, clock: Clock) -> None:
@@ -108,7 +108,7 @@ class Watch(Observer):
         return f"{self._bound}{format_duration(left)} left" if left >= 1 else "< 1 s left"
 
 
-class PlainProgress(Watch):
+class PlainProgress(ProgressObserver):
     """Progress as lines of text."""
 
     @override

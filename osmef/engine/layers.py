@@ -41,7 +41,7 @@ Counting = tuple[Layer[Any], Mapping[str, Attached]]
 """A layer that reports something, with its ends."""
 
 
-class Watch:
+class TrafficCounter:
     """Counts the traffic of a layer during a trial. ``outer`` are the outermost ends."""
 
     def __init__(
@@ -210,7 +210,7 @@ class Layers:
         if errors:
             raise errors[0]
 
-    def watch(self, planned: PlannedCell) -> Watch | None:
+    def watch(self, planned: PlannedCell) -> TrafficCounter | None:
         """Start counting for the layers of a cell that measure something.
 
         None where there are none. Raises EndpointError, ReachError.
@@ -222,7 +222,7 @@ class Layers:
         counting = [(layer, ends) for layer, ends in raised.below if layer.measures]
         for name, host in raised.hosts.items():
             host.root.session = self._stations[name].session
-        return Watch(counting, raised.attached, raised.hosts) if counting else None
+        return TrafficCounter(counting, raised.attached, raised.hosts) if counting else None
 
     def pair(self, planned: PlannedCell, sender: str, receiver: str) -> Pair | None:
         """Return two endpoints of a cell inside of its layers; None without layers.

@@ -275,7 +275,7 @@ def build_image(order: BuildRequest) -> Bundle:
     """
     began = time.monotonic()
     _check(order)
-    machine, suite = this_machine(), find_suite(order.suite)
+    machine, suite = this_architecture(), find_suite(order.suite)
     for program, package in (("mke2fs", "e2fsprogs"), ("qemu-img", "qemu-utils")):
         find_program(program, package, WHERE)
     workshop = open_workshop(order.check)
@@ -413,7 +413,7 @@ def _make_disk(order: BuildRequest, workshop: Workshop, draft: Path) -> None:
     raw.unlink()
 
 
-def _boot(machine: Machine) -> Boot:
+def _boot(machine: ImageArchitecture) -> Boot:
     return Boot(kind="direct-kernel", cmdline=_CMDLINE.format(console=machine.console))
 
 
@@ -445,7 +445,7 @@ def _publish(draft: Path, target: Path) -> Bundle:
 
 
 @dataclass(frozen=True)
-class Machine:
+class ImageArchitecture:
     """An architecture: its names in the kernel and in Debian, and its console."""
 
     architecture: str
@@ -453,18 +453,21 @@ class Machine:
     console: str
 
 
-_MACHINES = {
+_ARCHITECTURES = {
     machine.architecture: machine
-    for machine in (Machine("x86_64", "amd64", "ttyS0"), Machine("aarch64", "arm64", "ttyAMA0"))
+    for machine in (
+        ImageArchitecture("x86_64", "amd64", "ttyS0"),
+        ImageArchitecture("aarch64", "arm64", "ttyAMA0"),
+    )
 }
 
 
-def this_machine() -> Machine:
+def this_architecture() -> ImageArchitecture:
     """Return this machine's architecture. Raises ProviderError without a cloud kernel for it."""
-    found = _MACHINES.get(platform.machine())
+    found = _ARCHITECTURES.get(platform.machine())
     if found is None:
         raise ProviderError(
-            f"images are made for {' and '.join(_MACHINES)}, and this is {platform.machine()}",
+            f"images are made for {' and '.join(_ARCHITECTURES)}, and this is {platform.machine()}",
             where=WHERE,
             cure="use an image of your own",
         )
@@ -483,7 +486,7 @@ def check_packages(packages: Sequence[str]) -> None:
 
 
 def install_command(
-    suite: str, machine: Machine, packages: Sequence[str], draft: Path
+    suite: str, machine: ImageArchitecture, packages: Sequence[str], draft: Path
 ) -> list[str]:
     """Return the command that installs a guest into the directory ``tree`` of a draft.
 

@@ -26,6 +26,7 @@ from osmef.drafts import scratch
 from osmef.errors import SupplyError
 from osmef.named_file import open_file
 from osmef.programs import search_path
+from osmef.supply.architectures import Architecture, this_architecture
 from osmef.supply.bundle import (
     HERE,
     BuildRecord,
@@ -38,7 +39,6 @@ from osmef.supply.bundle import (
 from osmef.supply.closure import ClosureFile, libraries_of, words_of
 from osmef.supply.compiler import Compiler, compiler_of
 from osmef.supply.elf import is_elf, parse, read_elf
-from osmef.supply.machines import Machine, this_machine
 from osmef.supply.program import Program, SourceCode
 from osmef.supply.tool import ToolRunner
 from osmef.units import format_duration, format_size
@@ -67,7 +67,7 @@ def source_hash(source: SourceCode) -> str:
 
 
 def bundle_of_source(
-    program: Program, machine: Machine, tell: Callable[[str], None], check: Callable[[], None]
+    program: Program, machine: Architecture, tell: Callable[[str], None], check: Callable[[], None]
 ) -> bytes:
     """Return the archive of a bundle with a program built from source.
 
@@ -97,7 +97,7 @@ def bundle_of_source(
         return _packed(program, machine, contents, build, compiler.notes)
 
 
-def _run(source: SourceCode, tool: ToolRunner, machine: Machine) -> None:
+def _run(source: SourceCode, tool: ToolRunner, machine: Architecture) -> None:
     """Run all build steps. Raises SupplyError."""
     try:
         for step in source.steps:
@@ -184,7 +184,7 @@ def _products(source: SourceCode, code: Path, name: str, where: str) -> dict[str
 
 def _packed(
     program: Program,
-    machine: Machine,
+    machine: Architecture,
     contents: dict[str, bytes],
     build: BuildRecord,
     notes: tuple[str, ...],
@@ -220,7 +220,7 @@ def _packed(
     return pack(manifest, contents)
 
 
-def _check_static(data: bytes, machine: Machine, where: str) -> None:
+def _check_static(data: bytes, machine: Architecture, where: str) -> None:
     """Raise SupplyError unless this is a static program for that architecture."""
     elf = parse(data)
     if elf.machine != machine.elf:
@@ -248,7 +248,7 @@ def packed_with_libraries(
 
     ``contents`` are what was built, the program among them. Raises SupplyError.
     """
-    elf, machine = read_elf(path), this_machine()
+    elf, machine = read_elf(path), this_architecture()
     libraries = libraries_of(str(path), elf, _ThisMachine(), machine)
     loader = elf.interpreter and Path(elf.interpreter).name
 

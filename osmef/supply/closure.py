@@ -17,9 +17,9 @@ from typing import Protocol
 
 from osmef.errors import SupplyError
 from osmef.supply import shim
+from osmef.supply.architectures import Architecture
 from osmef.supply.bundle import HERE
 from osmef.supply.elf import Elf, read_elf
-from osmef.supply.machines import Machine
 from osmef.supply.program import Program
 
 _MOST_LINKS = 40
@@ -124,7 +124,7 @@ class _Libraries:
     """Library lookup in packages of an architecture."""
 
     tree: Files
-    machine: Machine
+    machine: Architecture
     stands_for: Mapping[str, str]
 
     def find(self, name: str, folders: Sequence[str]) -> tuple[ClosureFile | None, str]:
@@ -138,7 +138,7 @@ class _Libraries:
         return None, ""
 
 
-def cut(program: Program, tree: Tree, machine: Machine) -> Closure:
+def cut(program: Program, tree: Tree, machine: Architecture) -> Closure:
     """Return the closure of a program in its packages. Raises SupplyError."""
     where = f"program {program.name!r}"
     stands_for = dict(program.alternatives)
@@ -154,7 +154,7 @@ def libraries_of(  # noqa: PLR0913, PLR0917 - all that a search goes by
     path: str,
     elf: Elf,
     files: Files,
-    machine: Machine,
+    machine: Architecture,
     wanted: Sequence[tuple[str, str]] = (),
     stands_for: Mapping[str, str] | None = None,
 ) -> dict[str, ClosureFile]:
@@ -222,7 +222,7 @@ def _behind_script(
     return path, found
 
 
-def _read(found: ClosureFile, path: str, machine: Machine, where: str) -> Elf:
+def _read(found: ClosureFile, path: str, machine: Architecture, where: str) -> Elf:
     elf = read_elf(found.path)
     if elf.machine != machine.elf:
         raise SupplyError(f"{path} of {found.package} is not for {machine.name}", where=where)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from osmef.errors import SupplyError
 from osmef.programs import search_path
-from osmef.supply.machines import Machine, this_machine
+from osmef.supply.architectures import Architecture, this_architecture
 from osmef.supply.program import SourceCode
 
 _ASK_S = 20.0
@@ -52,7 +52,7 @@ class Compiler:
         return {**named, **self.environment, "PATH": path}
 
 
-def find_compiler(machine: Machine, *, openmp: bool, where: str) -> Compiler:
+def find_compiler(machine: Architecture, *, openmp: bool, where: str) -> Compiler:
     """Return a C compiler for an architecture. Raises SupplyError without one.
 
     zig makes programs for every machine, but has no OpenMP. So where that is wanted, the system's
@@ -72,7 +72,7 @@ def find_compiler(machine: Machine, *, openmp: bool, where: str) -> Compiler:
     return found
 
 
-def compiler_of(source: SourceCode, machine: Machine, where: str) -> Compiler:
+def compiler_of(source: SourceCode, machine: Architecture, where: str) -> Compiler:
     """Return the compiler of a source for an architecture. Raises SupplyError."""
     match source.language:
         case "go":
@@ -84,7 +84,7 @@ def compiler_of(source: SourceCode, machine: Machine, where: str) -> Compiler:
     if not source.shared:
         return find_compiler(machine, openmp=source.openmp, where=where)
     path = shutil.which("gcc", path=search_path())
-    if machine != this_machine():
+    if machine != this_architecture():
         raise SupplyError(
             f"it takes shared libraries of this machine along, which is no {machine.name}",
             where=where,
@@ -97,7 +97,7 @@ def compiler_of(source: SourceCode, machine: Machine, where: str) -> Compiler:
     return Compiler(_name_of(path), {}, openmp=None)
 
 
-def _go(machine: Machine, where: str) -> Compiler:
+def _go(machine: Architecture, where: str) -> Compiler:
     """Return Go, from PATH or a Python package. Raises SupplyError."""
     beside = Path(sys.executable).parent
     path = shutil.which("go", path=f"{search_path()}{os.pathsep}{beside}")
@@ -128,7 +128,7 @@ def _javac(where: str) -> Compiler:
     return Compiler(told, paths, openmp=None)
 
 
-def _zig(machine: Machine, *, openmp: bool) -> Compiler | None:
+def _zig(machine: Architecture, *, openmp: bool) -> Compiler | None:
     """Return zig, from the package ziglang, which also compiles the agents."""
     if importlib.util.find_spec("ziglang") is None:
         return None
@@ -149,10 +149,10 @@ def _zig(machine: Machine, *, openmp: bool) -> Compiler | None:
     )
 
 
-def _system_compiler(machine: Machine, *, openmp: bool) -> Compiler | None:
+def _system_compiler(machine: Architecture, *, openmp: bool) -> Compiler | None:
     """Return the system's compiler, if it links static programs for that architecture."""
     path = shutil.which("gcc", path=search_path()) or shutil.which("cc", path=search_path())
-    if path is None or machine != this_machine() or not _has(path, "libc.a"):
+    if path is None or machine != this_architecture() or not _has(path, "libc.a"):
         return None
     threads = openmp and _has(path, "libgomp.a")
     flags = (*_STATIC, *(["-fopenmp"] if threads else []))

@@ -19,9 +19,9 @@ from osmef.drafts import scratch
 from osmef.errors import ProviderError, SupplyError
 from osmef.programs import find_program, search_path
 from osmef.supply import shim
+from osmef.supply.architectures import Architecture
 from osmef.supply.bundle import BundledFile, FileKind, Package, ProgramManifest, described, pack
 from osmef.supply.closure import Closure, ClosureFile, Tree, cut, words_of
-from osmef.supply.machines import Machine
 from osmef.supply.program import Program
 from osmef.supply.tool import ToolRunner
 
@@ -90,7 +90,7 @@ class Shop:
     tool: ToolRunner
     root: Path
     suite: str
-    machine: Machine
+    machine: Architecture
 
     def update(self) -> None:
         """Download the package indexes. Raises SupplyError."""
@@ -145,7 +145,7 @@ def can_fetch() -> str | None:
 
 
 def open_shop(
-    root: Path, suite: str, machine: Machine, where: str, check: Callable[[], None]
+    root: Path, suite: str, machine: Architecture, where: str, check: Callable[[], None]
 ) -> Shop:
     """Create an apt in an empty directory. Raises SupplyError on a machine without apt."""
     why = can_fetch()
@@ -184,7 +184,7 @@ class BundleRequest:
     """Parameters of a bundle: architecture and release of Debian."""
 
     program: Program
-    machine: Machine
+    machine: Architecture
     suite: str
 
 

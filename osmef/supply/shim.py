@@ -16,7 +16,7 @@ from pathlib import Path
 from osmef.drafts import scratch
 from osmef.errors import SupplyError
 from osmef.programs import search_path
-from osmef.supply.machines import Machine, this_machine
+from osmef.supply.architectures import Architecture, this_architecture
 from osmef.supply.tool import ToolRunner
 
 FILE = "shim.so"
@@ -46,7 +46,7 @@ _FLAGS = ("-shared", "-fPIC", "-Os", "-nostdlib", "-fno-stack-protector", "-s")
 _MOST_S = 120.0
 
 
-def shim(text: str, machine: Machine, where: str, check: Callable[[], None]) -> bytes:
+def shim(text: str, machine: Architecture, where: str, check: Callable[[], None]) -> bytes:
     """Compile a C text without includes to a shared library. Raises SupplyError.
 
     What ``check`` raises ends it.
@@ -67,9 +67,9 @@ def shim(text: str, machine: Machine, where: str, check: Callable[[], None]) -> 
         return (root / FILE).read_bytes()
 
 
-def _compiler(machine: Machine, where: str) -> tuple[str, ...]:
+def _compiler(machine: Architecture, where: str) -> tuple[str, ...]:
     gcc = shutil.which("gcc", path=search_path())
-    if gcc is not None and machine == this_machine():
+    if gcc is not None and machine == this_architecture():
         return (gcc,)
     if importlib.util.find_spec("ziglang") is None:
         raise SupplyError(

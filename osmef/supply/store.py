@@ -22,8 +22,8 @@ from pydantic import JsonValue
 from osmef.drafts import draft_file
 from osmef.errors import StorageError, SupplyError
 from osmef.named_file import read_file
+from osmef.supply.architectures import NAMES
 from osmef.supply.bundle import MOST_PACKED_BYTES, DamageError, ProgramBundle, unpack
-from osmef.supply.machines import NAMES
 
 _NAME = re.compile(
     r"(?P<program>[A-Za-z0-9][A-Za-z0-9._+-]*)_(?P<architecture>" + "|".join(NAMES) + r")"

@@ -17,11 +17,11 @@ from pydantic import JsonValue
 
 from osmef.apt import components, find_suite
 from osmef.errors import EndpointError, SupplyError
+from osmef.supply.architectures import NAMES, Architecture, find_architecture, this_architecture
 from osmef.supply.build import bundle_of_source, source_hash
 from osmef.supply.bundle import HERE, BundledFile, ProgramBundle, read_bundle
 from osmef.supply.compiler import compiler_of
 from osmef.supply.debian import BundleRequest, bundle_of_packages, can_fetch
-from osmef.supply.machines import NAMES, Machine, find_machine, this_machine
 from osmef.supply.present import Present, find, install
 from osmef.supply.program import Program, SourceCode, Way
 from osmef.supply.store import BundleKey, BundleStore, default_directory
@@ -258,13 +258,13 @@ def check(program: Program, supplier: Supplier | None = None) -> None:
 def _here() -> str:
     """Return the name of this machine's kind; none where programs are not supplied for it."""
     try:
-        return this_machine().name
+        return this_architecture().name
     except SupplyError:
         return ""
 
 
 def bring(
-    program: Program, source: SourceCode, machine: Machine, supplier: Supplier
+    program: Program, source: SourceCode, machine: Architecture, supplier: Supplier
 ) -> ProgramBundle:  # fmt: skip
     """Build a program from a user's source code, and store it for later runs.
 
@@ -285,7 +285,7 @@ def plan(program: Program, architecture: str | None, supplier: Supplier | None =
 
 
 def make(
-    way: Way, program: Program, machine: Machine, supplier: Supplier, *, again: bool = False
+    way: Way, program: Program, machine: Architecture, supplier: Supplier, *, again: bool = False
 ) -> ProgramBundle:
     """Return the bundle of a program for an architecture, from the store or newly made.
 
@@ -315,7 +315,7 @@ def _by(way: Way, program: Program, target: _Target, supplier: Supplier) -> Supp
             ran: list[JsonValue] = [" ".join(argv) for argv in commands]
             return _there(way, program, found, {"installed_by": ran})
         case "bundle" | "build":
-            bundle = make(way, program, find_machine(target.architecture), supplier)
+            bundle = make(way, program, find_architecture(target.architecture), supplier)
             return _pushed(way, bundle, place_of(bundle, target.session, target.directory))
         case _:
             assert_never(way)
@@ -347,7 +347,7 @@ def _pushed(way: Way, bundle: ProgramBundle, place: BundleLocation) -> Supplied:
     return Supplied(manifest.program, way, words(bundle, place), data, facts, bundle, place)
 
 
-def _brought(program: Program, machine: Machine) -> ProgramBundle:
+def _brought(program: Program, machine: Architecture) -> ProgramBundle:
     """Return a user's bundle. Raises SupplyError where it is of another program."""
     assert program.bundle is not None  # noqa: S101 - who calls has looked
     bundle = read_bundle(program.bundle)
@@ -371,7 +371,7 @@ def _brought(program: Program, machine: Machine) -> ProgramBundle:
 
 
 def _recipe(
-    way: Way, program: Program, machine: Machine, supplier: Supplier
+    way: Way, program: Program, machine: Architecture, supplier: Supplier
 ) -> tuple[BundleKey, Callable[[], bytes]]:
     """Return key and builder of a bundle. Raises SupplyError."""
     store = supplier.store
@@ -403,7 +403,7 @@ def _recipe(
     return wanted, lambda: bundle_of_packages(order, store.tell, store.check)
 
 
-def _not_brought(program: Program, machine: Machine) -> SupplyError:
+def _not_brought(program: Program, machine: Architecture) -> SupplyError:
     """Return the error of a source that users bring, with where to get it."""
     origin = program.source.origin if program.source is not None else ""
     first = f"get its source from {origin}, then: " if origin else ""
@@ -414,7 +414,7 @@ def _not_brought(program: Program, machine: Machine) -> SupplyError:
     )
 
 
-def _wanted_of_source(program: Program, machine: Machine) -> BundleKey:
+def _wanted_of_source(program: Program, machine: Architecture) -> BundleKey:
     """Return the key of a build; of a user's source, that of the recipe alone."""
     source = program.source
     assert source is not None  # noqa: S101 - it is no way without a source
@@ -470,7 +470,7 @@ def _planned_making(
 
 def _state(way: Way, program: Program, architecture: str | None, supplier: Supplier) -> str:
     """Describe whether a bundle is stored. Raises SupplyError where it can't be made."""
-    machine = find_machine(architecture or _here() or NAMES[0])
+    machine = find_architecture(architecture or _here() or NAMES[0])
     if architecture is None:
         if way == "bundle" and program.bundle is None:
             _recipe(way, program, machine, supplier)

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from osmef.errors import SupplyError
-from osmef.supply.machines import this_machine
+from osmef.supply.architectures import this_architecture
 from osmef.supply.store import BundleStore
 from osmef.supply.supply import Supplier, make
 from osmef.workloads.kinds.pingpong import LANGUAGES, Implementation
@@ -64,7 +64,9 @@ def made(language: Implementation, folder: Path) -> list[str]:
     start = runtime_of(language)
     program = LANGUAGES[language].program
     try:
-        bundle = make("build", program, this_machine(), Supplier(BundleStore(folder / "store")))
+        bundle = make(
+            "build", program, this_architecture(), Supplier(BundleStore(folder / "store"))
+        )
     except SupplyError as error:
         if "this machine has no" not in error.message:
             raise

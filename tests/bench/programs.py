@@ -27,8 +27,8 @@ from osmef.results.observations import EndpointUse
 from osmef.results.rundir import RunDirectory
 from osmef.results.trial import Trial
 from osmef.scenario.load import load_text
+from osmef.supply.architectures import this_architecture
 from osmef.supply.bundle import HERE
-from osmef.supply.machines import this_machine
 from osmef.supply.supply import Supplier, make
 from osmef.workloads.programs import EndedProgram
 from osmef.workloads.reading import Printed
@@ -248,7 +248,7 @@ def _unpacked(made: Tool[Any], folder: Path) -> dict[str, list[str]]:
     """Unpack the bundles that a run takes; return what starts each, and where its files are."""
     places: dict[str, list[str]] = {}
     for program in made.programs:
-        bundle = make("bundle", program, this_machine(), Supplier())
+        bundle = make("bundle", program, this_architecture(), Supplier())
         own = folder / program.name
         own.mkdir()
         for name in bundle.pushed:
@@ -291,7 +291,7 @@ def prepare() -> None:
     """Make the bundles that are measured with: the namespaces of the benchmark have no internet."""
     for line in lines(1):
         for program in _tool(line).programs:
-            make("bundle", program, this_machine(), Supplier())
+            make("bundle", program, this_architecture(), Supplier())
 
 
 def _measured(kind: str, keys: Mapping[str, str], turns: _Turns, **more: object) -> Samples:

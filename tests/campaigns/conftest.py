@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from osmef.supply.machines import this_machine
+from osmef.supply.architectures import this_architecture
 from osmef.supply.program import SourceCode
 from osmef.supply.supply import Supplier, bring
 from osmef.workloads.kinds.unixbench import Unixbench
@@ -33,5 +33,5 @@ def brought_unixbench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         for program in Unixbench.programs:
-            bring(program, source, this_machine(), Supplier())
+            bring(program, source, this_architecture(), Supplier())
         yield

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from osmef.supply.architectures import this_architecture
 from osmef.supply.build import bundle_of_source
-from osmef.supply.machines import this_machine
 from osmef.supply.program import Program, SourceCode
 from osmef.supply.store import BundleKey, BundleStore, default_directory
 from tests.cli.conftest import Osmef
@@ -44,8 +44,8 @@ def test_a_script_is_listed(osmef: Osmef, store: BundleStore, tmp_path: Path) ->
     (tmp_path / "hello.py").write_text("print('hello')\n")
     source = SourceCode((("true",),), ("hello.py",), path=tmp_path, language="script")
     program = Program("hello", source=source, how=("build",))
-    packed = bundle_of_source(program, this_machine(), lambda _line: None, lambda: None)
-    store.obtain(BundleKey("hello", this_machine().name, None), lambda: packed)
+    packed = bundle_of_source(program, this_architecture(), lambda _line: None, lambda: None)
+    store.obtain(BundleKey("hello", this_architecture().name, None), lambda: packed)
     assert "hello build " in osmef("program", "list").out
 
 

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from osmef.cli.execution import progress_for
-from osmef.cli.progress import Watch
+from osmef.cli.progress import ProgressObserver
 from osmef.engine.plan import Plan, make_plan
 from osmef.results.trial import Trial
 from osmef.scenario.load import load_text
@@ -85,7 +85,7 @@ def test_the_result_of_a_trial_is_what_leads(
 
 def test_of_trials_that_end_early_the_time_left_is_a_bound(plan: Plan) -> None:
     with progress_for(Console(file=io.StringIO()), False, False, lambda: 100.0) as observer:
-        assert isinstance(observer, Watch)
+        assert isinstance(observer, ProgressObserver)
         observer.measuring(len(plan.trials), Span(None, 5400.0), [])
         assert observer.left() == "at most 1 h 30 min left"
         observer.count()

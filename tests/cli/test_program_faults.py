@@ -16,7 +16,7 @@ import pytest
 
 from osmef.results.trial import Status
 from osmef.scenario.fields import DATA_PORTS
-from osmef.supply.machines import this_machine
+from osmef.supply.architectures import this_architecture
 from osmef.supply.program import Program
 from osmef.supply.supply import Supplier, default_store, make
 from tests.cli.conftest import Osmef
@@ -370,7 +370,7 @@ def kept(osmef: Osmef, monkeypatch: pytest.MonkeyPatch) -> Path:
     packed = of_script("osmef-bench", BENCH)
     monkeypatch.setattr("osmef.supply.supply.bundle_of_packages", lambda *_: packed)
     store = default_store()
-    make("bundle", Program("osmef-bench"), this_machine(), Supplier(store))
+    make("bundle", Program("osmef-bench"), this_architecture(), Supplier(store))
     (path,) = store.directory.glob("*.tar.gz")
     return path
 

@@ -11,7 +11,7 @@ import pytest
 from osmef.errors import SupplyError
 from osmef.layers import crun
 from osmef.layers.root import CRUN
-from osmef.supply.machines import this_machine
+from osmef.supply.architectures import this_architecture
 from osmef.supply.supply import Supplier, make
 from tests.layers.machines import Machines
 
@@ -21,7 +21,7 @@ def words_of_runtime(folder: Path) -> list[str]:
     if (found := shutil.which(CRUN)) is not None:
         return [found]
     try:
-        bundle = make("bundle", crun.PROGRAM, this_machine(), Supplier())
+        bundle = make("bundle", crun.PROGRAM, this_architecture(), Supplier())
     except SupplyError as error:
         pytest.skip(f"no crun, and no bundle of it: {error.message}")
     for name in bundle.pushed:

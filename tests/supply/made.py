@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from osmef.supply.architectures import this_architecture
 from osmef.supply.bundle import HERE, BundledFile, ProgramManifest, described, pack
 from osmef.supply.closure import Closure, Tree, cut
-from osmef.supply.machines import this_machine
 from osmef.supply.program import Program
 
 
@@ -32,7 +32,7 @@ def tree_of(folder: Path, *names: str) -> Tree:
 
 def packed(program: Program, folder: Path) -> bytes:
     """The archive of a bundle of a program of this machine."""
-    closure = cut(program, tree_of(folder, program.name), this_machine())
+    closure = cut(program, tree_of(folder, program.name), this_architecture())
     return archive(program, closure)
 
 
@@ -68,7 +68,7 @@ def manifest(
         "schema_version": 1,
         "program": name,
         "how": "bundle",
-        "architecture": this_machine().name,
+        "architecture": this_architecture().name,
         "libc": "this machine's",
         "suite": None,
         "argv": (*start, f"{HERE}/{name}"),

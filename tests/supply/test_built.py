@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from osmef.errors import InputError, SupplyError
+from osmef.supply.architectures import find_architecture, this_architecture
 from osmef.supply.build import bundle_of_source, without_network
 from osmef.supply.bundle import ProgramBundle, unpack
 from osmef.supply.compiler import find_compiler
 from osmef.supply.elf import parse
-from osmef.supply.machines import find_machine, this_machine
 from osmef.supply.program import Program, SourceCode
 
 STREAM = Path(__file__).parents[3] / "shared" / "sources" / "STREAM.tar.gz"
@@ -51,7 +51,7 @@ def code(tmp_path: Path) -> Path:
 def build(code: Path, *steps: tuple[str, ...], machine: str = "", **more: object) -> ProgramBundle:
     source = SourceCode(steps, ("hello",), path=code, **more)  # type: ignore[arg-type]
     program = Program("hello", source=source)
-    target = find_machine(machine or platform.machine())
+    target = find_architecture(machine or platform.machine())
     return unpack(bundle_of_source(program, target, lambda _line: None, lambda: None))
 
 
@@ -92,7 +92,7 @@ def test_the_same_source_gives_the_same_bytes(code: Path) -> None:
 def test_a_program_for_another_machine(code: Path, machine: str) -> None:
     step = ("sh", "-c", '$CC -O2 hello.c -o hello && echo "{target}" >target')
     bundle = build(code, step, machine=machine)
-    assert parse(bundle.contents["hello"]).machine == find_machine(machine).elf
+    assert parse(bundle.contents["hello"]).machine == find_architecture(machine).elf
 
 
 def test_openmp_where_the_compiler_has_it(code: Path, tmp_path: Path) -> None:
@@ -170,7 +170,9 @@ def test_one_source_makes_several_programs(code: Path) -> None:
     steps = (CC, ("cc", "-O2", "-DTWO", "hello.c", "-o", "second"))
     source = SourceCode(steps, ("hello", "second", "data/words.txt"), path=code, openmp=True)
     program = Program("first", source=source)
-    bundle = unpack(bundle_of_source(program, this_machine(), lambda _line: None, lambda: None))
+    bundle = unpack(
+        bundle_of_source(program, this_architecture(), lambda _line: None, lambda: None)
+    )
     kinds = {name: file.kind for name, file in bundle.manifest.files.items()}
     assert kinds == {"first": "program", "second": "program", "words.txt": "data"}
     assert bundle.manifest.data == {"second": "second", "data/words.txt": "words.txt"}
@@ -181,12 +183,12 @@ def test_all_of_its_programs_are_static(code: Path) -> None:
         (CC, ("cp", "/bin/sh", "second")), ("hello", "second"), path=code, openmp=True
     )
     with pytest.raises(SupplyError, match="no static program"):
-        bundle_of_source(Program("hello", source=source), this_machine(), print, lambda: None)
+        bundle_of_source(Program("hello", source=source), this_architecture(), print, lambda: None)
 
 
 @needs_zig
 def test_without_openmp_it_says_so() -> None:
-    compiler = find_compiler(find_machine("s390x"), openmp=True, where="here")
+    compiler = find_compiler(find_architecture("s390x"), openmp=True, where="here")
     assert compiler.openmp is False
     assert "on one thread: zig" in compiler.notes[0]
 
@@ -243,7 +245,7 @@ def test_a_step_that_hangs_is_stopped(code: Path) -> None:
 
     program = Program("hello", source=SourceCode((("sleep", "600"),), ("hello",), path=code))
     with pytest.raises(SupplyError, match="stopped"):
-        bundle_of_source(program, this_machine(), tell, check)
+        bundle_of_source(program, this_architecture(), tell, check)
 
 
 def test_stream() -> None:
@@ -251,7 +253,7 @@ def test_stream() -> None:
         pytest.skip("the source of STREAM is not on this machine")
     steps = (("cc", "-O2", "-DSTREAM_ARRAY_SIZE=100000", "stream.c", "-o", "stream"),)
     source = SourceCode(steps, ("stream",), path=STREAM, openmp=True)
-    target = this_machine()
+    target = this_architecture()
     packed = bundle_of_source(Program("stream", source=source), target, print, lambda: None)
     bundle = unpack(packed)
     assert bundle.manifest.build is not None
@@ -265,7 +267,7 @@ def test_stream_for_another_machine(tmp_path: Path) -> None:
         pytest.skip("the source of STREAM is not on this machine")
     steps = (("cc", "-O2", "-DSTREAM_ARRAY_SIZE=100000", "stream.c", "-o", "stream"),)
     program = Program("stream", source=SourceCode(steps, ("stream",), path=STREAM, openmp=True))
-    machine = find_machine("aarch64" if platform.machine() != "aarch64" else "x86_64")
+    machine = find_architecture("aarch64" if platform.machine() != "aarch64" else "x86_64")
     bundle = unpack(bundle_of_source(program, machine, lambda _line: None, lambda: None))
     assert bundle.manifest.build is not None
     assert bundle.manifest.build.openmp is False

@@ -10,20 +10,20 @@ from pathlib import Path
 import pytest
 
 from osmef.errors import SupplyError
+from osmef.supply.architectures import find_architecture, this_architecture
 from osmef.supply.closure import Closure, Tree, cut
-from osmef.supply.machines import find_machine, this_machine
 from osmef.supply.program import Program
 from tests.supply.elves import library, program
 from tests.supply.made import tree_of
 
-X86 = find_machine("x86_64")
+X86 = find_architecture("x86_64")
 LIB = "usr/lib/x86_64-linux-gnu"
 LOADER = "lib64/ld-linux-x86-64.so.2"
 
 
 @pytest.mark.parametrize("name", ["seq", "tar", "openssl", "git", "ssh"])
 def test_a_program_of_this_machine_needs_what_the_loader_says(name: str, tmp_path: Path) -> None:
-    closure = cut(Program(name), tree_of(tmp_path, name), this_machine())
+    closure = cut(Program(name), tree_of(tmp_path, name), this_architecture())
     path = shutil.which(name)
     assert path is not None
     said = subprocess.run(["ldd", path], capture_output=True, text=True, check=True).stdout

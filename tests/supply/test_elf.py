@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from osmef.supply.architectures import find_architecture
 from osmef.supply.elf import Elf, ElfError, parse, read_elf
-from osmef.supply.machines import find_machine
 from tests.supply.elves import PROGRAM, library, program
 
 AGENTS = Path(__file__).parents[2] / "osmef/agent/bin"
@@ -45,7 +45,7 @@ def test_programs_of_this_machine(name: str) -> None:
     elf = read_elf(path)
     needed, folders, loader = told_by_readelf(path)
     assert (list(elf.needed), list(elf.runpath), elf.interpreter) == (needed, folders, loader)
-    assert elf.machine == find_machine(platform.machine()).elf
+    assert elf.machine == find_architecture(platform.machine()).elf
 
 
 def test_a_library_has_a_name_and_no_loader() -> None:
@@ -59,7 +59,7 @@ def test_a_library_has_a_name_and_no_loader() -> None:
 
 def test_static_programs_of_every_machine_that_there_is_one_for() -> None:
     for path in AGENTS.glob("osmef-agent-*"):
-        machine = find_machine(path.name.removeprefix("osmef-agent-"))
+        machine = find_architecture(path.name.removeprefix("osmef-agent-"))
         assert read_elf(path) == Elf(machine.elf, None, (), (), (), None)
 
 

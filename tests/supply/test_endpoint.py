@@ -14,9 +14,9 @@ import pytest
 
 from osmef.errors import EndpointError, SupplyError
 from osmef.remote.session import Session
+from osmef.supply.architectures import this_architecture
 from osmef.supply.bundle import unpack
 from osmef.supply.closure import cut
-from osmef.supply.machines import this_machine
 from osmef.supply.present import find, install_commands
 from osmef.supply.program import Program
 from osmef.supply.store import BundleStore
@@ -25,7 +25,7 @@ from tests.sshd import OPTIONS, Sshd
 from tests.supply.made import archive, packed, tree_of
 
 SEQ = Program("seq", how=("bundle",))
-HERE = this_machine().name
+HERE = this_architecture().name
 
 
 @contextmanager
@@ -192,7 +192,7 @@ def test_a_path_from_the_home_becomes_one_from_the_root(
 def test_data_lies_beside_the_program(session: Session, tmp_path: Path) -> None:
     tree = tree_of(tmp_path / "tree", "cat")
     path = tmp_path / "cat.tar.gz"
-    closure = cut(Program("cat"), tree, this_machine())
+    closure = cut(Program("cat"), tree, this_architecture())
     path.write_bytes(archive(Program("cat"), closure, {"load.txt": b"load"}))
     program = Program("cat", files=("/usr/share/load.txt",), bundle=path, how=("bundle",))
     here = supplied(program, session, tmp_path / "run")

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from osmef.errors import SupplyError
+from osmef.supply.architectures import find_architecture, this_architecture
 from osmef.supply.build import bundle_of_source
 from osmef.supply.bundle import ProgramBundle, unpack
 from osmef.supply.elf import parse
-from osmef.supply.machines import find_machine, this_machine
 from osmef.supply.program import Language, Program, SourceCode
 from osmef.supply.store import BundleStore
 from osmef.supply.supply import Supplier, check, plan
@@ -34,7 +34,7 @@ def build(
     code: Path, language: Language, product: str, *steps: tuple[str, ...], machine: str = ""
 ) -> ProgramBundle:
     source = SourceCode(steps, (product,), path=code, language=language)
-    kind = find_machine(machine) if machine else this_machine()
+    kind = find_architecture(machine) if machine else this_architecture()
     program = Program("hello", source=source, how=("build",))
     return unpack(bundle_of_source(program, kind, lambda _line: None, lambda: None))
 
@@ -57,11 +57,11 @@ def test_go_makes_static_programs_for_other_machines(
     (code / "hello.go").write_text('package main\n\nfunc main() { println("hello") }\n')
     step = ("go", "build", "-trimpath", "-o", "made", "hello.go")
     bundle = build(code, "go", "made", step, machine=machine)
-    assert parse(bundle.contents["hello"]).machine == find_machine(machine).elf
+    assert parse(bundle.contents["hello"]).machine == find_architecture(machine).elf
     assert bundle.manifest.libc == "static"
     assert bundle.manifest.build is not None
     assert bundle.manifest.build.compiler.startswith("go1.")
-    if machine == this_machine().name:
+    if machine == this_architecture().name:
         done = subprocess.run(lay(bundle, folder), capture_output=True, text=True, check=True)
         assert done.stderr == "hello\n"
 
@@ -124,7 +124,7 @@ def test_a_controller_without_the_compiler_is_told_before_anything_runs(
     with pytest.raises(SupplyError, match=lacks) as caught:
         check(program, supplier)
     assert cure in str(caught.value.cure)
-    assert lacks in plan(program, this_machine().name, supplier)
+    assert lacks in plan(program, this_architecture().name, supplier)
 
 
 @needs_go
@@ -146,5 +146,5 @@ def test_go_is_found_beside_the_python_that_runs(
 
 def test_go_has_names_of_its_own_for_machines() -> None:
     names = ["x86_64", "aarch64", "armv7l", "ppc64le", "s390x", "riscv64"]
-    told = [find_machine(name).go for name in names]
+    told = [find_architecture(name).go for name in names]
     assert told == ["amd64", "arm64", "arm", "ppc64le", "s390x", "riscv64"]

@@ -17,10 +17,10 @@ import pytest
 
 from osmef.errors import Interrupted, SupplyError
 from osmef.remote.session import Session
+from osmef.supply.architectures import find_architecture, this_architecture
 from osmef.supply.bundle import ProgramBundle, pack, unpack
 from osmef.supply.debian import BundleRequest, bundle_of_packages
 from osmef.supply.elf import parse
-from osmef.supply.machines import find_machine, this_machine
 from osmef.supply.program import Program
 from osmef.supply.store import BundleStore
 from osmef.supply.supply import Supplied, Supplier, make, plan, supply
@@ -73,7 +73,7 @@ def as_a_plain_user(session: Session, here: Supplied) -> list[str]:
 
 
 def pushed(program: Program, session: Session, directory: str, supplier: Supplier) -> Supplied:
-    here = supply(program, session, this_machine().name, directory, supplier)
+    here = supply(program, session, this_architecture().name, directory, supplier)
     here.push(session)
     return here
 
@@ -131,7 +131,7 @@ def test_a_bundle_loads_nothing_of_the_endpoint(
 def test_bundles_for_other_machines(
     supplier: Supplier, program: Program, architecture: str, tmp_path: Path
 ) -> None:
-    machine = find_machine(architecture)
+    machine = find_architecture(architecture)
     with registry():
         made = make("bundle", program, machine, supplier)
     kinds = {"program", "loader", "library"}
@@ -159,19 +159,19 @@ def run_emulated(made: ProgramBundle, folder: Path) -> int | None:
 
 def test_a_machine_that_a_release_is_not_made_for(supplier: Supplier) -> None:
     with pytest.raises(SupplyError, match="Debian bookworm is not made for riscv64") as caught:
-        make("bundle", DBENCH, find_machine("riscv64"), supplier)
+        make("bundle", DBENCH, find_architecture("riscv64"), supplier)
     assert "--suite trixie" in str(caught.value.cure)
 
 
 def test_another_release_for_a_machine_that_is_newer() -> None:
-    order = BundleRequest(Program("iperf3"), find_machine("riscv64"), "trixie")
+    order = BundleRequest(Program("iperf3"), find_architecture("riscv64"), "trixie")
     with registry():
         made = unpack(bundle_of_packages(order, print, lambda: None))
     assert made.manifest.argv[0] == "{dir}/ld-linux-riscv64-lp64d.so.1"
 
 
 def test_the_same_packages_give_the_same_bytes(supplier: Supplier) -> None:
-    machine = this_machine()
+    machine = this_architecture()
     first = make("bundle", DBENCH, machine, supplier)
     again = make("bundle", DBENCH, machine, supplier, again=True)
     assert first.sha256 == again.sha256
@@ -180,7 +180,7 @@ def test_the_same_packages_give_the_same_bytes(supplier: Supplier) -> None:
 
 
 def test_the_manifest_says_what_is_in_it(supplier: Supplier) -> None:
-    manifest = make("bundle", DBENCH, this_machine(), supplier).manifest
+    manifest = make("bundle", DBENCH, this_architecture(), supplier).manifest
     assert {"dbench", "libc6", "libpopt0"} <= set(manifest.packages)
     assert manifest.libc == f"glibc {manifest.packages['libc6'].version}"
     assert all(package.licence in manifest.files for package in manifest.packages.values())
@@ -202,7 +202,7 @@ def test_the_manifest_says_what_is_in_it(supplier: Supplier) -> None:
 )
 def test_what_can_t_be_made(program: Program, suite: str, message: str) -> None:
     with pytest.raises(SupplyError, match=message) as caught:
-        bundle_of_packages(BundleRequest(program, this_machine(), suite), print, lambda: None)
+        bundle_of_packages(BundleRequest(program, this_architecture(), suite), print, lambda: None)
     assert caught.value.cure
 
 
@@ -214,7 +214,9 @@ def test_a_registry_that_nobody_has_signed_is_not_used(monkeypatch: pytest.Monke
         lambda: ['Acquire::AllowInsecureRepositories "true";'],
     )
     with pytest.raises(SupplyError, match=r"not signed|NO_PUBKEY|couldn't be verified"):
-        bundle_of_packages(BundleRequest(DBENCH, this_machine(), "bookworm"), print, lambda: None)
+        bundle_of_packages(
+            BundleRequest(DBENCH, this_architecture(), "bookworm"), print, lambda: None
+        )
 
 
 def test_a_stopped_one_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -226,5 +228,7 @@ def test_a_stopped_one_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Monkey
             raise Interrupted("stopped")
 
     with pytest.raises(Interrupted):
-        bundle_of_packages(BundleRequest(DBENCH, this_machine(), "bookworm"), began.append, check)
+        bundle_of_packages(
+            BundleRequest(DBENCH, this_architecture(), "bookworm"), began.append, check
+        )
     until(lambda: not list(tmp_path.iterdir()))

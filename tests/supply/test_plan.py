@@ -11,8 +11,8 @@ from platform import machine
 import pytest
 
 from osmef.errors import SupplyError
+from osmef.supply.architectures import find_architecture
 from osmef.supply.bundle import described, pack
-from osmef.supply.machines import find_machine
 from osmef.supply.program import Program, SourceCode
 from osmef.supply.store import BundleStore
 from osmef.supply.supply import Supplier, bring, check, make, plan
@@ -61,7 +61,7 @@ def test_what_will_fail_is_said(supplier: Supplier, monkeypatch: pytest.MonkeyPa
 def test_a_bundle_that_was_made_elsewhere(supplier: Supplier, elsewhere: Path) -> None:
     program = Program("bench", bundle=elsewhere, how=("bundle",))
     assert plan(program, "aarch64", supplier).startswith(f"bench: the bundle {elsewhere} (")
-    made = make("bundle", program, find_machine("aarch64"), supplier)
+    made = make("bundle", program, find_architecture("aarch64"), supplier)
     assert made.contents == {"bench": b"program"}
     check(program, supplier)
 
@@ -79,13 +79,13 @@ def test_another_one_is_not_taken(
     wrong = Program(name, bundle=elsewhere)
     assert message in plan(wrong, "x86_64", supplier)
     with pytest.raises(SupplyError, match=message):
-        make("bundle", wrong, find_machine("x86_64"), supplier)
+        make("bundle", wrong, find_architecture("x86_64"), supplier)
 
 
 def test_a_bundle_without_the_data_that_is_needed(supplier: Supplier, elsewhere: Path) -> None:
     program = Program("bench", bundle=elsewhere, files=("/usr/share/bench/load",))
     with pytest.raises(SupplyError, match="it holds no /usr/share/bench/load") as caught:
-        make("bundle", program, find_machine("aarch64"), supplier)
+        make("bundle", program, find_architecture("aarch64"), supplier)
     assert "--file /usr/share/bench/load" in str(caught.value.cure)
 
 
@@ -166,7 +166,7 @@ def test_how_to_bring_a_source_is_told_for_machines_like_this_one(
     with pytest.raises(SupplyError) as caught:
         check(program, supplier)
     assert caught.value.cure == f"osmef program build bench --source PATH --arch {named}"
-    other = find_machine("s390x")
+    other = find_architecture("s390x")
     with pytest.raises(SupplyError) as caught:
         make("build", program, other, supplier)
     assert caught.value.cure == "osmef program build bench --source PATH --arch s390x"
@@ -176,7 +176,7 @@ def test_a_source_that_a_user_brings_is_named_by_where_to_get_it(supplier: Suppl
     source = replace(BROUGHT, origin="https://example.org/bench")
     program = Program("bench", source=source, how=("build",))
     with pytest.raises(SupplyError) as caught:
-        make("build", program, find_machine("s390x"), supplier)
+        make("build", program, find_architecture("s390x"), supplier)
     assert caught.value.cure == (
         "get its source from https://example.org/bench, then:"
         " osmef program build bench --source PATH --arch s390x"
@@ -189,7 +189,7 @@ def test_a_source_that_a_user_brings(supplier: Supplier, tmp_path: Path) -> None
     code = tmp_path / "code"
     code.mkdir()
     (code / "bench.c").write_text("int main(void) { return 0; }\n")
-    program, here = Program("bench", source=BROUGHT, how=("build",)), find_machine(machine())
+    program, here = Program("bench", source=BROUGHT, how=("build",)), find_architecture(machine())
     with pytest.raises(SupplyError, match="its source is not on this controller") as caught:
         make("build", program, here, supplier)
     assert f"osmef program build bench --source PATH --arch {here.name}" in str(caught.value.cure)

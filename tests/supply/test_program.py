@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from osmef.errors import InputError, SupplyError
-from osmef.supply.machines import NAMES, find_machine
+from osmef.supply.architectures import NAMES, find_architecture
 from osmef.supply.program import Program, SourceCode
 
 SOURCE = SourceCode((("make",),), ("bench",), path=Path("/src"))
@@ -63,8 +63,8 @@ def test_nothing_is_installed_unless_it_is_allowed() -> None:
 
 
 def test_machines_by_each_of_their_names() -> None:
-    assert find_machine("arm64") == find_machine("aarch64")
-    assert find_machine("ppc64le").debian == "ppc64el"
-    assert [find_machine(name).name for name in NAMES] == list(NAMES)
+    assert find_architecture("arm64") == find_architecture("aarch64")
+    assert find_architecture("ppc64le").debian == "ppc64el"
+    assert [find_architecture(name).name for name in NAMES] == list(NAMES)
     with pytest.raises(SupplyError, match="not for 'vax'"):
-        find_machine("vax")
+        find_architecture("vax")

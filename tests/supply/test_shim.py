@@ -12,24 +12,24 @@ import pytest
 
 from osmef.errors import SupplyError
 from osmef.supply import shim
+from osmef.supply.architectures import NAMES, find_architecture, this_architecture
 from osmef.supply.build import without_network
 from osmef.supply.bundle import HERE
 from osmef.supply.closure import words_of
 from osmef.supply.elf import parse
-from osmef.supply.machines import NAMES, find_machine, this_machine
 
 ASKS = "import socket; print(*(socket.getprotobyname(name) for name in ('tcp', 'udp', 'icmp')))"
 HIDDEN = 'mount --bind /dev/null /etc/protocols && exec "$@"'
 
 
 def made(architecture: str) -> bytes:
-    return shim.shim(shim.PROTOCOLS, find_machine(architecture), "a test", lambda: None)
+    return shim.shim(shim.PROTOCOLS, find_architecture(architecture), "a test", lambda: None)
 
 
 @pytest.fixture
 def library(tmp_path: Path) -> Path:
     path = tmp_path / shim.FILE
-    path.write_bytes(made(this_machine().name))
+    path.write_bytes(made(this_architecture().name))
     return path
 
 
@@ -69,7 +69,7 @@ def test_it_is_for_the_machine_of_the_endpoint(architecture: str, tmp_path: Path
     path = tmp_path / shim.FILE
     path.write_bytes(made(architecture))
     found = parse(path.read_bytes())
-    assert (found.machine, found.needed) == (find_machine(architecture).elf, ())
+    assert (found.machine, found.needed) == (find_architecture(architecture).elf, ())
 
 
 def test_without_a_compiler_there_is_a_cure(
@@ -79,7 +79,7 @@ def test_without_a_compiler_there_is_a_cure(
     monkeypatch.setattr(shim, "search_path", lambda: str(tmp_path))
     monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
     with pytest.raises(SupplyError, match="no compiler for") as caught:
-        made(this_machine().name)
+        made(this_architecture().name)
     assert caught.value.cure == "pip install ziglang"
 
 

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from osmef.errors import OutputError
 from osmef.formats.unixbench import BASELINE
 from osmef.results.observations import Purpose
-from osmef.supply.machines import this_machine
+from osmef.supply.architectures import this_architecture
 from osmef.supply.store import BundleStore, default_directory
 from osmef.supply.supply import Supplier, bring
 from osmef.workloads.ensemble import Job, perform
@@ -271,7 +271,7 @@ def measured(hosts: MakeHosts, kind: str, archive: str, **keys: Any) -> Mapping[
     (program,) = made.programs
     assert program.source is not None
     store = BundleStore(default_directory())
-    bring(program, replace(program.source, path=source), this_machine(), Supplier(store))
+    bring(program, replace(program.source, path=source), this_architecture(), Supplier(store))
     there = hosts("sender", "receiver")
     there[0].station.provide(made.programs, Supplier(store))
     job = Job(trial=0, pairs=pairs(there[:1], there[1:]), waits=Waits(arm_s=30.0))

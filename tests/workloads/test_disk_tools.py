@@ -18,7 +18,7 @@ from osmef.errors import AgentError, InputError, OutputError, ProgramError
 from osmef.kinds import WORKLOADS
 from osmef.results.observations import Purpose
 from osmef.scenario.load import load_text
-from osmef.supply.machines import this_machine
+from osmef.supply.architectures import this_architecture
 from osmef.supply.store import BundleStore
 from osmef.supply.supply import Supplier, bring
 from osmef.workloads.disk import DiskSettings
@@ -310,7 +310,7 @@ def iozone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (program,) = Iozone.programs
     assert program.source is not None
     source = replace(program.source, path=SOURCE)
-    bundle = bring(program, source, this_machine(), Supplier(BundleStore(folder / "store")))
+    bundle = bring(program, source, this_architecture(), Supplier(BundleStore(folder / "store")))
     path = folder / "iozone"
     path.write_bytes(bundle.contents["iozone"])
     path.chmod(0o755)

@@ -20,9 +20,9 @@ from osmef.formats.apachebench import read_quantiles
 from osmef.kinds import WORKLOADS
 from osmef.results.observations import Purpose
 from osmef.scenario.load import load_text
+from osmef.supply.architectures import this_architecture
 from osmef.supply.build import bundle_of_source
 from osmef.supply.bundle import unpack
-from osmef.supply.machines import this_machine
 from osmef.supply.program import Program
 from osmef.workloads.base import Outcome, Workload
 from osmef.workloads.ensemble import Job, perform
@@ -385,7 +385,7 @@ def test_netperf_is_built_of_its_source(program: Program, tmp_path: Path) -> Non
             pytest.skip(f"{needed} is not installed")
     assert program.source is not None
     sourced = replace(program, source=replace(program.source, path=NETPERF))
-    packed = bundle_of_source(sourced, this_machine(), print, lambda: None)
+    packed = bundle_of_source(sourced, this_architecture(), print, lambda: None)
     path = tmp_path / program.name
     path.write_bytes(unpack(packed).contents[program.name])
     path.chmod(0o700)

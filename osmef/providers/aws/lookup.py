@@ -15,7 +15,7 @@ from osmef.providers.aws.access import ERRORS, Account, where
 from osmef.providers.base import EndpointRequest
 from osmef.providers.cloud import quota
 from osmef.providers.cloud.errors import Meaning
-from osmef.providers.cloud.lookup import Flavor, Wanted, check_cards, known_names, smallest
+from osmef.providers.cloud.lookup import Flavor, WantedFlavor, check_cards, known_names, smallest
 from osmef.providers.cloud.tenants import Tenant
 from osmef.providers.parallel import side_by_side
 from osmef.scenario.clouds.aws import AwsPlacedBy, AwsSettings
@@ -32,7 +32,7 @@ class Names:
     names, and the ids of the zones that have each instance type.
     """
 
-    flavors: Mapping[Wanted, FlavorInfo]
+    flavors: Mapping[WantedFlavor, FlavorInfo]
     images: Mapping[str, Image]
     zones: Mapping[str, str]
     offered: Mapping[str, set[str]]
@@ -220,12 +220,14 @@ class FlavorInfo(Flavor):
         return self.name.partition(".")[0]
 
 
-def find_flavors(account: Account, wanted: Iterable[Wanted]) -> dict[Wanted, FlavorInfo]:
+def find_flavors(
+    account: Account, wanted: Iterable[WantedFlavor]
+) -> dict[WantedFlavor, FlavorInfo]:
     """Look instance types up. Raises NotFoundError with close names."""
     return {one: _find(account, one) for one in dict.fromkeys(wanted)}
 
 
-def _find(account: Account, wanted: Wanted) -> FlavorInfo:
+def _find(account: Account, wanted: WantedFlavor) -> FlavorInfo:
     if isinstance(wanted, FlavorNeed):
         return _smallest(account, wanted)
     found = _list(account, {"instance-type": wanted})

@@ -13,7 +13,7 @@ from osmef.providers.aws.access import Account, raise_unsuccessful, where
 from osmef.providers.base import Unread, pass_over
 from osmef.providers.cloud import maker, resource_types
 from osmef.providers.cloud.account import Again
-from osmef.providers.cloud.maker import Wanted
+from osmef.providers.cloud.maker import Creation
 from osmef.providers.cloud.resource_types import Found
 from osmef.providers.marks import Mark
 
@@ -192,7 +192,7 @@ class Maker(maker.Maker[Account, Mark]):
         """Make one resource of this name, and return its id. Raises ProviderError."""
         tagged = [*request.pop("TagSpecifications", ()), *tags_for(kind, self.mark, name)]
         whole, type_ = {**request, "TagSpecifications": tagged}, TYPES[kind]
-        wanted = Wanted(
+        wanted = Creation(
             kind,
             name,
             lambda: type_.create(account, whole),

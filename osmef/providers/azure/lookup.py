@@ -11,7 +11,7 @@ from osmef.errors import CapacityError, NotFoundError, ProviderError
 from osmef.providers.azure.access import ERRORS, Subscription, word
 from osmef.providers.base import EndpointRequest
 from osmef.providers.cloud.errors import Meaning
-from osmef.providers.cloud.lookup import Flavor, Wanted, check_cards, known_names, smallest
+from osmef.providers.cloud.lookup import Flavor, WantedFlavor, check_cards, known_names, smallest
 from osmef.providers.cloud.quota import Quota, compare
 from osmef.providers.parallel import side_by_side, together
 from osmef.scenario.clouds.azure import AzureSettings
@@ -47,7 +47,7 @@ class Names:
     """
 
     sizes: Mapping[str, Size]
-    wanted: Mapping[Wanted, Size]
+    wanted: Mapping[WantedFlavor, Size]
     images: Mapping[str, Image]
     zones: Mapping[str, str]
 
@@ -137,7 +137,7 @@ def _info(sku: Any) -> Size:
     )
 
 
-def _size(there: Mapping[str, Size], wanted: Wanted) -> Size:
+def _size(there: Mapping[str, Size], wanted: WantedFlavor) -> Size:
     if isinstance(wanted, str):
         by_name = {name.lower(): size for name, size in there.items()}
         found = by_name.get(wanted.lower())

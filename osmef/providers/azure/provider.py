@@ -27,7 +27,7 @@ from osmef.providers.azure.network import Site, make_site
 from osmef.providers.azure.placement import Place, Placer
 from osmef.providers.azure.resource_types import TYPES, Maker, destroy, list_owned, schedule_of
 from osmef.providers.azure.vms import (
-    Leases,
+    ShutdownSchedules,
     Vm,
     VmOrder,
     make_nics,
@@ -143,7 +143,7 @@ class Build(build.Build[Subscription, Site, Vm]):
     """The ids of the subnets of each slot by their names."""
 
     def __post_init__(self) -> None:
-        self.leases = Leases(
+        self.schedules = ShutdownSchedules(
             self.maker,
             self.order,
             self.settings.region,
@@ -153,12 +153,12 @@ class Build(build.Build[Subscription, Site, Vm]):
     def stand(self) -> list[Vm]:
         """Create all resources, and schedule the VMs' shutdown."""
         made = super().stand()
-        self.leases.start()
+        self.schedules.start()
         return made
 
     def end(self) -> None:
         """Leave the VMs to their schedules."""
-        self.leases.stop()
+        self.schedules.stop()
 
     def make_site(self, tenant: Tenant[Subscription]) -> Site:
         """Create a tenant's resource group."""
@@ -238,7 +238,7 @@ class Build(build.Build[Subscription, Site, Vm]):
             subnets = self._subnets[order.site.tenant.slot]
             self._nics[order.path] = make_nics(self.maker, order, self.settings, subnets, public)
         vm = make_vm(self.maker, order, self.settings, self._nics[order.path], public)
-        self.leases.add(vm)
+        self.schedules.add(vm)
         return vm
 
     def let_in(self, site: Site, sources: set[str], before: set[str]) -> None:  # noqa: ARG002

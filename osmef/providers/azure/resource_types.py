@@ -20,7 +20,7 @@ from osmef.providers.azure.access import Subscription
 from osmef.providers.base import Resource, Unread, pass_over
 from osmef.providers.cloud import maker, resource_types, teardown
 from osmef.providers.cloud.account import Again
-from osmef.providers.cloud.maker import Wanted
+from osmef.providers.cloud.maker import Creation
 from osmef.providers.cloud.resource_types import Found
 from osmef.providers.cloud.teardown import Gone
 from osmef.providers.marks import Mark
@@ -360,7 +360,7 @@ class Maker(maker.Maker[Subscription, Mark]):
         A request that is repeated makes nothing twice: it names the resource. Raises ProviderError.
         """
         marked = {**body, "tags": self.mark.tags}
-        wanted = Wanted[Any](
+        wanted = Creation[Any](
             kind,
             name,
             lambda: TYPES[kind].put(subscription, name, marked),

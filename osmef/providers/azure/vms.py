@@ -227,7 +227,7 @@ def location_of(properties: Any, region: str, zone: str | None, tenant: str) -> 
 _KIND = "schedule"
 
 
-class Leases:
+class ShutdownSchedules:
     """Shutdown schedules of a run's VMs, renewed periodically. Thread-safe.
 
     A schedule can't be more than a day away. Where the deadline is, they are moved on as long as

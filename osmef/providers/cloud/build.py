@@ -17,7 +17,7 @@ from osmef.providers.cloud.tenants import Site, Tenant
 from osmef.providers.parallel import AT_ONCE, side_by_side, together
 from osmef.remote.keys import KeyPair
 from osmef.remote.login import Login
-from osmef.scenario.clouds.base import HostKeys
+from osmef.scenario.clouds.base import HostKeySource
 
 S = TypeVar("S", bound=Site[Any])
 
@@ -86,9 +86,9 @@ class Vm(Generic[O]):
 V = TypeVar("V", bound=Vm[Any])
 
 
-def host_key_for(host_keys: HostKeys, request: EndpointRequest) -> KeyPair | None:
+def host_key_for(host_keys: HostKeySource, request: EndpointRequest) -> KeyPair | None:
     """Return the host key for a VM, None where it generates its own."""
-    return KeyPair.generate(request.name) if host_keys is HostKeys.GIVEN else None
+    return KeyPair.generate(request.name) if host_keys is HostKeySource.GIVEN else None
 
 
 @dataclass

@@ -12,7 +12,7 @@ from osmef.providers.base import EndpointRequest
 from osmef.scenario.fields import FlavorNeed
 
 F = TypeVar("F")
-Wanted = str | FlavorNeed
+WantedFlavor = str | FlavorNeed
 """A flavor by its name, or a need that the smallest meets."""
 
 _MOST_NAMES = 20

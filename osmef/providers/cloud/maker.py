@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Wanted(Generic[T]):
+class Creation(Generic[T]):
     """A resource to create: its type and name, and the creating call.
 
     ``find`` looks for it by its mark, ``id_of`` returns the id of what either of them returned.
@@ -40,7 +40,7 @@ class Maker(Generic[A, M]):
     """All that was asked for, with the account that it is in, in this order."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def create(self, account: A, wanted: Wanted[T]) -> T:
+    def create(self, account: A, wanted: Creation[T]) -> T:
         """Create a resource, never twice, and return it. Raises ProviderError.
 
         It is noted as intended before, and with its id afterwards. Where the cloud surely refused,

@@ -17,7 +17,7 @@ from google.cloud import compute_v1
 from osmef.errors import NotFoundError, ProviderError
 from osmef.providers.base import EndpointRequest
 from osmef.providers.cloud import quota
-from osmef.providers.cloud.lookup import Flavor, Wanted, check_cards
+from osmef.providers.cloud.lookup import Flavor, WantedFlavor, check_cards
 from osmef.providers.gce.access import Project, last
 from osmef.scenario.clouds.gce import GceSettings, Nic
 
@@ -80,12 +80,12 @@ def zones_of(project: Project, region: str) -> list[str]:
     return found
 
 
-def wanted_of(settings: GceSettings, request: EndpointRequest) -> Wanted:
+def wanted_of(settings: GceSettings, request: EndpointRequest) -> WantedFlavor:
     """Return the machine type of a request, by name or need."""
     return request.flavor or settings.default_flavor
 
 
-def machine_type(project: Project, zone: str, wanted: Wanted) -> MachineType | None:
+def machine_type(project: Project, zone: str, wanted: WantedFlavor) -> MachineType | None:
     """Find a machine type in a zone: by name, or the smallest that fits the need.
 
     A need is for whole CPUs of the usual kind. Raises ProviderError.
@@ -121,8 +121,8 @@ def _info(one: Any) -> MachineType:
 
 
 def types_in(
-    project: Project, zone: str, wanted: Sequence[Wanted]
-) -> dict[Wanted, MachineType] | None:
+    project: Project, zone: str, wanted: Sequence[WantedFlavor]
+) -> dict[WantedFlavor, MachineType] | None:
     """Find machine types in a zone; None if it lacks one. Raises ProviderError."""
     found = {one: machine_type(project, zone, one) for one in dict.fromkeys(wanted)}
     return {k: v for k, v in found.items() if v} if all(found.values()) else None

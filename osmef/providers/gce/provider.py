@@ -21,7 +21,7 @@ from osmef.providers.base import (
 )
 from osmef.providers.cloud import build
 from osmef.providers.cloud.build import host_key_for
-from osmef.providers.cloud.lookup import Wanted
+from osmef.providers.cloud.lookup import WantedFlavor
 from osmef.providers.cloud.network import networks_for
 from osmef.providers.cloud.placement import first_with_room
 from osmef.providers.cloud.public_cloud import VmCloud, by_account
@@ -146,7 +146,7 @@ def _place_of(vm: Vm, nodes: Mapping[str, Mapping[str, str]]) -> Location:
     return location_of(found, order.site.tenant.label, order.account.id, nodes.get(order.zone, {}))
 
 
-Types = Mapping[Wanted, MachineType]
+Types = Mapping[WantedFlavor, MachineType]
 
 
 @dataclass(frozen=True)
@@ -175,7 +175,7 @@ def plan_zones(
     project: Project, settings: GceSettings, requests: Sequence[EndpointRequest]
 ) -> ZoneOffers:
     """Find zones in which the requests can be met. Raises NotFoundError, ProviderError."""
-    wanted: dict[str | None, list[Wanted]] = defaultdict(list)
+    wanted: dict[str | None, list[WantedFlavor]] = defaultdict(list)
     for request in requests:
         wanted[request.zone or settings.zone].append(wanted_of(settings, request))
     free = wanted.pop(None, [])
@@ -195,7 +195,7 @@ def plan_zones(
     return ZoneOffers(fixed, there)
 
 
-def _lacks(where: str, types: Sequence[Wanted]) -> NotFoundError:
+def _lacks(where: str, types: Sequence[WantedFlavor]) -> NotFoundError:
     names = ", ".join(dict.fromkeys(str(one) for one in types))
     return NotFoundError(
         f"{where} lacks one of: {names}",

@@ -14,7 +14,7 @@ from osmef.errors import NotFoundError
 from osmef.providers import marks
 from osmef.providers.base import Resource, Unread, pass_over
 from osmef.providers.cloud import maker, resource_types
-from osmef.providers.cloud.maker import Wanted
+from osmef.providers.cloud.maker import Creation
 from osmef.providers.cloud.resource_types import Found
 from osmef.providers.gce.access import Project
 from osmef.providers.marks import PREFIX, is_like_ours, unread_line
@@ -163,4 +163,4 @@ class Maker(maker.Maker[Project, Mark]):
             there = type_.look(project, id_)
             return id_ if there is not None and there.mark == self.mark else None
 
-        self.create(project, Wanted(kind, name, call, find, lambda made: made))
+        self.create(project, Creation(kind, name, call, find, lambda made: made))

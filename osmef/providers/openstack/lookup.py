@@ -14,7 +14,7 @@ from openstack.exceptions import NotFoundException, raise_from_response
 
 from osmef.errors import NotFoundError, ProviderError
 from osmef.providers.base import EndpointRequest
-from osmef.providers.cloud.lookup import Flavor, Wanted, known_names
+from osmef.providers.cloud.lookup import Flavor, WantedFlavor, known_names
 from osmef.providers.cloud.network import networks_for
 from osmef.providers.cloud.quota import Quota, compare
 from osmef.providers.openstack.access import Cloud
@@ -37,7 +37,7 @@ class FlavorInfo(Flavor):
 
 
 @dataclass(frozen=True)
-class Source:
+class BootSource:
     """The boot source of servers: image, snapshot or volume; its id, and its minimum sizes.
 
     ``own_disk`` says that it is the flavor's disk that has to hold it.
@@ -68,8 +68,8 @@ class Names:
     ``used`` are the subnets that it sees, ``own`` those of the network that the settings name.
     """
 
-    source: Source
-    flavors: dict[Wanted | None, FlavorInfo]
+    source: BootSource
+    flavors: dict[WantedFlavor | None, FlavorInfo]
     network: str | None
     external: str | None
     security_groups: tuple[str, ...]
@@ -99,7 +99,7 @@ def look_up(
         lambda: _zones(cloud, settings.zones),
     )
     network, external = networks
-    chosen: dict[Wanted | None, FlavorInfo] = {
+    chosen: dict[WantedFlavor | None, FlavorInfo] = {
         one: choose_flavor(flavors, one, source) for one in wanted if one is not None
     }
     own = tuple(cidr for of, cidr in subnets if of == network)
@@ -135,7 +135,9 @@ def _flavors(cloud: Cloud) -> list[FlavorInfo]:
     return [_info(flavor) for flavor in there]
 
 
-def choose_flavor(there: Sequence[FlavorInfo], wanted: Wanted, source: Source) -> FlavorInfo:
+def choose_flavor(
+    there: Sequence[FlavorInfo], wanted: WantedFlavor, source: BootSource
+) -> FlavorInfo:
     """Return the named flavor, or the smallest that meets a need and boots the source.
 
     Raises NotFoundError, ProviderError.
@@ -188,7 +190,7 @@ def _image(cloud: Cloud, wanted: str) -> Any:
     return _pick(there, wanted, "image", "provider.boot.image")
 
 
-def _source(cloud: Cloud, settings: OpenStackSettings) -> Source:
+def _source(cloud: Cloud, settings: OpenStackSettings) -> BootSource:
     boot = settings.boot
     if boot.image is not None:
         wanted = boot.image
@@ -200,7 +202,7 @@ def _source(cloud: Cloud, settings: OpenStackSettings) -> Source:
                 cure="use an image that is active",
             )
         needs = (int(image.min_disk or 0), int(image.min_ram or 0))
-        return Source("image", str(image.id), *needs, own_disk=boot.size is None)
+        return BootSource("image", str(image.id), *needs, own_disk=boot.size is None)
     if not cloud.ask("looking for volumes", lambda c: c.has_service("block-storage")):
         raise NotFoundError(
             "the cloud has no volumes (no block-storage service)",
@@ -210,10 +212,10 @@ def _source(cloud: Cloud, settings: OpenStackSettings) -> Source:
     if boot.snapshot is not None:
         there = cloud.ask("listing snapshots", lambda c: list(c.block_storage.snapshots()))
         found = _pick(there, boot.snapshot, "snapshot", "provider.boot.snapshot")
-        return Source("snapshot", str(found.id), int(found.size))
+        return BootSource("snapshot", str(found.id), int(found.size))
     there = cloud.ask("listing volumes", lambda c: list(c.block_storage.volumes()))
     found = _pick(there, str(boot.volume), "volume", "provider.boot.volume")
-    return Source("volume", str(found.id), int(found.size))
+    return BootSource("volume", str(found.id), int(found.size))
 
 
 def _networks(

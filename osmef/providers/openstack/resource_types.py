@@ -14,7 +14,7 @@ from osmef.errors import ProviderError
 from osmef.providers import marks
 from osmef.providers.base import Unread, pass_over
 from osmef.providers.cloud import maker, resource_types
-from osmef.providers.cloud.maker import Wanted
+from osmef.providers.cloud.maker import Creation
 from osmef.providers.cloud.resource_types import Found
 from osmef.providers.marks import PREFIX, is_like_ours, name_in_text, unread_line
 from osmef.providers.openstack.access import Cloud, identity
@@ -311,7 +311,7 @@ class Maker(maker.Maker[Cloud, Mark]):
             found = TYPES[kind].find(connection, cloud.id, self.mark.run, name)
             return cast("T | None", found)
 
-        wanted = Wanted(
+        wanted = Creation(
             kind,
             name,
             lambda: cloud.connected(call),

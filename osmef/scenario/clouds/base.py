@@ -33,7 +33,7 @@ Cidr = Annotated[
 """A block of IPv4 addresses."""
 
 
-class HostKeys(StrEnum):
+class HostKeySource(StrEnum):
     """Source of a VM's SSH host key before the first connection."""
 
     GIVEN = "given"

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from osmef.scenario.base import conflict
 from osmef.scenario.clouds.api_url import GoogleUrl
-from osmef.scenario.clouds.base import Cidr, CloudAccess, HostKeys, Text
+from osmef.scenario.clouds.base import Cidr, CloudAccess, HostKeySource, Text
 from osmef.scenario.clouds.public import ENDPOINT, PublicCloudSettings
 from osmef.scenario.fields import Name
 
@@ -41,8 +41,8 @@ class GceSettings(PublicCloudSettings):
     default_flavor: Text = Field(
         default="n2-standard-4", description="machine type of an endpoint that names none"
     )
-    host_keys: HostKeys = Field(
-        default=HostKeys.CONSOLE,
+    host_keys: HostKeySource = Field(
+        default=HostKeySource.CONSOLE,
         description="console: as the guest agent reports in guest attributes, or cloud-init on the"
         " serial port; given: with the VM's first data, for images with cloud-init",
     )

@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from osmef.scenario.base import Model, conflict
-from osmef.scenario.clouds.base import Cidr, CloudAccess, HostKeys, NicSettings, Text
+from osmef.scenario.clouds.base import Cidr, CloudAccess, HostKeySource, NicSettings, Text
 from osmef.scenario.clouds.inventory import CloudWithHosts, Destination
 from osmef.scenario.fields import Duration, Name, Size
 
@@ -132,8 +132,8 @@ class OpenStackSettings(NicSettings, CloudWithHosts):
         description="from where SSH is let in; by default the address from which this machine talks"
         " to the servers, which is wrong behind NAT",
     )
-    host_keys: HostKeys = Field(
-        default=HostKeys.GIVEN,
+    host_keys: HostKeySource = Field(
+        default=HostKeySource.GIVEN,
         description="given: by cloud-init, with the userdata; console: read from the console's log",
     )
     boot_timeout: Duration = Field(

@@ -6,7 +6,7 @@ from pydantic import Field, model_validator
 
 from osmef.scenario.base import conflict
 from osmef.scenario.clouds.api_url import HOSTS, Url
-from osmef.scenario.clouds.base import Cidr, CloudSettings, HostKeys, Text
+from osmef.scenario.clouds.base import Cidr, CloudSettings, HostKeySource, Text
 from osmef.scenario.fields import Duration, Name, Size
 
 ENDPOINT = (
@@ -46,8 +46,8 @@ class PublicCloudSettings(CloudSettings):
         description="from where SSH is let in; by default the address at which the cloud sees this"
         " machine",
     )
-    host_keys: HostKeys = Field(
-        default=HostKeys.GIVEN,
+    host_keys: HostKeySource = Field(
+        default=HostKeySource.GIVEN,
         description="given: with the VM's first data; console: read from what it writes there",
     )
     boot_timeout: Duration = Field(

@@ -16,7 +16,7 @@ from osmef.layers.kinds.container import Container, ContainerSettings, image_of
 from osmef.layers.kinds.macvlan import Macvlan, MacvlanSettings
 from osmef.scenario.fields import Family
 from osmef.scenario.load import load_text
-from osmef.supply.machines import this_machine
+from osmef.supply.architectures import this_architecture
 from tests.layers import engine, runtime
 from tests.layers.machines import Machines
 
@@ -144,7 +144,7 @@ def test_without_an_engine_crun_makes_it_and_nothing_is_left(
 ) -> None:
     runtime.install(machines, crun_words)
     for host in machines.hosts.values():
-        host.program = find_binary(this_machine().name).data
+        host.program = find_binary(this_architecture().name).data
     before = [*machines.state(), *runtime.has(machines)]
     layer = Container(ContainerSettings(engine="crun", network=network))
     space = machines.hosts["a"].new_space()
@@ -170,7 +170,7 @@ def test_on_another_layer_crun_makes_it_in_the_network_of_that(
 ) -> None:
     runtime.install(machines, crun_words)
     for host in machines.hosts.values():
-        host.program = find_binary(this_machine().name).data
+        host.program = find_binary(this_architecture().name).data
         host.folder = "var/lib"  # of a machine that goes with its run
     before = [*machines.state(), *runtime.has(machines), machines.on("a", "ls", "/run")]
     below = Macvlan(MacvlanSettings()).up(machines.ground())
@@ -196,7 +196,7 @@ def test_crun_is_brought_where_one_end_has_no_engine(
     runtime.install(machines, crun_words)
     brought = []
     for host in machines.hosts.values():
-        host.program = find_binary(this_machine().name).data
+        host.program = find_binary(this_architecture().name).data
         host.bring = lambda program, name=host.name: brought.append((name, program.name))  # type: ignore[misc]
     Container(ContainerSettings(network="host")).up(machines.ground())
     assert {("a", "crun"), ("b", "crun")} == set(brought)

@@ -11,7 +11,7 @@ from osmef.errors import CapacityError
 from osmef.providers.aws.lookup import FlavorInfo, Names, free_zones
 from osmef.providers.aws.provider import AwsProvider
 from osmef.providers.base import EndpointRequest
-from osmef.providers.cloud.lookup import Wanted
+from osmef.providers.cloud.lookup import WantedFlavor
 from osmef.scenario.clouds.aws import AwsSettings
 from osmef.scenario.fields import EndpointKind
 from osmef.scenario.load import load_text
@@ -47,7 +47,7 @@ def test_neighbours_are_in_one_zone(provider: str, receiver: str, *, possible: b
 
 
 def names() -> Names:
-    flavors: dict[Wanted, FlavorInfo] = {
+    flavors: dict[WantedFlavor, FlavorInfo] = {
         name: FlavorInfo(name, 2, 4096, "x86_64", ena=True, groups=(), hosts=False)
         for name in ("everywhere", "here", "there")
     }

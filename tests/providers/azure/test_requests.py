@@ -99,9 +99,9 @@ def test_a_vm_that_is_needed_for_days_is_ended_a_day_after_its_controller_is_los
     assert scheduled(api) in times_of_day(now + 23 * HOUR_S)
     built = provider.built()
     assert isinstance(built, Build)
-    built.leases.renew(now + 13 * HOUR_S)
+    built.schedules.renew(now + 13 * HOUR_S)
     assert scheduled(api) in times_of_day(now + 36 * HOUR_S)
-    built.leases.renew(now + 20 * HOUR_S)  # and never after the deadline
+    built.schedules.renew(now + 20 * HOUR_S)  # and never after the deadline
     assert scheduled(api) in times_of_day(now + 40 * HOUR_S)
     (body,) = api.bodies("schedules")
     assert set(body["tags"]) == {"osmef_run", "osmef_made", "osmef_deadline"}

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from osmef.providers.base import Access, Unread, pass_over
 from osmef.providers.cloud.account import Account, Waits
 from osmef.providers.cloud.errors import ErrorTable, Meaning, Row
-from osmef.providers.cloud.maker import Maker, Wanted
+from osmef.providers.cloud.maker import Creation, Maker
 from osmef.providers.cloud.public_cloud import PublicCloud
 from osmef.providers.cloud.resource_types import Found, ResourceType
 from osmef.providers.marks import Mark
@@ -198,7 +198,7 @@ class ShopMaker(Maker[Shop, Mark]):
         def call() -> str:
             return account.api.create(kind, name, self.mark.tags)
 
-        return self.create(account, Wanted(kind, name, call, find, lambda made: made))
+        return self.create(account, Creation(kind, name, call, find, lambda made: made))
 
 
 class Provider(PublicCloud[Shop, Mark]):

@@ -16,7 +16,7 @@ from osmef.errors import BootError, ProviderError
 from osmef.providers.cloud.account import Waits
 from osmef.providers.cloud.tenants import Tenant
 from osmef.providers.openstack.access import open_cloud
-from osmef.providers.openstack.lookup import FlavorInfo, Names, Source
+from osmef.providers.openstack.lookup import BootSource, FlavorInfo, Names
 from osmef.providers.openstack.network import Site
 from osmef.providers.openstack.placement import Place
 from osmef.providers.openstack.resource_types import Maker, Mark
@@ -64,7 +64,7 @@ def test_the_reason_of_an_error_is_waited_for(
 
     settings = OpenStackSettings.model_validate({"boot": {"image": "i"}})
     flavor, maker = FlavorInfo("small", 1, 512, 1, "1"), Maker(Mark(RUN, 1, 2), MemoryLedger())
-    names = Names(Source("image", "i"), {}, None, None, (), (), ())
+    names = Names(BootSource("image", "i"), {}, None, None, (), (), ())
     with keystone(answers={"compute": nova}) as url:
         write_cloud(clouds, url, "p1")
         tenant = Tenant("tenant-1", 1, "one", open_cloud({"cloud": "lab"}, waits=QUICK))
@@ -98,7 +98,7 @@ def make(
     usual = OpenStackSettings.model_validate({"boot": {"image": "i"}})
     settings = usual.model_copy(update={"boot_timeout": boot_timeout_s})
     flavor, maker = FlavorInfo("small", 1, 512, 1, "1"), Maker(Mark(RUN, 1, 2), MemoryLedger())
-    names = Names(Source("image", "i"), {}, None, None, (), (), ())
+    names = Names(BootSource("image", "i"), {}, None, None, (), (), ())
     with keystone(answers={"compute": nova, "network": neutron}) as url:
         write_cloud(clouds, url, "p1")
         tenant = Tenant("tenant-1", 1, "one", open_cloud({"cloud": "lab"}, waits=QUICK))

@@ -8,7 +8,7 @@ import pytest
 
 from osmef.providers.base import EndpointRequest, Order
 from osmef.providers.cloud.tenants import Tenant
-from osmef.providers.openstack.lookup import FlavorInfo, Names, Source, needs_floating
+from osmef.providers.openstack.lookup import BootSource, FlavorInfo, Names, needs_floating
 from osmef.providers.openstack.network import Site
 from osmef.providers.openstack.placement import Place
 from osmef.providers.openstack.provider import Build
@@ -58,7 +58,7 @@ def test_groups_that_the_settings_name_get_no_rules_and_need_no_route_to_servers
     settings = OpenStackSettings.model_validate(asked)
     request = EndpointRequest("a", "sender", EndpointKind.VM, None, None, "tenant-1")
     account: Any = None
-    names = Names(Source("image", "i"), {}, "net", None, ("theirs",), (), ())
+    names = Names(BootSource("image", "i"), {}, "net", None, ("theirs",), (), ())
     site = Site(Tenant("tenant-1", 1, "one", account), names, "net", None, None, "key")
     key, ledger = KeyPair.generate("lab"), MemoryLedger()
     order = Order("lab-1", [request], key, ledger, 0)

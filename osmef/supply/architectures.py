@@ -13,7 +13,7 @@ from osmef.errors import SupplyError
 
 
 @dataclass(frozen=True)
-class Machine:
+class Architecture:
     """An architecture."""
 
     name: str
@@ -31,29 +31,35 @@ class Machine:
         return {"armhf": "arm", "ppc64el": "ppc64le"}.get(self.debian, self.debian)
 
 
-_MACHINES = {
+_ARCHITECTURES = {
     machine.name: machine
     for machine in (
-        Machine("x86_64", "amd64", "x86_64-linux-gnu", (62, 64, True), "x86_64-linux-musl"),
-        Machine("aarch64", "arm64", "aarch64-linux-gnu", (183, 64, True), "aarch64-linux-musl"),
-        Machine("armv7l", "armhf", "arm-linux-gnueabihf", (40, 32, True), "arm-linux-musleabihf"),
-        Machine(
+        Architecture("x86_64", "amd64", "x86_64-linux-gnu", (62, 64, True), "x86_64-linux-musl"),
+        Architecture(
+            "aarch64", "arm64", "aarch64-linux-gnu", (183, 64, True), "aarch64-linux-musl"
+        ),
+        Architecture(
+            "armv7l", "armhf", "arm-linux-gnueabihf", (40, 32, True), "arm-linux-musleabihf"
+        ),
+        Architecture(
             *("ppc64le", "ppc64el", "powerpc64le-linux-gnu", (21, 64, True)),
             "powerpc64le-linux-musl",
         ),
-        Machine("s390x", "s390x", "s390x-linux-gnu", (22, 64, False), "s390x-linux-musl"),
-        Machine("riscv64", "riscv64", "riscv64-linux-gnu", (243, 64, True), "riscv64-linux-musl"),
+        Architecture("s390x", "s390x", "s390x-linux-gnu", (22, 64, False), "s390x-linux-musl"),
+        Architecture(
+            "riscv64", "riscv64", "riscv64-linux-gnu", (243, 64, True), "riscv64-linux-musl"
+        ),
     )
 }
 # What `uname -m` says on systems that run another machine's programs just as well.
 _SAME_AS = {"amd64": "x86_64", "arm64": "aarch64", "armv8l": "armv7l"}
 
-NAMES = tuple(_MACHINES)
+NAMES = tuple(_ARCHITECTURES)
 
 
-def find_machine(name: str) -> Machine:
+def find_architecture(name: str) -> Architecture:
     """Return the architecture of ``uname -m``. Raises SupplyError."""
-    found = _MACHINES.get(_SAME_AS.get(name, name))
+    found = _ARCHITECTURES.get(_SAME_AS.get(name, name))
     if found is None:
         raise SupplyError(
             f"programs are supplied for {', '.join(NAMES)}, and not for {name!r}",
@@ -62,6 +68,6 @@ def find_machine(name: str) -> Machine:
     return found
 
 
-def this_machine() -> Machine:
+def this_architecture() -> Architecture:
     """Return this machine's architecture. Raises SupplyError."""
-    return find_machine(platform.machine())
+    return find_architecture(platform.machine())
