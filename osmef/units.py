@@ -134,19 +134,20 @@ def _scale(value: float) -> tuple[float, str]:
     return divisor, "T"
 
 
-def _scaled(value: float, unit: str) -> str:
+def format_prefixed(value: float, unit: str) -> str:
+    """Format a value with three digits and a decimal prefix: ``21.9 GB/s``."""
     divisor, prefix = _scale(value)
     return f"{value / divisor:.3g} {prefix}{unit}"
 
 
 def format_rate(bits_per_second: float) -> str:
     """Format a rate with three digits: ``9.41 Gbit/s``."""
-    return _scaled(bits_per_second, "bit/s")
+    return format_prefixed(bits_per_second, "bit/s")
 
 
 def format_size(count: float) -> str:
     """Format a size with three digits, decimal: ``1.31 MB``."""
-    return _scaled(count, "B")
+    return format_prefixed(count, "B")
 
 
 def format_duration(seconds: float) -> str:
@@ -186,10 +187,10 @@ def format_share(share: float) -> str:
     return f"{100 * share:g} %"
 
 
-def rate_unit(bits_per_second: float) -> tuple[float, str]:
+def rate_unit(rate: float, unit: str = "bit/s") -> tuple[float, str]:
     """Return the unit of a table or axis for rates up to one: divisor and name."""
-    divisor, prefix = _scale(bits_per_second)
-    return divisor, f"{prefix}bit/s"
+    divisor, prefix = _scale(rate)
+    return divisor, f"{prefix}{unit}"
 
 
 _PER_SECOND = {f"1/{unit}": 1 / seconds for unit, seconds in _SECONDS.items()}

@@ -13,6 +13,7 @@ from osmef.units import (
     RATE_UNITS,
     counted,
     format_duration,
+    format_prefixed,
     format_rate,
     format_size,
     format_time,
@@ -194,12 +195,14 @@ def test_rates_for_people(rate: float, text: str) -> None:
 )
 def test_the_unit_of_a_table(rate: float, unit: tuple[float, str]) -> None:
     assert rate_unit(rate) == unit
+    assert rate_unit(rate, "B/s") == (unit[0], unit[1].replace("bit/s", "B/s"))
 
 
 @given(st.floats(min_value=0.1, max_value=1e14))
 def test_a_rate_is_printed_in_the_unit_of_its_table(rate: float) -> None:
     divisor, unit = rate_unit(rate)
     assert format_rate(rate) == f"{rate / divisor:.3g} {unit}"
+    assert format_prefixed(rate, "B/s") == format_rate(rate).replace("bit/s", "B/s")
 
 
 @pytest.mark.parametrize("text", ["²", "٣", "1_0", "+1", "-1", " 1", "1\n", "", "1" * 16, 1, None])

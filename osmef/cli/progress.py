@@ -12,10 +12,10 @@ from typing_extensions import override
 from osmef.cli.console import print_note
 from osmef.engine.observer import Observer
 from osmef.engine.plan import PlannedTrial
-from osmef.results.measure import Measure
+from osmef.results.measure import BIT_RATE, Measure
 from osmef.results.trial import Status, Trial
 from osmef.scenario.study import ALONE
-from osmef.units import counted, format_duration, format_rate
+from osmef.units import counted, format_duration
 from osmef.workloads.base import Span
 
 Clock = Callable[[], float]
@@ -42,10 +42,9 @@ def shown_result(trial: Trial, measures: Sequence[Measure]) -> str:
 
 
 def _with_unit(measure: Measure, value: float) -> str:
-    """Return a number with its unit; what is no rate with its name, too."""
-    if measure.has_prefix:
-        return format_rate(value)
-    return f"{measure.words} {measure.with_unit(value)}"
+    """Return a number with its unit; what is no rate in a network with its name, too."""
+    shown = measure.with_unit(value)
+    return shown if measure.unit == BIT_RATE else f"{measure.words} {shown}"
 
 
 def length_of(span: Span) -> str:

@@ -33,7 +33,7 @@ from osmef.report.series import (
     written,
 )
 from osmef.results.frame import measures_of, swept_of
-from osmef.results.measure import BIT_RATE, Measure, shown_unit
+from osmef.results.measure import PREFIXED, Measure, shown_unit
 from osmef.scenario.fields import Placement, Tenancy
 from osmef.scenario.names import nearest_or_all
 from osmef.units import rate_unit
@@ -281,8 +281,8 @@ def chosen(trials: pd.DataFrame, metric: str | None) -> Measure:
 
 def unit(measure: Measure, top: float) -> Unit:
     """Return the display of a measure for values up to ``top``."""
-    if measure.unit == BIT_RATE:
-        divisor, name = rate_unit(top)
+    if measure.unit in PREFIXED:
+        divisor, name = rate_unit(top, measure.unit)
         return Unit(divisor, f"{measure.words} in {name}")
     if measure.unit == "1/s":
         return Unit(1.0, f"{measure.words} per second")

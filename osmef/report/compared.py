@@ -108,7 +108,7 @@ def medians(row: Row, measure: Measure) -> str:
     if not measure.has_prefix:
         told = " → ".join(map(measure.written, ends))
         return f"{told} {shown_unit(measure.unit)}".rstrip()
-    divisor, unit = rate_unit(max(map(abs, ends)))
+    divisor, unit = rate_unit(max(map(abs, ends)), str(measure.unit))
     return " → ".join(f"{end / divisor:.3g}" for end in ends) + f" {unit}"
 
 
@@ -121,7 +121,8 @@ def changed(row: Row, measure: Measure) -> tuple[str, str]:
     if of and not row["low"] < -of:
         shown, unit = [f"{100 * one / of:+.1f}" for one in found], "%"
     elif measure.has_prefix:  # no rate falls by 218 %
-        divisor, unit = rate_unit(max(abs(one) for one in found if not math.isnan(one)))
+        largest = max(abs(one) for one in found if not math.isnan(one))
+        divisor, unit = rate_unit(largest, str(measure.unit))
         shown = [f"{one / divisor:+.3g}" for one in found]
     else:
         shown, unit = [f"{one:+.4g}" for one in found], shown_unit(measure.unit)

@@ -9,10 +9,11 @@ from pydantic import Field
 
 from osmef.errors import InputError
 from osmef.scenario.base import Model
-from osmef.units import format_rate, format_time
+from osmef.units import format_prefixed, format_time
 
 BIT_RATE = "bit/s"
-"""The unit that is written with a prefix, such as ``9.41 Gbit/s``."""
+PREFIXED = (BIT_RATE, "B/s")
+"""Units that are written with a prefix, such as ``9.41 Gbit/s`` and ``21.9 GB/s``."""
 
 _LEAST = {"us": 1.0, "%": 0.1}
 
@@ -71,8 +72,8 @@ class Measure(Model):
     digits: str | None = Field(
         default=None,
         pattern=r"^\.[0-9][efg]$",
-        description="format of the number in a table, such as `.0f`; null: a rate in bit/s with a"
-        " prefix, all else with six digits",
+        description="format of the number in a table, such as `.0f`; null: a rate in bit/s or"
+        " B/s with a prefix, all else with six digits",
     )
     over_pairs: OverPairs = Field(
         default=OverPairs.ONLY,
@@ -117,12 +118,12 @@ class Measure(Model):
     @property
     def has_prefix(self) -> bool:
         """Whether its values get an SI prefix."""
-        return self.unit == BIT_RATE and self.digits is None
+        return self.unit in PREFIXED and self.digits is None
 
     def written(self, value: float) -> str:
-        """Format a value for a table: a rate in bit/s with its unit, others without."""
+        """Format a value for a table: with its unit if that gets a prefix."""
         if self.has_prefix:
-            return format_rate(value)
+            return format_prefixed(value, self.unit or "")
         return format(value, self.digits or ".6g")
 
     def with_unit(self, value: float) -> str:

@@ -201,7 +201,7 @@ _ALL = (
     *_times("request", "request", "time from a request to the end of its answer"),
     Measure(
         name="received_bytes_per_s", unit="B/s", better=Better.HIGHER, label="received",
-        digits=".4g", over_pairs=OverPairs.SUM, help="bytes of the answers with their heads",
+        over_pairs=OverPairs.SUM, help="bytes of the answers with their heads",
     ),
     Measure(
         name="failed_requests", unit="1", better=Better.LOWER, head="failed", digits=".0f",

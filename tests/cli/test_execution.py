@@ -62,6 +62,7 @@ def test_count_rate_and_time_left_are_never_cut_off(plan: Plan, width: int) -> N
         ("latency", {"rtt_min_us": 20.0, "rtt_p50_us": 31.4}, ": RTT p50 31.4 µs"),
         ("size-sweep", {"latency_min_us": 4.0, "throughput_max_bps": 2e9}, ": 2 Gbit/s"),
         ("pingpong", {"time_p50_us": 1e4, "goodput_bps": None}, ": time p50 10 ms"),
+        ("stream", {"triad_bytes_per_s": 2.194e10}, ": triad 21.9 GB/s"),
         ("udp", {"sent_bps": 1e9}, ""),
     ],
 )

@@ -11,7 +11,8 @@ from rich.console import Console
 from osmef.report.compared import comparison
 from tests.declared import measure
 
-KNOWN = {one.name: one for one in map(measure, ("aggregate_btc_bps", "retransmits", "rtt_min_us"))}
+NAMES = ("aggregate_btc_bps", "retransmits", "rtt_min_us", "transfer_rate_bytes_per_s")
+KNOWN = {one.name: one for one in map(measure, NAMES)}
 NAN = float("nan")
 
 
@@ -36,6 +37,14 @@ def test_a_line_has_both_medians_in_one_unit() -> None:
     assert "-5.0 %" in text
     assert "-10.0 to -2.5 %" in text
     assert "1 comparison: 1 worse." in text
+
+
+def test_rates_in_bytes_have_the_prefix_of_the_larger_one() -> None:
+    low = row("transfer_rate_bytes_per_s", median_b=9e8)
+    below = row("transfer_rate_bytes_per_s", median_a=1e9, difference=-1e9)
+    text = "\n".join(shown(low, below, every=True))
+    assert "20 → 0.9 GB/s" in text
+    assert "-2 to -0.5 GB/s" in text
 
 
 def test_eighty_columns_have_the_interval_and_p_of_every_metric() -> None:

@@ -144,6 +144,8 @@ def test_metrics_are_chosen_and_written() -> None:
         chosen(trials[["status", "wall_s"]], None)
     assert unit(measure("rtt_p50_us"), 9).label == "RTT p50 in µs"
     assert unit(measure("aggregate_btc_bps"), 9e9).divisor == 1e9
+    bytes_ = measure("transfer_rate_bytes_per_s")
+    assert (unit(bytes_, 9e6).divisor, unit(bytes_, 9e6).label) == (1e6, "transfer rate in MB/s")
     assert unit(measure("exchanges_per_s"), 9).label == "exchanges per second"
     points = Measure(name="render_score", unit="points", better="higher")
     assert unit(points, 9).label == "render score in points"

@@ -10,6 +10,7 @@ from osmef.results.measure import Measure
 from osmef.results.summary import CellInfo, Summary
 from osmef.results.trial import Limit
 from osmef.scenario.fields import Placement
+from osmef.workloads.kinds.stream import Stream
 
 MakeCell = Callable[..., CellInfo]
 MakeSummary = Callable[..., Summary]
@@ -185,6 +186,16 @@ def test_the_interval_is_in_the_unit_of_its_column(
     latency = make_cell(workload="latency").model_copy(update={"metrics": slow})
     rows = [" ".join(line.split()) for line in lines(make_summary(latency))]
     assert any(row.endswith(" 1500 1400..1600") for row in rows)
+
+
+def test_rates_in_bytes_have_a_prefix_as_those_in_bits(
+    make_cell: MakeCell, make_summary: MakeSummary
+) -> None:
+    rates = {"triad_bytes_per_s": describe([2.1e10, 2.15e10, 2.19e10, 2.19e10, 2.2e10, 2.25e10])}
+    cell = make_cell().model_copy(update={"workload": "stream", "metrics": rates})
+    rows = lines(make_summary(cell, others=Stream.told))
+    assert any(" ".join(row.split()).endswith(" 21.9 GB/s 21..22.5") for row in rows)
+    assert not any("e+10" in row or row.endswith(" B/s") for row in rows)
 
 
 def test_what_another_program_measured_has_an_interval(

@@ -174,7 +174,7 @@ def measured(metric: Metric | None, scale: Scale, trials: int | None = None) -> 
     if metric.cov_percent is not None:
         spread.append(f"CoV {metric.cov_percent:.3g} %")
     own = scale.at(metric.median)
-    shown = own.show(metric.median) + (f" {own.unit}" if scale.by_row else "")
+    shown = f"{own.show(metric.median)} {own.unit if scale.by_row else ''}".rstrip()
     more = [", ".join(spread)] if spread else []
     return Field(shown, (_interval(metric, own), *more), repr(metric.median))
 

@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from markupsafe import Markup
 
-from osmef.results.measure import BIT_RATE, Measure, shown_unit
+from osmef.results.measure import PREFIXED, Measure, shown_unit
 from osmef.results.summary import Metric
 from osmef.units import rate_unit
 
@@ -72,18 +72,20 @@ class Scale:
     """Display of a metric's numbers: divided by ``divisor``, in ``unit``.
 
     Where one prefix does not fit all of them (``by_row``) each row has its own, behind its numbers.
+    ``base`` is the unit that gets a prefix; without one there is none.
     """
 
     words: str
     unit: str
     divisor: float = 1.0
     by_row: bool = False
+    base: str = ""
 
     def at(self, value: float | None) -> Scale:
         """Return the display for the row with this median."""
-        if not self.by_row or value is None or (self.unit and self.divisor == 1.0):
-            return self  # what is no rate has no prefix
-        divisor, unit = rate_unit(abs(value))
+        if not self.by_row or value is None or not self.base:
+            return self
+        divisor, unit = rate_unit(abs(value), self.base)
         return Scale(self.words, unit, divisor)
 
     def show(self, value: float | None) -> str:
@@ -93,13 +95,13 @@ class Scale:
 
 def scale_of(measure: Measure, metrics: Sequence[Metric]) -> Scale:
     """Return the display of a measure in all its cells, by its medians."""
-    if measure.unit != BIT_RATE:
+    if measure.unit not in PREFIXED:
         return Scale(measure.words, shown_unit(measure.unit))
     medians = [abs(one.median) for one in metrics if one.median]
-    divisor, unit = rate_unit(max(medians, default=0.0))
+    divisor, unit = rate_unit(max(medians, default=0.0), measure.unit)
     if min(medians, default=divisor) < divisor / _FAR:
-        return Scale(measure.words, "", divisor, by_row=True)
-    return Scale(measure.words, unit, divisor)
+        return Scale(measure.words, "", divisor, by_row=True, base=measure.unit)
+    return Scale(measure.words, unit, divisor, base=measure.unit)
 
 
 def show_number(value: float | None) -> str:

@@ -61,7 +61,7 @@ class Dbench(Tool[DbenchSettings]):
     told = (
         Measure(
             name="throughput_bytes_per_s", unit="B/s", better=Better.HIGHER, label="throughput",
-            head="throughput\nB/s", digits=".4g", over_pairs=OverPairs.SUM, leading=True,
+            head="throughput", over_pairs=OverPairs.SUM, leading=True,
             source="dbench(1)", help="bytes of all operations, per second",
         ),
         Measure(

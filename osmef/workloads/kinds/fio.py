@@ -174,7 +174,7 @@ def _measures(way: str) -> tuple[Measure, ...]:
         ),
         Measure(
             name=f"{way}_bytes_per_s", unit="B/s", better=Better.HIGHER, label=f"{way}s, bytes",
-            head=f"{way}s\nB/s", digits=".4g", over_pairs=OverPairs.SUM, source="fio(1), bw",
+            head=f"{way}\nrate", over_pairs=OverPairs.SUM, source="fio(1), bw",
             help=f"bytes per second of all {way}s",
         ),
         time("mean", "mean", None),

@@ -134,7 +134,7 @@ def _measure(name: str) -> Measure:
     words = name.replace("_", " ")
     return Measure(
         name=f"{name}_bytes_per_s", unit="B/s", better=Better.HIGHER, label=words,
-        head=f"{words}\nB/s", digits=".4g", over_pairs=OverPairs.SUM, leading=name == "write",
+        head=name.replace("_", "\n"), over_pairs=OverPairs.SUM, leading=name == "write",
         source="iozone.c 3.465", help=f"rate of the test {words}, of all streams together",
         component=_COMPONENTS.get(name),
     )  # fmt: skip

@@ -66,7 +66,7 @@ class OpensslSpeed(Tool[OpensslSpeedSettings]):
     told_of_bulk = (
         Measure(
             name="processed_bytes_per_s", unit="B/s", better=Better.HIGHER, label="processed",
-            head="processed\nB/s", digits=".4g", over_pairs=OverPairs.SUM, leading=True,
+            head="processed", over_pairs=OverPairs.SUM, leading=True,
             source=_SOURCE, help="bytes that all processes encrypt or hash, per second that passes",
         ),
     )  # fmt: skip

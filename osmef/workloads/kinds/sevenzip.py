@@ -62,7 +62,7 @@ def _measures() -> Iterator[Measure]:
             help=f"rating of {way} by LZMA, mean over all dictionaries",
         )  # fmt: skip
         yield Measure(
-            name=f"{way}_bytes_per_s", unit="B/s", better=Better.HIGHER, digits=".4g",
+            name=f"{way}_bytes_per_s", unit="B/s", better=Better.HIGHER,
             over_pairs=OverPairs.SUM, source=_SOURCE,
             help=f"{way} by LZMA: bytes of what is not compressed; missing before version 17",
         )  # fmt: skip

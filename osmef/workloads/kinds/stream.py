@@ -111,7 +111,7 @@ def _measures() -> Iterator[Measure]:
     for kernel in _KERNELS:
         yield Measure(
             name=f"{kernel}_bytes_per_s", unit="B/s", better=Better.HIGHER, label=kernel,
-            head=f"{kernel}\nB/s", digits=".4g", over_pairs=OverPairs.SUM,
+            head=kernel, over_pairs=OverPairs.SUM,
             leading=kernel == "triad", source=_SOURCE, help=f"best rate of the kernel {kernel}",
             component=Component.MEMORY_RATE if kernel == "triad" else None,
         )  # fmt: skip

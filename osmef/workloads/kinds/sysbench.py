@@ -92,7 +92,7 @@ class Sysbench(Tool[SysbenchSettings]):
     told_of_memory = (
         Measure(
             name="memory_bytes_per_s", unit="B/s", better=Better.HIGHER, label="memory",
-            head="memory\nB/s", digits=".4g", over_pairs=OverPairs.SUM, leading=True,
+            head="memory", over_pairs=OverPairs.SUM, leading=True,
             component=Component.MEMORY_RATE,
             source=_SOURCE, help="what all threads read or wrote, per second",
         ),

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
 from osmef.errors import OutputError
 from osmef.formats.reading import KIBI
 from osmef.formats.unixbench import BASELINE, MESSAGES, Score, read
-from osmef.results.measure import Better, Measure, OverPairs
+from osmef.results.measure import PREFIXED, Better, Measure, OverPairs
 from osmef.scenario.base import conflict
 from osmef.scenario.fields import Duration
 from osmef.supply.program import Program, SourceCode
@@ -234,9 +234,11 @@ def _measures(tests: Sequence[str]) -> Iterator[Measure]:
         )  # fmt: skip
     for number, test in enumerate(tests):
         _, unit, told = _UNITS[_label(test)]
+        has_prefix = unit in PREFIXED
         yield Measure(
-            name=_name(test), unit=unit, better=Better.HIGHER, label=test, head=f"{test}\n{unit}",
-            digits=".5g", over_pairs=OverPairs.SUM, source=_SOURCE,
+            name=_name(test), unit=unit, better=Better.HIGHER, label=test,
+            head=test if has_prefix else f"{test}\n{unit}",
+            digits=None if has_prefix else ".5g", over_pairs=OverPairs.SUM, source=_SOURCE,
             leading=number == 0 and not set(tests) & BASELINE.keys(),
             help=f"{MESSAGES[test]}: {told}, all copies together",
         )  # fmt: skip

@@ -19,6 +19,8 @@ from osmef.results.rundir import RunDirectory
 from osmef.results.summary import CellInfo, Cost, HourlyPrice, Summary
 from osmef.scenario.fields import Placement
 from osmef.scenario.location import Location
+from osmef.workloads.kinds.stream import Stream
+from osmef.workloads.kinds.unixbench import Unixbench
 from tests.report.html.parsed import Element, Page
 
 SAMPLE = Path(__file__).parents[2] / "results/data/quickstart-20261121T031500Z-3f9a"
@@ -65,6 +67,25 @@ def test_rates_far_apart_have_a_unit_each(
     rows = [one.text for one in page.all("tr") if one.text.strip().startswith("different-host")]
     assert any("20 Gbit/s20 to 20" in one for one in rows)
     assert any("20 Mbit/s20 to 20" in one for one in rows)
+
+
+def test_rates_in_bytes_have_a_prefix_too(
+    tmp_path: Path, make_run: MakeRun, make_summary: MakeSummary, make_cell: MakeCell
+) -> None:
+    cells = [
+        make_cell(connections=n).model_copy(
+            update={"workload": "stream", "metrics": {"triad_bytes_per_s": describe([rate] * 6)}}
+        )
+        for n, rate in ((1, 2.1e10), (2, 2.2e10), (3, 3e6))
+    ]
+    alike = make_run("a", make_summary(*cells[:2], others=Stream.told)).path
+    page = page_of(tmp_path, alike)
+    assert "triad GB/s" in " ".join(one.text for one in page.all("thead"))
+    assert any("Triad: medians from 21 GB/s [21 GB/s to 21 GB/s]" in p.text for p in page.all("li"))
+    far = page_of(tmp_path, make_run("b", make_summary(*cells, others=Stream.told)).path)
+    rows = [one.text for one in far.all("tr")]
+    assert any("22 GB/s22 to 22" in one for one in rows)
+    assert any("3 MB/s3 to 3" in one for one in rows)
 
 
 def test_too_few_trials_have_no_interval_and_the_reason(tmp_path: Path) -> None:
@@ -182,13 +203,20 @@ def test_runs_of_several_workloads_name_the_metric_in_the_row(
     requests = make_cell(aggregate_bps=[]).model_copy(
         update={"workload": "pingpong", "metrics": of_requests}
     )
+    index = make_cell(aggregate_bps=[]).model_copy(
+        update={"workload": "unixbench", "metrics": {"unixbench_index": describe([512.5] * 6)}}
+    )
     others = {"udp": udp, "times": times, "requests": requests}
-    kinds = (("bulk", bulk), *((name, make_summary(cell)) for name, cell in others.items()))
+    scores = make_summary(index, others=Unixbench.told)
+    kinds = (
+        *(("bulk", bulk), ("scores", scores)),
+        *((name, make_summary(cell)) for name, cell in others.items()),
+    )
     page = page_of(tmp_path, *(make_run(name, of).path for name, of in kinds))
     (together,) = [one for one in page.all("table") if "Each cell of each run" in one.text]
     several = ("goodput40 Mbit/s", "time p506\u202f550 µs")
     one = ("aggregate BTC4.5 Gbit/s", "goodput20 Mbit/s", "RTT p5010\u202f486 µs")
-    for words in (*one, *several):
+    for words in (*one, *several, "index512no interval"):  # a pure number has no unit
         assert words in together.text
 
 
