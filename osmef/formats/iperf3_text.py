@@ -1,6 +1,8 @@
 """Reader of the text output of iperf3's client, from version 3.0, with three digits.
 
-Amounts there have prefixes of 1024 (``MBytes``), rates those of 1000 (``Mbits/sec``).
+Amounts there have prefixes of 1024 (``MBytes``), as have rates in bytes (-f K, M, G, T); those in
+bits have prefixes of 1000 (``Mbits/sec``). Where -f leaves a rate less than three digits it is
+computed from amount and time. Into a file the errors come first, as they are not buffered.
 """
 
 from __future__ import annotations
@@ -16,6 +18,9 @@ from osmef.formats import Odd, Outputs
 from osmef.formats.iperf3 import BOTH, FORWARD, REVERSE, Interval, Iperf3, Stream, Way
 from osmef.formats.reading import amount, positive, whole
 
+Lines = list[tuple[int, str]]
+"""Lines with their numbers in the file."""
+
 _PREFIX = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
 _BEGIN = re.compile(r"Connecting to host (?P<server>[^,\s]{1,255}), port \d+")
 _ENDS_RUN = re.compile(r"iperf3?: (?:error|interrupt) - (?P<why>.{1,500})")
@@ -23,13 +28,20 @@ _HERE = re.compile(r"\[ *\d+\] local (?P<client>\S{1,255}) port \d+ connected to
 _SECONDS = r"(?P<start>\d+\.\d\d) *- *(?P<end>\d+\.\d\d) +sec"
 # Versions up to 3.1 have no name for terabytes.
 _SIZE = r"(?P<size>[\d.]+) (?:(?P<size_prefix>[KMGT]?)Bytes|\(null\)s)"
-_RATE = r"(?P<rate>[\d.]+) (?P<rate_prefix>[KMGT]?)bits/sec"
+_RATE = r"(?P<rate>[\d.]+) (?P<rate_prefix>[KMGT]?)(?P<rate_unit>bits|Bytes)/sec"
 _LINE = re.compile(
     rf"\[ *(?P<id>\d+|SUM)\](?:\[(?P<role>[TR]X-C)\])? +{_SECONDS} +{_SIZE} +{_RATE}(?P<rest>.*)"
 )
 _UDP = re.compile(r"(?P<jitter>[\d.]+) ms +(?P<lost>\d+)/(?P<packets>\d+) \(")
 _RETRANSMITS = re.compile(r" *(?P<retransmits>\d+)(?= |$)")
 _HEAD = re.compile(r"\[ ID\]")
+_UNCONNECTED = re.compile("unable to connect|the server is busy")
+_JSON = re.compile(r"^\s*\{", re.MULTILINE)
+_OF_SERVER, _DONE = "Server output:", "iperf Done."
+_CPU = re.compile(r"CPU Utilization: local/(?P<role>sender|receiver) (?P<local>[\d.]+)%.*"
+                  r" remote/(sender|receiver) (?P<remote>[\d.]+)%")  # fmt: skip
+_KILLED, _INTERRUPTED = "there is no end: iperf3 was killed", "iperf3 was interrupted"
+_NEAR = 20
 
 
 def read_text(text: str) -> Outputs[Iperf3]:
@@ -41,13 +53,11 @@ def read_text(text: str) -> Outputs[Iperf3]:
     """
     runs: list[Iperf3] = []
     odd: list[Odd] = []
-    lines = list(enumerate(text.splitlines(), 1))
-    starts = [at for at, (_, line) in enumerate(lines) if _BEGIN.match(line)]
-    for start, end in itertools.pairwise([*starts, len(lines)]):
+    for lines in _split(list(enumerate(text.splitlines(), 1))):
         try:
-            runs.append(_run(lines[start:end]))
+            runs.append(_run(lines))
         except OutputError as error:
-            odd.append(Odd(error.line or lines[start][0], error.message))
+            odd.append(Odd(error.line or lines[0][0], error.message))
     if not runs:
         first = odd[0] if odd else Odd(1, "there is no output of a client of iperf3")
         raise OutputError(first.what, line=first.line)
@@ -56,7 +66,62 @@ def read_text(text: str) -> Outputs[Iperf3]:
 
 def is_text(text: str) -> bool:
     """Return whether a text is iperf3's text output, and not JSON."""
-    return _HEAD.search(text) is not None and "{" not in text
+    says = _HEAD.search(text) or any(_ENDS_RUN.match(line) for line in text.splitlines())
+    return bool(says) and _JSON.search(text) is None
+
+
+def _split(lines: Lines) -> Iterator[Lines]:
+    """Return the lines of each run, its error second; an error of none is a run of its own."""
+    starts = _starts(lines)
+    waiting = _errors(lines[: starts[0]] if starts else lines)
+    for start, end in itertools.pairwise([*starts, len(lines)]):
+        run, behind = _to_its_end(_untitled(lines[start:end]))
+        errors = _errors(run)
+        if waiting and run[-1][1] != _DONE and not _UNCONNECTED.search(waiting[-1][1]):
+            own = [waiting.pop()]
+        else:
+            had_begun = any(_HEAD.match(line) for _, line in run)
+            is_of_next = had_begun and errors and _UNCONNECTED.search(errors[0][1])
+            own = [] if is_of_next else errors[:1]
+        yield from ([one] for one in waiting)
+        yield [run[0], *own, *(one for one in run[1:] if one not in errors)]
+        waiting = [*(one for one in errors if one not in own), *behind]
+    yield from ([one] for one in waiting)
+
+
+def _to_its_end(run: Lines) -> tuple[Lines, Lines]:
+    """Return the lines of a run without its server's, and the errors behind its end."""
+    end = next((at for at, (_, line) in enumerate(run, 1) if line == _DONE), len(run))
+    own = list(itertools.takewhile(lambda one: one[1] != _OF_SERVER, run[:end]))
+    is_whole = len(own) < end and run[end - 1][1] == _DONE
+    return [*own, *([run[end - 1]] if is_whole else [])], _errors(run[end:])
+
+
+def _starts(lines: Lines) -> list[int]:
+    """Return where runs start. What --title or --timestamps put before the line is before others.
+
+    So a line of the calling script is none, such as that it was connecting to a host.
+    """
+    return [
+        at
+        for at, (_, line) in enumerate(lines)
+        if (found := _BEGIN.search(line))
+        and (
+            found.start() == 0
+            or any(_HERE.match(one, found.start()) for _, one in lines[at + 1 : at + _NEAR])
+        )
+    ]
+
+
+def _untitled(lines: Lines) -> Lines:
+    """Return the lines of a run without what --title or --timestamps put before each."""
+    found = _BEGIN.search(lines[0][1])
+    width = found.start() if found else 0
+    return [(at, line if _ENDS_RUN.match(line) else line[width:].rstrip()) for at, line in lines]
+
+
+def _errors(lines: Lines) -> Lines:
+    return [(at, line) for at, line in lines if _ENDS_RUN.match(line)]
 
 
 @dataclass(frozen=True)
@@ -74,21 +139,21 @@ class _Row:
     rest: str
 
 
-def _run(lines: Sequence[tuple[int, str]]) -> Iperf3:
+def _run(lines: Lines) -> Iperf3:
     number, first = lines[0]
     texts = [line for _, line in lines]
     begin = _BEGIN.match(first)
     clients = [found["client"] for line in texts if (found := _HERE.match(line))]
     reverse = any(line.startswith("Reverse mode") for line in texts)
-    errors = [found["why"] for line in texts if (found := _ENDS_RUN.match(line))]
     parts = _parts(lines)
     series, ends = parts[0], [row for part in parts[1:] for row in part if row.flow != "SUM"]
     both = any(row.role for row in (*series, *ends))
     is_udp = any("Datagrams" in line for line in texts if _HEAD.match(line))
-    why = errors[0] if errors else None if ends else "there is no end: iperf3 was killed"
+    why = _why(lines, ends, is_whole=_DONE in texts)
     protocol = "udp" if is_udp else "tcp"
     ways = None if why else _ways(ends, protocol, both=both)
     told = {row.flow for row in (*series, *ends) if row.flow != "SUM"}
+    cpu = {} if why else _cpu(texts)
     return Iperf3(
         line=number,
         protocol=protocol if told else None,
@@ -99,8 +164,8 @@ def _run(lines: Sequence[tuple[int, str]]) -> Iperf3:
         rate_bps=None,
         forward=ways[0] if ways else None,
         backward=ways[1] if ways else None,
-        cpu_sender_percent=None,
-        cpu_receiver_percent=None,
+        cpu_sender_percent=cpu.get("sender"),
+        cpu_receiver_percent=cpu.get("receiver"),
         started_at=None,
         wall_s=max((row.start_s + row.length_s for row in ends), default=None),
         error=why,
@@ -108,7 +173,35 @@ def _run(lines: Sequence[tuple[int, str]]) -> Iperf3:
     )
 
 
-def _parts(lines: Sequence[tuple[int, str]]) -> list[list[_Row]]:
+def _why(lines: Lines, ends: Sequence[_Row], *, is_whole: bool) -> str | None:
+    """Return why a run failed; None for one that did not.
+
+    One that was interrupted has lines at its end, too: an end that it did not hear of has nothing.
+    """
+    for _, line in lines:
+        if found := _ENDS_RUN.match(line):
+            return found["why"]
+    if not ends:
+        return _KILLED
+    return _INTERRUPTED if not is_whole and any(map(_is_unheard, ends)) else None
+
+
+def _is_unheard(row: _Row) -> bool:
+    told = _UDP.match(row.rest)
+    return row.size == 0 and (told is None or set(told["packets"]) == {"0"})
+
+
+def _cpu(texts: Sequence[str]) -> dict[str, float]:
+    """Return the CPU usage by role, as -V prints it, in percent."""
+    found = next((found for line in texts if (found := _CPU.match(line))), None)
+    if found is None:
+        return {}
+    here, there = (amount(found[name], "CPU Utilization") for name in ("local", "remote"))
+    is_sender = found["role"] == "sender"
+    return {"sender": here if is_sender else there, "receiver": there if is_sender else here}
+
+
+def _parts(lines: Lines) -> list[list[_Row]]:
     """Return the rows of intervals, and those behind each later header."""
     parts: list[list[_Row]] = [[]]
     heads = 0
@@ -132,19 +225,34 @@ def _row(found: re.Match[str], line: int) -> _Row:
     start, end = amount(found["start"], "start"), amount(found["end"], "end")
     if end < start:
         raise OutputError(f"an interval from {start:g} to {end:g} s", line=line)
-    rate = _scaled(found, "rate", 1000)
-    whole_size = found["size_prefix"] is not None
+    has_size = found["size_prefix"] is not None
+    size = _scaled(found, "size", 1024) if has_size else 0.0
+    rate = _rate(found)
+    if has_size and _digits(found["rate"]) < _digits(f"{end - start:.2f}"):
+        rate = amount(8 * size / (end - start), "rate")
     return _Row(
         flow=found["id"],
         role=found["role"] or "",
         start_s=start,
         length_s=end - start,
-        size=_scaled(found, "size", 1024) if whole_size else rate * (end - start) / 8,
+        size=size if has_size else rate * (end - start) / 8,
         rate_bps=rate,
         whose=whose,
         omitted=rest.endswith("(omitted)"),
         rest=rest,
     )
+
+
+def _rate(found: re.Match[str]) -> float:
+    """Return a rate in bit/s."""
+    if found["rate_unit"] == "bits":
+        return _scaled(found, "rate", 1000)
+    return amount(8 * _scaled(found, "rate", 1024), "rate")
+
+
+def _digits(text: str) -> int:
+    """Return the number of significant digits, three at most."""
+    return min(3, len(text.replace(".", "").lstrip("0")))
 
 
 def _scaled(found: re.Match[str], name: str, base: int) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 
 import pytest
@@ -88,8 +89,53 @@ Connecting to host 127.0.0.1, port 5336
 
 iperf Done.
 """
+SERVER = """
+Server output:
+-----------------------------------------------------------
+Server listening on 5201 (test #49)
+-----------------------------------------------------------
+Accepted connection from 127.0.0.1, port 47572
+[  4] local 127.0.0.1 port 5201 connected to 127.0.0.1 port 47574
+[ ID] Interval           Transfer     Bitrate
+[  4]   0.00-2.00   sec  1.16 GBytes  4.97 Gbits/sec
+- - - - - - - - - - - - - - - - - - - - - - - - -
+[ ID] Interval           Transfer     Bitrate
+[  4]   0.00-2.00   sec  1.16 GBytes  4.97 Gbits/sec                  receiver
+
+
+iperf Done.
+"""
+IN_BYTES = """\
+Connecting to host 127.0.0.1, port 5201
+[  5] local 127.0.0.1 port 33330 connected to 127.0.0.1 port 5201
+[ ID] Interval           Transfer     Bitrate         Retr  Cwnd
+[  5]   0.00-1.00   sec   520 MBytes  0.51 GBytes/sec   16   2.87 MBytes
+- - - - - - - - - - - - - - - - - - - - - - - - -
+[ ID] Interval           Transfer     Bitrate         Retr
+[  5]   0.00-1.00   sec   520 MBytes  520 MBytes/sec   16             sender
+[  5]   0.00-1.02   sec   519 MBytes  0.00 TBytes/sec                  receiver
+
+iperf Done.
+"""
+INTERRUPT = "iperf3: interrupt - the client has terminated\n"
+INTERRUPTED = """\
+Connecting to host 127.0.0.1, port 5201
+[  5] local 127.0.0.1 port 58424 connected to 127.0.0.1 port 5201
+[ ID] Interval           Transfer     Bitrate         Retr  Cwnd
+[  5]   0.00-1.00   sec   588 MBytes  4.93 Gbits/sec   10   1023 KBytes
+[  5]   1.00-1.59   sec   400 MBytes  5.66 Gbits/sec    7    767 KBytes
+- - - - - - - - - - - - - - - - - - - - - - - - -
+[ ID] Interval           Transfer     Bitrate         Retr
+[  5]   0.00-1.59   sec   987 MBytes  5.20 Gbits/sec   17             sender
+[  5]   0.00-1.59   sec  0.00 Bytes  0.00 bits/sec                  receiver
+"""
+UDP_INTERRUPTED = UDP_BACK.replace(
+    "1.22 MBytes  10.2 Mbits/sec  0.000 ms  0/40 (0%)  sender",
+    "0.00 Bytes  0.00 bits/sec  0.000 ms  0/0 (0%)  sender",
+).replace("\niperf Done.\n", "")
 KILLED = OLD[: OLD.index("- - -")] + "[  4it took 2.000 seconds to empty the bucket\nTraceback\n"
 REFUSED = "Connecting to host 10.0.0.2, port 5201\niperf3: error - unable to connect: refused\n"
+NOT_CONNECTED = "iperf3: error - unable to connect to server: Connection refused\n"
 
 
 def test_one_connection() -> None:
@@ -144,7 +190,16 @@ def test_both_ways() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "why", "intervals"), [(KILLED, "killed", 2), (REFUSED, "refused", 0)]
+    ("text", "why", "intervals"),
+    [
+        (KILLED, "killed", 2),
+        (REFUSED, "refused", 0),
+        (NOT_CONNECTED, "refused", 0),
+        (INTERRUPTED, "interrupted", 2),
+        (INTERRUPTED + INTERRUPT, "client has terminated", 2),
+        (INTERRUPT + INTERRUPTED, "client has terminated", 2),  # as in a file: by buffering
+        (UDP_INTERRUPTED, "interrupted", 1),
+    ],
 )
 def test_a_run_that_did_not_end_has_an_error_and_keeps_its_series(
     text: str, why: str, intervals: int
@@ -153,6 +208,64 @@ def test_a_run_that_did_not_end_has_an_error_and_keeps_its_series(
     assert run.error is not None
     assert why in run.error
     assert (run.forward, len(run.intervals)) == (None, intervals)
+
+
+def test_an_error_is_of_the_run_that_did_not_end() -> None:
+    texts = (NOT_CONNECTED, OLD, INTERRUPT, INTERRUPTED, NOT_CONNECTED, NOT_CONNECTED, UDP_BACK)
+    found = read_text("".join(texts)).found
+    errors = [run.error and run.error.rpartition(" ")[2] for run in found]
+    assert errors == ["refused", None, "terminated", "refused", "refused", None]
+    lines = INTERRUPTED.splitlines(keepends=True)
+    torn = "".join([*lines[:4], INTERRUPT, *lines[4:]])  # as by a buffer that was full
+    errors = [
+        run.error for run in read_text(f"{torn}{NOT_CONNECTED}{INTERRUPTED}{INTERRUPT}").found
+    ]
+    assert [str(error)[-10:] for error in errors] == ["terminated", "on refused", "terminated"]
+    errors = [run.error for run in read_text(f"{OLD}{NOT_CONNECTED}{NOT_CONNECTED}{OLD}").found]
+    assert [error is None for error in errors] == [True, False, False, True]
+
+
+def test_an_output_that_was_pasted_without_its_last_line_is_whole() -> None:
+    lost_all = UDP_BACK.replace("1.19 MBytes  9.95 Mbits/sec", "0.00 Bytes  0.00 bits/sec")
+    for text in (OLD, lost_all.replace("1/40 (2.5%)", "40/40 (1e+02%)")):
+        (run,) = read_text(text.replace("iperf Done.\n", "")).found
+        assert run.error is None
+
+
+def test_what_the_server_prints_is_not_counted_too() -> None:
+    (alone,) = read_text(OLD).found
+    with_server = OLD.replace("\niperf Done.\n", SERVER)
+    assert read_text(with_server + OLD).found[0] == alone
+
+
+def test_a_rate_in_bytes_and_one_of_few_digits() -> None:
+    (run,) = read_text(IN_BYTES).found
+    assert run.forward is not None
+    assert run.forward.sent_bps == 520 * 2**20 * 8
+    assert run.forward.received_bps == pytest.approx(519 * 2**20 * 8 / 1.02)
+    assert [one.bytes for one in run.intervals] == [520 * 2**20]
+
+
+@pytest.mark.parametrize("before", ["Fri Nov 27 01:18:02 2026 ", "run { A:  ", "[  5] "])
+def test_what_stands_before_each_line(before: str) -> None:
+    (alone,) = read_text(TWO).found
+    text = "".join(f"{before}{line}\n" for line in TWO.splitlines())
+    assert is_text(text)
+    assert read_text(f"run 1: Connecting to host mine, port 22\n{text}").found == (
+        dataclasses.replace(alone, line=2),
+    )
+
+
+def test_verbose_has_the_cpu() -> None:
+    verbose = "CPU Utilization: local/{} 19.6% (0.2%u/19.4%s), remote/{} 18.7% (0.1%u/18.6%s)\n"
+    for roles, told in (
+        (("sender", "receiver"), (19.6, 18.7)),
+        (("receiver", "sender"), (18.7, 19.6)),
+    ):
+        (run,) = read_text(
+            OLD.replace("\niperf Done", verbose.format(*roles) + "\niperf Done")
+        ).found
+        assert (run.cpu_sender_percent, run.cpu_receiver_percent) == told
 
 
 def test_a_terabyte_that_an_old_version_has_no_name_for() -> None:
@@ -183,7 +296,8 @@ def test_what_is_none() -> None:
 @given(text=st.text(max_size=200), cut=st.integers(0, len(TWO)))
 def test_anything_is_read_or_refused(text: str, cut: int) -> None:
     digits = re.sub(r"\d", lambda _: text[:1] or "9", TWO)
-    for one in (text, TWO[:cut] + text + TWO[cut:], digits):
+    titled = "".join(f"{text[:9]}{line}\n" for line in TWO.splitlines())
+    for one in (text, TWO[:cut] + text + TWO[cut:], digits, titled + INTERRUPTED[:cut]):
         try:
             read_text(one)
         except OutputError as error:
