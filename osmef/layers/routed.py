@@ -45,7 +45,10 @@ class Routed(Layer[S]):
         inner = "eth0"
         outer = host.new_link(end.space, f"mtu {mtu} type veth peer name {inner} netns {space}")
         near = self.join(end, outer, ground)
-        no_check = " nodad" if ground.family is Family.IPV6 else ""
+        no_check = ""
+        if ground.family is Family.IPV6:
+            no_check = " nodad"
+            _enable_ipv6(end, near)
         host.root.ip(
             end.space,
             f"link set dev {outer} up",
@@ -87,6 +90,15 @@ def pass_on(end: End, interface: str) -> None:
         host.note("forwarding", f"{interface}={before}")
         host.forwards.add(interface)
     host.root.do(within(end.space, ["tee", path]), b"1")
+
+
+def _enable_ipv6(end: End, interface: str) -> None:
+    """Enable IPv6 on an interface of ours: an endpoint may have it off for all new ones.
+
+    Raises EndpointError.
+    """
+    path = ipv6_file(interface, "disable_ipv6")
+    end.host.root.do(within(end.space, ["tee", path]), b"0")
 
 
 def pass_on_ipv6(end: End) -> None:

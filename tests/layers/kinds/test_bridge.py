@@ -24,3 +24,10 @@ def test_an_endpoint_that_passes_packets_of_ipv6_on_is_left_so(machines: Machine
     machines.on("a", "sh", "-c", "echo 1 > /proc/sys/net/ipv6/conf/all/forwarding")
     check_whole_life(machines, lambda: Bridge(BridgeSettings()), Family.IPV6)
     assert "ipv6" not in {trace.kind for trace in machines.notes("a").seen}
+
+
+def test_it_carries_ipv6_where_new_interfaces_have_none(machines: Machines) -> None:
+    for name in "ab":
+        switch = "/proc/sys/net/ipv6/conf/default/disable_ipv6"
+        machines.on(name, "sh", "-c", f"echo 1 > {switch}")
+    check_whole_life(machines, lambda: Bridge(BridgeSettings()), Family.IPV6)
