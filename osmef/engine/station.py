@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cached_property
 from ipaddress import ip_address
@@ -307,7 +308,8 @@ class Station:
         for session in (self._session, *self._more):
             if sum(used is session for used in others) < _PLACES_A_SESSION:
                 return session
-        self._more.append(Session.open(self.endpoint.login))
+        # One that is kept for the run has no room either.
+        self._more.append(Session.open(replace(self.endpoint.login, kept=None)))
         return self._more[-1]
 
     def end_agents(self, beginning: str) -> None:

@@ -10,6 +10,7 @@ from osmef.engine.station import Station
 from osmef.errors import AgentError, EndpointError, ReachError
 from osmef.providers.base import Endpoint, EndpointRequest
 from osmef.remote.login import Waits
+from osmef.remote.session import Session
 from osmef.scenario.fields import DATA_PORTS, EndpointKind
 from osmef.scenario.location import Location
 from osmef.supply.program import Program
@@ -116,6 +117,28 @@ def test_an_endpoint_takes_more_agents_than_programs_of_its_sshd(tmp_path: Path)
         station.close()
         for server in sshd.servers:
             server.wait(timeout=10)
+        sshd.close()
+
+
+def test_a_login_that_is_kept_for_a_run_takes_more_agents_than_it_has_room_for(
+    tmp_path: Path,
+) -> None:
+    sshd = Sshd(tmp_path, options=f"{OPTIONS}\nMaxSessions 10")
+    kept = Session.open(sshd.login())
+    login = replace(sshd.login(), kept=kept)
+    endpoint = Endpoint(REQUEST, "id", login, "192.0.2.1", None, None)
+    station = Station(endpoint, Location(host="h", tenant="t"), f"{unique()}-{tmp_path.name}")
+    try:
+        inside = [station.agent(f"in-{place}:job-0", ("env", f"A={place}")) for place in range(13)]
+        assert all(agent.clock_offset().uncertainty_s < 5 for agent in inside)
+        assert len(sshd.servers) == 3
+        station.close()
+        for server in sshd.servers[1:]:
+            server.wait(timeout=10)
+        assert kept.is_open, "it is of whom it was taken from"
+    finally:
+        station.close()
+        kept.close()
         sshd.close()
 
 
