@@ -18,7 +18,7 @@ from osmef.cli.console import AsJson, err, out, print_json, print_note, read_per
 from osmef.cli.where import Where, where_of
 from osmef.errors import InputError
 from osmef.kinds import WORKLOADS
-from osmef.report.compared import coloured, comparison
+from osmef.report.compared import coloured, comparison, fails_alone, is_lost
 from osmef.results.brief import brief_summary
 from osmef.results.files import write_atomically
 from osmef.results.find import find_runs
@@ -207,19 +207,12 @@ def _write_junit(file: Path, name: str, table: pd.DataFrame) -> None:
 
 
 def _fails(table: pd.DataFrame, fail_on: FailOn) -> bool:
-    """Return whether anything is worse or lost, or half of a cell fails in B and none in A.
-
-    No test of few trials tells the last: 3 of 5 against 0 of 5 has p = 0.17. Where each trial
-    fails with 5 %, on both sides, it is so of any of 24 cells of 6 trials in 4 % of cases.
-    """
+    """Return whether anything is worse or lost, or fails in B alone."""
     rows, failures = table.to_dict("records"), table.attrs["failures"]
     found = {str(row["verdict"]) for row in (*rows, *failures)}
-    lost = bool(table.attrs["lost"]) or any(row["n_a"] and not row["n_b"] for row in rows)
-    alone = any(
-        2 * one["failed_b"] >= max(1, one["trials_b"]) and not one["failed_a"] for one in failures
-    )
+    lost = bool(table.attrs["lost"]) or any(map(is_lost, rows))
     unclear = fail_on is FailOn.INCONCLUSIVE and "inconclusive" in found
-    return "worse" in found or lost or alone or unclear
+    return "worse" in found or lost or any(map(fails_alone, failures)) or unclear
 
 
 def _refuse_unknown_ways(table: pd.DataFrame, known: Mapping[str, Measure]) -> None:

@@ -73,6 +73,20 @@ def totals(rows: Iterable[Row], hidden: int) -> str:
     return f"{counted(count.total(), 'comparison')}: {told}.{more}"
 
 
+def is_lost(row: Row) -> bool:
+    """Return whether only A has the metric of a row, which is a regression."""
+    return bool(row["n_a"]) and not row["n_b"]
+
+
+def fails_alone(failure: Row) -> bool:
+    """Return whether half of a cell's trials fail in B and none in A, which is a regression.
+
+    No test of few trials tells it: 3 of 5 against 0 of 5 has p = 0.17. Where each trial fails with
+    5 %, on both sides, it is so of any of 24 cells of 6 trials in 4 % of cases.
+    """
+    return 2 * failure["failed_b"] >= max(1, failure["trials_b"]) and not failure["failed_a"]
+
+
 def _verdict(row: Row) -> Text:
     mark = "*" if isinstance(row["reason"], str) else ""
     return coloured(row["verdict"]) + Text(mark)

@@ -43,6 +43,29 @@ def test_each_verdict_is_a_case() -> None:
     assert (suite.tests, suite.failures, suite.skipped, suite.errors) == (5, 3, 1, 0)
 
 
+def test_what_only_one_side_has_is_a_case_too() -> None:
+    lost = row("inconclusive") | {"median_b": None, "n_b": 0}
+    new = row("inconclusive", metric="y_s") | {"median_a": None, "n_a": 0}
+    text = write_junit("a and b", [lost, new], [], [])
+    assert [(name, kinds) for _, name, kinds in read(text)] == [
+        ("x_bps", [Failure]),
+        ("y_s", [Skipped]),
+    ]
+    assert "medians 2 and -, n = 6 and 0" in text
+
+
+def test_a_verdict_is_told_before_its_reason() -> None:
+    text = write_junit("a and b", [row("better") | {"reason": "A's median is 0"}], [], [])
+    assert "better, A's median is 0: medians" in text
+
+
+def test_trials_that_fail_in_b_alone_have_failed_as_for_the_exit_code() -> None:
+    few = {"cell": "connections=1", "verdict": "inconclusive", "trials_a": 6, "trials_b": 6}
+    half, third, both = (few | {"failed_a": a, "failed_b": b} for a, b in ((0, 3), (0, 2), (1, 3)))
+    text = write_junit("a and b", [], [half, third, both], [])
+    assert [kinds for *_, kinds in read(text)] == [[Failure], [], []]
+
+
 @given(cell=st.text(), metric=st.text())
 def test_any_name_is_xml(cell: str, metric: str) -> None:
     ((found, _, _),) = read(write_junit("x", [row("worse", cell, metric)], [], []))

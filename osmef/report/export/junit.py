@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from xml.etree import ElementTree as Xml
 
+from osmef.report.compared import fails_alone, is_lost
+
 _NO_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _WORSE, _INCONCLUSIVE = "worse", "inconclusive"
 
@@ -19,9 +21,10 @@ def write_junit(
 ) -> str:
     """Return a document with one suite: a case for each cell and metric, and each cell's trials.
 
-    ``rows``, ``failures`` and ``lost`` are those of ``osmef compare --json``. What is worse, or
-    lost, has failed; what is inconclusive is skipped, which CI servers show and pass over. The
-    class is the cell, the case the metric, and the text of a case its medians and its reason.
+    ``rows``, ``failures`` and ``lost`` are those of ``osmef compare --json``. What is worse,
+    lost, or fails in B alone has failed, as for ``--fail-on regression``; what is inconclusive is
+    skipped, which CI servers show and pass over. The class is the cell, the case the metric, and
+    the text of a case its medians and its reason.
 
     Source: the schema of Jenkins' JUnit plugin.
     """
@@ -40,18 +43,28 @@ def write_junit(
 
 
 def _of_row(row: Mapping[str, Any]) -> Xml.Element:
-    told = f"medians {row['median_a']:.6g} and {row['median_b']:.6g}, n = {row['n_a']} and"
-    reason = row["reason"] if isinstance(row["reason"], str) else ""
-    verdict = str(row["verdict"])
+    medians = " and ".join(_median(row[f"median_{side}"]) for side in "ab")
+    text = f"medians {medians}, n = {row['n_a']} and {row['n_b']}"
+    verdict, reason = str(row["verdict"]), row["reason"]
     kind = {_WORSE: "failure", _INCONCLUSIVE: "skipped"}.get(verdict)
-    text = f"{told} {row['n_b']}"
-    return _case(str(row["cell"]), str(row["metric"]), kind, reason or verdict, text)
+    why = f"{verdict}, {reason}" if isinstance(reason, str) else verdict
+    if is_lost(row):
+        kind, why = "failure", "only A has it"
+    return _case(str(row["cell"]), str(row["metric"]), kind, why, text)
+
+
+def _median(value: float | None) -> str:
+    return "-" if value is None else f"{value:.6g}"
 
 
 def _of_trials(row: Mapping[str, Any]) -> Xml.Element:
     sides = (f"{row[f'failed_{side}']} of {row[f'trials_{side}']}" for side in "ab")
-    kind = "failure" if row["verdict"] == _WORSE else None
-    return _case(str(row["cell"]), "failed trials", kind, str(row["verdict"]), ", ".join(sides))
+    verdict = str(row["verdict"])
+    failed, why = verdict == _WORSE, verdict
+    if not failed and fails_alone(row):
+        failed, why = True, "at least half fail in B, and none in A"
+    kind = "failure" if failed else None
+    return _case(str(row["cell"]), "failed trials", kind, why, ", ".join(sides))
 
 
 def _case(cell: str, name: str, kind: str | None, why: str, text: str) -> Xml.Element:
