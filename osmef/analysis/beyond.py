@@ -65,29 +65,39 @@ def lower_p(a: Sequence[float], b: Sequence[float], memory: float = 0.0) -> floa
 
 
 def memory_of(series: Sequence[Sequence[float]]) -> float:
-    """Return the lag-1 autocorrelation that all series have in common, or 0.
+    """Return how much lag-1 autocorrelation in common to all series is to be allowed for, or 0.
 
-    ``series`` are those of the cells of a table, each in its order. It is 0 unless the common
-    memory is proved at 5 % (``common_memory``); else its coefficient, corrected for how few values
-    each series has, up to ``MOST_MEMORY``. Of fewer than 100 values no test can prove much: what
-    they do not exclude at 2.5 % is allowed for, up to 0.5.
+    ``series`` are those of the cells of a table, each in its order. It is what is proved
+    (``proved_memory``). Of fewer than 100 values no test can prove much: what they do not exclude
+    at 2.5 % is allowed for, up to 0.5.
 
     Assumed is that all of them remember alike, as an autoregressive process of first order does.
+
+    Source: that of ``proved_memory``.
+    """
+    found, proved = common_memory(series), proved_memory(series)
+    count = sum(len(of) for of in series if len(of) >= _FEWEST)
+    if found is None or count >= _FEW_VALUES:
+        return proved
+    likely = found.coefficient + _LIKELY / math.sqrt(count)
+    return max(proved, min(_FEW_MEMORY, likely), 0.0)
+
+
+def proved_memory(series: Sequence[Sequence[float]]) -> float:
+    """Return the lag-1 autocorrelation that all series have in common if it is proved, or 0.
+
+    ``series`` are those of ``memory_of``. It is proved at 5 % (``common_memory``); its coefficient
+    is corrected for how few values each series has, up to ``MOST_MEMORY``.
+
+    Assumed is what ``memory_of`` assumes.
 
     Source: Marriott and Pope, "Bias in the Estimation of Autocorrelations", Biometrika 41, 1954.
     """
     found = common_memory(series)
-    if found is None:
+    if found is None or found.p > _PROVED or found.coefficient <= 0:
         return 0.0
-    sizes = [len(of) for of in series if len(of) >= _FEWEST]
-    proved = 0.0
-    if found.p <= _PROVED and found.coefficient > 0:
-        size = statistics.fmean(sizes)
-        proved = min(MOST_MEMORY, found.coefficient / max(_LEAST, 1 - 4 / size))
-    if sum(sizes) >= _FEW_VALUES:
-        return proved
-    likely = found.coefficient + _LIKELY / math.sqrt(sum(sizes))
-    return max(proved, min(_FEW_MEMORY, likely), 0.0)
+    size = statistics.fmean(len(of) for of in series if len(of) >= _FEWEST)
+    return min(MOST_MEMORY, found.coefficient / max(_LEAST, 1 - 4 / size))
 
 
 def _inflation(count: int, memory: float) -> float:

@@ -15,7 +15,7 @@ from enum import StrEnum
 import numpy as np
 import pandas as pd
 
-from osmef.analysis.beyond import hommel, lower_p, memory_of
+from osmef.analysis.beyond import hommel, lower_p, memory_of, proved_memory
 from osmef.analysis.effects import hodges_lehmann
 from osmef.analysis.pairs import holm, mann_whitney
 from osmef.analysis.quantiles import ConfidenceInterval
@@ -243,11 +243,13 @@ def compare(  # noqa: PLR0913, PLR0917 - four have defaults
         for cell in common
         for one in _differences(cell, (first[cell], second[cell]), allowed, by_session=sessions)
     ]
-    memories = _memories(found)
+    series = _series(found)
+    memories = {name: memory_of(of) for name, of in series.items()}
     table = pd.DataFrame(_rows(found, memories, confidence), columns=pd.Index(COLUMNS))
     table = table.astype(dict.fromkeys(COLUMNS[4:13], "float64"))
     table.attrs |= _attributes(found, (first, second), columns, 1 - confidence)
     table.attrs["memory"] = {name: memory for name, memory in memories.items() if memory}
+    table.attrs["memory_proved"] = _proved(series)
     table.attrs["without_sessions"] = [
         name for name, side in (("A", a), ("B", b)) if sessions and not has_sessions(side)
     ]
@@ -267,7 +269,8 @@ def _attributes(
     has at no other place either; failures, of ``failed_more``, and, with p None, the cells of b
     alone of which all trials failed, for they may be of a common one that they could not tell;
     differs, what else two cells differ in (``SHOWN``). ``compare`` adds memory, of the metrics
-    whose values remember the ones before, how much (``memory_of``), which p_beyond allows for; and
+    whose values may remember the ones before, how much p_beyond allows for (``memory_of``);
+    memory_proved, how much of those where they do (``proved_memory``); and
     without_sessions, which of "A" and "B" has none while the other has, so that each of its runs
     counts as one.
     """
@@ -377,12 +380,17 @@ def _differences(
     ]
 
 
-def _memories(found: Sequence[MetricDifference]) -> dict[str, float]:
-    """Return the autocorrelation of each metric, over all cells and both sides."""
+def _series(found: Sequence[MetricDifference]) -> dict[str, list[list[float]]]:
+    """Return the series of each metric, of all cells and both sides."""
     series: dict[str, list[list[float]]] = {}
     for one in found:
         series.setdefault(one.allowed.measure.name, []).extend((one.a, one.b))
-    return {name: memory_of(of) for name, of in series.items()}
+    return series
+
+
+def _proved(series: Mapping[str, Sequence[Sequence[float]]]) -> dict[str, float]:
+    known = {name: proved_memory(of) for name, of in series.items()}
+    return {name: proved for name, proved in known.items() if proved}
 
 
 def _rows(

@@ -388,7 +388,7 @@ def _notes(
     ]
     differs = {(str(one["column"]), str(one["a"]), str(one["b"])) for one in table.attrs["differs"]}
     notes += [f"{column} is {a} in A and {b} in B" for column, a, b in sorted(differs)]
-    notes += _memory_notes(table.attrs["memory"], known)
+    notes += _memory_notes(table.attrs["memory"], table.attrs["memory_proved"], known)
     if left := table.attrs["not_judged"]:
         told = ", ".join(left)
         notes.append(
@@ -397,16 +397,27 @@ def _notes(
     return notes + [_UNIT_NOTES[unit] for unit in table["unit"].unique() if unit in _UNIT_NOTES]
 
 
-def _memory_notes(memory: Mapping[str, float], known: Mapping[str, Measure]) -> list[str]:
-    """Return a note on the metrics whose values are autocorrelated, the strongest ones first."""
-    if not memory:
-        return []
+def _memory_notes(
+    allowed: Mapping[str, float], proved: Mapping[str, float], known: Mapping[str, Measure]
+) -> list[str]:
+    """Return notes on the metrics whose values are autocorrelated, and on those that may be."""
+    likely = {name: memory for name, memory in allowed.items() if name not in proved}
+    kinds = {
+        "values are correlated with the ones before, so the intervals are too narrow, and verdicts"
+        " allow for it: ": proved,
+        "too few values to exclude that they are correlated with the ones before, so verdicts allow"
+        " for it: ": likely,
+    }
+    return [what + _largest(of, known) for what, of in kinds.items() if of]
+
+
+def _largest(memory: Mapping[str, float], known: Mapping[str, Measure]) -> str:
+    """Return the metrics with the largest autocorrelation."""
     names = sorted(memory, key=lambda name: -memory[name])
     told = [f"{known[name].words} by {memory[name]:.2g}" for name in names[:_MOST_NAMED]]
     if more := len(names) - len(told):
         told.append(f"{counted(more, 'other metric')} by less")
-    what = "values are correlated with the ones before, so the intervals are too narrow"
-    return [f"{what}, and verdicts allow for it: {', '.join(told)}"]
+    return ", ".join(told)
 
 
 def _show(

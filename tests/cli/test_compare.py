@@ -322,3 +322,22 @@ def test_a_campaign_against_a_plain_run_says_what_counts(osmef: Osmef, make_run:
     note = "B has no sessions, and the other side has: each run of B counts as one session"
     assert note in osmef("compare", a, b, "--metric", BTC, "--json").json()["notes"]
     assert note not in osmef("compare", b, b, "--metric", BTC, "--json").json()["notes"]
+
+
+def test_a_correlation_is_claimed_only_where_it_is_proved(osmef: Osmef, tmp_path: Path) -> None:
+    steady = [1 + rank / 1000 for rank in (2, 5, 1, 3, 6, 4)]
+    creeping = [1 + index / 1000 for index in range(12)]
+    for name, rates in (("steady", steady), ("creeping", creeping)):
+        run = tmp_path / name
+        shutil.copytree(SAMPLE, run)
+        trial = json.loads((run / "trials.jsonl").read_text().splitlines()[0])
+        lines = [
+            json.dumps({**trial, "index": index, "metrics": {BTC: 1e9 * rate}})
+            for index, rate in enumerate(rates)
+        ]
+        (run / "trials.jsonl").write_text("\n".join(lines) + "\n")
+    few, proved = (osmef("compare", name, name, "--metric", BTC) for name in ("steady", "creeping"))
+    assert "values are correlated" not in few.err
+    assert "too few values to exclude" in " ".join(few.err.split())
+    assert "values are correlated with the ones before" in " ".join(proved.err.split())
+    assert "too few" not in proved.err
