@@ -18,7 +18,13 @@ from osmef.cli.console import AsJson, err, out, print_json, print_note, read_per
 from osmef.cli.where import Where, where_of
 from osmef.errors import InputError
 from osmef.kinds import WORKLOADS
-from osmef.report.compared import coloured, comparison, fails_alone, is_lost
+from osmef.report.compared import (
+    cells_of_one_side,
+    comparison,
+    failed_trials,
+    fails_alone,
+    is_lost,
+)
 from osmef.results.brief import brief_summary
 from osmef.results.files import write_atomically
 from osmef.results.find import find_runs
@@ -194,7 +200,9 @@ def _write_page(
     known, hosts, notes = beside
     told = {name: [_changed(one) for one in found] for name, found in hosts.items()}
     rows = table.to_dict("records")
-    page = Compared(title, rows, table.attrs["values"], known, notes, told)
+    trials = [failed_trials(one).plain for one in table.attrs["failures"]]
+    cells = [*trials, *cells_of_one_side(table.attrs)]
+    page = Compared(title, rows, table.attrs["values"], known, notes, told, cells)
     write_comparison(page, output, every=every)
 
 
@@ -430,16 +438,9 @@ def _show(
 ) -> None:
     out.print(comparison(table.to_dict("records"), known, out.width, every=every))
     for one in table.attrs["failures"]:
-        told = [f"{one[f'failed_{side}']} of {one[f'trials_{side}']}" for side in "ab"]
-        cell = escape(str(one["cell"]))
-        p = "only B has it" if one["p"] is None else f"p = {one['p']:.2g}"
-        verdict = coloured(one["verdict"]).markup
-        err.print(f"{cell}: failed {told[0]}, {told[1]}: {verdict} ({p})")
-    for side in ("a", "b"):
-        for cell in table.attrs[f"only_{side}"]:
-            placed = side == "a" and cell not in table.attrs["lost"]
-            more = ", which B has at another place" if placed else ""
-            err.print(f"[yellow]only {side.upper()} has the cell {escape(str(cell))}{more}[/]")
+        err.print(failed_trials(one))
+    for cell in cells_of_one_side(table.attrs):
+        err.print(f"[yellow]{escape(cell)}[/]")
     for note in notes:
         print_note(err, note)
     for name, changed in hosts.items():

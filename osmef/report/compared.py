@@ -87,6 +87,25 @@ def fails_alone(failure: Row) -> bool:
     return 2 * failure["failed_b"] >= max(1, failure["trials_b"]) and not failure["failed_a"]
 
 
+def failed_trials(failure: Row) -> Text:
+    """Return how many trials of a cell failed on each side, and the verdict on that."""
+    shares = [f"{failure[f'failed_{side}']} of {failure[f'trials_{side}']}" for side in "ab"]
+    p = "only B has it" if failure["p"] is None else f"p = {failure['p']:.2g}"
+    told = Text(f"{failure['cell']}: failed {', '.join(shares)}: ")
+    return told + coloured(failure["verdict"]) + Text(f" ({p})")
+
+
+def cells_of_one_side(found: Row) -> list[str]:
+    """Return the cells that one side alone has, of the ``attrs`` of ``compare``."""
+    told = []
+    for side in "ab":
+        for cell in found[f"only_{side}"]:
+            placed = side == "a" and cell not in found["lost"]
+            more = ", which B has at another place" if placed else ""
+            told.append(f"only {side.upper()} has the cell {cell}{more}")
+    return told
+
+
 def _verdict(row: Row) -> Text:
     mark = "*" if isinstance(row["reason"], str) else ""
     return coloured(row["verdict"]) + Text(mark)

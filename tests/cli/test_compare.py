@@ -341,3 +341,22 @@ def test_a_correlation_is_claimed_only_where_it_is_proved(osmef: Osmef, tmp_path
     assert "too few values to exclude" in " ".join(few.err.split())
     assert "values are correlated with the ones before" in " ".join(proved.err.split())
     assert "too few" not in proved.err
+
+
+def test_a_page_says_what_failed_and_which_cells_one_side_lacks(
+    osmef: Osmef, make_run: MakeRun, tmp_path: Path
+) -> None:
+    a, b = make_run("a", 1e9), make_run("b", 1e9)
+    for run, name in ((a, "gone"), (b, "new")):
+        path = Path(run) / "trials.jsonl"
+        known = [json.loads(line) for line in path.read_text().splitlines()]
+        if run == b:
+            known[0] |= {"status": "failed", "metrics": {}}
+        more = [{**one, "index": one["index"] + 1000, "cell": name} for one in known]
+        path.write_text("".join(json.dumps(one) + "\n" for one in (*known, *more)))
+    page = tmp_path / "page.html"
+    ended = osmef("compare", a, b, "-o", str(page))
+    words = page.read_text(encoding="utf-8")
+    for told in ("failed 0 of 6, 1 of 6", "only A has the cell gone", "only B has the cell new"):
+        assert told in ended.err
+        assert told in words

@@ -96,7 +96,10 @@ Values = tuple[Sequence[float], Sequence[float]]
 
 @dataclass(frozen=True)
 class Compared:
-    """Content of the page: rows of ``compare``, the values of both sides, and notes."""
+    """Content of the page: rows of ``compare``, the values of both sides, and notes.
+
+    ``cells`` are those of which trials failed, or that one side alone has.
+    """
 
     title: str
     rows: Sequence[Row]
@@ -104,6 +107,7 @@ class Compared:
     known: Mapping[str, Measure]
     notes: Sequence[str]
     hosts: Mapping[str, Sequence[str]]
+    cells: Sequence[str] = ()
 
 
 def write_comparison(compared: Compared, output: Path, *, every: bool = False) -> None:
@@ -122,6 +126,7 @@ def write_comparison(compared: Compared, output: Path, *, every: bool = False) -
         sum=totals(compared.rows, len(compared.rows) - len(shown)),
         results=_table(shown, compared.known),
         figure=figure,
+        cells=compared.cells,
         notes=compared.notes,
         hosts=compared.hosts,
     )

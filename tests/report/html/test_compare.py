@@ -50,6 +50,18 @@ def test_what_is_not_proved_among_all_is_marked(tmp_path: Path) -> None:
     assert any("* better or worse if looked at alone" in one.text for one in page.all("p"))
 
 
+def test_cells_that_failed_or_are_of_one_side_are_on_it(tmp_path: Path) -> None:
+    told = [
+        "connections=1: failed 0 of 6, 6 of 6: worse (p = 0.0022)",
+        f"only A has the cell {EVIL}",
+    ]
+    output = tmp_path / "page.html"
+    rows, values = [row("aggregate_btc_bps")], [RATES]
+    write_comparison(Compared("a → b", rows, values, KNOWN, [], {}, told), output)
+    page = Page(output.read_text(encoding="utf-8"))
+    assert [one.text for one in page.all("li") if one.text in told] == told
+
+
 def test_an_interval_that_reaches_far_is_shown_by_its_ends(tmp_path: Path) -> None:
     values = ([0.0, 0.0, 0.0, 0.0, 46.0, 275.0], [1.0, 1.0, 1.0, 1.0, 1.0, 3.0])
     found = row("retransmits", median_a=0.0, median_b=1.0)
