@@ -26,6 +26,7 @@ _REST = {
     "rtt_ms": r"([0-9.]+) msRTT",
     "drop": r"([0-9]+) / +[0-9]+ ~?drop/pkt",
     "pkt": r"[0-9]+ / +([0-9]+) ~?drop/pkt",
+    "data_loss": r"([0-9.]+) ~?%loss",
 }
 _PAIR = re.compile(r"([A-Za-z_]+)=(\S+)", re.ASCII)
 _PARSED = re.compile(r"(?:\S+: )?megabytes=", re.ASCII)
@@ -40,8 +41,7 @@ _VERBOSE_TEXT = {
     "rate_Mbps": r"= ([0-9.]+) Mbps",
     "retrans": r"retrans = ([0-9]+)",
     "rtt_ms": r"RTT=([0-9.]+) ms",
-    "user": r"([0-9.]+)user ",
-    "system": r"user ([0-9.]+)sys ",
+    "cpu": r"[0-9]real ([0-9]+)% ",
     "mode": r"port=[0-9]+ (tcp|udp)\b",
     "host": r"(?:tcp|udp) -> (\S+)",
     "drop": _REST["drop"],
@@ -80,8 +80,8 @@ class Nuttcp:
 
     Only ``verbose`` output (-v) tells of the sender, the ends, and how it was measured: then
     ``settings`` has it, with the windows that were in force. ``packets`` and ``lost`` are of UDP;
-    ``connect_rtt_us`` is the RTT that nuttcp saw when it connected. CPU is user and system time
-    over the time of the transfer. ``error`` tells that it was interrupted.
+    ``connect_rtt_us`` is the RTT that nuttcp saw when it connected. CPU is as it prints it, in
+    whole percent. ``error`` tells that it was interrupted.
     """
 
     line: int
@@ -218,7 +218,7 @@ def _count(told: Told, name: str) -> int | None:
 
 def _brief(told: Told, lines: _Lines, line: int) -> Nuttcp:
     rate = 1e6 * amount(told["rate_Mbps"], "rate_Mbps")
-    udp = "pkt" in told
+    udp = not {"pkt", "data_loss"}.isdisjoint(told)  # -f-drops or -f-percentloss leaves one out
     return Nuttcp(
         line=line,
         protocol="udp" if udp else "tcp",
@@ -251,7 +251,7 @@ def _verbose(lines: _Lines, line: int) -> Nuttcp:
         raise OutputError("only one end reports its numbers")
     tx, rx = lines.ends["t"], lines.ends["r"]
     for end in (tx, rx):
-        if not {"rate_Mbps", "real_seconds", "user", "system"} <= end.keys():
+        if not {"rate_Mbps", "real_seconds", "cpu"} <= end.keys():
             raise OutputError("the numbers are not all there")
     udp = rx.get("mode") == "udp"
     return Nuttcp(
@@ -299,5 +299,4 @@ def _settings(tx: Told, rx: Told) -> dict[str, Setting]:
 
 
 def _cpu(end: Told) -> float:
-    busy = sum(amount(end[name], name) for name in ("user", "system"))
-    return 100 * busy / positive(end["real_seconds"], "real_seconds")
+    return amount(end["cpu"].removesuffix("%"), "cpu")
