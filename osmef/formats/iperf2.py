@@ -22,7 +22,6 @@ _CONNECTED = re.compile(r"^\[ *\*?([0-9]+)\] local .* connected with ", re.MULTI
 _FAILED = re.compile(r"^((?:tcp )?connect failed: .*|bind failed: .*)", re.MULTILINE)
 _BOTH_WAYS = re.compile(r"\(full-duplex\)|^\[FD", re.MULTILINE)
 _REVERSE = "(reverse)"
-_COLUMNS = re.compile(r"\[ *ID\] Interval .*")
 _ROW = re.compile(
     r"\[ *\*?(?P<flow>[0-9]{1,9}|SUM)[^\]]*\] +(?P<start>\S{1,40}?) *- *(?P<end>\S{1,40}) sec"
     r" +(?P<moved>\S{1,40}) (?P<moved_in>[KMGT]?)Bytes"
@@ -113,14 +112,12 @@ def read(text: str) -> Iperf2:
 
 
 def _rows(text: str) -> tuple[list[IntervalRow], list[IntervalRow]]:
-    """Return the rows with jitter, which are of UDP's receivers, and the others."""
-    jittery: list[IntervalRow] = []
-    others: list[IntervalRow] = []
-    rows = others
+    """Return the rows with jitter, which are of UDP's receivers, and the others.
+
+    The head above tells nothing: a server's report may come before other connections have ended.
+    """
+    rows: list[IntervalRow] = []
     for number, line in enumerate(text.splitlines(), start=1):
-        if _COLUMNS.fullmatch(line):
-            rows = jittery if " Jitter " in line else others
-            continue
         found = _ROW.fullmatch(line.rstrip())
         if found is None and not (line.startswith("[") and " sec " in line and "Bytes" in line):
             continue
@@ -128,7 +125,8 @@ def _rows(text: str) -> tuple[list[IntervalRow], list[IntervalRow]]:
             rows.append(_row(found))
         except OutputError as error:
             raise OutputError(error.message, line=number) from None
-    return jittery, others
+    jittery = [row for row in rows if row.jitter_us is not None]
+    return jittery, [row for row in rows if row.jitter_us is None]
 
 
 def _row(found: re.Match[str] | None) -> IntervalRow:
