@@ -87,10 +87,12 @@ def read(text: str) -> Apachebench:
     return run
 
 
-def read_quantiles(text: str) -> dict[int, float]:
+def read_quantiles(text: str, complete: int) -> dict[int, float]:
     """Read the CSV of -e: microseconds, by whole percent from 0 to 100. Raises OutputError.
 
-    Some versions leave the last one out, which is the longest time.
+    Some versions leave the last one out, which is the longest time. ab takes the time number
+    ``0.5 + complete * percent / 100``, from 0: of few requests there is none for the highest
+    percentages, and what it prints is no time. They are left out, but that of 100.
     """
     _, head, rows = text.partition(_CSV_HEAD)
     found = {
@@ -99,7 +101,11 @@ def read_quantiles(text: str) -> dict[int, float]:
     }
     if not head or list(found) not in ([*range(100)], [*range(101)]):
         raise OutputError("there are no quantiles of ab: did it come to its end?")
-    return found
+    return {
+        percent: time
+        for percent, time in found.items()
+        if percent in {0, 100} or int(0.5 + complete * percent / 100) < complete
+    }
 
 
 def read_all(text: str) -> Outputs[Apachebench | Failed]:

@@ -229,22 +229,28 @@ QUANTILES = [f"{percent},{0.015 + percent / 1000:.3f}" for percent in range(101)
 
 
 def test_quantiles_of_ab_have_microseconds() -> None:
-    found = read_quantiles(_csv(QUANTILES))
+    found = read_quantiles(_csv(QUANTILES), 1000)
     assert found[0] == pytest.approx(15)
     assert found[100] == pytest.approx(115)
-    assert read_quantiles(_csv(QUANTILES[:100])) == {q: found[q] for q in range(100)}
+    assert read_quantiles(_csv(QUANTILES[:100]), 1000) == {q: found[q] for q in range(100)}
+
+
+@pytest.mark.parametrize(("complete", "first"), [(1, 50), (7, 93), (50, 99), (51, 100)])
+def test_a_quantile_that_few_requests_do_not_have_is_none(complete: int, first: int) -> None:
+    found = read_quantiles(_csv(QUANTILES), complete)
+    assert list(found) == [*range(first), 100]
 
 
 @given(st.integers(0, 99), st.sampled_from(["", "5", "x,1", "5,-1", "5,nan", "5,1,2", "-5,1"]))
 def test_damaged_quantiles_of_ab_are_an_error(at: int, row: str) -> None:
     with pytest.raises(OutputError):
-        read_quantiles(_csv([*QUANTILES[:at], row, *QUANTILES[at + 1 :]]))
+        read_quantiles(_csv([*QUANTILES[:at], row, *QUANTILES[at + 1 :]]), 1000)
 
 
 @given(st.text())
 def test_no_quantiles_of_ab_are_an_error(text: str) -> None:
     with pytest.raises(OutputError):
-        read_quantiles(text)
+        read_quantiles(text, 1000)
 
 
 def skip_without(kind: str) -> None:

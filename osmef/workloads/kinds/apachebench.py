@@ -88,7 +88,7 @@ class Apachebench(Tool[ApachebenchSettings]):
         if told.failed >= told.complete:
             raise OutputError(f"all {told.complete} requests failed", tail=printed.tail)
         csv = printed.text(OutputStream.STDERR)
-        quantiles = read_quantiles(csv) if csv else {}
+        quantiles = read_quantiles(csv, told.complete) if csv else {}
         received, rate = told.received_bytes, told.requests_per_s
         return {
             "requests_per_s": rate,
