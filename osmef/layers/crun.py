@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _VERSION = ("--root", "/run", "--version")
 PROGRAM = Program(CRUN, how=("present", "bundle"), version=_VERSION)
 AGENT = "osmef-agent"
-_PLACE = "/var/lib"
+PLACE = "/var/lib"
 """Where the directories of containers are: root's own, on a file system that programs run from."""
 _LINKS = "/run"
 """Where a link leads to that of an endpoint which goes with the run, in the run's directory."""
@@ -80,7 +80,7 @@ def start(host: LayerHost, space: str | None) -> tuple[str, ...]:
 
     def make(name: str) -> None:
         own = name.partition(":")[2]
-        folder = f"{_PLACE}/{own}"
+        folder = f"{PLACE}/{own}"
         if host.folder and not root.before:
             folder = f"{home}/{host.folder}/{own}"
             root.do(["ln", "-s", "--", folder, f"{_LINKS}/{own}"])
@@ -121,7 +121,7 @@ def remove(root: Root, own: str) -> None:
     """Remove a container and its directory. Raises EndpointError, ReachError."""
     link = f"{_LINKS}/{own}"
     leads = root.run(["readlink", link])
-    folder = leads.stdout.decode().strip() if leads.status == 0 else f"{_PLACE}/{own}"
+    folder = leads.stdout.decode().strip() if leads.status == 0 else f"{PLACE}/{own}"
     told = root.run(["cat", f"{folder}/{_COMMAND}"])
     if told.status == 0 and root.run(["test", "-e", f"{folder}/{_STATE}/{own}"]).status == 0:
         root.do([*told.stdout.decode().splitlines(), "delete", "--force", own])

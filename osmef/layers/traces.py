@@ -13,9 +13,9 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from osmef.errors import EndpointError
+from osmef.errors import EndpointError, ReachError
 from osmef.layers import crun, nics
-from osmef.layers.root import CRUN, Root, error_of
+from osmef.layers.root import CRUN, ENGINES, Root, error_of
 
 _HASH = 5
 ROUTES = "147"
@@ -124,12 +124,42 @@ def found(root: Root, names: TraceNames) -> list[Trace]:
 
     Raises EndpointError, ReachError.
     """
-    named = [Trace("netns", name) for name in spaces(root)]
+    named = _of_containers(root)
+    named += [Trace("netns", name) for name in spaces(root)]
     tables = root.run(["nft", "list", "tables"]).stdout.decode(errors="replace").split()
     named += [Trace("nft", name) for name in tables]
     links = root.ask(None, "link", "show", "group", str(names.group))
     named += [Trace("link", str(link.get("ifname"))) for link in links]
     return [one for one in named if is_of(names.run, one) and names.text in one.name]
+
+
+def _of_containers(root: Root) -> list[Trace]:
+    """Return what there is of crun and of the engines that answer, anybody's, containers first."""
+    named = [Trace("container", f"{CRUN}:{name}") for name in _listed(root, "ls", crun.PLACE)]
+    for engine in ENGINES:
+        for kind, words in _LISTS.items():
+            names = _listed(root, engine, *words)
+            named += [Trace(kind, f"{engine}:{name.rpartition('/')[2]}") for name in names]
+    return named
+
+
+_LISTS: Mapping[str, tuple[str, ...]] = {
+    "container": ("ps", "--all", "--format", "{{.Names}}"),
+    "network": ("network", "ls", "--format", "{{.Name}}"),
+    "image": ("images", "--format", "{{.Repository}}"),
+}
+"""How the names of what a container engine has are listed."""
+
+
+def _listed(root: Root, *argv: str) -> list[str]:
+    """Return the words that a program prints; none where it is missing, fails or hangs."""
+    try:
+        done = root.run(argv)
+    except ReachError:
+        raise
+    except EndpointError:
+        return []
+    return [] if done.status else done.stdout.decode(errors="replace").split()
 
 
 def remove(root: Root, run: str, trace: Trace) -> None:

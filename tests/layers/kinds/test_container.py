@@ -14,6 +14,7 @@ from osmef.layers.base import Layer
 from osmef.layers.kinds.bridge import Bridge, BridgeSettings
 from osmef.layers.kinds.container import Container, ContainerSettings, image_of
 from osmef.layers.kinds.macvlan import Macvlan, MacvlanSettings
+from osmef.layers.traces import Trace, TraceNames, found, remove
 from osmef.scenario.fields import Family
 from osmef.scenario.load import load_text
 from osmef.supply.architectures import this_architecture
@@ -91,6 +92,33 @@ def test_what_was_made_of_an_engine_goes(machines: Machines, tmp_path: Path, net
     machines.lower()
     assert engine.has(tmp_path) == []
     assert machines.state() == before
+
+
+@pytest.mark.parametrize("network", ["bridge", "macvlan"])
+def test_what_was_made_of_an_engine_is_found_by_its_name(
+    machines: Machines, tmp_path: Path, network: str
+) -> None:
+    engine.install(machines, tmp_path)
+    container(machines, network).up(machines.ground())
+    for name, host in machines.hosts.items():
+        left = found(host.root, host.names)
+        made = {trace for trace in machines.notes(name).standing if ":" in trace.name}
+        assert made <= set(left)
+        assert found(host.root, TraceNames("another", name)) == []
+        for trace in left:
+            remove(host.root, "a-run", trace)
+    assert engine.has(tmp_path) == []
+
+
+def test_a_container_of_crun_is_found_by_its_directory(machines: Machines) -> None:
+    host = machines.hosts["a"]
+    machines.on("a", "mount", "-t", "tmpfs", "tmpfs", "/var/lib")
+    folders = [host.names.space(7), TraceNames("another", "a").space(7), "osmef-notes"]
+    machines.on("a", "mkdir", *(f"/var/lib/{folder}" for folder in folders))
+    left = found(host.root, host.names)
+    assert left == [Trace("container", f"crun:{folders[0]}")]
+    remove(host.root, "a-run", left[0])
+    assert machines.on("a", "ls", "/var/lib").split() == sorted(folders[1:])
 
 
 @pytest.mark.parametrize("container_first", [True, False])
