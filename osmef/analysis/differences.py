@@ -63,13 +63,18 @@ def with_groups(found: Iterable[Difference]) -> list[Difference]:
     groups: dict[tuple[str, bool, bool], list[Difference]] = defaultdict(list)
     for one in found:
         lacks = one.a is None, one.b is None
-        groups[one.key.rpartition(".")[0] if any(lacks) else one.key, *lacks].append(one)
+        groups[_group(one.key) if any(lacks) else one.key, *lacks].append(one)
     merged = []
     for (group, no_a, no_b), of in groups.items():
         many = f"{len(of)} values"
         whole = Difference(f"{group}.*", None if no_a else many, None if no_b else many)
         merged.append(of[0] if len(of) == 1 else whole)
     return merged
+
+
+def _group(key: str) -> str:
+    """Return the group of a key: what is before its last dot, or the key itself."""
+    return key.rpartition(".")[0] or key
 
 
 def spread(
@@ -96,7 +101,7 @@ def spread_with_groups(found: Iterable[Spread]) -> list[Spread]:
     groups: dict[tuple[str, str], list[Spread]] = defaultdict(list)
     for one in found:
         lacking = len(one.values) == 2 and _NULL in one.values
-        parent = one.key.rpartition(".")[0] if lacking else one.key
+        parent = _group(one.key) if lacking else one.key
         groups[parent, json.dumps(one.values.get(_NULL)) if lacking else ""].append(one)
     merged = []
     for (parent, _lacking), of in groups.items():

@@ -49,6 +49,7 @@ osmef compare 'results/october-*' 'results/november-*' --where connections=1,10"
 
 _Facts = dict[str, dict[str, dict[str, object]]]
 
+_PATH = "path_mtu_bytes to "  # and an endpoint: what its packets may have
 _MOST_NAMED = 3  # metrics in a note
 _UNIT_NOTES = {
     "trials": "one run a side: a difference is one of these two runs, with their machines and their"
@@ -341,6 +342,8 @@ def _hosts(a: _Facts, b: _Facts) -> dict[str, list[Difference]]:
     for name in [name for name in a if name in b]:
         first, second = a[name], b[name]
         for key in sorted({*first, *second}):
+            if key.startswith(_PATH) and not (key in first and key in second):
+                continue  # to an endpoint of one side alone
             old, new = (side.get(key, {"null": None}) for side in (first, second))
             more = [value for text, value in new.items() if text not in old]
             if more:
@@ -356,8 +359,8 @@ def _unpaired(a: _Facts, b: _Facts) -> list[str]:
         for side in (a, b)
     ]
     sides = (("A", sorted(known[0] - known[1])), ("B", sorted(known[1] - known[0])))
-    told = " and ".join(f"{', '.join(ends)} of {side}" for side, ends in sides if ends)
-    return [f"not compared, for the other side has no endpoint so called: {told}"] if told else []
+    told = ", ".join(f"only {side} has {', '.join(ends)}" for side, ends in sides if ends)
+    return [f"these endpoints' hosts were not compared: {told}"] if told else []
 
 
 def _facts(runs: Sequence[RunDirectory]) -> _Facts:
@@ -371,7 +374,7 @@ def _facts(runs: Sequence[RunDirectory]) -> _Facts:
                 for key, value in flat(facts, (*MOVING, "hostname")):
                     of.setdefault(key, {})[json.dumps(value, sort_keys=True)] = value
             for peer, mtu in (end.facts.get("path_mtu_bytes") or {}).items():
-                of.setdefault(f"path_mtu_bytes to {peer}", {})[str(mtu)] = mtu
+                of.setdefault(f"{_PATH}{peer}", {})[str(mtu)] = mtu
     return found
 
 
@@ -398,7 +401,7 @@ def _notes(
     notes += [f"{column} is {a} in A and {b} in B" for column, a, b in sorted(differs)]
     notes += _memory_notes(table.attrs["memory"], table.attrs["memory_proved"], known)
     if left := table.attrs["not_judged"]:
-        told = ", ".join(left)
+        told = ", ".join(known[name].words if name in known else name for name in left)
         notes.append(
             f"not judged, since neither direction is clearly better (use --better): {told}"
         )

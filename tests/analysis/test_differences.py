@@ -59,6 +59,13 @@ def test_what_one_side_could_not_read_is_one_line_a_group() -> None:
     assert with_groups(differences(b, a))[1] == Difference("eth0.offloads.*", "3 values", None)
 
 
+def test_what_is_in_no_group_has_a_line_of_its_own() -> None:
+    found = differences({"mtu": 1500, "swap": 1}, {})
+    assert with_groups(found) == found
+    every = spread({"a": {"mtu": 1500, "swap": 1}, "b": {}})
+    assert spread_with_groups(every) == every
+
+
 def test_what_the_same_hosts_lack_is_one_line_a_group() -> None:
     whole = {"eth0": {"mtu": 1500, "offloads": {"gro": True, "tso": False}}, "cpu": {"mhz": 2}}
     lacking = {"eth0": {"mtu": 9000, "offloads": None}}

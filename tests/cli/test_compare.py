@@ -85,6 +85,17 @@ def test_a_path_that_takes_smaller_packets_than_before_is_told(
     assert "path_mtu_bytes to far was 1500, is 1450" in osmef("compare", a, b).err
 
 
+def test_a_path_to_an_endpoint_of_one_run_alone_is_no_change_of_the_host(
+    osmef: Osmef, make_run: MakeRun
+) -> None:
+    a, b = make_run("a", 1e9), make_run("b", 1e9)
+    path = Path(a) / "summary.json"
+    summary = json.loads(path.read_text())
+    summary["endpoints"][0]["facts"]["path_mtu_bytes"] = {"far-1": 1500, "far-2": 1500}
+    path.write_text(json.dumps(summary))
+    assert osmef("compare", a, b, "--json").json()["hosts"] == {}
+
+
 def test_nothing_of_long_names_is_cut_off(osmef: Osmef, make_run: MakeRun) -> None:
     shared = "protocol=tcp,block_bytes=131072,sender_congestion_control=bbr,mss_bytes=1448"
     a, b = make_run("a", 1e9), make_run("b", 1e9)
@@ -131,7 +142,7 @@ def test_what_is_correlated_is_one_note(osmef: Osmef, make_run: MakeRun) -> None
 
 def test_hosts_without_a_like_of_their_name_are_told(osmef: Osmef, make_run: MakeRun) -> None:
     a, b = make_run("a", 1e9), make_run("b", 1e9)
-    assert "endpoint so called" not in osmef("compare", a, b, "--metric", BTC).err
+    assert "not compared" not in osmef("compare", a, b, "--metric", BTC).err
     path = Path(b) / "summary.json"
     summary = json.loads(path.read_text())
     old = [one["name"] for one in summary["endpoints"]]
@@ -139,7 +150,7 @@ def test_hosts_without_a_like_of_their_name_are_told(osmef: Osmef, make_run: Mak
         one["name"] = f"other-{number}"
     path.write_text(json.dumps(summary))
     notes = osmef("compare", a, b, "--metric", BTC, "--json").json()["notes"]
-    told = f"no endpoint so called: {', '.join(sorted(old))} of A and other-0, other-1 of B"
+    told = f"only A has {', '.join(sorted(old))}, only B has other-0, other-1"
     assert [told in note for note in notes].count(True) == 1
 
 
