@@ -9,6 +9,7 @@ from matplotlib.patches import Patch
 
 from osmef.report.cells import cells_of, nothing, source_of
 from osmef.report.look import PLAIN, Look
+from osmef.report.series import LIMITS
 from osmef.report.style import EDGE, LINE_INCHES, MOST_BARS, Words, broken, limit, page, styled
 from osmef.results.trial import Limit
 
@@ -55,7 +56,7 @@ def limits(counts: pd.DataFrame, trials: pd.DataFrame, look: Look = PLAIN) -> Fi
         source_of(trials),
     )
     legend: dict[str, Artist] = {
-        look.named(one.value): Patch(
+        look.named(LIMITS[one]): Patch(
             facecolor=_LOOKS[one][0], hatch=_LOOKS[one][1], edgecolor=EDGE, linewidth=0.5
         )
         for one in found
@@ -77,7 +78,7 @@ def limits(counts: pd.DataFrame, trials: pd.DataFrame, look: Look = PLAIN) -> Fi
             hatch=hatch,
             edgecolor=EDGE,
             linewidth=0.5,
-            label=one.value,
+            label=LIMITS[one],
         )
         starts = [start + width for start, width in zip(starts, widths, strict=True)]
     axes.set_yticks(range(len(bars)), names, fontsize=7.5)

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from osmef.results.summary import CellInfo, Metric, Summary
+from osmef.results.trial import Limit
 from osmef.scenario.fields import EndpointKind, Placement, Tenancy
 from osmef.scenario.study import Scalar
 
@@ -24,6 +25,18 @@ TENANCIES = {
     Tenancy.DIFFERENT_TENANT: "different tenants",
     None: "tenants unclear",
 }
+
+LIMITS = {
+    Limit.SENDER_CPU: "sender CPU",
+    Limit.RECEIVER_CPU: "receiver CPU",
+    Limit.RECEIVE_WINDOW: "receive window",
+    Limit.SEND_BUFFER: "send buffer",
+    Limit.NETWORK: "network",
+    Limit.SENDER_IDLE: "idle sender",
+    Limit.SHAPER: "shaper",
+    Limit.INCONCLUSIVE: "inconclusive",
+}
+"""What limited a connection, as pages and figures call it."""
 
 _BACKGROUND = "background."
 

@@ -24,8 +24,8 @@ _SHORT: dict[object, str] = {
     Tenancy.DIFFERENT_TENANT: "other",
 }
 _LIMITS = {
-    Limit.SENDER_CPU: "CPU tx",
-    Limit.RECEIVER_CPU: "CPU rx",
+    Limit.SENDER_CPU: "send CPU",
+    Limit.RECEIVER_CPU: "recv CPU",
     Limit.RECEIVE_WINDOW: "window",
     Limit.SEND_BUFFER: "buffer",
     Limit.NETWORK: "net",
@@ -36,7 +36,7 @@ _LIMITS = {
 
 _FEWEST = 6  # trials that have an exact interval of 95 %
 _SPARE, _DISTANCE = 2000, 1000  # ranks: before all measures that are not spare
-_HEADS = {"placement": "host", "tenancy": "tenant", "connections": "conn."}
+_HEADS = {"placement": "host", "tenancy": "tenant", "connections": "conn"}
 
 
 def summary_table(summary: Summary, width: int | None = None) -> Group:
@@ -83,7 +83,7 @@ def _numbers(summary: Summary) -> list[TextColumn]:
     intervals = [_interval(*one) for one in zip(cells, leading, strict=True)]
     first = next((measure for measure in measures if measure in leading), None)
     found = [
-        column("dist.", list(map(_distance, cells)), rank=_DISTANCE, right=True),
+        column("dist", list(map(_distance, cells)), rank=_DISTANCE, right=True),
         column("ok", list(map(_trials, cells)), right=True),
     ]
     for place, measure in enumerate(measures):

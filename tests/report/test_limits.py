@@ -12,6 +12,7 @@ from matplotlib.patches import Rectangle
 from osmef.errors import NothingToDrawError
 from osmef.report.data import limits_of
 from osmef.report.limits import limits
+from osmef.report.series import LIMITS
 from osmef.report.style import write
 from osmef.results.summary import CellInfo, Summary
 from osmef.results.trial import Limit
@@ -51,14 +52,14 @@ Draw = Callable[..., tuple[list[str], list[str], list[list[float]]]]
 
 def test_a_bar_a_cell_and_a_legend_of_what_was_found(draw: Draw) -> None:
     names, bars, widths = draw({Limit.NETWORK: 6}, {Limit.NETWORK: 20, Limit.SENDER_CPU: 60})
-    assert names == ["sender-cpu", "network"]
+    assert names == ["sender CPU", "network"]
     assert bars == ["connections 1", "connections 2"]
     assert widths == [[0, 75], [100, 25]]
 
 
 def test_every_limit_has_a_look(draw: Draw) -> None:
     names, _, widths = draw(dict.fromkeys(Limit, 1))
-    assert set(names) == {limit.value for limit in Limit}
+    assert set(names) == {LIMITS[limit] for limit in Limit}
     assert sum(width for (width,) in widths) == pytest.approx(100)
 
 

@@ -78,7 +78,7 @@ def test_what_limited_most_connections_is_named(
     unknown = make_cell(connections=30)
     rows = lines(make_summary(alone, mixed, half, unknown))
     last = [row.partition("31250")[2].strip() for row in rows if "31250" in row]
-    assert last == ["net", "CPU tx", "mixed", "-"]
+    assert last == ["net", "send CPU", "mixed", "-"]
 
 
 def test_without_six_trials_there_is_no_interval_and_the_table_says_why(

@@ -6,20 +6,12 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
 from osmef.report.sentences import expectations
-from osmef.report.series import short_cells
+from osmef.report.series import LIMITS, short_cells
 from osmef.results.measure import Better, Measure
 from osmef.results.summary import CellInfo, Metric, Summary
 from osmef.results.trial import Limit
 from osmef.units import counted
 
-_WORDS = {
-    Limit.SENDER_CPU: "the sender's CPU",
-    Limit.RECEIVER_CPU: "the receiver's CPU",
-    Limit.RECEIVE_WINDOW: "the receive window",
-    Limit.SEND_BUFFER: "the send buffer",
-    Limit.NETWORK: "the network",
-    Limit.SENDER_IDLE: "the sender, which had nothing to send",
-}
 _MOST_NAMES = 3
 _MOST = 12
 _PLACE = ("placement", "tenancy")
@@ -65,15 +57,16 @@ def _range(summary: Summary, names: Mapping[str, str]) -> Iterator[str]:
 
 def _limits(summary: Summary, names: Mapping[str, str]) -> Iterator[str]:
     """Describe the bottleneck of most connections of each cell, if it has one."""
-    found: dict[str, list[CellInfo]] = defaultdict(list)
+    found: dict[Limit, list[CellInfo]] = defaultdict(list)
     for cell in summary.cells:
         if cell.limited_by:
             limit = max(cell.limited_by, key=lambda one: cell.limited_by[one])
-            if limit in _WORDS and 2 * cell.limited_by[limit] > sum(cell.limited_by.values()):
-                found[_WORDS[limit]].append(cell)
-    for words, of in found.items():
+            most = 2 * cell.limited_by[limit] > sum(cell.limited_by.values())
+            if most and limit is not Limit.INCONCLUSIVE:
+                found[limit].append(cell)
+    for limit, of in found.items():
         where = f" in {_where(of, summary, names)}" if len(summary.cells) > 1 else ""
-        yield f"The limit was {words}{where}."
+        yield f"The limit was the {LIMITS[limit]}{where}."
 
 
 def _distances(summary: Summary) -> Iterator[str]:

@@ -25,7 +25,15 @@ from osmef.report.html.table import (
     text,
 )
 from osmef.report.sentences import money
-from osmef.report.series import is_alone, other_than_asked, short_names, shown_values, written
+from osmef.report.series import (
+    LIMITS,
+    is_alone,
+    other_than_asked,
+    short_cells,
+    short_names,
+    shown_values,
+    written,
+)
 from osmef.report.table import OF_ONE_PAIR, is_of_one_pair, shown_measures
 from osmef.results.measure import Measure
 from osmef.results.summary import CellInfo, Metric, Summary
@@ -200,7 +208,7 @@ def _limit(cell: CellInfo) -> Field:
         return text(None)
     whole = sum(cell.limited_by.values())
     shares = sorted(cell.limited_by.items(), key=lambda one: -one[1])
-    told = [f"{limit.value} {100 * count / whole:.0f} %" for limit, count in shares]
+    told = [f"{LIMITS[limit]} {100 * count / whole:.0f} %" for limit, count in shares]
     return Field(told[0], tuple(told[1:3]))
 
 
@@ -210,10 +218,11 @@ def limits_table(summary: Summary) -> Table | None:
     if not cells:
         return None
     found = [limit for limit in Limit if any(limit in cell.limited_by for cell in cells)]
-    columns = [Column("cell"), *(Column(limit.value, "%", number=True) for limit in found)]
+    columns = [Column("cell"), *(Column(LIMITS[limit], "%", number=True) for limit in found)]
+    called, _shared = short_cells(cell.key for cell in summary.cells)
     rows = [
         [
-            Field(cell.key),
+            Field(called[cell.key]),
             *(
                 number(100 * cell.limited_by.get(limit, 0) / sum(cell.limited_by.values()))
                 for limit in found
@@ -315,13 +324,14 @@ def numbers_table(summary: Summary, most: int) -> Table:
 
 def _numbers(summary: Summary) -> Iterator[list[Field]]:
     scales = _scales(summary, summary.measures)
+    called, _shared = short_cells(cell.key for cell in summary.cells)
     for cell in summary.cells:
         for name, metric in cell.metrics.items():
             scale = scales[name].at(metric.median)
             shown = (metric.median, metric.ci95_low, metric.ci95_high)
             rest = (metric.mean, metric.min, metric.max)
             yield [
-                Field(cell.key),
+                Field(called[cell.key]),
                 Field(name),
                 Field(scale.unit or "1"),
                 Field(str(metric.n)),

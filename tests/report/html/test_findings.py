@@ -5,7 +5,10 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
+import pytest
+
 from osmef.report.html.findings import findings
+from osmef.report.series import LIMITS
 from osmef.results.summary import CellInfo, Summary
 from osmef.results.trial import Limit
 from osmef.scenario.fields import Placement
@@ -26,7 +29,7 @@ def test_the_range_the_limits_and_what_distance_costs(
         "Aggregate BTC: medians from 1 Gbit/s [1 Gbit/s to 1 Gbit/s] (different"
     )
     assert any(one.startswith("The limit was the network in different-host") for one in told)
-    assert any(one.startswith("The limit was the sender's CPU in same-host") for one in told)
+    assert any(one.startswith("The limit was the sender CPU in same-host") for one in told)
     assert "At distance 2 aggregate BTC is 5 % of that at distance 0." in told
 
 
@@ -74,3 +77,11 @@ def test_equal_cells_are_called_different_in_few_cases(
         cells = make_cell("same-host", aggregate_bps=near, **NEAR), make_cell(aggregate_bps=far)
         wrong += any(" % of that at " in one for one in findings(make_summary(*cells)))
     assert wrong <= 5  # 0.2 % is what order statistics say
+
+
+@pytest.mark.parametrize("limit", [one for one in Limit if one is not Limit.INCONCLUSIVE])
+def test_every_limit_is_a_finding_by_the_name_it_has_in_figures(
+    limit: Limit, make_cell: MakeCell, make_summary: MakeSummary
+) -> None:
+    told = findings(make_summary(make_cell(aggregate_bps=SLOW, limited_by={limit: 6})))
+    assert f"The limit was the {LIMITS[limit]}." in told
