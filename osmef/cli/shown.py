@@ -70,7 +70,7 @@ def show(
             out.print(f"figure: {escape(str(figure))}")
     out.print(f"run: [bold]{escape(str(directory))}[/]")
     if ended:
-        out.print(f"a page of it, with figures: osmef report {escape(str(directory))}")
+        out.print(f"for a page with figures: osmef report {escape(str(directory))}")
 
 
 def _failures(summary: Summary, directory: Path) -> Iterator[str]:

@@ -200,8 +200,14 @@ def _part(name: str, value: Any, look: Look) -> str:
     if look.named(text) != text:
         return look.named(text)
     if name in {"placement", "tenancy", "workload"}:
-        return text.replace("-", " ")
+        return _PLURALS.get(text) or text.replace("-", " ")
     return f"{name} {text}"
+
+
+_PLURALS = {
+    str(Placement.DIFFERENT_HOST): PLACEMENTS[Placement.DIFFERENT_HOST],
+    str(Tenancy.DIFFERENT_TENANT): TENANCIES[Tenancy.DIFFERENT_TENANT],
+}
 
 
 def _known(value: Any) -> Any:

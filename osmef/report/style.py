@@ -375,10 +375,19 @@ def _legend_size(names: Sequence[str], width: float, letters: float) -> tuple[in
 
 
 def broken(names: Sequence[str], look: Look) -> tuple[list[str], int]:
-    """Wrap names of bars, and return the most lines of one."""
+    """Wrap names of bars, after a comma if they have one, and return the most lines of one."""
     letters = _BAR_LETTERS // 2 if of_journal(look) else _BAR_LETTERS
-    lines = [textwrap.wrap(name, letters) or [""] for name in names]
+    lines = [_wrapped(name, letters) or [""] for name in names]
     return ["\n".join(one) for one in lines], max(map(len, lines))
+
+
+def _wrapped(name: str, letters: int) -> list[str]:
+    parts = name.split(", ")
+    held = [part.replace(" ", _HELD) if len(part) < letters else part for part in parts]
+    return [line.replace(_HELD, " ") for line in textwrap.wrap(", ".join(held), letters)]
+
+
+_HELD = "\xa0"  # a space at which no line is broken
 
 
 def shares(alphas: Mapping[str, float]) -> dict[str, Artist]:

@@ -134,9 +134,11 @@ class Measure(Model):
         return text if self.has_prefix else f"{text} {shown_unit(self.unit)}".rstrip()
 
     def between(self, low: float, high: float) -> str:
-        """Format the ends of an interval, as it is written beside its value with a unit."""
+        """Format the ends of an interval beside its value; a unit that both have comes last."""
         written = self.with_unit if self.unit == "us" else self.written
-        return f"{written(low)} to {written(high)}"
+        first, last = written(low), written(high)
+        number, _, unit = first.rpartition(" ")
+        return f"{number if number and last.endswith(f' {unit}') else first} to {last}"
 
 
 def shown_unit(unit: str | None) -> str:

@@ -12,8 +12,9 @@ from matplotlib.patches import Rectangle
 from osmef.errors import NothingToDrawError
 from osmef.report.data import limits_of
 from osmef.report.limits import limits
+from osmef.report.look import PLAIN
 from osmef.report.series import LIMITS
-from osmef.report.style import write
+from osmef.report.style import broken, write
 from osmef.results.summary import CellInfo, Summary
 from osmef.results.trial import Limit
 from tests.report.drawn import legend, visible
@@ -107,3 +108,10 @@ def test_sessions_of_a_platform_are_one_bar(
 def test_more_bars_than_can_be_seen_are_refused(draw: Draw) -> None:
     with pytest.raises(NothingToDrawError, match="301 cells are too many"):
         draw(*[{Limit.NETWORK: 1}] * 301)
+
+
+def test_long_names_are_broken_between_settings() -> None:
+    names, lines = broken(["different hosts, different tenants, connections 8", "all"], PLAIN)
+    assert names == ["different hosts, different tenants,\nconnections 8", "all"]
+    assert lines == 2
+    assert broken(["x" * 50], PLAIN)[1] == 2

@@ -28,7 +28,7 @@ def test_the_distribution_of_each_cell(make_trials: MakeTrials) -> None:
     rates = [3e9, 1e9, 2e9, 2e9]
     trials = pd.concat([make_trials(aggregate_bps=rates), make_trials("same-host")])
     figure = ecdf(trials)
-    assert legend(figure) == ["different host, n = 4", "same host, n = 6"]
+    assert legend(figure) == ["different hosts, n = 4", "same host, n = 6"]
     (axes,) = visible(figure)
     assert axes.get_xlabel() == "aggregate BTC in Gbit/s"
     x, y = lines(axes)[0]

@@ -93,7 +93,8 @@ def test_numbers_are_written_for_people() -> None:
     assert (time.written(31.4), time.with_unit(31.4)) == ("31", "31.4 µs")
     assert time.with_unit(12059) == "12.1 ms"
     assert time.between(996, 12059) == "996 µs to 12.1 ms"
-    assert RATE.between(9.41e9, 1e10) == "9.41 Gbit/s to 10 Gbit/s"
+    assert RATE.between(9.41e9, 1e10) == "9.41 to 10 Gbit/s"
+    assert RATE.between(0.9e9, 1.1e9) == "900 Mbit/s to 1.1 Gbit/s"
     memory = Measure(name="m", unit="B/s", better="higher")
     assert (memory.written(2.194e10), memory.with_unit(2.194e10)) == ("21.9 GB/s", "21.9 GB/s")
     assert memory.between(1.1e8, 2.194e10) == "110 MB/s to 21.9 GB/s"
