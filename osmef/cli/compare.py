@@ -96,14 +96,14 @@ _Metric = Annotated[
     list[str] | None,
     typer.Option(
         autocompletion=complete_metric,
-        help="Only this metric. May be repeated. Without: all that have a better way.",
+        help="Only this metric. May be repeated. Default: all that are better higher or lower.",
         show_default=False,
     ),
 ]
 _Better = Annotated[
     BetterDirection | None,
     typer.Option(
-        help="Which way of the metrics of --metric is better, where the runs don't say.",
+        help="Whether higher or lower values of --metric are better, if the runs don't say.",
         show_default=False,
     ),
 ]
@@ -112,25 +112,23 @@ _Margin = Annotated[
     typer.Option(
         parser=read_percent,
         metavar="PERCENT",
-        help="How many percent of A's median do not matter.",
+        help="Changes below this percentage of A's median count as no change.",
     ),
 ]
 _FailOn = Annotated[
     FailOn | None,
     typer.Option(
-        help="Exit with 1 if anything is worse or lost, or trials of a cell fail in B alone; or"
-        " also if anything is inconclusive.",
+        help="Exit with code 1 on a regression: anything worse or lost, or trials that fail in B"
+        " only. With inconclusive: also if anything is inconclusive.",
         show_default=False,
     ),
 ]
-_Every = Annotated[
-    bool, typer.Option("--all", help="Show every metric, also those that did not change.")
-]
+_Every = Annotated[bool, typer.Option("--all", help="Show every metric, also unchanged ones.")]
 _Junit = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
-        help="Write the verdicts there as JUnit's XML, which CI servers show, too.",
+        help="Also write the verdicts as JUnit XML, for CI servers.",
         show_default=False,
     ),
 ]
@@ -153,9 +151,9 @@ def command(  # noqa: PLR0913, PLR0917 - each is an option of the command line
 ) -> None:  # fmt: skip
     """Compare runs, cell by cell: better, worse, the same, or inconclusive.
 
-    Of several runs of a side the medians of runs are compared, each scenario and platform for
-    itself; of a campaign those of sessions. Of tables without a difference beyond the margin at
-    most 5 % have any worse verdict, however many cells there are.
+    With several runs on a side, the medians of runs are compared, separately for each scenario and
+    platform; with campaigns, the medians of sessions. If nothing differs by more than the margin,
+    at most 5 % of comparisons report anything as worse, however many cells they have.
     """
     with reporting(as_json):
         sides = find_runs(a), find_runs(b)

@@ -12,8 +12,10 @@ from osmef.cli.resume import ControllerIsDead, take_over
 from osmef.engine.check import check_provider
 from osmef.engine.cost import check_budget, cost_of
 from osmef.engine.resume import extend, note_extension, reopen
+from osmef.errors import InputError
 from osmef.results.find import run_called
 from osmef.results.rundir import RunDirectory
+from osmef.scenario.repeat import MOST_TRIALS
 
 EPILOG = """Examples:
 
@@ -31,7 +33,7 @@ def command(  # noqa: PLR0913, PLR0917 - its options
     repeat: Annotated[
         int,
         typer.Option(
-            min=1, max=100_000, help="How many trials each cell is to have, with those it has."
+            metavar="N", min=1, help="Trials each cell shall have, including those it has."
         ),
     ],
     controller_is_dead: ControllerIsDead = False,
@@ -42,6 +44,10 @@ def command(  # noqa: PLR0913, PLR0917 - its options
     """Add trials to a run: to the same cells, on new endpoints like those that it had."""
     set_up_logging(verbose)
     with reporting(as_json), RunDirectory.open(run_called(run)) as directory:
+        if repeat > MOST_TRIALS:
+            raise InputError(
+                f"--repeat: {repeat} is too many", cure=f"give a number of at most {MOST_TRIALS}"
+            )
         take_over(directory, is_dead=controller_is_dead)
         plan = reopen(directory)
         longer = extend(directory, plan, repeat)

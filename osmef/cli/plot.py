@@ -46,7 +46,7 @@ def _option(text: str, panel: str, *names: str, **more: Any) -> OptionInfo:
     return option
 
 
-_DATA, _AXES, _WORDS, _MESSAGES = "What is drawn", "Axes", "Words and size", "Ping-pong"
+_DATA, _AXES, _WORDS, _MESSAGES = "Data", "Axes", "Text and size", "Ping-pong"
 _PINGPONG = (
     FigureKind.PINGPONG_TRANSFER,
     FigureKind.PINGPONG_LATENCY,
@@ -116,35 +116,49 @@ _Output = Annotated[
 _Metric = Annotated[
     list[str] | None,
     _option(
-        "Which metric: layers, ecdf, sessions, price; cov takes several.",
+        "Metric to draw, with layers, ecdf, sessions and price; with cov several.",
         _DATA,
         autocompletion=complete_metric,
     ),
 ]
 _Whole = Annotated[
-    bool, _option("The CPU load of whole endpoints: cpu.", _DATA, "--whole-endpoint")
+    bool,
+    _option(
+        "With cpu: the load of whole endpoints, not of the threads that move data.",
+        _DATA,
+        "--whole-endpoint",
+    ),
 ]
 _Prices = Annotated[
     Path | None,
-    _option("A price list, YAML or CSV, instead of recorded prices: price.", _DATA, metavar="FILE"),
+    _option(
+        "With price: a price list, YAML or CSV, instead of the recorded prices.",
+        _DATA,
+        metavar="FILE",
+    ),
 ]
 _Flavor = Annotated[
     str | None,
     _option(
-        "The column with the flavor, sender_flavors without it: price.", _DATA, metavar="COLUMN"
+        "With price: the column that holds the flavor. Default: sender_flavors.",
+        _DATA,
+        metavar="COLUMN",
     ),
 ]
 _Relative = Annotated[
-    bool, _option("The ratio to a reference, the first series.", _MESSAGES, "--relative")
+    bool,
+    _option("Draw the ratio to a reference, by default the first series.", _MESSAGES, "--relative"),
 ]
 _Reference = Annotated[
     str | None,
-    _option("The same to this series, by its name or a part of it.", _MESSAGES, metavar="SERIES"),
+    _option(
+        "Draw the ratio to this series; its name or a part of it.", _MESSAGES, metavar="SERIES"
+    ),
 ]
 _Points = Annotated[
     bool | None,
     _option(
-        "Whether to draw single requests; without it, of up to four series.",
+        "Draw single requests. Default: with up to four series.",
         _MESSAGES,
         "--points/--no-points",
     ),
@@ -152,8 +166,8 @@ _Points = Annotated[
 _Bands = Annotated[
     str | None,
     _option(
-        "Bands that hold so many percent of the data each, `none` for none; without it 50"
-        " and 90, of up to four series.",
+        "Percentile bands, such as 50,90 for the middle 50 % and 90 % of the data; `none`"
+        " for none. Default: 50,90 with up to four series.",
         _MESSAGES,
         metavar="PERCENT,...",
     ),
@@ -167,32 +181,36 @@ _Window = Annotated[
         min=0,
         metavar="BYTES",
         rich_help_panel=_MESSAGES,
-        help="Lines at the multiples of this TCP window; 0 for none.",
+        help="Mark multiples of this TCP window; 0 for no marks.",
     ),
 ]
 _Bins = Annotated[
     int,
-    typer.Option(min=1, rich_help_panel=_MESSAGES, help="How many bins of the message size."),
+    typer.Option(min=1, rich_help_panel=_MESSAGES, help="Number of bins of the message size."),
 ]
 _Alpha = Annotated[
     float | None,
-    _option("How opaque a point is, from 0 to 1.", _MESSAGES, min=0, max=1),
+    _option("Opacity of points, from 0 to 1.", _MESSAGES, min=0, max=1),
 ]
-_XMin = Annotated[float | None, _option("Where the axis of x begins.", _AXES)]
-_XMax = Annotated[float | None, _option("Where it ends; message sizes in bytes.", _AXES)]
-_YMin = Annotated[float | None, _option("Where the axis of y begins.", _AXES)]
-_YMax = Annotated[float | None, _option("Where it ends, in the unit that the axis has.", _AXES)]
-_XLog = Annotated[bool | None, _option("Whether x is logarithmic.", _AXES, "--x-log/--x-linear")]
-_YLog = Annotated[bool | None, _option("Whether y is logarithmic.", _AXES, "--y-log/--y-linear")]
-_XTicks = Annotated[int | None, _option("About how many ticks on x.", _AXES, min=1)]
-_YTicks = Annotated[int | None, _option("About how many ticks on y.", _AXES, min=1)]
-_Title = Annotated[str | None, _option("The title.", _WORDS)]
-_XLabel = Annotated[str | None, _option("The name of the axis of x.", _WORDS)]
-_YLabel = Annotated[str | None, _option("The name of the axis of y.", _WORDS)]
+_XMin = Annotated[float | None, _option("Start of the x axis.", _AXES)]
+_XMax = Annotated[float | None, _option("End of the x axis; message sizes in bytes.", _AXES)]
+_YMin = Annotated[float | None, _option("Start of the y axis.", _AXES)]
+_YMax = Annotated[float | None, _option("End of the y axis, in the unit of its label.", _AXES)]
+_XLog = Annotated[
+    bool | None, _option("Logarithmic or linear x axis.", _AXES, "--x-log/--x-linear")
+]
+_YLog = Annotated[
+    bool | None, _option("Logarithmic or linear y axis.", _AXES, "--y-log/--y-linear")
+]
+_XTicks = Annotated[int | None, _option("Approximate number of ticks on the x axis.", _AXES, min=1)]
+_YTicks = Annotated[int | None, _option("Approximate number of ticks on the y axis.", _AXES, min=1)]
+_Title = Annotated[str | None, _option("Title of the figure.", _WORDS)]
+_XLabel = Annotated[str | None, _option("Label of the x axis.", _WORDS)]
+_YLabel = Annotated[str | None, _option("Label of the y axis.", _WORDS)]
 _Name = Annotated[
     list[str] | None,
     _option(
-        "What a series, or a value in its name, is called. May be repeated.",
+        "Rename a series, or a value in its name. May be repeated.",
         _WORDS,
         metavar="OLD=NEW",
     ),
@@ -200,14 +218,14 @@ _Name = Annotated[
 _Names = Annotated[
     Path | None,
     _option(
-        "The same for many: a JSON or YAML file that maps old names to new ones.",
+        "Rename many: a JSON or YAML file that maps old names to new ones.",
         _WORDS,
         metavar="FILE",
     ),
 ]
-_Legend = Annotated[bool, _option("Draw the legend.", _WORDS, "--legend/--no-legend")]
-_Width = Annotated[float | None, _option("Inches.", _WORDS, min=1, max=100)]
-_Height = Annotated[float | None, _option("Inches.", _WORDS, min=1, max=100)]
+_Legend = Annotated[bool, _option("Draw a legend.", _WORDS, "--legend/--no-legend")]
+_Width = Annotated[float | None, _option("Width in inches.", _WORDS, min=1, max=100)]
+_Height = Annotated[float | None, _option("Height in inches.", _WORDS, min=1, max=100)]
 
 
 def command(  # noqa: PLR0913, PLR0917 - each is an option of the command line

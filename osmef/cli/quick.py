@@ -52,7 +52,7 @@ def command(  # noqa: PLR0913, PLR0917 - its options
     as_json: AsJson = False,
     verbose: Verbose = 0,
 ) -> None:
-    """Measure how much TCP gets through between two hosts, without a scenario file."""
+    """Measure TCP throughput between two hosts, without a scenario file."""
     set_up_logging(verbose)
     with reporting(as_json):
         text = write_yaml(_scenario(ends, duration, connections, repeat))

@@ -9,6 +9,9 @@ from pydantic import Discriminator, Field, Tag, model_validator
 from osmef.scenario.base import Model, conflict
 from osmef.scenario.fields import Share
 
+MOST_TRIALS = 100_000
+"""Trials that a cell can have."""
+
 FEWEST_KNOWN = 8
 """With fewer values no interval of the median may be looked at after each one, at 95 %."""
 
@@ -20,9 +23,9 @@ class UntilKnown(Model):
         description="how far the 95 % interval of the median may reach from its middle, as a share"
         " of the median; it holds although it is looked at after each trial"
     )
-    least: int = Field(default=6, ge=1, le=100_000, description="good trials in any case")
+    least: int = Field(default=6, ge=1, le=MOST_TRIALS, description="good trials in any case")
     most: int = Field(
-        default=30, ge=FEWEST_KNOWN, le=100_000, description="trials, known or not; 8 can do"
+        default=30, ge=FEWEST_KNOWN, le=MOST_TRIALS, description="trials, known or not; 8 can do"
     )
     metric: str | None = Field(
         default=None,
@@ -51,7 +54,7 @@ REPEAT_TAGS = (_COUNT, _RULE)
 """What pydantic puts into the path of an error below ``repeat``; no key is called so."""
 
 Repeat = Annotated[
-    Annotated[int, Field(ge=1, le=100_000), Tag(_COUNT)] | Annotated[UntilKnown, Tag(_RULE)],
+    Annotated[int, Field(ge=1, le=MOST_TRIALS), Tag(_COUNT)] | Annotated[UntilKnown, Tag(_RULE)],
     Discriminator(_count_or_rule),
 ]
 """So many trials, or the rule that ends them."""

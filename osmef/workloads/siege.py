@@ -121,9 +121,9 @@ MEASURES = (
         source=_PPBENCH,
     ),
     _time("mean", "mean of the times of a message", _PPBENCH),
-    _quantile("p50", "50", head="time\nmedian\nµs", digits=".0f", leading=True),
+    _quantile("p50", "50", head="time\np50\nµs", digits=".0f", leading=True),
     _quantile("p90", "90"),
-    _quantile("p99", "99", head="time\n99 %\nµs", digits=".0f"),
+    _quantile("p99", "99", head="time\np99\nµs", digits=".0f"),
     _time("max", "longest of the times of a message", _PPBENCH),
     _request(
         "p50", "50 % of what siege measured, from when the request was due, ping's work included,"
@@ -131,7 +131,7 @@ MEASURES = (
     ),
     _request(
         "p99", "99 % of what siege measured, likewise, are not longer",
-        head="request\n99 %\nµs", digits=".0f",
+        head="request\np99\nµs", digits=".0f",
     ),
     _request("max", "longest of what siege measured, likewise"),
     Measure(

@@ -20,7 +20,11 @@ from tests.cli.conftest import ROOT, Osmef
 SAMPLE = Path(__file__).parents[1] / "results/data/quickstart-20261121T031500Z-3f9a"
 COMMANDS = (
     "run",
+    "quick",
+    "init",
+    "list",
     "resume",
+    "extend",
     "reap",
     "validate",
     "plan",
@@ -50,6 +54,7 @@ def test_help_has_an_example_for_every_command(osmef: Osmef, command: str) -> No
     shown = osmef(*command.split(), "--help")
     assert shown.code == 0
     assert f"osmef {command}" in shown.out.split("Example")[1]
+    assert "…" not in shown.out, "an option's name is cut off at 80 columns"
     assert not re.search(r"<(bool|str|int|float|list|Path)", shown.out), "Python's names of types"
 
 
