@@ -5,8 +5,9 @@ from __future__ import annotations
 import glob
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
+from difflib import get_close_matches
 from os import PathLike
 from pathlib import Path
 
@@ -15,11 +16,12 @@ from osmef.results.rundir import RunDirectory
 
 _TRIALS = "trials.jsonl"
 _FILES = ("summary.json", _TRIALS)
-_CURE = "give a run directory, the summary.json or trials.jsonl in it, or a directory of runs"
+_CURE = "name a run that `osmef list` shows, `latest`, a run directory, or a directory of runs"
 LATEST = "latest"
 _RUN_FILES = ("lock", "summary.json", "trials.jsonl")
 _STAMP = re.compile(r"-(\d{8}T\d{6}Z)-[0-9a-f]{4}$")
 _MOST_NAMED = 5
+_ALIKE = 0.75  # of names, by difflib
 _NO_RUN_CURE = "osmef run SCENARIO makes one; osmef list DIR shows those of another directory"
 
 
@@ -100,7 +102,8 @@ def run_called(name: str | PathLike[str]) -> Path:
 
     A path that exists is itself. Else it is the only run whose name begins so, in the directory of
     the path, or, without one, in ``results``; ``latest`` is the newest there. What is none of these
-    is returned as it is, for the reader to refuse. Raises InputError where several begin so.
+    is returned as it is, for the reader to refuse. Raises InputError where several begin so,
+    and for a name that nearly is one of a scenario.
     """
     path = Path(name)
     if path.exists():
@@ -120,7 +123,20 @@ def run_called(name: str | PathLike[str]) -> Path:
             where=str(path),
             cure=f"write more of the name; the newest is {alike[-1]}",
         )
+    if not alike:
+        _refuse_near(path, runs)
     return alike[0] if alike else path
+
+
+def _refuse_near(path: Path, runs: Iterable[Path]) -> None:
+    """Raise InputError where a name is close to ``latest`` or to a scenario's."""
+    names = {LATEST, *(_STAMP.sub("", run.name) for run in runs)}
+    if near := get_close_matches(path.name.lower(), names, n=1, cutoff=_ALIKE):
+        raise InputError(
+            "there is no such run",
+            where=str(path),
+            cure=f"did you mean {near[0]!r}? `osmef list` shows the runs",
+        )
 
 
 def _is_run(path: Path) -> bool:

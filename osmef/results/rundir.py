@@ -99,11 +99,10 @@ class RunDirectory:
         """Return an existing run directory; raises InputError when it is none."""
         run = cls(path)
         if not any((path / name).exists() for name in ("lock", "summary.json")):
-            what = "no run directory" if path.is_dir() else "no directory"
             raise InputError(
-                f"this is {what}",
+                "this is no run directory" if path.is_dir() else "there is no such run",
                 where=str(path),
-                cure="name a run of those that `osmef list` shows, or latest",
+                cure="name a run that `osmef list` shows, or `latest`",
             )
         return run
 

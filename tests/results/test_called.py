@@ -55,6 +55,23 @@ def test_a_name_of_several_is_an_error_that_lists_them() -> None:
     assert NEW in (told.value.cure or "")
 
 
+@pytest.mark.parametrize(("name", "meant"), [("latst", "latest"), ("results/Latest", "latest")])
+@pytest.mark.usefixtures("here")
+def test_a_wrong_name_is_answered_with_the_nearest(name: str, meant: str) -> None:
+    with pytest.raises(InputError, match="there is no such run") as told:
+        run_called(name)
+    assert f"did you mean {meant!r}?" in (told.value.cure or "")
+
+
+@pytest.mark.usefixtures("here")
+def test_a_name_like_that_of_a_scenario_is_answered_with_it(here: Path) -> None:
+    (here / "results/load-20261103T000000Z-0a1b").mkdir()
+    (here / "results/load-20261103T000000Z-0a1b/trials.jsonl").touch()
+    with pytest.raises(InputError) as told:
+        run_called("lodd")
+    assert "did you mean 'load'?" in (told.value.cure or "")
+
+
 def test_nothing_is_found_where_nothing_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert run_called("quick") == Path("quick")

@@ -39,7 +39,7 @@ def test_the_name_is_known_from_inside_the_directory_too(
 def test_what_is_no_run_directory_is_bad_input(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no run directory"):
         RunDirectory.open(tmp_path)
-    with pytest.raises(InputError, match="no directory"):
+    with pytest.raises(InputError, match="there is no such run"):
         RunDirectory.open(tmp_path / "missing")
 
 
