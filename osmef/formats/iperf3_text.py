@@ -34,6 +34,7 @@ _LINE = re.compile(
 )
 _UDP = re.compile(r"(?P<jitter>[\d.]+) ms +(?P<lost>\d+)/(?P<packets>\d+) \(")
 _RETRANSMITS = re.compile(r" *(?P<retransmits>\d+)(?= |$)")
+_OLD_UDP = re.compile(r"\[ *(?P<id>\d+)\] Sent \d+ datagrams")
 _HEAD = re.compile(r"\[ ID\]")
 _UNCONNECTED = re.compile("unable to connect|the server is busy")
 _JSON = re.compile(r"^\s*\{", re.MULTILINE)
@@ -41,6 +42,7 @@ _OF_SERVER, _DONE = "Server output:", "iperf Done."
 _CPU = re.compile(r"CPU Utilization: local/(?P<role>sender|receiver) (?P<local>[\d.]+)%.*"
                   r" remote/(sender|receiver) (?P<remote>[\d.]+)%")  # fmt: skip
 _KILLED, _INTERRUPTED = "there is no end: iperf3 was killed", "iperf3 was interrupted"
+_CUT = "the lines at its end are not all there"
 _NEAR = 20
 
 
@@ -149,7 +151,7 @@ def _run(lines: Lines) -> Iperf3:
     series, ends = parts[0], [row for part in parts[1:] for row in part if row.flow != "SUM"]
     both = any(row.role for row in (*series, *ends))
     is_udp = any("Datagrams" in line for line in texts if _HEAD.match(line))
-    why = _why(lines, ends, is_whole=_DONE in texts)
+    why = _why(lines, series, ends)
     protocol = "udp" if is_udp else "tcp"
     ways = None if why else _ways(ends, protocol, both=both)
     told = {row.flow for row in (*series, *ends) if row.flow != "SUM"}
@@ -173,17 +175,32 @@ def _run(lines: Lines) -> Iperf3:
     )
 
 
-def _why(lines: Lines, ends: Sequence[_Row], *, is_whole: bool) -> str | None:
+def _why(lines: Lines, series: Sequence[_Row], ends: Sequence[_Row]) -> str | None:
     """Return why a run failed; None for one that did not.
 
     One that was interrupted has lines at its end, too: an end that it did not hear of has nothing.
+    Where the last line of all is missing, others may be.
     """
     for _, line in lines:
         if found := _ENDS_RUN.match(line):
             return found["why"]
     if not ends:
         return _KILLED
-    return _INTERRUPTED if not is_whole and any(map(_is_unheard, ends)) else None
+    if lines[-1][1] == _DONE:
+        return None
+    if any(map(_is_unheard, ends)):
+        return _INTERRUPTED
+    return None if _all_there(lines, series, ends) else _CUT
+
+
+def _all_there(lines: Lines, series: Sequence[_Row], ends: Sequence[_Row]) -> bool:
+    """Return whether each stream has its last line: of the receiver, or of old UDP what it sent."""
+    streams = {row.flow for row in (*series, *ends) if row.flow != "SUM"}
+    if {row.whose for row in ends} == {""}:
+        told = [found["id"] for _, line in lines if (found := _OLD_UDP.match(line))]
+    else:
+        told = [row.flow for row in ends if row.whose == "receiver"]
+    return sorted(told) == sorted(streams)
 
 
 def _is_unheard(row: _Row) -> bool:

@@ -232,6 +232,18 @@ def test_an_output_that_was_pasted_without_its_last_line_is_whole() -> None:
         assert run.error is None
 
 
+@pytest.mark.parametrize("text", [OLD, TWO, UDP_BACK, UDP_OLD, BOTH_WAYS])
+def test_a_run_of_which_a_part_is_missing_has_no_other_numbers(text: str) -> None:
+    (whole,) = read_text(text).found
+    for cut in range(len(text)):
+        try:
+            found = read_text(text[:cut]).found
+        except OutputError:
+            continue
+        ways = [(run.forward, run.backward) for run in found if run.error is None]
+        assert ways in ([], [(whole.forward, whole.backward)]), text[:cut]
+
+
 def test_what_the_server_prints_is_not_counted_too() -> None:
     (alone,) = read_text(OLD).found
     with_server = OLD.replace("\niperf Done.\n", SERVER)
