@@ -11,6 +11,8 @@ OTHERS_PERCENT = 10.0
 """Of all CPUs of an endpoint that programs of others use: from there on it is reported."""
 STEAL_PERCENT = 5.0
 """Of all CPUs of an endpoint that its hypervisor gives to others: likewise."""
+TEN_TICKS_S = 0.1
+"""USER_HZ is 100 on every Linux architecture but Alpha."""
 
 
 @dataclass(frozen=True)
@@ -34,10 +36,11 @@ def contention(uses: Iterable[EndpointUse], own_user_s: float) -> Contention:
     not in it.
 
     Assumed is that the agents were watched as long as their endpoints, but for some milliseconds.
+    One that was not watched for ten ticks counts not: one tick more or less is a tenth of a CPU.
 
     Source: proc(5), ``/proc/stat``, where user time holds that of guests.
     """
-    watched = [use for use in uses if use.elapsed_s > 0 and use.cpus > 0]
+    watched = [use for use in uses if use.elapsed_s >= TEN_TICKS_S and use.cpus > 0]
     others = [_percent(max(0.0, use.user_s + use.nice_s - own_user_s), use) for use in watched]
     steal = [_percent(use.steal_s, use) for use in watched if use.steal_s is not None]
     return Contention(max(others, default=None), max(steal, default=None))

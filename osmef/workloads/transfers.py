@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from osmef.analysis import rfc6349
+from osmef.analysis.contention import TEN_TICKS_S
 from osmef.analysis.fairness import jain_fairness
 from osmef.analysis.warmup import measured_intervals, without_warmup
 from osmef.errors import AgentError
@@ -286,10 +287,6 @@ def _wait(ends: Sequence[TransferEnd]) -> float | None:
     return sum(100 * (one.cpu_wait_s or 0) / length for each, length in waits for one in each)
 
 
-_LEAST_S = 0.1
-"""Ten ticks: USER_HZ is 100 on every Linux architecture but Alpha."""
-
-
 def endpoint_cpu_percent(uses: Iterable[tuple[str, EndpointUse]]) -> float | None:
     """Sum the non-idle time over endpoints by name, in percent of one CPU.
 
@@ -301,7 +298,7 @@ def endpoint_cpu_percent(uses: Iterable[tuple[str, EndpointUse]]) -> float | Non
         before = seen.setdefault(name, use)
         if use.elapsed_s > before.elapsed_s:
             seen[name] = use
-    if any(use.elapsed_s < _LEAST_S for use in seen.values()):
+    if any(use.elapsed_s < TEN_TICKS_S for use in seen.values()):
         return None
     return sum(100 * _busy_s(use) / use.elapsed_s for use in seen.values())
 

@@ -34,6 +34,8 @@ def test_the_endpoint_with_the_most_counts() -> None:
 def test_nothing_is_said_where_nobody_watched() -> None:
     found = contention([use(elapsed_s=0.0, user=1.0), use(steal_s=None)], own_user_s=0.0)
     assert (found.others, found.steal) == (0.0, None)
+    two_ticks = contention([use(elapsed_s=0.02, user=0.041)], own_user_s=0.0)
+    assert (two_ticks.others, two_ticks.steal) == (None, None)
     assert contention([], 0.0).others is None
 
 
