@@ -199,9 +199,9 @@ def _part(name: str, value: Any, look: Look) -> str:
     text = written(value)
     if look.named(text) != text:
         return look.named(text)
-    if name in {"placement", "tenancy", "workload"}:
+    if name in {"placement", "tenancy"}:
         return _PLURALS.get(text) or text.replace("-", " ")
-    return f"{name} {text}"
+    return text if name == "workload" else f"{name} {text}"
 
 
 _PLURALS = {

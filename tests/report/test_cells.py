@@ -13,7 +13,7 @@ MakeTrials = Callable[..., pd.DataFrame]
 
 
 def test_a_swept_workload_is_told_once(make_trials: MakeTrials) -> None:
-    kinds = ("btc", "udp")
+    kinds = ("btc", "udp", "stress-ng")
     told = {kind: f"{{kind: {kind}, duration: 1s}}" for kind in kinds}
     trials = pd.concat(
         make_trials(workload=kind, **{"swept.workload": told[kind]}) for kind in kinds
