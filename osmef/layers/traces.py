@@ -130,7 +130,18 @@ def found(root: Root, names: TraceNames) -> list[Trace]:
     named += [Trace("nft", name) for name in tables]
     links = root.ask(None, "link", "show", "group", str(names.group))
     named += [Trace("link", str(link.get("ifname"))) for link in links]
-    return [one for one in named if is_of(names.run, one) and names.text in one.name]
+    ours = [one for one in named if is_of(names.run, one) and names.text in one.name]
+    return [*ours, *(one for one in _routes(root) if is_of(names.run, one))]
+
+
+def _routes(root: Root) -> list[Trace]:
+    """Return the routes of our protocol, which name no run: there is one at a time on a machine."""
+    listed = [
+        one
+        for version in ("-4", "-6")
+        for one in root.ask(None, version, "route", "show", "protocol", ROUTES)
+    ]
+    return [Trace("route", f"{one.get('dst')}@{one.get('dev')}") for one in listed]
 
 
 def _of_containers(root: Root) -> list[Trace]:

@@ -3,8 +3,9 @@ from __future__ import annotations
 import pytest
 
 from osmef.layers.kinds.bridge import Bridge, BridgeSettings
+from osmef.layers.traces import ROUTES, found, remove
 from osmef.scenario.fields import Family
-from tests.layers.machines import Machines, check_whole_life
+from tests.layers.machines import Machines, check_whole_life, raised
 
 
 @pytest.mark.parametrize("family", Family)
@@ -31,3 +32,19 @@ def test_it_carries_ipv6_where_new_interfaces_have_none(machines: Machines) -> N
         switch = "/proc/sys/net/ipv6/conf/default/disable_ipv6"
         machines.on(name, "sh", "-c", f"echo 1 > {switch}")
     check_whole_life(machines, lambda: Bridge(BridgeSettings()), Family.IPV6)
+
+
+@pytest.mark.parametrize("family", Family)
+def test_its_routes_are_found_without_a_journal(machines: Machines, family: Family) -> None:
+    def routes() -> list[str]:
+        shown = machines.on("a", "ip", "route", "show", "protocol", ROUTES)
+        shown += machines.on("a", "ip", "-6", "route", "show", "protocol", ROUTES)
+        return [line.split()[0] for line in shown.splitlines()]
+
+    raised(machines, Bridge(BridgeSettings()), family)
+    machines.on("a", "ip", "route", "add", "198.51.100.0/24", "dev", "data0", "proto", ROUTES)
+    assert len(routes()) == 2
+    host = machines.hosts["a"]
+    for trace in found(host.root, host.names):
+        remove(host.root, "a-run", trace)
+    assert routes() == ["198.51.100.0/24"], "nobody's but ours"
