@@ -30,6 +30,7 @@ def with_server(data: Any) -> Any:
         return data
     sender = data["endpoints"].get("sender") or {}
     _check_sender(sender)
+    _check_background(data.get("background"))
     more = {key: end for key, end in data["endpoints"].items() if key not in {"sender", "receiver"}}
     return {
         **data,
@@ -88,6 +89,21 @@ def _check_sender(sender: Any) -> None:
                 f"remove {key}; addresses of machines of yours are in the inventory",
                 f"endpoints.sender.{key}",
             )
+
+
+def _check_background(background: Any) -> None:
+    """Refuse one that would stay on the endpoint that asks, beside the path to the server."""
+    kind = background.get("kind", "btc") if isinstance(background, Mapping) else background
+    try:
+        settings = WORKLOADS.settings(kind)
+    except (OsmefError, AttributeError, TypeError):
+        return
+    if settings.between_agents:
+        raise conflict(
+            f"{kind} needs an agent at both ends, and receiver is a server",
+            "remove background, or use one that runs on the sender alone, such as stress-ng",
+            *("background", "endpoints.receiver.address"),
+        )
 
 
 def _with_server(workload: Any, host: str, port: int | None) -> Mapping[str, Any] | None:

@@ -28,6 +28,8 @@ class WorkloadSettings(Model):
 
     in_background: ClassVar[bool] = False
     """Whether it can run for a given time, as a background has to."""
+    between_agents: ClassVar[bool] = False
+    """Whether it goes from one of OSMeF's agents to another, and so not to a server."""
     together: ClassVar[bool] = False
     """Whether all endpoints run it as one, each as the sender of a pair, and not every pair for
     itself."""

@@ -86,6 +86,18 @@ def test_what_does_not_go_together_is_told_where_it_stands(
     assert place in {(problem.line, problem.column) for problem in raised.value.problems}
 
 
+@pytest.mark.parametrize("background", ["btc", "{kind: udp, rate: 1Mbit/s}", "latency"])
+def test_a_background_that_would_stay_on_the_sender_is_refused(background: str) -> None:
+    with pytest.raises(InputError, match="needs an agent at both ends") as raised:
+        read("{address: 192.0.2.7}", "iperf3", more=f"background: {background}\n")
+    assert raised.value.problems[0].line == 5
+
+
+def test_a_background_of_the_sender_s_own_is_kept() -> None:
+    study = read("{address: 192.0.2.7}", "iperf3", more="background: stress-ng\n")
+    assert study.scenario.background is not None
+
+
 def test_it_is_in_the_schema_of_editors() -> None:
     keys = Scenario.model_json_schema()["$defs"]["EndpointSettings"]["properties"]
     assert {"address", "port"} <= keys.keys()

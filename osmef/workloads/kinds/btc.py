@@ -201,6 +201,7 @@ class BtcSettings(WorkloadSettings):
     )
 
     in_background: ClassVar = True
+    between_agents: ClassVar = True
     lasting: ClassVar = ("duration", "bytes", "warmup", "until", "refill", "cost", "per_gb")
 
     @property

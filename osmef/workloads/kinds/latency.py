@@ -210,6 +210,7 @@ class LatencySettings(WorkloadSettings):
     )
 
     in_background: ClassVar = True
+    between_agents: ClassVar = True
     lasting: ClassVar = ("duration", "idle")
 
     @property

@@ -255,6 +255,7 @@ class UdpSettings(WorkloadSettings):
     )
 
     in_background: ClassVar = True
+    between_agents: ClassVar = True
     lasting: ClassVar = ("duration", "warmup", "search")
 
     @property
