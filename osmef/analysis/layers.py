@@ -12,7 +12,14 @@ import pandas as pd
 from osmef.analysis.effects import median_ratio
 from osmef.analysis.paired import Paired, blocks, paired_ratio
 from osmef.analysis.pairs import holm, mann_whitney
-from osmef.analysis.replicates import PLACE, PLATFORM, platform_columns, settled
+from osmef.analysis.replicates import (
+    PLACE,
+    PLATFORM,
+    has_pairs,
+    independent,
+    platform_columns,
+    settled,
+)
 from osmef.errors import InputError
 from osmef.results.frame import measures_of, swept_of
 from osmef.results.layer_cost import CPU_PER_GB
@@ -69,9 +76,10 @@ def layer_costs(
     interval; p of a ratio of 1, and p_holm over the whole table. NaN is unknown.
 
     Where a run has blocks the two trials of a block are compared ("paired", ``paired_ratio``; unit
-    "blocks"). Of several runs, whose blocks share their machines, each counts as one, with the
-    median of its ratios (unit "runs"). One run without blocks is compared as two samples
-    ("unpaired", ``median_ratio`` and ``mann_whitney``; unit "trials", n the smaller one). Raises
+    "blocks"), and with several pairs of endpoints the medians of each pair (unit "pairs"). Of
+    several runs, whose blocks share their machines, each counts as one, with the median of its
+    ratios (unit "runs"). One run without blocks is compared as two samples ("unpaired",
+    ``median_ratio`` and ``mann_whitney``; unit "trials" or "pairs", n the smaller one). Raises
     InputError where no trial is of the reference.
 
     Assumed is what these functions assume.
@@ -148,14 +156,17 @@ def _compared(mine: pd.DataFrame, base: pd.DataFrame, metric: str) -> tuple[str,
         known = [ratio for ratio in ratios if ratio is not None]
         return "runs", "paired", paired_ratio(known, [1.0] * len(known))
     values = blocks(both, metric)
+    on_pairs = has_pairs(both)
     if {"layer", "reference"} <= set(values.columns) and len(whole := values.dropna()):
         told = paired_ratio(whole["layer"].tolist(), whole["reference"].tolist())
-        return "blocks", "paired", told
-    first, second = mine[metric].tolist(), base[metric].tolist()
+        return "pairs" if on_pairs else "blocks", "paired", told
+    first, second = (
+        independent(of, metric, by_session=on_pairs and not has_pairs(of)) for of in (mine, base)
+    )
     ratio = median_ratio(first, second)
     n = min(len(first), len(second))
     told = Paired(n, ratio.value, ratio.interval, mann_whitney(first, second).p)
-    return "trials", "unpaired", told
+    return "pairs" if on_pairs else "trials", "unpaired", told
 
 
 def _of_run(both: pd.DataFrame, metric: str) -> float | None:

@@ -14,6 +14,7 @@ import pandas as pd
 from osmef.analysis.distributions import normal_below, normal_quantile
 from osmef.analysis.quantiles import ConfidenceInterval, finite
 from osmef.analysis.ranks import doubled_ranks
+from osmef.analysis.replicates import has_pairs
 
 Array = npt.NDArray[np.float64]
 
@@ -42,8 +43,10 @@ def blocks(trials: pd.DataFrame, metric: str) -> pd.DataFrame:
 
     ``trials`` are those of ``osmef.load``. A block is a group of a run that holds several cells,
     each of them once, as the random order makes them (docs/decisions/random-blocks.md); a run in
-    sequential order has none, and neither has one with a single group. NaN is what failed, in the
-    metric's unit else; the index is (run, group), in the order of time.
+    sequential order has none, and neither has one with a single group. Of several pairs of
+    endpoints, whose trials share their machines, each is one block, with the medians of its cells.
+    NaN is what failed, in the metric's unit else; the index is (run, group), in the order of time,
+    or (run, pair).
 
     Assumed is that trials of one block are neighbours in time, on the same machines.
 
@@ -60,7 +63,18 @@ def blocks(trials: pd.DataFrame, metric: str) -> pd.DataFrame:
     if cells.size < 2 or cells.max() < 2:
         return empty
     values = known.set_index(["run", "group", "cell"])[metric].astype("float64")
-    return values.unstack("cell", sort=False)
+    found = values.unstack("cell", sort=False)
+    return _by_pair(found, known) if has_pairs(known) else found
+
+
+def _by_pair(values: pd.DataFrame, trials: pd.DataFrame) -> pd.DataFrame:
+    """Return the medians of each pair over its blocks; a block without a pair stays one."""
+    pair = trials.groupby(["run", "group"], sort=False)["pair"].first().reindex(values.index)
+    group = values.index.get_level_values("group")
+    names = [f"group {one}" if pd.isna(of) else of for of, one in zip(pair, group, strict=True)]
+    runs = values.index.get_level_values("run")
+    found = values.groupby([runs, pd.Index(names, dtype="object", name="pair")], sort=False)
+    return found.median()
 
 
 def paired_difference(a: Sequence[float], b: Sequence[float], confidence: float = 0.95) -> Paired:

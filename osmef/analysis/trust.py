@@ -19,6 +19,7 @@ from osmef.analysis.replicates import (
     cell_names,
     has_pairs,
     has_sessions,
+    independent,
     platform_columns,
     session_medians,
     settled,
@@ -38,7 +39,7 @@ MOST_STEPPING = 200
 LEVEL = 0.05
 _MOST_NAMED = 3
 _COLUMNS = (
-    *("cell", "metric", "n", "repetitions", "autocorrelation", "autocorrelation_p"),
+    *("cell", "metric", "n", "pairs", "repetitions", "autocorrelation", "autocorrelation_p"),
     *("drift_percent", "drift_p", "common_memory", "common_memory_p", "steps", "steps_p"),
     *("spreads", "spreads_p", "outliers", "doubts"),
 )
@@ -51,10 +52,12 @@ def trust(
 
     ``trials`` are those of ``osmef.load``; the values are those of the trials in the order in which
     they began, or the medians of the sessions, where there are any. Columns: cell; metric; n;
-    repetitions, how many values give the median to within ``relative_error`` of it
-    (``repetitions_for_median``); autocorrelation, that of lag 1, with its p; drift_percent, the
-    median slope over the whole series in percent of the median, with its p; common_memory, that
-    of all cells of the metric together, with its p (``common_memory``); steps, the names of
+    pairs, how many pairs of endpoints have trials of their own, where any have; repetitions, how
+    many values give the median to within ``relative_error`` of it (``repetitions_for_median``), or
+    how many pairs do, by the medians of these; autocorrelation, that of lag 1, with its p;
+    drift_percent, the median slope over the whole series in percent of the median, with its p;
+    common_memory, that of all cells of the metric together, with its p (``common_memory``); steps,
+    the names of
     the trials or sessions that begin another level (``change_points``), with steps_p, that of the
     first one; spreads and spreads_p, the same of changes of spread (``spread_changes``), nothing
     where there is a drift, which looks like one; outliers, the names of those that lie far from the
@@ -70,14 +73,17 @@ def trust(
 
     Source: the functions of these names, in ``osmef.analysis``; Hoefler and Belli, SC 2015, rule 5.
     """
+    groups = cells(trials)
     series = {
         (cell, metric): _series(group, metric)
-        for cell, group in cells(trials).items()
+        for cell, group in groups.items()
         for metric in metrics
         if metric in group and group[metric].notna().any()
     }
     rows = [
-        {"cell": cell, "metric": metric, **_told(values, relative_error)}
+        {"cell": cell, "metric": metric, "n": len(values)}
+        | _enough(groups[cell], metric, values, relative_error)
+        | _told(values)
         for (cell, metric), values in series.items()
     ]
     for metric in metrics:
@@ -86,14 +92,15 @@ def trust(
     for row in rows:
         row["doubts"] = _doubts(row)
     table = pd.DataFrame(rows, columns=pd.Index(_COLUMNS))
-    return table.astype(dict.fromkeys((*_COLUMNS[3:10], "steps_p", "spreads_p"), "float64"))
+    return table.astype(dict.fromkeys((*_COLUMNS[3:11], "steps_p", "spreads_p"), "float64"))
 
 
 def pairs(trials: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
     """Return the pairwise comparisons of cells, one row a metric and pair.
 
-    ``trials`` are those of ``osmef.load``, their sessions' medians where there are any. The
-    correction is over the pairs of a metric. Cells without a value are left out. Cells of one run
+    ``trials`` are those of ``osmef.load``, their sessions' medians where there are any, or those of
+    several pairs of endpoints: a cell without several counts as one value then. The correction is
+    over the pairs of a metric. Cells without a value are left out. Cells of one run
     that were measured in blocks are also compared block by block, which a drift does not disturb:
     method is "paired" then, and "unpaired" else; blocks, how many have both; ratio of a to b with
     ratio_low and ratio_high (``paired_ratio``; NaN where a value is not above 0), paired_p and
@@ -108,7 +115,7 @@ def pairs(trials: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
     tables = []
     for metric in metrics:
         samples = {
-            cell: list(_series(group, metric).values())
+            cell: _replicates(group, metric, on_pairs=has_pairs(*groups.values()))
             for cell, group in groups.items()
             if metric in group and group[metric].notna().any()
         }
@@ -122,6 +129,13 @@ def pairs(trials: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
     found = pd.concat(tables, ignore_index=True)
     found.attrs["friedman_p"] = alike
     return found
+
+
+def _replicates(group: pd.DataFrame, metric: str, *, on_pairs: bool) -> list[float]:
+    """Return the independent values of a cell; trials of one pair share its machines."""
+    if not on_pairs or has_sessions(group):
+        return list(_series(group, metric).values())
+    return independent(group, metric, by_session=not has_pairs(group))
 
 
 def _with_blocks(
@@ -239,14 +253,21 @@ def _series(group: pd.DataFrame, metric: str) -> dict[str, float]:
     return {str(name): float(value) for name, value in zip(names, known[metric], strict=True)}
 
 
-def _told(series: Mapping[str, float], relative_error: float) -> dict[str, object]:
+def _enough(
+    group: pd.DataFrame, metric: str, series: Mapping[str, float], relative_error: float
+) -> dict[str, object]:
+    """Return how many pairs of endpoints there are, if several, and what is needed."""
+    on_pairs = has_pairs(group) and not has_sessions(group)
+    values = independent(group, metric) if on_pairs else list(series.values())
+    enough = repetitions_for_median(values, relative_error) if len(values) > 1 else None
+    return {"pairs": len(values) if on_pairs else None, "repetitions": enough}
+
+
+def _told(series: Mapping[str, float]) -> dict[str, object]:
     values, names = list(series.values()), list(series)
     middle = statistics.median(values)
-    enough = repetitions_for_median(values, relative_error) if len(values) > 1 else None
     stepping = _blocks(values, MOST_STEPPING)
     told: dict[str, object] = {
-        "n": len(values),
-        "repetitions": enough,
         **dict.fromkeys(("autocorrelation", "autocorrelation_p", "drift_percent", "drift_p")),
         "steps": list[str](),
         "steps_p": find_step(stepping).p,

@@ -15,7 +15,7 @@ from osmef.cli.console import AsJson, out, print_json, print_note, read_percent,
 from osmef.cli.where import Where, where_of
 from osmef.errors import InputError
 from osmef.report.fit import TextColumn, column, table
-from osmef.report.sentences import busy_cells, doubts_of, pairs_of
+from osmef.report.sentences import busy_cells, doubts_of, needed_of, pairs_of
 from osmef.report.series import short_cells
 from osmef.results.measure import Measure
 
@@ -181,9 +181,7 @@ def _cells(rows: list[dict[Any, Any]], error: float) -> list[TextColumn]:
         "-" if row["drift_p"] is None else f"{_number(row['drift_percent'])} ({row['drift_p']:.2g})"
         for row in rows
     ]
-    needed = [
-        "unknown" if row["repetitions"] is None else f"{row['repetitions']:.0f}" for row in rows
-    ]
+    needed = [needed_of(row) for row in rows]
     names, _shared = short_cells(str(row["cell"]) for row in rows)
     return [
         column("cell", [names[str(row["cell"])] for row in rows]),

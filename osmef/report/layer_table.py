@@ -19,6 +19,7 @@ _NOTHING = "-"
 _LAYER = "layer"
 _HOW = {
     "blocks": "in the same block of the random order",
+    "pairs": "by the medians of each pair of endpoints",
     "trials": "over all trials, unpaired, for the run has no blocks",
 }
 

@@ -19,6 +19,7 @@ _ROW_INCHES = 0.3
 _TIMES = {"us", "ms", "s"}
 _TOLD = {
     "blocks": "the trials of each block are compared",
+    "pairs": "the medians of each pair of endpoints are compared",
     "runs": "each run counts as one",
     "trials": "unpaired, for the run has no blocks",
 }

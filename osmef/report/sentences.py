@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -89,13 +90,33 @@ def doubts_of(
     may be further off, whatever its interval says of the noise. ``busy`` is what ``busy_cells``
     tells.
     """
-    needed, n = row["repetitions"], row["n"]
     found = []
-    if isinstance(needed, float | int) and isinstance(n, int) and needed > n:  # NaN is not
-        found.append(f"too few for ±{error_percent:g} %: {n} of {needed:.0f}")
+    if too_few := needs_more(row):
+        found.append(f"too few for ±{error_percent:g} %: {too_few}")
     if others := (busy or {}).get(str(row.get("cell"))):
         found.append(others)
     return "; ".join([*found, *filter(None, [str(row["doubts"])])])
+
+
+def needs_more(row: Mapping[Any, Any]) -> str:
+    """Describe how many values, or pairs, a row of ``trust`` has of those it needs, or ""."""
+    pairs, needed = _number_of(row.get("pairs")), _number_of(row["repetitions"])
+    count = float(row["n"]) if pairs is None else pairs
+    if needed is None or needed <= count:
+        return ""
+    return f"{count:.0f} of {needed_of(row)}"
+
+
+def needed_of(row: Mapping[Any, Any]) -> str:
+    """Describe how many values a row of ``trust`` needs, or how many pairs."""
+    needed = _number_of(row["repetitions"])
+    if needed is None:
+        return "unknown"
+    return f"{needed:.0f}" if _number_of(row.get("pairs")) is None else f"{needed:.0f} pairs"
+
+
+def _number_of(number: object) -> float | None:
+    return float(number) if isinstance(number, float | int) and not math.isnan(number) else None
 
 
 def pairs_of(row: Mapping[Any, Any], measure: Measure) -> str:

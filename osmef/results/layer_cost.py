@@ -28,8 +28,8 @@ class LayerCost(Model):
     unit: str | None = Field(description="the metric's unit")
     n: int = Field(description="how many were compared")
     compared: str = Field(
-        description="what n counts: `blocks`, in each of which both have a trial; or `trials`,"
-        " unpaired, where the run has no blocks"
+        description="what n counts: `blocks`, in each of which both have a trial; `pairs` of"
+        " endpoints with trials of their own; or `trials`, unpaired, where the run has no blocks"
     )
     reference_median: float = Field(description="median of all trials of the reference")
     median: float = Field(description="median of all trials with the layer")

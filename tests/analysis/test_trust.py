@@ -167,3 +167,39 @@ def test_values_far_from_the_others_are_named_and_are_no_doubt() -> None:
     far = told(trials([*noise(20), 500.0]))
     assert far["outliers"] == ["20"]
     assert far["doubts"] == ""
+
+
+def on_pairs(chance: np.random.Generator, cells: int = 2, count: int = 6) -> pd.DataFrame:
+    """Equal cells of five trials on each pair; pairs vary by 14 %, and trials of one by 5 %."""
+    levels = 1 + 0.14 * chance.standard_normal((cells, count))
+    rows = [
+        {"run": "r", "cell": f"cell {cell}", "pair": pair + 1, "group": 1 + 5 * pair + turn,
+         "status": "ok", X: levels[cell, pair] * (1 + 0.05 * chance.standard_normal())}
+        for turn in range(5) for pair in range(count) for cell in range(cells)
+    ]  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def test_equal_cells_on_several_pairs_seldom_differ() -> None:
+    chance, times = np.random.default_rng(3), 40
+    alarms = {"mann_whitney_p": 0, "paired_p": 0}
+    for _ in range(times):
+        row = pairs(on_pairs(chance), [X]).iloc[0]
+        assert (row["n_a"], row["n_b"], row["method"], row["blocks"]) == (6, 6, "paired", 6)
+        for name in alarms:
+            alarms[name] += row[name] <= 0.05
+    assert max(alarms.values()) <= 6  # more have less than a chance in 100 at 5 %
+
+
+def test_a_cell_on_one_pair_is_one_value_beside_cells_on_several() -> None:
+    several = on_pairs(np.random.default_rng(4), cells=1)
+    one = several.assign(cell="one", pair=None, group=several["group"] + 100)
+    row = pairs(pd.concat([several, one]), [X]).iloc[0]
+    assert (row["n_a"], row["n_b"], row["method"]) == (6, 1, "unpaired")
+
+
+def test_what_is_needed_is_pairs_where_there_are_several() -> None:
+    row = trust(on_pairs(np.random.default_rng(5), cells=1), [X]).iloc[0]
+    assert (row["n"], row["pairs"]) == (30, 6)
+    assert row["repetitions"] > 30  # trials on one pair more often don't help
+    assert np.isnan(trust(trials([1.0, 2.0, 3.0]), [X])["pairs"].iloc[0])

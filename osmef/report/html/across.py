@@ -21,7 +21,7 @@ from osmef.report.html.results import measured
 from osmef.report.html.table import Column, Emphasis, Field, Table, number, scale_of, text
 from osmef.report.kinds import FigureKind
 from osmef.report.look import PLAIN
-from osmef.report.sentences import busy_cells, doubts_of
+from osmef.report.sentences import busy_cells, doubts_of, needed_of, needs_more
 from osmef.report.series import short_cells, short_names
 from osmef.results.measure import Measure
 from osmef.results.summary import Metric
@@ -264,10 +264,10 @@ def _failed(trials: pd.DataFrame) -> Field:
 
 def _few(found: pd.DataFrame, names: Mapping[str, str], words: Mapping[str, str]) -> str:
     """Name the cells that need more trials of each metric, by ``trust``."""
-    found = found[found["repetitions"] > found["n"]] if len(found) else found
+    found = found[[bool(needs_more(row)) for row in found.to_dict("records")]]
     parts = []
     for metric, rows in found.groupby("metric", sort=False) if len(found) else ():
-        of = [f"{names[str(row['cell'])]} ({row['n']} of {row['repetitions']:.0f})"
+        of = [f"{names[str(row['cell'])]} ({needs_more(row)})"
               for row in rows.head(_MOST_NAMES).to_dict("records")]  # fmt: skip
         more = f" and {len(rows) - _MOST_NAMES} more" if len(rows) > _MOST_NAMES else ""
         parts.append(f"{words[str(metric)]} of {', '.join(of)}{more}")
@@ -292,7 +292,7 @@ def _trust(found: pd.DataFrame, trials: pd.DataFrame, names: Mapping[str, str]) 
             Field(names[str(row["cell"])]),
             Field(str(row["metric"])),
             Field(str(row["n"])),
-            number(row["repetitions"]),
+            Field(needed_of(row), key=repr(row["repetitions"])),
             number(row["autocorrelation_p"]),
             number(row["common_memory_p"]),
             number(row["drift_percent"]),
