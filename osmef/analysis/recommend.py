@@ -10,7 +10,15 @@ from enum import StrEnum
 import pandas as pd
 
 from osmef.analysis.describe import describe
-from osmef.analysis.replicates import has_sessions, independent, is_loopback, settled
+from osmef.analysis.replicates import (
+    cell_names,
+    has_runs,
+    has_sessions,
+    independent,
+    is_loopback,
+    platform_columns,
+    settled,
+)
 from osmef.errors import InputError
 from osmef.results.summary import Metric
 
@@ -86,7 +94,8 @@ def recommend(trials: pd.DataFrame, needs: Needs, by: Sequence[str] = OPTION) ->
     no rate of a network) and without a background, and the best cell counts: other settings of the
     same option may do worse. Columns: those of ``by``; fit, a ``Fit``; btc and rtt, each with _n,
     _median, _low and _high (the exact 95 % interval), bit/s and microseconds, over the trials or,
-    where there are any, sessions, _trials and _failed, how many trials there were and how many of
+    where there are any, sessions, or runs where a cell is of several, _trials and _failed, how many
+    trials there were and how many of
     these failed, and _cell, which one it is; price_per_hour of all machines of these cells with
     currency, NaN and None where unknown; missing, what was not measured or is not known, in words.
 
@@ -163,9 +172,10 @@ def _cells(
     """Yield the evidence of each cell of an option on a need."""
     need, sign = (needs.btc_bps, 1) if metric == BTC else (needs.rtt_us, -1)
     # At another price it was another offer, such as that of another region.
-    keys = [name for name in ("scenario", "price_per_hour", "cell") if name in group]
-    for key, trials in group.groupby(keys, sort=False, dropna=False):
-        found = describe(independent(trials, metric, by_session=by_session))
+    keys = [name for name in ("scenario", "platform", "price_per_hour", "cell") if name in group]
+    names = cell_names(group, platform_columns(group, columns=("platform",)))
+    for _key, trials in group.assign(_name=names).groupby(keys, sort=False, dropna=False):
+        found = _described(trials, metric, by_session=by_session)
         if found.n == 0:
             continue
         prices = trials["price_per_hour"] if "price_per_hour" in trials else pd.Series([math.nan])
@@ -176,7 +186,18 @@ def _cells(
         fit = Fit.YES if need is None else _fit(found, need, sign, failed)
         if needs.price_per_hour is not None:
             fit = max(fit, _affordable(price, currency, needs), key=_ORDER.__getitem__)
-        yield _Evidence(str(key[-1]), found, len(trials), failed, fit, price, currency)
+        yield _Evidence(
+            str(trials["_name"].iloc[0]), found, len(trials), failed, fit, price, currency
+        )
+
+
+def _described(trials: pd.DataFrame, metric: str, *, by_session: bool) -> Metric:
+    """Return the statistics of a cell over its trials, sessions, or runs if there are several."""
+    runs = has_runs(trials) and not by_session
+    found = describe(independent(trials, metric, by_session=by_session or runs))
+    if not runs or found.ci95_reason is None:
+        return found
+    return found.model_copy(update={"ci95_reason": f"of runs, {found.ci95_reason}"})
 
 
 def _best(found: Iterator[_Evidence], sign: int) -> _Evidence | None:

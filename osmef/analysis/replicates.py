@@ -61,6 +61,11 @@ def has_pairs(*trials: pd.DataFrame) -> bool:
     return any("pair" in frame and bool(frame["pair"].notna().any()) for frame in trials)
 
 
+def has_runs(trials: pd.DataFrame) -> bool:
+    """Return whether trials of one cell are of several runs, each of which counts as one value."""
+    return "run" in trials and trials["run"].nunique() > 1
+
+
 def independent(
     trials: pd.DataFrame, metric: str, *, by_session: bool | None = None
 ) -> list[float]:

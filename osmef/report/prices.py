@@ -11,9 +11,11 @@ from osmef.analysis.describe import describe
 from osmef.analysis.price import KEY, PRICE, PricePerformance, PriceTable, price_performance
 from osmef.analysis.replicates import (
     cell_names,
+    has_runs,
     has_sessions,
     independent,
     place_columns,
+    platform_columns,
     settled,
 )
 from osmef.errors import InputError
@@ -67,8 +69,9 @@ def price_ranking(
     """Return a measure, and the price-performance of each flavor by it.
 
     The result of a flavor is the median of the trials of one cell, or of its sessions, where there
-    are any; each cell has a row, and each achieved place of one. The tables have the columns of
-    ``price_performance``, ``cell``, ``SPREAD``, trials and how many of these failed. ``flavor`` is
+    are any, or of its runs, if several; each platform, cell and achieved place has a row. The
+    tables have the columns of ``price_performance``, ``cell``, ``SPREAD``, trials and how many of
+    these failed. ``flavor`` is
     the column that tells flavors apart. Without ``metric`` it is what leads. Raises InputError.
     """
     measure = chosen(data.trials, metric)
@@ -92,11 +95,13 @@ def _results(data: Data, metric: str, flavor: str) -> pd.DataFrame:
     )
     sessions, rows = has_sessions(trials), []
     several = trials["scenario"].nunique() > 1  # whose cells may be called alike
-    columns = [*(["scenario"] if several else []), *place_columns(trials)]
+    platforms = platform_columns(trials, columns=("platform",))
+    columns = [*(["scenario"] if several else []), *platforms, *place_columns(trials)]
     trials = trials.assign(cell=cell_names(trials, columns))
     keys = ["_provider", flavor, "_region", "cell"]
     for key, group in trials.groupby(keys, sort=False, dropna=False):
-        told = describe(independent(group, metric, by_session=sessions)).model_dump()
+        by_session = sessions or has_runs(group)
+        told = describe(independent(group, metric, by_session=by_session)).model_dump()
         known = dict(zip(("provider", "flavor", "region", "cell"), key, strict=True))
         counts = {"trials": len(group), "failed": int((group["status"] != "ok").sum())}
         spread = {one: told[one] for one in SPREAD}

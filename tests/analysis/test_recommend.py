@@ -114,6 +114,23 @@ def test_sessions_count_not_their_trials() -> None:
     assert (row["fit"], row["btc_n"]) == ("likely", 1)
 
 
+def test_several_runs_count_each_as_one_not_their_trials() -> None:
+    """Trials of a run share its machines, which may be better ones than another run gets."""
+    runs = [trials("good", [level * 1e9] * 8, []).assign(run=f"{level} Gbit/s") for level in (4, 9)]
+    both = pd.concat([*runs, runs[1].assign(run="again")])
+    (row,) = recommend(both, Needs(btc_bps=4e9)).to_dict("records")
+    assert (row["fit"], row["btc_n"], row["btc_median"]) == ("likely", 3, 9e9)
+    assert row["missing"] == "interval of the BTC: of runs, n = 3; 95 % needs n >= 6"
+
+
+def test_platforms_of_one_flavor_are_judged_apart() -> None:
+    both = pd.concat(
+        [trials("good", [level * 1e9] * 8, []).assign(platform=f"p{level}") for level in (4, 9)]
+    )
+    (row,) = recommend(both, Needs(btc_bps=5e9)).to_dict("records")
+    assert (row["fit"], row["btc_median"], row["btc_cell"]) == ("yes", 9e9, "p9: btc 10")
+
+
 def test_an_option_whose_trials_all_failed_is_unknown() -> None:
     failed = trials("m", [float("nan")] * 6, [], price=1.0)
     assert recommend(failed, Needs(price_per_hour=2.0))["fit"].tolist() == ["unknown"]

@@ -118,6 +118,17 @@ def test_places_of_a_cell_are_never_one_result(make_run: MakeRun) -> None:
     assert found.ranking["n"].tolist() == [6, 6]
 
 
+def test_several_runs_count_each_as_one_and_platforms_stand_apart(make_run: MakeRun) -> None:
+    runs = [make_run(name, amount=0.2) for name in ("one", "two", "three")]
+    for path, platform in zip(runs, ("p1", "p1", "p2"), strict=True):
+        of = RunDirectory(path)
+        known = [one.model_copy(update={"platform": platform}) for one in of.read_trials().trials]
+        of.trials.write_text("".join(f"{trial.model_dump_json()}\n" for trial in known))
+    _measure, found = price_ranking(Data(*runs), None, None)
+    rows = zip(found.ranking["cell"], found.ranking["n"], strict=True)
+    assert {cell.partition(":")[0]: n for cell, n in rows} == {"p1": 2, "p2": 6}  # runs, trials
+
+
 def test_trials_that_failed_are_counted(make_run: MakeRun) -> None:
     path = make_run("flaky", amount=0.2)
     trials = RunDirectory(path).trials
