@@ -13,7 +13,7 @@ import pandas as pd
 
 from osmef.analysis.describe import describe
 from osmef.analysis.price import PriceTable
-from osmef.analysis.replicates import has_sessions, independent, is_loopback
+from osmef.analysis.replicates import has_runs, has_sessions, independent, is_loopback
 from osmef.analysis.similarity import COMPONENTS, GIVEN, MACHINE, machine_name
 from osmef.errors import InputError
 from osmef.report.cells import nothing
@@ -255,7 +255,7 @@ def _in_unit(value: float, measure: Measure) -> float:
 def _best(group: pd.DataFrame, measure: Measure, *, by_session: bool) -> Sequence[float]:
     """Return the replicates of the cell with the best median."""
     results = [
-        independent(cell, measure.name, by_session=by_session)
+        independent(cell, measure.name, by_session=by_session or has_runs(cell))
         for _, cell in group.groupby(["scenario", "cell"], sort=False)
     ]
     known = [values for values in results if values]

@@ -64,6 +64,15 @@ def test_runs_tell_cpus_memory_and_the_best_rate(make_run: MakeRun) -> None:
     assert (table["component"] == "network_mb_per_s").sum() == 3, "the trials of the best cell"
 
 
+def test_each_of_several_runs_is_one_measurement(make_run: MakeRun) -> None:
+    """Trials of a run share its machines, and a machine type is more than those."""
+    runs = [make_run("aws", "m5", (8e8, 1.6e9))]
+    runs.append(runs[0].with_name("again"))
+    shutil.copytree(*runs)
+    table = machines_of(Data(*runs))
+    assert table.loc[table["component"] == "network_mb_per_s", "value"].tolist() == [200.0] * 2
+
+
 def test_a_machine_with_itself_is_no_network(make_run: MakeRun) -> None:
     data = Data(make_run("aws", "m5", (8e8, 80e9)))
     loopback = data.trials["cell"] == "1"
