@@ -32,6 +32,7 @@ from osmef.results.frame import measure_named
 from osmef.results.measure import Measure
 
 MOST_PANELS = 8
+_HALF_DAY = pd.Timedelta(hours=12)
 _MANY = 200  # sessions of which the marks are small
 _ALIKE = 1.5  # platforms further apart than so many times have axes of their own
 _NO_WINDOW = "no window given"
@@ -85,6 +86,9 @@ def course(rows: pd.DataFrame, planned: pd.DataFrame | None, look: Look = PLAIN)
         axes.tick_params(axis="x", labelsize=7.5, labelbottom=True)
     for axes in panels:  # once all is drawn, since they share their ends
         if timed:
+            if rows["began"].nunique() == 1:  # alone it would be on an axis of years
+                at = rows["began"].iloc[0]
+                axes.set_xlim(at - _HALF_DAY, at + _HALF_DAY)
             _date(axes, 7)
         else:
             axes.set_xlabel("session, in order")

@@ -68,6 +68,15 @@ def test_a_gap_is_grey_and_no_line_crosses_it() -> None:
     assert lines
 
 
+def test_a_single_session_is_on_an_axis_of_its_day() -> None:
+    data = campaign()
+    first = data.sessions[data.sessions["began"] == data.sessions["began"].min()].iloc[:1]
+    (axes,) = visible(course(first, data.planned))
+    (left, right), (at,) = axes.get_xlim(), days(first["began"])
+    assert right - left == pytest.approx(1, abs=1e-6)
+    assert left < at < right
+
+
 def test_the_interval_of_a_session_is_a_bar() -> None:
     rows = campaign().sessions
     assert "Bars: " not in texts(course(rows, None))[1]
