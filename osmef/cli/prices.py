@@ -118,7 +118,7 @@ def rank_command(  # noqa: PLR0913, PLR0917 - each is an option of the command l
         str | None,
         typer.Option(
             autocompletion=complete_metric,
-            help="A rate; without, the main one of the runs.",
+            help="A rate. Default: the main one of the runs.",
             show_default=False,
         ),
     ] = None,
@@ -136,9 +136,9 @@ def rank_command(  # noqa: PLR0913, PLR0917 - each is an option of the command l
     where: Where = None,
     as_json: AsJson = False,
 ) -> None:
-    """Rank flavors by what they give for the price of an hour, unknown prices apart.
+    """Rank flavors by throughput for their hourly price; unknown prices come last.
 
-    Each cell that was measured of a flavor has a line.
+    Each measured cell of a flavor has a line.
     """
     with reporting(as_json):
         # pandas takes a while to load
@@ -181,16 +181,16 @@ def _ranked(rows: Sequence[Mapping[Any, Any]], measure: Measure) -> list[TextCol
         column("n", [str(row["n"]) for row in rows], rank=5, right=True),
         column("failed", failed, rank=1, right=True),
         column("CoV %", spread, rank=6, right=True),
-        column("an hour", prices, right=True),
-        column(f"for 1 {currency}\nan hour", [] if set(per) == {"-"} else per, rank=1, right=True),
-        column("price of", [str(row["date"] or "-") for row in rows], rank=3),
+        column("price\nper hour", prices, right=True),
+        column(f"for 1 {currency}\nper hour", [] if set(per) == {"-"} else per, rank=1, right=True),
+        column("price\nas of", [str(row["date"] or "-") for row in rows], rank=3),
     ]
 
 
 def _interval(row: Mapping[Any, Any], measure: Measure) -> str:
     low, high = row["ci95_low"], row["ci95_high"]
     known = low is not None and high is not None
-    return f"{measure.written(low)} to {measure.written(high)}" if known else "-"
+    return measure.between(low, high) if known else "-"
 
 
 def _show(prices: Sequence[Price], *, as_json: bool) -> None:
@@ -201,7 +201,7 @@ def _show(prices: Sequence[Price], *, as_json: bool) -> None:
         column("provider", [one.provider for one in prices]),
         column("region", [one.region or "any" for one in prices]),
         column("flavor", [one.flavor for one in prices]),
-        column("an hour", [str(one.per_hour) for one in prices], right=True),
+        column("price\nper hour", [str(one.per_hour) for one in prices], right=True),
         column("date", [str(one.date) for one in prices], rank=1),
         column("source", [one.source for one in prices], rank=2),
     ]

@@ -140,8 +140,8 @@ def _show(rows: Sequence[Mapping[Any, Any]]) -> None:
             rank=1,
             right=True,
         ),
-        column("an hour", _or_none(map(_price, rows)), rank=3, right=True),
-        column("of the cell", [_cells(row) for row in rows], rank=5),
+        column("price\nper hour", _or_none(map(_price, rows)), rank=3, right=True),
+        column("cell", [_cells(row) for row in rows], rank=5),
         column("missing", [str(row["missing"]) for row in rows], rank=4),
     ]
     out.print(table(columns, out.width))

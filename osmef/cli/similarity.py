@@ -169,13 +169,13 @@ def _print_costs(rows: Sequence[Mapping[str, Any]]) -> None:
     found = [(row, row["counterpart"] is not None) for row in rows]
     columns = [
         column("machine type", [str(row["machine"]) for row in rows]),
-        column("an hour", [_price(row, "price_per_hour") for row in rows], right=True),
+        column("price\nper hour", [_price(row, "price_per_hour") for row in rows], right=True),
         column(
             "cheapest of its\nclass elsewhere",
             [str(row["counterpart"]) if has else "none" for row, has in found],
         ),
         column(
-            "an hour",
+            "price\nper hour",
             [_price(row, "counterpart_price_per_hour") if has else "" for row, has in found],
             right=True,
         ),

@@ -58,6 +58,8 @@ def test_flavors_are_ranked_by_what_they_give_for_their_price(osmef: Osmef, pric
     unpriced = osmef("prices", "rank", SAMPLE)
     assert unpriced.code == 0
     assert "unknown" in unpriced.out
+    assert "per hour" in unpriced.out
+    assert "bit/s to " not in unpriced.out, "one unit for both ends of an interval"
 
 
 def test_the_counterparts_of_machine_types(osmef: Osmef) -> None:
