@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
+from typing import Any
+
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from osmef.analysis.price import PricePerformance
 from osmef.analysis.similarity import COMPONENT_WORDS
 from osmef.report.cells import nothing, unit
 from osmef.report.look import PLAIN, Look
+from osmef.report.series import short_cells
 from osmef.report.style import GREY, LINE_INCHES, Words, broken, page, patch, styled
 from osmef.results.measure import Measure
 
@@ -85,14 +91,7 @@ def price(result: PricePerformance, measure: Measure, look: Look = PLAIN) -> Fig
     names, lines = broken(_result_names(ranking, unpriced, look), look)
     bar = max(_BAR_INCHES, LINE_INCHES * lines + 0.04)
     figure, (axes,) = page(header, {}, look, size=(6.6, 0.7 + bar * rows))
-    bars = axes.barh(range(len(ranking)), ranking["per_price"] / how.divisor, 0.72, **patch(0))
-    ends = _ends(ranking, how.divisor)
-    for place, (low, high) in enumerate(ends):
-        axes.plot(
-            (low, high), (place, place), color="black", linewidth=1.2, marker="|", markersize=5
-        )
-    prices = [f"{amount:g} {currency}/h" for amount in ranking["price_per_hour"]]
-    axes.bar_label(bars, prices, padding=3, fontsize=7)
+    _draw_bars(axes, ranking, how.divisor, currency)
     for place, missing in enumerate(unpriced["price_per_hour"].isna(), start=len(ranking)):
         text = "price unknown" if missing else "result unknown"
         axes.text(0, place, f" {text}", va="center", fontsize=7, color=GREY, style="italic")
@@ -104,6 +103,25 @@ def price(result: PricePerformance, measure: Measure, look: Look = PLAIN) -> Fig
     axes.set_xlabel(f"{how.label} for 1 {currency} an hour")
     look.apply(axes)
     return figure
+
+
+def _draw_bars(axes: Axes, ranking: pd.DataFrame, divisor: float, currency: str) -> None:
+    """Draw a bar for each result, its interval, and its price beside both."""
+    widths = ranking["per_price"] / divisor
+    axes.barh(range(len(ranking)), widths, 0.72, **patch(0))
+    ends = _ends(ranking, divisor)
+    for place, (low, high) in enumerate(ends):
+        axes.plot(
+            (low, high), (place, place), color="black", linewidth=1.2, marker="|", markersize=5
+        )
+    highs = [high for _, high in ends] or [math.nan] * len(ranking)
+    prices = zip(ranking["price_per_hour"], widths, highs, strict=True)
+    for place, (amount, width, high) in enumerate(prices):
+        axes.annotate(
+            f"{amount:g} {currency}/h",
+            (width if math.isnan(high) else max(width, high), place),
+            xytext=(5, 0), textcoords="offset points", va="center", fontsize=7,
+        )  # fmt: skip
 
 
 def _components(matrix: pd.DataFrame) -> str:
@@ -133,11 +151,16 @@ def _result_names(ranking: pd.DataFrame, unpriced: pd.DataFrame, look: Look) -> 
     rows = [row for table in (ranking, unpriced) for row in table[columns].to_dict("records")]
     flavors = [(row["provider"], row["flavor"]) for row in rows]
     several = len(set(flavors)) < len(flavors)
-    named = [name for name in columns if several or name in {"provider", "flavor"}]
-    return [
-        look.named(" ".join("unknown" if pd.isna(row[name]) else str(row[name]) for name in named))
-        for row in rows
-    ]
+    cells, _shared = short_cells(str(row["cell"]) for row in rows if several and "cell" in row)
+    return [look.named(_result_name(row, cells, several=several)) for row in rows]
+
+
+def _result_name(row: Mapping[Any, Any], cells: Mapping[str, str], *, several: bool) -> str:
+    names = ["unknown" if pd.isna(row[key]) else str(row[key]) for key in ("provider", "flavor")]
+    if several and not pd.isna(region := row.get("region")) and region:
+        names.append(str(region))
+    cell = cells.get(str(row.get("cell")), "") if several else ""
+    return ", ".join(filter(None, [" ".join(names), cell]))
 
 
 def _name(machine: object) -> str:

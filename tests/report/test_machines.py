@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 import pytest
+from matplotlib.text import Annotation
 
 from osmef.analysis.price import price_performance
 from osmef.errors import NothingToDrawError
@@ -43,6 +44,23 @@ def test_price_bars_the_best_first_and_unknown_prices_apart() -> None:
     assert shown == ["0.1 USD/h", "0.5 USD/h", "price unknown"]
     assert axes.get_xlabel() == "goodput in Gbit/s for 1 USD an hour"
     assert "2026-01-01 to 2026-02-01" in texts(figure)[-1]
+
+
+def test_prices_of_several_cells_have_short_names_and_stand_beside_the_intervals() -> None:
+    results = pd.DataFrame(
+        {"provider": "aws", "flavor": "a", "region": None,
+         "cell": ["placement=same-host,connections=1", "placement=same-host,connections=8"],
+         "goodput_bps": [4e9, 1e9], "ci95_low": [3e9, 1e9], "ci95_high": [9e9, 1e9]}
+    )  # fmt: skip
+    prices = pd.DataFrame(
+        {"provider": "aws", "flavor": ["a"], "price_per_hour": [0.5], "currency": "USD",
+         "region": "", "date": ["2026-01-01"], "source": "page"}
+    )  # fmt: skip
+    (axes,) = visible(price(price_performance(results, prices, GOODPUT), GOODPUT))
+    names = [text.get_text() for text in axes.get_yticklabels()]
+    assert names == ["aws a, connections=1", "aws a, connections=8"]
+    starts = [text.xy[0] for text in axes.texts if isinstance(text, Annotation)]
+    assert starts == pytest.approx([18, 2])
 
 
 def test_nothing_has_no_price() -> None:

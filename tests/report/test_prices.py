@@ -74,7 +74,7 @@ def test_a_flavor_has_a_price_in_each_region_and_a_result_in_each_cell(make_run:
     figure = price(found, measure)
     (axes,) = visible(figure)
     labels = [label.get_text().replace("\n", " ") for label in axes.get_yticklabels()]
-    assert [label.split()[:3] for label in labels] == [["local", "m5", "us"], ["local", "m5", "eu"]]
+    assert [label.split(", ")[0] for label in labels] == ["local m5 us", "local m5 eu"]
     assert "Lines: exact 95 % interval" in texts(figure)[-1]
 
 
