@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -162,25 +163,41 @@ def _dodge(chart: Chart, from_middle: float, count: int) -> _Shift:
 def _set_x(axes: Axes, chart: Chart) -> None:
     axes.set_xlabel(chart.x_label)
     first, last = min(chart.ticks), max(chart.ticks)
+    spec = axes.get_subplotspec()
+    columns = spec.get_gridspec().ncols if spec else 1
+    wide = axes.figure.bbox.width / axes.figure.dpi / columns - _Y_INCHES
+    names = chart.ticks
     if chart.log_x:
         axes.set_xscale("log")
         axes.set_xlim(first / _MARGIN, last * _MARGIN)
-        spec = axes.get_subplotspec()
-        columns = spec.get_gridspec().ncols if spec else 1
-        wide = axes.figure.bbox.width / axes.figure.dpi / columns - _Y_INCHES
         shown = _spaced(chart.ticks, wide / (math.log(last / first) + 2 * math.log(_MARGIN)))
     else:
         axes.set_xlim(first - 0.5, last + 0.5)
         shown = sorted(chart.ticks)
+        if len(chart.ticks) <= MOST_UPRIGHT:
+            names = _broken(chart.ticks, wide)
         axes.grid(visible=False, axis="x")
     axes.xaxis.set_major_locator(FixedLocator(shown))
     axes.xaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _position: chart.ticks.get(x, "")))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _position: names.get(x, "")))
     axes.tick_params(axis="x", labelsize=7.5, labelbottom=True)
     if not chart.log_x and len(chart.ticks) > MOST_UPRIGHT:
         axes.tick_params(axis="x", labelrotation=40)
         for label in axes.get_xticklabels():
             label.set(ha="right", rotation_mode="anchor")
+
+
+def _broken(ticks: Mapping[float, str], inches: float) -> dict[float, str]:
+    """Wrap the lines of categories beside each other to their share of the axis."""
+    letters = max(1, int(inches / len(ticks) / _LETTER_INCHES))
+    return {
+        x: "\n".join(
+            part
+            for line in text.split("\n")
+            for part in textwrap.wrap(line, letters, break_long_words=False) or [""]
+        )
+        for x, text in ticks.items()
+    }
 
 
 def _spaced(ticks: Mapping[float, str], inches: float) -> list[float]:

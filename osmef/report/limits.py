@@ -64,7 +64,7 @@ def limits(counts: pd.DataFrame, trials: pd.DataFrame, look: Look = PLAIN) -> Fi
     names, lines = broken([label for label, _ in bars], look)
     bar = max(_BAR_INCHES, LINE_INCHES * lines + 0.04)
     size = (6.6, bar * len(bars) + _BAR_INCHES + 0.5)
-    figure, (axes,) = page(words, legend, look, size=size)
+    figure, (axes,) = page(words, legend, look, size=size, whole=True)
     starts = [0.0] * len(bars)
     for one in found:
         widths = percent[one.value].tolist()

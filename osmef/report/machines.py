@@ -90,7 +90,7 @@ def price(result: PricePerformance, measure: Measure, look: Look = PLAIN) -> Fig
     )
     names, lines = broken(_result_names(ranking, unpriced, look), look)
     bar = max(_BAR_INCHES, LINE_INCHES * lines + 0.04)
-    figure, (axes,) = page(header, {}, look, size=(6.6, 0.7 + bar * rows))
+    figure, (axes,) = page(header, {}, look, size=(6.6, 0.7 + bar * rows), whole=True)
     _draw_bars(axes, ranking, how.divisor, currency)
     for place, missing in enumerate(unpriced["price_per_hour"].isna(), start=len(ranking)):
         text = "price unknown" if missing else "result unknown"

@@ -230,7 +230,7 @@ def windows(medians: pd.DataFrame, look: Look = PLAIN) -> Figure:
     legend = {name: _point(number) for number, name in enumerate(kinds)}
     rows, lines = broken([look.named(name) for name in names], look)
     height = 0.5 + len(names) * max(0.13 * len(kinds) + 0.12, LINE_INCHES * lines + 0.04)
-    figure, (axes,) = page(header, dict(legend), look, size=(6.6, height))
+    figure, (axes,) = page(header, dict(legend), look, size=(6.6, height), whole=True)
     for row in medians.to_dict("records"):
         number = kinds.index(str(row["window"]))
         shift = (number - (len(kinds) - 1) / 2) * 0.7 / len(kinds)
@@ -287,7 +287,7 @@ def calendar(planned: pd.DataFrame, look: Look = PLAIN) -> Figure:
                    " window opened (UTC). Its width has no meaning.",
                    f"{len(planned)} sessions")  # fmt: skip
     height = 0.5 + len(pairs) * (LINE_INCHES * lines + 0.06)
-    figure, (axes,) = page(header, dict(legend), look, size=(9.6, height))
+    figure, (axes,) = page(header, dict(legend), look, size=(9.6, height), whole=True)
     at = _times(planned["opens"])
     apart = np.diff(np.unique(at)) / np.timedelta64(1, "D")
     width = min([0.4, *(0.8 * apart)])

@@ -213,7 +213,7 @@ def cov(
     rows, lines = broken([group[0].cell.label for group in groups], look)
     height = 0.3 + len(groups) * max(0.14 * most + 0.12, LINE_INCHES * lines + 0.04)
     shown = legend if len(measures) > 1 else {}
-    figure, (axes,) = page(header, shown, look, size=(6.6, height + 0.4))
+    figure, (axes,) = page(header, shown, look, size=(6.6, height + 0.4), whole=True)
     thick = 0.8 / most
     at = {
         bar: row + (number - (len(group) - 1) / 2) * thick
@@ -229,7 +229,8 @@ def cov(
     axes.set_ylim(len(groups) - 0.5, -0.5)
     axes.margins(x=0.9 if of_journal(look) else 0.25)  # for the numbers behind the bars
     axes.grid(visible=False, axis="y")
-    alone = f" of {measures[0].words}" if len(measures) == 1 else ""
+    between = "\n" if of_journal(look) else " "
+    alone = f"{between}of {measures[0].words}" if len(measures) == 1 else ""
     axes.set_xlabel(f"coefficient of variation{alone} in %")
     look.apply(axes)
     return figure

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import combinations
+from itertools import combinations, product
 
 import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
+from osmef.report.btc import btc_distance
 from osmef.report.curves import Axis, Curve, CurveChart, render
 from osmef.report.intervals import intervals
+from osmef.report.limits import limits
 from osmef.report.look import Look
 from osmef.report.spread import cov, sessions
 from osmef.report.style import Words, stroke
@@ -79,3 +81,19 @@ def test_numbers_behind_bars_are_within(make_trials: MakeTrials) -> None:
         for place in ("same-host", "different-host")
     ]
     check_words(cov(pd.concat(runs).assign(scenario="a-scenario-with-a-long-name"), COLUMN))
+
+
+def four_places(make_trials: MakeTrials) -> pd.DataFrame:
+    places = product(("same-host", "different-host"), ("same-tenant", "different-tenant"), (1, 8))
+    return pd.concat(make_trials(*where, run="r") for where in places)
+
+
+def test_names_of_bars_have_room_for_their_lines(make_trials: MakeTrials) -> None:
+    trials = four_places(make_trials)
+    counts = pd.DataFrame({"run": "r", "cell": trials["cell"].unique(), "network": 6})
+    check_words(limits(counts, trials, COLUMN))
+    check_words(cov(trials, COLUMN))
+
+
+def test_places_below_an_axis_are_broken_into_lines(make_trials: MakeTrials) -> None:
+    check_words(btc_distance(four_places(make_trials), COLUMN))
