@@ -123,7 +123,7 @@ def run_called(name: str | PathLike[str]) -> Path:
             where=str(path),
             cure=f"write more of the name; the newest is {alike[-1]}",
         )
-    if not alike:
+    if not alike and not glob.has_magic(str(path)):
         _refuse_near(path, runs)
     return alike[0] if alike else path
 
