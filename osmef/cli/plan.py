@@ -175,12 +175,24 @@ def _ends(cell: PlannedCell) -> tuple[list[str], list[str]]:
     return [end.name for end in cell.senders], cell.receiver_names
 
 
+_MOST_NAMED = 3
+
+
 def _group(names: list[str]) -> str:
+    """Return the names of one end: of many in a row the first and the last."""
     first, *others = names
     if not others:
         return first
-    alike = others[0].startswith(first)
-    return f"{len(names)} x {first}" if alike else f"{first} to {others[-1]}"
+    if others[0].startswith(first):
+        return f"{len(names)} x {first}"
+    if len(names) <= _MOST_NAMED:
+        return ", ".join(names)
+    stem, _, number = first.rpartition("-")
+    in_a_row = number.isdecimal() and names == [
+        f"{stem}-{int(number) + n}" for n in range(len(names))
+    ]
+    span = f"{first} to {others[-1]}"
+    return span if in_a_row else f"{len(names)}, from {span}"
 
 
 def _endpoints(plan: Plan, machines: Mapping[str, str]) -> list[TextColumn]:

@@ -17,6 +17,30 @@ def trials_of(osmef: Osmef) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (osmef.run / "trials.jsonl").read_text().splitlines()]
 
 
+def test_the_plan_names_no_sender_among_the_receivers(osmef: Osmef) -> None:
+    machines = "\n".join(f"    m{n}: {{ssh: m{n}}}" for n in range(1, 10))
+    text = f"""
+name: hosts
+provider:
+  kind: static
+  hosts:
+{machines}
+sweep:
+  endpoints:
+    - {{sender: {{kind: host, count: 3}}, receiver: {{kind: host, count: 2}}}}
+    - {{node: {{kind: host, count: 5}}}}
+    - {{sender: {{kind: host, count: 5}}, receiver: {{kind: host, count: 4}}}}
+"""
+    planned = osmef("plan", osmef.write(text), "--json").json()
+    ends = [cell["senders"] for cell in planned["cells"]]
+    assert ends[0] == ["host-1", "host-3", "host-5"]
+    shown = osmef("plan", osmef.write(text)).out
+    assert "host-1, host-3, host-5" in shown
+    assert "host-2, host-4" in shown
+    assert "5, from host-1" in shown
+    assert "4, from host-2" in shown
+
+
 def test_a_shuffle_is_all_pairs_at_once(osmef: Osmef, left_behind: Callable[[], list[str]]) -> None:
     text = """
 name: shuffle
