@@ -20,7 +20,7 @@ _LAYER = "layer"
 _HOW = {
     "blocks": "in the same block of the random order",
     "pairs": "by the medians of each pair of endpoints",
-    "trials": "over all trials, unpaired, for the run has no blocks",
+    "trials": "over all trials, unpaired, for the run has less than two blocks",
 }
 
 

@@ -21,7 +21,7 @@ _TOLD = {
     "blocks": "the trials of each block are compared",
     "pairs": "the medians of each pair of endpoints are compared",
     "runs": "each run counts as one",
-    "trials": "unpaired, for the run has no blocks",
+    "trials": "unpaired, for the run has less than two blocks",
 }
 
 

@@ -29,7 +29,8 @@ class LayerCost(Model):
     n: int = Field(description="how many were compared")
     compared: str = Field(
         description="what n counts: `blocks`, in each of which both have a trial; `pairs` of"
-        " endpoints with trials of their own; or `trials`, unpaired, where the run has no blocks"
+        " endpoints with trials of their own; or `trials`, unpaired, where the run has less than"
+        " two blocks"
     )
     reference_median: float = Field(description="median of all trials of the reference")
     median: float = Field(description="median of all trials with the layer")
