@@ -60,12 +60,12 @@ TIMES = (
 """Of exchanges in one phase."""
 
 EXCHANGES = Measure(
-    name="exchanges_per_s", unit="1/s", better="higher", label="exchanges", head="done\n/s",
+    name="exchanges_per_s", unit="1/s", better="higher", label="exchanges", head="exch.\n/s",
     digits=".0f", over_pairs="sum",
     help="exchanges divided by the time that they took, summed over the pairs", source="OSMeF",
 )  # fmt: skip
 INCREASE = Measure(
-    name="latency_increase_ratio", unit="1", better="lower", head="ratio of\nmedians",
+    name="latency_increase_ratio", unit="1", better="lower", head="increase\nratio",
     digits=".1f", over_pairs="pooled", help="the loaded median divided by the idle one",
     source="OSMeF",
 )  # fmt: skip
@@ -127,7 +127,7 @@ BESIDE = (
     *(_in_phase(one, phase, _BELOW.get(one.name)) for phase in Phase for one in TIMES),
     INCREASE,
     _in_phase(EXCHANGES, Phase.IDLE),
-    _in_phase(EXCHANGES, Phase.LOADED, "done\n/s"),
+    _in_phase(EXCHANGES, Phase.LOADED, "exch.\n/s"),
 )
 """Of exchanges beside a background, and before it."""
 
