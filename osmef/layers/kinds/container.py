@@ -76,7 +76,7 @@ class ContainerSettings(LayerSettings):
         if bridged and scenario.family is Family.IPV6 and not scenario.stack[1:]:
             yield conflict(
                 "a container engine's bridge carries IPv4 only",
-                "use family: ipv4, or another network of it",
+                "use family: ipv4, another network of it, or engine: crun",
                 *("layer.network", "layer", "family"),
             )
         if scenario.stack[-1] is self:

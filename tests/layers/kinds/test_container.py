@@ -68,8 +68,10 @@ def test_its_bridge_carries_ipv4_only() -> None:
 
     study("{kind: container, network: host}")
     study("[container, vxlan]")
-    with pytest.raises(InputError, match="bridge carries IPv4 only"):
+    with pytest.raises(InputError, match="bridge carries IPv4 only") as told:
         study("container")
+    assert "engine: crun" in str(told.value)
+    study("{kind: container, engine: crun}")
 
 
 def container(machines: Machines, network: str) -> Container:
