@@ -433,7 +433,9 @@ def _row(
     alone = verdict(shift.interval, margin, allowed.measure.better)
     unscaled = median == 0 and allowed.share > margin and found is not DifferenceVerdict.SAME
     reason = shift.interval.reason or (_NO_SHARE if unscaled else None)
-    if found is not alone:
+    if bool(a) != bool(b):
+        reason = f"only {'A' if a else 'B'} has it"
+    elif found is not alone:
         reason = f"{alone} alone, but among all verdicts p = {known:.2g}"
     return {
         "cell": one.cell,

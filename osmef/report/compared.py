@@ -18,9 +18,11 @@ from osmef.units import counted, rate_unit
 _COLOURS = {"better": "green", "worse": "red", "same": "dim", "inconclusive": "yellow"}
 _ORDER = ("worse", "better", "different", "inconclusive", "same")
 AMONG_ALL = "better or worse if looked at alone, and not proved among all of these comparisons."
+_MOST_TIMES = 100
 _CHANGE = (
     "Change: the shift from A to B (Hodges and Lehmann), in percent of A's median, or as it is"
-    " where that would be below -100 %. Runs share no block, so they are compared unpaired."
+    " where that would be below -100 %, or says nothing, as A's median is nearly 0. Runs share no"
+    " block, so they are compared unpaired."
 )
 
 Row = Mapping[Any, Any]
@@ -151,7 +153,7 @@ def changed(row: Row, measure: Measure) -> tuple[str, str]:
     found = [row["difference"], row["low"], row["high"]]
     if math.isnan(found[0]) or math.isnan(of):
         return "-", "-"
-    if of and not row["low"] < -of:
+    if of and not row["low"] < -of and abs(found[0]) <= _MOST_TIMES * of:
         shown, unit = [f"{100 * one / of:+.1f}" for one in found], "%"
     elif measure.has_prefix:  # no rate falls by 218 %
         largest = max(abs(one) for one in found if not math.isnan(one))

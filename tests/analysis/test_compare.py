@@ -85,7 +85,8 @@ def test_too_few_trials_are_inconclusive_and_say_so() -> None:
 def test_a_metric_that_one_side_lacks_is_inconclusive() -> None:
     row = compare(trials(BASE), trials([float("nan")] * 6)).iloc[0]
     assert (row["n_b"], row["verdict"]) == (0, "inconclusive")
-    assert row["reason"] == "each sample needs a value"
+    assert row["reason"] == "only A has it"
+    assert compare(trials([float("nan")] * 6), trials(BASE)).iloc[0]["reason"] == "only B has it"
 
 
 def test_losses_that_are_all_zero_are_the_same() -> None:

@@ -47,6 +47,13 @@ def test_rates_in_bytes_have_the_prefix_of_the_larger_one() -> None:
     assert "-2 to -0.5 GB/s" in text
 
 
+def test_a_change_from_nearly_nothing_has_no_percent() -> None:
+    ends = {"median_a": 1e-14, "median_b": 35.0, "difference": 35.0, "low": 30.0, "high": 40.0}
+    text = "\n".join(shown(row("rtt_min_us", **ends), every=True))
+    assert "+35 µs" in text
+    assert "+30 to +40 µs" in text
+
+
 def test_eighty_columns_have_the_interval_and_p_of_every_metric() -> None:
     cells = ("placement=same-host", "placement=different-host")
     rows = [

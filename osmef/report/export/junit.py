@@ -49,7 +49,7 @@ def _of_row(row: Mapping[str, Any]) -> Xml.Element:
     kind = {_WORSE: "failure", _INCONCLUSIVE: "skipped"}.get(verdict)
     why = f"{verdict}, {reason}" if isinstance(reason, str) else verdict
     if is_lost(row):
-        kind, why = "failure", "only A has it"
+        kind, why = "failure", str(reason)
     return _case(str(row["cell"]), str(row["metric"]), kind, why, text)
 
 

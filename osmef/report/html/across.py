@@ -87,7 +87,7 @@ def across(readings: Sequence[ShownRun], most: int) -> Across:
     found = trust(data.trials, [one.name for one in measures])
     between = _between(data.trials, measures, most) if not several else None
     shown = _trust(found, data.trials, names)
-    layers = _layers(data.trials)
+    layers = layer_table(data.trials)
     layers = layers and layers.first(most)
     few = _few(found, names, {one.name: one.words for one in measures})
     return Across(results, layers, between, shown and shown.first(most), few, figures)
@@ -165,7 +165,7 @@ def _numbers(
     return [Column("metric"), Column("median", number=True)], fields
 
 
-def _layers(trials: pd.DataFrame) -> Table | None:
+def layer_table(trials: pd.DataFrame) -> Table | None:
     """Return what layers cost: the ratio of each number to that of the bare network."""
     if LAYER not in trials or not trials[LAYER].eq(REFERENCE).any():
         return None
@@ -190,10 +190,9 @@ def _layers(trials: pd.DataFrame) -> Table | None:
         [
             Field(str(row[LAYER])),
             *(Field(str(row[name])) for name in shown),
-            Field(_with_unit(words[str(row["metric"])])),
+            Field(words[str(row["metric"])].words),
             Field(f"{row['n']} {row['unit']}"),
-            number(row["reference_median"]),
-            number(row["median"]),
+            *(_median(row[name], words[str(row["metric"])]) for name in _MEDIANS),
             _ratio(row),
             number(None if math.isnan(row["p_holm"]) else row["p_holm"]),
             Field(str(row["method"])),
@@ -203,8 +202,11 @@ def _layers(trials: pd.DataFrame) -> Table | None:
     return Table("What layers cost", columns, rows, _LAYERS_NOTE)
 
 
-def _with_unit(measure: Measure) -> str:
-    return f"{measure.words}, {measure.unit}" if measure.unit not in {None, "1"} else measure.words
+_MEDIANS = ("reference_median", "median")
+
+
+def _median(value: float, measure: Measure) -> Field:
+    return Field(measure.with_unit(value), key=repr(value))
 
 
 def _ratio(row: Mapping[Any, Any]) -> Field:
