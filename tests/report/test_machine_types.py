@@ -68,7 +68,7 @@ def test_each_of_several_runs_is_one_measurement(make_run: MakeRun) -> None:
     """Trials of a run share its machines, and a machine type is more than those."""
     runs = [make_run("aws", "m5", (8e8, 1.6e9))]
     runs.append(runs[0].with_name("again"))
-    shutil.copytree(*runs)
+    shutil.copytree(runs[0], runs[1])
     table = machines_of(Data(*runs))
     assert table.loc[table["component"] == "network_mb_per_s", "value"].tolist() == [200.0] * 2
 
