@@ -57,8 +57,11 @@ from osmef.workloads.trial_workload import OTHERS, STEAL
 
 _MOST_LATE_PERCENT = 5.0
 """Of requests at a rate; single ones are late wherever a CPU is busy."""
+_LEAST_SENT_PERCENT = 95.0
+"""Of the rate that was offered: senders that sent less are noted."""
 _LEAST_COMMON_PERCENT = 80.0
 """Of the duration: a shorter common interval is noted."""
+_OFFERED = "offered_bps"
 _OTHERS = (OTHERS.name, STEAL.name)
 
 
@@ -116,6 +119,7 @@ def summarise(plan: Plan, directory: RunDirectory) -> Summary:
         *warnings_about(plan.cells, by_cell),
         *elsewhere(cells),
         *too_fast(cells),
+        *unsent(by_cell),
         *contended_cells(by_cell),
         *short_intervals(by_cell),
         *apart(by_cell),
@@ -447,6 +451,27 @@ def too_fast(cells: list[CellInfo]) -> list[str]:
     )
     kept = "the rate was not kept. Round trips are right, and response_..._us has that waiting"
     return [f"{told}, or never sent: {kept}; ask for a lower rate, or none"]
+
+
+def unsent(trials: Mapping[str, Sequence[Trial]]) -> list[str]:
+    """Report in how many trials senders of datagrams sent less than they were to offer."""
+    shares = [
+        100 * sent / offered
+        for of in trials.values()
+        for trial in of
+        for name, offered in trial.metrics.items()
+        if name.endswith(_OFFERED) and offered
+        if (sent := trial.metrics.get(f"{name.removesuffix(_OFFERED)}sent_bps")) is not None
+    ]
+    short = [share for share in shares if share < _LEAST_SENT_PERCENT]
+    if not short:
+        return []
+    note = (
+        f"in {len(short)} of {len(shares)} trials less than {_LEAST_SENT_PERCENT:.0f} % of the"
+        f" offered rate was sent, {min(short):.0f} % in the worst: it is more than the sender or"
+        " its own interface can do, and the loss is of what was sent alone; offer a lower rate"
+    )
+    return [note]
 
 
 def contended_cells(trials: Mapping[str, Sequence[Trial]]) -> list[str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from osmef.engine.check import warnings_about
 from osmef.engine.plan import make_plan
-from osmef.engine.summarise import apart, contended_cells, short_intervals
+from osmef.engine.summarise import apart, contended_cells, short_intervals, unsent
 from osmef.results.trial import Status, Trial
 from osmef.scenario.load import load_text
 
@@ -42,6 +42,16 @@ def test_steal_is_told_of() -> None:
     (note,) = contended_cells({"a": busy(0.0, 0.0, steal=25.0)})
     assert "the hypervisor gave 25 %" in note
     assert "in 1 of 1 cell:" in note
+
+
+def test_senders_that_sent_less_than_was_offered_are_told_of() -> None:
+    rates = [{"offered_bps": 6e7, "sent_bps": sent} for sent in (4.5e7, 6e7)]
+    beside = {"background_offered_bps": 1e8, "background_sent_bps": 2e7}
+    (note,) = unsent({"a": trials(*rates), "b": trials(beside)})
+    assert "in 2 of 3 trials less than 95 %" in note
+    assert "20 % in the worst" in note
+    told = ({"offered_bps": 6e7, "sent_bps": 5.8e7}, {"offered_bps": None, "sent_bps": 1e7})
+    assert unsent({"a": trials(*told, {"offered_bps": 6e7, "sent_bps": None})}) == []
 
 
 def test_a_short_common_interval_is_told_of() -> None:
