@@ -165,7 +165,7 @@ sweep:
     ("arguments", "words"),
     [
         (("run", "missing.yaml"), "no such file"),
-        (("show", "missing"), "no directory"),
+        (("show", "missing"), "there is no such run"),
         (("resume", "."), "no run directory"),
         (("run", "scenario.yaml", "--set", "nonsense"), "not NAME=VALUE"),
         (("run", "scenario.yaml", "--set", "nonsense=1"), "nonsense"),

@@ -83,7 +83,7 @@ sweep: {endpoints.node.count: [2, 3]}
 repeat: 1
 """
     planned = osmef("plan", osmef.write(text))
-    assert "node-h1-t1 to node-h3-t1" in planned.out
+    assert "node-h1-t1, node-h2-t1, node-h3-t1  each other" in planned.out
     assert "each other" in planned.out
     ended = osmef("run", osmef.write(text))
     assert ended.code == 0, ended.err
