@@ -301,7 +301,7 @@ def test_the_page_follows_a_campaign(page: Page, place: Path, store: Store) -> N
     page.get_by_role("link", name="shown").click()
     expect(page.locator(".standing")).to_contain_text("3 done")
     expect(page.locator(".standing")).to_contain_text("1 running")
-    running = page.get_by_role("table", name="Sessions that run")
+    running = page.get_by_role("table", name="Running sessions and their trials")
     expect(running).to_contain_text("5 of 12 trials have ended")
     expect(running).to_contain_text("9.4 Gbit/s")
     monday = page.get_by_role("table", name="Slots by day").locator("tbody tr").first
