@@ -123,6 +123,7 @@ static void tell_point(int number)
     tell_times(number, "time_min_us", offsetof(struct spread, min_s));
     tell_times(number, "time_median_us", offsetof(struct spread, median_s));
     tell_times(number, "time_max_us", offsetof(struct spread, max_s));
+    out_format(",\"time_slowest_us\":%.5f", 1e6 * message_s(point->slowest_s));
     event_end();
 }
 

@@ -42,6 +42,7 @@ struct point {
     uint64_t size;
     uint64_t repetitions; /* of all trials */
     int trials;
+    double slowest_s; /* of a repetition, on the slowest flow of each trial: the median trial */
 };
 
 /* One flow's part in the sweep. */

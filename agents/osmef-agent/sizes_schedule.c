@@ -20,6 +20,7 @@ static struct {
     int lessons;   /* batches before the trials of this size */
     int trials;    /* that have begun; 0: still learning */
     double each_s; /* how long a repetition takes the slowest flow; 0: not known yet */
+    double slowest_s[MAX_TRIALS]; /* the same of each trial */
 } schedule;
 
 void sizes_schedule_begin(void)
@@ -52,7 +53,9 @@ static void end_point(struct sizes *sizes)
     struct spread *spreads = sizes->spreads + (size_t)schedule.point * (size_t)sizes->threads.count;
     for (int i = 0; i < sizes->threads.count; i++)
         spreads[i] = spread_of(sizes->movers[i].trials_s, schedule.trials);
-    sizes->points[schedule.point].trials = schedule.trials;
+    struct point *point = &sizes->points[schedule.point];
+    point->trials = schedule.trials;
+    point->slowest_s = spread_of(schedule.slowest_s, schedule.trials).median_s;
     atomic_fetch_add(&sizes->done, 1);
     threads_wake(&sizes->threads);
 }
@@ -85,8 +88,10 @@ static void learn(struct sizes *sizes)
         if (schedule.trials > 0)
             mover->trials_s[schedule.trials - 1] = mover->batch_s;
     }
-    if (schedule.trials > 0)
+    if (schedule.trials > 0) {
+        schedule.slowest_s[schedule.trials - 1] = schedule.each_s;
         sizes->points[schedule.point].repetitions += sizes->batch.repetitions;
+    }
 }
 
 static bool has_learned(const struct sizes *sizes)

@@ -179,7 +179,10 @@ class ExchangesEvent(_Message):
 
 
 class PointEvent(_Message):
-    """One size of a sweep: how long a message took; lists hold one value a flow."""
+    """One size of a sweep: how long a message took; lists hold one value a flow.
+
+    ``time_slowest_us`` is that of the slowest flow of each trial, in the median trial.
+    """
 
     event: Literal["point"]
     id: str
@@ -189,6 +192,7 @@ class PointEvent(_Message):
     time_min_us: list[float]
     time_median_us: list[float]
     time_max_us: list[float]
+    time_slowest_us: float
 
     @model_validator(mode="after")
     def _columns_are_equally_long(self) -> Self:

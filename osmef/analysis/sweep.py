@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from osmef.results.observations import SizePoint
 
@@ -11,25 +11,33 @@ from osmef.results.observations import SizePoint
 def total_rates(points: Iterable[SizePoint]) -> dict[int, float]:
     """Return the throughput of all connections together by size, bits per second.
 
-    The connections of a pair begin together and move the same, so theirs is their number times the
-    rate of the slowest: all is moved when that is done. The rates of those that were done before
-    and left it the path would add up to more than the path has. Pairs add up. Only of sizes that
-    every connection has measured.
+    The connections of a pair begin together and move the same, and all is moved when the slowest is
+    done: theirs is ``pair_throughput_bps``. The rates of those that were done before and left it
+    the path would add up to more than the path has. Where it is not known it is their number times
+    the rate of the slowest, which is too high where another one is slowest in each trial. Pairs add
+    up. Only of sizes that every connection has measured.
 
     Assumed is that the connections of a pair begin a size together.
 
     Source: OSMeF; the rate of one connection as in NetPIPE (Snell, Mikler and Gustafson, 1996).
     """
-    rates: dict[int, dict[tuple[str, str], list[float]]] = defaultdict(lambda: defaultdict(list))
+    found: dict[int, dict[tuple[str, str], list[SizePoint]]] = defaultdict(
+        lambda: defaultdict(list)
+    )
     for point in points:
-        rates[point.size][point.sender, point.receiver].append(point.throughput_bps)
-    counts = {size: sum(map(len, pairs.values())) for size, pairs in rates.items()}
+        found[point.size][point.sender, point.receiver].append(point)
+    counts = {size: sum(map(len, pairs.values())) for size, pairs in found.items()}
     everybody = max(counts.values(), default=0)
     return {
-        size: sum(len(of) * min(of) for of in pairs.values())
-        for size, pairs in sorted(rates.items())
+        size: sum(map(_of_pair, pairs.values()))
+        for size, pairs in sorted(found.items())
         if counts[size] == everybody
     }
+
+
+def _of_pair(points: Sequence[SizePoint]) -> float:
+    known = points[0].pair_throughput_bps
+    return len(points) * min(one.throughput_bps for one in points) if known is None else known
 
 
 def shortest_times(points: Iterable[SizePoint]) -> dict[int, float]:

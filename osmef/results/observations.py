@@ -223,6 +223,11 @@ class SizePoint(Model):
         description="payload bits over `time_median_us`, over `time_min_us` where that is null, of"
         " both directions together in mode `both`"
     )
+    pair_throughput_bps: float | None = Field(
+        default=None,
+        description="payload bits of all connections of the pair over the time of the slowest, in"
+        " the median trial; null if an imported point does not say",
+    )
 
 
 class Request(Model):

@@ -543,7 +543,8 @@ _SERIES = (IntervalEvent, ExchangesEvent, PointEvent, RequestsEvent, OutputEvent
 def _rate_at(point: PointEvent, task: Task) -> float:
     """Return the rate at one size of a sweep, all flows together."""
     ways = 2 if task.step.parameters.get("mode") == "both" else 1
-    return sum(ways * 8e6 * point.size / time for time in point.time_median_us if time > 0)
+    bits = ways * 8e6 * point.size * len(point.time_median_us)
+    return bits / point.time_slowest_us if point.time_slowest_us > 0 else 0.0
 
 
 def _of_datagrams(event: IntervalEvent, flow: int) -> dict[str, Any]:

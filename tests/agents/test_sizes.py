@@ -89,6 +89,9 @@ def test_a_sweep_measures_every_size(start: StartAgent, mode: str, flows: int, c
         )
         assert all(0 < low <= middle <= high for low, middle, high in times)
         assert len(point["time_min_us"]) == flows
+        # No flow's median trial is slower than the median of the slowest ones.
+        assert max(point["time_median_us"]) <= point["time_slowest_us"] * (1 + 1e-9)
+        assert point["time_slowest_us"] <= max(point["time_max_us"]) * (1 + 1e-9)
     assert (led["points"], led["complete"], led["mode"], led["check"]) == (24, True, mode, check)
     assert [f["messages"] for f in led["flows"]] == [f["messages"] for f in followed["flows"]]
 

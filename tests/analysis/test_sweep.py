@@ -9,7 +9,13 @@ from osmef.results.observations import Purpose, SizePoint, SweepMode
 
 
 def point(
-    size: int, bps: float, time_us: float = 1.0, flow: int = 0, sender: str = "a"
+    size: int,
+    bps: float,
+    time_us: float = 1.0,
+    flow: int = 0,
+    sender: str = "a",
+    *,
+    pair_bps: float | None = None,
 ) -> SizePoint:
     return SizePoint(
         purpose=Purpose.MEASURED,
@@ -25,12 +31,18 @@ def point(
         time_median_us=time_us,
         time_max_us=time_us,
         throughput_bps=bps,
+        pair_throughput_bps=pair_bps,
     )
 
 
 def test_all_is_moved_when_the_slowest_connection_is_done() -> None:
     points = [point(2, 5.0), point(2, 7.0, flow=1), point(1, 1.0), point(1, 2.0, flow=1)]
     assert total_rates([*points, point(4, 9.0)]) == {1: 2.0, 2: 10.0}
+
+
+def test_where_another_connection_is_slowest_each_time_they_move_what_the_pair_has_moved() -> None:
+    points = [point(2, 5.0, pair_bps=8.0), point(2, 7.0, flow=1, pair_bps=8.0)]
+    assert total_rates([*points, point(2, 1.0, sender="c")]) == {2: 9.0}
 
 
 def test_the_rates_of_pairs_add_up() -> None:

@@ -132,4 +132,5 @@ def _point(size: int, trials: int, repetitions: int, times: list[float]) -> Even
         "repetitions": repetitions,
         "trials": trials,
         **{f"time_{name}_us": [factor * us for us in times] for name, factor in spread.items()},
+        "time_slowest_us": 1.25 * max(times),
     }

@@ -38,6 +38,7 @@ PART = Part((Step("sender", "bulk", PARAMETERS),), duration_s=0.2)
 INTERVAL = {"role": "sender", "start_s": 0, "length_s": 0.1, "bytes": [1, 1]}
 POINT = {"size": 1, "repetitions": 1, "trials": 1}
 TIMES = {f"time_{name}_us": [1, 1, 1] for name in ("min", "median", "max")}
+POINT_TIMES = {**TIMES, "time_slowest_us": 1}
 REQUESTS = {
     name: [1]
     for name in (
@@ -62,7 +63,7 @@ def line(event: str, **values: object) -> str:
     [
         line("interval", **INTERVAL),
         line("interval", **{**INTERVAL, "bytes": [1, 1, 1]}),
-        line("point", **POINT, **TIMES),
+        line("point", **POINT, **POINT_TIMES),
         line("requests", **REQUESTS),
     ],
     ids=["intervals", "flows", "points", "requests"],

@@ -176,7 +176,8 @@ class SizeSweep(Workload[SizeSweepSettings]):
 
     def _point(self, purpose: Purpose, ran: Ran, event: PointEvent, flow: int) -> SizePoint:
         mode = self._settings.mode
-        ways = 2 if mode is SweepMode.BOTH else 1
+        bits = (2 if mode is SweepMode.BOTH else 1) * 8 * event.size
+        connections = len(event.time_min_us)
         return SizePoint(
             purpose=purpose,
             sender=ran.sender,
@@ -190,7 +191,8 @@ class SizeSweep(Workload[SizeSweepSettings]):
             time_min_us=event.time_min_us[flow],
             time_median_us=event.time_median_us[flow],
             time_max_us=event.time_max_us[flow],
-            throughput_bps=ways * 8 * event.size / (event.time_median_us[flow] / 1e6),
+            throughput_bps=bits / (event.time_median_us[flow] / 1e6),
+            pair_throughput_bps=connections * bits / (event.time_slowest_us / 1e6),
         )
 
 
