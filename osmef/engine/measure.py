@@ -237,6 +237,8 @@ def _silent_ends(bench: Bench, planned: PlannedTrial) -> list[str]:
 
 def _measure(bench: Bench, planned: PlannedTrial) -> Outcome:
     scenario, cell = planned.cell.cell.scenario, planned.cell
+    ends = [bench.stations[end.name] for end in cell.endpoints]
+    bench.sites.prepare([end.endpoint for end in ends], scenario.directions)
     if bench.layers is not None:
         bench.layers.prepare(cell)
     watch = bench.layers.watch(cell) if bench.layers is not None else None
@@ -253,7 +255,6 @@ def _measure(bench: Bench, planned: PlannedTrial) -> Outcome:
         stagger_s=scenario.stagger,
         keep=lambda name, data: bench.directory.write_raw(planned.index, name, data),
     )
-    ends = [bench.stations[end.name] for end in cell.endpoints]
     ends = [station for station in ends if station.has_brought]
     try:
         outcome = TrialWorkload(scenario).run(job)

@@ -16,6 +16,7 @@ from osmef.scenario.clouds.base import CloudAccess, CloudSettings
 from osmef.scenario.fields import RUN_DIRECTORY, EndpointKind, Family, FlavorNeed, ProviderNetwork
 from osmef.scenario.location import Location
 from osmef.scenario.study import Cell
+from osmef.scenario.workload import Directions
 
 
 @dataclass(frozen=True)
@@ -292,6 +293,12 @@ class Provider(ABC):
         With the kind of the provider that removes what a run has made there.
         """
         return None
+
+    def prepare(self, endpoints: Sequence[Endpoint], directions: Directions) -> None:  # noqa: B027
+        """Prepare the network between endpoints for a trial whose data goes in these directions.
+
+        By default nothing: a real network does not follow the trial. Raises ProviderError.
+        """
 
     def data_address(
         self,

@@ -24,6 +24,7 @@ from osmef.scenario.fields import Family, Placement, ProviderNetwork, Tenancy
 from osmef.scenario.location import Location
 from osmef.scenario.model import Endpoints, EndpointSettings, Scenario
 from osmef.scenario.study import Cell
+from osmef.scenario.workload import Directions
 
 _SETTINGS = re.compile(r"\bprovider\.(?=[a-z_])")
 _ALONE = re.compile(r"^provider(?=$|: )")
@@ -221,6 +222,13 @@ class Sites:
         found = side_by_side(describe, _used([end.request for end in endpoints]))
         places = {name: place for some in found for name, place in some.items()}
         return [places[end.name] for end in endpoints]
+
+    def prepare(self, endpoints: Sequence[Endpoint], directions: Directions) -> None:
+        """Prepare the networks for a trial between endpoints. Raises ProviderError."""
+        for site in _used([end.request for end in endpoints]):
+            with _naming(site):
+                ours = [end for end in endpoints if end.request.site == site]
+                self._clouds[site].prepare(ours, directions)
 
     def replace(self, endpoint: Endpoint, order: Order) -> Endpoint:
         """Recreate an endpoint at its site. Raises ProviderError."""

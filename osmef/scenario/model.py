@@ -28,7 +28,7 @@ from osmef.scenario.layers import AnyLayer, Stack
 from osmef.scenario.money import InstanceClass, Price, Sum
 from osmef.scenario.pairs import AnyPairs, PairsAt
 from osmef.scenario.repeat import Repeat, UntilKnown
-from osmef.scenario.workload import AnyBackground, AnyWorkload, without_background
+from osmef.scenario.workload import AnyBackground, AnyWorkload, Directions, without_background
 
 AnyProvider = Annotated[CloudSettings, ByKind(PROVIDERS, "local")]
 """Any provider's settings, distinguished by ``kind``; ``local`` where that is not written."""
@@ -463,6 +463,11 @@ class Scenario(Model):
     def network(self) -> ProviderNetwork:
         """The network of the provider, below all layers of ours."""
         return self.layer if isinstance(self.layer, ProviderNetwork) else ProviderNetwork.BARE
+
+    @property
+    def directions(self) -> Directions:
+        """Which ways data goes in a trial; beside a background at once."""
+        return self.workload.directions if self.background is None else Directions.AT_ONCE
 
     @property
     def size(self) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from enum import StrEnum
+from enum import Enum, StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field
@@ -19,6 +19,23 @@ if TYPE_CHECKING:
 
 Role = Literal["sender", "receiver"]
 """The end at which an endpoint is; a loopback endpoint is at both."""
+
+
+class Directions(Enum):
+    """Which ways data goes, acknowledgements and messages within a frame aside."""
+
+    ONE = "one"
+    IN_TURNS = "both, one at a time"
+    AT_ONCE = "both at once"
+
+    @classmethod
+    def of_messages(cls, size: int) -> Directions:
+        """Return those of messages of so many bytes that go there and back."""
+        return cls.IN_TURNS if size > _FRAME else cls.ONE
+
+
+_FRAME = 1448
+"""Payload bytes of TCP with timestamps in a frame of Ethernet (RFC 7323, RFC 894)."""
 
 
 class WorkloadSettings(Model):
@@ -67,9 +84,9 @@ class WorkloadSettings(Model):
         )
 
     @property
-    def takes_turns(self) -> bool:
-        """Whether one direction waits for data of the other."""
-        return False
+    def directions(self) -> Directions:
+        """Which ways its data goes on a path; at once also where that is not known."""
+        return Directions.AT_ONCE
 
     def for_background(self, duration_s: float) -> Self:
         """Return the settings for a background of a duration in seconds."""
@@ -117,6 +134,11 @@ class TransferDirection(StrEnum):
     FORWARD = "forward"
     REVERSE = "reverse"
     BOTH = "both"
+
+    @property
+    def directions(self) -> Directions:
+        """Which ways data goes."""
+        return Directions.AT_ONCE if self is TransferDirection.BOTH else Directions.ONE
 
 
 def without_background(key: str) -> PydanticCustomError:

@@ -220,6 +220,8 @@ class Cloud:
         self._spec = spec
         self._hosts: dict[str, Namespace] = {}
         self._guests: dict[str, Guest] = {}
+        self._ports: dict[str, list[tuple[str, str]]] = {host.name: [] for host in spec.hosts}
+        self._media: dict[str, str | None] = {}
         self._tenants = {tenant.name: tenant for tenant in spec.tenants}
         self._room = Namespace.of_process("self")
         with self._room.netlink() as net:
@@ -231,6 +233,7 @@ class Cloud:
             )
             for number, host in enumerate(spec.hosts):
                 self._hosts[host.name] = self._add_host(net, f"port{number}", host, forward=False)
+                self._ports[host.name].append((f"port{number}", _PHYSICAL))
                 self._limit(self._hosts[host.name])
             node = self._add_host(net, "portn", spec.network_node, forward=True)
             with node.netlink() as there:
@@ -292,11 +295,12 @@ class Cloud:
         with namespace.netlink() as net:
             net.add_address("mgmt0", spec.management, _prefix_length(self._spec.management))
         for nic, switch in enumerate(spec.nics):
-            self._add_nic(namespace, f"{number}x{nic}", switch, wire.nic_name(nic))
+            port = self._add_nic(namespace, f"{number}x{nic}", switch, wire.nic_name(nic))
+            self._ports[spec.host].append((port, switch))
         self._guests[spec.name] = boot(spec, namespace)
 
-    def _add_nic(self, namespace: Namespace, number: str, switch: str, name: str) -> None:
-        """Attach a further card to a switch by a link of its own.
+    def _add_nic(self, namespace: Namespace, number: str, switch: str, name: str) -> str:
+        """Attach a further card to a switch by a link of its own, and return the port there.
 
         The link is a bridge of two ports, each of which holds one direction to the rate: what a
         guest's own end were told it would forget when that is moved into a namespace.
@@ -311,6 +315,29 @@ class Cloud:
             net.attach(f"sw{number}", switch)
             for port in (near, far):
                 net.limit_rate(port, self._spec.link_rate_bps)
+        return near
+
+    def prepare(self, hosts: list[str], *, in_turns: bool) -> None:
+        """Let hosts share one medium on each switch, at the rate of a link, or end that."""
+        medium = f"turn{list(self._hosts).index(hosts[0])}" if in_turns else None
+        with self._room.netlink() as net:
+            for host in hosts:
+                for port, switch in self._ports[host]:
+                    self._join(net, port, None if medium is None else f"{medium}{switch}")
+
+    def _join(self, net: Netlink, port: str, medium: str | None) -> None:
+        """Let what comes in by a port pass a medium, or none."""
+        before = self._media.get(port)
+        if medium == before:
+            return
+        if before is not None:
+            net.leave(port)
+            self._media[port] = None
+        if medium is not None:
+            if not net.has(medium):
+                net.add_medium(medium, self._spec.link_rate_bps)
+            net.share(port, medium)
+        self._media[port] = medium
 
     def wait_ready(self) -> None:
         """Wait until each guest's sshd listens. Raises ProviderError with the end of its log."""

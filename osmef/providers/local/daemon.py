@@ -59,6 +59,8 @@ class _Daemon:
                 self._cloud = Cloud(wire.cloud_from(spec))
             case {"do": "boot", "guest": spec}:
                 self.cloud.boot(wire.guest_from(spec))
+            case {"do": "prepare", "hosts": hosts, "in_turns": in_turns}:
+                self.cloud.prepare(hosts, in_turns=in_turns)
             case {"do": "wait"}:
                 self.cloud.wait_ready()
             case {"do": "connect", "name": name}:

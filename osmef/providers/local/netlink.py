@@ -24,6 +24,8 @@ _QUEUE_S = 0.1
 _SMALLEST_BURST = 4 * 1514
 _SMALLEST_QUEUE = 128 * 1024
 _LARGEST_QUEUE = 16 * 1024 * 1024
+_INGRESS = 0xFFFF0000
+_EVERY_PROTOCOL = 0x0003
 _OUTER = 0x10000
 """The handle 1: of the outer one of two buckets; the inner one hangs at 1:1."""
 
@@ -239,6 +241,41 @@ class Netlink:
                 burst=round(max(rate * _BURST_S, _SMALLEST_BURST)),
                 limit=_queue(queued_bps),
             )
+
+    def add_medium(self, name: str, rate_bps: float) -> None:
+        """Add what several ports send over, at a rate that they share: a device of kind ifb."""
+        self._add(name, "ifb")
+        self.limit_rate(name, rate_bps)
+
+    def share(self, port: str, medium: str) -> None:
+        """Let what comes in by a port pass a medium first (tc-mirred(8))."""
+        index = self._index(port)
+        redirect = {
+            "kind": "mirred",
+            "direction": "egress",
+            "action": "redirect",
+            "ifindex": self._index(medium),
+        }
+        with _needs("redirection of packets", "-a sch_ingress cls_u32 act_mirred"):
+            self._route.tc("add", "ingress", index=index)
+            try:
+                self._route.tc(
+                    *("add-filter", "u32"),
+                    index=index,
+                    parent=_INGRESS,
+                    prio=1,
+                    protocol=_EVERY_PROTOCOL,
+                    target=_OUTER,
+                    keys=["0x0/0x0+0"],
+                    action=redirect,
+                )
+            except NetlinkError:
+                self.leave(port)
+                raise
+
+    def leave(self, port: str) -> None:
+        """Undo ``share``."""
+        self._route.tc("del", "ingress", index=self._index(port))
 
     def peer(self, name: str, candidates: dict[str, Namespace]) -> tuple[str, int] | None:
         """Return the namespace of a veth's other end, and its index there."""

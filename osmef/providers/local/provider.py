@@ -53,6 +53,7 @@ from osmef.scenario.location import Gone, Location
 from osmef.scenario.model import EndpointSettings
 from osmef.scenario.names import did_you_mean
 from osmef.scenario.study import Cell
+from osmef.scenario.workload import Directions
 from osmef.units import format_rate, format_size
 
 _KIND = "local"
@@ -63,10 +64,6 @@ _MOST_ENDPOINTS = 250
 """A tenant's network is a /24."""
 
 
-_BURSTS = (
-    "both ends send in turns: the token bucket of an idle link refills to 2 ms of its rate, so"
-    " messages up to a few times that size may exceed link_rate"
-)
 KIND = "scratch"
 
 
@@ -170,10 +167,6 @@ class LocalProvider(Provider):
         """Warn of what the cell's ends share here, and not in a real cloud."""
         cpus = len(self._cpus)
         found = [f"all emulated hosts and VMs share this machine's CPUs ({cpus})"]
-        scenario = cell.scenario
-        near = (scenario.placement, scenario.tenancy) == (Placement.SAME_HOST, Tenancy.SAME_TENANT)
-        if scenario.workload.takes_turns and not near:
-            found.append(_BURSTS)
         wanted = [
             self._settings.flavors[name].vcpus
             for end in _vm_ends(cell).values()
@@ -277,6 +270,17 @@ class LocalProvider(Provider):
                 raise
             return [Gone() for _ in endpoints]
         return [Location(host=one[0], tenant=one[1]) if one else Gone() for one in found]
+
+    def prepare(self, endpoints: Sequence[Endpoint], directions: Directions) -> None:
+        """Let the hosts of a trial whose ends send in turns share one medium.
+
+        A link's token bucket refills while the link waits for the other direction, and so would
+        pass up to twice the rate.
+        """
+        hosts = sorted({self._places[one.name].host for one in endpoints})
+        if self._sandbox is None:
+            raise ProviderError("the local cloud is closed")
+        self._sandbox.ask("prepare", hosts=hosts, in_turns=directions is Directions.IN_TURNS)
 
     def data_address(
         self, receiver: Endpoint, sender: Endpoint, layer: ProviderNetwork, family: Family

@@ -18,7 +18,7 @@ from osmef.results.trial import EndMeasured, Transfer, TransferEnd
 from osmef.scenario.base import conflict
 from osmef.scenario.fields import ONE, ONE_OR_SEVERAL, SEVERAL, Duration, Rate, Size
 from osmef.scenario.money import Sum, parse_money
-from osmef.scenario.workload import Role, TransferDirection, WorkloadSettings
+from osmef.scenario.workload import Directions, Role, TransferDirection, WorkloadSettings
 from osmef.workloads.base import End, Outcome, Part, Ran, Span, Step, Value, Workload
 from osmef.workloads.buckets import (
     bucket_found,
@@ -251,6 +251,11 @@ class BtcSettings(WorkloadSettings):
     def connections_per_pair(self) -> int | None:
         """How many parallel connections each pair has."""
         return self.connections
+
+    @property
+    def directions(self) -> Directions:
+        """Which ways its data goes."""
+        return self.direction.directions
 
     def warnings(self) -> Iterator[str]:
         """Warn where the data path is not that of usual programs."""

@@ -13,7 +13,7 @@ from osmef.results.measure import Measure, part
 from osmef.results.observations import Exchange, Phase, Protocol, Purpose
 from osmef.scenario.base import conflict
 from osmef.scenario.fields import Duration, Size
-from osmef.scenario.workload import WorkloadSettings, without_background
+from osmef.scenario.workload import Directions, WorkloadSettings, without_background
 from osmef.workloads.base import Outcome, Part, Ran, Step, Value, Workload
 from osmef.workloads.exchanges import (
     exchange_metrics,
@@ -231,6 +231,11 @@ class LatencySettings(WorkloadSettings):
         """Warn that the kernel answers echoes."""
         if Protocol.ICMP in self.protocols:
             yield "icmp: the receiver's kernel answers, so no program has to wake up there"
+
+    @property
+    def directions(self) -> Directions:
+        """Which ways its data goes: a response is as long as its request."""
+        return Directions.of_messages(self.size)
 
     @model_validator(mode="after")
     def _each_protocol_once(self) -> LatencySettings:

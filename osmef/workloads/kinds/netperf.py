@@ -13,6 +13,7 @@ from osmef.formats.netperf import CONNECTS, DATAGRAMS, EXCHANGES, STREAM, read
 from osmef.results.measure import Better, Measure, OverPairs
 from osmef.scenario.base import conflict
 from osmef.scenario.fields import Size
+from osmef.scenario.workload import Directions
 from osmef.supply.program import Program, SourceCode
 from osmef.workloads.programs import EndedProgram, ProgramRun, Where
 from osmef.workloads.tool import (
@@ -97,6 +98,13 @@ class NetperfSettings(ServerSettings):
     def is_stream(self) -> bool:
         """Whether it is unidirectional."""
         return self.test in {NetperfTest.TCP_STREAM, NetperfTest.UDP_STREAM}
+
+    @property
+    def directions(self) -> Directions:
+        """Which ways its data goes: of requests and responses both, if both are long."""
+        if self.is_stream:
+            return Directions.ONE
+        return Directions.of_messages(min(self.request, self.response))
 
     @model_validator(mode="after")
     def _options_have_a_say(self) -> NetperfSettings:

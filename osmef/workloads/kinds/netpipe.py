@@ -14,6 +14,7 @@ from osmef.results.measure import Better, Measure, OverPairs
 from osmef.results.observations import Purpose, SizePoint, SweepMode
 from osmef.scenario.base import conflict
 from osmef.scenario.fields import Duration, Family, Size
+from osmef.scenario.workload import Directions
 from osmef.supply.program import Program
 from osmef.supply.shim import PROTOCOLS
 from osmef.units import format_size
@@ -50,6 +51,11 @@ class NetpipeSettings(ProgramsSettings):
     window: Size | None = Field(default=None, ge=1, description="socket buffers (-b)")
 
     in_background: ClassVar = False
+
+    @property
+    def directions(self) -> Directions:
+        """Which ways its data goes: in ping-pong."""
+        return Directions.of_messages(self.max)
 
     @model_validator(mode="after")
     def _sizes_ascend(self) -> NetpipeSettings:

@@ -17,7 +17,7 @@ import osmef
 from osmef.results.observations import Purpose
 from osmef.scenario.base import conflict
 from osmef.scenario.fields import Duration, Size
-from osmef.scenario.workload import WorkloadSettings
+from osmef.scenario.workload import Directions, WorkloadSettings
 from osmef.supply.program import Program, SourceCode, Way
 from osmef.units import format_duration, format_size
 from osmef.workloads.base import End, Outcome, Part, Ran, Step, Value, Workload
@@ -296,9 +296,9 @@ class PingPongSettings(WorkloadSettings):
         return None if self.foreign is None else self.foreign.authority
 
     @property
-    def takes_turns(self) -> bool:
-        """Whether one direction waits for data of the other."""
-        return True
+    def directions(self) -> Directions:
+        """Which ways its data goes: a request is small."""
+        return Directions.ONE
 
     @property
     def connections_per_pair(self) -> int | None:

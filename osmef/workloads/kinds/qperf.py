@@ -12,6 +12,7 @@ from osmef.errors import OutputError
 from osmef.formats.qperf import read
 from osmef.results.measure import Better, Measure, OverPairs
 from osmef.scenario.fields import Size
+from osmef.scenario.workload import Directions
 from osmef.supply.program import Program
 from osmef.workloads.programs import EndedProgram, ProgramRun, ProgramsSettings, Where
 from osmef.workloads.tool import Tool, common, lost_percent, missing, options, whole_seconds
@@ -49,6 +50,13 @@ class QperfSettings(ProgramsSettings):
         description="of a message (-m); by default 64 KiB of tcp-bw, 32 KiB of udp-bw, and 1 B",
     )  # fmt: skip
     window: Size | None = Field(default=None, ge=1, description="socket buffers (-sb)")
+
+    @property
+    def directions(self) -> Directions:
+        """Which ways its data goes: in a latency test each message comes back."""
+        if self.test in {QperfTest.TCP_BW, QperfTest.UDP_BW}:
+            return Directions.ONE
+        return Directions.of_messages(self.size or 1)
 
 
 class Qperf(Tool[QperfSettings]):

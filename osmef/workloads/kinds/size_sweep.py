@@ -14,7 +14,7 @@ from osmef.results.measure import Measure
 from osmef.results.observations import Purpose, SizePoint, SweepMode
 from osmef.scenario.base import conflict
 from osmef.scenario.fields import Duration, Size
-from osmef.scenario.workload import WorkloadSettings
+from osmef.scenario.workload import Directions, WorkloadSettings
 from osmef.units import format_size
 from osmef.workloads.base import Outcome, Part, Ran, Step, Value, Workload
 
@@ -60,6 +60,13 @@ MEASURES = (
 """Of size sweeps."""
 
 
+_DIRECTIONS = {
+    SweepMode.PINGPONG: Directions.IN_TURNS,
+    SweepMode.STREAM: Directions.ONE,
+    SweepMode.BOTH: Directions.AT_ONCE,
+}
+
+
 class SizeSweepSettings(WorkloadSettings):
     """Size sweep: messages of growing sizes, one after the other, as NetPIPE measures them."""
 
@@ -96,9 +103,9 @@ class SizeSweepSettings(WorkloadSettings):
         return self.connections
 
     @property
-    def takes_turns(self) -> bool:
-        """Whether one direction waits for data of the other."""
-        return self.mode is SweepMode.PINGPONG
+    def directions(self) -> Directions:
+        """Which ways its data goes: of ping-pong in turns."""
+        return _DIRECTIONS[self.mode]
 
     @model_validator(mode="after")
     def _messages_fit_in_memory(self) -> SizeSweepSettings:

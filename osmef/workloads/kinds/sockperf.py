@@ -13,6 +13,7 @@ from osmef.formats.sockperf import Throughput, read
 from osmef.results.measure import Better, Measure, OverPairs
 from osmef.scenario.base import conflict
 from osmef.scenario.fields import Duration, Size
+from osmef.scenario.workload import Directions
 from osmef.supply.program import Program
 from osmef.workloads.programs import EndedProgram, ProgramRun, ProgramsSettings, Where
 from osmef.workloads.tool import (
@@ -65,6 +66,12 @@ class SockperfSettings(ProgramsSettings):
         default=100, ge=1, le=10**6,
         description="of under-load: which messages are answered, and timed (--reply-every)",
     )  # fmt: skip
+
+    @property
+    def directions(self) -> Directions:
+        """Which ways its data goes: in ping-pong each message comes back."""
+        ping_pong = self.test is SockperfTest.PING_PONG
+        return Directions.of_messages(self.size) if ping_pong else Directions.ONE
 
     @model_validator(mode="after")
     def _only_a_load_is_partly_answered(self) -> SockperfSettings:

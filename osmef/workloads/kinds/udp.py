@@ -23,17 +23,11 @@ from osmef.results.observations import (
 )
 from osmef.scenario.base import Model, conflict
 from osmef.scenario.fields import Duration, LossShare, Rate, Share, Size
-from osmef.scenario.workload import TransferDirection, WorkloadSettings
+from osmef.scenario.workload import Directions, TransferDirection, WorkloadSettings
 from osmef.units import format_rate
 from osmef.workloads.base import Outcome, Part, Ran, Span, Step, Value, Workload
 from osmef.workloads.exchanges import merged, quantile_us
-from osmef.workloads.searches import (
-    FOUND,
-    confirming,
-    search_found,
-    search_metrics,
-    tried_so_far,
-)
+from osmef.workloads.searches import FOUND, confirming, search_found, search_metrics, tried_so_far
 from osmef.workloads.transfers import CPU, JAIN, endpoint_cpu_percent
 
 if TYPE_CHECKING:
@@ -284,6 +278,11 @@ class UdpSettings(WorkloadSettings):
     def connections_per_pair(self) -> int | None:
         """How many parallel flows each pair has."""
         return self.connections
+
+    @property
+    def directions(self) -> Directions:
+        """Which ways its data goes."""
+        return self.direction.directions
 
     @model_validator(mode="after")
     def _search_has_an_end(self) -> UdpSettings:

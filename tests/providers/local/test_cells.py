@@ -95,21 +95,6 @@ def test_shared_cpus_are_warned_of() -> None:
     assert f"together have {CPUS + 2} CPUs" in text
 
 
-@pytest.mark.parametrize(
-    ("values", "told"),
-    [
-        ({"workload": {"kind": "size-sweep"}}, True),
-        ({"workload": {"kind": "size-sweep", "mode": "stream"}}, False),
-        ({"workload": {"kind": "size-sweep"}, "placement": "same-host"}, False),
-        ({"workload": {"kind": "pingpong"}}, True),
-        ({}, False),
-    ],
-)
-def test_bursts_over_the_link_rate_are_warned_of(values: dict[str, Any], told: bool) -> None:
-    local, made = cell({}, **values)
-    assert ("may exceed link_rate" in "\n".join(local.warnings(made))) is told
-
-
 def test_a_group_needs_room_and_shares_cpus() -> None:
     ends = {"sender": {"count": CPUS + 1}, "receiver": {"count": 1}}
     local, made = cell({}, endpoints=ends)

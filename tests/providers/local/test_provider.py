@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from ipaddress import IPv6Address
 from pathlib import Path
@@ -22,6 +23,7 @@ from osmef.remote.session import Session
 from osmef.scenario.clouds.local import LocalFlavor, LocalSettings
 from osmef.scenario.fields import EndpointKind, Family, ProviderNetwork
 from osmef.scenario.location import Location, distance
+from osmef.scenario.workload import Directions
 from tests.unique import unique
 
 Cloud = Any  # classes of a conftest can't be imported
@@ -241,6 +243,28 @@ def test_what_leaves_a_host_is_held_to_the_link_rate(
     cloud: Cloud, sender: str, receiver: str
 ) -> None:
     assert 0.7 * RATE_BPS < rate_bps(cloud, sender, receiver, 8_000_000) < 1.02 * RATE_BPS
+
+
+def test_hosts_that_send_in_turns_share_the_rate_and_then_do_not(cloud: Cloud) -> None:
+    """One way alone has the whole rate; both at once have it together, and each of it after."""
+    ends = [cloud.endpoints[name] for name in ("vm-1", "vm-3")]
+    try:
+        cloud.provider.prepare(ends, Directions.IN_TURNS)
+        assert 0.7 * RATE_BPS < rate_bps(cloud, "vm-1", "vm-3", 8_000_000) < 1.02 * RATE_BPS
+        assert both_ways_bps(cloud) < 1.1 * RATE_BPS
+    finally:
+        cloud.provider.prepare(ends, Directions.AT_ONCE)
+    assert both_ways_bps(cloud) > 1.2 * RATE_BPS
+
+
+def both_ways_bps(cloud: Cloud) -> float:
+    """Return the rate between two hosts of what both ways move until the slower one is done."""
+
+    def rate(sender: str, receiver: str) -> float:
+        return rate_bps(cloud, sender, receiver, 8_000_000)
+
+    with ThreadPoolExecutor() as pool:
+        return 2 * min(pool.map(rate, ("vm-1", "vm-3"), ("vm-3", "vm-1")))
 
 
 def test_what_stays_on_a_host_is_not(cloud: Cloud) -> None:
