@@ -69,6 +69,14 @@ class Mark:
         return None if found is None else cls.read(*found.groups()[:3])
 
     @classmethod
+    def of_listed_text(cls, description: object, what: str, unread: Unread) -> Self | None:
+        """Parse a mark from a listed resource's description, as ``of_listed`` does from tags."""
+        mark = cls.of_text(description)
+        if mark is None and is_like_ours(description):
+            unread(unread_line(what, description))
+        return mark
+
+    @classmethod
     def read(cls, run: object, made: object, deadline: object) -> Self | None:
         """Parse a mark from its parts, which are untrusted; None if it is incomplete."""
         first, last = parse_count(made), parse_count(deadline)

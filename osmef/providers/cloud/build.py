@@ -212,6 +212,16 @@ class Build(ABC, Generic[A, S, V]):
         others = {vm.public for vm in self.vms.values() if vm.order.site is not site}
         return others | self._peers.get(site.tenant.slot, set())
 
+    def basis(self, request: EndpointRequest, name: str) -> dict[str, Any]:
+        """Return what an order of a VM of this name says in any cloud, as keyword arguments."""
+        return {
+            "request": request,
+            "name": name,
+            "site": self.sites[str(request.tenant)],
+            "login_key": self.order.key,
+            "host_key": host_key_for(self.settings.host_keys, request),
+        }
+
     def made_since(self, before: int) -> list[tuple[Resource, A]]:
         """Return the resources created after the first so many."""
         return list(self.maker.made[before:])

@@ -87,22 +87,27 @@ class Row:
     naming: str = "{}"
 
 
+def _headers_of_response(error: Exception) -> Mapping[str, str]:
+    return getattr(getattr(error, "response", None), "headers", None) or {}
+
+
 @dataclass(frozen=True)
 class ErrorTable:
     """How to read a cloud's errors, and their meanings: the first matching row.
 
     ``library`` are the exceptions of the SDK. ``code_of``, ``status_of``, ``details_of`` and
     ``headers_of`` read one: the cloud's code ("" without one), the HTTP status (None without an
-    answer), the cloud's own words, and the headers of the answer.
+    answer), the cloud's own words, and the headers of the answer, by default those of its
+    ``response``.
     """
 
     library: tuple[type[Exception], ...]
     rows: Sequence[Row]
     cures: Mapping[Meaning, str]
-    code_of: Callable[[Exception], str]
     status_of: Callable[[Exception], int | None]
     details_of: Callable[[Exception], str]
-    headers_of: Callable[[Exception], Mapping[str, str]]
+    code_of: Callable[[Exception], str] = lambda _error: ""
+    headers_of: Callable[[Exception], Mapping[str, str]] = _headers_of_response
 
     def meaning_of(self, error: Exception) -> Meaning:
         """Return the meaning of an error."""

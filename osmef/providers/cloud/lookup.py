@@ -16,6 +16,7 @@ WantedFlavor = str | FlavorNeed
 """A flavor by its name, or a need that the smallest meets."""
 
 _MOST_NAMES = 20
+_MIB = 2**20
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,11 @@ def known_names(known: Iterable[str], wanted: str, what: str = "of them") -> str
     return (
         f"use one of: {', '.join(names[:_MOST_NAMES])}" if names else f"there is no {what} at all"
     )
+
+
+def meets(need: FlavorNeed, vcpus: int, ram_mib: int) -> bool:
+    """Return whether so many CPUs and MiB of memory meet a need."""
+    return vcpus >= need.vcpus and ram_mib * _MIB >= (need.ram or 0)
 
 
 def smallest(fitting: Iterable[F], size_of: Callable[[F], tuple[Any, ...]], lacks: str) -> F:

@@ -11,6 +11,7 @@ from osmef.providers.base import (
     Access,
     Check,
     Endpoint,
+    EndpointRequest,
     Order,
     Problem,
     Provider,
@@ -266,6 +267,15 @@ def by_account(tenants: Sequence[Tenant[A]]) -> Mapping[str, list[Tenant[A]]]:
     for tenant in tenants:
         found.setdefault(tenant.account.id, []).append(tenant)
     return found
+
+
+def shares(
+    tenants: Sequence[Tenant[A]], requests: Sequence[EndpointRequest]
+) -> Iterator[tuple[A, list[Tenant[A]], list[EndpointRequest]]]:
+    """Yield each account with its tenants and their requests."""
+    for some in by_account(tenants).values():
+        slots = {tenant.slot for tenant in some}
+        yield some[0].account, some, [one for one in requests if one.tenant in slots]
 
 
 def nothing_made(kind: str) -> ProviderError:
