@@ -15,7 +15,7 @@ from google.auth.credentials import Credentials
 from google.auth.exceptions import GoogleAuthError, TransportError
 from google.cloud import compute_v1
 
-from osmef.errors import ApiError, CredentialsError
+from osmef.errors import ApiError, CredentialsError, NotFoundError
 from osmef.providers.base import Access, Check, go_on
 from osmef.providers.cloud import account as cloud
 from osmef.providers.cloud.account import Again, Waits
@@ -99,11 +99,6 @@ def details_of(error: Exception) -> str:
     return _CALL.sub("", " ".join(str(said).split())) or type(error).__name__
 
 
-def _headers_of(error: Exception) -> Mapping[str, str]:
-    headers = getattr(getattr(error, "response", None), "headers", None)
-    return headers or {}
-
-
 ERRORS = ErrorTable(
     library=(GoogleAPICallError, GoogleAuthError, requests.RequestException, OperationError),
     rows=_ROWS,
@@ -111,7 +106,6 @@ ERRORS = ErrorTable(
     code_of=_reason_of,
     status_of=_status_of,
     details_of=details_of,
-    headers_of=_headers_of,
 )
 
 
@@ -128,6 +122,12 @@ AT_ONCE = 8
 _ANSWER_S = 60.0
 _OPERATION_S = 600.0
 _POLL_S = 1.0
+_OPERATIONS: Mapping[str, type] = {
+    "zone": compute_v1.ZoneOperationsClient,
+    "region": compute_v1.RegionOperationsClient,
+    "": compute_v1.GlobalOperationsClient,
+}
+"""Who knows of operations, by what they are in."""
 _SCOPES = ("https://www.googleapis.com/auth/compute",)
 
 
@@ -172,6 +172,13 @@ class Project(cloud.Account):
         """
         return self.do(doing, self._call(service, method, fields), again)
 
+    def find(self, doing: str, service: type, method: str = "get", **fields: Any) -> Any | None:
+        """Make a call that reads one thing; None where there is none. Raises ProviderError."""
+        try:
+            return self.ask(doing, service, method, **fields)
+        except NotFoundError:
+            return None
+
     def every(self, doing: str, service: type, method: str = "list", **fields: Any) -> list[Any]:
         """Return all pages of a list. Raises ProviderError."""
         call = self._call(service, method, fields)
@@ -213,14 +220,10 @@ class Project(cloud.Account):
             raise OperationError(first.code, first.message, operation.http_error_status_code)
 
     def _look(self, doing: str, operation: Any) -> Any:
-        service: type
-        if operation.zone:
-            service, where = compute_v1.ZoneOperationsClient, {"zone": last(operation.zone)}
-        elif operation.region:
-            service, where = compute_v1.RegionOperationsClient, {"region": last(operation.region)}
-        else:
-            service, where = compute_v1.GlobalOperationsClient, {}
-        return self.ask(doing, service, "get", ERRORS.is_not_yet, operation=operation.name, **where)
+        scope = next((one for one in ("zone", "region") if getattr(operation, one)), "")
+        named = {scope: last(getattr(operation, scope))} if scope else {}
+        named["operation"] = operation.name
+        return self.ask(doing, _OPERATIONS[scope], "get", ERRORS.is_not_yet, **named)
 
 
 def last(url: str) -> str:

@@ -8,20 +8,18 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from google.cloud import compute_v1
 
 from osmef.errors import NotFoundError, ProviderError
-from osmef.providers.base import EndpointRequest
+from osmef.providers.base import EndpointRequest, Problem
 from osmef.providers.cloud import quota
-from osmef.providers.cloud.lookup import Flavor, WantedFlavor, check_cards
+from osmef.providers.cloud.lookup import Flavor, WantedFlavor, check_cards, meets
 from osmef.providers.gce.access import Project, last
 from osmef.scenario.clouds.gce import GceSettings, Nic
 
-_MIB = 2**20
 _X86, _ARM = "X86_64", "ARM64"
 _DEBIAN = {_X86: "debian-12", _ARM: "debian-12-arm64"}
 _PUBLIC = {
@@ -90,34 +88,22 @@ def machine_type(project: Project, zone: str, wanted: WantedFlavor) -> MachineTy
 
     A need is for whole CPUs of the usual kind. Raises ProviderError.
     """
+    service = compute_v1.MachineTypesClient
     if isinstance(wanted, str):
-        try:
-            found = project.ask(
-                f"looking for the machine type {wanted}",
-                compute_v1.MachineTypesClient,
-                "get",
-                zone=zone,
-                machine_type=wanted,
-            )
-        except NotFoundError:
-            return None
-        return _info(found)
-    ram_mib = -(-(wanted.ram or 0) // _MIB)
-    there = project.every("listing machine types", compute_v1.MachineTypesClient, zone=zone)
-    fitting = [
-        one
-        for one in there
-        if one.guest_cpus >= wanted.vcpus
-        and one.memory_mb >= ram_mib
-        and not (one.is_shared_cpu or one.accelerators or one.deprecated.state)
-        and one.architecture in {_X86, ""}
-    ]
-    best = min(fitting, key=lambda one: (one.guest_cpus, one.memory_mb, one.name), default=None)
-    return None if best is None else _info(best)
-
-
-def _info(one: Any) -> MachineType:
-    return MachineType(str(one.name), int(one.guest_cpus), str(one.architecture or _X86))
+        doing = f"looking for the machine type {wanted}"
+        best = project.find(doing, service, zone=zone, machine_type=wanted)
+    else:
+        fitting = [
+            one
+            for one in project.every("listing machine types", service, zone=zone)
+            if meets(wanted, one.guest_cpus, one.memory_mb)
+            and not (one.is_shared_cpu or one.accelerators or one.deprecated.state)
+            and one.architecture in {_X86, ""}
+        ]
+        best = min(fitting, key=lambda one: (one.guest_cpus, one.memory_mb, one.name), default=None)
+    if best is None:
+        return None
+    return MachineType(str(best.name), int(best.guest_cpus), str(best.architecture or _X86))
 
 
 def types_in(
@@ -138,17 +124,10 @@ def find_image(project: Project, wanted: str | None, architecture: str) -> Image
     name = parts[-1]
     public = next((home for start, home in _PUBLIC.items() if name.startswith(start)), project.id)
     home = public if len(parts) == 1 else parts[1] if parts[0] == "projects" else parts[0]
-    asked = {"project": home}
-    ways: tuple[tuple[str, dict[str, str]], ...] = (
-        ("get_from_family", {**asked, "family": name}),
-        ("get", {**asked, "image": name}),
-    )
-    for method, fields in ways:
-        try:
-            found = project.ask(
-                f"looking for the image {text}", compute_v1.ImagesClient, method, **fields
-            )
-        except NotFoundError:
+    doing, service = f"looking for the image {text}", compute_v1.ImagesClient
+    for method, key in {"get_from_family": "family", "get": "image"}.items():
+        found = project.find(doing, service, method, **{"project": home, key: name})
+        if found is None:
             continue
         path = f"projects/{home}/global/images/{found.name}"
         gvnic = any(feature.type_ == "GVNIC" for feature in found.guest_os_features)
@@ -248,15 +227,13 @@ def check_fits(
     settings: GceSettings, types: Iterable[MachineType], images: Iterable[Image]
 ) -> None:
     """Raise ProviderError for what the cloud would refuse only after networks are created."""
-    for one in types:
-        _check_type(settings, one)
+    found = [problem for one in types for problem in _problems_of(settings, one)]
     for image in images:
         if settings.nic is Nic.GVNIC and not image.gvnic:
-            raise ProviderError(
-                f"the image {image.path} has no driver for gVNIC",
-                where="provider.image",
-                cure="use another image, or write nic: virtio",
-            )
+            message = f"the image {image.path} has no driver for gVNIC"
+            found.append(("provider.image", message, "use another image, or write nic: virtio"))
+    for key, message, cure in found:
+        raise ProviderError(message, where=key, cure=cure)
 
 
 def check_nics(request: EndpointRequest, one: MachineType) -> None:
@@ -264,24 +241,18 @@ def check_nics(request: EndpointRequest, one: MachineType) -> None:
     check_cards(request, one.name, max(_LEAST_NICS, min(one.vcpus, _MOST_NICS)))
 
 
-def _check_type(settings: GceSettings, one: MachineType) -> None:
+def _problems_of(settings: GceSettings, one: MachineType) -> Iterator[Problem]:
+    """Yield what a machine type lacks that the settings ask for."""
     series = series_of(one.name)
     if settings.tier_1 and (series in _NEVER_TIER_1 or one.vcpus < _LEAST_TIER_1_VCPUS):
-        raise ProviderError(
-            f"{one.name} has no Tier 1 bandwidth",
-            where="provider.tier_1",
-            cure=f"use a type of at least {_LEAST_TIER_1_VCPUS} vCPUs of a series that has it, such"
-            " as n2, c2 or c3, or leave tier_1 out",
+        cure = (
+            f"use a type of at least {_LEAST_TIER_1_VCPUS} vCPUs of a series that has it, such as"
+            " n2, c2 or c3, or leave tier_1 out"
         )
+        yield ("provider.tier_1", f"{one.name} has no Tier 1 bandwidth", cure)
     if settings.nic is Nic.VIRTIO and series in _ONLY_GVNIC:
-        raise ProviderError(
-            f"{one.name} takes no interface but gVNIC",
-            where="provider.nic",
-            cure="leave nic out, or use another series, such as n2",
-        )
+        cure = "leave nic out, or use another series, such as n2"
+        yield ("provider.nic", f"{one.name} takes no interface but gVNIC", cure)
     if settings.compact and series in _NEVER_COMPACT:
-        raise ProviderError(
-            f"{one.name} takes no compact placement policy",
-            where="provider.compact",
-            cure="use another series, such as n2 or c3, or leave compact out",
-        )
+        cure = "use another series, such as n2 or c3, or leave compact out"
+        yield ("provider.compact", f"{one.name} takes no compact placement policy", cure)

@@ -59,22 +59,23 @@ def make_site(
         what = f"nic-{number}-{tenant.number}" if number else f"net-{tenant.number}"
         blocks = _NICS + number if number else tenant.number
         cidrs = {region: subnet_of(blocks, n) for n, region in enumerate(regions, 1)}
-        return _make_network(maker, tenant, settings, what, cidrs)
+        return _make_network(maker, tenant.account, settings, what, cidrs)
 
     usual, *further = side_by_side(make, range(1 + nics))
-    open_to(maker, tenant, "ssh", [str(settings.controller_cidr)], str(SSH_PORT))
-    return Site(tenant, usual, further)
+    site = Site(tenant, usual, further)
+    open_to(maker, site, "ssh", [str(settings.controller_cidr)], str(SSH_PORT))
+    return site
 
 
 def _make_network(
     maker: Maker,
-    tenant: Tenant[Project],
+    project: Project,
     settings: GceSettings,
     what: str,
     cidrs: Mapping[str, IPv4Network],
 ) -> Network:
     """Create a network with a subnet in each region, and a rule for data within it."""
-    project, name = tenant.account, maker.mark.name(what)
+    name = maker.mark.name(what)
     network = f"projects/{project.id}/global/networks/{name}"
     body = compute_v1.Network(auto_create_subnetworks=False, mtu=settings.mtu)
     maker.make(project, "network", "", name, body)
@@ -94,32 +95,23 @@ def _make_network(
 
 
 def open_to(
-    maker: Maker,
-    tenant: Tenant[Project],
-    what: str,
-    sources: Iterable[str],
-    ports: str | None = None,
+    maker: Maker, site: Site, what: str, sources: Iterable[str], ports: str | None = None
 ) -> str:
     """Allow blocks of addresses: by TCP to ``ports``, or to the data ports.
 
     Return the name of the rule. Raises ProviderError.
     """
-    net = maker.mark.name(f"net-{tenant.number}")
-    path = f"projects/{tenant.account.id}/global/networks/{net}"
-    name = maker.mark.name(f"{what}-{tenant.number}")
-    maker.make(tenant.account, "firewall", "", name, _rule(path, sources, ports))
+    name = maker.mark.name(f"{what}-{site.tenant.number}")
+    maker.make(site.account, "firewall", "", name, _rule(site.network.path, sources, ports))
     return name
 
 
 def _rule(network: str, sources: Iterable[str], ports: str | None = None) -> Any:
     """Return a firewall rule for data, or for TCP to some ports."""
-    protocols = ("tcp",) if ports else ("tcp", "udp")
+    allowed = [
+        compute_v1.Allowed(I_p_protocol=protocol, ports=[ports or _DATA])
+        for protocol in (("tcp",) if ports else ("tcp", "udp"))
+    ]
     return compute_v1.Firewall(
-        network=network,
-        direction="INGRESS",
-        source_ranges=sorted(sources),
-        allowed=[
-            compute_v1.Allowed(I_p_protocol=protocol, ports=[ports or _DATA])
-            for protocol in protocols
-        ],
+        network=network, direction="INGRESS", source_ranges=sorted(sources), allowed=allowed
     )

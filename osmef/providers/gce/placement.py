@@ -50,38 +50,25 @@ class Place:
         return {} if self.domain is None else {"availability_domain": self.domain}
 
 
-@dataclass(frozen=True)
-class Policy:
-    """A placement policy to create: its name, and its number of domains for a spread."""
-
-    name: str
-    domains: int | None
-
-    def body(self) -> Any:
-        """Return it as the API's request body."""
-        group = compute_v1.ResourcePolicyGroupPlacementPolicy(
-            **(
-                {"collocation": "COLLOCATED"}
-                if self.domains is None
-                else {"availability_domain_count": self.domains}
-            )
-        )
-        return compute_v1.ResourcePolicy(group_placement_policy=group)
-
-
-def plan_policies(
-    maker: Maker, requests: Sequence[EndpointRequest], zones: Mapping[str, str], *, compact: bool
-) -> dict[str, tuple[Policy, int | None]]:
-    """Return the policy of each request that needs one, and its domain, by name.
+def make_policies(
+    maker: Maker,
+    project: Project,
+    requests: Sequence[EndpointRequest],
+    zones: Mapping[str, str],
+    *,
+    compact: bool,
+) -> dict[str, Place]:
+    """Create placement policies, and return the place of each request that needs one, by name.
 
     A policy holds for the requests of one lane in one zone; ``zones`` are those of the requests.
-    Two host slots are two domains of it, unless all are to be near each other.
+    Two host slots are two domains of it, unless all are to be near each other. Raises
+    CapacityError, ProviderError.
     """
     sets: dict[tuple[int, str], list[EndpointRequest]] = defaultdict(list)
     for request in requests:
         if request.host is not None:
             sets[request.lane, zones[request.name]].append(request)
-    found: dict[str, tuple[Policy, int | None]] = {}
+    found = {}
     for (lane, zone), members in sets.items():
         slots = list(dict.fromkeys(member.host for member in members))
         if len(members) < 2:
@@ -92,30 +79,18 @@ def plan_policies(
                 where="provider",
                 cure="write provider.compact, or measure fewer endpoints at once",
             )
-        policy = Policy(maker.mark.name(f"{zone}-{lane}"), None if compact else len(slots))
+        together = {"collocation": "COLLOCATED"}
+        group = compute_v1.ResourcePolicyGroupPlacementPolicy(
+            **(together if compact else {"availability_domain_count": len(slots)})
+        )
+        name, region = maker.mark.name(f"{zone}-{lane}"), region_of(zone)
+        body = compute_v1.ResourcePolicy(group_placement_policy=group)
+        maker.make(project, "policy", region, name, body)
+        path = f"projects/{project.id}/regions/{region}/resourcePolicies/{name}"
         for member in members:
             domain = None if compact else slots.index(member.host) + 1
-            found[member.name] = (policy, domain)
+            found[member.name] = Place(path, domain)
     return found
-
-
-def make_policies(
-    maker: Maker,
-    project: Project,
-    planned: Mapping[str, tuple[Policy, int | None]],
-    zones: Mapping[str, str],
-) -> dict[str, Place]:
-    """Create the policies, and return the placement of requests. Raises ProviderError."""
-    made: dict[Policy, str] = {}
-    places = {}
-    for request, (policy, domain) in planned.items():
-        if policy not in made:
-            region = zones[request].rpartition("-")[0]
-            maker.make(project, "policy", region, policy.name, policy.body())
-            path = f"projects/{project.id}/regions/{region}/resourcePolicies/{policy.name}"
-            made[policy] = path
-        places[request] = Place(made[policy], domain)
-    return places
 
 
 def nodes_of(project: Project, settings: GceSettings, zone: str) -> dict[str, list[str]]:

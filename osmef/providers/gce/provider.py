@@ -20,23 +20,17 @@ from osmef.providers.base import (
     pass_over,
 )
 from osmef.providers.cloud import build
-from osmef.providers.cloud.build import host_key_for
 from osmef.providers.cloud.lookup import WantedFlavor
 from osmef.providers.cloud.network import networks_for
 from osmef.providers.cloud.placement import first_with_room
-from osmef.providers.cloud.public_cloud import VmCloud, by_account
+from osmef.providers.cloud.public_cloud import VmCloud, shares
 from osmef.providers.cloud.tenants import Tenant, access_with, slots_of
-from osmef.providers.gce import placement
+from osmef.providers.gce import lookup, placement
 from osmef.providers.gce.access import AT_ONCE, Project, open_project
 from osmef.providers.gce.instances import ENDED, Vm, VmOrder, look, make_vm
 from osmef.providers.gce.lookup import (
     Image,
     MachineType,
-    check_fits,
-    check_nics,
-    check_project,
-    check_region,
-    find_image,
     region_of,
     types_in,
     wanted_of,
@@ -49,7 +43,6 @@ from osmef.providers.gce.placement import (
     location_of,
     make_policies,
     nodes_of,
-    plan_policies,
 )
 from osmef.providers.gce.resource_types import TYPES, Maker, Mark
 from osmef.providers.parallel import side_by_side
@@ -77,25 +70,21 @@ class GceProvider(VmCloud[Project, Mark, Vm]):
         usual = settings.zone or next(iter(plan.free), "")
         zones = {one.name: one.zone or usual for one in requests}
         every = [one for types in plan.zones.values() for one in types.values()]
-        images = [
-            find_image(project, settings.image, architecture)
-            for architecture in {one.architecture for one in every}
-        ]
-        check_fits(settings, every, images)
+        architectures = {one.architecture for one in every}
+        images = [lookup.find_image(project, settings.image, one) for one in architectures]
+        lookup.check_fits(settings, every, images)
+        chosen = {one.name: plan.type_of(settings, one, zones[one.name]) for one in requests}
         for one in requests:
             for zone in [zones[one.name]] if one.zone or settings.zone else plan.free:
-                check_nics(one, plan.zones[zone][wanted_of(settings, one)])
-        for some in by_account(tenants).values():
-            here = {tenant.slot for tenant in some}
-            ours = [request for request in requests if request.tenant in here]
+                lookup.check_nics(one, plan.type_of(settings, one, zone))
+        for account, some, ours in shares(tenants, requests):
             types: dict[str, list[MachineType]] = {region: [] for region in plan.regions}
             for one in ours:
-                zone = zones[one.name]
-                types[region_of(zone)].append(plan.zones[zone][wanted_of(settings, one)])
-            nics = [networks_for(settings, [one for one in ours if one.tenant == s]) for s in here]
-            check_project(some[0].account, nics, settings, types)
+                types[region_of(zones[one.name])].append(chosen[one.name])
+            nics = [networks_for(settings, [r for r in ours if r.tenant == t.slot]) for t in some]
+            lookup.check_project(account, nics, settings, types)
             for region, them in types.items():
-                check_region(some[0].account, region, settings, them)
+                lookup.check_region(account, region, settings, them)
         if settings.node_group is not None:
             for zone in set(zones.values()):
                 nodes = nodes_of(project, settings, zone)
@@ -151,24 +140,22 @@ Types = Mapping[WantedFlavor, MachineType]
 
 @dataclass(frozen=True)
 class ZoneOffers:
-    """The zones of each machine type, for all requests of a run.
+    """The machine types in each zone, for all requests of a run.
 
-    ``free`` are the zones of the region for the requests that name none, in which to try them.
+    ``free`` are the zones of the region in which to try the requests that name none.
     """
 
-    fixed: Mapping[str, Types]
-    free: Mapping[str, Types]
-
-    @property
-    def zones(self) -> dict[str, Types]:
-        """All of them."""
-        both = dict.fromkeys([*self.fixed, *self.free])
-        return {zone: {**self.fixed.get(zone, {}), **self.free.get(zone, {})} for zone in both}
+    zones: Mapping[str, Types] = field(default_factory=dict)
+    free: Sequence[str] = ()
 
     @property
     def regions(self) -> list[str]:
         """The regions of all zones, in their order."""
         return list(dict.fromkeys(region_of(zone) for zone in sorted(self.zones)))
+
+    def type_of(self, settings: GceSettings, request: EndpointRequest, zone: str) -> MachineType:
+        """Return the machine type of a request in a zone."""
+        return self.zones[zone][wanted_of(settings, request)]
 
 
 def plan_zones(
@@ -179,20 +166,19 @@ def plan_zones(
     for request in requests:
         wanted[request.zone or settings.zone].append(wanted_of(settings, request))
     free = wanted.pop(None, [])
-    fixed = {}
+    offers: dict[str, Types] = {}
     for zone, types in wanted.items():
         found = types_in(project, str(zone), types)
         if found is None:
             raise _lacks(f"the zone {zone}", types)
-        fixed[str(zone)] = found
-    if not free:
-        return ZoneOffers(fixed, {})
-    zones = zones_of(project, settings.region)
+        offers[str(zone)] = found
+    zones = zones_of(project, settings.region) if free else []
     looked = side_by_side(lambda z: types_in(project, z, free), zones, at_once=AT_ONCE)
     there = {zone: types for zone, types in zip(zones, looked, strict=True) if types is not None}
-    if not there:
+    if free and not there:
         raise _lacks(f"each zone of {settings.region}", free)
-    return ZoneOffers(fixed, there)
+    offers |= {zone: {**offers.get(zone, {}), **types} for zone, types in there.items()}
+    return ZoneOffers(offers, list(there))
 
 
 def _lacks(where: str, types: Sequence[WantedFlavor]) -> NotFoundError:
@@ -208,7 +194,7 @@ def _lacks(where: str, types: Sequence[WantedFlavor]) -> NotFoundError:
 class Build(build.Build[Project, Site, Vm]):
     """Provisioning of one run. Every step raises ProviderError."""
 
-    plan: ZoneOffers = field(default_factory=lambda: ZoneOffers({}, {}))
+    plan: ZoneOffers = field(default_factory=ZoneOffers)
     _places: dict[str, Place] = field(default_factory=dict)
     _images: dict[str, Image] = field(default_factory=dict)
     _rounds: Iterator[int] = field(default_factory=lambda: count(1))
@@ -231,7 +217,7 @@ class Build(build.Build[Project, Site, Vm]):
         if sources:
             blocks = [f"{address}/32" for address in sources]
             what = f"peers-{next(self._rounds)}"
-            self._rules[slot] = open_to(self.maker, site.tenant, what, blocks)
+            self._rules[slot] = open_to(self.maker, site, what, blocks)
         self.remove([one for one in self.maker.made if one[0].name == former])
 
     def stand_up(self, requests: Sequence[EndpointRequest]) -> list[Vm]:
@@ -264,7 +250,7 @@ class Build(build.Build[Project, Site, Vm]):
                 raise stuck[0]
             self.remove(self.made_since(before))
 
-        zones = list(self.plan.free) if free else [""]
+        zones = self.plan.free or [""]
         made = first_with_room(zones, make_in, give_back, self.order.progress)
         by_name = {vm.order.request.name: vm for vm in made}
         return [by_name[request.name] for request in requests]
@@ -277,11 +263,9 @@ class Build(build.Build[Project, Site, Vm]):
                 nodes = list(nodes_of(project, self.settings, zone))
                 self._places |= assign_nodes(here, nodes)
             return
-        for tenants in by_account(self.tenants).values():
-            slots = {tenant.slot for tenant in tenants}
-            ours = [one for one in requests if one.tenant in slots]
-            planned = plan_policies(self.maker, ours, zones, compact=self.settings.compact)
-            self._places |= make_policies(self.maker, tenants[0].account, planned, zones)
+        for project, _, ours in shares(self.tenants, requests):
+            compact = self.settings.compact
+            self._places |= make_policies(self.maker, project, ours, zones, compact=compact)
 
     def _boot(self, requests: Sequence[EndpointRequest], zones: Mapping[str, str]) -> list[Vm]:
         if not requests:
@@ -294,13 +278,9 @@ class Build(build.Build[Project, Site, Vm]):
         )
 
     def _order(self, request: EndpointRequest, zone: str) -> VmOrder:
-        type_ = self.plan.zones[zone][wanted_of(self.settings, request)]
+        type_ = self.plan.type_of(self.settings, request, zone)
         return VmOrder(
-            request=request,
-            name=self.maker.mark.name(f"vm-{next(self.numbers)}"),
-            site=self.sites[str(request.tenant)],
-            login_key=self.order.key,
-            host_key=host_key_for(self.settings.host_keys, request),
+            **self.basis(request, self.maker.mark.name(f"vm-{next(self.numbers)}")),
             zone=zone,
             flavor=type_,
             image=self._image(type_.architecture),
@@ -310,5 +290,6 @@ class Build(build.Build[Project, Site, Vm]):
     def _image(self, architecture: str) -> Image:
         if architecture not in self._images:
             project = self.tenants[0].account
-            self._images[architecture] = find_image(project, self.settings.image, architecture)
+            image = lookup.find_image(project, self.settings.image, architecture)
+            self._images[architecture] = image
         return self._images[architecture]

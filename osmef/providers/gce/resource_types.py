@@ -10,14 +10,13 @@ from typing import Any
 
 from google.cloud import compute_v1
 
-from osmef.errors import NotFoundError
 from osmef.providers import marks
 from osmef.providers.base import Resource, Unread, pass_over
 from osmef.providers.cloud import maker, resource_types
 from osmef.providers.cloud.maker import Creation
 from osmef.providers.cloud.resource_types import Found
 from osmef.providers.gce.access import Project
-from osmef.providers.marks import PREFIX, is_like_ours, unread_line
+from osmef.providers.marks import PREFIX
 
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9-]+")
 _NAME_LENGTH = 63
@@ -83,12 +82,8 @@ class ResourceType(resource_types.ResourceType[Project]):
         """Find a resource of ours. Raises ProviderError."""
         where, _, name = id_.rpartition("/")
         doing = f"looking for the {self.name} {name}"
-        named = {self.field: name, **self.place(where)}
-        try:
-            found = account.ask(doing, self.service, "get", **named)
-        except NotFoundError:
-            return None
-        return self._found(account, where, found)
+        found = account.find(doing, self.service, **{self.field: name}, **self.place(where))
+        return None if found is None else self._found(account, where, found)
 
     def owned(
         self, account: Project, run: str | None, unread: Unread = pass_over
@@ -106,10 +101,9 @@ class ResourceType(resource_types.ResourceType[Project]):
     def _found(
         self, project: Project, where: str, one: Any, unread: Unread = pass_over
     ) -> Found[Project] | None:
-        mark = Mark.of_text(one.description)
-        if mark is None and is_like_ours(one.description):
-            unread(unread_line(f"project {project.id}: {self.name} {one.name}", one.description))
         name = str(one.name)
+        what = f"project {project.id}: {self.name} {name}"
+        mark = Mark.of_listed_text(one.description, what, unread)
         return Found(self.name, id_of(where, name), name, mark, project) if mark else None
 
     def _there(self, project: Project) -> Iterable[tuple[str, Any]]:

@@ -253,7 +253,7 @@ def test_machine_type_by_name_and_by_need(
     plan = plan_zones(lab.project(), settings, [vm(flavor=flavor)])
     rare = found == "c4-standard-8"
     assert list(plan.free) == (["here-1-b"] if rare else ["here-1-a", "here-1-b"])
-    assert {one.name for types in plan.free.values() for one in types.values()} == {found}
+    assert {one.name for zone in plan.free for one in plan.zones[zone].values()} == {found}
     disk = "hyperdisk-balanced" if rare else "pd-balanced"
     assert disk_type_of(settings, found) == disk
 
