@@ -122,10 +122,8 @@ ERRORS = ErrorTable(
     library=(sdk.SDKException, auth.ClientException),
     rows=_ROWS,
     cures=_CURES,
-    code_of=lambda _error: "",
     status_of=status_of,
     details_of=details_of,
-    headers_of=lambda e: getattr(getattr(e, "response", None), "headers", None) or {},
 )
 
 

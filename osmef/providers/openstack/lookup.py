@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Network
 from typing import Any
@@ -14,7 +14,7 @@ from openstack.exceptions import NotFoundException, raise_from_response
 
 from osmef.errors import NotFoundError, ProviderError
 from osmef.providers.base import EndpointRequest
-from osmef.providers.cloud.lookup import Flavor, WantedFlavor, known_names
+from osmef.providers.cloud.lookup import Flavor, WantedFlavor, known_names, meets
 from osmef.providers.cloud.network import networks_for
 from osmef.providers.cloud.quota import Quota, compare
 from osmef.providers.openstack.access import Cloud
@@ -23,7 +23,6 @@ from osmef.providers.openstack.resource_types import rules_for
 from osmef.providers.parallel import together
 from osmef.scenario.clouds.openstack import OpenStackSettings, PlacedBy, Reach
 
-_MIB = 2**20
 _ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 
 
@@ -130,9 +129,29 @@ def _pick(there: Iterable[Any], wanted: str, what: str, key: str) -> Any:
     raise NotFoundError(f"there is no {what} {wanted!r}", where=key, cure=cure)
 
 
+_LISTS: Mapping[str, Callable[[Connection, str], Iterable[Any]]] = {
+    "flavor": lambda c, _project: c.compute.flavors(details=True),
+    "image": lambda c, _project: c.image.images(),
+    "snapshot": lambda c, _project: c.block_storage.snapshots(),
+    "volume": lambda c, _project: c.block_storage.volumes(),
+    "network": lambda c, _project: c.network.networks(),
+    "subnet": lambda c, _project: c.network.subnets(ip_version=4),
+    "security group": lambda c, project: c.network.security_groups(project_id=project),
+    "availability zone": lambda c, _project: c.compute.availability_zones(),
+    "key pair": lambda c, _project: c.compute.keypairs(),
+}
+"""How to list what settings name, in a project given by its id."""
+
+
+def _list(cloud: Cloud, what: str) -> list[Any]:
+    return cloud.ask(f"listing {what}s", lambda c: list(_LISTS[what](c, cloud.id)))
+
+
 def _flavors(cloud: Cloud) -> list[FlavorInfo]:
-    there = cloud.ask("listing flavors", lambda c: list(c.compute.flavors(details=True)))
-    return [_info(flavor) for flavor in there]
+    return [
+        FlavorInfo(str(one.name), int(one.vcpus), int(one.ram), int(one.disk), str(one.id))
+        for one in _list(cloud, "flavor")
+    ]
 
 
 def choose_flavor(
@@ -151,8 +170,7 @@ def choose_flavor(
                 cure=_BIGGER,
             )
         return named
-    ram_mib = -(-(wanted.ram or 0) // _MIB)
-    fitting = [f for f in there if f.vcpus >= wanted.vcpus and f.ram_mib >= ram_mib]
+    fitting = [one for one in there if meets(wanted, one.vcpus, one.ram_mib)]
     # On a disk of 0 only those may boot an image whom a policy lets.
     bootable = [f for f in fitting if source.fits(f) and (f.disk_gib or not source.own_disk)]
     if not bootable:
@@ -168,12 +186,6 @@ def choose_flavor(
 _BIGGER = "use a larger flavor, or another image; a flavor without a disk needs provider.boot.size"
 
 
-def _info(flavor: Any) -> FlavorInfo:
-    return FlavorInfo(
-        str(flavor.name), int(flavor.vcpus), int(flavor.ram), int(flavor.disk), str(flavor.id)
-    )
-
-
 def _image(cloud: Cloud, wanted: str) -> Any:
     """Find an image by its id, or else in the list, which omits hidden and community ones."""
 
@@ -186,18 +198,16 @@ def _image(cloud: Cloud, wanted: str) -> Any:
     found = cloud.ask("looking for an image", get) if _ID.fullmatch(wanted) else None
     if found is not None:
         return found
-    there = cloud.ask("listing images", lambda c: list(c.image.images()))
-    return _pick(there, wanted, "image", "provider.boot.image")
+    return _pick(_list(cloud, "image"), wanted, "image", "provider.boot.image")
 
 
 def _source(cloud: Cloud, settings: OpenStackSettings) -> BootSource:
     boot = settings.boot
     if boot.image is not None:
-        wanted = boot.image
-        image = _image(cloud, wanted)
+        image = _image(cloud, boot.image)
         if image.status != "active":
             raise ProviderError(
-                f"the image {wanted!r} is {image.status}",
+                f"the image {boot.image!r} is {image.status}",
                 where="provider.boot.image",
                 cure="use an image that is active",
             )
@@ -209,20 +219,16 @@ def _source(cloud: Cloud, settings: OpenStackSettings) -> BootSource:
             where="provider.boot",
             cure="boot from an image",
         )
-    if boot.snapshot is not None:
-        there = cloud.ask("listing snapshots", lambda c: list(c.block_storage.snapshots()))
-        found = _pick(there, boot.snapshot, "snapshot", "provider.boot.snapshot")
-        return BootSource("snapshot", str(found.id), int(found.size))
-    there = cloud.ask("listing volumes", lambda c: list(c.block_storage.volumes()))
-    found = _pick(there, str(boot.volume), "volume", "provider.boot.volume")
-    return BootSource("volume", str(found.id), int(found.size))
+    kind, wanted = ("volume" if boot.snapshot is None else "snapshot"), boot.snapshot or boot.volume
+    found = _pick(_list(cloud, kind), str(wanted), kind, f"provider.boot.{kind}")
+    return BootSource(kind, str(found.id), int(found.size))
 
 
 def _networks(
     cloud: Cloud, settings: OpenStackSettings, *, floating: bool
 ) -> tuple[str | None, str | None]:
     """Return the ids of the network to use and of the external one, as far as needed."""
-    there = cloud.ask("listing networks", lambda c: list(c.network.networks()))
+    there = _list(cloud, "network")
     network = None
     if settings.network is not None:
         network = str(_pick(there, settings.network, "network", "provider.network").id)
@@ -245,36 +251,27 @@ def _networks(
 
 
 def _groups(cloud: Cloud, wanted: Sequence[str]) -> tuple[str, ...]:
-    if not wanted:
-        return ()
-    there = cloud.ask(
-        "listing security groups",
-        lambda c: list(c.network.security_groups(project_id=cloud.id)),
-    )
-    key = "provider.security_groups"
-    return tuple(str(_pick(there, one, "security group", key).id) for one in wanted)
+    what, key = "security group", "provider.security_groups"
+    there = _list(cloud, what) if wanted else []
+    return tuple(str(_pick(there, one, what, key).id) for one in wanted)
 
 
 def _subnets(cloud: Cloud) -> list[tuple[str, IPv4Network]]:
-    there = cloud.ask("listing subnets", lambda c: list(c.network.subnets(ip_version=4)))
+    there = _list(cloud, "subnet")
     return [(str(one.network_id), IPv4Network(one.cidr, strict=False)) for one in there]
 
 
 def _zones(cloud: Cloud, wanted: Sequence[str]) -> None:
-    if wanted:
-        there = cloud.ask(
-            "listing availability zones", lambda c: list(c.compute.availability_zones())
-        )
-        up = [zone for zone in there if (zone.state or {}).get("available")]
-        for one in wanted:
-            # An administrator may name a host, too, as ZONE:HOST.
-            _pick(up, one.partition(":")[0], "usable availability zone", "provider.zones")
+    there = _list(cloud, "availability zone") if wanted else []
+    up = [zone for zone in there if (zone.state or {}).get("available")]
+    for one in wanted:
+        # An administrator may name a host, too, as ZONE:HOST.
+        _pick(up, one.partition(":")[0], "usable availability zone", "provider.zones")
 
 
 def _keypair(cloud: Cloud, wanted: str | None) -> None:
     if wanted is not None:
-        there = cloud.ask("listing key pairs", lambda c: list(c.compute.keypairs()))
-        _pick(there, wanted, "key pair", "provider.keypair")
+        _pick(_list(cloud, "key pair"), wanted, "key pair", "provider.keypair")
 
 
 def needs_floating(settings: OpenStackSettings, requests: Iterable[EndpointRequest]) -> bool:
@@ -308,8 +305,8 @@ _NETWORK = {
 """Each by its name, and how much of it a new project uses: neutron gives it a group, which lets
 out all, and in what comes from itself."""
 _VOLUMES = {
-    "volumes": ("volumes", "max_total_volumes", "total_volumes_used"),
-    "volume space (GiB)": ("gigabytes", "max_total_volume_gigabytes", "total_gigabytes_used"),
+    "volumes": ("volumes", "maxTotalVolumes", "totalVolumesUsed"),
+    "volume space (GiB)": ("gigabytes", "maxTotalVolumeGigabytes", "totalGigabytesUsed"),
 }
 """As those of compute, by cinder."""
 
@@ -371,9 +368,11 @@ def check_quotas(cloud: Cloud, need: Mapping[str, int], *, made: bool = False) -
 
     If ``made``, that is one to be made for the run, and ``cloud`` one of the administrator's.
     """
-    quotas = _compute(cloud, made=made) | _network(cloud, made=made)
+    quotas = _limits(cloud, "compute", _COMPUTE, made=made) | _network(cloud, made=made)
+    # The user has them, in whichever project.
+    quotas[KEY_PAIRS] = Quota(quotas[KEY_PAIRS].limit, len(_list(cloud, "key pair")))
     if "volumes" in need:
-        quotas |= _volumes(cloud, made=made)
+        quotas |= _limits(cloud, "block_storage", _VOLUMES, made=made)
     usual = "remove what you don't need, or ask for more"
     default = "raise what new projects get (openstack quota set --default)"
     cure = f"plan fewer or smaller endpoints; or {default if made else usual}"
@@ -386,28 +385,26 @@ def _quota(limit: object, used: object = 0) -> Quota:
     return Quota(None if number < 0 else number, 0 if used is None else int(str(used)))
 
 
-def _compute(cloud: Cloud, *, made: bool) -> dict[str, Quota]:
+def _limits(
+    cloud: Cloud, service: str, table: Mapping[str, tuple[str, str, str]], *, made: bool
+) -> dict[str, Quota]:
+    """Return the quotas of nova or cinder, which the SDK calls ``service``."""
+    of = "volumes" if service == "block_storage" else service
+
     def limits(connection: Connection) -> dict[str, Any]:
         # The SDK's own object of limits warns of fields that it holds itself.
-        answer = connection.compute.get("/limits")
+        answer = getattr(connection, service).get("/limits")
         raise_from_response(answer)
-        return dict(answer.json()["limits"]["absolute"])
+        return dict(answer.json()["limits"].get("absolute") or {})
 
     if made:
         default = cloud.ask(
-            "reading the default quotas of compute",
-            lambda c: c.compute.get_quota_set_defaults(cloud.id),
+            f"reading the default quotas of {of}",
+            lambda c: getattr(c, service).get_quota_set_defaults(cloud.id),
         )
-        found = {what: _quota(getattr(default, name)) for what, (name, _, _) in _COMPUTE.items()}
-    else:
-        told = cloud.ask("reading the quotas of compute", limits)
-        found = {
-            what: _quota(told.get(limit), told.get(used))
-            for what, (_, limit, used) in _COMPUTE.items()
-        }
-    # The user has them, in whichever project.
-    pairs = cloud.ask("listing key pairs", lambda c: len(list(c.compute.keypairs())))
-    return found | {KEY_PAIRS: Quota(found[KEY_PAIRS].limit, pairs)}
+        return {what: _quota(getattr(default, name)) for what, (name, _, _) in table.items()}
+    told = cloud.ask(f"reading the quotas of {of}", limits)
+    return {what: _quota(told.get(most), told.get(used)) for what, (_, most, used) in table.items()}
 
 
 def _network(cloud: Cloud, *, made: bool) -> dict[str, Quota]:
@@ -428,20 +425,4 @@ def _network(cloud: Cloud, *, made: bool) -> dict[str, Quota]:
         what: _quota(one.get("limit"), (one.get("used") or 0) + (one.get("reserved") or 0))
         for what, one in told.items()
         if isinstance(one, dict)
-    }
-
-
-def _volumes(cloud: Cloud, *, made: bool) -> dict[str, Quota]:
-    if made:
-        default = cloud.ask(
-            "reading the default quotas of volumes",
-            lambda c: c.block_storage.get_quota_set_defaults(cloud.id),
-        )
-        return {what: _quota(getattr(default, name)) for what, (name, _, _) in _VOLUMES.items()}
-    found = cloud.ask("reading the quotas of volumes", lambda c: c.block_storage.get_limits())
-    if found.absolute is None:
-        return {}
-    return {
-        what: _quota(getattr(found.absolute, limit), getattr(found.absolute, used))
-        for what, (_, limit, used) in _VOLUMES.items()
     }

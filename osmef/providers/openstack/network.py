@@ -158,23 +158,12 @@ class SiteMaker:
 
     def _keypair(self, key: KeyPair) -> str:
         name = self.maker.mark.whole_name(f"key-{self.tenant.number}")
-        self.maker.make(
-            self.tenant.account,
-            "key-pair",
-            name,
-            lambda c: c.compute.create_keypair(name=name, public_key=key.public),
-        )
+        self.maker.make(self.tenant.account, "key-pair", name, public_key=key.public)
         return name
 
     def _group(self) -> str:
-        name, mark = self.maker.mark.name(f"group-{self.tenant.number}"), self.maker.mark
-        made = self.maker.make(
-            self.tenant.account,
-            "security-group",
-            name,
-            lambda c: c.network.create_security_group(name=name, description=mark.text),
-        )
-        return str(made.id)
+        name = self.maker.mark.name(f"group-{self.tenant.number}")
+        return str(self.maker.make(self.tenant.account, "security-group", name).id)
 
     def _network(self) -> tuple[str, str | None]:
         if self.names.network is not None:
@@ -192,12 +181,7 @@ class SiteMaker:
     def _make(self, what: str, cidr: str, **more: Any) -> tuple[str, str]:
         """Create a network with a subnet, and return their ids."""
         name, mark = self.maker.mark.name(what), self.maker.mark
-        network = self.maker.make(
-            self.tenant.account,
-            "network",
-            name,
-            lambda c: c.network.create_network(name=name, description=mark.text),
-        )
+        network = self.maker.make(self.tenant.account, "network", name)
         # The subnet goes with its network, so it needs no line of its own in the ledger.
         subnet = self.tenant.account.make(
             f"making the subnet {cidr}",
@@ -220,16 +204,8 @@ class SiteMaker:
         """
         cloud, maker = self.tenant.account, self.maker
         name = maker.mark.name(f"router-{self.tenant.number}")
-        router = maker.make(
-            cloud,
-            "router",
-            name,
-            lambda c: c.network.create_router(
-                name=name,
-                description=maker.mark.text,
-                external_gateway_info={"network_id": self.names.external},
-            ),
-        )
+        outside = {"network_id": self.names.external}
+        router = maker.make(cloud, "router", name, external_gateway_info=outside)
 
         def joined(connection: Connection) -> object:
             ports = connection.network.ports(device_id=router.id)

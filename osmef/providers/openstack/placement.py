@@ -167,12 +167,7 @@ def _make_groups(
 ) -> dict[Group | None, str]:
     def make(group: Group) -> str:
         name = maker.mark.whole_name(f"group-{group.number}")
-        made = maker.make(
-            clouds[group.tenant],
-            "server-group",
-            name,
-            lambda c: c.compute.create_server_group(name=name, policy=group.policy),
-        )
+        made = maker.make(clouds[group.tenant], "server-group", name, policy=group.policy)
         return str(made.id)
 
     ordered = sorted(groups, key=lambda group: group.number)

@@ -29,7 +29,6 @@ from osmef.providers.base import (
 )
 from osmef.providers.cloud import build, resource_types
 from osmef.providers.cloud.account import Waits
-from osmef.providers.cloud.build import host_key_for
 from osmef.providers.cloud.public_cloud import VmCloud
 from osmef.providers.cloud.ssh_access import Guest
 from osmef.providers.cloud.tenants import Tenant, open_tenants, slots_of
@@ -331,11 +330,7 @@ class Build(build.Build[Cloud, Site, Server]):
     def _order(self, request: EndpointRequest) -> ServerOrder:
         site = self.sites[str(request.tenant)]
         return ServerOrder(
-            request=request,
-            name=server_name(self.maker, next(self.numbers), request),
-            site=site,
-            login_key=self.order.key,
-            host_key=host_key_for(self.settings.host_keys, request),
+            **self.basis(request, server_name(self.maker, next(self.numbers), request)),
             flavor=site.names.flavors[request.flavor or self.settings.default_flavor],
             place=self._places[request.name],
         )
@@ -350,7 +345,7 @@ class Build(build.Build[Cloud, Site, Server]):
         return replace(
             super().guest_of(vm),
             address=vm.private if self.settings.way_in is Reach.JUMP else vm.public,
-            look_s=vm.account.waits.look_s,
+            look_s=vm.order.account.waits.look_s,
             jump=self._jump,
         )
 
@@ -394,18 +389,16 @@ class HostEndpoints:
 
     def __init__(self, settings: OpenStackSettings) -> None:
         self._inventory = settings.hosts
-        self._static: StaticProvider | None = None
         self.made: Sequence[Endpoint] = ()
 
+    @cached_property
     def _provider(self) -> StaticProvider:
-        if self._static is None:
-            self._static = StaticProvider(StaticSettings(hosts=self._inventory))
-        return self._static
+        return StaticProvider(StaticSettings(hosts=self._inventory))
 
     def check(self, requests: Sequence[EndpointRequest]) -> None:
         """Assign a host to each request, and check its keys. Raises ProviderError."""
         if wanted := _of_hosts(requests):
-            self._provider().check(wanted)
+            self._provider.check(wanted)
 
     def machines(self, requests: Sequence[EndpointRequest]) -> Mapping[str, str]:
         """Return the inventory entry of each physical host. Raises CapacityError."""
@@ -413,24 +406,20 @@ class HostEndpoints:
 
     def names(self, requests: Sequence[EndpointRequest]) -> Mapping[str, str]:
         """Return the name of the physical host on each slot that has one."""
-        wanted = _of_hosts(requests)
-        chosen = self.machines(wanted)
-        found = {
-            request.host: physical_host(entry, self._inventory[entry])
-            for request in wanted
-            for entry in [chosen[request.name]]
-        }
-        return {slot: name for slot, name in found.items() if slot and name}
+        chosen = self.machines(requests)
+        found = {one.host: chosen[one.name] for one in _of_hosts(requests)}
+        named = {slot: physical_host(one, self._inventory[one]) for slot, one in found.items()}
+        return {slot: name for slot, name in named.items() if slot and name}
 
     def stays(self, endpoint: Endpoint) -> tuple[str, Access] | None:
         """Return how to reach an endpoint's machine after the run; None if it is no host."""
         is_host = endpoint.request.kind is EndpointKind.HOST
-        return self._provider().stays(endpoint) if is_host else None
+        return self._provider.stays(endpoint) if is_host else None
 
     def create(self, order: Order) -> list[Endpoint]:
         """Log into the hosts, and lock them. Raises ProviderError, ReachError."""
         wanted = _of_hosts(order.requests)
-        self.made = self._provider().create(replace(order, requests=wanted)) if wanted else []
+        self.made = self._provider.create(replace(order, requests=wanted)) if wanted else []
         for endpoint in self.made:
             if ip_address(endpoint.data_address).version != 4:
                 raise ProviderError(
@@ -444,13 +433,13 @@ class HostEndpoints:
     def describe(self, endpoints: Sequence[Endpoint]) -> Mapping[str, Location]:
         """Return the locations of the physical hosts among the endpoints, by name."""
         ours = [e for e in endpoints if e.request.kind is EndpointKind.HOST]
-        found = self._provider().describe(ours) if ours else []
+        found = self._provider.describe(ours) if ours else []
         return {endpoint.name: place for endpoint, place in zip(ours, found, strict=True)}
 
     def close(self) -> None:
         """Unlock the hosts. Raises ProviderError, ReachError."""
-        if self._static is not None:
-            self._static.close()
+        if self._inventory:
+            self._provider.close()
 
 
 def _of_hosts(requests: Sequence[EndpointRequest]) -> list[EndpointRequest]:
@@ -463,14 +452,7 @@ def make_tenants(maker: Maker, base: Cloud, slots: Sequence[str]) -> list[Tenant
 
     def make(number: int) -> Tenant[Cloud]:
         name = maker.mark.name(f"tenant-{number}")
-        project = maker.make(
-            base,
-            "project",
-            name,
-            lambda c: identity(c).create_project(
-                name=name, description=maker.mark.text, domain_id=access.project_domain_id
-            ),
-        )
+        project = maker.make(base, "project", name, domain_id=access.project_domain_id)
         base.ask("taking roles in the new project", partial(_take_roles, access, str(project.id)))
         return Tenant(slots[number - 1], number, name, base.of_project(str(project.id)))
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, Self, TypeVar, cast
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Self, cast
 
 from openstack.connection import Connection
 from openstack.exceptions import ForbiddenException, NotFoundException
@@ -16,21 +16,16 @@ from osmef.providers.base import Unread, pass_over
 from osmef.providers.cloud import maker, resource_types
 from osmef.providers.cloud.maker import Creation
 from osmef.providers.cloud.resource_types import Found
-from osmef.providers.marks import PREFIX, is_like_ours, name_in_text, unread_line
-from osmef.providers.openstack.access import Cloud, identity
+from osmef.providers.marks import PREFIX, name_in_text
+from osmef.providers.openstack.access import Cloud
 from osmef.remote.login import SSH_PORT
 from osmef.scenario.fields import DATA_PORTS
-
-T = TypeVar("T")
 
 _DEFAULT = "default"
 _ERROR = "error_deleting"
 """How the status of a volume begins that will never go."""
 
 _NAME = re.compile(r"osmef-([A-Za-z0-9-]+)-(?:key|group)-[0-9]+(?:s[0-9]+)?-([0-9]+)-([0-9]+)")
-
-Listing = Callable[[Connection, str, str | None], Iterable[Any]]
-"""Lists what a project, given by its id, has of a type; may leave out what is not of a run."""
 
 
 @dataclass(frozen=True)
@@ -54,16 +49,49 @@ class Mark(marks.Mark):
 
 @dataclass(frozen=True)
 class ResourceType(resource_types.ResourceType[Cloud]):
-    """A type by how to list it, parse a mark, and delete one by its id.
+    """A type by the SDK's names of its service and of itself.
 
-    ``going`` returns the ids of what is there of a run, with their statuses if known.
+    ``carrier`` is what holds the mark, ``query`` what a list is asked for beside the project.
     """
 
-    there: Listing
-    mark_of: Callable[[Any], Mark | None]
-    deletes: Callable[[Connection, str], object]
-    name_of: Callable[[Any], str] = lambda thing: str(thing.name or "")
-    going: Callable[[Connection, str], dict[str, str]] = lambda _connection, _run: {}
+    service: str
+    noun: str
+    carrier: Literal["description", "metadata", "name"] = "description"
+    query: Mapping[str, Any] = field(default_factory=dict)
+
+    def proxy(self, connection: Connection) -> Any:
+        """Return its service."""
+        return getattr(connection, self.service)
+
+    def there(self, connection: Connection, project: str, run: str | None) -> Iterable[Any]:  # noqa: ARG002
+        """List what a project, given by its id, has of the type; maybe only what is of a run."""
+        query = {"project_id": project, **self.query} if self.service == "network" else self.query
+        return cast("Iterable[Any]", getattr(self.proxy(connection), f"{self.noun}s")(**query))
+
+    def mark_of(self, thing: Any, what: str = "", unread: Unread = pass_over) -> Mark | None:
+        """Parse the mark of one; ``unread`` is told of one that can't be read, called ``what``."""
+        if self.carrier == "name":
+            return Mark.of_name(thing.name)
+        if self.carrier == "description":
+            return Mark.of_listed_text(thing.description, what, unread)
+        # A copy that somebody made of it may have its metadata, and never its name.
+        mark = Mark.of_listed(thing.metadata, what, unread)
+        named = mark is not None and str(thing.name or "").startswith(mark.name(""))
+        return mark if named else None
+
+    def name_of(self, thing: Any) -> str:
+        """Return the name that one was made by."""
+        return str(thing.name or "")
+
+    def marked(self, mark: Mark, name: str) -> dict[str, Any]:
+        """Return the name and the mark as the attributes of a creation request."""
+        marks_: dict[str, Any] = {"description": mark.text, "metadata": mark.tags}
+        return {"name": name} | {k: v for k, v in marks_.items() if k == self.carrier}
+
+    def create(self, connection: Connection, mark: Mark, name: str, body: Mapping[str, Any]) -> Any:
+        """Create one. Raises as the SDK."""
+        create = getattr(self.proxy(connection), f"create_{self.noun}")
+        return create(**self.marked(mark, name), **body)
 
     def find(self, connection: Connection, project: str, run: str, name: str) -> Any | None:
         """Find a run's resource by name, in the project of this id. Raises as the SDK."""
@@ -78,19 +106,24 @@ class ResourceType(resource_types.ResourceType[Cloud]):
     ) -> list[Found[Cloud]]:
         """List marked resources, of one run or all. Raises ProviderError."""
         there = account.ask(f"listing {self.name}s", lambda c: list(self.there(c, account.id, run)))
-        marked = [(one, self.mark_of(one)) for one in there]
-        for one in (one for one, mark in marked if mark is None):
-            if (told := _unread_mark(one)) is not None:
-                unread(unread_line(f"{account.name}: {self.name} {one.id}", told))
-        return [
-            Found(self.name, str(one.id), self.name_of(one), mark, account)
-            for one, mark in marked
-            if mark is not None and run in {None, mark.run}
-        ]
+        found = []
+        for one in there:
+            mark = self.mark_of(one, f"{account.name}: {self.name} {one.id}", unread)
+            if mark is not None and run in {None, mark.run}:
+                found.append(Found(self.name, str(one.id), self.name_of(one), mark, account))
+        return found
 
     def delete(self, found: Found[Cloud]) -> None:
         """Delete one; of a server or a volume this only starts it. Raises as the SDK."""
         found.account.connected(lambda c: self.deletes(c, found.id))
+
+    def deletes(self, connection: Connection, id_: str) -> None:
+        """Delete one by its id, where it is there. Raises as the SDK."""
+        getattr(self.proxy(connection), f"delete_{self.noun}")(id_, ignore_missing=True)
+
+    def going(self, connection: Connection, run: str) -> dict[str, str]:  # noqa: ARG002
+        """Return the ids of what is there of a run, with their statuses if known."""
+        return {}
 
     def still_there(
         self, account: Cloud, some: Collection[Found[Cloud]]
@@ -115,146 +148,95 @@ def servers_in(connection: Connection, run: str, status: str) -> set[str]:
     return {str(one.id) for one in servers_there(connection, run, details=False, status=status)}
 
 
-def _delete_server(connection: Connection, server: str) -> None:
-    try:
-        # Else a cloud that reclaims servers later only hides it, and its ports hold the network.
-        connection.compute.delete_server(server, force=True)
-    except NotFoundException:
-        return
-    except ForbiddenException:
-        connection.compute.delete_server(server, ignore_missing=True)
+class _Server(ResourceType):
+    def there(self, connection: Connection, project: str, run: str | None) -> Iterable[Any]:  # noqa: ARG002
+        return servers_there(connection, run)
+
+    def deletes(self, connection: Connection, id_: str) -> None:
+        try:
+            # Else a cloud that reclaims servers later only hides it, and ports hold the network.
+            connection.compute.delete_server(id_, force=True)
+        except NotFoundException:
+            return
+        except ForbiddenException:
+            super().deletes(connection, id_)
+
+    def going(self, connection: Connection, run: str) -> dict[str, str]:
+        there = servers_there(connection, run, details=False)
+        return {str(one.id): "" for one in there}  # for the status nova would ask neutron
 
 
-def _volumes(connection: Connection, _project: str, _run: str | None) -> Iterable[Any]:
-    if not connection.has_service("block-storage"):
-        return []
-    return connection.block_storage.volumes(details=True)
+class _Volume(ResourceType):
+    def there(self, connection: Connection, project: str, run: str | None) -> Iterable[Any]:
+        there = connection.has_service("block-storage")
+        return super().there(connection, project, run) if there else []
+
+    def going(self, connection: Connection, run: str) -> dict[str, str]:
+        return {str(one.id): str(one.status) for one in self.there(connection, "", run)}
 
 
-def _going_servers(connection: Connection, run: str) -> dict[str, str]:
-    there = servers_there(connection, run, details=False)
-    return {str(one.id): "" for one in there}  # for the status nova would ask neutron
+class _FloatingIp(ResourceType):
+    def name_of(self, thing: Any) -> str:
+        return name_in_text(thing.description)
+
+    def marked(self, mark: Mark, name: str) -> dict[str, Any]:
+        return {"description": mark.text_with(name)}
 
 
-def _going_volumes(connection: Connection, run: str) -> dict[str, str]:
-    return {str(one.id): str(one.status) for one in _volumes(connection, "", run)}
+class _Router(ResourceType):
+    def deletes(self, connection: Connection, id_: str) -> None:
+        network = connection.network
+        ports = network.ports(device_id=id_, fields=["id", "device_owner"])
+        try:
+            for port in ports:
+                # Also the owners of distributed and of highly available routers begin so.
+                if str(port.device_owner).startswith("network:router_interface"):
+                    network.remove_interface_from_router(id_, None, port.id)
+        except NotFoundException:  # somebody else removes it, too
+            pass
+        super().deletes(connection, id_)
 
 
-def _by_description(thing: Any) -> Mark | None:
-    return Mark.of_text(thing.description)
+class _Project(ResourceType):
+    def there(self, connection: Connection, project: str, run: str | None) -> Iterable[Any]:
+        try:
+            return list(super().there(connection, project, run))
+        except ForbiddenException:  # only administrators may, and only they make any
+            return []
+
+    def deletes(self, connection: Connection, id_: str) -> None:
+        groups = list(connection.network.security_groups(project_id=id_))
+        for group in groups:
+            if group.name != _DEFAULT and TYPES["security-group"].mark_of(group) is None:
+                raise ProviderError(
+                    f"the project holds a security group that is not ours, {group.name}",
+                    cure="find out who owns it, remove it, and then: osmef reap --provider"
+                    " openstack",
+                )
+        # Neutron made this group by itself with the first network, and nobody would remove it.
+        for group in groups:
+            connection.network.delete_security_group(group.id, ignore_missing=True)
+        super().deletes(connection, id_)
 
 
-def _by_metadata(thing: Any) -> Mark | None:
-    # A copy that somebody made of it may have its metadata, and never its name.
-    mark = Mark.of_tags(thing.metadata)
-    named = mark is not None and str(thing.name or "").startswith(mark.name(""))
-    return mark if named else None
-
-
-def _by_name(thing: Any) -> Mark | None:
-    return Mark.of_name(thing.name)
-
-
-def _unread_mark(thing: Any) -> object | None:
-    """Return the text of an unreadable mark; None if there is none like ours."""
-    tags, text = (getattr(thing, name, None) for name in ("metadata", "description"))
-    if isinstance(tags, Mapping) and "osmef_run" in tags and Mark.of_tags(tags) is None:
-        return {key: value for key, value in tags.items() if key.startswith("osmef_")}
-    return text if is_like_ours(text) and Mark.of_text(text) is None else None
-
-
-def _delete_router(connection: Connection, router: str) -> None:
-    network = connection.network
-    ports = network.ports(device_id=router, fields=["id", "device_owner"])
-    try:
-        for port in ports:
-            # Also the owners of distributed and of highly available routers begin so.
-            if str(port.device_owner).startswith("network:router_interface"):
-                network.remove_interface_from_router(router, None, port.id)
-    except NotFoundException:  # somebody else removes it, too
-        pass
-    network.delete_router(router, ignore_missing=True)
-
-
-def _projects(connection: Connection, _project: str, _run: str | None) -> Iterable[Any]:
-    try:
-        return list(identity(connection).projects())
-    except ForbiddenException:  # only administrators may, and only they make any
-        return []
-
-
-def _delete_project(connection: Connection, project: str) -> None:
-    groups = list(connection.network.security_groups(project_id=project))
-    foreign = next((g for g in groups if g.name != _DEFAULT and _by_description(g) is None), None)
-    if foreign is not None:
-        raise ProviderError(
-            f"the project holds a security group that is not ours, {foreign.name}",
-            cure="find out who owns it, remove it, and then: osmef reap --provider openstack",
-        )
-    # Neutron made this group by itself with the first network, and nobody would remove it.
-    for group in groups:
-        connection.network.delete_security_group(group.id, ignore_missing=True)
-    identity(connection).delete_project(project, ignore_missing=True)
-
-
+_SHORT = {"fields": ["id", "name", "description"]}
 TYPES = {
     one.name: one
     for one in (
-        ResourceType(
-            *("server", 0, lambda c, _project, run: servers_there(c, run), _by_metadata),
-            _delete_server,
-            going=_going_servers,
-            is_slow=True,
-        ),
-        ResourceType(
-            *("key-pair", 0, lambda c, _project, _run: c.compute.keypairs(), _by_name),
-            lambda c, one: c.compute.delete_keypair(one, ignore_missing=True),
-        ),
-        ResourceType(
-            *("server-group", 0, lambda c, _project, _run: c.compute.server_groups(), _by_name),
-            lambda c, one: c.compute.delete_server_group(one, ignore_missing=True),
-        ),
+        _Server("server", 0, "compute", "server", "metadata", is_slow=True),
+        ResourceType("key-pair", 0, "compute", "keypair", "name"),
+        ResourceType("server-group", 0, "compute", "server_group", "name"),
         # Those of servers that run would make nova read anew what neutron has for each of them,
         # and change the router, which takes only one change at a time.
-        ResourceType(
-            "floating-ip",
-            1,
-            lambda c, project, _run: c.network.ips(project_id=project),
-            _by_description,
-            lambda c, one: c.network.delete_ip(one, ignore_missing=True),
-            lambda ip: name_in_text(ip.description),
-        ),
-        ResourceType(
-            "router",
-            2,
-            lambda c, project, _run: c.network.routers(project_id=project),
-            _by_description,
-            _delete_router,
-        ),
-        ResourceType(
-            "security-group",
-            3,
-            lambda c, project, _run: c.network.security_groups(
-                project_id=project, fields=["id", "name", "description"]
-            ),
-            _by_description,
-            lambda c, one: c.network.delete_security_group(one, ignore_missing=True),
-        ),
-        ResourceType(
-            "network",
-            3,
-            lambda c, project, _run: c.network.networks(project_id=project),
-            _by_description,
-            lambda c, one: c.network.delete_network(one, ignore_missing=True),
-        ),
-        ResourceType(
-            *("volume", 3, _volumes, _by_metadata),
-            lambda c, one: c.block_storage.delete_volume(one, ignore_missing=True),
-            going=_going_volumes,
-            is_slow=True,
+        _FloatingIp("floating-ip", 1, "network", "ip"),
+        _Router("router", 2, "network", "router"),
+        ResourceType("security-group", 3, "network", "security_group", query=_SHORT),
+        ResourceType("network", 3, "network", "network"),
+        _Volume(
+            "volume", 3, "block_storage", "volume", "metadata", {"details": True}, is_slow=True
         ),
         # What is left in it could not be reached any more.
-        ResourceType("project", 4, _projects, _by_description, _delete_project, is_last=True),
+        _Project("project", 4, "identity", "project", is_last=True),
     )
 }
 """By name. Of the projects, those that the cloud's user may list."""
@@ -304,18 +286,14 @@ def rules_for(controllers: Iterable[str], peers: Iterable[str]) -> list[Rule]:
 class Maker(maker.Maker[Cloud, Mark]):
     """Creates the resources of a run. Thread-safe."""
 
-    def make(self, cloud: Cloud, kind: str, name: str, call: Callable[[Connection], T]) -> T:
-        """Create one of this name; ``call`` gets the run's mark. Raises ProviderError."""
-
-        def find(connection: Connection) -> T | None:
-            found = TYPES[kind].find(connection, cloud.id, self.mark.run, name)
-            return cast("T | None", found)
-
-        wanted = Creation(
+    def make(self, cloud: Cloud, kind: str, name: str, **body: Any) -> Any:
+        """Create one of this name, with the run's mark. Raises ProviderError."""
+        type_, run = TYPES[kind], self.mark.run
+        wanted = Creation[Any](
             kind,
             name,
-            lambda: cloud.connected(call),
-            lambda: cloud.connected(find),
+            lambda: cloud.connected(lambda c: type_.create(c, self.mark, name, body)),
+            lambda: cloud.connected(lambda c: type_.find(c, cloud.id, run, name)),
             lambda made: str(getattr(made, "id", "")),
         )
         return self.create(cloud, wanted)

@@ -57,40 +57,29 @@ class ServerOrder(build.VmOrder[Site]):
 
 
 @dataclass(frozen=True)
-class Port:
-    """A port of a server: its network, its MAC address, and its IPv4 address if any."""
-
-    id: str
-    network: str
-    mac: str
-    address: str | None
-    secured: bool
-
-
-@dataclass(frozen=True)
 class Server(build.Vm[ServerOrder]):
-    """A running server, its port, and its floating address if it has one.
+    """A running server, and the id of its port. Its public address is a floating one, if any.
 
-    ``further`` are the ports of its further network cards, in the order of their networks.
+    ``further`` are the SDK's ports of its further network cards, in the order of their networks.
     """
 
     port: str = ""
-    floating: str | None = None
-    further: tuple[Port, ...] = ()
+    further: tuple[Any, ...] = ()
 
     @property
-    def account(self) -> Cloud:
-        """The project it is in."""
-        found: Cloud = self.order.account
-        return found
+    def floating(self) -> str | None:
+        """Its floating address, None if it has none."""
+        return None if self.public == self.private else self.public
 
     def console(self) -> str:
         """Return what it wrote on its console, as far as the cloud keeps it; maybe nothing."""
-        return console_of(self.id, self.account)
-
-    def at(self, floating: str) -> Server:
-        """Return it with a floating address."""
-        return replace(self, floating=floating, public=floating)
+        try:
+            answer = self.order.account.ask(
+                "reading a console", lambda c: c.compute.get_server_console_output(self.id)
+            )
+        except ProviderError:  # some hypervisors have none, and it only explains another error
+            return ""
+        return str((answer or {}).get("output") or "")
 
     def address_from(self, sender: Endpoint) -> str:
         """Return the address for a sender of another tenant, or on a physical host.
@@ -113,12 +102,10 @@ def make_server(maker: Maker, order: ServerOrder, settings: OpenStackSettings) -
     site = order.site
     source = site.names.source
     body: dict[str, Any] = {
-        "name": order.name,
         "flavor_id": order.flavor.id,
         "networks": [{"uuid": network} for network in order.networks(settings)],
         "security_groups": [{"name": group} for group in site.security_groups],
         "key_name": site.keypair,
-        "metadata": maker.mark.tags,
         "user_data": user_data_of(settings, order.login_key, order.host_key),
         **order.place.attributes,
     }
@@ -135,8 +122,7 @@ def make_server(maker: Maker, order: ServerOrder, settings: OpenStackSettings) -
                 "destination_type": "volume",
             }
         ]
-    made = maker.make(site.account, "server", order.name, lambda c: c.compute.create_server(**body))
-    return str(made.id)
+    return str(maker.make(site.account, "server", order.name, **body).id)
 
 
 def free_nics(server: Server) -> None:
@@ -146,10 +132,10 @@ def free_nics(server: Server) -> None:
     send. Where neutron knows no port security, there is nothing to lift.
     """
     for port in server.further:
-        if port.secured:
-            server.account.ask(
+        if port.is_port_security_enabled:
+            server.order.account.ask(
                 "letting all through at a port",
-                lambda c, port=port: c.network.update_port(  # type: ignore[misc]
+                lambda c, port=port: c.network.update_port(
                     port.id, security_groups=[], is_port_security_enabled=False
                 ),
             )
@@ -179,12 +165,8 @@ def _make_volume(maker: Maker, order: ServerOrder, settings: OpenStackSettings) 
         cloud,
         "volume",
         order.name,
-        lambda c: c.block_storage.create_volume(
-            name=order.name,
-            metadata=maker.mark.tags,
-            size=max(1, asked_gib, source.disk_gib),
-            **{keys[source.kind]: source.id},
-        ),
+        size=max(1, asked_gib, source.disk_gib),
+        **{keys[source.kind]: source.id},
     )
     end = time.monotonic() + settings.boot_timeout
     while True:
@@ -208,21 +190,10 @@ def list_servers(cloud: Cloud, run: str) -> list[Any]:
 def unlisted(server: Server) -> Location:
     """Return Gone for a server in no list, or else an unknown location."""
     try:
-        server.account.ask("looking at a server", lambda c: c.compute.get_server(server.id))
+        server.order.account.ask("looking at a server", lambda c: c.compute.get_server(server.id))
     except NotFoundError:
         return Gone()
     return Location()
-
-
-def console_of(server_id: str, cloud: Cloud) -> str:
-    """Return a guest's console, as far as the cloud keeps it; possibly empty."""
-    try:
-        answer = cloud.ask(
-            "reading a console", lambda c: c.compute.get_server_console_output(server_id)
-        )
-    except ProviderError:  # some hypervisors have none, and it only explains another error
-        return ""
-    return str((answer or {}).get("output") or "")
 
 
 class FloatingAddresses:
@@ -247,19 +218,13 @@ class FloatingAddresses:
     def given(self, servers: Sequence[Server]) -> list[Server]:
         """Wait for all of them, and return servers with theirs. Raises ProviderError."""
         found = {server: future.result() for server, future in self._asked.items()}
-        return [server.at(found[server.id]) if server.id in found else server for server in servers]
+        return [replace(one, public=found.get(one.id, one.public)) for one in servers]
 
     def _add(self, server: Server) -> str:
-        name = server.order.ip_name
         made = self._maker.make(
-            server.account,
-            "floating-ip",
-            name,
-            lambda c: c.network.create_ip(
-                floating_network_id=server.order.site.names.external,
-                port_id=server.port,
-                description=self._maker.mark.text_with(name),
-            ),
+            *(server.order.account, "floating-ip", server.order.ip_name),
+            floating_network_id=server.order.site.names.external,
+            port_id=server.port,
         )
         return str(made.floating_ip_address)
 
@@ -431,33 +396,30 @@ class Boot:
         return cloud.ask("listing servers", lambda c: servers_in(c, self.run, status))
 
 
-def _ports(cloud: Cloud, servers: Sequence[str]) -> dict[str, list[Port]]:
+def _ports(cloud: Cloud, servers: Sequence[str]) -> dict[str, list[Any]]:
     """Return the ports of servers by the server's id, in the order of their ids."""
     query = {"device_id": servers, "fields": _FIELDS}
     there = cloud.ask("listing ports", lambda c: list(c.network.ports(**query))) if servers else []
-    found: dict[str, list[Port]] = defaultdict(list)
+    found: dict[str, list[Any]] = defaultdict(list)
     for one in sorted(there, key=lambda port: str(port.id)):
-        addresses = (str(ip["ip_address"]) for ip in one.fixed_ips or ())
-        port = Port(
-            id=str(one.id),
-            network=str(one.network_id),
-            mac=str(one.mac_address),
-            address=next((address for address in addresses if "." in address), None),
-            secured=bool(one.is_port_security_enabled),
-        )
-        found[str(one.device_id)].append(port)
+        found[str(one.device_id)].append(one)
     return found
 
 
-def _server(order: ServerOrder, key: str, ports: Sequence[Port]) -> Server | None:
+def _server(order: ServerOrder, key: str, ports: Sequence[Any]) -> Server | None:
     """Return a running server, None while it lacks an address or a card."""
     site = order.site
-    usual = [port for port in ports if port.network == site.network and port.address]
-    further = [port for network in site.nics for port in ports if port.network == network]
+    usual = [
+        (str(port.id), str(ip["ip_address"]))
+        for port in ports
+        for ip in port.fixed_ips or ()
+        if port.network_id == site.network and "." in ip["ip_address"]
+    ]
+    further = tuple(port for one in site.nics for port in ports if port.network_id == one)
     if not usual or len(further) < order.request.nics:
         return None
-    own, macs = str(usual[0].address), tuple(port.mac for port in further)
-    return Server(order, key, own, own, macs, port=usual[0].id, further=tuple(further))
+    (port, own), macs = usual[0], tuple(str(port.mac_address) for port in further)
+    return Server(order, key, own, own, macs, port, further)
 
 
 def _look_closer(cloud: Cloud, server_id: str, server: Any | None) -> Any | None:
