@@ -32,6 +32,7 @@ _HOST_KEYS = "hostkeys/"
 """The namespace of guest attributes that the guest agent writes at a VM's first boot."""
 _GIB = 2**30
 _LEAST_RUN_S, _LONGEST_RUN_S = 30, 120 * 24 * 3600
+_TIER_1 = {"total_egress_bandwidth_tier": "TIER_1"}
 _NICS = {Nic.GVNIC: "GVNIC", Nic.VIRTIO: "VIRTIO_NET"}
 
 
@@ -131,37 +132,32 @@ def macs_of(instance: Any) -> tuple[str, ...]:
 def body_of(maker: Maker, order: VmOrder, settings: GceSettings) -> Any:
     """Return a VM as the API's request body."""
     policy = order.place.policy
-    body = compute_v1.Instance(
+    return compute_v1.Instance(
         machine_type=f"zones/{order.zone}/machineTypes/{order.flavor.name}",
         labels=maker.mark.labels,
         disks=[_disk(maker, order, settings)],
         network_interfaces=_interfaces(order, settings),
-        metadata=compute_v1.Metadata(
-            items=[compute_v1.Items(key=k, value=v) for k, v in _metadata(order, settings).items()]
-        ),
+        metadata={"items": [{"key": k, "value": v} for k, v in _metadata(order, settings).items()]},
         scheduling=_scheduling(maker, order, settings),
         resource_policies=[policy] if policy else [],
+        network_performance_config=_TIER_1 if settings.tier_1 else None,
     )
-    if settings.tier_1:
-        body.network_performance_config = compute_v1.NetworkPerformanceConfig(
-            total_egress_bandwidth_tier="TIER_1"
-        )
-    return body
 
 
 def _disk(maker: Maker, order: VmOrder, settings: GceSettings) -> Any:
     size = max(-(-int(settings.disk) // _GIB), order.image.disk_gib)
+    kind = disk_type_of(settings, order.flavor.name)
     return compute_v1.AttachedDisk(
         boot=True,
         auto_delete=True,
-        initialize_params=compute_v1.AttachedDiskInitializeParams(
-            disk_name=order.name,
-            description=maker.mark.text,
-            labels=maker.mark.labels,
-            source_image=order.image.path,
-            disk_size_gb=size,
-            disk_type=f"zones/{order.zone}/diskTypes/{disk_type_of(settings, order.flavor.name)}",
-        ),
+        initialize_params={
+            "disk_name": order.name,
+            "description": maker.mark.text,
+            "labels": maker.mark.labels,
+            "source_image": order.image.path,
+            "disk_size_gb": size,
+            "disk_type": f"zones/{order.zone}/diskTypes/{kind}",
+        },
     )
 
 
@@ -200,9 +196,7 @@ def _scheduling(maker: Maker, order: VmOrder, settings: GceSettings) -> Any:
     fields: dict[str, Any] = {
         "automatic_restart": False,
         "instance_termination_action": "DELETE",
-        "max_run_duration": compute_v1.Duration(
-            seconds=min(max(left, _LEAST_RUN_S), _LONGEST_RUN_S)
-        ),
+        "max_run_duration": {"seconds": min(max(left, _LEAST_RUN_S), _LONGEST_RUN_S)},
         **order.place.scheduling(),
     }
     if settings.spot:

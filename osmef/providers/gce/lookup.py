@@ -139,6 +139,14 @@ def find_image(project: Project, wanted: str | None, architecture: str) -> Image
     )
 
 
+def images_for(
+    project: Project, settings: GceSettings, types: Iterable[MachineType]
+) -> dict[str, Image]:
+    """Find the image for machines of these types, by architecture. Raises as ``find_image``."""
+    architectures = {one.architecture for one in types}
+    return {one: find_image(project, settings.image, one) for one in architectures}
+
+
 _GIB = 2**30
 _OF_SERIES = {"a2", "c2", "c2d", "c3", "e2", "m1", "m2", "m3", "n2", "n2a", "n2d", "t2a", "t2d"}
 """Series of machines whose CPUs have quotas of their own."""

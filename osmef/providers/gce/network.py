@@ -108,10 +108,8 @@ def open_to(
 
 def _rule(network: str, sources: Iterable[str], ports: str | None = None) -> Any:
     """Return a firewall rule for data, or for TCP to some ports."""
-    allowed = [
-        compute_v1.Allowed(I_p_protocol=protocol, ports=[ports or _DATA])
-        for protocol in (("tcp",) if ports else ("tcp", "udp"))
-    ]
+    protocols = ("tcp",) if ports else ("tcp", "udp")
+    allowed = [{"I_p_protocol": protocol, "ports": [ports or _DATA]} for protocol in protocols]
     return compute_v1.Firewall(
         network=network, direction="INGRESS", source_ranges=sorted(sources), allowed=allowed
     )

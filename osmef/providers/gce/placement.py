@@ -43,9 +43,7 @@ class Place:
     def scheduling(self) -> dict[str, Any]:
         """Return it as a VM's scheduling."""
         if self.node is not None:
-            affinity = compute_v1.SchedulingNodeAffinity(
-                key=_NODE_NAME, operator="IN", values=[self.node]
-            )
+            affinity = {"key": _NODE_NAME, "operator": "IN", "values": [self.node]}
             return {"node_affinities": [affinity]}
         return {} if self.domain is None else {"availability_domain": self.domain}
 
@@ -79,10 +77,9 @@ def make_policies(
                 where="provider",
                 cure="write provider.compact, or measure fewer endpoints at once",
             )
-        together = {"collocation": "COLLOCATED"}
-        group = compute_v1.ResourcePolicyGroupPlacementPolicy(
-            **(together if compact else {"availability_domain_count": len(slots)})
-        )
+        group: dict[str, Any] = {"availability_domain_count": len(slots)}
+        if compact:
+            group = {"collocation": "COLLOCATED"}
         name, region = maker.mark.name(f"{zone}-{lane}"), region_of(zone)
         body = compute_v1.ResourcePolicy(group_placement_policy=group)
         maker.make(project, "policy", region, name, body)
@@ -112,23 +109,33 @@ def nodes_of(project: Project, settings: GceSettings, zone: str) -> dict[str, li
     }
 
 
-def assign_nodes(requests: Sequence[EndpointRequest], nodes: Sequence[str]) -> dict[str, Place]:
+def places_on_nodes(
+    project: Project,
+    settings: GceSettings,
+    requests: Sequence[EndpointRequest],
+    zones: Mapping[str, str],
+) -> dict[str, Place]:
     """Return the placement of each request by name; slots of a lane get different nodes.
 
-    Raises CapacityError where there are too few.
+    ``zones`` are those of the requests. Raises CapacityError where there are too few nodes,
+    ProviderError.
     """
-    numbers = host_numbers(
-        requests,
-        len(nodes),
-        "nodes in the group",
-        "provider.node_group",
-        "add nodes to the group: gcloud compute sole-tenancy node-groups resize",
-    )
-    usual = nodes[0] if nodes else None
-    return {
-        one.name: Place(node=usual if one.host is None else nodes[numbers[one.lane, one.host]])
-        for one in requests
-    }
+    found = {}
+    for zone in dict.fromkeys(zones.values()):
+        here = [request for request in requests if zones[request.name] == zone]
+        nodes = list(nodes_of(project, settings, zone))
+        numbers = host_numbers(
+            here,
+            len(nodes),
+            "nodes in the group",
+            "provider.node_group",
+            "add nodes to the group: gcloud compute sole-tenancy node-groups resize",
+        )
+        for one in here:
+            usual = nodes[0] if nodes else None
+            node = usual if one.host is None else nodes[numbers[one.lane, one.host]]
+            found[one.name] = Place(node=node)
+    return found
 
 
 def location_of(instance: Any, tenant: str, project: str, nodes: Mapping[str, str]) -> Location:

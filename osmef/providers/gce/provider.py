@@ -28,22 +28,9 @@ from osmef.providers.cloud.tenants import Tenant, access_with, slots_of
 from osmef.providers.gce import lookup, placement
 from osmef.providers.gce.access import AT_ONCE, Project, open_project
 from osmef.providers.gce.instances import ENDED, Vm, VmOrder, look, make_vm
-from osmef.providers.gce.lookup import (
-    Image,
-    MachineType,
-    region_of,
-    types_in,
-    wanted_of,
-    zones_of,
-)
+from osmef.providers.gce.lookup import Image, MachineType, region_of, wanted_of
 from osmef.providers.gce.network import Site, make_site, open_to
-from osmef.providers.gce.placement import (
-    Place,
-    assign_nodes,
-    location_of,
-    make_policies,
-    nodes_of,
-)
+from osmef.providers.gce.placement import Place
 from osmef.providers.gce.resource_types import TYPES, Maker, Mark
 from osmef.providers.parallel import side_by_side
 from osmef.scenario.clouds.gce import GceAccess, GceSettings
@@ -69,10 +56,8 @@ class GceProvider(VmCloud[Project, Mark, Vm]):
         # The quota is the region's: which of its zones is chosen does not matter.
         usual = settings.zone or next(iter(plan.free), "")
         zones = {one.name: one.zone or usual for one in requests}
-        every = [one for types in plan.zones.values() for one in types.values()]
-        architectures = {one.architecture for one in every}
-        images = [lookup.find_image(project, settings.image, one) for one in architectures]
-        lookup.check_fits(settings, every, images)
+        images = lookup.images_for(project, settings, plan.types)
+        lookup.check_fits(settings, plan.types, images.values())
         chosen = {one.name: plan.type_of(settings, one, zones[one.name]) for one in requests}
         for one in requests:
             for zone in [zones[one.name]] if one.zone or settings.zone else plan.free:
@@ -86,9 +71,7 @@ class GceProvider(VmCloud[Project, Mark, Vm]):
             for region, them in types.items():
                 lookup.check_region(account, region, settings, them)
         if settings.node_group is not None:
-            for zone in set(zones.values()):
-                nodes = nodes_of(project, settings, zone)
-                assign_nodes([one for one in requests if zones[one.name] == zone], list(nodes))
+            placement.places_on_nodes(project, settings, requests, zones)
 
     def log_in(self, named: str | None, check: Check) -> Project:
         """Open a project. Raises ProviderError."""
@@ -102,13 +85,12 @@ class GceProvider(VmCloud[Project, Mark, Vm]):
 
     def describe(self, endpoints: Sequence[Endpoint]) -> list[Location]:
         """Read back the VMs' locations. Raises ProviderError."""
-        vms = self.built().vms
-        nodes: dict[str, dict[str, str]] = {}
-        if self._settings.node_group is not None:
-            for zone in {vms[endpoint.name].order.zone for endpoint in endpoints}:
-                there = nodes_of(self._tenants[0].account, self._settings, zone)
-                nodes[zone] = {vm: node for node, vms in there.items() for vm in vms}
-        return [_place_of(vms[endpoint.name], nodes) for endpoint in endpoints]
+        vms = [self.built().vms[endpoint.name] for endpoint in endpoints]
+        nodes: dict[str, str] = {}
+        for zone in {vm.order.zone for vm in vms} if self._settings.node_group else ():
+            there = placement.nodes_of(self._tenants[0].account, self._settings, zone)
+            nodes |= {name: node for node, names in there.items() for name in names}
+        return [_place_of(vm, nodes) for vm in vms]
 
     @classmethod
     def open(cls, access: Access) -> Project:
@@ -123,8 +105,8 @@ class GceProvider(VmCloud[Project, Mark, Vm]):
         return [one for one in there if one.kind != "disk" or one.id not in vms]
 
 
-def _place_of(vm: Vm, nodes: Mapping[str, Mapping[str, str]]) -> Location:
-    """Read back a VM's location; ``nodes`` are sole-tenant ones by VM, by zone."""
+def _place_of(vm: Vm, nodes: Mapping[str, str]) -> Location:
+    """Read back a VM's location; ``nodes`` are sole-tenant ones by the names of their VMs."""
     order = vm.order
     try:
         found = look(order)
@@ -132,7 +114,7 @@ def _place_of(vm: Vm, nodes: Mapping[str, Mapping[str, str]]) -> Location:
         return Gone()
     if found.status in ENDED:
         return Gone()
-    return location_of(found, order.site.tenant.label, order.account.id, nodes.get(order.zone, {}))
+    return placement.location_of(found, order.site.tenant.label, order.account.id, nodes)
 
 
 Types = Mapping[WantedFlavor, MachineType]
@@ -147,6 +129,11 @@ class ZoneOffers:
 
     zones: Mapping[str, Types] = field(default_factory=dict)
     free: Sequence[str] = ()
+
+    @property
+    def types(self) -> list[MachineType]:
+        """All machine types, in all zones."""
+        return [one for types in self.zones.values() for one in types.values()]
 
     @property
     def regions(self) -> list[str]:
@@ -168,12 +155,12 @@ def plan_zones(
     free = wanted.pop(None, [])
     offers: dict[str, Types] = {}
     for zone, types in wanted.items():
-        found = types_in(project, str(zone), types)
+        found = lookup.types_in(project, str(zone), types)
         if found is None:
             raise _lacks(f"the zone {zone}", types)
         offers[str(zone)] = found
-    zones = zones_of(project, settings.region) if free else []
-    looked = side_by_side(lambda z: types_in(project, z, free), zones, at_once=AT_ONCE)
+    zones = lookup.zones_of(project, settings.region) if free else []
+    looked = side_by_side(lambda z: lookup.types_in(project, z, free), zones, at_once=AT_ONCE)
     there = {zone: types for zone, types in zip(zones, looked, strict=True) if types is not None}
     if free and not there:
         raise _lacks(f"each zone of {settings.region}", free)
@@ -202,8 +189,10 @@ class Build(build.Build[Project, Site, Vm]):
     """The names of the rules that let addresses in, by the tenant's slot."""
 
     def look_up(self) -> None:
-        """Find the zones of what is requested."""
-        self.plan = plan_zones(self.tenants[0].account, self.settings, self.order.requests)
+        """Find the zones of what is requested, and its images."""
+        project = self.tenants[0].account
+        self.plan = plan_zones(project, self.settings, self.order.requests)
+        self._images = lookup.images_for(project, self.settings, self.plan.types)
 
     def make_site(self, tenant: Tenant[Project]) -> Site:
         """Create a tenant's networks."""
@@ -258,14 +247,12 @@ class Build(build.Build[Project, Site, Vm]):
     def _place(self, zones: Mapping[str, str], requests: Sequence[EndpointRequest]) -> None:
         if self.settings.node_group is not None:
             project = self.tenants[0].account
-            for zone in dict.fromkeys(zones.values()):
-                here = [one for one in requests if zones[one.name] == zone]
-                nodes = list(nodes_of(project, self.settings, zone))
-                self._places |= assign_nodes(here, nodes)
+            self._places = placement.places_on_nodes(project, self.settings, requests, zones)
             return
         for project, _, ours in shares(self.tenants, requests):
             compact = self.settings.compact
-            self._places |= make_policies(self.maker, project, ours, zones, compact=compact)
+            made = placement.make_policies(self.maker, project, ours, zones, compact=compact)
+            self._places |= made
 
     def _boot(self, requests: Sequence[EndpointRequest], zones: Mapping[str, str]) -> list[Vm]:
         if not requests:
@@ -283,13 +270,6 @@ class Build(build.Build[Project, Site, Vm]):
             **self.basis(request, self.maker.mark.name(f"vm-{next(self.numbers)}")),
             zone=zone,
             flavor=type_,
-            image=self._image(type_.architecture),
+            image=self._images[type_.architecture],
             place=self._places.get(request.name, Place()),
         )
-
-    def _image(self, architecture: str) -> Image:
-        if architecture not in self._images:
-            project = self.tenants[0].account
-            image = lookup.find_image(project, self.settings.image, architecture)
-            self._images[architecture] = image
-        return self._images[architecture]
