@@ -69,7 +69,7 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
     """Rank, for each machine type, those of other providers by how similar they are."""
     with reporting(as_json):
         # pandas takes a while to load
-        from osmef.analysis.counterparts import counterparts  # noqa: PLC0415
+        from osmef.analysis.similarity import counterparts  # noqa: PLC0415
         from osmef.report.data import Data  # noqa: PLC0415
         from osmef.report.machine_types import measured_machines, table_among  # noqa: PLC0415
 
@@ -102,7 +102,7 @@ def _costs(
     data: Any, measured: pd.DataFrame, file: Path | None, *, has_runs: bool
 ) -> list[dict[str, Any]]:
     """Return the cheapest counterparts. Raises InputError without any known price."""
-    from osmef.analysis.counterparts import cheapest  # noqa: PLC0415
+    from osmef.analysis.similarity import cheapest  # noqa: PLC0415
     from osmef.report.machine_types import machine_prices  # noqa: PLC0415
     from osmef.report.prices import price_table  # noqa: PLC0415
 

@@ -118,7 +118,7 @@ def _looked_at(
 ) -> _Found:
     """Return the diagnostics of the runs' trials. Raises InputError."""
     # pandas takes a while to load
-    from osmef.analysis import transient, trust  # noqa: PLC0415
+    from osmef.analysis import diagnostics  # noqa: PLC0415
     from osmef.report.cells import chosen  # noqa: PLC0415
     from osmef.report.data import Data  # noqa: PLC0415
 
@@ -126,15 +126,19 @@ def _looked_at(
     trials = data.trials
     measures = {one.name: one for one in (chosen(trials, name) for name in metric or (None,))}
     names = list(measures)
-    found = trust.pairs(trials, names) if of_pairs else trust.trust(trials, names, error / 100)
+    found = (
+        diagnostics.pairs(trials, names)
+        if of_pairs
+        else diagnostics.trust(trials, names, error / 100)
+    )
     if found.empty:
         raise InputError("there are no two cells to compare", cure="give a run with a sweep")
     return _Found(
         _rows(found),
         found.attrs.get("friedman_p", {}),
-        [] if of_pairs else _rows(transient.warm_ups(data.intervals)),
-        [] if of_pairs else _rows(trust.nested_pairs(trials, names)),
-        busy_cells(trust.cells(trials)),
+        [] if of_pairs else _rows(diagnostics.warm_ups(data.intervals)),
+        [] if of_pairs else _rows(diagnostics.nested_pairs(trials, names)),
+        busy_cells(diagnostics.cells(trials)),
         measures,
     )
 

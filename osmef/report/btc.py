@@ -12,7 +12,7 @@ from typing import TypeVar
 import pandas as pd
 from matplotlib.figure import Figure
 
-from osmef.analysis.replicates import has_sessions
+from osmef.analysis.replication import has_sessions
 from osmef.report.cells import ShownCell, cells_of, nothing, source_of
 from osmef.report.chart import MOST_UPRIGHT, Chart, ChartLine, render
 from osmef.report.look import PLAIN, Look

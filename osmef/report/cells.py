@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from osmef.analysis.describe import describe
-from osmef.analysis.replicates import (
+from osmef.analysis.replication import (
     PLACE,
     has_sessions,
     independent,

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-from osmef.analysis.replicates import has_sessions
+from osmef.analysis.replication import has_sessions
 from osmef.report.cells import cells_of, nothing, source_of
 from osmef.report.data import SWEEPS
 from osmef.report.look import PLAIN, Look

@@ -13,7 +13,7 @@ import pandas as pd
 
 from osmef.analysis.describe import describe
 from osmef.analysis.price import PriceTable
-from osmef.analysis.replicates import has_runs, has_sessions, independent, is_loopback
+from osmef.analysis.replication import has_runs, has_sessions, independent, is_loopback
 from osmef.analysis.similarity import COMPONENTS, GIVEN, MACHINE, machine_name
 from osmef.errors import InputError
 from osmef.report.cells import nothing

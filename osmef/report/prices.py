@@ -9,7 +9,7 @@ import pandas as pd
 
 from osmef.analysis.describe import describe
 from osmef.analysis.price import KEY, PRICE, PricePerformance, PriceTable, price_performance
-from osmef.analysis.replicates import (
+from osmef.analysis.replication import (
     cell_names,
     has_runs,
     has_sessions,

@@ -8,7 +8,7 @@ from collections import defaultdict
 import pandas as pd
 from matplotlib.figure import Figure
 
-from osmef.analysis.replicates import has_sessions
+from osmef.analysis.replication import has_sessions
 from osmef.report.cells import ShownCell, cells_of, nothing, source_of
 from osmef.report.chart import Chart, ChartLine, render
 from osmef.report.look import PLAIN, Look

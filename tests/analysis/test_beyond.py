@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from osmef.analysis.beyond import hommel, lower_p, memory_of
-from osmef.analysis.pairs import holm
+from osmef.analysis.hypothesis_tests import holm, hommel, lower_p, memory_of
 from tests.simulate.shapes import SHAPES, correlated
 
 samples = st.lists(st.integers(0, 50).map(float), min_size=2, max_size=12)

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import kendalltau
 
-from osmef.analysis.bucket import (
+from osmef.analysis.token_bucket import (
     Bucket,
     Estimate,
     Filled,
@@ -22,7 +22,7 @@ from osmef.analysis.bucket import (
     has_settled,
     is_proved,
 )
-from osmef.analysis.carried import carried_trend
+from osmef.analysis.trends import carried_trend
 from tests.analysis.test_knee import bucket
 
 

@@ -3,7 +3,7 @@ import math
 import pandas as pd
 import pytest
 
-from osmef.analysis.cells import describe_cells
+from osmef.analysis.describe import describe_cells
 
 TRIALS = pd.DataFrame(
     {

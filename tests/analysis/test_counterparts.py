@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from osmef.analysis.counterparts import cheapest, counterparts
+from osmef.analysis.similarity import cheapest, counterparts
 from osmef.errors import InputError
 from tests.analysis.test_similarity import measured
 

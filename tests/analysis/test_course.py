@@ -10,7 +10,7 @@ from scipy import stats
 from statsmodels.stats.diagnostic import acorr_ljungbox
 from statsmodels.tsa.stattools import acf
 
-from osmef.analysis.course import autocorrelation, common_memory, drift, outliers
+from osmef.analysis.trends import autocorrelation, common_memory, drift, outliers
 from tests.simulate.shapes import SHAPES, correlated
 
 series = st.lists(st.floats(-1e6, 1e6).map(lambda x: round(x, 2)), min_size=8, max_size=60)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from osmef.analysis.fairness import jain_fairness
+from osmef.analysis.bulk_transfer import jain_fairness
 
 rates = st.lists(st.floats(min_value=0, max_value=1e300), min_size=1, max_size=128)
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from osmef.analysis.knee import find_knee
+from osmef.analysis.token_bucket import find_knee
 
 
 def bucket(

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from osmef.analysis.limits import prevailing, transfer_limits, trial_limit
+from osmef.analysis.bulk_transfer import prevailing, transfer_limits, trial_limit
 from osmef.results.observations import EachCpu, EndpointUse, ProcessUse, Purpose, QuotaUse
 from osmef.results.trial import FlowEnd, FlowLimit, Interval, Limit, TcpState, Transfer, TransferEnd
 

@@ -7,8 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from osmef.analysis.looks import lasting_interval, lasting_rank
-from osmef.analysis.quantiles import interval_ranks, quantile_interval
+from osmef.analysis.quantiles import (
+    interval_ranks,
+    lasting_interval,
+    lasting_rank,
+    quantile_interval,
+)
 from tests.simulate.shapes import SHAPES
 
 INDEPENDENT = [name for name in SHAPES if "correlated" not in name]

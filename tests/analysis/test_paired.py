@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from osmef.analysis.effects import hodges_lehmann
-from osmef.analysis.paired import blocks, friedman, paired_difference, paired_ratio
+from osmef.analysis.hypothesis_tests import blocks, friedman, paired_difference, paired_ratio
 from tests.simulate.shapes import SHAPES
 
 pairs = st.lists(st.tuples(st.integers(1, 30), st.integers(1, 30)), min_size=1, max_size=9)

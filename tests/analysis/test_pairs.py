@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
-from osmef.analysis.pairs import holm, mann_whitney, pairwise, welch
-from osmef.analysis.ranks import EXACT_UP_TO
+from osmef.analysis.hypothesis_tests import holm, mann_whitney, pairwise, welch
+from osmef.analysis.null_distributions import EXACT_UP_TO
 from tests.published import published
 
 numbers = st.floats(-1e6, 1e6).map(lambda x: round(x, 3))

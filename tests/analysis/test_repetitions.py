@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from osmef.analysis.quantiles import quantile_interval
-from osmef.analysis.repetitions import repetitions_for_mean, repetitions_for_median
+from osmef.analysis.replication import repetitions_for_mean, repetitions_for_median
 from tests.simulate.shapes import bimodal, correlated, lognormal, normal
 
 values = st.lists(st.floats(1, 100), min_size=6, max_size=40)

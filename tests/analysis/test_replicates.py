@@ -3,7 +3,7 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from osmef.analysis.replicates import independent, platform_columns, platform_names, settled
+from osmef.analysis.replication import independent, platform_columns, platform_names, settled
 
 
 def trials(**columns: list[object]) -> pd.DataFrame:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from osmef.analysis.rfc6349 import (
+from osmef.analysis.bulk_transfer import (
     buffer_delay_percent,
     rfc6349_metrics,
     tcp_efficiency_percent,

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from osmef.analysis.sweep import half_performance_length, shortest_times, total_rates
+from osmef.analysis.throughput import half_performance_length, shortest_times, total_rates
 from osmef.results.observations import Purpose, SizePoint, SweepMode
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from osmef.analysis.transient import _p, find_warm_up, warm_ups
+from osmef.analysis.diagnostics import _p, find_warm_up, warm_ups
 from tests.simulate.shapes import SHAPES
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from osmef.analysis.trust import pairs, trust
+from osmef.analysis.diagnostics import pairs, trust
 from tests.simulate.shapes import SHAPES, correlated
 
 X = "goodput_bps"

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from osmef.analysis.price import price_performance
-from osmef.analysis.variability import cov_interval, session_results, variability
+from osmef.analysis.replication import cov_interval, session_results, variability
 from osmef.results.measure import Measure
 from tests.published import published
 

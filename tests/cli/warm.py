@@ -37,7 +37,11 @@ TERMINAL = {"PYTHONPATH": str(ROOT), "COLUMNS": "120", "TERM": "dumb"}
 # What commands load, also what they load only when they come to it.
 USUAL = (
     *("osmef.__main__", "osmef.analysis.compare", "osmef.analysis.recommend"),
-    *("osmef.analysis.trust", "osmef.campaigns.conductor.conductor", "osmef.campaigns.report"),
+    *(
+        "osmef.analysis.diagnostics",
+        "osmef.campaigns.conductor.conductor",
+        "osmef.campaigns.report",
+    ),
     *("osmef.providers.local.provider", "osmef.report.figures", "osmef.report.html.page"),
     *("osmef.report.seasons", "osmef.results.tables", "rich.table", "paramiko"),
 )

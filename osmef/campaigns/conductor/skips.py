@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from osmef.analysis.looks import is_known
+from osmef.analysis.quantiles import is_known
 from osmef.campaigns.conductor.cleanup import Cleanup
 from osmef.campaigns.conductor.context import ConductorContext
 from osmef.campaigns.schedule.calendar import Platform

@@ -10,9 +10,9 @@ from typing import Any
 import pandas as pd
 
 from osmef.analysis.describe import describe
+from osmef.analysis.diagnostics import FEWEST, cells, pairs, trust
 from osmef.analysis.layers import LAYER, REFERENCE, comparable, layer_costs
-from osmef.analysis.replicates import has_sessions, independent
-from osmef.analysis.trust import FEWEST, cells, pairs, trust
+from osmef.analysis.replication import has_sessions, independent
 from osmef.report.cells import cells_of, leading
 from osmef.report.data import Data
 from osmef.report.html.figures import Drawn, draw

@@ -1,19 +1,223 @@
-"""Bottleneck of each flow of a bulk transfer, from the counters of both ends.
+"""Bulk transfers: warm-up, Jain's fairness index, metrics of RFC 6349, and each flow's bottleneck.
 
-The order of the tests and the thresholds: docs/decisions/limited-by.md.
+The order of the bottleneck's tests and the thresholds: docs/decisions/limited-by.md.
 """
 
 from __future__ import annotations
 
+import math
 import statistics
-from collections import Counter
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from osmef.analysis.knee import Knee, find_knee
-from osmef.analysis.warmup import measured_intervals, without_warmup
+from osmef.analysis.token_bucket import Knee, find_knee
 from osmef.results.observations import Purpose
-from osmef.results.trial import FlowEnd, FlowLimit, Interval, Limit, Transfer, TransferEnd
+from osmef.results.trial import (
+    FlowEnd,
+    FlowLimit,
+    Interval,
+    Limit,
+    ThreadUse,
+    Transfer,
+    TransferEnd,
+)
+
+
+def without_warmup(end: TransferEnd) -> TransferEnd:
+    """Return an end as if the transfer had begun at the end of the warm-up.
+
+    Counters are differences, or None where there is none; what the kernel tells as a state, such as
+    the smallest round-trip time, is that of the whole connection. ``bytes`` of a sender is what the
+    program handed over, which differs from what left by what its buffer held at the warm-up's end.
+
+    Assumed is that the transfer was steady when the warm-up ended.
+
+    Source: OSMeF; Jain, "The Art of Computer Systems Performance Analysis", 1991, section 25.3, on
+    removing transients.
+    """
+    part = end.measured
+    if part is None or part.start_s <= 0:
+        return end
+    flows = [_flow(flow, part.start_s) for flow in end.flows]
+    threads = None if end.threads is None else [_thread(one) for one in end.threads]
+    changes = {"elapsed_s": part.length_s, "process": part.process, "host": part.host}
+    return end.model_copy(update={**changes, "flows": flows, "threads": threads})
+
+
+def measured_intervals(intervals: Sequence[Interval]) -> list[Interval]:
+    """Return the intervals after the warm-up.
+
+    Assumed is what ``without_warmup`` assumes.
+
+    Source: that of ``without_warmup``.
+    """
+    return [interval for interval in intervals if not interval.warmup]
+
+
+def _flow(flow: FlowEnd, start_s: float) -> FlowEnd:
+    part = flow.measured
+    if part is None:
+        return flow
+    tcp = {
+        "retransmits": part.retransmits,
+        "retransmitted_bytes": part.retransmitted_bytes,
+        "busy_us": part.busy_us,
+        "receive_window_limited_us": part.receive_window_limited_us,
+        "send_buffer_limited_us": part.send_buffer_limited_us,
+        "sent_bytes": None,
+    }
+    return flow.model_copy(
+        update={
+            "bytes": part.bytes,
+            "start_s": max(flow.start_s, start_s),
+            "goodput_bps": None,
+            "cpu_user_s": part.cpu_user_s,
+            "cpu_system_s": part.cpu_system_s,
+            "cpu_wait_s": part.cpu_wait_s,
+            "tcp": flow.tcp.model_copy(update=tcp),
+        }
+    )
+
+
+def _thread(thread: ThreadUse) -> ThreadUse:
+    part = thread.measured
+    return thread if part is None else thread.model_copy(update=dict(part))
+
+
+def jain_fairness(xs: Sequence[float]) -> float | None:
+    """Return Jain's fairness index J = (sum x)^2 / (n * sum x^2), with 1/n <= J <= 1.
+
+    ``xs`` holds one rate a connection, all in one unit; J has none and does not change with the
+    unit. J = 1 for equal shares and for n = 1, J = k/n when k of n share evenly and the others get
+    nothing. None where it is not defined: without connections, or when all of them got nothing.
+    Raises ValueError for a rate that is negative, infinite or not a number.
+
+    Nothing is assumed: it describes what was measured.
+
+    Source: Jain, Chiu, Hawe, "A Quantitative Measure of Fairness and Discrimination for Resource
+    Allocation in Shared Computer Systems", DEC-TR-301, 1984.
+    """
+    for x in xs:
+        if not (math.isfinite(x) and x >= 0):
+            raise ValueError(f"a rate must be finite and not negative, and {x!r} is not")
+    largest = max(xs, default=0.0)
+    if largest == 0:
+        return None
+    # Relative to the largest, squares can neither overflow nor all vanish.
+    shares = [x / largest for x in xs]
+    j = math.fsum(shares) ** 2 / (len(shares) * math.fsum(share**2 for share in shares))
+    return min(j, 1.0)
+
+
+def rfc6349_metrics(
+    transfers: Sequence[Transfer], intervals: Iterable[Interval]
+) -> dict[str, float | None]:
+    """Return the three metrics of transfers that ran together; None where something is unknown.
+
+    The efficiency is that of all bytes together, the other two are means over the transfers.
+    RFC 6349 wants the path's bottleneck bandwidth from a test before. Here the ideal rate is the
+    highest that all connections of a transfer had together in any interval, so the ratio says how
+    far from their own best they stayed. The base RTT is the smallest that any of them saw.
+
+    Assumed is that the path was once as fast as it can be, and once idle, while it was measured.
+
+    Source: RFC 6349, sections 4.1 to 4.3, with these estimates of what it wants from tests before.
+    """
+    rows = list(intervals)
+    ratios, delays = [], []
+    for transfer in transfers:
+        names = (transfer.receiver.endpoint, transfer.sender.endpoint)
+        ours = [row for row in rows if {row.endpoint, row.peer or row.endpoint} <= {*names}]
+        size = sum(flow.bytes for flow in transfer.receiver.flows)
+        ratios.append(transfer_time_ratio(transfer.receiver.elapsed_s, size, _peak_bps(ours)))
+        delays.append(_delay(transfer.sender.flows, ours))
+    return {
+        "transfer_time_ratio": _mean(ratios),
+        "tcp_efficiency_percent": _efficiency([f for t in transfers for f in t.sender.flows]),
+        "buffer_delay_percent": _mean(delays),
+    }
+
+
+def transfer_time_ratio(actual_s: float, transferred_bytes: int, ideal_bps: float) -> float | None:
+    """Return the actual transfer time over the ideal one, 1 or more (RFC 6349, section 4.1.1).
+
+    The ideal time is that of the payload bytes at ``ideal_bps``, the payload rate that the path
+    can carry, in bits per second. None where there is no ideal: nothing moved, or no rate.
+
+    Assumed is that ``ideal_bps`` is that of the payload.
+
+    Source: RFC 6349, section 4.1.1.
+    """
+    if transferred_bytes <= 0 or ideal_bps <= 0:
+        return None
+    return actual_s * ideal_bps / (8 * transferred_bytes)
+
+
+def tcp_efficiency_percent(sent_bytes: int, retransmitted_bytes: int) -> float | None:
+    """Return the percentage of sent bytes that were not sent again (RFC 6349, section 4.2).
+
+    ``sent_bytes`` includes the retransmitted ones. None when nothing was sent.
+
+    Assumed is that nothing was sent again without need.
+
+    Source: RFC 6349, section 4.2.
+    """
+    if sent_bytes <= 0:
+        return None
+    return 100 * (sent_bytes - retransmitted_bytes) / sent_bytes
+
+
+def buffer_delay_percent(mean_rtt_us: float, base_rtt_us: float) -> float | None:
+    """Return by how much the transfer lengthens the round trip (RFC 6349, section 4.3).
+
+    The base is the round-trip time of the idle path, in practice the smallest seen. None without.
+
+    Assumed is that the base is of the idle path.
+
+    Source: RFC 6349, section 4.3.
+    """
+    if base_rtt_us <= 0:
+        return None
+    return 100 * (mean_rtt_us - base_rtt_us) / base_rtt_us
+
+
+def _peak_bps(rows: Sequence[Interval]) -> float:
+    """Return the highest rate of all connections together, without fractions of an interval."""
+    received = [row for row in rows if row.role == "receiver"]
+    if not received:
+        return 0.0
+    shortest = statistics.median(row.length_s for row in received) / 2
+    rates: dict[float, float] = defaultdict(float)
+    for row in received:
+        if row.length_s >= shortest > 0:
+            rates[row.start_s] += 8 * row.bytes / row.length_s
+    return max(rates.values(), default=0.0)
+
+
+def _delay(flows: Sequence[FlowEnd], rows: Sequence[Interval]) -> float | None:
+    rtts = [row.rtt_us for row in rows if row.role == "sender" and row.rtt_us is not None]
+    lowest = [flow.tcp.rtt_min_us for flow in flows if flow.tcp.rtt_min_us is not None]
+    return buffer_delay_percent(statistics.fmean(rtts), min(lowest)) if rtts and lowest else None
+
+
+def _efficiency(flows: Sequence[FlowEnd]) -> float | None:
+    """Return the TCP efficiency of flows, of their payload and their retransmissions.
+
+    The kernel's own count of sent bytes has in it each attempt that the sender's own queueing
+    discipline threw away, though nothing left the endpoint, and TCP counts no retransmission.
+    """
+    again = [flow.tcp.retransmitted_bytes for flow in flows]
+    known = [size for size in again if size is not None]
+    if len(known) < len(again):
+        return None
+    return tcp_efficiency_percent(sum(flow.bytes for flow in flows) + sum(known), sum(known))
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return statistics.fmean(known) if known and len(known) == len(values) else None
+
 
 _DROWNED = 0.9
 _ALWAYS = 0.8
