@@ -18,7 +18,7 @@ from osmef.cli.console import AsJson, err, out, print_json, print_note, read_per
 from osmef.cli.where import Where, where_of
 from osmef.errors import InputError
 from osmef.kinds import WORKLOADS
-from osmef.report.compared import (
+from osmef.report.table import (
     cells_of_one_side,
     comparison,
     failed_trials,
@@ -206,7 +206,7 @@ def _write_page(
 
 
 def _write_junit(file: Path, name: str, table: pd.DataFrame) -> None:
-    from osmef.report.export.junit import write_junit  # noqa: PLC0415
+    from osmef.report.export import write_junit  # noqa: PLC0415
 
     rows = _document(table, {}, [])["rows"]
     told = write_junit(name, rows, table.attrs["failures"], table.attrs["lost"])

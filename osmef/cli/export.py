@@ -106,26 +106,31 @@ def _texts(directory: RunDirectory, form: Format) -> tuple[str, str]:
     if form is Format.PPBENCH:
         return _ppbench(directory)
     if form is Format.OPENMETRICS:
-        from osmef.report.export.openmetrics import write_openmetrics  # noqa: PLC0415
+        from osmef.report.export import write_openmetrics  # noqa: PLC0415
 
         summary = directory.read_summary()
         return "".join(write_openmetrics(summary)), counted(len(summary.cells), "cell")
     # pandas takes a while to load
-    from osmef.report.export import samples  # noqa: PLC0415
+    from osmef.report.export import (  # noqa: PLC0415
+        write_csv,
+        write_influx,
+        write_ndjson,
+        write_opensearch,
+    )
     from osmef.results.frame import load  # noqa: PLC0415
 
     writers: Mapping[Format, Callable[[pd.DataFrame], Iterable[str]]] = {
-        Format.CSV: samples.write_csv,
-        Format.NDJSON: samples.write_ndjson,
-        Format.INFLUX: samples.write_influx,
-        Format.OPENSEARCH: samples.write_opensearch,
+        Format.CSV: write_csv,
+        Format.NDJSON: write_ndjson,
+        Format.INFLUX: write_influx,
+        Format.OPENSEARCH: write_opensearch,
     }
     lines = list(writers[form](load(directory.path)))
     return "".join(lines), counted(len(lines), "line")
 
 
 def _crate(directory: RunDirectory, output: Path | None, authors: list[str]) -> str:
-    from osmef.report.export.crate import write_crate  # noqa: PLC0415
+    from osmef.report.export import write_crate  # noqa: PLC0415
 
     if output is None:
         raise InputError(
@@ -138,7 +143,7 @@ def _crate(directory: RunDirectory, output: Path | None, authors: list[str]) -> 
 
 def _ppbench(directory: RunDirectory) -> tuple[str, str]:
     # pandas takes a while to load
-    from osmef.report.ppbench import write_ppbench  # noqa: PLC0415
+    from osmef.report.export import write_ppbench  # noqa: PLC0415
     from osmef.results.rows import load_requests  # noqa: PLC0415
 
     text = io.StringIO()

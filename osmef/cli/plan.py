@@ -25,7 +25,7 @@ from osmef.engine.trial_conflicts import without_effect
 from osmef.providers.base import EndpointRequest
 from osmef.providers.sites import sites_of
 from osmef.report.fit import TextColumn, column, table
-from osmef.report.series import short_names
+from osmef.report.summary import short_names
 from osmef.scenario.load import load
 from osmef.scenario.model import Scenario
 from osmef.scenario.money import Money

@@ -13,7 +13,7 @@ from osmef.cli.completion import complete_metric, complete_run
 from osmef.cli.console import out, read_percent, reporting, set_up_logging
 from osmef.cli.where import Where, where_of
 from osmef.errors import InputError
-from osmef.report.kinds import FigureKind
+from osmef.report.options import FigureKind
 from osmef.scenario.names import did_you_mean
 from osmef.scenario.text_file import read_nodes, read_text
 
@@ -249,8 +249,8 @@ def command(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         # matplotlib and pandas take a while to load
         from osmef.report.data import Data  # noqa: PLC0415
         from osmef.report.figures import FigureOptions, draw  # noqa: PLC0415
-        from osmef.report.look import Look  # noqa: PLC0415
         from osmef.report.machine_types import table_among  # noqa: PLC0415
+        from osmef.report.options import Look  # noqa: PLC0415
         from osmef.report.pingpong import Messages  # noqa: PLC0415
         from osmef.report.style import write  # noqa: PLC0415
 

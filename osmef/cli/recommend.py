@@ -75,7 +75,7 @@ def command(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         # pandas takes a while to load
         from osmef.analysis.recommend import Needs, recommend  # noqa: PLC0415
         from osmef.report.data import Data  # noqa: PLC0415
-        from osmef.report.prices import priced  # noqa: PLC0415
+        from osmef.report.machine_types import priced  # noqa: PLC0415
 
         trials = priced(Data(*runs, where=where_of(where)), prices)
         rtt_s = _parsed("--rtt", rtt, parse_duration)

@@ -10,9 +10,8 @@ from rich.markup import escape
 
 from osmef.cli.console import err, out, print_note
 from osmef.errors import PackageError
-from osmef.report.layer_table import layer_table
-from osmef.report.sentences import cost_text, expectations
-from osmef.report.table import summary_table
+from osmef.report.summary import cost_text, expectations
+from osmef.report.table import layer_table, summary_table
 from osmef.results.rundir import RunDirectory
 from osmef.results.summary import Summary, Verdict
 

@@ -103,8 +103,7 @@ def _costs(
 ) -> list[dict[str, Any]]:
     """Return the cheapest counterparts. Raises InputError without any known price."""
     from osmef.analysis.similarity import cheapest  # noqa: PLC0415
-    from osmef.report.machine_types import machine_prices  # noqa: PLC0415
-    from osmef.report.prices import price_table  # noqa: PLC0415
+    from osmef.report.machine_types import machine_prices, price_table  # noqa: PLC0415
 
     if file is None and not has_runs:
         cure = "add --prices prices.yaml"

@@ -15,8 +15,7 @@ from osmef.cli.console import AsJson, out, print_json, print_note, read_percent,
 from osmef.cli.where import Where, where_of
 from osmef.errors import InputError
 from osmef.report.fit import TextColumn, column, table
-from osmef.report.sentences import busy_cells, doubts_of, needed_of, pairs_of
-from osmef.report.series import short_cells
+from osmef.report.summary import busy_cells, doubts_of, needed_of, pairs_of, short_cells
 from osmef.results.measure import Measure
 
 if TYPE_CHECKING:

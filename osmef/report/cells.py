@@ -20,8 +20,8 @@ from osmef.analysis.replication import (
     settled,
 )
 from osmef.errors import InputError, NothingToDrawError
-from osmef.report.look import Look
-from osmef.report.series import (
+from osmef.report.options import Look
+from osmef.report.summary import (
     PLACEMENTS,
     TENANCIES,
     Point,

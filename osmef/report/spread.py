@@ -26,7 +26,7 @@ from osmef.report.cells import (
     source_of,
     unit,
 )
-from osmef.report.look import PLAIN, Look
+from osmef.report.options import PLAIN, Look
 from osmef.report.style import (
     LINE_INCHES,
     MOST_BARS,

@@ -43,7 +43,7 @@ USUAL = (
         "osmef.campaigns.report",
     ),
     *("osmef.providers.local.provider", "osmef.report.figures", "osmef.report.html.page"),
-    *("osmef.report.seasons", "osmef.results.tables", "rich.table", "paramiko"),
+    *("osmef.report.campaign", "osmef.results.tables", "rich.table", "paramiko"),
 )
 _MOST_BYTES = 1 << 20
 # In the order in which nsenter(1) enters them; the numbers are of clone(2).

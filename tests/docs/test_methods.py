@@ -11,7 +11,7 @@ import pytest
 import typer
 
 from osmef.cli.main import make_app
-from osmef.report.kinds import FigureKind
+from osmef.report.options import FigureKind
 
 ROOT = Path(__file__).parents[2]
 METHODS = (ROOT / "docs" / "methods.md").read_text()

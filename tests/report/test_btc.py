@@ -11,9 +11,9 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 from osmef.errors import NothingToDrawError
-from osmef.report.btc import btc_connections, btc_distance, cpu, fairness
-from osmef.report.look import Look
+from osmef.report.options import Look
 from osmef.report.style import COLOURS
+from osmef.report.throughput import btc_connections, btc_distance, cpu, fairness
 from tests.report.drawn import legend, lines, texts, visible
 
 MakeTrials = Callable[..., pd.DataFrame]

@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.console import Console
 
-from osmef.report.compared import comparison
+from osmef.report.table import comparison
 from tests.declared import measure
 
 NAMES = ("aggregate_btc_bps", "retransmits", "rtt_min_us", "transfer_rate_bytes_per_s")

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from osmef.errors import InputError, NothingToDrawError
-from osmef.report.course import course
+from osmef.report.time_series import course
 from tests.report.drawn import legend, visible
 from tests.report.test_intervals import rows, steps
 

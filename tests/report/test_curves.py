@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from osmef.errors import NothingToDrawError
-from osmef.report.curves import latency, longer, sweep_throughput, sweep_time
 from osmef.report.data import SWEEPS, exchanges_of, sizes_of
+from osmef.report.line_charts import latency, longer, sweep_throughput, sweep_time
 from osmef.results.observations import (
     Exchange,
     Histogram,

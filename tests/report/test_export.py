@@ -21,8 +21,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from rocrate.rocrate import ROCrate  # type: ignore[import-untyped]
 
 import osmef
-from osmef.report.export import samples
-from osmef.report.export.openmetrics import write_openmetrics
+from osmef.report.export import write_influx, write_openmetrics
 from osmef.results.frame import describe_columns
 from osmef.results.measure import Measure
 from osmef.results.rundir import RunDirectory
@@ -162,7 +161,7 @@ def test_any_tag_and_number_make_one_line(cell: str, name: str, value: float) ->
     frame = describe_columns(
         pd.DataFrame([row]), [Measure(name="x_s", unit="s", better="lower")], [name]
     )
-    lines = list(samples.write_influx(frame))
+    lines = list(write_influx(frame))
     if frame["status"][0] != "ok" or "x_s" not in frame or frame["x_s"].dtype != float:
         return  # the swept value has taken the place of a column
     (line,) = lines

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import StepPatch
 
 from osmef.errors import InputError, NothingToDrawError
-from osmef.report.intervals import intervals, together
+from osmef.report.time_series import intervals, together
 from tests.report.drawn import legend, texts, visible
 
 MakeTrials = Callable[..., pd.DataFrame]

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from junitparser import Failure, JUnitXml, Skipped
 
-from osmef.report.export.junit import write_junit
+from osmef.report.export import write_junit
 from tests.invoked import invoke
 
 SAMPLE = Path(__file__).parents[1] / "results/data/quickstart-20261121T031500Z-3f9a"

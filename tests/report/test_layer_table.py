@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from osmef.report.layer_table import layer_table
+from osmef.report.table import layer_table
 from osmef.results.layer_cost import LayerCost
 from osmef.results.summary import CellInfo, Summary
 

@@ -11,10 +11,10 @@ from matplotlib.patches import Rectangle
 
 from osmef.errors import NothingToDrawError
 from osmef.report.data import limits_of
-from osmef.report.limits import limits
-from osmef.report.look import PLAIN
-from osmef.report.series import LIMITS
+from osmef.report.options import PLAIN
 from osmef.report.style import broken, write
+from osmef.report.summary import LIMITS
+from osmef.report.throughput import limits
 from osmef.results.summary import CellInfo, Summary
 from osmef.results.trial import Limit
 from tests.report.drawn import legend, visible

@@ -11,9 +11,9 @@ import pytest
 from matplotlib.figure import Figure
 
 from osmef.errors import InputError, NothingToDrawError
-from osmef.report.btc import btc_connections, btc_distance
-from osmef.report.look import Look
+from osmef.report.options import Look
 from osmef.report.style import write
+from osmef.report.throughput import btc_connections, btc_distance
 from tests.report.drawn import legend, texts, visible
 
 MakeTrials = Callable[..., pd.DataFrame]

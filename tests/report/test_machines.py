@@ -8,8 +8,8 @@ from matplotlib.text import Annotation
 
 from osmef.analysis.price import price_performance
 from osmef.errors import NothingToDrawError
-from osmef.report.look import Look
 from osmef.report.machines import price, similarity
+from osmef.report.options import Look
 from tests.declared import measure
 from tests.report.drawn import texts, visible
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from osmef.report.ppbench import write_ppbench
+from osmef.report.export import write_ppbench
 from osmef.results.observations import Request
 from osmef.results.rows import load_requests
 from osmef.results.rundir import RunDirectory

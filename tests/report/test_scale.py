@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from osmef.errors import NothingToDrawError
-from osmef.report.scale import scale_rate, scale_time
+from osmef.report.throughput import scale_rate, scale_time
 from tests.report.drawn import legend, lines, visible
 
 MakeTrials = Callable[..., pd.DataFrame]

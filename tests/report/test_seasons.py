@@ -12,8 +12,7 @@ from matplotlib.dates import date2num
 from matplotlib.patches import Rectangle
 
 from osmef.errors import InputError
-from osmef.report.campaign import listed_prices, recorded_prices
-from osmef.report.seasons import calendar, course, windows
+from osmef.report.campaign import calendar, course, listed_prices, recorded_prices, windows
 from tests.report.drawn import legend, texts, visible
 from tests.report.weeks import PLATFORMS, campaign, planned, trials
 

@@ -8,7 +8,7 @@ from datetime import date
 import pandas as pd
 import pytest
 
-from osmef.report.sentences import busy_cells, cost_text, doubts_of, pairs_of
+from osmef.report.summary import busy_cells, cost_text, doubts_of, pairs_of
 from osmef.results.measure import Measure
 from osmef.results.summary import CellInfo, Cost, HourlyPrice, Summary
 

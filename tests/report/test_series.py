@@ -3,7 +3,7 @@ from collections.abc import Callable
 import pytest
 
 from osmef.analysis.describe import describe
-from osmef.report.series import (
+from osmef.report.summary import (
     ShownPlacement,
     pair_placement,
     point,

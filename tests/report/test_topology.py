@@ -10,8 +10,8 @@ from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
 from osmef.errors import NothingToDrawError
 from osmef.report.data import pairs_of
-from osmef.report.look import Look
-from osmef.report.topology import topology
+from osmef.report.machines import topology
+from osmef.report.options import Look
 from tests.report.drawn import legend, texts, visible
 
 

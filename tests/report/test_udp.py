@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from osmef.errors import NothingToDrawError
-from osmef.report.udp import udp_jitter, udp_loss
+from osmef.report.throughput import udp_jitter, udp_loss
 from tests.report.drawn import legend, lines, visible
 
 MakeTrials = Callable[..., pd.DataFrame]

@@ -265,7 +265,7 @@ def _pictures(key: str, paths: Sequence[Path]) -> Iterator[Picture]:
     # matplotlib and pandas take a while to load
     from osmef.report.data import Data  # noqa: PLC0415
     from osmef.report.figures import possible  # noqa: PLC0415
-    from osmef.report.html.svg import inline_svg  # noqa: PLC0415
+    from osmef.report.html.figures import inline_svg  # noqa: PLC0415
     from osmef.report.spread import sessions  # noqa: PLC0415
 
     with contextlib.suppress(NothingToDrawError):

@@ -1,8 +1,11 @@
-"""Figure of rates over time, from the intervals of the connections."""
+"""Figures over time: rates of connections, rate and round-trip time, and a token bucket.
+
+Rate and round-trip time are drawn as those of flent's RRUL.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,9 +18,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from osmef.report.cells import ShownCell, cells_of, nothing, source_of
-from osmef.report.look import PLAIN, Look
+from osmef.report.options import PLAIN, Look
 from osmef.report.style import GREY, Stroke, Words, label_y, limit, name_panel, page, stroke, styled
-from osmef.results.observations import Purpose
+from osmef.results.observations import BucketFound, Emptied, Filling, Purpose, Ranged
 from osmef.units import rate_unit
 
 _MOST_CELLS = 12
@@ -282,3 +285,247 @@ def _draw_warmup(axes: Axes, rows: pd.DataFrame) -> None:
     if len(warm):
         end = float((warm["start_s"] + warm["length_s"]).max())
         axes.axvline(end, color=GREY, linestyle=":", linewidth=1)
+
+
+_MOST_COURSES = 3
+_COURSE_CAPTION = (
+    "Above what the receivers got, all connections that go one way together; below the median of"
+    " the round trips in each interval, and thin the 99th percentile."
+)
+_LOST = " A cross is an interval in which requests were lost."
+_WAYS = {False: "from senders to receivers", True: "back"}
+_TIMES = "round trips"
+
+Values = npt.NDArray[np.float64]
+
+
+@styled
+def course(
+    rates: pd.DataFrame, times: pd.DataFrame, trials: pd.DataFrame, look: Look = PLAIN
+) -> Figure:
+    """Draw rates above and round trips below, of the trials of up to three cells.
+
+    ``rates`` and ``times`` are rows of ``osmef.load_intervals``, the former with a rate and the
+    latter of exchanges, both with the columns run, cell, trial, purpose, endpoint, peer, role,
+    flow, start_s, length_s, warmup, bytes, began_s, protocol, lost, rtt_us and rtt_p99_us;
+    ``trials`` those of ``osmef.load``. Time counts from the first start of a trial. Raises
+    InputError where no trial has both, and for more cells.
+    """
+    every = cells_of(trials, look, by_run=True)
+    found = [one for one in (_course(cell, rates, times) for cell in every) if one]
+    if not found:
+        raise nothing(
+            "rate beside round trips", "give runs of `workload: latency` with a background"
+        )
+    limit(len(found), "cells", _MOST_COURSES)
+    top = max(float(line.rates.max()) for one in found for line in one.lines)
+    divisor, unit = rate_unit(top)
+    ways = sorted({line.back for one in found for line in one.lines})
+    strokes = {_WAYS[way]: stroke(place) for place, way in enumerate(ways)}
+    names = _names_of([protocol for one in found for protocol, _ in one.times])
+    for place, name in enumerate(names.values()):
+        strokes[name] = stroke(len(ways) + place)
+    plain = {name: one.line() for name, one in strokes.items()}
+    for name, sample in plain.items():
+        sample.set_marker("")
+        if name in names.values():
+            sample.set_linestyle("-")
+    count = len(found)
+    loses = any(rows["lost"].gt(0).any() for one in found for _, rows in one.times)
+    header = Words("Rate and round-trip time", _COURSE_CAPTION + _LOST * loses, source_of(trials))
+    size = (6.6 if count == 1 else 4.8 * count, 5.2)
+    figure, panels = page(header, plain, look, 2 * count, size, same_y=False, columns=count)
+    for one, above, below in zip(found, panels[:count], panels[count:], strict=True):
+        name_panel(above, one.cell.label if count > 1 else "", count)
+        for line in one.lines:
+            way = strokes[_WAYS[line.back]]
+            above.stairs(
+                line.rates / divisor, line.edges, baseline=None, color=way.colour, ls=way.dashes
+            )
+        for protocol, rows in one.times:
+            _draw_times(below, rows, strokes[names[protocol]].colour)
+        above.set_ylim(0, 1.06 * top / divisor if top > 0 else 1.0)
+        below.set_ylim(bottom=0)
+        below.set_xlabel("time since the start in s")
+    panels[0].set_ylabel(f"rate in {unit}")
+    panels[count].set_ylabel("round-trip time in ms")
+    for axes in panels:
+        look.apply(axes)
+    return figure
+
+
+@dataclass(frozen=True)
+class _Course:
+    """Data of one cell."""
+
+    cell: ShownCell
+    lines: list[DirectionRates]
+    times: list[tuple[str, pd.DataFrame]]
+    """Of one flow each, with the protocol of its requests."""
+
+
+def _course(cell: ShownCell, rates: pd.DataFrame, times: pd.DataFrame) -> _Course | None:
+    """Return a cell's rates and round trips, None without both."""
+    own, asked = (
+        rows[(rows["run"] == cell.run) & (rows["cell"] == cell.key)] for rows in (rates, times)
+    )
+    if own.empty or asked.empty:
+        return None
+    own = own.assign(start_s=own["start_s"] + own["began_s"].fillna(0))
+    asked = asked.assign(start_s=asked["start_s"] + asked["began_s"].fillna(0))
+    asked = asked.assign(protocol=asked["protocol"].astype("object").fillna("tcp"))
+    flows = ["trial", "endpoint", "peer", "flow", "began_s", "protocol"]
+    each = [
+        (str(key[-1]), rows)
+        for key, rows in asked.groupby(flows, dropna=False, observed=True, sort=False)
+    ]
+    return _Course(cell, list(lines_of(own, cell)), each)
+
+
+def _names_of(protocols: Iterable[str]) -> dict[str, str]:
+    """Return the labels of the round trips of each protocol."""
+    different = list(dict.fromkeys(protocols))
+    one = len(different) == 1
+    return {protocol: _TIMES if one else f"{_TIMES}, {protocol}" for protocol in different}
+
+
+def _draw_times(axes: Axes, rows: pd.DataFrame, colour: str) -> None:
+    ordered = rows.sort_values("start_s")
+    start, length, median, slow = (
+        ordered[name].to_numpy("float64")
+        for name in ("start_s", "length_s", "rtt_us", "rtt_p99_us")
+    )
+    edges: Values = np.append(start, start[-1] + length[-1])
+    axes.stairs(slow / 1000, edges, baseline=None, color=colour, linewidth=0.5)
+    axes.stairs(median / 1000, edges, baseline=None, color=colour, linewidth=1.3)
+    lost = ordered["lost"].gt(0).to_numpy("bool")
+    if lost.any():
+        at = (start + length / 2)[lost]
+        axes.plot(at, np.zeros(len(at)), "x", color=colour, markersize=4, clip_on=False)
+
+
+_MOST = 6
+_MEGA = 1e6
+_BUCKET_CAPTION = (
+    "Above goodput of a trial; shaded what passed beyond the sustained rate (dashed) until the"
+    " bucket was empty (dotted)."
+)
+_REFILLS = " Below what passed beyond it after rests, each with its interval, and the line of how"
+_REFILLS += " fast the bucket fills, up to its size (dashed)."
+_HEADROOM = 1.06
+
+
+@dataclass(frozen=True)
+class _Shown:
+    """A bucket of one pair of one trial, and the rate at which it was emptied."""
+
+    label: str
+    line: DirectionRates
+    found: Emptied
+    fillings: list[Filling]
+    filling_bps: Ranged | None
+
+
+@styled
+def bucket(
+    rows: pd.DataFrame,
+    found: Sequence[tuple[str, int, BucketFound]],
+    trials: pd.DataFrame,
+    look: Look = PLAIN,
+) -> Figure:
+    """Draw the rates of up to six trials that searched for a bucket, with the found ones.
+
+    ``rows`` are those of ``osmef.load_intervals`` that have a rate, with the columns that
+    ``osmef.report.time_series.intervals`` wants, and began_s; ``found`` the buckets, each with the
+    run and the number of its trial; ``trials`` those of ``osmef.load``. Raises InputError where
+    none was found, and for more.
+    """
+    shown = list(_shown(rows, found, cells_of(trials, look, by_run=True)))
+    if not shown:
+        raise nothing("bucket", "give runs of `workload: {kind: btc, until: knee}` that found one")
+    limit(len(shown), "buckets", _MOST)
+    count = len(shown)
+    refills = any(one.fillings for one in shown)
+    top = max(float(one.line.rates.max()) for one in shown)
+    divisor, unit = rate_unit(top)
+    caption = _BUCKET_CAPTION + (_REFILLS if refills else "")
+    size = (6.6 if count == 1 else 4.4 * count, 5.6 if refills else 3.6)
+    header = Words("Token bucket", caption, source_of(trials))
+    number = count * (2 if refills else 1)
+    figure, panels = page(header, {}, look, number, size, same_y=False, same_x=False, columns=count)
+    for place, one in enumerate(shown):
+        above = panels[place]
+        name_panel(above, one.label if count > 1 else "", count)
+        _draw_rate(above, one, divisor)
+        above.set_ylim(0, _HEADROOM * top / divisor)
+        above.set_xlabel("time since the start in s")
+        if refills:
+            _draw_refills(panels[count + place], one)
+    panels[0].set_ylabel(f"goodput in {unit}")
+    if refills:
+        panels[count].set_ylabel("bucket in MB")
+    for axes in panels:
+        look.apply(axes)
+    return figure
+
+
+def _shown(
+    rows: pd.DataFrame, found: Sequence[tuple[str, int, BucketFound]], cells: Sequence[ShownCell]
+) -> list[_Shown]:
+    own = rows.assign(start_s=rows["start_s"] + rows["began_s"].fillna(0))
+    shown = []
+    for run, trial, one in found:
+        cell = next((cell for cell in cells if cell.run == run and _has(cell, trial)), None)
+        ends = {one.sender, one.receiver}
+        of = own[(own["run"] == run) & (own["trial"] == trial)]
+        of = of[of["endpoint"].astype("object").isin(ends) & of["peer"].astype("object").isin(ends)]
+        if cell is None or of.empty or one.emptied is None:
+            continue
+        lines = list(lines_of(of, cell))
+        if lines:
+            label = f"{cell.label}, trial {trial}" if len(cell.trials) > 1 else cell.label
+            shown.append(_Shown(label, lines[0], one.emptied, one.fillings, one.filling_bps))
+    return shown
+
+
+def _has(cell: ShownCell, trial: int) -> bool:
+    return bool((cell.trials["trial"] == trial).any())
+
+
+def _draw_rate(axes: Axes, one: _Shown, divisor: float) -> None:
+    found, line = one.found, one.line
+    low = found.sustained_bps.value / divisor
+    look = stroke(0)
+    rates = line.rates / divisor
+    axes.stairs(rates, line.edges, baseline=None, color=look.colour, linewidth=1.3)
+    last = int(np.searchsorted(line.edges, found.fell_s.value)) or 1
+    high = np.maximum(rates[:last], low)
+    axes.stairs(high, line.edges[: last + 1], baseline=low, fill=True, color=look.colour, alpha=0.2)
+    axes.axhline(low, color=GREY, linestyle="--", linewidth=1)
+    axes.axvline(found.fell_s.value, color=GREY, linestyle=":", linewidth=1)
+
+
+def _draw_refills(axes: Axes, one: _Shown) -> None:
+    given = [(of.rest_s, of.bytes) for of in one.fillings if of.bytes is not None]
+    size = one.found.size_bytes.value / _MEGA
+    look = stroke(1)
+    for rest_s, amount in given:
+        middle, off = _bar(amount)
+        axes.errorbar(rest_s, middle, yerr=off, fmt="o", color=look.colour, capsize=3)
+    longest = max((rest_s for rest_s, _ in given), default=1.0)
+    if one.filling_bps is not None:
+        at = np.linspace(0, _HEADROOM * longest, 100)
+        filled = np.minimum(at * one.filling_bps.value / 8 / _MEGA, size)
+        axes.plot(at, filled, color=look.colour, linewidth=1)
+    axes.axhline(size, color=GREY, linestyle="--", linewidth=1)
+    axes.set_xlim(0, _HEADROOM * longest)
+    axes.set_ylim(0, _HEADROOM * size)
+    axes.set_xlabel("rest before in s")
+
+
+def _bar(amount: Ranged) -> tuple[float, list[list[float]] | None]:
+    """Return the middle and the ends of an error bar, in 10^6 bytes."""
+    if amount.low is None or amount.high is None:
+        return amount.value / _MEGA, None
+    ends = [amount.value - amount.low, amount.high - amount.value]
+    return amount.value / _MEGA, [[max(0.0, end) / _MEGA] for end in ends]
