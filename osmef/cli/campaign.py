@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
+from osmef.campaigns.conductor.cleanup import ConductorContext
 from osmef.campaigns.conductor.conductor import Conductor
-from osmef.campaigns.conductor.context import ConductorContext
 from osmef.campaigns.conductor.service import start_in_background
 from osmef.campaigns.process_identity import is_gone, process_of
-from osmef.campaigns.schedule.clock import late_before
+from osmef.campaigns.schedule.calendar import late_before
 from osmef.campaigns.schedule.load import LoadedCampaign, read_campaign
 from osmef.campaigns.schedule.plan import plan_campaign
 from osmef.campaigns.state import open_store

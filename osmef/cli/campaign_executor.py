@@ -10,20 +10,20 @@ from typing import Annotated
 
 import typer
 
-from osmef.campaigns.conductor.context import ConductorContext
+from osmef.campaigns.conductor.cleanup import ConductorContext
 from osmef.campaigns.executors import dask
 from osmef.campaigns.executors.session import (
     CancellableSessions,
     SessionJob,
     SessionResult,
+    ThreadExecutor,
     measure,
 )
-from osmef.campaigns.executors.threads import ThreadExecutor
 from osmef.campaigns.process_identity import this_process
-from osmef.campaigns.schedule.clock import RealClock
+from osmef.campaigns.schedule.calendar import RealClock
 from osmef.campaigns.schedule.load import LoadedCampaign
 from osmef.campaigns.schedule.model import Vms
-from osmef.campaigns.vm_pool.pool import VmPool
+from osmef.campaigns.vm_pool import VmPool
 from osmef.campaigns.watching.status import LiveStatus, forget, show_in
 from osmef.engine.cancellation import Stop
 from osmef.errors import InputError

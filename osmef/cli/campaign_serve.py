@@ -35,8 +35,11 @@ def serve(
     """Show campaigns in the browser: calendar, what runs, newest figures. Changes nothing."""
     with reporting():
         # jinja2 and the server are for this command alone
-        from osmef.campaigns.watching.page import CampaignPages  # noqa: PLC0415
-        from osmef.campaigns.watching.server import Server, read_token  # noqa: PLC0415
+        from osmef.campaigns.watching.web import (  # noqa: PLC0415
+            CampaignPages,
+            Server,
+            read_token,
+        )
 
         token = read_token(token_file or state_home() / "token")
         store = open_store(state)

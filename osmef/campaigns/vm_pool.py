@@ -1,23 +1,26 @@
-"""Policy of the VM pool: cost accounting, and the release of VMs that no session needs.
+"""Pool of VMs that a campaign keeps between sessions: a pair for each platform, and its policy.
 
-Orphaned pools, those of a dead conductor, are destroyed: it alone had the keys to their VMs.
+Made in the thread of a platform's first session, lent to each later one, recreated when it does not
+serve any more. The policy counts the cost, and releases VMs that no session needs. Orphaned pools,
+those of a dead conductor, are destroyed: it alone had the keys to their VMs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+import threading
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from osmef.campaigns.schedule.calendar import Platform, platform_name, sessions
+from osmef.campaigns.schedule.calendar import Clock, Platform, platform_name, sessions
 from osmef.campaigns.schedule.plan import CampaignPlan
 from osmef.campaigns.state.rows import CampaignRow, Phase, SessionRow
-from osmef.campaigns.vm_pool.pool import PooledVms, VmPool
 from osmef.campaigns.watching.log import CampaignLog
+from osmef.engine.cancellation import Stop
 from osmef.engine.controller import Controller, State, controller_of
 from osmef.engine.cost import spent, total
 from osmef.engine.events import (
@@ -25,17 +28,20 @@ from osmef.engine.events import (
     Destroyed,
     Ended,
     Event,
+    Lent,
     PoolEvent,
     Provisioning,
     Released,
+    Returned,
     Wanted,
 )
-from osmef.engine.held_endpoints import PREFIX
+from osmef.engine.held_endpoints import PREFIX, HeldEndpoints, User
 from osmef.engine.journal import History, Journal
-from osmef.engine.plan import make_plan
+from osmef.engine.observer import Observer
+from osmef.engine.plan import Plan, make_plan
 from osmef.engine.reap import destroy, leftovers
 from osmef.engine.run import longest_s
-from osmef.errors import OsmefError
+from osmef.errors import Interrupted, OsmefError
 from osmef.providers.parallel import side_by_side
 from osmef.results.files import storage
 from osmef.results.rundir import RunDirectory
@@ -45,6 +51,156 @@ from osmef.scenario.study import Study
 
 if TYPE_CHECKING:
     from osmef.campaigns.state.store import Store
+
+
+_POLL_S = 0.1
+_HOUR_S = 3600.0
+
+Make = Callable[[Plan, Path, float, User], HeldEndpoints]
+"""Creates the endpoints of a plan: see Holding.begin."""
+
+
+@dataclass
+class PooledVms:
+    """The pooled VMs of a platform, if any exist, and their uncharged cost.
+
+    ``session`` used them last. What they cost while one uses them is in its own run's cost.
+    ``why_recreated`` is why the last ones did not serve, until others do; ``news`` logs it.
+    """
+
+    platform: str
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    holding: HeldEndpoints | None = None
+    session: int = 0
+    since: datetime | None = None
+    owed: float = 0.0
+    currency: str | None = None
+    why_recreated: str | None = None
+    news: list[str] = field(default_factory=list)
+
+    def settle(self, now: datetime) -> None:
+        """Add to ``owed`` what the VMs have cost, in ``currency``, since they became idle."""
+        cost = self.per_hour
+        if self.since is not None and cost is not None:
+            self.owed += cost.amount * max(0.0, (now - self.since).total_seconds()) / _HOUR_S
+            self.currency = cost.currency
+            self.since = now
+
+    @property
+    def per_hour(self) -> Cost | None:
+        """Their hourly cost; None without VMs, or where it is unknown."""
+        return self.holding.per_hour if self.holding is not None else None
+
+
+@dataclass(frozen=True)
+class LoanRequest:
+    """Request of a session for pooled VMs, kept until a UNIX time, with runs in ``out``."""
+
+    session: int
+    platform: str
+    out: Path
+    until: float
+
+
+@dataclass(frozen=True)
+class Loan:
+    """VMs lent to a session, and the reason if pooled ones were recreated for it."""
+
+    holding: HeldEndpoints
+    why_recreated: str | None
+
+
+class VmPool:
+    """A pool of VMs, a pair for each platform. Thread-safe."""
+
+    def __init__(self, clock: Clock, make: Make = HeldEndpoints.begin) -> None:
+        self._clock, self._make = clock, make
+        self._pairs: dict[str, PooledVms] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def pairs(self) -> list[PooledVms]:
+        """All pairs, also those without VMs at present."""
+        with self._lock:
+            return list(self._pairs.values())
+
+    @contextmanager
+    def lend(self, request: LoanRequest, plan: Plan, user: User) -> Iterator[Loan]:
+        """Lend a session its platform's VMs, created on demand, and take them back.
+
+        Waits while another session uses them. Raises OsmefError where they can't be made, or what
+        does not serve can't be destroyed; Interrupted.
+        """
+        with self._lock:
+            pair = self._pairs.setdefault(request.platform, PooledVms(request.platform))
+        while not pair.lock.acquire(timeout=_POLL_S):
+            user.stop.check()
+        try:
+            pair.session = request.session
+            self._look(pair, plan, user)
+            if pair.holding is None:
+                self._stand(pair, request, plan, user)
+            holding = pair.holding
+            assert holding is not None  # noqa: S101 - made above
+            pair.settle(self._clock.now())
+            pair.since = None
+            holding.note(Lent(request.session))
+            why_recreated, pair.why_recreated = pair.why_recreated, None
+            yield Loan(holding, why_recreated)
+        finally:
+            try:
+                self._take_back(pair)
+            finally:
+                pair.lock.release()
+
+    def _take_back(self, pair: PooledVms) -> None:
+        if pair.holding is not None:
+            pair.holding.user = User(Stop(), Observer())
+            if pair.since is None:
+                pair.since = self._clock.now()
+                pair.holding.note(Returned(pair.session))
+
+    def _look(self, pair: PooledVms, plan: Plan, user: User) -> None:
+        """Check the health of pooled VMs; destroy those that fail, and keep the reason."""
+        if pair.holding is None:
+            return
+        pair.holding.user = user
+        try:
+            pair.holding.look(plan)
+        except Interrupted:
+            raise
+        except OsmefError as error:
+            self.release(pair)
+            pair.why_recreated = str(error)
+            pair.news.append(pair.why_recreated)
+
+    def _stand(self, pair: PooledVms, request: LoanRequest, plan: Plan, user: User) -> None:
+        pair.holding = self._make(plan, request.out, request.until, user)
+        pair.since = self._clock.now()
+        try:
+            pair.holding.note(Wanted(request.session))
+            pair.holding.make()
+        except BaseException:
+            self.release(pair)
+            raise
+
+    def release(self, pair: PooledVms) -> None:
+        """Destroy idle VMs. Raises OsmefError; a later call retries."""
+        if pair.holding is not None:
+            pair.holding.close()
+            pair.settle(self._clock.now())
+            pair.holding, pair.since = None, None
+
+    def close(self) -> list[OsmefError]:
+        """Destroy all VMs, and return the errors. No session may run."""
+        errors = []
+        for pair in self.pairs:
+            try:
+                self.release(pair)
+            except OsmefError as error:
+                errors.append(error)
+        return errors
+
 
 # What would not go is tried again after so long, so often.
 _AGAIN = timedelta(minutes=10)
