@@ -10,8 +10,7 @@ import typer
 from rich.markup import escape
 
 from osmef.cli.completion import complete_metric, complete_run
-from osmef.cli.console import AsJson, err, out, print_json, reporting
-from osmef.cli.where import Where, where_of
+from osmef.cli.console import AsJson, Where, err, out, print_json, reporting, where_of
 from osmef.errors import NotFoundError
 from osmef.prices.price_list import fetched_file, read_book, update
 from osmef.report.fit import TextColumn, column, table

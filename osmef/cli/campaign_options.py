@@ -1,4 +1,4 @@
-"""The option ``--executor``: where the sessions of a campaign run."""
+"""Options of campaigns: ``--state``, their database, and ``--executor``, where sessions run."""
 
 from __future__ import annotations
 
@@ -25,8 +25,28 @@ from osmef.campaigns.schedule.load import LoadedCampaign
 from osmef.campaigns.schedule.model import Vms
 from osmef.campaigns.vm_pool import VmPool
 from osmef.campaigns.watching.status import LiveStatus, forget, show_in
+from osmef.cli.completion import complete_campaign
 from osmef.engine.cancellation import Stop
 from osmef.errors import InputError
+
+STATE = "OSMEF_STATE"
+"""The variable of the environment that names it."""
+
+CampaignName = Annotated[
+    str,
+    typer.Argument(help="Name of a campaign.", metavar="NAME", autocompletion=complete_campaign),
+]
+
+StateUrl = Annotated[
+    str,
+    typer.Option(
+        "--state",
+        metavar="URL",
+        envvar=STATE,
+        help="Database of campaigns, as SQLAlchemy names it; by default SQLite in your home.",
+    ),
+]
+
 
 Tell = Callable[[str, str], None]
 

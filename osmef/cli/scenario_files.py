@@ -1,24 +1,26 @@
-"""``osmef init``."""
+"""``osmef init`` and ``schema``: a scenario file to begin with, and the JSON Schemas."""
 
 from __future__ import annotations
 
 import json
 import textwrap
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.markup import escape
 
-from osmef.cli.console import out, reporting
+from osmef.cli.console import out, print_json, reporting
 from osmef.errors import InputError
 from osmef.kinds import WORKLOADS
 from osmef.results.files import write_atomically
+from osmef.results.summary import summary_schema
 from osmef.scenario.base import keys_of
 from osmef.scenario.describe import PLAIN, default_of
 from osmef.scenario.schema import json_schema
 
-EPILOG = """Examples:
+INIT_EPILOG = """Examples:
 
 osmef init
 
@@ -48,7 +50,7 @@ sweep:                       # every combination of these values is a cell
 _OTHERS = "aws, azure, gce, openstack, libvirt, static"
 
 
-def command(
+def init_command(
     kind: Annotated[
         str, typer.Argument(help="The workload: one of those that `osmef workloads` lists.")
     ] = "btc",
@@ -104,3 +106,24 @@ def _comment(key: str, default: str, about: str) -> list[str]:
     told = textwrap.wrap(about, _WIDE - 8)
     value = "null" if default == "none" else default
     return [f"  # {key}: {value}", *(f"  #     {line}" for line in told)]
+
+
+SCHEMA_EPILOG = """Examples:
+
+osmef schema > osmef-scenario.schema.json    for your editor
+
+osmef schema summary                         for readers of summary.json"""
+
+
+class Document(StrEnum):
+    """What has a schema."""
+
+    SCENARIO = "scenario"
+    SUMMARY = "summary"
+
+
+def schema_command(
+    document: Annotated[Document, typer.Argument(help="Which file's schema.")] = Document.SCENARIO,
+) -> None:
+    """Print the JSON Schema of the scenario file or of summary.json."""
+    print_json(json_schema() if document is Document.SCENARIO else summary_schema())
