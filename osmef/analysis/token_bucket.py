@@ -47,7 +47,7 @@ def find_knee(lengths_s: Sequence[float], sizes: Sequence[int]) -> Knee | None:
     time.
 
     Flat series with noise of any spread have a knee in less than 1 of 100 cases, long ones in less
-    than 1 of 500 (tests/analysis/test_knee.py).
+    than 1 of 500 (tests/analysis/test_token_bucket.py).
 
     Source: OSMeF; the cut by binary segmentation, Scott and Knott, Biometrics 30, 1974.
     """

@@ -17,8 +17,8 @@ from osmef.report.style import Words, stroke
 from osmef.report.throughput import btc_distance, limits
 from osmef.report.time_series import intervals
 from tests.report.drawn import visible
-from tests.report.test_intervals import rows
 from tests.report.test_spread import by_session
+from tests.report.test_time_series import rows
 
 MakeTrials = Callable[..., pd.DataFrame]
 COLUMN = Look(width=3.5)

@@ -1,7 +1,11 @@
-"""The order of the tests, on synthetic ends; tests/agents/test_limits_real.py makes them real."""
+"""Fairness, the metrics of RFC 6349, and the order of the bottleneck's tests, on synthetic ends.
+
+tests/agents/test_limits_real.py makes the bottlenecks real.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,9 +13,165 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from osmef.analysis.bulk_transfer import prevailing, transfer_limits, trial_limit
+from osmef.analysis.bulk_transfer import (
+    buffer_delay_percent,
+    jain_fairness,
+    prevailing,
+    rfc6349_metrics,
+    tcp_efficiency_percent,
+    transfer_limits,
+    transfer_time_ratio,
+    trial_limit,
+)
 from osmef.results.observations import EachCpu, EndpointUse, ProcessUse, Purpose, QuotaUse
 from osmef.results.trial import FlowEnd, FlowLimit, Interval, Limit, TcpState, Transfer, TransferEnd
+
+rates = st.lists(st.floats(min_value=0, max_value=1e300), min_size=1, max_size=128)
+
+
+@pytest.mark.parametrize(
+    ("xs", "expected"),
+    [
+        ([5.0], 1.0),
+        ([3.0, 3.0, 3.0], 1.0),
+        ([1.0, 0.0], 0.5),
+        ([1.0, 1.0, 0.0, 0.0, 0.0], 0.4),
+        ([1.0, 2.0, 3.0], 36 / (3 * 14)),
+        ([], None),
+        ([0.0, 0.0], None),
+    ],
+)
+def test_known_values(xs: list[float], expected: float | None) -> None:
+    assert jain_fairness(xs) == (None if expected is None else pytest.approx(expected))
+
+
+@pytest.mark.parametrize("bad", [-1.0, math.nan, math.inf])
+def test_a_rate_that_is_none_is_refused(bad: float) -> None:
+    with pytest.raises(ValueError, match="must be finite and not negative"):
+        jain_fairness([1.0, bad])
+
+
+@given(rates)
+def test_it_lies_between_one_share_and_one(xs: list[float]) -> None:
+    j = jain_fairness(xs)
+    if any(xs):
+        assert j is not None
+        assert 1 / len(xs) * (1 - 1e-9) <= j <= 1
+    else:
+        assert j is None
+
+
+@given(st.lists(st.floats(min_value=1e-3, max_value=1e12), min_size=1))
+def test_unit_and_order_do_not_matter(xs: list[float]) -> None:
+    assert jain_fairness([8e6 * x for x in xs]) == pytest.approx(jain_fairness(xs))
+    assert jain_fairness(list(reversed(xs))) == pytest.approx(jain_fairness(xs))
+
+
+@given(st.integers(1, 100), st.integers(0, 100), st.floats(min_value=1e-300, max_value=1e300))
+def test_k_of_n_that_share_evenly_give_k_over_n(k: int, idle: int, x: float) -> None:
+    assert jain_fairness([x] * k + [0.0] * idle) == pytest.approx(k / (k + idle))
+
+
+def transfer_end(name: str, sizes: Sequence[int], elapsed_s: float, tcp: TcpState) -> TransferEnd:
+    flows = [
+        FlowEnd(
+            flow=number,
+            bytes=size,
+            common_bytes=size,
+            start_s=0,
+            end_s=elapsed_s,
+            cpu_user_s=0,
+            cpu_system_s=0,
+            tcp=tcp,
+        )
+        for number, size in enumerate(sizes)
+    ]
+    times = dict.fromkeys(EndpointUse.model_fields.keys() - {"cpus", "each", "quota"}, 0.0)
+    return TransferEnd(
+        endpoint=name,
+        start_realtime_ns=0,
+        elapsed_s=elapsed_s,
+        flows=flows,
+        process=ProcessUse(cpu_user_s=0, cpu_system_s=0),
+        host=EndpointUse.model_validate({"cpus": 1, **times}),
+    )
+
+
+def transfer(tcp: TcpState, *, receiver: str = "b") -> tuple[Transfer, list[Interval]]:
+    """Two connections, 4 s: 30 MB in each of the first two seconds, 10 MB in the others."""
+    sizes, rows = (60_000_000, 20_000_000), []
+    for start, (one, other) in enumerate([(25, 5), (25, 5), (5, 5), (5, 5)]):
+        for flow, megabytes in enumerate((one, other)):
+            for name, peer, role in (("a", receiver, "sender"), (receiver, "a", "receiver")):
+                rows.append(
+                    Interval(
+                        trial=1,
+                        endpoint=name,
+                        peer=peer,
+                        role=role,
+                        flow=flow,
+                        start_s=start,
+                        length_s=1.0,
+                        bytes=megabytes * 1_000_000,
+                        retransmits=None,
+                        rtt_us=3000.0 if role == "sender" else None,
+                        cwnd=None,
+                    )
+                )
+    ends = transfer_end("a", sizes, 4.0, tcp), transfer_end(receiver, sizes, 4.0, tcp)
+    return Transfer(sender=ends[0], receiver=ends[1]), rows
+
+
+# Each of the two has sent 40 MB, and 1 MB of it again.
+KNOWN = TcpState(sent_bytes=50_000_000, retransmitted_bytes=1_000_000, rtt_min_us=2000.0)
+
+
+def test_of_a_transfer() -> None:
+    one, rows = transfer(KNOWN)
+    assert rfc6349_metrics([one], rows) == {
+        "transfer_time_ratio": pytest.approx(4 * 30 / 80),
+        "tcp_efficiency_percent": pytest.approx(100 * 80 / 82),
+        "buffer_delay_percent": pytest.approx(50.0),
+    }
+
+
+def test_of_a_group_each_pair_has_its_own_intervals() -> None:
+    (one, rows), (two, more) = transfer(KNOWN), transfer(KNOWN, receiver="c")
+    assert rfc6349_metrics([one, two], rows + more) == rfc6349_metrics([one], rows)
+
+
+def test_what_the_kernel_does_not_tell_is_unknown() -> None:
+    one, rows = transfer(TcpState(sent_bytes=1000))
+    metrics = rfc6349_metrics([one], rows)
+    assert metrics["tcp_efficiency_percent"] is None
+    assert metrics["buffer_delay_percent"] is None
+    assert rfc6349_metrics([one], [])["transfer_time_ratio"] is None
+
+
+def test_the_examples_of_the_rfc() -> None:
+    # Sections 4.2 and 4.3: 102 000 bytes sent, 2000 of them again; 25 ms of base, 32 ms on average.
+    assert tcp_efficiency_percent(102_000, 2_000) == pytest.approx(98.04, abs=0.01)
+    assert buffer_delay_percent(32_000, 25_000) == pytest.approx(28)
+
+
+def test_a_transfer_at_the_ideal_rate_has_ratio_1() -> None:
+    assert transfer_time_ratio(10.0, 125_000_000, 1e8) == pytest.approx(1.0)
+    assert transfer_time_ratio(15.0, 125_000_000, 1e8) == pytest.approx(1.5)
+
+
+@given(sent=st.integers(1, 10**15), share=st.floats(0, 1))
+def test_efficiency_is_a_percentage(sent: int, share: float) -> None:
+    efficiency = tcp_efficiency_percent(sent, int(sent * share))
+    assert efficiency is not None
+    assert 0 <= efficiency <= 100
+
+
+def test_without_data_there_is_no_metric() -> None:
+    assert tcp_efficiency_percent(0, 0) is None
+    assert buffer_delay_percent(100, 0) is None
+    assert transfer_time_ratio(1, 0, 1e9) is None
+    assert transfer_time_ratio(1, 1000, 0) is None
+
 
 SECONDS = 10.0
 RATE_BPS = 8e8

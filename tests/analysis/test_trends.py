@@ -1,3 +1,5 @@
+"""Autocorrelation, drift, and values far from the others."""
+
 from __future__ import annotations
 
 import math

@@ -1,3 +1,5 @@
+"""The figures of a campaign's weeks and windows."""
+
 from __future__ import annotations
 
 from itertools import pairwise

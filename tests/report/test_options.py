@@ -1,4 +1,4 @@
-"""What a reader may want otherwise."""
+"""What a reader may want otherwise of a figure."""
 
 from __future__ import annotations
 
