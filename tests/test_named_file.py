@@ -13,7 +13,7 @@ import pytest
 
 import osmef
 from osmef.campaigns.schedule.load import read_campaign
-from osmef.campaigns.watching.server import read_token
+from osmef.campaigns.watching.web import read_token
 from osmef.cli.plot import _read_names
 from osmef.engine.journal import Journal
 from osmef.errors import CredentialsError, InputError, OsmefError

@@ -1,7 +1,7 @@
 """Comparison of two sets of trials, cell by cell: better, worse, the same, or inconclusive.
 
 Where trials are of sessions, the medians of these are compared, and where a side has several runs
-of a cell, those of runs (``osmef.analysis.replicates``).
+of a cell, those of runs (``osmef.analysis.replication``).
 """
 
 from __future__ import annotations
@@ -15,11 +15,17 @@ from enum import StrEnum
 import numpy as np
 import pandas as pd
 
-from osmef.analysis.beyond import hommel, lower_p, memory_of, proved_memory
 from osmef.analysis.effects import hodges_lehmann
-from osmef.analysis.pairs import holm, mann_whitney
+from osmef.analysis.hypothesis_tests import (
+    holm,
+    hommel,
+    lower_p,
+    mann_whitney,
+    memory_of,
+    proved_memory,
+)
 from osmef.analysis.quantiles import ConfidenceInterval
-from osmef.analysis.replicates import (
+from osmef.analysis.replication import (
     PLACE,
     PLATFORM,
     cell_names,

@@ -1,14 +1,131 @@
-"""Descriptive statistics of a metric, with a distribution-free interval, and its verdict."""
+"""Descriptive statistics of a metric, with a distribution-free interval, and of each cell.
+
+Also the variance components of trials that are nested in pairs of endpoints.
+"""
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
 
-from osmef.analysis.looks import lasting_interval
-from osmef.analysis.nested import split
-from osmef.analysis.quantiles import finite, quantile_interval
+from osmef.analysis.distributions import student_quantile
+from osmef.analysis.quantiles import ConfidenceInterval, finite, lasting_interval, quantile_interval
 from osmef.results.summary import Metric, Verdict
+
+if TYPE_CHECKING:  # slow to load
+    import pandas as pd
+
+
+class More(StrEnum):
+    """Which level of replication narrows the interval over pairs more, for its time."""
+
+    PAIRS = "pairs"
+    TRIALS = "trials"
+
+
+@dataclass(frozen=True)
+class Split:
+    """Variance components of a cell. Standard deviations are in the unit of the values.
+
+    ``trials`` are those of a pair, in the mean over pairs as the variances need it; ``median`` and
+    ``interval`` are those of the medians of pairs; ``mean_interval`` is Student's of the mean over
+    pairs, which takes few pairs, but normal ones; ``between_share`` is that of the variance of one
+    trial on one pair which is from the pair, 0 to 1, None where there is no spread at all.
+    """
+
+    pairs: int
+    trials: float
+    mean: float
+    median: float
+    interval: ConfidenceInterval
+    mean_interval: ConfidenceInterval
+    between: float
+    within: float
+
+    @property
+    def between_share(self) -> float | None:
+        """The share of the variance that is between pairs (intraclass correlation)."""
+        total = self.between**2 + self.within**2
+        return self.between**2 / total if total else None
+
+    def error(self, pairs: float | None = None, trials: float | None = None) -> float:
+        """Return the standard error of the mean over so many pairs, of so many trials each."""
+        count = self.pairs if pairs is None else pairs
+        each = self.trials if trials is None else trials
+        return math.sqrt(self.between**2 / count + self.within**2 / (count * each))
+
+    def narrower(self, pairs: int = 0, trials: int = 0) -> float:
+        """Return which share of ``mean_interval`` so many more pairs, or trials on each, take."""
+        now, then = self._reach(), self._reach(pairs, trials)
+        return 1 - then / now if now else 0.0
+
+    def _reach(self, pairs: int = 0, trials: int = 0) -> float:
+        count = self.pairs + pairs
+        return student_quantile(0.975, count - 1) * self.error(count, self.trials + trials)
+
+    def more(self, pair_cost: float, trial_cost: float) -> More:
+        """Return what to replicate: another pair with as many trials, or a trial on each pair.
+
+        ``pair_cost`` is that of making a pair, ``trial_cost`` that of a trial, in one unit, such as
+        seconds. It is what takes most of the error's square away for its cost.
+        """
+        now = self.error() ** 2
+        by_pair = now - self.error(pairs=self.pairs + 1) ** 2
+        by_trials = now - self.error(trials=self.trials + 1) ** 2
+        of_pair = by_pair / (pair_cost + self.trials * trial_cost)
+        of_trials = by_trials / (self.pairs * trial_cost)
+        return More.PAIRS if of_pair >= of_trials else More.TRIALS
+
+
+def split(values: Mapping[str, Sequence[float]]) -> Split | None:
+    """Return the variance components of nested trials; None without two pairs of trials.
+
+    ``values`` are those of each pair's trials, in any one unit; pairs may have unlike numbers. The
+    variances are those of the analysis of variance, and that between pairs is 0 where it would be
+    below. The interval is ``quantile_interval`` of the medians of pairs: that of a cell whose pairs
+    are drawn independently, and needs 6; ``mean_interval`` needs 2, and is wide then. With one pair
+    there is none: its trials tell of that pair alone. Raises ValueError for a value that is not
+    finite.
+
+    Assumed is that pairs are independent of each other, and trials within a pair; for the standard
+    error, too, that both spreads are alike everywhere, and for ``mean_interval`` that the means of
+    pairs are normally distributed.
+
+    Source: Searle, Casella and McCulloch, "Variance Components", 1992, section 3.6.
+    """
+    known = [finite(rows) for rows in values.values() if rows]
+    counts, total = [len(rows) for rows in known], sum(map(len, known))
+    if len(known) < 2 or total <= len(known):
+        return None
+    mean = sum(map(sum, known)) / total
+    means = [statistics.fmean(rows) for rows in known]
+    inner = sum((value - m) ** 2 for rows, m in zip(known, means, strict=True) for value in rows)
+    outer = sum(n * (m - mean) ** 2 for n, m in zip(counts, means, strict=True))
+    within = inner / (total - len(known))
+    each = (total - sum(n * n for n in counts) / total) / (len(known) - 1)
+    between = max(0.0, (outer / (len(known) - 1) - within) / each)
+    medians = [statistics.median(rows) for rows in known]
+    return Split(
+        pairs=len(known),
+        trials=each,
+        mean=mean,
+        median=statistics.median(medians),
+        interval=quantile_interval(medians),
+        mean_interval=_student(means),
+        between=math.sqrt(between),
+        within=math.sqrt(within),
+    )
+
+
+def _student(means: Sequence[float], confidence: float = 0.95) -> ConfidenceInterval:
+    """Return the interval of the mean that these are drawn around."""
+    centre, error = statistics.fmean(means), statistics.stdev(means) / math.sqrt(len(means))
+    reach = student_quantile((1 + confidence) / 2, len(means) - 1) * error
+    return ConfidenceInterval(centre - reach, centre + reach, confidence)
 
 
 def describe(values: Iterable[float | None], *, often_looked_at: bool = False) -> Metric:
@@ -85,3 +202,30 @@ def judge(low: float | None, high: float | None, bound: float, *, at_least: bool
     if low >= bound:
         return Verdict.MET
     return Verdict.MISSED if high < bound else Verdict.UNDECIDED
+
+
+def describe_cells(
+    trials: pd.DataFrame, metrics: Sequence[str], by: Sequence[str] = ("cell",)
+) -> pd.DataFrame:
+    """Return one row a cell and metric: the columns of ``by``, ``metric``, and those of ``Metric``.
+
+    ``trials`` are those of ``osmef.load``, one row a trial; NaN is unknown and not counted, as are
+    metrics of a failed trial. Cells stand in the order in which they first occur. Numbers are in
+    the metric's unit, ``cov_percent`` is in percent. Raises KeyError for a column that is not
+    there, and ValueError for an infinite value. Assumed is what ``describe`` assumes: that the
+    trials of a cell are independent.
+
+    Source: that of ``describe``.
+    """
+    import pandas as pd  # noqa: PLC0415
+
+    rows = [
+        {**dict(zip(by, key, strict=True)), "metric": name, **_described(cell[name])}
+        for key, cell in trials.groupby(list(by), sort=False, dropna=False)
+        for name in metrics
+    ]
+    return pd.DataFrame(rows, columns=pd.Index([*by, "metric", *Metric.model_fields]))
+
+
+def _described(values: pd.Series) -> dict[str, object]:
+    return describe(values.dropna().astype("float64").tolist()).model_dump()

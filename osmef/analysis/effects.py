@@ -10,10 +10,9 @@ from functools import lru_cache
 
 import numpy as np
 
-from osmef.analysis.chi_squared import chi_squared_quantiles
 from osmef.analysis.distributions import binomial_at_most, normal_below, normal_quantile, root
+from osmef.analysis.null_distributions import Array, chi_squared_quantiles, shift_rank
 from osmef.analysis.quantiles import ConfidenceInterval, finite, interval_ranks, quantile_interval
-from osmef.analysis.ranks import Array, shift_rank
 
 _STEPS = 1024
 

@@ -10,9 +10,8 @@ from typing import Any
 import pandas as pd
 
 from osmef.analysis.effects import median_ratio
-from osmef.analysis.paired import Paired, blocks, paired_ratio
-from osmef.analysis.pairs import holm, mann_whitney
-from osmef.analysis.replicates import (
+from osmef.analysis.hypothesis_tests import Paired, blocks, holm, mann_whitney, paired_ratio
+from osmef.analysis.replication import (
     PLACE,
     PLATFORM,
     has_pairs,

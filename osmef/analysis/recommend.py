@@ -10,7 +10,7 @@ from enum import StrEnum
 import pandas as pd
 
 from osmef.analysis.describe import describe
-from osmef.analysis.replicates import (
+from osmef.analysis.replication import (
     cell_names,
     has_runs,
     has_sessions,

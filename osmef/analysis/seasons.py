@@ -17,16 +17,20 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from osmef.analysis.course import autocorrelation, drift
+from osmef.analysis.change_points import SHORTEST, all_change_points, all_spread_changes
 from osmef.analysis.describe import describe
 from osmef.analysis.distributions import normal_below, normal_quantile
-from osmef.analysis.pairs import holm, pairwise
+from osmef.analysis.hypothesis_tests import holm, pairwise
+from osmef.analysis.null_distributions import EXACT_UP_TO, doubled_ranks, rank_sums
 from osmef.analysis.quantiles import ConfidenceInterval, finite
-from osmef.analysis.ranks import EXACT_UP_TO, doubled_ranks, rank_sums
-from osmef.analysis.replicates import cell_names, place_columns, settled
-from osmef.analysis.spreads import all_spread_changes
-from osmef.analysis.steps import SHORTEST, all_change_points
-from osmef.analysis.variability import session_results, variability
+from osmef.analysis.replication import (
+    cell_names,
+    place_columns,
+    session_results,
+    settled,
+    variability,
+)
+from osmef.analysis.trends import autocorrelation, drift
 from osmef.errors import InputError
 from osmef.results.frame import described_like
 

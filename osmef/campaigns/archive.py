@@ -34,7 +34,7 @@ from pyarrow import parquet
 from pydantic import ValidationError
 
 import osmef
-from osmef.campaigns.schedule.redaction import is_redacted, redacted
+from osmef.campaigns.schedule.model import is_redacted, redacted
 from osmef.campaigns.state import open_store
 from osmef.campaigns.state.rows import CampaignRow, Gap, Phase, SessionRow, SessionState
 from osmef.drafts import abandoned, draft_directory, scratch

@@ -1,40 +1,52 @@
-"""``osmef campaign``: plan, run, start, status, pause, go-on, stop, log."""
+"""``osmef campaign``: plan, run, start, status, pause, go-on, stop, log and serve."""
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, timedelta
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
 
+from osmef.campaigns.conductor.cleanup import ConductorContext
 from osmef.campaigns.conductor.conductor import Conductor
-from osmef.campaigns.conductor.context import ConductorContext
 from osmef.campaigns.conductor.service import start_in_background
 from osmef.campaigns.process_identity import is_gone, process_of
-from osmef.campaigns.schedule.clock import late_before
+from osmef.campaigns.schedule.calendar import Opening, late_before
 from osmef.campaigns.schedule.load import LoadedCampaign, read_campaign
-from osmef.campaigns.schedule.plan import plan_campaign
-from osmef.campaigns.state import open_store
+from osmef.campaigns.schedule.model import PlatformOrder
+from osmef.campaigns.schedule.plan import Preview, past_notes, plan_campaign, preview
+from osmef.campaigns.state import open_store, state_home
 from osmef.campaigns.state.rows import CampaignRow, Phase, SessionRow, SessionState, is_conducted
 from osmef.campaigns.watching.metrics import metrics_file
-from osmef.cli import campaign_archive, campaign_report
-from osmef.cli.campaign_executor import (
+from osmef.cli.campaign_install import install, uninstall
+from osmef.cli.campaign_options import (
+    STATE,
+    CampaignName,
     ExecutorKind,
     ExecutorOption,
     Metrics,
     Parallel,
     Scheduler,
+    StateUrl,
     check_executor,
     make_context,
     options_of,
 )
-from osmef.cli.campaign_install import install, uninstall
-from osmef.cli.campaign_plan import plan
-from osmef.cli.campaign_serve import serve
-from osmef.cli.campaign_state import STATE, CampaignName, StateUrl
+from osmef.cli.campaign_results import (
+    EXPORT_EPILOG,
+    IMPORT_EPILOG,
+    REPORT_EPILOG,
+    export_command,
+    import_command,
+    report_command,
+)
 from osmef.cli.completion import complete_campaign
 from osmef.cli.console import (
     AsJson,
@@ -42,15 +54,188 @@ from osmef.cli.console import (
     err,
     out,
     print_json,
+    print_note,
     reporting,
     set_up_logging,
     stopping,
 )
+from osmef.engine.cancellation import Stop, stop_on_signals
 from osmef.errors import InputError, Interrupted
 from osmef.report.fit import column, folded, table
+from osmef.units import format_duration
 
 if TYPE_CHECKING:
     from osmef.campaigns.state.store import Store
+
+
+_LOOK_S = 3600.0
+
+
+def serve(
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port of 127.0.0.1; 0 takes a free one.")
+    ] = 8700,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="What the reader has to know; made if it is missing. By default beside the"
+            " database in your home.",
+        ),
+    ] = None,
+    state: StateUrl = "",
+) -> None:
+    """Show campaigns in the browser: calendar, what runs, newest figures. Changes nothing."""
+    with reporting():
+        # jinja2 and the server are for this command alone
+        from osmef.campaigns.watching.web import (  # noqa: PLC0415
+            CampaignPages,
+            Server,
+            read_token,
+        )
+
+        token = read_token(token_file or state_home() / "token")
+        store = open_store(state)
+        with (
+            stop_on_signals(lambda _text: None) as stop,
+            Server(port, CampaignPages(store), token) as server,
+        ):
+            out.print(f"{server.address}?token={token}", soft_wrap=True)
+            err.print("Open it in a browser of this machine; Ctrl-C ends it.")
+            thread = threading.Thread(target=server.serve_forever, name="page")
+            thread.start()
+            _wait(stop)
+            server.shutdown()
+            thread.join()
+        store.close()
+
+
+def _wait(stop: Stop) -> None:
+    with suppress(Interrupted):
+        while True:
+            stop.wait(_LOOK_S)
+
+
+# So many openings, and so many sessions of each, are shown without --all.
+_MOST_OPENINGS = 50
+_MOST_PLATFORMS = 6
+_PLAN_HEADS = ("day", "window", "open", "begins", "sessions, in this order")
+
+
+def plan(
+    file: Annotated[
+        Path,
+        typer.Argument(help="Campaign file, YAML or JSON.", metavar="FILE", show_default=False),
+    ],
+    as_json: AsJson = False,
+    whole: Annotated[
+        bool, typer.Option("--all", help="Show every opening of a window, not the first week's.")
+    ] = False,
+) -> None:
+    """Show the calendar of a campaign, how long it takes, and what it costs. Creates nothing."""
+    with reporting(as_json):
+        found = preview(plan_campaign(read_campaign(file)))
+        found = replace(found, notes=(*found.notes, *past_notes(found, datetime.now(UTC))))
+        if as_json:
+            print_json(found.record())
+            return
+        _print_calendar(found, whole=whole)
+        _print_weeks(found)
+        _print_sums(found)
+
+
+def _print_calendar(found: Preview, *, whole: bool) -> None:
+    """Print the openings of the first week that has any, or of all weeks."""
+    campaign, shown = found.campaign, list(found.openings)
+    if not whole:
+        first = _week(campaign.start, shown[0])
+        shown = [one for one in shown if _week(campaign.start, one) == first][:_MOST_OPENINGS]
+    rows = []
+    for day, those in groupby(shown, key=lambda one: one.day):
+        told = f"{day:%a %Y-%m-%d}" + " holiday" * (day in campaign.holidays)
+        for one in those:
+            open_for = f"{one.opens:%H:%M} to {_clock(one.closes, one.opens, '%H:%M')}"
+            begins = _clock(one.due, one.opens, "%H:%M:%S")
+            rows.append((told, one.window, open_for, begins, _listed(one.platforms, whole=whole)))
+            told = ""
+    texts = zip(*folded(rows, _PLAN_HEADS, out.width), strict=True)
+    columns = [
+        column(head, each, rank=int(head == "open"))
+        for head, each in zip(_PLAN_HEADS, texts, strict=True)
+    ]
+    out.print(table(columns, out.width, long=None))
+    if more := len(found.openings) - len(shown):
+        out.print(f"and {more} more until {found.openings[-1].day}: --all shows them")
+    order = "in the order of the file"
+    if campaign.order is PlatformOrder.RANDOM or campaign.jitter:
+        jitter = f" and jitter of up to {format_duration(campaign.jitter)}" * bool(campaign.jitter)
+        order = f"{campaign.order} order{jitter}, drawn with seed {campaign.seed}"
+    out.print(f"times of {campaign.time_zone}; {order}")
+    for change in found.clock_changes:
+        out.print(
+            f"{change.after:%a %Y-%m-%d}: the clock is set from {change.before:%H:%M} to"
+            f" {change.after:%H:%M}"
+        )
+    last = campaign.start + timedelta(weeks=campaign.weeks)
+    if free := sorted(one for one in set(campaign.holidays) if campaign.start <= one < last):
+        out.print("holidays: " + ", ".join(f"{one:%a %Y-%m-%d}" for one in free))
+
+
+def _week(start: date, one: Opening) -> int:
+    return (one.day - start).days // 7
+
+
+def _clock(moment: datetime, opens: datetime, how: str) -> str:
+    """Return a local time, with its day and zone if they differ."""
+    is_set = moment.utcoffset() != opens.utcoffset()
+    day = f" {moment:%a}" * (moment.date() != opens.date())
+    return f"{moment:{how}}{day}" + f" {moment:%Z}" * is_set
+
+
+def _listed(names: Sequence[str], *, whole: bool) -> str:
+    some = names if whole else names[:_MOST_PLATFORMS]
+    more = f" and {len(names) - len(some)} more" * (len(some) < len(names))
+    return ", ".join(some) + more
+
+
+def _print_weeks(found: Preview) -> None:
+    weeks = found.weeks
+    columns = [
+        column("week", [one.first.isoformat() for one in weeks]),
+        *(
+            column(
+                window.replace("-", "\n"),
+                [str(one.slots.get(window, 0)) for one in weeks],
+                rank=1,
+                right=True,
+            )
+            for window in found.campaign.windows
+        ),
+        column("sessions", [str(one.sessions) for one in weeks], right=True),
+        column("time", [format_duration(one.s) for one in weeks], right=True),
+    ]
+    out.print()
+    out.print(table(columns, out.width))
+    out.print()
+
+
+def _print_sums(found: Preview) -> None:
+    for note in found.notes:
+        print_note(out, note)
+    out.print(
+        f"{found.sessions} session{'s' * (found.sessions != 1)} of {found.platforms}"
+        f" platform{'s' * (found.platforms != 1)}, {found.first:%Y-%m-%d %H:%M}"
+        f" to {found.last:%Y-%m-%d %H:%M} UTC, about [bold]{format_duration(found.seconds)}[/] of"
+        " measuring"
+    )
+    for one in found.kept:
+        out.print(
+            f"{escape(one.name)}: its VMs are kept from {one.since:%Y-%m-%d %H:%M} to"
+            f" {one.until:%Y-%m-%d %H:%M} UTC, {format_duration(one.seconds)}"
+        )
+    if found.charged or found.amounts or found.campaign.budget:
+        out.print(f"cost: {escape(found.cost)}, without traffic, disks and addresses")
+
 
 app = typer.Typer(
     help="Measure in sessions over weeks: plan, run, and follow campaigns.",
@@ -244,9 +429,9 @@ def log(
             out.print(f"{at:%Y-%m-%d %H:%M:%S}Z {kind:<8} {escape(text)}")
 
 
-app.command("report", epilog=campaign_report.EPILOG)(campaign_report.command)
-app.command("export", epilog=campaign_archive.EXPORT_EPILOG)(campaign_archive.export_command)
-app.command("import", epilog=campaign_archive.IMPORT_EPILOG)(campaign_archive.import_command)
+app.command("report", epilog=REPORT_EPILOG)(report_command)
+app.command("export", epilog=EXPORT_EPILOG)(export_command)
+app.command("import", epilog=IMPORT_EPILOG)(import_command)
 app.command(epilog="Example:\n\nosmef campaign serve --port 8700")(serve)
 app.command(epilog="Example:\n\nosmef campaign install scenarios/campaigns/four-weeks.yaml")(
     install

@@ -28,16 +28,17 @@ from osmef.campaigns.schedule.load import read_campaign
 from osmef.campaigns.schedule.plan import plan_campaign
 from osmef.campaigns.state import default_url, open_store, state_home
 from osmef.campaigns.state.rows import Phase
-from osmef.cli.campaign_executor import (
+from osmef.cli.campaign_options import (
+    CampaignName,
     ExecutorKind,
     ExecutorOption,
     Metrics,
     Parallel,
     Scheduler,
+    StateUrl,
     check_executor,
     options_of,
 )
-from osmef.cli.campaign_state import CampaignName, StateUrl
 from osmef.cli.console import out, reporting
 from osmef.errors import InputError, StorageError
 from osmef.named_file import read_text_file

@@ -14,11 +14,20 @@ from rich.markup import escape
 
 from osmef.analysis.differences import MOVING, Difference, differences, flat, with_groups
 from osmef.cli.completion import complete_metric, complete_run
-from osmef.cli.console import AsJson, err, out, print_json, print_note, read_percent, reporting
-from osmef.cli.where import Where, where_of
+from osmef.cli.console import (
+    AsJson,
+    Where,
+    err,
+    out,
+    print_json,
+    print_note,
+    read_percent,
+    reporting,
+    where_of,
+)
 from osmef.errors import InputError
 from osmef.kinds import WORKLOADS
-from osmef.report.compared import (
+from osmef.report.table import (
     cells_of_one_side,
     comparison,
     failed_trials,
@@ -37,7 +46,7 @@ from osmef.units import counted
 if TYPE_CHECKING:
     import pandas as pd  # slow to load
 
-EPILOG = """Examples:
+COMPARE_EPILOG = """Examples:
 
 osmef compare results/baseline-20261101T031500Z-3f9a results/new-20261121T031500Z-81c2
 
@@ -144,7 +153,7 @@ _Output = Annotated[
 ]
 
 
-def command(  # noqa: PLR0913, PLR0917 - each is an option of the command line
+def compare_command(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     a: _A, b: _B, metric: _Metric = None, better: _Better = None, margin: _Margin = 5.0,
     fail_on: _FailOn = None, where: Where = None, every: _Every = False, junit: _Junit = None,
     output: _Output = None, as_json: AsJson = False,
@@ -206,7 +215,7 @@ def _write_page(
 
 
 def _write_junit(file: Path, name: str, table: pd.DataFrame) -> None:
-    from osmef.report.export.junit import write_junit  # noqa: PLC0415
+    from osmef.report.export import write_junit  # noqa: PLC0415
 
     rows = _document(table, {}, [])["rows"]
     told = write_junit(name, rows, table.attrs["failures"], table.attrs["lost"])

@@ -22,10 +22,34 @@ from rich.segment import Segment
 from rich.text import Text
 from typing_extensions import override
 
-from osmef.cli.completion import complete_run, complete_setting
+from osmef.cli.completion import complete_run, complete_setting, complete_where
 from osmef.cli.streams import failure_of
 from osmef.engine.cancellation import Stop, stop_on_signals
 from osmef.errors import InputError, Interrupted, OsmefError, PackageError
+
+Where = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--where",
+        metavar="COLUMN=VALUE,...",
+        autocompletion=complete_where,
+        help="Only trials with one of these values in a column. May be repeated: of one column any"
+        " of the values, of several columns all.",
+        show_default=False,
+    ),
+]
+
+
+def where_of(texts: list[str] | None) -> dict[str, list[str]]:
+    """Return the wanted values by column, for ``osmef.report.data.Data``. Raises InputError."""
+    found: dict[str, list[str]] = {}
+    for text in texts or ():
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            cure = "write it as that"
+            raise InputError(f"{text!r} is not NAME=VALUE", where="--where", cure=cure)
+        found.setdefault(name, []).append(value)
+    return found
 
 
 def later(name: str) -> ModuleType:

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from osmef.cli.console import err, print_json, stopping
 from osmef.cli.progress import Clock, PlainProgress
-from osmef.cli.shown import draw, show
+from osmef.cli.results import draw, show
 from osmef.engine.check import check_provider, check_study
 from osmef.engine.cost import check_budget, cost_of
 from osmef.engine.observer import Observer

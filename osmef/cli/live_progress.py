@@ -22,7 +22,7 @@ from typing_extensions import override
 from osmef.cli.progress import Clock, ProgressObserver, shown_result, trial_line
 from osmef.engine.observer import Observer
 from osmef.engine.plan import PlannedTrial
-from osmef.report.series import short_cells
+from osmef.report.summary import short_cells
 from osmef.results.measure import Measure
 from osmef.results.trial import Status, Trial
 from osmef.units import format_rate, format_time

@@ -62,13 +62,34 @@ def show_plain_types() -> None:
         setattr(kind, _METHOD, shown)
 
 
-_COMMANDS = (
-    "run", "quick", "init", "profile", "resume", "extend", "reap", "validate", "plan", "list",
-    "show",
-    "plot", "compare", "recommend", "similarity", "statistics", "report", "import", "export",
-    "schema", "workloads", "layers", "verify-methods",
-)  # fmt: skip
+_COMMANDS = {
+    "run": "run",
+    "quick": "run",
+    "init": "scenario_files",
+    "profile": "profile",
+    "resume": "resume",
+    "extend": "resume",
+    "reap": "reap",
+    "validate": "plan",
+    "plan": "plan",
+    "list": "results",
+    "show": "results",
+    "plot": "plot",
+    "compare": "compare",
+    "recommend": "machine_types",
+    "similarity": "machine_types",
+    "statistics": "statistics",
+    "report": "results",
+    "import": "results",
+    "export": "results",
+    "schema": "scenario_files",
+    "workloads": "kinds",
+    "layers": "kinds",
+    "verify-methods": "statistics",
+}
+"""The module of each command, where its function is ``run_command``, its epilog ``RUN_EPILOG``."""
 _GROUPS = ("campaign", "image", "prices", "program")
+"""Each has a module of its name, and in it an ``app``."""
 _ONLY_SHOW = (
     "list", "show", "plan", "compare", "recommend", "similarity", "statistics", "export", "schema",
     "workloads", "layers", "verify-methods", "campaign plan", "campaign status", "campaign log",
@@ -107,7 +128,7 @@ def make_app(words: Sequence[str] | None = None) -> typer.Typer:
 
 def _add(app: typer.Typer, name: str) -> None:
     try:
-        module = import_module(f"osmef.cli.{_file(name)}")
+        module = import_module(_module(name))
     except ModuleNotFoundError as error:
         told = PackageError.of(error)
         if told is None:
@@ -122,8 +143,10 @@ def _add(app: typer.Typer, name: str) -> None:
             one.cls = HintingCommand
         app.add_typer(module.app, name=name)
     else:
-        text = _unwrapped(module.command.__doc__)
-        app.command(name=name, cls=HintingCommand, help=text, epilog=module.EPILOG)(module.command)
+        function = getattr(module, _function(name))
+        epilog = getattr(module, f"{_word(name).upper()}_EPILOG")
+        text = _unwrapped(function.__doc__)
+        app.command(name=name, cls=HintingCommand, help=text, epilog=epilog)(function)
 
 
 def _unwrapped(text: str | None) -> str:
@@ -132,9 +155,18 @@ def _unwrapped(text: str | None) -> str:
     return "\n\n".join(one.replace("\n", " ") for one in paragraphs)
 
 
-def _file(name: str) -> str:
-    """Return the module name of a command; import and list are keywords of Python."""
-    return f"{name}_" if name in {"import", "list"} else name.replace("-", "_")
+def _module(name: str) -> str:
+    """Return the module of a command or a group."""
+    return f"osmef.cli.{_COMMANDS.get(name, name)}"
+
+
+def _function(name: str) -> str:
+    """Return the name of a command's function."""
+    return f"{_word(name)}_command"
+
+
+def _word(name: str) -> str:
+    return name.replace("-", "_")
 
 
 def _summary(name: str) -> str:
@@ -142,10 +174,10 @@ def _summary(name: str) -> str:
 
     A command says it in the docstring of its function, a group where it makes its ``app``.
     """
-    spec = find_spec(f"osmef.cli.{_file(name)}")
+    spec = find_spec(_module(name))
     source = spec.loader.get_source(spec.name) if spec and spec.loader else ""  # type: ignore[attr-defined]
     for node in ast.parse(source).body:
-        if isinstance(node, ast.FunctionDef) and node.name == "command":
+        if isinstance(node, ast.FunctionDef) and node.name == _function(name):
             return ast.get_docstring(node) or ""
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "app":
             (text,) = [

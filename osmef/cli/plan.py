@@ -1,16 +1,18 @@
-"""``osmef plan``."""
+"""``osmef validate`` and ``plan``: check a scenario file, and what would be measured."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
+import typer
 from rich.markup import escape
 
 from osmef.cli.console import (
     AsJson,
     Overrides,
     ScenarioFile,
+    error_record,
     out,
     parse_overrides,
     print_json,
@@ -22,10 +24,11 @@ from osmef.engine.check import check_study, warnings_of
 from osmef.engine.cost import PlannedCost, check_budget, cost_of, has_price_list
 from osmef.engine.plan import Plan, PlannedCell, duration_of, make_plan, programs_of
 from osmef.engine.trial_conflicts import without_effect
+from osmef.errors import InputError
 from osmef.providers.base import EndpointRequest
 from osmef.providers.sites import sites_of
 from osmef.report.fit import TextColumn, column, table
-from osmef.report.series import short_names
+from osmef.report.summary import short_names
 from osmef.scenario.load import load
 from osmef.scenario.model import Scenario
 from osmef.scenario.money import Money
@@ -33,14 +36,43 @@ from osmef.supply.supply import plan as how_to_have
 from osmef.units import counted, format_duration, format_size
 from osmef.workloads.base import Span
 
-EPILOG = """Example:
+VALIDATE_EPILOG = """Example:
+
+osmef validate scenarios/quickstart.yaml
+
+All problems are listed at once, as file:line:column with a cure. Exit codes: 0 valid, 2 not."""
+
+
+def validate_command(
+    file: ScenarioFile,
+    overrides: Overrides = [],  # noqa: B006 - typer copies it
+    as_json: AsJson = False,
+) -> None:
+    """Check a scenario file, and whether its provider can do what it asks."""
+    with reporting(as_json):
+        try:
+            study = load(file, parse_overrides(overrides))
+            check_study(study)
+        except InputError as error:
+            if not as_json:
+                raise
+            print_json({"valid": False, **error_record(error)})
+            raise typer.Exit(error.exit_code) from error
+    if as_json:
+        print_json({"valid": True, "cells": len(study.cells), "problems": []})
+    else:
+        count = len(study.cells)
+        out.print(f"{escape(str(file))}: valid, {count} cell{'s' if count > 1 else ''}")
+
+
+PLAN_EPILOG = """Example:
 
 osmef plan scenarios/osmef-paper/vm-to-vm.yaml
 
 Nothing is created, and nothing is connected to."""
 
 
-def command(file: ScenarioFile, overrides: Overrides = [], as_json: AsJson = False) -> None:  # noqa: B006 - typer copies it
+def plan_command(file: ScenarioFile, overrides: Overrides = [], as_json: AsJson = False) -> None:  # noqa: B006 - typer copies it
     """Show the cells and endpoints of a scenario, and how long it will take. Creates nothing."""
     with reporting(as_json):
         study = load(file, parse_overrides(overrides))

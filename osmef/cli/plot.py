@@ -10,16 +10,15 @@ from rich.markup import escape
 from typer.models import OptionInfo
 
 from osmef.cli.completion import complete_metric, complete_run
-from osmef.cli.console import out, read_percent, reporting, set_up_logging
-from osmef.cli.where import Where, where_of
+from osmef.cli.console import Where, out, read_percent, reporting, set_up_logging, where_of
 from osmef.errors import InputError
-from osmef.report.kinds import FigureKind
+from osmef.report.options import FigureKind
 from osmef.scenario.names import did_you_mean
 from osmef.scenario.text_file import read_nodes, read_text
 
 _KINDS = "\n\n".join(f"{kind.value}: {kind.about}" for kind in FigureKind)
 
-EPILOG = f"""Kinds:
+PLOT_EPILOG = f"""Kinds:
 
 {_KINDS}
 
@@ -228,7 +227,7 @@ _Width = Annotated[float | None, _option("Width in inches.", _WORDS, min=1, max=
 _Height = Annotated[float | None, _option("Height in inches.", _WORDS, min=1, max=100)]
 
 
-def command(  # noqa: PLR0913, PLR0917 - each is an option of the command line
+def plot_command(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     context: typer.Context, kind: _KindOf, runs: _Runs = None, output: _Output = None,
     where: Where = None, metric: _Metric = None, whole: _Whole = False, prices: _Prices = None,
     flavor: _Flavor = None, relative: _Relative = False,
@@ -249,8 +248,8 @@ def command(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         # matplotlib and pandas take a while to load
         from osmef.report.data import Data  # noqa: PLC0415
         from osmef.report.figures import FigureOptions, draw  # noqa: PLC0415
-        from osmef.report.look import Look  # noqa: PLC0415
         from osmef.report.machine_types import table_among  # noqa: PLC0415
+        from osmef.report.options import Look  # noqa: PLC0415
         from osmef.report.pingpong import Messages  # noqa: PLC0415
         from osmef.report.style import write  # noqa: PLC0415
 

@@ -10,12 +10,11 @@ import typer
 from rich.markup import escape
 
 from osmef.cli.completion import complete_metric, complete_run
-from osmef.cli.console import AsJson, err, out, print_json, reporting
-from osmef.cli.where import Where, where_of
+from osmef.cli.console import AsJson, Where, err, out, print_json, reporting, where_of
 from osmef.errors import NotFoundError
 from osmef.prices.price_list import fetched_file, read_book, update
 from osmef.report.fit import TextColumn, column, table
-from osmef.report.series import short_cells
+from osmef.report.summary import short_cells
 from osmef.results.measure import Measure
 from osmef.scenario.money import Price
 
@@ -143,7 +142,7 @@ def rank_command(  # noqa: PLR0913, PLR0917 - each is an option of the command l
     with reporting(as_json):
         # pandas takes a while to load
         from osmef.report.data import Data  # noqa: PLC0415
-        from osmef.report.prices import price_ranking  # noqa: PLC0415
+        from osmef.report.machine_types import price_ranking  # noqa: PLC0415
 
         measure, found = price_ranking(Data(*runs, where=where_of(where)), metric, prices, flavor)
         name = measure.name

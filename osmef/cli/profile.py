@@ -26,7 +26,7 @@ from osmef.cli.console import (
     out as console,
 )
 from osmef.cli.execution import exit_as_judged, measure
-from osmef.cli.shown import show
+from osmef.cli.results import show
 from osmef.engine.check import check_provider, check_study
 from osmef.engine.cost import check_budget, cost_of
 from osmef.engine.plan import make_plan
@@ -38,7 +38,7 @@ from osmef.results.summary import Summary
 from osmef.scenario.load import load
 from osmef.scenario.workload import STAND_INS, WORKLOAD_SETS
 
-EPILOG = """Examples:
+PROFILE_EPILOG = """Examples:
 
 osmef profile scenarios/profile.yaml
 
@@ -63,7 +63,7 @@ _WORDS = {
 }
 
 
-def command(  # noqa: PLR0913, PLR0917 - its options
+def profile_command(  # noqa: PLR0913, PLR0917 - its options
     file: ScenarioFile,
     flavor: Annotated[
         list[str] | None,

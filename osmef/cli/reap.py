@@ -30,7 +30,7 @@ from osmef.providers.access import check_access
 from osmef.providers.base import Access
 from osmef.units import parse_duration
 
-EPILOG = """Examples:
+REAP_EPILOG = """Examples:
 
 osmef reap          lists what dead runs under results/ left behind, and asks
 
@@ -85,7 +85,7 @@ OtherRuns = Annotated[
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Destroy without asking.")]
 
 
-def command(  # noqa: PLR0913, PLR0917 - an argument an option
+def reap_command(  # noqa: PLR0913, PLR0917 - an argument an option
     out: Out = Path("results"),
     provider: Provider = None,
     older_than: OlderThan = None,

@@ -1,4 +1,4 @@
-"""``osmef resume``."""
+"""``osmef resume`` and ``extend``: go on with a run, and add trials to it."""
 
 from __future__ import annotations
 
@@ -21,10 +21,13 @@ from osmef.cli.console import (
 from osmef.cli.execution import execute
 from osmef.engine.check import check_provider
 from osmef.engine.controller import refuse_second
+from osmef.engine.cost import check_budget, cost_of
 from osmef.engine.reap import destroy, leftovers, refusal_of
-from osmef.engine.resume import reopen
+from osmef.engine.resume import extend, note_extension, reopen
+from osmef.errors import InputError
 from osmef.results.find import run_called
 from osmef.results.rundir import RunDirectory
+from osmef.scenario.repeat import MOST_TRIALS
 
 ControllerIsDead = Annotated[
     bool,
@@ -51,7 +54,7 @@ AgainOption = Annotated[
     ),
 ]
 
-EPILOG = """Examples:
+RESUME_EPILOG = """Examples:
 
 osmef resume results/quickstart-20261121T031500Z-3f9a
 
@@ -61,7 +64,7 @@ Trials that have ended are kept, those that have failed, too, unless with `--aga
 the interrupted run left behind is destroyed first. Exit codes are those of `osmef run`."""
 
 
-def command(  # noqa: PLR0913, PLR0917 - its options
+def resume_command(  # noqa: PLR0913, PLR0917 - its options
     run: RunPath,
     controller_is_dead: ControllerIsDead = False,
     again: AgainOption = None,
@@ -101,3 +104,43 @@ def take_over(directory: RunDirectory, *, is_dead: bool) -> None:
         for left in destroy(orphans):
             raise left.error
         stop.check()
+
+
+EXTEND_EPILOG = """Examples:
+
+osmef extend latest --repeat 20
+
+osmef statistics latest
+
+`osmef statistics` says how many trials each cell needs. Those that the run has are kept, and come \
+first. The new ones are of another time, which a note of the result says. A run that was cut is \
+measured to its end, too. Exit codes are those of `osmef run`."""
+
+
+def extend_command(  # noqa: PLR0913, PLR0917 - its options
+    run: RunPath,
+    repeat: Annotated[
+        int,
+        typer.Option(
+            metavar="N", min=1, help="Trials each cell shall have, including those it has."
+        ),
+    ],
+    controller_is_dead: ControllerIsDead = False,
+    figures: Figures = True,
+    as_json: AsJson = False,
+    verbose: Verbose = 0,
+) -> None:
+    """Add trials to a run: to the same cells, on new endpoints like those that it had."""
+    set_up_logging(verbose)
+    with reporting(as_json), RunDirectory.open(run_called(run)) as directory:
+        if repeat > MOST_TRIALS:
+            raise InputError(
+                f"--repeat: {repeat} is too many", cure=f"give a number of at most {MOST_TRIALS}"
+            )
+        take_over(directory, is_dead=controller_is_dead)
+        plan = reopen(directory)
+        longer = extend(directory, plan, repeat)
+        check_budget(longer, cost_of(longer))
+        check_provider(longer)
+        note_extension(directory, longer)
+        execute(longer, directory, verbose=verbose, as_json=as_json, figures=figures)

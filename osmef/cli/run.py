@@ -1,8 +1,11 @@
-"""``osmef run``."""
+"""``osmef run`` and ``quick``: measure what a scenario file says, or between two hosts."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated, Any
+
+import typer
 
 from osmef.cli.console import (
     AsJson,
@@ -15,8 +18,10 @@ from osmef.cli.console import (
     reporting,
     set_up_logging,
 )
+from osmef.errors import InputError
+from osmef.units import format_duration, parse_count, parse_duration
 
-EPILOG = """Examples:
+RUN_EPILOG = """Examples:
 
 osmef run scenarios/quickstart.yaml
 
@@ -27,7 +32,7 @@ Exit codes: 0 done, 1 some trials failed, 2 bad input, 3 provider or credentials
 scenario expects of it (`expect`)."""
 
 
-def command(  # noqa: PLR0913, PLR0917 - its options
+def run_command(  # noqa: PLR0913, PLR0917 - its options
     file: ScenarioFile,
     out: Out = Path("results"),
     overrides: Overrides = [],  # noqa: B006 - typer copies it
@@ -44,3 +49,83 @@ def command(  # noqa: PLR0913, PLR0917 - its options
 
         study = load(file, parse_overrides(overrides))
         begin(study, out, verbose=verbose, as_json=as_json, figures=figures)
+
+
+QUICK_EPILOG = """Examples:
+
+osmef quick local            two VMs of the cloud on this machine
+
+osmef quick left right       from one host to another, named as for ssh
+
+osmef quick left me@10.0.0.7 --connections 1,8 --duration 10s
+
+The scenario is in the run directory: change it, and give it to `osmef run`. Exit codes are those \
+of `osmef run`."""
+
+_LOCAL = "local"
+
+
+def quick_command(  # noqa: PLR0913, PLR0917 - its options
+    ends: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="HOST_A HOST_B", help="Sender and receiver, named as for ssh; or: local"
+        ),
+    ],
+    duration: Annotated[str, typer.Option(help="How long each trial takes.")] = "2s",
+    connections: Annotated[
+        str, typer.Option(metavar="LIST", help="Parallel connections, one number or several.")
+    ] = "1",
+    repeat: Annotated[int, typer.Option(help="Trials for each number of connections.")] = 6,
+    out: Out = Path("results"),
+    figures: Figures = False,
+    as_json: AsJson = False,
+    verbose: Verbose = 0,
+) -> None:
+    """Measure TCP throughput between two hosts, without a scenario file."""
+    set_up_logging(verbose)
+    with reporting(as_json):
+        # slow to load, as for `osmef run`
+        from osmef.cli.execution import begin  # noqa: PLC0415
+        from osmef.scenario.load import load_text  # noqa: PLC0415
+        from osmef.scenario.yaml_text import write_yaml  # noqa: PLC0415
+
+        text = write_yaml(_scenario(ends, duration, connections, repeat))
+        study = load_text(text, Path("quick.yaml"))
+        begin(study, out, verbose=verbose, as_json=as_json, figures=figures)
+
+
+def _scenario(ends: list[str], duration: str, connections: str, repeat: int) -> dict[str, Any]:
+    """Return a scenario between two hosts, or of the local cloud. Raises InputError."""
+    if ends != [_LOCAL] and len(ends) != 2:
+        raise InputError(
+            "name two hosts, as for ssh",
+            where="HOST_A HOST_B",
+            cure="osmef quick HOST_A HOST_B, or osmef quick local",
+        )
+    found: dict[str, Any] = {"name": "quick", "provider": _LOCAL}
+    if len(ends) == 2:
+        hosts = {name: {"ssh": end} for name, end in zip(("host-a", "host-b"), ends, strict=True)}
+        found["provider"] = {"kind": "static", "hosts": hosts}
+        found["endpoints"] = {"sender": {"kind": "host"}, "receiver": {"kind": "host"}}
+    found["workload"] = {"kind": "btc", "duration": duration, "interval": _interval(duration)}
+    found["sweep"] = {"connections": _numbers(connections)}
+    return {**found, "repeat": repeat}
+
+
+def _interval(duration: str) -> str:
+    """Return the interval of the time series: a tenth of a trial."""
+    try:
+        return format_duration(max(0.01, parse_duration(duration) / 10)).replace(" ", "")
+    except ValueError as error:
+        what, _, cure = str(error).partition("; ")
+        raise InputError(what, where="--duration", cure=cure) from error
+
+
+def _numbers(text: str) -> list[int]:
+    numbers = [parse_count(part.strip()) for part in text.split(",")]
+    if None in numbers:
+        raise InputError(
+            f"{text!r} is no list of numbers", where="--connections", cure="write it as 1,8"
+        )
+    return [number for number in numbers if number is not None]

@@ -1,9 +1,11 @@
-"""``osmef statistics``."""
+"""``osmef statistics`` and ``verify-methods``: diagnostics of cells, and the methods checked."""
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,18 +13,29 @@ import typer
 from rich.markup import escape
 
 from osmef.cli.completion import complete_metric, complete_run
-from osmef.cli.console import AsJson, out, print_json, print_note, read_percent, reporting
-from osmef.cli.where import Where, where_of
+from osmef.cli.console import (
+    AsJson,
+    Where,
+    out,
+    print_json,
+    print_note,
+    read_percent,
+    reporting,
+    where_of,
+)
 from osmef.errors import InputError
 from osmef.report.fit import TextColumn, column, table
-from osmef.report.sentences import busy_cells, doubts_of, needed_of, pairs_of
-from osmef.report.series import short_cells
+from osmef.report.summary import busy_cells, doubts_of, needed_of, pairs_of, short_cells
 from osmef.results.measure import Measure
+from osmef.units import counted
 
 if TYPE_CHECKING:
     import pandas as pd  # slow to load
 
-EPILOG = """Examples:
+    from osmef.importers.published import PublishedValue
+
+
+STATISTICS_EPILOG = """Examples:
 
 osmef statistics results/vm-to-vm-20261121T031500Z-3f9a
 
@@ -42,7 +55,7 @@ def _precision(text: object) -> float:
     return percent
 
 
-def command(  # noqa: PLR0913, PLR0917 - each is an option of the command line
+def statistics_command(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     runs: Annotated[
         list[Path],
         typer.Argument(
@@ -118,7 +131,7 @@ def _looked_at(
 ) -> _Found:
     """Return the diagnostics of the runs' trials. Raises InputError."""
     # pandas takes a while to load
-    from osmef.analysis import transient, trust  # noqa: PLC0415
+    from osmef.analysis import diagnostics  # noqa: PLC0415
     from osmef.report.cells import chosen  # noqa: PLC0415
     from osmef.report.data import Data  # noqa: PLC0415
 
@@ -126,15 +139,19 @@ def _looked_at(
     trials = data.trials
     measures = {one.name: one for one in (chosen(trials, name) for name in metric or (None,))}
     names = list(measures)
-    found = trust.pairs(trials, names) if of_pairs else trust.trust(trials, names, error / 100)
+    found = (
+        diagnostics.pairs(trials, names)
+        if of_pairs
+        else diagnostics.trust(trials, names, error / 100)
+    )
     if found.empty:
         raise InputError("there are no two cells to compare", cure="give a run with a sweep")
     return _Found(
         _rows(found),
         found.attrs.get("friedman_p", {}),
-        [] if of_pairs else _rows(transient.warm_ups(data.intervals)),
-        [] if of_pairs else _rows(trust.nested_pairs(trials, names)),
-        busy_cells(trust.cells(trials)),
+        [] if of_pairs else _rows(diagnostics.warm_ups(data.intervals)),
+        [] if of_pairs else _rows(diagnostics.nested_pairs(trials, names)),
+        busy_cells(diagnostics.cells(trials)),
         measures,
     )
 
@@ -260,3 +277,70 @@ def _number(value: float | None) -> str:
 
 def _names(row: Mapping[Any, Any], what: str) -> str:
     return ", ".join(row[what]) or "-"
+
+
+VERIFY_METHODS_EPILOG = """Example:
+
+osmef verify-methods published
+
+The folder holds what others have published, as docs/methods.md names it; it is no part of OSMeF. \
+Exit code 1 says that a value differs without a known reason."""
+
+
+def verify_methods_command(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where the published data is.")],
+    as_json: AsJson = False,
+) -> None:
+    """Recompute published results from their data: printed value, ours, deviation, verdict."""
+    with reporting(as_json):
+        # pandas takes a while to load
+        from osmef.importers.published import Agreement, check_folder  # noqa: PLC0415
+
+        lines = check_folder(folder)
+        if as_json:
+            print_json({"lines": [_record(line) for line in lines]})
+        else:
+            _print_published(lines)
+    if any(line.agreement is Agreement.DIFFERENT for line in lines):
+        raise typer.Exit(1)
+
+
+def _record(line: PublishedValue) -> dict[str, Any]:
+    from osmef.importers.published import Agreement  # noqa: PLC0415
+
+    told = asdict(line)
+    return {
+        **told,
+        "deviation_percent": line.deviation_percent,
+        "verdict": line.agreement.value,
+        "why": line.why if line.agreement is Agreement.WRONG_THERE else None,
+    }
+
+
+def _print_published(lines: list[PublishedValue]) -> None:
+    from osmef.importers.published import Agreement  # noqa: PLC0415
+
+    columns = [
+        column("value", [f"{line.source}: {line.what}" for line in lines]),
+        column("published", [_published_number(line.published) for line in lines], right=True),
+        column("ours", [_published_number(line.ours) for line in lines], right=True),
+        column("deviation\n%", [_deviation(line) for line in lines], rank=1, right=True),
+        column("may be\napart", [f"{line.within:.2g}" for line in lines], rank=2, right=True),
+        column("verdict", [line.agreement.value for line in lines]),
+    ]
+    wrong = [line for line in lines if line.agreement is Agreement.WRONG_THERE]
+    why = [f"Wrong there, {line.source}: {line.what}: {line.why}" for line in wrong]
+    out.print(table(columns, out.width, *why))
+    counts = Counter(line.agreement for line in lines)
+    told = ", ".join(f"{counts[one]} {one}" for one in Agreement if counts[one])
+    out.print(f"{counted(len(lines), 'published value')}: {told}")
+
+
+def _deviation(line: PublishedValue) -> str:
+    return "-" if line.deviation_percent is None else f"{line.deviation_percent:+.2f}"
+
+
+def _published_number(value: float | None) -> str:
+    if value is None:
+        return "none"
+    return f"{value:.4g}" if math.isfinite(value) else str(value)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from osmef.analysis.limits import trial_limit
+from osmef.analysis.bulk_transfer import trial_limit
 from osmef.engine.cancellation import Stop, at_once
 from osmef.engine.lost_endpoints import BROKEN, lost_ends
 from osmef.engine.observer import Observer

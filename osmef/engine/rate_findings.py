@@ -103,7 +103,7 @@ def _leading(planned: PlannedCell) -> Measure | None:
 def _of_trend(measure: Measure, cells: Sequence[Sequence[tuple[float, float]]]) -> Iterator[str]:
     if all(len(rows) == 1 for rows in cells):
         return
-    from osmef.analysis.carried import carried_trend  # noqa: PLC0415 - NumPy is slow to load
+    from osmef.analysis.trends import carried_trend  # noqa: PLC0415 - NumPy is slow to load
 
     found = carried_trend([tuple(zip(*rows, strict=True)) for rows in cells])  # type: ignore[misc]
     if found is None or not found.is_told:

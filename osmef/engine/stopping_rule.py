@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 
-from osmef.analysis.looks import is_known
+from osmef.analysis.quantiles import is_known
 from osmef.engine.plan import Plan, PlannedTrial
 from osmef.results.trial import Status, Trial
 from osmef.scenario.repeat import UntilKnown

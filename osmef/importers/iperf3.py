@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from osmef.analysis.fairness import jain_fairness
+from osmef.analysis.bulk_transfer import jain_fairness
 from osmef.errors import OutputError
 from osmef.formats.iperf3 import REVERSE, Iperf3, Way, read_all
 from osmef.formats.iperf3 import Interval as Told

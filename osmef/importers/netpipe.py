@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from osmef.analysis.sweep import half_performance_length, shortest_times, total_rates
+from osmef.analysis.throughput import half_performance_length, shortest_times, total_rates
 from osmef.errors import OutputError
 from osmef.formats.netpipe import Netpipe, Point, read_all
 from osmef.importers.record import RECEIVER, SENDER, Parsed, Record, Text, placed, refused

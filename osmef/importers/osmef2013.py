@@ -12,7 +12,7 @@ import re
 from datetime import UTC, datetime
 from typing import Any
 
-from osmef.analysis.fairness import jain_fairness
+from osmef.analysis.bulk_transfer import jain_fairness
 from osmef.importers.nuttcp import CONNECT_RTT
 from osmef.importers.record import (
     Oddity,

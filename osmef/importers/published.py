@@ -19,9 +19,9 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from osmef.analysis.knee import find_knee
-from osmef.analysis.nested import split
-from osmef.analysis.pairs import welch
+from osmef.analysis.describe import split
+from osmef.analysis.hypothesis_tests import welch
+from osmef.analysis.token_bucket import find_knee
 from osmef.errors import InputError
 from osmef.importers import osmef2013
 from osmef.importers.files import read_texts

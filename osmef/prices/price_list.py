@@ -105,9 +105,9 @@ def is_told(kind: str, flavor: str) -> bool:
     """Return whether a cloud's price API may have a flavor."""
     if kind != "gce":
         return kind in KINDS
-    from osmef.prices import gce  # noqa: PLC0415 - it loads what speaks HTTP
+    from osmef.prices.apis import is_told_by_gce  # noqa: PLC0415 - it loads what speaks HTTP
 
-    return gce.is_told(flavor)
+    return is_told_by_gce(flavor)
 
 
 def update(
@@ -124,7 +124,7 @@ def update(
     known = [price for price in read_book().prices if price.provider == kind]
     places = list(regions) or sorted({price.region for price in known if price.region})
     sizes = list(flavors) or sorted({price.flavor for price in known})
-    fetch = cast("Fetch", import_module(f"osmef.prices.{kind}").fetch)
+    fetch = cast("Fetch", getattr(import_module("osmef.prices.apis"), f"fetch_{kind}"))
     try:
         found = fetch(places, sizes, url)
     except (KeyError, IndexError, TypeError, ValueError) as error:

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from osmef.analysis.describe import describe
-from osmef.analysis.replicates import (
+from osmef.analysis.replication import (
     PLACE,
     has_sessions,
     independent,
@@ -20,8 +20,8 @@ from osmef.analysis.replicates import (
     settled,
 )
 from osmef.errors import InputError, NothingToDrawError
-from osmef.report.look import Look
-from osmef.report.series import (
+from osmef.report.options import Look
+from osmef.report.summary import (
     PLACEMENTS,
     TENANCIES,
     Point,

@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 
 from osmef.analysis.similarity import COMPONENTS
-from osmef.analysis.sweep import shortest_times, total_rates
+from osmef.analysis.throughput import shortest_times, total_rates
 from osmef.errors import InputError, NothingToDrawError
 from osmef.named_file import open_file
 from osmef.results.find import find_runs
@@ -258,7 +258,7 @@ def sizes_of(trials: Iterable[tuple[str, Trial]]) -> pd.DataFrame:
     """Return one row a run, trial and message size that a sweep measured.
 
     Columns: run, cell, trial, size in bytes; throughput_bps of all connections together and
-    time_us, the shortest of a message on any connection (``osmef.analysis.sweep``).
+    time_us, the shortest of a message on any connection (``osmef.analysis.throughput``).
     """
     rows = []
     for run, trial in trials:

@@ -3,7 +3,7 @@
 ``figure("btc-connections", "results/*")`` returns a figure of matplotlib; ``FigureKind`` has their
 names and what they show, and ``possible`` those that runs have the data for. ``write`` in
 ``osmef.report.style`` saves one as SVG, PNG or PDF. Each kind is a function of its own on frames,
-such as ``osmef.report.btc.btc_connections``.
+such as ``osmef.report.throughput.btc_connections``.
 """
 
 from __future__ import annotations
@@ -20,25 +20,27 @@ from matplotlib.figure import Figure
 from osmef.analysis.similarity import machine_vectors, similarity_matrix
 from osmef.errors import InputError, NothingToDrawError
 from osmef.report import pingpong
-from osmef.report.btc import btc_connections, btc_distance, cpu, fairness
-from osmef.report.bucket import bucket
-from osmef.report.course import course
-from osmef.report.curves import latency, sweep_throughput, sweep_time
 from osmef.report.data import Data
-from osmef.report.intervals import intervals
-from osmef.report.kinds import FigureKind
 from osmef.report.layers import layers
-from osmef.report.limits import limits
-from osmef.report.look import Look
-from osmef.report.machine_types import measured_machines
-from osmef.report.machines import price, similarity
+from osmef.report.line_charts import latency, sweep_throughput, sweep_time
+from osmef.report.machine_types import measured_machines, price_ranking
+from osmef.report.machines import price, similarity, topology
+from osmef.report.options import FigureKind, Look
 from osmef.report.pingpong import Messages
-from osmef.report.prices import price_ranking
-from osmef.report.scale import scale_rate, scale_time
 from osmef.report.spread import cov, ecdf, sessions
 from osmef.report.style import save
-from osmef.report.topology import topology
-from osmef.report.udp import udp_jitter, udp_loss
+from osmef.report.throughput import (
+    btc_connections,
+    btc_distance,
+    cpu,
+    fairness,
+    limits,
+    scale_rate,
+    scale_time,
+    udp_jitter,
+    udp_loss,
+)
+from osmef.report.time_series import bucket, course, intervals
 
 
 @dataclass(frozen=True)
@@ -47,9 +49,9 @@ class FigureOptions:
 
     ``messages`` is for the kinds of ping-pong. ``whole`` is the CPU load of whole endpoints.
     ``metrics`` are for layers, ecdf, sessions, cov and price; all but cov take one. ``prices`` is a
-    file for ``osmef.report.prices.price_table``, ``flavor`` the column that tells flavors apart,
-    and ``machines`` a CSV file with the columns of ``osmef.analysis.similarity``, without which the
-    runs tell some of them.
+    file for ``osmef.report.machine_types.price_table``, ``flavor`` the column that tells flavors
+    apart, and ``machines`` a CSV file with the columns of ``osmef.analysis.similarity``, without
+    which the runs tell some of them.
     """
 
     look: Look = field(default_factory=Look)

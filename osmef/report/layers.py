@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from osmef.analysis.layers import LAYER, REFERENCE, comparable, layer_costs
 from osmef.report.cells import chosen, nothing, source_of
-from osmef.report.look import PLAIN, Look
+from osmef.report.options import PLAIN, Look
 from osmef.report.style import LINE_INCHES, Words, broken, limit, page, stroke, styled
 from osmef.results.layer_cost import CPU_PER_GB
 from osmef.results.measure import Measure

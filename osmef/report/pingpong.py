@@ -15,7 +15,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from osmef.analysis.pingpong import by_bin, message_times, relative, relative_ends
 from osmef.errors import InputError, NothingToDrawError
 from osmef.report.cells import cells_of, nothing, source_of
-from osmef.report.look import PLAIN, Look
+from osmef.report.options import PLAIN, Look
 from osmef.report.style import GREY, Words, limit, page, shares, stroke, styled
 from osmef.results.observations import Purpose
 from osmef.units import format_size

@@ -15,8 +15,7 @@ from matplotlib.patches import Patch
 
 from osmef.analysis.describe import describe
 from osmef.analysis.quantiles import ecdf as distribution
-from osmef.analysis.replicates import has_sessions, independent
-from osmef.analysis.variability import cov_interval
+from osmef.analysis.replication import cov_interval, has_sessions, independent
 from osmef.report.cells import (
     ShownCell,
     cells_of,
@@ -27,7 +26,7 @@ from osmef.report.cells import (
     source_of,
     unit,
 )
-from osmef.report.look import PLAIN, Look
+from osmef.report.options import PLAIN, Look
 from osmef.report.style import (
     LINE_INCHES,
     MOST_BARS,
@@ -184,7 +183,7 @@ def cov(
     """Draw the coefficient of variation of metrics as bars, one each cell.
 
     Where trials are of sessions it is that over the session results, else over the trials
-    (``osmef.analysis.variability``). Without ``metrics`` it is what leads in each workload; of
+    (``osmef.analysis.replication``). Without ``metrics`` it is what leads in each workload; of
     sessions without a leading metric, such as imported ones, all. Raises InputError where there are
     none.
     """

@@ -26,7 +26,7 @@ from matplotlib.text import Text
 from matplotlib.textpath import text_to_path
 
 from osmef.errors import NothingToDrawError
-from osmef.report.look import Look
+from osmef.report.options import Look
 from osmef.results.files import write_atomically
 
 # Okabe and Ito, "Color Universal Design", 2008, without the yellow, which is too light on paper.

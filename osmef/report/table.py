@@ -1,20 +1,24 @@
-"""Result table of a run for the terminal."""
+"""Tables for the terminal: results of a run, what its layers cost, and verdicts of a comparison."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from rich.console import Group
 from rich.text import Text
 
-from osmef.report.fit import TextColumn, column, table
-from osmef.report.series import other_than_asked, short_names, shown_values, written
-from osmef.results.measure import Measure
+from osmef.report.fit import LONG, TextColumn, column, table
+from osmef.report.summary import other_than_asked, short_cells, short_names, shown_values, written
+from osmef.results.layer_cost import CPU_PER_GB, LayerCost
+from osmef.results.measure import Measure, shown_unit
 from osmef.results.summary import CellInfo, Metric, Summary
 from osmef.results.trial import Limit
 from osmef.scenario.fields import Placement, Tenancy
 from osmef.scenario.study import Scalar
-from osmef.units import rate_unit
+from osmef.units import counted, rate_unit
 
 _NOTHING = "-"
 _SHORT: dict[object, str] = {
@@ -233,3 +237,235 @@ def _caption(summary: Summary) -> str:
         told += ".\nWhat one more pair or trial would bring, at what cost: `osmef statistics RUN`."
     sites = ", ".join(f"{name} ({kind})" for name, kind in summary.run.sites.items())
     return f"{told}\nSites: {sites}." if sites else told
+
+
+_LayerRow = tuple[tuple[tuple[str, Scalar], ...], str]
+"""The values of a row, and its layer."""
+
+_LAYER = "layer"
+_HOW = {
+    "blocks": "in the same block of the random order",
+    "pairs": "by the medians of each pair of endpoints",
+    "trials": "over all trials, unpaired, for the run has less than two blocks",
+}
+
+
+def layer_table(summary: Summary, width: int | None = None) -> Group | None:
+    """Return how many times as large numbers are with each layer as without, a row a layer.
+
+    Each with its 95 % interval. None where the run has not compared layers.
+    """
+    found = summary.layers
+    if not found:
+        return None
+    every = dict.fromkeys((tuple(one.values.items()), one.layer) for one in found)
+    names = short_names(dict.fromkeys(key for one in found for key in one.values))
+    costs = {((tuple(one.values.items()), one.layer), one.metric): one for one in found}
+    heads = {one.name: one.words for one in [*summary.measures, CPU_PER_GB]}
+    by, rows = _sorted(list(every), list(names))
+    told = [column(names.get(key, key), [_label(row, key) for row in rows]) for key in by]
+    metrics = dict.fromkeys(one.metric for one in found)
+    # The leading ones and the CPU's time stay where a terminal is narrow.
+    leading = {one.name for one in summary.measures if one.leading} | {CPU_PER_GB.name}
+    told += [
+        column(
+            heads[metric].replace(" ", "\n"),
+            [_ratio(costs.get((row, metric))) for row in rows],
+            rank=1 if metric in leading else 2 + place,
+            right=True,
+        )
+        for place, metric in enumerate(metrics)
+    ]
+    shown = table(told, width, _layer_caption(found), title=f"Times that of {found[0].reference}")
+    return Group("", shown, "")
+
+
+def _sorted(rows: list[_LayerRow], names: list[str]) -> tuple[list[str], list[_LayerRow]]:
+    """Return the keys of rows, the widest first if it is long, and the rows in that order.
+
+    Of those only the first can stand above its rows, which leaves the others some room.
+    """
+    by = [_LAYER, *names]
+    widest = max(by, key=lambda key: max(len(_label(row, key)) for row in rows))
+    if max(len(_label(row, widest)) for row in rows) <= LONG:
+        return by, rows
+    place = {text: n for n, text in enumerate(dict.fromkeys(_label(row, widest) for row in rows))}
+    by.sort(key=lambda key: key != widest)
+    return by, sorted(rows, key=lambda row: place[_label(row, widest)])
+
+
+def _label(row: _LayerRow, key: str) -> str:
+    values, layer = row
+    return layer if key == _LAYER else _layer_value(dict(values).get(key))
+
+
+def _layer_value(value: Scalar) -> str:
+    return _NOTHING if value is None else written(value)
+
+
+def _ratio(cost: LayerCost | None) -> str:
+    if cost is None or cost.ratio is None:
+        return _NOTHING
+    if cost.ci95_low is None or cost.ci95_high is None:
+        return f"{cost.ratio:.3g}"
+    return f"{cost.ratio:.3g} [{cost.ci95_low:.3g}..{cost.ci95_high:.3g}]"
+
+
+def _layer_caption(found: Sequence[LayerCost]) -> str:
+    how = "; ".join(dict.fromkeys(_HOW[one.compared] for one in found))
+    few = " Too few for an interval." if all(one.ci95_low is None for one in found) else ""
+    return f"Ratio to {found[0].reference} {how}, and its 95 % interval: below 1 is less.{few}"
+
+
+_COLOURS = {"better": "green", "worse": "red", "same": "dim", "inconclusive": "yellow"}
+_ORDER = ("worse", "better", "different", "inconclusive", "same")
+AMONG_ALL = "better or worse if looked at alone, and not proved among all of these comparisons."
+_MOST_TIMES = 100
+_CHANGE = (
+    "Change: the shift from A to B (Hodges and Lehmann), in percent of A's median, or as it is"
+    " where that would be below -100 %, or says nothing, as A's median is nearly 0. Runs share no"
+    " block, so they are compared unpaired."
+)
+
+Row = Mapping[Any, Any]
+
+
+def coloured(verdict: object) -> Text:
+    """Return a verdict in its colour."""
+    return Text(str(verdict), style=_COLOURS.get(str(verdict), "cyan"))
+
+
+def comparison(
+    rows: Sequence[Row], known: Mapping[str, Measure], width: int | None, *, every: bool = False
+) -> Group:
+    """Return the table of ``osmef.analysis.compare.compare``, fitted to the terminal.
+
+    Of a metric that no table of a run shows there is a line only where it differs, or with
+    ``every``.
+    """
+    shown = [one for one in rows if every or matters(one, known[one["metric"]])]
+    names, shared = short_cells(str(row["cell"]) for row in rows)
+    columns = [
+        column("cell", [names[row["cell"]] for row in shown]),
+        column("metric", [known[row["metric"]].words for row in shown]),
+        column("A → B", [medians(row, known[row["metric"]]) for row in shown], right=True),
+        column("change", [changed(row, known[row["metric"]])[0] for row in shown], right=True),
+        column(
+            "95 % interval",
+            [changed(row, known[row["metric"]])[1] for row in shown],
+            rank=1,
+            right=True,
+        ),
+        column("verdict", [_verdict(row) for row in shown]),
+        column("p", [_p(row["p"]) for row in shown], rank=2, right=True),
+        column("n", [f"{row['n_a']}, {row['n_b']}" for row in shown], rank=3, right=True),
+    ]
+    told = [f"All cells: {shared}."] if shared else []
+    told += _reasons(shown)
+    more = (*told, totals(rows, len(rows) - len(shown)), _CHANGE)
+    return table(columns, width, *more, long=0)  # a cell has a line for each metric
+
+
+def totals(rows: Iterable[Row], hidden: int) -> str:
+    """Return the number of verdicts of each kind, and of hidden lines."""
+    count = Counter(str(row["verdict"]) for row in rows)
+    kinds = [kind for kind in (*_ORDER, *sorted(count)) if count[kind]]
+    told = ", ".join(f"{count[kind]} {kind}" for kind in dict.fromkeys(kinds))
+    more = (
+        f" Not shown are {hidden} of other metrics, none better or worse (--all)." if hidden else ""
+    )
+    return f"{counted(count.total(), 'comparison')}: {told}.{more}"
+
+
+def is_lost(row: Row) -> bool:
+    """Return whether only A has the metric of a row, which is a regression."""
+    return bool(row["n_a"]) and not row["n_b"]
+
+
+def fails_alone(failure: Row) -> bool:
+    """Return whether half of a cell's trials fail in B and none in A, which is a regression.
+
+    No test of few trials tells it: 3 of 5 against 0 of 5 has p = 0.17. Where each trial fails with
+    5 %, on both sides, it is so of any of 24 cells of 6 trials in 4 % of cases.
+    """
+    return 2 * failure["failed_b"] >= max(1, failure["trials_b"]) and not failure["failed_a"]
+
+
+def failed_trials(failure: Row) -> Text:
+    """Return how many trials of a cell failed on each side, and the verdict on that."""
+    shares = [f"{failure[f'failed_{side}']} of {failure[f'trials_{side}']}" for side in "ab"]
+    p = "only B has it" if failure["p"] is None else f"p = {failure['p']:.2g}"
+    told = Text(f"{failure['cell']}: failed {', '.join(shares)}: ")
+    return told + coloured(failure["verdict"]) + Text(f" ({p})")
+
+
+def cells_of_one_side(found: Row) -> list[str]:
+    """Return the cells that one side alone has, of the ``attrs`` of ``compare``."""
+    told = []
+    for side in "ab":
+        for cell in found[f"only_{side}"]:
+            placed = side == "a" and cell not in found["lost"]
+            more = ", which B has at another place" if placed else ""
+            told.append(f"only {side.upper()} has the cell {cell}{more}")
+    return told
+
+
+def _verdict(row: Row) -> Text:
+    mark = "*" if isinstance(row["reason"], str) else ""
+    return coloured(row["verdict"]) + Text(mark)
+
+
+def _reasons(rows: Iterable[Row]) -> list[str]:
+    """Return the reasons of marked verdicts, each once."""
+    given = [row["reason"] for row in rows if isinstance(row["reason"], str)]
+    return [
+        f"* {reason}"
+        for reason in dict.fromkeys(
+            AMONG_ALL if is_among_all(reason) else reason for reason in given
+        )
+    ]
+
+
+def is_among_all(reason: object) -> bool:
+    """Return whether a verdict has to allow for those of all other rows."""
+    return isinstance(reason, str) and " alone, but among all " in reason
+
+
+def matters(row: Row, measure: Measure) -> bool:
+    """Return whether a row is shown by default."""
+    is_shown = measure.head is not None or measure.leading
+    return is_shown or row["verdict"] not in {"same", "inconclusive"}
+
+
+def medians(row: Row, measure: Measure) -> str:
+    """Return both medians in the unit of the larger one."""
+    ends = (row["median_a"], row["median_b"])
+    if any(map(math.isnan, ends)):
+        return " → ".join("-" if math.isnan(end) else measure.with_unit(end) for end in ends)
+    if not measure.has_prefix:
+        told = " → ".join(map(measure.written, ends))
+        return f"{told} {shown_unit(measure.unit)}".rstrip()
+    divisor, unit = rate_unit(max(map(abs, ends)), str(measure.unit))
+    return " → ".join(f"{end / divisor:.3g}" for end in ends) + f" {unit}"
+
+
+def changed(row: Row, measure: Measure) -> tuple[str, str]:
+    """Return the shift and its interval, in percent of A's median if possible."""
+    of = abs(row["median_a"])
+    found = [row["difference"], row["low"], row["high"]]
+    if math.isnan(found[0]) or math.isnan(of):
+        return "-", "-"
+    if of and not row["low"] < -of and abs(found[0]) <= _MOST_TIMES * of:
+        shown, unit = [f"{100 * one / of:+.1f}" for one in found], "%"
+    elif measure.has_prefix:  # no rate falls by 218 %
+        largest = max(abs(one) for one in found if not math.isnan(one))
+        divisor, unit = rate_unit(largest, str(measure.unit))
+        shown = [f"{one / divisor:+.3g}" for one in found]
+    else:
+        shown, unit = [f"{one:+.4g}" for one in found], shown_unit(measure.unit)
+    interval = "-" if math.isnan(found[1]) else f"{shown[1]} to {shown[2]} {unit}".rstrip()
+    return f"{shown[0]} {unit}".rstrip(), interval
+
+
+def _p(p: float | None) -> str:
+    return "-" if p is None or math.isnan(p) else f"{p:.2g}"

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from osmef.agent.messages import BulkResult
-from osmef.analysis.bucket import (
+from osmef.analysis.token_bucket import (
     Bucket,
     Estimate,
     Filled,

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from osmef.analysis import rfc6349
+from osmef.analysis.bulk_transfer import (
+    jain_fairness,
+    measured_intervals,
+    rfc6349_metrics,
+    without_warmup,
+)
 from osmef.analysis.contention import TEN_TICKS_S
-from osmef.analysis.fairness import jain_fairness
-from osmef.analysis.warmup import measured_intervals, without_warmup
 from osmef.errors import AgentError
 from osmef.results.measure import Measure
 from osmef.results.observations import EndpointUse
@@ -207,7 +210,7 @@ def transfer_metrics(
         "retransmits": _sum([tcp.retransmits for tcp in tcps]),
         "rtt_mean_us": sum(rtts) / len(rtts) if rtts else None,
         "rtt_min_us": min(lowest) if lowest else None,
-        **rfc6349.rfc6349_metrics(transfers, intervals),
+        **rfc6349_metrics(transfers, intervals),
     }
 
 

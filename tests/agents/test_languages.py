@@ -16,7 +16,7 @@ import pytest
 
 from osmef.importers.ppbench import parse
 from osmef.importers.record import Text
-from osmef.report.ppbench import COLUMNS
+from osmef.report.export import COLUMNS
 from osmef.workloads.kinds.pingpong import LANGUAGES, Implementation
 from tests.agents.lab import closed_port, dial
 from tests.agents.languages import Reply, head_of, made, reply, serving

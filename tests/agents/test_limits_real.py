@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from osmef.analysis.limits import prevailing, transfer_limits
+from osmef.analysis.bulk_transfer import prevailing, transfer_limits
 from osmef.results.trial import FlowLimit, Interval, Limit, TransferEnd
 from tests.agents.paths import FIRST, Paths, busy
 from tests.unique import unique

@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import special, stats
 
-from osmef.analysis.chi_squared import chi_squared_above, chi_squared_quantiles
 from osmef.analysis.distributions import (
     beta_below,
     beta_quantile,
@@ -18,6 +17,7 @@ from osmef.analysis.distributions import (
     student_below,
     student_quantile,
 )
+from osmef.analysis.null_distributions import chi_squared_above, chi_squared_quantiles
 
 inside = st.floats(0.001, 0.999)
 freedoms = st.floats(1, 5000)

@@ -18,7 +18,7 @@ from osmef.analysis.effects import (
     hodges_lehmann,
     median_ratio,
 )
-from osmef.analysis.pairs import mann_whitney
+from osmef.analysis.hypothesis_tests import mann_whitney
 from tests.simulate.shapes import SHAPES, bimodal
 
 Measure = Callable[[list[float], list[float]], Effect]

@@ -9,11 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from osmef.analysis.compare import compare
-from osmef.analysis.describe import describe_pairs
-from osmef.analysis.nested import More, split
+from osmef.analysis.describe import More, describe_pairs, split
+from osmef.analysis.diagnostics import nested_pairs, trust
 from osmef.analysis.quantiles import quantile_interval
-from osmef.analysis.replicates import independent
-from osmef.analysis.trust import nested_pairs, trust
+from osmef.analysis.replication import independent
 from osmef.results.frame import describe_columns
 from osmef.results.measure import Measure
 

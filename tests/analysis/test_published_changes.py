@@ -21,8 +21,7 @@ import pytest
 import statsmodels.api as sm
 from scipy.special import ndtri
 
-from osmef.analysis.spreads import spread_changes
-from osmef.analysis.steps import change_points
+from osmef.analysis.change_points import change_points, spread_changes
 
 
 def _series() -> Iterator[tuple[str, np.ndarray]]:

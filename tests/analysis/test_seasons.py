@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from osmef.analysis.effects import hodges_lehmann
-from osmef.analysis.pairs import mann_whitney
+from osmef.analysis.hypothesis_tests import mann_whitney
 from osmef.analysis.seasons import (
     change_table,
     contrast_table,

@@ -5,8 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from osmef.analysis.spreads import all_spread_changes, find_spread, spread_changes
-from osmef.analysis.steps import change_points
+from osmef.analysis.change_points import (
+    all_spread_changes,
+    change_points,
+    find_spread,
+    spread_changes,
+)
 from tests.simulate.shapes import SHAPES
 
 

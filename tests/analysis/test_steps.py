@@ -5,7 +5,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from osmef.analysis.steps import change_points, find_step
+from osmef.analysis.change_points import change_points, find_step
 from tests.simulate.shapes import COV, SHAPES, Draw, correlated, normal, staying
 
 SLOW = pytest.mark.real("simulations")

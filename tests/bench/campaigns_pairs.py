@@ -22,14 +22,12 @@ from functools import partial
 from pathlib import Path
 from statistics import median
 
+from osmef.campaigns.conductor.cleanup import ConductorContext
 from osmef.campaigns.conductor.conductor import Conductor
-from osmef.campaigns.conductor.context import ConductorContext
 from osmef.campaigns.executors.dask.executor import DaskExecutor
-from osmef.campaigns.executors.session import SessionJob
-from osmef.campaigns.executors.threads import Executor, ThreadExecutor
+from osmef.campaigns.executors.session import Executor, SessionJob, ThreadExecutor
 from osmef.campaigns.process_identity import this_process
-from osmef.campaigns.schedule.calendar import platforms
-from osmef.campaigns.schedule.clock import RealClock
+from osmef.campaigns.schedule.calendar import RealClock, platforms
 from osmef.campaigns.schedule.model import Campaign
 from osmef.campaigns.schedule.plan import CampaignPlan, PlatformPlan
 from osmef.campaigns.state.rows import Phase, SessionState

@@ -17,7 +17,7 @@ from typing import Any
 from typing_extensions import override
 
 from osmef.agent.messages import ExecResult
-from osmef.analysis.paired import paired_ratio
+from osmef.analysis.hypothesis_tests import paired_ratio
 from osmef.engine.cancellation import stop_on_signals
 from osmef.engine.observer import Observer
 from osmef.engine.plan import PlannedTrial, make_plan

@@ -21,9 +21,10 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+from osmef.campaigns.conductor.cleanup import ConductorContext
 from osmef.campaigns.conductor.conductor import Conductor
-from osmef.campaigns.conductor.context import ConductorContext
 from osmef.campaigns.executors.session import (
+    Measure,
     SessionJob,
     SessionResult,
     _directory,
@@ -32,13 +33,12 @@ from osmef.campaigns.executors.session import (
     _vms,
     clear,
 )
-from osmef.campaigns.executors.threads import Measure
 from osmef.campaigns.process_identity import this_process
 from osmef.campaigns.schedule.load import read_campaign
 from osmef.campaigns.schedule.plan import plan_campaign
 from osmef.campaigns.state.rows import Phase, SessionState
 from osmef.campaigns.state.store import Store
-from osmef.campaigns.vm_pool.pool import VmPool
+from osmef.campaigns.vm_pool import VmPool
 from osmef.engine.cancellation import Stop
 from osmef.engine.held_endpoints import User
 from osmef.engine.journal import Journal

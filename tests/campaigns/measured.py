@@ -9,17 +9,17 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
+from osmef.campaigns.conductor.cleanup import ConductorContext
 from osmef.campaigns.conductor.conductor import Conductor
-from osmef.campaigns.conductor.context import ConductorContext
 from osmef.campaigns.executors.session import (
     CancellableSessions,
     SessionJob,
     SessionResult,
+    ThreadExecutor,
     measure,
 )
-from osmef.campaigns.executors.threads import ThreadExecutor
 from osmef.campaigns.process_identity import this_process
-from osmef.campaigns.schedule.clock import RealClock
+from osmef.campaigns.schedule.calendar import RealClock
 from osmef.campaigns.schedule.load import read_campaign
 from osmef.campaigns.schedule.plan import plan_campaign
 from osmef.campaigns.state.rows import Phase

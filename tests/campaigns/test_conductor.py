@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from osmef.campaigns.conductor.cleanup import ConductorContext
 from osmef.campaigns.conductor.conductor import Conductor
-from osmef.campaigns.conductor.context import ConductorContext
 from osmef.campaigns.executors.session import SessionJob, SessionResult
 from osmef.campaigns.process_identity import this_process
-from osmef.campaigns.schedule.clock import late_before
+from osmef.campaigns.schedule.calendar import late_before
 from osmef.campaigns.schedule.load import read_campaign
 from osmef.campaigns.schedule.plan import CampaignPlan, plan_campaign
 from osmef.campaigns.state.rows import CampaignRow, Phase, SessionRow, SessionState

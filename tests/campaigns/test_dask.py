@@ -19,12 +19,17 @@ import pytest
 from distributed import Client
 
 import osmef
+from osmef.campaigns.conductor.cleanup import ConductorContext
 from osmef.campaigns.conductor.conductor import Conductor
-from osmef.campaigns.conductor.context import ConductorContext
 from osmef.campaigns.executors.dask import worker
 from osmef.campaigns.executors.dask.executor import ClusterTimeouts, DaskExecutor
-from osmef.campaigns.executors.session import SessionJob, SessionResult
-from osmef.campaigns.executors.threads import Executor, Measure, ThreadExecutor
+from osmef.campaigns.executors.session import (
+    Executor,
+    Measure,
+    SessionJob,
+    SessionResult,
+    ThreadExecutor,
+)
 from osmef.campaigns.process_identity import this_process
 from osmef.campaigns.schedule.load import read_campaign
 from osmef.campaigns.schedule.plan import plan_campaign

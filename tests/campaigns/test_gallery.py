@@ -8,7 +8,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from osmef.campaigns.state.rows import SessionState
-from osmef.campaigns.watching.page import FigureCache
+from osmef.campaigns.watching.web import FigureCache
 from tests.campaigns.shown import make_shown
 
 

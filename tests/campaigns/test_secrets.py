@@ -19,8 +19,7 @@ import pytest
 
 from osmef.campaigns.archive import CAMPAIGN, MANIFEST, import_archive, sha256_of
 from osmef.campaigns.schedule.load import parse_campaign, read_campaign
-from osmef.campaigns.schedule.model import Notify
-from osmef.campaigns.schedule.redaction import REDACTED, is_redacted, redacted
+from osmef.campaigns.schedule.model import REDACTED, Notify, is_redacted, redacted
 from osmef.campaigns.state.store import Store
 from osmef.campaigns.watching.log import notify
 from osmef.errors import InputError

@@ -24,8 +24,7 @@ from playwright.sync_api import Page, expect
 
 from osmef.campaigns.state.rows import Phase, SessionState
 from osmef.campaigns.state.store import Store
-from osmef.campaigns.watching.page import CampaignPages, calendar
-from osmef.campaigns.watching.server import Server, read_token
+from osmef.campaigns.watching.web import CampaignPages, Server, calendar, read_token
 from osmef.errors import InputError
 from tests.campaigns.shown import make_shown, show
 from tests.chromium import chromium

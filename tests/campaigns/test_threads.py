@@ -7,8 +7,12 @@ import threading
 
 import pytest
 
-from osmef.campaigns.executors.session import SessionJob, SessionResult
-from osmef.campaigns.executors.threads import ThreadExecutor, open_many_files
+from osmef.campaigns.executors.session import (
+    SessionJob,
+    SessionResult,
+    ThreadExecutor,
+    open_many_files,
+)
 from osmef.campaigns.state.rows import SessionState
 from osmef.errors import StorageError
 

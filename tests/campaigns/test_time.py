@@ -11,10 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from osmef.campaigns.conductor.cleanup import ConductorContext
 from osmef.campaigns.conductor.conductor import Conductor
-from osmef.campaigns.conductor.context import ConductorContext
-from osmef.campaigns.executors.session import SessionJob, SessionResult
-from osmef.campaigns.executors.threads import Measure
+from osmef.campaigns.executors.session import Measure, SessionJob, SessionResult
 from osmef.campaigns.process_identity import this_process
 from osmef.campaigns.state.rows import LEASE, Phase, SessionRow, SessionState
 from osmef.engine.cancellation import Stop

@@ -13,17 +13,16 @@ from pathlib import Path
 
 import pytest
 
+from osmef.campaigns.conductor.cleanup import ConductorContext
 from osmef.campaigns.conductor.conductor import Conductor
-from osmef.campaigns.conductor.context import ConductorContext
 from osmef.campaigns.executors.session import SessionJob, SessionResult, measure
 from osmef.campaigns.process_identity import this_process
 from osmef.campaigns.report import planned_table
-from osmef.campaigns.schedule.clock import RealClock
+from osmef.campaigns.schedule.calendar import RealClock
 from osmef.campaigns.schedule.plan import preview
 from osmef.campaigns.state.rows import Phase, SessionState
 from osmef.campaigns.state.store import Store
-from osmef.campaigns.vm_pool.policy import destroy_orphan, orphaned_pools
-from osmef.campaigns.vm_pool.pool import VmPool
+from osmef.campaigns.vm_pool import VmPool, destroy_orphan, orphaned_pools
 from osmef.engine.cancellation import Stop
 from osmef.engine.held_endpoints import PREFIX
 from osmef.engine.journal import Journal

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from osmef.cli.init import scenario_text
+from osmef.cli.scenario_files import scenario_text
 from osmef.kinds import WORKLOADS
 from osmef.results.lock import hold
 from osmef.scenario.load import load_text

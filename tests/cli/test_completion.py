@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from osmef.campaigns.state import open_store
-from osmef.cli.campaign_state import STATE
+from osmef.cli.campaign_options import STATE
 from osmef.cli.completion import complete_setting
 from osmef.cli.main import make_app
 from tests.cli.test_advice import SAMPLE

@@ -39,9 +39,8 @@ _EXTRA = (
     *("osmef.providers.aws", "osmef.providers.azure", "osmef.providers.gce"),
     *("osmef.providers.libvirt", "osmef.providers.openstack", "osmef.providers.local."),
     *(f"osmef.report.{name}" for name in (
-        "btc", "bucket", "changes", "chart", "course", "curves", "distribution", "figures",
-        "intervals", "layers", "limits", "machines", "pingpong", "scale", "seasons", "spread",
-        "style", "sweep", "topology", "udp",
+        "figures", "layers", "line_charts", "machines", "pingpong", "spread", "style",
+        "throughput", "time_series",
     )),
 )  # fmt: skip
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from osmef.cli import plot
-from osmef.report.kinds import FigureKind
+from osmef.report.options import FigureKind
 from osmef.report.style import METADATA
 from tests.cli.conftest import ROOT, Osmef
 

@@ -37,9 +37,13 @@ TERMINAL = {"PYTHONPATH": str(ROOT), "COLUMNS": "120", "TERM": "dumb"}
 # What commands load, also what they load only when they come to it.
 USUAL = (
     *("osmef.__main__", "osmef.analysis.compare", "osmef.analysis.recommend"),
-    *("osmef.analysis.trust", "osmef.campaigns.conductor.conductor", "osmef.campaigns.report"),
+    *(
+        "osmef.analysis.diagnostics",
+        "osmef.campaigns.conductor.conductor",
+        "osmef.campaigns.report",
+    ),
     *("osmef.providers.local.provider", "osmef.report.figures", "osmef.report.html.page"),
-    *("osmef.report.seasons", "osmef.results.tables", "rich.table", "paramiko"),
+    *("osmef.report.campaign", "osmef.results.tables", "rich.table", "paramiko"),
 )
 _MOST_BYTES = 1 << 20
 # In the order in which nsenter(1) enters them; the numbers are of clone(2).

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 import osmef
-from osmef.analysis.cells import describe_cells
+from osmef.analysis.describe import describe_cells
 from osmef.importers import import_files
 from tests.published import published
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from osmef.analysis.looks import lasting_interval
+from osmef.analysis.quantiles import lasting_interval
 from osmef.engine.plan import PlannedTrial
 from osmef.errors import InputError, Interrupted
 from tests.memory.cloud import APART, NEAR, ROUTED, World

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from osmef.errors import ApiError, CredentialsError, InputError, PolicyError, ProviderError
-from osmef.prices import aws, azure, gce
+from osmef.prices.apis import fetch_aws, fetch_azure, fetch_gce
 from osmef.prices.price_list import fetched_file, read_book, read_prices, update
 from tests.prices.api import Api, price_api
 
@@ -63,7 +63,7 @@ def test_azure_tells_the_linux_price_on_demand_over_all_pages(api: Api) -> None:
         (200, {"Items": others, "NextPageLink": f"{api.url}/more"}),
         (200, {"Items": [azure_item(0.115)], "NextPageLink": None}),
     ]
-    (price,) = azure.fetch(["westeurope"], ["Standard_D2s_v5"], api.url)
+    (price,) = fetch_azure(["westeurope"], ["Standard_D2s_v5"], api.url)
     assert (price.region, price.flavor) == ("westeurope", "Standard_D2s_v5")
     assert (price.per_hour, str(price.date)) == ("0.115 USD", "2021-11-01")
     assert "armSkuName eq 'Standard_D2s_v5'" in unquote(api.asked[0][0])
@@ -71,13 +71,13 @@ def test_azure_tells_the_linux_price_on_demand_over_all_pages(api: Api) -> None:
 
 def test_of_two_prices_none_is_taken(api: Api) -> None:
     api.answers = [(200, {"Items": [azure_item(0.1), azure_item(0.2)]})]
-    assert azure.fetch(["westeurope"], ["Standard_D2s_v5"], api.url) == []
+    assert fetch_azure(["westeurope"], ["Standard_D2s_v5"], api.url) == []
 
 
 def test_a_page_of_another_host_is_not_asked_for(api: Api) -> None:
     api.answers = [(200, {"Items": [], "NextPageLink": "http://127.0.0.2:1/x"})]
     with pytest.raises(ApiError, match="another host"):
-        azure.fetch(["westeurope"], ["Standard_D2s_v5"], api.url)
+        fetch_azure(["westeurope"], ["Standard_D2s_v5"], api.url)
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_aws_tells_the_price_on_demand_over_all_pages(api: Api) -> None:
         (200, {"FormatVersion": "aws_v1", "PriceList": [], "NextToken": "more"}),
         (200, {"FormatVersion": "aws_v1", "PriceList": [aws_product("0.0960000000")]}),
     ]
-    (price,) = aws.fetch(["us-east-1"], ["m5.large"], api.url)
+    (price,) = fetch_aws(["us-east-1"], ["m5.large"], api.url)
     assert (price.region, price.flavor, price.per_hour) == ("us-east-1", "m5.large", "0.096 USD")
     assert str(price.date) == "2026-03-01"
     filters = {one["Field"]: one["Value"] for one in json.loads(api.asked[0][1])["Filters"]}
@@ -165,7 +165,7 @@ def test_a_missing_permission_of_aws_is_named(api: Api) -> None:
     pytest.importorskip("boto3", reason="the extra osmef[aws] is not installed")
     api.answers = [(400, {"__type": "AccessDeniedException", "message": "not authorized"})]
     with pytest.raises(PolicyError) as caught:
-        aws.fetch(["us-east-1"], ["m5.large"], api.url)
+        fetch_aws(["us-east-1"], ["m5.large"], api.url)
     assert "pricing:GetProducts" in str(caught.value)
 
 
@@ -209,7 +209,7 @@ def test_google_s_cores_and_memory_are_added_up(api: Api) -> None:
     more = [sku("N2 Instance Ram running in Americas", 4237000)]
     api.answers += [(200, {"skus": page, "nextPageToken": "x"}), (200, {"skus": more})]
     wanted = ["n2-standard-2", "n2-highmem-4", "e2-micro", "m1-megamem-96"]
-    found = {one.flavor: one for one in gce.fetch(["us-central1", "mars"], wanted, api.url)}
+    found = {one.flavor: one for one in fetch_gce(["us-central1", "mars"], wanted, api.url)}
     assert set(found) == {"n2-standard-2", "n2-highmem-4"}
     assert found["n2-standard-2"].money.amount == pytest.approx(2 * 0.031611 + 8 * 0.004237)
     assert found["n2-highmem-4"].money.amount == pytest.approx(4 * 0.031611 + 32 * 0.004237)
@@ -219,7 +219,7 @@ def test_google_s_cores_and_memory_are_added_up(api: Api) -> None:
 @pytest.mark.parametrize("url", ["http://api.example.org", "https://googleapis.com.example.org"])
 def test_google_s_token_goes_to_google_alone(api: Api, url: str) -> None:
     with pytest.raises(InputError) as caught:
-        gce.fetch(["us-central1"], ["n2-standard-2"], url)
+        fetch_gce(["us-central1"], ["n2-standard-2"], url)
     assert caught.value.where == "--url"
     assert caught.value.cure
     assert api.asked == []
@@ -231,7 +231,7 @@ def test_a_redirection_takes_no_token_along(api: Api) -> None:
         other.answers = [(200, {"skus": []})]
         api.answers += [(302, {"Location": f"{other.url}/v1"})]
         with pytest.raises(ApiError, match="302"):
-            gce.fetch(["us-central1"], ["n2-standard-2"], api.url)
+            fetch_gce(["us-central1"], ["n2-standard-2"], api.url)
         assert other.asked == []
 
 
@@ -249,5 +249,5 @@ def test_whoever_is_not_logged_into_aws_is_told_so(
 
     monkeypatch.setattr("boto3.client", refuse)
     with pytest.raises(CredentialsError) as caught:
-        aws.fetch(["us-east-1"], ["t3.micro"], api.url)
+        fetch_aws(["us-east-1"], ["t3.micro"], api.url)
     assert "aws sso login" in str(caught.value.cure)

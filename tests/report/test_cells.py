@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pandas as pd
 
 from osmef.report.cells import cells_of
-from osmef.report.look import PLAIN
+from osmef.report.options import PLAIN
 
 MakeTrials = Callable[..., pd.DataFrame]
 

@@ -10,16 +10,15 @@ import pytest
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from osmef.report.btc import btc_distance
-from osmef.report.curves import Axis, Curve, CurveChart, render
-from osmef.report.intervals import intervals
-from osmef.report.limits import limits
-from osmef.report.look import Look
+from osmef.report.line_charts import Axis, Curve, CurveChart, render_curves
+from osmef.report.options import Look
 from osmef.report.spread import cov, sessions
 from osmef.report.style import Words, stroke
+from osmef.report.throughput import btc_distance, limits
+from osmef.report.time_series import intervals
 from tests.report.drawn import visible
-from tests.report.test_intervals import rows
 from tests.report.test_spread import by_session
+from tests.report.test_time_series import rows
 
 MakeTrials = Callable[..., pd.DataFrame]
 COLUMN = Look(width=3.5)
@@ -53,7 +52,7 @@ def test_curves_have_fewer_ticks_and_a_label_in_lines() -> None:
     curves = [Curve(name, stroke(n), [(1024, 1e7), (2**23, 1e9)]) for n, name in enumerate("ab")]
     size = Axis("size of a message", lambda size: f"{size / 1024:.0f} KiB", base=2)
     share = Axis("share of exchanges that took longer", str)
-    check_words(render(CurveChart(Words("t", "", ""), [("", curves)], size, share), COLUMN))
+    check_words(render_curves(CurveChart(Words("t", "", ""), [("", curves)], size, share), COLUMN))
 
 
 def test_panels_below_each_other_keep_their_height(make_trials: MakeTrials) -> None:

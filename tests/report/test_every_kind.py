@@ -12,7 +12,7 @@ from osmef.engine.cancellation import Stop
 from osmef.engine.observer import Observer
 from osmef.report.figures import KINDS
 from osmef.report.html.page import write_report
-from osmef.report.kinds import FigureKind
+from osmef.report.options import FigureKind
 from tests.cluster import bundle_in, scenario
 from tests.invoked import invoke
 

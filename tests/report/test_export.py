@@ -1,4 +1,4 @@
-"""What other programs get of a run, read back by readers of theirs."""
+"""What other programs get of a run, read back by readers of theirs, and ppbench's files."""
 
 from __future__ import annotations
 
@@ -6,27 +6,34 @@ import csv
 import io
 import json
 import math
+import shutil
 import zipfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
 import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
+from junitparser import Failure, JUnitXml, Skipped
 from line_protocol_parser import parse_line  # type: ignore[import-untyped]
 from prometheus_client import Metric as Family
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from rocrate.rocrate import ROCrate  # type: ignore[import-untyped]
 
 import osmef
-from osmef.report.export import samples
-from osmef.report.export.openmetrics import write_openmetrics
+from osmef.report.export import write_influx, write_junit, write_openmetrics, write_ppbench
 from osmef.results.frame import describe_columns
 from osmef.results.measure import Measure
+from osmef.results.observations import Request
+from osmef.results.rows import load_requests
 from osmef.results.rundir import RunDirectory
+from osmef.results.summary import CellInfo, Summary
+from osmef.results.tables import as_table
 from tests.invoked import invoke
+from tests.report.pingpong_run import BACKGROUND, request, write_run
 
 SAMPLE = Path(__file__).parents[1] / "results/data/quickstart-20261121T031500Z-3f9a"
 DASHBOARD = Path(__file__).parents[2] / "docs" / "grafana.json"
@@ -162,7 +169,7 @@ def test_any_tag_and_number_make_one_line(cell: str, name: str, value: float) ->
     frame = describe_columns(
         pd.DataFrame([row]), [Measure(name="x_s", unit="s", better="lower")], [name]
     )
-    lines = list(samples.write_influx(frame))
+    lines = list(write_influx(frame))
     if frame["status"][0] != "ok" or "x_s" not in frame or frame["x_s"].dtype != float:
         return  # the swept value has taken the place of a column
     (line,) = lines
@@ -218,3 +225,205 @@ def osmef_metrics() -> set[str]:
     from tests.declared import WORKLOADS  # noqa: PLC0415
 
     return {one.name for measures in WORKLOADS.values() for one in measures}
+
+
+def row(verdict: str, cell: str = "connections=1", metric: str = "x_bps") -> dict[str, Any]:
+    return {"cell": cell, "metric": metric, "verdict": verdict, "reason": None,
+            "median_a": 2.0, "median_b": 1.0, "n_a": 6, "n_b": 6}  # fmt: skip
+
+
+def read(text: str) -> list[tuple[str, str, list[type]]]:
+    document = JUnitXml.fromstring(text.encode())
+    return [(case.classname, case.name, [type(one) for one in case.result])
+            for suite in document for case in suite]  # fmt: skip
+
+
+def test_each_verdict_is_a_case() -> None:
+    rows = [row("worse"), row("same", metric="y_s"), row("inconclusive", metric="z_s")]
+    trials = [{"cell": "connections=1", "verdict": "worse", "failed_a": 0, "trials_a": 6,
+               "failed_b": 6, "trials_b": 6}]  # fmt: skip
+    text = write_junit("a and b", rows, trials, ["connections=2"])
+    assert read(text) == [
+        ("connections=1", "x_bps", [Failure]),
+        ("connections=1", "y_s", []),
+        ("connections=1", "z_s", [Skipped]),
+        ("connections=1", "failed trials", [Failure]),
+        ("connections=2", "cell", [Failure]),
+    ]
+    suite = next(iter(JUnitXml.fromstring(text.encode())))
+    assert (suite.tests, suite.failures, suite.skipped, suite.errors) == (5, 3, 1, 0)
+
+
+def test_what_only_one_side_has_is_a_case_too() -> None:
+    lost = row("inconclusive") | {"median_b": None, "n_b": 0}
+    new = row("inconclusive", metric="y_s") | {"median_a": None, "n_a": 0}
+    text = write_junit("a and b", [lost, new], [], [])
+    assert [(name, kinds) for _, name, kinds in read(text)] == [
+        ("x_bps", [Failure]),
+        ("y_s", [Skipped]),
+    ]
+    assert "medians 2 and -, n = 6 and 0" in text
+
+
+def test_a_verdict_is_told_before_its_reason() -> None:
+    text = write_junit("a and b", [row("better") | {"reason": "A's median is 0"}], [], [])
+    assert "better, A's median is 0: medians" in text
+
+
+def test_trials_that_fail_in_b_alone_have_failed_as_for_the_exit_code() -> None:
+    few = {"cell": "connections=1", "verdict": "inconclusive", "trials_a": 6, "trials_b": 6}
+    half, third, both = (few | {"failed_a": a, "failed_b": b} for a, b in ((0, 3), (0, 2), (1, 3)))
+    text = write_junit("a and b", [], [half, third, both], [])
+    assert [kinds for *_, kinds in read(text)] == [[Failure], [], []]
+
+
+@given(cell=st.text(), metric=st.text())
+def test_any_name_is_xml(cell: str, metric: str) -> None:
+    ((found, _, _),) = read(write_junit("x", [row("worse", cell, metric)], [], []))
+    assert len(found) == len(cell)
+
+
+def test_compare_writes_it(tmp_path: Path) -> None:
+    runs = [tmp_path / name for name in ("a", "b")]
+    for run in runs:
+        shutil.copytree(SAMPLE, run)
+    file = tmp_path / "verdicts.xml"
+    done = invoke("compare", *runs, "--junit", file)
+    assert done.exit_code == 0, done.stderr
+    assert ("connections=1", "aggregate_btc_bps", [Skipped]) in read(file.read_text())
+
+
+MakeCell = Callable[..., CellInfo]
+MakeSummary = Callable[..., Summary]
+
+HEAD = (
+    "Machine Tag,Experiment Tag,Document Path,Failed requests,Concurrency Level,Total transferred,"
+    "Time per request,Transfer rate,Requests per second,Retries,Response Code"
+)
+FAILED = {"duration_s": None, "relay_s": None, "code": None, "length": None, "retries": None}
+
+
+def of_two_cells(make_cell: MakeCell, make_summary: MakeSummary) -> Summary:
+    cells = [
+        make_cell(workload="pingpong", connections=count, key=f"c={count}") for count in (1, 4)
+    ]
+    summary: Summary = make_summary(*cells)
+    flavored = summary.endpoints[0].model_copy(update={"flavor": "m3.large"})
+    return summary.model_copy(update={"endpoints": [flavored, summary.endpoints[1]]})
+
+
+def export_ppbench(*arguments: str) -> tuple[int, str, str]:
+    done = invoke("export", *arguments)
+    return done.exit_code, done.stdout, done.stderr
+
+
+def test_each_size_of_each_cell_is_a_row(
+    make_cell: MakeCell, make_summary: MakeSummary, tmp_path: Path
+) -> None:
+    run = write_run(
+        tmp_path,
+        of_two_cells(make_cell, make_summary),
+        [
+            [
+                request(5000, 1.0, retries=3), request(5000, 3.0), request(20, 0.5),
+                request(7, 9.0, purpose=BACKGROUND),
+            ],
+            [
+                request(20, 0.25), request(20, 9.0, code=503, length=0, retries=10, error="status"),
+                request(30, 1.0, **FAILED, error="timeout"),
+            ],
+        ],
+    )  # fmt: skip
+    wanted = [
+        HEAD,
+        "m3.large,c=1,/mping/20,0,1,20,0.5,40000,2000,0,200",
+        "m3.large,c=1,/mping/5000,0,1,5000,2,2500000,500,3,200",
+        "m3.large,c=4,/mping/20,1,4,20,0.25,80000,4000,10,503",
+        "m3.large,c=4,/mping/30,1,4,,,,,0,",
+    ]
+    code, out, _ = export_ppbench("ppbench", str(run))
+    assert (code, out.splitlines()) == (0, wanted)
+    file = tmp_path / "pingpong.csv"
+    code, out, err = export_ppbench("ppbench", str(run), "-o", str(file))
+    assert (code, out) == (0, "")
+    assert "4 rows" in err
+    assert file.read_text().splitlines() == wanted
+
+
+def test_without_ping_the_path_is_pong_s_and_the_machine_its_name(
+    make_cell: MakeCell, make_summary: MakeSummary, tmp_path: Path
+) -> None:
+    cell = make_cell(workload="pingpong", key="a=1,b=2")
+    rows = [request(20, 0.5, relay_s=None, retries=None)]
+    code, out, _ = export_ppbench("ppbench", str(write_run(tmp_path, make_summary(cell), [rows])))
+    assert code == 0
+    (row,) = csv.DictReader(io.StringIO(out))
+    assert (row["Machine Tag"], row["Experiment Tag"]) == ("vm-1", "a=1;b=2")
+    assert (row["Document Path"], row["Time per request"]) == ("/pong/20", "1")
+    assert row["Retries"] == "0"
+
+
+def test_what_can_t_be_exported_is_told(
+    make_cell: MakeCell, make_summary: MakeSummary, tmp_path: Path
+) -> None:
+    run = RunDirectory.create(tmp_path, "btc", "name: btc\n", ".yaml")
+    with run:
+        code, _, err = export_ppbench("ppbench", str(run.path))
+        assert (code, "no summary yet" in err) == (2, True)
+        run.write_summary(make_summary(make_cell()))
+    code, _, err = export_ppbench("ppbench", str(run.path))
+    assert code == 2
+    assert "no trials yet" in err
+    run.trials.touch()
+    code, _, err = export_ppbench("ppbench", str(run.path))
+    assert "made no requests" in err
+    assert "workload: pingpong" in err
+    whole = write_run(tmp_path, make_summary(make_cell(workload="pingpong")), [[request(1, 1.0)]])
+    code, _, err = export_ppbench(
+        "ppbench", str(whole), "-o", str(tmp_path / "none" / "deep" / "x.csv")
+    )
+    assert code == 4
+    assert "can't write" in err
+    assert not (tmp_path / "none").exists()
+
+
+@given(rows=st.lists(st.tuples(st.integers(1, 3), st.floats(0.001, 1e4)), min_size=1, max_size=20))
+def test_the_numbers_are_ppbench_s(
+    make_cell: MakeCell, make_summary: MakeSummary, rows: Sequence[tuple[int, float]]
+) -> None:
+    cell = make_cell(workload="pingpong", key="all")
+    requests: list[Request] = [request(1000 * size, ms) for size, ms in rows]
+    frame = as_table("requests", requests).to_pandas().assign(cell="all")
+    text = io.StringIO()
+    count = write_ppbench(text, make_summary(cell), frame)
+    text.seek(0)
+    found = {row["Document Path"]: row for row in csv.DictReader(text)}
+    assert count == len(found) == len({size for size, _ in rows})
+    for size in {size for size, _ in rows}:
+        times = [ms for one, ms in rows if one == size]
+        row = found[f"/mping/{1000 * size}"]
+        mean = sum(times) / len(times)
+        assert float(row["Time per request"]) == pytest.approx(mean)
+        assert float(row["Requests per second"]) == pytest.approx(1000 / mean)
+        rate = 1000 * size * len(times) * 1000 / sum(times)
+        assert float(row["Transfer rate"]) == pytest.approx(rate)
+        assert float(row["Total transferred"]) == 1000 * size
+
+
+def test_a_damaged_file_is_told(
+    make_cell: MakeCell, make_summary: MakeSummary, tmp_path: Path
+) -> None:
+    run = write_run(tmp_path, make_summary(make_cell(workload="pingpong")), [[request(1, 1.0)]])
+    (run / "requests.parquet").write_bytes(b"PAR1 and nothing more")
+    code, _, err = export_ppbench("ppbench", str(run))
+    assert code == 2
+    assert "no whole Parquet file" in err
+
+
+def test_requests_know_their_cell(
+    make_cell: MakeCell, make_summary: MakeSummary, tmp_path: Path
+) -> None:
+    summary = of_two_cells(make_cell, make_summary)
+    run = write_run(tmp_path, summary, [[request(1, 1.0)], [request(2, 1.0), request(3, 1.0)]])
+    frame = load_requests(run)
+    assert frame.groupby("cell")["size"].apply(list).to_dict() == {"c=1": [1], "c=4": [2, 3]}

@@ -14,11 +14,11 @@ from IPython.core.formatters import DisplayFormatter
 
 from osmef.errors import InputError, NothingToDrawError, StorageError
 from osmef.report import style
-from osmef.report.btc import btc_connections
 from osmef.report.data import Data
 from osmef.report.figures import KINDS, draw_figures, figure, possible
-from osmef.report.kinds import FigureKind
+from osmef.report.options import FigureKind
 from osmef.report.style import METADATA, write
+from osmef.report.throughput import btc_connections
 from osmef.results.observations import Request
 from osmef.results.summary import CellInfo, Summary
 from tests.report.drawn import legend

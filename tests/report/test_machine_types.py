@@ -9,9 +9,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from osmef.analysis.counterparts import cheapest, counterparts
 from osmef.analysis.price import KEY, PRICE
-from osmef.analysis.similarity import machine_vectors, similarity_matrix
+from osmef.analysis.similarity import cheapest, counterparts, machine_vectors, similarity_matrix
 from osmef.errors import InputError, NothingToDrawError
 from osmef.report.data import Data
 from osmef.report.machine_types import machine_prices, machines_of, measured_machines

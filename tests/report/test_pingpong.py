@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from osmef.analysis.pingpong import by_bin, message_times
 from osmef.errors import InputError, NothingToDrawError
-from osmef.report.look import Look
+from osmef.report.options import Look
 from osmef.report.pingpong import (
     LATENCY,
     REQUESTS,

@@ -12,10 +12,10 @@ from matplotlib.patches import PathPatch
 
 from osmef.errors import InputError, NothingToDrawError
 from osmef.importers import import_files
-from osmef.report.btc import btc_connections
 from osmef.report.cells import chosen, leading, unit
 from osmef.report.data import Data
 from osmef.report.spread import cov, ecdf, sessions
+from osmef.report.throughput import btc_connections
 from osmef.results.measure import Measure
 from tests.declared import measure, told
 from tests.published import published

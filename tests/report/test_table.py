@@ -1,16 +1,24 @@
+"""What the terminal shows of a run, of what layers cost, and of the verdicts of a comparison."""
+
+from __future__ import annotations
+
 import io
+import re
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from rich.console import Console
 
 from osmef.analysis.describe import describe, describe_pairs
-from osmef.report.table import summary_table
+from osmef.report.table import comparison, layer_table, summary_table
+from osmef.results.layer_cost import LayerCost
 from osmef.results.measure import Measure
 from osmef.results.summary import CellInfo, Summary
 from osmef.results.trial import Limit
 from osmef.scenario.fields import Placement
 from osmef.workloads.kinds.stream import Stream
+from tests.declared import measure
 
 MakeCell = Callable[..., CellInfo]
 MakeSummary = Callable[..., Summary]
@@ -247,3 +255,181 @@ def test_pairs_show_what_they_differ_by_and_why_there_is_no_interval(
     assert "Medians of the medians of pairs, with the 95 % interval of that of" in enough
     assert "`osmef statistics RUN`" in few
     assert "between pairs %" not in " ".join(lines(make_summary(make_cell())))
+
+
+BTC, CPU = "aggregate_btc_bps", "cpu_s_per_gb"
+
+
+def cost(layer: str, metric: str = BTC, ratio: float | None = 0.9, **more: Any) -> LayerCost:
+    told = {
+        "values": {}, "reference": "bare", "unit": "bit/s", "n": 6, "compared": "blocks",
+        "reference_median": 1e9, "median": 9e8, "ci95_low": 0.85, "ci95_high": 0.95,
+        "p": 0.03, "p_holm": 0.06,
+    }  # fmt: skip
+    return LayerCost(layer=layer, metric=metric, ratio=ratio, **(told | more))
+
+
+@pytest.fixture
+def shown(make_cell: MakeCell, make_summary: MakeSummary) -> Callable[..., list[str]]:
+    def show(*costs: LayerCost, width: int | None = None) -> list[str]:
+        summary = make_summary(make_cell()).model_copy(update={"layers": list(costs)})
+        file = io.StringIO()
+        console = Console(file=file, width=40, soft_wrap=True, highlight=False)
+        if (table := layer_table(summary, width)) is not None:
+            console.print(table)
+        return [" ".join(line.split()) for line in file.getvalue().splitlines()]
+
+    return show
+
+
+def test_each_layer_has_a_row_with_the_ratio_and_interval_of_each_number(
+    shown: Callable[..., list[str]],
+) -> None:
+    rows = shown(cost("vxlan"), cost("vxlan", CPU, 1.5, ci95_low=1.4, ci95_high=1.75),
+                 cost("ipsec", CPU, 4.0))  # fmt: skip
+    assert "vxlan 0.9 [0.85..0.95] 1.5 [1.4..1.75]" in rows
+    assert "ipsec - 4 [0.85..0.95]" in rows
+    assert "Times that of bare" in rows
+    assert any("same block" in row for row in rows)
+
+
+def test_what_is_not_known_is_no_number(shown: Callable[..., list[str]]) -> None:
+    none: dict[str, Any] = {"ci95_low": None, "ci95_high": None}
+    rows = shown(cost("vxlan", ratio=0.7, **none), cost("gre", ratio=None, **none))
+    assert "vxlan 0.7" in rows
+    assert "gre -" in rows
+    assert any("Too few for an interval" in row for row in rows)
+
+
+def test_what_else_was_swept_stands_beside_the_layer(shown: Callable[..., list[str]]) -> None:
+    rows = shown(*(cost("vxlan", ratio=n / 8, values={"connections": n}) for n in (1, 4)))
+    assert any(row.startswith("vxlan 1 0.125 ") for row in rows)
+    assert any(row.startswith("vxlan 4 0.5 ") for row in rows)
+
+
+def test_where_there_is_little_room_the_leading_number_stays(
+    shown: Callable[..., list[str]],
+) -> None:
+    costs = [cost("vxlan", name) for name in ("rtt_mean_us", BTC, CPU)]
+    text = "\n".join(shown(*costs, width=45))
+    assert "vxlan 0.9 [0.85..0.95] 0.9 [0.85..0.95]" in text
+    assert "Left out, as 45 columns have no room: RTT" in text
+
+
+def test_a_long_label_stands_above_its_rows_and_leaves_room_for_numbers(
+    shown: Callable[..., list[str]],
+) -> None:
+    rows = shown(
+        *(
+            cost(layer, values={"workload": f"{{kind: {kind}, sizes: [100B, 100kB]}}"})
+            for layer in ("vxlan", "container(engine=crun)")
+            for kind in ("btc", "pingpong")
+        ),
+        width=50,
+    )
+    at = rows.index("{kind: btc, sizes: [100B, 100kB]}")
+    assert rows[at + 1 : at + 3] == [
+        "vxlan 0.9 [0.85..0.95]",
+        "container(engine=crun) 0.9 [0.85..0.95]",
+    ]
+    assert rows[at + 3] == "{kind: pingpong, sizes: [100B, 100kB]}"
+
+
+def test_a_run_without_layers_has_no_such_table(shown: Callable[..., list[str]]) -> None:
+    assert shown() == []
+
+
+NAMES = ("aggregate_btc_bps", "retransmits", "rtt_min_us", "transfer_rate_bytes_per_s")
+KNOWN = {one.name: one for one in map(measure, NAMES)}
+NAN = float("nan")
+
+
+def row(metric: str, **changes: object) -> dict[str, Any]:
+    cell = "placement=same-host,connections=8"
+    rates = {"median_a": 2e10, "median_b": 1.9e10, "difference": -1e9, "low": -2e9, "high": -5e8}
+    told = {"n_a": 6, "n_b": 6, "p": 0.002, "verdict": "worse", "reason": None}
+    return {"cell": cell, "metric": metric, **rates, **told, **changes}
+
+
+def shown_comparison(*rows: dict[str, Any], width: int = 80, every: bool = False) -> list[str]:
+    file = io.StringIO()
+    Console(file=file, width=width, soft_wrap=True).print(
+        comparison(rows, KNOWN, width, every=every)
+    )
+    return file.getvalue().splitlines()
+
+
+def test_a_line_has_both_medians_in_one_unit() -> None:
+    text = "\n".join(shown_comparison(row("aggregate_btc_bps", median_b=9e8)))
+    assert "20 → 0.9 Gbit/s" in text
+    assert "-5.0 %" in text
+    assert "-10.0 to -2.5 %" in text
+    assert "1 comparison: 1 worse." in text
+
+
+def test_rates_in_bytes_have_the_prefix_of_the_larger_one() -> None:
+    low = row("transfer_rate_bytes_per_s", median_b=9e8)
+    below = row("transfer_rate_bytes_per_s", median_a=1e9, difference=-1e9)
+    text = "\n".join(shown_comparison(low, below, every=True))
+    assert "20 → 0.9 GB/s" in text
+    assert "-2 to -0.5 GB/s" in text
+
+
+def test_a_change_from_nearly_nothing_has_no_percent() -> None:
+    ends = {"median_a": 1e-14, "median_b": 35.0, "difference": 35.0, "low": 30.0, "high": 40.0}
+    text = "\n".join(shown_comparison(row("rtt_min_us", **ends), every=True))
+    assert "+35 µs" in text
+    assert "+30 to +40 µs" in text
+
+
+def test_eighty_columns_have_the_interval_and_p_of_every_metric() -> None:
+    cells = ("placement=same-host", "placement=different-host")
+    rows = [
+        {**row(metric), "cell": cell}
+        for cell in cells
+        for metric in ("aggregate_btc_bps", "retransmits")
+    ]
+    lines = shown_comparison(*rows)
+    assert [lines.count(name) for name in ("same-host", "different-host")] == [1, 1]
+    assert re.search(r"95 % interval +verdict +p", lines[0])
+    assert sum(line.rstrip().endswith("0.002") for line in lines) == 4
+    assert max(map(len, lines)) <= 80 or "Change:" in max(lines, key=len)
+
+
+def test_no_count_falls_by_more_than_all_of_it() -> None:
+    less = row(
+        "retransmits", median_a=100.0, median_b=28.0, difference=-45.0, low=-218.0, high=56.0
+    )
+    text = "\n".join(shown_comparison(less))
+    assert "-218 to +56" in text
+    assert "218.0 %" not in text
+
+
+def test_what_no_table_shows_and_did_not_change_is_counted_alone() -> None:
+    other = row("rtt_min_us", verdict="same")
+    text = "\n".join(shown_comparison(row("aggregate_btc_bps"), other))
+    assert "RTT min" not in text
+    assert "1 of other metrics" in text
+    assert "RTT min" in "\n".join(shown_comparison(row("aggregate_btc_bps"), other, every=True))
+    assert "RTT min" in "\n".join(shown_comparison(row("rtt_min_us", verdict="worse")))
+
+
+def test_a_reason_is_marked_and_told_once() -> None:
+    reason = "better alone, but among all verdicts p = 0.93"
+    one = row("aggregate_btc_bps", verdict="inconclusive", reason=reason)
+    text = "\n".join(shown_comparison(one, one))
+    assert text.count("inconclusive*") == 2
+    assert text.count("if looked at alone") == 1
+
+
+def test_it_fits_80_columns() -> None:
+    rows = [row(name) for name in KNOWN]
+    lines = shown_comparison(*rows, every=True)
+    assert max(len(line) for line in lines if "→" in line) <= 80
+
+
+def test_an_unknown_median_is_no_number() -> None:
+    (line,) = [
+        one for one in shown_comparison(row("retransmits", median_a=NAN, low=NAN)) if " - → " in one
+    ]
+    assert "nan" not in line

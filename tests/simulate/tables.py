@@ -8,21 +8,23 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from osmef.analysis import memory_steps, steps
-from osmef.analysis.beyond import hommel, lower_p, memory_of
-from osmef.analysis.bucket import is_proved
-from osmef.analysis.carried import carried_trend
-from osmef.analysis.course import common_memory
+from osmef.analysis import change_points, null_distributions
+from osmef.analysis.change_points import spread_changes
+from osmef.analysis.diagnostics import LOSS, find_warm_up
 from osmef.analysis.effects import median_ratio
-from osmef.analysis.looks import is_known, lasting_interval
-from osmef.analysis.paired import paired_difference
-from osmef.analysis.pairs import mann_whitney
-from osmef.analysis.quantiles import quantile_interval
-from osmef.analysis.ranks import rank_sums
-from osmef.analysis.repetitions import repetitions_for_median
-from osmef.analysis.spreads import spread_changes
+from osmef.analysis.hypothesis_tests import (
+    hommel,
+    lower_p,
+    mann_whitney,
+    memory_of,
+    paired_difference,
+)
+from osmef.analysis.null_distributions import rank_sums
+from osmef.analysis.quantiles import is_known, lasting_interval, quantile_interval
+from osmef.analysis.replication import repetitions_for_median
 from osmef.analysis.throughput import Bounds, Next, Tried, next_trial, throughput
-from osmef.analysis.transient import LOSS, find_warm_up
+from osmef.analysis.token_bucket import is_proved
+from osmef.analysis.trends import carried_trend, common_memory
 from tests.simulate.shapes import (
     COV,
     MIDDLE,
@@ -93,12 +95,12 @@ class _Stepped:
 
     def _may(self, rows: np.ndarray) -> list[bool]:
         """Return whether an autoregression does not explain a series, which is quick to say."""
-        offsets, known = memory_steps._wandering(self.count, steps.SHORTEST)
-        least = known[-int(steps.LEVEL * (1 + known.size))] - 1e-6
+        offsets, known = null_distributions._wandering(self.count, change_points.SHORTEST)
+        least = known[-int(change_points.LEVEL * (1 + known.size))] - 1e-6
         scaled = (rows - np.median(rows, axis=1, keepdims=True)) / np.maximum(
             np.ptp(rows, axis=1, keepdims=True), 1e-12
         )
-        parts = [memory_steps.likelihoods(some, steps.SHORTEST)
+        parts = [null_distributions.likelihoods(some, change_points.SHORTEST)
                  for some in np.array_split(scaled, 1 + len(rows) // 500)]  # fmt: skip
         return [bool(one >= least) for one in (np.concatenate(parts) - offsets).max(axis=1)]
 
@@ -146,7 +148,7 @@ def _spread_alarm(draw: Draw, count: int) -> Callable[[np.random.Generator], boo
 
 def _has_spread(row: np.ndarray) -> bool:
     values = row.tolist()
-    return bool(spread_changes(values, steps.change_points(values)))
+    return bool(spread_changes(values, change_points.change_points(values)))
 
 
 def step_power() -> Iterator[Case]:
@@ -170,7 +172,7 @@ def _fall(count: int, share: float, where: tuple[float, float]) -> _Stepped:
 
 
 def _has_step(row: np.ndarray) -> bool:
-    return bool(steps.change_points(row.tolist()))
+    return bool(change_points.change_points(row.tolist()))
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from osmef.agent.messages import (
     ResultEvent,
     parse_event,
 )
-from osmef.analysis.limits import trial_limit
+from osmef.analysis.bulk_transfer import trial_limit
 from osmef.errors import AgentError
 from osmef.results.document import read_document
 from osmef.results.observations import Purpose

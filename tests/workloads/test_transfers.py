@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from osmef.analysis.limits import transfer_limits
+from osmef.analysis.bulk_transfer import transfer_limits
 from osmef.errors import AgentError
 from osmef.results.observations import EndpointUse
 from osmef.results.trial import Interval, Transfer, TransferEnd

@@ -1,9 +1,12 @@
-"""Cleanup of orphaned resources of abandoned sessions, retried until all are destroyed."""
+"""Context of a conductor, and cleanup of orphaned resources of its abandoned sessions.
+
+The context is the dependencies that are injected. Cleanup is retried until all are destroyed.
+"""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
@@ -11,16 +14,39 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from osmef.campaigns.conductor.context import ConductorContext
-from osmef.campaigns.executors.session import conclude
+from osmef.campaigns.executors.session import Executor, Measure, conclude
+from osmef.campaigns.schedule.calendar import Clock
 from osmef.campaigns.state.rows import CampaignRow, SessionRow, SessionState
-from osmef.campaigns.watching.log import CampaignLog
+from osmef.campaigns.vm_pool import VmPool
+from osmef.campaigns.watching.log import CampaignLog, Tell
 from osmef.engine.journal import Journal
 from osmef.errors import OsmefError, StorageError
 from osmef.results.files import storage
 
 if TYPE_CHECKING:
     from osmef.campaigns.state.store import Store
+
+
+@dataclass(frozen=True)
+class ConductorContext:
+    """Dependencies of a conductor. ``holder`` names it; ``measure`` runs a session.
+
+    ``halt`` ends a session that is ours no more, by its number, where that can be done. With
+    ``until_idle`` the conductor leaves while no window is open or opens soon. ``vm_pool`` has the
+    VMs that are kept, where that can be done. A cloud that others measure is looked at again after
+    ``again``.
+    """
+
+    holder: str
+    clock: Clock
+    executor: Executor
+    measure: Measure
+    tell: Tell
+    halt: Callable[[int], None] = lambda _session: None
+    until_idle: bool = False
+    vm_pool: VmPool | None = None
+    again: timedelta = timedelta(seconds=2)
+
 
 # What would not go is tried again after so long: so often, and then seldom.
 _AGAIN, _OFTEN, _SELDOM = timedelta(minutes=10), 6, timedelta(hours=1)

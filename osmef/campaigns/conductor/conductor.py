@@ -8,12 +8,10 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from osmef.campaigns.conductor.cleanup import is_absent, paths_of, uncleared
-from osmef.campaigns.conductor.context import ConductorContext
-from osmef.campaigns.conductor.dispatch import Dispatcher
-from osmef.campaigns.conductor.skips import PlatformKey, SkipPolicy, key_of
+from osmef.campaigns.conductor.cleanup import ConductorContext, is_absent, paths_of, uncleared
+from osmef.campaigns.conductor.dispatch import Dispatcher, PlatformKey, SkipPolicy, key_of
 from osmef.campaigns.executors.session import SessionResult, so_far
-from osmef.campaigns.schedule.clock import LATE, ClockMonitor, late_before
+from osmef.campaigns.schedule.calendar import LATE, ClockMonitor, late_before
 from osmef.campaigns.schedule.plan import CampaignPlan
 from osmef.campaigns.state.rows import (
     LEASE,
@@ -24,7 +22,7 @@ from osmef.campaigns.state.rows import (
     SessionRow,
     SessionState,
 )
-from osmef.campaigns.vm_pool.policy import PoolPolicy
+from osmef.campaigns.vm_pool import PoolPolicy
 from osmef.campaigns.watching.log import CampaignLog
 from osmef.engine.cancellation import Stop
 from osmef.errors import InputError, Interrupted, OsmefError, StorageError

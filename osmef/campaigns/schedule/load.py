@@ -11,8 +11,7 @@ from pydantic import SecretStr, ValidationError
 from pydantic_core import ErrorDetails
 
 from osmef.campaigns.schedule.calendar import Platform, platforms, slots
-from osmef.campaigns.schedule.model import Campaign, Notify, StopRule, Window
-from osmef.campaigns.schedule.redaction import REDACTED, redacted
+from osmef.campaigns.schedule.model import REDACTED, Campaign, Notify, StopRule, Window, redacted
 from osmef.errors import MOST_PROBLEMS, InputError, Problem
 from osmef.kinds import PROVIDERS
 from osmef.remote.ssh_text import in_home

@@ -38,7 +38,7 @@ from sqlalchemy import insert as put
 from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, NoSuchModuleError
 from sqlalchemy.schema import CreateColumn
 
-from osmef.campaigns.schedule.redaction import redacted
+from osmef.campaigns.schedule.model import redacted
 from osmef.campaigns.state.rows import Phase, SessionState
 from osmef.errors import InputError, StorageError
 

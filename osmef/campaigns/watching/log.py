@@ -13,7 +13,7 @@ from http.client import HTTPException, responses
 from typing import TYPE_CHECKING
 from urllib.error import HTTPError, URLError
 
-from osmef.campaigns.schedule.clock import Clock
+from osmef.campaigns.schedule.calendar import Clock
 from osmef.campaigns.schedule.model import Notify
 from osmef.campaigns.state.rows import CampaignRow
 from osmef.engine.observer import contain_failures

@@ -13,16 +13,24 @@ from matplotlib.figure import Figure
 
 from osmef.analysis.describe import describe
 from osmef.errors import NothingToDrawError
-from osmef.report.compared import AMONG_ALL, changed, is_among_all, matters, totals
-from osmef.report.html.figures import Drawn
-from osmef.report.html.live import live
-from osmef.report.html.shell import check_output, fill, write_page
-from osmef.report.html.strip import StripAxis, strip
-from osmef.report.html.svg import inline_svg
-from osmef.report.html.table import NOTHING, Column, Emphasis, Field, Table, number
-from osmef.report.look import PLAIN, Look
-from osmef.report.series import short_cells
+from osmef.report.html.figures import Drawn, inline_svg, live
+from osmef.report.html.layout import (
+    NOTHING,
+    Column,
+    Emphasis,
+    Field,
+    StripAxis,
+    Table,
+    check_output,
+    fill,
+    number,
+    strip,
+    write_page,
+)
+from osmef.report.options import PLAIN, Look
 from osmef.report.style import GREY, LINE_INCHES, Stroke, Words, broken, page, stroke, styled
+from osmef.report.summary import short_cells
+from osmef.report.table import AMONG_ALL, changed, is_among_all, matters, totals
 from osmef.results.measure import Measure
 
 _ROW_INCHES = 0.26

@@ -10,24 +10,25 @@ import pandas as pd
 
 from osmef.analysis.describe import describe
 from osmef.report.cells import leading
-from osmef.report.html.strip import StripAxis, strip
-from osmef.report.html.table import (
+from osmef.report.html.layout import (
     NOTHING,
     Column,
     Emphasis,
     Field,
     Scale,
+    StripAxis,
     Table,
     names,
     number,
     scale_of,
     show_number,
+    strip,
     text,
 )
-from osmef.report.sentences import money
-from osmef.report.series import (
+from osmef.report.summary import (
     LIMITS,
     is_alone,
+    money,
     other_than_asked,
     short_cells,
     short_names,

@@ -10,7 +10,7 @@ from pydantic import Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
 from osmef.agent.messages import BulkResult
-from osmef.analysis.limits import prevailing, transfer_limits
+from osmef.analysis.bulk_transfer import prevailing, transfer_limits
 from osmef.errors import AgentError
 from osmef.results.measure import Measure, part
 from osmef.results.observations import Direction, Ending, Purpose

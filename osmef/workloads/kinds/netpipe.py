@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from osmef.analysis.sweep import half_performance_length
+from osmef.analysis.throughput import half_performance_length
 from osmef.formats.netpipe import Point, read
 from osmef.results.measure import Better, Measure, OverPairs
 from osmef.results.observations import Purpose, SizePoint, SweepMode

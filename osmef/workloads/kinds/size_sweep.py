@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from osmef.agent.messages import PointEvent, SizesResult
-from osmef.analysis.sweep import half_performance_length, shortest_times, total_rates
+from osmef.analysis.throughput import half_performance_length, shortest_times, total_rates
 from osmef.errors import AgentError
 from osmef.results.measure import Measure
 from osmef.results.observations import Purpose, SizePoint, SweepMode

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from osmef.agent.messages import UdpReceiverResult, UdpSenderResult
-from osmef.analysis.fairness import jain_fairness
+from osmef.analysis.bulk_transfer import jain_fairness
 from osmef.analysis.throughput import Bounds, expected_trials, next_trial
 from osmef.errors import AgentError
 from osmef.results.measure import Measure, part

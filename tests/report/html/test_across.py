@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from osmef.report.html.across import layer_table
+from osmef.report.html.page import layer_table
 from tests.analysis.test_layers import run
 
 

@@ -15,7 +15,7 @@ from osmef.results.rundir import RunDirectory
 from osmef.results.summary import Summary
 from tests.chromium import chromium
 from tests.report.html.test_compare import page_of
-from tests.report.test_compared import row
+from tests.report.test_table import row
 
 MakeRun = Callable[[str, Summary], RunDirectory]
 

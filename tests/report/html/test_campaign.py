@@ -7,8 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from osmef.report.html.campaign import render_campaign, write_campaign_report
-from osmef.report.html.campaign_course import calendar_table
+from osmef.report.html.campaign import calendar_table, render_campaign, write_campaign_report
 from tests.chromium import chromium
 from tests.report.html.parsed import Page
 from tests.report.weeks import campaign

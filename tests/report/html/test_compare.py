@@ -10,7 +10,7 @@ from osmef.errors import InputError
 from osmef.report.html.compare import Compared, write_comparison
 from tests.declared import measure
 from tests.report.html.parsed import Page
-from tests.report.test_compared import row
+from tests.report.test_table import row
 
 KNOWN = {one.name: one for one in map(measure, ("aggregate_btc_bps", "retransmits", "rtt_min_us"))}
 EVIL = "</script><script>alert(1)</script>"

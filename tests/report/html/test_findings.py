@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from osmef.report.html.findings import findings
-from osmef.report.series import LIMITS
+from osmef.report.html.run import findings
+from osmef.report.summary import LIMITS
 from osmef.results.summary import CellInfo, Summary
 from osmef.results.trial import Limit
 from osmef.scenario.fields import Placement

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from osmef.report.html.live import live
-from osmef.report.html.strip import StripAxis, strip
+from osmef.report.html.figures import live
+from osmef.report.html.layout import StripAxis, strip
 
 VALUES = st.lists(st.floats(1e-6, 1e12), min_size=1, max_size=40)
 

@@ -13,8 +13,8 @@ import pytest
 
 from osmef.analysis.describe import describe
 from osmef.errors import InputError
+from osmef.report.html.layout import check_output, fill, write_page
 from osmef.report.html.page import write_report
-from osmef.report.html.shell import check_output, fill, write_page
 from osmef.results.rundir import RunDirectory
 from osmef.results.summary import CellInfo, Cost, HourlyPrice, Summary
 from osmef.scenario.fields import Placement
@@ -475,7 +475,7 @@ def test_runs_without_sessions_have_no_figure_of_more_cells_than_can_be_told_apa
     measured: Summary,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("osmef.report.html.across._MOST_CELLS", 3)
+    monkeypatch.setattr("osmef.report.html.page._MOST_CELLS", 3)
     found = []
     for count in (1, 2):
         cells = [make_cell(connections=n) for n in range(1, count + 1)]

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import pytest
 from matplotlib.figure import Figure
 
-from osmef.report.html.svg import inline_svg
+from osmef.report.html.figures import inline_svg
 from osmef.report.style import HouseFigure
 
 

@@ -10,7 +10,7 @@ from osmef.errors import InputError
 
 if TYPE_CHECKING:
     from osmef.campaigns.executors.dask.executor import DaskExecutor
-    from osmef.campaigns.executors.threads import Measure
+    from osmef.campaigns.executors.session import Measure
 
 
 def connect(

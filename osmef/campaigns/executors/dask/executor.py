@@ -29,8 +29,13 @@ from osmef.campaigns.executors.dask.worker import (
     WorkerMessage,
     attend,
 )
-from osmef.campaigns.executors.session import SessionJob, SessionResult, clear
-from osmef.campaigns.executors.threads import Measure, open_many_files
+from osmef.campaigns.executors.session import (
+    Measure,
+    SessionJob,
+    SessionResult,
+    clear,
+    open_many_files,
+)
 from osmef.campaigns.watching.status import NAME as LIVE
 from osmef.campaigns.watching.status import forget, show_in
 from osmef.engine.cancellation import Stop

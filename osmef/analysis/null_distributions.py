@@ -1,0 +1,440 @@
+"""Null distributions of tests: chi-squared, rank sums, Kendall's S, and series that wander.
+
+They are computed without the import of scipy. Series that wander tell steps from memory: they have
+no step. One sort is an autoregression whose neighbours are correlated by up to ``MEMORY``; the
+other is of two kinds of hosts, of which the next value often has the same one as the last
+(``STAYS``).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import accumulate, pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from osmef.analysis.distributions import normal_quantile
+
+Array = npt.NDArray[np.float64]
+
+_TINY = 1e-300
+_PRECISION = 1e-15
+_MOST_TERMS = 100_000
+
+
+def chi_squared_above(x: float, freedom: float) -> float:
+    """Return the probability that a variable of chi squared is above x >= 0."""
+    return max(0.0, 1 - float(_gamma_below(freedom / 2, np.array([x / 2]))[0]))
+
+
+def chi_squared_quantiles(shares: Array, freedom: float) -> Array:
+    """Return the x that a variable of chi squared is at most with each probability in (0, 1).
+
+    Newton's steps, from Wilson and Hilferty's values or, where these are too small, from those of
+    the first term of the series.
+
+    Source: Wilson and Hilferty, Proc. Nat. Acad. Sci. 17, 1931.
+    """
+    shape, of_normal = freedom / 2, np.array([normal_quantile(one) for one in shares.tolist()])
+    ninth = 2 / (9 * freedom)
+    cubes = freedom * np.maximum(0, 1 - ninth + of_normal * math.sqrt(ninth)) ** 3
+    first = 2 * np.exp((np.log(shares) + math.lgamma(shape + 1)) / shape)
+    x: Array = np.maximum(cubes, np.maximum(first, _TINY)) / 2
+    for _ in range(100):
+        log_density = (shape - 1) * np.log(x) - x - math.lgamma(shape)
+        off = (_gamma_below(shape, x) - shares) / np.maximum(np.exp(log_density), _TINY)
+        step = np.clip(off, -3 * x, 0.75 * x)
+        x -= step
+        if (np.abs(step) <= 1e-12 * x).all():
+            break
+    return 2 * x
+
+
+def _gamma_below(a: float, x: Array) -> Array:
+    """Return the regularised lower incomplete gamma function P(a, x) of every x >= 0.
+
+    All terms of the series are positive, so that nothing cancels (DLMF, 8.7.1).
+    """
+    positive = np.maximum(x, _TINY)
+    term: Array = np.exp(a * np.log(positive) - positive - math.lgamma(a + 1))
+    found = term.copy()
+    for n in range(1, _MOST_TERMS):
+        term = term * positive / (a + n)
+        found += term
+        if a + n > positive.max() and (term <= _PRECISION * found).all():
+            break
+    return np.minimum(1.0, found)
+
+
+def s_variance(x: Array, y: Array) -> float:
+    """Return the variance of S of two series of one length over all orders, with ties.
+
+    Assumed is that all orders are equally likely.
+
+    Source: Kendall, "Rank Correlation Methods", 1948.
+    """
+    n = x.size
+    ties = [np.unique(of, return_counts=True)[1].astype("float64") for of in (x, y)]
+    first = [float((t * (t - 1) * (2 * t + 5)).sum()) for t in ties]
+    second = [float((t * (t - 1) * (t - 2)).sum()) for t in ties]
+    third = [float((t * (t - 1)).sum()) for t in ties]
+    found = (n * (n - 1) * (2 * n + 5) - first[0] - first[1]) / 18
+    found += second[0] * second[1] / (9 * n * (n - 1) * (n - 2))
+    return found + third[0] * third[1] / (2 * n * (n - 1))
+
+
+def exact_p(total: int, counts: Sequence[int]) -> float:
+    """Return the chance of a sum of S as far from 0, of series of so many values each.
+
+    It is counted from the numbers of inversions of all orders. Assumed is that these are equally
+    likely, and that nothing is tied.
+
+    Source: that of ``s_variance``.
+    """
+    chances = np.ones(1)
+    for n in counts:
+        for size in range(2, n + 1):  # the last of so many may pass 0 to size - 1 others
+            sums = np.fromiter(accumulate([*chances.tolist(), *[0.0] * (size - 1)]), "float64")
+            sums[size:] -= sums[:-size].copy()
+            chances = sums / size
+    inversions = (chances.size - 1 - abs(total)) // 2  # S is what is not inverted less what is
+    return min(1.0, 2 * float(chances[: inversions + 1].sum()))
+
+
+EXACT_UP_TO = 2500
+"""The largest product of two sample sizes for which the distribution is counted out."""
+
+
+@dataclass(frozen=True)
+class RankSums:
+    """The sum of the doubled ranks of n values out of more: each sum's probability, from 0 on."""
+
+    probabilities: Array
+
+    def at_most(self, doubled: int) -> float:
+        """Return the probability of a sum of doubled ranks of at most this."""
+        return min(1.0, float(self.probabilities[: doubled + 1].sum()))
+
+    def at_least(self, doubled: int) -> float:
+        """Return the probability of a sum of doubled ranks of at least this."""
+        return min(1.0, float(self.probabilities[doubled:].sum()))
+
+
+@lru_cache(maxsize=64)
+def rank_sums(doubled_ranks: tuple[int, ...], n: int) -> RankSums:
+    """Return the exact distribution of the sum of n of the ranks, each choice equally likely.
+
+    ``doubled_ranks`` are two times the ranks of all values, so that the mean rank of tied values is
+    whole. Assumed is nothing but that the values may be exchanged. Time and memory grow with the
+    number of ranks times n times the largest sum.
+
+    Source: Streitberg and Roehmel, "Exact Distributions for Permutation and Rank Tests",
+    Statistical Software Newsletter 12, 1986 (the shift algorithm).
+    """
+    most = sum(sorted(doubled_ranks)[-n:])
+    ways = np.zeros((n + 1, most + 1))
+    ways[0, 0] = 1.0
+    for rank in doubled_ranks:
+        # Every choice so far, and the same with this rank in it.
+        ways[1:, rank:] += ways[:-1, : most + 1 - rank].copy()
+    return RankSums(ways[n] / math.comb(len(doubled_ranks), n))
+
+
+def doubled_ranks(values: Sequence[float] | Array) -> npt.NDArray[np.int64]:
+    """Return two times the rank of each value, counted from 1; tied values share their mean.
+
+    Assumed is that equal values are ties, and not rounded others.
+
+    Source: that of ``rank_sums``.
+    """
+    ordered = np.sort(np.asarray(values, dtype=np.float64))
+    first = np.searchsorted(ordered, values, side="left")
+    last = np.searchsorted(ordered, values, side="right")
+    return (first + last + 1).astype(np.int64)
+
+
+@lru_cache(maxsize=1024)
+def shift_rank(n_a: int, n_b: int, confidence: float) -> tuple[int, float]:
+    """Return c and the coverage of the interval between the c-th smallest and largest difference.
+
+    Of the ``n_a`` times ``n_b`` differences between two samples; c is 0 where no interval covers
+    the confidence. Exact up to ``EXACT_UP_TO`` differences, the normal approximation beyond.
+    See ``hodges_lehmann``.
+
+    Assumed is what ``hodges_lehmann`` assumes.
+
+    Source: that of ``hodges_lehmann``.
+    """
+    if n_a * n_b > EXACT_UP_TO:
+        sigma = math.sqrt(n_a * n_b * (n_a + n_b + 1) / 12)
+        return math.floor(n_a * n_b / 2 + normal_quantile((1 - confidence) / 2) * sigma), confidence
+    ranks = tuple(range(2, 2 * (n_a + n_b) + 1, 2))
+    # U = (sum of ranks) - n(n + 1)/2
+    below = np.cumsum(rank_sums(ranks, n_a).probabilities[n_a * (n_a + 1) :: 2])
+    c = int(np.count_nonzero(below[: n_a * n_b // 2] <= (1 - confidence) / 2 * (1 + 1e-12)))
+    return c, 1 - 2 * float(below[c - 1]) if c else 0.0
+
+
+Indices = npt.NDArray[np.intp]
+
+MEMORY = 0.9
+"""The correlation of neighbours up to which the rate of false alarms holds."""
+
+STAYS = 0.5
+"""The same, of which kind of host a value is from."""
+
+_TRIED = (-0.5, -0.2, 0.0, 0.15, 0.3, 0.45, 0.6, 0.75, 0.9)
+_SHARES = (0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5)
+_STEPS = 3
+"""How many steps a series is described by at most, at once."""
+_MOST, _LEAST, _VALUES = 9999, 1999, 400_000
+_AT_ONCE = 500
+_EQUAL = 0.98
+"""At this quantile of noise descriptions by one, two and three steps count alike."""
+_NOTHING = 1e-12
+_SEED = 20120705
+
+
+def wandering_p(series: Array, shortest: int) -> float:
+    """Return the p-value of steps, if neighbours are correlated by up to ``MEMORY``.
+
+    ``series`` are n values in their order, not all equal, n at least 2 ``shortest``. Compared are
+    the likelihoods of an autoregression of first order without and with up to three steps, each
+    with the memory that suits it best: a step leaves no memory within its levels, and a memory
+    does. p is the share of simulated series without a step that look as clear at a memory of
+    ``MEMORY``; with less of it fewer do.
+    They are rounded to half a standard deviation, as rounded values look clearer than others.
+
+    Assumed are normal values; of others see the simulations in docs/methods.md.
+
+    Source: Robbins, Gallagher, Lund and Aue, J. Time Ser. Anal. 32, 2011 (change-points and
+    autocorrelation); Box and Jenkins, "Time Series Analysis", 1970 (first-order autoregression).
+    """
+    count = series.size
+    scaled = ((series - np.median(series)) / np.ptp(series))[None, :]
+    return _share(likelihoods(scaled, shortest)[0], _wandering(count, shortest))
+
+
+def staying_p(series: Array, levels: tuple[float, float], shortest: int) -> float:
+    """Return the p-value of steps, if values are of two kinds of hosts that stay for a while.
+
+    Arguments are as those of ``wandering_p``; ``levels`` are those before and after the clearest
+    step. Each value is of the one kind or of the other, by which side of the levels' middle it is
+    on, or of the widest gap between them, whichever is clearer. p is the share of simulated series
+    of two kinds, of which each value is correlated with the one before by ``STAYS``, that up to
+    three steps describe as well.
+
+    Assumed is nothing of how the values of one kind are distributed.
+
+    Source: Braun and Mueller, "Statistical Methods for DNA Sequence Segmentation", Statist. Sci.
+    13, 1998 (steps of a share).
+    """
+    low, high = sorted(levels)
+    between = np.unique(np.r_[low, series[(series >= low) & (series <= high)], high])
+    widest = int(np.argmax(np.diff(between))) if between.size > 1 else 0
+    borders = {(low + high) / 2, float(between[widest : widest + 2].mean())}
+    return min(_kinds_p(series > border, shortest) for border in borders)
+
+
+def _kinds_p(above: npt.NDArray[np.bool_], shortest: int) -> float:
+    share = min(float(above.mean()), 1 - float(above.mean()))
+    nearest = min(_SHARES, key=lambda one: abs(one - share))
+    found = _shares_told(above[None, :].astype(float), shortest)[0]
+    return _share(found, _staying(above.size, shortest, nearest))
+
+
+def _share(found: Array, null: tuple[Array, Array]) -> float:
+    offsets, known = null
+    clearest = float((found - offsets).max())
+    above = known.size - int(np.searchsorted(known, clearest - 1e-9))
+    return (1 + above) / (1 + known.size)
+
+
+def _null(rows: Iterator[Array], told: Callable[[Array], Array]) -> tuple[Array, Array]:
+    """Return what each number of steps has more than one, and the sorted clearest of noise."""
+    found = np.concatenate([told(some) for some in rows])
+    known = np.quantile(found, _EQUAL, axis=0)
+    offsets = known - known[0]
+    return offsets, np.sort((found - offsets).max(axis=1))
+
+
+@lru_cache(maxsize=64)
+def _wandering(count: int, shortest: int) -> tuple[Array, Array]:
+    grain = 0.5 / math.sqrt(1 - MEMORY**2)
+    series = (grain * np.round(rows / grain) for rows in wanderers(count, MEMORY))
+    return _null(series, lambda rows: likelihoods(rows, shortest))
+
+
+@lru_cache(maxsize=256)
+def _staying(count: int, shortest: int, share: float) -> tuple[Array, Array]:
+    return _null(stayers(count, share), lambda rows: _shares_told(rows, shortest))
+
+
+def _batches(count: int) -> Iterator[int]:
+    left = max(_LEAST, min(_MOST, _VALUES // count))
+    while left > 0:
+        yield min(_AT_ONCE, left)
+        left -= _AT_ONCE
+
+
+def wanderers(count: int, memory: float) -> Iterator[Array]:
+    """Yield simulated normal series of that lag-1 autocorrelation, in batches.
+
+    Assumed is that each value follows from the one before.
+
+    Source: Box and Jenkins, as ``wandering_p``.
+    """
+    chance = np.random.default_rng(_SEED)
+    for some in _batches(count):
+        noise = chance.standard_normal((some, count))
+        noise[:, 0] /= math.sqrt(1 - memory**2)
+        for at in range(1, count):
+            noise[:, at] += memory * noise[:, at - 1]
+        yield noise
+
+
+def stayers(count: int, share: float) -> Iterator[Array]:
+    """Yield simulated series of 0 and 1, which is that share of them, in batches.
+
+    Assumed is a Markov chain: each value is that of the one before, or drawn anew.
+
+    Source: Norris, "Markov Chains", 1997.
+    """
+    chance = np.random.default_rng(_SEED)
+    for some in _batches(count):
+        rows = (chance.random((some, count)) < share).astype(float)
+        stays = chance.random((some, count)) < STAYS
+        for at in range(1, count):
+            rows[:, at] = np.where(stays[:, at], rows[:, at - 1], rows[:, at])
+        yield rows
+
+
+def likelihoods(rows: Array, shortest: int) -> Array:
+    """Return twice the log-likelihood ratio of one, two and three steps against none.
+
+    ``rows`` are series; the answer has a row for each. The second and third step are the best ones
+    beside those before, and the first is looked for again beside the second. Assumed is what
+    ``wandering_p`` assumes.
+
+    Source: that of ``wandering_p``.
+    """
+    best = np.full((len(rows), 1 + _STEPS), -np.inf)
+    for memory in _TRIED:
+        sums = _squares(rows, memory, shortest)
+        fit = math.log(1 - memory**2) - rows.shape[1] * np.log(np.maximum(sums, _NOTHING))
+        np.maximum(best, fit, out=best)
+    ratios: Array = best[:, 1:] - best[:, :1]
+    return ratios
+
+
+def _squares(rows: Array, memory: float, shortest: int) -> Array:
+    """Return the sums of squares left by none, one, two and three steps, at one memory."""
+    count = rows.shape[1]
+    first, rest = math.sqrt(1 - memory**2), 1 - memory
+    white = rows.copy()
+    white[:, 1:] -= memory * rows[:, :-1]
+    white[:, 0] *= first
+    tail = np.zeros((len(rows), count + 1))
+    tail[:, :-1] = white[:, ::-1].cumsum(axis=1)[:, ::-1]
+    middles = np.arange(shortest, count - shortest + 1)
+    after = count - 1 - middles
+    level = first**2 + rest**2 * (count - 1)
+    shared = rest + rest**2 * after  # of a step's column with that of the level
+    level_fit = first * white[:, 0] + rest * tail[:, 1]
+    fits = white[:, middles] + rest * tail[:, middles + 1] - shared / level * level_fit[:, None]
+    later = np.maximum.outer(middles, middles)
+    products = rest + rest**2 * (count - 1 - later) - np.outer(shared, shared) / level
+    products[np.diag_indices(middles.size)] = 1 + rest**2 * after - shared**2 / level
+    none = (white**2).sum(axis=1) - level_fit**2 / level
+    left: Array = none[:, None] - _taken(fits, products, shortest)
+    return left
+
+
+def _taken(fits: Array, products: Array, shortest: int) -> Array:
+    """Return what none, one, two and three steps take off the sum of squares."""
+    every = np.arange(len(fits))
+    norms = products.diagonal()
+    alone = fits**2 / norms
+    one = alone.argmax(axis=1)
+    second, _ = _beside(fits, products, (one,), shortest)
+    first, two = _beside(fits, products, (second,), shortest)
+    two = two + alone[every, second]
+    _, three = _beside(fits, products, (first, second), shortest)
+    most = alone[every, one]
+    two = np.maximum(two, most)
+    return np.stack([np.zeros(len(fits)), most, two, two + three], axis=1)
+
+
+def _beside(
+    fits: Array, products: Array, chosen: tuple[Indices, ...], shortest: int
+) -> tuple[Indices, Array]:
+    """Return the best step beside one or two others, and what it takes off."""
+    every, places = np.arange(len(fits)), np.arange(fits.shape[1])
+    left, norms = fits, np.broadcast_to(products.diagonal(), fits.shape)
+    done: list[Array] = []
+    far = np.ones(fits.shape, dtype=bool)
+    for at in chosen:
+        column = products[at]
+        for earlier, place in zip(done, chosen, strict=False):
+            column = column - earlier * (earlier[every, at] / earlier[every, place])[:, None]
+        norm = np.maximum(column[every, at], _NOTHING)[:, None]
+        left = left - column * (left[every, at][:, None] / norm)
+        norms = norms - column**2 / norm
+        done.append(column)
+        far &= np.abs(places - at[:, None]) >= shortest
+    taken = np.where(far & (norms > 1e-9), left**2 / np.maximum(norms, 1e-9), 0.0)
+    best = taken.argmax(axis=1)
+    return best, taken[every, best]
+
+
+def _shares_told(rows: Array, shortest: int) -> Array:
+    """Return twice the log-likelihood ratio of shares with one, two and three steps against one."""
+    size, count = rows.shape
+    sums = np.zeros((size, count + 1))
+    np.cumsum(rows, axis=1, out=sums[:, 1:])
+    ends = (np.zeros(size, dtype=int), np.full(size, count))
+    none = _surprise(sums, *ends)
+    one, least = _cut_again(sums, ends, shortest)
+    second, two = _cut_again(sums, (ends[0], one, ends[1]), shortest)
+    first, again = _cut_again(sums, (ends[0], second, ends[1]), shortest)
+    low, high = np.minimum(first, second), np.maximum(first, second)
+    _, three = _cut_again(sums, (ends[0], low, high, ends[1]), shortest)
+    two = np.minimum(two, again)
+    left = np.stack([least, two, np.minimum(two, three)], axis=1)
+    ratios: Array = 2 * (none[:, None] - left)
+    return ratios
+
+
+def _cut_again(sums: Array, bounds: tuple[Indices, ...], shortest: int) -> tuple[Indices, Array]:
+    """Return the best further cut of parts, and the surprise that all parts leave then."""
+    count = sums.shape[1] - 1
+    places = np.broadcast_to(np.arange(count + 1), sums.shape)
+    parts = list(pairwise(bounds))
+    whole = [_surprise(sums, begin, end) for begin, end in parts]
+    total = np.sum(whole, axis=0)
+    gain = np.zeros(sums.shape)
+    for (begin, end), before in zip(parts, whole, strict=True):
+        low, high = begin[:, None], end[:, None]
+        inside = (places >= low + shortest) & (places <= high - shortest)
+        wide = np.where(inside, places, low + 1), np.broadcast_to(low, sums.shape)
+        split = _surprise(sums, wide[1], wide[0]) + _surprise(
+            sums, wide[0], np.broadcast_to(high, sums.shape)
+        )
+        gain = np.where(inside, before[:, None] - split, gain)
+    best = gain.argmax(axis=1)
+    return best, total - gain[np.arange(len(sums)), best]
+
+
+def _surprise(sums: Array, begin: Indices, end: Indices) -> Array:
+    """Return the negative log-likelihood of parts, each with its own share."""
+    flat = begin.ndim == 1
+    low, high = (one[:, None] if flat else one for one in (begin, end))
+    ones = np.take_along_axis(sums, high, axis=1) - np.take_along_axis(sums, low, axis=1)
+    count = np.maximum(high - low, 1)
+    share = np.clip(ones / count, _NOTHING, 1 - _NOTHING)
+    told: Array = -count * (share * np.log(share) + (1 - share) * np.log1p(-share))
+    return told[:, 0] if flat else told

@@ -1,1 +1,0 @@
-"""Pool of VMs that a campaign keeps between sessions."""

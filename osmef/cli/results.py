@@ -1,0 +1,529 @@
+"""Commands on run directories: ``osmef list``, ``show``, ``report``, ``export`` and ``import``.
+
+Also the display of a result: its figures, its table, and the paths of its files.
+"""
+
+from __future__ import annotations
+
+import io
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+from rich.text import Text
+
+from osmef.cli.completion import complete_run
+from osmef.cli.console import (
+    PAGE_HELP,
+    AsJson,
+    Figures,
+    Out,
+    RunPath,
+    err,
+    out,
+    print_json,
+    print_note,
+    print_text,
+    reporting,
+)
+from osmef.cli.console import out as console
+from osmef.errors import InputError, PackageError
+from osmef.report.fit import column, table
+from osmef.report.summary import cost_text, expectations
+from osmef.report.table import layer_table, summary_table
+from osmef.results.files import write_atomically
+from osmef.results.find import RESULTS, begun_at, run_called, runs_in
+from osmef.results.lock import is_held
+from osmef.results.rundir import RunDirectory
+from osmef.results.summary import Summary, Verdict
+from osmef.results.trial import Status
+from osmef.units import counted
+
+if TYPE_CHECKING:
+    import pandas as pd  # slow to load
+
+    from osmef.importers import Imported  # pandas takes a while to load
+
+
+_MOST_REASONS = 3
+_COLOURS = {Verdict.MET: "green", Verdict.MISSED: "red", Verdict.UNDECIDED: "yellow"}
+_MOST_CHARACTERS = 300
+
+
+def draw(directory: RunDirectory) -> list[Path]:
+    """Draw the figures of a run into its directory, and return their paths.
+
+    Where what draws them is not installed, it says so, and there are none.
+    """
+    try:
+        # matplotlib takes a while to load, and only the end of a run needs it
+        from osmef.report.figures import draw_figures  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        told = PackageError.of(error)
+        if told is None:
+            raise
+        print_note(err, f"no figures and no page: {told.cure}")
+        return []
+    return draw_figures(directory.path)
+
+
+def show(
+    summary: Summary,
+    directory: Path,
+    figures: list[Path],
+    *,
+    whole: bool = False,
+    ended: bool = False,
+) -> None:
+    """Print the table of a run, its warnings, and the paths of its files.
+
+    The table fits the terminal, unless the ``whole`` one is wanted. Of a run that has just
+    ``ended`` the next command is named.
+    """
+    width = None if whole else out.width
+    out.print(summary_table(summary, width))
+    if (layers := layer_table(summary, width)) is not None:
+        out.print(layers)
+    for verdict, text in expectations(summary):
+        print_note(out, text, f"[{_COLOURS[verdict]}]expected[/]")
+    for text in _failures(summary, directory):
+        print_note(out, text, "[red]failed[/]")
+    for text in summary.run.warnings:
+        print_note(out, text)
+    if cost := cost_text(summary):
+        out.print(f"cost: {escape(cost)}")
+    if not summary.run.complete:
+        out.print(f"[yellow]incomplete[/]; to go on: osmef resume {escape(str(directory))}")
+    for figure in figures:
+        if figure.suffix == ".png":
+            out.print(f"figure: {escape(str(figure))}")
+    out.print(f"run: [bold]{escape(str(directory))}[/]")
+    if ended:
+        out.print(f"for a page with figures: osmef report {escape(str(directory))}")
+
+
+def _failures(summary: Summary, directory: Path) -> Iterator[str]:
+    """Yield the reasons of failed trials, the most frequent first."""
+    if not any(cell.n_failed for cell in summary.cells):
+        return
+    trials = RunDirectory.open(directory).read_trials().trials
+    reasons = Counter(trial.failure.shown for trial in trials if trial.failure is not None)
+    for reason, count in reasons.most_common(_MOST_REASONS):
+        short = reason if len(reason) <= _MOST_CHARACTERS else f"{reason[:_MOST_CHARACTERS]}…"
+        yield f"{count} of {len(trials)} trials: {short}"
+    if (more := len(reasons) - _MOST_REASONS) > 0:
+        yield f"for {more} more reasons: {directory / 'trials.jsonl'} has them all"
+
+
+LIST_EPILOG = """Examples:
+
+osmef list
+
+osmef show latest
+
+osmef report quickstart-2026
+
+A RUN of any command may be called by the beginning of its name, and the newest one `latest`."""
+
+
+@dataclass(frozen=True)
+class _Listed:
+    name: str
+    began: datetime
+    workloads: str
+    cells: int | None
+    trials: int | None
+    failed: int
+    state: str
+
+
+def list_command(
+    directory: Annotated[
+        Path, typer.Argument(metavar="DIR", help="Directory that holds the run directories.")
+    ] = RESULTS,
+    as_json: AsJson = False,
+) -> None:
+    """List the runs of a directory, the newest last."""
+    with reporting(as_json):
+        if not directory.is_dir():
+            raise InputError(
+                "there is no such directory",
+                where=str(directory),
+                cure="osmef run SCENARIO makes results/; name another directory that holds runs",
+            )
+        found = list(_listed(directory))
+        if as_json:
+            print_json({"runs": [{**vars(one), "began": one.began.isoformat()} for one in found]})
+            return
+    if not found:
+        out.print(f"no run in {directory}/")
+        return
+    columns = [
+        column("run", [one.name for one in found]),
+        column("began, UTC", [f"{one.began:%Y-%m-%d %H:%M}" for one in found], rank=3),
+        column("workload", [one.workloads for one in found], rank=1),
+        column("cells", [_count(one.cells) for one in found], rank=2, right=True),
+        column("trials", [_count(one.trials) for one in found], right=True),
+        column("failed", [_failed_count(one) for one in found], rank=1, right=True),
+        column("state", [one.state for one in found]),
+    ]
+    out.print(table(columns, out.width, long=None))
+
+
+def _count(count: int | None) -> str:
+    return "-" if count is None else str(count)
+
+
+def _failed_count(one: _Listed) -> Text:
+    return Text(str(one.failed) if one.failed else "", style="red")
+
+
+def _listed(directory: Path) -> Iterator[_Listed]:
+    for path in runs_in(directory):
+        try:
+            yield _read(path)
+        except InputError as error:  # damaged, or of a newer version
+            yield _Listed(path.name, begun_at(path), "-", None, None, 0, f"unreadable: {error}")
+
+
+def _begun(run: RunDirectory) -> _Listed:
+    """Return what there is of a run without a summary: it is running, or it was cut."""
+    trials = run.read_trials().trials if run.trials.exists() else []
+    kinds = ", ".join(dict.fromkeys(trial.workload for trial in trials)) or "-"
+    cells = len({trial.cell for trial in trials}) or None
+    failed = sum(trial.status is Status.FAILED for trial in trials)
+    state = "running" if is_held(run.path) else "interrupted"
+    return _Listed(run.path.name, begun_at(run.path), kinds, cells, len(trials), failed, state)
+
+
+def _read(path: Path) -> _Listed:
+    run = RunDirectory(path)
+    if not run.summary.exists():
+        return _begun(run)
+    summary = run.read_summary()
+    kinds = dict.fromkeys(cell.workload for cell in summary.cells)
+    failed = sum(cell.n_failed for cell in summary.cells)
+    good = sum(cell.n_ok for cell in summary.cells)
+    ended = "complete" if summary.run.complete else "incomplete"
+    state = "imported" if summary.run.scenario_digest is None else ended
+    began = summary.run.started_at or begun_at(path)
+    return _Listed(
+        path.name, began, ", ".join(kinds), len(summary.cells), good + failed, failed, state
+    )
+
+
+SHOW_EPILOG = """Examples:
+
+osmef show results/quickstart-20261121T031500Z-3f9a
+
+osmef show RUN --json | jq '.cells[] | [.key, .metrics.aggregate_btc_bps.median]'"""
+
+
+def show_command(
+    run: RunPath,
+    wide: Annotated[
+        bool, typer.Option("--wide", help="Show all columns, wherever a terminal breaks the lines.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Print the table of a run again; of one that was cut, what it has."""
+    with reporting(as_json):
+        directory = RunDirectory.open(run_called(run))
+        summary = directory.read_summary() if directory.summary.exists() else _so_far(directory)
+        if as_json:
+            print_json(summary.model_dump(mode="json"))
+        else:
+            show(summary, directory.path, sorted(directory.path.glob("*.png")), whole=wide)
+
+
+def _so_far(directory: RunDirectory) -> Summary:
+    """Summarise an interrupted or running run from the trials that it has."""
+    from osmef.engine.resume import reopen  # noqa: PLC0415 - the engine is slow to load
+    from osmef.engine.summarise import summarise  # noqa: PLC0415
+
+    plan = reopen(directory)
+    if not directory.read_trials().trials:
+        raise InputError(
+            "the run has no trial yet",
+            where=str(directory.path),
+            cure=f"if it was killed, go on with: osmef resume {directory.path}",
+        )
+    return summarise(plan, directory)
+
+
+REPORT_EPILOG = """Examples:
+
+osmef report results/quickstart-20261121T031500Z-3f9a -o report.html
+
+osmef report results/vm-to-vm-* --title "Two weeks of one cloud" -o cloud.html
+
+The page needs no network and no other file."""
+
+
+def report_command(
+    runs: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="RUNS",
+            autocompletion=complete_run,
+            help="Run directories, directories that hold some, or patterns of them.",
+        ),
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help=PAGE_HELP)] = Path(
+        "report.html"
+    ),
+    title: Annotated[
+        str | None,
+        typer.Option(help="What the page is called; without, the scenario.", show_default=False),
+    ] = None,
+) -> None:
+    """Write one page with the results: findings, tables, figures and placement."""
+    with reporting():
+        from osmef.report.html.page import write_report  # noqa: PLC0415 - matplotlib loads slowly
+
+        readings = write_report(runs, output, title)
+    for reading in readings:
+        if reading.summary is None:
+            print_note(err, f"{reading.path} has not ended")
+    size = output.stat().st_size / 1e6
+    out.print(f"{counted(len(readings), 'run')}, {size:.1f} MB: {escape(str(output))}")
+
+
+EXPORT_EPILOG = """Examples:
+
+osmef export ppbench results/pingpong-20261121T031500Z-3f9a -o pingpong.csv
+
+osmef export csv RUN | head -3
+
+osmef export openmetrics RUN -o /var/lib/node_exporter/osmef.prom
+
+osmef export ro-crate RUN -o run.zip --author 'Ada Lovelace'"""
+
+
+class Format(StrEnum):
+    """Export formats."""
+
+    CSV = "csv"
+    NDJSON = "ndjson"
+    OPENMETRICS = "openmetrics"
+    INFLUX = "influx"
+    OPENSEARCH = "opensearch"
+    PPBENCH = "ppbench"
+    RO_CRATE = "ro-crate"
+
+
+def export_command(
+    form: Annotated[
+        Format,
+        typer.Argument(
+            metavar="FORMAT",
+            help="`csv` or `ndjson`: each metric of each trial, with unit and labels;"
+            " `openmetrics`: medians of cells; `influx`: lines of trials; `opensearch`: trials for"
+            " its bulk API; `ppbench`: CSV with a row a message size; `ro-crate`: a zip archive of"
+            " the run with metadata and CITATION.cff.",
+        ),
+    ],
+    run: RunPath,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="Where to write it; standard output without it, or with `-`.",
+            show_default=False,
+        ),
+    ] = None,
+    author: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Whose the data is, for ro-crate. May be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """Write the numbers of a run in the format of another program."""
+    output = None if output == Path("-") else output
+    with reporting():
+        directory = _with_summary(run)
+        if form is Format.RO_CRATE:
+            told = _crate(directory, output, author or [])
+        else:
+            text, told = _texts(directory, form)
+            if output is None:
+                print_text(text)
+                return
+            write_atomically(output, text.encode())
+    err.print(f"{told}: {escape(str(output))}")
+
+
+def _with_summary(run: Path) -> RunDirectory:
+    directory = RunDirectory.open(run_called(run))
+    if not directory.summary.exists():
+        raise InputError(
+            "the run has no summary yet",
+            where=str(run),
+            cure=f"if it was killed, go on with: osmef resume {run}",
+        )
+    return directory
+
+
+def _texts(directory: RunDirectory, form: Format) -> tuple[str, str]:
+    """Return the exported text, and the number of its items."""
+    if form is Format.PPBENCH:
+        return _ppbench(directory)
+    if form is Format.OPENMETRICS:
+        from osmef.report.export import write_openmetrics  # noqa: PLC0415
+
+        summary = directory.read_summary()
+        return "".join(write_openmetrics(summary)), counted(len(summary.cells), "cell")
+    # pandas takes a while to load
+    from osmef.report.export import (  # noqa: PLC0415
+        write_csv,
+        write_influx,
+        write_ndjson,
+        write_opensearch,
+    )
+    from osmef.results.frame import load  # noqa: PLC0415
+
+    writers: Mapping[Format, Callable[[pd.DataFrame], Iterable[str]]] = {
+        Format.CSV: write_csv,
+        Format.NDJSON: write_ndjson,
+        Format.INFLUX: write_influx,
+        Format.OPENSEARCH: write_opensearch,
+    }
+    lines = list(writers[form](load(directory.path)))
+    return "".join(lines), counted(len(lines), "line")
+
+
+def _crate(directory: RunDirectory, output: Path | None, authors: list[str]) -> str:
+    from osmef.report.export import write_crate  # noqa: PLC0415
+
+    if output is None:
+        raise InputError(
+            "a zip archive goes to a file", where="--output", cure="add -o run.zip, for example"
+        )
+    counts: list[int] = []
+    write_atomically(output, lambda file: counts.append(write_crate(file, directory, authors)))
+    return counted(counts[-1], "file")
+
+
+def _ppbench(directory: RunDirectory) -> tuple[str, str]:
+    # pandas takes a while to load
+    from osmef.report.export import write_ppbench  # noqa: PLC0415
+    from osmef.results.rows import load_requests  # noqa: PLC0415
+
+    text = io.StringIO()
+    rows = write_ppbench(text, directory.read_summary(), load_requests(directory.path))
+    return text.getvalue(), counted(rows, "row")
+
+
+IMPORT_EPILOG = """Examples:
+
+osmef import osmef2013 runs.tar.gz --out published
+
+osmef import iperf3 *.json --provider aws --name placement-group
+
+osmef import nuttcp results.txt && osmef show results/nuttcp-*
+
+Exit codes: 0 everything was imported, 1 something was unusual or left out and was reported, \
+2 nothing could be read."""
+
+
+class ImportKind(StrEnum):
+    """Formats that can be imported."""
+
+    OSMEF2013 = "osmef2013"
+    PPBENCH = "ppbench"
+    APACHEBENCH = "apachebench"
+    IPERF3 = "iperf3"
+    NUTTCP = "nuttcp"
+    NETPERF = "netperf"
+    NETPIPE = "netpipe"
+    SESSIONS = "sessions"
+    CWB2018 = "cwb2018"
+    PKB = "pkb"
+    SHAKER = "shaker"
+    FLENT = "flent"
+    SIEGE = "siege"
+
+
+def import_command(  # noqa: PLR0913, PLR0917 - its options
+    kind: Annotated[
+        ImportKind,
+        typer.Argument(help=f"What the files are: {', '.join(ImportKind)}.", metavar="KIND"),
+    ],
+    files: Annotated[
+        list[Path],
+        typer.Argument(help="Files, directories of them, or tar archives.", metavar="FILES"),
+    ],
+    out: Out = Path("results"),
+    name: Annotated[
+        str | None,
+        typer.Option(
+            help="Name of the scenario; by default as in the files, or the kind.",
+            show_default=False,
+        ),
+    ] = None,
+    provider: Annotated[
+        str | None,
+        typer.Option(help="The kind of cloud, where the files do not say.", show_default=False),
+    ] = None,
+    pool_ends: Annotated[
+        bool,
+        typer.Option(
+            "--pool-ends",
+            help="Take outputs of the same settings as one cell, whichever machines they are of,"
+            " such as fresh VMs each time.",
+        ),
+    ] = False,
+    figures: Figures = True,
+    as_json: AsJson = False,
+) -> None:
+    """Make run directories of the results of another program."""
+    with reporting(as_json):
+        # pandas takes a while to load
+        from osmef.importers import import_files  # noqa: PLC0415
+        from osmef.importers.write import shortened  # noqa: PLC0415
+
+        done = import_files(kind.value, files, out, name, provider, pool_ends=pool_ends)
+        for run in done.runs if figures else []:
+            draw(run)
+    for note in (*shortened(done.oddities), *done.notes):
+        print_note(err, note)
+    if as_json:
+        print_json(_document(done))
+    else:
+        _show(done)
+    if done.oddities:
+        raise typer.Exit(1)
+
+
+def _document(done: Imported) -> dict[str, object]:
+    return {
+        "directories": [str(run.path) for run in done.runs],
+        "files": done.files,
+        "trials": done.trials,
+        "oddities": [vars(oddity) for oddity in done.oddities],
+        "notes": done.notes,
+    }
+
+
+def _show(done: Imported) -> None:
+    """Print the run directories, the number of trials, and the oddities."""
+    for run in done.runs:
+        console.print(f"run: [bold]{escape(str(run.path))}[/]")
+    left = sum(not oddity.kept for oddity in done.oddities)
+    told = [counted(done.files, "file"), counted(done.trials, "trial")]
+    if odd := len(done.oddities) - left:
+        told.append(f"{odd} with something unusual")
+    if left:
+        told.append(f"{left} not imported")
+    console.print(", ".join(told))

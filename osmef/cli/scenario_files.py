@@ -1,0 +1,129 @@
+"""``osmef init`` and ``schema``: a scenario file to begin with, and the JSON Schemas."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from osmef.cli.console import out, print_json, reporting
+from osmef.errors import InputError
+from osmef.kinds import WORKLOADS
+from osmef.results.files import write_atomically
+from osmef.results.summary import summary_schema
+from osmef.scenario.base import keys_of
+from osmef.scenario.describe import PLAIN, default_of
+from osmef.scenario.schema import json_schema
+
+INIT_EPILOG = """Examples:
+
+osmef init
+
+osmef init udp --output loss.yaml
+
+Then: osmef validate FILE, osmef plan FILE, osmef run FILE."""
+
+_SCHEMA = "osmef-scenario.schema.json"
+_WIDE = 100
+_TEXT = """\
+# yaml-language-server: $schema={schema}
+# The line above lets an editor complete and check this file.
+name: {name}
+description: what this is for
+provider: local              # a small cloud on this machine; others are
+                             # {others}
+
+{workload}
+
+repeat: 6                    # trials of each cell: the fewest with a 95 % interval of the median
+order: random                # so that a drift does not look like a difference of cells
+"""
+_SWEEP = """
+
+sweep:                       # every combination of these values is a cell
+  placement: [same-host, different-host]"""
+_OTHERS = "aws, azure, gce, openstack, libvirt, static"
+
+
+def init_command(
+    kind: Annotated[
+        str, typer.Argument(help="The workload: one of those that `osmef workloads` lists.")
+    ] = "btc",
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="Where to write it; without, KIND.yaml.",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """Write a scenario with all settings of a workload as comments, to begin with."""
+    with reporting():
+        file = output or Path(f"{kind}.yaml")
+        schema = file.parent / _SCHEMA
+        text = scenario_text(kind)
+        if file.exists():
+            raise InputError("there is such a file", where=str(file), cure="name another: -o FILE")
+        write_atomically(file, text.encode())
+        if not schema.exists():
+            write_atomically(schema, (json.dumps(json_schema(), indent=2) + "\n").encode())
+    out.print(f"written: {escape(str(file))}, and {escape(str(schema))} for your editor")
+    out.print(f"next: osmef run {escape(str(file))}")
+
+
+def scenario_text(kind: str) -> str:
+    """Return a scenario with a workload of this kind. Raises InputError where there is none."""
+    if kind not in WORKLOADS.names:
+        raise InputError(
+            f"there is no workload {kind!r}", where="KIND", cure="osmef workloads lists them all"
+        )
+    work = _work(kind)
+    if not {"endpoints:", "sweep:"} & {line.partition(" ")[0] for line in work.split("\n")}:
+        work += _SWEEP
+    return _TEXT.format(schema=_SCHEMA, name=f"my-{kind}", others=_OTHERS, workload=work)
+
+
+def _work(kind: str) -> str:
+    """Return the example of a workload, or its settings with defaults as comments."""
+    if example := str(WORKLOADS.get(kind).example):
+        return example.rstrip()
+    lines = [f"workload:\n  kind: {kind}"]
+    for key, field in keys_of(WORKLOADS.settings(kind)).items():
+        if key != "kind" and not field.is_required():
+            lines += _comment(key, default_of(field, PLAIN), str(field.description or ""))
+    return "\n".join(lines)
+
+
+def _comment(key: str, default: str, about: str) -> list[str]:
+    told = textwrap.wrap(about, _WIDE - 8)
+    value = "null" if default == "none" else default
+    return [f"  # {key}: {value}", *(f"  #     {line}" for line in told)]
+
+
+SCHEMA_EPILOG = """Examples:
+
+osmef schema > osmef-scenario.schema.json    for your editor
+
+osmef schema summary                         for readers of summary.json"""
+
+
+class Document(StrEnum):
+    """What has a schema."""
+
+    SCENARIO = "scenario"
+    SUMMARY = "summary"
+
+
+def schema_command(
+    document: Annotated[Document, typer.Argument(help="Which file's schema.")] = Document.SCENARIO,
+) -> None:
+    """Print the JSON Schema of the scenario file or of summary.json."""
+    print_json(json_schema() if document is Document.SCENARIO else summary_schema())

@@ -1,0 +1,478 @@
+"""Line charts: with error bars, and on log-log axes latency distributions and size sweeps.
+
+One with error bars has a panel a variant; size sweeps are as NetPIPE draws them.
+"""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
+
+from osmef.analysis.replication import has_sessions
+from osmef.report.cells import cells_of, nothing, source_of
+from osmef.report.data import SWEEPS
+from osmef.report.options import PLAIN, Look
+from osmef.report.style import (
+    Stroke,
+    Words,
+    label_y,
+    limit,
+    name_panel,
+    of_journal,
+    page,
+    stroke,
+    styled,
+)
+from osmef.report.summary import Point, Variant, short_names
+from osmef.results.observations import Histogram, Phase
+from osmef.units import format_rate, rate_unit
+
+MOST_UPRIGHT = 5  # names of places beside each other
+_Y_INCHES = 0.9  # beside a panel, for the words of its axis of y
+_LETTER_INCHES = 0.062  # of a tick, its width
+_MOST_DOTS = 60  # of a point; of more only their density could be seen
+_MARGIN = 1.25  # of a logarithmic axis of x, on both sides
+
+
+_Shift = tuple[float, float]
+"""A factor and an offset of x."""
+
+
+@dataclass(frozen=True)
+class ChartLine:
+    """A line: its label, its style, and its points in each panel."""
+
+    label: str
+    stroke: Stroke
+    points: Mapping[Variant, list[Point]]
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A chart. ``ticks`` are the categories on x.
+
+    Values are in ``unit``, empty for a number; None is a rate in bits per second, shown with a
+    prefix. An axis from 0 to 1 has ``top`` 1. ``note`` ends the caption.
+    ``by_session``: the values are the medians of sessions, not of single trials.
+
+    ``variants`` is the order of the panels; those without a point are left out.
+    """
+
+    title: str
+    source: str
+    variants: list[Variant]
+    lines: list[ChartLine]
+    x_label: str
+    ticks: Mapping[float, str]
+    log_x: bool
+    y_label: str
+    log_y: bool
+    unit: str | None = None
+    top: float | None = None
+    note: str = ""
+    by_session: bool = False
+
+
+@styled
+def render(chart: Chart, look: Look) -> Figure:
+    """Return the chart as a figure. At least one line must have a point.
+
+    Raises InputError for too many lines, and for two that ``look`` calls alike.
+    """
+    variants = [v for v in chart.variants if any(v in line.points for line in chart.lines)]
+    lines = [line for line in chart.lines if line.points]
+    words = Words(
+        chart.title,
+        f"{_caption(lines, by_session=chart.by_session)} {chart.note}".strip(),
+        chart.source,
+    )
+    limit(len(lines), "series")
+    look.check(line.label for line in lines)
+    legend = {line.label: line.stroke.line() for line in lines}
+    figure, all_axes = page(words, legend, look, len(variants), _size(chart, len(variants)))
+    divisor, unit = (1.0, chart.unit) if chart.unit is not None else rate_unit(max(_ends(lines)))
+    names = short_names(key for variant in variants for key, _value in variant)
+    for axes, variant in zip(all_axes, variants, strict=True):
+        values = [f"{names[key]} {look.named(str(value))}".strip() for key, value in variant]
+        title = ", ".join(values)
+        name_panel(axes, title, len(variants))
+        for number, line in enumerate(lines):
+            shift = _dodge(chart, number - (len(lines) - 1) / 2, len(lines))
+            beside = _dodge(chart, 0.5, len(lines))
+            _draw_line(axes, line, line.points.get(variant, []), (shift, beside), divisor)
+        _set_x(axes, chart)
+        _set_y(axes, chart, [end / divisor for end in _ends(lines)])
+        look.apply(axes)
+    in_unit = f" in {unit}" if unit else ""
+    scale = " (logarithmic)" if all_axes[0].get_yscale() == "log" else ""
+    label_y(figure, all_axes, look.y_label or f"{chart.y_label}{in_unit}{scale}")
+    return figure
+
+
+def _size(chart: Chart, count: int) -> tuple[float, float] | None:
+    """Return a larger size for long categories, else None."""
+    if chart.log_x or len(chart.ticks) <= MOST_UPRIGHT:
+        return None
+    return (6.6, 4.8) if count == 1 else (9.6, 4.2 * -(-count // 2))
+
+
+def _draw_line(
+    axes: Axes, line: ChartLine, points: list[Point], shift: tuple[_Shift, _Shift], divisor: float
+) -> None:
+    """Draw a line with an offset, and its single trials with another."""
+    (factor, offset), beside = shift
+    xs = [factor * point.x + offset for point in points]
+    medians = [point.median / divisor for point in points]
+    look = line.stroke
+    axes.plot(
+        xs, medians, color=look.colour, marker=look.marker, ls=look.dashes, markeredgecolor="white"
+    )
+    dots = [
+        (beside[0] * x + beside[1], value / divisor)
+        for x, point in zip(xs, points, strict=True)
+        if 1 < len(point.values) <= _MOST_DOTS
+        for value in point.values
+    ]
+    if dots:
+        axes.plot(
+            *zip(*dots, strict=True),
+            color=look.colour,
+            marker=".",
+            ls="none",
+            markersize=5,
+            markeredgewidth=0,
+            alpha=0.6,
+            zorder=1.8,
+        )
+    for x, point in zip(xs, points, strict=True):
+        if not point.high > point.low:
+            continue
+        axes.errorbar(
+            x,
+            point.median / divisor,
+            yerr=[
+                [(point.median - point.low) / divisor],
+                [(point.high - point.median) / divisor],
+            ],
+            fmt="none",
+            zorder=1.9,  # under the markers
+            ecolor=look.colour,
+            elinewidth=1.4 if point.exact else 0.6,
+            capsize=3 if point.exact else 0,
+            capthick=1.2,
+        )
+
+
+def _dodge(chart: Chart, from_middle: float, count: int) -> _Shift:
+    """Return the scale and offset of x that keep the lines' bars apart."""
+    if not chart.log_x:
+        return 1.0, min(0.06, 0.4 / count) * from_middle
+    width = math.log(max(chart.ticks) / min(chart.ticks)) + 2 * math.log(_MARGIN)
+    return math.exp(min(0.012, 0.06 / count) * width * from_middle), 0.0
+
+
+def _set_x(axes: Axes, chart: Chart) -> None:
+    axes.set_xlabel(chart.x_label)
+    first, last = min(chart.ticks), max(chart.ticks)
+    spec = axes.get_subplotspec()
+    columns = spec.get_gridspec().ncols if spec else 1
+    wide = axes.figure.bbox.width / axes.figure.dpi / columns - _Y_INCHES
+    names = chart.ticks
+    if chart.log_x:
+        axes.set_xscale("log")
+        axes.set_xlim(first / _MARGIN, last * _MARGIN)
+        shown = _spaced(chart.ticks, wide / (math.log(last / first) + 2 * math.log(_MARGIN)))
+    else:
+        axes.set_xlim(first - 0.5, last + 0.5)
+        shown = sorted(chart.ticks)
+        if len(chart.ticks) <= MOST_UPRIGHT:
+            names = _broken(chart.ticks, wide)
+        axes.grid(visible=False, axis="x")
+    axes.xaxis.set_major_locator(FixedLocator(shown))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _position: names.get(x, "")))
+    axes.tick_params(axis="x", labelsize=7.5, labelbottom=True)
+    if not chart.log_x and len(chart.ticks) > MOST_UPRIGHT:
+        axes.tick_params(axis="x", labelrotation=40)
+        for label in axes.get_xticklabels():
+            label.set(ha="right", rotation_mode="anchor")
+
+
+def _broken(ticks: Mapping[float, str], inches: float) -> dict[float, str]:
+    """Wrap the lines of categories beside each other to their share of the axis."""
+    letters = max(1, int(inches / len(ticks) / _LETTER_INCHES))
+    return {
+        x: "\n".join(
+            part
+            for line in text.split("\n")
+            for part in textwrap.wrap(line, letters, break_long_words=False) or [""]
+        )
+        for x, text in ticks.items()
+    }
+
+
+def _spaced(ticks: Mapping[float, str], inches: float) -> list[float]:
+    """Remove overlapping tick labels on a logarithmic axis.
+
+    ``inches`` is how long a factor of e is. The last one stays, as the first does.
+    """
+
+    def is_free(tick: float, other: float) -> bool:
+        letters = (len(ticks[tick]) + len(ticks[other])) / 2
+        return inches * math.log(other / tick) >= _LETTER_INCHES * (letters + 1)
+
+    ordered = sorted(ticks)
+    last, kept = ordered[-1], ordered[:1]
+    for tick in ordered[1:-1]:
+        if is_free(kept[-1], tick) and is_free(tick, last):
+            kept.append(tick)
+    return kept if kept[-1] == last else [*kept, last]
+
+
+def _set_y(axes: Axes, chart: Chart, ends: list[float]) -> None:
+    if not chart.log_y:
+        axes.set_ylim(0, 1.08 * (chart.top or max(ends)))
+        return
+    # The limits come first: matplotlib warns when it has to look for them in a panel of zeros.
+    axes.set_ylim(_round_down(min(ends)), _round_up(max(ends)))
+    axes.set_yscale("log")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=30))
+    axes.yaxis.set_minor_locator(NullLocator())
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _position: f"{y:g}"))
+
+
+def _ends(lines: Iterable[ChartLine]) -> list[float]:
+    """Return the positive ends of bars, for a logarithmic axis."""
+    ends = [
+        end
+        for line in lines
+        for points in line.points.values()
+        for point in points
+        for end in (point.low, point.median, point.high, *point.values)
+        if end > 0
+    ]
+    return ends or [1.0]
+
+
+def _round_down(value: float) -> float:
+    """Return the next lower number of the series 1, 2, 5, 10 ..."""
+    decade = 10.0 ** math.floor(math.log10(value))
+    return max((step * decade for step in (0.5, 1, 2, 5) if step * decade < value), default=value)
+
+
+def _round_up(value: float) -> float:
+    decade = 10.0 ** math.floor(math.log10(value))
+    return min((step * decade for step in (2, 5, 10, 20) if step * decade > value), default=value)
+
+
+def _caption(lines: list[ChartLine], *, by_session: bool) -> str:
+    points = [point for line in lines for panel in line.points.values() for point in panel]
+    bars = {point.exact for point in points if point.high > point.low}
+    what = "sessions, each the median of its trials" if by_session else "trials"
+    text = f"Points: median of the {what}."
+    if True in bars:
+        text += " Bars with caps: exact 95 % interval of the median, each for itself (unpaired)."
+    if False in bars:
+        text += " Thin bars: minimum to maximum (n < 6)."
+    if any(1 < len(point.values) <= _MOST_DOTS for point in points):
+        text += f" Dots: single {'sessions' if by_session else 'trials'}."
+    if any(math.isnan(point.median) for point in points):
+        text += " Gaps: no trial succeeded."
+    return text
+
+
+_MOST_TICKS, _MOST_IN_COLUMN = 14, 6
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A curve: its label, its style, and its points, which are positive."""
+
+    label: str
+    stroke: Stroke
+    points: Sequence[tuple[float, float]]
+    steps: bool = False
+
+
+@dataclass(frozen=True)
+class Axis:
+    """An axis: its label, its number format, and its ticks within a decade."""
+
+    label: str
+    show: Callable[[float], str]
+    base: float = 10.0
+    steps: tuple[float, ...] = (1.0,)
+
+
+@dataclass(frozen=True)
+class CurveChart:
+    """A chart: the curves of each panel by title."""
+
+    words: Words
+    panels: Sequence[tuple[str, Sequence[Curve]]]
+    x: Axis
+    y: Axis
+
+
+@styled
+def render_curves(chart: CurveChart, look: Look) -> Figure:
+    """Return the chart as a figure. Every panel must have a curve with a point."""
+    legend = {curve.label: curve.stroke.line() for _, curves in chart.panels for curve in curves}
+    figure, all_axes = page(chart.words, legend, look, len(chart.panels))
+    for axes, (title, curves) in zip(all_axes, chart.panels, strict=True):
+        name_panel(axes, title, len(chart.panels))
+        for curve in curves:
+            xs, ys = zip(*curve.points, strict=True)
+            axes.plot(
+                xs,
+                ys,
+                color=curve.stroke.colour,
+                ls=curve.stroke.dashes,
+                marker=curve.stroke.marker,
+                markevery=max(1, len(xs) // 8),
+                markersize=4,
+                drawstyle="steps-post" if curve.steps else "default",
+            )
+        _set_scales(axes, chart, _MOST_IN_COLUMN if of_journal(look) else _MOST_TICKS)
+        look.apply(axes)
+    label_y(figure, all_axes, look.y_label or chart.y.label)
+    return figure
+
+
+def _set_scales(axes: Axes, chart: CurveChart, most_ticks: int) -> None:
+    axes.set_xscale("log", base=chart.x.base)
+    axes.set_yscale("log", base=chart.y.base)
+    for axis, wanted in ((axes.xaxis, chart.x), (axes.yaxis, chart.y)):
+        axis.set_major_locator(LogLocator(wanted.base, wanted.steps, numticks=most_ticks))
+        axis.set_minor_locator(NullLocator())
+        axis.set_major_formatter(FuncFormatter(lambda value, _at, show=wanted.show: show(value)))
+    axes.margins(x=0.02)
+    axes.set_xlabel(chart.x.label)
+    axes.tick_params(labelsize=7.5, labelbottom=True)
+
+
+def format_microseconds(us: float) -> str:
+    """Return a time on an axis in the unit that suits it: ``20 µs``, ``1 ms``."""
+    for unit in ("µs", "ms"):
+        if us < 1000:
+            return f"{us:g} {unit}"
+        us /= 1000
+    return f"{us:g} s"
+
+
+_CAPTION = "All exchanges of all trials, from their histograms; both axes are logarithmic."
+
+
+def latency(exchanges: pd.DataFrame, trials: pd.DataFrame, look: Look = PLAIN) -> Figure:
+    """Draw the complementary distribution of round-trip times, a panel each cell.
+
+    It is the complement of the empirical distribution function, logarithmic, so that the tail can
+    be read; a line each phase. ``exchanges`` are those of ``osmef.report.data.exchanges_of``,
+    ``trials`` those of ``osmef.load``, which name the cells; those of all sessions of a platform
+    are together. Raises InputError without an exchange, and for too many cells.
+    """
+    groups = dict(list(exchanges.groupby(["run", "cell", "phase"])["histogram"]))
+    panels = []
+    for cell in cells_of(trials, look):
+        found = [
+            [one for key in cell.keys for one in groups.get((*key, phase.value), ())]
+            for phase in Phase
+        ]
+        curves = [
+            Curve(look.named(phase.value), stroke(number), points, steps=True)
+            for number, (phase, histograms) in enumerate(zip(Phase, found, strict=True))
+            if (points := longer(histograms))
+        ]
+        panels += [(cell.label, curves)] if curves else []
+    if not panels:
+        raise nothing("exchange", "give runs of `workload: latency`")
+    chart = CurveChart(
+        words=Words("Round-trip time, and how many took longer", _CAPTION, source_of(trials)),
+        panels=panels,
+        x=Axis("round-trip time", format_microseconds),
+        y=Axis("share of exchanges that took longer", _percent),
+    )
+    return render_curves(chart, look)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:g} %"
+
+
+def longer(histograms: Iterable[Histogram]) -> list[tuple[float, float]]:
+    """Return times in microseconds, and the share of exchanges above each.
+
+    It begins where the first bucket does and ends where the last one does, which nothing exceeds;
+    in between the times are the ends of buckets.
+    """
+    counts: Counter[tuple[int, int]] = Counter()
+    for one in histograms:
+        for lower, upper, count in zip(one.lower_ns, one.upper_ns, one.count, strict=True):
+            counts[lower, upper] += count
+    left = total = sum(counts.values())
+    if not total:
+        return []
+    ordered = sorted(counts)
+    points = [(ordered[0][0] / 1000 or 0.001, 1.0)]
+    for bucket in ordered[:-1]:
+        left -= counts[bucket]
+        points.append((bucket[1] / 1000, left / total))
+    return [*points, (ordered[-1][1] / 1000, points[-1][1])]
+
+
+def sweep_throughput(sizes: pd.DataFrame, trials: pd.DataFrame, look: Look = PLAIN) -> Figure:
+    """Draw the throughput of all connections together against the size of a message.
+
+    ``sizes`` are those of ``osmef.report.data.sizes_of``, ``trials`` those of ``osmef.load``, which
+    name the cells: a line each, the median of the trials, of a platform with sessions that of their
+    medians. Raises InputError where nothing was swept, and for more cells than can be told apart.
+    """
+    y = Axis("throughput", format_rate)
+    return _draw(sizes, trials, look, "throughput_bps", ("Throughput against message size", y))
+
+
+def sweep_time(sizes: pd.DataFrame, trials: pd.DataFrame, look: Look = PLAIN) -> Figure:
+    """Draw the shortest time of a message on any connection against its size, likewise."""
+    y = Axis("time of a message", format_microseconds, steps=(1.0, 2.0, 5.0))
+    return _draw(sizes, trials, look, "time_us", ("Time of a message against its size", y))
+
+
+def _draw(
+    sizes: pd.DataFrame, trials: pd.DataFrame, look: Look, value: str, words: tuple[str, Axis]
+) -> Figure:
+    medians = sizes.groupby(["run", "cell", "size"])[value].median()
+    measured = {(str(run), str(cell)) for run, cell, _size in medians.index}
+    swept = trials[trials["workload"].isin(SWEEPS)]
+    found = {
+        cell.label: pd.concat([medians[key] for key in keys]).groupby(level="size").median()
+        for cell in cells_of(swept, look)
+        if (keys := [key for key in cell.keys if key in measured])
+    }
+    if not found:
+        raise nothing("size sweep", "give runs of `workload: size-sweep`, or of netpipe")
+    limit(len(found), "series")
+    curves = [
+        Curve(label, stroke(number), list(points.items()))
+        for number, (label, points) in enumerate(found.items())
+    ]
+    title, y = words
+    x = Axis("size of a message", _binary, base=2.0)
+    over = "sessions, each the median of its trials" if has_sessions(swept) else "trials"
+    header = Words(title, f"Medians of the {over}; both axes are logarithmic.", source_of(swept))
+    return render_curves(CurveChart(header, [("", curves)], x, y), look)
+
+
+def _binary(size: float) -> str:
+    for unit in ("B", "KiB", "MiB"):
+        if size < 1024:
+            return f"{size:g} {unit}"
+        size /= 1024
+    return f"{size:g} GiB"
