@@ -20,8 +20,8 @@ from osmef.cli.console import (
 from osmef.cli.progress import length_of
 from osmef.engine.check import check_study, warnings_of
 from osmef.engine.cost import PlannedCost, check_budget, cost_of, has_price_list
+from osmef.engine.placement import without_effect
 from osmef.engine.plan import Plan, PlannedCell, duration_of, make_plan, programs_of
-from osmef.engine.trial_conflicts import without_effect
 from osmef.providers.base import EndpointRequest
 from osmef.providers.sites import sites_of
 from osmef.report.fit import TextColumn, column, table

@@ -20,7 +20,7 @@ from osmef.cli.console import (
 )
 from osmef.cli.execution import execute
 from osmef.engine.check import check_provider
-from osmef.engine.controller import refuse_second
+from osmef.engine.journal import refuse_second
 from osmef.engine.reap import destroy, leftovers, refusal_of
 from osmef.engine.resume import reopen
 from osmef.results.find import run_called

@@ -18,8 +18,8 @@ from osmef.errors import AgentError, InputError, OutputError, ProgramError
 from osmef.kinds import WORKLOADS
 from osmef.results.observations import Purpose
 from osmef.scenario.load import load_text
-from osmef.supply.architectures import this_architecture
-from osmef.supply.store import BundleStore
+from osmef.supply.bundle import BundleStore
+from osmef.supply.program import this_architecture
 from osmef.supply.supply import Supplier, bring
 from osmef.workloads.disk import DiskSettings
 from osmef.workloads.ensemble import Job, perform

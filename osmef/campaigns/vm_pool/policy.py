@@ -18,7 +18,6 @@ from osmef.campaigns.schedule.plan import CampaignPlan
 from osmef.campaigns.state.rows import CampaignRow, Phase, SessionRow
 from osmef.campaigns.vm_pool.pool import PooledVms, VmPool
 from osmef.campaigns.watching.log import CampaignLog
-from osmef.engine.controller import Controller, State, controller_of
 from osmef.engine.cost import spent, total
 from osmef.engine.events import (
     Charged,
@@ -31,7 +30,7 @@ from osmef.engine.events import (
     Wanted,
 )
 from osmef.engine.held_endpoints import PREFIX
-from osmef.engine.journal import History, Journal
+from osmef.engine.journal import Controller, History, Journal, State, controller_of
 from osmef.engine.plan import make_plan
 from osmef.engine.reap import destroy, leftovers
 from osmef.engine.run import longest_s

@@ -19,9 +19,8 @@ from osmef.providers.libvirt.maker import Maker
 from osmef.providers.libvirt.networks import Network, lease_of
 from osmef.providers.libvirt.nocloud import nocloud_disk
 from osmef.providers.libvirt.storage import Store
-from osmef.remote.keys import KeyPair
-from osmef.remote.login import HostKeys, Login
-from osmef.remote.waiting import wait_for_ssh
+from osmef.remote.login import HostKeys, KeyPair, Login
+from osmef.remote.session import wait_for_ssh
 from osmef.scenario.clouds.libvirt import LibvirtFlavor
 
 _TAIL_LINES = 15

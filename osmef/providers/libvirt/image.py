@@ -7,8 +7,7 @@ from pathlib import Path
 
 from osmef.errors import InputError, NotFoundError
 from osmef.images.bundle import Bundle, default_directory, load_bundle
-from osmef.named_file import open_file
-from osmef.remote.ssh_text import in_home
+from osmef.named_file import in_home, open_file
 
 _QCOW2 = b"QFI\xfb"
 _HEAD_BYTES = 80

@@ -20,8 +20,7 @@ from osmef.providers.libvirt.placement import flavor_of, pin
 from osmef.providers.libvirt.storage import Store, directory_of
 from osmef.providers.libvirt.xml import Kernel, Machine
 from osmef.providers.parallel import side_by_side
-from osmef.remote.keys import KeyPair
-from osmef.remote.login import Login
+from osmef.remote.login import KeyPair, Login
 from osmef.remote.ssh_config import find_login
 from osmef.scenario.clouds.libvirt import LibvirtFlavor, LibvirtSettings
 from osmef.units import format_size

@@ -12,7 +12,7 @@ from osmef.layers import traces
 from osmef.layers.root import Root
 from osmef.providers.base import Access, Endpoint, EndpointRequest, Order, Resource
 from osmef.providers.static import lock
-from osmef.remote.failure import QUIET_CURE
+from osmef.remote.connection import QUIET_CURE
 from osmef.remote.login import Login
 from osmef.remote.session import Session
 from osmef.remote.ssh_config import find_login

@@ -34,8 +34,7 @@ from osmef.providers.libvirt.networks import make_networks
 from osmef.providers.libvirt.placement import flavor_of, pin, place
 from osmef.providers.libvirt.provider import LibvirtProvider
 from osmef.providers.parallel import side_by_side
-from osmef.remote.keys import KeyPair
-from osmef.remote.login import HostKeys, Login
+from osmef.remote.login import HostKeys, KeyPair, Login
 from osmef.scenario.clouds.libvirt import LibvirtSettings, addresses_of
 from osmef.scenario.fields import EndpointKind, FlavorNeed
 from osmef.scenario.load import load

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from osmef.agent.deploy import deploy
+from osmef.agent.client import deploy
 from osmef.errors import AgentError, EndpointError, NotFoundError, OsmefError, ReachError
 from osmef.facts.collect import collect
 from osmef.providers.base import EndpointRequest
