@@ -225,7 +225,7 @@ OTHERS = {
     "providers/local/requirements.py",
     "providers/openstack/network.py",
     "report/html/shell.py",
-    "results/older.py",
+    "results/document.py",
     "supply/build.py",
     "supply/built.py",
     "supply/compiler.py",

@@ -15,7 +15,7 @@ from osmef.engine.resume import extend, note_extension, reopen
 from osmef.errors import InputError
 from osmef.results.find import run_called
 from osmef.results.rundir import RunDirectory
-from osmef.scenario.repeat import MOST_TRIALS
+from osmef.scenario.trials import MOST_TRIALS
 
 EPILOG = """Examples:
 

@@ -11,8 +11,8 @@ from osmef.cli.console import AsJson, err, out, print_json, print_note, reportin
 from osmef.cli.workloads import print_measures, print_table, told_of
 from osmef.kinds import LAYERS
 from osmef.scenario.base import keys_of
-from osmef.scenario.describe import PLAIN, default_of, type_of
 from osmef.scenario.fields import ProviderNetwork
+from osmef.scenario.schema import PLAIN, default_of, type_of
 from osmef.supply.supply import plan as how_to_have
 
 EPILOG = """Examples:

@@ -26,9 +26,9 @@ from osmef.providers.base import EndpointRequest
 from osmef.providers.sites import sites_of
 from osmef.report.fit import TextColumn, column, table
 from osmef.report.series import short_names
+from osmef.scenario.fields import Money
 from osmef.scenario.load import load
 from osmef.scenario.model import Scenario
-from osmef.scenario.money import Money
 from osmef.supply.supply import plan as how_to_have
 from osmef.units import counted, format_duration, format_size
 from osmef.workloads.base import Span

@@ -18,7 +18,7 @@ from osmef.cli.console import (
 from osmef.cli.execution import begin
 from osmef.errors import InputError
 from osmef.scenario.load import load_text
-from osmef.scenario.yaml_text import write_yaml
+from osmef.scenario.node import write_yaml
 from osmef.units import format_duration, parse_count, parse_duration
 
 EPILOG = """Examples:

@@ -14,7 +14,7 @@ from osmef.cli.console import AsJson, out, print_json, reporting
 from osmef.cli.where import Where, where_of
 from osmef.errors import InputError
 from osmef.report.fit import column, table
-from osmef.scenario.money import Money, parse_money
+from osmef.scenario.fields import Money, parse_money
 from osmef.units import format_rate, parse_duration, parse_rate
 
 if TYPE_CHECKING:

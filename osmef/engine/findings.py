@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from osmef.engine.plan import PlannedCell
-from osmef.results.layer_cost import LayerCost
 from osmef.results.measure import Better, Component, Measure
 from osmef.results.observations import (
     BucketFound,
@@ -19,7 +18,7 @@ from osmef.results.observations import (
     SearchEnding,
 )
 from osmef.results.rundir import RunDirectory
-from osmef.results.summary import CellInfo, EndpointInfo
+from osmef.results.summary import CellInfo, EndpointInfo, LayerCost
 from osmef.results.trial import Status, Trial
 from osmef.scenario.study import Scalar
 from osmef.units import format_duration, format_rate, format_size

@@ -32,7 +32,7 @@ from osmef.results.rundir import RunDirectory
 from osmef.results.trial import Failure, SessionTag, Status, Trial
 from osmef.scenario.fields import RECORD, Family
 from osmef.scenario.location import Location
-from osmef.scenario.repeat import UntilKnown
+from osmef.scenario.trials import UntilKnown
 from osmef.workloads import Job, Outcome, Pair, TrialWorkload
 
 if TYPE_CHECKING:

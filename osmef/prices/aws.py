@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import Any
 
 from osmef.errors import ApiError, CredentialsError, PolicyError, ProviderError
-from osmef.scenario.money import Price
+from osmef.scenario.fields import Price
 
 _REGION = "us-east-1"  # the API is there, for all regions
 _PLAIN = {

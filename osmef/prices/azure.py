@@ -12,7 +12,7 @@ from urllib.parse import quote, urlsplit
 
 from osmef.errors import ApiError
 from osmef.prices.http import get_json
-from osmef.scenario.money import Price
+from osmef.scenario.fields import Price
 
 URL = "https://prices.azure.com/api/retail/prices"
 _SOURCE = "Azure Retail Prices API, meter {}"

@@ -18,8 +18,8 @@ from urllib.parse import quote
 
 from osmef.errors import CredentialsError, InputError, ProviderError
 from osmef.prices.http import get_json
-from osmef.scenario.clouds.api_url import check_google
-from osmef.scenario.money import Price
+from osmef.scenario.clouds.base import check_google
+from osmef.scenario.fields import Price
 
 URL = "https://cloudbilling.googleapis.com"
 _COMPUTE_ENGINE = "services/6F81-5844-456A"

@@ -8,8 +8,7 @@ from rich.console import Group
 
 from osmef.report.fit import LONG, column, table
 from osmef.report.series import short_names, written
-from osmef.results.layer_cost import CPU_PER_GB, LayerCost
-from osmef.results.summary import Summary
+from osmef.results.summary import CPU_PER_GB, LayerCost, Summary
 from osmef.scenario.study import Scalar
 
 Row = tuple[tuple[tuple[str, Scalar], ...], str]

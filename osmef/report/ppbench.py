@@ -31,7 +31,7 @@ COLUMNS = (
 def write_ppbench(file: TextIO, summary: Summary, requests: pd.DataFrame) -> int:
     """Write a row for each cell and message size, and return the number of rows.
 
-    ``requests`` is what ``osmef.results.rows.load_requests`` gives. All trials of a cell count as
+    ``requests`` is what ``osmef.results.frame.load_requests`` gives. All trials of a cell count as
     repetitions. The machine is the flavor of its first sender, or the endpoint's name without one;
     the experiment is the cell, with semicolons for its commas. Total transferred is, other than its
     name says, the median length of one message: ppbench draws all else against it. The time is the

@@ -25,7 +25,7 @@ from osmef.report.clouds import kind_of, together
 from osmef.report.data import Data, read_table
 from osmef.results.measure import Measure
 from osmef.results.summary import EndpointInfo, HourlyPrice, RunInfo
-from osmef.scenario.money import Price
+from osmef.scenario.fields import Price
 from osmef.scenario.names import nearest_or_all
 
 SPREAD = ("n", "ci95_low", "ci95_high", "cov_percent")

@@ -11,7 +11,7 @@ from osmef.analysis.contention import contended
 from osmef.report.series import short_cells
 from osmef.results.measure import Measure
 from osmef.results.summary import CellInfo, Cost, Expectation, Summary, Verdict
-from osmef.scenario.money import Money
+from osmef.scenario.fields import Money
 from osmef.units import counted, format_duration
 
 if TYPE_CHECKING:

@@ -10,8 +10,7 @@ import pytest
 from rich.console import Console
 
 from osmef.report.layer_table import layer_table
-from osmef.results.layer_cost import LayerCost
-from osmef.results.summary import CellInfo, Summary
+from osmef.results.summary import CellInfo, LayerCost, Summary
 
 MakeCell = Callable[..., CellInfo]
 MakeSummary = Callable[..., Summary]

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from osmef.report.ppbench import write_ppbench
+from osmef.results.frame import load_requests
 from osmef.results.observations import Request
-from osmef.results.rows import load_requests
 from osmef.results.rundir import RunDirectory
 from osmef.results.summary import CellInfo, Summary
 from osmef.results.tables import as_table

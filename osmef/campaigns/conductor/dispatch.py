@@ -29,7 +29,7 @@ from osmef.campaigns.vm_pool.policy import PoolPolicy
 from osmef.campaigns.watching.log import CampaignLog
 from osmef.errors import StorageError
 from osmef.results.rundir import new_path
-from osmef.scenario.money import parse_money
+from osmef.scenario.fields import parse_money
 
 if TYPE_CHECKING:
     from osmef.campaigns.state.store import Store

@@ -23,8 +23,7 @@ from pydantic import (
 
 from osmef.campaigns.schedule.redaction import REDACTED
 from osmef.scenario.base import Model, conflict
-from osmef.scenario.fields import Duration, Name
-from osmef.scenario.money import Sum
+from osmef.scenario.fields import Duration, Name, Sum
 from osmef.scenario.names import did_you_mean
 
 _CLOCK = re.compile(r"([01]?[0-9]|2[0-3]):([0-5][0-9])")

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from osmef.errors import InputError
+from osmef.scenario.node import write_yaml
 from osmef.scenario.text_file import is_json, read_nodes
-from osmef.scenario.yaml_text import write_yaml
 
 REDACTED = "redacted"
 _URL = re.compile(r"https?://[^\s\"'<>]+", re.IGNORECASE)

@@ -39,7 +39,7 @@ from osmef.providers.parallel import side_by_side
 from osmef.results.files import storage
 from osmef.results.rundir import RunDirectory
 from osmef.results.summary import Cost
-from osmef.scenario.money import parse_money
+from osmef.scenario.fields import parse_money
 from osmef.scenario.study import Study
 
 if TYPE_CHECKING:

@@ -16,8 +16,7 @@ from osmef.errors import EndpointError, ReachError
 from osmef.layers import crun
 from osmef.layers.base import Attached, End, Ground, Layer, peers_of, several_times
 from osmef.layers.container_network import network_for
-from osmef.layers.duplicates import try_address
-from osmef.layers.host import LayerHost
+from osmef.layers.host import LayerHost, try_address
 from osmef.layers.kinds.veth_nat import NFT
 from osmef.layers.root import CRUN, ENGINES, InUseError
 from osmef.layers.traces import forwarding_file

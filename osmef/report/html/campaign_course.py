@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from osmef.report.html.table import Column, Emphasis, Field, Table, text
-from osmef.scenario.money import Money
+from osmef.scenario.fields import Money
 
 MOST_ROWS = 1000
 """That a table shows; all are in the CSV files."""

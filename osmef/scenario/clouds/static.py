@@ -7,9 +7,9 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from osmef.scenario.base import conflict
-from osmef.scenario.clouds.base import CloudAccess, Text
+from osmef.scenario.clouds.base import CloudAccess
 from osmef.scenario.clouds.inventory import CloudWithHosts, Destination, Destinations
-from osmef.scenario.fields import HomePath
+from osmef.scenario.fields import HomePath, Text
 
 
 class StaticSettings(CloudWithHosts):

@@ -12,8 +12,7 @@ from osmef.formats.dbench import read
 from osmef.results.measure import Better, Measure, OverPairs
 from osmef.scenario.fields import Duration
 from osmef.supply.program import Program
-from osmef.workloads.disk import DiskSettings
-from osmef.workloads.programs import EndedProgram, ProgramRun
+from osmef.workloads.programs import DiskSettings, EndedProgram, ProgramRun
 from osmef.workloads.tool import Tool
 
 _LOADFILE = "/usr/share/dbench/client.txt"

@@ -14,8 +14,7 @@ from osmef.results.measure import Better, Measure, OverPairs
 from osmef.scenario.base import conflict
 from osmef.scenario.fields import Duration, Size
 from osmef.supply.program import Program
-from osmef.workloads.disk import DirectSettings
-from osmef.workloads.programs import EndedProgram, ProgramRun
+from osmef.workloads.programs import DirectSettings, EndedProgram, ProgramRun
 from osmef.workloads.tool import Tool
 
 _PERCENTILES = {"p50": "50", "p99": "99", "p999": "99.9"}

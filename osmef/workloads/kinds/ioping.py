@@ -12,8 +12,7 @@ from osmef.formats.ioping import read
 from osmef.results.measure import Better, Measure, OverPairs
 from osmef.scenario.fields import Duration, Size
 from osmef.supply.program import Program
-from osmef.workloads.disk import DirectSettings
-from osmef.workloads.programs import EndedProgram, ProgramRun
+from osmef.workloads.programs import DirectSettings, EndedProgram, ProgramRun
 from osmef.workloads.tool import Tool
 
 _QUANTILES = {"p50_us": 0.5, "p99_us": 0.99}

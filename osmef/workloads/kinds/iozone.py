@@ -12,8 +12,7 @@ from osmef.formats.iozone import read
 from osmef.results.measure import Better, Component, Measure, OverPairs
 from osmef.scenario.fields import Size
 from osmef.supply.program import Program, SourceCode
-from osmef.workloads.disk import DirectSettings
-from osmef.workloads.programs import EndedProgram, ProgramRun
+from osmef.workloads.programs import DirectSettings, EndedProgram, ProgramRun
 from osmef.workloads.tool import Tool
 
 _KIBI = 1024
