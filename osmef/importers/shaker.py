@@ -10,8 +10,17 @@ from datetime import UTC, datetime
 from typing import Any
 
 from osmef.errors import InputError
-from osmef.importers.measures import in_own_unit, is_plain, measure_named
-from osmef.importers.record import Oddity, Parsed, Record, Text, amount, refuse
+from osmef.importers.record import (
+    Oddity,
+    Parsed,
+    Record,
+    Text,
+    amount,
+    in_own_unit,
+    is_plain,
+    measure_named,
+    refuse,
+)
 from osmef.results.measure import Measure
 from osmef.results.trial import Failure, Interval
 from osmef.scenario.study import Scalar

@@ -17,7 +17,7 @@ from osmef.remote.login import Login
 from osmef.remote.session import Session
 from osmef.remote.ssh_config import find_login
 from osmef.remote.workdir import clear, remove, scratch_prefix
-from osmef.scenario.clouds.inventory import InventoryHost
+from osmef.scenario.clouds.static import InventoryHost
 
 KIND = "static"
 RESOURCE, SCRATCH = "directory", "scratch"

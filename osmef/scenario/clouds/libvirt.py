@@ -15,7 +15,7 @@ from pydantic import AfterValidator, Field, StringConstraints, WithJsonSchema, m
 
 from osmef.scenario.base import Model, conflict
 from osmef.scenario.clouds.base import CloudAccess, NicSettings, is_loopback
-from osmef.scenario.clouds.inventory import CloudWithHosts
+from osmef.scenario.clouds.static import CloudWithHosts
 from osmef.scenario.fields import Duration, Name, Size
 
 _EXAMPLE = "write it like qemu:///system, qemu:///session or qemu+ssh://me@host/system"

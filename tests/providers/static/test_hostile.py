@@ -19,7 +19,7 @@ from osmef.providers.base import EndpointRequest
 from osmef.providers.static.lock import Holder
 from osmef.providers.static.machine import addresses, endpoint_of
 from osmef.remote.session import Session
-from osmef.scenario.clouds.inventory import InventoryHost
+from osmef.scenario.clouds.static import InventoryHost
 from osmef.scenario.fields import EndpointKind
 from tests.sshd import Sshd
 
