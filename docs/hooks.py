@@ -31,11 +31,16 @@ from osmef.kinds import LAYERS, WORKLOADS  # noqa: E402
 from osmef.results import measure, observations, summary, tables, trial  # noqa: E402
 from osmef.results.measure import shown_unit  # noqa: E402
 from osmef.results.summary import summary_schema  # noqa: E402
-from osmef.scenario import clouds, fields, location, model, money, pairs  # noqa: E402
+from osmef.scenario import clouds, fields, location, model, trials  # noqa: E402
 from osmef.scenario.base import keys_of  # noqa: E402
 from osmef.scenario.clouds.base import CloudAccess  # noqa: E402
-from osmef.scenario.describe import Style, default_of, type_of, words  # noqa: E402
-from osmef.scenario.schema import json_schema  # noqa: E402
+from osmef.scenario.schema import (  # noqa: E402
+    Style,
+    default_of,
+    json_schema,
+    type_of,
+    words,
+)
 from osmef.supply import bundle as program_bundle  # noqa: E402
 from osmef.workloads import programs  # noqa: E402
 from osmef.workloads.tool import Tool  # noqa: E402
@@ -67,7 +72,7 @@ def models() -> dict[str, type[BaseModel]]:
     """Return every model of the scenario file and of the results, by the name of its class."""
     names = [f"{clouds.__name__}.{room.name}" for room in iter_modules(clouds.__path__)]
     settings_of_clouds = [import_module(name) for name in names]
-    written = (model, pairs, fields, money, *settings_of_clouds, location)
+    written = (model, trials, fields, *settings_of_clouds, location)
     rooms = (*written, summary, measure, trial, observations, bundle, program_bundle)
     found = {
         name: thing

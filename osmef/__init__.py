@@ -11,8 +11,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from osmef.results.frame import load
-    from osmef.results.rows import load_intervals, load_requests, scan_intervals, scan_requests
+    from osmef.results.frame import (
+        load,
+        load_intervals,
+        load_requests,
+        scan_intervals,
+        scan_requests,
+    )
 
     __version__: str
 
@@ -42,5 +47,5 @@ def __getattr__(name: str) -> Any:
     if name == "load":
         return import_module("osmef.results.frame").load
     if name in __all__:
-        return getattr(import_module("osmef.results.rows"), name)
+        return getattr(import_module("osmef.results.frame"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

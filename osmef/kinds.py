@@ -65,7 +65,7 @@ class Own:
         return tuple(one.replace("_", "-") for one in there)
 
     def get(self, name: str) -> type[Any]:
-        """Return the one subclass of the base in a kind's module."""
+        """Return the subclass of the base in a kind's module whose settings are of this kind."""
         module = import_module(f"{self.package}.{self.module.format(name.replace('-', '_'))}")
         found = [
             one
@@ -73,6 +73,7 @@ class Own:
             if isinstance(one, type)
             and issubclass(one, self.base_class)
             and one.__module__ == module.__name__
+            and _kind_of(getattr(one, "Settings", one)) == name
         ]
         (only,) = found
         return only
@@ -218,10 +219,15 @@ class Kinds:
             missing = ", ".join(sorted(getattr(found, "__abstractmethods__", ())))
             raise TypeError(f"{point.value} has no {missing}")
         settings = getattr(found, "Settings", None)
-        field = getattr(settings, "model_fields", {}).get("kind")
-        if field is None or field.default != point.name:
+        if _kind_of(settings) != point.name:
             raise TypeError(f"{point.value}.Settings has no kind whose default is {point.name!r}")
         return found
+
+
+def _kind_of(settings: object) -> object:
+    """Return the kind that settings are of, None without one."""
+    field = getattr(settings, "model_fields", {}).get("kind")
+    return None if field is None else field.default
 
 
 def _package_of(point: EntryPoint) -> str:

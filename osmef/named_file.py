@@ -6,6 +6,7 @@ something when it is opened (a tape).
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import stat
@@ -101,3 +102,10 @@ def _check(path: Path, status: os.stat_result) -> None:
     for is_one, name in _KINDS:
         if is_one(status.st_mode):
             raise UnfitFileError(f"it is {name}, no regular file", path)
+
+
+def in_home(path: str) -> Path:
+    """Expand ``~`` in a path; unchanged without such a home."""
+    with contextlib.suppress(RuntimeError):
+        return Path(path).expanduser()
+    return Path(path)

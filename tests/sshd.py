@@ -16,8 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from osmef.remote.keys import KeyPair
-from osmef.remote.login import HostKeys, Login
+from osmef.remote.login import HostKeys, KeyPair, Login
 
 CONFIG = """
 HostKey {directory}/host_key

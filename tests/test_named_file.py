@@ -21,10 +21,9 @@ from osmef.importers.files import read_texts
 from osmef.named_file import UnfitFileError, open_file, read_file, read_text_file
 from osmef.prices.price_list import read_prices
 from osmef.providers.openstack.servers import user_data_of
-from osmef.remote.authentication import offers_of
-from osmef.remote.keys import KeyPair, OwnKeys
-from osmef.remote.ssh_config import known_keys
-from osmef.remote.ssh_text import read_config
+from osmef.remote.connection import offers_of
+from osmef.remote.login import KeyPair, OwnKeys
+from osmef.remote.ssh_config import known_keys, read_config
 from osmef.report.data import read_table
 from osmef.results.brief import brief_summary, brief_trials
 from osmef.results.rundir import RunDirectory
@@ -210,14 +209,14 @@ def test_a_lock_that_is_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
 
 # Files of the system and of packages, and those that a build of OSMeF, an image or a program makes.
 OTHERS = {
-    "agent/deploy.py",
+    "agent/client.py",
     "campaigns/archive.py",
     "campaigns/conductor/service.py",
     "campaigns/executors/dask/executor.py",
     "campaigns/executors/dask/worker.py",
     "campaigns/process_identity.py",
     "campaigns/watching/page.py",
-    "engine/controller.py",
+    "engine/journal.py",
     "images/build.py",
     "providers/local/addresses.py",
     "providers/local/daemon.py",
@@ -226,10 +225,10 @@ OTHERS = {
     "providers/local/requirements.py",
     "providers/openstack/network.py",
     "report/html/shell.py",
-    "results/older.py",
+    "results/document.py",
     "supply/build.py",
     "supply/built.py",
-    "supply/shim.py",
+    "supply/compiler.py",
     "supply/closure.py",
     "supply/debian.py",
     "supply/packaged.py",

@@ -21,8 +21,8 @@ from osmef.analysis.replication import (
 )
 from osmef.errors import InputError
 from osmef.results.frame import measures_of, swept_of
-from osmef.results.layer_cost import CPU_PER_GB
 from osmef.results.measure import BIT_RATE, Better, Measure
+from osmef.results.summary import CPU_PER_GB
 
 LAYER = "layer"
 REFERENCE = "bare"

@@ -38,7 +38,7 @@ from osmef.campaigns.schedule.model import is_redacted, redacted
 from osmef.campaigns.state import open_store
 from osmef.campaigns.state.rows import CampaignRow, Gap, Phase, SessionRow, SessionState
 from osmef.drafts import abandoned, draft_directory, scratch
-from osmef.engine.controller import is_at_work
+from osmef.engine.journal import is_at_work
 from osmef.errors import InputError, OsmefError, StorageError
 from osmef.named_file import read_file
 from osmef.results.files import storage, write_atomically

@@ -21,7 +21,6 @@ from osmef.campaigns.schedule.plan import CampaignPlan
 from osmef.campaigns.state.rows import CampaignRow, Phase, SessionRow
 from osmef.campaigns.watching.log import CampaignLog
 from osmef.engine.cancellation import Stop
-from osmef.engine.controller import Controller, State, controller_of
 from osmef.engine.cost import spent, total
 from osmef.engine.events import (
     Charged,
@@ -36,7 +35,7 @@ from osmef.engine.events import (
     Wanted,
 )
 from osmef.engine.held_endpoints import PREFIX, HeldEndpoints, User
-from osmef.engine.journal import History, Journal
+from osmef.engine.journal import Controller, History, Journal, State, controller_of
 from osmef.engine.observer import Observer
 from osmef.engine.plan import Plan, make_plan
 from osmef.engine.reap import destroy, leftovers
@@ -46,7 +45,7 @@ from osmef.providers.parallel import side_by_side
 from osmef.results.files import storage
 from osmef.results.rundir import RunDirectory
 from osmef.results.summary import Cost
-from osmef.scenario.money import parse_money
+from osmef.scenario.fields import parse_money
 from osmef.scenario.study import Study
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from osmef.cli.console import AsJson, err, out, print_json, print_note, reportin
 from osmef.kinds import LAYERS, WORKLOADS
 from osmef.results.measure import Measure, shown_unit
 from osmef.scenario.base import keys_of
-from osmef.scenario.describe import PLAIN, default_of, type_of
 from osmef.scenario.fields import ProviderNetwork
+from osmef.scenario.schema import PLAIN, default_of, type_of
 from osmef.supply.supply import plan as how_to_have
 from osmef.workloads.tool import Tool
 from osmef.workloads.trial_workload import usual_measures

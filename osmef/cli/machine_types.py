@@ -14,7 +14,7 @@ from osmef.cli.completion import complete_run
 from osmef.cli.console import AsJson, Where, err, out, print_json, print_note, reporting, where_of
 from osmef.errors import InputError
 from osmef.report.fit import column, table
-from osmef.scenario.money import Money, parse_money
+from osmef.scenario.fields import Money, parse_money
 from osmef.units import format_rate, parse_duration, parse_rate
 
 if TYPE_CHECKING:

@@ -22,16 +22,16 @@ from osmef.cli.console import (
 from osmef.cli.progress import length_of
 from osmef.engine.check import check_study, warnings_of
 from osmef.engine.cost import PlannedCost, check_budget, cost_of, has_price_list
+from osmef.engine.placement import without_effect
 from osmef.engine.plan import Plan, PlannedCell, duration_of, make_plan, programs_of
-from osmef.engine.trial_conflicts import without_effect
 from osmef.errors import InputError
 from osmef.providers.base import EndpointRequest
 from osmef.providers.sites import sites_of
 from osmef.report.fit import TextColumn, column, table
 from osmef.report.summary import short_names
+from osmef.scenario.fields import Money
 from osmef.scenario.load import load
 from osmef.scenario.model import Scenario
-from osmef.scenario.money import Money
 from osmef.supply.supply import plan as how_to_have
 from osmef.units import counted, format_duration, format_size
 from osmef.workloads.base import Span

@@ -16,7 +16,7 @@ from osmef.prices.price_list import fetched_file, read_book, update
 from osmef.report.fit import TextColumn, column, table
 from osmef.report.summary import short_cells
 from osmef.results.measure import Measure
-from osmef.scenario.money import Price
+from osmef.scenario.fields import Price
 
 app = typer.Typer(
     help="List prices of VMs, fetch them from the clouds' price APIs, rank throughput by price.",

@@ -17,10 +17,8 @@ from osmef.cli.console import out as console
 from osmef.engine.cancellation import stop_on_signals
 from osmef.errors import InputError
 from osmef.kinds import WORKLOADS
-from osmef.supply.architectures import NAMES, find_architecture
-from osmef.supply.bundle import ProgramBundle, pack
-from osmef.supply.program import Program
-from osmef.supply.store import BundleStore, Kept, default_directory, write
+from osmef.supply.bundle import BundleStore, Kept, ProgramBundle, default_directory, pack, write
+from osmef.supply.program import NAMES, Program, find_architecture
 from osmef.supply.supply import Supplier, bring, make
 from osmef.units import format_size
 from osmef.workloads.tool import Tool

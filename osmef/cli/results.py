@@ -418,7 +418,7 @@ def _crate(directory: RunDirectory, output: Path | None, authors: list[str]) -> 
 def _ppbench(directory: RunDirectory) -> tuple[str, str]:
     # pandas takes a while to load
     from osmef.report.export import write_ppbench  # noqa: PLC0415
-    from osmef.results.rows import load_requests  # noqa: PLC0415
+    from osmef.results.frame import load_requests  # noqa: PLC0415
 
     text = io.StringIO()
     rows = write_ppbench(text, directory.read_summary(), load_requests(directory.path))

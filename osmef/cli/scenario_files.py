@@ -17,8 +17,7 @@ from osmef.kinds import WORKLOADS
 from osmef.results.files import write_atomically
 from osmef.results.summary import summary_schema
 from osmef.scenario.base import keys_of
-from osmef.scenario.describe import PLAIN, default_of
-from osmef.scenario.schema import json_schema
+from osmef.scenario.schema import PLAIN, default_of, json_schema
 
 INIT_EPILOG = """Examples:
 

@@ -14,9 +14,8 @@ from osmef.errors import InputError
 from osmef.prices.price_list import is_told, read_book
 from osmef.providers.base import EndpointRequest
 from osmef.results.summary import Cost, HourlyPrice
-from osmef.scenario.fields import EndpointKind
+from osmef.scenario.fields import EndpointKind, Money, Price, parse_money
 from osmef.scenario.model import Scenario
-from osmef.scenario.money import Money, Price, parse_money
 
 _HOUR_S = 3600.0
 

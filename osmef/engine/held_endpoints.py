@@ -14,15 +14,14 @@ from pathlib import Path
 
 from osmef.engine.cancellation import Stop
 from osmef.engine.check import check_provider
-from osmef.engine.controller import this_controller
 from osmef.engine.cost import PriceTags, hourly_of, note_provision
 from osmef.engine.events import Ended, Event, Released, Started
-from osmef.engine.journal import Journal
-from osmef.engine.lost_endpoints import loss_of
-from osmef.engine.migration import moved_from
+from osmef.engine.journal import Journal, this_controller
 from osmef.engine.observer import Observer
+from osmef.engine.placement import ProvisionedEndpoints, provision
 from osmef.engine.plan import Plan, directories
-from osmef.engine.provisioning import ProvisionedEndpoints, provision
+from osmef.engine.recovery import moved_from
+from osmef.engine.station import loss_of
 from osmef.errors import (
     CapacityError,
     InputError,
@@ -34,8 +33,8 @@ from osmef.errors import (
 from osmef.providers.base import Endpoint, Order
 from osmef.providers.parallel import side_by_side
 from osmef.providers.sites import sites_of
-from osmef.remote.keys import KeyPair
-from osmef.remote.waiting import wait_for_ssh
+from osmef.remote.login import KeyPair
+from osmef.remote.session import wait_for_ssh
 from osmef.results.rundir import RunDirectory, new_path
 from osmef.results.summary import Cost
 from osmef.scenario.fields import tries_of

@@ -17,11 +17,8 @@ from osmef.engine.plan import PlannedCell
 from osmef.engine.station import Station
 from osmef.errors import EndpointError, OsmefError, ReachError
 from osmef.kinds import LAYERS, WORKLOADS
-from osmef.layers.base import Attached, End, Ground, Layer
-from osmef.layers.counters import Counters, counters
-from osmef.layers.duplicates import DuplicateError
-from osmef.layers.facts import facts_of
-from osmef.layers.host import LayerHost, overlaps
+from osmef.layers.base import Attached, Counters, End, Ground, Layer, counters, facts_of
+from osmef.layers.host import DuplicateError, LayerHost, overlaps
 from osmef.layers.root import Root
 from osmef.layers.traces import Trace, TraceNames
 from osmef.providers.base import Order, Resource

@@ -1,24 +1,30 @@
-"""Execution of trials: one at a time, or several concurrently that share no host."""
+"""Execution of trials: one at a time or several concurrently, until no cell needs more."""
 
 from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from osmef.analysis.bulk_transfer import trial_limit
+from osmef.analysis.quantiles import is_known
 from osmef.engine.cancellation import Stop, at_once
-from osmef.engine.lost_endpoints import BROKEN, lost_ends
 from osmef.engine.observer import Observer
-from osmef.engine.placement import PairPlacement, check, overall, pair_placements, requested
-from osmef.engine.plan import PlannedTrial
-from osmef.engine.station import Station
-from osmef.engine.stopping_rule import StoppingRule
-from osmef.engine.trial_conflicts import TrialConflicts
+from osmef.engine.placement import (
+    PairPlacement,
+    TrialConflicts,
+    check,
+    overall,
+    pair_placements,
+    requested,
+)
+from osmef.engine.plan import Plan, PlannedTrial
+from osmef.engine.station import BROKEN, Station, lost_ends
 from osmef.errors import EndpointError, Interrupted, OsmefError, ProgramError
 from osmef.providers.sites import Sites
 from osmef.results.observations import Carried
@@ -26,10 +32,53 @@ from osmef.results.rundir import RunDirectory
 from osmef.results.trial import Failure, SessionTag, Status, Trial
 from osmef.scenario.fields import RECORD, Family
 from osmef.scenario.location import Location
+from osmef.scenario.trials import UntilKnown
 from osmef.workloads import Job, Outcome, Pair, TrialWorkload
 
 if TYPE_CHECKING:
     from osmef.engine.layers import Layers
+
+
+class StoppingRule:
+    """Evaluates finished trials; further trials of cells that it has ended are skipped.
+
+    It holds the values of the one metric that the rule is about, so that a run that goes on, and
+    the summary, come to the same from the trials that are recorded.
+    """
+
+    def __init__(self, plan: Plan, trials: Iterable[Trial] = ()) -> None:
+        rule = plan.study.scenario.repeat
+        self._rule = rule if isinstance(rule, UntilKnown) else None
+        self._metrics = {
+            planned.cell.key: rule.metric or TrialWorkload(planned.cell.scenario).measures[0].name
+            for planned in plan.cells
+            if isinstance(rule, UntilKnown)
+        }
+        self._values: dict[str, dict[int, float]] = defaultdict(dict)
+        self._known: dict[str, bool] = {}
+        for trial in trials:
+            self.add(trial)
+
+    def add(self, trial: Trial) -> None:
+        """Add a trial; the latest of an index counts."""
+        if self._rule is None:
+            return
+        value = trial.metrics.get(self._metrics.get(trial.cell, ""))
+        if trial.status is Status.OK and value is not None:
+            self._values[trial.cell][trial.index] = value
+            self._known.pop(trial.cell, None)
+
+    def spares(self, planned: PlannedTrial) -> bool:
+        """Return whether a trial is skipped, as its cell has ended."""
+        key = planned.cell.cell.key
+        if self._rule is None:
+            return False
+        if key not in self._known:
+            values = list(self._values[key].values())
+            enough = len(values) >= self._rule.least
+            self._known[key] = enough and is_known(values, 2 * self._rule.until)
+        return self._known[key]
+
 
 _POLL_S = 0.1
 # The sshd of an endpoint that goes down may outlive the agent by a moment.

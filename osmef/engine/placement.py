@@ -1,14 +1,18 @@
-"""Placement as achieved against placement as requested."""
+"""Placement of endpoints: provisioning with it, its verification, and trials that share a host."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations, groupby
 from typing import TypeVar
 
-from osmef.engine.plan import PlannedCell
-from osmef.errors import PlacementError
-from osmef.providers.base import EndpointRequest
+from osmef.engine.events import Replaced
+from osmef.engine.plan import Plan, PlannedCell, PlannedTrial, most_at_once
+from osmef.errors import EndpointError, OsmefError, PlacementError, ProviderError
+from osmef.providers.base import Endpoint, EndpointRequest, Order
+from osmef.providers.sites import Sites
 from osmef.scenario.fields import EndpointKind, Placement, Tenancy
 from osmef.scenario.location import Location, distance, same_host
 
@@ -124,4 +128,195 @@ def _error(
         "; ".join(told),
         where=" and ".join(dict.fromkeys(ends)),
         cure=_UNKNOWN_CURE if unknown else _WRONG_CURE,
+    )
+
+
+@dataclass
+class ProvisionedEndpoints:
+    """Endpoints by name, their locations, and earlier locations of replaced ones."""
+
+    endpoints: dict[str, Endpoint]
+    places: dict[str, Location]
+    earlier: dict[str, list[Location]] = field(default_factory=dict)
+
+
+def provision(
+    sites: Sites,
+    order: Order,
+    cells: Sequence[PlannedCell],
+    tries: int,
+    note: Callable[[Replaced], None],
+) -> ProvisionedEndpoints:
+    """Create all endpoints, and replace wrongly placed ones up to ``tries`` times.
+
+    A replacement that fails ends the tries: what stands wrongly then does so when it is measured.
+    ``note`` is told of each. Raises ProviderError, Interrupted.
+    """
+    made = {endpoint.name: endpoint for endpoint in sites.create(order)}
+    order.check()
+    provisioned = ProvisionedEndpoints(made, _describe(sites, made))
+    for number in range(1, tries + 1):
+        moving = to_replace(cells, provisioned.places)
+        if not moving:
+            break
+        order.progress(f"recreating {', '.join(moving)}, attempt {number} of {tries}")
+        failed = _replace(sites, order, provisioned, moving)
+        note(Replaced(tuple(moving), number, str(failed) if failed else None))
+        provisioned.places = _describe(sites, provisioned.endpoints)
+        if failed:
+            order.progress(f"that failed: {failed.message}")
+            break
+    return provisioned
+
+
+def _replace(
+    sites: Sites, order: Order, provisioned: ProvisionedEndpoints, names: Sequence[str]
+) -> OsmefError | None:
+    """Replace endpoints until the first error, which is returned."""
+    for name in names:
+        order.check()
+        try:
+            provisioned.endpoints[name] = sites.replace(provisioned.endpoints[name], order)
+        except (ProviderError, EndpointError) as error:  # also one that SSH does not reach
+            return error
+        provisioned.earlier.setdefault(name, []).append(provisioned.places[name])
+    return None
+
+
+def _describe(sites: Sites, endpoints: Mapping[str, Endpoint]) -> dict[str, Location]:
+    found = sites.describe(list(endpoints.values()))
+    return dict(zip(endpoints, found, strict=True))
+
+
+def to_replace(cells: Iterable[PlannedCell], places: Mapping[str, Location]) -> list[str]:
+    """Return a small set of endpoints that covers every wrongly placed pair.
+
+    The choice is greedy: the one in most such pairs, and of several the one in fewest good pairs.
+    An unknown placement can't be corrected, and a physical host can't be moved.
+    """
+    wrong, good, movable = _sort(cells, places)
+    often = Counter(name for pair in good for name in pair)
+    chosen: list[str] = []
+    while wrong:
+        missed = Counter(name for pair in wrong for name in pair if name in movable)
+        best = max(missed, key=lambda name: (missed[name], -often[name]))
+        chosen.append(best)
+        wrong = [pair for pair in wrong if best not in pair]
+    return chosen
+
+
+Pairs = list[tuple[str, str]]
+
+
+def _sort(
+    cells: Iterable[PlannedCell], places: Mapping[str, Location]
+) -> tuple[Pairs, Pairs, set[str]]:
+    """Return the wrongly placed pairs that can be helped, the good ones, and movable endpoints."""
+    wrong: Pairs = []
+    good: Pairs = []
+    movable: set[str] = set()
+    for cell in cells:
+        wanted = requested(cell)
+        movable |= {end.name for end in cell.endpoints if end.kind is EndpointKind.VM}
+        for one, other in cell.pairs:
+            found = pair_placement(one, other, places)
+            keys = mismatches(wanted, [found])
+            if not keys:
+                good.append((one.name, other.name))
+            elif None not in {getattr(found, key) for key in keys} and (
+                movable & {one.name, other.name}
+            ):
+                wrong.append((one.name, other.name))
+    return list(dict.fromkeys(wrong)), list(dict.fromkeys(good)), movable
+
+
+_BETWEEN_TENANTS = 4
+
+Key = tuple[str, int | None]
+"""What tells a part of a cell from others."""
+
+
+class TrialConflicts:
+    """Conflicts between cells, by achieved placement, or the requested one if unknown."""
+
+    def __init__(self, places: Mapping[str, Location]) -> None:
+        self._places = places
+        self._known: dict[frozenset[Key], bool] = {}
+
+    def startable(
+        self, waiting: Sequence[PlannedTrial], running: Sequence[PlannedTrial], parallel: int
+    ) -> list[PlannedTrial]:
+        """Return the next trials without a conflict with the running ones, in order."""
+        chosen: list[PlannedTrial] = []
+        busy = [planned.cell for planned in running]
+        blocked: set[Key] = set()  # what shares with one that is busy does so for all its trials
+        for planned in waiting:
+            if len(busy) >= parallel:
+                break
+            key = planned.cell.key
+            if key in blocked:
+                continue
+            blocked.add(key)
+            if not any(self.share(planned.cell, other) for other in busy):
+                chosen.append(planned)
+                busy.append(planned.cell)
+        return chosen
+
+    def share(self, one: PlannedCell, other: PlannedCell) -> bool:
+        """Return whether concurrent trials of both would disturb each other."""
+        key = frozenset({one.key, other.key})
+        if key not in self._known:
+            router = self._needs_router(one) and self._needs_router(other)
+            self._known[key] = router or any(
+                self._together(a, b) for a in one.endpoints for b in other.endpoints
+            )
+        return self._known[key]
+
+    def _together(self, one: EndpointRequest, other: EndpointRequest) -> bool:
+        """Return whether two endpoints share a host; unknown counts as shared."""
+        nowhere = Location()
+        found = same_host(
+            self._places.get(one.name, nowhere), self._places.get(other.name, nowhere)
+        )
+        if one.name == other.name or found is not None:
+            return one.name == other.name or bool(found)
+        return one.host == other.host or None in {one.host, other.host}
+
+    def _needs_router(self, cell: PlannedCell) -> bool:
+        """Return whether any pair's traffic goes through the router between tenants."""
+        if cell.distance == _BETWEEN_TENANTS:
+            return True
+        return any(
+            pair_placement(a, b, self._places).distance == _BETWEEN_TENANTS for a, b in cell.pairs
+        )
+
+
+def _is_anywhere(*cells: PlannedCell) -> bool:
+    """Return whether the cloud decides the placement of some endpoint."""
+    return any(end.host is None for cell in cells for end in cell.endpoints)
+
+
+def without_effect(plan: Plan) -> str | None:
+    """Return why no two trials of a plan can run concurrently; None if they can.
+
+    As far as what is asked for tells it.
+    """
+    if not plan.trials or most_at_once(plan.trials) == 1:
+        return None
+    conflicts = TrialConflicts({})
+    seen: set[frozenset[Key]] = set()
+    for _, group in groupby(plan.trials, key=lambda planned: planned.group):
+        parts = {planned.cell.key: planned.cell for planned in group}
+        # Cells on the same endpoints are alike here.
+        differing = {one.endpoints: one for one in parts.values()}
+        if frozenset(parts) not in seen and any(
+            not conflicts.share(one, other) or _is_anywhere(one, other)
+            for one, other in combinations(differing.values(), 2)
+        ):
+            return None
+        seen.add(frozenset(parts))
+    key = "parallel" if plan.study.scenario.parallel > 1 else "pairs: side by side"
+    return (
+        f"{key} has no effect: any two trials that could run at once share a host or the router."
+        " Each needs two hosts of its own"
     )

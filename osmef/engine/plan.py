@@ -16,8 +16,8 @@ from osmef.providers.base import EndpointRequest
 from osmef.scenario.fields import EndpointKind, Placement, Tenancy, TrialOrder
 from osmef.scenario.location import Location, distance
 from osmef.scenario.model import EndpointSettings, Scenario
-from osmef.scenario.pairs import PairsAt
 from osmef.scenario.study import Cell, Study
+from osmef.scenario.trials import PairsAt
 from osmef.supply.program import Program
 from osmef.workloads import TrialWorkload
 from osmef.workloads.base import End, Span

@@ -9,9 +9,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from osmef.engine.controller import Controller, State, controller_of
 from osmef.engine.events import Intended, ResourceEvent, Started
-from osmef.engine.journal import Journal
+from osmef.engine.journal import Controller, Journal, State, controller_of
 from osmef.errors import InputError, OsmefError, ProviderError, StorageError
 from osmef.providers import AMBIENT, provider_class
 from osmef.providers.access import check_access

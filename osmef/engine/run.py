@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from osmef.engine.cancellation import Stop, at_once
 from osmef.engine.check import warnings_there
-from osmef.engine.controller import this_controller
 from osmef.engine.cost import (
     PriceTags,
     affordable_s,
@@ -20,11 +19,10 @@ from osmef.engine.cost import (
 )
 from osmef.engine.events import Borrowed, Deployed, Ended, Released, Started
 from osmef.engine.held_endpoints import HeldEndpoints
-from osmef.engine.journal import Journal
-from osmef.engine.lost_endpoints import is_measurable, lost_error
-from osmef.engine.measure import PATIENCE_S, Bench
-from osmef.engine.metadata import collect_facts, first_moment
+from osmef.engine.journal import Journal, this_controller
+from osmef.engine.measure import PATIENCE_S, Bench, StoppingRule
 from osmef.engine.observer import Observer
+from osmef.engine.placement import ProvisionedEndpoints, provision
 from osmef.engine.plan import (
     Plan,
     PlannedTrial,
@@ -34,16 +32,22 @@ from osmef.engine.plan import (
     programs_of,
     span_of,
 )
-from osmef.engine.provisioning import ProvisionedEndpoints, provision
 from osmef.engine.recovery import measure_group
 from osmef.engine.resume import session_tag_of
-from osmef.engine.station import Station, close_stations, open_stations
-from osmef.engine.stopping_rule import StoppingRule
+from osmef.engine.station import (
+    Station,
+    close_stations,
+    collect_facts,
+    first_moment,
+    is_measurable,
+    lost_error,
+    open_stations,
+)
 from osmef.engine.summarise import endpoint_info, summarise
 from osmef.errors import Interrupted, LostError, ReachError
 from osmef.providers.base import EndpointRequest, Order
 from osmef.providers.sites import Sites, sites_of
-from osmef.remote.keys import KeyPair
+from osmef.remote.login import KeyPair
 from osmef.results.measure import Measure
 from osmef.results.rundir import RunDirectory
 from osmef.results.summary import Summary

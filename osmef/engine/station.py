@@ -1,4 +1,7 @@
-"""A deployed endpoint: its SSH sessions, its agents, and its location."""
+"""Stations, which are deployed endpoints: SSH sessions, agents, location, facts, and their loss.
+
+A cloud may take spare (spot) capacity back; a machine may break down, or boot.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import contextlib
 import random
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -14,23 +17,39 @@ from functools import cached_property
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 
-from osmef.agent.client import ANSWER_S, AgentClient, Agents
-from osmef.agent.deploy import AGENT, Deployment, deploy
-from osmef.engine.provisioning import ProvisionedEndpoints
-from osmef.errors import EndpointError, HostKeyError, Interrupted, OsmefError, ReachError
-from osmef.facts.collect import collect, file_systems
+from osmef.agent.client import AGENT, ANSWER_S, AgentClient, Agents, Deployment, deploy
+from osmef.engine.placement import ProvisionedEndpoints
+from osmef.engine.plan import PlannedTrial
+from osmef.errors import (
+    AgentError,
+    CapacityError,
+    CredentialsError,
+    EndpointError,
+    HostKeyError,
+    Interrupted,
+    LoginError,
+    LostError,
+    OsmefError,
+    ReachError,
+)
+from osmef.facts.collect import change, collect, file_systems
 from osmef.providers.base import Endpoint, Order
 from osmef.providers.retry import Retry
-from osmef.remote.session import RemoteProcess, Session
-from osmef.remote.waiting import wait_for_ssh
+from osmef.providers.sites import Sites
+from osmef.remote.session import RemoteProcess, Session, wait_for_ssh
 from osmef.remote.workdir import clear, directory_of, remove, scratch_prefix
 from osmef.results.observations import Carried
+from osmef.results.rundir import RunDirectory
+from osmef.results.trial import Trial
 from osmef.scenario.fields import DATA_PORTS, RUN_DIRECTORY
-from osmef.scenario.location import Location
+from osmef.scenario.location import Gone, Location
 from osmef.supply.program import Program
 
 if TYPE_CHECKING:
-    from osmef.supply.supply import Supplied, Supplier  # slow to load
+    from osmef.supply.supply import (
+        Supplied,  # slow to load
+        Supplier,  # slow to load
+    )
 
 _POLL_S = 0.05
 _MOST_AT_ONCE = 16
@@ -430,3 +449,124 @@ def close_stations(stations: dict[str, Station]) -> None:
     if stations:
         with ThreadPoolExecutor(max_workers=min(_MOST_AT_ONCE, len(stations))) as pool:
             list(pool.map(Station.close, stations.values()))
+
+
+Facts = dict[str, Any]
+
+_RESUMED = "."
+
+
+def first_moment(group: int, starts: int) -> str:
+    """Return the name of the moment before a group, at the nth start of a run.
+
+    A resumed run has new endpoints, whose counters restart: what stands of the moment after the
+    group before is not theirs, and is kept.
+    """
+    return f"{group - 1:05}" + (f"{_RESUMED}{starts - 1:02}" if starts > 1 else "")
+
+
+def made_at(moments: list[str]) -> str:
+    """Return the moment at which an endpoint was last created."""
+    return max((moment for moment in moments if _RESUMED in moment), default=moments[0])
+
+
+def collect_facts(
+    stations: dict[str, Station],
+    directory: RunDirectory,
+    moment: str,
+    earlier: Mapping[str, Facts],
+) -> dict[str, Facts]:
+    """Write the facts of every endpoint to ``facts/MOMENT/``, and return them by endpoint.
+
+    ``earlier`` are those of the moment before, if any: what has changed since is written, too. An
+    endpoint that does not answer is recorded with the reason; the run goes on. Raises StorageError.
+    """
+    with ThreadPoolExecutor(max_workers=max(1, len(stations))) as pool:
+        found = dict(zip(stations, pool.map(_facts, stations.values()), strict=True))
+    for name, facts in found.items():
+        changed = {"change": change(earlier[name], facts)} if name in earlier else {}
+        directory.write_facts(moment, name, {**facts, **changed})
+    return found
+
+
+def _facts(station: Station) -> Facts:
+    try:
+        return station.facts()
+    except OsmefError as error:
+        return {"error": str(error)}
+
+
+_OF_ENDPOINTS = (EndpointError, ReachError, HostKeyError, LoginError, AgentError, CredentialsError)
+BROKEN = {one.kind for one in _OF_ENDPOINTS}
+"""Kinds of failures of trials that a lost endpoint may be behind."""
+
+Stations = Mapping[str, Station]
+
+
+def loss_of(name: str) -> CapacityError:
+    """Return the error of an endpoint that no longer exists in its cloud."""
+    return CapacityError(
+        "its cloud has it no more: it was taken back, as spot VMs may be, or removed",
+        where=name,
+        cure="measure again; if it was a spot VM, with spot: false",
+    )
+
+
+def lose(stations: Sequence[Station], places: Sequence[Location]) -> list[Station]:
+    """Mark the stations lost whose endpoints no longer exist in their cloud; return those.
+
+    What was measured on one before stands: it has not moved.
+    """
+    gone = [
+        station
+        for station, place in zip(stations, places, strict=True)
+        if isinstance(place, Gone) and not isinstance(station.lost, CapacityError)
+    ]
+    for station in gone:
+        station.lose(loss_of(station.name))
+    return gone
+
+
+def ask_cloud(sites: Sites, stations: Sequence[Station]) -> None:
+    """Mark endpoints lost that no longer exist in their cloud. The cloud's errors are ignored."""
+    with contextlib.suppress(OsmefError):
+        lose(stations, sites.describe([station.endpoint for station in stations]))
+
+
+def lost_ends(sites: Sites, stations: Stations, trial: Trial) -> list[str]:
+    """Return the ends of a failed trial that no longer exist, if that explains the failure."""
+    if trial.failure is None or trial.failure.kind not in BROKEN:
+        return []
+    names = dict.fromkeys([*trial.senders, *trial.receivers])
+    ends = [stations[name] for name in names if name in stations]  # a server there is not ours
+    ask_cloud(sites, ends)
+    return [station.name for station in ends if station.lost is not None]
+
+
+def is_measurable(planned: PlannedTrial, stations: Stations) -> bool:
+    """Return whether none of the ends of a trial is lost."""
+    return all(stations[end.name].lost is None for end in planned.cell.endpoints)
+
+
+def lost_error(stations: Stations, left: Sequence[PlannedTrial], planned: int) -> LostError:
+    """Return the error of a run that could not measure all ``planned`` trials."""
+    needed = {end.name for one in left for end in one.cell.endpoints}
+    lost = [station for name, station in stations.items() if name in needed and station.lost]
+    said = [(station.name, _told(station)) for station in lost]
+    what = "; ".join(text for _, text in said[:1])
+    if said[1:]:
+        what = "; ".join(f"{name} {text}" for name, text in said)
+    cures = dict.fromkeys(str(one.lost.cure) for one in lost if one.lost and one.lost.cure)
+    cells = len({one.cell.cell.key for one in left})
+    return LostError(
+        f"{what}. Without {'it' if len(lost) == 1 else 'them'} {len(left)} of {planned} trials"
+        f" could not be measured, of {cells} {'cell' if cells == 1 else 'cells'}; they remain to be"
+        " measured",
+        where=", ".join(name for name, _ in said),
+        cure="; ".join(cures) or None,
+    )
+
+
+def _told(station: Station) -> str:
+    since = f"{station.lost_at:%Y-%m-%d %H:%M:%S} UTC" if station.lost_at else "the start"
+    return f"lost since {since}: {station.lost.message if station.lost else ''}"

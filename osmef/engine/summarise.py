@@ -25,16 +25,14 @@ from osmef.engine.events import (
     Replaced,
     Started,
 )
+from osmef.engine.findings import layer_costs_of, of_buckets, of_carried, of_limits, of_searches
 from osmef.engine.journal import History, Journal
-from osmef.engine.layer_costs import layer_costs_of
-from osmef.engine.metadata import made_at
-from osmef.engine.migration import moved_from
+from osmef.engine.measure import StoppingRule
 from osmef.engine.placement import PairPlacement, mismatches, overall, pair_placements, requested
 from osmef.engine.plan import Plan, PlannedCell
-from osmef.engine.rate_findings import of_buckets, of_carried, of_limits, of_searches
+from osmef.engine.recovery import moved_from
 from osmef.engine.resume import added, session_tag_of
-from osmef.engine.station import Station
-from osmef.engine.stopping_rule import StoppingRule
+from osmef.engine.station import Station, made_at
 from osmef.errors import StorageError
 from osmef.facts.collect import change
 from osmef.results.observations import Purpose

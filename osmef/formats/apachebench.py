@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from osmef.errors import OutputError
-from osmef.formats import Odd, Outputs, failed, only, shows_tail
-from osmef.formats.reading import amount, is_count, positive, whole
+from osmef.formats import Odd, Outputs, amount, failed, is_count, only, positive, shows_tail, whole
 
 BANNER = "This is ApacheBench"
 _NUMBERS = {

@@ -14,8 +14,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from osmef.errors import OutputError
-from osmef.formats import Odd, Outputs, Setting, failed, only, shows_tail
-from osmef.formats.reading import amount, number, whole
+from osmef.formats import Odd, Outputs, Setting, amount, failed, number, only, shows_tail, whole
 
 Json = dict[str, Any]
 

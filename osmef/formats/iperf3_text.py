@@ -14,9 +14,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from osmef.errors import OutputError
-from osmef.formats import Odd, Outputs
+from osmef.formats import Odd, Outputs, amount, positive, whole
 from osmef.formats.iperf3 import BOTH, FORWARD, REVERSE, Interval, Iperf3, Stream, Way
-from osmef.formats.reading import amount, positive, whole
 
 Lines = list[tuple[int, str]]
 """Lines with their numbers in the file."""

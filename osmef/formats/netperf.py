@@ -14,8 +14,20 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from osmef.errors import OutputError
-from osmef.formats import Odd, Outputs, Setting, failed, only, shows_tail
-from osmef.formats.reading import GIBI, KIBI, MEBI, amount, is_count, number
+from osmef.formats import (
+    GIBI,
+    KIBI,
+    MEBI,
+    Odd,
+    Outputs,
+    Setting,
+    amount,
+    failed,
+    is_count,
+    number,
+    only,
+    shows_tail,
+)
 
 STREAM, DATAGRAMS, EXCHANGES, CONNECTS = "stream", "datagrams", "exchanges", "connects"
 

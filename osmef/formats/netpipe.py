@@ -11,8 +11,7 @@ import re
 from dataclasses import dataclass, replace
 
 from osmef.errors import OutputError
-from osmef.formats import Odd, Outputs, failed, only, shows_tail
-from osmef.formats.reading import MEBI, number, positive, whole
+from osmef.formats import MEBI, Odd, Outputs, failed, number, only, positive, shows_tail, whole
 
 _SAVED = re.compile(r"\s*([0-9]+)\s+([0-9.]+)\s+([0-9.]+)\s*", re.ASCII)
 _PRINTED = re.compile(

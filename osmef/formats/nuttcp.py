@@ -11,8 +11,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from osmef.errors import OutputError
-from osmef.formats import Odd, Outputs, Setting, failed, only, shows_tail
-from osmef.formats.reading import MEBI, amount, positive, whole
+from osmef.formats import (
+    MEBI,
+    Odd,
+    Outputs,
+    Setting,
+    amount,
+    failed,
+    only,
+    positive,
+    shows_tail,
+    whole,
+)
 
 _LINE = re.compile(
     r"(?:\S+:)?\s*(?P<megabytes>[0-9.]+) MB\s*/\s*(?P<real_seconds>[0-9.]+) sec\s*="

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Interface, IPv6Interface
 
-from osmef.remote.keys import KeyPair
+from osmef.remote.login import KeyPair
 
 SERIAL = "osmef-seed"
 _DISK_BYTES = 1 << 16  # some hypervisors round disks down to 64 KiB

@@ -14,7 +14,6 @@ from collections.abc import Mapping
 
 from osmef.errors import InputError
 from osmef.formats.apachebench import BANNER, Apachebench, Failed, read_all
-from osmef.importers.measures import message, message_metrics
 from osmef.importers.record import (
     RECEIVER,
     Oddity,
@@ -22,6 +21,8 @@ from osmef.importers.record import (
     Record,
     Text,
     csv_rows,
+    message,
+    message_metrics,
     placed,
     positive,
     whole,

@@ -10,8 +10,18 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from osmef.importers.measures import in_own_unit, is_plain, measure_named
-from osmef.importers.record import SENDER, Parsed, Record, Text, amount, number, refuse
+from osmef.importers.record import (
+    SENDER,
+    Parsed,
+    Record,
+    Text,
+    amount,
+    in_own_unit,
+    is_plain,
+    measure_named,
+    number,
+    refuse,
+)
 from osmef.results.measure import Measure, of_background
 from osmef.results.observations import Purpose
 from osmef.results.trial import Interval

@@ -11,12 +11,12 @@ from osmef.importers.record import RECEIVER, SENDER, Parsed, Record, Text, place
 from osmef.results.measure import part
 from osmef.results.trial import Failure, Interval
 from osmef.scenario.study import Scalar
-from osmef.workloads import transfers
+from osmef.workloads import metrics
 from osmef.workloads.kinds import btc, udp
 
 MEASURES = (
     *btc.BOTH_WAYS,
-    part(transfers.RTT_MEAN, "reverse", "of the way back: "),
+    part(metrics.RTT_MEAN, "reverse", "of the way back: "),
     *udp.BOTH_WAYS,
 )
 

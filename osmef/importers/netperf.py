@@ -7,11 +7,11 @@ from osmef.formats.netperf import CONNECTS, DATAGRAMS, EXCHANGES, STREAM, Netper
 from osmef.importers.record import RECEIVER, SENDER, Oddity, Parsed, Record, Text, placed, refused
 from osmef.results.measure import Measure
 from osmef.scenario.study import Scalar
-from osmef.workloads import transfers
+from osmef.workloads import metrics
 from osmef.workloads.kinds import latency, udp
 
 MEASURES = (
-    *transfers.MEASURES,
+    *metrics.MEASURES,
     *latency.MEASURES,
     *udp.MEASURES,
     Measure(

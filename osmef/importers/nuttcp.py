@@ -8,14 +8,14 @@ from osmef.formats.nuttcp import Interval as Told
 from osmef.importers.record import RECEIVER, SENDER, Parsed, Record, Text, placed, refused
 from osmef.results.measure import Measure
 from osmef.results.trial import Failure, Interval
-from osmef.workloads import transfers
+from osmef.workloads import metrics
 from osmef.workloads.kinds import udp
 
 CONNECT_RTT = Measure(
     name="connect_rtt_mean_us", unit="us", better="lower", label="connect RTT mean",
     help="mean of the round-trip times that nuttcp saw when it connected", source="nuttcp(8)",
 )  # fmt: skip
-MEASURES = (*transfers.MEASURES, CONNECT_RTT, *udp.MEASURES)
+MEASURES = (*metrics.MEASURES, CONNECT_RTT, *udp.MEASURES)
 
 
 def parse(text: Text) -> Parsed:

@@ -28,7 +28,7 @@ from osmef.importers.record import (
 from osmef.results.measure import Measure
 from osmef.results.trial import Interval
 from osmef.scenario.fields import EndpointKind, Placement, Tenancy
-from osmef.workloads import transfers
+from osmef.workloads import metrics
 
 _OF_CONNECTION = tuple(
     Measure(
@@ -39,7 +39,7 @@ _OF_CONNECTION = tuple(
     for end in ("sender", "receiver")
 )  # fmt: skip
 
-MEASURES = (*transfers.MEASURES, CONNECT_RTT, *_OF_CONNECTION)
+MEASURES = (*metrics.MEASURES, CONNECT_RTT, *_OF_CONNECTION)
 
 KIB = 1024
 _FLOW = re.compile(r"conn_([1-9][0-9]{0,5})", re.ASCII)

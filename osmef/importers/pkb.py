@@ -13,8 +13,17 @@ from typing import Any
 
 from osmef.errors import InputError
 from osmef.importers import netperf
-from osmef.importers.measures import in_own_unit, measure_named, slug
-from osmef.importers.record import Oddity, Parsed, Record, Text, amount, refuse
+from osmef.importers.record import (
+    Oddity,
+    Parsed,
+    Record,
+    Text,
+    amount,
+    in_own_unit,
+    measure_named,
+    refuse,
+    slug,
+)
 from osmef.results.measure import Measure
 from osmef.scenario.study import Scalar
 

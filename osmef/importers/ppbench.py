@@ -12,8 +12,18 @@ from collections import defaultdict
 from collections.abc import Mapping
 
 from osmef.errors import InputError
-from osmef.importers.measures import message, message_metrics
-from osmef.importers.record import Oddity, Parsed, Record, Text, csv_rows, number, refuse, whole
+from osmef.importers.record import (
+    Oddity,
+    Parsed,
+    Record,
+    Text,
+    csv_rows,
+    message,
+    message_metrics,
+    number,
+    refuse,
+    whole,
+)
 from osmef.results.observations import Request
 
 COLUMNS = (

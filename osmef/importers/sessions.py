@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 
 from osmef.errors import InputError
 from osmef.importers.record import Oddity, Parsed, Record, Text, csv_rows, number, refuse
-from osmef.results import older
+from osmef.results import document
 from osmef.results.measure import Better, Measure
 
 _Key = tuple[str, str, str, int]
@@ -102,7 +102,7 @@ def _measure(name: str, row: Mapping[str, str], where: str) -> Measure:
     told = row.get("better", "").strip().lower()
     if told not in _BETTER:
         raise refuse(where, f"better is {told[:40]!r}", "write higher, lower or neither")
-    known = older.measure_of(name)
+    known = document.measure_of(name)
     unit = known.unit if known.unit in _SIMPLE else row["unit"].strip() or None
     better = Better(told) if told else known.better
     return known.model_copy(update={"unit": unit, "better": better, "head": None})

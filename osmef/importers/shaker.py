@@ -10,15 +10,24 @@ from datetime import UTC, datetime
 from typing import Any
 
 from osmef.errors import InputError
-from osmef.importers.measures import in_own_unit, is_plain, measure_named
-from osmef.importers.record import Oddity, Parsed, Record, Text, amount, refuse
+from osmef.importers.record import (
+    Oddity,
+    Parsed,
+    Record,
+    Text,
+    amount,
+    in_own_unit,
+    is_plain,
+    measure_named,
+    refuse,
+)
 from osmef.results.measure import Measure
 from osmef.results.trial import Failure, Interval
 from osmef.scenario.study import Scalar
-from osmef.workloads import transfers
+from osmef.workloads import metrics
 from osmef.workloads.kinds import latency, udp
 
-MEASURES: Sequence[Measure] = (*transfers.MEASURES, *latency.MEASURES, *udp.MEASURES)
+MEASURES: Sequence[Measure] = (*metrics.MEASURES, *latency.MEASURES, *udp.MEASURES)
 
 _MBIT = 1024 * 1024
 """Shaker divides bit/s twice by 1024 and calls that Mbit/s."""

@@ -10,8 +10,8 @@ from osmef.agent.messages import ErrorEvent, OutputEnded, RequestsEvent, SiegeRe
 from osmef.importers.record import RECEIVER, SENDER, Oddity, Parsed, Record, Text
 from osmef.results.observations import Purpose, Request
 from osmef.results.trial import Failure
+from osmef.workloads.metrics import endpoint_cpu_percent
 from osmef.workloads.siege import request_metrics
-from osmef.workloads.transfers import endpoint_cpu_percent
 
 
 def parse(text: Text) -> Parsed:

@@ -1,7 +1,8 @@
-"""Interface of layers: raising a network between endpoints, and its ends."""
+"""Interface of layers: raising a network between endpoints, its ends, their counters and facts."""
 
 from __future__ import annotations
 
+import contextlib
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -10,13 +11,76 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, TypeVar
 
 from osmef.errors import EndpointError
-from osmef.layers.counters import Counters
 from osmef.layers.host import LayerHost
-from osmef.layers.root import InUseError, KernelError
+from osmef.layers.root import InUseError, KernelError, Root, within
 from osmef.results.measure import Measure
 from osmef.scenario.fields import Family
 from osmef.scenario.layers import LayerSettings
 from osmef.supply.program import Program
+
+_FILES = ("/proc/net/dev", "/proc/net/snmp", "/proc/net/netstat")
+_COLUMNS = {"rx_bytes": 0, "rx_packets": 1, "tx_bytes": 8, "tx_packets": 9}
+
+Interfaces = Mapping[str, Mapping[str, int]]
+"""Of each interface by its name: bytes and packets that came and went."""
+
+
+@dataclass(frozen=True)
+class Counters:
+    """Kernel counters of a namespace, or their differences.
+
+    ``tcp`` are those of the groups Tcp and TcpExt by name (proc(5)); ones that a kernel does not
+    have are not there.
+    """
+
+    interfaces: Interfaces
+    tcp: Mapping[str, int]
+
+    def since(self, before: Counters) -> Counters:
+        """Return the differences since; new interfaces are left out."""
+        return Counters(
+            {
+                name: {key: value - before.interfaces[name][key] for key, value in now.items()}
+                for name, now in self.interfaces.items()
+                if name in before.interfaces
+            },
+            {name: now - before.tcp[name] for name, now in self.tcp.items() if name in before.tcp},
+        )
+
+
+def counters(root: Root, space: str | None) -> Counters:
+    """Return the counters of a namespace now. Raises EndpointError, ReachError."""
+    return counters_from(root.do(within(space, ["cat", *_FILES])))
+
+
+def counters_from(text: str) -> Counters:
+    """Parse /proc/net/dev, snmp and netstat, concatenated.
+
+    Lines that are none of these are passed over.
+    """
+    interfaces: dict[str, dict[str, int]] = {}
+    tcp: dict[str, int] = {}
+    heads: dict[str, list[str]] = {}
+    past_interfaces = False
+    for line in text.splitlines():
+        name, _, rest = line.strip().partition(":")
+        words = rest.split()
+        if name in {"Tcp", "TcpExt"} and name not in heads:
+            heads[name] = words
+        elif name in heads and all(map(_is_number, words)):
+            tcp |= dict(zip(heads[name], map(int, words), strict=False))
+        elif words and name == "Ip":  # the first line of snmp; its groups look like interfaces
+            past_interfaces = True
+        elif past_interfaces:
+            continue
+        elif len(words) > max(_COLUMNS.values()) and all(map(str.isdecimal, words)):
+            interfaces[name] = {key: int(words[place]) for key, place in _COLUMNS.items()}
+    return Counters(interfaces, tcp)
+
+
+def _is_number(word: str) -> bool:
+    return word.removeprefix("-").isdecimal()
+
 
 _MOST_AT_ONCE = 16
 _MOST_TRIES = 5
@@ -211,3 +275,42 @@ def several_times(ground: Ground, attempt: Callable[[], Mapping[str, T]]) -> Map
 def peers_of(ground: Ground, end: End) -> Sequence[str]:
     """Return the names of all ends but one."""
     return [name for name in ground.ends if name != end.name]
+
+
+def facts_of(layer: Layer[Any], host: LayerHost, attached: Attached) -> dict[str, Any]:
+    """Return the facts of a layer at one end."""
+    found: dict[str, Any] = {"mtu_bytes": attached.mtu}
+    with contextlib.suppress(EndpointError):
+        for device in attached.devices:
+            links = host.root.ask(attached.space, "-d", "link", "show", "dev", device)
+            features = host.root.run(within(attached.space, ["ethtool", "-k", device]))
+            told = {"features": features_of(features.stdout.decode(errors="replace"))}
+            found.setdefault("interfaces", {})[device] = _told(links[0]) | told
+        version = host.root.run(["cat", f"/sys/module/{layer.module}/version"])
+        found["module_version"] = version.stdout.decode(errors="replace").strip()[:80] or None
+        found |= layer.facts(host, attached)
+    return found
+
+
+def features_of(text: str) -> dict[str, bool] | None:
+    """Return the offloads of an interface by ethtool(8); None where it prints nothing."""
+    rows = [line.split(":")[:2] for line in text.splitlines() if line.count(":") == 1]
+    found = {name.strip(): value.split()[:1] for name, value in rows}
+    switches = {name: value == ["on"] for name, value in found.items() if value}
+    return {name: on for name, on in switches.items() if name and found[name] in _SWITCH} or None
+
+
+_SWITCH = (["on"], ["off"])
+_TOLD = (
+    *("mtu", "qdisc", "num_tx_queues", "num_rx_queues", "gso_max_size", "gro_max_size"),
+    *("tso_max_size", "gso_max_segs"),
+)
+
+
+def _told(link: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the details of an interface by ip(8), without those that differ from run to run."""
+    info = link.get("linkinfo")
+    found = {name: link[name] for name in _TOLD if name in link}
+    if isinstance(info, dict):
+        found |= {"kind": info.get("info_kind"), "data": info.get("info_data")}
+    return found

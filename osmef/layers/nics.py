@@ -1,26 +1,230 @@
-"""Network cards borrowed by a layer: moved into its namespace, and restored."""
+"""Network cards borrowed by a layer: whether one is free, moved into a namespace, and restored."""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from ipaddress import IPv6Address, ip_address
+from ipaddress import IPv6Address, ip_address, ip_interface
 from typing import Any
 
 from osmef.errors import EndpointError
-from osmef.layers.nic_settings import (
-    ADDRESS,
-    SETTING,
-    address_text,
-    address_words,
-    own_settings,
-    set_back,
-)
-from osmef.layers.nic_use import MOST_ADDRESSES, in_use
 from osmef.layers.root import Root
+
+_FLAGS = ("nodad", "home", "mngtmpaddr", "noprefixroute", "autojoin")
+"""Of an address, words of ip-address(8) that ip(8) tells by the same names."""
+_VALUES = {"broadcast": "broadcast", "label": "label", "scope": "scope", "metric": "metric"}
+_LIFE = {"valid_life_time", "preferred_life_time", "secondary", "tentative", "deprecated"}
+_KNOWN = {"family", "local", "address", "prefixlen", "protocol", *_LIFE, *_FLAGS, *_VALUES}
+_FOREVER = 2**32 - 1
+ADDRESS = (
+    r"[0-9a-f.:]+/[0-9]{1,3}(;(peer=[0-9a-f.:]+|broadcast=[0-9.]+|label=[^\s,;=]{1,15}"
+    r"|scope=[a-z0-9]{1,10}|metric=[0-9]{1,10}|preferred_lft=0|" + "|".join(_FLAGS) + r")){0,9}"
+)
+"""What ``address_text`` tells."""
+
+_ROOT = "/proc/sys/net"
+_GROUPS = ("ipv4/conf", "ipv6/conf", "ipv4/neigh", "ipv6/neigh", "mpls/conf")
+# Told by others of their kind in coarser units, by the link itself, or by a daemon's socket; and a
+# key, which belongs into no journal.
+_NOT_SET = {"base_reachable_time", "retrans_time", "unres_qlen", "addr_gen_mode", "mc_forwarding",
+            "stable_secret"}  # fmt: skip
+SETTING = r"(ipv[46]|mpls)/(conf|neigh)/[a-z0-9_]{1,40}=-?[0-9]{1,20}"
+"""What stands for one setting of the kernel."""
+
+
+def address_text(device: str, address: Mapping[str, Any]) -> str:
+    """Return an address as ip(8) tells it, with all that is set of it."""
+    told = {word: address[name] for name, word in _VALUES.items() if name in address}
+    if told.get("label") == device:
+        del told["label"]
+    if told.get("scope") == "global":
+        del told["scope"]
+    if "address" in address:
+        told = {"peer": address["address"], **told}
+    if address.get("preferred_life_time") == 0:
+        told["preferred_lft"] = 0
+    words = [f"{word}={value}" for word, value in told.items()]
+    words += [flag for flag in _FLAGS if address.get(flag)]
+    return ";".join([f"{address.get('local')}/{address.get('prefixlen')}", *words])
+
+
+def unknown(address: Mapping[str, Any]) -> list[str]:
+    """Return what is told of an address that ``address_text`` leaves out."""
+    return [name for name, value in address.items() if value and name not in _KNOWN]
+
+
+def address_words(text: str) -> str:
+    """Return ip(8)'s words for an address that ``address_text`` told."""
+    own, *rest = text.split(";")
+    told = dict(word.partition("=")[::2] for word in rest)
+    if "peer" in told:
+        own, length = own.split("/")
+        own = f"{own} peer {told.pop('peer')}/{length}"
+    return " ".join([own, *(f"{word} {value}".strip() for word, value in told.items())])
+
+
+def networks_of(addresses: Sequence[Mapping[str, Any]]) -> set[str]:
+    """Return the networks to which the kernel itself leads by an interface with these addresses."""
+    found = {"fe80::/64"}
+    for one in addresses:
+        if not one.get("noprefixroute"):
+            at = f"{one.get('address', one.get('local'))}/{one.get('prefixlen')}"
+            network = ip_interface(at).network
+            whole = network.prefixlen == network.max_prefixlen
+            found.add(str(network.network_address if whole else network))
+    return found
+
+
+def settings_of(root: Root, device: str) -> dict[str, str]:
+    """Return an interface's sysctls, by their paths without its name (ip-sysctl)."""
+    places = [f"{_ROOT}/{group}/{device}" for group in _GROUPS]
+    found: dict[str, str] = {}
+    for line in (
+        root.run(["grep", "-rs", ".", *places]).stdout.decode(errors="replace").splitlines()
+    ):
+        path, _, value = line.partition(":")
+        place, _, key = path.rpartition("/")
+        group = place.removeprefix(f"{_ROOT}/").removesuffix(f"/{device}")
+        found[f"{group}/{key}"] = value.strip()
+    return found
+
+
+def own_settings(root: Root, device: str) -> tuple[str, ...]:
+    """Return the sysctls of an interface that differ from those of new ones."""
+    usual = settings_of(root, "default")
+    return tuple(
+        f"{name}={value}"
+        for name, value in sorted(settings_of(root, device).items())
+        if usual.get(name) != value and name.rpartition("/")[2] not in _NOT_SET
+    )
+
+
+def has_own_secret(root: Root, device: str) -> bool:
+    """Return whether an interface derives its IPv6 address from a secret, which is lost with it."""
+    name = "ipv6/conf/stable_secret"
+    mine = settings_of(root, device).get(name)
+    return mine is not None and mine != settings_of(root, "default").get(name)
+
+
+def set_back(root: Root, device: str, settings: Sequence[str]) -> None:
+    """Restore the sysctls of an interface that differ now. Raises EndpointError."""
+    now = settings_of(root, device) if settings else {}
+    for one in settings:
+        name, _, value = one.partition("=")
+        if now.get(name, value) != value:
+            group, _, key = name.rpartition("/")
+            root.do(["tee", f"{_ROOT}/{group}/{device}/{key}"], value.encode())
+
+
+_BY_ITSELF = {"kernel", "ra"}
+"""Protocols of routes that come and go with an address or a router's word (ip-route(8))."""
+_OF_ADDRESSES = {"local", "broadcast", "anycast", "multicast"}
+"""Types of routes that the kernel makes of each address."""
+_CABLE = "veth"
+"""Of these ``link`` tells the other end, not what one stands on."""
+MOST_ADDRESSES = 64
+
+
+def in_use(root: Root, link: Mapping[str, Any], details: Sequence[Mapping[str, Any]]) -> str | None:
+    """Return why a network card is in use; None for a free one.
+
+    ``link`` is what ``ip address`` tells of it, ``details`` what ``ip -d link`` tells of all.
+    Raises EndpointError, ReachError.
+    """
+    device = str(link["ifname"])
+    addresses = [one for one in link.get("addr_info", []) if one.get("local")]
+    if "master" in link:
+        return f"it is a part of {link['master']}"
+    return (
+        _of_links(device, details)
+        or _of_addresses(device, addresses)
+        or _of_routes(root, device, addresses)
+        or _of_login(root, device)
+        or _of_settings(root, device, details)
+    )
+
+
+def _of_links(device: str, details: Sequence[Mapping[str, Any]]) -> str | None:
+    for one in details:
+        info = one.get("linkinfo") or {}
+        data = info.get("info_data") or {}
+        if one.get("ifname") == device:
+            if "xdp" in one:
+                return "a program of XDP is attached to it"
+            continue
+        below = {data.get("link")}
+        if info.get("info_kind") != _CABLE:
+            below.add(one.get("link"))
+        if device in below:
+            return f"{one['ifname']} is based on it"
+    return None
+
+
+def _of_addresses(device: str, addresses: Sequence[Mapping[str, Any]]) -> str | None:
+    if any(one.get("dynamic") for one in addresses):
+        return "a server or a router gives it an address"
+    if len(addresses) > MOST_ADDRESSES:
+        return f"it has more than {MOST_ADDRESSES} addresses"
+    for one in addresses:
+        if odd := unknown(one):
+            return f"its address {one['local']} has {odd[0]}, which could not be set back"
+        if re.fullmatch(ADDRESS, address_text(device, one)) is None:
+            return f"its address {one['local']} is set up in a way that could not be set back"
+    return None
+
+
+def _of_routes(root: Root, device: str, addresses: Sequence[Mapping[str, Any]]) -> str | None:
+    by_address = networks_of(addresses)
+    for version in ("-4", "-6"):
+        for route in root.ask(None, version, "route", "show", "table", "all"):
+            ways = [route, *route.get("nexthops", [])]
+            if all(one.get("dev") != device for one in ways):
+                continue
+            by_itself = route.get("type", "unicast") in _OF_ADDRESSES or (
+                route.get("protocol") == "ra" or route.get("dst") in by_address
+            )
+            if route.get("protocol", "boot") not in _BY_ITSELF or not by_itself:
+                return f"the route to {route.get('dst')} leads over it"
+    if _told(root, "nexthop", "show", "dev", device):
+        return "a next hop of routes is at it (ip nexthop)"
+    return None
+
+
+def _of_login(root: Root, device: str) -> str | None:
+    words = root.session.run(["printenv", "SSH_CONNECTION"]).stdout.decode().split()
+    if words and root.ask(None, "route", "get", words[0])[0].get("dev") == device:
+        return "the login comes over it"
+    return None
+
+
+def _of_settings(root: Root, device: str, details: Sequence[Mapping[str, Any]]) -> str | None:
+    """Return a setting that a move to another namespace loses, and that could not be restored."""
+    for words in (("nud", "permanent"), ("proxy",)):
+        for one in _told(root, "neigh", "show", *words, "dev", device):
+            return f"its neighbour {one.get('dst')} was set by somebody (ip neigh)"
+    for one in _told(root, "maddress", "show", "dev", device):
+        if any(address.get("features") == "static" for address in one.get("maddr", [])):
+            return "somebody has set a multicast address of it (ip maddress)"
+    done = root.run(["tc", "-j", "qdisc", "show", "dev", device])
+    for one in json.loads(done.stdout or b"[]") if not done.status else []:
+        if one.get("handle") != "0:":  # the kernel's own have none
+            return f"somebody has given it the queue discipline {one.get('kind')} (tc qdisc)"
+    mode = next(one.get("inet6_addr_gen_mode") for one in details if one.get("ifname") == device)
+    if mode == "random" or (mode == "stable_secret" and has_own_secret(root, device)):
+        return f"it makes its IPv6 address of a secret of its own (addrgenmode {mode})"
+    return None
+
+
+def _told(root: Root, *words: str) -> list[dict[str, Any]]:
+    """Return what ip(8) tells; nothing where a kernel or an older one does not know of it."""
+    done = root.run(["ip", "-j", *words])
+    found = json.loads(done.stdout or b"[]") if not done.status else []
+    return [one for one in found if isinstance(one, dict) and one]
+
 
 _UP, _DOWN = "up", "down"
 _USUAL = "eui64"

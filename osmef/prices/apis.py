@@ -24,8 +24,8 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 from osmef.errors import ApiError, CredentialsError, InputError, PolicyError, ProviderError
-from osmef.scenario.clouds.api_url import check_google
-from osmef.scenario.money import Price
+from osmef.scenario.clouds.base import check_google
+from osmef.scenario.fields import Price
 
 _TIMEOUT_S = 60.0
 _MOST_BYTES = 64 * 2**20

@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
 from osmef.errors import ProviderError
-from osmef.remote.keys import KeyPair
-from osmef.remote.login import Login
+from osmef.remote.login import KeyPair, Login
 from osmef.scenario.clouds.base import CloudAccess, CloudSettings
 from osmef.scenario.fields import RUN_DIRECTORY, EndpointKind, Family, FlavorNeed, ProviderNetwork
 from osmef.scenario.location import Location

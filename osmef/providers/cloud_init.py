@@ -10,7 +10,7 @@ from email.mime.multipart import MIMEMultipart
 from email.mime.text import MIMEText
 
 from osmef.errors import ProviderError
-from osmef.remote.keys import KeyPair
+from osmef.remote.login import KeyPair
 
 MOST_BYTES = 65535
 """Of userdata in base64, as nova takes it."""

@@ -14,10 +14,9 @@ from osmef.analysis.throughput import shortest_times, total_rates
 from osmef.errors import InputError, NothingToDrawError
 from osmef.named_file import open_file
 from osmef.results.find import find_runs
-from osmef.results.frame import load, measures_of
+from osmef.results.frame import load, load_intervals, load_requests, measures_of
 from osmef.results.measure import BIT_RATE
 from osmef.results.observations import BucketFound, Purpose
-from osmef.results.rows import load_intervals, load_requests
 from osmef.results.rundir import RunDirectory
 from osmef.results.summary import Summary
 from osmef.results.trial import Limit, Trial

@@ -12,8 +12,8 @@ from osmef.analysis.layers import LAYER, REFERENCE, comparable, layer_costs
 from osmef.report.cells import chosen, nothing, source_of
 from osmef.report.options import PLAIN, Look
 from osmef.report.style import LINE_INCHES, Words, broken, limit, page, stroke, styled
-from osmef.results.layer_cost import CPU_PER_GB
 from osmef.results.measure import Measure
+from osmef.results.summary import CPU_PER_GB
 
 _ROW_INCHES = 0.3
 _TIMES = {"us", "ms", "s"}

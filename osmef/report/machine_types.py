@@ -31,7 +31,7 @@ from osmef.report.data import Data, read_machines, read_table
 from osmef.results.frame import measures_of
 from osmef.results.measure import Better, Component, Measure
 from osmef.results.summary import EndpointInfo, HourlyPrice, RunInfo
-from osmef.scenario.money import Price
+from osmef.scenario.fields import Price
 from osmef.scenario.names import nearest_or_all
 from osmef.units import convert
 

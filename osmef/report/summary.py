@@ -15,8 +15,7 @@ from osmef.analysis.contention import contended
 from osmef.results.measure import Measure
 from osmef.results.summary import CellInfo, Cost, Expectation, Metric, Summary, Verdict
 from osmef.results.trial import Limit
-from osmef.scenario.fields import EndpointKind, Placement, Tenancy
-from osmef.scenario.money import Money
+from osmef.scenario.fields import EndpointKind, Money, Placement, Tenancy
 from osmef.scenario.study import Scalar
 from osmef.units import counted, format_duration
 

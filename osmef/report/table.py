@@ -12,9 +12,8 @@ from rich.text import Text
 
 from osmef.report.fit import LONG, TextColumn, column, table
 from osmef.report.summary import other_than_asked, short_cells, short_names, shown_values, written
-from osmef.results.layer_cost import CPU_PER_GB, LayerCost
 from osmef.results.measure import Measure, shown_unit
-from osmef.results.summary import CellInfo, Metric, Summary
+from osmef.results.summary import CPU_PER_GB, CellInfo, LayerCost, Metric, Summary
 from osmef.results.trial import Limit
 from osmef.scenario.fields import Placement, Tenancy
 from osmef.scenario.study import Scalar

@@ -12,8 +12,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError, PydanticKnownError, core_schema
 
 from osmef.kinds import LAYERS
-from osmef.scenario.base import Model, conflict
-from osmef.scenario.by_kind import ByKind
+from osmef.scenario.base import ByKind, Model, conflict
 from osmef.scenario.fields import Family, ProviderNetwork, quantity_of
 
 if TYPE_CHECKING:

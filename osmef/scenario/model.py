@@ -8,26 +8,27 @@ from typing import Annotated
 from pydantic import Field, model_validator
 
 from osmef.kinds import PROVIDERS, WORKLOADS
-from osmef.scenario.base import Model, conflict
-from osmef.scenario.by_kind import ByKind
-from osmef.scenario.clouds.base import CloudSettings, Text
+from osmef.scenario.base import ByKind, Model, conflict
+from osmef.scenario.clouds.base import CloudSettings
 from osmef.scenario.fields import (
     Duration,
     EndpointKind,
     Expected,
     Family,
     Flavor,
+    InstanceClass,
     Name,
     OnMismatch,
     Placement,
+    Price,
     ProviderNetwork,
+    Sum,
     Tenancy,
+    Text,
     TrialOrder,
 )
 from osmef.scenario.layers import AnyLayer, Stack
-from osmef.scenario.money import InstanceClass, Price, Sum
-from osmef.scenario.pairs import AnyPairs, PairsAt
-from osmef.scenario.repeat import Repeat, UntilKnown
+from osmef.scenario.trials import AnyPairs, PairsAt, Repeat, UntilKnown
 from osmef.scenario.workload import AnyBackground, AnyWorkload, Directions, without_background
 
 AnyProvider = Annotated[CloudSettings, ByKind(PROVIDERS, "local")]

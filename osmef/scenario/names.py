@@ -17,8 +17,7 @@ from typing import Any, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from osmef.scenario.base import keys_of
-from osmef.scenario.by_kind import ByKind
+from osmef.scenario.base import ByKind, keys_of
 from osmef.scenario.model import USUAL_KINDS, Scenario
 from osmef.scenario.node import Entry, Keys, Node
 from osmef.units import parse_count

@@ -10,8 +10,7 @@ from pydantic import Field
 from pydantic_core import PydanticCustomError
 
 from osmef.kinds import WORKLOADS
-from osmef.scenario.base import Model, conflict
-from osmef.scenario.by_kind import ByKind
+from osmef.scenario.base import ByKind, Model, conflict
 
 if TYPE_CHECKING:
     from osmef.scenario.model import Scenario

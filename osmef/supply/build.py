@@ -26,7 +26,6 @@ from osmef.drafts import scratch
 from osmef.errors import SupplyError
 from osmef.named_file import open_file
 from osmef.programs import search_path
-from osmef.supply.architectures import Architecture, this_architecture
 from osmef.supply.bundle import (
     HERE,
     BuildRecord,
@@ -36,10 +35,9 @@ from osmef.supply.bundle import (
     described,
     pack,
 )
-from osmef.supply.closure import ClosureFile, libraries_of, words_of
+from osmef.supply.closure import ClosureFile, is_elf, libraries_of, parse, read_elf, words_of
 from osmef.supply.compiler import Compiler, compiler_of
-from osmef.supply.elf import is_elf, parse, read_elf
-from osmef.supply.program import Program, SourceCode
+from osmef.supply.program import Architecture, Program, SourceCode, this_architecture
 from osmef.supply.tool import ToolRunner
 from osmef.units import format_duration, format_size
 

@@ -1,4 +1,9 @@
-"""Compilers of the controller, for static programs of an endpoint's architecture."""
+"""Compilers of the controller: for static programs, and for the shared library of a bundle.
+
+That library (shim) overrides functions of the C library: an endpoint may lack what the library
+reads of the system, such as /etc/protocols of Debian's netbase, and a plain user can't put it
+there. Sources: ld.so(8), ``--preload``.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +13,16 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 
+from osmef.drafts import scratch
 from osmef.errors import SupplyError
 from osmef.programs import search_path
-from osmef.supply.architectures import Architecture, this_architecture
-from osmef.supply.program import SourceCode
+from osmef.supply.program import Architecture, SourceCode, this_architecture
+from osmef.supply.tool import ToolRunner
 
 _ASK_S = 20.0
 # Without its names, a program is small, and of the same source the same: they have paths in them.
@@ -187,3 +193,64 @@ def _said(compiler: str, argument: str) -> str:
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return done.stdout
+
+
+SHIM_FILE = "shim.so"
+PROTOCOLS_SHIM = """\
+/* The protocols that programs of the network ask for, as /etc/protocols has them. */
+struct protoent { char *p_name; char **p_aliases; int p_proto; };
+
+static char *none[1];
+static struct protoent known[] = {{"tcp", none, 6}, {"udp", none, 17}, {"icmp", none, 1}};
+
+static int same(const char *one, const char *other)
+{
+    for (; *one && *one == *other; one++, other++)
+        ;
+    return *one == *other;
+}
+
+struct protoent *getprotobyname(const char *name)
+{
+    for (unsigned long i = 0; i < sizeof known / sizeof *known; i++)
+        if (same(name, known[i].p_name))
+            return &known[i];
+    return 0;
+}
+"""
+_SHIM_FLAGS = ("-shared", "-fPIC", "-Os", "-nostdlib", "-fno-stack-protector", "-s")
+_MOST_SHIM_S = 120.0
+
+
+def shim(text: str, machine: Architecture, where: str, check: Callable[[], None]) -> bytes:
+    """Compile a C text without includes to a shared library. Raises SupplyError.
+
+    What ``check`` raises ends it.
+    """
+    with scratch("shim") as root:
+        (root / "shim.c").write_text(text, encoding="utf-8")
+        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "zig"
+        environment = {
+            "HOME": str(root),
+            "TMPDIR": str(root),
+            "PATH": search_path(),
+            "LC_ALL": "C",
+            "ZIG_GLOBAL_CACHE_DIR": os.environ.get("ZIG_GLOBAL_CACHE_DIR", str(cache)),
+        }
+        compiler = _shim_compiler(machine, where)
+        tool = ToolRunner(where, environment, root, check, _MOST_SHIM_S)
+        tool.run([*compiler, *_SHIM_FLAGS, "-o", SHIM_FILE, "shim.c"])
+        return (root / SHIM_FILE).read_bytes()
+
+
+def _shim_compiler(machine: Architecture, where: str) -> tuple[str, ...]:
+    gcc = shutil.which("gcc", path=search_path())
+    if gcc is not None and machine == this_architecture():
+        return (gcc,)
+    if importlib.util.find_spec("ziglang") is None:
+        raise SupplyError(
+            f"it takes a small library, and this machine has no compiler for {machine.name}",
+            where=where,
+            cure="pip install ziglang",
+        )
+    return (sys.executable, "-m", "ziglang", "cc", "-target", machine.zig)

@@ -18,11 +18,10 @@ from osmef.apt import network_settings, signed_by, sources
 from osmef.drafts import scratch
 from osmef.errors import ProviderError, SupplyError
 from osmef.programs import find_program, search_path
-from osmef.supply import shim
-from osmef.supply.architectures import Architecture
+from osmef.supply import compiler
 from osmef.supply.bundle import BundledFile, FileKind, Package, ProgramManifest, described, pack
 from osmef.supply.closure import Closure, ClosureFile, Tree, cut, words_of
-from osmef.supply.program import Program
+from osmef.supply.program import Architecture, Program
 from osmef.supply.tool import ToolRunner
 
 _MIRROR = "http://deb.debian.org"
@@ -211,7 +210,7 @@ def bundle_of_packages(
         closure = cut(program, tree, machine)
         own: dict[str, bytes] = {}
         if program.shim and closure.loader is not None:
-            own[shim.FILE] = shim.shim(program.shim, machine, where, check)
+            own[compiler.SHIM_FILE] = compiler.shim(program.shim, machine, where, check)
         return _packed(order, closure, tree, debs, own)
 
 

@@ -17,14 +17,28 @@ from pydantic import JsonValue
 
 from osmef.apt import components, find_suite
 from osmef.errors import EndpointError, SupplyError
-from osmef.supply.architectures import NAMES, Architecture, find_architecture, this_architecture
 from osmef.supply.build import bundle_of_source, source_hash
-from osmef.supply.bundle import HERE, BundledFile, ProgramBundle, read_bundle
+from osmef.supply.bundle import (
+    HERE,
+    BundledFile,
+    BundleKey,
+    BundleStore,
+    ProgramBundle,
+    default_directory,
+    read_bundle,
+)
 from osmef.supply.compiler import compiler_of
 from osmef.supply.debian import BundleRequest, bundle_of_packages, can_fetch
 from osmef.supply.present import Present, find, install
-from osmef.supply.program import Program, SourceCode, Way
-from osmef.supply.store import BundleKey, BundleStore, default_directory
+from osmef.supply.program import (
+    NAMES,
+    Architecture,
+    Program,
+    SourceCode,
+    Way,
+    find_architecture,
+    this_architecture,
+)
 from osmef.units import format_size
 
 if TYPE_CHECKING:  # paramiko takes long to import, and `osmef plan` connects to nothing

@@ -53,7 +53,7 @@ class Step:
     the addresses are of IPv6. One with a ``directory`` runs in one that is made there for it, where
     so many bytes are free (``room``), and nothing stays of it. The programs of all steps that are a
     ``rank`` are the processes of one job, which find each other through the controller
-    (``osmef.workloads.pmi``).
+    (``osmef.workloads.tasks``).
     """
 
     end: End

@@ -31,9 +31,17 @@ from osmef.results.observations import Purpose
 from osmef.results.trial import Interval
 from osmef.workloads.base import Part, Ran, Value
 from osmef.workloads.failing import BIND_CURE, LATE_CURE, Fault, ended_badly, error_of, rank
-from osmef.workloads.pmi import KeyValueSpace
 from osmef.workloads.reading import Printed
-from osmef.workloads.tasks import MOST_AT_ONCE, PROGRAM, Pair, Task, Waits, command_of, make_tasks
+from osmef.workloads.tasks import (
+    MOST_AT_ONCE,
+    PROGRAM,
+    KeyValueSpace,
+    Pair,
+    Task,
+    Waits,
+    command_of,
+    make_tasks,
+)
 
 _LOOK_EVERY_S = 0.5
 """Of what is measured: a look takes the longer, the longer that is."""

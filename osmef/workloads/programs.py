@@ -1,4 +1,4 @@
-"""External programs as jobs of agents: command lines, ends, and exit status."""
+"""External programs as jobs of agents: settings, command lines, ends, and exit status."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, ClassVar, Generic, Literal, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Generic, Literal, Self, TypeVar
 
 from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
 
@@ -17,13 +17,14 @@ from osmef.errors import ProgramError
 from osmef.results.measure import Better, Measure, OverPairs
 from osmef.results.observations import InterfaceUse, Purpose
 from osmef.scenario.base import Model, conflict
-from osmef.scenario.fields import Directory, Duration, HomePath, Size
-from osmef.scenario.workload import WorkloadSettings
+from osmef.scenario.fields import RUN_DIRECTORY, Directory, Duration, HomePath, Size
+from osmef.scenario.workload import Role, WorkloadSettings
 from osmef.supply.program import Program, Way
+from osmef.units import format_size
 from osmef.workloads.base import End, Outcome, Part, Ran, Step, Value, Workload
+from osmef.workloads.metrics import endpoint_cpu_percent
 from osmef.workloads.reading import Printed
 from osmef.workloads.tasks import KNOWN, unknown, used
-from osmef.workloads.transfers import endpoint_cpu_percent
 
 _PATIENCE_S = 60.0
 # Words and decimal points of what they print are those that readers know.
@@ -270,7 +271,7 @@ class Programs(Workload[P], Generic[P]):
     """Servers, and programs with the common start, at one end or both."""
 
     are_ranks: ClassVar[bool] = False
-    """Whether they are the processes of one job (``osmef.workloads.pmi``)."""
+    """Whether they are the processes of one job (``osmef.workloads.tasks``)."""
     stoppable: ClassVar[bool] = True
     """Whether what was started, and is of a background, is stopped when all else has ended."""
 
@@ -452,3 +453,102 @@ def _use(ended: Sequence[EndedProgram]) -> dict[str, float | None]:
         name = f"endpoint_cpu_{end}_percent"
         found[name] = endpoint_cpu_percent(uses) if uses else None
     return found
+
+
+_IN_MEMORY = {"tmpfs", "ramfs"}
+_SLOWEST_BYTES_S = 10e6
+_LONGEST_S = 7 * 86400.0
+_OF_METADATA = 50
+"""File systems take less than so large a part for what they know of large files."""
+
+
+class DiskSettings(ProgramsSettings):
+    """Settings of a program with files on the sender."""
+
+    directory: Directory = Field(
+        default=RUN_DIRECTORY,
+        description="where on the sender the files are: a path, or `{dir}` for the directory of the"
+        " run, in the login's home; in it each trial has one of its own, of which nothing stays",
+    )
+
+    deadline: Duration | None = Field(
+        default=None,
+        ge=0.1,
+        le=_LONGEST_S,
+        description="how long it may run at most; the trial fails then; by default the duration, a"
+        " minute, and the time that the files take at 10 MB/s",
+    )
+
+    @property
+    def file_bytes(self) -> int:
+        """The upper bound of the files' total size."""
+        return 0
+
+    @property
+    def moved_bytes(self) -> int:
+        """The payload without time limit: by default that of creating the files."""
+        return self.file_bytes
+
+    @property
+    def longest_s(self) -> float:
+        """The upper bound of its duration, in seconds."""
+        usual = super().longest_s + self.moved_bytes / _SLOWEST_BYTES_S
+        return self.deadline or min(usual, _LONGEST_S)
+
+    @property
+    def is_cached(self) -> bool:
+        """Whether the page cache alone may serve reads and writes."""
+        return True
+
+    def run_of(self, argv: list[str], **keys: Any) -> ProgramRun:
+        """Return a program in the directory of the trial, on the sender.
+
+        ``{dir}`` in its arguments is that directory; other ``keys`` are those of a run.
+        """
+        room = self.file_bytes + self.file_bytes // _OF_METADATA
+        return ProgramRun(
+            on=Where.SENDER, argv=argv, directory=self.directory, room=f"{room}B", **keys
+        )
+
+    def warnings_at(self, end: Role, facts: Mapping[str, Any]) -> Iterator[str]:
+        """Warn where memory is measured instead of the disk."""
+        if end != "sender":
+            return
+        kind = _inside(facts, "file_systems", self.directory, "type")
+        memory = _inside(facts, "memory", "total_bytes")
+        if kind in _IN_MEMORY:
+            place = "the directory of the run" if self.directory == "{dir}" else self.directory
+            yield f"{place} is in memory there ({kind}): no disk is measured"
+        elif self.is_cached and isinstance(memory, int) and self.file_bytes <= memory:
+            sizes = f"{format_size(self.file_bytes)} of files fit into {format_size(memory)}"
+            yield f"{sizes} of memory: the page cache is measured, and the disk only in part"
+
+
+class DirectSettings(DiskSettings):
+    """Settings of a program that supports direct I/O."""
+
+    size: Size = Field(
+        default=2**30, ge=2**20, le=2**50, description="of each file; also how much must be free"
+    )
+    direct: bool = Field(
+        default=True,
+        description="direct I/O (O_DIRECT), past the page cache; without it the memory is measured,"
+        " as long as the files fit into it",
+    )
+
+    @property
+    def file_bytes(self) -> int:
+        """The upper bound of the files' total size: by default one file."""
+        return self.size
+
+    @property
+    def is_cached(self) -> bool:
+        """Whether the page cache alone may serve reads and writes."""
+        return not self.direct
+
+
+def _inside(value: Any, *keys: str) -> Any:
+    """Return the element at a path of keys; None without it, as in unknown facts."""
+    for key in keys:
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value

@@ -1,12 +1,232 @@
-"""Search for the highest rate of datagrams with an allowed loss: its steps."""
+"""Searches by several steps: for token buckets, and for the highest rate with an allowed loss.
+
+Bulk transfers empty a bucket, and repeat that after rests.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+import math
+import statistics
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
+from osmef.agent.messages import BulkResult
 from osmef.analysis.throughput import Bounds, Next, Tried, next_trial, passes, throughput
+from osmef.analysis.token_bucket import (
+    Bucket,
+    Estimate,
+    Filled,
+    filling_rate,
+    find_bucket,
+    find_filling,
+    has_settled,
+    is_proved,
+)
 from osmef.results.measure import Measure
-from osmef.results.observations import Datagrams, RateSearch, RateTried, SearchEnding
+from osmef.results.observations import (
+    BucketFound,
+    Datagrams,
+    Direction,
+    Emptied,
+    Ending,
+    Filling,
+    Ranged,
+    RateSearch,
+    RateTried,
+    SearchEnding,
+)
+from osmef.results.trial import Interval
+from osmef.workloads.base import Enough, Ran
+
+_BUCKET_SOURCE = "the model of Uta et al., NSDI 2020, section 4"
+_BUCKET = (
+    Measure(
+        name="sustained_bps", unit="bit/s", better="higher", label="sustained rate",
+        head="sustained\nrate", over_pairs="sum", leading=True, component="network_mb_per_s",
+        help="median rate of the intervals after the bucket was empty, payload that the receiver"
+        " got; `null` where none was emptied",
+        source=_BUCKET_SOURCE,
+    ),
+    Measure(
+        name="burst_bps", unit="bit/s", better="higher", label="burst rate", head="burst\nrate",
+        over_pairs="sum",
+        help="the same of the intervals before; of all of them where no bucket was emptied",
+        source=_BUCKET_SOURCE,
+    ),
+    Measure(
+        name="bucket_mb", unit="MB", better="higher", label="bucket", head="bucket\nMB",
+        over_pairs="sum", digits=".1f",
+        help="payload that passed beyond the sustained rate until the bucket was empty, in 10^6"
+        " bytes",
+        source=_BUCKET_SOURCE,
+    ),
+    Measure(
+        name="fell_after_s", unit="s", better="higher", label="burst", head="fell\nafter s",
+        digits=".1f", over_pairs="mean", help="when the bucket was empty, from the start",
+        source=_BUCKET_SOURCE,
+    ),
+)  # fmt: skip
+_FILLING = Measure(
+    name="filling_bps", unit="bit/s", better="higher", label="refill rate", head="refill\nrate",
+    over_pairs="sum",
+    help="rate at which the bucket fills while nothing is sent: the slope of what passed after each"
+    " rest beyond the sustained rate, over the length of the rest",
+    source="OSMeF, least squares through the origin",
+)  # fmt: skip
+
+
+def bucket_measures(*, refilled: bool) -> tuple[Measure, ...]:
+    """Return the measures of a bucket."""
+    return (*_BUCKET, *([_FILLING] if refilled else []))
+
+
+@dataclass(frozen=True)
+class Series:
+    """A receiver's intervals over all connections: seconds, and payload bytes."""
+
+    lengths_s: list[float]
+    sizes: list[int]
+
+    @classmethod
+    def of(cls, intervals: Iterable[Interval]) -> Series:
+        """Sum a receiver's intervals over its connections."""
+        lengths: dict[float, float] = {}
+        sizes: defaultdict[float, int] = defaultdict(int)
+        for one in intervals:
+            if one.role == "receiver":
+                lengths[one.start_s] = one.length_s
+                sizes[one.start_s] += one.bytes
+        order = sorted(lengths)
+        return cls([lengths[at] for at in order], [sizes[at] for at in order])
+
+
+def has_bucket(first: Ran) -> bool:
+    """Return whether a transfer has emptied a bucket."""
+    series = Series.of(first.intervals)
+    return find_bucket(series.lengths_s, series.sizes) is not None
+
+
+def median_rate(ran: Ran) -> float:
+    """Return the median rate of a transfer's intervals, bits per second."""
+    series = Series.of(ran.intervals)
+    pairs = zip(series.lengths_s, series.sizes, strict=True)
+    return statistics.median(8 * size / length for length, size in pairs if length > 0)
+
+
+def enough_of(firsts: Sequence[Ran]) -> Enough:
+    """Return the condition that ends transfers: a proven bucket, later the sustained rate.
+
+    ``firsts`` are the first ones of all pairs, which have emptied a bucket; nothing before them.
+    """
+    if not firsts:
+        return lambda _pair, lengths_s, sizes: is_proved(lengths_s, sizes)
+    rates = [_sustained_bps(one) for one in firsts]
+    return lambda pair, lengths_s, sizes: has_settled(lengths_s, sizes, rates[pair])
+
+
+def _sustained_bps(first: Ran) -> float:
+    series = Series.of(first.intervals)
+    found = find_bucket(series.lengths_s, series.sizes)
+    return found.sustained_bps.value if found is not None else math.nan
+
+
+def bucket_found(
+    transfers: Sequence[Ran], direction: Direction, most_bytes: int | None, limit: Ending
+) -> BucketFound:
+    """Return the bucket by a pair's first transfer, and its refill by those after rests.
+
+    ``most_bytes`` is how much was to be sent at most on all connections, ``limit`` why.
+    """
+    first, *later = transfers
+    series = Series.of(first.intervals)
+    found, passed = find_bucket(series.lengths_s, series.sizes), sum(series.sizes)
+    ended = Ending.TIME
+    if found is not None and is_proved(series.lengths_s, series.sizes):
+        ended = Ending.PROVED
+    elif most_bytes is not None and passed >= most_bytes:
+        ended = limit
+    fillings = _fillings(transfers, found) if found is not None and later else []
+    filled = [Filled(one.rest_s, _estimate(one.bytes)) for one in fillings if one.bytes is not None]
+    rate = filling_rate(filled, found.size_bytes.value) if found is not None else None
+    ends = (first.sender, first.receiver)
+    sender, receiver = ends if direction is Direction.FORWARD else ends[::-1]
+    return BucketFound(
+        sender=sender,
+        receiver=receiver,
+        direction=direction,
+        ended=ended,
+        elapsed_s=sum(series.lengths_s),
+        bytes=passed,
+        emptied=_emptied(found) if found is not None else None,
+        fillings=fillings,
+        filling_bps=_ranged(rate) if rate is not None else None,
+    )
+
+
+def _fillings(transfers: Sequence[Ran], found: Bucket) -> list[Filling]:
+    fillings = []
+    for before, after in itertools.pairwise(transfers):
+        series = Series.of(after.intervals)
+        given = find_filling(series.lengths_s, series.sizes, found.sustained_bps)
+        amount = _ranged(given) if given is not None else None
+        fillings.append(Filling(rest_s=_rest_s(before, after), bytes=amount))
+    return fillings
+
+
+def _rest_s(before: Ran, after: Ran) -> float:
+    """Return the idle time between two transfers, by one endpoint's clock."""
+    one, other = before.results[-1], after.results[-1]
+    if not (isinstance(one, BulkResult) and isinstance(other, BulkResult)):
+        return math.nan  # no job of a transfer has another result
+    end_ns = one.start_realtime_ns + 1e9 * one.elapsed_s
+    return max(0.0, (other.start_realtime_ns - end_ns) / 1e9)
+
+
+def bucket_metrics(
+    found: Sequence[BucketFound], rates_bps: Sequence[float], refilled: bool
+) -> dict[str, float | None]:
+    """Return the metrics of buckets over all pairs: rates and sizes summed, and the mean time.
+
+    ``rates_bps`` are the median rates of the pairs' transfers, for those without a bucket.
+    """
+    known = [one.emptied for one in found]
+    emptied = [one for one in known if one is not None]
+    bursts = [
+        one.burst_bps.value if one is not None else rate
+        for one, rate in zip(known, rates_bps, strict=True)
+    ]
+    told: dict[str, float | None] = dict.fromkeys(("sustained_bps", "bucket_mb", "fell_after_s"))
+    told["burst_bps"] = sum(bursts)
+    if len(emptied) == len(known):
+        told |= {
+            "sustained_bps": sum(one.sustained_bps.value for one in emptied),
+            "bucket_mb": sum(one.size_bytes.value for one in emptied) / 1e6,
+            "fell_after_s": sum(one.fell_s.value for one in emptied) / len(emptied),
+        }
+    if refilled:
+        rates = [one.filling_bps.value for one in found if one.filling_bps is not None]
+        told["filling_bps"] = sum(rates) if len(rates) == len(found) else None
+    return told
+
+
+def _emptied(found: Bucket) -> Emptied:
+    return Emptied(
+        burst_bps=_ranged(found.burst_bps),
+        sustained_bps=_ranged(found.sustained_bps),
+        size_bytes=_ranged(found.size_bytes),
+        fell_s=_ranged(found.fell_s),
+    )
+
+
+def _ranged(estimate: Estimate) -> Ranged:
+    return Ranged(value=estimate.value, low=estimate.low, high=estimate.high)
+
+
+def _estimate(ranged: Ranged) -> Estimate:
+    return Estimate(ranged.value, ranged.low, ranged.high)
+
 
 _SOURCE = "RFC 1242, section 3.17, with a loss that is allowed; RFC 2544, section 26.1"
 FOUND = (

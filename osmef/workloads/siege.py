@@ -22,7 +22,7 @@ from osmef.results.measure import Measure
 from osmef.results.observations import EndpointUse, Purpose
 from osmef.workloads.base import Ran
 from osmef.workloads.failing import ASKED_CURE, CLOSED_CURE
-from osmef.workloads.transfers import CPU, endpoint_cpu_percent
+from osmef.workloads.metrics import CPU, endpoint_cpu_percent
 
 if TYPE_CHECKING:  # slow to load, and the models of all workloads are looked at for a hint
     import pyarrow as pa

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 from pydantic import Field, model_validator
 
-from osmef.agent.deploy import AGENT
+from osmef.agent.client import AGENT
 from osmef.errors import OutputError, ProgramError
 from osmef.results.measure import Better, Component, Measure, OverPairs
 from osmef.scenario.base import conflict

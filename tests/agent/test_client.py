@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from osmef.agent import deploy as deployment
-from osmef.agent.client import Agents
-from osmef.agent.deploy import Binary, Deployment, deploy, find_binary
+from osmef.agent import client as agent_client
+from osmef.agent.client import Agents, Binary, Deployment, deploy, find_binary
 from osmef.agent.messages import Clock, ErrorEvent, Hello, IntervalEvent, OutputEnded, parse_event
 from osmef.errors import AgentError
 from osmef.remote.session import Session
@@ -50,7 +49,7 @@ def test_an_agent_that_was_changed_on_its_way_is_not_started(
 ) -> None:
     real = find_binary("x86_64")
     monkeypatch.setattr(
-        deployment, "find_binary", lambda _machine: Binary("x86_64", real.data, "0" * 64)
+        agent_client, "find_binary", lambda _machine: Binary("x86_64", real.data, "0" * 64)
     )
     with pytest.raises(AgentError, match="has the hash"):
         deploy(session, f".osmef-{tmp_path.name}")

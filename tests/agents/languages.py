@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from osmef.errors import SupplyError
-from osmef.supply.architectures import this_architecture
-from osmef.supply.store import BundleStore
+from osmef.supply.bundle import BundleStore
+from osmef.supply.program import this_architecture
 from osmef.supply.supply import Supplier, make
 from osmef.workloads.kinds.pingpong import LANGUAGES, Implementation
 from tests.agents.lab import PATIENCE_S, closed_port, dial

@@ -57,7 +57,7 @@ pd.concat(frames, ignore_index=True)
 )
 _LOAD_REQUESTS = (
     """
-import numpy as np, osmef, osmef.results.rows
+import numpy as np, osmef, osmef.results.frame
 from osmef.analysis.pingpong import by_bin, message_times
 """,
     """
@@ -76,7 +76,7 @@ rows.groupby(bins)["rate"].quantile([0.05, 0.25, 0.5, 0.75, 0.95])
 )
 _DRAW = (
     """
-import matplotlib.backends.backend_agg, osmef.results.rows
+import matplotlib.backends.backend_agg, osmef.results.frame
 from pathlib import Path
 from osmef.report.figures import figure
 from osmef.report.style import write

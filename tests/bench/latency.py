@@ -9,7 +9,8 @@ from functools import partial
 from pathlib import Path
 
 from osmef.errors import OutputError
-from osmef.formats import netpipe, sockperf
+from osmef.formats import netpipe
+from osmef.workloads.kinds import sockperf
 from tests.bench import ends, tools
 from tests.bench.contest import AGENT, LESS, Contest, Sample, compare, hold
 from tests.bench.report import Bench, Section, Table

@@ -13,7 +13,7 @@ from osmef.providers.openstack.access import open_cloud
 from osmef.providers.openstack.network import source_address
 from osmef.providers.openstack.provider import Build, OpenStackProvider
 from osmef.providers.openstack.resource_types import Maker, Mark, rules_for
-from osmef.remote.keys import KeyPair
+from osmef.remote.login import KeyPair
 from osmef.scenario.clouds.openstack import BootSource, OpenStackSettings
 from osmef.scenario.fields import EndpointKind
 

@@ -27,8 +27,8 @@ from osmef.results.observations import EndpointUse
 from osmef.results.rundir import RunDirectory
 from osmef.results.trial import Trial
 from osmef.scenario.load import load_text
-from osmef.supply.architectures import this_architecture
 from osmef.supply.bundle import HERE
+from osmef.supply.program import this_architecture
 from osmef.supply.supply import Supplier, make
 from osmef.workloads.programs import EndedProgram
 from osmef.workloads.reading import Printed

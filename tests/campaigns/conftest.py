@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from osmef.supply.architectures import this_architecture
-from osmef.supply.program import SourceCode
+from osmef.supply.program import SourceCode, this_architecture
 from osmef.supply.supply import Supplier, bring
 from osmef.workloads.kinds.unixbench import Unixbench
 from tests.postgres import Postgres, postgres

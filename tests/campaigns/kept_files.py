@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from osmef.engine.controller import this_controller
 from osmef.engine.cost import note_provision
 from osmef.engine.events import Started
 from osmef.engine.held_endpoints import HeldEndpoints
-from osmef.engine.journal import Journal
+from osmef.engine.journal import Journal, this_controller
 from osmef.engine.plan import Plan
 from osmef.engine.reap import destroy, leftovers
 from osmef.errors import ReachError

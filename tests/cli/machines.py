@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from osmef.providers.static.lock import PATH
-from osmef.remote.keys import KeyPair
+from osmef.remote.login import KeyPair
 from tests.processes import commands, read_all
 from tests.waiting import until
 

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from osmef.supply.architectures import this_architecture
 from osmef.supply.build import bundle_of_source
-from osmef.supply.program import Program, SourceCode
-from osmef.supply.store import BundleKey, BundleStore, default_directory
+from osmef.supply.bundle import BundleKey, BundleStore, default_directory
+from osmef.supply.program import Program, SourceCode, this_architecture
 from tests.cli.conftest import Osmef
 from tests.supply.test_bundle import GOOD
 

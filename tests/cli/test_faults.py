@@ -364,7 +364,7 @@ def test_an_endpoint_with_a_wrong_host_key_is_not_talked_to(
         "import sys\n"
         "from dataclasses import replace\n"
         "from osmef.providers.local.provider import LocalProvider\n"
-        "from osmef.remote.keys import KeyPair\n"
+        "from osmef.remote.login import KeyPair\n"
         "from osmef.remote.login import HostKeys\n"
         "create = LocalProvider.create\n"
         "def swapped(self, order):\n"

@@ -16,8 +16,7 @@ import pytest
 
 from osmef.results.trial import Status
 from osmef.scenario.fields import DATA_PORTS
-from osmef.supply.architectures import this_architecture
-from osmef.supply.program import Program
+from osmef.supply.program import Program, this_architecture
 from osmef.supply.supply import Supplier, default_store, make
 from tests.cli.conftest import Osmef
 from tests.cli.machines import Lab

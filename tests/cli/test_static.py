@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from osmef.remote.keys import KeyPair
+from osmef.remote.login import KeyPair
 from tests.cli.conftest import Osmef
 from tests.cli.machines import Lab
 from tests.waiting import until

@@ -24,10 +24,10 @@ from osmef.results.tables import TABLES
 from osmef.scenario.load import load_text
 from osmef.scenario.schema import json_schema
 from osmef.units import DURATION_UNITS
-from osmef.workloads import transfers
+from osmef.workloads import metrics
 from osmef.workloads.kinds import latency, pingpong, size_sweep, udp
 
-ROOMS = (transfers, latency, size_sweep, udp, pingpong)
+ROOMS = (metrics, latency, size_sweep, udp, pingpong)
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]

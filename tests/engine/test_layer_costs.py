@@ -2,9 +2,8 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from osmef.engine.layer_costs import ordered
-from osmef.results.layer_cost import LayerCost
-from osmef.results.summary import CellInfo
+from osmef.engine.findings import ordered
+from osmef.results.summary import CellInfo, LayerCost
 
 
 def cell(count: int, layer: str) -> CellInfo:

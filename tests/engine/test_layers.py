@@ -13,9 +13,8 @@ from osmef.engine.layer_endpoints import StackKey, reserve
 from osmef.engine.layers import Layers, _Raised
 from osmef.engine.station import Station
 from osmef.errors import EndpointError, InputError
-from osmef.layers.base import Attached, End, Ground, Layer
-from osmef.layers.duplicates import DuplicateError
-from osmef.layers.facts import features_of
+from osmef.layers.base import Attached, End, Ground, Layer, features_of
+from osmef.layers.host import DuplicateError
 from osmef.layers.root import Root
 from osmef.remote.session import Output
 from osmef.scenario.fields import Family

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from osmef.engine.lost_endpoints import lost_ends
-from osmef.engine.station import Station
+from osmef.engine.station import Station, lost_ends
 from osmef.errors import ApiError, CapacityError, OsmefError
 from osmef.providers.base import Endpoint, EndpointRequest
 from osmef.providers.local.provider import LocalProvider

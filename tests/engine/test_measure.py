@@ -11,8 +11,8 @@ from osmef.engine import measure
 from osmef.engine.cancellation import Stop
 from osmef.engine.measure import Batch, Bench, EndedTrial, run_trials
 from osmef.engine.observer import Observer
+from osmef.engine.placement import TrialConflicts
 from osmef.engine.plan import PlannedTrial, make_plan
-from osmef.engine.trial_conflicts import TrialConflicts
 from osmef.errors import Interrupted, StorageError
 from osmef.providers.sites import sites_of
 from osmef.results.rundir import RunDirectory

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from osmef.engine.metadata import first_moment, made_at
+from osmef.engine.station import first_moment, made_at
 
 
 def test_a_first_start_begins_with_the_moment_before_its_first_group() -> None:

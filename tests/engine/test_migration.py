@@ -79,7 +79,7 @@ def run(tmp_path: Path, world: World, monkeypatch: pytest.MonkeyPatch) -> Iterat
             observer = Stopping(stop) if stopping else Observer()
             summary = Run(plan, directory, observer, stop).execute()
             rows = {trial.index: trial for trial in directory.read_trials().trials}
-            from osmef.results.rows import load_intervals  # noqa: PLC0415 - as slow as pyarrow
+            from osmef.results.frame import load_intervals  # noqa: PLC0415 - as slow as pyarrow
 
             kept = set(load_intervals(directory.path)["trial"])
         assert kept == {index for index, trial in rows.items() if trial.status == "ok"}

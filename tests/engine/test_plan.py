@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from osmef.engine.placement import without_effect
 from osmef.engine.plan import Plan, PlannedTrial, make_plan, most_at_once, programs_of
-from osmef.engine.trial_conflicts import without_effect
 from osmef.scenario.fields import FlavorNeed
 from osmef.scenario.load import load_text
 

@@ -13,17 +13,22 @@ from hypothesis import strategies as st
 from osmef.engine.cancellation import Stop
 from osmef.engine.journal import Journal
 from osmef.engine.observer import Observer
-from osmef.engine.placement import mismatches, pair_placements, requested
+from osmef.engine.placement import (
+    ProvisionedEndpoints,
+    mismatches,
+    pair_placements,
+    provision,
+    requested,
+    to_replace,
+)
 from osmef.engine.plan import Plan, make_plan
-from osmef.engine.provisioning import ProvisionedEndpoints, provision, to_replace
 from osmef.engine.run import Run
 from osmef.errors import CapacityError, Interrupted, OsmefError, ProviderError, ReachError
 from osmef.providers import sites
 from osmef.providers.base import Endpoint, Order
 from osmef.providers.local.provider import LocalProvider
 from osmef.providers.sites import Sites
-from osmef.remote.keys import KeyPair
-from osmef.remote.login import HostKeys, Login
+from osmef.remote.login import HostKeys, KeyPair, Login
 from osmef.results.rundir import RunDirectory
 from osmef.results.summary import Summary
 from osmef.scenario.load import load_text

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from osmef.engine.findings import of_limits, of_searches
 from osmef.engine.plan import make_plan
-from osmef.engine.rate_findings import of_limits, of_searches
 from osmef.providers.aws.lookup import _info
 from osmef.results.observations import RateSearch, RateTried, SearchEnding
 from osmef.results.summary import EndpointInfo

@@ -15,14 +15,13 @@ from typing import Any
 
 import pytest
 
-from osmef.engine.controller import is_at_work, refuse_second, this_controller
-from osmef.engine.journal import Journal
+from osmef.engine.journal import Journal, is_at_work, refuse_second, this_controller
 from osmef.engine.reap import Orphan, Search, find_orphans, reap
 from osmef.errors import InputError, ReachError, StorageError
 from osmef.kinds import PROVIDERS
 from osmef.providers.base import EndpointRequest, Order, Resource
 from osmef.providers.local.provider import LocalProvider
-from osmef.remote.keys import KeyPair
+from osmef.remote.login import KeyPair
 from osmef.results import lock
 from osmef.results.rundir import RunDirectory
 from osmef.scenario.clouds.local import LocalSettings

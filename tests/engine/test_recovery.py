@@ -349,8 +349,7 @@ def test_failed_trials_are_measured_again_by_wish_alone(directory: Make, world: 
     assert [(one["index"], one["status"]) for one in records(run)] == [
         *((1, "ok"), (2, "failed"), (3, "ok"), (4, "failed"), (5, "ok"), (2, "ok"), (4, "ok")),
     ]
-    from osmef.results.frame import load  # noqa: PLC0415 - as slow as pandas
-    from osmef.results.rows import load_intervals  # noqa: PLC0415
+    from osmef.results.frame import load, load_intervals  # noqa: PLC0415 - loads pandas
 
     frame = load(run.path)
     assert frame["trial"].tolist() == [1, 3, 5, 2, 4]

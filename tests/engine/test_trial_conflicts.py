@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from osmef.engine.placement import TrialConflicts
 from osmef.engine.plan import PlannedTrial, make_plan
-from osmef.engine.trial_conflicts import TrialConflicts
 from osmef.scenario.load import load_text
 from osmef.scenario.location import Location
 

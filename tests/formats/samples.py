@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import importlib.util
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
@@ -31,7 +32,9 @@ def name_of(path: Path) -> str:
 
 def read(program: str, text: str) -> Any:
     """Return what the reader of a program makes of a text. Raises OutputError."""
-    return importlib.import_module(f"osmef.formats.{program}").read(text)
+    imported = importlib.util.find_spec(f"osmef.formats.{program}")
+    room = "osmef.formats" if imported else "osmef.workloads.kinds"
+    return importlib.import_module(f"{room}.{program}").read(text)
 
 
 def outline(value: Any) -> Any:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from osmef.errors import OutputError
-from osmef.formats.unixbench import BASELINE, MESSAGES, Unixbench, read
+from osmef.workloads.kinds.unixbench import BASELINE, MESSAGES, UnixbenchOutput, read
 from tests.formats.samples import DATA
 
 REPORTS = sorted((DATA / "unixbench").glob("*.report"))
@@ -45,7 +45,7 @@ def test_scores_and_index_are_those_of_its_report(path: Path) -> None:
         assert (told.index is None) == bool(partial)
 
 
-def log(counts: list[float], seconds: float, timebase: int = 1) -> Unixbench:
+def log(counts: list[float], seconds: float, timebase: int = 1) -> UnixbenchOutput:
     """Read the log of a test with so many passes."""
     passes = "".join(
         f"#### Pass {number}\n\n\n# COUNT0: {count}\n# COUNT1: {timebase}\n# COUNT2: lps\n"

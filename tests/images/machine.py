@@ -18,10 +18,8 @@ import pytest
 
 from osmef.images.bundle import Bundle
 from osmef.images.seed import SERIAL, Seed
-from osmef.remote.keys import KeyPair
-from osmef.remote.login import HostKeys, Login
-from osmef.remote.session import Session
-from osmef.remote.waiting import wait_for_ssh
+from osmef.remote.login import HostKeys, KeyPair, Login
+from osmef.remote.session import Session, wait_for_ssh
 
 PATIENCE_S = 120.0
 MEMORY_MIB = 256

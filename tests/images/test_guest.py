@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from osmef.agent.deploy import deploy
+from osmef.agent.client import deploy
 from osmef.facts.collect import collect
 from osmef.images.bundle import Bundle
 from osmef.images.seed import Seed
-from osmef.remote.keys import KeyPair
+from osmef.remote.login import KeyPair
 from osmef.remote.session import Session
 from tests.images.machine import MEMORY_MIB, booted
 

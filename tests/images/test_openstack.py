@@ -11,7 +11,7 @@ import pytest
 
 import osmef.images
 from osmef.providers.cloud_init import cloud_config
-from osmef.remote.keys import KeyPair
+from osmef.remote.login import KeyPair
 
 READER = Path(osmef.images.__file__).parent / "guest/openstack"
 # The service, and the guest that asks it, in namespaces of their own.

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from osmef.images.seed import Card, Seed
-from osmef.remote.keys import KeyPair
+from osmef.remote.login import KeyPair
 
 HOST = KeyPair.generate("host")
 

@@ -11,7 +11,7 @@ import pytest
 from osmef.errors import SupplyError
 from osmef.layers import crun
 from osmef.layers.root import CRUN
-from osmef.supply.architectures import this_architecture
+from osmef.supply.program import this_architecture
 from osmef.supply.supply import Supplier, make
 from tests.layers.machines import Machines
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from osmef.layers.counters import Counters, counters, counters_from
+from osmef.layers.base import Counters, counters, counters_from
 from tests.layers.machines import Machines
 
 TOLD = """\

@@ -26,7 +26,7 @@ import pytest
 from osmef.errors import ProviderError
 from osmef.programs import find_program, search_path
 from osmef.providers.local import kernel
-from osmef.remote.keys import KeyPair
+from osmef.remote.login import KeyPair
 
 PATIENCE_S = 60.0
 LAN = "10.97.0"

@@ -11,9 +11,8 @@ import time
 
 from osmef.errors import OsmefError
 from osmef.providers.libvirt import xml
-from osmef.providers.libvirt.connection import Hypervisor
+from osmef.providers.libvirt.connection import Hypervisor, Maker, Mark
 from osmef.providers.libvirt.guest import is_running, start_domain
-from osmef.providers.libvirt.maker import Maker, Mark
 from osmef.providers.libvirt.networks import make_filters, make_networks
 from osmef.providers.libvirt.provider import LibvirtProvider
 from osmef.providers.libvirt.provision import capabilities_of, memory_of

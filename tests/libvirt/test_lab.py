@@ -13,14 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from osmef.agent.deploy import deploy
+from osmef.agent.client import deploy
 from osmef.errors import ReachError
 from osmef.images.bundle import Bundle
 from osmef.images.seed import SERIAL, Card, Seed
-from osmef.remote.keys import KeyPair
-from osmef.remote.login import HostKeys, Login
-from osmef.remote.session import Session
-from osmef.remote.waiting import wait_for_ssh
+from osmef.remote.login import HostKeys, KeyPair, Login
+from osmef.remote.session import Session, wait_for_ssh
 from tests.libvirt.lab import LAN, PATIENCE_S, Hypervisor, Lab, libvirt_module
 
 DOMAIN = """

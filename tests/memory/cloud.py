@@ -235,7 +235,7 @@ def memory_world(folder: FilePath) -> Iterator[World]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(PROVIDERS.classes, KIND, MemoryProvider)
         patch.setitem(PROVIDERS.classes, "local", MemoryProvider)
-        patch.setattr("osmef.agent.deploy._BINARIES", folder)
+        patch.setattr("osmef.agent.client._BINARIES", folder)
         patch.setattr(MemoryProvider, "world", world, raising=False)
         try:
             yield world

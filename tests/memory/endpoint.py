@@ -23,9 +23,8 @@ from paramiko.sftp import SFTP_FAILURE, SFTP_NO_SUCH_FILE, SFTP_OK
 from typing_extensions import Buffer
 
 from osmef.facts.collect import EACH_INTERFACE, SOURCES, Command
-from osmef.remote.authentication import pkey_of
-from osmef.remote.keys import KeyPair
-from osmef.remote.login import HostKeys, Login
+from osmef.remote.connection import pkey_of
+from osmef.remote.login import HostKeys, KeyPair, Login
 from tests.memory.agent import Agents, Heed
 from tests.memory.network import Network, now_ns
 

@@ -15,7 +15,7 @@ from openstack import exceptions
 from openstack.config import OpenStackConfig
 from openstack.connection import Connection
 
-from osmef.remote.keys import KeyPair
+from osmef.remote.login import KeyPair
 from tests.openstack.calls import recorded
 from tests.openstack.cloud import Cloud
 from tests.openstack.faults import calls_fail, guests_hang, hosts_fail

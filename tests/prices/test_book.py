@@ -16,7 +16,7 @@ from osmef.prices.price_list import (
     read_book,
     read_prices,
 )
-from osmef.scenario.money import Price
+from osmef.scenario.fields import Price
 from osmef.scenario.text_file import user_directory
 
 (GIVEN,) = (one for one in read_prices(OURS) if one.flavor == "m5.large")

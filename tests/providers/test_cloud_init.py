@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from osmef.errors import ProviderError
 from osmef.providers.cloud_init import cloud_config, host_keys, keys_in, user_data
-from osmef.remote.keys import KeyPair
+from osmef.remote.login import KeyPair
 
 CONSOLE = """\
 [  OK  ] Reached target multi-user.target

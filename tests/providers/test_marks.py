@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from osmef.providers.libvirt import maker as libvirt
+from osmef.providers.libvirt import connection as libvirt
 from osmef.providers.local import processes
 from osmef.providers.local.wire import MODULE
 from osmef.providers.marks import Mark

@@ -17,8 +17,7 @@ from osmef.providers.base import Check, Endpoint, EndpointRequest, Order, go_on
 from osmef.providers.local.provider import LocalProvider
 from osmef.providers.marks import Mark
 from osmef.providers.sites import Sites, sites_of
-from osmef.remote.keys import KeyPair
-from osmef.remote.login import HostKeys, Login
+from osmef.remote.login import HostKeys, KeyPair, Login
 from osmef.scenario.fields import Family, ProviderNetwork
 from osmef.scenario.load import load_text
 from osmef.scenario.location import Location

@@ -11,7 +11,7 @@ import paramiko
 import pytest
 from paramiko.common import cMSG_CHANNEL_DATA, cMSG_CHANNEL_EOF
 
-from osmef.remote.keys import KeyPair
+from osmef.remote.login import KeyPair
 from osmef.remote.session import Session
 from tests.memory.endpoint import Machine
 from tests.memory.model import Path

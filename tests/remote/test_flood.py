@@ -22,10 +22,9 @@ from hypothesis import strategies as st
 from paramiko.common import AUTH_SUCCESSFUL, OPEN_SUCCEEDED
 from paramiko.sftp import BaseSFTP
 
-from osmef.agent.deploy import deploy
+from osmef.agent.client import deploy
 from osmef.errors import ReachError
-from osmef.remote.authentication import pkey_of
-from osmef.remote.bounded import FileClient
+from osmef.remote.connection import FileClient, pkey_of
 from osmef.remote.login import Login
 from osmef.remote.session import Session
 from tests.flood import bounded_memory

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import paramiko
 
-from osmef.remote.authentication import pkey_of
-from osmef.remote.keys import KeyPair
+from osmef.remote.connection import pkey_of
+from osmef.remote.login import KeyPair
 
 
 def test_a_pair_is_what_paramiko_and_openssh_read() -> None:

@@ -15,9 +15,8 @@ import paramiko
 import pytest
 
 from osmef.errors import CredentialsError, HostKeyError, LoginError, ReachError
-from osmef.remote.authentication import pkey_of
-from osmef.remote.keys import KeyPair, OwnKeys
-from osmef.remote.login import HostKeys, Login, Waits
+from osmef.remote.connection import pkey_of
+from osmef.remote.login import HostKeys, KeyPair, Login, OwnKeys, Waits
 from osmef.remote.session import Session
 from tests.logged import logged
 from tests.sshd import Sshd

@@ -14,9 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from osmef.errors import HostKeyError, LoginError, ReachError
-from osmef.remote.bounded import outputs_of
-from osmef.remote.keys import KeyPair
-from osmef.remote.login import HostKeys, Waits
+from osmef.remote.connection import outputs_of
+from osmef.remote.login import HostKeys, KeyPair, Waits
 from osmef.remote.session import Session, _dial
 from tests.sshd import OPTIONS, Sshd
 from tests.waiting import until

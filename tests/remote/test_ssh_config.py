@@ -15,8 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from osmef.errors import CredentialsError, HostKeyError, ReachError
-from osmef.remote.keys import OwnKeys
-from osmef.remote.login import Login
+from osmef.remote.login import Login, OwnKeys
 from osmef.remote.session import Session
 from osmef.remote.ssh_config import find_login
 from tests.sshd import Sshd

@@ -8,9 +8,8 @@ from dataclasses import replace
 import pytest
 
 from osmef.errors import HostKeyError, Interrupted, LoginError, ReachError
-from osmef.remote.keys import KeyPair, OwnKeys
-from osmef.remote.login import HostKeys
-from osmef.remote.waiting import wait_for_ssh
+from osmef.remote.login import HostKeys, KeyPair, OwnKeys
+from osmef.remote.session import wait_for_ssh
 from tests.sshd import Sshd
 
 

@@ -25,10 +25,9 @@ from rocrate.rocrate import ROCrate  # type: ignore[import-untyped]
 
 import osmef
 from osmef.report.export import write_influx, write_junit, write_openmetrics, write_ppbench
-from osmef.results.frame import describe_columns
+from osmef.results.frame import describe_columns, load_requests
 from osmef.results.measure import Measure
 from osmef.results.observations import Request
-from osmef.results.rows import load_requests
 from osmef.results.rundir import RunDirectory
 from osmef.results.summary import CellInfo, Summary
 from osmef.results.tables import as_table

@@ -12,9 +12,8 @@ from rich.console import Console
 
 from osmef.analysis.describe import describe, describe_pairs
 from osmef.report.table import comparison, layer_table, summary_table
-from osmef.results.layer_cost import LayerCost
 from osmef.results.measure import Measure
-from osmef.results.summary import CellInfo, Summary
+from osmef.results.summary import CellInfo, LayerCost, Summary
 from osmef.results.trial import Limit
 from osmef.scenario.fields import Placement
 from osmef.workloads.kinds.stream import Stream

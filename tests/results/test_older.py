@@ -11,12 +11,11 @@ from hypothesis import strategies as st
 
 from osmef.errors import InputError
 from osmef.importers import MEASURES
-from osmef.results.document import read_document
+from osmef.results.document import measure_of, measures_of, read_document
 from osmef.results.measure import together
-from osmef.results.older import measure_of, measures_of
 from osmef.results.summary import Summary
 from osmef.workloads.kinds.btc import COMMON
-from osmef.workloads.transfers import WAIT
+from osmef.workloads.metrics import WAIT
 from osmef.workloads.trial_workload import OF_MACHINES
 from tests.declared import WORKLOADS
 from tests.workloads.test_measures import BOTH, declared

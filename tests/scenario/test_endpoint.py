@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from osmef.scenario.clouds.api_url import HOSTS, AwsUrl, AzureUrl, GoogleUrl
+from osmef.scenario.clouds.base import HOSTS, AwsUrl, AzureUrl, GoogleUrl
 
 AWS, AZURE, GOOGLE = (TypeAdapter[str](url) for url in (AwsUrl, AzureUrl, GoogleUrl))
 

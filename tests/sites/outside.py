@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from osmef.remote.keys import KeyPair
+from osmef.remote.login import KeyPair
 from tests.sshd import AS_ROOT, CONFIG, OPTIONS
 
 OUTSIDE = "198.51.100.1"

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from osmef.supply.architectures import this_architecture
 from osmef.supply.bundle import HERE, BundledFile, ProgramManifest, described, pack
 from osmef.supply.closure import Closure, Tree, cut
-from osmef.supply.program import Program
+from osmef.supply.program import Program, this_architecture
 
 
 def tree_of(folder: Path, *names: str) -> Tree:

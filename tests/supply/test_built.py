@@ -14,12 +14,11 @@ from pathlib import Path
 import pytest
 
 from osmef.errors import InputError, SupplyError
-from osmef.supply.architectures import find_architecture, this_architecture
 from osmef.supply.build import bundle_of_source, without_network
 from osmef.supply.bundle import ProgramBundle, unpack
+from osmef.supply.closure import parse
 from osmef.supply.compiler import find_compiler
-from osmef.supply.elf import parse
-from osmef.supply.program import Program, SourceCode
+from osmef.supply.program import Program, SourceCode, find_architecture, this_architecture
 
 STREAM = Path(__file__).parents[3] / "shared" / "sources" / "STREAM.tar.gz"
 ZIG_S = 1200

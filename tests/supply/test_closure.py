@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from osmef.errors import SupplyError
-from osmef.supply.architectures import find_architecture, this_architecture
 from osmef.supply.closure import Closure, Tree, cut
-from osmef.supply.program import Program
+from osmef.supply.program import Program, find_architecture, this_architecture
 from tests.supply.elves import library, program
 from tests.supply.made import tree_of
 

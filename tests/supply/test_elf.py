@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from osmef.supply.architectures import find_architecture
-from osmef.supply.elf import Elf, ElfError, parse, read_elf
+from osmef.supply.closure import Elf, ElfError, parse, read_elf
+from osmef.supply.program import find_architecture
 from tests.supply.elves import PROGRAM, library, program
 
 AGENTS = Path(__file__).parents[2] / "osmef/agent/bin"

@@ -14,12 +14,10 @@ import pytest
 
 from osmef.errors import EndpointError, SupplyError
 from osmef.remote.session import Session
-from osmef.supply.architectures import this_architecture
-from osmef.supply.bundle import unpack
+from osmef.supply.bundle import BundleStore, unpack
 from osmef.supply.closure import cut
 from osmef.supply.present import find, install_commands
-from osmef.supply.program import Program
-from osmef.supply.store import BundleStore
+from osmef.supply.program import Program, this_architecture
 from osmef.supply.supply import Supplied, Supplier, supply
 from tests.sshd import OPTIONS, Sshd
 from tests.supply.made import archive, packed, tree_of

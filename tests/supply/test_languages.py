@@ -10,12 +10,10 @@ from pathlib import Path
 import pytest
 
 from osmef.errors import SupplyError
-from osmef.supply.architectures import find_architecture, this_architecture
 from osmef.supply.build import bundle_of_source
-from osmef.supply.bundle import ProgramBundle, unpack
-from osmef.supply.elf import parse
-from osmef.supply.program import Language, Program, SourceCode
-from osmef.supply.store import BundleStore
+from osmef.supply.bundle import BundleStore, ProgramBundle, unpack
+from osmef.supply.closure import parse
+from osmef.supply.program import Language, Program, SourceCode, find_architecture, this_architecture
 from osmef.supply.supply import Supplier, check, plan
 
 JAVA = """\

@@ -17,12 +17,10 @@ import pytest
 
 from osmef.errors import Interrupted, SupplyError
 from osmef.remote.session import Session
-from osmef.supply.architectures import find_architecture, this_architecture
-from osmef.supply.bundle import ProgramBundle, pack, unpack
+from osmef.supply.bundle import BundleStore, ProgramBundle, pack, unpack
+from osmef.supply.closure import parse
 from osmef.supply.debian import BundleRequest, bundle_of_packages
-from osmef.supply.elf import parse
-from osmef.supply.program import Program
-from osmef.supply.store import BundleStore
+from osmef.supply.program import Program, find_architecture, this_architecture
 from osmef.supply.supply import Supplied, Supplier, make, plan, supply
 from tests.waiting import until
 

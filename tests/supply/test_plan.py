@@ -11,10 +11,8 @@ from platform import machine
 import pytest
 
 from osmef.errors import SupplyError
-from osmef.supply.architectures import find_architecture
-from osmef.supply.bundle import described, pack
-from osmef.supply.program import Program, SourceCode
-from osmef.supply.store import BundleStore
+from osmef.supply.bundle import BundleStore, described, pack
+from osmef.supply.program import Program, SourceCode, find_architecture
 from osmef.supply.supply import Supplier, bring, check, make, plan
 from tests.supply.made import manifest
 

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from osmef.errors import InputError, SupplyError
-from osmef.supply.architectures import NAMES, find_architecture
-from osmef.supply.program import Program, SourceCode
+from osmef.supply.program import NAMES, Program, SourceCode, find_architecture
 
 SOURCE = SourceCode((("make",),), ("bench",), path=Path("/src"))
 

@@ -11,24 +11,25 @@ from pathlib import Path
 import pytest
 
 from osmef.errors import SupplyError
-from osmef.supply import shim
-from osmef.supply.architectures import NAMES, find_architecture, this_architecture
+from osmef.supply import compiler
 from osmef.supply.build import without_network
 from osmef.supply.bundle import HERE
-from osmef.supply.closure import words_of
-from osmef.supply.elf import parse
+from osmef.supply.closure import parse, words_of
+from osmef.supply.program import NAMES, find_architecture, this_architecture
 
 ASKS = "import socket; print(*(socket.getprotobyname(name) for name in ('tcp', 'udp', 'icmp')))"
 HIDDEN = 'mount --bind /dev/null /etc/protocols && exec "$@"'
 
 
 def made(architecture: str) -> bytes:
-    return shim.shim(shim.PROTOCOLS, find_architecture(architecture), "a test", lambda: None)
+    return compiler.shim(
+        compiler.PROTOCOLS_SHIM, find_architecture(architecture), "a test", lambda: None
+    )
 
 
 @pytest.fixture
 def library(tmp_path: Path) -> Path:
-    path = tmp_path / shim.FILE
+    path = tmp_path / compiler.SHIM_FILE
     path.write_bytes(made(this_architecture().name))
     return path
 
@@ -66,7 +67,7 @@ def test_a_protocol_that_nobody_knows(library: Path) -> None:
 @pytest.mark.skipif(importlib.util.find_spec("ziglang") is None, reason="no ziglang here")
 @pytest.mark.parametrize("architecture", NAMES)
 def test_it_is_for_the_machine_of_the_endpoint(architecture: str, tmp_path: Path) -> None:
-    path = tmp_path / shim.FILE
+    path = tmp_path / compiler.SHIM_FILE
     path.write_bytes(made(architecture))
     found = parse(path.read_bytes())
     assert (found.machine, found.needed) == (find_architecture(architecture).elf, ())
@@ -76,7 +77,7 @@ def test_without_a_compiler_there_is_a_cure(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(shim, "search_path", lambda: str(tmp_path))
+    monkeypatch.setattr(compiler, "search_path", lambda: str(tmp_path))
     monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
     with pytest.raises(SupplyError, match="no compiler for") as caught:
         made(this_architecture().name)
@@ -84,7 +85,7 @@ def test_without_a_compiler_there_is_a_cure(
 
 
 def test_what_starts_a_program_loads_it_first() -> None:
-    contents = {"ld.so": b"--argv0", shim.FILE: b"", "NPtcp": b""}
+    contents = {"ld.so": b"--argv0", compiler.SHIM_FILE: b"", "NPtcp": b""}
     words = words_of("NPtcp", "ld.so", contents)
-    assert words[words.index("--preload") + 1] == f"{HERE}/{shim.FILE}"
+    assert words[words.index("--preload") + 1] == f"{HERE}/{compiler.SHIM_FILE}"
     assert "--preload" not in words_of("NPtcp", "ld.so", {"ld.so": b""})

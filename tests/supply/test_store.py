@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from osmef.errors import Interrupted, StorageError, SupplyError
-from osmef.supply.store import BundleKey, BundleStore, default_directory, write
+from osmef.supply.bundle import BundleKey, BundleStore, default_directory, write
 from tests.supply.test_bundle import CONTENTS, GOOD
 
 WANTED = BundleKey("bench", "x86_64", {"packages": ["bench"]})
@@ -151,7 +151,7 @@ def test_a_killed_maker_is_in_nobodys_way(store: BundleStore) -> None:
     code = """
 import os, sys, signal
 from pathlib import Path
-from osmef.supply.store import BundleStore
+from osmef.supply.bundle import BundleStore
 from tests.supply.test_store import WANTED
 BundleStore(Path(sys.argv[1])).obtain(WANTED, lambda: os.kill(os.getpid(), signal.SIGKILL))
 """

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 from typing_extensions import override
 
-from osmef.agent.client import ANSWER_S, AgentClient, Agents
-from osmef.agent.deploy import Binary, Deployment
+from osmef.agent.client import ANSWER_S, AgentClient, Agents, Binary, Deployment
 from osmef.engine.station import Station
 from osmef.providers.base import Endpoint, EndpointRequest
 from osmef.remote.session import Session

@@ -15,14 +15,13 @@ import pytest
 from pydantic import ValidationError
 
 from osmef.errors import OutputError
-from osmef.formats.unixbench import BASELINE
 from osmef.results.observations import Purpose
-from osmef.supply.architectures import this_architecture
-from osmef.supply.store import BundleStore, default_directory
+from osmef.supply.bundle import BundleStore, default_directory
+from osmef.supply.program import this_architecture
 from osmef.supply.supply import Supplier, bring
 from osmef.workloads.ensemble import Job, perform
 from osmef.workloads.kinds.stream import StreamSettings
-from osmef.workloads.kinds.unixbench import UnixbenchSettings
+from osmef.workloads.kinds.unixbench import BASELINE, UnixbenchSettings
 from osmef.workloads.tasks import Waits
 from tests.workloads.conftest import MakeHosts, pairs
 from tests.workloads.test_tools import OUTPUTS, numbers, tool

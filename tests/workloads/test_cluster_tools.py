@@ -13,8 +13,7 @@ from osmef.agent.messages import Interfaces
 from osmef.errors import InputError, OutputError
 from osmef.kinds import WORKLOADS
 from osmef.scenario.load import load_text
-from osmef.workloads.kinds.npb import Npb
-from osmef.workloads.mpi import FINALIZE
+from osmef.workloads.kinds.npb import FINALIZE, Npb
 from osmef.workloads.programs import EndedProgram, interfaces_of
 from tests.workloads.test_tools import OUTPUTS, ended
 

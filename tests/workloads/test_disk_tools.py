@@ -18,12 +18,12 @@ from osmef.errors import AgentError, InputError, OutputError, ProgramError
 from osmef.kinds import WORKLOADS
 from osmef.results.observations import Purpose
 from osmef.scenario.load import load_text
-from osmef.supply.architectures import this_architecture
-from osmef.supply.store import BundleStore
+from osmef.supply.bundle import BundleStore
+from osmef.supply.program import this_architecture
 from osmef.supply.supply import Supplier, bring
-from osmef.workloads.disk import DiskSettings
 from osmef.workloads.ensemble import Job, perform
 from osmef.workloads.kinds.iozone import Iozone
+from osmef.workloads.programs import DiskSettings
 from osmef.workloads.tool import Tool
 from tests.workloads.conftest import MakeHosts, Victim, pairs
 from tests.workloads.test_tools import OUTPUTS, numbers, tool

@@ -12,7 +12,7 @@ from osmef.engine.station import Station
 from osmef.errors import ProviderError
 from osmef.providers.base import EndpointRequest, Order, Resource
 from osmef.providers.local.provider import LocalProvider
-from osmef.remote.keys import KeyPair
+from osmef.remote.login import KeyPair
 from osmef.results.observations import Purpose
 from osmef.scenario.clouds.local import LocalSettings
 from osmef.scenario.fields import EndpointKind, Family, ProviderNetwork

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from osmef.errors import InputError, ProgramError, SupplyError
 from osmef.results.observations import Purpose
 from osmef.scenario.load import load
-from osmef.supply.store import BundleStore
+from osmef.supply.bundle import BundleStore
 from osmef.supply.supply import Supplier
 from osmef.workloads.ensemble import Job, perform
 from osmef.workloads.kinds.pingpong import LANGUAGES, Implementation, PingPong, PingPongSettings

@@ -11,8 +11,8 @@ from osmef.agent.messages import ExchangeResult
 from osmef.errors import AgentError
 from osmef.results.observations import Histogram, Phase, Purpose
 from osmef.workloads.base import Ran
-from osmef.workloads.exchanges import quantile_us
 from osmef.workloads.kinds.latency import Latency, LatencySettings
+from osmef.workloads.metrics import quantile_us
 
 USE = {"cpu_user_s": 0.1, "cpu_system_s": 0.1}
 STAT = dict.fromkeys(

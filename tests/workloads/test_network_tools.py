@@ -20,10 +20,9 @@ from osmef.formats.apachebench import read_quantiles
 from osmef.kinds import WORKLOADS
 from osmef.results.observations import Purpose
 from osmef.scenario.load import load_text
-from osmef.supply.architectures import this_architecture
 from osmef.supply.build import bundle_of_source
 from osmef.supply.bundle import unpack
-from osmef.supply.program import Program
+from osmef.supply.program import Program, this_architecture
 from osmef.workloads.base import Outcome, Workload
 from osmef.workloads.ensemble import Job, perform
 from osmef.workloads.kinds.latency import Latency, LatencySettings

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from osmef.errors import AgentError, EndpointError, ProgramError
 from osmef.workloads.base import Part, Step, Value
 from osmef.workloads.ensemble import Job, Performance, perform
-from osmef.workloads.pmi import KeyValueSpace
-from osmef.workloads.tasks import Waits
+from osmef.workloads.tasks import KeyValueSpace, Waits
 from tests.workloads.conftest import MakeHosts, Victim, pairs
 
 

@@ -16,8 +16,7 @@ from pydantic import ValidationError
 
 from osmef.errors import OutputError
 from osmef.units import convert
-from osmef.workloads.matching import find_all
-from osmef.workloads.reading import OutputStream, Printed, Reading
+from osmef.workloads.reading import OutputStream, Printed, Reading, find_all
 
 DBENCH = b"""\
   Operation      Count    AvgLat    MaxLat

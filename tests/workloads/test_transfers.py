@@ -10,7 +10,7 @@ from osmef.analysis.bulk_transfer import transfer_limits
 from osmef.errors import AgentError
 from osmef.results.observations import EndpointUse
 from osmef.results.trial import Interval, Transfer, TransferEnd
-from osmef.workloads.transfers import (
+from osmef.workloads.metrics import (
     MEASURES,
     endpoint_cpu_percent,
     overlap_percent,

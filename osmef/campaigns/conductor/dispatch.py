@@ -35,7 +35,7 @@ from osmef.campaigns.vm_pool import PoolPolicy
 from osmef.campaigns.watching.log import CampaignLog
 from osmef.errors import InputError, StorageError
 from osmef.results.rundir import RunDirectory, new_path
-from osmef.scenario.money import parse_money
+from osmef.scenario.fields import parse_money
 
 if TYPE_CHECKING:
     from osmef.campaigns.state.store import Store

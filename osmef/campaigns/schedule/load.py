@@ -14,7 +14,7 @@ from osmef.campaigns.schedule.calendar import Platform, platforms, slots
 from osmef.campaigns.schedule.model import REDACTED, Campaign, Notify, StopRule, Window, redacted
 from osmef.errors import MOST_PROBLEMS, InputError, Problem
 from osmef.kinds import PROVIDERS
-from osmef.remote.ssh_text import in_home
+from osmef.named_file import in_home
 from osmef.scenario.base import Model
 from osmef.scenario.explain import explain, first_errors
 from osmef.scenario.load import load

@@ -28,14 +28,12 @@ from osmef.engine.check import check_study
 from osmef.engine.cost import PlannedCost, cost_of, has_price_list
 from osmef.engine.plan import Plan, make_plan
 from osmef.errors import InputError
-from osmef.scenario.clouds.base import CloudSettings
-from osmef.scenario.clouds.inventory import CloudWithHosts
+from osmef.scenario.clouds.base import CloudSettings, PublicCloudSettings
 from osmef.scenario.clouds.libvirt import LibvirtSettings
 from osmef.scenario.clouds.local import LocalSettings
 from osmef.scenario.clouds.openstack import OpenStackSettings
-from osmef.scenario.clouds.public import PublicCloudSettings
-from osmef.scenario.fields import EndpointKind
-from osmef.scenario.money import Money, parse_money
+from osmef.scenario.clouds.static import CloudWithHosts
+from osmef.scenario.fields import EndpointKind, Money, parse_money
 from osmef.scenario.study import Study
 
 

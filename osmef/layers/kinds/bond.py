@@ -11,10 +11,8 @@ from pydantic import Field
 from pydantic_core import PydanticCustomError
 
 from osmef.errors import EndpointError
-from osmef.layers.base import Attached, End, Ground, Layer, peers_of
-from osmef.layers.counters import Counters
-from osmef.layers.duplicates import take_address
-from osmef.layers.host import LayerHost
+from osmef.layers.base import Attached, Counters, End, Ground, Layer, peers_of
+from osmef.layers.host import LayerHost, take_address
 from osmef.layers.nics import find
 from osmef.layers.root import KernelError, within
 from osmef.results.measure import Better, Measure

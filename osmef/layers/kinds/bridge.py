@@ -8,7 +8,7 @@ from pydantic import Field
 
 from osmef.layers.base import Attached, End, Ground, peers_of
 from osmef.layers.host import LayerHost
-from osmef.layers.routed import Routed
+from osmef.layers.namespaces import Routed
 from osmef.layers.traces import ROUTES
 from osmef.scenario.fields import Family
 from osmef.scenario.layers import OWN_ADDRESSES, LayerSettings

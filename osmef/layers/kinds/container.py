@@ -15,10 +15,10 @@ from pydantic_core import PydanticCustomError
 from osmef.errors import EndpointError, ReachError
 from osmef.layers import crun
 from osmef.layers.base import Attached, End, Ground, Layer, peers_of, several_times
-from osmef.layers.container_network import network_for
-from osmef.layers.duplicates import try_address
-from osmef.layers.host import LayerHost
-from osmef.layers.kinds.veth_nat import NFT
+from osmef.layers.host import LayerHost, try_address
+from osmef.layers.kinds.bridge import into_bridge
+from osmef.layers.kinds.macvlan import Macvlan, MacvlanSettings
+from osmef.layers.kinds.veth_nat import NFT, VethNat, VethNatSettings
 from osmef.layers.root import CRUN, ENGINES, InUseError
 from osmef.layers.traces import forwarding_file
 from osmef.scenario.base import conflict
@@ -27,6 +27,24 @@ from osmef.scenario.layers import LayerSettings
 
 if TYPE_CHECKING:
     from osmef.scenario.model import Scenario
+
+
+class Bridged(VethNat):
+    """The network that engines have by default: a bridge, and translated addresses."""
+
+    def join(self, end: End, outer: str, ground: Ground) -> str:
+        """Attach the cable to a bridge of its own."""
+        return into_bridge(end, outer, self.mtu(end, 0, ground))
+
+
+def network_for(network: str, mtu: int | None, ports: int) -> Layer[Any] | None:
+    """Return the layer that is a container's network; None where it is that of the endpoint."""
+    if network == "macvlan":
+        return Macvlan(MacvlanSettings(mtu=mtu))
+    if network == "bridge":
+        return Bridged(VethNatSettings(mtu=mtu, ports=max(8, ports)))
+    return None
+
 
 _AGENT = "osmef-agent"
 _OWN = ("host", "bridge", "macvlan")

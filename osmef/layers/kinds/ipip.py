@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from osmef.layers.base import End, Ground
-from osmef.layers.tunnel import Tunnel
+from osmef.layers.namespaces import Tunnel
 from osmef.scenario.fields import Family
 from osmef.scenario.layers import EVERYTHING, LayerSettings
 

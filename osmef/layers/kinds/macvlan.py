@@ -9,8 +9,8 @@ from pydantic import Field
 
 from osmef.layers.base import End, Ground
 from osmef.layers.host import LayerHost
+from osmef.layers.namespaces import Tunnel
 from osmef.layers.root import KernelError
-from osmef.layers.tunnel import Tunnel
 from osmef.scenario.fields import Family
 from osmef.scenario.layers import LayerSettings
 

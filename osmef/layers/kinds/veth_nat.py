@@ -10,7 +10,7 @@ from pydantic import Field
 
 from osmef.layers.base import Attached, End, Ground, peers_of
 from osmef.layers.host import LayerHost, is_ipv6
-from osmef.layers.routed import Routed, nft
+from osmef.layers.namespaces import Routed, nft
 from osmef.scenario.fields import Family
 from osmef.scenario.layers import LayerSettings
 from osmef.supply.program import Program

@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from osmef.layers.base import End, Ground, peers_of
-from osmef.layers.tunnel import Tunnel, checksum_of
+from osmef.layers.namespaces import Tunnel, checksum_of
 from osmef.scenario.fields import Family
 from osmef.scenario.layers import LayerSettings
 

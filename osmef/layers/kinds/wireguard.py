@@ -10,8 +10,8 @@ from pydantic import Field
 
 from osmef.layers.base import Attached, End, Ground
 from osmef.layers.host import LayerHost
+from osmef.layers.namespaces import Tunnel
 from osmef.layers.root import KernelError, within
-from osmef.layers.tunnel import Tunnel
 from osmef.scenario.fields import Family
 from osmef.scenario.layers import OWN_ADDRESSES, LayerSettings
 from osmef.supply.program import Program

@@ -15,8 +15,7 @@ from osmef.providers.cloud.resource_types import A
 from osmef.providers.cloud.ssh_access import Guest, reach_all
 from osmef.providers.cloud.tenants import Site, Tenant
 from osmef.providers.parallel import AT_ONCE, side_by_side, together
-from osmef.remote.keys import KeyPair
-from osmef.remote.login import Login
+from osmef.remote.login import KeyPair, Login
 from osmef.scenario.clouds.base import HostKeySource
 
 S = TypeVar("S", bound=Site[Any])

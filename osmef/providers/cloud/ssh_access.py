@@ -10,9 +10,8 @@ from osmef.errors import BootError, CredentialsError, PolicyError, ProviderError
 from osmef.providers.base import Order
 from osmef.providers.cloud_init import host_keys
 from osmef.providers.parallel import side_by_side
-from osmef.remote.keys import KeyPair
-from osmef.remote.login import HostKeys, Login
-from osmef.remote.waiting import wait_for_ssh
+from osmef.remote.login import HostKeys, KeyPair, Login
+from osmef.remote.session import wait_for_ssh
 
 _TAIL_LINES = 15
 _MOST_WAITS = 64

@@ -11,8 +11,7 @@ from typing import Any
 
 from osmef.errors import CapacityError, NotFoundError, ProviderError, ReachError
 from osmef.providers.libvirt import xml
-from osmef.providers.libvirt.connection import Hypervisor, libvirt
-from osmef.providers.libvirt.maker import Maker, address_of_xml
+from osmef.providers.libvirt.connection import Hypervisor, Maker, address_of_xml, libvirt
 from osmef.providers.local.addresses import choose_block, used_networks
 from osmef.scenario.clouds.libvirt import ExistingNetwork, addresses_of
 

@@ -12,8 +12,8 @@ from osmef.providers.base import EndpointRequest
 from osmef.providers.libvirt import xml
 from osmef.providers.libvirt.connection import is_session
 from osmef.providers.static.assign import assign, requests_of
-from osmef.scenario.clouds.inventory import DeclaredLocation, InventoryHost
 from osmef.scenario.clouds.libvirt import LibvirtSettings
+from osmef.scenario.clouds.static import DeclaredLocation, InventoryHost
 from osmef.scenario.fields import EndpointKind, FlavorNeed, Placement, ProviderNetwork, Tenancy
 from osmef.scenario.study import Cell
 

@@ -22,14 +22,11 @@ from osmef.providers.base import (
     pass_over,
 )
 from osmef.providers.libvirt import placement, teardown, xml
-from osmef.providers.libvirt.accelerator import check_emulator
-from osmef.providers.libvirt.connection import Hypervisor
-from osmef.providers.libvirt.guest import find_guest
-from osmef.providers.libvirt.image import find_image
-from osmef.providers.libvirt.maker import PROVIDER, Maker, Mark
+from osmef.providers.libvirt.connection import PROVIDER, Hypervisor, Maker, Mark
+from osmef.providers.libvirt.guest import check_emulator, find_guest
 from osmef.providers.libvirt.networks import find_networks, seen_from
-from osmef.providers.libvirt.nocloud import find_iso_tool
 from osmef.providers.libvirt.provision import Build, architecture_of, memory_of, need_of
+from osmef.providers.libvirt.storage import find_image, find_iso_tool
 from osmef.providers.parallel import side_by_side
 from osmef.providers.static.provider import StaticProvider
 from osmef.scenario.clouds.libvirt import DEFAULT_URI, LibvirtAccess, LibvirtSettings

@@ -11,17 +11,23 @@ from urllib.parse import urlsplit
 
 from osmef.errors import CapacityError
 from osmef.providers.base import Endpoint, EndpointRequest, Order
-from osmef.providers.libvirt import accelerator, networks, xml
-from osmef.providers.libvirt.connection import Hypervisor, libvirt
-from osmef.providers.libvirt.guest import Base, Guest, start, wait
-from osmef.providers.libvirt.image import Image
-from osmef.providers.libvirt.maker import Maker
+from osmef.providers.libvirt import networks, xml
+from osmef.providers.libvirt.connection import Hypervisor, Maker, libvirt
+from osmef.providers.libvirt.guest import (
+    TCG,
+    Base,
+    Guest,
+    accelerator_warning,
+    capable_architecture,
+    choose_accelerator,
+    start,
+    wait,
+)
 from osmef.providers.libvirt.placement import flavor_of, pin
-from osmef.providers.libvirt.storage import Store, directory_of
+from osmef.providers.libvirt.storage import Image, Store, directory_of
 from osmef.providers.libvirt.xml import Kernel, Machine
 from osmef.providers.parallel import side_by_side
-from osmef.remote.keys import KeyPair
-from osmef.remote.login import Login
+from osmef.remote.login import KeyPair, Login
 from osmef.remote.ssh_config import find_login
 from osmef.scenario.clouds.libvirt import LibvirtFlavor, LibvirtSettings
 from osmef.units import format_size
@@ -103,9 +109,9 @@ class Build:
             disks.append((probe, "qcow2", None))
         like = Machine("", architecture, "", 1, 0, kernel, disks)
         wanted = self.settings.accelerator
-        chosen = accelerator.choose(wanted, host, store, self.maker, like)
-        if chosen == accelerator.TCG:
-            self.warnings.setdefault(host.name, []).append(accelerator.warning(host))
+        chosen = choose_accelerator(wanted, host, store, self.maker, like)
+        if chosen == TCG:
+            self.warnings.setdefault(host.name, []).append(accelerator_warning(host))
         return Base(host, store, image, root, kernel, architecture, chosen)
 
     def _filters(
@@ -247,7 +253,7 @@ def architecture_of(host: Hypervisor, image: Image) -> str:
     """Return the architecture of the image, or for a disk image that of the host."""
     if image.bundle is not None:
         return image.bundle.manifest.architecture
-    return accelerator.architecture_of(capabilities_of(host))
+    return capable_architecture(capabilities_of(host))
 
 
 def _jump(host: Hypervisor, network: networks.Network) -> Login | None:

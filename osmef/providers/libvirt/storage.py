@@ -1,20 +1,168 @@
-"""Storage pool of a run on a host: images, overlays, seeds and consoles, moved by libvirt."""
+"""Storage of a run on a host: boot images, disks for cloud-init, and the pool that has them.
+
+A boot image is one of `osmef image build`, or a disk image with cloud-init, whose "NoCloud" data
+source is a small disk (cloud-init's manual, "NoCloud" and "Network config version 1"). JSON is
+YAML. libvirt moves images, overlays, seeds and consoles.
+"""
 
 from __future__ import annotations
 
 import io
+import json
+import shutil
+import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 from urllib.parse import urlsplit
 
-from osmef.errors import CapacityError, NotFoundError
-from osmef.named_file import open_file
+from osmef.drafts import scratch
+from osmef.errors import CapacityError, InputError, NotFoundError, ProviderError
+from osmef.images.bundle import Bundle, default_directory, load_bundle
+from osmef.images.seed import Seed
+from osmef.named_file import in_home, open_file
+from osmef.programs import find_program, search_path
 from osmef.providers.libvirt import xml
-from osmef.providers.libvirt.connection import Hypervisor, libvirt
-from osmef.providers.libvirt.maker import Maker
+from osmef.providers.libvirt.connection import Hypervisor, Maker, libvirt
 from osmef.units import format_size
+
+_QCOW2 = b"QFI\xfb"
+_HEAD_BYTES = 80
+"""Up to the incompatible features of version 3; the third of them is an external data file."""
+_WHERE = "provider.image"
+
+
+@dataclass(frozen=True)
+class Image:
+    """A root disk, and for an image of ours its kernel and initrd."""
+
+    root: Path
+    format: str
+    disk_bytes: int
+    bundle: Bundle | None
+
+    @property
+    def sent_bytes(self) -> int:
+        """The size of the files to upload. Raises NotFoundError."""
+        own = (self.bundle.kernel, self.bundle.initrd) if self.bundle else ()
+        try:
+            return sum(path.stat().st_size for path in (self.root, *own))
+        except OSError as error:
+            raise NotFoundError(
+                f"can't read the image: {error.strerror}",
+                where=str(error.filename),
+                cure="check its rights",
+            ) from error
+
+
+def find_image(wanted: str) -> Image:
+    """Return the image of this name, directory or file. Raises NotFoundError."""
+    path = in_home(wanted) if "/" in wanted else default_directory() / wanted
+    if path.is_file():
+        return _disk(path)
+    try:
+        bundle = load_bundle(path)
+    except InputError as error:
+        cure = f"{error.cure}; or give the path of a disk image with cloud-init"
+        message = f"{error.where}: {error.message}"
+        raise NotFoundError(message, where=_WHERE, cure=cure) from error
+    _read_head(bundle.root)
+    return Image(bundle.root, "qcow2", bundle.manifest.disk_bytes, bundle)
+
+
+def _disk(path: Path) -> Image:
+    head, size = _read_head(path)
+    if head[:4] == _QCOW2 and len(head) >= 32:
+        return Image(path, "qcow2", int.from_bytes(head[24:32], "big"), None)
+    if size == 0 or size % 512:
+        message = f"{path} is no disk image: neither qcow2 nor whole sectors"
+        raise NotFoundError(message, where=_WHERE, cure="qemu-img convert -O qcow2 FILE NEW")
+    return Image(path, "raw", size, None)
+
+
+def _read_head(path: Path) -> tuple[bytes, int]:
+    """Return the start of a file and its size in bytes.
+
+    Raises NotFoundError, also for a disk that would have QEMU read other files of the hypervisor.
+    """
+    try:
+        with open_file(path) as file:
+            head = file.read(_HEAD_BYTES)
+        size = path.stat().st_size
+    except OSError as error:
+        message = f"{path}: {error.strerror}"
+        raise NotFoundError(message, where=_WHERE, cure="check its rights") from error
+    other = None
+    if head[:4] == _QCOW2 and any(head[8:16]):
+        other = "a backing file"
+    elif head[:4] == _QCOW2 and head[7:8] >= b"\x03" and int.from_bytes(head[72:80], "big") & 4:
+        other = "an external data file"
+    if other is not None:
+        message = f"{path} is only a part of a disk: it has {other}"
+        raise NotFoundError(message, where=_WHERE, cure="qemu-img convert -O qcow2 FILE NEW")
+    return head, size
+
+
+_OF_CLOUD_INIT = "a disk image with cloud-init"
+_TOOLS = ("genisoimage", "mkisofs", "xorrisofs")
+_LABEL = "cidata"
+_PATIENCE_S = 60.0
+
+
+def find_iso_tool() -> str:
+    """Return the program that makes the disk. Raises ProviderError."""
+    found = (shutil.which(tool, path=search_path()) for tool in _TOOLS)
+    return next(filter(None, found), None) or find_program(_TOOLS[0], _TOOLS[0], _OF_CLOUD_INIT)
+
+
+def nocloud_disk(seed: Seed) -> bytes:
+    """Return the content of the disk, an ISO 9660 image, which is partly secret.
+
+    Root gets in with the key, at the addresses that the seed tells. Raises ProviderError.
+    """
+    tool = find_iso_tool()
+    with scratch("seed") as folder:
+        for name, content in _files(seed).items():
+            (folder / name).write_text(content, encoding="utf-8")
+        argv = [tool, "-quiet", "-volid", _LABEL, "-joliet", "-rock", str(folder)]
+        done = subprocess.run(argv, capture_output=True, check=False, timeout=_PATIENCE_S)
+    if done.returncode != 0:
+        said = done.stderr.decode(errors="replace").strip()[-300:]
+        raise ProviderError(
+            f"{Path(tool).name} failed: {said}", where=_OF_CLOUD_INIT, cure="is /tmp full?"
+        )
+    return done.stdout
+
+
+def _files(seed: Seed) -> dict[str, str]:
+    user = {
+        "disable_root": False,
+        "ssh_authorized_keys": [seed.authorized_key],
+        "ssh_deletekeys": True,
+        "ssh_keys": {
+            "ed25519_private": seed.host_key.private,
+            "ed25519_public": seed.host_key.public,
+        },
+        "locale": False,  # to make one takes half a minute where the guest is emulated
+    }
+    cards = []
+    for number, card in enumerate(seed.cards):
+        subnet = {"type": "dhcp4"}
+        if card.address is not None:
+            subnet = {"type": "static", "address": card.address.with_prefixlen}
+            if card.gateway is not None:
+                subnet["gateway"] = card.gateway
+        name = f"eth{number}"
+        cards.append(
+            {"type": "physical", "name": name, "mac_address": card.mac, "subnets": [subnet]}
+        )
+    return {
+        "meta-data": json.dumps({"instance-id": seed.hostname, "local-hostname": seed.hostname}),
+        "user-data": "#cloud-config\n" + json.dumps(user),
+        "network-config": json.dumps({"version": 1, "config": cards}),
+    }
+
 
 _CHUNK = 1 << 18
 _SYSTEM = "/var/lib/libvirt/images"

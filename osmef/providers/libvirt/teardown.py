@@ -8,10 +8,11 @@ from typing import Any
 
 from osmef.errors import OsmefError
 from osmef.providers.base import Resource, Unread, pass_over
-from osmef.providers.libvirt.connection import Hypervisor, libvirt
-from osmef.providers.libvirt.maker import (
+from osmef.providers.libvirt.connection import (
     PROVIDER,
+    Hypervisor,
     Mark,
+    libvirt,
     mark_of_name,
     mark_of_xml,
     unread_in_xml,

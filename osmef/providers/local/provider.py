@@ -36,8 +36,7 @@ from osmef.providers.local.addresses import (
 from osmef.providers.local.requirements import WHERE, check_machine, has_module
 from osmef.providers.local.sandbox import Sandbox, is_rootless
 from osmef.providers.local.wire import CloudSpec, HostSpec, TenantSpec
-from osmef.remote.keys import KeyPair
-from osmef.remote.login import HostKeys, Login
+from osmef.remote.login import HostKeys, KeyPair, Login
 from osmef.remote.workdir import scratch_prefix
 from osmef.scenario.clouds.local import LocalSettings
 from osmef.scenario.fields import (

@@ -19,8 +19,7 @@ from osmef.providers.openstack.access import Cloud
 from osmef.providers.openstack.lookup import Names
 from osmef.providers.openstack.resource_types import Maker, Rule
 from osmef.providers.parallel import together
-from osmef.remote.keys import KeyPair
-from osmef.remote.login import SSH_PORT
+from osmef.remote.login import SSH_PORT, KeyPair
 from osmef.scenario.clouds.openstack import OpenStackSettings
 
 _POOLS = tuple(IPv4Network(pool) for pool in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"))

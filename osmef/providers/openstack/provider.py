@@ -74,8 +74,7 @@ from osmef.providers.openstack.servers import (
 from osmef.providers.parallel import beside, side_by_side
 from osmef.providers.static.assign import assign, physical_host
 from osmef.providers.static.provider import StaticProvider
-from osmef.remote.keys import KeyPair
-from osmef.remote.login import Login
+from osmef.remote.login import KeyPair, Login
 from osmef.remote.ssh_config import find_login
 from osmef.scenario.clouds.openstack import OpenStackAccess, OpenStackSettings, PlacedBy, Reach
 from osmef.scenario.clouds.static import StaticSettings

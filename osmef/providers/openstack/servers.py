@@ -13,7 +13,7 @@ from ipaddress import ip_address
 from typing import Any
 
 from osmef.errors import BootError, NotFoundError, ProviderError
-from osmef.named_file import read_text_file
+from osmef.named_file import in_home, read_text_file
 from osmef.providers.base import Endpoint, EndpointRequest
 from osmef.providers.cloud import build
 from osmef.providers.cloud_init import MOST_BYTES, cloud_config, user_data
@@ -23,8 +23,7 @@ from osmef.providers.openstack.network import Site
 from osmef.providers.openstack.placement import Place
 from osmef.providers.openstack.resource_types import Maker, servers_in, servers_there
 from osmef.providers.parallel import AT_ONCE, side_by_side
-from osmef.remote.keys import KeyPair
-from osmef.remote.ssh_text import in_home
+from osmef.remote.login import KeyPair
 from osmef.scenario.clouds.openstack import OpenStackSettings
 from osmef.scenario.location import Gone, Location
 

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from osmef.errors import CapacityError
 from osmef.providers.base import EndpointRequest
-from osmef.scenario.clouds.inventory import InventoryHost
+from osmef.scenario.clouds.static import InventoryHost
 from osmef.scenario.fields import EndpointKind, FlavorNeed, Placement, Tenancy
 from osmef.scenario.model import EndpointSettings, Scenario
 

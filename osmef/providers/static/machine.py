@@ -12,12 +12,12 @@ from osmef.layers import traces
 from osmef.layers.root import Root
 from osmef.providers.base import Access, Endpoint, EndpointRequest, Order, Resource
 from osmef.providers.static import lock
-from osmef.remote.failure import QUIET_CURE
+from osmef.remote.connection import QUIET_CURE
 from osmef.remote.login import Login
 from osmef.remote.session import Session
 from osmef.remote.ssh_config import find_login
 from osmef.remote.workdir import clear, remove, scratch_prefix
-from osmef.scenario.clouds.inventory import InventoryHost
+from osmef.scenario.clouds.static import InventoryHost
 
 KIND = "static"
 RESOURCE, SCRATCH = "directory", "scratch"

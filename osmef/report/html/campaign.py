@@ -30,7 +30,7 @@ from osmef.report.html.layout import (
 )
 from osmef.report.options import Look
 from osmef.report.summary import short_cells
-from osmef.scenario.money import Money
+from osmef.scenario.fields import Money
 
 MOST_ROWS = 1000
 """That a table shows; all are in the CSV files."""

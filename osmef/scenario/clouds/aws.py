@@ -9,9 +9,14 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from osmef.scenario.base import conflict
-from osmef.scenario.clouds.api_url import AwsUrl
-from osmef.scenario.clouds.base import CloudAccess, NicSettings, Text
-from osmef.scenario.clouds.public import ENDPOINT, PublicCloudSettings
+from osmef.scenario.clouds.base import (
+    ENDPOINT,
+    AwsUrl,
+    CloudAccess,
+    NicSettings,
+    PublicCloudSettings,
+)
+from osmef.scenario.fields import Text
 
 
 class AwsPlacedBy(StrEnum):

@@ -8,10 +8,15 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from osmef.scenario.base import conflict
-from osmef.scenario.clouds.api_url import AzureUrl
-from osmef.scenario.clouds.base import Cidr, CloudAccess, NicSettings, Text
-from osmef.scenario.clouds.public import ENDPOINT, PublicCloudSettings
-from osmef.scenario.fields import Name, Size
+from osmef.scenario.clouds.base import (
+    ENDPOINT,
+    AzureUrl,
+    Cidr,
+    CloudAccess,
+    NicSettings,
+    PublicCloudSettings,
+)
+from osmef.scenario.fields import Name, Size, Text
 
 
 class AzureSettings(NicSettings, PublicCloudSettings):

@@ -9,10 +9,15 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from osmef.scenario.base import conflict
-from osmef.scenario.clouds.api_url import GoogleUrl
-from osmef.scenario.clouds.base import Cidr, CloudAccess, HostKeySource, Text
-from osmef.scenario.clouds.public import ENDPOINT, PublicCloudSettings
-from osmef.scenario.fields import Name
+from osmef.scenario.clouds.base import (
+    ENDPOINT,
+    Cidr,
+    CloudAccess,
+    GoogleUrl,
+    HostKeySource,
+    PublicCloudSettings,
+)
+from osmef.scenario.fields import Name, Text
 
 
 class Nic(StrEnum):

@@ -14,9 +14,8 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, StringConstraints, WithJsonSchema, model_validator
 
 from osmef.scenario.base import Model, conflict
-from osmef.scenario.clouds.api_url import is_loopback
-from osmef.scenario.clouds.base import CloudAccess, NicSettings
-from osmef.scenario.clouds.inventory import CloudWithHosts
+from osmef.scenario.clouds.base import CloudAccess, NicSettings, is_loopback
+from osmef.scenario.clouds.static import CloudWithHosts
 from osmef.scenario.fields import Duration, Name, Size
 
 _EXAMPLE = "write it like qemu:///system, qemu:///session or qemu+ssh://me@host/system"

@@ -8,9 +8,9 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from osmef.scenario.base import Model, conflict
-from osmef.scenario.clouds.base import Cidr, CloudAccess, HostKeySource, NicSettings, Text
-from osmef.scenario.clouds.inventory import CloudWithHosts, Destination
-from osmef.scenario.fields import Duration, Name, Size
+from osmef.scenario.clouds.base import Cidr, CloudAccess, HostKeySource, NicSettings
+from osmef.scenario.clouds.static import CloudWithHosts, Destination
+from osmef.scenario.fields import Duration, Name, Size, Text
 
 
 class PlacedBy(StrEnum):

@@ -16,11 +16,20 @@ from osmef.results.measure import Measure, part
 from osmef.results.observations import Direction, Ending, Purpose
 from osmef.results.trial import EndMeasured, Transfer, TransferEnd
 from osmef.scenario.base import conflict
-from osmef.scenario.fields import ONE, ONE_OR_SEVERAL, SEVERAL, Duration, Rate, Size
-from osmef.scenario.money import Sum, parse_money
+from osmef.scenario.fields import (
+    ONE,
+    ONE_OR_SEVERAL,
+    SEVERAL,
+    Duration,
+    Rate,
+    Size,
+    Sum,
+    parse_money,
+)
 from osmef.scenario.workload import Directions, Role, TransferDirection, WorkloadSettings
 from osmef.workloads.base import End, Outcome, Part, Ran, Span, Step, Value, Workload
-from osmef.workloads.buckets import (
+from osmef.workloads.metrics import JAIN, MEASURES, RATES, RETRANSMITS, transfer_metrics
+from osmef.workloads.searches import (
     bucket_found,
     bucket_measures,
     bucket_metrics,
@@ -28,7 +37,6 @@ from osmef.workloads.buckets import (
     has_bucket,
     median_rate,
 )
-from osmef.workloads.transfers import JAIN, MEASURES, RATES, RETRANSMITS, transfer_metrics
 
 if TYPE_CHECKING:
     from osmef.scenario.model import Scenario

@@ -15,7 +15,7 @@ from osmef.scenario.base import conflict
 from osmef.scenario.fields import Duration, Size
 from osmef.scenario.workload import Directions, WorkloadSettings, without_background
 from osmef.workloads.base import Outcome, Part, Ran, Step, Value, Workload
-from osmef.workloads.exchanges import (
+from osmef.workloads.metrics import (
     exchange_metrics,
     late_percent,
     lost_percent,

@@ -15,8 +15,8 @@ from osmef.results.observations import Purpose, SizePoint, SweepMode
 from osmef.scenario.base import conflict
 from osmef.scenario.fields import Duration, Family, Size
 from osmef.scenario.workload import Directions
+from osmef.supply.compiler import PROTOCOLS_SHIM
 from osmef.supply.program import Program
-from osmef.supply.shim import PROTOCOLS
 from osmef.units import format_size
 from osmef.workloads.base import Outcome, Ran
 from osmef.workloads.programs import EndedProgram, ProgramRun, ProgramsSettings, Where
@@ -79,7 +79,7 @@ class Netpipe(Tool[NetpipeSettings]):
 
     Settings = NetpipeSettings
     example = "workload: {kind: netpipe, max: 64kB, duration: 60s}"
-    programs = (Program("NPtcp", package="netpipe-tcp", shim=PROTOCOLS),)
+    programs = (Program("NPtcp", package="netpipe-tcp", shim=PROTOCOLS_SHIM),)
     told = (
         Measure(
             name="throughput_max_bps", unit="bit/s", better=Better.HIGHER,

@@ -1,29 +1,247 @@
-"""The NAS Parallel Benchmarks: what computations of many endpoints get of their network."""
+"""The NAS Parallel Benchmarks: what computations of many endpoints get of their network.
+
+Source: common/print_results.f and common/c_print_results.c of NPB 3.4. An operation is what each
+benchmark counts: of IS a key that was ranked, of EP a random number, else one of floating point.
+"""
 
 from __future__ import annotations
 
 import math
+import re
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal, TypeVar
 
 from pydantic import Field
 
 from osmef.errors import OutputError
-from osmef.formats.npb import Npb as Told
-from osmef.formats.npb import read
-from osmef.results.measure import Better, Measure
+from osmef.formats import amount, first, of_one_run, positive, shows_tail, whole
+from osmef.results.measure import Better, Measure, OverPairs
+from osmef.results.observations import InterfaceUse
 from osmef.scenario.base import conflict
-from osmef.scenario.fields import Duration
+from osmef.scenario.fields import DATA_PORTS, Duration
 from osmef.supply.program import Program, SourceCode, Way
 from osmef.workloads.base import End
-from osmef.workloads.mpi import FINALIZE, MOVED, MpiSettings, MpiTool, moved_mb
-from osmef.workloads.programs import EndedProgram
+from osmef.workloads.programs import (
+    EndedProgram,
+    ProgramRun,
+    ProgramsSettings,
+    Where,
+    interfaces_of,
+)
+from osmef.workloads.tool import Tool
 
 if TYPE_CHECKING:
     from pydantic_core import PydanticCustomError
 
     from osmef.scenario.model import Scenario
+
+_ENVIRONMENT = {
+    # Between endpoints the path that is measured and no other one: UCX would take all interfaces at
+    # once, and InfiniBand. Processes of one endpoint have its memory.
+    "UCX_TLS": "tcp,sm,self",
+    "UCX_NET_DEVICES": "{interface}",
+    "UCX_TCP_AF_PRIO": "{family}",
+    "UCX_TCP_PORT_RANGE": f"{DATA_PORTS.start}-{DATA_PORTS.stop - 1}",
+}
+
+FINALIZE = (
+    "osmef_finalize.c",
+    """\
+/* Ends a process of MPI with its exit, once all have come so far. MPICH 4.0 may wait for ever when
+ * it finalises over TCP: one process blocks in a barrier of PMI while another one waits for its
+ * acknowledgement (pmodels/mpich, pull request 6596). */
+#include <mpi.h>
+#include <stdio.h>
+
+int MPI_Finalize(void)
+{
+    int flag;
+    const int status = PMPI_Barrier(MPI_COMM_WORLD);
+    const double until_s = PMPI_Wtime() + 0.1; /* what was sent has to get out */
+    while (PMPI_Wtime() < until_s)
+        PMPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
+    fflush(NULL);
+    return status;
+}
+""",
+)
+"""Linked with programs that are built, it takes the place of MPICH's own: its name and text."""
+
+MOVED = Measure(
+    name="moved_mb", unit="MB", better=Better.NEITHER, label="traffic",
+    head="moved\nMB", digits=".4g", over_pairs=OverPairs.ONLY, source="/proc/net/dev",
+    help="what the endpoints sent to each other through the interfaces that were measured, headers"
+    " included, while the job ran",
+)  # fmt: skip
+
+
+class MpiSettings(ProgramsSettings):
+    """Settings of an MPI program."""
+
+    processes: int = Field(default=1, ge=1, le=1024, description="processes on each endpoint")
+
+    in_background: ClassVar = False
+    together: ClassVar = True
+
+    def problems(self, scenario: Scenario) -> Iterator[PydanticCustomError]:
+        """Yield conflicts with the rest of the scenario."""
+        yield from super().problems(scenario)
+        if scenario.background is not None:
+            yield conflict(
+                f"{self.kind} is run by all endpoints together, and a background by pairs of them",
+                "remove the background",
+                *("background", "workload.kind"),
+            )
+
+
+M = TypeVar("M", bound=MpiSettings)
+
+
+class MpiTool(Tool[M]):
+    """An MPI program, with as many processes on each endpoint.
+
+    A subclass has ``argv`` and ``parse``, which is given all processes in the order of their ranks.
+    """
+
+    are_ranks = True
+    teller = 0
+
+    @property
+    @abstractmethod
+    def argv(self) -> list[str]:
+        """The command line of each process."""
+
+    def runs(self) -> Sequence[ProgramRun]:
+        """Return the processes of one endpoint."""
+        one = ProgramRun(on=Where.SENDER, argv=self.argv, env=_ENVIRONMENT)
+        return (one,) * self._settings.processes
+
+    def numbers(self, pairs: Sequence[Sequence[EndedProgram]]) -> Mapping[str, float | None]:
+        """Read the output of the processes of all endpoints. Raises OutputError."""
+        return super().numbers([[one for endpoint in pairs for one in endpoint]])
+
+
+def moved_mb(ended: Sequence[EndedProgram]) -> float | None:
+    """Return the traffic that all endpoints sent at measured interfaces, in 10^6 bytes.
+
+    Of two hosts it is what comes and goes at either of them, as Maliszewski et al. tabulate it
+    ("Minimizing Communication Overheads in Container-based Clouds for HPC Applications", table II).
+    Nothing leaves an endpoint that is alone. None where an endpoint does not tell.
+    """
+    if len({one.endpoint for one in ended}) == 1:
+        return 0.0
+    measured: list[InterfaceUse] = [one for one in interfaces_of(ended) if one.measured]
+    sent = [one.tx_bytes for one in measured if one.tx_bytes is not None]
+    everybody = {one.endpoint for one in ended}
+    return 1e-6 * math.fsum(sent) if len(sent) == len(everybody) else None
+
+
+_HEAD = re.compile(r"^ NAS Parallel Benchmarks \S+ -- (\S+) Benchmark *$", re.MULTILINE)
+_ERROR = re.compile(r"^ ?ERROR: *(\S.*)$", re.MULTILINE)
+_ABORT = re.compile(r"^Abort\(\d+\) on node \d+ .*$", re.MULTILINE)
+_COMPLETED = re.compile(r"^ (\S+) +Benchmark Completed\.?$", re.MULTILINE)
+_LINE = r"^ {} *= *(\S.*?) *$"
+_SIZE = re.compile(r"[0-9]+(?: *x *[0-9]+){0,2}", re.ASCII)
+_NAME = re.compile(r"[A-Z]{2}", re.ASCII)
+_CLASS = re.compile(r"[A-Z]", re.ASCII)
+_VERIFIED = {"SUCCESSFUL": True, "UNSUCCESSFUL": False}
+
+
+@dataclass(frozen=True)
+class NpbOutput:
+    """A run of one benchmark on all its processes.
+
+    ``size`` has one number, or one a dimension. ``time_s`` is without initialisation, and None
+    where it was too short for the two decimals that are printed. Of ``processes`` some may have had
+    nothing to do: ``active`` tells how many had. ``verified`` tells whether the results are those
+    that are known of this class.
+    """
+
+    benchmark: str
+    problem_class: str
+    size: tuple[int, ...]
+    iterations: int
+    time_s: float | None
+    processes: int
+    active: int
+    operations_per_s: float
+    operation: str
+    verified: bool
+    version: str
+
+    @property
+    def operations_per_s_each(self) -> float:
+        """The rate per process, as NPB prints it with more digits."""
+        return self.operations_per_s / self.processes
+
+
+@shows_tail
+def read(text: str) -> NpbOutput:
+    """Read the output of one run. Raises OutputError, also for a failed benchmark.
+
+    A run that was not verified is no error here: ``verified`` tells it.
+    """
+    refused = _ERROR.search(text) or _ABORT.search(text)
+    if refused:
+        raise OutputError(f"NPB failed: {refused[refused.re.groups].strip()[:200]}")
+    begins = of_one_run(_HEAD, text, "NPB")
+    completed = of_one_run(_COMPLETED, text, "NPB")
+    name = completed[1]
+    if not _NAME.fullmatch(name) or begins[1] != name:
+        raise OutputError(f"{begins[1][:20]} has begun, and {name[:20]} has ended")
+    told = text[completed.end() :]
+    time_s = amount(_value("Time in seconds", told), "the time")
+    processes = _count("Total processes", told)
+    return NpbOutput(
+        benchmark=name,
+        problem_class=_one_of(_CLASS, "Class", told),
+        size=tuple(whole(one, "the size") for one in _one_of(_SIZE, "Size", told).split("x")),
+        iterations=whole(_value("Iterations", told), "the number of iterations"),
+        time_s=time_s or None,
+        processes=processes,
+        active=_active(told, processes),
+        operations_per_s=1e6 * positive(_value("Mop/s total", told), "the rate"),
+        operation=_value("Operation type", told),
+        verified=_verified(_value("Verification", told)),
+        version=_value("Version", told),
+    )
+
+
+def _value(key: str, text: str) -> str:
+    return first(re.compile(_LINE.format(re.escape(key)), re.MULTILINE), text, key)[1]
+
+
+def _one_of(pattern: re.Pattern[str], key: str, text: str) -> str:
+    value = _value(key, text)
+    if not pattern.fullmatch(value):
+        raise OutputError(f"the {key} is {value[:40]!r}, and nothing that it can be")
+    return value
+
+
+def _count(key: str, text: str) -> int:
+    found = whole(_value(key, text), f"the {key}")
+    if found == 0:
+        raise OutputError(f"the {key} is 0")
+    return found
+
+
+def _active(text: str, processes: int) -> int:
+    """Return the number of active processes; all for a benchmark that prints none."""
+    if not re.search(_LINE.format("Active procs"), text, re.MULTILINE):
+        return processes
+    active = _count("Active procs", text)
+    if active > processes:
+        raise OutputError(f"{active} processes had something to do, and there are {processes}")
+    return active
+
+
+def _verified(word: str) -> bool:
+    if word not in _VERIFIED:
+        raise OutputError(f"the verification is {word[:40]!r}, and neither success nor failure")
+    return _VERIFIED[word]
 
 
 class Benchmark(StrEnum):
@@ -181,7 +399,7 @@ class Npb(MpiTool[NpbSettings]):
             "moved_mb": moved_mb(ended),
         }
 
-    def _check(self, told: Told, started: int, first: EndedProgram) -> None:
+    def _check(self, told: NpbOutput, started: int, first: EndedProgram) -> None:
         """Raise OutputError for another run than requested."""
         s = self._settings
         wrong = None

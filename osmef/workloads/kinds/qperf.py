@@ -1,21 +1,120 @@
-"""qperf: the bandwidth of a stream or of datagrams, or the latency of messages."""
+"""qperf: the bandwidth of a stream or of datagrams, or the latency of messages.
+
+Source: qperf(1), and calc_results and view_* of qperf.c, 0.4.11. Prefixes of rates and amounts are
+powers of 1000; an amount that is a whole multiple of 1024 has a prefix of that (KiB). A latency is
+half of a round trip. What stands there is rounded to three digits, but for whole numbers (-uu).
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
 
 from pydantic import Field
 
 from osmef.errors import OutputError
-from osmef.formats.qperf import read
+from osmef.formats import amount, failed, of_one_run, positive, shows_tail
 from osmef.results.measure import Better, Measure, OverPairs
 from osmef.scenario.fields import Size
 from osmef.scenario.workload import Directions
 from osmef.supply.program import Program
 from osmef.workloads.programs import EndedProgram, ProgramRun, ProgramsSettings, Where
 from osmef.workloads.tool import Tool, common, lost_percent, missing, options, whole_seconds
+
+_HEAD = re.compile(r"^([a-z][a-z0-9_]*):$", re.MULTILINE | re.ASCII)
+_ROW = re.compile(
+    r" {4}(?P<name>[a-z_0-9]+) *  =  +(?P<number>[-0-9.,einfa]+) ?(?P<unit>[^\s(][^(]*?)?"
+    r"(?: \([0-9,]+\))?\s*",
+    re.ASCII,
+)
+_PREFIXES = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+_PER_S = {f"{one}/sec": factor for one, factor in _PREFIXES.items()}
+_BITS_PER_S = {
+    "bytes/sec": 8.0,
+    "bits/sec": 1.0,
+    **{f"{one}B/sec": 8 * factor for one, factor in _PREFIXES.items() if one},
+    **{f"{one}b/sec": factor for one, factor in _PREFIXES.items() if one},
+}
+_MICROSECONDS = {"ns": 1e-3, "us": 1.0, "ms": 1e3, "sec": 1e6}
+_COUNTS = {"": 1.0, "thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12}
+
+_Rows = Mapping[str, tuple[str, str]]
+"""Numbers and their units, as they are written, by their names."""
+
+
+@dataclass(frozen=True)
+class QperfOutput:
+    """A test. A bandwidth test has rates, a latency test the time of one message.
+
+    Of tcp_bw only ``received_bps`` is told. Messages and their rate are those of -vs and -vvs;
+    of a latency the rate is of both ways together, and ``sent`` and ``received`` are not told.
+    """
+
+    test: str
+    received_bps: float | None = None
+    sent_bps: float | None = None
+    latency_us: float | None = None
+    messages_per_s: float | None = None
+    sent: float | None = None
+    received: float | None = None
+
+
+@shows_tail
+def read(text: str) -> QperfOutput:
+    """Read the output of one test. Raises OutputError, also for a failure."""
+    head = of_one_run(_HEAD, text, "qperf")
+    rows = _rows(text)
+    test = head[1]
+    rate = _number(rows, "msg_rate", _PER_S) if "msg_rate" in rows else None
+    if "latency" in rows:
+        latency = positive(_number(rows, "latency", _MICROSECONDS), "the latency")
+        return QperfOutput(test, latency_us=latency, messages_per_s=rate)
+    if "bw" in rows:
+        got, sent = positive(_number(rows, "bw", _BITS_PER_S), "the bandwidth"), None
+    elif {"send_bw", "recv_bw"} <= rows.keys():
+        got, sent = (_number(rows, name, _BITS_PER_S) for name in ("recv_bw", "send_bw"))
+        positive(sent, "what was sent")
+    else:
+        raise OutputError(f"{test} of qperf has no bandwidth and no latency")
+    return QperfOutput(
+        test,
+        received_bps=got,
+        sent_bps=sent,
+        messages_per_s=rate,
+        sent=_messages(rows, "send_msgs", "loc_send_msgs"),
+        received=_messages(rows, "recv_msgs", "rem_recv_msgs"),
+    )
+
+
+def _rows(text: str) -> _Rows:
+    """Return the rows of the test; any other line is an error message."""
+    found: dict[str, tuple[str, str]] = {}
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not line.strip() or _HEAD.fullmatch(line):
+            continue
+        row = _ROW.fullmatch(line)
+        if row is None and not line.startswith(" "):
+            raise failed("qperf", line.strip()[:200])
+        if row is None or row["name"] in found:
+            raise OutputError(f"this is no number of qperf: {line.strip()[:60]}", line=number)
+        found[row["name"]] = (row["number"], row["unit"] or "")
+    return found
+
+
+def _number(rows: _Rows, name: str, units: Mapping[str, float]) -> float:
+    text, unit = rows[name]
+    if unit not in units:
+        raise OutputError(f"{name} is in {unit[:20]!r}, which is no unit of it")
+    return amount(text.replace(",", ""), name) * units[unit]
+
+
+def _messages(rows: _Rows, *names: str) -> float | None:
+    """Return a count under any of its names, which depend on -un."""
+    return next((_number(rows, name, _COUNTS) for name in names if name in rows), None)
+
 
 _SOURCE = "qperf(1)"
 

@@ -26,9 +26,8 @@ from osmef.scenario.fields import Duration, LossShare, Rate, Share, Size
 from osmef.scenario.workload import Directions, TransferDirection, WorkloadSettings
 from osmef.units import format_rate
 from osmef.workloads.base import Outcome, Part, Ran, Span, Step, Value, Workload
-from osmef.workloads.exchanges import merged, quantile_us
+from osmef.workloads.metrics import CPU, JAIN, endpoint_cpu_percent, merged, quantile_us
 from osmef.workloads.searches import FOUND, confirming, search_found, search_metrics, tried_so_far
-from osmef.workloads.transfers import CPU, JAIN, endpoint_cpu_percent
 
 if TYPE_CHECKING:
     from osmef.scenario.model import Scenario

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from osmef.errors import EndpointError
-from osmef.layers.base import Attached, Ground
-from osmef.layers.counters import Counters
+from osmef.layers.base import Attached, Counters, Ground
 from osmef.layers.kinds.bond import Bond, BondSettings, Mode
 from osmef.remote.session import Output
 from tests.layers.machines import Machines, Recorder, recorded

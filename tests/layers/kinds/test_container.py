@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from osmef.agent.deploy import find_binary
+from osmef.agent.client import find_binary
 from osmef.errors import EndpointError, InputError
 from osmef.layers.base import Layer
 from osmef.layers.kinds.bridge import Bridge, BridgeSettings
@@ -17,7 +17,7 @@ from osmef.layers.kinds.macvlan import Macvlan, MacvlanSettings
 from osmef.layers.traces import Trace, TraceNames, found, remove
 from osmef.scenario.fields import Family
 from osmef.scenario.load import load_text
-from osmef.supply.architectures import this_architecture
+from osmef.supply.program import this_architecture
 from tests.layers import engine, runtime
 from tests.layers.machines import Machines
 

@@ -15,7 +15,7 @@ import pytest
 from osmef.errors import CapacityError, QuotaError
 from osmef.providers.aws.provider import AwsProvider
 from osmef.providers.base import Endpoint, Order
-from osmef.remote.keys import KeyPair
+from osmef.remote.login import KeyPair
 from tests.aws import gaps
 from tests.aws.api import Api, Fault
 from tests.aws.notes import Notes

@@ -13,7 +13,7 @@ from osmef.errors import PolicyError
 from osmef.providers.aws.provider import AwsProvider
 from osmef.providers.base import Endpoint, EndpointRequest, Order
 from osmef.providers.cloud.account import Waits
-from osmef.remote.keys import KeyPair
+from osmef.remote.login import KeyPair
 from osmef.scenario.fields import DATA_PORTS, EndpointKind
 from osmef.scenario.location import Gone, distance, same_host
 from tests.aws.api import Fault

@@ -15,7 +15,7 @@ from osmef.providers.base import Resource
 from osmef.providers.cloud.account import Waits
 from osmef.providers.cloud.tenants import Tenant
 from osmef.providers.marks import Mark
-from osmef.remote.keys import KeyPair
+from osmef.remote.login import KeyPair
 from tests.aws.api import REGION, Api, Fault
 from tests.aws.notes import Notes
 

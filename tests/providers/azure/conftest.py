@@ -18,7 +18,7 @@ from osmef.providers.azure.access import USUAL
 from osmef.providers.azure.provider import AzureProvider
 from osmef.providers.azure.vms import Vm
 from osmef.providers.base import EndpointRequest, Order, Resource
-from osmef.remote.keys import KeyPair
+from osmef.remote.login import KeyPair
 from osmef.scenario.clouds.azure import AzureSettings
 from osmef.scenario.fields import EndpointKind
 from tests.azure.arm import REGION, Arm

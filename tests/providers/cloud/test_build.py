@@ -22,7 +22,7 @@ from osmef.providers.cloud.placement import first_with_room, host_numbers
 from osmef.providers.cloud.quota import Quota, compare
 from osmef.providers.cloud.ssh_access import Guest
 from osmef.providers.cloud.tenants import Site, Tenant, open_tenants
-from osmef.remote.keys import KeyPair
+from osmef.remote.login import KeyPair
 from osmef.scenario.fields import EndpointKind
 from tests.providers.cloud.fake import ERRORS, QUICK
 from tests.providers.conftest import MemoryLedger

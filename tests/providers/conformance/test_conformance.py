@@ -11,7 +11,7 @@ import pytest
 
 from osmef.errors import CapacityError, Interrupted, PolicyError, ProviderError
 from osmef.providers.base import Endpoint, Order, Provider, Resource
-from osmef.remote.keys import KeyPair
+from osmef.remote.login import KeyPair
 from osmef.scenario.location import Gone
 from tests.providers.conformance.bed import Bed, Journal, Killed, Wrong
 

@@ -13,7 +13,7 @@ from typing import Any
 from osmef.providers.base import Access, Endpoint, EndpointRequest, Order
 from osmef.providers.gce.access import Project, open_project
 from osmef.providers.gce.provider import GceProvider
-from osmef.remote.keys import KeyPair
+from osmef.remote.login import KeyPair
 from osmef.scenario.clouds.gce import GceSettings
 from osmef.scenario.fields import EndpointKind, FlavorNeed
 from tests.cli.conftest import Ended, Osmef

@@ -10,7 +10,7 @@ from osmef.errors import CapacityError, NotFoundError, PolicyError, QuotaError
 from osmef.providers.base import EndpointRequest
 from osmef.providers.gce.lookup import disk_type_of, find_image
 from osmef.providers.gce.provider import GceProvider, plan_zones
-from osmef.remote.keys import KeyPair
+from osmef.remote.login import KeyPair
 from osmef.scenario.fields import DATA_PORTS, Family, FlavorNeed, ProviderNetwork
 from osmef.scenario.location import distance, same_host
 from tests.gce.cloud import CONTROLLER

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from osmef.images.bundle import Bundle
 from osmef.providers.base import Endpoint, EndpointRequest, Order, Resource
 from osmef.providers.libvirt.provider import LibvirtProvider
-from osmef.remote.keys import KeyPair
+from osmef.remote.login import KeyPair
 from osmef.remote.session import Session
 from osmef.scenario.clouds.libvirt import LibvirtSettings
 from osmef.scenario.fields import EndpointKind

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from osmef.providers.libvirt.nocloud import find_iso_tool
+from osmef.providers.libvirt.storage import find_iso_tool
 from tests.cli.conftest import Osmef
 from tests.libvirt import lab as laboratory
 from tests.libvirt.lab import Lab

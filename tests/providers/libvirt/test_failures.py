@@ -23,7 +23,7 @@ from osmef.providers.base import EndpointRequest
 from osmef.providers.libvirt.connection import Hypervisor, translate
 from osmef.providers.libvirt.provider import LibvirtProvider
 from osmef.providers.libvirt.provision import memory_note, memory_of
-from osmef.remote.keys import KeyPair
+from osmef.remote.login import KeyPair
 from osmef.scenario.clouds.libvirt import LibvirtSettings
 from tests.cli.conftest import Osmef
 from tests.libvirt.lab import LAN, Lab, libvirt_module

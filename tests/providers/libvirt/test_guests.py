@@ -15,7 +15,7 @@ from osmef.images.bundle import Bundle
 from osmef.providers.base import Endpoint, EndpointRequest, Order
 from osmef.providers.libvirt.provider import LibvirtProvider
 from osmef.providers.libvirt.xml import parse
-from osmef.remote.keys import KeyPair
+from osmef.remote.login import KeyPair
 from osmef.remote.session import Session
 from osmef.scenario.clouds.libvirt import LibvirtSettings
 from osmef.scenario.location import Location

@@ -12,8 +12,8 @@ import pytest
 
 from osmef.errors import ProviderError
 from osmef.images.seed import Card, Seed
-from osmef.providers.libvirt.nocloud import find_iso_tool, nocloud_disk
-from osmef.remote.keys import KeyPair
+from osmef.providers.libvirt.storage import find_iso_tool, nocloud_disk
+from osmef.remote.login import KeyPair
 
 USER, HOST = KeyPair.generate("user"), KeyPair.generate("host")
 CARDS = (

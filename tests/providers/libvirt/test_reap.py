@@ -11,9 +11,8 @@ import pytest
 
 from osmef.providers.base import Resource
 from osmef.providers.libvirt import xml
-from osmef.providers.libvirt.connection import Hypervisor, libvirt
+from osmef.providers.libvirt.connection import Hypervisor, Maker, Mark, libvirt
 from osmef.providers.libvirt.guest import start_domain
-from osmef.providers.libvirt.maker import Maker, Mark
 from osmef.providers.libvirt.networks import make_filters, make_networks
 from osmef.providers.libvirt.provider import LibvirtProvider
 from osmef.providers.libvirt.storage import Store

@@ -13,8 +13,8 @@ import pytest
 
 from osmef.errors import ProviderError
 from osmef.images.bundle import Bundle
-from osmef.providers.libvirt.nocloud import find_iso_tool
 from osmef.providers.libvirt.provider import LibvirtProvider
+from osmef.providers.libvirt.storage import find_iso_tool
 from tests.cli.conftest import Osmef
 from tests.libvirt.lab import LAN, Hypervisor, Lab
 

@@ -26,16 +26,14 @@ from osmef.errors import (
 from osmef.programs import find_program
 from osmef.providers.base import Endpoint, EndpointRequest, Resource
 from osmef.providers.libvirt import teardown, xml
-from osmef.providers.libvirt.connection import Hypervisor
+from osmef.providers.libvirt.connection import Hypervisor, Maker, Mark, mark_of_name, mark_of_xml
 from osmef.providers.libvirt.guest import find_guest
-from osmef.providers.libvirt.image import find_image
-from osmef.providers.libvirt.maker import Maker, Mark, mark_of_name, mark_of_xml
 from osmef.providers.libvirt.networks import make_networks
 from osmef.providers.libvirt.placement import flavor_of, pin, place
 from osmef.providers.libvirt.provider import LibvirtProvider
+from osmef.providers.libvirt.storage import find_image
 from osmef.providers.parallel import side_by_side
-from osmef.remote.keys import KeyPair
-from osmef.remote.login import HostKeys, Login
+from osmef.remote.login import HostKeys, KeyPair, Login
 from osmef.scenario.clouds.libvirt import LibvirtSettings, addresses_of
 from osmef.scenario.fields import EndpointKind, FlavorNeed
 from osmef.scenario.load import load

@@ -20,7 +20,7 @@ from osmef.providers.base import Endpoint, EndpointRequest, Ledger, Order
 from osmef.providers.local import processes
 from osmef.providers.local.provider import LocalProvider
 from osmef.providers.local.requirements import check_machine
-from osmef.remote.keys import KeyPair
+from osmef.remote.login import KeyPair
 from osmef.remote.session import RemoteProcess, Session
 from osmef.scenario.clouds.local import LocalSettings
 from tests.unique import unique

@@ -12,7 +12,7 @@ import time
 
 from osmef.providers.base import EndpointRequest, Order, Resource
 from osmef.providers.local.provider import LocalProvider
-from osmef.remote.keys import KeyPair
+from osmef.remote.login import KeyPair
 from osmef.scenario.clouds.local import LocalSettings
 from osmef.scenario.fields import EndpointKind
 

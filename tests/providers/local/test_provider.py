@@ -18,7 +18,7 @@ from osmef.errors import HostKeyError, LoginError, ProviderError
 from osmef.providers.base import EndpointRequest, Ledger, Order
 from osmef.providers.local.addresses import has_ipv6
 from osmef.providers.local.provider import LocalProvider
-from osmef.remote.keys import KeyPair
+from osmef.remote.login import KeyPair
 from osmef.remote.session import Session
 from osmef.scenario.clouds.local import LocalFlavor, LocalSettings
 from osmef.scenario.fields import EndpointKind, Family, ProviderNetwork

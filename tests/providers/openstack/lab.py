@@ -11,7 +11,7 @@ import openstack
 
 from osmef.providers.base import Endpoint, EndpointRequest, Order
 from osmef.providers.openstack.provider import OpenStackProvider
-from osmef.remote.keys import KeyPair
+from osmef.remote.login import KeyPair
 from osmef.scenario.clouds.openstack import OpenStackSettings
 from osmef.scenario.fields import EndpointKind, FlavorNeed
 from tests.cli.conftest import Ended, Osmef

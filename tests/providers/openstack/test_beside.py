@@ -11,7 +11,7 @@ import openstack
 import pytest
 
 from osmef.providers.cloud_init import host_keys
-from osmef.remote.keys import KeyPair
+from osmef.remote.login import KeyPair
 from tests.providers.openstack.lab import Lab
 from tests.waiting import until
 

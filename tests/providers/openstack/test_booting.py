@@ -22,7 +22,7 @@ from osmef.providers.openstack.placement import Place
 from osmef.providers.openstack.resource_types import Maker, Mark
 from osmef.providers.openstack.servers import Boot, ServerOrder, make_servers
 from osmef.providers.parallel import AT_ONCE
-from osmef.remote.keys import KeyPair
+from osmef.remote.login import KeyPair
 from osmef.scenario.clouds.openstack import OpenStackSettings
 from tests.providers.conftest import MemoryLedger
 from tests.providers.openstack.keystone import Answer, keystone, write_cloud

@@ -13,7 +13,7 @@ from osmef.errors import ProviderError
 from osmef.providers.base import EndpointRequest, Order
 from osmef.providers.openstack.provider import OpenStackProvider
 from osmef.providers.static import lock
-from osmef.remote.keys import KeyPair
+from osmef.remote.login import KeyPair
 from osmef.scenario.clouds.openstack import OpenStackSettings, PlacedBy
 from osmef.scenario.fields import EndpointKind, Family, ProviderNetwork
 from tests.providers.conftest import MemoryLedger

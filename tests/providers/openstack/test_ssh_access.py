@@ -14,7 +14,7 @@ from osmef.providers.openstack.placement import Place
 from osmef.providers.openstack.provider import Build
 from osmef.providers.openstack.resource_types import Maker, Mark
 from osmef.providers.openstack.servers import Server, ServerOrder
-from osmef.remote.keys import KeyPair
+from osmef.remote.login import KeyPair
 from osmef.scenario.clouds.openstack import OpenStackSettings
 from osmef.scenario.fields import EndpointKind
 from tests.providers.conftest import MemoryLedger

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from osmef.errors import CapacityError
 from osmef.providers.base import EndpointRequest
 from osmef.providers.static.assign import assign, physical_host
-from osmef.scenario.clouds.inventory import InventoryHost
+from osmef.scenario.clouds.static import InventoryHost
 from osmef.scenario.fields import EndpointKind, FlavorNeed
 
 Entry = tuple[str | None, str | None, str | None]

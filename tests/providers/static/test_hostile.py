@@ -12,14 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from osmef.agent.deploy import deploy
+from osmef.agent.client import deploy
 from osmef.errors import AgentError, EndpointError, NotFoundError, OsmefError, ReachError
 from osmef.facts.collect import collect
 from osmef.providers.base import EndpointRequest
 from osmef.providers.static.lock import Holder
 from osmef.providers.static.machine import addresses, endpoint_of
 from osmef.remote.session import Session
-from osmef.scenario.clouds.inventory import InventoryHost
+from osmef.scenario.clouds.static import InventoryHost
 from osmef.scenario.fields import EndpointKind
 from tests.sshd import Sshd
 

@@ -25,7 +25,7 @@ from osmef.providers.base import EndpointRequest, Order, Resource
 from osmef.providers.static import lock
 from osmef.providers.static.machine import holder_of
 from osmef.providers.static.provider import StaticProvider
-from osmef.remote.keys import KeyPair
+from osmef.remote.login import KeyPair
 from osmef.remote.session import Session
 from osmef.remote.workdir import directory_of
 from osmef.scenario.clouds.static import StaticSettings
