@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from osmef.campaigns.schedule.calendar import Clock, Platform, platform_name, sessions
 from osmef.campaigns.schedule.plan import CampaignPlan
 from osmef.campaigns.state.rows import CampaignRow, Phase, SessionRow
-from osmef.campaigns.watching.log import CampaignLog
+from osmef.campaigns.watching.monitoring import CampaignLog
 from osmef.engine.cancellation import Stop
 from osmef.engine.cost import spent, total
 from osmef.engine.events import (

@@ -24,7 +24,7 @@ from osmef.campaigns.schedule.model import PlatformOrder
 from osmef.campaigns.schedule.plan import Preview, past_notes, plan_campaign, preview
 from osmef.campaigns.state import open_store, state_home
 from osmef.campaigns.state.rows import CampaignRow, Phase, SessionRow, SessionState, is_conducted
-from osmef.campaigns.watching.metrics import metrics_file
+from osmef.campaigns.watching.monitoring import metrics_file
 from osmef.cli.campaign_install import install, uninstall
 from osmef.cli.campaign_options import (
     STATE,

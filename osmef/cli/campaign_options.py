@@ -24,7 +24,7 @@ from osmef.campaigns.schedule.calendar import RealClock
 from osmef.campaigns.schedule.load import LoadedCampaign
 from osmef.campaigns.schedule.model import Vms
 from osmef.campaigns.vm_pool import VmPool
-from osmef.campaigns.watching.status import LiveStatus, forget, show_in
+from osmef.campaigns.watching.monitoring import LiveStatus, forget, show_in
 from osmef.cli.completion import complete_campaign
 from osmef.engine.cancellation import Stop
 from osmef.errors import InputError

@@ -13,7 +13,7 @@ from osmef.campaigns.schedule.load import read_campaign
 from osmef.campaigns.schedule.plan import plan_campaign
 from osmef.campaigns.state.rows import Phase, SessionRow, SessionState
 from osmef.campaigns.state.store import Store
-from osmef.campaigns.watching.status import NAME
+from osmef.campaigns.watching.monitoring import LIVE
 from tests.campaigns.emulated import EmulatedClouds, SimulatedClock
 
 START = datetime(2026, 3, 16, tzinfo=UTC)
@@ -81,4 +81,4 @@ def show(directory: Path, rate_bps: float) -> None:
     trial = {"cell": "connections=8", "repetition": 2, "started_at": START.isoformat()}
     told = {"at": START.isoformat(), "step": "measuring", "trials": 12, "ended": 5}
     text = json.dumps({**told, "running": [{**trial, "rate_bps": rate_bps}]})
-    (directory / NAME).write_text(text)
+    (directory / LIVE).write_text(text)

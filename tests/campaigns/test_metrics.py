@@ -11,7 +11,7 @@ import pytest
 
 from osmef.campaigns.state.rows import Phase
 from osmef.campaigns.state.store import Store
-from osmef.campaigns.watching.metrics import metrics_file, render
+from osmef.campaigns.watching.monitoring import metrics_file, render_metrics
 from tests.campaigns.shown import make_shown
 
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
@@ -55,7 +55,7 @@ def test_every_figure(tmp_path: Path) -> None:
     row = store.campaign("shown")
     sessions = store.sessions(row.id)
     due = sessions[6].due
-    found = parsed(render([(row, sessions)], due + timedelta(seconds=90)))
+    found = parsed(render_metrics([(row, sessions)], due + timedelta(seconds=90)))
     assert found["phase", labels(phase="active")] == 1
     assert found["phase", labels(phase="paused")] == 0
     assert found["conducted", labels()] == 1
@@ -78,7 +78,7 @@ def test_a_file_whose_conductor_has_died_tells_by_its_times(tmp_path: Path) -> N
     sessions = store.sessions(number)
     seen = sessions[6].due - timedelta(hours=1)
     store.renew(number, "other boot 1 1", seen)
-    found = parsed(render([(store.campaign("shown"), sessions)], seen))
+    found = parsed(render_metrics([(store.campaign("shown"), sessions)], seen))
     assert found["seen_timestamp_seconds", labels()] == seen.timestamp()
     assert found["next_due_timestamp_seconds", labels()] == sessions[6].due.timestamp()
 
@@ -86,10 +86,10 @@ def test_a_file_whose_conductor_has_died_tells_by_its_times(tmp_path: Path) -> N
 def test_nothing_planned_and_nothing_known(tmp_path: Path) -> None:
     store = make_shown(tmp_path)
     row = replace(store.campaign("shown"), seen_at=None)
-    found = parsed(render([(row, [])], datetime.now(UTC)))
+    found = parsed(render_metrics([(row, [])], datetime.now(UTC)))
     assert found["overdue_seconds", labels()] == 0
     assert not [name for name, _ in found if "timestamp" in name or name == "cost"]
-    assert render([], datetime.now(UTC)) == ""
+    assert render_metrics([], datetime.now(UTC)) == ""
 
 
 def test_a_file_for_node_exporter(tmp_path: Path) -> None:
@@ -119,5 +119,5 @@ def test_labels_are_escaped(tmp_path: Path, name: str) -> None:
     store = Store(f"sqlite:///{tmp_path / 'state.sqlite'}")
     about = {"file": "x.yaml", "text": "", "out": "out"}
     store.enlist(name, about, [], datetime.now(UTC))
-    found = parsed(render([(store.campaign(name), [])], datetime.now(UTC)))
+    found = parsed(render_metrics([(store.campaign(name), [])], datetime.now(UTC)))
     assert {dict(each)["campaign"] for _, each in found} == {name}

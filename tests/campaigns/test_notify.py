@@ -12,7 +12,7 @@ import pytest
 from pydantic import SecretStr
 
 from osmef.campaigns.schedule.model import Notify
-from osmef.campaigns.watching.log import Notifier, notify
+from osmef.campaigns.watching.monitoring import Notifier, notify
 
 
 def test_nobody_is_waited_for_and_what_happens_meanwhile_is_told_together(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from osmef.campaigns.archive import CAMPAIGN, MANIFEST, import_archive, sha256_o
 from osmef.campaigns.schedule.load import parse_campaign, read_campaign
 from osmef.campaigns.schedule.model import REDACTED, Notify, is_redacted, redacted
 from osmef.campaigns.state.store import Store
-from osmef.campaigns.watching.log import notify
+from osmef.campaigns.watching.monitoring import notify
 from osmef.errors import InputError
 from tests.campaigns.emulated import conduct
 from tests.invoked import invoke

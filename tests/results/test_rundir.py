@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from osmef.campaigns.watching.status import read_live, show_in
+from osmef.campaigns.watching.monitoring import read_live, show_in
 from osmef.errors import InputError, StorageError
 from osmef.results.frame import load
 from osmef.results.observations import Request

@@ -18,7 +18,7 @@ from osmef.campaigns.executors.session import Executor, Measure, conclude
 from osmef.campaigns.schedule.calendar import Clock
 from osmef.campaigns.state.rows import CampaignRow, SessionRow, SessionState
 from osmef.campaigns.vm_pool import VmPool
-from osmef.campaigns.watching.log import CampaignLog, Tell
+from osmef.campaigns.watching.monitoring import CampaignLog, Tell
 from osmef.engine.journal import Journal
 from osmef.errors import OsmefError, StorageError
 from osmef.results.files import storage

@@ -23,7 +23,7 @@ from osmef.campaigns.state.rows import (
     SessionState,
 )
 from osmef.campaigns.vm_pool import PoolPolicy
-from osmef.campaigns.watching.log import CampaignLog
+from osmef.campaigns.watching.monitoring import CampaignLog
 from osmef.engine.cancellation import Stop
 from osmef.errors import InputError, Interrupted, OsmefError, StorageError
 from osmef.units import counted

@@ -32,7 +32,7 @@ from osmef.campaigns.state.rows import (
     SessionState,
 )
 from osmef.campaigns.vm_pool import PoolPolicy
-from osmef.campaigns.watching.log import CampaignLog
+from osmef.campaigns.watching.monitoring import CampaignLog
 from osmef.errors import InputError, StorageError
 from osmef.results.rundir import RunDirectory, new_path
 from osmef.scenario.fields import parse_money

@@ -33,8 +33,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 import osmef
 from osmef.campaigns.state.rows import CampaignRow, SessionRow, SessionState, is_conducted
-from osmef.campaigns.watching.metrics import render as render_metrics
-from osmef.campaigns.watching.status import read_live
+from osmef.campaigns.watching.monitoring import read_live, render_metrics
 from osmef.errors import InputError, NothingToDrawError, OsmefError
 from osmef.named_file import read_text_file
 from osmef.results.files import storage, write_atomically

@@ -36,8 +36,7 @@ from osmef.campaigns.executors.session import (
     clear,
     open_many_files,
 )
-from osmef.campaigns.watching.status import NAME as LIVE
-from osmef.campaigns.watching.status import forget, show_in
+from osmef.campaigns.watching.monitoring import LIVE, forget, show_in
 from osmef.engine.cancellation import Stop
 from osmef.engine.events import Event, WorkerAssigned, WorkerLost
 from osmef.engine.journal import Journal

@@ -29,7 +29,7 @@ from distributed import Client, Queue, get_client, get_worker
 import osmef
 from osmef.campaigns.executors.session import SessionJob, SessionResult, fulfil, open_many_files
 from osmef.campaigns.executors.session import measure as measure_here
-from osmef.campaigns.watching.status import LiveStatus
+from osmef.campaigns.watching.monitoring import LiveStatus
 from osmef.engine.cancellation import Stop
 from osmef.errors import OsmefError, StorageError
 from osmef.results.files import copying

@@ -1,0 +1,412 @@
+"""Monitoring of a campaign: status of its sessions, log, notifications, and Prometheus metrics.
+
+The live status is a small file in the run directory, for the web page. A command or a webhook gets
+notifications. Metrics are a page, or a textfile for node_exporter.
+"""
+
+from __future__ import annotations
+
+import json
+import queue
+import ssl
+import subprocess
+import threading
+import time
+import urllib.request
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from http.client import HTTPException, responses
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.error import HTTPError, URLError
+
+from pydantic_core import from_json
+
+from osmef.campaigns.schedule.calendar import Clock
+from osmef.campaigns.schedule.model import Notify
+from osmef.campaigns.state.rows import CampaignRow, Phase, SessionRow, SessionState, is_conducted
+from osmef.drafts import draft_file
+from osmef.engine.observer import Observer, contain_failures
+from osmef.engine.plan import PlannedTrial
+from osmef.errors import StorageError
+from osmef.named_file import read_file
+from osmef.results.files import write_atomically
+from osmef.results.measure import Measure
+from osmef.results.trial import Trial
+from osmef.workloads.base import Span
+
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
+
+    from osmef.campaigns.state.store import Store
+
+
+LIVE = "live.json"
+_MOST_BYTES = 1 << 20
+_STATUS_EVERY_S = 2.0
+
+
+class LiveStatus(Observer):
+    """Observer that publishes the live status as JSON to ``show``, every 2 s at most.
+
+    Keys: ``at`` (UTC), ``step``, ``ended`` and ``trials`` (of this attempt), and ``running``: cell,
+    repetition, ``started_at`` and ``rate_bps`` (null before the first) of each trial.
+    """
+
+    def __init__(self, show: Callable[[str], None]) -> None:
+        self._show = show
+        self._lock = threading.Lock()
+        self._shown = float("-inf")
+        self._told: dict[str, Any] = {"step": "", "trials": 0, "ended": 0}
+        self._running: dict[int, dict[str, Any]] = {}
+
+    def step(self, text: str) -> None:
+        """Show the run's next step."""
+        self._change(step=text)
+
+    def measuring(self, trials: int, planned: Span, measures: Sequence[Measure]) -> None:  # noqa: ARG002
+        """Show the number of trials that begin now."""
+        self._change(trials=trials, step="measuring")
+
+    def trial_started(self, planned: PlannedTrial) -> None:
+        """Show that a trial begins."""
+        with self._lock:
+            self._running[planned.index] = {
+                "cell": planned.cell.cell.key,
+                "repetition": planned.repetition,
+                "started_at": datetime.now(UTC).isoformat(),
+                "rate_bps": None,
+            }
+        self._change()
+
+    def rate(self, planned: PlannedTrial, bits_per_second: float) -> None:
+        """Show the latest rate of a trial that runs."""
+        with self._lock:
+            if planned.index in self._running:
+                self._running[planned.index]["rate_bps"] = bits_per_second
+        self._change()
+
+    def trial_ended(self, trial: Trial) -> None:
+        """Show that a trial has ended."""
+        with self._lock:
+            self._running.pop(trial.index, None)
+            self._told["ended"] += 1
+        self._change()
+
+    def _change(self, **values: object) -> None:
+        with self._lock:
+            self._told |= values
+            now = time.monotonic()
+            if now - self._shown < _STATUS_EVERY_S and not values:
+                return
+            self._shown = now
+            running = list(self._running.values())
+            at = datetime.now(UTC).isoformat()
+            text = json.dumps({"at": at, **self._told, "running": running})
+        self._show(text)
+
+
+def show_in(directory: Path, text: str) -> None:
+    """Replace the live status in a run directory, if that exists.
+
+    It does not wait for the disk, which would disturb what is measured; nothing depends on it.
+    """
+    with suppress(OSError), draft_file(directory / LIVE) as file:
+        file.write(text.encode())
+
+
+def forget(directory: Path) -> None:
+    """Remove the live status of a session that has ended."""
+    with suppress(OSError):
+        (directory / LIVE).unlink(missing_ok=True)
+
+
+def read_live(directory: Path) -> dict[str, Any] | None:
+    """Return the live status of a running session, None without one."""
+    try:
+        found = from_json(read_file(directory / LIVE, _MOST_BYTES))
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+Tell = Callable[[str, str], None]
+_TIMEOUT_S = 30.0
+# A campaign that ends waits so long for those who are told so.
+_LAST_S = 60.0
+Message = Mapping[str, object]
+"""Told what happens: a kind (start, end, failure, gap, missed, budget, note) and a line."""
+
+_URGENT = {"failure", "missed", "budget"}
+
+
+class CampaignLog:
+    """Log of one campaign, with notifications."""
+
+    def __init__(
+        self, store: Store, row: CampaignRow, clock: Clock, tell: Tell, whom: Notify
+    ) -> None:
+        self._store, self._row, self._clock = store, row, clock
+        self._tell = contain_failures(tell)
+        self._messenger = Notifier(whom)
+
+    def note(self, kind: str, text: str, *, last: bool = False) -> None:
+        """Append to the log, and notify. Raises StorageError."""
+        self._store.tell(self._row.id, self._clock.now(), kind, text)
+        self.say(kind, text, last=last)
+
+    def say(self, kind: str, text: str, *, last: bool = False) -> None:
+        """Notify without logging."""
+        self._tell(kind, text)
+        if kind in _URGENT or last:
+            at = self._clock.now().isoformat()
+            message = {"campaign": self._row.name, "at": at, "kind": kind, "text": text}
+            self._messenger.tell(message)
+
+    def note_problems(self) -> None:
+        """Log failed notifications. Raises StorageError."""
+        for problem in self._messenger.problems():
+            self.note("note", problem)
+
+    def close(self) -> None:
+        """Wait for pending notifications, within a limit. Raises StorageError."""
+        for problem in self._messenger.close():
+            self.note("note", problem)
+
+
+class Notifier:
+    """Sends notifications in a background thread, so that a slow recipient delays nothing.
+
+    What happens while somebody is being told is told together: of each kind the newest message, and
+    in ``more`` how many came before it.
+    """
+
+    def __init__(self, whom: Notify) -> None:
+        self._whom = whom
+        self._waiting: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
+        self._problems: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+
+    def tell(self, message: Message) -> None:
+        """Enqueue a notification to all recipients."""
+        if not (self._whom.command or self._whom.webhook):
+            return
+        if self._thread is None:
+            # The exit does not wait for a server that never answers.
+            self._thread = threading.Thread(target=self._work, name="notify", daemon=True)
+            self._thread.start()
+        self._waiting.put(message)
+
+    def problems(self) -> list[str]:
+        """Return the errors since the last call, each once."""
+        found = []
+        while not self._problems.empty():
+            found.append(self._problems.get())
+        return found
+
+    def close(self) -> list[str]:
+        """Wait for pending notifications, within a limit; return the errors."""
+        if self._thread is None:
+            return []
+        self._waiting.put(None)
+        self._thread.join(_LAST_S)
+        late = ["notify: somebody has not taken the last message"] * self._thread.is_alive()
+        self._thread = None
+        return self.problems() + late
+
+    def _work(self) -> None:
+        goes_on = True
+        while goes_on:
+            waiting = [self._waiting.get()]
+            while not self._waiting.empty():
+                waiting.append(self._waiting.get())
+            goes_on = None not in waiting
+            for message in _together([one for one in waiting if one is not None]):
+                for problem in notify(self._whom, message):
+                    self._problems.put(problem)
+
+
+def _together(messages: Sequence[Message]) -> list[Message]:
+    """Return the newest message of each kind, with the number of earlier ones."""
+    by_kind: dict[object, list[Message]] = {}
+    for message in messages:
+        by_kind.setdefault(message["kind"], []).append(message)
+    return [{**those[-1], "more": len(those) - 1} for those in by_kind.values()]
+
+
+def notify(whom: Notify, message: Message) -> list[str]:
+    """Send a notification to every recipient, and return the errors.
+
+    The command gets the message on its standard input, a line, without a shell.
+    """
+    problems = []
+    data = json.dumps(dict(message)).encode() + b"\n"
+    if whom.command:
+        try:
+            subprocess.run(
+                whom.command, input=data, timeout=_TIMEOUT_S, check=True, capture_output=True
+            )
+        except (OSError, ValueError, subprocess.SubprocessError) as error:
+            problems.append(f"the command of notify: {whom.command[0]!r}: {_why(error)}")
+    if whom.webhook:
+        headers = {"Content-Type": "application/json"}
+        try:
+            url = whom.webhook.get_secret_value()
+            request = urllib.request.Request(url, data, headers)  # noqa: S310 - http(s)
+            with urllib.request.urlopen(request, timeout=_TIMEOUT_S):  # noqa: S310
+                pass
+        except (OSError, ValueError, HTTPException) as error:
+            problems.append(f"the webhook of notify: {_why(error)}")
+    return problems
+
+
+def _why(error: Exception) -> str:
+    """Return an error message that quotes neither the address nor the command.
+
+    They are secrets, or hold some, and libraries put them into what they say.
+    """
+    if isinstance(error, HTTPError):
+        error.close()
+        return f"it answered {error.code} {responses.get(error.code, '')}".strip()
+    if isinstance(error, subprocess.CalledProcessError):
+        return f"it ended with exit status {error.returncode}"
+    reason = error.reason if isinstance(error, URLError) else error
+    if isinstance(reason, TimeoutError | subprocess.TimeoutExpired):
+        return f"it took longer than {_TIMEOUT_S:g} s"
+    if isinstance(reason, ssl.SSLError):
+        return f"its certificate or TLS is not good: {reason.reason}"
+    if isinstance(reason, OSError) and reason.strerror:
+        return reason.strerror
+    return f"this can't be asked ({type(reason).__name__})"
+
+
+_METRICS_EVERY_S = 15.0
+_TAKEN_S = 0.2
+
+Labels = Mapping[str, str]
+
+_HELP = {
+    "osmef_campaign_phase": "1 for what the campaign does, 0 for all else.",
+    "osmef_campaign_conducted": "Whether a process conducts it, as far as is known.",
+    "osmef_campaign_seen_timestamp_seconds": "When its conductor said last that it lives.",
+    "osmef_campaign_sessions": "Sessions by state.",
+    "osmef_campaign_trials": "Trials of ended sessions by status.",
+    "osmef_campaign_cost": "What its VMs have cost by the price list, by currency.",
+    "osmef_campaign_overdue_seconds": "How long the planned session has waited that waits longest.",
+    "osmef_campaign_next_due_timestamp_seconds": "When the next session is due.",
+    "osmef_campaign_last_end_timestamp_seconds": "When a session ended last.",
+    "osmef_campaign_last_start_delay_seconds": "How late the session was that began last.",
+}
+"""All of them, and what they tell. All are gauges: a changed campaign file can lower each."""
+
+
+def render_metrics(found: Sequence[tuple[CampaignRow, Sequence[SessionRow]]], now: datetime) -> str:
+    """Return the metrics of campaigns in Prometheus' text format. Unknown values are absent."""
+    # Only who wants metrics waits for its import.
+    from prometheus_client import CollectorRegistry, generate_latest  # noqa: PLC0415
+    from prometheus_client.core import GaugeMetricFamily  # noqa: PLC0415
+
+    families = {name: GaugeMetricFamily(name, text) for name, text in _HELP.items()}
+    for row, sessions in found:
+        for name, labels, value in _samples(row, sessions, now):
+            families[name].add_sample(name, {"campaign": row.name, **labels}, value)
+    registry = CollectorRegistry()
+    registry.register(_Collected([one for one in families.values() if one.samples]))
+    return generate_latest(registry).decode()
+
+
+class _Collected:
+    """A collector (prometheus_client.registry.Collector) of prepared metric families."""
+
+    def __init__(self, families: Sequence[Metric]) -> None:
+        self._families = families
+
+    def collect(self) -> Sequence[Metric]:
+        """Return the families."""
+        return self._families
+
+
+def _samples(
+    row: CampaignRow, sessions: Sequence[SessionRow], now: datetime
+) -> Iterator[tuple[str, Labels, float]]:
+    for phase in Phase:
+        yield "osmef_campaign_phase", {"phase": phase.value}, float(row.phase is phase)
+    yield "osmef_campaign_conducted", {}, float(is_conducted(row, now))
+    if row.seen_at is not None:
+        yield "osmef_campaign_seen_timestamp_seconds", {}, row.seen_at.timestamp()
+    for state in SessionState:
+        count = sum(one.state is state for one in sessions)
+        yield "osmef_campaign_sessions", {"state": state.value}, float(count)
+    for status, trials in (
+        ("ok", sum(one.trials_ok for one in sessions)),
+        ("failed", sum(one.trials_failed for one in sessions)),
+    ):
+        yield "osmef_campaign_trials", {"status": status}, float(trials)
+    costs: dict[str, float] = defaultdict(float)
+    for one in sessions:
+        if one.whole_cost is not None and one.currency is not None:
+            costs[one.currency] += one.whole_cost
+    for currency, cost in costs.items():
+        yield "osmef_campaign_cost", {"currency": currency}, cost
+    yield from _times(sessions, now)
+
+
+def _times(sessions: Sequence[SessionRow], now: datetime) -> Iterator[tuple[str, Labels, float]]:
+    due = [one.due for one in sessions if one.state is SessionState.PLANNED]
+    waited = max((now - min(due)).total_seconds(), 0.0) if due else 0.0
+    yield "osmef_campaign_overdue_seconds", {}, waited
+    coming = [at for at in due if at > now]
+    if coming:
+        yield "osmef_campaign_next_due_timestamp_seconds", {}, min(coming).timestamp()
+    ended = [one.ended_at for one in sessions if one.ended_at and one.started_at]
+    if ended:
+        yield "osmef_campaign_last_end_timestamp_seconds", {}, max(ended).timestamp()
+    begun = [(one.started_at, one.due) for one in sessions if one.started_at is not None]
+    if begun:
+        at, wanted = max(begun)
+        late = max((at - wanted).total_seconds(), 0.0)
+        yield "osmef_campaign_last_start_delay_seconds", {}, late
+
+
+@contextmanager
+def metrics_file(
+    path: Path | None, store: Store, name: str, tell: Callable[[str, str], None]
+) -> Iterator[None]:
+    """Keep a textfile for node_exporter up to date, for the length of the context.
+
+    A database or disk that fails for a while is told once, and tried again.
+    """
+    if path is None:
+        yield
+        return
+    ended = threading.Event()
+    thread = threading.Thread(target=_keep, args=(path, store, name, tell, ended), name="metrics")
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+def _keep(
+    path: Path, store: Store, name: str, tell: Callable[[str, str], None], ended: threading.Event
+) -> None:
+    told, last = "", False
+    while not last:
+        last = ended.is_set()
+        try:
+            row, now = store.campaign(name), datetime.now(UTC)
+            if not (last or is_conducted(row, now)):
+                ended.wait(_TAKEN_S)  # who is about to conduct it has not said so yet
+                continue
+            text = render_metrics([(row, store.sessions(row.id))], now)
+            write_atomically(path, text.encode())
+            told = ""
+        except StorageError as error:
+            if str(error) != told:
+                tell("failure", str(error))
+            told = str(error)
+        ended.wait(_METRICS_EVERY_S)
