@@ -27,8 +27,7 @@ from osmef.importers import (
     shaker,
     siege,
 )
-from osmef.importers.files import read_texts
-from osmef.importers.record import Oddity, Parsed, Record, Text
+from osmef.importers.record import Oddity, Parsed, Record, Text, read_texts
 from osmef.importers.write import Origin, in_cells, most_ends, write_run
 from osmef.results.measure import Measure, together
 from osmef.results.rundir import RunDirectory
