@@ -12,10 +12,11 @@ from __future__ import annotations
 import inspect
 import pkgutil
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import import_module
 from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,11 +47,13 @@ class Own:
     """The project's own kinds: a package with a module for each, and their base class.
 
     ``module`` is a pattern of the module's name; ``base`` a module and a class in it, with a colon.
+    ``shared`` has the modules with several kinds, and these.
     """
 
     package: str
     module: str
     base: str
+    shared: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def names(self) -> tuple[str, ...]:
         """Return the kinds with a module."""
@@ -58,15 +61,19 @@ class Own:
         places = list(spec.submodule_search_locations or ()) if spec else []
         found = pkgutil.iter_modules(places)
         if "." not in self.module:
-            return tuple(one.name.replace("_", "-") for one in found if not one.ispkg)
+            modules = [one.name for one in found if not one.ispkg]
+            kinds = (self.shared.get(one, (one.replace("_", "-"),)) for one in modules)
+            return tuple(sorted(chain.from_iterable(kinds)))
         module = Path(*self.module.partition(".")[2].split(".")).with_suffix(".py")  # of a package
-        kinds = (one.name for one in found if one.ispkg)
-        there = (one for one in kinds if any(Path(at, one, module).exists() for at in places))
+        packages = (one.name for one in found if one.ispkg)
+        there = (one for one in packages if any(Path(at, one, module).exists() for at in places))
         return tuple(one.replace("_", "-") for one in there)
 
     def get(self, name: str) -> type[Any]:
         """Return the subclass of the base in a kind's module whose settings are of this kind."""
-        module = import_module(f"{self.package}.{self.module.format(name.replace('-', '_'))}")
+        homes = {kind: module for module, kinds in self.shared.items() for kind in kinds}
+        module_name = self.module.format(homes.get(name, name.replace("-", "_")))
+        module = import_module(f"{self.package}.{module_name}")
         found = [
             one
             for one in vars(module).values()
@@ -226,8 +233,8 @@ class Kinds:
 
 def _kind_of(settings: object) -> object:
     """Return the kind that settings are of, None without one."""
-    field = getattr(settings, "model_fields", {}).get("kind")
-    return None if field is None else field.default
+    found = getattr(settings, "model_fields", {}).get("kind")
+    return None if found is None else found.default
 
 
 def _package_of(point: EntryPoint) -> str:
@@ -242,7 +249,15 @@ WORKLOADS = Kinds(
 LAYERS = Kinds(
     "layer",
     "osmef.layers",
-    Own("osmef.layers.kinds", "{}", "osmef.layers.base:Layer"),
+    Own(
+        "osmef.layers.kinds",
+        "{}",
+        "osmef.layers.base:Layer",
+        {
+            "tunnels": ("geneve", "gre", "ipip", "ipsec", "vxlan", "wireguard"),
+            "virtual_ethernet": ("bridge", "macvlan", "veth-nat"),
+        },
+    ),
 )
 PROVIDERS = Kinds(
     "provider",

@@ -1,7 +1,7 @@
 """Import of other programs' results as run directories.
 
-To add a kind, write a module with ``parse(text) -> Parsed`` and name it in ``KINDS``, and what its
-metrics are in ``MEASURES``.
+To add a kind, write a function ``parse(text) -> Parsed`` in a module, and name it in ``KINDS``, and
+what its metrics are in ``MEASURES``.
 """
 
 from __future__ import annotations
@@ -14,21 +14,18 @@ from pathlib import Path
 from osmef.errors import InputError
 from osmef.importers import (
     apachebench,
-    cwb2018,
     flent,
     iperf3,
     netperf,
     netpipe,
     nuttcp,
     osmef2013,
+    pingpong,
     pkb,
-    ppbench,
     sessions,
     shaker,
-    siege,
 )
-from osmef.importers.files import read_texts
-from osmef.importers.record import Oddity, Parsed, Record, Text
+from osmef.importers.record import Oddity, Parsed, Record, Text, read_texts
 from osmef.importers.write import Origin, in_cells, most_ends, write_run
 from osmef.results.measure import Measure, together
 from osmef.results.rundir import RunDirectory
@@ -37,18 +34,18 @@ from osmef.workloads.kinds import size_sweep
 
 KINDS: dict[str, Callable[[Text], Parsed]] = {
     "osmef2013": osmef2013.parse,
-    "ppbench": ppbench.parse,
+    "ppbench": pingpong.parse_ppbench,
     "apachebench": apachebench.parse,
     "iperf3": iperf3.parse,
     "nuttcp": nuttcp.parse,
     "netperf": netperf.parse,
     "netpipe": netpipe.parse,
-    "sessions": sessions.parse,
-    "cwb2018": cwb2018.parse,
+    "sessions": sessions.parse_sessions,
+    "cwb2018": sessions.parse_cwb2018,
     "pkb": pkb.parse,
     "shaker": shaker.parse,
     "flent": flent.parse,
-    "siege": siege.parse,
+    "siege": pingpong.parse_siege,
 }
 """What reads a file of each kind."""
 
@@ -60,7 +57,7 @@ MEASURES: dict[str, Sequence[Measure]] = {
     "nuttcp": nuttcp.MEASURES,
     "netperf": netperf.MEASURES,
     "netpipe": size_sweep.MEASURES,
-    "cwb2018": cwb2018.MEASURES,
+    "cwb2018": sessions.CWB2018_MEASURES,
     "pkb": pkb.MEASURES,
     "shaker": shaker.MEASURES,
     "flent": flent.MEASURES,

@@ -13,7 +13,6 @@ from collections import defaultdict
 from collections.abc import Mapping
 
 from osmef.errors import InputError
-from osmef.formats.apachebench import BANNER, Apachebench, Failed, read_all
 from osmef.importers.record import (
     RECEIVER,
     Oddity,
@@ -32,6 +31,7 @@ from osmef.results.observations import Request
 from osmef.results.trial import Failure
 from osmef.scenario.study import Scalar
 from osmef.workloads import siege
+from osmef.workloads.kinds.apachebench import BANNER, ApachebenchOutput, Failed, read_all
 
 MEASURES = (
     *siege.MEASURES,
@@ -134,7 +134,7 @@ def _of_output(text: Text) -> Parsed:
     return Parsed([_record(run) for run in outputs.found], placed(text, outputs))
 
 
-def _record(run: Apachebench | Failed) -> Record:
+def _record(run: ApachebenchOutput | Failed) -> Record:
     if isinstance(run, Failed):
         return Record(
             workload="pingpong",
@@ -172,6 +172,6 @@ def _record(run: Apachebench | Failed) -> Record:
     )
 
 
-def _values(run: Apachebench | Failed) -> dict[str, Scalar]:
+def _values(run: ApachebenchOutput | Failed) -> dict[str, Scalar]:
     """Return the settings that ab tells."""
     return {} if run.concurrency is None else {**run.settings, "connections": run.concurrency}

@@ -1,14 +1,21 @@
-"""Importer of netperf 2, by ``osmef.formats.netperf``."""
+"""Importer of netperf 2, by ``osmef.workloads.kinds.netperf``."""
 
 from __future__ import annotations
 
 from osmef.errors import OutputError
-from osmef.formats.netperf import CONNECTS, DATAGRAMS, EXCHANGES, STREAM, Netperf, read_all
 from osmef.importers.record import RECEIVER, SENDER, Oddity, Parsed, Record, Text, placed, refused
 from osmef.results.measure import Measure
 from osmef.scenario.study import Scalar
 from osmef.workloads import metrics
 from osmef.workloads.kinds import latency, udp
+from osmef.workloads.kinds.netperf import (
+    CONNECTS,
+    DATAGRAMS,
+    EXCHANGES,
+    STREAM,
+    NetperfOutput,
+    read_all,
+)
 
 MEASURES = (
     *metrics.MEASURES,
@@ -59,7 +66,7 @@ def parse(text: Text) -> Parsed:
     return Parsed([_record(test) for test in outputs.found], [*placed(text, outputs), *odd])
 
 
-def _record(test: Netperf) -> Record:
+def _record(test: NetperfOutput) -> Record:
     local = test.local or (RECEIVER if test.backward else SENDER)
     remote = test.remote or (SENDER if test.backward else RECEIVER)
     return Record(
@@ -84,7 +91,7 @@ def _duration(wall_s: float | None) -> dict[str, Scalar]:
     return {} if wall_s is None else {"duration_s": max(1, int(wall_s + _EARLY_S))}
 
 
-def _metrics(test: Netperf) -> dict[str, float | None]:
+def _metrics(test: NetperfOutput) -> dict[str, float | None]:
     if test.kind == CONNECTS:
         return {"connects_per_s": test.per_s}
     if test.kind == EXCHANGES:
@@ -97,20 +104,20 @@ def _metrics(test: Netperf) -> dict[str, float | None]:
     return {**sent, **got} if test.omni else {**got, **sent, "loss_percent": _loss(test)}
 
 
-def _lost(test: Netperf) -> float:
+def _lost(test: NetperfOutput) -> float:
     """Return how many datagrams were lost; below 0 of doubled ones, and in damaged files."""
     if test.messages_sent is None or test.messages_received is None:
         return 0.0
     return test.messages_sent - test.messages_received
 
 
-def _loss(test: Netperf) -> float | None:
+def _loss(test: NetperfOutput) -> float | None:
     sent, lost = test.messages_sent, _lost(test)
     is_known = test.messages_received is not None and lost >= 0
     return 100 * lost / sent if sent and is_known else None
 
 
-def _cpu(test: Netperf) -> dict[str, float | None]:
+def _cpu(test: NetperfOutput) -> dict[str, float | None]:
     if test.cpu is None:
         return {}
     return {

@@ -1,13 +1,13 @@
-"""Importer of NetPIPE's sweeps, by ``osmef.formats.netpipe``."""
+"""Importer of NetPIPE's sweeps, by ``osmef.workloads.kinds.netpipe``."""
 
 from __future__ import annotations
 
 from osmef.analysis.throughput import half_performance_length, shortest_times, total_rates
 from osmef.errors import OutputError
-from osmef.formats.netpipe import Netpipe, Point, read_all
 from osmef.importers.record import RECEIVER, SENDER, Parsed, Record, Text, placed, refused
 from osmef.results.observations import Purpose, SizePoint, SweepMode
 from osmef.results.trial import Failure
+from osmef.workloads.kinds.netpipe import NetpipeOutput, Point, read_all
 
 
 def parse(text: Text) -> Parsed:
@@ -25,7 +25,7 @@ def parse(text: Text) -> Parsed:
     return Parsed([_record(sweep) for sweep in outputs.found], placed(text, outputs))
 
 
-def _record(sweep: Netpipe) -> Record:
+def _record(sweep: NetpipeOutput) -> Record:
     mode = SweepMode.BOTH if sweep.both_ways else SweepMode.PINGPONG
     points = [_point(point, mode) for point in sweep.points]
     rates, times = total_rates(points), shortest_times(points)

@@ -1,15 +1,15 @@
-"""Importer of nuttcp, by ``osmef.formats.nuttcp``."""
+"""Importer of nuttcp, by ``osmef.workloads.kinds.nuttcp``."""
 
 from __future__ import annotations
 
 from osmef.errors import OutputError
-from osmef.formats.nuttcp import Failed, Nuttcp, read_all
-from osmef.formats.nuttcp import Interval as Told
 from osmef.importers.record import RECEIVER, SENDER, Parsed, Record, Text, placed, refused
 from osmef.results.measure import Measure
 from osmef.results.trial import Failure, Interval
 from osmef.workloads import metrics
 from osmef.workloads.kinds import udp
+from osmef.workloads.kinds.nuttcp import Failed, NuttcpOutput, read_all
+from osmef.workloads.kinds.nuttcp import Interval as Told
 
 CONNECT_RTT = Measure(
     name="connect_rtt_mean_us", unit="us", better="lower", label="connect RTT mean",
@@ -34,7 +34,7 @@ def parse(text: Text) -> Parsed:
     return Parsed([_record(one) for one in outputs.found], placed(text, outputs))
 
 
-def _record(told: Nuttcp | Failed) -> Record:
+def _record(told: NuttcpOutput | Failed) -> Record:
     failure = None if told.error is None else Failure(kind="nuttcp", message=told.error)
     if isinstance(told, Failed):
         return Record(workload="btc", metrics={}, place=f"line {told.line}", failure=failure)
@@ -53,7 +53,7 @@ def _record(told: Nuttcp | Failed) -> Record:
     )
 
 
-def _metrics(told: Nuttcp) -> dict[str, float | None]:
+def _metrics(told: NuttcpOutput) -> dict[str, float | None]:
     cpu = {
         "cpu_sender_percent": told.cpu_sender_percent,
         "cpu_receiver_percent": told.cpu_receiver_percent,
@@ -69,7 +69,7 @@ def _metrics(told: Nuttcp) -> dict[str, float | None]:
     return {"offered_bps": told.offered_bps, **got, **sent, **loss, **cpu}
 
 
-def _loss(told: Nuttcp) -> float | None:
+def _loss(told: NuttcpOutput) -> float | None:
     packets, lost = told.packets, told.lost
     return None if lost is None or not packets else 100 * lost / packets
 

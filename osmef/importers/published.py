@@ -24,7 +24,7 @@ from osmef.analysis.hypothesis_tests import welch
 from osmef.analysis.token_bucket import find_knee
 from osmef.errors import InputError
 from osmef.importers import osmef2013
-from osmef.importers.files import read_texts
+from osmef.importers.record import read_texts
 
 
 class Agreement(StrEnum):

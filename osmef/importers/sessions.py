@@ -1,8 +1,12 @@
-"""Importer of session results: CSV, a row for each metric, platform and session.
+"""Importers of session results in CSV: of any cloud, and those of Scheuner and Leitner of EC2.
 
-Columns as in the measurements published by Deval's authors: instance_class, metric, unit, platform,
-session, value; also window, started_at (ISO 8601) and better, if they are there. Any others stay in
-the copy of the file.
+The former have a row for each metric, platform and session. Columns are as in the measurements
+published by the authors of Deval: instance_class, metric, unit, platform, session, value; also
+window, started_at (ISO 8601) and better, if they are there. Any others stay in the file's copy.
+
+The latter have a row for each VM and iteration. Source: Scheuner, Leitner, "Estimating Cloud
+Application Performance Based on Micro-Benchmark Profiling", IEEE CLOUD 2018; data-interim.csv of
+github.com/joe4dev/cwb-analysis (CC BY 4.0).
 """
 
 from __future__ import annotations
@@ -10,12 +14,14 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from osmef.errors import InputError
-from osmef.importers.record import Oddity, Parsed, Record, Text, csv_rows, number, refuse
+from osmef.importers.record import Oddity, Parsed, Record, Text, csv_rows, number, positive, refuse
 from osmef.results import document
-from osmef.results.measure import Better, Measure
+from osmef.results.measure import Better, Component, Measure
+from osmef.scenario.fields import EndpointKind
 
 _Key = tuple[str, str, str, int]
 """Platform, instance class, session, and which data point of the session."""
@@ -26,7 +32,7 @@ _SIMPLE = {"bit/s", "B/s", "1/s", "us/kB", "us", "ms", "ns", "s", "%", "B", "1"}
 COLUMNS = ("instance_class", "metric", "unit", "platform", "session", "value")
 
 
-def parse(text: Text) -> Parsed:
+def parse_sessions(text: Text) -> Parsed:
     """Read a run for each platform, a cell for each instance class, a trial for each data point.
 
     What a metric is, its first row says: ``unit``, and which way is better in ``better`` (higher,
@@ -70,12 +76,14 @@ def parse(text: Text) -> Parsed:
             begun = _time(row.get("started_at"), text.line(line), oddities)
             about[of] = (row.get("window") or None, begun)
     records = [
-        _record(key, found, lines[key], *about[key]) for key, found in metrics.items() if found
+        _session_record(key, found, lines[key], *about[key])
+        for key, found in metrics.items()
+        if found
     ]
     return Parsed(records, oddities, sorted(measures.values(), key=lambda one: one.name))
 
 
-def _record(
+def _session_record(
     key: _Key,
     metrics: dict[str, float | None],
     lines: Sequence[int],
@@ -130,3 +138,127 @@ def _time(told: str | None, where: str, oddities: list[Oddity]) -> datetime | No
 
 def _name(text: str) -> str:
     return re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_")
+
+
+_SOURCE = re.compile(r"rmit-combined_v\d+_(?P<provider>aws)(?:-(?P<region>eu|us))?_(?P<flavor>.+)")
+_VM, _ITERATION, _FROM = "provider_vm_id", "iteration", "source"
+_KIB, _MIB = 1024.0, 1024.0**2
+_THREADS = "threads"
+
+_CWB2018_COLUMNS: dict[str, tuple[str, float]] = {
+    "instance/cpu-cores": (_THREADS, 1),
+    "sysbench/cpu-multi-thread-duration": ("sysbench_cpu_s", 1),
+    "instance/ram-total": ("memory_bytes", _KIB),
+    "sysbench/memory-large-block-size-throughput": ("sysbench_memory_bytes_per_s", _MIB),
+    "fio/8k-rand-read-bandwidth": ("fio_random_read_bytes_per_s", _KIB),
+    "sysbench/fileio-1m-seq-write-throughput": ("sysbench_write_bytes_per_s", _MIB),
+    "iperf/multi-thread-bandwidth": ("iperf_bps", 1e6),
+}
+"""The columns that are components of EasyCompare's vector: the metric, and its unit in ours."""
+
+
+def _cwb2018_measure(
+    name: str, unit: str, component: Component, help_: str, source: str
+) -> Measure:
+    better = Better.LOWER if component is Component.CPU else Better.HIGHER
+    more = {"component": component, "leading": component is Component.NETWORK}
+    told = {"name": name, "unit": unit, "better": better, "help": help_, "source": source}
+    return Measure.model_validate({**told, **more})
+
+
+CWB2018_MEASURES = (
+    _cwb2018_measure(_THREADS, "1", Component.THREADS, "CPUs of the VM", "proc(5)"),
+    _cwb2018_measure(
+        "sysbench_cpu_s", "s", Component.CPU, "prime numbers, as many threads as CPUs",
+        "sysbench 0.4.12",
+    ),
+    _cwb2018_measure("memory_bytes", "B", Component.MEMORY, "memory of the VM", "proc(5)"),
+    _cwb2018_measure(
+        "sysbench_memory_bytes_per_s", "B/s", Component.MEMORY_RATE, "writes of large blocks",
+        "sysbench 0.4.12",
+    ),
+    _cwb2018_measure(
+        "fio_random_read_bytes_per_s", "B/s", Component.DISK_READ, "random reads of 8 KiB",
+        "fio 2.1.10",
+    ),
+    _cwb2018_measure(
+        "sysbench_write_bytes_per_s", "B/s", Component.DISK_WRITE,
+        "writes of 1 MiB, one after the other", "sysbench 0.4.12",
+    ),
+    _cwb2018_measure(
+        "iperf_bps", "bit/s", Component.NETWORK, "several connections within EC2", "iperf 2.0.5"
+    ),
+)  # fmt: skip
+
+
+def parse_cwb2018(text: Text) -> Parsed:
+    """Read a trial for each iteration on a VM; a VM is a session, and the VM types are cells.
+
+    VMs differ more than iterations on one of them, so that only VMs count as independent. Of the
+    columns those are read that EasyCompare's vector has. Two faults of the file are oddities: types
+    of paravirtual VMs, which are left out, and numbers of CPUs below the type's. Raises InputError.
+    """
+    oddities: list[Oddity] = []
+    records: dict[str, list[tuple[int, Record]]] = defaultdict(list)
+    for line, row in csv_rows(
+        text, (_VM, _ITERATION, _FROM, *_CWB2018_COLUMNS), oddities, delimiter=";"
+    ):
+        where = text.line(line)
+        match = _SOURCE.fullmatch(row[_FROM])
+        if match is None or match["flavor"].endswith("-pv"):
+            oddities.append(Oddity(where, f"VMs of {row[_FROM][:80]!r} are not known", kept=False))
+            continue
+        try:
+            metrics = _metrics(row, where)
+        except InputError as error:
+            oddities.append(Oddity(where, error.message, kept=False))
+            continue
+        if metrics:
+            record = _cwb2018_record(match["provider"], match["flavor"], row, metrics)
+            records[match["flavor"]].append((line, replace(record, place=f"line {line}")))
+    found = [one for of in records.values() for one in _with_threads(of, text, oddities)]
+    return Parsed(found, oddities)
+
+
+def _metrics(row: Mapping[str, str], where: str) -> dict[str, float | None]:
+    """Return the metrics of a row in our units; most rows have only some. Raises InputError."""
+    return {
+        name: factor * positive(row[column], column, where)
+        for column, (name, factor) in _CWB2018_COLUMNS.items()
+        if row[column].strip() not in {"", "NA"}
+    }
+
+
+def _cwb2018_record(
+    provider: str, flavor: str, row: Mapping[str, str], metrics: dict[str, float | None]
+) -> Record:
+    other = f"{flavor} (other end)"  # of iperf; the file tells nothing of it
+    return Record(
+        workload="cwb2018",
+        metrics=metrics,
+        values={"flavor": flavor},
+        senders=(flavor,),
+        receivers=(other,),
+        kinds={flavor: EndpointKind.VM, other: EndpointKind.VM},
+        flavors={flavor: flavor, other: flavor},
+        session=row[_VM],
+        run="cwb-2018",
+        provider=provider,
+    )
+
+
+def _with_threads(
+    records: list[tuple[int, Record]], text: Text, oddities: list[Oddity]
+) -> list[Record]:
+    """Return the trials of a VM type without implausible numbers of CPUs."""
+    most = max((one.metrics.get(_THREADS) or 0 for _, one in records), default=0)
+    found = []
+    for line, record in records:
+        told = record.metrics.get(_THREADS)
+        if told is not None and told < most:
+            what = f"{told:.0f} CPUs, and others of this type have {most:.0f}"
+            oddities.append(Oddity(text.line(line), what, kept=True))
+            found.append(replace(record, metrics={**record.metrics, _THREADS: None}))
+        else:
+            found.append(record)
+    return found

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from osmef.importers.ppbench import parse
+from osmef.importers.pingpong import parse_ppbench
 from osmef.importers.record import Text
 from osmef.report.export import COLUMNS
 from osmef.workloads.kinds.pingpong import LANGUAGES, Implementation
@@ -252,7 +252,7 @@ def test_ppbench_can_be_the_client(ping: int) -> None:
             rate = told["length"] * 1000 / ms
             row = [0, 4, length, ms, rate, 1000 / ms, told["retries"], told["code"]]
             rows.append(",".join(f'"{value}"' for value in ("here", "go", f"/mping/{size}", *row)))
-    parsed = parse(Text("log.csv", "\n".join([*rows, ""])))
+    parsed = parse_ppbench(Text("log.csv", "\n".join([*rows, ""])))
     (record,) = parsed.records
     assert parsed.oddities == []
     assert [(one.size, one.length, one.code) for one in record.requests] == [

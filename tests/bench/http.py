@@ -10,8 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from osmef.errors import OutputError
-from osmef.formats import apachebench
-from osmef.workloads.kinds import wrk
+from osmef.workloads.kinds import apachebench, wrk
 from tests.agents.lab import Agent
 from tests.bench import ends, tools
 from tests.bench.contest import AGENT, MORE, Contest, Sample, compare, hold

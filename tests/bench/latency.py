@@ -9,8 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from osmef.errors import OutputError
-from osmef.formats import netpipe
-from osmef.workloads.kinds import sockperf
+from osmef.workloads.kinds import netpipe, sockperf
 from tests.bench import ends, tools
 from tests.bench.contest import AGENT, LESS, Contest, Sample, compare, hold
 from tests.bench.report import Bench, Section, Table

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from osmef.errors import OutputError
-from osmef.formats import iperf3 as of_iperf3
-from osmef.formats import nuttcp as of_nuttcp
 from osmef.workloads.kinds import iperf2 as of_iperf2
+from osmef.workloads.kinds import iperf3 as of_iperf3
+from osmef.workloads.kinds import nuttcp as of_nuttcp
 from tests.bench import tools
 from tests.bench.contest import AGENT, Sample
 from tests.bench.room import Ended, Place, Room

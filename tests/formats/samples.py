@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
-import importlib.util
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
@@ -32,9 +31,7 @@ def name_of(path: Path) -> str:
 
 def read(program: str, text: str) -> Any:
     """Return what the reader of a program makes of a text. Raises OutputError."""
-    imported = importlib.util.find_spec(f"osmef.formats.{program}")
-    room = "osmef.formats" if imported else "osmef.workloads.kinds"
-    return importlib.import_module(f"{room}.{program}").read(text)
+    return importlib.import_module(f"osmef.workloads.kinds.{program}").read(text)
 
 
 def outline(value: Any) -> Any:

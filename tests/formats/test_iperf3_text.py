@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from osmef.errors import OutputError
-from osmef.formats.iperf3_text import is_text, read_text
+from osmef.importers.iperf3 import is_text, read_text
 
 OLD = """\
 Connecting to host 172.31.28.4, port 5201

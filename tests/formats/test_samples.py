@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-import osmef.formats
+import osmef.workloads.kinds
 from osmef.errors import OutputError
 from tests.formats.samples import DATA, SAMPLES, name_of, outcome, read
 
 READERS = {
     path.stem
-    for path in Path(osmef.formats.__file__).parent.glob("*.py")
+    for path in Path(osmef.workloads.kinds.__file__).parent.glob("*.py")
     if "\ndef read(text: str)" in path.read_text()
 }
 

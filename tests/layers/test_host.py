@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from osmef.errors import EndpointError
 from osmef.layers.host import overlaps
-from osmef.layers.kinds.vxlan import Vxlan, VxlanSettings
+from osmef.layers.kinds.tunnels import Vxlan, VxlanSettings
 from osmef.layers.root import InUseError, Root, within
 from osmef.layers.traces import KINDS, Trace, TraceNames, is_of, remove
 from tests.layers.machines import Machines

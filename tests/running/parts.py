@@ -132,7 +132,7 @@ PARTS = {
             "every property, on many examples",
             (
                 *("osmef/analysis/", "osmef/importers/", "osmef/results/", "osmef/scenario/"),
-                *("osmef/facts/", "osmef/formats/", "osmef/report/"),
+                *("osmef/facts/", "osmef/formats.py", "osmef/workloads/kinds/", "osmef/report/"),
                 *("tests/analysis/", "tests/formats/", "tests/importers/"),
             ),
             minutes=4,
@@ -141,7 +141,8 @@ PARTS = {
             "published",
             "every command and page on all that was once published",
             (
-                *("osmef/importers/", "osmef/formats/", "osmef/analysis/", "osmef/report/"),
+                *("osmef/importers/", "osmef/formats.py", "osmef/workloads/kinds/"),
+                *("osmef/analysis/", "osmef/report/"),
                 *("tests/importers/", "tests/report/"),
             ),
             minutes=5,
@@ -179,7 +180,7 @@ PARTS = {
         Part(
             "tools",
             "the programs of the field, each for real",
-            ("osmef/workloads/", "osmef/formats/", "tests/workloads/", "tests/formats/"),
+            ("osmef/workloads/", "osmef/formats.py", "tests/workloads/", "tests/formats/"),
             minutes=6,
             debian=_TOOLS,
         ),

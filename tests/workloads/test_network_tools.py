@@ -16,7 +16,6 @@ from pydantic import ValidationError
 from pyroute2 import IPRoute
 
 from osmef.errors import InputError, OutputError
-from osmef.formats.apachebench import read_quantiles
 from osmef.kinds import WORKLOADS
 from osmef.results.observations import Purpose
 from osmef.scenario.load import load_text
@@ -25,6 +24,7 @@ from osmef.supply.bundle import unpack
 from osmef.supply.program import Program, this_architecture
 from osmef.workloads.base import Outcome, Workload
 from osmef.workloads.ensemble import Job, perform
+from osmef.workloads.kinds.apachebench import read_quantiles
 from osmef.workloads.kinds.latency import Latency, LatencySettings
 from osmef.workloads.tasks import Pair
 from tests.workloads.conftest import MakeHosts

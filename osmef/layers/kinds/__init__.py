@@ -1,1 +1,1 @@
-"""The layers of the project: a module each, with its settings and what it makes."""
+"""The layers of the project: a module each or for a family, with settings and what is made."""

@@ -16,9 +16,14 @@ from osmef.errors import EndpointError, ReachError
 from osmef.layers import crun
 from osmef.layers.base import Attached, End, Ground, Layer, peers_of, several_times
 from osmef.layers.host import LayerHost, try_address
-from osmef.layers.kinds.bridge import into_bridge
-from osmef.layers.kinds.macvlan import Macvlan, MacvlanSettings
-from osmef.layers.kinds.veth_nat import NFT, VethNat, VethNatSettings
+from osmef.layers.kinds.virtual_ethernet import (
+    NFT,
+    Macvlan,
+    MacvlanSettings,
+    VethNat,
+    VethNatSettings,
+    into_bridge,
+)
 from osmef.layers.root import CRUN, ENGINES, InUseError
 from osmef.layers.traces import forwarding_file
 from osmef.scenario.base import conflict

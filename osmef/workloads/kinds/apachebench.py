@@ -1,20 +1,210 @@
-"""ApacheBench (ab): HTTP requests, by one thread, to the agent's server."""
+"""ApacheBench (ab): HTTP requests, by one thread, to the agent's server.
+
+Source: ab(1) and ab.c, version 2.3. Quantiles and times of a request are printed in ms, the former
+as whole ones; the CSV of -e has them in microseconds.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
 from osmef.errors import OutputError
-from osmef.formats.apachebench import read, read_quantiles
+from osmef.formats import Odd, Outputs, amount, failed, is_count, only, positive, shows_tail, whole
 from osmef.scenario.base import conflict
 from osmef.scenario.fields import Size
 from osmef.supply.program import Program
 from osmef.workloads.programs import EndedProgram, ProgramRun, ProgramsSettings, Where
 from osmef.workloads.reading import OutputStream
 from osmef.workloads.tool import PONG, Tool, common, options, url, whole_seconds
+
+BANNER = "This is ApacheBench"
+_NUMBERS = {
+    "concurrency": r"Concurrency Level: +([0-9]+)",
+    "elapsed_s": r"Time taken for tests: +([0-9.]+) seconds",
+    "complete": r"Complete requests: +([0-9]+)",
+    "failed": r"Failed requests: +([0-9]+)",
+}
+_RATE = re.compile(r"^Requests per second: +(\S+)", re.MULTILINE)
+_LENGTH = re.compile(r"^Document Length: +(?:([0-9]+) bytes|Variable)", re.MULTILINE | re.ASCII)
+_DOCUMENTS = re.compile(r"^HTML transferred: +([0-9]+) bytes", re.MULTILINE | re.ASCII)
+_RECEIVED = re.compile(r"^Total transferred: +([0-9]+) bytes", re.MULTILINE | re.ASCII)
+_BAD_STATUS = re.compile(r"^Non-2xx responses: +(\S+)", re.MULTILINE)
+_HOST = re.compile(r"^Server Hostname: +(\S+)", re.MULTILINE)
+_SETTINGS = {
+    "path": re.compile(r"^Document Path: +(\S+)", re.MULTILINE),
+    "port": re.compile(r"^Server Port: +([0-9]{1,5})\b", re.MULTILINE | re.ASCII),
+    "tls": re.compile(r"^SSL/TLS Protocol: +(\S+)", re.MULTILINE),
+}
+_KEPT_ALIVE = re.compile(r"^Keep-Alive requests: ", re.MULTILINE)
+_BEGUN = re.compile(r"^Benchmarking (\S+) (?:\[.*?\] )?\(be patient\)(?:\.\.\.)?(.*)", re.MULTILINE)
+_SENT_BODIES = re.compile(r"^Total body sent: ", re.MULTILINE)
+_NOTHING = re.compile(r"^Total transferred: +0 bytes", re.MULTILINE | re.ASCII)
+_DIFFER = re.compile(r"^ +\(Connect: .*\bLength: [1-9]", re.MULTILINE | re.ASCII)
+_CSV_HEAD = "Percentage served,Time in ms\n"
+_QUANTILE = re.compile(r"^ +(50|66|75|80|90|95|98|99|100)% +([0-9]+)\b", re.MULTILINE | re.ASCII)
+
+
+@dataclass(frozen=True)
+class ApachebenchOutput:
+    """One run. ``settings`` are path, port and TLS, as text, and whether it kept connections.
+
+    ``failed`` are the requests that ab counts as failed, or those without a status of 2xx, of
+    which ``bad_status`` is the number, whichever are more: ab may count one answer as both.
+    ``document_bytes`` is the length of a document, or the mean where they may differ (-l) or did;
+    ``quantiles_us`` is by percent; ``received_bytes`` are those of all answers with their heads.
+    """
+
+    line: int
+    host: str | None
+    concurrency: int
+    elapsed_s: float
+    complete: int
+    failed: int
+    bad_status: int
+    document_bytes: int
+    requests_per_s: float | None
+    received_bytes: int | None
+    settings: Mapping[str, str | bool | None]
+    quantiles_us: Mapping[int, float]
+
+
+@dataclass(frozen=True)
+class Failed:
+    """A run without any response, with its error message."""
+
+    line: int
+    host: str
+    error: str
+    concurrency: int | None = None
+    settings: Mapping[str, str | bool | None] = field(default_factory=dict)
+
+
+@shows_tail
+def read(text: str) -> ApachebenchOutput:
+    """Read the output of one run. Raises OutputError, also without any response."""
+    run = only(read_all(text), "ab")
+    if isinstance(run, Failed):
+        raise failed("ab", run.error)
+    if run.requests_per_s is None:  # what follows on the failed ones may be missing, too
+        raise _ended("rate")
+    return run
+
+
+def read_quantiles(text: str, complete: int) -> dict[int, float]:
+    """Read the CSV of -e: microseconds, by whole percent from 0 to 100. Raises OutputError.
+
+    Some versions leave the last one out, which is the longest time. ab takes the time number
+    ``0.5 + complete * percent / 100``, from 0: of few requests there is none for the highest
+    percentages, and what it prints is no time. They are left out, but that of 100.
+    """
+    _, head, rows = text.partition(_CSV_HEAD)
+    found = {
+        whole(percent, "a percent"): 1000 * amount(ms, "a quantile")
+        for percent, ms in (row.partition(",")[::2] for row in rows.split())
+    }
+    if not head or list(found) not in ([*range(100)], [*range(101)]):
+        raise OutputError("there are no quantiles of ab: did it come to its end?")
+    return {
+        percent: time
+        for percent, time in found.items()
+        if percent in {0, 100} or int(0.5 + complete * percent / 100) < complete
+    }
+
+
+def read_all(text: str) -> Outputs[ApachebenchOutput | Failed]:
+    """Read the outputs of several runs in a text, failed ones among them.
+
+    A run whose numbers are not all there is odd. Raises OutputError where there is none.
+    """
+    if BANNER not in text:
+        raise OutputError("there is no output of ab in it", line=1)
+    found: list[ApachebenchOutput | Failed] = []
+    odd: list[Odd] = []
+    start = text.index(BANNER)
+    line = text.count("\n", 0, start) + 1
+    for output in text[start:].split(BANNER)[1:]:
+        try:
+            found.append(_run(output, line))
+        except OutputError as error:
+            odd.append(Odd(line, error.message))
+        line += output.count("\n")
+    return Outputs(tuple(found), tuple(odd))
+
+
+def _run(output: str, line: int) -> ApachebenchOutput | Failed:
+    if "<table" in output:
+        raise OutputError("this is HTML, of -w; ab without it is read")
+    host = _HOST.search(output)
+    begun = _BEGUN.search(output)
+    if begun and (_NOTHING.search(output) or not host):
+        return _failed(begun, output, line, reported=host is not None)
+    told = {name: _number(output, name) for name in _NUMBERS}
+    complete = int(told["complete"])
+    length = _length(output, max(1, complete))
+    status, rate = _BAD_STATUS.search(output), _RATE.search(output)
+    received = _RECEIVED.search(output)
+    bad = whole(status[1], "Non-2xx responses") if status else 0
+    return ApachebenchOutput(
+        line=line,
+        host=host[1] if host else None,
+        concurrency=int(told["concurrency"]),
+        elapsed_s=told["elapsed_s"],
+        complete=complete,
+        failed=max(int(told["failed"]), bad),
+        bad_status=bad,
+        document_bytes=length,
+        requests_per_s=amount(rate[1], "Requests per second") if rate else None,
+        received_bytes=whole(received[1], "Total transferred") if received else None,
+        settings=_settings(output),
+        quantiles_us={
+            int(q): 1000 * float(ms) for q, ms in _QUANTILE.findall(output) if is_count(ms)
+        },
+    )
+
+
+def _failed(begun: re.Match[str], output: str, line: int, *, reported: bool) -> Failed:
+    if not reported:
+        broken = begun[2].strip(" .") or "ab did not come to its end"
+        return Failed(line, begun[1], broken)
+    concurrency = int(_number(output, "concurrency"))
+    return Failed(line, begun[1], "no request was answered", concurrency, _settings(output))
+
+
+def _number(output: str, name: str) -> float:
+    found = re.search(rf"^{_NUMBERS[name]}", output, re.MULTILINE | re.ASCII)
+    if found is None:
+        raise _ended(name)
+    return positive(found[1], name) if name == "elapsed_s" else whole(found[1], name)
+
+
+def _ended(name: str) -> OutputError:
+    return OutputError(f"ab did not come to its end: there is no {name}")
+
+
+def _length(output: str, complete: int) -> int:
+    told, all_of_them = _LENGTH.search(output), _DOCUMENTS.search(output)
+    differ = _DIFFER.search(output) and all_of_them
+    if told is not None and told[1] and not differ:
+        return whole(told[1], "length")
+    if told is None or all_of_them is None:
+        raise _ended("length")
+    return round(whole(all_of_them[1], "HTML transferred") / complete)
+
+
+def _settings(output: str) -> dict[str, str | bool | None]:
+    found = {name: one[1] for name, what in _SETTINGS.items() if (one := what.search(output))}
+    values: dict[str, str | bool | None] = {"path": None, **found}
+    if _KEPT_ALIVE.search(output):
+        values["keep_alive"] = True
+    if _SENT_BODIES.search(output):
+        values["sends_body"] = True
+    return values
+
 
 _SOURCE = "ab(1)"
 _MOST_REQUESTS = 50_000_000

@@ -1,15 +1,37 @@
-"""netperf: streams, datagrams, requests with responses, and connections for each of these."""
+"""netperf: streams, datagrams, requests with responses, and connections for each of these.
+
+Throughput there is in the unit that is printed: 10^3, 10^6 or 10^9 bits/s, or with a capital letter
+of -f KBytes, MBytes, GBytes of 2^10, 2^20, 2^30 bytes. CPU is that of the whole host, in percent of
+all its CPUs. A negative number, such as -1.00, is unknown (Jones, "Care and Feeding of Netperf").
+"""
 
 from __future__ import annotations
 
+import csv
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from itertools import pairwise
 from typing import ClassVar, Literal
 
 from pydantic import Field, model_validator
 
 from osmef.errors import OutputError
-from osmef.formats.netperf import CONNECTS, DATAGRAMS, EXCHANGES, STREAM, read
+from osmef.formats import (
+    GIBI,
+    KIBI,
+    MEBI,
+    Odd,
+    Outputs,
+    Setting,
+    amount,
+    failed,
+    is_count,
+    number,
+    only,
+    shows_tail,
+)
 from osmef.results.measure import Better, Measure, OverPairs
 from osmef.scenario.base import conflict
 from osmef.scenario.fields import Size
@@ -27,10 +49,394 @@ from osmef.workloads.tool import (
     whole_seconds,
 )
 
+STREAM, DATAGRAMS, EXCHANGES, CONNECTS = "stream", "datagrams", "exchanges", "connects"
+
+_BANNER = re.compile(
+    r"^(?:MIGRATED )?(?P<test>(?:TCP|UDP|SCTP|OMNI)[A-Za-z/| ]*?) TEST"
+    r" (?:from (?P<local>\S+) .*?)?to (?P<remote>\S+)(?P<rest>.*)",
+    re.ASCII | re.MULTILINE,
+)
+_REFUSED = re.compile(r"^establish[_ ]control.*", re.MULTILINE)
+_UNIT = re.compile(r"10\^([0369]) ?bits/s|\b([KMG])Bytes/s", re.ASCII)
+_BYTES = {"K": KIBI, "M": MEBI, "G": GIBI}
+_KEY = re.compile(r"([A-Z][A-Z0-9_]*)=(.*)", re.ASCII)
+_ENDS = (
+    ("Send Size", "SEND_SIZE", "send_bytes"),
+    ("Recv Size", "RECV_SIZE", "receive_bytes"),
+    ("Congestion Control Algorithm", "CONG_CONTROL", "congestion_control"),
+    ("NODELAY", "NODELAY", "nodelay"),
+    ("Cork", "CORK", "cork"),
+    ("CPU Bind", "CPU_BIND", "cpu_bind"),
+    ("Interval Usecs", "INTERVAL_USECS", "interval_us"),
+    ("Interval Burst", "INTERVAL_BURST", "interval_burst"),
+    ("Socket TOS", "SOCKET_TOS", "tos"),
+    ("Socket Priority", "SOCKET_PRIO", "priority"),
+)
+"""Settings of an end of omni: in the head of a CSV, as key, and as value."""
+_NAMES = {
+    "Throughput": "THROUGHPUT",
+    "Throughput Units": "THROUGHPUT_UNITS",
+    "Elapsed Time (sec)": "ELAPSED_TIME",
+    "Direction": "DIRECTION",
+    "Protocol": "PROTOCOL",
+    "Local Transport Retransmissions": "LOCAL_TRANSPORT_RETRANS",
+    "Remote Transport Retransmissions": "REMOTE_TRANSPORT_RETRANS",
+    **{
+        f"{end} {what} {name}": f"{end.upper()}_{what.upper()}_{name.upper()}"
+        for end in ("Local", "Remote")
+        for what in ("Send", "Recv")
+        for name in ("Throughput", "Calls")
+    },
+    "Local CPU Util %": "LOCAL_CPU_UTIL",
+    "Remote CPU Util %": "REMOTE_CPU_UTIL",
+    "Minimum Latency Microseconds": "MIN_LATENCY",
+    "Mean Latency Microseconds": "MEAN_LATENCY",
+    "50th Percentile Latency Microseconds": "P50_LATENCY",
+    "90th Percentile Latency Microseconds": "P90_LATENCY",
+    "99th Percentile Latency Microseconds": "P99_LATENCY",
+    "Maximum Latency Microseconds": "MAX_LATENCY",
+    "Round Trip Latency usec/tran": "RT_LATENCY",
+    "Socket Type": "SOCKET_TYPE",
+    "Request Size Bytes": "REQUEST_SIZE",
+    "Response Size Bytes": "RESPONSE_SIZE",
+    "Initial Burst Requests": "BURST_SIZE",
+    "Transport MSS bytes": "TRANSPORT_MSS",
+    **{
+        f"{end} {name}": f"{end.upper()}_{key}"
+        for end in ("Local", "Remote")
+        for name, key, _value in _ENDS
+    },
+    "Local Send Socket Size Initial": "LSS_SIZE",
+    "Local Recv Socket Size Initial": "LSR_SIZE",
+    "Remote Send Socket Size Initial": "RSS_SIZE",
+    "Remote Recv Socket Size Initial": "RSR_SIZE",
+}
+_SETTINGS = {
+    "SOCKET_TYPE": "socket_type",
+    "PROTOCOL": "protocol",
+    "DIRECTION": "direction",
+    "REQUEST_SIZE": "request_bytes",
+    "RESPONSE_SIZE": "response_bytes",
+    "BURST_SIZE": "first_burst",
+    "TRANSPORT_MSS": "mss_bytes",
+    **{
+        f"{end}_{key}": f"{end.lower()}_{value}"
+        for end in ("LOCAL", "REMOTE")
+        for _name, key, value in _ENDS
+    },
+    "MESSAGE_SIZE": "message_bytes",
+    "LSS_SIZE": "local_send_socket_bytes",
+    "LSR_SIZE": "local_receive_socket_bytes",
+    "RSS_SIZE": "remote_send_socket_bytes",
+    "RSR_SIZE": "remote_receive_socket_bytes",
+}
+"""What omni tells of its settings; sizes of sockets are those at the beginning."""
+_ANY = {None, "0.0.0.0", "::"}  # noqa: S104 - netperf prints it
+_UNSET = {"", "-1", "?", "Deprecated", "0xffffffff"}
+_NO_SETTING = re.compile(r"demo|histogram|.* conf\.", re.ASCII)
+_LATENCIES = {
+    "MIN_LATENCY": "min",
+    "MEAN_LATENCY": "mean",
+    "P50_LATENCY": "p50",
+    "P90_LATENCY": "p90",
+    "P99_LATENCY": "p99",
+    "MAX_LATENCY": "max",
+}
+
+
+@dataclass(frozen=True)
+class Cpu:
+    """CPU usage of both hosts, in percent of all their CPUs."""
+
+    sender_percent: float | None
+    receiver_percent: float | None
+
+
+@dataclass(frozen=True)
+class NetperfOutput:
+    """A test. ``kind`` is a stream, datagrams, exchanges or connects, with its own values.
+
+    Streams have ``received_bps``: netperf waits until the other end has read all that was sent, so
+    both ends count the same. Datagrams have ``sent_bps``, too, and classic output the messages.
+    ``per_s`` counts exchanges or connections; ``rtt_us`` has the times of an exchange by ``min``,
+    ``mean``, ``p50``, ``p90``, ``p99`` and ``max``, those that netperf was asked for, and the mean
+    of classic output where one exchange is on its way at a time.
+
+    ``backward`` tells that the remote end sent; ``options`` are the notes of the banner.
+    ``unsure`` is so where netperf did not reach the confidence that it was asked for.
+    """
+
+    kind: str
+    elapsed_s: float | None
+    settings: Mapping[str, Setting]
+    line: int = 1
+    test: str = ""
+    options: str | None = None
+    local: str | None = None
+    remote: str | None = None
+    backward: bool = False
+    omni: bool = False
+    unsure: bool = False
+    received_bps: float | None = None
+    sent_bps: float | None = None
+    messages_sent: float | None = None
+    messages_received: float | None = None
+    retransmits: float | None = None
+    per_s: float | None = None
+    rtt_us: Mapping[str, float | None] = field(default_factory=dict)
+    cpu: Cpu | None = None
+
+
+@shows_tail
+def read(text: str) -> NetperfOutput:
+    """Read the output of one test. Raises OutputError, also without a netserver."""
+    refused = _REFUSED.search(text)
+    if refused:
+        raise failed("netperf", refused[0])
+    return only(read_all(text), "netperf")
+
+
+def read_all(text: str) -> Outputs[NetperfOutput]:
+    """Read the tests in a text; ones without a banner (-P 0) can't be told apart.
+
+    A test whose numbers are not all there is odd. Raises OutputError without any banner.
+    """
+    banners = list(_BANNER.finditer(text))
+    if not banners:
+        raise OutputError(
+            "there is no banner of netperf in it", line=1, cure="let netperf print it: no -P 0"
+        )
+    found: list[NetperfOutput] = []
+    odd: list[Odd] = []
+    ends = [banner.start() for banner in banners[1:]] + [len(text)]
+    for banner, end in zip(banners, ends, strict=True):
+        line = text.count("\n", 0, banner.start()) + 1
+        try:
+            test = _test(banner, text[banner.end() : end], line)
+        except OutputError as error:
+            odd.append(Odd(line, error.message))
+            continue
+        found.append(test)
+        if test.unsure:
+            odd.append(Odd(line, "netperf did not reach the wanted confidence", kept=True))
+    return Outputs(tuple(found), tuple(odd))
+
+
+def _test(banner: re.Match[str], body: str, line: int) -> NetperfOutput:
+    test = banner["test"].strip()
+    told = _omni(body)
+    rows = [row for content in body.splitlines() if (row := _numbers(content))]
+    protocol = str(told.get("PROTOCOL") or test.partition(" ")[0]).lower()
+    direction = told.get("DIRECTION", test).lower()
+    back = "maerts" in direction or direction.rpartition(" ")[2].startswith("rec")
+    if told:
+        if "REQUEST" in test.upper() or "|" in direction:
+            connects = "connect" in test.lower() or direction.startswith("connect")
+            found = _of_omni_requests(told, connects=connects)
+        else:
+            found = _of_omni(told, protocol, back=back)
+    elif "REQUEST" in test.upper():
+        found = _of_requests(rows, test, banner["rest"])
+    elif test.startswith("UDP"):
+        found = _of_datagrams(rows, body)
+    else:
+        found = _of_stream(rows, body)
+    return replace(
+        found,
+        line=line,
+        test=test,
+        options=_options(banner["rest"]),
+        local=None if banner["local"] in _ANY else banner["local"],
+        remote=banner["remote"],
+        backward=back,
+        omni=bool(told),
+        unsure="!!! WARNING" in body,
+        cpu=_turned(found.cpu) if back else found.cpu,
+    )
+
+
+def _options(rest: str) -> str | None:
+    """Return the options at the end of a banner."""
+    notes = [note.strip() for note in rest.split(" : ")[1:]]
+    told = [note for note in notes if note and not _NO_SETTING.fullmatch(note)]
+    return ", ".join(told) or None
+
+
+def _sizes(row: Sequence[str], names: Sequence[str]) -> dict[str, Setting]:
+    """Return the sizes at the beginning of a row."""
+    return {
+        f"{name}_bytes": int(value)
+        for name, value in zip(names, row, strict=False)
+        if is_count(value)
+    }
+
+
+def _numbers(line: str) -> list[str]:
+    """Return the words of a line of numbers, with a unit at its end if any."""
+    words = line.split()
+    bare = words[:-1] if words and _UNIT.search(words[-1] + "ec") and len(words) > 1 else words
+    return words if bare and all(re.fullmatch(r"-?[0-9.]+", word) for word in bare) else []
+
+
+def _unit(text: str) -> float:
+    """Return the bits per second of a unit."""
+    found = _UNIT.search(text)
+    if found is None:
+        raise OutputError("there is no unit of the throughput")
+    return 10.0 ** int(found[1]) if found[1] else 8.0 * _BYTES[found[2]]
+
+
+def _known(value: object, what: str) -> float | None:
+    if value is None or str(value).strip() in ("", "-nan", "nan"):
+        return None
+    found = number(value, what)
+    return None if found < 0 else found
+
+
+def _row(rows: list[list[str]], index: int, least: int) -> list[str]:
+    if len(rows) <= index or len(rows[index]) < least:
+        raise OutputError("the numbers of the test are not there: was it interrupted?")
+    return rows[index]
+
+
+def _system(local: object, remote: object) -> Cpu:
+    return Cpu(_known(local, "the local CPU"), _known(remote, "the remote CPU"))
+
+
+def _turned(cpu: Cpu | None) -> Cpu | None:
+    """Swap the CPU usage of the ends: the remote end sent."""
+    return None if cpu is None else Cpu(cpu.receiver_percent, cpu.sender_percent)
+
+
+def _of_stream(rows: list[list[str]], body: str) -> NetperfOutput:
+    row = _row(rows, 0, 5)
+    cpu = _system(row[5], row[6]) if len(row) >= 9 else None
+    rate = amount(row[4], "the throughput") * _unit(body)
+    sizes = _sizes(row, ("receive_socket", "send_socket", "message"))
+    return NetperfOutput(STREAM, _known(row[3], "the time"), sizes, received_bps=rate, cpu=cpu)
+
+
+def _of_datagrams(rows: list[list[str]], body: str) -> NetperfOutput:
+    sent, got, unit = _row(rows, 0, 6), _row(rows, 1, 4), _unit(body)
+    count, came = amount(sent[3], "the messages sent"), amount(got[2], "the messages received")
+    sizes = _sizes(sent, ("local_socket", "message")) | _sizes(got, ("remote_socket",))
+    return NetperfOutput(
+        DATAGRAMS,
+        received_bps=unit * amount(got[3], "the throughput"),
+        sent_bps=unit * amount(sent[5], "the throughput"),
+        messages_sent=count,
+        messages_received=came,
+        elapsed_s=_known(sent[2], "the time"),
+        settings=sizes,
+    )
+
+
+def _of_requests(rows: list[list[str]], test: str, rest: str) -> NetperfOutput:
+    row = _row(rows, 0, 6)
+    rate = amount(row[5], "the rate")
+    cpu = _system(row[6], row[7]) if len(row) >= 10 else None
+    wall = _known(row[4], "the time")
+    sockets = ("send_socket", "receive_socket")
+    sizes = _sizes(row, (*(f"local_{name}" for name in sockets), "request", "response"))
+    if len(rows) > 1:
+        sizes |= _sizes(rows[1], [f"remote_{name}" for name in sockets])
+    if "connect" in test.lower():
+        return NetperfOutput(CONNECTS, wall, sizes, per_s=rate, cpu=cpu)
+    alone = "first burst 0" in rest and rate > 0
+    mean = {"mean": 1e6 / rate if alone else None}
+    return NetperfOutput(EXCHANGES, wall, sizes, per_s=rate, rtt_us=mean, cpu=cpu)
+
+
+def _omni(body: str) -> dict[str, str]:
+    """Return the output of the omni test, from KEY=VALUE, CSV or a table; else nothing."""
+    lines = [line for line in body.splitlines() if line.strip()]
+    pairs = [(m[1], m[2]) for line in lines if (m := _KEY.fullmatch(line.strip()))]
+    if pairs:
+        return dict(pairs)
+    for head, row in pairwise(lines):
+        if head.startswith("Throughput,") or ",Throughput," in head:
+            names, values = next(csv.reader([head])), next(csv.reader([row]))
+            return {
+                _NAMES.get(name.strip(), name): value
+                for name, value in zip(names, values, strict=False)
+            }
+    last = _numbers(lines[-1]) if lines else []
+    if len(last) >= 3 and _UNIT.search(last[-1]):
+        told = {"ELAPSED_TIME": last[-3], "THROUGHPUT": last[-2], "THROUGHPUT_UNITS": last[-1]}
+        if "Request" in body and len(last) >= 5:
+            return {**told, "REQUEST_SIZE": last[-5], "RESPONSE_SIZE": last[-4]}
+        return {**told, "MESSAGE_SIZE": last[-4]} if len(last) >= 4 else told
+    return {}
+
+
+def _settings(told: dict[str, str]) -> dict[str, Setting]:
+    """Return the settings in omni's output."""
+    found = {
+        name: told[key].strip()
+        for key, name in _SETTINGS.items()
+        if told.get(key, "").strip() not in _UNSET
+    }
+    return {
+        name: int(value) if is_count(value) else value
+        for name, value in found.items()
+        if value != "0" or name.endswith("cpu_bind")
+    }
+
+
+def _of_omni(told: dict[str, str], protocol: str, *, back: bool) -> NetperfOutput:
+    """Read a stream, or datagrams: the throughput is the receiver's.
+
+    Source: calc_thruput and get_transport_retrans in nettest_omni.c of netperf 2.7.
+    """
+    unit = _unit(told.get("THROUGHPUT_UNITS", "10^6bits/s"))
+    received = unit * amount(told.get("THROUGHPUT"), "THROUGHPUT")
+    wall, settings = _known(told.get("ELAPSED_TIME"), "ELAPSED_TIME"), _settings(told)
+    sender, receiver = ("REMOTE", "LOCAL") if back else ("LOCAL", "REMOTE")
+
+    def of(end: str, name: str) -> float | None:
+        return _known(told.get(f"{end}_{name}"), f"{end}_{name}")
+
+    if protocol.startswith("udp"):
+        sent = of(sender, "SEND_THROUGHPUT")
+        return NetperfOutput(
+            DATAGRAMS, wall, settings, received_bps=received, cpu=_cpu_of_omni(told),
+            sent_bps=None if sent is None else unit * sent,
+            messages_sent=of(sender, "SEND_CALLS"), messages_received=of(receiver, "RECV_CALLS"),
+        )  # fmt: skip
+    again = of(sender, "TRANSPORT_RETRANS")
+    return NetperfOutput(
+        STREAM, wall, settings, received_bps=received, retransmits=again, cpu=_cpu_of_omni(told)
+    )
+
+
+def _of_omni_requests(told: dict[str, str], *, connects: bool) -> NetperfOutput:
+    """Read exchanges, with a connection each or without."""
+    units = told.get("THROUGHPUT_UNITS")
+    if units is None:
+        raise OutputError("there is no THROUGHPUT_UNITS: was it interrupted?")
+    if not units.startswith("Trans"):
+        raise OutputError(f"the throughput is in {units[:40]!r}, and not in Trans/s")
+    rate = amount(told.get("THROUGHPUT"), "THROUGHPUT")
+    times = {name: _known(told.get(key), key) for key, name in _LATENCIES.items() if key in told}
+    times.setdefault("mean", _known(told.get("RT_LATENCY"), "RT_LATENCY"))
+    return NetperfOutput(
+        CONNECTS if connects else EXCHANGES,
+        _known(told.get("ELAPSED_TIME"), "ELAPSED_TIME"),
+        _settings(told),
+        per_s=rate,
+        rtt_us=times,
+        cpu=_cpu_of_omni(told),
+    )
+
+
+def _cpu_of_omni(told: dict[str, str]) -> Cpu | None:
+    if "LOCAL_CPU_UTIL" not in told:
+        return None
+    return _system(told["LOCAL_CPU_UTIL"], told.get("REMOTE_CPU_UTIL"))
+
+
 _SOURCE = "Jones, *Care and Feeding of Netperf 2.7*"
 _OUTPUT = "PROTOCOL,DIRECTION,THROUGHPUT,THROUGHPUT_UNITS,ELAPSED_TIME"
-_STREAM = ("goodput_bps", "retransmits")
-_DATAGRAMS = ("goodput_bps", "sent_bps", "loss_percent")
 _RTT = tuple(f"rtt_{one}_us" for one in ("min", "mean", "p50", "p90", "p99", "max"))
 _CONNECTS = Measure(
     name="connects_per_s", unit="1/s", better=Better.HIGHER, label="connects",
@@ -49,19 +455,12 @@ class NetperfTest(StrEnum):
     TCP_CRR = "tcp-crr"
 
 
-_TOLD = {
-    NetperfTest.TCP_STREAM: _STREAM,
-    NetperfTest.UDP_STREAM: _DATAGRAMS,
-    NetperfTest.TCP_RR: ("exchanges_per_s", *_RTT),
-    NetperfTest.UDP_RR: ("exchanges_per_s", *_RTT),
-    NetperfTest.TCP_CRR: ("connects_per_s", *_RTT),
-}
 _KINDS = {
-    NetperfTest.TCP_STREAM: STREAM,
-    NetperfTest.UDP_STREAM: DATAGRAMS,
-    NetperfTest.TCP_RR: EXCHANGES,
-    NetperfTest.UDP_RR: EXCHANGES,
-    NetperfTest.TCP_CRR: CONNECTS,
+    NetperfTest.TCP_STREAM: (STREAM, ("goodput_bps", "retransmits")),
+    NetperfTest.UDP_STREAM: (DATAGRAMS, ("goodput_bps", "sent_bps", "loss_percent")),
+    NetperfTest.TCP_RR: (EXCHANGES, ("exchanges_per_s", *_RTT)),
+    NetperfTest.UDP_RR: (EXCHANGES, ("exchanges_per_s", *_RTT)),
+    NetperfTest.TCP_CRR: (CONNECTS, ("connects_per_s", *_RTT)),
 }
 _KEYS = {
     NetperfTest.TCP_STREAM: "LOCAL_TRANSPORT_RETRANS,REMOTE_TRANSPORT_RETRANS",
@@ -150,7 +549,7 @@ class Netperf(Tool[NetperfSettings]):
 
     def tells(self) -> Sequence[Measure]:
         """Return the measures of the test."""
-        return [one for one in self.told if one.name in _TOLD[self._settings.test]]
+        return [one for one in self.told if one.name in _KINDS[self._settings.test][1]]
 
     def runs(self) -> Sequence[ProgramRun]:
         """Return netserver, which stays in the foreground and writes no log, and netperf.
@@ -167,16 +566,14 @@ class Netperf(Tool[NetperfSettings]):
             "-l": whole_seconds(s.duration),
             "-j": not s.is_stream,  # it keeps the times then
         }
-        server = options({"-D": True, "-f": True, "-N": True, "-L": "{bind}", "-p": "{port}"})
-        client = ["netperf", *options(given), "--", *self._of_test()]
+        argv = ["netperf", *options(given), "--", *self._of_test()]
+        client = ProgramRun(on=Where.SENDER, argv=argv)
         if s.there is not None:
-            return (ProgramRun(on=Where.SENDER, argv=client),)
-        return (
-            ProgramRun(
-                on=Where.RECEIVER, argv=["netserver", *server], ready="port", serves=True, ports=2
-            ),
-            ProgramRun(on=Where.SENDER, argv=client),
-        )  # fmt: skip
+            return (client,)
+        served = options({"-D": True, "-f": True, "-N": True, "-L": "{bind}", "-p": "{port}"})
+        argv = ["netserver", *served]
+        server = ProgramRun(on=Where.RECEIVER, argv=argv, ready="port", serves=True, ports=2)
+        return server, client
 
     def _of_test(self) -> list[str]:
         """Return the options of the test, with -R for routed UDP."""
@@ -189,15 +586,14 @@ class Netperf(Tool[NetperfSettings]):
                 "-r": None if s.is_stream else f"{s.request},{s.response}",
                 "-R": 1 if s.test is NetperfTest.UDP_STREAM else None,
                 "-m": size,
-                "-s": s.window,
-                "-S": s.window,
+                **dict.fromkeys(("-s", "-S"), s.window),
             }
         )
 
     def parse(self, ended: Sequence[EndedProgram]) -> Mapping[str, float | None]:
         """Read netperf's results."""
         told = read(ended[-1].printed.text_of_stdout)
-        if told.kind != _KINDS[self._settings.test]:
+        if told.kind != _KINDS[self._settings.test][0]:
             raise OutputError("netperf did another test", tail=ended[-1].printed.tail)
         sent, came = told.messages_sent, told.messages_received
         return {

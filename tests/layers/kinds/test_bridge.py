@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from osmef.layers.kinds.bridge import Bridge, BridgeSettings
+from osmef.layers.kinds.virtual_ethernet import Bridge, BridgeSettings
 from osmef.layers.traces import ROUTES, found, remove
 from osmef.scenario.fields import Family
 from tests.layers.machines import Machines, check_whole_life, raised

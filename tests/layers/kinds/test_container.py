@@ -11,9 +11,8 @@ import pytest
 from osmef.agent.client import find_binary
 from osmef.errors import EndpointError, InputError
 from osmef.layers.base import Layer
-from osmef.layers.kinds.bridge import Bridge, BridgeSettings
 from osmef.layers.kinds.container import Container, ContainerSettings, image_of
-from osmef.layers.kinds.macvlan import Macvlan, MacvlanSettings
+from osmef.layers.kinds.virtual_ethernet import Bridge, BridgeSettings, Macvlan, MacvlanSettings
 from osmef.layers.traces import Trace, TraceNames, found, remove
 from osmef.scenario.fields import Family
 from osmef.scenario.load import load_text

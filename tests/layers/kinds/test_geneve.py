@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from osmef.layers.kinds.geneve import Geneve, GeneveSettings
+from osmef.layers.kinds.tunnels import Geneve, GeneveSettings
 from osmef.scenario.fields import Family
 from tests.layers.machines import Machines, check_whole_life
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from osmef.layers.kinds.ipip import Ipip, IpipSettings
+from osmef.layers.kinds.tunnels import Ipip, IpipSettings
 from osmef.scenario.fields import Family
 from tests.layers.machines import Machines, check_whole_life
 

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from osmef.layers.kinds.ipsec import Ipsec, IpsecSettings
+from osmef.layers.kinds.tunnels import Ipsec, IpsecSettings
 from osmef.layers.traces import Trace, is_of
 from osmef.scenario.fields import Family
 from tests.layers.machines import Machines, check_whole_life, recorded

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from osmef.layers.host import DuplicateError, try_address
-from osmef.layers.kinds.macvlan import Macvlan, MacvlanSettings
+from osmef.layers.kinds.virtual_ethernet import Macvlan, MacvlanSettings
 from osmef.scenario.fields import Family
 from tests.layers.machines import Machines, check_whole_life
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from osmef.layers.kinds.veth_nat import VethNat, VethNatSettings
+from osmef.layers.kinds.virtual_ethernet import VethNat, VethNatSettings
 from osmef.scenario.fields import Family
 from tests.layers.machines import Machines, check_whole_life
 

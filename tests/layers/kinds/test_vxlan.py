@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from osmef.layers.kinds.vxlan import Vxlan, VxlanSettings
+from osmef.layers.kinds.tunnels import Vxlan, VxlanSettings
 from osmef.scenario.fields import Family
 from tests.layers.machines import Machines, check_whole_life
 

@@ -6,7 +6,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from osmef.layers.host import LayerHost
-from osmef.layers.kinds.wireguard import Wireguard, WireguardSettings
+from osmef.layers.kinds.tunnels import Wireguard, WireguardSettings
 from osmef.scenario.fields import Family
 from tests.layers.machines import Machines, check_whole_life, recorded
 

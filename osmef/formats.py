@@ -1,9 +1,9 @@
-"""Readers of the output of measurement programs, one module a program: text to dataclass.
+"""What readers of the output of measurement programs have in common: numbers, lines, and errors.
 
-Every module has ``read(text)``, which returns the one measurement of an output, or raises
-OutputError, also where the program says itself that it failed. Where a file may hold several, one
-after the other, or parts that can't be read, ``read_all(text)`` returns what there is. Readers are
-here if an importer needs them as well, else in the module of their workload.
+The module of each program's workload has ``read(text)``, which returns the one measurement of an
+output, or raises OutputError, also where the program says itself that it failed. Where a file may
+hold several, one after the other, or parts that can't be read, ``read_all(text)`` returns what
+there is.
 
 Numbers are in base units, as their names tell: ``_bps`` bit/s, ``_bytes``, ``_bytes_per_s``, ``_s``
 seconds, ``_us`` microseconds, ``_percent``. What a program does not tell is None, and never 0. A
