@@ -122,7 +122,7 @@ class Build(ABC, Generic[A, S, V]):
 
     @abstractmethod
     def stand_up(self, requests: Sequence[EndpointRequest]) -> list[V]:
-        """Create running VMs, in the order of the requests."""
+        """Create running VMs, in any order."""
 
     @abstractmethod
     def let_in(self, site: S, sources: set[Any], before: set[Any]) -> None:
@@ -155,9 +155,8 @@ class Build(ABC, Generic[A, S, V]):
         tenants = len(self.tenants)
         self.order.progress(f"making networks for {tenants} tenant{'s' * (tenants > 1)}")
         together(self.choose_places, self._make_sites)
-        made = self.stand_up(self.order.requests)
-        self.enter(made)
-        return made
+        self.enter(self.stand_up(self.order.requests))
+        return [self.vms[request.name] for request in self.order.requests]
 
     def _make_sites(self) -> None:
         sites = side_by_side(self.make_site, self.tenants, at_once=self.at_once)

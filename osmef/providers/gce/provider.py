@@ -210,7 +210,7 @@ class Build(build.Build[Project, Site, Vm]):
         self.remove([one for one in self.maker.made if one[0].name == former])
 
     def stand_up(self, requests: Sequence[EndpointRequest]) -> list[Vm]:
-        """Create VMs, and return them in the order of the requests.
+        """Create VMs.
 
         One that is made anew is in the zone of the old one. Those that name no zone are made
         together, in the first one with room for them. They may join the others there, so places
@@ -240,9 +240,7 @@ class Build(build.Build[Project, Site, Vm]):
             self.remove(self.made_since(before))
 
         zones = self.plan.free or [""]
-        made = first_with_room(zones, make_in, give_back, self.order.progress)
-        by_name = {vm.order.request.name: vm for vm in made}
-        return [by_name[request.name] for request in requests]
+        return first_with_room(zones, make_in, give_back, self.order.progress)
 
     def _place(self, zones: Mapping[str, str], requests: Sequence[EndpointRequest]) -> None:
         if self.settings.node_group is not None:
