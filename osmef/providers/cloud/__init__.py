@@ -4,5 +4,5 @@
 thing never twice, ``resource_types`` is the table of what a run makes, ``maker`` notes it before
 and after, ``teardown`` destroys it in order, ``ssh_access`` gets into guests. ``tenants``,
 ``lookup``, ``quota``, ``network`` and ``placement`` are about what a run needs, ``build`` makes it,
-``public_cloud`` is the provider.
+``hosts`` are physical ones beside, ``public_cloud`` is the provider.
 """

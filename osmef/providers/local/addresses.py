@@ -70,7 +70,8 @@ def used_networks() -> list[IPv4Network]:
     """Return the networks of this machine's routes and resolvers."""
     resolv_conf = Path("/etc/resolv.conf")
     text = resolv_conf.read_text(errors="replace") if resolv_conf.exists() else ""
-    return routed_networks(_ROUTES.read_text()) + resolver_networks(text)
+    routes = _ROUTES.read_text() if _ROUTES.exists() else ""  # not on Linux
+    return routed_networks(routes) + resolver_networks(text)
 
 
 def routed_networks(fib_trie: str) -> list[IPv4Network]:

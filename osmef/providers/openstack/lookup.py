@@ -88,13 +88,15 @@ def look_up(
     Raises NotFoundError with what there is, ProviderError.
     """
     wanted = {request.flavor or settings.default_flavor for request in requests}
+    keys = [] if settings.keypair is None else [settings.keypair]
+    key = "provider.security_groups"
     flavors, source, networks, groups, subnets, _, _ = together(
         lambda: _flavors(cloud),
         lambda: _source(cloud, settings),
         lambda: _networks(cloud, settings, floating=floating),
-        lambda: _groups(cloud, settings.security_groups),
+        lambda: _find(cloud, "security group", settings.security_groups, key),
         lambda: _subnets(cloud),
-        lambda: _keypair(cloud, settings.keypair),
+        lambda: _find(cloud, "key pair", keys, "provider.keypair"),
         lambda: _zones(cloud, settings.zones),
     )
     network, external = networks
@@ -109,7 +111,8 @@ def look_up(
             cure="name one that has, or add a subnet to it",
         )
     used = tuple(cidr for _, cidr in subnets)
-    return Names(source, chosen, network, external, groups, used, own)
+    ids = tuple(str(one.id) for one in groups)
+    return Names(source, chosen, network, external, ids, used, own)
 
 
 def _pick(there: Iterable[Any], wanted: str, what: str, key: str) -> Any:
@@ -145,6 +148,11 @@ _LISTS: Mapping[str, Callable[[Connection, str], Iterable[Any]]] = {
 
 def _list(cloud: Cloud, what: str) -> list[Any]:
     return cloud.ask(f"listing {what}s", lambda c: list(_LISTS[what](c, cloud.id)))
+
+
+def _find(cloud: Cloud, what: str, wanted: Sequence[str], key: str) -> list[Any]:
+    there = _list(cloud, what) if wanted else []
+    return [_pick(there, one, what, key) for one in wanted]
 
 
 def _flavors(cloud: Cloud) -> list[FlavorInfo]:
@@ -198,7 +206,7 @@ def _image(cloud: Cloud, wanted: str) -> Any:
     found = cloud.ask("looking for an image", get) if _ID.fullmatch(wanted) else None
     if found is not None:
         return found
-    return _pick(_list(cloud, "image"), wanted, "image", "provider.boot.image")
+    return _find(cloud, "image", [wanted], "provider.boot.image")[0]
 
 
 def _source(cloud: Cloud, settings: OpenStackSettings) -> BootSource:
@@ -220,7 +228,7 @@ def _source(cloud: Cloud, settings: OpenStackSettings) -> BootSource:
             cure="boot from an image",
         )
     kind, wanted = ("volume" if boot.snapshot is None else "snapshot"), boot.snapshot or boot.volume
-    found = _pick(_list(cloud, kind), str(wanted), kind, f"provider.boot.{kind}")
+    (found,) = _find(cloud, kind, [str(wanted)], f"provider.boot.{kind}")
     return BootSource(kind, str(found.id), int(found.size))
 
 
@@ -250,12 +258,6 @@ def _networks(
     )
 
 
-def _groups(cloud: Cloud, wanted: Sequence[str]) -> tuple[str, ...]:
-    what, key = "security group", "provider.security_groups"
-    there = _list(cloud, what) if wanted else []
-    return tuple(str(_pick(there, one, what, key).id) for one in wanted)
-
-
 def _subnets(cloud: Cloud) -> list[tuple[str, IPv4Network]]:
     there = _list(cloud, "subnet")
     return [(str(one.network_id), IPv4Network(one.cidr, strict=False)) for one in there]
@@ -267,11 +269,6 @@ def _zones(cloud: Cloud, wanted: Sequence[str]) -> None:
     for one in wanted:
         # An administrator may name a host, too, as ZONE:HOST.
         _pick(up, one.partition(":")[0], "usable availability zone", "provider.zones")
-
-
-def _keypair(cloud: Cloud, wanted: str | None) -> None:
-    if wanted is not None:
-        _pick(_list(cloud, "key pair"), wanted, "key pair", "provider.keypair")
 
 
 def needs_floating(settings: OpenStackSettings, requests: Iterable[EndpointRequest]) -> bool:
@@ -319,18 +316,21 @@ def needs_of(
     With what it takes to make one of those anew that may be, while the old one still stands.
     """
     ours = [request for request in requests if request.tenant == slot]
-    sizes = [_flavor_of(settings, names, request) for request in ours]
-    movable = [_flavor_of(settings, names, request) for request in ours if request.movable]
+    movable = [request for request in ours if request.movable]
+
+    def total(of: Callable[[EndpointRequest], int]) -> int:
+        return sum(map(of, ours)) + max(map(of, movable), default=0)
+
+    def flavor(request: EndpointRequest) -> FlavorInfo:
+        return names.flavors[request.flavor or settings.default_flavor]
+
     spare = int(bool(movable))
     count = len(ours) + spare
     need = {
         "instances": count,
-        "cores": sum(one.vcpus for one in sizes) + max((one.vcpus for one in movable), default=0),
-        "ram (MiB)": sum(one.ram_mib for one in sizes)
-        + max((one.ram_mib for one in movable), default=0),
-        "ports": count
-        + sum(one.nics for one in ours)
-        + max((one.nics for one in ours if one.movable), default=0),
+        "cores": total(lambda one: flavor(one).vcpus),
+        "ram (MiB)": total(lambda one: flavor(one).ram_mib),
+        "ports": count + total(lambda one: one.nics),
     }
     if settings.placement_by is PlacedBy.SERVER_GROUP:
         planned = plan_groups(requests, soft=settings.soft).values()
@@ -353,14 +353,16 @@ def needs_of(
         others = [str(number) for number in range(len(peers) + more)]
         need["security groups"] = 1
         need["security group rules"] = len(rules_for(["controller"], others)) + _OWN_RULES
-    if names.source.kind != "image" or settings.boot.size is not None:
-        size = max(1, -(-(settings.boot.size or 0) // _GIB), names.source.disk_gib)
+    if size := volume_gib(settings, names.source):
         need |= {"volumes": count, "volume space (GiB)": size * count}
     return need
 
 
-def _flavor_of(settings: OpenStackSettings, names: Names, request: EndpointRequest) -> FlavorInfo:
-    return names.flavors[request.flavor or settings.default_flavor]
+def volume_gib(settings: OpenStackSettings, source: BootSource) -> int:
+    """Return the size of a server's boot volume in GiB, 0 if it boots from the flavor's disk."""
+    if source.kind == "image" and settings.boot.size is None:
+        return 0
+    return max(1, -(-(settings.boot.size or 0) // _GIB), source.disk_gib)
 
 
 def check_quotas(cloud: Cloud, need: Mapping[str, int], *, made: bool = False) -> None:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import socket
-import sys
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv4Network
-from pathlib import Path
+from ipaddress import IPv4Network
 from typing import Any
 
 from openstack.connection import Connection
@@ -15,6 +13,7 @@ from openstack.connection import Connection
 from osmef.errors import ProviderError
 from osmef.providers.cloud import tenants
 from osmef.providers.cloud.tenants import Tenant
+from osmef.providers.local.addresses import used_networks
 from osmef.providers.openstack.access import Cloud
 from osmef.providers.openstack.lookup import Names
 from osmef.providers.openstack.resource_types import Maker, Rule
@@ -84,22 +83,9 @@ def source_address(target: str) -> str:
         return str(probe.getsockname()[0])
 
 
-def controller_networks() -> list[IPv4Network]:
-    """Return the networks of this machine's routes, without default routes.
-
-    proc_pid_net(5): /proc/net/route holds addresses as hexadecimal numbers of this machine.
-    """
-    table = Path("/proc/net/route")
-    if not table.exists():  # not on Linux
-        return []
-    rows = (line.split() for line in table.read_text().splitlines()[1:])
-    routes = ((_address(row[1]), _address(row[7])) for row in rows if len(row) > 7)
-    found = (IPv4Network((address, mask), strict=False) for address, mask in routes)
-    return [network for network in found if network.prefixlen >= _SHORTEST_ROUTE]
-
-
-def _address(text: str) -> str:
-    return str(IPv4Address(int(text, 16).to_bytes(4, sys.byteorder)))
+def used_here() -> list[IPv4Network]:
+    """Return the networks that this machine uses, without default routes, whole or in halves."""
+    return [one for one in used_networks() if one.prefixlen >= _SHORTEST_ROUTE]
 
 
 @dataclass(frozen=True)
@@ -116,11 +102,6 @@ class Site(tenants.Site[Cloud]):
     group: str | None
     keypair: str
     nics: tuple[str, ...] = ()
-
-    @property
-    def has_router(self) -> bool:
-        """Whether a router joins its network to the external one."""
-        return self.subnet is not None and self.names.external is not None
 
     @property
     def security_groups(self) -> tuple[str, ...]:
@@ -151,7 +132,7 @@ class SiteMaker:
             self._nic_networks,
         )
         site = Site(self.tenant, self.names, network, subnet, group, name, nics)
-        if site.has_router:
+        if subnet is not None and self.names.external is not None:
             self._router(site)
         return site
 

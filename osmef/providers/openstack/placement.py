@@ -112,14 +112,12 @@ class Place:
     @property
     def attributes(self) -> dict[str, object]:
         """Return it as attributes of a request to nova."""
-        found: dict[str, object] = {}
-        if self.group is not None:
-            found["scheduler_hints"] = {"group": self.group}
-        if self.host is not None:
-            found["host"] = self.host
-        if self.zone is not None:
-            found["availability_zone"] = self.zone
-        return found
+        found = {
+            "scheduler_hints": self.group and {"group": self.group},
+            "host": self.host,
+            "availability_zone": self.zone,
+        }
+        return {key: value for key, value in found.items() if value is not None}
 
 
 @dataclass(frozen=True)

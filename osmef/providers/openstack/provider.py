@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from ipaddress import IPv4Network, ip_address
+from ipaddress import IPv4Network
 from typing import ClassVar
 
 from keystoneauth1.access import AccessInfoV3
@@ -29,56 +29,22 @@ from osmef.providers.base import (
 )
 from osmef.providers.cloud import build, resource_types
 from osmef.providers.cloud.account import Waits
+from osmef.providers.cloud.hosts import HostEndpoints
 from osmef.providers.cloud.public_cloud import VmCloud
 from osmef.providers.cloud.ssh_access import Guest
 from osmef.providers.cloud.tenants import Tenant, open_tenants, slots_of
-from osmef.providers.openstack import placement
-from osmef.providers.openstack.access import (
-    USUAL,
-    Cloud,
-    access_of,
-    identity,
-    login_of,
-    open_cloud,
-)
-from osmef.providers.openstack.lookup import (
-    KEY_PAIRS,
-    Names,
-    check_quotas,
-    look_up,
-    needs_floating,
-    needs_of,
-)
-from osmef.providers.openstack.network import (
-    Site,
-    SiteMaker,
-    choose_subnets,
-    close_group,
-    controller_networks,
-    controllers_for,
-    open_group,
-)
-from osmef.providers.openstack.placement import Place, location_of, places_of, usable_hosts
+from osmef.providers.openstack import lookup, network, placement, servers
+from osmef.providers.openstack.access import USUAL, Cloud, access_of, identity, login_of, open_cloud
+from osmef.providers.openstack.lookup import KEY_PAIRS, Names, needs_floating
+from osmef.providers.openstack.network import Site, SiteMaker
+from osmef.providers.openstack.placement import Place
 from osmef.providers.openstack.resource_types import TYPES, Maker, Mark, Rule, rules_for
-from osmef.providers.openstack.servers import (
-    FloatingAddresses,
-    Server,
-    ServerOrder,
-    free_nics,
-    list_servers,
-    make_servers,
-    server_name,
-    unlisted,
-    user_data_of,
-)
+from osmef.providers.openstack.servers import FloatingAddresses, Server, ServerOrder
 from osmef.providers.parallel import beside, side_by_side
-from osmef.providers.static.assign import assign, physical_host
-from osmef.providers.static.provider import StaticProvider
 from osmef.remote.login import KeyPair, Login
 from osmef.remote.ssh_config import find_login
 from osmef.scenario.clouds.openstack import OpenStackAccess, OpenStackSettings, PlacedBy, Reach
-from osmef.scenario.clouds.static import StaticSettings
-from osmef.scenario.fields import EndpointKind, Family, ProviderNetwork
+from osmef.scenario.fields import Family, ProviderNetwork
 from osmef.scenario.layers import EVERYTHING
 from osmef.scenario.location import Location
 from osmef.scenario.study import Cell
@@ -107,7 +73,7 @@ class OpenStackProvider(VmCloud[Cloud, Mark, Server]):
         super().__init__(settings, waits)
         if settings.way_in is Reach.JUMP:  # its servers' addresses are its own
             self.outside = frozenset()
-        self._hosts = HostEndpoints(settings)
+        self._hosts = HostEndpoints(settings.hosts, "OpenStack")
 
     def check(self, requests: Sequence[EndpointRequest], still: Check = go_on) -> None:
         """Check credentials, names and quotas. Raises ProviderError."""
@@ -117,24 +83,19 @@ class OpenStackProvider(VmCloud[Cloud, Mark, Server]):
 
     def _check(self, requests: Sequence[EndpointRequest], still: Check) -> None:
         settings, slots = self._settings, slots_of(requests)
-        made = settings.projects == _MADE
-        if made:
-            base = self.log_in(None, still)
-            tenants = [Tenant(slot, n, slot, base) for n, slot in enumerate(slots, 1)]
-        else:
-            tenants = self.tenants_of(slots, still)
+        tenants, made = self.tenants_of(slots, still), settings.projects == _MADE
         if settings.placement_by is PlacedBy.HOST:
-            usable_hosts(tenants[0].account, settings)
+            placement.usable_hosts(tenants[0].account, settings)
         floating = needs_floating(settings, requests)
         users = Counter(tenant.account.user_id for tenant in tenants)
 
         def check(tenant: Tenant[Cloud]) -> None:
             ours = [request for request in requests if request.tenant == tenant.slot]
-            names = look_up(tenant.account, settings, ours, floating=floating)
-            need = needs_of(settings, names, tenant.slot, requests)
+            names = lookup.look_up(tenant.account, settings, ours, floating=floating)
+            need = lookup.needs_of(settings, names, tenant.slot, requests)
             if KEY_PAIRS in need:  # they belong to the user, in whichever project
                 need[KEY_PAIRS] = users[tenant.account.user_id]
-            check_quotas(tenant.account, need, made=made)
+            lookup.check_quotas(tenant.account, need, made=made)
 
         side_by_side(check, tenants)
 
@@ -144,7 +105,7 @@ class OpenStackProvider(VmCloud[Cloud, Mark, Server]):
         if self._settings.userdata is not None:
             key = KeyPair.generate("osmef")
             try:
-                user_data_of(self._settings, key, key)
+                servers.user_data_of(self._settings, key, key)
             except ProviderError as error:
                 yield ("provider.userdata", error.message, str(error.cure))
 
@@ -164,11 +125,16 @@ class OpenStackProvider(VmCloud[Cloud, Mark, Server]):
         return open_cloud(access_of(self._settings, named), check, self._waits)
 
     def tenants_of(self, slots: Sequence[str], check: Check) -> list[Tenant[Cloud]]:
-        """Log into the projects of the tenants, or make them in a run. Raises ProviderError."""
+        """Log into the projects of the tenants, or make them in a run. Raises ProviderError.
+
+        Where none are made yet, the administrator's stands for them.
+        """
         projects = self._settings.projects
-        if projects == _MADE and self._maker is not None:
-            self._base = self.log_in(None, check)
-            return make_tenants(self._maker, self._base, slots)
+        if projects == _MADE:
+            base = self._base = self.log_in(None, check)
+            if self._maker is None:
+                return [Tenant(slot, n, slot, base) for n, slot in enumerate(slots, 1)]
+            return make_tenants(self._maker, base, slots)
         return open_tenants(
             slots,
             projects if isinstance(projects, dict) else {"": ""},
@@ -181,15 +147,14 @@ class OpenStackProvider(VmCloud[Cloud, Mark, Server]):
         self._maker = Maker(Mark.of(order), order.ledger)
         if not slots_of(order.requests):
             return self._hosts.create(order)
-        servers = super().create(order)
-        made = {endpoint.name: endpoint for endpoint in (*self._hosts.made, *servers)}
+        vms = super().create(order)
+        made = {endpoint.name: endpoint for endpoint in (*self._hosts.made, *vms)}
         return [made[request.name] for request in order.requests]
 
     def build(self, order: Order, tenants: Sequence[Tenant[Cloud]]) -> Build:
         """Return the builder of a run's servers, with physical hosts locked."""
         hosts, fixed = self._hosts.create(order), self._hosts.names(order.requests)
-        servers = [request for request in order.requests if request.tenant is not None]
-        ours = replace(order, requests=servers)
+        ours = replace(order, requests=[one for one in order.requests if one.tenant is not None])
         maker, settings = self._maker, self._settings
         return Build(settings, ours, maker, tenants, self.remove, hosts=hosts, fixed=fixed)
 
@@ -203,13 +168,13 @@ class OpenStackProvider(VmCloud[Cloud, Mark, Server]):
         physical = self._hosts.describe(endpoints)
         there = {}
         for tenant in self.built().tenants if len(physical) < len(endpoints) else ():
-            for server in list_servers(tenant.account, self.built().order.run):
+            for server in servers.list_servers(tenant.account, self.built().order.run):
                 hosts, region = self._settings.compute_hosts, tenant.account.region
-                there[str(server.id)] = location_of(server, tenant.label, hosts, region)
+                there[str(server.id)] = placement.location_of(server, tenant.label, hosts, region)
         return [
             physical.get(endpoint.name)
             or there.get(endpoint.resource_id)
-            or unlisted(self.built().vms[endpoint.name])
+            or servers.unlisted(self.built().vms[endpoint.name])
             for endpoint in endpoints
         ]
 
@@ -292,14 +257,14 @@ class Build(build.Build[Cloud, Site, Server]):
 
         def look(tenant: Tenant[Cloud]) -> Names:
             ours = self.requests_of(tenant)
-            return look_up(tenant.account, self.settings, ours, floating=self._floating)
+            return lookup.look_up(tenant.account, self.settings, ours, floating=self._floating)
 
         known = side_by_side(look, self.tenants)
-        used = [subnet for names in known for subnet in names.used] + controller_networks()
+        used = [subnet for names in known for subnet in names.used] + network.used_here()
         for tenant, names in zip(self.tenants, known, strict=True):
             own = self.settings.network is None
             sizes = [len(self.requests_of(tenant))] * (own + self.nic_networks(tenant))
-            cidrs: list[IPv4Network] = choose_subnets(sizes, used)
+            cidrs: list[IPv4Network] = network.choose_subnets(sizes, used)
             used += cidrs
             cidr = cidrs[0] if own else None
             maker = SiteMaker(self.maker, tenant, names, cidr, cidrs[own:])
@@ -308,7 +273,9 @@ class Build(build.Build[Cloud, Site, Server]):
     def choose_places(self) -> None:
         """Create server groups, or choose among hosts or zones."""
         clouds = {tenant.slot: tenant.account for tenant in self.tenants}
-        self._places = places_of(self.maker, self.settings, clouds, self.order.requests, self.fixed)
+        self._places = placement.places_of(
+            self.maker, self.settings, clouds, self.order.requests, self.fixed
+        )
 
     def make_site(self, tenant: Tenant[Cloud]) -> Site:
         """Create a tenant's network, its security group and its key pair."""
@@ -320,8 +287,8 @@ class Build(build.Build[Cloud, Site, Server]):
         orders = [self._order(request) for request in requests]
         with FloatingAddresses(self.maker) as floating:
             give = floating.give if self._floating else lambda _servers: None
-            made = floating.given(make_servers(self.maker, orders, self.settings, give))
-        side_by_side(free_nics, made)
+            made = floating.given(servers.make_servers(self.maker, orders, self.settings, give))
+        side_by_side(servers.free_nics, made)
         self._joining = made
         self.open_data()
         return made
@@ -329,7 +296,7 @@ class Build(build.Build[Cloud, Site, Server]):
     def _order(self, request: EndpointRequest) -> ServerOrder:
         site = self.sites[str(request.tenant)]
         return ServerOrder(
-            **self.basis(request, server_name(self.maker, next(self.numbers), request)),
+            **self.basis(request, servers.server_name(self.maker, next(self.numbers), request)),
             flavor=site.names.flavors[request.flavor or self.settings.default_flavor],
             place=self._places[request.name],
         )
@@ -366,83 +333,21 @@ class Build(build.Build[Cloud, Site, Server]):
         """
         if site.group is None:
             return set()
-        servers = {server.id: server for server in (*self.vms.values(), *self._joining)}.values()
-        ours = [server.public for server in servers if server.order.site is site]
+        known = {server.id: server for server in (*self.vms.values(), *self._joining)}.values()
+        ours = [server.public for server in known if server.order.site is site]
         beside = bool(site.names.own)  # all are in the one network that the settings name
-        others = [server for server in servers if server.order.site is not site]
+        others = [server for server in known if server.order.site is not site]
         addresses = [server.private if beside else server.public for server in others]
         addresses += [host.data_address for host in self.hosts]
         addresses += self._peers.get(site.tenant.slot, set())
         blocks = [f"{address}/32" for address in addresses]
-        return {*rules_for(controllers_for(self.settings, ours), blocks)}
+        return {*rules_for(network.controllers_for(self.settings, ours), blocks)}
 
     def let_in(self, site: Site, sources: set[Rule], before: set[Rule]) -> None:
         """Update the run's group to these rules only."""
-        open_group(site, sources - before)
+        network.open_group(site, sources - before)
         self._allowed[site.tenant.slot] = sources | before  # also if the rest fails
-        close_group(site, before - sources)
-
-
-class HostEndpoints:
-    """The physical hosts of a run; without any, every method does nothing."""
-
-    def __init__(self, settings: OpenStackSettings) -> None:
-        self._inventory = settings.hosts
-        self.made: Sequence[Endpoint] = ()
-
-    @cached_property
-    def _provider(self) -> StaticProvider:
-        return StaticProvider(StaticSettings(hosts=self._inventory))
-
-    def check(self, requests: Sequence[EndpointRequest]) -> None:
-        """Assign a host to each request, and check its keys. Raises ProviderError."""
-        if wanted := _of_hosts(requests):
-            self._provider.check(wanted)
-
-    def machines(self, requests: Sequence[EndpointRequest]) -> Mapping[str, str]:
-        """Return the inventory entry of each physical host. Raises CapacityError."""
-        return assign(_of_hosts(requests), self._inventory)
-
-    def names(self, requests: Sequence[EndpointRequest]) -> Mapping[str, str]:
-        """Return the name of the physical host on each slot that has one."""
-        chosen = self.machines(requests)
-        found = {one.host: chosen[one.name] for one in _of_hosts(requests)}
-        named = {slot: physical_host(one, self._inventory[one]) for slot, one in found.items()}
-        return {slot: name for slot, name in named.items() if slot and name}
-
-    def stays(self, endpoint: Endpoint) -> tuple[str, Access] | None:
-        """Return how to reach an endpoint's machine after the run; None if it is no host."""
-        is_host = endpoint.request.kind is EndpointKind.HOST
-        return self._provider.stays(endpoint) if is_host else None
-
-    def create(self, order: Order) -> list[Endpoint]:
-        """Log into the hosts, and lock them. Raises ProviderError, ReachError."""
-        wanted = _of_hosts(order.requests)
-        self.made = self._provider.create(replace(order, requests=wanted)) if wanted else []
-        for endpoint in self.made:
-            if ip_address(endpoint.data_address).version != 4:
-                raise ProviderError(
-                    f"all that is known of it is an IPv6 address, {endpoint.data_address}, and on"
-                    " OpenStack IPv4 is measured",
-                    where=endpoint.login.name,
-                    cure=f"write provider.hosts.{endpoint.login.name}.data_address, or interface",
-                )
-        return [*self.made]
-
-    def describe(self, endpoints: Sequence[Endpoint]) -> Mapping[str, Location]:
-        """Return the locations of the physical hosts among the endpoints, by name."""
-        ours = [e for e in endpoints if e.request.kind is EndpointKind.HOST]
-        found = self._provider.describe(ours) if ours else []
-        return {endpoint.name: place for endpoint, place in zip(ours, found, strict=True)}
-
-    def close(self) -> None:
-        """Unlock the hosts. Raises ProviderError, ReachError."""
-        if self._inventory:
-            self._provider.close()
-
-
-def _of_hosts(requests: Sequence[EndpointRequest]) -> list[EndpointRequest]:
-    return [request for request in requests if request.kind is EndpointKind.HOST]
+        network.close_group(site, before - sources)
 
 
 def make_tenants(maker: Maker, base: Cloud, slots: Sequence[str]) -> list[Tenant[Cloud]]:

@@ -18,7 +18,7 @@ from osmef.providers.base import Endpoint, EndpointRequest
 from osmef.providers.cloud import build
 from osmef.providers.cloud_init import MOST_BYTES, cloud_config, user_data
 from osmef.providers.openstack.access import ERRORS, FLOATING_AT_ONCE, Cloud, meaning_of_fault
-from osmef.providers.openstack.lookup import FlavorInfo
+from osmef.providers.openstack.lookup import FlavorInfo, volume_gib
 from osmef.providers.openstack.network import Site
 from osmef.providers.openstack.placement import Place
 from osmef.providers.openstack.resource_types import Maker, servers_in, servers_there
@@ -27,7 +27,6 @@ from osmef.remote.login import KeyPair
 from osmef.scenario.clouds.openstack import OpenStackSettings
 from osmef.scenario.location import Gone, Location
 
-_GIB = 2**30
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9.-]+")
 _LOOKS = 3
 _FIELDS = [
@@ -110,13 +109,14 @@ def make_server(maker: Maker, order: ServerOrder, settings: OpenStackSettings) -
     }
     if settings.config_drive:
         body["config_drive"] = True
-    if source.kind == "image" and settings.boot.size is None:
+    size = volume_gib(settings, source)
+    if not size:
         body["image_id"] = source.id
     else:
         body["block_device_mapping"] = [
             {
                 "boot_index": 0,
-                "uuid": _make_volume(maker, order, settings),
+                "uuid": _make_volume(maker, order, size, settings.boot_timeout),
                 "source_type": "volume",
                 "destination_type": "volume",
             }
@@ -155,19 +155,13 @@ def user_data_of(settings: OpenStackSettings, login: KeyPair, host: KeyPair | No
     return user_data(cloud_config(settings.user, login, host), own)
 
 
-def _make_volume(maker: Maker, order: ServerOrder, settings: OpenStackSettings) -> str:
+def _make_volume(maker: Maker, order: ServerOrder, size_gib: int, timeout_s: float) -> str:
     """Create a server's boot volume, and wait for it. Raises ProviderError."""
     source, cloud = order.site.names.source, order.account
     keys = {"image": "image_id", "snapshot": "snapshot_id", "volume": "source_volume_id"}
-    asked_gib = -(-(settings.boot.size or 0) // _GIB)
-    made = maker.make(
-        cloud,
-        "volume",
-        order.name,
-        size=max(1, asked_gib, source.disk_gib),
-        **{keys[source.kind]: source.id},
-    )
-    end = time.monotonic() + settings.boot_timeout
+    body = {"size": size_gib, keys[source.kind]: source.id}
+    made = maker.make(cloud, "volume", order.name, **body)
+    end = time.monotonic() + timeout_s
     while True:
         volume = cloud.ask("waiting for a volume", lambda c: c.block_storage.get_volume(made.id))
         if volume.status == "available":
@@ -439,25 +433,17 @@ def _look_closer(cloud: Cloud, server_id: str, server: Any | None) -> Any | None
 
 
 def _status(order: ServerOrder, server: Any | None) -> str:
-    """Return the final status of a server. Raises BootError, CapacityError."""
-    if server is None or server.status in {"ERROR", "DELETED"}:
-        raise _failed(order, server)
-    return str(server.status)
-
-
-def _failed(order: ServerOrder, server: Any) -> ProviderError:
-    """Return the error of a server that will never run, by its fault."""
-    message = "it was deleted by somebody" if server is None else _fault(server)
-    meaning = meaning_of_fault(message)
-    kind = BootError if meaning is None else ERRORS.class_of(meaning)
-    look = "look at it: openstack server show; try another host"
-    return kind(
-        f"the server does not start: {message}",
-        where=order.request.name,
-        cure=look if meaning is None else ERRORS.cure_of(meaning),
+    """Return the final status of a server. Raises by its fault where it will never run."""
+    if server is not None and server.status not in {"ERROR", "DELETED"}:
+        return str(server.status)
+    message, cure = (
+        "it was deleted by somebody",
+        "look at it: openstack server show; try another host",
     )
-
-
-def _fault(server: Any) -> str:
-    fault = server.fault or {}
-    return str(fault.get("message") or f"its status is {server.status}")
+    if server is not None:
+        message = str((server.fault or {}).get("message") or f"its status is {server.status}")
+    meaning = meaning_of_fault(message)
+    kind: type[ProviderError] = BootError
+    if meaning is not None:
+        kind, cure = ERRORS.class_of(meaning), ERRORS.cure_of(meaning)
+    raise kind(f"the server does not start: {message}", where=order.request.name, cure=cure)

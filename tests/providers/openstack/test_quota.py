@@ -80,6 +80,7 @@ def quotas(limits: dict[str, int], network: dict[str, Any]) -> Iterator[str]:
             "networks": {"networks": [outside]},
             "subnets": {"subnets": []},
         },
+        "block-storage": {"limits": {"limits": {"rate": [], "absolute": limits}}},
     }
 
     def answer(kind: str, _method: str, path: str) -> tuple[int, Any] | None:
@@ -99,12 +100,15 @@ def quotas(limits: dict[str, int], network: dict[str, Any]) -> Iterator[str]:
         ({"maxServerGroups": 1}, {"ports": 7}, "2 server groups"),
         ({"totalServerGroupsUsed": 10, "maxServerGroupMembers": -1}, NETWORK, None),
         ({}, {"ports": {"limit": 2, "used": None}}, "4 ports"),
+        ({"maxTotalVolumes": 3, "totalVolumesUsed": 2}, {}, r"2 volumes \(quota 3, in use 2\)"),
+        ({"maxTotalVolumes": -1, "maxTotalVolumeGigabytes": 8}, {}, r"9 volume space \(GiB\)"),
     ],
 )
 def test_quotas_that_a_cloud_leaves_out_stop_nobody(
     clouds: Path, limits: dict[str, int], network: dict[str, Any], lacking: str | None
 ) -> None:
     wanted = {"instances": 2, "server groups": 2, "members of a server group": 2, "ports": 4}
+    wanted |= {"volumes": 2, "volume space (GiB)": 9}
     with quotas(limits, network) as url:
         write_cloud(clouds, url, "p1")
         cloud = open_cloud({"cloud": "lab"})
