@@ -121,20 +121,8 @@ def add_nics(maker: Maker, instance: Instance, settings: AwsSettings) -> Instanc
             Groups=[order.site.group],
             ClientToken=maker.token(name),
         )
-        attach(order.account, nic, instance.id, card + 1)
-        nics.append(_mac_of(order.account, nic))
+        nics.append(attach(order.account, nic, instance.id, card + 1))
     return replace(instance, nics=tuple(nics))
-
-
-def _mac_of(account: Account, nic: str) -> str:
-    """Return the MAC address of an interface. Raises ProviderError."""
-    answer = account.read(
-        "describe_network_interfaces",
-        f"looking at the interface {nic}",
-        again=ERRORS.is_not_yet,
-        NetworkInterfaceIds=[nic],
-    )
-    return str(answer["NetworkInterfaces"][0]["MacAddress"])
 
 
 def _disk(order: InstanceOrder, settings: AwsSettings) -> dict[str, Any]:

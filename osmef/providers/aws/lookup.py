@@ -15,7 +15,15 @@ from osmef.providers.aws.access import ERRORS, Account, where
 from osmef.providers.base import EndpointRequest
 from osmef.providers.cloud import quota
 from osmef.providers.cloud.errors import Meaning
-from osmef.providers.cloud.lookup import Flavor, WantedFlavor, check_cards, known_names, smallest
+from osmef.providers.cloud.lookup import (
+    Flavor,
+    WantedFlavor,
+    check_cards,
+    known_names,
+    meets,
+    smallest,
+)
+from osmef.providers.cloud.public_cloud import shares
 from osmef.providers.cloud.tenants import Tenant
 from osmef.providers.parallel import side_by_side
 from osmef.scenario.clouds.aws import AwsPlacedBy, AwsSettings
@@ -71,56 +79,60 @@ def look_up(account: Account, settings: AwsSettings, requests: Sequence[Endpoint
                 where=request.name,
                 cure=f"write its id: {id_of(there, str(request.zone))}",
             )
-        _check_zone(flavor.name, request.zone or settings.zone, there, offered)
+        wanted = request.zone or settings.zone
+        if wanted is not None:
+            _check_zone(flavor.name, wanted, there, offered)
     return Names(flavors, images, there, offered)
 
 
 def free_zones(
     names: Mapping[str, Names], settings: AwsSettings, requests: Sequence[EndpointRequest]
 ) -> list[str]:
-    """Return the ids of the zones that have all that requests without a zone ask for, in order.
+    """Return the ids of the zones that have all that requests without a zone ask for.
 
-    ``names`` are those of the tenants by their slots. Raises CapacityError where there is none.
+    ``names`` are those of the tenants by their slots. The order is that of the first account's
+    names of zones. Raises CapacityError where there is none.
     """
     offered = []
     for request in requests:
         if request.zone is None:
             there = names[str(request.tenant)]
             flavor = there.flavors[request.flavor or settings.default_flavor].name
-            offered.append({flavor: there.offered[flavor]})
-    return candidates([one.zones for one in names.values()], offered)
+            offered.append((flavor, there.offered[flavor]))
+    first, *others = (one.zones for one in names.values())
+    found = [
+        zone
+        for _name, zone in sorted(first.items())
+        if all(zone in other.values() for other in others)
+        and all(zone in places for _flavor, places in offered)
+    ]
+    if not found:
+        message = f"no zone has all of {', '.join(sorted({flavor for flavor, _ in offered}))}"
+        cure = "use other instance types, or another region"
+        raise CapacityError(message, where="provider.zone", cure=cure)
+    return found
 
 
 def _check_zone(
-    flavor: str, wanted: str | None, there: Mapping[str, str], offered: Mapping[str, set[str]]
+    flavor: str, wanted: str, there: Mapping[str, str], offered: Mapping[str, set[str]]
 ) -> None:
-    if wanted is None:
-        return
-    zone = id_of(there, wanted)
-    if zone not in offered[flavor]:
-        has = [f"{name} ({key})" for name, key in sorted(there.items()) if key in offered[flavor]]
-        raise CapacityError(
-            f"the zone {wanted} has no {flavor}",
-            where="provider.zone",
-            cure=f"use one of: {', '.join(has)}" if has else "use another instance type",
-        )
+    if id_of(there, wanted) not in offered[flavor]:
+        has = {name: zone for name, zone in there.items() if zone in offered[flavor]}
+        cure = f"use one of: {_told(has)}" if has else "use another instance type"
+        raise CapacityError(f"the zone {wanted} has no {flavor}", where="provider.zone", cure=cure)
 
 
 def _check_placing(flavor: FlavorInfo, request: EndpointRequest, settings: AwsSettings) -> None:
-    by = settings.placement_by
-    placed = request.host is not None or by is AwsPlacedBy.CLUSTER
-    if placed and by in _GROUPS and by.value not in flavor.groups:
-        raise ProviderError(
-            f"{flavor.name} can't be in a placement group of strategy {by}",
-            where=request.name,
-            cure="use another instance type, or another provider.placement_by",
-        )
-    if placed and by is AwsPlacedBy.DEDICATED_HOST and not flavor.hosts:
-        raise ProviderError(
-            f"there are no dedicated hosts for {flavor.name}",
-            where=request.name,
-            cure="use another instance type",
-        )
+    by, cure = settings.placement_by, "use another instance type"
+    if request.host is None and by is not AwsPlacedBy.CLUSTER:
+        return
+    if by in _GROUPS and by.value not in flavor.groups:
+        message = f"{flavor.name} can't be in a placement group of strategy {by}"
+        cure += ", or another provider.placement_by"
+        raise ProviderError(message, where=request.name, cure=cure)
+    if by is AwsPlacedBy.DEDICATED_HOST and not flavor.hosts:
+        message = f"there are no dedicated hosts for {flavor.name}"
+        raise ProviderError(message, where=request.name, cure=cure)
 
 
 def zones_of(account: Account) -> dict[str, str]:
@@ -141,13 +153,14 @@ def id_of(zones: Mapping[str, str], wanted: str) -> str:
     """Return the id of a zone that is given by name or id. Raises NotFoundError."""
     if wanted in zones.values():
         return wanted
-    try:
-        return zones[wanted]
-    except KeyError:
-        known = ", ".join(f"{name} ({key})" for name, key in sorted(zones.items()))
-        raise NotFoundError(
-            f"there is no zone {wanted!r}", where="provider.zone", cure=f"use one of: {known}"
-        ) from None
+    if wanted not in zones:
+        cure = f"use one of: {_told(zones)}"
+        raise NotFoundError(f"there is no zone {wanted!r}", where="provider.zone", cure=cure)
+    return zones[wanted]
+
+
+def _told(zones: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} ({key})" for name, key in sorted(zones.items()))
 
 
 def offering(account: Account, flavors: Iterable[str]) -> dict[str, set[str]]:
@@ -166,31 +179,6 @@ def offering(account: Account, flavors: Iterable[str]) -> dict[str, set[str]]:
     return found
 
 
-def candidates(
-    zones: Sequence[Mapping[str, str]], offered: Sequence[Mapping[str, set[str]]]
-) -> list[str]:
-    """Return the ids of the zones that have all instance types, in all accounts, in order.
-
-    The order is that of the first account's names. Raises CapacityError where there is none.
-    """
-    names = sorted(zones[0])
-    found = [
-        zones[0][name]
-        for name in names
-        if all(zones[0][name] in other.values() for other in zones)
-        and all(zones[0][name] in places for flavors in offered for places in flavors.values())
-    ]
-    if not found:
-        flavors = ", ".join(sorted({flavor for one in offered for flavor in one}))
-        raise CapacityError(
-            f"no zone has all of {flavors}",
-            where="provider.zone",
-            cure="use other instance types, or another region",
-        )
-    return found
-
-
-_MIB = 2**20
 _ARCHITECTURES = ("x86_64", "arm64")
 _PLAIN = re.compile(r"[cmr](?P<generation>[0-9]+)[a-z]*\.")
 """General, compute and memory types, and none whose CPUs are held back (flex)."""
@@ -230,11 +218,11 @@ def find_flavors(
 def _find(account: Account, wanted: WantedFlavor) -> FlavorInfo:
     if isinstance(wanted, FlavorNeed):
         return _smallest(account, wanted)
-    found = _list(account, {"instance-type": wanted})
+    found = _list(account, instance_type=wanted)
     if found:
         return _info(found[0])
     family = wanted.partition(".")[0]
-    known = [str(one["InstanceType"]) for one in _list(account, {"instance-type": f"{family}.*"})]
+    known = [str(one["InstanceType"]) for one in _list(account, instance_type=f"{family}.*")]
     raise NotFoundError(
         f"there is no instance type {wanted!r} in {account.region}",
         where="flavor",
@@ -246,35 +234,29 @@ def _smallest(account: Account, need: FlavorNeed) -> FlavorInfo:
     """Return the smallest plain type that fits a need, of several the newest."""
     there = _list(
         account,
-        {
-            "current-generation": "true",
-            "bare-metal": "false",
-            "instance-storage-supported": "false",
-            "processor-info.supported-architecture": "x86_64",
-        },
+        current_generation="true",
+        bare_metal="false",
+        instance_storage_supported="false",
+        **{"processor_info.supported_architecture": "x86_64"},
     )
-    plain = [_info(one) for one in there if _PLAIN.match(str(one["InstanceType"]))]
-    ram_mib = -(-(need.ram or 0) // _MIB)
-    fitting = [one for one in plain if one.vcpus >= need.vcpus and one.ram_mib >= ram_mib]
+    plain = [(_info(one), _PLAIN.match(str(one["InstanceType"]))) for one in there]
+    fitting = [
+        (one, int(found["generation"]))
+        for one, found in plain
+        if found and meets(need, one.vcpus, one.ram_mib)
+    ]
 
-    def size_of(one: FlavorInfo) -> tuple[object, ...]:
-        return one.vcpus, one.ram_mib, -_generation(one), one.name
+    def size_of(one: tuple[FlavorInfo, int]) -> tuple[object, ...]:
+        return one[0].vcpus, one[0].ram_mib, -one[1], one[0].name
 
-    return smallest(fitting, size_of, f"no instance type in {account.region} has {need}")
-
-
-def _generation(flavor: FlavorInfo) -> int:
-    found = _PLAIN.match(flavor.name)
-    return int(found["generation"]) if found else 0
+    return smallest(fitting, size_of, f"no instance type in {account.region} has {need}")[0]
 
 
-def _list(account: Account, filters: Mapping[str, str]) -> list[Mapping[str, Any]]:
-    answer = account.read(
-        "describe_instance_types",
-        "listing instance types",
-        Filters=[{"Name": name, "Values": [value]} for name, value in filters.items()],
+def _list(account: Account, **filters: str) -> list[Mapping[str, Any]]:
+    doing = "listing instance types"
+    return list(
+        account.read("describe_instance_types", doing, Filters=where(**filters))["InstanceTypes"]
     )
-    return list(answer["InstanceTypes"])
 
 
 def _info(facts: Mapping[str, Any]) -> FlavorInfo:
@@ -297,31 +279,24 @@ def _info(facts: Mapping[str, Any]) -> FlavorInfo:
 DEFAULT = "debian-12"
 _KEY = "provider.image"
 _DEBIAN, _CANONICAL = "136693071363", "099720109477"
-# By CPU architecture as EC2 names it. Names are anybody's to give: the owner makes them safe.
+_USUAL_NAMES = {"x86_64": "amd64", "arm64": "arm64"}
+"""What Debian and Ubuntu call the architectures that Amazon names so."""
+# Names are anybody's to give: the owner makes them safe.
 _FAMILIES = {
-    "debian-12": (_DEBIAN, {"x86_64": "debian-12-amd64-*", "arm64": "debian-12-arm64-*"}),
-    "debian-13": (_DEBIAN, {"x86_64": "debian-13-amd64-*", "arm64": "debian-13-arm64-*"}),
+    "debian-12": (_DEBIAN, "debian-12-{usual}-*"),
+    "debian-13": (_DEBIAN, "debian-13-{usual}-*"),
     "ubuntu-22.04": (
         _CANONICAL,
-        {
-            "x86_64": "ubuntu/images/hvm-ssd/ubuntu-jammy-22.04-amd64-server-*",
-            "arm64": "ubuntu/images/hvm-ssd/ubuntu-jammy-22.04-arm64-server-*",
-        },
+        "ubuntu/images/hvm-ssd/ubuntu-jammy-22.04-{usual}-server-*",
     ),
     "ubuntu-24.04": (
         _CANONICAL,
-        {
-            "x86_64": "ubuntu/images/hvm-ssd-gp3/ubuntu-noble-24.04-amd64-server-*",
-            "arm64": "ubuntu/images/hvm-ssd-gp3/ubuntu-noble-24.04-arm64-server-*",
-        },
+        "ubuntu/images/hvm-ssd-gp3/ubuntu-noble-24.04-{usual}-server-*",
     ),
-    "amazon-linux-2023": (
-        "amazon",
-        {"x86_64": "al2023-ami-2023.*-x86_64", "arm64": "al2023-ami-2023.*-arm64"},
-    ),
+    "amazon-linux-2023": ("amazon", "al2023-ami-2023.*-{ec2}"),
 }
 _USERS = {"debian-": "admin", "ubuntu": "ubuntu", "al20": "ec2-user", "amzn": "ec2-user"}
-_OWNED = re.compile(r"(?P<owner>self|amazon|aws-marketplace|\d{12})/(?P<pattern>.+)")
+_OWNED = re.compile(r"(self|amazon|aws-marketplace|\d{12})/(.+)")
 
 
 @dataclass(frozen=True)
@@ -378,34 +353,35 @@ def _user(wanted: str, name: str) -> str:
 
 
 def _facts(account: Account, wanted: str, architecture: str) -> Mapping[str, Any]:
-    if wanted.startswith("ami-"):
-        return _by_id(account, wanted)
-    if wanted.startswith("/"):
-        return _by_id(account, _parameter(account, wanted))
+    if wanted.startswith(("ami-", "/")):
+        image = wanted if wanted.startswith("ami-") else _parameter(account, wanted)
+        lacks = f"the account sees no image {image} in {account.region}"
+        cure = "ids of images differ between regions: is it one of this region?"
+        return _newest(account, image, lacks, cure, Filters=where(image_id=image))
     if wanted in _FAMILIES:
-        owner, patterns = _FAMILIES[wanted]
-        return _newest(account, wanted, owner, patterns[architecture], architecture)
-    owned = _OWNED.fullmatch(wanted)
-    if owned is None:
-        known = ", ".join(_FAMILIES)
-        raise NotFoundError(
-            f"there is no family of images {wanted!r}",
-            where=_KEY,
-            cure=f"use one of {known}, ami-ID, /PATH of an SSM parameter, or OWNER/NAME-*",
-        )
-    return _newest(account, wanted, owned["owner"], owned["pattern"], architecture)
+        owner, names = _FAMILIES[wanted]
+        pattern = names.format(usual=_USUAL_NAMES.get(architecture), ec2=architecture)
+    else:
+        owner, pattern = _owned(wanted)
+    return _newest(
+        account,
+        wanted,
+        f"{owner} has no image {pattern} for {architecture} in {account.region}",
+        "write another family, or ami-ID",
+        Owners=[owner],
+        Filters=where(name=pattern, architecture=architecture, state="available"),
+    )
 
 
-def _by_id(account: Account, image: str) -> Mapping[str, Any]:
-    doing = f"looking for the image {image}"
-    found = account.read("describe_images", doing, Filters=where(image_id=image))["Images"]
-    if not found:
-        raise NotFoundError(
-            f"the account sees no image {image} in {account.region}",
-            where=_KEY,
-            cure="ids of images differ between regions: is it one of this region?",
+def _owned(wanted: str) -> Sequence[str | Any]:
+    """Return the owner and the pattern of OWNER/PATTERN. Raises NotFoundError."""
+    found = _OWNED.fullmatch(wanted)
+    if found is None:
+        cure = (
+            f"use one of {', '.join(_FAMILIES)}, ami-ID, /PATH of an SSM parameter, or OWNER/NAME-*"
         )
-    return dict(found[0])
+        raise NotFoundError(f"there is no family of images {wanted!r}", where=_KEY, cure=cure)
+    return found.groups()
 
 
 def _parameter(account: Account, path: str) -> str:
@@ -420,20 +396,11 @@ def _parameter(account: Account, path: str) -> str:
 
 
 def _newest(
-    account: Account, wanted: str, owner: str, pattern: str, architecture: str
+    account: Account, wanted: str, lacks: str, cure: str, **which: Any
 ) -> Mapping[str, Any]:
-    found = account.read(
-        "describe_images",
-        f"looking for the image {wanted}",
-        Owners=[owner],
-        Filters=where(name=pattern, architecture=architecture, state="available"),
-    )["Images"]
+    found = account.read("describe_images", f"looking for the image {wanted}", **which)["Images"]
     if not found:
-        raise NotFoundError(
-            f"{owner} has no image {pattern} for {architecture} in {account.region}",
-            where=_KEY,
-            cure="write another family, or ami-ID",
-        )
+        raise NotFoundError(lacks, where=_KEY, cure=cure)
     return dict(max(found, key=lambda image: str(image["CreationDate"])))
 
 
@@ -468,15 +435,16 @@ def check_quotas(
     tells. Raises QuotaError with everything that an account has too little of.
     """
 
-    def check(account: Account) -> list[str]:
-        slots = {tenant.slot for tenant in tenants if tenant.account is account}
-        ours = [request for request in requests if request.tenant in slots]
+    def check(
+        share: tuple[Account, Sequence[Tenant[Account]], Sequence[EndpointRequest]],
+    ) -> list[str]:
+        account, some, ours = share
         nics = sum(1 + request.nics for request in ours if request.nics)
-        need = {_VPCS: len(slots)} | ({_NICS: nics} if nics else {})
+        need = {_VPCS: len(some)} | ({_NICS: nics} if nics else {})
         return _check(account, _needs(settings, names, ours) | need)
 
-    accounts = {id(tenant.account): tenant.account for tenant in tenants}
-    return [line for lines in side_by_side(check, accounts.values()) for line in lines]
+    found = side_by_side(check, shares(tenants, requests))
+    return [line for lines in found for line in lines]
 
 
 def _needs(
@@ -494,8 +462,7 @@ def _needs(
 
 
 def _is_standard(flavor: str) -> bool:
-    letters = re.match("[a-z]*", flavor)
-    return letters is not None and letters[0] in _STANDARD
+    return re.split("[^a-z]", flavor, maxsplit=1)[0] in _STANDARD
 
 
 def _check(account: Account, need: Mapping[Quota, int]) -> list[str]:

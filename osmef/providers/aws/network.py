@@ -6,7 +6,7 @@ And the address at which Amazon sees this machine, which SSH is let in from.
 from __future__ import annotations
 
 import urllib.request
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv4Network
 from typing import Any
@@ -102,24 +102,25 @@ class SiteMaker:
         route = {"DestinationCidrBlock": _EVERYWHERE, "GatewayId": gateway}
         _set(account, "create_route", {"RouteTableId": table, **route}, "RouteAlreadyExists")
 
-    def subnet(self, site: Site, zone: str) -> None:
-        """Create the subnet of a zone, given by its id, unless it exists."""
-        if zone in site.subnets:
-            return
-        cidr, _ = site.blocks(len(site.subnets))
-        site.subnets[zone] = self._subnet(site, zone, zone, cidr)
+    def subnets(self, site: Site, zone: str, nics: int = 0) -> None:
+        """Create those subnets of a zone, given by its id, that do not exist yet.
 
-    def nic_subnet(self, site: Site, zone: str, number: int) -> None:
-        """Create a subnet of further interfaces in a zone, unless it exists."""
-        if (zone, number) not in site.nic_subnets:
-            _, further = site.blocks([*site.subnets].index(zone))
-            made = self._subnet(site, zone, f"{zone}-nic-{number + 1}", further[number])
-            site.nic_subnets[zone, number] = made
+        They are the usual one, and so many for further interfaces.
+        """
 
-    def _subnet(self, site: Site, zone: str, what: str, cidr: IPv4Network) -> str:
-        name = self.maker.mark.name(f"net-{site.tenant.number}-{what}")
-        told = {"VpcId": site.vpc, "CidrBlock": str(cidr), "AvailabilityZoneId": zone}
-        return self.maker.make(site.account, "subnet", name, **told)
+        def make(what: str, cidr: IPv4Network) -> str:
+            name = self.maker.mark.name(f"net-{site.tenant.number}-{what}")
+            told = {"VpcId": site.vpc, "CidrBlock": str(cidr), "AvailabilityZoneId": zone}
+            return self.maker.make(site.account, "subnet", name, **told)
+
+        zones = list(dict.fromkeys([*site.subnets, zone]))
+        usual, further = site.blocks(zones.index(zone))
+        if zone not in site.subnets:
+            site.subnets[zone] = make(zone, usual)
+        for number in range(nics):
+            if (zone, number) not in site.nic_subnets:
+                made = make(f"{zone}-nic-{number + 1}", further[number])
+                site.nic_subnets[zone, number] = made
 
 
 def _main_table(account: Account, vpc: str) -> str:
@@ -143,25 +144,29 @@ def _set(account: Account, action: str, request: dict[str, Any], already: str) -
     account.do(action.replace("_", " "), attempt, ERRORS.is_not_yet)
 
 
-def attach(account: Account, nic: str, instance: str, number: int) -> None:
-    """Attach an interface to an instance with a device index; attached already is success."""
+def attach(account: Account, nic: str, instance: str, number: int) -> str:
+    """Attach an interface to an instance with a device index, and return its MAC address.
+
+    Attached already is success. Raises ProviderError.
+    """
+
+    def look() -> Any:
+        return account.ask("describe_network_interfaces", NetworkInterfaceIds=[nic])[
+            "NetworkInterfaces"
+        ][0]
 
     def attempt() -> None:
         try:
             ends = {"NetworkInterfaceId": nic, "InstanceId": instance}
             account.ask("attach_network_interface", DeviceIndex=number, **ends)
         except ERRORS.library as error:
-            if not (ERRORS.is_in_use(error) and _holder(account, nic) == instance):
+            holds = (ERRORS.is_in_use(error) and look().get("Attachment")) or {}
+            if holds.get("InstanceId") != instance:
                 raise
 
     account.do(f"attaching the interface {nic}", attempt, ERRORS.is_not_yet)
-
-
-def _holder(account: Account, nic: str) -> str | None:
-    """Return the instance that an interface is attached to, None if to none. Raises as the SDK."""
-    answer = account.ask("describe_network_interfaces", NetworkInterfaceIds=[nic])
-    attached = [one.get("Attachment") or {} for one in answer["NetworkInterfaces"]]
-    return str(attached[0].get("InstanceId")) if attached else None
+    found = account.do(f"looking at the interface {nic}", look, ERRORS.is_not_yet)
+    return str(found["MacAddress"])
 
 
 def ssh_from(block: str) -> dict[str, Any]:
@@ -170,10 +175,9 @@ def ssh_from(block: str) -> dict[str, Any]:
     return {"IpProtocol": "tcp", **ports, "IpRanges": [{"CidrIp": block}]}
 
 
-def data_from(addresses: Iterable[str]) -> list[dict[str, Any]]:
-    """Return the rules that allow data from some addresses."""
-    blocks = [{"CidrIp": f"{address}/32"} for address in sorted(set(addresses))]
-    return [{**rule, "IpRanges": blocks} for rule in _DATA] if blocks else []
+def data_from(address: str) -> list[dict[str, Any]]:
+    """Return the rules that allow data from an address."""
+    return [{**rule, "IpRanges": [{"CidrIp": f"{address}/32"}]} for rule in _DATA]
 
 
 def data_from_itself(group: str) -> list[dict[str, Any]]:
@@ -189,24 +193,15 @@ _DATA = [
 
 def open_group(site: Site, rules: Sequence[dict[str, Any]]) -> None:
     """Authorise rules in the run's group. Raises ProviderError."""
-    if rules:
-        # EC2 adds all of them or none.
-        _set(
-            site.account,
-            "authorize_security_group_ingress",
-            {"GroupId": site.group, "IpPermissions": list(rules)},
-            "InvalidPermission.Duplicate",
-        )
+    told = {"GroupId": site.group, "IpPermissions": list(rules)}
+    # EC2 adds all of them or none.
+    _set(site.account, "authorize_security_group_ingress", told, "InvalidPermission.Duplicate")
 
 
 def close_group(site: Site, rules: Sequence[dict[str, Any]]) -> None:
     """Revoke rules of the run's group. Raises ProviderError."""
-    _set(
-        site.account,
-        "revoke_security_group_ingress",
-        {"GroupId": site.group, "IpPermissions": list(rules)},
-        "InvalidPermission.NotFound",
-    )
+    told = {"GroupId": site.group, "IpPermissions": list(rules)}
+    _set(site.account, "revoke_security_group_ingress", told, "InvalidPermission.NotFound")
 
 
 _ASK = "https://checkip.amazonaws.com"
@@ -223,12 +218,10 @@ def controller_of(settings: AwsSettings) -> str:
     """
     if settings.controller_cidr is not None:
         return settings.controller_cidr
+    key, cure = "provider.controller_cidr", "write it, like 198.51.100.7/32"
     if settings.endpoint_url is not None:
-        raise ProviderError(
-            "the address at which the instances see this machine is not known",
-            where="provider.controller_cidr",
-            cure="write it, like 198.51.100.7/32",
-        )
+        message = "the address at which the instances see this machine is not known"
+        raise ProviderError(message, where=key, cure=cure)
     try:
         direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         with direct.open(_ASK, timeout=_ANSWER_S) as answer:
@@ -236,8 +229,5 @@ def controller_of(settings: AwsSettings) -> str:
     except (OSError, ValueError) as error:
         if isinstance(error, HTTPError):
             error.close()  # it is the answer, too
-        raise ProviderError(
-            f"{_ASK} does not report the address at which Amazon sees this machine: {error}",
-            where="provider.controller_cidr",
-            cure="write it, like 198.51.100.7/32",
-        ) from error
+        message = f"{_ASK} does not report the address at which Amazon sees this machine: {error}"
+        raise ProviderError(message, where=key, cure=cure) from error

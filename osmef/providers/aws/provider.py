@@ -5,37 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from osmef.providers.aws import placement
+from osmef.providers.aws import instances, lookup, network, placement
 from osmef.providers.aws.access import Account, access_of
-from osmef.providers.aws.instances import (
-    Instance,
-    InstanceOrder,
-    add_nics,
-    await_instances,
-    make_instance,
-)
-from osmef.providers.aws.lookup import (
-    FlavorInfo,
-    Names,
-    check_quotas,
-    free_zones,
-    id_of,
-    look_up,
-)
-from osmef.providers.aws.network import (
-    Site,
-    SiteMaker,
-    check_rules,
-    close_group,
-    controller_of,
-    data_from,
-    open_group,
-)
-from osmef.providers.aws.placement import Placer, locations_of, partitions_of
+from osmef.providers.aws.instances import Instance, InstanceOrder
+from osmef.providers.aws.lookup import FlavorInfo, Names, id_of
+from osmef.providers.aws.network import Site, SiteMaker
+from osmef.providers.aws.placement import Placer
 from osmef.providers.aws.resource_types import TYPES, Maker
 from osmef.providers.base import Access, Check, Endpoint, EndpointRequest, Order, go_on
 from osmef.providers.cloud import build
-from osmef.providers.cloud.build import host_key_for
 from osmef.providers.cloud.network import networks_for
 from osmef.providers.cloud.placement import first_with_room
 from osmef.providers.cloud.public_cloud import VmCloud
@@ -62,20 +40,20 @@ class AwsProvider(VmCloud[Account, Mark, Instance]):
     def check(self, requests: Sequence[EndpointRequest], still: Check = go_on) -> None:
         """Check credentials, names, and quotas. Raises ProviderError."""
         settings = self._settings
-        controller_of(settings)
+        network.controller_of(settings)
         if settings.placement_by is AwsPlacedBy.PARTITION:
-            partitions_of(requests)
+            placement.partitions_of(requests)
         tenants = self.tenants_of(slots_of(requests), still)
         names = _names_of(settings, tenants, requests)
         if settings.zone is None and any(request.zone is None for request in requests):
-            free_zones(names, settings, requests)
-        check_quotas(settings, tenants, names, requests)
+            lookup.free_zones(names, settings, requests)
+        lookup.check_quotas(settings, tenants, names, requests)
 
     def check_peers(
         self, requests: Sequence[EndpointRequest], elsewhere: Sequence[EndpointRequest]
     ) -> None:
         """Check whether security groups have enough rules. Raises QuotaError."""
-        check_rules(requests, elsewhere)
+        network.check_rules(requests, elsewhere)
 
     def log_in(self, named: str | None, check: Check) -> Account:
         """Log into the account of a profile. Raises ProviderError."""
@@ -96,7 +74,7 @@ class AwsProvider(VmCloud[Account, Mark, Instance]):
         """Read back the instances' locations, all of an account in one call."""
         vms = self.built().vms
         ours = [vms[endpoint.name] for endpoint in endpoints]
-        there = locations_of(ours, self._settings.placement_by)
+        there = placement.locations_of(ours, self._settings.placement_by)
         return [there.get(instance.id, Gone()) for instance in ours]
 
     @classmethod
@@ -112,7 +90,7 @@ def _names_of(
 
     def look(tenant: Tenant[Account]) -> Names:
         ours = [request for request in requests if request.tenant == tenant.slot]
-        return look_up(tenant.account, settings, ours)
+        return lookup.look_up(tenant.account, settings, ours)
 
     found = side_by_side(look, tenants)
     return dict(zip((tenant.slot for tenant in tenants), found, strict=True))
@@ -134,9 +112,11 @@ class Build(build.Build[Account, Site, Instance]):
 
     def look_up(self) -> None:
         """Look up all names, and import the run's key."""
-        self._controller = controller_of(self.settings)
+        self._controller = network.controller_of(self.settings)
         self._names = _names_of(self.settings, self.tenants, self.order.requests)
-        for line in check_quotas(self.settings, self.tenants, self._names, self.order.requests):
+        for line in lookup.check_quotas(
+            self.settings, self.tenants, self._names, self.order.requests
+        ):
             self.order.progress(line)
         accounts = {tenant.account.id: tenant.account for tenant in self.tenants}
         maker, public = SiteMaker(self.maker), self.order.key.public
@@ -171,21 +151,23 @@ class Build(build.Build[Account, Site, Instance]):
             return [id_of(zones, self.settings.zone)]
         if all(request.zone for request in requests):
             return [id_of(zones, str(requests[0].zone))]
-        return free_zones(self._names, self.settings, requests)
+        return lookup.free_zones(self._names, self.settings, requests)
 
     def _make_in(self, zone: str, requests: Sequence[EndpointRequest]) -> list[Instance]:
         self.order.progress(f"making {len(requests)} instances in {zone}")
         zones = [self._zone_of(request, zone) for request in requests]
         for request, one in zip(requests, zones, strict=True):
             site = self.sites[str(request.tenant)]
-            SiteMaker(self.maker).subnet(site, one)
-            for number in range(networks_for(self.settings, [request])):
-                SiteMaker(self.maker).nic_subnet(site, one, number)
+            SiteMaker(self.maker).subnets(site, one, networks_for(self.settings, [request]))
         orders = side_by_side(self._order, list(zip(requests, zones, strict=True)))
         ends = self.order.deadline
-        ids = side_by_side(lambda o: make_instance(self.maker, o, self.settings, ends), orders)
-        running = await_instances(dict(zip(ids, orders, strict=True)), self.settings.boot_timeout)
-        made = side_by_side(lambda one: add_nics(self.maker, one, self.settings), running)
+        ids = side_by_side(
+            lambda o: instances.make_instance(self.maker, o, self.settings, ends), orders
+        )
+        running = instances.await_instances(
+            dict(zip(ids, orders, strict=True)), self.settings.boot_timeout
+        )
+        made = side_by_side(lambda one: instances.add_nics(self.maker, one, self.settings), running)
         self._zone = zone
         return made
 
@@ -199,19 +181,15 @@ class Build(build.Build[Account, Site, Instance]):
 
     def _order(self, one: tuple[EndpointRequest, str]) -> InstanceOrder:
         request, zone = one
-        site, names = self.sites[str(request.tenant)], self._names[str(request.tenant)]
-        flavor, account = self._flavor(request), site.account
+        names, account = self._names[str(request.tenant)], self.sites[str(request.tenant)].account
+        flavor = self._flavor(request)
         beside = [
             self._flavor(other)
             for other in self.order.requests
             if other.host == request.host and self.sites[str(other.tenant)].account is account
         ]
         return InstanceOrder(
-            request=request,
-            name=self.maker.mark.name(f"{next(self.numbers)}-{request.name}"),
-            site=site,
-            login_key=self.order.key,
-            host_key=host_key_for(self.settings.host_keys, request),
+            **self.basis(request, self.maker.mark.name(f"{next(self.numbers)}-{request.name}")),
             zone=zone,
             flavor=flavor,
             image=names.images[flavor.architecture],
@@ -221,6 +199,6 @@ class Build(build.Build[Account, Site, Instance]):
     def let_in(self, site: Site, sources: set[str], before: set[str]) -> None:
         """Allow data from these addresses alone, by a rule each."""
         for address in sorted(before - sources):
-            close_group(site, data_from([address]))
+            network.close_group(site, network.data_from(address))
         for address in sorted(sources - before):
-            open_group(site, data_from([address]))
+            network.open_group(site, network.data_from(address))

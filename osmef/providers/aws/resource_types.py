@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -27,22 +27,27 @@ Facts = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class ResourceType(resource_types.ResourceType[Account]):
-    """A type by its name in tags, its list action, and its deletion.
+    """A type by its name in tags, EC2's noun for it, and what makes, lists and deletes it.
 
-    ``creates`` makes one, which ``made`` is the key of in the answer, "" for the answer itself.
-    ``path`` are the keys to the list in an answer, ``id_key`` is that of an id. ``action`` deletes,
-    ``key`` is what it names the thing by, as ``by`` says; ``many`` if it takes a list.
+    A list of NOUNs is in the answer, or ``within`` each thing of another list. ``made`` is the key
+    of what was made, if not the noun. An id is a NOUNId, or what ``id_as`` says. The deletion names
+    a thing by its id or what else ``by`` says, and takes a list of ``many``.
     """
 
+    noun: str
     creates: str
-    made: str
     lists: str
-    path: Sequence[str]
-    id_key: str
-    action: str
-    key: str
-    by: str | None = None
+    deletes: str
+    within: str = field(default="", kw_only=True)
+    made: str = field(default="", kw_only=True)
+    id_as: str = field(default="", kw_only=True)
+    by: str = field(default="", kw_only=True)
     many: bool = field(default=False, kw_only=True)
+
+    @property
+    def id_key(self) -> str:
+        """The key of an id."""
+        return self.id_as or f"{self.noun}Id"
 
     def owned(
         self, account: Account, run: str | None, unread: Unread = pass_over
@@ -51,13 +56,13 @@ class ResourceType(resource_types.ResourceType[Account]):
         filters = "Filter" if self.lists == "describe_hosts" else "Filters"
         request: dict[str, Any] = {filters: where(tag_key=_KEY)}
         answer = account.read(self.lists, f"listing what is a {self.name}", **request)
-        there = (self._found(one, account, unread) for one in _walk(answer, self.path))
+        there = (self._found(one, account, unread) for one in self._listed(answer))
         return [one for one in there if one is not None and run in {None, one.mark.run}]
 
     def create(self, account: Account, request: Mapping[str, Any]) -> str:
         """Make one in one call, and return its id. Raises as the SDK."""
         answer: Any = account.ask(self.creates, **request)
-        found = answer[self.made] if self.made else answer
+        found = answer.get(self.made or self.noun, answer)
         one = found[0] if isinstance(found, list) else found
         return str(one if isinstance(one, str) else one[self.id_key])
 
@@ -75,8 +80,12 @@ class ResourceType(resource_types.ResourceType[Account]):
             answer = account.read(self.lists, f"looking at the {self.name} {id_}", **request)
         except NotFoundError:
             return None
-        there = (self._found(one, account) for one in _walk(answer, self.path))
+        there = (self._found(one, account) for one in self._listed(answer))
         return next((one for one in there if one is not None and one.id == id_), None)
+
+    def _listed(self, answer: Facts) -> list[Facts]:
+        holders = answer.get(self.within, ()) if self.within else [answer]
+        return [one for holder in holders for one in holder.get(f"{self.noun}s", ())]
 
     def _found(
         self, facts: Facts, account: Account, unread: Unread = pass_over
@@ -93,9 +102,10 @@ class ResourceType(resource_types.ResourceType[Account]):
 
     def delete(self, found: Found[Account]) -> None:
         """Delete one; of an instance this only starts it. Raises as the SDK."""
-        what = found.facts[self.by or self.id_key]
-        request: dict[str, Any] = {self.key: [what] if self.many else what}
-        raise_unsuccessful(found.account.ask(self.action, **request), "ReleaseHosts")
+        key = self.by or self.id_key
+        what = found.facts[key]
+        request: dict[str, Any] = {f"{key}s": [what]} if self.many else {key: what}
+        raise_unsuccessful(found.account.ask(self.deletes, **request), "ReleaseHosts")
 
 
 @dataclass(frozen=True)
@@ -114,15 +124,6 @@ class _Gateway(ResourceType):
         super().remove(found, again)
 
 
-def _walk(answer: Facts, path: Sequence[str]) -> Iterable[Facts]:
-    first, *rest = path
-    for one in answer.get(first, ()):
-        if rest:
-            yield from _walk(one, rest)
-        else:
-            yield one
-
-
 def tags_for(kind: str, mark: Mark, name: str) -> list[dict[str, Any]]:
     """Return the mark as the tags of a creation request."""
     tags = {**mark.tags, _NAME: name}
@@ -133,53 +134,44 @@ TYPES = {
     one.name: one
     for one in (
         ResourceType(
-            *("instance", 0, "run_instances", "Instances"),
-            *("describe_instances", ("Reservations", "Instances"), "InstanceId"),
-            *("terminate_instances", "InstanceIds"),
+            *("instance", 0, "Instance"),
+            *("run_instances", "describe_instances", "terminate_instances"),
+            within="Reservations",
+            made="Instances",
             many=True,
             is_slow=True,
         ),
         ResourceType(
-            *("key-pair", 0, "import_key_pair", ""),
-            *("describe_key_pairs", ("KeyPairs",), "KeyPairId"),
-            *("delete_key_pair", "KeyName", "KeyName"),
+            *("key-pair", 0, "KeyPair"),
+            *("import_key_pair", "describe_key_pairs", "delete_key_pair"),
+            by="KeyName",
         ),
         ResourceType(
-            *("network-interface", 1, "create_network_interface", "NetworkInterface"),
-            *("describe_network_interfaces", ("NetworkInterfaces",)),
-            *("NetworkInterfaceId", "delete_network_interface", "NetworkInterfaceId"),
+            *("network-interface", 1, "NetworkInterface", "create_network_interface"),
+            *("describe_network_interfaces", "delete_network_interface"),
         ),
         ResourceType(
-            *("placement-group", 2, "create_placement_group", "PlacementGroup"),
-            *("describe_placement_groups", ("PlacementGroups",), "GroupId"),
-            *("delete_placement_group", "GroupName", "GroupName"),
+            *("placement-group", 2, "PlacementGroup", "create_placement_group"),
+            *("describe_placement_groups", "delete_placement_group"),
+            id_as="GroupId",
+            by="GroupName",
         ),
         ResourceType(
-            *("security-group", 2, "create_security_group", ""),
-            *("describe_security_groups", ("SecurityGroups",), "GroupId"),
-            *("delete_security_group", "GroupId"),
+            *("security-group", 2, "SecurityGroup", "create_security_group"),
+            *("describe_security_groups", "delete_security_group"),
+            id_as="GroupId",
         ),
-        ResourceType(
-            *("subnet", 2, "create_subnet", "Subnet"),
-            *("describe_subnets", ("Subnets",), "SubnetId"),
-            *("delete_subnet", "SubnetId"),
-        ),
+        ResourceType("subnet", 2, "Subnet", "create_subnet", "describe_subnets", "delete_subnet"),
         _Gateway(
-            *("internet-gateway", 2, "create_internet_gateway", "InternetGateway"),
-            *("describe_internet_gateways", ("InternetGateways",)),
-            *("InternetGatewayId", "delete_internet_gateway", "InternetGatewayId"),
+            *("internet-gateway", 2, "InternetGateway", "create_internet_gateway"),
+            *("describe_internet_gateways", "delete_internet_gateway"),
         ),
         ResourceType(
-            *("dedicated-host", 2, "allocate_hosts", "HostIds"),
-            *("describe_hosts", ("Hosts",), "HostId"),
-            *("release_hosts", "HostIds"),
+            *("dedicated-host", 2, "Host", "allocate_hosts", "describe_hosts", "release_hosts"),
+            made="HostIds",
             many=True,
         ),
-        ResourceType(
-            *("vpc", 3, "create_vpc", "Vpc"),
-            *("describe_vpcs", ("Vpcs",), "VpcId"),
-            *("delete_vpc", "VpcId"),
-        ),
+        ResourceType("vpc", 3, "Vpc", "create_vpc", "describe_vpcs", "delete_vpc"),
     )
 }
 """By name, which is that in tags, too."""

@@ -46,7 +46,7 @@ def make_site(maker: Maker, account: Account) -> None:
     sites = SiteMaker(maker)
     key = sites.keypair(account, KeyPair.generate("test").public)
     site = sites.site(Tenant("tenant-1", 1, "one", account), key, "192.0.2.1/32")
-    sites.subnet(site, "euc1-az1")
+    sites.subnets(site, "euc1-az1")
 
 
 def make_host(maker: Maker, account: Account) -> None:
