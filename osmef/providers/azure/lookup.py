@@ -117,9 +117,8 @@ def _info(sku: Any) -> Size:
     closed = None
     for restriction in sku.restrictions or ():
         if restriction.type == "Zone":
-            zones -= set(
-                (restriction.restriction_info and restriction.restriction_info.zones) or ()
-            )
+            told = restriction.restriction_info
+            zones -= {*((told and told.zones) or ())}
         else:
             closed = word(restriction.reason_code) or "restricted"
     return Size(
@@ -139,14 +138,10 @@ def _info(sku: Any) -> Size:
 
 def _size(there: Mapping[str, Size], wanted: WantedFlavor) -> Size:
     if isinstance(wanted, str):
-        by_name = {name.lower(): size for name, size in there.items()}
-        found = by_name.get(wanted.lower())
+        found = {name.lower(): size for name, size in there.items()}.get(wanted.lower())
         if found is None:
-            raise NotFoundError(
-                f"there is no size {wanted!r} in this region",
-                where="flavor",
-                cure=known_names(there, wanted),
-            )
+            lacks = f"there is no size {wanted!r} in this region"
+            raise NotFoundError(lacks, where="flavor", cure=known_names(there, wanted))
         return found
     fitting = [
         size
@@ -168,35 +163,29 @@ def _refuse_unusable(
     settings: AzureSettings, size: Size, zone: str | None, zones: Mapping[str, str]
 ) -> None:
     """Raise CapacityError or ProviderError for a size that is not usable as requested."""
+    kind: type[ProviderError] = CapacityError
     if size.closed is not None:
-        raise CapacityError(
-            f"the size {size.name} is not to be had in {settings.region}: {size.closed}",
-            where="flavor",
-            cure="use another size or region, or ask Azure to open it for the subscription",
+        key, cure = (
+            "flavor",
+            "use another size or region, or ask Azure to open it for the subscription",
         )
-    if zone is not None and zone not in zones:
-        raise NotFoundError(
-            f"{settings.region} has no zone {zone!r}", where="zone", cure=known_names(zones, zone)
-        )
-    if zone is not None and zone not in size.zones:
-        have = ", ".join(sorted(size.zones)) or "none"
-        raise CapacityError(
-            f"the size {size.name} is not to be had in zone {zone}",
-            where="zone",
-            cure=f"zones that have it: {have}",
-        )
-    if settings.accelerated and not size.accelerated:
-        raise ProviderError(
-            f"the size {size.name} has no accelerated networking",
-            where="provider.accelerated",
-            cure="use a size that has it, or leave the key out",
-        )
-    if settings.spot and not size.spot:
-        raise CapacityError(
-            f"the size {size.name} can't be had from spare capacity",
-            where="provider.spot",
-            cure="use another size, or spot: false",
-        )
+        message = f"the size {size.name} is not to be had in {settings.region}: {size.closed}"
+    elif zone is not None and zone not in zones:
+        kind, key, cure = NotFoundError, "zone", known_names(zones, zone)
+        message = f"{settings.region} has no zone {zone!r}"
+    elif zone is not None and zone not in size.zones:
+        key, cure = "zone", f"zones that have it: {', '.join(sorted(size.zones)) or 'none'}"
+        message = f"the size {size.name} is not to be had in zone {zone}"
+    elif settings.accelerated and not size.accelerated:
+        kind, key = ProviderError, "provider.accelerated"
+        cure = "use a size that has it, or leave the key out"
+        message = f"the size {size.name} has no accelerated networking"
+    elif settings.spot and not size.spot:
+        key, cure = "provider.spot", "use another size, or spot: false"
+        message = f"the size {size.name} can't be had from spare capacity"
+    else:
+        return
+    raise kind(message, where=key, cure=cure)
 
 
 DEFAULT = {"x64": "Debian:debian-12:12-gen2", "Arm64": "Debian:debian-12:12-arm64"}
@@ -224,20 +213,15 @@ class Image:
 
     def refuse_unfit(self, size: str, architecture: str, generations: frozenset[str]) -> None:
         """Raise ProviderError if VMs of a size can't boot it."""
+        image, key = f"the image {self.name} is", "provider.image"
         if self.architecture not in {None, architecture}:
-            raise ProviderError(
-                f"the image {self.name} is for {self.architecture}, the size {size} is"
-                f" {architecture}",
-                where="provider.image",
-                cure="use another image or size",
-            )
+            message = f"{image} for {self.architecture}, the size {size} is {architecture}"
+            raise ProviderError(message, where=key, cure="use another image or size")
         if self.generation not in {None, *generations}:
-            raise ProviderError(
-                f"the image {self.name} is of generation {self.generation}, the size {size} takes"
-                f" {', '.join(sorted(generations))}",
-                where="provider.image",
-                cure="use another SKU of the image, often with or without -gen2",
-            )
+            taken = f"the size {size} takes {', '.join(sorted(generations))}"
+            cure = "use another SKU of the image, often with or without -gen2"
+            message = f"{image} of generation {self.generation}, {taken}"
+            raise ProviderError(message, where=key, cure=cure)
 
 
 def find_image(subscription: Subscription, settings: AzureSettings, architecture: str) -> Image:
@@ -307,6 +291,13 @@ _NAMESPACES = ("Microsoft.Compute", "Microsoft.Network", "Microsoft.DevTestLab")
 """Of the types of all that a run makes in its groups; the last one of schedules."""
 
 
+_ONE_EACH = (
+    *("virtualMachines", "NetworkInterfaces"),
+    *("PublicIPAddresses", "StandardSkuPublicIpAddresses"),
+)
+"""The quotas that each VM takes one of."""
+
+
 def needs_of(
     settings: AzureSettings, sizes: Iterable[Size], networks: int, nics: int
 ) -> dict[str, int]:
@@ -321,13 +312,9 @@ def needs_of(
         else:
             need["cores"] += size.vcpus
             need[size.family] += size.vcpus
-        need["virtualMachines"] += 1
-        need["NetworkInterfaces"] += 1
-        need["PublicIPAddresses"] += 1
-        need["StandardSkuPublicIpAddresses"] += 1
-    need["NetworkInterfaces"] += nics
-    need["VirtualNetworks"] += networks
-    need["NetworkSecurityGroups"] += networks
+        need.update(_ONE_EACH)
+    need.update({"NetworkInterfaces": nics})
+    need.update(dict.fromkeys(("VirtualNetworks", "NetworkSecurityGroups"), networks))
     return dict(need)
 
 

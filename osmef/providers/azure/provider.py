@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from osmef.errors import NotFoundError
-from osmef.providers.azure import network, placement
+from osmef.providers.azure import lookup, network, placement, vms
 from osmef.providers.azure.access import (
     ERRORS,
     USUAL,
@@ -16,25 +16,11 @@ from osmef.providers.azure.access import (
     access_of,
     open_subscription,
 )
-from osmef.providers.azure.lookup import (
-    Size,
-    check_namespaces,
-    check_quotas,
-    look_up,
-    needs_of,
-)
-from osmef.providers.azure.network import Site, make_site
+from osmef.providers.azure.lookup import Size
+from osmef.providers.azure.network import Site
 from osmef.providers.azure.placement import Place, Placer
 from osmef.providers.azure.resource_types import TYPES, Maker, destroy, list_owned, schedule_of
-from osmef.providers.azure.vms import (
-    ShutdownSchedules,
-    Vm,
-    VmOrder,
-    make_nics,
-    make_vm,
-    read_place,
-    vm_name,
-)
+from osmef.providers.azure.vms import ShutdownSchedules, Vm, VmOrder
 from osmef.providers.base import (
     Access,
     Check,
@@ -47,9 +33,8 @@ from osmef.providers.base import (
     pass_over,
 )
 from osmef.providers.cloud import build
-from osmef.providers.cloud.build import host_key_for
 from osmef.providers.cloud.placement import first_with_room
-from osmef.providers.cloud.public_cloud import VmCloud, by_account
+from osmef.providers.cloud.public_cloud import VmCloud, shares
 from osmef.providers.cloud.tenants import Tenant, slots_of
 from osmef.providers.marks import Mark
 from osmef.providers.parallel import side_by_side, together
@@ -76,17 +61,18 @@ class AzureProvider(VmCloud[Subscription, Mark, Vm]):
         """Check credentials, registrations, names and quotas. Raises ProviderError."""
         settings = self._settings
 
-        def check(there: Sequence[Tenant[Subscription]]) -> None:
-            subscription, slots = there[0].account, {tenant.slot for tenant in there}
-            ours = [request for request in requests if request.tenant in slots]
-            check_namespaces(subscription)
-            names = look_up(subscription, settings, ours)
+        def check(
+            share: tuple[Subscription, Sequence[Tenant[Subscription]], Sequence[EndpointRequest]],
+        ) -> None:
+            subscription, there, ours = share
+            lookup.check_namespaces(subscription)
+            names = lookup.look_up(subscription, settings, ours)
             sizes = [names.wanted[r.flavor or settings.default_flavor] for r in ours]
             nics = sum(request.nics for request in ours)
-            need = needs_of(settings, sizes, len(there), nics)
-            check_quotas(subscription, settings.region, need)
+            need = lookup.needs_of(settings, sizes, len(there), nics)
+            lookup.check_quotas(subscription, settings.region, need)
 
-        side_by_side(check, by_account(self.tenants_of(slots_of(requests), still)).values())
+        side_by_side(check, shares(self.tenants_of(slots_of(requests), still), requests))
 
     def log_in(self, named: str | None, check: Check) -> Subscription:
         """Log into a subscription. Raises ProviderError."""
@@ -99,11 +85,11 @@ class AzureProvider(VmCloud[Subscription, Mark, Vm]):
 
     def describe(self, endpoints: Sequence[Endpoint]) -> list[Location]:
         """Read back the VMs' locations. Raises ProviderError."""
-        region, vms = self._settings.region, self.built().vms
+        region, made = self._settings.region, self.built().vms
 
         def read(endpoint: Endpoint) -> Location:
             try:
-                return read_place(vms[endpoint.name], region)
+                return vms.read_place(made[endpoint.name], region)
             except NotFoundError:  # taken back, as spot VMs may be
                 return Gone()
 
@@ -143,12 +129,9 @@ class Build(build.Build[Subscription, Site, Vm]):
     """The ids of the subnets of each slot by their names."""
 
     def __post_init__(self) -> None:
-        self.schedules = ShutdownSchedules(
-            self.maker,
-            self.order,
-            self.settings.region,
-            self.tenants[0].account.waits.renewed_s,
-        )
+        renewed_s = self.tenants[0].account.waits.renewed_s
+        region = self.settings.region
+        self.schedules = ShutdownSchedules(self.maker, self.order, region, renewed_s)
 
     def stand(self) -> list[Vm]:
         """Create all resources, and schedule the VMs' shutdown."""
@@ -162,8 +145,8 @@ class Build(build.Build[Subscription, Site, Vm]):
 
     def make_site(self, tenant: Tenant[Subscription]) -> Site:
         """Create a tenant's resource group."""
-        names = look_up(tenant.account, self.settings, self.requests_of(tenant))
-        return make_site(self.maker, tenant, names, self.settings.region)
+        names = lookup.look_up(tenant.account, self.settings, self.requests_of(tenant))
+        return network.make_site(self.maker, tenant, names, self.settings.region)
 
     def names_of(self, vm: Vm) -> list[str]:
         """Return the names of a VM, its interfaces, its address and its schedule."""
@@ -209,8 +192,7 @@ class Build(build.Build[Subscription, Site, Vm]):
 
         def give_back() -> None:
             paths = {self._path(one) for one in numbered}
-            gone = {("vm", path) for path in paths}
-            gone |= {("schedule", schedule_of(path)) for path in paths}
+            gone = {("vm", p) for p in paths} | {("schedule", schedule_of(p)) for p in paths}
             self.remove([m for m in list(self.maker.made) if (m[0].kind, m[0].name) in gone])
 
         zones = [first, *self._other_zones(numbered)]
@@ -236,8 +218,9 @@ class Build(build.Build[Subscription, Site, Vm]):
         public = self._public[order.path][1]
         if order.path not in self._nics:
             subnets = self._subnets[order.site.tenant.slot]
-            self._nics[order.path] = make_nics(self.maker, order, self.settings, subnets, public)
-        vm = make_vm(self.maker, order, self.settings, self._nics[order.path], public)
+            nics = vms.make_nics(self.maker, order, self.settings, subnets, public)
+            self._nics[order.path] = nics
+        vm = vms.make_vm(self.maker, order, self.settings, self._nics[order.path], public)
         self.schedules.add(vm)
         return vm
 
@@ -285,7 +268,7 @@ class Build(build.Build[Subscription, Site, Vm]):
         self._subnets[slot] = subnets
 
     def _path(self, one: Numbered) -> str:
-        return self.sites[str(one[1].tenant)].path(vm_name(*one))
+        return self.sites[str(one[1].tenant)].path(vms.vm_name(*one))
 
     def _size(self, request: EndpointRequest) -> Size:
         names = self.sites[str(request.tenant)].names
@@ -293,11 +276,7 @@ class Build(build.Build[Subscription, Site, Vm]):
 
     def _order(self, number: int, request: EndpointRequest) -> VmOrder:
         return VmOrder(
-            request=request,
-            name=vm_name(number, request),
-            site=self.sites[str(request.tenant)],
-            login_key=self.order.key,
-            host_key=host_key_for(self.settings.host_keys, request),
+            **self.basis(request, vms.vm_name(number, request)),
             flavor=self._size(request),
             place=self._places[request.name],
             ends=self.order.deadline,

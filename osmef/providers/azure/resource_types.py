@@ -13,6 +13,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Any
 
 from osmef.errors import NotFoundError, OsmefError, ProviderError
@@ -28,7 +29,6 @@ from osmef.providers.parallel import side_by_side
 
 Body = dict[str, Any]
 GROUP = "resource-group"
-_GROUP_TYPE = "microsoft.resources/resourcegroups"
 _VM_NAME = re.compile(r"\d+-[A-Za-z0-9-]+")
 """Of a VM of ours, and so of its disk."""
 
@@ -109,7 +109,7 @@ class ResourceType(resource_types.ResourceType[Subscription]):
         """Return whether a name has the parts that one of this type has."""
         parts = resource.name.split("/")
         # PROVIDER/TYPE[/TYPE] has GROUP/NAME[/NAME], and the group is one itself.
-        return all(parts) and len(parts) == self.type.count("/") + (self.type != _GROUP_TYPE)
+        return all(parts) and len(parts) == self.type.count("/") + (self.name != GROUP)
 
     def put(self, subscription: Subscription, name: str, body: Mapping[str, Any]) -> Any:
         """Create or update one; return it, or its poller."""
@@ -175,46 +175,30 @@ class _Group(ResourceType):
         return super().delete(found)
 
 
+_SDK = (
+    ("vm", "compute/virtualmachines", "compute.virtual_machines"),
+    ("disk", "compute/disks", "compute.disks"),
+    ("network-interface", "network/networkinterfaces", "network.network_interfaces"),
+    ("public-ip", "network/publicipaddresses", "network.public_ip_addresses"),
+    ("network", "network/virtualnetworks", "network.virtual_networks"),
+    ("security-group", "network/networksecuritygroups", "network.network_security_groups"),
+    ("dedicated-host", "compute/hostgroups/hosts", "compute.dedicated_hosts"),
+    ("host-group", "compute/hostgroups", "compute.dedicated_host_groups"),
+    ("availability-set", "compute/availabilitysets", "compute.availability_sets"),
+    ("proximity-group", "compute/proximityplacementgroups", "compute.proximity_placement_groups"),
+    (GROUP, "resources/resourcegroups", "resources.resource_groups"),
+)
+"""Names, Azure's types, and where the SDK has their operations, in the order of deletion."""
+_UNUSUAL: dict[str, type[ResourceType]] = {"vm": _Vm, GROUP: _Group}
+"""Those whose deletion is not the usual one."""
 TYPES: dict[str, ResourceType] = {
-    one.name: one
-    for one in (
-        ResourceType("schedule", 0, _SCHEDULES, Schedules),
-        _Vm("vm", 1, "microsoft.compute/virtualmachines", lambda s: s.compute.virtual_machines),
-        ResourceType("disk", 2, "microsoft.compute/disks", lambda s: s.compute.disks),
-        ResourceType(
-            *("network-interface", 3, "microsoft.network/networkinterfaces"),
-            lambda s: s.network.network_interfaces,
-        ),
-        ResourceType(
-            *("public-ip", 4, "microsoft.network/publicipaddresses"),
-            lambda s: s.network.public_ip_addresses,
-        ),
-        ResourceType(
-            *("network", 5, "microsoft.network/virtualnetworks"),
-            lambda s: s.network.virtual_networks,
-        ),
-        ResourceType(
-            *("security-group", 6, "microsoft.network/networksecuritygroups"),
-            lambda s: s.network.network_security_groups,
-        ),
-        ResourceType(
-            *("dedicated-host", 7, "microsoft.compute/hostgroups/hosts"),
-            lambda s: s.compute.dedicated_hosts,
-        ),
-        ResourceType(
-            *("host-group", 8, "microsoft.compute/hostgroups"),
-            lambda s: s.compute.dedicated_host_groups,
-        ),
-        ResourceType(
-            *("availability-set", 9, "microsoft.compute/availabilitysets"),
-            lambda s: s.compute.availability_sets,
-        ),
-        ResourceType(
-            *("proximity-group", 10, "microsoft.compute/proximityplacementgroups"),
-            lambda s: s.compute.proximity_placement_groups,
-        ),
-        _Group(GROUP, 11, _GROUP_TYPE, lambda s: s.resources.resource_groups, is_last=True),
-    )
+    "schedule": ResourceType("schedule", 0, _SCHEDULES, Schedules),
+    **{
+        name: _UNUSUAL.get(name, ResourceType)(
+            *(name, stage, f"microsoft.{type_}", attrgetter(path)), is_last=name == GROUP
+        )
+        for stage, (name, type_, path) in enumerate(_SDK, 1)
+    },
 }
 """By name."""
 _BY_TYPE = {one.type: one for one in TYPES.values()}

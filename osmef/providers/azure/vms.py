@@ -64,22 +64,17 @@ class Vm(build.Vm[VmOrder]):
     shown_by = "serial log"
 
     def console(self) -> str:
-        """Return what it wrote on its serial port. Raises ProviderError."""
-        return console_of(self)
+        """Return what it wrote on its serial port, as far as boot diagnostics keep it.
 
-
-def console_of(vm: Vm) -> str:
-    """Return a VM's serial console, as far as boot diagnostics keep it.
-
-    Raises ProviderError, also as long as it wrote nothing.
-    """
-    subscription, (group, name) = vm.order.site.account, vm.order.path.split("/")
-    machines = subscription.compute.virtual_machines
-    told = subscription.do(
-        "reading boot diagnostics", lambda: machines.retrieve_boot_diagnostics_data(group, name)
-    )
-    link = told.serial_console_log_blob_uri
-    return subscription.fetch(str(link)) if link else ""
+        Raises ProviderError, also as long as it wrote nothing.
+        """
+        subscription, names = self.order.site.account, self.order.path.split("/")
+        machines = subscription.compute.virtual_machines
+        told = subscription.do(
+            "reading boot diagnostics", lambda: machines.retrieve_boot_diagnostics_data(*names)
+        )
+        link = told.serial_console_log_blob_uri
+        return subscription.fetch(str(link)) if link else ""
 
 
 def vm_name(number: int, request: EndpointRequest) -> str:
@@ -207,11 +202,7 @@ def location_of(properties: Any, region: str, zone: str | None, tenant: str) -> 
     Azure names a physical host only where it is a dedicated one. A fault domain, a rack or what
     shares no power and switch with others, has a number within its availability set.
     """
-    view, spread, host = (
-        properties.instance_view,
-        properties.availability_set,
-        properties.host,
-    )
+    view, spread, host = properties.instance_view, properties.availability_set, properties.host
     domain = view.platform_fault_domain if view else None
     scope = str(spread.id).lower() if spread and host is None else None
     return Location(
@@ -245,16 +236,14 @@ class ShutdownSchedules:
 
     def add(self, vm: Vm) -> None:
         """Schedule a VM's shutdown, where its region supports it. Raises ProviderError."""
-        subscription, name = vm.order.site.account, schedule_of(vm.order.path)
         body = schedule_body(vm.id, self._region, self._ends(time.time()))
         try:
-            self._maker.make(subscription, _KIND, name, body)
+            self._maker.make(vm.order.account, _KIND, schedule_of(vm.order.path), body)
         except ProviderError as error:
             if not is_not_in_region(error.__cause__):
                 raise
-            self._order.progress(
-                f"Azure has no schedule in {self._region} to end {vm.order.name} by"
-            )
+            lacks = f"Azure has no schedule in {self._region} to end {vm.order.name} by"
+            self._order.progress(lacks)
         else:
             self._vms.append(vm)
 
@@ -271,11 +260,9 @@ class ShutdownSchedules:
 
     def renew(self, now: float) -> None:
         """Renew the existing schedules, as at a UNIX time. Raises ProviderError."""
-        side_by_side(lambda vm: self._renew(vm, now), self._standing())
-
-    def _standing(self) -> Sequence[Vm]:
         there = {one.name for one, _ in list(self._maker.made) if one.kind == _KIND}
-        return [vm for vm in list(self._vms) if schedule_of(vm.order.path) in there]
+        standing = [vm for vm in list(self._vms) if schedule_of(vm.order.path) in there]
+        side_by_side(lambda vm: self._renew(vm, now), standing)
 
     def _renew(self, vm: Vm, now: float) -> None:
         subscription, name = vm.order.site.account, schedule_of(vm.order.path)

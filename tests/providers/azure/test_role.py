@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from osmef.providers.azure.provider import AzureProvider
-from osmef.providers.azure.vms import console_of
 from tests.azure.arm import SUBSCRIPTION, Fault
 from tests.azure.permissions import granted
 from tests.providers.azure.conftest import Api, vm
@@ -29,7 +28,7 @@ def use(api: Api) -> None:
         provider = api.provider(**keys)
         provider.check(requests)
         made = provider.begin(api.order(*requests, run=f"lab-{number}")).stand()
-        console_of(made[0])
+        made[0].console()
         endpoints = [provider.endpoint(one, None) for one in made]  # type: ignore[arg-type]
         provider.describe(endpoints)
         provider.admit(endpoints, ["203.0.113.7"])

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from osmef.errors import BootError, PolicyError, ReachError
-from osmef.providers.azure.vms import Vm, console_of
+from osmef.providers.azure.vms import Vm
 from osmef.providers.base import Order
 from osmef.providers.cloud_init import MOST_CONSOLE
 from osmef.remote.login import HostKeys
@@ -89,13 +89,13 @@ def test_who_may_not_read_the_log_is_told_at_once(api: Api) -> None:
 def test_a_log_is_fetched_without_our_token(api: Api) -> None:
     made, _ = console(api)
     api.arm.console = lambda _key: "any text, {not: json}"
-    assert console_of(made) == "any text, {not: json}"
+    assert made.console() == "any text, {not: json}"
 
 
 def test_of_a_serial_log_without_end_the_end_is_kept(api: Api) -> None:
     made, _ = console(api)
     api.arm.console = lambda _key: "x" * 5_000_000 + "the end"
-    read = console_of(made)
+    read = made.console()
     assert len(read) == MOST_CONSOLE
     assert read.endswith("xthe end")
 
