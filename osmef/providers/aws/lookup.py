@@ -23,7 +23,7 @@ from osmef.providers.cloud.lookup import (
     meets,
     smallest,
 )
-from osmef.providers.cloud.public_cloud import shares
+from osmef.providers.cloud.public_cloud import Share, shares
 from osmef.providers.cloud.tenants import Tenant
 from osmef.providers.parallel import side_by_side
 from osmef.scenario.clouds.aws import AwsPlacedBy, AwsSettings
@@ -435,9 +435,7 @@ def check_quotas(
     tells. Raises QuotaError with everything that an account has too little of.
     """
 
-    def check(
-        share: tuple[Account, Sequence[Tenant[Account]], Sequence[EndpointRequest]],
-    ) -> list[str]:
+    def check(share: Share[Account]) -> list[str]:
         account, some, ours = share
         nics = sum(1 + request.nics for request in ours if request.nics)
         need = {_VPCS: len(some)} | ({_NICS: nics} if nics else {})

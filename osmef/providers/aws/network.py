@@ -151,9 +151,8 @@ def attach(account: Account, nic: str, instance: str, number: int) -> str:
     """
 
     def look() -> Any:
-        return account.ask("describe_network_interfaces", NetworkInterfaceIds=[nic])[
-            "NetworkInterfaces"
-        ][0]
+        answer = account.ask("describe_network_interfaces", NetworkInterfaceIds=[nic])
+        return answer["NetworkInterfaces"][0]
 
     def attempt() -> None:
         try:

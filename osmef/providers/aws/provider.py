@@ -114,9 +114,8 @@ class Build(build.Build[Account, Site, Instance]):
         """Look up all names, and import the run's key."""
         self._controller = network.controller_of(self.settings)
         self._names = _names_of(self.settings, self.tenants, self.order.requests)
-        for line in lookup.check_quotas(
-            self.settings, self.tenants, self._names, self.order.requests
-        ):
+        requests = self.order.requests
+        for line in lookup.check_quotas(self.settings, self.tenants, self._names, requests):
             self.order.progress(line)
         accounts = {tenant.account.id: tenant.account for tenant in self.tenants}
         maker, public = SiteMaker(self.maker), self.order.key.public
@@ -161,13 +160,11 @@ class Build(build.Build[Account, Site, Instance]):
             SiteMaker(self.maker).subnets(site, one, networks_for(self.settings, [request]))
         orders = side_by_side(self._order, list(zip(requests, zones, strict=True)))
         ends = self.order.deadline
-        ids = side_by_side(
-            lambda o: instances.make_instance(self.maker, o, self.settings, ends), orders
-        )
-        running = instances.await_instances(
-            dict(zip(ids, orders, strict=True)), self.settings.boot_timeout
-        )
-        made = side_by_side(lambda one: instances.add_nics(self.maker, one, self.settings), running)
+        maker, settings = self.maker, self.settings
+        ids = side_by_side(lambda o: instances.make_instance(maker, o, settings, ends), orders)
+        asked = dict(zip(ids, orders, strict=True))
+        running = instances.await_instances(asked, settings.boot_timeout)
+        made = side_by_side(lambda one: instances.add_nics(maker, one, settings), running)
         self._zone = zone
         return made
 

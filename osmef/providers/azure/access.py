@@ -37,10 +37,8 @@ from osmef.providers.base import Access, Check, go_on
 from osmef.providers.cloud import account as cloud
 from osmef.providers.cloud.account import Again, Waits
 from osmef.providers.cloud.errors import ErrorTable, Meaning, Row
-from osmef.providers.cloud.tenants import access_with
 from osmef.providers.cloud_init import MOST_CONSOLE
 from osmef.providers.retry import LIMIT_S
-from osmef.scenario.clouds.azure import AzureSettings
 
 _NOT_IN_REGION = re.compile("LocationNotAvailableForResourceType|NoRegisteredProviderFound")
 _ACTION = r"perform action(?:\(s\))? '([^']+)'"
@@ -294,28 +292,19 @@ def word(value: Any) -> str | None:
     return None if value is None else str(getattr(value, "value", value))
 
 
-def access_of(settings: AzureSettings, subscription: str | None = None) -> Access:
-    """Return the access of a subscription, by default that of the environment.
+def open_subscription(access: Access, waits: Waits = USUAL, check: Check = go_on) -> Subscription:
+    """Log in, by default to the subscription of the environment, and look whether it is there.
 
-    Raises CredentialsError where nothing names one.
+    Raises CredentialsError where nothing names one, ProviderError.
     """
-    return _complete(access_with(cloud=subscription, uri=settings.endpoint_url))
-
-
-def _complete(access: Access) -> Access:
-    found = access.get("cloud") or os.environ.get("AZURE_SUBSCRIPTION_ID")
-    if not found:
+    id_ = access.get("cloud") or os.environ.get("AZURE_SUBSCRIPTION_ID")
+    if not id_:
         raise CredentialsError(
             "nothing says which subscription to use",
             where="provider: azure",
             cure="set AZURE_SUBSCRIPTION_ID, or write provider.tenants: {NAME: SUBSCRIPTION-ID}",
         )
-    return {**access, "cloud": found}
-
-
-def open_subscription(access: Access, waits: Waits = USUAL, check: Check = go_on) -> Subscription:
-    """Log in, and look whether the subscription is there. Raises ProviderError."""
-    subscription = Subscription(_complete(access), waits, check)
+    subscription = Subscription({**access, "cloud": id_}, waits, check)
     subscription.do(
         "logging in", lambda: subscription.subscriptions.subscriptions.get(subscription.id)
     )

@@ -26,6 +26,8 @@ FAULT_DOMAINS = 2
 """Every region has at least two for availability sets; some have no more."""
 _UPDATE_DOMAINS = 5
 
+_Lane = tuple[str, int]
+"""A lane of a tenant, or of a subscription."""
 _Slot = tuple[str, str | None, str]
 """A host of the plan in a subscription and a zone."""
 
@@ -72,7 +74,7 @@ class Placer:
 
     def place(self, requests: Sequence[EndpointRequest]) -> dict[str, Place]:
         """Return the placement of each request by name."""
-        lanes: dict[tuple[str, int], list[EndpointRequest]] = defaultdict(list)
+        lanes: dict[_Lane, list[EndpointRequest]] = defaultdict(list)
         for request in requests:
             lanes[str(request.tenant), request.lane].append(request)
         near = self._proximity_groups(requests)
@@ -101,18 +103,18 @@ class Placer:
     def _slot(self, request: EndpointRequest) -> _Slot:
         return self._account(request), self._zone(request), request.host or ""
 
-    def _vicinity(self, request: EndpointRequest) -> tuple[str, int]:
+    def _vicinity(self, request: EndpointRequest) -> _Lane:
         return self._account(request), request.lane
 
     def _site_of(self, account: str) -> Site:
         """Return the first tenant's site of a subscription: it holds what its tenants share."""
         return next(site for site in self._sites.values() if site.account.id == account)
 
-    def _proximity_groups(self, requests: Sequence[EndpointRequest]) -> dict[tuple[str, int], str]:
+    def _proximity_groups(self, requests: Sequence[EndpointRequest]) -> dict[_Lane, str]:
         if not self._settings.proximity:
             return {}
 
-        def make(vicinity: tuple[str, int]) -> str:
+        def make(vicinity: _Lane) -> str:
             account, lane = vicinity
             site = self._site_of(account)
             return self._make(site, "proximity-group", f"near-{lane}", self._body())
@@ -121,21 +123,16 @@ class Placer:
         return dict(zip(wanted, side_by_side(make, wanted), strict=True))
 
     def _availability_sets(
-        self,
-        lanes: Mapping[tuple[str, int], Sequence[EndpointRequest]],
-        near: Mapping[tuple[str, int], str],
-    ) -> dict[tuple[str, int], str]:
-        def make(key: tuple[str, int]) -> str:
+        self, lanes: Mapping[_Lane, Sequence[EndpointRequest]], near: Mapping[_Lane, str]
+    ) -> dict[_Lane, str]:
+        def make(key: _Lane) -> str:
             tenant, lane = key
-            site = self._sites[tenant]
-            proximity = near.get(self._vicinity(lanes[key][0]))
-            body = self._body(
-                platformFaultDomainCount=FAULT_DOMAINS, platformUpdateDomainCount=_UPDATE_DOMAINS
-            )
-            if proximity is not None:
-                body["properties"]["proximityPlacementGroup"] = {"id": proximity}
+            within = Place(proximity=near.get(self._vicinity(lanes[key][0])))
+            counts = {"platformFaultDomainCount": FAULT_DOMAINS}
+            counts["platformUpdateDomainCount"] = _UPDATE_DOMAINS
+            body = self._body(**counts, **within.properties)
             body["sku"] = {"name": "Aligned"}
-            return self._make(site, "availability-set", f"apart-{lane}", body)
+            return self._make(self._sites[tenant], "availability-set", f"apart-{lane}", body)
 
         wanted = sorted(key for key, ones in lanes.items() if needs_set(self._settings, ones))
         return dict(zip(wanted, side_by_side(make, wanted), strict=True))
@@ -146,9 +143,8 @@ class Placer:
             return {}
         slots = list(dict.fromkeys(self._slot(request) for request in requests if request.host))
         groups: dict[tuple[str, str | None], str] = {}
-        for number, key in enumerate(
-            sorted({(account, zone) for account, zone, _ in slots}, key=str), 1
-        ):
+        places = sorted({(account, zone) for account, zone, _ in slots}, key=str)
+        for number, key in enumerate(places, 1):
             groups[key] = f"hosts-{number}"
             body = self._body(platformFaultDomainCount=1, supportAutomaticPlacement=False)
             if key[1] is not None:

@@ -9,13 +9,7 @@ from typing import Any
 
 from osmef.errors import NotFoundError
 from osmef.providers.azure import lookup, network, placement, vms
-from osmef.providers.azure.access import (
-    ERRORS,
-    USUAL,
-    Subscription,
-    access_of,
-    open_subscription,
-)
+from osmef.providers.azure.access import ERRORS, USUAL, Subscription, open_subscription
 from osmef.providers.azure.lookup import Size
 from osmef.providers.azure.network import Site
 from osmef.providers.azure.placement import Place, Placer
@@ -34,8 +28,8 @@ from osmef.providers.base import (
 )
 from osmef.providers.cloud import build
 from osmef.providers.cloud.placement import first_with_room
-from osmef.providers.cloud.public_cloud import VmCloud, shares
-from osmef.providers.cloud.tenants import Tenant, slots_of
+from osmef.providers.cloud.public_cloud import Share, VmCloud, shares
+from osmef.providers.cloud.tenants import Tenant, access_with, slots_of
 from osmef.providers.marks import Mark
 from osmef.providers.parallel import side_by_side, together
 from osmef.scenario.clouds.azure import AzureAccess, AzureSettings
@@ -61,9 +55,7 @@ class AzureProvider(VmCloud[Subscription, Mark, Vm]):
         """Check credentials, registrations, names and quotas. Raises ProviderError."""
         settings = self._settings
 
-        def check(
-            share: tuple[Subscription, Sequence[Tenant[Subscription]], Sequence[EndpointRequest]],
-        ) -> None:
+        def check(share: Share[Subscription]) -> None:
             subscription, there, ours = share
             lookup.check_namespaces(subscription)
             names = lookup.look_up(subscription, settings, ours)
@@ -76,7 +68,8 @@ class AzureProvider(VmCloud[Subscription, Mark, Vm]):
 
     def log_in(self, named: str | None, check: Check) -> Subscription:
         """Log into a subscription. Raises ProviderError."""
-        return open_subscription(access_of(self._settings, named), self._waits, check)
+        access = access_with(cloud=named, uri=self._settings.endpoint_url)
+        return open_subscription(access, self._waits, check)
 
     def build(self, order: Order, tenants: Sequence[Tenant[Subscription]]) -> Build:
         """Return what makes the VMs of a run."""
@@ -154,7 +147,7 @@ class Build(build.Build[Subscription, Site, Vm]):
         return [path, *vm.order.nic_paths, schedule_of(path)]
 
     def stand_up(self, requests: Sequence[EndpointRequest]) -> list[Vm]:
-        """Create VMs with their addresses, in the order of the requests."""
+        """Create VMs with their addresses, lane by lane."""
         numbered = [(next(self.numbers), request) for request in requests]
         if self._subnets:
             side_by_side(self._give_address, numbered)
@@ -165,9 +158,8 @@ class Build(build.Build[Subscription, Site, Vm]):
         lanes: dict[int, list[Numbered]] = defaultdict(list)
         for number, request in numbered:
             lanes[request.lane].append((number, request))
-        made = [vm for vms in side_by_side(self._stand_up_lane, lanes.values()) for vm in vms]
-        by_name = {vm.order.request.name: vm for vm in made}
-        return [by_name[request.name] for request in requests]
+        made = side_by_side(self._stand_up_lane, lanes.values())
+        return [vm for some in made for vm in some]
 
     def _choose_places(self) -> None:
         placer = Placer(self.maker, self.settings, self.sites)

@@ -28,6 +28,9 @@ from osmef.providers.marks import Mark
 from osmef.providers.parallel import side_by_side
 
 Body = dict[str, Any]
+Entry = tuple[Resource, Subscription]
+"""Something in the ledger, and the subscription that it is in."""
+Entries = Sequence[Entry]
 GROUP = "resource-group"
 _VM_NAME = re.compile(r"\d+-[A-Za-z0-9-]+")
 """Of a VM of ours, and so of its disk."""
@@ -270,7 +273,7 @@ def list_group(
     return ours, others
 
 
-def destroy(resources: Sequence[tuple[Resource, Subscription]], gone: Gone) -> None:
+def destroy(resources: Entries, gone: Gone) -> None:
     """Destroy resources, each in its subscription: a group as a whole, or else thing by thing.
 
     ``gone`` is called for each as soon as it is gone. What is in a resource group that does not
@@ -279,7 +282,7 @@ def destroy(resources: Sequence[tuple[Resource, Subscription]], gone: Gone) -> N
     """
     known, lock = {id(resource) for resource, _ in resources}, threading.Lock()
     failures: list[OsmefError] = []
-    groups: dict[tuple[int, str], list[tuple[Resource, Subscription]]] = defaultdict(list)
+    groups: dict[tuple[int, str], list[Entry]] = defaultdict(list)
     for resource, account in resources:
         groups[id(account), group_of(resource)].append((resource, account))
 
@@ -288,9 +291,7 @@ def destroy(resources: Sequence[tuple[Resource, Subscription]], gone: Gone) -> N
             with lock:
                 gone(resource)
 
-    def remove(
-        some: Sequence[tuple[Resource, Subscription]],
-    ) -> list[tuple[Resource, Subscription]]:
+    def remove(some: Entries) -> list[Entry]:
         try:
             return _remove_group(some, tell)
         except OsmefError as error:
@@ -306,9 +307,7 @@ def destroy(resources: Sequence[tuple[Resource, Subscription]], gone: Gone) -> N
         raise failures[0]
 
 
-def _remove_group(
-    some: Sequence[tuple[Resource, Subscription]], gone: Gone
-) -> list[tuple[Resource, Subscription]]:
+def _remove_group(some: Entries, gone: Gone) -> list[Entry]:
     """Delete a group, if it is among these, all of it, in one call.
 
     Return what is left to be deleted thing by thing: all that is ours in a group that did not go,

@@ -269,10 +269,12 @@ def by_account(tenants: Sequence[Tenant[A]]) -> Mapping[str, list[Tenant[A]]]:
     return found
 
 
-def shares(
-    tenants: Sequence[Tenant[A]], requests: Sequence[EndpointRequest]
-) -> Iterator[tuple[A, list[Tenant[A]], list[EndpointRequest]]]:
-    """Yield each account with its tenants and their requests."""
+Share = tuple[A, list[Tenant[A]], list[EndpointRequest]]
+"""An account with its tenants and their requests."""
+
+
+def shares(tenants: Sequence[Tenant[A]], requests: Sequence[EndpointRequest]) -> Iterator[Share[A]]:
+    """Yield each account's share of a run."""
     for some in by_account(tenants).values():
         slots = {tenant.slot for tenant in some}
         yield some[0].account, some, [one for one in requests if one.tenant in slots]
