@@ -134,14 +134,8 @@ _SETTINGS = {
 _ANY = {None, "0.0.0.0", "::"}  # noqa: S104 - netperf prints it
 _UNSET = {"", "-1", "?", "Deprecated", "0xffffffff"}
 _NO_SETTING = re.compile(r"demo|histogram|.* conf\.", re.ASCII)
-_LATENCIES = {
-    "MIN_LATENCY": "min",
-    "MEAN_LATENCY": "mean",
-    "P50_LATENCY": "p50",
-    "P90_LATENCY": "p90",
-    "P99_LATENCY": "p99",
-    "MAX_LATENCY": "max",
-}
+_QUANTILES = ("min", "mean", "p50", "p90", "p99", "max")
+_LATENCIES = {f"{one.upper()}_LATENCY": one for one in _QUANTILES}
 
 
 @dataclass(frozen=True)
@@ -501,9 +495,7 @@ class NetperfSettings(ServerSettings):
     @property
     def directions(self) -> Directions:
         """Which ways its data goes: of requests and responses both, if both are long."""
-        if self.is_stream:
-            return Directions.ONE
-        return Directions.of_messages(min(self.request, self.response))
+        return Directions.of_messages(1 if self.is_stream else min(self.request, self.response))
 
     @model_validator(mode="after")
     def _options_have_a_say(self) -> NetperfSettings:
