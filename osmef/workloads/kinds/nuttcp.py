@@ -372,11 +372,11 @@ class Nuttcp(Tool[NuttcpSettings]):
             help="round-trip time that the kernel saw as the connection was made, TCP",
         ),
         Measure(
-            name="cpu_sender_percent", unit="%", better=Better.NEITHER, label="CPU sender",
+            name="cpu_sender_percent", unit="%", better=Better.NEITHER, label="sender CPU",
             over_pairs=OverPairs.SUM, source="nuttcp(8)", help="of nuttcp at the sending end",
         ),
         Measure(
-            name="cpu_receiver_percent", unit="%", better=Better.NEITHER, label="CPU receiver",
+            name="cpu_receiver_percent", unit="%", better=Better.NEITHER, label="receiver CPU",
             over_pairs=OverPairs.SUM, source="nuttcp(8)", help="of nuttcp at the receiving end",
         ),
     )  # fmt: skip
