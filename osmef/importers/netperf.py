@@ -27,13 +27,12 @@ MEASURES = (
         help="connections that were made, used for a request, and closed", source="netperf",
     ),
     Measure(
-        name="system_cpu_sender_percent", unit="%", better="neither",
-        label="system CPU of the sender",
+        name="system_cpu_sender_percent", unit="%", better="neither", label="system CPU sender",
         help="CPU load of the whole host, in percent of all its CPUs", source="netperf",
     ),
     Measure(
         name="system_cpu_receiver_percent", unit="%", better="neither",
-        label="system CPU of the receiver",
+        label="system CPU receiver",
         help="as `system_cpu_sender_percent`, at the receiver", source="netperf",
     ),
 )  # fmt: skip

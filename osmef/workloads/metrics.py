@@ -20,28 +20,28 @@ from osmef.results.trial import FlowEnd, Interval, ThreadUse, Transfer, Transfer
 
 CPU = (
     Measure(
-        name="cpu_sender_percent", unit="%", better="neither", label="sender CPU",
+        name="cpu_sender_percent", unit="%", better="neither", label="CPU sender",
         head="CPU\nsend\n%", digits=".0f", over_pairs="sum",
         help="CPU time, user and system, of the threads that moved the data, divided by the time of"
         " the transfer, in percent of one CPU; more than 100 is possible with several connections",
         source="CPU load as in Venzano and Michiardi",
     ),
     Measure(
-        name="cpu_receiver_percent", unit="%", better="neither", label="receiver CPU",
+        name="cpu_receiver_percent", unit="%", better="neither", label="CPU receiver",
         head="CPU\nrecv\n%", digits=".0f", over_pairs="sum",
         help="as `cpu_sender_percent`, at the receiver",
         source="CPU load as in Venzano and Michiardi",
     ),
     Measure(
         name="endpoint_cpu_sender_percent", unit="%", better="neither",
-        label="endpoint CPU of the sender", over_pairs="pooled",
+        label="endpoint CPU sender", over_pairs="pooled",
         help="everything that was not idle on the CPUs of the endpoint, with interrupts, soft"
         " interrupts and steal, divided by the time of the transfer, in percent of one CPU",
         source="proc(5), `/proc/stat`",
     ),
     Measure(
         name="endpoint_cpu_receiver_percent", unit="%", better="neither",
-        label="endpoint CPU of the receiver", over_pairs="pooled",
+        label="endpoint CPU receiver", over_pairs="pooled",
         help="as `endpoint_cpu_sender_percent`, at the receiver", source="proc(5), `/proc/stat`",
     ),
 )  # fmt: skip
@@ -120,14 +120,14 @@ MEASURES = (
     *WAIT,
     *CPU[2:],
     Measure(
-        name="cpu_sender_us_per_kb", unit="us/kB", better="lower", label="sender CPU",
+        name="cpu_sender_us_per_kb", unit="us/kB", better="lower", label="CPU sender",
         over_pairs="pooled",
         help="CPU time of the threads that moved the data, divided by the payload of that end, in"
         " 1000 bytes",
         source="OSMeF",
     ),
     Measure(
-        name="cpu_receiver_us_per_kb", unit="us/kB", better="lower", label="receiver CPU",
+        name="cpu_receiver_us_per_kb", unit="us/kB", better="lower", label="CPU receiver",
         over_pairs="pooled", help="as `cpu_sender_us_per_kb`, at the receiver", source="OSMeF",
     ),
     RETRANSMITS,

@@ -474,11 +474,11 @@ class Iperf3(Tool[Iperf3Settings]):
         *common("iperf3(1)", "goodput_bps", "sent_bps", "retransmits", "loss_percent"),
         *common("RFC 1889, as iperf3 has it", "jitter_us"),
         Measure(
-            name="cpu_sender_percent", unit="%", better=Better.NEITHER, label="sender CPU",
+            name="cpu_sender_percent", unit="%", better=Better.NEITHER, label="CPU sender",
             over_pairs=OverPairs.SUM, source="iperf3(1)", help="of iperf3 at the sending end",
         ),
         Measure(
-            name="cpu_receiver_percent", unit="%", better=Better.NEITHER, label="receiver CPU",
+            name="cpu_receiver_percent", unit="%", better=Better.NEITHER, label="CPU receiver",
             over_pairs=OverPairs.SUM, source="iperf3(1)", help="of iperf3 at the receiving end",
         ),
     )  # fmt: skip

@@ -372,11 +372,11 @@ class Nuttcp(Tool[NuttcpSettings]):
             help="round-trip time that the kernel saw as the connection was made, TCP",
         ),
         Measure(
-            name="cpu_sender_percent", unit="%", better=Better.NEITHER, label="sender CPU",
+            name="cpu_sender_percent", unit="%", better=Better.NEITHER, label="CPU sender",
             over_pairs=OverPairs.SUM, source="nuttcp(8)", help="of nuttcp at the sending end",
         ),
         Measure(
-            name="cpu_receiver_percent", unit="%", better=Better.NEITHER, label="receiver CPU",
+            name="cpu_receiver_percent", unit="%", better=Better.NEITHER, label="CPU receiver",
             over_pairs=OverPairs.SUM, source="nuttcp(8)", help="of nuttcp at the receiving end",
         ),
     )  # fmt: skip
