@@ -88,7 +88,7 @@ def quick_command(  # noqa: PLR0913, PLR0917 - its options
         # slow to load, as for `osmef run`
         from osmef.cli.execution import begin  # noqa: PLC0415
         from osmef.scenario.load import load_text  # noqa: PLC0415
-        from osmef.scenario.node import write_yaml  # noqa: PLC0415
+        from osmef.scenario.yaml_text import write_yaml  # noqa: PLC0415
 
         text = write_yaml(_scenario(ends, duration, connections, repeat))
         study = load_text(text, Path("quick.yaml"))

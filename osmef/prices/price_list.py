@@ -15,8 +15,8 @@ from typing import cast
 from osmef.errors import ApiError, InputError
 from osmef.results.files import storage, write_atomically
 from osmef.scenario.fields import Price
-from osmef.scenario.node import write_yaml
 from osmef.scenario.text_file import read_part, user_directory
+from osmef.scenario.yaml_text import write_yaml
 
 OURS = Path(__file__).parent / "prices.yaml"
 OWN = "prices.yaml"

@@ -28,8 +28,9 @@ from osmef.scenario.names import (
     models_at,
     settings_around,
 )
-from osmef.scenario.node import Keys, Node, kind_of, quoted, write_inline
+from osmef.scenario.node import Keys, Node, kind_of, quoted
 from osmef.scenario.trials import REPEAT_TAGS
+from osmef.scenario.yaml_text import write_inline
 
 _OWN = ("address", "port")
 

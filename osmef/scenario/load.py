@@ -17,20 +17,11 @@ from pathlib import Path
 
 from osmef.errors import InputError, Problem
 from osmef.scenario.names import UnknownNameError, assign, misplaced, resolve
-from osmef.scenario.node import (
-    MAX_NODES,
-    Builder,
-    Entry,
-    Keys,
-    Node,
-    SourceText,
-    kind_of,
-    read_yaml,
-    write_yaml,
-)
+from osmef.scenario.node import MAX_NODES, Builder, Entry, Keys, Node, SourceText, kind_of
 from osmef.scenario.study import Study
 from osmef.scenario.sweep import EXTRAS, identity, make_cells, read_sweep, with_classes
 from osmef.scenario.text_file import is_json, read_nodes, read_text
+from osmef.scenario.yaml_text import read_yaml, write_yaml
 
 _KEY_WITHOUT_SPACE = re.compile(r"[a-z_]+:\S")
 _CAMPAIGN_KEY = "scenarios"

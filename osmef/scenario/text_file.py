@@ -14,7 +14,8 @@ from osmef.errors import InputError
 from osmef.named_file import UnfitFileError, read_file
 from osmef.scenario.explain import examine, explain, explain_conflict, is_conflict
 from osmef.scenario.model import Scenario
-from osmef.scenario.node import Builder, Entry, Node, SourceText, read_yaml
+from osmef.scenario.node import Builder, Entry, Node, SourceText
+from osmef.scenario.yaml_text import read_yaml
 
 MAX_BYTES = 256 * 1024
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+')

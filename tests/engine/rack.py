@@ -15,6 +15,7 @@ from osmef.providers.local.provider import LocalProvider
 from osmef.remote.session import Session
 from osmef.scenario.clouds.local import LocalSettings
 from osmef.scenario.location import Gone, Location
+from osmef.scenario.workload import Directions
 from tests.cli.machines import descendants
 from tests.sshd import Sshd
 
@@ -68,6 +69,9 @@ class Rack(LocalProvider):
         self.taken_back.discard(request.name)
         login = replace(machine.login(), name=request.name)
         return Endpoint(request, request.name, login, "127.0.0.1", None, None)
+
+    def prepare(self, endpoints: Sequence[Endpoint], directions: Directions) -> None:
+        pass
 
     def describe(self, endpoints: Sequence[Endpoint]) -> list[Location]:
         return [

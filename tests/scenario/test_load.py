@@ -15,9 +15,9 @@ from osmef.scenario.fields import EndpointKind, Placement, TrialOrder
 from osmef.scenario.load import load, load_text
 from osmef.scenario.model import Scenario
 from osmef.scenario.names import all_paths
-from osmef.scenario.node import write_yaml
 from osmef.scenario.study import Study
 from osmef.scenario.text_file import MAX_BYTES
+from osmef.scenario.yaml_text import write_yaml
 from tests.btc import btc_of
 
 FULL = """\

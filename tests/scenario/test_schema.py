@@ -13,8 +13,9 @@ from osmef.errors import InputError
 from osmef.scenario.load import load_text
 from osmef.scenario.model import Scenario
 from osmef.scenario.names import SWEPT, all_paths
-from osmef.scenario.node import SourceText, read_yaml
+from osmef.scenario.node import SourceText
 from osmef.scenario.schema import json_schema
+from osmef.scenario.yaml_text import read_yaml
 
 ROOT = Path(__file__).parents[2] / "scenarios"
 EXAMPLES = sorted(path for path in ROOT.rglob("*.*") if path.parent.name != "campaigns")

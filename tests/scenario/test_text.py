@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from osmef.scenario.node import Node, SourceText, read_yaml, write_inline, write_yaml
+from osmef.scenario.node import Node, SourceText
 from osmef.scenario.text_file import read_json
+from osmef.scenario.yaml_text import read_yaml, write_inline, write_yaml
 
 SCALARS = st.one_of(
     st.none(),

@@ -30,8 +30,8 @@ from osmef.errors import InputError
 from osmef.scenario.base import Model, conflict
 from osmef.scenario.fields import Duration, Name, Sum
 from osmef.scenario.names import did_you_mean
-from osmef.scenario.node import write_yaml
 from osmef.scenario.text_file import is_json, read_nodes
+from osmef.scenario.yaml_text import write_yaml
 
 REDACTED = "redacted"
 _URL = re.compile(r"https?://[^\s\"'<>]+", re.IGNORECASE)

@@ -254,7 +254,8 @@ def test_hosts_that_send_in_turns_share_the_rate_and_then_do_not(cloud: Cloud) -
         assert both_ways_bps(cloud) < 1.1 * RATE_BPS
     finally:
         cloud.provider.prepare(ends, Directions.AT_ONCE)
-    assert both_ways_bps(cloud) > 1.2 * RATE_BPS
+    # On a busy machine both are slow now and then, but never so fast where they share the rate.
+    assert any(both_ways_bps(cloud) > 1.2 * RATE_BPS for _ in range(5))
 
 
 def both_ways_bps(cloud: Cloud) -> float:
