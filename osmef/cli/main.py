@@ -9,7 +9,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cache, partial
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Annotated, Any
@@ -174,9 +174,7 @@ def _summary(name: str) -> str:
 
     A command says it in the docstring of its function, a group where it makes its ``app``.
     """
-    spec = find_spec(_module(name))
-    source = spec.loader.get_source(spec.name) if spec and spec.loader else ""  # type: ignore[attr-defined]
-    for node in ast.parse(source).body:
+    for node in _tree(_module(name)).body:
         if isinstance(node, ast.FunctionDef) and node.name == _function(name):
             return ast.get_docstring(node) or ""
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "app":
@@ -185,6 +183,13 @@ def _summary(name: str) -> str:
             ]
             return str(ast.literal_eval(text))
     raise AssertionError(f"{name} says nothing")
+
+
+@cache
+def _tree(module: str) -> ast.Module:
+    spec = find_spec(module)
+    source = spec.loader.get_source(spec.name) if spec and spec.loader else ""  # type: ignore[attr-defined]
+    return ast.parse(source)
 
 
 def _not_imported() -> None:
