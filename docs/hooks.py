@@ -31,7 +31,7 @@ from osmef.kinds import LAYERS, WORKLOADS  # noqa: E402
 from osmef.results import measure, observations, summary, tables, trial  # noqa: E402
 from osmef.results.measure import shown_unit  # noqa: E402
 from osmef.results.summary import summary_schema  # noqa: E402
-from osmef.scenario import clouds, fields, location, model, trials  # noqa: E402
+from osmef.scenario import clouds, fields, location, model, workload  # noqa: E402
 from osmef.scenario.base import keys_of  # noqa: E402
 from osmef.scenario.clouds.base import CloudAccess  # noqa: E402
 from osmef.scenario.schema import (  # noqa: E402
@@ -72,7 +72,7 @@ def models() -> dict[str, type[BaseModel]]:
     """Return every model of the scenario file and of the results, by the name of its class."""
     names = [f"{clouds.__name__}.{room.name}" for room in iter_modules(clouds.__path__)]
     settings_of_clouds = [import_module(name) for name in names]
-    written = (model, trials, fields, *settings_of_clouds, location)
+    written = (model, workload, fields, *settings_of_clouds, location)
     rooms = (*written, summary, measure, trial, observations, bundle, program_bundle)
     found = {
         name: thing

@@ -28,6 +28,7 @@ from osmef.engine.events import (
     Ended,
     Event,
     Lent,
+    Observer,
     PoolEvent,
     Provisioning,
     Released,
@@ -36,7 +37,6 @@ from osmef.engine.events import (
 )
 from osmef.engine.held_endpoints import PREFIX, HeldEndpoints, User
 from osmef.engine.journal import Controller, History, Journal, State, controller_of
-from osmef.engine.observer import Observer
 from osmef.engine.plan import Plan, make_plan
 from osmef.engine.reap import destroy, leftovers
 from osmef.engine.run import longest_s

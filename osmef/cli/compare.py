@@ -36,9 +36,8 @@ from osmef.report.table import (
 )
 from osmef.results.brief import brief_summary
 from osmef.results.files import write_atomically
-from osmef.results.find import find_runs
 from osmef.results.measure import Better, Measure, together
-from osmef.results.rundir import RunDirectory
+from osmef.results.rundir import RunDirectory, find_runs
 from osmef.scenario.load import load as load_scenario
 from osmef.scenario.names import nearest_or_all
 from osmef.units import counted

@@ -84,8 +84,8 @@ def _trials(ctx: typer.Context) -> pd.DataFrame | None:
 
     While an option has no value yet, its command has not told its arguments apart.
     """
-    from osmef.results.find import find_runs  # noqa: PLC0415 - as below
     from osmef.results.frame import load  # noqa: PLC0415 - pandas takes a while to load
+    from osmef.results.rundir import find_runs  # noqa: PLC0415 - as below
 
     named = [ctx.args, *(ctx.params.get(name) or () for name in _RUNS)]
     words = [one for some in named for one in ([some] if isinstance(some, str | Path) else some)]

@@ -15,9 +15,9 @@ from osmef.cli.progress import Clock, PlainProgress
 from osmef.cli.results import draw, show
 from osmef.engine.check import check_provider, check_study
 from osmef.engine.cost import check_budget, cost_of
-from osmef.engine.observer import Observer
+from osmef.engine.events import Observer
 from osmef.engine.plan import Plan, make_plan
-from osmef.engine.resume import note_plan
+from osmef.engine.recovery import note_plan
 from osmef.engine.run import Run
 from osmef.errors import OsmefError
 from osmef.results.rundir import RunDirectory

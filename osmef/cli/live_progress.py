@@ -20,7 +20,7 @@ from rich.text import Text
 from typing_extensions import override
 
 from osmef.cli.progress import Clock, ProgressObserver, shown_result, trial_line
-from osmef.engine.observer import Observer
+from osmef.engine.events import Observer
 from osmef.engine.plan import PlannedTrial
 from osmef.report.summary import short_cells
 from osmef.results.measure import Measure

@@ -30,7 +30,7 @@ from osmef.cli.results import show
 from osmef.engine.check import check_provider, check_study
 from osmef.engine.cost import check_budget, cost_of
 from osmef.engine.plan import make_plan
-from osmef.engine.resume import note_plan
+from osmef.engine.recovery import note_plan
 from osmef.errors import SupplyError
 from osmef.report.fit import column, table
 from osmef.results.rundir import RunDirectory

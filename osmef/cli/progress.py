@@ -10,7 +10,7 @@ from rich.markup import escape
 from typing_extensions import override
 
 from osmef.cli.console import print_note
-from osmef.engine.observer import Observer
+from osmef.engine.events import Observer
 from osmef.engine.plan import PlannedTrial
 from osmef.results.measure import BIT_RATE, Measure
 from osmef.results.trial import Status, Trial

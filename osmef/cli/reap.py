@@ -23,10 +23,18 @@ from osmef.cli.console import (
     stopping,
 )
 from osmef.cli.console import out as console
-from osmef.engine.reap import Left, Orphan, ReapScan, Search, Spared, find_orphans, reap
+from osmef.engine.reap import (
+    Left,
+    Orphan,
+    ReapScan,
+    Search,
+    Spared,
+    check_access,
+    find_orphans,
+    reap,
+)
 from osmef.errors import InputError
 from osmef.providers import provider_kinds
-from osmef.providers.access import check_access
 from osmef.providers.base import Access
 from osmef.units import parse_duration
 

@@ -37,10 +37,8 @@ from osmef.errors import InputError, PackageError
 from osmef.report.fit import column, table
 from osmef.report.summary import cost_text, expectations
 from osmef.report.table import layer_table, summary_table
-from osmef.results.files import write_atomically
-from osmef.results.find import RESULTS, begun_at, run_called, runs_in
-from osmef.results.lock import is_held
-from osmef.results.rundir import RunDirectory
+from osmef.results.files import is_held, write_atomically
+from osmef.results.rundir import RESULTS, RunDirectory, begun_at, run_called, runs_in
 from osmef.results.summary import Summary, Verdict
 from osmef.results.trial import Status
 from osmef.units import counted
@@ -244,7 +242,7 @@ def show_command(
 
 def _so_far(directory: RunDirectory) -> Summary:
     """Summarise an interrupted or running run from the trials that it has."""
-    from osmef.engine.resume import reopen  # noqa: PLC0415 - the engine is slow to load
+    from osmef.engine.recovery import reopen  # noqa: PLC0415 - the engine is slow to load
     from osmef.engine.summarise import summarise  # noqa: PLC0415
 
     plan = reopen(directory)

@@ -23,11 +23,10 @@ from osmef.engine.check import check_provider
 from osmef.engine.cost import check_budget, cost_of
 from osmef.engine.journal import refuse_second
 from osmef.engine.reap import destroy, leftovers, refusal_of
-from osmef.engine.resume import extend, note_extension, reopen
+from osmef.engine.recovery import extend, note_extension, reopen
 from osmef.errors import InputError
-from osmef.results.find import run_called
-from osmef.results.rundir import RunDirectory
-from osmef.scenario.trials import MOST_TRIALS
+from osmef.results.rundir import RunDirectory, run_called
+from osmef.scenario.workload import MOST_TRIALS
 
 ControllerIsDead = Annotated[
     bool,

@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from typing import TypeVar
 
-from osmef.engine.observer import contain_failures
+from osmef.engine.events import contain_failures
 from osmef.errors import Interrupted
 
 # A clock that is set, or a machine that sleeps, is noticed after so long.

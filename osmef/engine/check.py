@@ -15,8 +15,7 @@ from osmef.results.trial import Status, Trial
 from osmef.scenario.fields import EndpointKind, read_bound, tries_of
 from osmef.scenario.names import nearest_or_all
 from osmef.scenario.study import Cell, Study
-from osmef.scenario.trials import UntilKnown
-from osmef.scenario.workload import Role, WorkloadSettings
+from osmef.scenario.workload import Role, UntilKnown, WorkloadSettings
 from osmef.workloads import TrialWorkload, measures_of
 
 

@@ -15,9 +15,8 @@ from pathlib import Path
 from osmef.engine.cancellation import Stop
 from osmef.engine.check import check_provider
 from osmef.engine.cost import PriceTags, hourly_of, note_provision
-from osmef.engine.events import Ended, Event, Released, Started
+from osmef.engine.events import Ended, Event, Observer, Released, Started
 from osmef.engine.journal import Journal, this_controller
-from osmef.engine.observer import Observer
 from osmef.engine.placement import ProvisionedEndpoints, provision
 from osmef.engine.plan import Plan, directories
 from osmef.engine.recovery import moved_from

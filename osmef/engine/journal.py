@@ -43,7 +43,7 @@ from osmef.engine.events import (
 )
 from osmef.errors import InputError, StorageError
 from osmef.providers.base import Resource
-from osmef.results import lock
+from osmef.results import files
 from osmef.results.files import append_line, read_lines
 from osmef.results.rundir import RunDirectory
 from osmef.results.summary import EndpointInfo, HourlyPrice
@@ -326,7 +326,7 @@ def this_controller(directory: RunDirectory) -> dict[str, Any]:
         "processes": _processes(),
         "pid": os.getpid(),
         "began": _began(os.getpid()),
-        "lock": f"{lock.KIND}:{lock.identity(directory.path)}",
+        "lock": f"{files.KIND}:{files.identity(directory.path)}",
     }
 
 
@@ -362,7 +362,7 @@ def refuse_second(directory: RunDirectory, *, is_dead: bool) -> None:
     """
     found = controller_of(directory)
     if found.state is State.LIVE:
-        older = lock.is_held_by_older(directory.path)
+        older = files.is_held_by_older(directory.path)
         raise StorageError(
             "another osmef process is working on this run, "
             + ("an older version" if older else "of which this directory is a copy"),
@@ -428,7 +428,7 @@ def _began(pid: object) -> int | None:
 
 def _had_lock(told: Mapping[str, Any], directory: RunDirectory) -> bool:
     """Return whether a controller held the lock of this very directory, which is free by now."""
-    had, here = told.get("lock"), lock.identity(directory.path)
-    if not here or had not in (here, f"{lock.KIND}:{here}"):
+    had, here = told.get("lock"), files.identity(directory.path)
+    if not here or had not in (here, f"{files.KIND}:{here}"):
         return False
-    return had != here or not lock.is_held_by_older(directory.path)
+    return had != here or not files.is_held_by_older(directory.path)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from osmef.analysis.bulk_transfer import trial_limit
 from osmef.analysis.quantiles import is_known
 from osmef.engine.cancellation import Stop, at_once
-from osmef.engine.observer import Observer
+from osmef.engine.events import Observer
 from osmef.engine.placement import (
     PairPlacement,
     TrialConflicts,
@@ -32,7 +32,7 @@ from osmef.results.rundir import RunDirectory
 from osmef.results.trial import Failure, SessionTag, Status, Trial
 from osmef.scenario.fields import RECORD, Family
 from osmef.scenario.location import Location
-from osmef.scenario.trials import UntilKnown
+from osmef.scenario.workload import UntilKnown
 from osmef.workloads import Job, Outcome, Pair, TrialWorkload
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from osmef.scenario.fields import EndpointKind, Placement, Tenancy, TrialOrder
 from osmef.scenario.location import Location, distance
 from osmef.scenario.model import EndpointSettings, Scenario
 from osmef.scenario.study import Cell, Study
-from osmef.scenario.trials import PairsAt
+from osmef.scenario.workload import PairsAt
 from osmef.supply.program import Program
 from osmef.workloads import TrialWorkload
 from osmef.workloads.base import End, Span

@@ -9,11 +9,12 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from pydantic import ValidationError
+
 from osmef.engine.events import Intended, ResourceEvent, Started
 from osmef.engine.journal import Controller, Journal, State, controller_of
 from osmef.errors import InputError, OsmefError, ProviderError, StorageError
 from osmef.providers import AMBIENT, provider_class
-from osmef.providers.access import check_access
 from osmef.providers.base import Access, Resource
 from osmef.results.rundir import RunDirectory
 
@@ -336,3 +337,26 @@ def _unknown(orphan: Orphan) -> ProviderError:
         where=str(orphan.directory and orphan.directory.journal),
         cure=f"check whether it still exists: osmef reap --provider {kind}",
     )
+
+
+def check_access(kind: str, access: Mapping[str, str], where: str, *, whole: bool = True) -> None:
+    """Check each value of an ``access`` by the type of its setting.
+
+    So it runs no program here, and sends no credentials to strangers. Connects to nothing. What
+    lacks is wrong, too, where the access should be ``whole``. Raises InputError, and ProviderError
+    where the kind of cloud is not known.
+    """
+    try:
+        provider_class(kind).access_model.model_validate(dict(access), strict=True)
+    except ValidationError as error:
+        for one in error.errors(include_url=False):
+            if one["type"] == "missing" and not whole:
+                continue
+            key = ".".join(str(part) for part in one["loc"])
+            told = str(one.get("ctx", {}).get("error") or one["msg"])
+            why, _, cure = told.partition("; ")
+            raise InputError(
+                f"the way to {kind} can't be taken: {key}: {why}",
+                where=where,
+                cure=cure or "look at what wrote it, and remove it",
+            ) from None

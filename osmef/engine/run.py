@@ -17,11 +17,10 @@ from osmef.engine.cost import (
     planned_cost,
     spent,
 )
-from osmef.engine.events import Borrowed, Deployed, Ended, Released, Started
+from osmef.engine.events import Borrowed, Deployed, Ended, Observer, Released, Started
 from osmef.engine.held_endpoints import HeldEndpoints
 from osmef.engine.journal import Journal, this_controller
 from osmef.engine.measure import PATIENCE_S, Bench, StoppingRule
-from osmef.engine.observer import Observer
 from osmef.engine.placement import ProvisionedEndpoints, provision
 from osmef.engine.plan import (
     Plan,
@@ -32,8 +31,7 @@ from osmef.engine.plan import (
     programs_of,
     span_of,
 )
-from osmef.engine.recovery import measure_group
-from osmef.engine.resume import session_tag_of
+from osmef.engine.recovery import measure_group, session_tag_of
 from osmef.engine.station import (
     Station,
     close_stations,

@@ -10,9 +10,9 @@ from typing import Any
 
 import osmef
 from osmef.agent.messages import PROTOCOL
-from osmef.analysis.contention import contended
 from osmef.analysis.describe import describe, describe_pairs, judge
 from osmef.analysis.price import per_price
+from osmef.analysis.throughput import contended
 from osmef.engine.check import named, warnings_about, warnings_of, warnings_there
 from osmef.engine.cost import spent, total
 from osmef.engine.events import (
@@ -30,8 +30,7 @@ from osmef.engine.journal import History, Journal
 from osmef.engine.measure import StoppingRule
 from osmef.engine.placement import PairPlacement, mismatches, overall, pair_placements, requested
 from osmef.engine.plan import Plan, PlannedCell
-from osmef.engine.recovery import moved_from
-from osmef.engine.resume import added, session_tag_of
+from osmef.engine.recovery import added, moved_from, session_tag_of
 from osmef.engine.station import Station, made_at
 from osmef.errors import StorageError
 from osmef.facts.collect import change

@@ -35,16 +35,7 @@ from osmef.errors import InputError
 from osmef.report.cells import chosen, leading, measured, unit
 from osmef.report.data import read_table
 from osmef.report.options import PLAIN, Look
-from osmef.report.style import (
-    EDGE,
-    LINE_INCHES,
-    Words,
-    broken,
-    label_y,
-    page,
-    stroke,
-    styled,
-)
+from osmef.report.style import EDGE, LINE_INCHES, Words, broken, label_y, page, stroke, styled
 from osmef.results.files import storage, write_atomically
 from osmef.results.frame import described_like, measure_named, measures_of
 from osmef.results.measure import Better, Measure

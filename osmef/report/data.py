@@ -13,11 +13,10 @@ from osmef.analysis.similarity import COMPONENTS
 from osmef.analysis.throughput import shortest_times, total_rates
 from osmef.errors import InputError, NothingToDrawError
 from osmef.named_file import open_file
-from osmef.results.find import find_runs
 from osmef.results.frame import load, load_intervals, load_requests, measures_of
 from osmef.results.measure import BIT_RATE
 from osmef.results.observations import BucketFound, Purpose
-from osmef.results.rundir import RunDirectory
+from osmef.results.rundir import RunDirectory, find_runs
 from osmef.results.summary import Summary
 from osmef.results.trial import Limit, Trial
 from osmef.scenario.names import nearest_or_all

@@ -21,8 +21,7 @@ from osmef.analysis.similarity import machine_vectors, similarity_matrix
 from osmef.errors import InputError, NothingToDrawError
 from osmef.report import pingpong
 from osmef.report.data import Data
-from osmef.report.layers import layers
-from osmef.report.line_charts import latency, sweep_throughput, sweep_time
+from osmef.report.line_charts import latency, layers, sweep_throughput, sweep_time
 from osmef.report.machine_types import measured_machines, price_ranking
 from osmef.report.machines import price, similarity, topology
 from osmef.report.options import FigureKind, Look

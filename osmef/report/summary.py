@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from osmef.analysis.contention import contended
+from osmef.analysis.throughput import contended
 from osmef.results.measure import Measure
 from osmef.results.summary import CellInfo, Cost, Expectation, Metric, Summary, Verdict
 from osmef.results.trial import Limit

@@ -16,10 +16,9 @@ from osmef.errors import InputError
 from osmef.results import document
 from osmef.results.brief import BriefSummary, BriefTrial, brief_summary, brief_trials
 from osmef.results.files import CURE
-from osmef.results.find import find_runs
 from osmef.results.measure import Measure, together
 from osmef.results.observations import Request
-from osmef.results.rundir import RunDirectory
+from osmef.results.rundir import RunDirectory, find_runs
 from osmef.results.trial import Interval
 from osmef.scenario.base import Model
 

@@ -29,7 +29,7 @@ from osmef.scenario.names import (
     settings_around,
 )
 from osmef.scenario.node import Keys, Node, kind_of, quoted
-from osmef.scenario.trials import REPEAT_TAGS
+from osmef.scenario.workload import REPEAT_TAGS
 from osmef.scenario.yaml_text import write_inline
 
 _OWN = ("address", "port")

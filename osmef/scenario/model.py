@@ -28,8 +28,16 @@ from osmef.scenario.fields import (
     TrialOrder,
 )
 from osmef.scenario.layers import AnyLayer, Stack
-from osmef.scenario.trials import AnyPairs, PairsAt, Repeat, UntilKnown
-from osmef.scenario.workload import AnyBackground, AnyWorkload, Directions, without_background
+from osmef.scenario.workload import (
+    AnyBackground,
+    AnyPairs,
+    AnyWorkload,
+    Directions,
+    PairsAt,
+    Repeat,
+    UntilKnown,
+    without_background,
+)
 
 AnyProvider = Annotated[CloudSettings, ByKind(PROVIDERS, "local")]
 """Any provider's settings, distinguished by ``kind``; ``local`` where that is not written."""

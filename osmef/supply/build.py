@@ -36,9 +36,8 @@ from osmef.supply.bundle import (
     pack,
 )
 from osmef.supply.closure import ClosureFile, is_elf, libraries_of, parse, read_elf, words_of
-from osmef.supply.compiler import Compiler, compiler_of
+from osmef.supply.compiler import Compiler, ToolRunner, compiler_of
 from osmef.supply.program import Architecture, Program, SourceCode, this_architecture
-from osmef.supply.tool import ToolRunner
 from osmef.units import format_duration, format_size
 
 _MOST_S = 900.0

@@ -28,8 +28,7 @@ from osmef.supply.bundle import (
     read_bundle,
 )
 from osmef.supply.compiler import compiler_of
-from osmef.supply.debian import BundleRequest, bundle_of_packages, can_fetch
-from osmef.supply.present import Present, find, install
+from osmef.supply.debian import BundleRequest, Present, bundle_of_packages, can_fetch, find, install
 from osmef.supply.program import (
     NAMES,
     Architecture,

@@ -12,7 +12,7 @@ from osmef.analysis.bulk_transfer import (
     rfc6349_metrics,
     without_warmup,
 )
-from osmef.analysis.contention import TEN_TICKS_S
+from osmef.analysis.throughput import TEN_TICKS_S
 from osmef.errors import AgentError
 from osmef.results.measure import Measure
 from osmef.results.observations import EndpointUse, Exchange, Histogram, RoundTrips

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from osmef.analysis.contention import contention
+from osmef.analysis.throughput import contention
 from osmef.errors import AgentError
 from osmef.kinds import LAYERS, WORKLOADS
 from osmef.results.measure import Measure, of_background, together

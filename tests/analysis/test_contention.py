@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from osmef.analysis.contention import contended, contention
+from osmef.analysis.throughput import contended, contention
 from osmef.results.observations import EndpointUse
 
 KINDS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq")

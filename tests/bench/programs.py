@@ -19,7 +19,7 @@ from typing_extensions import override
 from osmef.agent.messages import ExecResult
 from osmef.analysis.hypothesis_tests import paired_ratio
 from osmef.engine.cancellation import stop_on_signals
-from osmef.engine.observer import Observer
+from osmef.engine.events import Observer
 from osmef.engine.plan import PlannedTrial, make_plan
 from osmef.engine.run import Run
 from osmef.kinds import WORKLOADS

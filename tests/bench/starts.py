@@ -15,7 +15,7 @@ from typing import Any
 from typing_extensions import override
 
 from osmef.engine.cancellation import stop_on_signals
-from osmef.engine.observer import Observer
+from osmef.engine.events import Observer
 from osmef.engine.plan import PlannedTrial, make_plan
 from osmef.engine.run import Run
 from osmef.results.measure import Measure

@@ -40,9 +40,9 @@ from osmef.campaigns.state.rows import Phase, SessionState
 from osmef.campaigns.state.store import Store
 from osmef.campaigns.vm_pool import VmPool
 from osmef.engine.cancellation import Stop
+from osmef.engine.events import Observer
 from osmef.engine.held_endpoints import User
 from osmef.engine.journal import Journal
-from osmef.engine.observer import Observer
 from osmef.engine.plan import Plan, PlannedTrial
 from osmef.engine.summarise import summarise
 from osmef.kinds import PROVIDERS

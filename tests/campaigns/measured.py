@@ -25,7 +25,7 @@ from osmef.campaigns.schedule.plan import plan_campaign
 from osmef.campaigns.state.rows import Phase
 from osmef.campaigns.state.store import Store
 from osmef.engine.cancellation import Stop
-from osmef.engine.observer import Observer
+from osmef.engine.events import Observer
 from osmef.engine.plan import PlannedTrial
 
 

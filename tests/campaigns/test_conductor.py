@@ -21,7 +21,7 @@ from osmef.campaigns.state.rows import CampaignRow, Phase, SessionRow, SessionSt
 from osmef.campaigns.state.store import Store
 from osmef.engine.cancellation import Stop
 from osmef.engine.journal import Journal
-from osmef.engine.resume import reopen
+from osmef.engine.recovery import reopen
 from osmef.errors import ApiError, InputError, Interrupted, StorageError
 from osmef.kinds import PROVIDERS
 from osmef.results.rundir import RunDirectory

@@ -11,7 +11,7 @@ import pytest
 from osmef.campaigns.executors.session import SessionJob, measure
 from osmef.campaigns.state.rows import SessionState
 from osmef.engine.cancellation import Stop
-from osmef.engine.observer import Observer
+from osmef.engine.events import Observer
 from osmef.results.rundir import RunDirectory
 from osmef.scenario.fields import Placement
 

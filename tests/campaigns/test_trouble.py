@@ -13,7 +13,7 @@ import pytest
 from osmef.campaigns.executors.session import SessionJob, SessionResult, measure
 from osmef.campaigns.state.rows import Phase, SessionState
 from osmef.engine.cancellation import Stop
-from osmef.engine.observer import Observer
+from osmef.engine.events import Observer
 from osmef.engine.plan import PlannedTrial
 from osmef.providers import sites
 from osmef.results.rundir import RunDirectory

@@ -24,9 +24,9 @@ from osmef.campaigns.state.rows import Phase, SessionState
 from osmef.campaigns.state.store import Store
 from osmef.campaigns.vm_pool import VmPool, destroy_orphan, orphaned_pools
 from osmef.engine.cancellation import Stop
+from osmef.engine.events import Observer
 from osmef.engine.held_endpoints import PREFIX
 from osmef.engine.journal import Journal
-from osmef.engine.observer import Observer
 from osmef.engine.reap import Search, find_orphans, reap
 from osmef.errors import ApiError
 from osmef.kinds import PROVIDERS

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from osmef.providers.local import processes
+from osmef.providers.local import sandbox
 from tests.cli.machines import Lab, two_machines
 from tests.cli.warm import TERMINAL, Command, entered, warm
 
@@ -147,7 +147,7 @@ def left_behind(osmef: Osmef) -> Callable[[], list[str]]:
     def find() -> list[str]:
         results = osmef.directory / "results"
         runs = {path.name for path in results.iterdir()} if results.exists() else set()
-        return [process.identity for process in processes.marked() if process.run in runs]
+        return [process.identity for process in sandbox.marked() if process.run in runs]
 
     return find
 

@@ -10,7 +10,7 @@ import pytest
 
 from osmef.cli.scenario_files import scenario_text
 from osmef.kinds import WORKLOADS
-from osmef.results.lock import hold
+from osmef.results.files import hold
 from osmef.scenario.load import load_text
 from tests.cli.conftest import Osmef
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from osmef.providers.local import processes
+from osmef.providers.local import sandbox
 from tests.cli.conftest import Osmef
 
 QUICK = """
@@ -179,7 +179,7 @@ def test_a_run_directory_that_is_removed_ends_the_run(osmef: Osmef) -> None:
     assert "Traceback" not in ended.err
     assert "did something remove the run directory?" in ended.err
     assert not run.exists(), "it came back, in part"
-    assert [found for found in processes.marked() if found.run == run.name] == []
+    assert [found for found in sandbox.marked() if found.run == run.name] == []
 
 
 def test_reap_destroys_a_cloud_that_hangs_and_leaves_a_living_run_alone(
@@ -189,7 +189,7 @@ def test_reap_destroys_a_cloud_that_hangs_and_leaves_a_living_run_alone(
     osmef.until(living, "measuring")
     process = osmef.start("run", osmef.write(LONG))
     osmef.until(process, "measuring")
-    for found in processes.marked():
+    for found in sandbox.marked():
         if found.run == osmef.run.name:
             os.kill(found.pid, signal.SIGSTOP)  # so that it can't see its controller die
     process.kill()
@@ -273,8 +273,8 @@ def test_a_local_cloud_that_is_killed_leaves_its_trials_to_be_measured(
 ) -> None:
     process = osmef.start("run", osmef.write(TWO))
     osmef.until(process, "measuring")
-    (sandbox,) = (one for one in processes.sandboxes() if one.run == osmef.run.name)
-    os.kill(sandbox.pid, signal.SIGKILL)
+    (ours,) = (one for one in sandbox.sandboxes() if one.run == osmef.run.name)
+    os.kill(ours.pid, signal.SIGKILL)
     ended = osmef.finish(process)
     assert ended.code == 4, ended.err
     assert "2 of 2 trials could not be measured" in " ".join(ended.err.split())
@@ -350,7 +350,7 @@ def test_a_full_disk_stops_the_run_and_room_lets_it_go_on(
     assert "resume" in ended.err
     assert "Traceback" not in ended.err
     (kept,) = (osmef.directory / "kept").iterdir()
-    assert [p.run for p in processes.marked() if p.run == kept.name] == []
+    assert [p.run for p in sandbox.marked() if p.run == kept.name] == []
     done = [trial["index"] for trial in trials(kept)]
     assert 0 < len(done) < 120
     assert done == list(range(1, len(done) + 1))

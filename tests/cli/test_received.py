@@ -14,7 +14,7 @@ import pytest
 
 from osmef.engine.journal import Journal
 from osmef.engine.plan import make_plan
-from osmef.engine.resume import note_plan
+from osmef.engine.recovery import note_plan
 from osmef.providers.base import Resource
 from osmef.results.rundir import RunDirectory
 from osmef.scenario.load import load

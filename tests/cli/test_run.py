@@ -9,7 +9,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 import osmef as package
-from osmef.providers.local import processes
+from osmef.providers.local import sandbox
 from osmef.providers.local.addresses import has_ipv6
 from tests.cli.conftest import Osmef
 
@@ -43,7 +43,7 @@ def short_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_run_gives_a_summary_figures_and_a_frame_and_leaves_nothing(
     osmef: Osmef, short_run: Path
 ) -> None:
-    assert [one for one in processes.marked() if one.run == short_run.name] == []
+    assert [one for one in sandbox.marked() if one.run == short_run.name] == []
     summary = json.loads((short_run / "summary.json").read_text())
     Draft202012Validator(osmef("schema", "summary").json()).validate(summary)
     assert summary["run"]["complete"] is True

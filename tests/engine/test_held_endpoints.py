@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from osmef.engine.cancellation import Stop
+from osmef.engine.events import Observer
 from osmef.engine.held_endpoints import HeldEndpoints, User
 from osmef.engine.journal import Journal
-from osmef.engine.observer import Observer
 from osmef.engine.plan import Plan, make_plan
 from osmef.engine.reap import Search, find_orphans
-from osmef.engine.resume import note_plan
+from osmef.engine.recovery import note_plan
 from osmef.engine.run import Run
 from osmef.errors import ApiError, CapacityError, Interrupted, NotFoundError, OsmefError
 from osmef.providers.base import Endpoint

@@ -9,8 +9,8 @@ import pytest
 
 from osmef.engine import measure
 from osmef.engine.cancellation import Stop
+from osmef.engine.events import Observer
 from osmef.engine.measure import Batch, Bench, EndedTrial, run_trials
-from osmef.engine.observer import Observer
 from osmef.engine.placement import TrialConflicts
 from osmef.engine.plan import PlannedTrial, make_plan
 from osmef.errors import Interrupted, StorageError

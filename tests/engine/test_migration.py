@@ -9,9 +9,9 @@ from typing import ClassVar
 import pytest
 
 from osmef.engine.cancellation import Stop
-from osmef.engine.observer import Observer
+from osmef.engine.events import Observer
 from osmef.engine.plan import make_plan
-from osmef.engine.resume import note_plan, reopen
+from osmef.engine.recovery import note_plan, reopen
 from osmef.engine.run import Run
 from osmef.engine.summarise import summarise
 from osmef.errors import ApiError, CapacityError, Interrupted, LostError

@@ -3,7 +3,7 @@ from __future__ import annotations
 import logging
 import re
 
-from osmef.engine.observer import Observer
+from osmef.engine.events import Observer
 from tests.logged import logged
 
 

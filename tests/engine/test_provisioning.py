@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from osmef.engine.cancellation import Stop
+from osmef.engine.events import Observer
 from osmef.engine.journal import Journal
-from osmef.engine.observer import Observer
 from osmef.engine.placement import (
     ProvisionedEndpoints,
     mismatches,

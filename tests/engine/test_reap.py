@@ -22,7 +22,7 @@ from osmef.kinds import PROVIDERS
 from osmef.providers.base import EndpointRequest, Order, Resource
 from osmef.providers.local.provider import LocalProvider
 from osmef.remote.login import KeyPair
-from osmef.results import lock
+from osmef.results import files
 from osmef.results.rundir import RunDirectory
 from osmef.scenario.clouds.local import LocalSettings
 from osmef.scenario.fields import EndpointKind
@@ -393,7 +393,7 @@ def by_older(copied: Copied) -> Path:
     path.chmod(0o644)
     journal = Journal(copied.run.journal)
     notes = read_notes(journal)
-    notes[0]["controller"]["lock"] = lock.identity(copied.run.path)
+    notes[0]["controller"]["lock"] = files.identity(copied.run.path)
     journal.path.write_text("".join(json.dumps(note) + "\n" for note in notes))
     return path
 

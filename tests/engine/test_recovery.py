@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from osmef.engine.cancellation import Stop
+from osmef.engine.events import Observer
 from osmef.engine.journal import Journal
-from osmef.engine.observer import Observer
 from osmef.engine.plan import PlannedTrial, make_plan
-from osmef.engine.resume import note_plan, reopen
+from osmef.engine.recovery import note_plan, reopen
 from osmef.engine.run import Run
 from osmef.errors import Interrupted, LostError
 from osmef.results.rundir import RunDirectory

@@ -9,7 +9,7 @@ import pytest
 
 from osmef.engine.journal import Journal
 from osmef.engine.plan import extended, make_plan
-from osmef.engine.resume import added, extend, note_extension, note_plan, reopen, session_tag_of
+from osmef.engine.recovery import added, extend, note_extension, note_plan, reopen, session_tag_of
 from osmef.errors import InputError
 from osmef.results.rundir import RunDirectory
 from osmef.results.trial import SessionTag, Status, Trial

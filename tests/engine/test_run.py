@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from osmef.engine.cancellation import Stop
+from osmef.engine.events import Observer
 from osmef.engine.journal import Journal
-from osmef.engine.observer import Observer
 from osmef.engine.plan import make_plan
 from osmef.engine.run import Run, longest_s
 from osmef.errors import CapacityError

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from osmef.images.bundle import Bundle
-from osmef.images.seed import SERIAL, Seed
+from osmef.providers.cloud_init import SERIAL, Seed
 from osmef.remote.login import HostKeys, KeyPair, Login
 from osmef.remote.session import Session, wait_for_ssh
 

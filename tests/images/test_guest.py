@@ -13,7 +13,7 @@ import pytest
 from osmef.agent.client import deploy
 from osmef.facts.collect import collect
 from osmef.images.bundle import Bundle
-from osmef.images.seed import Seed
+from osmef.providers.cloud_init import Seed
 from osmef.remote.login import KeyPair
 from osmef.remote.session import Session
 from tests.images.machine import MEMORY_MIB, booted

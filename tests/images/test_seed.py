@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from osmef.images.seed import Card, Seed
+from osmef.providers.cloud_init import Card, Seed
 from osmef.remote.login import KeyPair
 
 HOST = KeyPair.generate("host")

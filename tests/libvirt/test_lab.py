@@ -16,7 +16,7 @@ import pytest
 from osmef.agent.client import deploy
 from osmef.errors import ReachError
 from osmef.images.bundle import Bundle
-from osmef.images.seed import SERIAL, Card, Seed
+from osmef.providers.cloud_init import SERIAL, Card, Seed
 from osmef.remote.login import HostKeys, KeyPair, Login
 from osmef.remote.session import Session, wait_for_ssh
 from tests.libvirt.lab import LAN, PATIENCE_S, Hypervisor, Lab, libvirt_module

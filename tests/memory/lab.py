@@ -13,11 +13,11 @@ from typing import Any
 
 from osmef.engine.cancellation import Stop
 from osmef.engine.check import check_provider, check_study
+from osmef.engine.events import Observer
 from osmef.engine.journal import Journal
-from osmef.engine.observer import Observer
 from osmef.engine.plan import PlannedTrial, make_plan
 from osmef.engine.reap import destroy, leftovers
-from osmef.engine.resume import note_plan, reopen
+from osmef.engine.recovery import note_plan, reopen
 from osmef.engine.run import Run
 from osmef.results.rundir import RunDirectory
 from osmef.results.trial import Trial

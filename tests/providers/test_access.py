@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from osmef.engine.reap import check_access
 from osmef.errors import InputError, ProviderError
 from osmef.providers import provider_kinds
-from osmef.providers.access import check_access
 from osmef.providers.base import Access
 
 STATIC = {"host": "one", "ssh": "me@10.0.0.7:2222"}

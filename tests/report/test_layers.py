@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from osmef.errors import NothingToDrawError
-from osmef.report.layers import layers
+from osmef.report.line_charts import layers
 from osmef.results.frame import describe_columns
 from tests.analysis.test_layers import BTC, COSTS, run
 from tests.declared import measure

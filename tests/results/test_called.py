@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from osmef.errors import InputError
-from osmef.results.find import find_runs, run_called, runs_in
+from osmef.results.rundir import find_runs, run_called, runs_in
 
 OLD, NEW, OTHER = (
     f"{name}Z-0a1b" for name in ("a-20261101T000000", "a-20261102T000000", "b-20261101T120000")

@@ -6,7 +6,7 @@ import pytest
 
 import osmef
 from osmef.errors import InputError
-from osmef.results.find import find_runs
+from osmef.results.rundir import find_runs
 
 OLD_RUN = Path(__file__).parent / "data" / "quickstart-20261121T031500Z-3f9a"
 

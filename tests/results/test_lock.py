@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from osmef.errors import StorageError
-from osmef.results import lock
+from osmef.results import files
 from osmef.results.rundir import RunDirectory
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be two users")
@@ -213,13 +213,13 @@ def test_what_is_no_file_is_no_lock(run: RunDirectory, what: str, tmp_path: Path
 
 def test_an_older_version_s_lock_is_seen(run: RunDirectory) -> None:
     path = older(run)
-    assert not lock.is_held_by_older(run.path)
+    assert not files.is_held_by_older(run.path)
     with path.open() as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        assert lock.is_held_by_older(run.path)
-    assert not lock.is_held_by_older(run.path)
-    assert not lock.is_held_by_older(run.path / "nowhere")
+        assert files.is_held_by_older(run.path)
+    assert not files.is_held_by_older(run.path)
+    assert not files.is_held_by_older(run.path / "nowhere")
 
 
 def test_the_kernel_s_struct_is_what_it_is_taken_for() -> None:
-    assert struct.calcsize(lock._FLOCK) == 32
+    assert struct.calcsize(files._FLOCK) == 32

@@ -8,7 +8,7 @@ import pytest
 
 from osmef.errors import InputError
 from osmef.scenario.load import load_text
-from osmef.scenario.trials import UntilKnown
+from osmef.scenario.workload import UntilKnown
 
 TEXT = "name: a\nrepeat: {{until: {}}}\n"
 

@@ -16,7 +16,7 @@ from osmef.errors import EndpointError, SupplyError
 from osmef.remote.session import Session
 from osmef.supply.bundle import BundleStore, unpack
 from osmef.supply.closure import cut
-from osmef.supply.present import find, install_commands
+from osmef.supply.debian import find, install_commands
 from osmef.supply.program import Program, this_architecture
 from osmef.supply.supply import Supplied, Supplier, supply
 from tests.sshd import OPTIONS, Sshd

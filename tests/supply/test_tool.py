@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from osmef.errors import Interrupted, SupplyError
-from osmef.supply.tool import ToolRunner
+from osmef.supply.compiler import ToolRunner
 from tests.waiting import until
 
 

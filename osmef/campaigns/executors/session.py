@@ -20,13 +20,12 @@ from osmef.campaigns.vm_pool import LoanRequest, VmPool
 from osmef.engine.cancellation import Stop
 from osmef.engine.check import check_provider, check_study
 from osmef.engine.cost import check_budget, cost_of, spent
-from osmef.engine.events import Remade
+from osmef.engine.events import Observer, Remade
 from osmef.engine.held_endpoints import HeldEndpoints, User
 from osmef.engine.journal import Journal
-from osmef.engine.observer import Observer
 from osmef.engine.plan import Plan, make_plan
 from osmef.engine.reap import destroy, leftovers
-from osmef.engine.resume import note_plan, reopen
+from osmef.engine.recovery import note_plan, reopen
 from osmef.engine.run import Run
 from osmef.engine.summarise import summarise
 from osmef.errors import Interrupted, OsmefError, StorageError

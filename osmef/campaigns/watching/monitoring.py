@@ -28,7 +28,7 @@ from osmef.campaigns.schedule.calendar import Clock
 from osmef.campaigns.schedule.model import Notify
 from osmef.campaigns.state.rows import CampaignRow, Phase, SessionRow, SessionState, is_conducted
 from osmef.drafts import draft_file
-from osmef.engine.observer import Observer, contain_failures
+from osmef.engine.events import Observer, contain_failures
 from osmef.engine.plan import PlannedTrial
 from osmef.errors import StorageError
 from osmef.named_file import read_file

@@ -13,12 +13,13 @@ from typing import Any
 from osmef.errors import CapacityError, NotFoundError, ProviderError
 from osmef.providers.aws.access import ERRORS, Account, where
 from osmef.providers.base import EndpointRequest
-from osmef.providers.cloud import quota
 from osmef.providers.cloud.errors import Meaning
 from osmef.providers.cloud.lookup import (
     Flavor,
+    Quota,
     WantedFlavor,
     check_cards,
+    compare_quotas,
     known_names,
     meets,
     smallest,
@@ -409,7 +410,7 @@ _STANDARD = {"a", "c", "d", "h", "i", "im", "is", "m", "r", "t", "z"}
 
 
 @dataclass(frozen=True)
-class Quota:
+class QuotaKind:
     """A quota: what it counts, and its service and code."""
 
     what: str
@@ -417,10 +418,10 @@ class Quota:
     code: str
 
 
-_VPCS = Quota("VPCs", "vpc", "L-F678F1CE")
-_NICS = Quota("network interfaces", "vpc", "L-DF5E4CA3")
-_ON_DEMAND = Quota("vCPUs of standard on-demand instances", "ec2", "L-1216C47A")
-_SPOT = Quota("vCPUs of standard spot instances", "ec2", "L-34B43A08")
+_VPCS = QuotaKind("VPCs", "vpc", "L-F678F1CE")
+_NICS = QuotaKind("network interfaces", "vpc", "L-DF5E4CA3")
+_ON_DEMAND = QuotaKind("vCPUs of standard on-demand instances", "ec2", "L-1216C47A")
+_SPOT = QuotaKind("vCPUs of standard spot instances", "ec2", "L-34B43A08")
 
 
 def check_quotas(
@@ -447,7 +448,7 @@ def check_quotas(
 
 def _needs(
     settings: AwsSettings, names: Mapping[str, Names], requests: Sequence[EndpointRequest]
-) -> dict[Quota, int]:
+) -> dict[QuotaKind, int]:
     """Return the vCPUs that count against the quota; those on dedicated hosts do not."""
     hosts = settings.placement_by is AwsPlacedBy.DEDICATED_HOST
     counted = [request for request in requests if not (hosts and request.host is not None)]
@@ -463,19 +464,19 @@ def _is_standard(flavor: str) -> bool:
     return re.split("[^a-z]", flavor, maxsplit=1)[0] in _STANDARD
 
 
-def _check(account: Account, need: Mapping[Quota, int]) -> list[str]:
+def _check(account: Account, need: Mapping[QuotaKind, int]) -> list[str]:
     quotas, unknown = {}, []
     for one in need:
         try:
-            quotas[one.what] = quota.Quota(_limit(account, one), _used(account, one))
+            quotas[one.what] = Quota(_limit(account, one), _used(account, one))
         except ProviderError as error:
             unknown.append(f"not compared with the quota of {one.what}: {error.message}")
     cure = ERRORS.cure_of(Meaning.QUOTA)
-    quota.compare(account.name, {one.what: n for one, n in need.items()}, quotas, cure)
+    compare_quotas(account.name, {one.what: n for one, n in need.items()}, quotas, cure)
     return unknown
 
 
-def _limit(account: Account, one: Quota) -> float:
+def _limit(account: Account, one: QuotaKind) -> float:
     answer = account.read(
         "get_service_quota",
         f"reading the quota of {one.what}",
@@ -487,7 +488,7 @@ def _limit(account: Account, one: Quota) -> float:
     return float(answer["Quota"]["Value"])
 
 
-def _used(account: Account, one: Quota) -> int:
+def _used(account: Account, one: QuotaKind) -> int:
     if one is _VPCS:
         return len(account.read("describe_vpcs", "listing VPCs")["Vpcs"])
     if one is _NICS:

@@ -17,8 +17,7 @@ from osmef.providers.aws.access import ERRORS, Account, code_of, not_listed_yet,
 from osmef.providers.aws.resource_types import Maker
 from osmef.providers.base import EndpointRequest
 from osmef.providers.cloud import tenants
-from osmef.providers.cloud.network import block_of, split
-from osmef.providers.cloud.tenants import Tenant, slots_of
+from osmef.providers.cloud.tenants import Tenant, block_of, slots_of, split
 from osmef.remote.login import SSH_PORT
 from osmef.scenario.clouds.aws import AwsSettings
 from osmef.scenario.fields import DATA_PORTS

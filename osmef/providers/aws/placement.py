@@ -14,7 +14,7 @@ from osmef.providers.aws.instances import Instance, list_standing
 from osmef.providers.aws.lookup import FlavorInfo
 from osmef.providers.aws.resource_types import Facts, Maker
 from osmef.providers.base import EndpointRequest, Problem
-from osmef.providers.cloud.placement import host_numbers
+from osmef.providers.cloud.lookup import host_numbers
 from osmef.scenario.clouds.aws import AwsPlacedBy, AwsSettings
 from osmef.scenario.fields import Placement, Tenancy
 from osmef.scenario.location import Location

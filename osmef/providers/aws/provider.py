@@ -14,10 +14,9 @@ from osmef.providers.aws.placement import Placer
 from osmef.providers.aws.resource_types import TYPES, Maker
 from osmef.providers.base import Access, Check, Endpoint, EndpointRequest, Order, go_on
 from osmef.providers.cloud import build
-from osmef.providers.cloud.network import networks_for
-from osmef.providers.cloud.placement import first_with_room
+from osmef.providers.cloud.lookup import first_with_room
 from osmef.providers.cloud.public_cloud import VmCloud
-from osmef.providers.cloud.tenants import Tenant, slots_of
+from osmef.providers.cloud.tenants import Tenant, networks_for, slots_of
 from osmef.providers.marks import Mark
 from osmef.providers.parallel import side_by_side
 from osmef.remote.login import Login

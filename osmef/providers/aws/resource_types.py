@@ -11,10 +11,9 @@ from typing import Any
 from osmef.errors import NotFoundError
 from osmef.providers.aws.access import Account, raise_unsuccessful, where
 from osmef.providers.base import Unread, pass_over
-from osmef.providers.cloud import maker, resource_types
+from osmef.providers.cloud import resource_types
 from osmef.providers.cloud.account import Again
-from osmef.providers.cloud.maker import Creation
-from osmef.providers.cloud.resource_types import Found
+from osmef.providers.cloud.resource_types import Creation, Found
 from osmef.providers.marks import Mark
 
 _KEY = "osmef_run"
@@ -177,7 +176,7 @@ TYPES = {
 """By name, which is that in tags, too."""
 
 
-class Maker(maker.Maker[Account, Mark]):
+class Maker(resource_types.Maker[Account, Mark]):
     """Creates the resources of a run. Thread-safe."""
 
     def make(self, account: Account, kind: str, name: str, **request: Any) -> str:

@@ -11,8 +11,15 @@ from osmef.errors import CapacityError, NotFoundError, ProviderError
 from osmef.providers.azure.access import ERRORS, Subscription, word
 from osmef.providers.base import EndpointRequest
 from osmef.providers.cloud.errors import Meaning
-from osmef.providers.cloud.lookup import Flavor, WantedFlavor, check_cards, known_names, smallest
-from osmef.providers.cloud.quota import Quota, compare
+from osmef.providers.cloud.lookup import (
+    Flavor,
+    Quota,
+    WantedFlavor,
+    check_cards,
+    compare_quotas,
+    known_names,
+    smallest,
+)
 from osmef.providers.parallel import side_by_side, together
 from osmef.scenario.clouds.azure import AzureSettings
 from osmef.units import parse_count
@@ -330,7 +337,7 @@ def check_quotas(subscription: Subscription, region: str, need: Mapping[str, int
     )
     there = {str(one.name.value).lower(): one for some in lists for one in some}
     known = {name: there[name.lower()] for name in need if name.lower() in there}
-    compare(
+    compare_quotas(
         f"{subscription.name} in {region}",
         need,
         {name: Quota(one.limit, one.current_value) for name, one in known.items()},

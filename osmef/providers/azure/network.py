@@ -11,8 +11,7 @@ from osmef.providers.azure.access import Subscription
 from osmef.providers.azure.lookup import Names
 from osmef.providers.azure.resource_types import GROUP, Body, Maker, body_in
 from osmef.providers.cloud import tenants
-from osmef.providers.cloud.network import block_of, split
-from osmef.providers.cloud.tenants import Tenant
+from osmef.providers.cloud.tenants import Tenant, block_of, split
 from osmef.remote.login import SSH_PORT
 from osmef.scenario.fields import DATA_PORTS
 

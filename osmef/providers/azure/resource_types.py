@@ -19,10 +19,9 @@ from typing import Any
 from osmef.errors import NotFoundError, OsmefError, ProviderError
 from osmef.providers.azure.access import Subscription
 from osmef.providers.base import Resource, Unread, pass_over
-from osmef.providers.cloud import maker, resource_types, teardown
+from osmef.providers.cloud import resource_types, teardown
 from osmef.providers.cloud.account import Again
-from osmef.providers.cloud.maker import Creation
-from osmef.providers.cloud.resource_types import Found
+from osmef.providers.cloud.resource_types import Creation, Found
 from osmef.providers.cloud.teardown import Gone
 from osmef.providers.marks import Mark
 from osmef.providers.parallel import side_by_side
@@ -332,7 +331,7 @@ def _remove_group(some: Entries, gone: Gone) -> list[Entry]:
     return []
 
 
-class Maker(maker.Maker[Subscription, Mark]):
+class Maker(resource_types.Maker[Subscription, Mark]):
     """Creates the resources of a run. Thread-safe."""
 
     def make(

@@ -1,8 +1,8 @@
 """Core that all clouds share.
 
-``errors`` says by a table what an error means, ``account`` calls a cloud with retry and makes a
-thing never twice, ``resource_types`` is the table of what a run makes, ``maker`` notes it before
-and after, ``teardown`` destroys it in order, ``ssh_access`` gets into guests. ``tenants``,
-``lookup``, ``quota``, ``network`` and ``placement`` are about what a run needs, ``build`` makes it,
-``hosts`` are physical ones beside, ``public_cloud`` is the provider.
+``errors`` says by a table what an error means, ``account`` calls a cloud with retry and creates a
+resource never twice, ``resource_types`` is the table of what a run creates, each noted in the
+ledger before and after, ``teardown`` destroys it in order, ``ssh_access`` gets into guests.
+``tenants`` and ``lookup`` are about what a run needs, ``build`` creates it, ``public_cloud`` is the
+provider.
 """

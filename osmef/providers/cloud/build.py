@@ -10,10 +10,9 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from osmef.providers.base import EndpointRequest, Order, Resource
 from osmef.providers.cloud.lookup import Flavor
-from osmef.providers.cloud.network import networks_for
 from osmef.providers.cloud.resource_types import A
 from osmef.providers.cloud.ssh_access import Guest, reach_all
-from osmef.providers.cloud.tenants import Site, Tenant
+from osmef.providers.cloud.tenants import Site, Tenant, networks_for
 from osmef.providers.parallel import AT_ONCE, side_by_side, together
 from osmef.remote.login import KeyPair, Login
 from osmef.scenario.clouds.base import HostKeySource

@@ -1,14 +1,15 @@
-"""Lookup of a scenario's names and needs in a cloud's lists, of flavors above all."""
+"""What a run needs of a cloud: flavors, quotas, and places with room for its VMs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, TypeVar
 
-from osmef.errors import CapacityError, NotFoundError
+from osmef.errors import CapacityError, NotFoundError, QuotaError
 from osmef.providers.base import EndpointRequest
+from osmef.providers.cloud.errors import USUAL_CURES, Meaning
 from osmef.scenario.fields import FlavorNeed
 
 F = TypeVar("F")
@@ -68,3 +69,87 @@ def check_cards(request: EndpointRequest, flavor: str, most: int | None) -> None
             where=request.name,
             cure=f"use a larger flavor, or write nics: {free}" if free else "use a larger flavor",
         )
+
+
+@dataclass(frozen=True)
+class Quota:
+    """A quota: its limit, None for none, and its usage."""
+
+    limit: float | None
+    used: float = 0
+
+    def lacks(self, need: int) -> bool:
+        """Return whether an amount exceeds the rest."""
+        return self.limit is not None and self.used + need > self.limit
+
+
+def compare_quotas(
+    where: str,
+    need: Mapping[str, int],
+    quotas: Mapping[str, Quota],
+    cure: str = USUAL_CURES[Meaning.QUOTA],
+) -> None:
+    """Raise QuotaError with every exceeded quota, in the order of the needs.
+
+    Both are by the names of the quotas; one that the cloud does not tell stops nobody here.
+    """
+    short = [
+        f"{count} {what} (quota {quotas[what].limit:.10g}, in use {quotas[what].used:.10g})"
+        for what, count in need.items()
+        if count and what in quotas and quotas[what].lacks(count)
+    ]
+    if short:
+        raise QuotaError(f"the plan needs {', '.join(short)}", where=where, cure=cure)
+
+
+T = TypeVar("T")
+P = TypeVar("P")
+
+
+def host_numbers(
+    requests: Iterable[EndpointRequest], most: int | None, of: str, where: str, cure: str
+) -> dict[tuple[int, str], int]:
+    """Return the number of each host slot by lane and name, from 0 in each lane.
+
+    Slots of one lane get different numbers, below ``most``. Raises CapacityError where a lane has
+    more slots than ``most``, which are what ``of`` says.
+    """
+    lanes: dict[int, set[str]] = {}
+    for request in requests:
+        if request.host is not None:
+            lanes.setdefault(request.lane, set()).add(request.host)
+    needed = max(map(len, lanes.values()), default=0)
+    if most is not None and needed > most:
+        message = f"the plan needs {needed} different hosts at once, and there are {most} {of}"
+        raise CapacityError(message, where=where, cure=cure)
+    return {
+        (lane, slot): number
+        for lane, slots in lanes.items()
+        for number, slot in enumerate(sorted(slots, key=lambda slot: (len(slot), slot)))
+    }
+
+
+def first_with_room(
+    places: Sequence[P],
+    make: Callable[[P], T],
+    give_back: Callable[[], None],
+    tell: Callable[[str], None],
+) -> T:
+    """Create everything in the first place, such as a zone, that has capacity for it.
+
+    ``give_back`` takes away what came about in one that had not, and raises where another would not
+    help; ``tell`` gets a line for the user. Raises CapacityError where no place has room, and what
+    ``make`` does.
+    """
+    for place in places[:-1]:
+        try:
+            return make(place)
+        except CapacityError as error:
+            give_back()
+            tell(f"no room in {place}: {error.message}")
+    try:
+        return make(places[-1])
+    except CapacityError as error:
+        if len(places) > 1:
+            error.message = f"{error.message}; tried: {', '.join(map(str, places))}"
+        raise

@@ -23,8 +23,7 @@ from osmef.providers.base import (
 from osmef.providers.cloud import resource_types, teardown
 from osmef.providers.cloud.account import Waits
 from osmef.providers.cloud.build import Build, V
-from osmef.providers.cloud.maker import M, Maker
-from osmef.providers.cloud.resource_types import A, Types
+from osmef.providers.cloud.resource_types import A, M, Maker, Types
 from osmef.providers.cloud.tenants import Tenant, open_tenants, slots_of
 from osmef.providers.parallel import AT_ONCE
 from osmef.remote.login import Login

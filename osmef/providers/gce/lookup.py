@@ -15,8 +15,14 @@ from google.cloud import compute_v1
 
 from osmef.errors import NotFoundError, ProviderError
 from osmef.providers.base import EndpointRequest, Problem
-from osmef.providers.cloud import quota
-from osmef.providers.cloud.lookup import Flavor, WantedFlavor, check_cards, meets
+from osmef.providers.cloud.lookup import (
+    Flavor,
+    Quota,
+    WantedFlavor,
+    check_cards,
+    compare_quotas,
+    meets,
+)
 from osmef.providers.gce.access import Project, last
 from osmef.scenario.clouds.gce import GceSettings, Nic
 
@@ -204,8 +210,8 @@ def _cpus_of(one: MachineType) -> str:
 
 
 def _compare(where: str, quotas: Iterable[compute_v1.Quota], need: Mapping[str, int]) -> None:
-    there = {one.metric: quota.Quota(one.limit, one.usage) for one in quotas}
-    quota.compare(where, need, there)
+    there = {one.metric: Quota(one.limit, one.usage) for one in quotas}
+    compare_quotas(where, need, there)
 
 
 _ONLY_HYPERDISK = {"c4", "c4a", "c4d", "h4d", "m4", "n4", "n4a", "n4d", "x4"}

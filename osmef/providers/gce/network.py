@@ -10,8 +10,7 @@ from typing import Any
 from google.cloud import compute_v1
 
 from osmef.providers.cloud import tenants
-from osmef.providers.cloud.network import block_of
-from osmef.providers.cloud.tenants import Tenant
+from osmef.providers.cloud.tenants import Tenant, block_of
 from osmef.providers.gce.access import AT_ONCE, Project
 from osmef.providers.gce.resource_types import Maker
 from osmef.providers.parallel import side_by_side, together

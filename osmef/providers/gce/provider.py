@@ -20,11 +20,9 @@ from osmef.providers.base import (
     pass_over,
 )
 from osmef.providers.cloud import build
-from osmef.providers.cloud.lookup import WantedFlavor
-from osmef.providers.cloud.network import networks_for
-from osmef.providers.cloud.placement import first_with_room
+from osmef.providers.cloud.lookup import WantedFlavor, first_with_room
 from osmef.providers.cloud.public_cloud import VmCloud, shares
-from osmef.providers.cloud.tenants import Tenant, access_with, slots_of
+from osmef.providers.cloud.tenants import Tenant, access_with, networks_for, slots_of
 from osmef.providers.gce import lookup, placement
 from osmef.providers.gce.access import AT_ONCE, Project, open_project
 from osmef.providers.gce.instances import ENDED, Vm, VmOrder, look, make_vm

@@ -12,9 +12,8 @@ from google.cloud import compute_v1
 
 from osmef.providers import marks
 from osmef.providers.base import Resource, Unread, pass_over
-from osmef.providers.cloud import maker, resource_types
-from osmef.providers.cloud.maker import Creation
-from osmef.providers.cloud.resource_types import Found
+from osmef.providers.cloud import resource_types
+from osmef.providers.cloud.resource_types import Creation, Found
 from osmef.providers.gce.access import Project
 from osmef.providers.marks import PREFIX
 
@@ -135,7 +134,7 @@ TYPES = {
 """By name."""
 
 
-class Maker(maker.Maker[Project, Mark]):
+class Maker(resource_types.Maker[Project, Mark]):
     """Creates the resources of a run. Thread-safe."""
 
     def make(self, project: Project, kind: str, where: str, name: str, body: Any) -> None:

@@ -12,9 +12,8 @@ from ipaddress import IPv4Interface
 from typing import Any
 
 from osmef.errors import BootError, HostKeyError, NotFoundError, OsmefError, ReachError
-from osmef.images.seed import SERIAL, Card, Seed
 from osmef.providers.base import EndpointRequest, Order
-from osmef.providers.cloud_init import MOST_CONSOLE
+from osmef.providers.cloud_init import MOST_CONSOLE, SERIAL, Card, Seed
 from osmef.providers.libvirt import xml
 from osmef.providers.libvirt.connection import Hypervisor, Maker, libvirt
 from osmef.providers.libvirt.networks import Network, lease_of

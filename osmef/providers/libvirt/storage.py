@@ -20,9 +20,9 @@ from urllib.parse import urlsplit
 from osmef.drafts import scratch
 from osmef.errors import CapacityError, InputError, NotFoundError, ProviderError
 from osmef.images.bundle import Bundle, default_directory, load_bundle
-from osmef.images.seed import Seed
 from osmef.named_file import in_home, open_file
 from osmef.programs import find_program, search_path
+from osmef.providers.cloud_init import Seed
 from osmef.providers.libvirt import xml
 from osmef.providers.libvirt.connection import Hypervisor, Maker, libvirt
 from osmef.units import format_size

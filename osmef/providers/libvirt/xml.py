@@ -8,7 +8,7 @@ from ipaddress import IPv4Network
 from itertools import product
 from xml.etree import ElementTree as ET
 
-from osmef.images.seed import SERIAL
+from osmef.providers.cloud_init import SERIAL
 from osmef.scenario.fields import DATA_PORTS
 
 _TB_CACHE_MIB = 128

@@ -25,7 +25,7 @@ from osmef.providers.base import (
     go_on,
     pass_over,
 )
-from osmef.providers.local import processes, wire
+from osmef.providers.local import sandbox, wire
 from osmef.providers.local.addresses import (
     AddressPlan,
     choose_block,
@@ -33,8 +33,7 @@ from osmef.providers.local.addresses import (
     ipv6_of,
     used_networks,
 )
-from osmef.providers.local.requirements import WHERE, check_machine, has_module
-from osmef.providers.local.sandbox import Sandbox, is_rootless
+from osmef.providers.local.sandbox import WHERE, Sandbox, check_machine, has_module, is_rootless
 from osmef.providers.local.wire import CloudSpec, HostSpec, TenantSpec
 from osmef.remote.login import HostKeys, KeyPair, Login
 from osmef.remote.workdir import scratch_prefix
@@ -315,7 +314,7 @@ class LocalProvider(Provider):
                 deadline=found.deadline,
                 made=found.made,
             )
-            for found in processes.sandboxes(unread)
+            for found in sandbox.sandboxes(unread)
             if run in {None, found.run}
         ]
 
@@ -327,7 +326,7 @@ class LocalProvider(Provider):
         """
         if resource.kind == KIND:
             return directory_of(resource) is not None
-        return resource.kind == _RESOURCE and processes.is_identity(resource.id)
+        return resource.kind == _RESOURCE and sandbox.is_identity(resource.id)
 
     @classmethod
     def destroy(cls, resources: Sequence[Resource], gone: Callable[[Resource], None]) -> None:
@@ -339,7 +338,7 @@ class LocalProvider(Provider):
             if resource.kind == KIND:
                 clear(resource)
             else:
-                processes.end(resource.run, resource.id)
+                sandbox.end(resource.run, resource.id)
             gone(resource)
 
 

@@ -14,9 +14,15 @@ from openstack.exceptions import NotFoundException, raise_from_response
 
 from osmef.errors import NotFoundError, ProviderError
 from osmef.providers.base import EndpointRequest
-from osmef.providers.cloud.lookup import Flavor, WantedFlavor, known_names, meets
-from osmef.providers.cloud.network import networks_for
-from osmef.providers.cloud.quota import Quota, compare
+from osmef.providers.cloud.lookup import (
+    Flavor,
+    Quota,
+    WantedFlavor,
+    compare_quotas,
+    known_names,
+    meets,
+)
+from osmef.providers.cloud.tenants import networks_for
 from osmef.providers.openstack.access import Cloud
 from osmef.providers.openstack.placement import plan_groups
 from osmef.providers.openstack.resource_types import rules_for
@@ -378,7 +384,7 @@ def check_quotas(cloud: Cloud, need: Mapping[str, int], *, made: bool = False) -
     usual = "remove what you don't need, or ask for more"
     default = "raise what new projects get (openstack quota set --default)"
     cure = f"plan fewer or smaller endpoints; or {default if made else usual}"
-    compare(cloud.name, need, quotas, cure)
+    compare_quotas(cloud.name, need, quotas, cure)
 
 
 def _quota(limit: object, used: object = 0) -> Quota:

@@ -29,7 +29,6 @@ from osmef.providers.base import (
 )
 from osmef.providers.cloud import build, resource_types
 from osmef.providers.cloud.account import Waits
-from osmef.providers.cloud.hosts import HostEndpoints
 from osmef.providers.cloud.public_cloud import VmCloud
 from osmef.providers.cloud.ssh_access import Guest
 from osmef.providers.cloud.tenants import Tenant, open_tenants, slots_of
@@ -41,6 +40,7 @@ from osmef.providers.openstack.placement import Place
 from osmef.providers.openstack.resource_types import TYPES, Maker, Mark, Rule, rules_for
 from osmef.providers.openstack.servers import FloatingAddresses, Server, ServerOrder
 from osmef.providers.parallel import beside, side_by_side
+from osmef.providers.static.provider import HostEndpoints
 from osmef.remote.login import KeyPair, Login
 from osmef.remote.ssh_config import find_login
 from osmef.scenario.clouds.openstack import OpenStackAccess, OpenStackSettings, PlacedBy, Reach

@@ -13,9 +13,8 @@ from openstack.exceptions import ForbiddenException, NotFoundException
 from osmef.errors import ProviderError
 from osmef.providers import marks
 from osmef.providers.base import Unread, pass_over
-from osmef.providers.cloud import maker, resource_types
-from osmef.providers.cloud.maker import Creation
-from osmef.providers.cloud.resource_types import Found
+from osmef.providers.cloud import resource_types
+from osmef.providers.cloud.resource_types import Creation, Found
 from osmef.providers.marks import PREFIX, name_in_text
 from osmef.providers.openstack.access import Cloud
 from osmef.remote.login import SSH_PORT
@@ -283,7 +282,7 @@ def rules_for(controllers: Iterable[str], peers: Iterable[str]) -> list[Rule]:
     return ssh + [Rule(protocol, _DATA, s) for protocol in ("tcp", "udp") for s in sources]
 
 
-class Maker(maker.Maker[Cloud, Mark]):
+class Maker(resource_types.Maker[Cloud, Mark]):
     """Creates the resources of a run. Thread-safe."""
 
     def make(self, cloud: Cloud, kind: str, name: str, **body: Any) -> Any:

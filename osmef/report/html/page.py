@@ -56,9 +56,9 @@ from osmef.report.summary import (
     short_cells,
     short_names,
 )
-from osmef.results.find import find_runs
 from osmef.results.frame import load
 from osmef.results.measure import Measure
+from osmef.results.rundir import find_runs
 from osmef.results.summary import Metric
 from osmef.scenario.study import ALONE
 from osmef.units import format_duration

@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from osmef.providers.base import Access, Unread, pass_over
 from osmef.providers.cloud.account import Account, Waits
 from osmef.providers.cloud.errors import ErrorTable, Meaning, Row
-from osmef.providers.cloud.maker import Creation, Maker
 from osmef.providers.cloud.public_cloud import PublicCloud
-from osmef.providers.cloud.resource_types import Found, ResourceType
+from osmef.providers.cloud.resource_types import Creation, Found, Maker, ResourceType
 from osmef.providers.marks import Mark
 
 CODES = {

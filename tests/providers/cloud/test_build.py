@@ -16,12 +16,17 @@ from osmef.errors import CapacityError, NotFoundError, ProviderError, QuotaError
 from osmef.providers.base import EndpointRequest, Order
 from osmef.providers.cloud.account import Account
 from osmef.providers.cloud.build import Build, Vm, VmOrder
-from osmef.providers.cloud.lookup import Flavor, known_names, smallest
-from osmef.providers.cloud.network import block_of
-from osmef.providers.cloud.placement import first_with_room, host_numbers
-from osmef.providers.cloud.quota import Quota, compare
+from osmef.providers.cloud.lookup import (
+    Flavor,
+    Quota,
+    compare_quotas,
+    first_with_room,
+    host_numbers,
+    known_names,
+    smallest,
+)
 from osmef.providers.cloud.ssh_access import Guest
-from osmef.providers.cloud.tenants import Site, Tenant, open_tenants
+from osmef.providers.cloud.tenants import Site, Tenant, block_of, open_tenants
 from osmef.remote.login import KeyPair
 from osmef.scenario.fields import EndpointKind
 from tests.providers.cloud.fake import ERRORS, QUICK
@@ -187,9 +192,9 @@ def test_places_are_tried_in_turn_while_there_is_no_room() -> None:
 
 def test_all_that_lacks_is_told_at_once_and_what_nobody_tells_stops_nobody() -> None:
     quotas = {"cores": Quota(8, 4), "ips": Quota(5), "nets": Quota(None, 99), "disks": Quota(1.5)}
-    compare("here", {"cores": 4, "ips": 5, "nets": 9, "disks": 0, "untold": 9}, quotas)
+    compare_quotas("here", {"cores": 4, "ips": 5, "nets": 9, "disks": 0, "untold": 9}, quotas)
     with pytest.raises(QuotaError, match=r"5 cores \(quota 8, in use 4\), 6 ips \(quota 5, in use"):
-        compare("here", {"cores": 5, "ips": 6}, quotas)
+        compare_quotas("here", {"cores": 5, "ips": 6}, quotas)
 
 
 def test_names_that_are_not_known_have_a_cure() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from osmef.errors import ProviderError
-from osmef.images.seed import Card, Seed
+from osmef.providers.cloud_init import Card, Seed
 from osmef.providers.libvirt.storage import find_iso_tool, nocloud_disk
 from osmef.remote.login import KeyPair
 

@@ -25,12 +25,12 @@ from osmef.errors import (
 )
 from osmef.programs import find_program
 from osmef.providers.base import Endpoint, EndpointRequest, Resource
-from osmef.providers.libvirt import teardown, xml
+from osmef.providers.libvirt import provider, xml
 from osmef.providers.libvirt.connection import Hypervisor, Maker, Mark, mark_of_name, mark_of_xml
 from osmef.providers.libvirt.guest import find_guest
 from osmef.providers.libvirt.networks import make_networks
-from osmef.providers.libvirt.placement import flavor_of, pin, place
 from osmef.providers.libvirt.provider import LibvirtProvider
+from osmef.providers.libvirt.provision import flavor_of, pin, place
 from osmef.providers.libvirt.storage import find_image
 from osmef.providers.parallel import side_by_side
 from osmef.remote.login import HostKeys, KeyPair, Login
@@ -218,7 +218,7 @@ def test_what_comes_about_late_is_removed_at_the_second_look(
     fake.do("connecting", lambda connection: connection.getLibVersion())
     fake.check = come
     gone: list[Resource] = []
-    teardown.destroy(fake, [intended("network", MARK.name("t"))], gone.append)
+    provider.destroy(fake, [intended("network", MARK.name("t"))], gone.append)
     assert late == [MARK.name("t")]
     assert [one.name for one in gone] == late
     assert fake.do("looking", lambda connection: connection.listNetworks()) == ["default"]
@@ -281,13 +281,13 @@ def test_what_a_guest_that_stays_uses_is_not_taken_from_it(
     gone: list[Resource] = []
     try:
         with pytest.raises(ProviderError, match=name):
-            teardown.destroy(fake, [*left, also], gone.append)
+            provider.destroy(fake, [*left, also], gone.append)
         assert gone == [also]
         there = fake.do("looking", lambda connection: connection.listNetworks())
         assert set(there) == {"default", network.name}
     finally:
         domain.undefine()
-    teardown.destroy(fake, left, gone.append)
+    provider.destroy(fake, left, gone.append)
     assert set(gone) == {also, *left}
 
 
@@ -306,7 +306,7 @@ def test_a_copy_that_somebody_made_of_ours_is_theirs(
         ours = LibvirtProvider.owned({"uri": FAKE})
         assert [one.name for one in ours] == [network.name]
         gone: list[Resource] = []
-        teardown.destroy(fake, [*ours, intended("network", theirs.name())], gone.append)
+        provider.destroy(fake, [*ours, intended("network", theirs.name())], gone.append)
         assert len(gone) == 2
         assert theirs.isActive()
     finally:
@@ -504,7 +504,7 @@ def test_metadata_of_somebody_else_that_can_t_be_read_is_told_and_hides_nothing(
     made = make_networks(fake, Maker(MARK, ledger), ["t"])
     fake.do("making", lambda connection: connection.networkCreateXML(description))
     lines: list[str] = []
-    assert [one.name for one in teardown.owned(fake, None, lines.append)] == [
+    assert [one.name for one in provider.owned(fake, None, lines.append)] == [
         one.name for one in made.values()
     ]
     (line,) = lines

@@ -17,9 +17,9 @@ import pytest
 
 from osmef.errors import ProviderError
 from osmef.providers.base import Endpoint, EndpointRequest, Ledger, Order
-from osmef.providers.local import processes
+from osmef.providers.local import sandbox
 from osmef.providers.local.provider import LocalProvider
-from osmef.providers.local.requirements import check_machine
+from osmef.providers.local.sandbox import check_machine
 from osmef.remote.login import KeyPair
 from osmef.remote.session import RemoteProcess, Session
 from osmef.scenario.clouds.local import LocalSettings
@@ -95,7 +95,7 @@ def wait_all_gone() -> Callable[[str], None]:
 
     def wait(run: str) -> None:
         deadline = time.monotonic() + DEADLINE_S
-        while left := [process for process in processes.marked() if process.run == run]:
+        while left := [process for process in sandbox.marked() if process.run == run]:
             assert time.monotonic() < deadline, f"still there: {left}"
             for process in left:
                 wait_process(process.pid)

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from osmef.providers.base import EndpointRequest, Ledger, Resource
-from osmef.providers.local import processes
+from osmef.providers.local import sandbox
 from osmef.providers.local.provider import LocalProvider
 from osmef.providers.local.wire import MODULE
 from osmef.scenario import location
@@ -33,7 +33,7 @@ def ignored(_gone: Resource) -> None:
 
 def daemon_of(run: str) -> int:
     """The process that is the first in the sandbox: the child of the one that is owned."""
-    found = [process for process in processes.marked() if process.run == run]
+    found = [process for process in sandbox.marked() if process.run == run]
     pids = {process.pid for process in found}
     return next(process.pid for process in found if process.parent in pids)
 
@@ -101,7 +101,7 @@ def test_a_signal_to_the_terminals_group_does_not_reach_the_sandbox(
     controller = start_controller()
     assert controller.stdout
     assert controller.stdout.readline() == "ready\n"
-    groups = {os.getpgid(process.pid) for process in processes.marked() if process.run == run_name}
+    groups = {os.getpgid(process.pid) for process in sandbox.marked() if process.run == run_name}
     assert os.getpgid(controller.pid) not in groups
 
 
@@ -165,7 +165,7 @@ def test_an_endpoint_that_dies_is_told(
         first = children(daemon_of(run_name))[0]
         handle = os.pidfd_open(first)
         signal.pidfd_send_signal(handle, signal.SIGKILL)
-        processes.wait_gone(handle, "vm-1")
+        sandbox.wait_gone(handle, "vm-1")
         os.close(handle)
         assert cloud.provider.describe([cloud.endpoints["vm-1"]]) == [location.Gone()]
         with pytest.raises(OSError, match="refused"):

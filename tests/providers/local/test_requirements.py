@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from osmef.programs import find_program
-from osmef.providers.local.requirements import check_machine, has_module
+from osmef.providers.local.sandbox import check_machine, has_module
 
 ROOT = Path(__file__).parents[3]
 CHECK = """
 from osmef.errors import ProviderError
-from osmef.providers.local.requirements import check_machine
+from osmef.providers.local.sandbox import check_machine
 try:
     check_machine()
 except ProviderError as error:
@@ -28,8 +28,8 @@ for path in sys.argv[1:]:
     kernel.mount("/dev/null", path, None, kernel.MS_BIND)
 """
 BECOME_USER = """
-from osmef.providers.local import cloud
-cloud._become_user(1000, 1000)
+from osmef.providers.local import daemon
+daemon._become_user(1000, 1000)
 """
 FORBID = """
 from pathlib import Path
@@ -91,6 +91,6 @@ def test_a_module_is_there_where_it_is_loaded_or_known(
     def moved(first: str, *others: str) -> Path:
         return real(f"{tmp_path}{first}" if first == "/lib/modules" else first, *others)
 
-    monkeypatch.setattr("osmef.providers.local.requirements.Path", moved)
+    monkeypatch.setattr("osmef.providers.local.sandbox.Path", moved)
     assert has_module("bonding")
     assert not has_module("bond")

@@ -16,7 +16,7 @@ from openstack.exceptions import ForbiddenException, HttpException, SDKException
 
 from osmef.campaigns.executors.session import SessionJob, measure
 from osmef.engine.cancellation import Stop
-from osmef.engine.observer import Observer
+from osmef.engine.events import Observer
 from osmef.errors import CredentialsError, Interrupted, PolicyError, ProviderError, QuotaError
 from osmef.providers.base import Resource
 from osmef.providers.openstack.access import ERRORS, open_cloud
