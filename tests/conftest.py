@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from osmef.images.bundle import Bundle
-from osmef.remote.session import Session
+from osmef.images.bundle import GuestImage
+from osmef.remote.session import SshSession
 from tests.guest_image import shared_image
 from tests.libvirt.lab import Lab, skip_unless_possible
 from tests.memory.cloud import World, memory_world
@@ -38,9 +38,9 @@ def sshd(tmp_path: Path) -> Iterator[Sshd]:
 
 
 @pytest.fixture
-def session(sshd: Sshd) -> Iterator[Session]:
+def session(sshd: Sshd) -> Iterator[SshSession]:
     """An open session to a real sshd."""
-    session = Session.open(sshd.login())
+    session = SshSession.open(sshd.login())
     yield session
     session.close()
 
@@ -64,7 +64,7 @@ def _threads() -> set[threading.Thread]:
 
 
 @pytest.fixture(scope="session")
-def guest_image() -> Bundle:
+def guest_image() -> GuestImage:
     """A guest image, made as `osmef image build` makes it."""
     return shared_image()
 

@@ -10,8 +10,8 @@ import pytest
 
 import osmef.images
 from osmef.errors import ProviderError
-from osmef.images.build import BuildRequest, build_image, open_workshop
-from osmef.images.bundle import Bundle, load_bundle
+from osmef.images.build import BuildRequest, build_image, open_fakeroot
+from osmef.images.bundle import GuestImage, load_bundle
 from osmef.programs import find_program
 from tests.kept import alone, cache
 
@@ -19,7 +19,7 @@ _TOOLS = {"mmdebstrap": "mmdebstrap", "mke2fs": "e2fsprogs", "qemu-img": "qemu-u
 _SOURCES = Path(osmef.images.__file__).parent
 
 
-def shared_image() -> Bundle:
+def shared_image() -> GuestImage:
     """Return the image of the tests, built if need be; skips where that is not possible."""
     if not (_directory() / _name()).exists():
         _skip_without_tools()
@@ -31,7 +31,7 @@ def shared_image() -> Bundle:
         raise
 
 
-def kept_image() -> Bundle:
+def kept_image() -> GuestImage:
     """Return the image that is kept, built if need be. Raises ProviderError."""
     directory, name = _directory(), _name()
     with alone(directory):
@@ -69,6 +69,6 @@ def _skip_without_tools() -> None:
     try:
         for program, package in _TOOLS.items():
             find_program(program, package, "a guest image")
-        open_workshop(lambda: None)
+        open_fakeroot(lambda: None)
     except ProviderError as error:
         pytest.skip(str(error))

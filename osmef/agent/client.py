@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Self, TypeVar
 from osmef.agent.messages import (
     PROTOCOL,
     CarriedEvent,
-    Clock,
-    Ended,
+    ClockReport,
     Event,
     Hello,
     Interface,
     Interfaces,
     OutputEnded,
+    ProcessExit,
     agent_of,
     parse_event,
 )
@@ -32,7 +32,7 @@ from osmef.errors import AgentError, ReachError
 from osmef.remote.login import SLOW_SHELL_CURE
 
 if TYPE_CHECKING:
-    from osmef.remote.session import RemoteProcess, Session
+    from osmef.remote.session import RemoteProcess, SshSession
 
 AGENT = "osmef-agent"
 """The agent's name on an endpoint."""
@@ -76,7 +76,7 @@ def find_binary(machine: str) -> Binary:
     return Binary(machine, data, hashlib.sha256(data).hexdigest())
 
 
-def deploy(session: Session, directory: str) -> Deployment:
+def deploy(session: SshSession, directory: str) -> Deployment:
     """Push the agent into a directory of its own and read it back to check its hash.
 
     Raises AgentError or ReachError.
@@ -96,7 +96,7 @@ def deploy(session: Session, directory: str) -> Deployment:
     return Deployment(directory, path, binary)
 
 
-def _check(session: Session, path: str, binary: Binary) -> None:
+def _check(session: SshSession, path: str, binary: Binary) -> None:
     found = hashlib.sha256(session.read(path, len(binary.data) + 1)).hexdigest()
     if found != binary.sha256:
         raise AgentError(
@@ -106,7 +106,7 @@ def _check(session: Session, path: str, binary: Binary) -> None:
         )
 
 
-T = TypeVar("T", Clock, Interface, CarriedEvent)
+T = TypeVar("T", ClockReport, Interface, CarriedEvent)
 
 ANSWER_S = 15.0
 """How long an agent that is idle may take to answer, or to end."""
@@ -206,7 +206,7 @@ class AgentClient:
         for _ in range(_CLOCK_EXCHANGES):
             before, started = time.time(), time.monotonic()
             self.send({"cmd": "clock"})
-            clock = self.expect(Clock, answer_s)
+            clock = self.expect(ClockReport, answer_s)
             half = (time.monotonic() - started) / 2
             if half < best.uncertainty_s:
                 best = ClockOffset(
@@ -270,7 +270,7 @@ class Agents:
     @classmethod
     def start(
         cls,
-        session: Session,
+        session: SshSession,
         deployment: Deployment,
         hello_s: float = ANSWER_S,
         prefix: Sequence[str] = (),
@@ -350,7 +350,7 @@ class Agents:
         elif number is None or number > self._opened:
             self._end(f"it said something outside the protocol: {line[:200]!r}")
         elif (agent := self._agents.get(number)) is not None:
-            if isinstance(event, Ended):
+            if isinstance(event, ProcessExit):
                 del self._agents[number]
                 event = OutputEnded(reason=f"{event.how}{self._process.aside()}")
             agent.take(event, len(line))

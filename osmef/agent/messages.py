@@ -76,7 +76,7 @@ class Hello(_Message):
     pid: int
 
 
-class Clock(_Message):
+class ClockReport(_Message):
     """The endpoint's clocks, read at one moment."""
 
     event: Literal["clock"]
@@ -91,7 +91,7 @@ class Interface(_Message):
     name: _Word | None
 
 
-class Ended(_Message):
+class ProcessExit(_Message):
     """An agent's process has ended: its exit status, or the signal that ended it.
 
     ``message`` says why there could be none in the first place.
@@ -508,7 +508,7 @@ JobEvent = (
     | Annotated[JobResult, Field(discriminator="job")]
     | ErrorEvent
 )
-Said = Hello | Clock | Interface | CarriedEvent | Ended | JobEvent
+Said = Hello | ClockReport | Interface | CarriedEvent | ProcessExit | JobEvent
 """What an agent can say, or is said of it."""
 Event = Said | OutputEnded
 

@@ -17,12 +17,12 @@ import pandas as pd
 
 from osmef.analysis.effects import hodges_lehmann
 from osmef.analysis.hypothesis_tests import (
+    allowed_autocorrelation,
     holm,
     hommel,
     lower_p,
     mann_whitney,
-    memory_of,
-    proved_memory,
+    proved_autocorrelation,
 )
 from osmef.analysis.quantiles import ConfidenceInterval
 from osmef.analysis.replication import (
@@ -250,7 +250,7 @@ def compare(  # noqa: PLR0913, PLR0917 - four have defaults
         for one in _differences(cell, (first[cell], second[cell]), allowed, by_session=sessions)
     ]
     series = _series(found)
-    memories = {name: memory_of(of) for name, of in series.items()}
+    memories = {name: allowed_autocorrelation(of) for name, of in series.items()}
     table = pd.DataFrame(_rows(found, memories, confidence), columns=pd.Index(COLUMNS))
     table = table.astype(dict.fromkeys(COLUMNS[4:13], "float64"))
     table.attrs |= _attributes(found, (first, second), columns, 1 - confidence)
@@ -275,10 +275,10 @@ def _attributes(
     has at no other place either; failures, of ``failed_more``, and, with p None, the cells of b
     alone of which all trials failed, for they may be of a common one that they could not tell;
     differs, what else two cells differ in (``SHOWN``). ``compare`` adds memory, of the metrics
-    whose values may remember the ones before, how much p_beyond allows for (``memory_of``);
-    memory_proved, how much of those where they do (``proved_memory``); and
-    without_sessions, which of "A" and "B" has none while the other has, so that each of its runs
-    counts as one.
+    whose values may remember the ones before, how much p_beyond allows for
+    (``allowed_autocorrelation``); memory_proved, how much of those where they do
+    (``proved_autocorrelation``); and without_sessions, which of "A" and "B" has none while the
+    other has, so that each of its runs counts as one.
     """
     first, second = sides
     common = [cell for cell in first if cell in second]
@@ -395,7 +395,7 @@ def _series(found: Sequence[MetricDifference]) -> dict[str, list[list[float]]]:
 
 
 def _proved(series: Mapping[str, Sequence[Sequence[float]]]) -> dict[str, float]:
-    known = {name: proved_memory(of) for name, of in series.items()}
+    known = {name: proved_autocorrelation(of) for name, of in series.items()}
     return {name: proved for name, proved in known.items() if proved}
 
 

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 
 from osmef.analysis.distributions import student_quantile
 from osmef.analysis.quantiles import ConfidenceInterval, finite, lasting_interval, quantile_interval
-from osmef.results.summary import Metric, Verdict
+from osmef.results.summary import MetricSummary, Verdict
 
 if TYPE_CHECKING:  # slow to load
     import pandas as pd
 
 
-class More(StrEnum):
+class NextSample(StrEnum):
     """Which level of replication narrows the interval over pairs more, for its time."""
 
     PAIRS = "pairs"
@@ -67,7 +67,7 @@ class Split:
         count = self.pairs + pairs
         return student_quantile(0.975, count - 1) * self.error(count, self.trials + trials)
 
-    def more(self, pair_cost: float, trial_cost: float) -> More:
+    def more(self, pair_cost: float, trial_cost: float) -> NextSample:
         """Return what to replicate: another pair with as many trials, or a trial on each pair.
 
         ``pair_cost`` is that of making a pair, ``trial_cost`` that of a trial, in one unit, such as
@@ -78,7 +78,7 @@ class Split:
         by_trials = now - self.error(trials=self.trials + 1) ** 2
         of_pair = by_pair / (pair_cost + self.trials * trial_cost)
         of_trials = by_trials / (self.pairs * trial_cost)
-        return More.PAIRS if of_pair >= of_trials else More.TRIALS
+        return NextSample.PAIRS if of_pair >= of_trials else NextSample.TRIALS
 
 
 def split(values: Mapping[str, Sequence[float]]) -> Split | None:
@@ -128,7 +128,7 @@ def _student(means: Sequence[float], confidence: float = 0.95) -> ConfidenceInte
     return ConfidenceInterval(centre - reach, centre + reach, confidence)
 
 
-def describe(values: Iterable[float | None], *, often_looked_at: bool = False) -> Metric:
+def describe(values: Iterable[float | None], *, often_looked_at: bool = False) -> MetricSummary:
     """Return the statistics of a metric over trials; ``n`` counts the values that are not None.
 
     The interval is ``quantile_interval`` of the median at 95 %, which assumes that the values are
@@ -143,7 +143,7 @@ def describe(values: Iterable[float | None], *, often_looked_at: bool = False) -
     interval = lasting_interval(known) if often_looked_at else quantile_interval(known)
     mean = statistics.fmean(known) if known else None
     stdev = statistics.stdev(known) if len(known) > 1 else None
-    return Metric(
+    return MetricSummary(
         n=len(known),
         median=statistics.median(known) if known else None,
         mean=mean,
@@ -157,7 +157,7 @@ def describe(values: Iterable[float | None], *, often_looked_at: bool = False) -
     )
 
 
-def describe_pairs(values: Mapping[int, Sequence[float]]) -> Metric:
+def describe_pairs(values: Mapping[int, Sequence[float]]) -> MetricSummary:
     """Return the statistics of trials nested in pairs of endpoints, by the pair's number.
 
     Median and interval are those of the medians of pairs, as pairs are what is independent; all
@@ -207,7 +207,7 @@ def judge(low: float | None, high: float | None, bound: float, *, at_least: bool
 def describe_cells(
     trials: pd.DataFrame, metrics: Sequence[str], by: Sequence[str] = ("cell",)
 ) -> pd.DataFrame:
-    """Return one row a cell and metric: the columns of ``by``, ``metric``, and those of ``Metric``.
+    """Return one row a cell and metric: ``by``, ``metric``, and the fields of ``MetricSummary``.
 
     ``trials`` are those of ``osmef.load``, one row a trial; NaN is unknown and not counted, as are
     metrics of a failed trial. Cells stand in the order in which they first occur. Numbers are in
@@ -224,7 +224,7 @@ def describe_cells(
         for key, cell in trials.groupby(list(by), sort=False, dropna=False)
         for name in metrics
     ]
-    return pd.DataFrame(rows, columns=pd.Index([*by, "metric", *Metric.model_fields]))
+    return pd.DataFrame(rows, columns=pd.Index([*by, "metric", *MetricSummary.model_fields]))
 
 
 def _described(values: pd.Series) -> dict[str, object]:

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from osmef.analysis.change_points import change_points, find_spread, find_step, spread_changes
-from osmef.analysis.describe import More, Split, split
+from osmef.analysis.describe import NextSample, Split, split
 from osmef.analysis.hypothesis_tests import (
     blocks,
     friedman,
@@ -32,7 +32,7 @@ from osmef.analysis.replication import (
     session_medians,
     settled,
 )
-from osmef.analysis.trends import autocorrelation, common_memory, drift, outliers
+from osmef.analysis.trends import autocorrelation, common_autocorrelation, drift, outliers
 from osmef.results.observations import Purpose
 
 FEWEST_INTERVALS = 8
@@ -180,18 +180,16 @@ def trust(
     many values give the median to within ``relative_error`` of it (``repetitions_for_median``), or
     how many pairs do, by the medians of these; autocorrelation, that of lag 1, with its p;
     drift_percent, the median slope over the whole series in percent of the median, with its p;
-    common_memory, that of all cells of the metric together, with its p (``common_memory``); steps,
-    the names of
-    the trials or sessions that begin another level (``change_points``), with steps_p, that of the
-    first one; spreads and spreads_p, the same of changes of spread (``spread_changes``), nothing
-    where there is a drift, which looks like one; outliers, the names of those that lie far from the
-    others, which are flagged, never removed, and no doubt: the median and its interval hold with
-    them; doubts, in words. NaN or nothing is what is unknown, of fewer than ``FEWEST`` values
-    all that has to do with order; of more than ``MOST`` or ``MOST_STEPPING``, drift and changes are
-    those of the medians of blocks.
-    All p, of memory, drift, steps and spreads, are corrected after Holm over the whole table
-    together, and lead to a doubt below ``LEVEL``: a table without a cause has any doubt in at most
-    so many cases.
+    common_memory, that of all cells of the metric together, with its p
+    (``common_autocorrelation``); steps, the names of the trials or sessions that begin another
+    level (``change_points``), with steps_p, that of the first one; spreads and spreads_p, the same
+    of changes of spread (``spread_changes``), nothing where there is a drift, which looks like one;
+    outliers, the names of those that lie far from the others, which are flagged, never removed, and
+    no doubt: the median and its interval hold with them; doubts, in words. NaN or nothing is what
+    is unknown, of fewer than ``FEWEST`` values all that has to do with order; of more than ``MOST``
+    or ``MOST_STEPPING``, drift and changes are those of the medians of blocks. All p, of memory,
+    drift, steps and spreads, are corrected after Holm over the whole table together, and lead to a
+    doubt below ``LEVEL``: a table without a cause has any doubt in at most so many cases.
 
     Assumed is what these functions assume; normal values nowhere.
 
@@ -320,7 +318,7 @@ def nested_pairs(trials: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
             found = split({str(pair): of[metric].tolist() for pair, of in known.groupby("pair")})
             if found is None or not found.mean:
                 continue
-            more = found.more(0.0, 1.0) if found.interval.low is not None else More.PAIRS
+            more = found.more(0.0, 1.0) if found.interval.low is not None else NextSample.PAIRS
             rows.append(
                 {"cell": cell, "metric": metric, "pairs": found.pairs, "trials": found.trials,
                  "between_percent": 100 * found.between / abs(found.mean),
@@ -422,7 +420,7 @@ def _remember(
     rows: Sequence[dict[str, object]], metric: str, series: Sequence[Mapping[str, float]]
 ) -> None:
     """Write the common autocorrelation into the rows of a metric."""
-    found = common_memory([list(of.values()) for of in series])
+    found = common_autocorrelation([list(of.values()) for of in series])
     for row in rows:
         if row["metric"] == metric:
             row["common_memory"] = found.coefficient if found else None

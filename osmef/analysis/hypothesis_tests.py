@@ -23,7 +23,7 @@ from osmef.analysis.effects import cliffs_delta, hedges_g
 from osmef.analysis.null_distributions import EXACT_UP_TO, doubled_ranks, rank_sums
 from osmef.analysis.quantiles import ConfidenceInterval, finite
 from osmef.analysis.replication import has_pairs
-from osmef.analysis.trends import common_memory
+from osmef.analysis.trends import common_autocorrelation
 
 
 @dataclass(frozen=True)
@@ -367,10 +367,10 @@ def lower_p(a: Sequence[float], b: Sequence[float], memory: float = 0.0) -> floa
     holds where the spreads differ; each alone would alarm where the other one does not. Where one
     variance is twice the other, or one sample twice as large, Yuen's counts as well, which holds
     without tails, too; of few against many both have the degrees of freedom of the few. Where one
-    spread is three times the other, so does the sign test of the wider sample. ``memory``
-    is how much a value is correlated with the one before (``memory_of``): the standard errors
-    are made larger by what that does to means and spreads. Raises ValueError for a value that is
-    not finite.
+    spread is three times the other, so does the sign test of the wider sample. ``memory`` is how
+    much a value is correlated with the one before (``allowed_autocorrelation``): the standard
+    errors are made larger by what that does to means and spreads. Raises ValueError for a value
+    that is not finite.
 
     Assumed is that observations are independent but for the memory. Where the spreads differ, and
     the distributions are far from normal, the rate of false alarms is as simulated
@@ -393,18 +393,18 @@ def lower_p(a: Sequence[float], b: Sequence[float], memory: float = 0.0) -> floa
     return max(found)
 
 
-def memory_of(series: Sequence[Sequence[float]]) -> float:
+def allowed_autocorrelation(series: Sequence[Sequence[float]]) -> float:
     """Return how much lag-1 autocorrelation in common to all series is to be allowed for, or 0.
 
     ``series`` are those of the cells of a table, each in its order. It is what is proved
-    (``proved_memory``). Of fewer than 100 values no test can prove much: what they do not exclude
-    at 2.5 % is allowed for, up to 0.5.
+    (``proved_autocorrelation``). Of fewer than 100 values no test can prove much: what they do not
+    exclude at 2.5 % is allowed for, up to 0.5.
 
     Assumed is that all of them remember alike, as an autoregressive process of first order does.
 
-    Source: that of ``proved_memory``.
+    Source: that of ``proved_autocorrelation``.
     """
-    found, proved = common_memory(series), proved_memory(series)
+    found, proved = common_autocorrelation(series), proved_autocorrelation(series)
     count = sum(len(of) for of in series if len(of) >= _FEWEST)
     if found is None or count >= _FEW_VALUES:
         return proved
@@ -412,17 +412,18 @@ def memory_of(series: Sequence[Sequence[float]]) -> float:
     return max(proved, min(_FEW_MEMORY, likely), 0.0)
 
 
-def proved_memory(series: Sequence[Sequence[float]]) -> float:
+def proved_autocorrelation(series: Sequence[Sequence[float]]) -> float:
     """Return the lag-1 autocorrelation that all series have in common if it is proved, or 0.
 
-    ``series`` are those of ``memory_of``. It is proved at 5 % (``common_memory``); its coefficient
-    is corrected for how few values each series has, up to ``MOST_MEMORY``.
+    ``series`` are those of ``allowed_autocorrelation``. It is proved at 5 %
+    (``common_autocorrelation``); its coefficient is corrected for how few values each series has,
+    up to ``MOST_MEMORY``.
 
-    Assumed is what ``memory_of`` assumes.
+    Assumed is what ``allowed_autocorrelation`` assumes.
 
     Source: Marriott and Pope, "Bias in the Estimation of Autocorrelations", Biometrika 41, 1954.
     """
-    found = common_memory(series)
+    found = common_autocorrelation(series)
     if found is None or found.p > _PROVED or found.coefficient <= 0:
         return 0.0
     size = statistics.fmean(len(of) for of in series if len(of) >= _FEWEST)

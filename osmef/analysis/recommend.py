@@ -20,7 +20,7 @@ from osmef.analysis.replication import (
     settled,
 )
 from osmef.errors import InputError
-from osmef.results.summary import Metric
+from osmef.results.summary import MetricSummary
 
 OPTION = (
     "provider",
@@ -78,7 +78,7 @@ class _Evidence:
     """Evidence of one cell on one need, and how many of its trials failed."""
 
     cell: str
-    metric: Metric
+    metric: MetricSummary
     trials: int
     failed: int
     fit: Fit
@@ -191,7 +191,7 @@ def _cells(
         )
 
 
-def _described(trials: pd.DataFrame, metric: str, *, by_session: bool) -> Metric:
+def _described(trials: pd.DataFrame, metric: str, *, by_session: bool) -> MetricSummary:
     """Return the statistics of a cell over its trials, sessions, or runs if there are several."""
     runs = has_runs(trials) and not by_session
     found = describe(independent(trials, metric, by_session=by_session or runs))
@@ -207,7 +207,7 @@ def _best(found: Iterator[_Evidence], sign: int) -> _Evidence | None:
     )
 
 
-def _fit(metric: Metric, need: float, sign: int, failed: int) -> Fit:
+def _fit(metric: MetricSummary, need: float, sign: int, failed: int) -> Fit:
     """Return the fit of a metric to a lower bound, or to an upper bound with a sign of -1."""
     if metric.median is None:
         return Fit.UNKNOWN

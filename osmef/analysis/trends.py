@@ -38,7 +38,7 @@ class Autocorrelation:
 
 
 @dataclass(frozen=True)
-class Memory:
+class CommonAutocorrelation:
     """Lag-1 autocorrelation of several series together.
 
     ``coefficient`` is the autocorrelation of lag 1 of the ranks, corrected for the mean of each
@@ -88,7 +88,7 @@ def autocorrelation(values: Sequence[float], lags: int = 1) -> Autocorrelation |
     return Autocorrelation(np.asarray(found), 1.96 / math.sqrt(series.size), p)
 
 
-def common_memory(series: Sequence[Sequence[float]]) -> Memory | None:
+def common_autocorrelation(series: Sequence[Sequence[float]]) -> CommonAutocorrelation | None:
     """Return the lag-1 autocorrelation of several short series together.
 
     ``series`` are those of the cells of a run, say, each in its order, in units of their own; of
@@ -116,13 +116,13 @@ def common_memory(series: Sequence[Sequence[float]]) -> Memory | None:
     coefficient = (found - expected) / count
     if count >= _MANY:
         spread = math.sqrt(sum(_order_variance(of) for of in scores))
-        return Memory(coefficient, 2 * normal_below(-abs(found - expected) / spread))
+        return CommonAutocorrelation(coefficient, 2 * normal_below(-abs(found - expected) / spread))
     chance, others = np.random.default_rng(_SEED), np.zeros(_ORDERS)
     for of in scores:
         orders = chance.permuted(np.tile(of, (_ORDERS, 1)), axis=1)
         others += (orders[:, 1:] * orders[:, :-1]).sum(axis=1)
     far = int((np.abs(others - expected) >= abs(found - expected) * (1 - 1e-9)).sum())
-    return Memory(coefficient, (1 + far) / (1 + _ORDERS))
+    return CommonAutocorrelation(coefficient, (1 + far) / (1 + _ORDERS))
 
 
 def _order_variance(scores: Array) -> float:

@@ -36,7 +36,7 @@ from pydantic import ValidationError
 import osmef
 from osmef.campaigns.schedule.model import is_redacted, redacted
 from osmef.campaigns.state import open_store
-from osmef.campaigns.state.rows import CampaignRow, Gap, Phase, SessionRow, SessionState
+from osmef.campaigns.state.rows import CampaignPhase, CampaignRow, Gap, SessionRow, SessionState
 from osmef.drafts import abandoned, draft_directory, scratch
 from osmef.engine.journal import is_at_work
 from osmef.errors import InputError, OsmefError, StorageError
@@ -76,7 +76,7 @@ class About(Model):
     """Metadata of a campaign."""
 
     name: str
-    phase: Phase
+    phase: CampaignPhase
     file: str
     created_at: datetime
 

@@ -18,22 +18,22 @@ from typing import TYPE_CHECKING
 
 from osmef.campaigns.schedule.calendar import Clock, Platform, platform_name, sessions
 from osmef.campaigns.schedule.plan import CampaignPlan
-from osmef.campaigns.state.rows import CampaignRow, Phase, SessionRow
+from osmef.campaigns.state.rows import CampaignPhase, CampaignRow, SessionRow
 from osmef.campaigns.watching.monitoring import CampaignLog
-from osmef.engine.cancellation import Stop
+from osmef.engine.cancellation import CancellationToken
 from osmef.engine.cost import spent, total
 from osmef.engine.events import (
     Charged,
     Destroyed,
     Ended,
+    EndpointsLent,
     Event,
-    Lent,
     Observer,
     PoolEvent,
     Provisioning,
     Released,
+    Requested,
     Returned,
-    Wanted,
 )
 from osmef.engine.held_endpoints import PREFIX, HeldEndpoints, User
 from osmef.engine.journal import Controller, History, Journal, State, controller_of
@@ -143,7 +143,7 @@ class VmPool:
             assert holding is not None  # noqa: S101 - made above
             pair.settle(self._clock.now())
             pair.since = None
-            holding.note(Lent(request.session))
+            holding.note(EndpointsLent(request.session))
             why_recreated, pair.why_recreated = pair.why_recreated, None
             yield Loan(holding, why_recreated)
         finally:
@@ -154,7 +154,7 @@ class VmPool:
 
     def _take_back(self, pair: PooledVms) -> None:
         if pair.holding is not None:
-            pair.holding.user = User(Stop(), Observer())
+            pair.holding.user = User(CancellationToken(), Observer())
             if pair.since is None:
                 pair.since = self._clock.now()
                 pair.holding.note(Returned(pair.session))
@@ -177,7 +177,7 @@ class VmPool:
         pair.holding = self._make(plan, request.out, request.until, user)
         pair.since = self._clock.now()
         try:
-            pair.holding.note(Wanted(request.session))
+            pair.holding.note(Requested(request.session))
             pair.holding.make()
         except BaseException:
             self.release(pair)
@@ -309,7 +309,9 @@ class PoolPolicy:
         part = self._plan.parts[self._platforms[pair.platform]]
         return cost.amount * (max(coming.due - now, timedelta(0)) / _HOUR + part.seconds / 3600)
 
-    def release_unneeded(self, phase: Phase, running: Collection[str], now: datetime) -> None:
+    def release_unneeded(
+        self, phase: CampaignPhase, running: Collection[str], now: datetime
+    ) -> None:
         """Release idle VMs that no further session needs, or that exceed the budget."""
         self._tell_news()
         self.count(now)
@@ -335,9 +337,9 @@ class PoolPolicy:
                 text = f"{pair.platform}: its kept VMs did not work, and were recreated: {why}"
                 self._log.note("note", text)
 
-    def _why(self, pair: PooledVms, phase: Phase, cost: float) -> str | None:
+    def _why(self, pair: PooledVms, phase: CampaignPhase, cost: float) -> str | None:
         """Return the reason to release VMs; None to keep them."""
-        if phase is Phase.PAUSED:
+        if phase is CampaignPhase.PAUSED:
             return "the campaign is paused"
         if self._coming(pair) is None:
             return "its last session is over"
@@ -422,7 +424,7 @@ def orphaned_pools(out: Path) -> list[tuple[RunDirectory, Controller]]:
     found = []
     for path in journals:
         directory, history = RunDirectory(path.parent), Journal(path).history()
-        is_over = not history.all(Wanted) or history.has_ended
+        is_over = not history.all(Requested) or history.has_ended
         if is_over or (live := directory.is_live()):
             continue
         controller = controller_of(directory, lock_is_free=live is False)

@@ -23,7 +23,13 @@ from osmef.campaigns.schedule.load import LoadedCampaign, read_campaign
 from osmef.campaigns.schedule.model import PlatformOrder
 from osmef.campaigns.schedule.plan import Preview, past_notes, plan_campaign, preview
 from osmef.campaigns.state import open_store, state_home
-from osmef.campaigns.state.rows import CampaignRow, Phase, SessionRow, SessionState, is_conducted
+from osmef.campaigns.state.rows import (
+    CampaignPhase,
+    CampaignRow,
+    SessionRow,
+    SessionState,
+    is_conducted,
+)
 from osmef.campaigns.watching.monitoring import metrics_file
 from osmef.cli.campaign_install import install, uninstall
 from osmef.cli.campaign_options import (
@@ -59,7 +65,7 @@ from osmef.cli.console import (
     set_up_logging,
     stopping,
 )
-from osmef.engine.cancellation import Stop, stop_on_signals
+from osmef.engine.cancellation import CancellationToken, stop_on_signals
 from osmef.errors import InputError, Interrupted
 from osmef.report.fit import column, folded, table
 from osmef.units import format_duration
@@ -90,7 +96,7 @@ def serve(
         # jinja2 and the server are for this command alone
         from osmef.campaigns.watching.web import (  # noqa: PLC0415
             CampaignPages,
-            Server,
+            StatusServer,
             read_token,
         )
 
@@ -98,7 +104,7 @@ def serve(
         store = open_store(state)
         with (
             stop_on_signals(lambda _text: None) as stop,
-            Server(port, CampaignPages(store), token) as server,
+            StatusServer(port, CampaignPages(store), token) as server,
         ):
             out.print(f"{server.address}?token={token}", soft_wrap=True)
             err.print("Open it in a browser of this machine; Ctrl-C ends it.")
@@ -110,7 +116,7 @@ def serve(
         store.close()
 
 
-def _wait(stop: Stop) -> None:
+def _wait(stop: CancellationToken) -> None:
     with suppress(Interrupted):
         while True:
             stop.wait(_LOOK_S)
@@ -306,9 +312,11 @@ def run(  # noqa: PLR0913, PLR0917 - its options
                 _close_vm_pool(context)
         found = store.sessions(row.id)
         _print_status(row.name, phase, found)
-    if phase is Phase.STOPPED:
+    if phase is CampaignPhase.STOPPED:
         raise typer.Exit(0 if until_idle else Interrupted.exit_code)
-    nothing = phase is Phase.ENDED and not any(one.state is SessionState.DONE for one in found)
+    nothing = phase is CampaignPhase.ENDED and not any(
+        one.state is SessionState.DONE for one in found
+    )
     if nothing:
         cure = "to measure, set start, and a date in cron, to what comes next, and run it again"
         err.print(f"[red]nothing was measured[/]: `osmef campaign status` says why; {cure}")
@@ -401,19 +409,19 @@ def status(
 @app.command(epilog="Example:\n\nosmef campaign pause four-weeks")
 def pause(name: CampaignName, state: StateUrl = "") -> None:
     """Begin no more sessions until `go-on`; what runs goes on. A new start does not end it."""
-    _set(name, state, Phase.PAUSED)
+    _set(name, state, CampaignPhase.PAUSED)
 
 
 @app.command("go-on", epilog="Example:\n\nosmef campaign go-on four-weeks")
 def go_on(name: CampaignName, state: StateUrl = "") -> None:
     """End a pause, or a stop for systemd and cron."""
-    _set(name, state, Phase.ACTIVE)
+    _set(name, state, CampaignPhase.ACTIVE)
 
 
 @app.command(epilog="Example:\n\nosmef campaign stop four-weeks")
 def stop(name: CampaignName, state: StateUrl = "") -> None:
     """Have its conductor end, once what runs has ended; `run` or `start` goes on."""
-    _set(name, state, Phase.STOPPED)
+    _set(name, state, CampaignPhase.STOPPED)
 
 
 @app.command(epilog="Example:\n\nosmef campaign log four-weeks")
@@ -439,12 +447,12 @@ app.command(epilog="Example:\n\nosmef campaign install scenarios/campaigns/four-
 app.command(epilog="Example:\n\nosmef campaign uninstall four-weeks")(uninstall)
 
 
-def _set(name: str, state: str, phase: Phase) -> None:
+def _set(name: str, state: str, phase: CampaignPhase) -> None:
     """Set the phase of a campaign that has not ended, and print its effect."""
     with reporting():
         store = open_store(state)
         row = store.campaign(name)
-        if row.phase is Phase.ENDED:
+        if row.phase is CampaignPhase.ENDED:
             raise InputError(
                 f"the campaign {name!r} has ended",
                 where="NAME",
@@ -463,12 +471,12 @@ def _tell(kind: str, text: str) -> None:
 
 
 def _print_status(
-    name: str, phase: Phase, found: list[SessionRow], row: CampaignRow | None = None
+    name: str, phase: CampaignPhase, found: list[SessionRow], row: CampaignRow | None = None
 ) -> None:
     counts = _counts(found)
     told = ", ".join(f"{count} {state}" for state, count in counts.items())
     alive = row is None or _conducted(row)
-    note = "" if alive or phase is Phase.ENDED else " [yellow](no conductor is running)[/]"
+    note = "" if alive or phase is CampaignPhase.ENDED else " [yellow](no conductor is running)[/]"
     out.print(f"[bold]{escape(name)}[/]: {phase}{note}; {told}")
     rows = []
     for one in _newest(found):

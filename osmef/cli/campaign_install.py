@@ -27,7 +27,7 @@ from osmef.campaigns.schedule.calendar import slots
 from osmef.campaigns.schedule.load import read_campaign
 from osmef.campaigns.schedule.plan import plan_campaign
 from osmef.campaigns.state import default_url, open_store, state_home
-from osmef.campaigns.state.rows import Phase
+from osmef.campaigns.state.rows import CampaignPhase
 from osmef.cli.campaign_options import (
     CampaignName,
     ExecutorKind,
@@ -167,8 +167,8 @@ def _go_on(job: ConductorService) -> None:
     """Set a stopped campaign to run: systemd and cron leave stopped ones alone."""
     store = open_store(job.state)
     for one in store.campaigns():
-        if one.name == job.name and one.phase is Phase.STOPPED:
-            store.set_phase(one.id, Phase.ACTIVE, one.holder)
+        if one.name == job.name and one.phase is CampaignPhase.STOPPED:
+            store.set_phase(one.id, CampaignPhase.ACTIVE, one.holder)
     store.close()
 
 

@@ -26,7 +26,7 @@ from osmef.campaigns.schedule.model import Vms
 from osmef.campaigns.vm_pool import VmPool
 from osmef.campaigns.watching.monitoring import LiveStatus, forget, show_in
 from osmef.cli.completion import complete_campaign
-from osmef.engine.cancellation import Stop
+from osmef.engine.cancellation import CancellationToken
 from osmef.errors import InputError
 
 STATE = "OSMEF_STATE"
@@ -107,7 +107,7 @@ def check_executor(kind: ExecutorKind, loaded: LoadedCampaign) -> None:
 
 
 def make_context(
-    kind: ExecutorKind, parallel: int, scheduler: str, stop: Stop, tell: Tell
+    kind: ExecutorKind, parallel: int, scheduler: str, stop: CancellationToken, tell: Tell
 ) -> ConductorContext:
     """Return the dependencies of a conductor with this executor. Raises InputError."""
     if kind is ExecutorKind.THREADS:
@@ -145,7 +145,9 @@ class _Here(LiveStatus):
         self._tell("note", f"{self._name}: {text}")
 
 
-def _measure_here(work: SessionJob, stop: Stop, tell: Tell, vm_pool: VmPool) -> SessionResult:
+def _measure_here(
+    work: SessionJob, stop: CancellationToken, tell: Tell, vm_pool: VmPool
+) -> SessionResult:
     directory = Path(work.directory)
     try:
         return measure(work, stop, _Here(work, tell), vm_pool)

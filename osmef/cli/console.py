@@ -24,7 +24,7 @@ from typing_extensions import override
 
 from osmef.cli.completion import complete_run, complete_setting, complete_where
 from osmef.cli.streams import failure_of
-from osmef.engine.cancellation import Stop, stop_on_signals
+from osmef.engine.cancellation import CancellationToken, stop_on_signals
 from osmef.errors import InputError, Interrupted, OsmefError, PackageError
 
 Where = Annotated[
@@ -219,7 +219,7 @@ def set_up_logging(verbose: int) -> None:
     logging.captureWarnings(capture=verbose < 2)
 
 
-def stopping() -> AbstractContextManager[Stop]:
+def stopping() -> AbstractContextManager[CancellationToken]:
     """Turn signals into a cancellation, as ``stop_on_signals`` does, and print a notice."""
     return stop_on_signals(lambda text: err.print(f"[yellow]{text}[/]"))
 

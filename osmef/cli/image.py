@@ -15,7 +15,7 @@ from osmef.errors import InputError
 from osmef.images.build import BuildRequest, build_image
 from osmef.images.bundle import (
     DEFAULT_NAME,
-    Bundle,
+    GuestImage,
     default_directory,
     image_directories,
     load_bundle,
@@ -112,7 +112,7 @@ def list_(output: Directory = None, as_json: AsJson = False) -> None:
     """List the guest images."""
     directory = output or default_directory()
     with reporting(as_json):
-        bundles: list[Bundle] = []
+        bundles: list[GuestImage] = []
         damaged: list[tuple[Path, str]] = []
         for path in image_directories(directory):
             try:
@@ -143,11 +143,11 @@ def _size(text: str) -> int:
         raise InputError(what, where="--size", cure=cure) from error
 
 
-def _record(bundle: Bundle) -> dict[str, Any]:
+def _record(bundle: GuestImage) -> dict[str, Any]:
     return {"path": str(bundle.directory), **bundle.manifest.model_dump(mode="json")}
 
 
-def _line(bundle: Bundle) -> str:
+def _line(bundle: GuestImage) -> str:
     m = bundle.manifest
     size = format_size(sum(file.size_bytes for file in m.files.values()))
     made = f"{m.created:%Y-%m-%d %H:%M}"

@@ -24,11 +24,11 @@ from osmef.cli.console import (
 )
 from osmef.cli.console import out as console
 from osmef.engine.reap import (
-    Left,
+    FailedDestruction,
     Orphan,
     ReapScan,
     Search,
-    Spared,
+    SkippedRun,
     check_access,
     find_orphans,
     reap,
@@ -165,7 +165,7 @@ def _confirm_strange(count: int) -> bool:
     return sys.stdin.isatty() and typer.confirm(f"{what}. Destroy them, too?", err=True)
 
 
-def _print(found: ReapScan, stay: list[Orphan], left: list[Left]) -> None:
+def _print(found: ReapScan, stay: list[Orphan], left: list[FailedDestruction]) -> None:
     for one in left:
         err.print(f"can't destroy {escape(_describe(one.orphan))}")
         print_error(one.error)
@@ -177,7 +177,7 @@ def _print(found: ReapScan, stay: list[Orphan], left: list[Left]) -> None:
     console.print(f"{done}{len(stay) or 'nothing'} left{where}")
 
 
-def _print_json(found: ReapScan, stay: list[Orphan], left: list[Left]) -> None:
+def _print_json(found: ReapScan, stay: list[Orphan], left: list[FailedDestruction]) -> None:
     errors = {one.orphan.resource.key: error_record(one.error) for one in left}
     print_json(
         {
@@ -202,7 +202,7 @@ def _describe(orphan: Orphan) -> str:
     return f"{name} of run {r.run}{told}: {orphan.reason}"
 
 
-def _why_spared(one: Spared) -> str:
+def _why_spared(one: SkippedRun) -> str:
     count = len(one.resources)
     return (
         f"left alone: {count} thing{'s' * (count > 1)} of run {one.run}, whose controller is on the"

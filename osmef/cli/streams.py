@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _PATIENCE_S = 10.0
 
 
-class Outlet(io.RawIOBase):
+class LossyWriter(io.RawIOBase):
     """Writer to a descriptor that never raises OSError: undeliverable output is dropped.
 
     Each write is retried, since a full disk may have room again. Nothing is buffered, so a
@@ -78,7 +78,7 @@ class Outlet(io.RawIOBase):
             raise TimeoutError(errno.ETIMEDOUT, "its reader does not read")
 
 
-def stream_to(outlet: Outlet, encoding: str | None = None) -> TextIO:
+def stream_to(outlet: LossyWriter, encoding: str | None = None) -> TextIO:
     """Return a text stream to it; characters outside of the encoding are written as ?."""
     return io.TextIOWrapper(
         cast("BinaryIO", outlet), encoding, errors="replace", write_through=True
@@ -88,15 +88,15 @@ def stream_to(outlet: Outlet, encoding: str | None = None) -> TextIO:
 def failure_of(stream: object) -> OSError | None:
     """Return the error of a stream of ``stream_to`` that has dropped output; None without."""
     outlet = getattr(stream, "buffer", None)
-    return outlet.failure if isinstance(outlet, Outlet) else None
+    return outlet.failure if isinstance(outlet, LossyWriter) else None
 
 
 def set_up_streams() -> None:
     """Replace Python's standard streams by ones that never raise OSError."""
     _fill_gaps()
     sys.stdin = sys.stdin or open(0, closefd=False)  # noqa: SIM115 - it has no path
-    sys.stdout = stream_to(Outlet(1), getattr(sys.stdout, "encoding", None))
-    sys.stderr = stream_to(Outlet(2, _PATIENCE_S), getattr(sys.stderr, "encoding", None))
+    sys.stdout = stream_to(LossyWriter(1), getattr(sys.stdout, "encoding", None))
+    sys.stderr = stream_to(LossyWriter(2, _PATIENCE_S), getattr(sys.stderr, "encoding", None))
 
 
 def _fill_gaps() -> None:

@@ -27,14 +27,14 @@ S = TypeVar("S")
 T = TypeVar("T")
 
 
-class Stop:
+class CancellationToken:
     """A cancellation token: safe to set in a signal handler; every wait of a run ends on it.
 
     What is asked of ``above`` is asked of this one, too, and nothing the other way round: of many
     runs each has its own deadline, and one of them can stop alone.
     """
 
-    def __init__(self, above: Stop | None = None) -> None:
+    def __init__(self, above: CancellationToken | None = None) -> None:
         self._above = above
         self._reason: str | None = None
         self._deadline = float("inf")
@@ -94,13 +94,13 @@ class Stop:
 
 
 @contextmanager
-def stop_on_signals(tell: Callable[[str], None]) -> Iterator[Stop]:
+def stop_on_signals(tell: Callable[[str], None]) -> Iterator[CancellationToken]:
     """Cancel on Ctrl-C, SIGTERM and SIGHUP, for the length of the context.
 
     ``tell`` is called with a line for the user at each signal; what it raises is contained, since
     a handler would raise it anywhere. Only for the main thread.
     """
-    stop, tell = Stop(), contain_failures(tell)
+    stop, tell = CancellationToken(), contain_failures(tell)
 
     def handle(number: int, _frame: object) -> None:
         name = signal.Signals(number).name
@@ -123,7 +123,7 @@ def stop_on_signals(tell: Callable[[str], None]) -> Iterator[Stop]:
         stop.close()
 
 
-def at_once(work: Callable[[T], S], things: Iterable[T], stop: Stop) -> list[S]:
+def at_once(work: Callable[[T], S], things: Iterable[T], stop: CancellationToken) -> list[S]:
     """Map work over things concurrently, cancellable by ``stop``; return the results in order.
 
     Raises what the work does, and Interrupted as soon as a stop is requested: what is not done then

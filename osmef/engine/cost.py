@@ -20,7 +20,7 @@ from osmef.scenario.model import Scenario
 _HOUR_S = 3600.0
 
 
-class PriceTags:
+class RunPrices:
     """The prices of a run's VMs. Raises InputError where a price list can't be read."""
 
     def __init__(self, scenario: Scenario) -> None:
@@ -86,7 +86,7 @@ def hourly(price: Price) -> HourlyPrice:
 
 
 def hourly_of(
-    tags: PriceTags, requests: Iterable[EndpointRequest], flavors: Mapping[str, str | None]
+    tags: RunPrices, requests: Iterable[EndpointRequest], flavors: Mapping[str, str | None]
 ) -> Cost | None:
     """Return the highest hourly cost of all VMs, by the flavors as achieved.
 
@@ -136,7 +136,7 @@ def planned_cost(
     scenario: Scenario, requests: Sequence[EndpointRequest], seconds: float
 ) -> PlannedCost:
     """Return the planned cost of VMs for a time in seconds. Raises InputError."""
-    tags = PriceTags(scenario)
+    tags = RunPrices(scenario)
     vms = [request for request in requests if request.kind is EndpointKind.VM]
     prices = {request: tags.list_price(request) for request in vms}
     without = [request for request, price in prices.items() if price is None]
@@ -147,7 +147,7 @@ def planned_cost(
     return PlannedCost(len(vms), hours, per_hour, unknown, tags.on_demand, cure, since)
 
 
-def _cure(tags: PriceTags, requests: Sequence[EndpointRequest]) -> str:
+def _cure(tags: RunPrices, requests: Sequence[EndpointRequest]) -> str:
     """Return the cure for a budget with unknown prices."""
     if not all(tags.by_flavor(request) for request in requests):
         return "remove budget: hardware of one's own, and Tier 1, have no price by the flavor"
@@ -158,7 +158,7 @@ def _cure(tags: PriceTags, requests: Sequence[EndpointRequest]) -> str:
     return ", ".join([*ways, "or remove budget"])
 
 
-def _fetching(tags: PriceTags, requests: Iterable[EndpointRequest]) -> Iterator[str]:
+def _fetching(tags: RunPrices, requests: Iterable[EndpointRequest]) -> Iterator[str]:
     """Yield the commands that fetch missing prices, one for each region of a cloud."""
     flavors: dict[tuple[str, str | None], dict[str, None]] = {}
     for request in requests:
@@ -243,7 +243,7 @@ class Spent:
 
 
 def note_provision(
-    journal: Journal, tags: PriceTags, requests: Iterable[EndpointRequest], deadline: float
+    journal: Journal, tags: RunPrices, requests: Iterable[EndpointRequest], deadline: float
 ) -> None:
     """Record in the journal that VMs begin to cost: prices as far as known, and the latest end."""
     vms = [request for request in requests if request.kind is EndpointKind.VM]

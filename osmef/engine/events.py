@@ -147,7 +147,7 @@ class Recovered(Event):
 
 
 @dataclass(frozen=True)
-class Borrowed(Event):
+class PoolAcquired(Event):
     """The run uses endpoints of a pool, in the run directory ``by``, that exist since a time."""
 
     since: Moment
@@ -155,7 +155,7 @@ class Borrowed(Event):
 
 
 @dataclass(frozen=True)
-class Remade(Event):
+class Recreated(Event):
     """Endpoints of a pool were recreated for the run."""
 
     why: _Text
@@ -184,12 +184,12 @@ class PoolEvent(Event):
 
 
 @dataclass(frozen=True)
-class Wanted(PoolEvent):
+class Requested(PoolEvent):
     """Endpoints are created for a session."""
 
 
 @dataclass(frozen=True)
-class Lent(PoolEvent):
+class EndpointsLent(PoolEvent):
     """A session uses the endpoints."""
 
 
@@ -250,12 +250,12 @@ _NAMES: Mapping[type[Event], str] = {
     Located: "looked",
     Disturbed: "disturbed",
     Recovered: "back",
-    Borrowed: "held",
-    Remade: "anew",
+    PoolAcquired: "held",
+    Recreated: "anew",
     WorkerAssigned: "worker",
     WorkerLost: "lost",
-    Wanted: "wanted",
-    Lent: "lent",
+    Requested: "wanted",
+    EndpointsLent: "lent",
     Returned: "back",
     Charged: "paid",
     Released: "gone",
@@ -298,7 +298,7 @@ def written(event: Event) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class Entry:
+class JournalLine:
     """A line of a journal: its time, its event, and its damage, if any.
 
     ``name`` is what the line calls its event. Of a damaged line there is no time, and no event but
@@ -317,10 +317,10 @@ class Entry:
         return self.name is None or self.name in names
 
 
-def parse(number: int, told: object) -> Entry:
+def parse(number: int, told: object) -> JournalLine:
     """Parse a line of JSON."""
     if not isinstance(told, dict):
-        return Entry(number, None, None, None, "it is no note")
+        return JournalLine(number, None, None, None, "it is no note")
     name = told["event"] if isinstance(told.get("event"), str) else None
     try:
         head = _adapter(_Head).validate_python(told)
@@ -328,10 +328,10 @@ def parse(number: int, told: object) -> Entry:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         why = f"{'.'.join(str(step) for step in first['loc'])}: {first['msg']}"
-        return Entry(number, name, None, _salvaged(name, told), why)
+        return JournalLine(number, name, None, _salvaged(name, told), why)
     if event is None:
-        return Entry(number, name, None, None, "resource: it is of no known kind")
-    return Entry(number, name, datetime.fromisoformat(head.at), event, None)
+        return JournalLine(number, name, None, None, "resource: it is of no known kind")
+    return JournalLine(number, name, datetime.fromisoformat(head.at), event, None)
 
 
 def _event(name: str, told: dict[str, Any]) -> Event | None:

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from osmef.engine.cancellation import Stop
+from osmef.engine.cancellation import CancellationToken
 from osmef.engine.check import check_provider
-from osmef.engine.cost import PriceTags, hourly_of, note_provision
+from osmef.engine.cost import RunPrices, hourly_of, note_provision
 from osmef.engine.events import Ended, Event, Observer, Released, Started
 from osmef.engine.journal import Journal, this_controller
 from osmef.engine.placement import ProvisionedEndpoints, provision
@@ -48,7 +48,7 @@ PREFIX = "kept-"
 class User:
     """Current user of the endpoints: observer of their events, and cancellation."""
 
-    stop: Stop
+    stop: CancellationToken
     observer: Observer
 
 
@@ -82,7 +82,7 @@ class HeldEndpoints:
         self.sites = sites_of(self.plan.study.scenario)
         self.provisioned = ProvisionedEndpoints({}, {})
         self._journal = Journal(self.directory.journal)
-        self._tags = PriceTags(self.plan.study.scenario)
+        self._tags = RunPrices(self.plan.study.scenario)
 
     @property
     def id(self) -> str:

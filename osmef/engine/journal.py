@@ -28,10 +28,10 @@ from osmef.engine.events import (
     Deployed,
     Destroyed,
     Ended,
-    Entry,
     Event,
     Extended,
     Intended,
+    JournalLine,
     Located,
     Planned,
     Provisioning,
@@ -97,22 +97,22 @@ class Journal:
         """Return the resources that exist or are intended, newest first."""
         return self.history().standing
 
-    def _entries(self) -> Iterator[Entry]:
+    def _entries(self) -> Iterator[JournalLine]:
         """Yield the entries, without a last line that a killed controller left incomplete."""
         for number, text, is_whole in read_lines(self.path, _LONGEST):
             if text is None:
-                entry = Entry(number, None, None, None, "it is too long")
+                entry = JournalLine(number, None, None, None, "it is too long")
             else:
                 try:
                     entry = parse(number, from_json(text))
                 except ValueError as error:
-                    entry = Entry(number, None, None, None, f"it is not JSON: {error}")
+                    entry = JournalLine(number, None, None, None, f"it is not JSON: {error}")
             if entry.damage is None or is_whole:
                 yield entry
 
 
 @dataclass(frozen=True)
-class Stretch:
+class CostPeriod:
     """A period in which VMs exist: the price of each by name, and its upper bound."""
 
     begin: datetime
@@ -122,7 +122,7 @@ class Stretch:
 
 
 @dataclass
-class Tenure:
+class DeployedEndpoint:
     """An endpoint as last deployed, and its moves since then: location and group."""
 
     info: EndpointInfo
@@ -148,7 +148,7 @@ class History:
     """The fold of a journal: the events of its intact lines in order, and its damage."""
 
     path: Path
-    entries: Sequence[Entry]
+    entries: Sequence[JournalLine]
 
     @property
     def _whole(self) -> Iterator[tuple[datetime, Event]]:
@@ -218,7 +218,7 @@ class History:
         return Latest(start, deadline, is_over, is_hidden)
 
     @property
-    def stretches(self) -> list[Stretch]:
+    def stretches(self) -> list[CostPeriod]:
         """The periods in which VMs existed, each from provisioning to release.
 
         A run that was killed has no such line: then until the last one before it was started again,
@@ -258,19 +258,19 @@ class History:
         return sum((max(period) - period[0]).total_seconds() for period in periods)
 
     @property
-    def endpoints(self) -> dict[str, Tenure]:
+    def endpoints(self) -> dict[str, DeployedEndpoint]:
         """The endpoints of the run by name."""
-        found: dict[str, Tenure] = {}
+        found: dict[str, DeployedEndpoint] = {}
         for _, event in self._whole:
             if isinstance(event, Deployed):
-                found[event.endpoint.name] = Tenure(event.endpoint, [])
+                found[event.endpoint.name] = DeployedEndpoint(event.endpoint, [])
             elif isinstance(event, Located):
                 for name in event.places.keys() & found.keys():  # its own line may be damaged
                     found[name].moves.append((event.places[name], event.group))
         return found
 
 
-def _stretch(events: Iterable[tuple[datetime, Event]]) -> Stretch:
+def _stretch(events: Iterable[tuple[datetime, Event]]) -> CostPeriod:
     """Fold the events of one period: the prices as deployed, else as planned."""
     prices: dict[str, HourlyPrice | None] = {}
     most: dict[str, HourlyPrice | None] = {}
@@ -282,7 +282,7 @@ def _stretch(events: Iterable[tuple[datetime, Event]]) -> Stretch:
         elif isinstance(event, Deployed) and event.endpoint.name in prices:
             prices[event.endpoint.name] = event.endpoint.price
             most[event.endpoint.name] = event.most
-    return Stretch(times[0], times[-1], prices, most)
+    return CostPeriod(times[0], times[-1], prices, most)
 
 
 _MACHINE = Path("/etc/machine-id")

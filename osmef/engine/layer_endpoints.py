@@ -9,7 +9,7 @@ from osmef.agent.client import AgentClient
 from osmef.engine.plan import PlannedCell
 from osmef.engine.station import Station
 from osmef.errors import EndpointError
-from osmef.layers.base import Attached
+from osmef.layers.base import LayerEnd
 from osmef.scenario.fields import DATA_PORTS, Family
 from osmef.scenario.layers import Stack
 
@@ -48,7 +48,7 @@ class LayeredStation:
 
     station: Station
     label: str
-    attached: Attached
+    attached: LayerEnd
     prefix: tuple[str, ...]
 
     @property

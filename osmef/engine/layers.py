@@ -17,7 +17,7 @@ from osmef.engine.plan import PlannedCell
 from osmef.engine.station import Station
 from osmef.errors import EndpointError, OsmefError, ReachError
 from osmef.kinds import LAYERS, WORKLOADS
-from osmef.layers.base import Attached, Counters, End, Ground, Layer, counters, facts_of
+from osmef.layers.base import Counters, End, Layer, LayerEnd, Underlay, counters, facts_of
 from osmef.layers.host import DuplicateError, LayerHost, overlaps
 from osmef.layers.root import Root
 from osmef.layers.traces import Trace, TraceNames
@@ -29,12 +29,12 @@ from osmef.supply.program import Program
 from osmef.workloads import Job, Outcome, Pair
 from osmef.workloads.base import Part, Workload
 from osmef.workloads.ensemble import perform
-from osmef.workloads.tasks import Waits
+from osmef.workloads.tasks import TaskTimeouts
 
 _MOST_COUNTED = 16
 _LOOPBACK = "lo"
 
-Counting = tuple[Layer[Any], Mapping[str, Attached]]
+Counting = tuple[Layer[Any], Mapping[str, LayerEnd]]
 """A layer that reports something, with its ends."""
 
 
@@ -44,7 +44,7 @@ class TrafficCounter:
     def __init__(
         self,
         layers: Sequence[Counting],
-        outer: Mapping[str, Attached],
+        outer: Mapping[str, LayerEnd],
         hosts: Mapping[str, LayerHost],
     ) -> None:
         self._layers, self._outer, self._hosts = layers, outer, hosts
@@ -82,7 +82,7 @@ class TrafficCounter:
         return replace(outcome, metrics=metrics, interfaces=interfaces)
 
 
-def _cards(counted: Counters, end: Attached) -> Mapping[str, Mapping[str, int]]:
+def _cards(counted: Counters, end: LayerEnd) -> Mapping[str, Mapping[str, int]]:
     """Return the counters of a namespace's interfaces that the layer did not create."""
     own = {_LOOPBACK, *end.devices}
     return {name: one for name, one in counted.interfaces.items() if name not in own}
@@ -99,7 +99,7 @@ _MOST_NETWORKS = 3
 """How many networks are tried for the addresses of a layer, if strangers have some of them."""
 _TRY_S = 0.2
 """How long something is sent through a layer that was just raised, in seconds."""
-_WAITS = Waits(arm_s=8.0, stall_s=5.0, drain_s=10.0)
+_WAITS = TaskTimeouts(arm_s=8.0, stall_s=5.0, drain_s=10.0)
 
 
 @dataclass
@@ -109,10 +109,10 @@ class _Raised:
     One that ``borrows`` stands only while trials of it are run.
     """
 
-    attached: Mapping[str, Attached] = field(default_factory=dict)
+    attached: Mapping[str, LayerEnd] = field(default_factory=dict)
     prefixes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     hosts: Mapping[str, LayerHost] = field(default_factory=dict)
-    below: list[tuple[Layer[Any], Mapping[str, Attached]]] = field(default_factory=list)
+    below: list[tuple[Layer[Any], Mapping[str, LayerEnd]]] = field(default_factory=list)
     """Each layer with its ends, the innermost first."""
     ports: list[range] = field(default_factory=list)
     """Data ports that its layers have, at all its endpoints."""
@@ -397,7 +397,7 @@ class Layers:
 
     def _up(
         self, layer: Layer[Any], key: StackKey, ends: Mapping[str, End]
-    ) -> tuple[Ground, Mapping[str, Attached]]:
+    ) -> tuple[Underlay, Mapping[str, LayerEnd]]:
         """Raise a layer; retry with other addresses where a host on the link has one of them.
 
         Raises EndpointError.
@@ -431,7 +431,7 @@ class Layers:
                     " (nft list ruleset) and of their network; or measure without the layer",
                 ) from error
 
-    def _entering(self, host: LayerHost, attached: Attached) -> tuple[str, ...]:
+    def _entering(self, host: LayerHost, attached: LayerEnd) -> tuple[str, ...]:
         """Return the command prefix that enters the stack as the login's user."""
         if attached.space is None:
             return ()
@@ -457,7 +457,7 @@ class Layers:
             found[name] = End(host, own, peers, mtu)
         return found
 
-    def _ground(self, key: StackKey, ends: Mapping[str, End]) -> Ground:
+    def _ground(self, key: StackKey, ends: Mapping[str, End]) -> Underlay:
         """Return the underlay of a layer, with inner addresses that no end uses."""
         taken = [net for end in ends.values() for net in end.host.networks(end.space)]
         taken += [f"{one.own[peer]}" for one in ends.values() for peer in one.own]
@@ -479,7 +479,7 @@ class Layers:
 
         gateway = str(first[_GATEWAY])
         own = (inner, gateway, str(first))
-        return Ground(key.family, ends, *own, take_ports, self._order.check)
+        return Underlay(key.family, ends, *own, take_ports, self._order.check)
 
 
 def _free_network(family: Family, taken: list[str]) -> IPv4Network | IPv6Network | None:
@@ -524,7 +524,7 @@ def layer_of(settings: Any) -> Layer[Any]:
     return made
 
 
-def _standing_on(end: End, attached: Mapping[str, Attached]) -> End:
+def _standing_on(end: End, attached: Mapping[str, LayerEnd]) -> End:
     """Return an end as the underlay of the next layer."""
     mine = attached[end.name]
     own = dict.fromkeys(end.peers, mine.bind)
@@ -554,7 +554,7 @@ def _try(layer: Layer[Any], host: LayerHost, family: Family) -> EndpointError | 
 
 
 def _facts_at(
-    layer: Layer[Any], attached: Mapping[str, Attached]
+    layer: Layer[Any], attached: Mapping[str, LayerEnd]
 ) -> Callable[[End], dict[str, Any]]:
     return lambda end: facts_of(layer, end.host, attached[end.name])
 

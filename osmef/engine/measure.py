@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from osmef.analysis.bulk_transfer import trial_limit
 from osmef.analysis.quantiles import is_known
-from osmef.engine.cancellation import Stop, at_once
+from osmef.engine.cancellation import CancellationToken, at_once
 from osmef.engine.events import Observer
 from osmef.engine.placement import (
     PairPlacement,
@@ -112,14 +112,14 @@ class Batch:
 
 
 @dataclass(frozen=True)
-class Bench:
+class TrialContext:
     """State shared by all trials of one run."""
 
     sites: Sites
     stations: dict[str, Station]
     directory: RunDirectory
     observer: Observer
-    stop: Stop
+    stop: CancellationToken
     session_tag: SessionTag = field(default_factory=SessionTag)
     patience_s: float = PATIENCE_S
     layers: Layers | None = None
@@ -131,7 +131,7 @@ class Bench:
         return {name: station.location for name, station in self.stations.items()}
 
 
-def run_trials(bench: Bench, batch: Batch, parallel: int) -> None:
+def run_trials(bench: TrialContext, batch: Batch, parallel: int) -> None:
     """Run trials, at most ``parallel`` concurrently, and record each when it ends.
 
     Trials that share a host, or the router, never run at once. After a stop those that have ended
@@ -156,7 +156,7 @@ def run_trials(bench: Bench, batch: Batch, parallel: int) -> None:
                 bench.stop.check()
 
 
-def _spare(bench: Bench, batch: Batch, waiting: list[PlannedTrial]) -> None:
+def _spare(bench: TrialContext, batch: Batch, waiting: list[PlannedTrial]) -> None:
     """Remove the trials of cells that the stopping rule has ended."""
     if bench.stopping_rule is None:
         return
@@ -166,7 +166,7 @@ def _spare(bench: Bench, batch: Batch, waiting: list[PlannedTrial]) -> None:
         bench.observer.trial_spared(planned)
 
 
-def _take(bench: Bench, batch: Batch, planned: PlannedTrial, ended: EndedTrial) -> None:
+def _take(bench: TrialContext, batch: Batch, planned: PlannedTrial, ended: EndedTrial) -> None:
     lost = ended.lost or lost_ends(bench.sites, bench.stations, ended.trial)
     if lost:
         batch.disturbed.append(replace(ended, lost=lost))
@@ -175,7 +175,7 @@ def _take(bench: Bench, batch: Batch, planned: PlannedTrial, ended: EndedTrial) 
     batch.ended.append(planned)
 
 
-def record(bench: Bench, trial: Trial, outcome: Outcome) -> None:
+def record(bench: TrialContext, trial: Trial, outcome: Outcome) -> None:
     """Record a trial, and notify the observer. Raises StorageError."""
     bench.directory.write_intervals(trial.index, outcome.intervals)
     bench.directory.write_requests(trial.index, outcome.requests)
@@ -186,7 +186,7 @@ def record(bench: Bench, trial: Trial, outcome: Outcome) -> None:
 
 
 @contextlib.contextmanager
-def _stopping_others(stop: Stop) -> Iterator[None]:
+def _stopping_others(stop: CancellationToken) -> Iterator[None]:
     """Cancel the running trials when one can't be recorded: the pool waits for them."""
     try:
         yield
@@ -195,7 +195,7 @@ def _stopping_others(stop: Stop) -> Iterator[None]:
         raise
 
 
-def _run_trial(bench: Bench, planned: PlannedTrial) -> EndedTrial:
+def _run_trial(bench: TrialContext, planned: PlannedTrial) -> EndedTrial:
     """Run one trial. Its failure is recorded; only a cancellation is raised."""
     bench.stop.wait(planned.cell.cell.scenario.pause)
     bench.observer.trial_started(planned)
@@ -218,12 +218,12 @@ def _run_trial(bench: Bench, planned: PlannedTrial) -> EndedTrial:
         bench.stop.check()
         failure = Failure.of(error)
         silent = _silent_ends(bench, planned) if failure.kind in BROKEN else ()
-    gave = _Gave(started_at, time.monotonic() - started, overall(found.values()), carried)
+    gave = _TrialResult(started_at, time.monotonic() - started, overall(found.values()), carried)
     return EndedTrial(_record(planned, bench.session_tag, gave, outcome, failure), outcome, silent)
 
 
 @dataclass(frozen=True)
-class _Gave:
+class _TrialResult:
     """Result of a trial: its time, its pairs' locations, and the previous traffic of its ends."""
 
     started_at: datetime
@@ -233,7 +233,11 @@ class _Gave:
 
 
 def _record(
-    planned: PlannedTrial, tag: SessionTag, gave: _Gave, outcome: Outcome, failure: Failure | None
+    planned: PlannedTrial,
+    tag: SessionTag,
+    gave: _TrialResult,
+    outcome: Outcome,
+    failure: Failure | None,
 ) -> Trial:
     """Return the record of a trial."""
     cell = planned.cell
@@ -275,7 +279,7 @@ def _record(
     )
 
 
-def _silent_ends(bench: Bench, planned: PlannedTrial) -> list[str]:
+def _silent_ends(bench: TrialContext, planned: PlannedTrial) -> list[str]:
     """Return the ends of a failed trial that no longer answer. Raises Interrupted."""
     ends = [bench.stations[end.name] for end in planned.cell.endpoints]
     if any(station.has_lost_agents for station in ends):
@@ -284,7 +288,7 @@ def _silent_ends(bench: Bench, planned: PlannedTrial) -> list[str]:
     return [one.name for one, does in zip(ends, answers, strict=True) if not does]
 
 
-def _measure(bench: Bench, planned: PlannedTrial) -> Outcome:
+def _measure(bench: TrialContext, planned: PlannedTrial) -> Outcome:
     scenario, cell = planned.cell.cell.scenario, planned.cell
     ends = [bench.stations[end.name] for end in cell.endpoints]
     bench.sites.prepare([end.endpoint for end in ends], scenario.directions)
@@ -314,7 +318,7 @@ def _measure(bench: Bench, planned: PlannedTrial) -> Outcome:
     return outcome if watch is None else watch.into(outcome)
 
 
-def _check_programs(bench: Bench, ends: Sequence[Station], failed: str = "") -> None:
+def _check_programs(bench: TrialContext, ends: Sequence[Station], failed: str = "") -> None:
     """Fail a trial during which a supplied program was modified on an endpoint.
 
     Raises EndpointError.
@@ -327,7 +331,7 @@ def _check_programs(bench: Bench, ends: Sequence[Station], failed: str = "") -> 
         raise
 
 
-def _pair(bench: Bench, sender: str, receiver: str, planned: PlannedTrial) -> Pair:
+def _pair(bench: TrialContext, sender: str, receiver: str, planned: PlannedTrial) -> Pair:
     here, there = bench.stations[sender], bench.stations[receiver]
     scenario, sites = planned.cell.cell.scenario, bench.sites
     if here is there:

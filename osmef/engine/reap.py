@@ -38,7 +38,7 @@ class Orphan:
 
 
 @dataclass(frozen=True)
-class Left:
+class FailedDestruction:
     """An orphan that could not be destroyed, and the error."""
 
     orphan: Orphan
@@ -70,7 +70,7 @@ class Search:
 
 
 @dataclass
-class Spared:
+class SkippedRun:
     """A run that may be alive on another machine, and its resources by its journal here."""
 
     run: str
@@ -83,7 +83,7 @@ class ReapScan:
     """Orphans, resources of possibly living runs, and clouds that could not be searched."""
 
     orphans: list[Orphan] = field(default_factory=list)
-    spared: list[Spared] = field(default_factory=list)
+    spared: list[SkippedRun] = field(default_factory=list)
     errors: list[OsmefError] = field(default_factory=list)
     unread: list[str] = field(default_factory=list)
     """What looks like ours, and its mark can't be read: it is left alone."""
@@ -141,7 +141,7 @@ def find_orphans(search: Search) -> ReapScan:
                 among = found if refusal_of(orphan) is None else doubtful
                 among[resource.key] = replace(orphan, reason=str(whys[0]))
         if spared and run.controller.state is State.UNSEEN:
-            result.spared.append(Spared(name, str(run.controller.machine), spared))
+            result.spared.append(SkippedRun(name, str(run.controller.machine), spared))
     for resource in _owned(search, runs, result):
         marked = _by_mark(search, resource, runs)
         if marked is not None and not _is_among(resource, found):
@@ -263,12 +263,12 @@ def refusal_of(orphan: Orphan, *, strange: bool = False) -> OsmefError | None:
     )
 
 
-def reap(orphans: Sequence[Orphan], *, strange: bool = False) -> list[Left]:
+def reap(orphans: Sequence[Orphan], *, strange: bool = False) -> list[FailedDestruction]:
     """Destroy orphans while holding the locks of their runs; return the failures.
 
     ``strange`` as for ``refusal_of``.
     """
-    left: list[Left] = []
+    left: list[FailedDestruction] = []
     free: list[Orphan] = []
     by_run: dict[Path | None, list[Orphan]] = defaultdict(list)
     for orphan in orphans:
@@ -279,24 +279,24 @@ def reap(orphans: Sequence[Orphan], *, strange: bool = False) -> list[Left]:
                 if path is not None:
                     held.enter_context(RunDirectory(path)).acquire()
             except StorageError as error:
-                left += [Left(orphan, error) for orphan in its_own]
+                left += [FailedDestruction(orphan, error) for orphan in its_own]
             else:
                 free += its_own
         return [*left, *destroy(free, strange=strange)]
 
 
-def destroy(orphans: Sequence[Orphan], *, strange: bool = False) -> list[Left]:
+def destroy(orphans: Sequence[Orphan], *, strange: bool = False) -> list[FailedDestruction]:
     """Destroy orphans of locked runs, all of a cloud together.
 
     What is gone, also if it was so before, is noted in its journal. Returns what would not go, or
     could not be noted, or must not be destroyed: see ``refusal_of``.
     """
-    refused: list[Left] = []
+    refused: list[FailedDestruction] = []
     places: dict[tuple[str, tuple[tuple[str, str], ...]], list[Orphan]] = defaultdict(list)
     for orphan in orphans:
         error = refusal_of(orphan, strange=strange)
         if error is not None:
-            refused.append(Left(orphan, error))
+            refused.append(FailedDestruction(orphan, error))
             continue
         resource = orphan.resource
         places[resource.provider, tuple(sorted(resource.access.items()))].append(orphan)
@@ -304,9 +304,9 @@ def destroy(orphans: Sequence[Orphan], *, strange: bool = False) -> list[Left]:
     return [*refused, *(left for some in destroyed for left in some)]
 
 
-def _destroy_at(kind: str, orphans: Sequence[Orphan]) -> list[Left]:
+def _destroy_at(kind: str, orphans: Sequence[Orphan]) -> list[FailedDestruction]:
     missing = {orphan.resource.key: orphan for orphan in orphans}
-    left: list[Left] = []
+    left: list[FailedDestruction] = []
 
     def gone(resource: Resource) -> None:
         orphan = missing.pop(resource.key, None)
@@ -314,19 +314,19 @@ def _destroy_at(kind: str, orphans: Sequence[Orphan]) -> list[Left]:
             journal = Journal(orphan.directory.journal)
             journal.destroyed(resource)
             if journal.unnoted is not None:
-                left.append(Left(orphan, journal.unnoted))
+                left.append(FailedDestruction(orphan, journal.unnoted))
 
     error: OsmefError = ProviderError("the provider did not confirm that it was deleted")
     try:
         provider = provider_class(kind)
         for orphan in [one for one in orphans if not provider.makes(one.resource)]:
             missing.pop(orphan.resource.key, None)
-            left.append(Left(orphan, _unknown(orphan)))
+            left.append(FailedDestruction(orphan, _unknown(orphan)))
         if missing:
             provider.destroy([orphan.resource for orphan in missing.values()], gone)
     except OsmefError as caught:
         error = caught
-    return [*left, *(Left(orphan, error) for orphan in missing.values())]
+    return [*left, *(FailedDestruction(orphan, error) for orphan in missing.values())]
 
 
 def _unknown(orphan: Orphan) -> ProviderError:

@@ -13,7 +13,7 @@ from hashlib import sha256
 from osmef.engine.cancellation import at_once
 from osmef.engine.events import Disturbed, Extended, Located, Planned, Recovered, Started
 from osmef.engine.journal import History, Journal
-from osmef.engine.measure import Batch, Bench, EndedTrial, record, run_trials
+from osmef.engine.measure import Batch, EndedTrial, TrialContext, record, run_trials
 from osmef.engine.placement import Places, mismatches, pair_placements, requested
 from osmef.engine.plan import Plan, PlannedTrial, extended, make_plan
 from osmef.engine.station import Station, ask_cloud, is_measurable, lose, loss_of
@@ -195,7 +195,7 @@ Why = Sequence[str] | OsmefError
 
 
 def look_again(
-    bench: Bench, group: int, trials: Sequence[PlannedTrial], note: Callable[[Located], None]
+    bench: TrialContext, group: int, trials: Sequence[PlannedTrial], note: Callable[[Located], None]
 ) -> None:
     """Read locations after some trials of a group, and correct the affected trials.
 
@@ -225,7 +225,7 @@ def look_again(
     note(Located(group, indexes, after, None))
 
 
-def _moved(bench: Bench) -> dict[str, Location]:
+def _moved(bench: TrialContext) -> dict[str, Location]:
     """Return the new locations of endpoints that have moved."""
     stations = [station for station in bench.stations.values() if station.lost is None]
     found = bench.sites.describe([station.endpoint for station in stations])
@@ -248,7 +248,7 @@ def _differs(planned: PlannedTrial, before: Places, after: Places) -> bool:
     return pair_placements(planned.cell, before) != pair_placements(planned.cell, after)
 
 
-def _correct(bench: Bench, wrong: Mapping[int, PlannedTrial], why: Why) -> None:
+def _correct(bench: TrialContext, wrong: Mapping[int, PlannedTrial], why: Why) -> None:
     """Clear the placement in the records of trials, or fail those that depend on it."""
     found = {trial.index: trial for trial in bench.directory.read_trials().trials}
     corrected = [
@@ -259,7 +259,7 @@ def _correct(bench: Bench, wrong: Mapping[int, PlannedTrial], why: Why) -> None:
     bench.directory.correct_trials(corrected)
 
 
-def _corrected(trial: Trial, planned: PlannedTrial, why: Why, bench: Bench) -> Trial:
+def _corrected(trial: Trial, planned: PlannedTrial, why: Why, bench: TrialContext) -> Trial:
     if isinstance(why, OsmefError):
         return _failed_by(trial, why)
     if not _fails(planned, bench):
@@ -273,7 +273,7 @@ def _corrected(trial: Trial, planned: PlannedTrial, why: Why, bench: Bench) -> T
     return _failed_by(trial, error)
 
 
-def _fails(planned: PlannedTrial, bench: Bench) -> bool:
+def _fails(planned: PlannedTrial, bench: TrialContext) -> bool:
     """Return whether the trial would fail with the present placement."""
     found = pair_placements(planned.cell, bench.places).values()
     recorded = planned.cell.cell.scenario.on_mismatch == RECORD
@@ -297,7 +297,7 @@ MOST_ATTEMPTS = 3
 
 
 def measure_group(
-    bench: Bench, trials: Sequence[PlannedTrial], parallel: int
+    bench: TrialContext, trials: Sequence[PlannedTrial], parallel: int
 ) -> list[PlannedTrial]:
     """Run the trials of a group; return those whose endpoints stay lost.
 
@@ -323,7 +323,7 @@ def measure_group(
     return left
 
 
-def _recover(bench: Bench, batch: Batch, journal: Journal) -> None:
+def _recover(bench: TrialContext, batch: Batch, journal: Journal) -> None:
     """Wait for lost endpoints, and for others that do not answer."""
     _note_disturbed(bench, batch, journal)
     here = [one for one in bench.stations.values() if one.lost is None]
@@ -336,7 +336,7 @@ def _recover(bench: Bench, batch: Batch, journal: Journal) -> None:
         _await(bench, awaited, journal)
 
 
-def _note_disturbed(bench: Bench, batch: Batch, journal: Journal) -> None:
+def _note_disturbed(bench: TrialContext, batch: Batch, journal: Journal) -> None:
     """Note the trials that lost an end; after several such attempts a trial has failed."""
     before = Counter(one.trial for one in journal.history().all(Disturbed))
     planned = {one.index: one for one in batch.trials}
@@ -363,7 +363,7 @@ def _failed(ended: EndedTrial, attempts: int) -> Trial:
     return ended.trial.model_copy(update={"failure": failure})
 
 
-def _await(bench: Bench, stations: Sequence[Station], journal: Journal) -> None:
+def _await(bench: TrialContext, stations: Sequence[Station], journal: Journal) -> None:
     """Wait until endpoints are reachable again, within the run's time limit."""
     names, limit = ", ".join(one.name for one in stations), format_duration(bench.patience_s)
     bench.observer.step(f"no answer from {names}: waiting up to {limit}")
@@ -395,7 +395,7 @@ def _await(bench: Bench, stations: Sequence[Station], journal: Journal) -> None:
             bench.observer.warning(f"{station.name} is given up: {station.lost.message}")
 
 
-def _ask_cloud(bench: Bench, stations: Sequence[Station]) -> None:
+def _ask_cloud(bench: TrialContext, stations: Sequence[Station]) -> None:
     """Mark those lost that no longer exist in their cloud. Raises Interrupted."""
     if stations:
         at_once(lambda some: ask_cloud(bench.sites, some), [stations], bench.stop)

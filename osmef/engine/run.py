@@ -7,20 +7,20 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from osmef.engine.cancellation import Stop, at_once
+from osmef.engine.cancellation import CancellationToken, at_once
 from osmef.engine.check import warnings_there
 from osmef.engine.cost import (
-    PriceTags,
+    RunPrices,
     affordable_s,
     check_budget,
     note_provision,
     planned_cost,
     spent,
 )
-from osmef.engine.events import Borrowed, Deployed, Ended, Observer, Released, Started
+from osmef.engine.events import Deployed, Ended, Observer, PoolAcquired, Released, Started
 from osmef.engine.held_endpoints import HeldEndpoints
 from osmef.engine.journal import Journal, this_controller
-from osmef.engine.measure import PATIENCE_S, Bench, StoppingRule
+from osmef.engine.measure import PATIENCE_S, StoppingRule, TrialContext
 from osmef.engine.placement import ProvisionedEndpoints, provision
 from osmef.engine.plan import (
     Plan,
@@ -72,7 +72,7 @@ class Run:
     plan: Plan
     directory: RunDirectory
     observer: Observer
-    stop: Stop
+    stop: CancellationToken
     held: HeldEndpoints | None = None
     """Endpoints that are held for several runs; without, the run creates its own."""
     again: bool = False
@@ -162,11 +162,11 @@ class Run:
             planned=self.plan.endpoints,
             scratch=directories(trial.cell for trial in missing),
         )
-        note_provision(journal, PriceTags(self.plan.study.scenario), requests, order.deadline)
+        note_provision(journal, RunPrices(self.plan.study.scenario), requests, order.deadline)
         if self.held is None:
             self._provision(missing, order, journal)
             return
-        journal.note(Borrowed(self.held.since.isoformat(), self.held.id))
+        journal.note(PoolAcquired(self.held.since.isoformat(), self.held.id))
         try:
             provisioned = self.held.some([request.name for request in requests])
             # Who takes away what is held takes away what is left on it, by the same mark.
@@ -221,7 +221,7 @@ class Run:
         """Deploy the agent, measure, and remove it."""
         stations: dict[str, Station] = {}
         layers: Layers | None = None
-        journal, tags = Journal(self.directory.journal), PriceTags(self.plan.study.scenario)
+        journal, tags = Journal(self.directory.journal), RunPrices(self.plan.study.scenario)
         self.observer.step(
             f"putting the agent on {counted(len(provisioned.endpoints), 'endpoint')}"
         )
@@ -240,7 +240,7 @@ class Run:
             shared = (sites, stations, self.directory, self.observer, self.stop)
             rule = StoppingRule(self.plan, self.directory.read_trials().trials)
             more = (session_tag_of(journal.history()), self.patience_s, layers, rule)
-            self._measure(missing, Bench(*shared, *more))
+            self._measure(missing, TrialContext(*shared, *more))
         finally:
             kept = self.held is not None
             error = layers.down(are_kept=kept) if layers is not None else None
@@ -279,7 +279,7 @@ class Run:
         supplier = Supplier(store)
         at_once(lambda name: stations[name].provide(needed[name], supplier), needed, self.stop)
 
-    def _measure(self, missing: list[PlannedTrial], bench: Bench) -> None:
+    def _measure(self, missing: list[PlannedTrial], bench: TrialContext) -> None:
         """Run the trials group by group, with the facts before and after each.
 
         Raises LostError where some are left, for want of their endpoints.

@@ -36,7 +36,7 @@ from osmef.facts.collect import change, collect, file_systems
 from osmef.providers.base import Endpoint, Order
 from osmef.providers.retry import Retry
 from osmef.providers.sites import Sites
-from osmef.remote.session import RemoteProcess, Session, wait_for_ssh
+from osmef.remote.session import RemoteProcess, SshSession, wait_for_ssh
 from osmef.remote.workdir import clear, directory_of, remove, scratch_prefix
 from osmef.results.observations import Carried
 from osmef.results.rundir import RunDirectory
@@ -80,8 +80,8 @@ class Station:
         self._closed = False
         self._roles: dict[str, AgentClient] = {}
         self._agents: dict[tuple[str, ...], Agents] = {}  # by what stands before its command line
-        self._used: dict[tuple[str, ...], Session] = {}
-        self._more: list[Session] = []
+        self._used: dict[tuple[str, ...], SshSession] = {}
+        self._more: list[SshSession] = []
         self._supplied: list[Supplied] = []
         self._states: dict[str, str | None] = {}  # of the files of programs, when they were right
         self._cleanup: RemoteProcess | None = None
@@ -95,7 +95,7 @@ class Station:
         self._next_ports: dict[range, int] = {
             DATA_PORTS: random.choice(DATA_PORTS)  # noqa: S311 - no secret
         }
-        self._session, self.deployment = self._deploy(Session.open(endpoint.login))
+        self._session, self.deployment = self._deploy(SshSession.open(endpoint.login))
 
     @property
     def name(self) -> str:
@@ -103,7 +103,7 @@ class Station:
         return self.endpoint.name
 
     @property
-    def session(self) -> Session:
+    def session(self) -> SshSession:
         """The SSH session for programs; replaced when it is lost."""
         return self._session
 
@@ -112,7 +112,7 @@ class Station:
         """The run's directory on it, from where agents are started."""
         return self._directory
 
-    def _deploy(self, session: Session, *, again: bool = False) -> tuple[Session, Deployment]:
+    def _deploy(self, session: SshSession, *, again: bool = False) -> tuple[SshSession, Deployment]:
         """Deploy the agent and all programs; after an error the session is closed."""
         try:
             if again:  # an agent that a hanging sshd keeps alive would hold its file
@@ -128,7 +128,7 @@ class Station:
             raise
         return session, deployment
 
-    def _clean_up_after(self, session: Session, deployment: Deployment) -> None:
+    def _clean_up_after(self, session: SshSession, deployment: Deployment) -> None:
         """Have a machine that stays remove the run's files when the connection ends."""
         if self.endpoint.lock is None:
             return
@@ -270,7 +270,7 @@ class Station:
         self._disconnect()
         deadline = time.monotonic() + retry.limit_s
 
-        def reach() -> tuple[Session, Deployment]:
+        def reach() -> tuple[SshSession, Deployment]:
             login = self.endpoint.login
             session = wait_for_ssh(login, deadline=deadline, check=retry.check)
             return self._deploy(session, again=True)
@@ -313,14 +313,14 @@ class Station:
             agents.close()
         if not self._session.is_open:
             self._session.close()  # also its jump host, which may well be there
-            opened = Session.open(self.endpoint.login)
+            opened = SshSession.open(self.endpoint.login)
             self._session, self.deployment = self._deploy(opened, again=True)
         session = self._used[prefix] = self._roomy_session(prefix)
         hello_s = _INSIDE_S if prefix else ANSWER_S
         agents = self._agents[prefix] = Agents.start(session, self.deployment, hello_s, prefix)
         return agents
 
-    def _roomy_session(self, prefix: tuple[str, ...]) -> Session:
+    def _roomy_session(self, prefix: tuple[str, ...]) -> SshSession:
         """Return a session with room for another channel, a new one if need be."""
         self._more = [session for session in self._more if session.is_open]
         others = [used for place, used in self._used.items() if place != prefix]
@@ -328,7 +328,7 @@ class Station:
             if sum(used is session for used in others) < _PLACES_A_SESSION:
                 return session
         # One that is kept for the run has no room either.
-        self._more.append(Session.open(replace(self.endpoint.login, kept=None)))
+        self._more.append(SshSession.open(replace(self.endpoint.login, kept=None)))
         return self._more[-1]
 
     def end_agents(self, beginning: str) -> None:

@@ -16,12 +16,12 @@ from osmef.analysis.throughput import contended
 from osmef.engine.check import named, warnings_about, warnings_of, warnings_there
 from osmef.engine.cost import spent, total
 from osmef.engine.events import (
-    Borrowed,
     Disturbed,
     Ended,
     Located,
+    PoolAcquired,
     Recovered,
-    Remade,
+    Recreated,
     Replaced,
     Started,
 )
@@ -41,7 +41,7 @@ from osmef.results.summary import (
     EndpointInfo,
     Expectation,
     HourlyPrice,
-    Metric,
+    MetricSummary,
     RunInfo,
     Summary,
 )
@@ -211,7 +211,7 @@ def _left_out(plan: Plan) -> list[str]:
 
 def _anew(history: History) -> list[str]:
     """Report why pooled VMs were recreated for the run."""
-    reasons = [one.why for one in history.all(Remade)]
+    reasons = [one.why for one in history.all(Recreated)]
     return [f"its VMs were recreated, not kept: {why}" for why in dict.fromkeys(reasons)]
 
 
@@ -226,7 +226,7 @@ def _run_info(
 ) -> RunInfo:
     scenario, cost = plan.study.scenario, spent(history)
     starts, ends = history.timed(Started), history.timed(Ended)
-    borrowed = history.all(Borrowed)
+    borrowed = history.all(PoolAcquired)
     if not starts and history.path.exists():
         raise StorageError(
             "the journal of the run is damaged where its start is noted",
@@ -388,7 +388,7 @@ def _limits(trials: list[Trial]) -> dict[Limit, int]:
 
 def _metrics(
     planned: PlannedCell, trials: list[Trial], hourly: Sequence[float]
-) -> dict[str, Metric]:
+) -> dict[str, MetricSummary]:
     """Return the statistics of each metric over the trials that have it."""
     found, scenario = {}, planned.cell.scenario
     for measure in measures_of([scenario]):
@@ -398,7 +398,9 @@ def _metrics(
     return found
 
 
-def _expectations(planned: PlannedCell, metrics: Mapping[str, Metric]) -> Iterator[Expectation]:
+def _expectations(
+    planned: PlannedCell, metrics: Mapping[str, MetricSummary]
+) -> Iterator[Expectation]:
     """Return the verdicts on the expected bounds of a cell."""
     scenario = planned.cell.scenario
     units = {one.name: one.unit for one in measures_of([scenario])}
@@ -410,7 +412,7 @@ def _expectations(planned: PlannedCell, metrics: Mapping[str, Metric]) -> Iterat
             yield Expectation(metric=name, expected=text, bound=bound, verdict=verdict)
 
 
-def _metric(name: str, trials: Sequence[Trial], *, often_looked_at: bool) -> Metric:
+def _metric(name: str, trials: Sequence[Trial], *, often_looked_at: bool) -> MetricSummary:
     """Return the statistics of a metric over the trials, or over pairs with trials of their own."""
     by_pair: dict[int, list[float]] = defaultdict(list)
     for trial in trials:

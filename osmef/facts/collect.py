@@ -12,7 +12,7 @@ from pydantic import JsonValue
 
 from osmef.facts import parsers
 from osmef.facts.parsers import Parser, integer, word
-from osmef.remote.session import Session
+from osmef.remote.session import SshSession
 
 EACH_INTERFACE = "$interface"
 """In a path or an argument: one source for each network interface but the loopback."""
@@ -273,7 +273,7 @@ Texts = dict[int, dict[str, str]]
 Facts = Mapping[str, JsonValue]
 
 
-def collect(session: Session) -> dict[str, JsonValue]:
+def collect(session: SshSession) -> dict[str, JsonValue]:
     """Return the facts of an endpoint, with None for unknown ones. Raises ReachError.
 
     Needs a POSIX shell and ``grep`` or ``cat`` there, and no privileges. Counters are of all
@@ -357,7 +357,7 @@ _FORMAT = "%T %S %b %a"
 """Of stat(1), as coreutils and busybox have it: type, size of a block, blocks, those available."""
 
 
-def file_systems(session: Session, directories: Sequence[str]) -> dict[str, JsonValue]:
+def file_systems(session: SshSession, directories: Sequence[str]) -> dict[str, JsonValue]:
     """Return what is known of the file system of each directory. Raises ReachError.
 
     None where the endpoint does not tell, such as of a directory that is not there.

@@ -27,8 +27,8 @@ from osmef.drafts import at_work, draft_directory
 from osmef.errors import InputError, ProviderError, StorageError
 from osmef.images.bundle import (
     MANIFEST,
-    Boot,
-    Bundle,
+    BootConfig,
+    GuestImage,
     ImageFile,
     Manifest,
     check_name,
@@ -48,7 +48,7 @@ _ENVIRONMENT = {"LC_ALL": "C", "INITRD": "No"}
 
 
 @dataclass(frozen=True)
-class Workshop:
+class FakerootRunner:
     """Runner of tools as root of a user namespace: ``check`` is polled and may cancel.
 
     ``prefix`` starts a command as root of namespaces of its own: whatever the tool mounts or
@@ -108,7 +108,7 @@ class Workshop:
                 return
 
 
-def open_workshop(check: Callable[[], None]) -> Workshop:
+def open_fakeroot(check: Callable[[], None]) -> FakerootRunner:
     """Return how this user can run tools as (fake) root. Raises ProviderError."""
     setpriv = find_program("setpriv", "util-linux", WHERE)
     unshare = find_program("unshare", "util-linux", WHERE)
@@ -117,7 +117,7 @@ def open_workshop(check: Callable[[], None]) -> Workshop:
         find_program("newuidmap", "uidmap", WHERE)
         user = ("--user", "--map-root-user", "--map-auto")
     spaces = ("--mount", "--pid", "--fork", "--kill-child=KILL", "--mount-proc")
-    workshop = Workshop((setpriv, "--pdeathsig", "KILL", unshare, *user, *spaces), check)
+    workshop = FakerootRunner((setpriv, "--pdeathsig", "KILL", unshare, *user, *spaces), check)
     try:
         workshop.run(["true"])
     except ProviderError as error:
@@ -267,7 +267,7 @@ class BuildRequest:
     check: Callable[[], None]
 
 
-def build_image(order: BuildRequest) -> Bundle:
+def build_image(order: BuildRequest) -> GuestImage:
     """Build an image and return it.
 
     Raises InputError for what can't be ordered, ProviderError for a tool that is missing or
@@ -278,7 +278,7 @@ def build_image(order: BuildRequest) -> Bundle:
     machine, suite = this_architecture(), find_suite(order.suite)
     for program, package in (("mke2fs", "e2fsprogs"), ("qemu-img", "qemu-utils")):
         find_program(program, package, WHERE)
-    workshop = open_workshop(order.check)
+    workshop = open_fakeroot(order.check)
     with _storage(order.directory), _draft(order, workshop) as draft:
         root = draft / "tree"
         order.progress(f"installing Debian {suite} for {machine.architecture}")
@@ -350,7 +350,7 @@ def _storage(directory: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _draft(order: BuildRequest, workshop: Workshop) -> Iterator[Path]:
+def _draft(order: BuildRequest, workshop: FakerootRunner) -> Iterator[Path]:
     """Provide a directory for the image, removed unless it was published.
 
     What a killed build left goes first.
@@ -367,9 +367,9 @@ def _draft(order: BuildRequest, workshop: Workshop) -> Iterator[Path]:
         yield draft
 
 
-def _remove(workshop: Workshop, path: Path) -> None:
+def _remove(workshop: FakerootRunner, path: Path) -> None:
     """Remove a tree that may have files of users that only the namespace's root can remove."""
-    undisturbed = Workshop(workshop.prefix, lambda: None)
+    undisturbed = FakerootRunner(workshop.prefix, lambda: None)
     undisturbed.run(["rm", "-rf", "--one-file-system", str(path)])
 
 
@@ -398,7 +398,7 @@ def _take_kernel(root: Path, draft: Path) -> str:
     return release
 
 
-def _make_disk(order: BuildRequest, workshop: Workshop, draft: Path) -> None:
+def _make_disk(order: BuildRequest, workshop: FakerootRunner, draft: Path) -> None:
     raw = draft / "root.raw"
     order.progress(f"making the disk of {format_size(order.disk_bytes)}")
     # No work is left to the guest's kernel: it would run while something is measured.
@@ -413,8 +413,8 @@ def _make_disk(order: BuildRequest, workshop: Workshop, draft: Path) -> None:
     raw.unlink()
 
 
-def _boot(machine: ImageArchitecture) -> Boot:
-    return Boot(kind="direct-kernel", cmdline=_CMDLINE.format(console=machine.console))
+def _boot(machine: ImageArchitecture) -> BootConfig:
+    return BootConfig(kind="direct-kernel", cmdline=_CMDLINE.format(console=machine.console))
 
 
 def _files(draft: Path) -> dict[Literal["root", "kernel", "initrd"], ImageFile]:
@@ -429,7 +429,7 @@ def _files(draft: Path) -> dict[Literal["root", "kernel", "initrd"], ImageFile]:
     }
 
 
-def _publish(draft: Path, target: Path) -> Bundle:
+def _publish(draft: Path, target: Path) -> GuestImage:
     """Rename the finished image into place, and remove the old one."""
     for path in draft.iterdir():
         path.chmod(0o644)

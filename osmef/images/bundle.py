@@ -51,7 +51,7 @@ class ImageFile(Model):
     sha256: str = Field(description="SHA-256 of the file")
 
 
-class Boot(Model):
+class BootConfig(Model):
     """How to boot an image."""
 
     kind: Literal["direct-kernel"] = Field(
@@ -71,7 +71,7 @@ class Manifest(Model):
     architecture: str = Field(description="as `uname -m` says it in a guest")
     suite: str = Field(description="the release of Debian")
     kernel: str = Field(description="release of the kernel")
-    boot: Boot = Field(description="how a machine starts from it")
+    boot: BootConfig = Field(description="how a machine starts from it")
     seed: Literal["tar-disk-1"] = Field(
         description="how a guest gets its keys, name and addresses: a disk with a tar file on it"
     )
@@ -82,7 +82,7 @@ class Manifest(Model):
 
 
 @dataclass(frozen=True)
-class Bundle:
+class GuestImage:
     """An existing image."""
 
     directory: Path
@@ -116,7 +116,7 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def load_bundle(directory: Path) -> Bundle:
+def load_bundle(directory: Path) -> GuestImage:
     """Load an image, with a check of its files' sizes.
 
     Raises InputError if it is missing or damaged.
@@ -141,7 +141,7 @@ def load_bundle(directory: Path) -> Bundle:
             raise _damaged(directory, f"{file.name} is a link")
         if not path.is_file() or path.stat().st_size != file.size_bytes:
             raise _damaged(directory, f"{file.name} is missing, or cut off")
-    return Bundle(directory, manifest)
+    return GuestImage(directory, manifest)
 
 
 def _damaged(directory: Path, why: str) -> InputError:

@@ -27,7 +27,7 @@ from osmef.workloads.kinds.iperf3 import (
     FORWARD,
     REVERSE,
     Iperf3Output,
-    Stream,
+    StreamReport,
     Way,
     read_all,
 )
@@ -312,7 +312,7 @@ def _tcp_of_text(ends: Sequence[_Row]) -> Way:
         sent_bytes=_sum(row.size for row in sent) if sent else None,
         received_bytes=_sum(row.size for row in got),
         retransmits=sum(again) if again and None not in again else None,  # type: ignore[arg-type]
-        streams=tuple(Stream(row.rate_bps, None) for row in got),
+        streams=tuple(StreamReport(row.rate_bps, None) for row in got),
     )
 
 

@@ -87,7 +87,7 @@ _MOST_TRIES = 5
 
 
 @dataclass(frozen=True)
-class Attached:
+class LayerEnd:
     """An end of a layer: its address, and how to enter it.
 
     ``address`` is the one that peers use, ``bind`` its own, which is another one where addresses
@@ -119,7 +119,7 @@ class End:
     own: Mapping[str, str]
     peers: Mapping[str, str]
     mtu: int
-    below: Attached | None = None
+    below: LayerEnd | None = None
 
     @property
     def name(self) -> str:
@@ -133,7 +133,7 @@ class End:
 
 
 @dataclass(frozen=True)
-class Ground:
+class Underlay:
     """The underlay of a layer: its ends by name, the IP version, and inner addresses.
 
     ``inner`` are addresses that no end uses, one for each end; ``gateway`` is another one, which
@@ -212,7 +212,7 @@ class Layer(ABC, Generic[S]):
         """
 
     @abstractmethod
-    def up(self, ground: Ground) -> Mapping[str, Attached]:
+    def up(self, ground: Underlay) -> Mapping[str, LayerEnd]:
         """Raise it between the ends, and return each. Raises EndpointError.
 
         What was made by then is removed by who called, also after an error.
@@ -226,7 +226,7 @@ class Layer(ABC, Generic[S]):
         """
         return {}
 
-    def facts(self, host: LayerHost, attached: Attached) -> dict[str, Any]:  # noqa: ARG002
+    def facts(self, host: LayerHost, attached: LayerEnd) -> dict[str, Any]:  # noqa: ARG002
         """Return the facts of one end, beyond those of every layer."""
         return {}
 
@@ -242,7 +242,7 @@ class Layer(ABC, Generic[S]):
             " the layer",
         )
 
-    def mtu(self, end: End, overhead: int, ground: Ground) -> int:
+    def mtu(self, end: End, overhead: int, ground: Underlay) -> int:
         """Return the inner MTU: as set, or as the underlay leaves it, in bytes."""
         left = end.mtu - overhead
         least = 1280 if ground.family is Family.IPV6 else 68
@@ -256,7 +256,7 @@ class Layer(ABC, Generic[S]):
         return self.settings.mtu or left
 
 
-def several_times(ground: Ground, attempt: Callable[[], Mapping[str, T]]) -> Mapping[str, T]:
+def several_times(ground: Underlay, attempt: Callable[[], Mapping[str, T]]) -> Mapping[str, T]:
     """Retry with other numbers, such as ports, while one is in use.
 
     Raises EndpointError.
@@ -272,12 +272,12 @@ def several_times(ground: Ground, attempt: Callable[[], Mapping[str, T]]) -> Map
     raise error or EndpointError("no number is free")
 
 
-def peers_of(ground: Ground, end: End) -> Sequence[str]:
+def peers_of(ground: Underlay, end: End) -> Sequence[str]:
     """Return the names of all ends but one."""
     return [name for name in ground.ends if name != end.name]
 
 
-def facts_of(layer: Layer[Any], host: LayerHost, attached: Attached) -> dict[str, Any]:
+def facts_of(layer: Layer[Any], host: LayerHost, attached: LayerEnd) -> dict[str, Any]:
     """Return the facts of a layer at one end."""
     found: dict[str, Any] = {"mtu_bytes": attached.mtu}
     with contextlib.suppress(EndpointError):

@@ -14,7 +14,7 @@ from itertools import cycle
 from typing import Any, Protocol
 
 from osmef.errors import EndpointError
-from osmef.layers.nics import Nic, find
+from osmef.layers.nics import SavedNic, find
 from osmef.layers.root import InUseError, Root, within
 from osmef.layers.traces import Trace, TraceNames, remove
 from osmef.supply.program import Program
@@ -149,7 +149,7 @@ class LayerHost:
             self.notes.destroyed(trace)
             self.traces.remove(trace)
 
-    def borrow(self, wanted: Sequence[str], space: str) -> list[Nic]:
+    def borrow(self, wanted: Sequence[str], space: str) -> list[SavedNic]:
         """Move free network cards into a namespace of ours; they are restored later.
 
         Raises EndpointError.

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import ClassVar, TypeVar
 
 from osmef.errors import EndpointError
-from osmef.layers.base import Attached, End, Ground, Layer, peers_of, several_times
+from osmef.layers.base import End, Layer, LayerEnd, Underlay, peers_of, several_times
 from osmef.layers.host import LayerHost, take_address
 from osmef.layers.root import KernelError, within
 from osmef.layers.traces import IPV6, IPV6_KEYS, forwarding_file, ipv6_file
@@ -35,7 +35,7 @@ class Tunnel(Layer[S]):
     """Whether its addresses are seen on the link below, where strangers may have them."""
 
     @abstractmethod
-    def numbers(self, ground: Ground) -> Mapping[str, int]:
+    def numbers(self, ground: Underlay) -> Mapping[str, int]:
         """Choose the common identifiers of all ends, such as a VNI and a port."""
 
     @abstractmethod
@@ -50,7 +50,7 @@ class Tunnel(Layer[S]):
         return host.new_link(space, words)
 
     def settle(
-        self, end: End, space: str, device: str, ground: Ground, numbers: Mapping[str, int]
+        self, end: End, space: str, device: str, ground: Underlay, numbers: Mapping[str, int]
     ) -> None:
         """Configure an interface in its namespace before it is up."""
 
@@ -64,16 +64,16 @@ class Tunnel(Layer[S]):
         except KernelError as error:
             raise self.lacking(error) from error
 
-    def up(self, ground: Ground) -> Mapping[str, Attached]:
+    def up(self, ground: Underlay) -> Mapping[str, LayerEnd]:
         """Raise it between all ends. Raises EndpointError."""
 
-        def attempt() -> Mapping[str, Attached]:
+        def attempt() -> Mapping[str, LayerEnd]:
             numbers = self.numbers(ground)
             return ground.each(lambda end: self._raise(end, ground, numbers))
 
         return several_times(ground, attempt)
 
-    def _raise(self, end: End, ground: Ground, numbers: Mapping[str, int]) -> Attached:
+    def _raise(self, end: End, ground: Underlay, numbers: Mapping[str, int]) -> LayerEnd:
         host, peers = end.host, peers_of(ground, end)
         mtu = self.mtu(end, self.overhead[ground.family], ground)
         own = ground.inner[end.name]
@@ -96,7 +96,7 @@ class Tunnel(Layer[S]):
             routes = (f"route add {ground.inner[one]}/{ground.width} dev {device}" for one in way)
             host.root.ip(space, *lines, *(f"{route} src {own}" for route in routes))
             devices.append(device)
-        return Attached(own, own, space, mtu, tuple(devices))
+        return LayerEnd(own, own, space, mtu, tuple(devices))
 
 
 def checksum_of(wanted: bool | None, end: End) -> str:
@@ -124,14 +124,14 @@ class Routed(Layer[S]):
         """Try it in a namespace. Raises EndpointError."""
 
     @abstractmethod
-    def join(self, end: End, outer: str, ground: Ground) -> str:
+    def join(self, end: End, outer: str, ground: Underlay) -> str:
         """Attach the near end of the veth pair to the endpoint; return the addressed interface."""
 
-    def up(self, ground: Ground) -> Mapping[str, Attached]:
+    def up(self, ground: Underlay) -> Mapping[str, LayerEnd]:
         """Raise it at all ends. Raises EndpointError."""
         return several_times(ground, lambda: ground.each(lambda end: self._raise(end, ground)))
 
-    def _raise(self, end: End, ground: Ground) -> Attached:
+    def _raise(self, end: End, ground: Underlay) -> LayerEnd:
         host, own, gateway = end.host, ground.inner[end.name], ground.gateway
         space, mtu = host.new_space(), self.mtu(end, 0, ground)
         inner = "eth0"
@@ -160,10 +160,10 @@ class Routed(Layer[S]):
             ways = [host.way_to(end.space, end.peers[one])[0] for one in peers_of(ground, end)]
             for interface in (near, *ways):
                 pass_on(end, interface)
-        return self.lead(end, ground, Attached(own, own, space, mtu, (inner,)))
+        return self.lead(end, ground, LayerEnd(own, own, space, mtu, (inner,)))
 
     @abstractmethod
-    def lead(self, end: End, ground: Ground, attached: Attached) -> Attached:
+    def lead(self, end: End, ground: Underlay, attached: LayerEnd) -> LayerEnd:
         """Route peers to an end; return it as they see it. Raises EndpointError."""
 
 

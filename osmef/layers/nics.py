@@ -240,11 +240,11 @@ PATTERN = (
     r"([0-9a-f]{2}:){5}[0-9a-f]{2},[0-9]{1,6},(up|down),(none|eui64|stable_secret|random)"
     rf"(,{ADDRESS}){{0,{MOST_ADDRESSES}}}(,{SETTING}){{0,{_MOST_SETTINGS}}}"
 )
-"""What ``Nic.text`` is."""
+"""What ``SavedNic.text`` is."""
 
 
 @dataclass(frozen=True)
-class Nic:
+class SavedNic:
     """A network card in its original state.
 
     Its Ethernet address, its MTU in bytes, whether it is up, how it comes to an IPv6 address of its
@@ -268,7 +268,7 @@ class Nic:
         return ",".join((*first, *self.addresses, *self.settings))
 
     @classmethod
-    def read(cls, device: str, text: str) -> Nic:
+    def read(cls, device: str, text: str) -> SavedNic:
         """Parse a trace. Raises ValueError for an invalid one."""
         if re.fullmatch(PATTERN, text) is None:
             raise ValueError(text)
@@ -278,12 +278,12 @@ class Nic:
         return cls(device, mac, int(mtu), state == _UP, makes_address, addresses, settings)
 
 
-def find(root: Root, wanted: Sequence[str], *, stays: bool) -> list[Nic]:
+def find(root: Root, wanted: Sequence[str], *, stays: bool) -> list[SavedNic]:
     """Find network cards by interface name or MAC address.
 
     On a machine that ``stays`` after the run they have to be free. Raises EndpointError.
     """
-    links, found = root.ask(None, "address", "show"), list[Nic]()
+    links, found = root.ask(None, "address", "show"), list[SavedNic]()
     details = root.ask(None, "-d", "link", "show")
     for name in wanted:
         link = next((one for one in links if name in {one.get("ifname"), one.get("address")}), None)
@@ -300,7 +300,7 @@ def find(root: Root, wanted: Sequence[str], *, stays: bool) -> list[Nic]:
     return found
 
 
-def _nic(root: Root, link: Mapping[str, Any], details: Sequence[Mapping[str, Any]]) -> Nic:
+def _nic(root: Root, link: Mapping[str, Any], details: Sequence[Mapping[str, Any]]) -> SavedNic:
     device, mac = str(link["ifname"]), str(link["address"])
     modes = {one.get("ifname"): one.get("inet6_addr_gen_mode") for one in details}
     mode = str(modes[device] or _USUAL)
@@ -309,7 +309,7 @@ def _nic(root: Root, link: Mapping[str, Any], details: Sequence[Mapping[str, Any
         for one in link.get("addr_info", [])
         if one.get("local") and not _makes(one, mac, mode)
     ]
-    return Nic(
+    return SavedNic(
         *(device, mac, int(link["mtu"]), "UP" in link.get("flags", []), mode, tuple(addresses)),
         own_settings(root, device),
     )
@@ -331,7 +331,7 @@ def bring_back(root: Root, device: str, space: str, text: str) -> None:
 
     One that is nowhere any more is success. Raises EndpointError.
     """
-    nic = Nic.read(device, text)
+    nic = SavedNic.read(device, text)
     with contextlib.suppress(EndpointError):  # it is not there, or the namespace is gone
         if root.ask(space, "link", "show", "dev", device):
             root.ip(space, f"link set dev {device} nomaster", f"link set dev {device} netns 1")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from osmef.errors import EndpointError
 
 if TYPE_CHECKING:  # paramiko takes long to import, and `osmef validate` knows layers, too
-    from osmef.remote.session import Output, Session
+    from osmef.remote.session import Output, SshSession
 
 ENGINES = ("podman", "docker")
 """Programs that make containers, the first choice first."""
@@ -69,7 +69,7 @@ class Root:
 
     def __init__(
         self,
-        session: Session,
+        session: SshSession,
         words: Callable[[Sequence[str]], list[str]] = list,
         removal_s: float = 120,
     ) -> None:

@@ -56,7 +56,7 @@ _MAX_WAITING_BYTES = 4_194_304
 _PART_BYTES = 65_536
 
 
-class Flood(paramiko.SSHException):
+class LimitExceededError(paramiko.SSHException):
     """The peer exceeds a bound."""
 
     def __init__(self, what: str, most: int) -> None:
@@ -68,7 +68,7 @@ class _Packetizer(Packetizer):
 
     def read_all(self, n: int, check_rekey: bool = False) -> bytes:
         if n > _MAX_PACKET_BYTES:
-            raise Flood("it sent a packet", _MAX_PACKET_BYTES)
+            raise LimitExceededError("it sent a packet", _MAX_PACKET_BYTES)
         return super().read_all(n, check_rekey)
 
     def _read_timeout(self, timeout: float) -> bytes:
@@ -76,14 +76,14 @@ class _Packetizer(Packetizer):
         data = cast("bytes", super()._read_timeout(timeout))  # type: ignore[misc] # no stub
         self._greeting_bytes += len(data)
         if self._greeting_bytes > _MAX_GREETING_BYTES:
-            raise Flood("it sent a greeting", _MAX_GREETING_BYTES)
+            raise LimitExceededError("it sent a greeting", _MAX_GREETING_BYTES)
         return data
 
 
 def _feed(take: Callable[[paramiko.Channel, Any], None]) -> Callable[[paramiko.Channel, Any], None]:
     def feed(channel: Any, message: Any) -> None:
         if len(channel.in_buffer) + len(channel.in_stderr_buffer) > _MAX_WAITING_BYTES:
-            raise Flood("it sent output that was not asked for", _MAX_WAITING_BYTES)
+            raise LimitExceededError("it sent output that was not asked for", _MAX_WAITING_BYTES)
         take(channel, message)
 
     return feed
@@ -145,7 +145,7 @@ class FileClient(paramiko.SFTPClient):
     def _read_all(self, n: int) -> bytes:
         self.left -= n
         if self.left < 0:
-            raise Flood("its file server sent answers", MAX_SFTP_BYTES)
+            raise LimitExceededError("its file server sent answers", MAX_SFTP_BYTES)
         return cast("bytes", super()._read_all(n))  # type: ignore[misc] # the stubs leave it out
 
 
@@ -177,7 +177,7 @@ def _whole(channel: paramiko.Channel, receive: Callable[[int], bytes], what: str
         while part := receive(_PART_BYTES):
             data += part
             if len(data) > MAX_OUTPUT_BYTES:
-                raise Flood(f"it printed {what}", MAX_OUTPUT_BYTES)
+                raise LimitExceededError(f"it printed {what}", MAX_OUTPUT_BYTES)
     except BaseException:
         channel.close()
         raise
@@ -194,7 +194,7 @@ _MAGIC = b"openssh-key-v1\0"
 
 
 @dataclass(frozen=True)
-class Offers:
+class OfferedKeys:
     """Keys to offer, each with a name for messages, and why others are unusable."""
 
     keys: list[tuple[str, paramiko.PKey]]
@@ -202,13 +202,13 @@ class Offers:
 
 
 @contextlib.contextmanager
-def offers_of(key: KeyPair | OwnKeys, agent_s: float) -> Iterator[Offers]:
+def offers_of(key: KeyPair | OwnKeys, agent_s: float) -> Iterator[OfferedKeys]:
     """Provide the keys of a login, for as long as the SSH agent is connected.
 
     An agent that has not listed its keys after ``agent_s`` seconds is done without.
     """
     if isinstance(key, KeyPair):
-        yield Offers([("the key of the run", pkey_of(key))])
+        yield OfferedKeys([("the key of the run", pkey_of(key))])
         return
     try:
         agent = _Agent(agent_s)
@@ -228,8 +228,8 @@ def pkey_of(pair: KeyPair) -> paramiko.PKey:
     return paramiko.Ed25519Key(file_obj=io.StringIO(pair.private))
 
 
-def _choose(own: OwnKeys, held: Mapping[bytes, paramiko.PKey], trouble: str | None) -> Offers:
-    offers = Offers([], [trouble] if trouble else [])
+def _choose(own: OwnKeys, held: Mapping[bytes, paramiko.PKey], trouble: str | None) -> OfferedKeys:
+    offers = OfferedKeys([], [trouble] if trouble else [])
     left = dict(held)
     for path in own.files or (path for path in map(Path.expanduser, DEFAULT_FILES)):
         public = _public_of(path)
@@ -398,7 +398,7 @@ def command_failed(name: str, program: str, error: BaseException) -> ReachError:
     if isinstance(error, TimeoutError):
         told = f"{program} did not end: no answer in time, or the login's shell is slow to begin it"
         return ReachError(told, where=name, cure=SLOW_SHELL_CURE)
-    cure = QUIET_CURE if isinstance(error, Flood) else None
+    cure = QUIET_CURE if isinstance(error, LimitExceededError) else None
     return ReachError(f"{program} did not end: {reason(error)}", where=name, cure=cure)
 
 
@@ -410,7 +410,9 @@ def transfer_failed(
     ``begun`` is whether its file server had answered, ``connected`` whether the connection is up.
     """
     closed = isinstance(error, OSError) and not isinstance(error, TimeoutError)
-    if isinstance(error, Flood | paramiko.SFTPError) or (closed and not begun and connected):
+    if isinstance(error, LimitExceededError | paramiko.SFTPError) or (
+        closed and not begun and connected
+    ):
         cure = QUIET_CURE
     elif not connected and not isinstance(error, TimeoutError):
         cure = "the connection has ended: see sshd's log there (journalctl -u ssh)"

@@ -13,7 +13,7 @@ from osmef.errors import HostKeyError
 if TYPE_CHECKING:
     import paramiko
 
-    from osmef.remote.session import Session
+    from osmef.remote.session import SshSession
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class HostKeys:
 
 
 @dataclass(frozen=True)
-class Waits:
+class SshTimeouts:
     """Time-outs of a session, in seconds.
 
     ``handshake_s`` is for sshd in each step until we are logged in, ``agent_s`` for the user's SSH
@@ -136,8 +136,8 @@ class Login:
     port: int = SSH_PORT
     jump: Login | None = None
     connect: Callable[[], socket.socket] | None = field(default=None, compare=False)
-    waits: Waits = field(default_factory=Waits)
-    kept: Session | None = field(default=None, compare=False, repr=False)
+    waits: SshTimeouts = field(default_factory=SshTimeouts)
+    kept: SshSession | None = field(default=None, compare=False, repr=False)
 
     @property
     def place(self) -> str:

@@ -19,7 +19,7 @@ from osmef.errors import CredentialsError, HostKeyError, OsmefError, ProviderErr
 from osmef.remote.connection import (
     QUIET_CURE,
     FileClient,
-    Flood,
+    LimitExceededError,
     Transport,
     command_failed,
     connection_failed,
@@ -30,7 +30,7 @@ from osmef.remote.connection import (
     reason,
     transfer_failed,
 )
-from osmef.remote.login import Login, Waits
+from osmef.remote.login import Login, SshTimeouts
 
 _CONNECT_S = 20.0
 KEEPALIVE_S = 15
@@ -65,7 +65,7 @@ class RemoteProcess:
         self.name = name
         self._channel = channel
         self._buffer = b""
-        self._flood: Flood | None = None
+        self._flood: LimitExceededError | None = None
 
     def send_line(self, line: str) -> None:
         """Send one line. Raises ReachError if the connection or the program has ended."""
@@ -78,7 +78,7 @@ class RemoteProcess:
         """Wait for the next line; None at the end of the output, or on a time-out."""
         while b"\n" not in self._buffer:
             if len(self._buffer) > MAX_LINE_BYTES:
-                self._flood = Flood("it printed a line", MAX_LINE_BYTES)
+                self._flood = LimitExceededError("it printed a line", MAX_LINE_BYTES)
                 return None
             try:
                 data = self._channel.recv(65536)
@@ -93,7 +93,7 @@ class RemoteProcess:
     def ending(self) -> str:
         """Return how the program ended: its exit status, and the end of its stderr."""
         flood = self._flood or self._channel.get_transport().saved_exception
-        if isinstance(flood, Flood):
+        if isinstance(flood, LimitExceededError):
             return str(flood)
         # The exit status follows the end of the output, in a message of its own.
         self._channel.status_event.wait(EXIT_STATUS_S)
@@ -116,15 +116,15 @@ class RemoteProcess:
             self._channel.close()
 
 
-class Session:
+class SshSession:
     """An open, authenticated connection. Thread-safe."""
 
     def __init__(
         self,
         name: str,
         transport: Transport,
-        waits: Waits,
-        jump: Session | None = None,
+        waits: SshTimeouts,
+        jump: SshSession | None = None,
         *,
         is_lent: bool = False,
     ) -> None:
@@ -135,7 +135,7 @@ class Session:
         self._jump = jump
 
     @classmethod
-    def open(cls, login: Login, connect_s: float = _CONNECT_S) -> Session:
+    def open(cls, login: Login, connect_s: float = _CONNECT_S) -> SshSession:
         """Connect, verify the host key, log in; through jump hosts if any.
 
         ``connect_s`` is how long to wait for TCP. Raises ReachError: HostKeyError, LoginError, or
@@ -162,9 +162,9 @@ class Session:
         transport.set_keepalive(KEEPALIVE_S)
         return session
 
-    def lent(self) -> Session:
+    def lent(self) -> SshSession:
         """Return a session on the same connection, which stays open when that one is closed."""
-        return Session(self.name, self._transport, self._waits, is_lent=True)
+        return SshSession(self.name, self._transport, self._waits, is_lent=True)
 
     @property
     def is_open(self) -> bool:
@@ -421,7 +421,9 @@ def _is_private(directory: paramiko.SFTPAttributes, file: paramiko.SFTPAttribute
     return stat.S_ISDIR(mode) and not mode & 0o022 and directory.st_uid == file.st_uid
 
 
-def _dial(login: Login, jump: Session | None, timeout_s: float) -> socket.socket | paramiko.Channel:
+def _dial(
+    login: Login, jump: SshSession | None, timeout_s: float
+) -> socket.socket | paramiko.Channel:
     if jump is not None:
         return jump.forward(login, timeout_s)
     address = (login.address, login.port)
@@ -499,7 +501,7 @@ _WAITED_CONNECT_S = 5.0
 """A silent address is retried after this time, so that it is found soon once it answers."""
 
 
-def wait_for_ssh(login: Login, *, deadline: float, check: Callable[[], None]) -> Session:
+def wait_for_ssh(login: Login, *, deadline: float, check: Callable[[], None]) -> SshSession:
     """Return a session as soon as sshd accepts the login; the caller closes it.
 
     ``deadline`` is a time of ``time.monotonic()``. ``check`` is called at least once a second, and
@@ -533,7 +535,7 @@ class _Attempts(threading.Thread):
         super().__init__(name=f"ssh-{login.name}", daemon=True)
         self.error: Exception | None = None
         self._login = login
-        self._session: Session | None = None
+        self._session: SshSession | None = None
         self._given_up = threading.Event()
         self._lock = threading.Lock()
 
@@ -541,7 +543,7 @@ class _Attempts(threading.Thread):
         """Retry until there is a session, a fatal error, or a cancellation."""
         while not self._given_up.is_set():
             try:
-                session = Session.open(self._login, _WAITED_CONNECT_S)
+                session = SshSession.open(self._login, _WAITED_CONNECT_S)
             except Exception as error:
                 self.error = error
                 if not isinstance(error, ReachError) or isinstance(error, HostKeyError):
@@ -554,7 +556,7 @@ class _Attempts(threading.Thread):
                 self.give_up()
             return
 
-    def take(self) -> Session | None:
+    def take(self) -> SshSession | None:
         """Return the session, if any, which the caller owns."""
         with self._lock:
             session, self._session = self._session, None

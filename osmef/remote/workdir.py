@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from osmef.errors import EndpointError, ReachError
 
 if TYPE_CHECKING:  # paramiko takes long to import, and `osmef validate` knows workloads, too
-    from osmef.remote.session import Session
+    from osmef.remote.session import SshSession
 
 _REMOVAL_S = 600.0
 """A file system may take its time for large files."""
@@ -33,7 +33,7 @@ def scratch_prefix(run: str, endpoint: str = "") -> str:
     return f".osmef-{run}+" + (f"{endpoint}+" if endpoint else "")
 
 
-def clear(session: Session, prefix: str, directory: str) -> None:
+def clear(session: SshSession, prefix: str, directory: str) -> None:
     """Remove entries with a prefix from a directory, if it exists.
 
     Raises EndpointError where something can't be removed, ReachError.
@@ -57,7 +57,7 @@ def _plain(text: str) -> str:
     return "".join(f"\\{char}" if char in "*?[]\\" else char for char in text)
 
 
-def remove(session: Session, run: str, endpoint: str) -> None:
+def remove(session: SshSession, run: str, endpoint: str) -> None:
     """Remove the run's directory, and those of its programs. Raises EndpointError."""
     directory = directory_of(run, endpoint)
     try:

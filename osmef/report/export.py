@@ -26,7 +26,7 @@ from osmef.results.files import storage
 from osmef.results.measure import Measure
 from osmef.results.observations import Purpose
 from osmef.results.rundir import RunDirectory
-from osmef.results.summary import CellInfo, Metric, Summary
+from osmef.results.summary import CellInfo, MetricSummary, Summary
 
 if TYPE_CHECKING:
     import pandas as pd  # slow to load, and not of all formats
@@ -197,7 +197,7 @@ def write_openmetrics(summary: Summary) -> Iterator[str]:
     yield "# EOF\n"
 
 
-def _value(metric: Metric | None, part: str) -> float | None:
+def _value(metric: MetricSummary | None, part: str) -> float | None:
     value = None if metric is None else getattr(metric, part)
     return None if value is None else float(value)
 

@@ -36,7 +36,7 @@ from osmef.report.style import (
 )
 from osmef.report.summary import Point, Variant, short_names
 from osmef.results.measure import Measure
-from osmef.results.observations import Histogram, Phase
+from osmef.results.observations import Histogram, LoadPhase
 from osmef.results.summary import CPU_PER_GB
 from osmef.units import format_rate, rate_unit
 
@@ -308,7 +308,7 @@ class Curve:
 
 
 @dataclass(frozen=True)
-class Axis:
+class ChartAxis:
     """An axis: its label, its number format, and its ticks within a decade."""
 
     label: str
@@ -323,8 +323,8 @@ class CurveChart:
 
     words: Words
     panels: Sequence[tuple[str, Sequence[Curve]]]
-    x: Axis
-    y: Axis
+    x: ChartAxis
+    y: ChartAxis
 
 
 @styled
@@ -389,11 +389,11 @@ def latency(exchanges: pd.DataFrame, trials: pd.DataFrame, look: Look = PLAIN) -
     for cell in cells_of(trials, look):
         found = [
             [one for key in cell.keys for one in groups.get((*key, phase.value), ())]
-            for phase in Phase
+            for phase in LoadPhase
         ]
         curves = [
             Curve(look.named(phase.value), stroke(number), points, steps=True)
-            for number, (phase, histograms) in enumerate(zip(Phase, found, strict=True))
+            for number, (phase, histograms) in enumerate(zip(LoadPhase, found, strict=True))
             if (points := longer(histograms))
         ]
         panels += [(cell.label, curves)] if curves else []
@@ -402,8 +402,8 @@ def latency(exchanges: pd.DataFrame, trials: pd.DataFrame, look: Look = PLAIN) -
     chart = CurveChart(
         words=Words("Round-trip time, and how many took longer", _CAPTION, source_of(trials)),
         panels=panels,
-        x=Axis("round-trip time", format_microseconds),
-        y=Axis("share of exchanges that took longer", _percent),
+        x=ChartAxis("round-trip time", format_microseconds),
+        y=ChartAxis("share of exchanges that took longer", _percent),
     )
     return render_curves(chart, look)
 
@@ -440,18 +440,18 @@ def sweep_throughput(sizes: pd.DataFrame, trials: pd.DataFrame, look: Look = PLA
     name the cells: a line each, the median of the trials, of a platform with sessions that of their
     medians. Raises InputError where nothing was swept, and for more cells than can be told apart.
     """
-    y = Axis("throughput", format_rate)
+    y = ChartAxis("throughput", format_rate)
     return _draw(sizes, trials, look, "throughput_bps", ("Throughput against message size", y))
 
 
 def sweep_time(sizes: pd.DataFrame, trials: pd.DataFrame, look: Look = PLAIN) -> Figure:
     """Draw the shortest time of a message on any connection against its size, likewise."""
-    y = Axis("time of a message", format_microseconds, steps=(1.0, 2.0, 5.0))
+    y = ChartAxis("time of a message", format_microseconds, steps=(1.0, 2.0, 5.0))
     return _draw(sizes, trials, look, "time_us", ("Time of a message against its size", y))
 
 
 def _draw(
-    sizes: pd.DataFrame, trials: pd.DataFrame, look: Look, value: str, words: tuple[str, Axis]
+    sizes: pd.DataFrame, trials: pd.DataFrame, look: Look, value: str, words: tuple[str, ChartAxis]
 ) -> Figure:
     medians = sizes.groupby(["run", "cell", "size"])[value].median()
     measured = {(str(run), str(cell)) for run, cell, _size in medians.index}
@@ -469,7 +469,7 @@ def _draw(
         for number, (label, points) in enumerate(found.items())
     ]
     title, y = words
-    x = Axis("size of a message", _binary, base=2.0)
+    x = ChartAxis("size of a message", _binary, base=2.0)
     over = "sessions, each the median of its trials" if has_sessions(swept) else "trials"
     header = Words(title, f"Medians of the {over}; both axes are logarithmic.", source_of(swept))
     return render_curves(CurveChart(header, [("", curves)], x, y), look)

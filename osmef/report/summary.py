@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from osmef.analysis.throughput import contended
 from osmef.results.measure import Measure
-from osmef.results.summary import CellInfo, Cost, Expectation, Metric, Summary, Verdict
+from osmef.results.summary import CellInfo, Cost, Expectation, MetricSummary, Summary, Verdict
 from osmef.results.trial import Limit
 from osmef.scenario.fields import EndpointKind, Money, Placement, Tenancy
 from osmef.scenario.study import Scalar
@@ -168,7 +168,7 @@ def by_variant(summary: Summary) -> dict[Variant, list[CellInfo]]:
     return dict(cells)
 
 
-def point(x: float, metric: Metric | None) -> Point:
+def point(x: float, metric: MetricSummary | None) -> Point:
     """Return a metric as a point at ``x``."""
     nan = float("nan")
     if metric is None or metric.median is None:

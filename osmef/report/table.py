@@ -13,7 +13,7 @@ from rich.text import Text
 from osmef.report.fit import LONG, TextColumn, column, table
 from osmef.report.summary import other_than_asked, short_cells, short_names, shown_values, written
 from osmef.results.measure import Measure, shown_unit
-from osmef.results.summary import CPU_PER_GB, CellInfo, LayerCost, Metric, Summary
+from osmef.results.summary import CPU_PER_GB, CellInfo, LayerCost, MetricSummary, Summary
 from osmef.results.trial import Limit
 from osmef.scenario.fields import Placement, Tenancy
 from osmef.scenario.study import Scalar
@@ -116,7 +116,7 @@ def _pairs(cells: Sequence[CellInfo], leading: Sequence[Measure | None]) -> list
     ]
 
 
-def _metric(cell: CellInfo, measure: Measure | None) -> Metric | None:
+def _metric(cell: CellInfo, measure: Measure | None) -> MetricSummary | None:
     return cell.metrics.get(measure.name) if measure else None
 
 

@@ -110,7 +110,7 @@ class SweepMode(StrEnum):
     BOTH = "both"
 
 
-class Phase(StrEnum):
+class LoadPhase(StrEnum):
     """Whether other traffic of the trial was on the path concurrently."""
 
     IDLE = "idle"
@@ -163,7 +163,9 @@ class Exchange(Model):
     """Requests and responses between one pair by one protocol, for one phase."""
 
     purpose: Purpose = Field(description="`measured`, or `background` beside what was measured")
-    phase: Phase = Field(description="`loaded` while other traffic of the trial ran, else `idle`")
+    phase: LoadPhase = Field(
+        description="`loaded` while other traffic of the trial ran, else `idle`"
+    )
     sender: str = Field(description="endpoint that sent the requests and measured")
     receiver: str = Field(description="endpoint that answered")
     protocol: Protocol = Field(

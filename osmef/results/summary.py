@@ -58,7 +58,7 @@ class Verdict(StrEnum):
     UNDECIDED = "undecided"
 
 
-class Metric(Model):
+class MetricSummary(Model):
     """A metric over the trials of a cell, with the exact order-statistic interval of its median."""
 
     n: int = Field(description="trials that have the metric")
@@ -317,7 +317,7 @@ class CellInfo(Model):
         default_factory=dict,
         description="what limited the measured connections of these trials: how many of them each",
     )
-    metrics: dict[str, Metric] = Field(
+    metrics: dict[str, MetricSummary] = Field(
         description="one entry for each metric, over the trials that went well"
     )
 

@@ -134,7 +134,7 @@ _BARE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./:+-]*")
 
 
 @dataclass(frozen=True)
-class Axis:
+class SweepAxis:
     """A name and its values."""
 
     name: str
@@ -165,7 +165,7 @@ class Sweep:
     """A parsed sweep, and its problems. No node means no sweep: one cell."""
 
     node: Node | None
-    axes: list[Axis] = field(default_factory=list)
+    axes: list[SweepAxis] = field(default_factory=list)
     exclude: list[Combination] = field(default_factory=list)
     include: list[Combination] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
@@ -275,7 +275,7 @@ def _read_axis(sweep: Sweep, name: str, key: Node, value: Node) -> None:
             continue
         seen.add(identity(item))
         values.append(item)
-    sweep.axes.append(Axis(name, paths, tuple(values), key))
+    sweep.axes.append(SweepAxis(name, paths, tuple(values), key))
 
 
 _LIST = "write its values in brackets, such as [1, 10]"

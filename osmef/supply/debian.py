@@ -27,7 +27,7 @@ from osmef.supply.compiler import ToolRunner
 from osmef.supply.program import Architecture, Program
 
 if TYPE_CHECKING:
-    from osmef.remote.session import Output, Session
+    from osmef.remote.session import Output, SshSession
 
 
 _MIRROR = "http://deb.debian.org"
@@ -89,7 +89,7 @@ class Deb:
 
 
 @dataclass(frozen=True)
-class Shop:
+class PrivateApt:
     """An apt with its own configuration and state."""
 
     tool: ToolRunner
@@ -149,9 +149,9 @@ def can_fetch() -> str | None:
     return None
 
 
-def open_shop(
+def open_apt(
     root: Path, suite: str, machine: Architecture, where: str, check: Callable[[], None]
-) -> Shop:
+) -> PrivateApt:
     """Create an apt in an empty directory. Raises SupplyError on a machine without apt."""
     why = can_fetch()
     if why is not None:
@@ -171,7 +171,7 @@ def open_shop(
         "LC_ALL": "C.UTF-8",
         "PATH": search_path(),
     }
-    return Shop(ToolRunner(where, environment, root, check, _MOST_S), root, suite, machine)
+    return PrivateApt(ToolRunner(where, environment, root, check, _MOST_S), root, suite, machine)
 
 
 def _lines(suite: str) -> list[str]:
@@ -204,7 +204,7 @@ def bundle_of_packages(
     program, machine, suite = order.program, order.machine, order.suite
     where = f"bundle of {program.name!r}"
     with scratch("bundle") as root:
-        shop = open_shop(root, suite, machine, where, check)
+        shop = open_apt(root, suite, machine, where, check)
         tell(f"fetching the index of Debian {suite} for {machine.name}")
         shop.update()
         tell(f"fetching {program.debian_package} and what it depends on")
@@ -324,7 +324,7 @@ class Present:
     """The line in which it tells its version; None where none looks like that."""
 
 
-def find(program: Program, session: Session) -> Present:
+def find(program: Program, session: SshSession) -> Present:
     """Find a program in PATH and in system directories, with its data files.
 
     Raises SupplyError that says what is missing, ReachError.
@@ -341,7 +341,7 @@ def find(program: Program, session: Session) -> Present:
     return Present(path, _version(program, path, session, where))
 
 
-def _version(program: Program, path: str, session: Session, where: str) -> str | None:
+def _version(program: Program, path: str, session: SshSession, where: str) -> str | None:
     """Return the program's version. Raises SupplyError if it can't run there."""
     for words in (program.version,) if program.version else _DEFAULT_VERSIONS:
         mark = secrets.token_hex(16)
@@ -385,7 +385,7 @@ def install_commands(manager: str, program: Program, *, root: bool) -> list[list
     return [*([*sudo, *command] for command in before), [*sudo, *last, *packages]]
 
 
-def install(program: Program, session: Session) -> tuple[Present, list[list[str]]]:
+def install(program: Program, session: SshSession) -> tuple[Present, list[list[str]]]:
     """Install a program by the endpoint's package manager; return it and the commands.
 
     Raises SupplyError, ReachError. What is installed stays there.
@@ -408,7 +408,7 @@ def install(program: Program, session: Session) -> tuple[Present, list[list[str]
     return find(program, session), commands
 
 
-def _manager(session: Session, where: str) -> str:
+def _manager(session: SshSession, where: str) -> str:
     for manager in _MANAGERS:
         mark = secrets.token_hex(16)
         argv = ["sh", "-c", _PLACES + _LOOK, "sh", mark, manager]

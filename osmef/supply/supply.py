@@ -41,7 +41,7 @@ from osmef.supply.program import (
 from osmef.units import format_size
 
 if TYPE_CHECKING:  # paramiko takes long to import, and `osmef plan` connects to nothing
-    from osmef.remote.session import Session
+    from osmef.remote.session import SshSession
 
 _DIGITS = 12
 _LINE = re.compile(r"([0-9a-f]{64}) [ *](.*)")
@@ -62,7 +62,7 @@ class BundleLocation:
     """The same from the root."""
 
 
-def place_of(bundle: ProgramBundle, session: Session, directory: str) -> BundleLocation:
+def place_of(bundle: ProgramBundle, session: SshSession, directory: str) -> BundleLocation:
     """Return the location for a bundle. Raises SupplyError, ReachError."""
     name = f"{bundle.manifest.program}-{bundle.sha256[:_DIGITS]}"
     folder = f"{directory}/{name}"
@@ -86,7 +86,7 @@ def words(bundle: ProgramBundle, place: BundleLocation) -> tuple[str, ...]:
     return tuple(word.replace(HERE, place.absolute) for word in bundle.manifest.argv)
 
 
-def push(bundle: ProgramBundle, session: Session, place: BundleLocation) -> int:
+def push(bundle: ProgramBundle, session: SshSession, place: BundleLocation) -> int:
     """Upload the missing files of a bundle; return the number of bytes.
 
     Only the login can read them; all are gone with the run's directory. Afterwards all have been
@@ -104,7 +104,7 @@ def push(bundle: ProgramBundle, session: Session, place: BundleLocation) -> int:
     return sum(file.size_bytes for file in wrong.values())
 
 
-def verify(bundle: ProgramBundle, session: Session, place: BundleLocation) -> None:
+def verify(bundle: ProgramBundle, session: SshSession, place: BundleLocation) -> None:
     """Verify the hashes of all files there. Raises EndpointError that names a wrong one."""
     wrong = _wrong(bundle, session, place)
     if wrong:
@@ -116,7 +116,9 @@ def verify(bundle: ProgramBundle, session: Session, place: BundleLocation) -> No
         )
 
 
-def _state_of_files(bundle: ProgramBundle, session: Session, place: BundleLocation) -> str | None:
+def _state_of_files(
+    bundle: ProgramBundle, session: SshSession, place: BundleLocation
+) -> str | None:
     """Return what differs once anything was done to a file there; None where that is not known.
 
     No program can set the time at which a file changed back, but some report it by the second.
@@ -128,14 +130,14 @@ def _state_of_files(bundle: ProgramBundle, session: Session, place: BundleLocati
 
 
 def _wrong(
-    bundle: ProgramBundle, session: Session, place: BundleLocation
+    bundle: ProgramBundle, session: SshSession, place: BundleLocation
 ) -> dict[str, BundledFile]:
     """Return the files that are missing or modified."""
     found = _hashes(bundle, session, place)
     return {name: file for name, file in bundle.pushed.items() if found.get(name) != file.sha256}
 
 
-def _hashes(bundle: ProgramBundle, session: Session, place: BundleLocation) -> dict[str, str]:
+def _hashes(bundle: ProgramBundle, session: SshSession, place: BundleLocation) -> dict[str, str]:
     """Return the hashes of files there, by sha256sum, or else by reading them back."""
     paths = [f"{place.folder}/{name}" for name in bundle.pushed]
     said = session.run(["sha256sum", "--", *paths]).stdout.decode(errors="replace")
@@ -144,7 +146,7 @@ def _hashes(bundle: ProgramBundle, session: Session, place: BundleLocation) -> d
     return found or _read_back(bundle, session, place)  # there may be no such program
 
 
-def _read_back(bundle: ProgramBundle, session: Session, place: BundleLocation) -> dict[str, str]:
+def _read_back(bundle: ProgramBundle, session: SshSession, place: BundleLocation) -> dict[str, str]:
     there = set(session.list_directory(place.folder))
     return {
         name: hashlib.sha256(
@@ -196,7 +198,7 @@ class Supplied:
         """The files to upload, by name."""
         return {} if self.bundle is None else self.bundle.pushed
 
-    def push(self, session: Session) -> int:
+    def push(self, session: SshSession) -> int:
         """Upload and verify its files; return the number of bytes.
 
         What is there already is not sent again. Raises EndpointError, ReachError.
@@ -205,7 +207,7 @@ class Supplied:
             return 0
         return push(self.bundle, session, self.place)
 
-    def verify(self, session: Session, known: str | None = None) -> str | None:
+    def verify(self, session: SshSession, known: str | None = None) -> str | None:
         """Check that its files are unchanged, and return their state.
 
         In a state that is ``known`` from before they are not read again, since that takes the
@@ -221,7 +223,7 @@ class Supplied:
 
 def supply(
     program: Program,
-    session: Session,
+    session: SshSession,
     architecture: str,
     directory: str,
     supplier: Supplier | None = None,
@@ -314,7 +316,7 @@ def make(
 class _Target:
     """The endpoint of a supply."""
 
-    session: Session
+    session: SshSession
     architecture: str
     directory: str
 

@@ -38,7 +38,7 @@ from osmef.workloads.tasks import (
     KeyValueSpace,
     Pair,
     Task,
-    Waits,
+    TaskTimeouts,
     command_of,
     make_tasks,
 )
@@ -118,7 +118,7 @@ class Job:
     pairs: Sequence[Pair]
     progress: Callable[[float], None] = field(default=lambda _bps: None)
     check: Callable[[], None] = field(default=lambda: None)
-    waits: Waits = field(default_factory=Waits)
+    waits: TaskTimeouts = field(default_factory=TaskTimeouts)
     stagger_s: float = 0.0
     keep: Callable[[str, bytes], None] = field(default=lambda _name, _printed: None)
     round_trip: Callable[[float], None] = field(default=lambda _us: None)

@@ -188,7 +188,7 @@ PROGRAM = "exec"
 
 
 @dataclass(frozen=True)
-class Waits:
+class TaskTimeouts:
     """Time-outs of agents, in seconds.
 
     ``clock_s`` is for telling the time, ``stop_s`` for the result of a server after its stop,
@@ -266,7 +266,7 @@ class Task:
     step: Step
     cookie: str
     agent: AgentClient
-    waits: Waits
+    waits: TaskTimeouts
     port: int | None = None
     refused_ports: int = 0
     connected: bool = False
@@ -367,7 +367,11 @@ class Task:
 
 
 def make_tasks(
-    trial: int, pairs: Sequence[Pair], parts: Sequence[Part], waits: Waits, stagger_s: float = 0.0
+    trial: int,
+    pairs: Sequence[Pair],
+    parts: Sequence[Part],
+    waits: TaskTimeouts,
+    stagger_s: float = 0.0,
 ) -> list[list[list[Task]]]:
     """Assign an agent to every step of every part of every pair: lists of these.
 

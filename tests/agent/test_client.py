@@ -10,19 +10,26 @@ from hypothesis import strategies as st
 
 from osmef.agent import client as agent_client
 from osmef.agent.client import Agents, Binary, Deployment, deploy, find_binary
-from osmef.agent.messages import Clock, ErrorEvent, Hello, IntervalEvent, OutputEnded, parse_event
+from osmef.agent.messages import (
+    ClockReport,
+    ErrorEvent,
+    Hello,
+    IntervalEvent,
+    OutputEnded,
+    parse_event,
+)
 from osmef.errors import AgentError
-from osmef.remote.session import Session
+from osmef.remote.session import SshSession
 
 
 @pytest.fixture
-def deployed(session: Session, tmp_path: Path) -> Iterator[Deployment]:
+def deployed(session: SshSession, tmp_path: Path) -> Iterator[Deployment]:
     found = deploy(session, f".osmef-{tmp_path.name}")
     yield found
     session.remove_directory(found.directory)
 
 
-def program(session: Session, tmp_path: Path, script: str) -> Deployment:
+def program(session: SshSession, tmp_path: Path, script: str) -> Deployment:
     """Put a shell script in the place of the agent."""
     data = f"#!/bin/sh\n{script}\n".encode()
     directory = f".osmef-fake-{tmp_path.name}"
@@ -31,7 +38,7 @@ def program(session: Session, tmp_path: Path, script: str) -> Deployment:
 
 
 def test_a_pushed_agent_is_the_one_of_this_installation(
-    session: Session, deployed: Deployment
+    session: SshSession, deployed: Deployment
 ) -> None:
     sums = session.run(["sha256sum", deployed.path]).stdout.decode().split()
     assert sums[0] == deployed.binary.sha256
@@ -45,7 +52,7 @@ def test_an_architecture_without_an_agent_is_told_with_those_that_have_one() -> 
 
 
 def test_an_agent_that_was_changed_on_its_way_is_not_started(
-    session: Session, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    session: SshSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     real = find_binary("x86_64")
     monkeypatch.setattr(
@@ -57,7 +64,7 @@ def test_an_agent_that_was_changed_on_its_way_is_not_started(
 
 
 @pytest.fixture
-def agents(session: Session, deployed: Deployment) -> Iterator[Agents]:
+def agents(session: SshSession, deployed: Deployment) -> Iterator[Agents]:
     started = Agents.start(session, deployed)
     yield started
     started.close()
@@ -71,14 +78,14 @@ def test_clocks_are_compared(agents: Agents) -> None:
 
 
 def test_all_agents_of_a_connection_that_dies_know_it_with_its_reason(
-    session: Session, deployed: Deployment, agents: Agents
+    session: SshSession, deployed: Deployment, agents: Agents
 ) -> None:
     one, other = agents.open(), agents.open()
     other.carried()
     session.run(["pkill", "-9", "-o", "-f", f"{deployed.path} serve"])
     for client in (one, other):
         with pytest.raises(AgentError, match=r"killed|KILL") as caught:
-            client.expect(Clock, 10)
+            client.expect(ClockReport, 10)
         assert caught.value.where == "vm-1"
         with pytest.raises(AgentError, match="gone"):
             client.send({"cmd": "clock"})
@@ -87,20 +94,20 @@ def test_all_agents_of_a_connection_that_dies_know_it_with_its_reason(
 
 
 def test_an_agent_that_dies_leaves_the_others_at_work(
-    session: Session, deployed: Deployment, agents: Agents
+    session: SshSession, deployed: Deployment, agents: Agents
 ) -> None:
     one, other = agents.open(), agents.open()
     for client in (one, other):
         client.clock_offset()
     session.run(["pkill", "-9", "-n", "-f", f"{deployed.path} serve"])
     with pytest.raises(AgentError, match="killed by SIGKILL"):
-        other.expect(Clock, 10)
+        other.expect(ClockReport, 10)
     assert one.clock_offset().uncertainty_s < 5
     assert agents.open().clock_offset().uncertainty_s < 5
 
 
 def test_what_is_said_in_the_name_of_no_agent_ends_the_conversation(
-    session: Session, tmp_path: Path
+    session: SshSession, tmp_path: Path
 ) -> None:
     hello = json.dumps({"event": "hello", "protocol": 2, "version": "9", "machine": "x", "pid": 1})
     carried = {"event": "interface", "name": "lo"}
@@ -108,7 +115,7 @@ def test_what_is_said_in_the_name_of_no_agent_ends_the_conversation(
         fake = program(session, tmp_path, f"echo '{hello}'; read opened; echo '{said}'; cat")
         agent = Agents.start(session, fake).open()
         with pytest.raises(AgentError, match="outside the protocol"):
-            agent.expect(Clock, 10)
+            agent.expect(ClockReport, 10)
         agent.close()
         session.remove_directory(fake.directory)
 
@@ -126,7 +133,7 @@ def test_what_is_said_in_the_name_of_no_agent_ends_the_conversation(
     ],
 )
 def test_what_is_not_our_agent_is_refused(
-    session: Session, tmp_path: Path, script: str, message: str
+    session: SshSession, tmp_path: Path, script: str, message: str
 ) -> None:
     fake = program(session, tmp_path, script)
     with pytest.raises(AgentError, match=message):
@@ -134,7 +141,7 @@ def test_what_is_not_our_agent_is_refused(
     session.remove_directory(fake.directory)
 
 
-def test_an_agent_that_says_nothing_is_given_up(session: Session, tmp_path: Path) -> None:
+def test_an_agent_that_says_nothing_is_given_up(session: SshSession, tmp_path: Path) -> None:
     fake = program(session, tmp_path, "cat")
     with pytest.raises(AgentError, match="no hello within") as caught:
         Agents.start(session, fake, hello_s=0.2)
@@ -162,7 +169,7 @@ INTERVAL = (
 @pytest.mark.parametrize("number", [str(2**63), str(-(2**63) - 1), "9" * 4000, "9" * 100_000])
 def test_a_number_of_more_than_64_bits_is_outside_the_protocol(number: str) -> None:
     assert isinstance(parse_event(CLOCK % number), OutputEnded)
-    assert isinstance(parse_event(CLOCK % (2**63 - 1)), Clock)
+    assert isinstance(parse_event(CLOCK % (2**63 - 1)), ClockReport)
 
 
 @pytest.mark.parametrize("number", ["1e400", "-1e400", "NaN", "Infinity", "-Infinity", "1e9999999"])
@@ -197,9 +204,9 @@ def test_a_text_may_hold_what_looks_like_a_large_number() -> None:
 
 def test_of_a_key_that_is_told_twice_the_last_one_counts() -> None:
     line = '{"event":"hello","event":"clock","realtime_ns":1,"monotonic_ns":2,"realtime_ns":3}'
-    assert parse_event(line) == Clock(event="clock", realtime_ns=3, monotonic_ns=2)
+    assert parse_event(line) == ClockReport(event="clock", realtime_ns=3, monotonic_ns=2)
 
 
 def test_keys_of_a_later_agent_are_ignored() -> None:
     line = '{"event":"clock","realtime_ns":1,"monotonic_ns":2,"new":[3]}'
-    assert parse_event(line) == Clock(event="clock", realtime_ns=1, monotonic_ns=2)
+    assert parse_event(line) == ClockReport(event="clock", realtime_ns=1, monotonic_ns=2)

@@ -16,13 +16,13 @@ from statsmodels.stats.multitest import multipletests
 
 from osmef.analysis.effects import hodges_lehmann
 from osmef.analysis.hypothesis_tests import (
+    allowed_autocorrelation,
     blocks,
     friedman,
     holm,
     hommel,
     lower_p,
     mann_whitney,
-    memory_of,
     paired_difference,
     paired_ratio,
     pairwise,
@@ -348,7 +348,7 @@ def test_one_cell_that_may_remember_seldom_alarms() -> None:
     chance, alarms = np.random.default_rng(6), 0
     for _ in range(200):
         a, b = correlated(0.5)(chance, (2, 6)).tolist()
-        alarms += (lower_p(a, b, memory_of([a, b])) or 0.0) <= 0.05
+        alarms += (lower_p(a, b, allowed_autocorrelation([a, b])) or 0.0) <= 0.05
     assert alarms <= 19  # at 5 % more have less than a chance in 100
 
 
@@ -382,7 +382,7 @@ def test_a_table_of_equal_cells_with_a_memory_seldom_alarms() -> None:
     chance, alarms, times = np.random.default_rng(5), 0, 60
     for _ in range(times):
         a, b = (correlated(0.5)(chance, (24, 6)).tolist() for _ in range(2))
-        memory = memory_of([*a, *b])
+        memory = allowed_autocorrelation([*a, *b])
         found = hommel([lower_p(x, y, memory) for x, y in zip(a, b, strict=True)])
         alarms += min(p for p in found if p is not None) <= 0.05
     assert alarms <= 10
@@ -390,11 +390,14 @@ def test_a_table_of_equal_cells_with_a_memory_seldom_alarms() -> None:
 
 def test_memory_is_told_about_as_large_as_it_is_and_not_where_there_is_none() -> None:
     chance = np.random.default_rng(7)
-    known = [memory_of(correlated(0.5)(chance, (48, 10)).tolist()) for _ in range(30)]
+    known = [allowed_autocorrelation(correlated(0.5)(chance, (48, 10)).tolist()) for _ in range(30)]
     assert 0.4 < float(np.median(known)) < 0.6
-    none = [memory_of(SHAPES["bimodal, 80/20"](chance, (48, 10)).tolist()) for _ in range(60)]
+    none = [
+        allowed_autocorrelation(SHAPES["bimodal, 80/20"](chance, (48, 10)).tolist())
+        for _ in range(60)
+    ]
     assert sum(memory > 0 for memory in none) <= 6
-    assert memory_of([[1.0, 2.0]]) == 0
+    assert allowed_autocorrelation([[1.0, 2.0]]) == 0
 
 
 def test_unknown_ones_are_not_of_the_family() -> None:

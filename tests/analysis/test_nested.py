@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from osmef.analysis.compare import compare
-from osmef.analysis.describe import More, describe_pairs, split
+from osmef.analysis.describe import NextSample, describe_pairs, split
 from osmef.analysis.diagnostics import nested_pairs, trust
 from osmef.analysis.quantiles import quantile_interval
 from osmef.analysis.replication import independent
@@ -74,9 +74,13 @@ def test_the_interval_over_pairs_holds_where_that_of_all_trials_does_not() -> No
 
 @pytest.mark.parametrize(
     ("between", "within", "pair_cost", "expected"),
-    [(14, 5, 60, More.PAIRS), (1, 20, 60, More.TRIALS), (14, 5, 1e6, More.TRIALS)],
+    [
+        (14, 5, 60, NextSample.PAIRS),
+        (1, 20, 60, NextSample.TRIALS),
+        (14, 5, 1e6, NextSample.TRIALS),
+    ],
 )
-def test_what_to_add(between: float, within: float, pair_cost: float, expected: More) -> None:
+def test_what_to_add(between: float, within: float, pair_cost: float, expected: NextSample) -> None:
     found = split(drawn(np.random.default_rng(4), 40, 4, between, within))
     assert found is not None
     assert found.more(pair_cost, 10) is expected

@@ -12,7 +12,7 @@ from scipy import stats
 from statsmodels.stats.diagnostic import acorr_ljungbox
 from statsmodels.tsa.stattools import acf
 
-from osmef.analysis.trends import autocorrelation, common_memory, drift, outliers
+from osmef.analysis.trends import autocorrelation, common_autocorrelation, drift, outliers
 from tests.simulate.shapes import SHAPES, correlated
 
 series = st.lists(st.floats(-1e6, 1e6).map(lambda x: round(x, 2)), min_size=8, max_size=60)
@@ -51,7 +51,7 @@ def test_a_series_without_memory_seldom_seems_to_have_one_and_one_with_it_does()
 def test_many_short_series_without_a_memory_seldom_have_a_common_one(shape: str) -> None:
     chance, alarms = np.random.default_rng(2), 0
     for _ in range(100):
-        found = common_memory(SHAPES[shape](chance, (8, 6)).tolist())
+        found = common_autocorrelation(SHAPES[shape](chance, (8, 6)).tolist())
         alarms += found is not None and found.p <= 0.05
     assert alarms <= 11
 
@@ -59,12 +59,14 @@ def test_many_short_series_without_a_memory_seldom_have_a_common_one(shape: str)
 def test_what_many_short_series_have_in_common_is_found() -> None:
     chance, found = np.random.default_rng(2), []
     for _ in range(30):
-        memory = common_memory([(9 * row).tolist() for row in correlated(0.5)(chance, (24, 10))])
+        memory = common_autocorrelation(
+            [(9 * row).tolist() for row in correlated(0.5)(chance, (24, 10))]
+        )
         assert memory is not None
         found.append(memory)
     assert sum(one.p <= 0.01 for one in found) >= 29
     assert 0.2 < float(np.median([one.coefficient for one in found])) < 0.5
-    assert common_memory([[1.0] * 9, [1.0, 2.0]]) is None
+    assert common_autocorrelation([[1.0] * 9, [1.0, 2.0]]) is None
 
 
 @pytest.mark.parametrize("cells", [4, 40])
@@ -72,7 +74,7 @@ def test_a_common_memory_is_as_odd_as_it_is_among_other_orders(cells: int) -> No
     """Few values by random orders, many by the mean and variance over all of them."""
     chance = np.random.default_rng(9)
     draw = SHAPES["bimodal, 80/20"]
-    found = [common_memory(draw(chance, (cells, 8)).tolist()) for _ in range(150)]
+    found = [common_autocorrelation(draw(chance, (cells, 8)).tolist()) for _ in range(150)]
     p_values = [one.p for one in found if one is not None]
     assert stats.kstest(p_values, "uniform").pvalue > 0.001
 

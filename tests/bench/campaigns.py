@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from osmef.campaigns.state.rows import Phase, SessionState
+from osmef.campaigns.state.rows import CampaignPhase, SessionState
 from osmef.campaigns.state.store import Store
 from osmef.results.rundir import RunDirectory
 from tests.bench.report import Bench, Section, Table
@@ -135,7 +135,7 @@ def _conduct_weeks(place: Path) -> dict[str, float]:
     store = Store(f"sqlite:///{place / 'state.sqlite'}")
     sessions = store.sessions(1)
     store.close()
-    if phase is not Phase.ENDED or {one.state for one in sessions} != {SessionState.DONE}:
+    if phase is not CampaignPhase.ENDED or {one.state for one in sessions} != {SessionState.DONE}:
         raise RuntimeError("the four weeks did not end well")
     trials = sum(
         len(RunDirectory(Path(one.directory or "")).read_trials().trials) for one in sessions

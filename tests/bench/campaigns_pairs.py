@@ -30,9 +30,9 @@ from osmef.campaigns.process_identity import this_process
 from osmef.campaigns.schedule.calendar import RealClock, platforms
 from osmef.campaigns.schedule.model import Campaign
 from osmef.campaigns.schedule.plan import CampaignPlan, PlatformPlan
-from osmef.campaigns.state.rows import Phase, SessionState
+from osmef.campaigns.state.rows import CampaignPhase, SessionState
 from osmef.campaigns.state.store import Store
-from osmef.engine.cancellation import Stop
+from osmef.engine.cancellation import CancellationToken
 from osmef.engine.cost import cost_of
 from osmef.engine.plan import make_plan
 from osmef.scenario.load import load_text
@@ -93,7 +93,7 @@ def _dask(count: int, place: Path, stack: ExitStack) -> Executor:
     slots = -(-count // WORKERS) + 1
     tags = " ".join(f"{tag}={slots}" for tag in ("osmef", *map(_cloud, range(CLOUDS))))
     Workers(address, place, stack, threads=slots).start(*[tags] * WORKERS)
-    dask = DaskExecutor(address, Stop(), lambda *_: None)
+    dask = DaskExecutor(address, CancellationToken(), lambda *_: None)
     warm = place / "warm"
     warm.mkdir()
     (warm / "over").touch()
@@ -133,12 +133,12 @@ def conduct(kind: str, count: int, place: Path) -> dict[str, float]:
         measure = partial(hold, place)
         context = ConductorContext(this_process(), clock, executor, measure, lambda *_: None)
         row = store.campaign("bench")
-        phase = Conductor(store, row, campaign_plan, context, Stop()).run()
+        phase = Conductor(store, row, campaign_plan, context, CancellationToken()).run()
         spent_s, peak_mb = time.process_time() - before_s, memory_mb("VmHWM")
         watcher.join()
     sessions = store.sessions(row.id)
     store.close()
-    if phase is not Phase.ENDED or any(
+    if phase is not CampaignPhase.ENDED or any(
         (one.state, one.token) != (SessionState.DONE, 1) for one in sessions
     ):
         told = {one.why for one in sessions}

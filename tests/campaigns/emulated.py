@@ -36,10 +36,10 @@ from osmef.campaigns.executors.session import (
 from osmef.campaigns.process_identity import this_process
 from osmef.campaigns.schedule.load import read_campaign
 from osmef.campaigns.schedule.plan import plan_campaign
-from osmef.campaigns.state.rows import Phase, SessionState
+from osmef.campaigns.state.rows import CampaignPhase, SessionState
 from osmef.campaigns.state.store import Store
 from osmef.campaigns.vm_pool import VmPool
-from osmef.engine.cancellation import Stop
+from osmef.engine.cancellation import CancellationToken
 from osmef.engine.events import Observer
 from osmef.engine.held_endpoints import User
 from osmef.engine.journal import Journal
@@ -159,7 +159,7 @@ class EmulatedClouds:
         self, work: SessionJob, plan: Plan, journal: Journal, directory: RunDirectory
     ) -> Iterator[None]:
         if work.keep_until is not None:
-            user = User(Stop(), Observer())
+            user = User(CancellationToken(), Observer())
             with _vms(work, plan, directory, self._vm_pool, user) as held:
                 assert held is not None
                 write_note(journal, "held", by=held.id, since=held.since.isoformat())
@@ -215,7 +215,7 @@ def conduct(
     *,
     numbers: Numbers = usual,
     length: timedelta = LENGTH,
-) -> Phase:
+) -> CampaignPhase:
     """Conduct, or go on: simulated time begins where the last log line stands.
 
     Sessions that are to be ``missed`` are so from the start.
@@ -237,7 +237,7 @@ def conduct(
     context = ConductorContext(
         this_process(), clock, AtOnce(), clouds.measure, _tell, vm_pool=vm_pool
     )
-    phase = Conductor(store, row, campaign_plan, context, Stop()).run()
+    phase = Conductor(store, row, campaign_plan, context, CancellationToken()).run()
     store.close()
     return phase
 

@@ -22,9 +22,9 @@ from osmef.campaigns.process_identity import this_process
 from osmef.campaigns.schedule.calendar import RealClock
 from osmef.campaigns.schedule.load import read_campaign
 from osmef.campaigns.schedule.plan import plan_campaign
-from osmef.campaigns.state.rows import Phase
+from osmef.campaigns.state.rows import CampaignPhase
 from osmef.campaigns.state.store import Store
-from osmef.engine.cancellation import Stop
+from osmef.engine.cancellation import CancellationToken
 from osmef.engine.events import Observer
 from osmef.engine.plan import PlannedTrial
 
@@ -44,17 +44,17 @@ def say(kind: str, text: str) -> None:
     sys.stdout.flush()
 
 
-def run(work: SessionJob, stop: Stop) -> SessionResult:
+def run(work: SessionJob, stop: CancellationToken) -> SessionResult:
     return measure(work, stop, Told())
 
 
-def conduct(file: Path, database: str, out: Path) -> Phase:
+def conduct(file: Path, database: str, out: Path) -> CampaignPhase:
     loaded = read_campaign(file)
     campaign_plan, name = plan_campaign(loaded), loaded.campaign.name
     store = Store(database)
     about = {"file": str(file), "text": loaded.text, "out": str(out)}
     store.enlist(name, about, campaign_plan.rows(), datetime.now(UTC))
-    stop, executor = Stop(), ThreadExecutor(1)
+    stop, executor = CancellationToken(), ThreadExecutor(1)
     context = ConductorContext(
         this_process(), RealClock(), executor, CancellableSessions(stop, run).measure, say
     )
@@ -65,4 +65,4 @@ def conduct(file: Path, database: str, out: Path) -> Phase:
 
 
 if __name__ == "__main__":
-    sys.exit(conduct(Path(sys.argv[1]), sys.argv[2], Path(sys.argv[3])) is not Phase.ENDED)
+    sys.exit(conduct(Path(sys.argv[1]), sys.argv[2], Path(sys.argv[3])) is not CampaignPhase.ENDED)

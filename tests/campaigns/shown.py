@@ -11,7 +11,7 @@ from osmef.campaigns.executors.session import SessionJob
 from osmef.campaigns.process_identity import this_process
 from osmef.campaigns.schedule.load import read_campaign
 from osmef.campaigns.schedule.plan import plan_campaign
-from osmef.campaigns.state.rows import Phase, SessionRow, SessionState
+from osmef.campaigns.state.rows import CampaignPhase, SessionRow, SessionState
 from osmef.campaigns.state.store import Store
 from osmef.campaigns.watching.monitoring import LIVE
 from tests.campaigns.emulated import EmulatedClouds, SimulatedClock
@@ -40,7 +40,7 @@ def make_shown(place: Path) -> Store:
     about = {"file": str(file), "text": loaded.text, "out": str(place / "out")}
     store.enlist("shown", about, campaign_plan.rows(), START)
     row = store.campaign("shown")
-    store.set_phase(row.id, Phase.ACTIVE, this_process())
+    store.set_phase(row.id, CampaignPhase.ACTIVE, this_process())
     clouds = EmulatedClouds(SimulatedClock(START), place / "things")
     sessions = store.sessions(row.id)
     for number, one in enumerate(sessions[:5]):

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from osmef.campaigns.executors.session import SessionJob, SessionResult
-from osmef.campaigns.state.rows import LEASE, Phase, SessionRow, SessionState
-from osmef.engine.cancellation import Stop
+from osmef.campaigns.state.rows import LEASE, CampaignPhase, SessionRow, SessionState
+from osmef.engine.cancellation import CancellationToken
 from osmef.errors import ApiError, Interrupted
 from tests.campaigns.test_conductor import START, Stage, done
 from tests.campaigns.test_time import DAY, HOUR, TEST, Held, conductor
@@ -25,7 +25,7 @@ def left(place: Path, more: str = "") -> Stage:
         raise Interrupted("stopped by SIGTERM")
 
     stage.conduct(interrupted)
-    stage.stop, stage.clock.time = Stop(), START + DAY + 9 * HOUR
+    stage.stop, stage.clock.time = CancellationToken(), START + DAY + 9 * HOUR
     return stage
 
 
@@ -45,7 +45,7 @@ def test_a_cloud_that_takes_its_time_keeps_nobody_waiting(tmp_path: Path) -> Non
     assert stage.sessions[0].uncleared == stage.sessions[0].directory
     (clear,) = executor.clears
     clear.set_result(None)
-    assert mine._step() is Phase.STOPPED
+    assert mine._step() is CampaignPhase.STOPPED
     assert (stage.sessions[0].state, stage.sessions[0].uncleared) == (SessionState.FAILED, None)
 
 
@@ -69,7 +69,7 @@ def test_what_was_being_cleaned_up_is_left_to_the_next_conductor(tmp_path: Path)
     assert conductor(stage, executor)._step() is None
     assert list(executor.clears.values()) == [Path(stage.sessions[0].directory or "")]
     assert stage.sessions[0].uncleared is not None
-    assert stage.conduct(done) is Phase.ENDED
+    assert stage.conduct(done) is CampaignPhase.ENDED
     assert [one.uncleared for one in stage.sessions] == [None] * 7
 
 
@@ -102,7 +102,7 @@ def test_a_directory_that_nobody_may_look_into_ends_no_conductor(tmp_path: Path)
     assert isinstance(theirs, SessionRow)
     assert stage.store.locate(theirs, tmp_path / ("x" * 300))
     stage.clock.time += timedelta(minutes=14)
-    assert stage.conduct(done) is Phase.ENDED
+    assert stage.conduct(done) is CampaignPhase.ENDED
     assert stage.states == [SessionState.FAILED] + [SessionState.DONE] * 6
     told = [text for kind, text in stage.told if kind == "failure"]
     assert "can't look for" in told[0]

@@ -17,9 +17,9 @@ from osmef.campaigns.process_identity import this_process
 from osmef.campaigns.schedule.calendar import late_before
 from osmef.campaigns.schedule.load import read_campaign
 from osmef.campaigns.schedule.plan import CampaignPlan, plan_campaign
-from osmef.campaigns.state.rows import CampaignRow, Phase, SessionRow, SessionState
+from osmef.campaigns.state.rows import CampaignPhase, CampaignRow, SessionRow, SessionState
 from osmef.campaigns.state.store import Store
-from osmef.engine.cancellation import Stop
+from osmef.engine.cancellation import CancellationToken
 from osmef.engine.journal import Journal
 from osmef.engine.recovery import reopen
 from osmef.errors import ApiError, InputError, Interrupted, StorageError
@@ -70,9 +70,9 @@ class Stage:
         about = {"file": str(file), "text": loaded.text, "out": str(self.directory / "out")}
         late = late_before(self.campaign_plan.campaign.missed, self.clock.time)
         self.store.enlist("test", about, self.campaign_plan.rows(), self.clock.time, late)
-        self.stop = Stop()
+        self.stop = CancellationToken()
 
-    def conduct(self, measure: Measure) -> Phase:
+    def conduct(self, measure: Measure) -> CampaignPhase:
         context = ConductorContext(this_process(), self.clock, AtOnce(), measure, self.tell)
         context = replace(context, until_idle=self.until_idle)
         row = self.store.campaign("test")
@@ -106,10 +106,10 @@ def test_each_session_runs_once_and_at_its_time(stage: Stage) -> None:
         begun.append(stage.clock.time)
         return done(work)
 
-    assert stage.conduct(measure) is Phase.ENDED
+    assert stage.conduct(measure) is CampaignPhase.ENDED
     assert begun == [START + timedelta(days=day, hours=9) for day in range(7)]
     assert stage.states == [SessionState.DONE] * 7
-    assert stage.conduct(measure) is Phase.ENDED
+    assert stage.conduct(measure) is CampaignPhase.ENDED
     assert len(begun) == 7
 
 
@@ -157,7 +157,7 @@ def test_whoever_is_to_hear_of_failures_hears_once_of_each(stage: Stage) -> None
             raise errors.pop()
         return done(work)
 
-    assert stage.conduct(measure) is Phase.ENDED
+    assert stage.conduct(measure) is CampaignPhase.ENDED
     assert stage.states == [SessionState.DONE] * 7
     told = [text.rpartition(": ")[2] for kind, text in stage.told if kind == "failure"]
     assert told == ["full", "503", "full"]
@@ -167,7 +167,7 @@ def test_an_outage_that_lasts_is_a_failure_with_its_reason(stage: Stage) -> None
     def measure(_work: SessionJob) -> SessionResult:
         raise ApiError("503 Service Unavailable")
 
-    assert stage.conduct(measure) is Phase.ENDED
+    assert stage.conduct(measure) is CampaignPhase.ENDED
     assert stage.states == [SessionState.FAILED] * 7
     assert stage.sessions[0].attempts == 3
     assert "503" in (stage.sessions[0].why or "")
@@ -195,25 +195,25 @@ def test_a_stop_keeps_what_was_interrupted_for_later(stage: Stage) -> None:
         stage.stop.request("stopped by SIGINT")
         raise Interrupted("stopped by SIGINT")
 
-    assert stage.conduct(interrupted) is Phase.STOPPED
+    assert stage.conduct(interrupted) is CampaignPhase.STOPPED
     assert stage.states == [SessionState.PLANNED] * 7
-    stage.stop = Stop()
+    stage.stop = CancellationToken()
 
     def again(work: SessionJob) -> SessionResult:
         directories.append(work.directory)
         return done(work)
 
-    assert stage.conduct(again) is Phase.ENDED
+    assert stage.conduct(again) is CampaignPhase.ENDED
     assert directories[0] == directories[1]
     assert len(set(directories)) == 7
 
 
 def test_a_stop_by_another_process_ends_it_after_the_session(stage: Stage) -> None:
     def measure(work: SessionJob) -> SessionResult:
-        stage.store.set_phase(stage.store.campaign("test").id, Phase.STOPPED)
+        stage.store.set_phase(stage.store.campaign("test").id, CampaignPhase.STOPPED)
         return done(work)
 
-    assert stage.conduct(measure) is Phase.STOPPED
+    assert stage.conduct(measure) is CampaignPhase.STOPPED
     assert Counter(stage.states) == {SessionState.DONE: 1, SessionState.PLANNED: 6}
 
 
@@ -238,7 +238,7 @@ def test_a_budget_that_is_too_small_for_one_platform_is_spent_on_the_others(
         cost = 0.6 if work.provider == "dear" else 0.05
         return SessionResult(SessionState.DONE, trials_ok=1, cost=cost, currency="USD")
 
-    assert stage.conduct(measure) is Phase.ENDED
+    assert stage.conduct(measure) is CampaignPhase.ENDED
     by_provider = {
         name: Counter(one.state for one in stage.sessions if one.provider == name)
         for name in ("dear", "cheap")
@@ -344,14 +344,14 @@ def test_a_notification_is_sent_on_failure_and_at_the_end(tmp_path: Path) -> Non
 
 def test_a_notification_that_fails_is_noted(tmp_path: Path) -> None:
     stage = Stage(tmp_path, "notify: {command: [/no/such/program]}\n")
-    assert stage.conduct(done) is Phase.ENDED
+    assert stage.conduct(done) is CampaignPhase.ENDED
     assert any("/no/such/program" in text for kind, text in stage.told if kind == "note")
 
 
 @pytest.mark.parametrize("url", ["http://[::1", "http://127.0.0.1:1/x"])
 def test_a_webhook_that_is_none_is_noted(tmp_path: Path, url: str) -> None:
     stage = Stage(tmp_path, f"notify: {{webhook: '{url}'}}\n")
-    assert stage.conduct(done) is Phase.ENDED
+    assert stage.conduct(done) is CampaignPhase.ENDED
     assert any("the webhook" in text for kind, text in stage.told if kind == "note")
 
 
@@ -382,8 +382,8 @@ def test_what_an_interrupted_session_left_goes_when_its_window_has_closed(
 
     stage.conduct(interrupted)
     assert cloud.things
-    stage.stop, stage.clock.time = Stop(), START + timedelta(days=1)
-    assert stage.conduct(done) is Phase.ENDED
+    stage.stop, stage.clock.time = CancellationToken(), START + timedelta(days=1)
+    assert stage.conduct(done) is CampaignPhase.ENDED
     assert stage.states == [SessionState.FAILED] + [SessionState.DONE] * 6
     assert cloud.things == {}
 
@@ -400,7 +400,7 @@ def test_what_a_failed_session_left_goes_once_the_cloud_lets_it(
 
     stage.until_idle = True  # it stays until that is done
     stage.clock.time = START + timedelta(days=6, hours=8, minutes=55)
-    assert stage.conduct(fails) is Phase.ENDED
+    assert stage.conduct(fails) is CampaignPhase.ENDED
     assert stage.states[-1] is SessionState.FAILED
     assert cloud.things == {}
     (told,) = [text for kind, text in stage.told if "left standing" in text]
@@ -418,12 +418,12 @@ def test_what_does_not_go_is_told_once_and_tried_by_the_next_conductor(
 
     stage.until_idle = True
     stage.clock.time = START + timedelta(hours=9)
-    assert stage.conduct(fails) is Phase.ACTIVE  # gives up for now
+    assert stage.conduct(fails) is CampaignPhase.ACTIVE  # gives up for now
     assert stage.clock.time < START + timedelta(hours=11)
     assert len([text for _, text in stage.told if "left standing" in text]) == 1
     cloud.stuck.clear()
     mended = Stage(stage.directory, "pause: 1s\n", stage.clock)
-    assert mended.conduct(done) is Phase.ENDED
+    assert mended.conduct(done) is CampaignPhase.ENDED
     assert mended.states == [SessionState.DONE] * 7
     assert cloud.things == {}
 
@@ -441,7 +441,7 @@ def test_a_database_that_fails_while_a_session_begins_loses_nothing(
         return locate(session, directory)
 
     monkeypatch.setattr(stage.store, "locate", failing)
-    assert stage.conduct(done) is Phase.ENDED
+    assert stage.conduct(done) is CampaignPhase.ENDED
     assert stage.states == [SessionState.DONE] * 7
     assert any("disk is full" in text for _, text in stage.told)
 
@@ -460,7 +460,7 @@ def test_a_database_that_is_away_at_the_start_is_waited_for(
         renew(campaign, holder, now)
 
     monkeypatch.setattr(stage.store, "renew", failing)
-    assert stage.conduct(done) is Phase.ENDED
+    assert stage.conduct(done) is CampaignPhase.ENDED
     assert stage.states == [SessionState.DONE] * 7
     assert [text for kind, text in stage.told if kind == "failure"] == ["no connection"]
 
@@ -481,7 +481,7 @@ def test_a_stop_ends_it_also_while_the_database_is_away(
     context = ConductorContext(this_process(), stage.clock, AtOnce(), done, stage.tell)
     conductor = Conductor(stage.store, row, stage.campaign_plan, context, stage.stop)
     monkeypatch.setattr(stage.store, "campaign", failing)
-    assert conductor.run() is Phase.STOPPED
+    assert conductor.run() is CampaignPhase.STOPPED
     assert stage.clock.time == START + timedelta(seconds=19 * 5)
     assert [text for _, text in stage.told] == ["no connection"]  # once
 
@@ -497,7 +497,7 @@ def test_a_platform_that_left_the_file_is_left_out(tmp_path: Path) -> None:
 
     stage.conduct(outage)
     rest = Stage(tmp_path, "providers: {here: local}\n", stage.clock)
-    assert rest.conduct(done) is Phase.ENDED
+    assert rest.conduct(done) is CampaignPhase.ENDED
     kept = [one.state for one in rest.sessions if one.provider == "here"]
     assert kept == [SessionState.DONE] * 7
     others = {one.state for one in rest.sessions if one.provider == "there"}

@@ -33,9 +33,9 @@ from osmef.campaigns.executors.session import (
 from osmef.campaigns.process_identity import this_process
 from osmef.campaigns.schedule.load import read_campaign
 from osmef.campaigns.schedule.plan import plan_campaign
-from osmef.campaigns.state.rows import Phase, SessionRow, SessionState
+from osmef.campaigns.state.rows import CampaignPhase, SessionRow, SessionState
 from osmef.campaigns.state.store import Store
-from osmef.engine.cancellation import Stop
+from osmef.engine.cancellation import CancellationToken
 from osmef.engine.journal import Journal
 from osmef.engine.plan import PlannedTrial
 from osmef.errors import InputError, Interrupted
@@ -120,8 +120,8 @@ class PatientClock(SimulatedClock):
 
 
 def conduct(
-    file: Path, out: Path, executor: Executor, measure: Measure, stop: Stop
-) -> tuple[Phase, list[SessionRow]]:
+    file: Path, out: Path, executor: Executor, measure: Measure, stop: CancellationToken
+) -> tuple[CampaignPhase, list[SessionRow]]:
     loaded = read_campaign(file)
     campaign_plan = plan_campaign(loaded)
     store = Store(f"sqlite:///{out}.sqlite")
@@ -176,11 +176,13 @@ def test_a_worker_killed_in_a_trial_changes_nothing(
     file: Path, tmp_path: Path, workers: Workers
 ) -> None:
     clouds = EmulatedClouds(SimulatedClock(START), tmp_path / "calm-things")
-    phase, calm = conduct(file, tmp_path / "calm", ThreadExecutor(2), clouds.measure, Stop())
-    assert phase is Phase.ENDED
+    phase, calm = conduct(
+        file, tmp_path / "calm", ThreadExecutor(2), clouds.measure, CancellationToken()
+    )
+    assert phase is CampaignPhase.ENDED
     workers.start("osmef=2 north=2 south=2", "osmef=2 north=2 south=2")
     told: list[tuple[str, str]] = []
-    stop = Stop()
+    stop = CancellationToken()
     dask = DaskExecutor(workers.address, stop, lambda kind, text: told.append((kind, text)))
     assert dask.room == 4
     deadly = Deadly(SimulatedClock(START), tmp_path / "things")
@@ -231,11 +233,11 @@ def session(place: Path, provider: str, text: str = SCENARIO) -> SessionJob:
 
 
 @pytest.fixture
-def join(address: str) -> Iterator[Callable[[Stop], DaskExecutor]]:
+def join(address: str) -> Iterator[Callable[[CancellationToken], DaskExecutor]]:
     """Make executors on the cluster, and close them."""
     with ExitStack() as stack:
 
-        def make(stop: Stop) -> DaskExecutor:
+        def make(stop: CancellationToken) -> DaskExecutor:
             dask = DaskExecutor(address, stop, lambda *_: None)
             stack.callback(dask.close)
             return dask
@@ -244,11 +246,11 @@ def join(address: str) -> Iterator[Callable[[Stop], DaskExecutor]]:
 
 
 def test_each_session_runs_where_the_tags_say(
-    tmp_path: Path, workers: Workers, join: Callable[[Stop], DaskExecutor]
+    tmp_path: Path, workers: Workers, join: Callable[[CancellationToken], DaskExecutor]
 ) -> None:
     clouds = EmulatedClouds(SimulatedClock(START), tmp_path / "things")
     workers.start("osmef=1 north=1")
-    dask = join(Stop())
+    dask = join(CancellationToken())
     south = dask.submit(clouds.measure, session(tmp_path, "south"))
     north = dask.submit(clouds.measure, session(tmp_path, "north"))
     assert north.result(60).state is SessionState.DONE
@@ -268,7 +270,7 @@ def test_each_session_runs_where_the_tags_say(
 def test_nobody_has_the_tag(tmp_path: Path, address: str) -> None:
     clouds = EmulatedClouds(SimulatedClock(START), tmp_path / "things")
     waits = ClusterTimeouts(worker_s=0.1, look_s=0.1)
-    with closing(DaskExecutor(address, Stop(), lambda *_: None, waits)) as dask:
+    with closing(DaskExecutor(address, CancellationToken(), lambda *_: None, waits)) as dask:
         error = dask.submit(clouds.measure, session(tmp_path, "west")).exception(60)
     assert "no worker has osmef west" in str(error)
     assert "--resources 'osmef=8 west=8'" in str(error)
@@ -276,11 +278,15 @@ def test_nobody_has_the_tag(tmp_path: Path, address: str) -> None:
 
 @pytest.mark.parametrize("alone", [False, True])
 def test_a_stop_reaches_the_worker(
-    tmp_path: Path, workers: Workers, join: Callable[[Stop], DaskExecutor], *, alone: bool
+    tmp_path: Path,
+    workers: Workers,
+    join: Callable[[CancellationToken], DaskExecutor],
+    *,
+    alone: bool,
 ) -> None:
     """The campaign's, and that of one session which another process has taken over."""
     workers.start("osmef=1 north=1")
-    began, stop = tmp_path / "began", Stop()
+    began, stop = tmp_path / "began", CancellationToken()
     os.mkfifo(began)
     dask = join(stop)
     future = dask.submit(wait_for_stop, session(tmp_path, "north", str(began)))
@@ -301,7 +307,7 @@ def test_the_scheduler_is_gone(tmp_path: Path) -> None:
     with ExitStack() as stack:
         address, process = stack.enter_context(scheduler(tmp_path))
         Workers(address, tmp_path, stack).start("osmef=1 north=1")
-        dask = DaskExecutor(address, Stop(), lambda *_: None)
+        dask = DaskExecutor(address, CancellationToken(), lambda *_: None)
         stack.callback(dask.close)
         future = dask.submit(wait_for_stop, session(tmp_path, "north", str(began)))
         assert int(began.read_text()) > 0
@@ -311,7 +317,7 @@ def test_the_scheduler_is_gone(tmp_path: Path) -> None:
 
 
 def test_what_is_left_is_taken_away_by_a_worker(
-    tmp_path: Path, workers: Workers, join: Callable[[Stop], DaskExecutor]
+    tmp_path: Path, workers: Workers, join: Callable[[CancellationToken], DaskExecutor]
 ) -> None:
     work = session(tmp_path, "north")
     with RunDirectory.create_at(Path(work.directory), SCENARIO, ".yaml") as directory:
@@ -319,13 +325,18 @@ def test_what_is_left_is_taken_away_by_a_worker(
         write_note(journal, "worker", worker="tcp://127.0.0.1:1", host="127.0.0.1")
         journal.created(Resource("local", "sandbox", "pair", directory.id, "pid:1:1"))
     workers.start("osmef=1 north=1")
-    join(Stop()).clear(Path(work.directory), "north").result(60)
+    join(CancellationToken()).clear(Path(work.directory), "north").result(60)
     assert journal.standing() == []
 
 
 def test_no_cluster_there() -> None:
     with pytest.raises(InputError, match="no Dask scheduler answers"):
-        DaskExecutor("tcp://127.0.0.1:1", Stop(), lambda *_: None, ClusterTimeouts(connect_s=0.5))
+        DaskExecutor(
+            "tcp://127.0.0.1:1",
+            CancellationToken(),
+            lambda *_: None,
+            ClusterTimeouts(connect_s=0.5),
+        )
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs namespaces")

@@ -13,7 +13,7 @@ import pytest
 from osmef.campaigns.executors.session import SessionJob
 from osmef.campaigns.schedule.load import read_campaign
 from osmef.campaigns.schedule.plan import plan_campaign, preview
-from osmef.campaigns.state.rows import Phase
+from osmef.campaigns.state.rows import CampaignPhase
 from osmef.engine.plan import PlannedTrial
 from tests.campaigns.emulated import conduct
 from tests.invoked import invoke
@@ -82,7 +82,9 @@ def tables(brought_unixbench: None, tmp_path_factory: pytest.TempPathFactory) ->
     file, state = place / "campaigns" / "deval.yaml", place / "state.sqlite"
     lines = file.read_text().splitlines(keepends=True)
     file.write_text("".join(one for one in lines if not one.strip().startswith(LEFT_OUT)))
-    assert conduct(file, state, place / "runs", numbers=numbers, length=LENGTH) is Phase.ENDED
+    assert (
+        conduct(file, state, place / "runs", numbers=numbers, length=LENGTH) is CampaignPhase.ENDED
+    )
     prices = pd.read_csv(published("deval-2017/prices.csv"))
     prices["flavor"] = "class:" + prices["instance_class"]
     prices["platform"] = "unixbench " + prices["platform"].map(CLOUDS)

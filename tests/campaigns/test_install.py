@@ -19,10 +19,10 @@ from osmef.campaigns.conductor.service import (
     timer,
     without,
 )
-from osmef.campaigns.state.rows import Phase, SessionState
+from osmef.campaigns.state.rows import CampaignPhase, SessionState
 from osmef.campaigns.state.store import Store
 from osmef.cli.campaign_install import _write_environment
-from osmef.engine.cancellation import Stop
+from osmef.engine.cancellation import CancellationToken
 from osmef.errors import InputError
 from tests.campaigns.emulated import SimulatedClock
 from tests.campaigns.test_conductor import START, Stage, done
@@ -261,11 +261,11 @@ def test_into_systemd_and_out_again(place: Path, kept: Path) -> None:
 def test_a_stopped_campaign_goes_on_when_it_is_installed(place: Path, kept: Path) -> None:
     store = Store(f"sqlite:///{place / 's.sqlite'}")
     store.enlist("weeks", {"file": "weeks.yaml", "text": "", "out": "results"}, [], START)
-    store.set_phase(1, Phase.STOPPED)
+    store.set_phase(1, CampaignPhase.STOPPED)
     assert osmef(place, "install", "weeks.yaml", "--to", "units").returncode == 0
-    assert store.campaign("weeks").phase is Phase.STOPPED
+    assert store.campaign("weeks").phase is CampaignPhase.STOPPED
     assert osmef(place, "install", "weeks.yaml", "--cron").returncode == 0
-    assert store.campaign("weeks").phase is Phase.ACTIVE
+    assert store.campaign("weeks").phase is CampaignPhase.ACTIVE
 
 
 def test_a_campaign_that_is_over_is_not_installed(place: Path) -> None:
@@ -280,11 +280,11 @@ def test_a_conductor_that_leaves_when_idle(tmp_path: Path) -> None:
     stage = Stage(tmp_path, until_idle=True)
     for day in range(7):
         left = stage.clock.time
-        assert stage.conduct(done) is Phase.ACTIVE
+        assert stage.conduct(done) is CampaignPhase.ACTIVE
         assert stage.clock.time == left  # nothing is near
         stage.clock.time = START + timedelta(days=day, hours=8, minutes=51)
         phase = stage.conduct(done)
-        assert phase is (Phase.ENDED if day == 6 else Phase.ACTIVE)
+        assert phase is (CampaignPhase.ENDED if day == 6 else CampaignPhase.ACTIVE)
         assert stage.states.count(SessionState.DONE) == day + 1
     assert stage.states == [SessionState.DONE] * 7
 
@@ -304,7 +304,7 @@ def test_the_end_is_told_once(tmp_path: Path) -> None:
     stage = Stage(tmp_path, until_idle=True)
     stage.clock.time = START + timedelta(days=6, hours=9)
     for _ in range(3):
-        assert stage.conduct(done) is Phase.ENDED
+        assert stage.conduct(done) is CampaignPhase.ENDED
         stage.clock.time += timedelta(minutes=5)
     assert [text for kind, text in stage.told if "has ended" in text] == [
         "the campaign has ended: 1 done, 6 missed"
@@ -316,17 +316,17 @@ def test_who_comes_by_himself_leaves_a_stopped_campaign_alone(tmp_path: Path) ->
     stage = Stage(tmp_path, until_idle=True)
     stage.clock.time = START + timedelta(hours=9)
     stage.stop.request("stopped by SIGTERM")
-    assert stage.conduct(done) is Phase.STOPPED
-    stage.stop = Stop()
-    stage.store.set_phase(1, Phase.STOPPED)
-    assert stage.conduct(done) is Phase.STOPPED
+    assert stage.conduct(done) is CampaignPhase.STOPPED
+    stage.stop = CancellationToken()
+    stage.store.set_phase(1, CampaignPhase.STOPPED)
+    assert stage.conduct(done) is CampaignPhase.STOPPED
     assert stage.states == [SessionState.PLANNED] * 7
-    stage.store.set_phase(1, Phase.ACTIVE)
+    stage.store.set_phase(1, CampaignPhase.ACTIVE)
     stage.conduct(done)
     assert stage.states == [SessionState.DONE] + [SessionState.PLANNED] * 6
-    stage.store.set_phase(1, Phase.STOPPED)
+    stage.store.set_phase(1, CampaignPhase.STOPPED)
     stage.until_idle = False  # somebody runs it
-    assert stage.conduct(done) is Phase.ENDED
+    assert stage.conduct(done) is CampaignPhase.ENDED
 
 
 def test_a_session_is_missed_once(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import osmef
-from osmef.campaigns.state.rows import Phase, SessionState
+from osmef.campaigns.state.rows import CampaignPhase, SessionState
 from osmef.campaigns.state.store import Store
 from tests.campaigns.emulated import conduct
 
@@ -44,7 +44,7 @@ def results(
     """Return how each session ended, and what each trial of it says."""
     store = Store(f"sqlite:///{database}")
     row = store.campaign("four-clouds")
-    assert row.phase is Phase.ENDED
+    assert row.phase is CampaignPhase.ENDED
     found = store.sessions(row.id)
     store.close()
     ends = [(one.slot, one.platform, one.state, one.trials_ok) for one in found]
@@ -61,7 +61,7 @@ def results(
 def kill_often(file: Path, place: Path, kills: int) -> tuple[Path, Path]:
     """Conduct it undisturbed and killed again and again; return where both ended, all the same."""
     calm, rough = place / "calm", place / "rough"
-    assert conduct(file, place / "calm.sqlite", calm) is Phase.ENDED
+    assert conduct(file, place / "calm.sqlite", calm) is CampaignPhase.ENDED
     command = [sys.executable, "-m", "tests.campaigns.emulated"]
     command += [str(file), str(place / "rough.sqlite"), str(rough)]
     draw = random.Random(20)  # noqa: S311 - when to kill

@@ -16,8 +16,8 @@ from osmef.campaigns.process_identity import is_gone, process_of, this_process
 from osmef.campaigns.state.database import HOLDERS
 from osmef.campaigns.state.rows import (
     LEASE,
+    CampaignPhase,
     ClaimTerms,
-    Phase,
     Refusal,
     SessionRow,
     SessionState,
@@ -217,19 +217,19 @@ def test_a_budget_counts_what_runs(store: Store) -> None:
 def test_a_phase_stays_while_another_machine_conducts(store: Store) -> None:
     store.renew(1, A, NOW)
     store.renew(1, B, NOW)
-    store.set_phase(1, Phase.ACTIVE, B)
+    store.set_phase(1, CampaignPhase.ACTIVE, B)
     store.leave(1, A, NOW)
     row = store.campaign("test")
-    assert (row.phase, row.holder) == (Phase.ACTIVE, B)
-    store.set_phase(1, Phase.ACTIVE, A)
+    assert (row.phase, row.holder) == (CampaignPhase.ACTIVE, B)
+    store.set_phase(1, CampaignPhase.ACTIVE, A)
     store.renew(1, A, NOW)
     store.leave(1, A, NOW)
     assert store.campaign("test").holder == B  # who came first and is still there
     store.leave(1, B, NOW)
     row = store.campaign("test")
-    assert (row.phase, row.holder) == (Phase.ACTIVE, None)
+    assert (row.phase, row.holder) == (CampaignPhase.ACTIVE, None)
     store.leave(1, B, NOW, ended=True)
-    assert store.campaign("test").phase is Phase.ENDED
+    assert store.campaign("test").phase is CampaignPhase.ENDED
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
@@ -251,14 +251,14 @@ def test_who_is_gone() -> None:
 
 
 def test_who_conducts_it_elsewhere_has_to_say_so(store: Store) -> None:
-    store.set_phase(1, Phase.ACTIVE, A)
+    store.set_phase(1, CampaignPhase.ACTIVE, A)
     store.renew(1, A, NOW)
     row = store.campaign("test")
     assert is_conducted(row, NOW + LEASE - timedelta(seconds=1))
     assert not is_conducted(row, NOW + LEASE)
-    store.set_phase(1, Phase.ACTIVE, HERE)
+    store.set_phase(1, CampaignPhase.ACTIVE, HERE)
     assert is_conducted(store.campaign("test"), NOW + LEASE)  # that is known
-    store.set_phase(1, Phase.ACTIVE)
+    store.set_phase(1, CampaignPhase.ACTIVE)
     assert not is_conducted(store.campaign("test"), NOW)
 
 

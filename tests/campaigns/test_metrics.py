@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from osmef.campaigns.state.rows import Phase
+from osmef.campaigns.state.rows import CampaignPhase
 from osmef.campaigns.state.store import Store
 from osmef.campaigns.watching.monitoring import metrics_file, render_metrics
 from tests.campaigns.shown import make_shown
@@ -98,7 +98,7 @@ def test_a_file_for_node_exporter(tmp_path: Path) -> None:
     told: list[tuple[str, str]] = []
     with metrics_file(path, store, "shown", lambda *line: told.append(line)):
         row = store.campaign("shown")
-        store.set_phase(row.id, Phase.ENDED)
+        store.set_phase(row.id, CampaignPhase.ENDED)
     assert parsed(path.read_text())["phase", labels(phase="ended")] == 1
     assert told == []
     assert [one.name for one in tmp_path.glob("*.prom*")] == ["osmef.prom"]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from osmef.campaigns.executors.session import SessionJob, SessionResult
-from osmef.campaigns.state.rows import Phase, SessionState
+from osmef.campaigns.state.rows import CampaignPhase, SessionState
 from osmef.campaigns.state.store import Store
 from tests.campaigns.test_conductor import Stage, done
 from tests.postgres import Postgres
@@ -38,7 +38,7 @@ def test_a_server_that_is_away_for_a_while(tmp_path: Path, postgresql: Postgres)
             postgresql.start()
         return done(work)
 
-    assert stage.conduct(measure) is Phase.ENDED
+    assert stage.conduct(measure) is CampaignPhase.ENDED
     states = stage.states
     stage.store.close()
     assert (states, begun) == ([SessionState.DONE] * 7, 7)
@@ -70,7 +70,7 @@ def test_two_conductors_share_a_campaign(tmp_path: Path, postgresql: Postgres) -
     row = store.campaign("two-machines")
     sessions = store.sessions(row.id)
     store.close()
-    assert row.phase is Phase.ENDED
+    assert row.phase is CampaignPhase.ENDED
     assert {one.state for one in sessions} == {SessionState.DONE}
     assert [one.token for one in sessions].count(1) >= len(sessions) - 1  # the killed one's is 2
     assert not list((out / "things").iterdir())

@@ -14,7 +14,7 @@ import pytest
 
 from osmef.campaigns.schedule.load import read_campaign
 from osmef.campaigns.schedule.plan import plan_campaign
-from osmef.campaigns.state.rows import Phase
+from osmef.campaigns.state.rows import CampaignPhase
 from osmef.campaigns.state.store import Store
 from osmef.importers import import_files
 from tests.campaigns.emulated import conduct
@@ -53,7 +53,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     rows = store.sessions(store.campaign("two-clouds").id)
     lost = [one.id for one in rows if one.provider == "two"][20:25]
     store.close()
-    assert conduct(file, place / "state.sqlite", place / "two-clouds", lost) is Phase.ENDED
+    assert conduct(file, place / "state.sqlite", place / "two-clouds", lost) is CampaignPhase.ENDED
     return place
 
 
@@ -202,7 +202,7 @@ def test_cells_that_were_left_out_are_told(tmp_path: Path) -> None:
     about = "name: known\nscenarios: [pair.yaml]\nstart: 2026-03-23\nweeks: 2\n"
     file.write_text(about + windows + rule)
     database = tmp_path / "state.sqlite"
-    assert conduct(file, database, tmp_path / "known") is Phase.ENDED
+    assert conduct(file, database, tmp_path / "known") is CampaignPhase.ENDED
     state = f"sqlite:///{database}"
     osmef("known", "--state", state, "-o", tmp_path / "page.html", "--csv", tmp_path)
     page = Page((tmp_path / "page.html").read_text(encoding="utf-8"))

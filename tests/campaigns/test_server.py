@@ -22,9 +22,9 @@ from zoneinfo import ZoneInfo
 import pytest
 from playwright.sync_api import Page, expect
 
-from osmef.campaigns.state.rows import Phase, SessionState
+from osmef.campaigns.state.rows import CampaignPhase, SessionState
 from osmef.campaigns.state.store import Store
-from osmef.campaigns.watching.web import CampaignPages, Server, calendar, read_token
+from osmef.campaigns.watching.web import CampaignPages, StatusServer, calendar, read_token
 from osmef.errors import InputError
 from tests.campaigns.shown import make_shown, show
 from tests.chromium import chromium
@@ -34,8 +34,8 @@ PATIENCE_MS = 60_000
 
 
 @contextmanager
-def serving(store: Store, clock: Callable[[], float] = time.monotonic) -> Iterator[Server]:
-    with Server(0, CampaignPages(store), TOKEN, clock) as server:
+def serving(store: Store, clock: Callable[[], float] = time.monotonic) -> Iterator[StatusServer]:
+    with StatusServer(0, CampaignPages(store), TOKEN, clock) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         yield server
@@ -54,13 +54,13 @@ def store(place: Path) -> Store:
 
 
 @pytest.fixture(scope="module")
-def server(store: Store) -> Iterator[Server]:
+def server(store: Store) -> Iterator[StatusServer]:
     with serving(store) as server:
         yield server
 
 
 def ask(
-    server: Server, path: str, method: str = "GET", **headers: str
+    server: StatusServer, path: str, method: str = "GET", **headers: str
 ) -> tuple[int, http.client.HTTPMessage, str]:
     connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=60)
     given = {name.replace("_", "-"): value for name, value in headers.items()}
@@ -71,7 +71,7 @@ def ask(
     return answer.status, answer.headers, body
 
 
-def say(server: Server, *lines: str) -> tuple[int, http.client.HTTPMessage]:
+def say(server: StatusServer, *lines: str) -> tuple[int, http.client.HTTPMessage]:
     """Send a request as it is, and return the status and the headers of the answer."""
     with socket.create_connection(("127.0.0.1", server.server_port), timeout=60) as connection:
         connection.sendall("".join(f"{line}\r\n" for line in (*lines, "")).encode("latin-1"))
@@ -96,14 +96,16 @@ def bearer(token: str = TOKEN) -> str:
         {"Authorization": "Bearer tök"},
     ],
 )
-def test_nothing_without_the_token(server: Server, path: str, headers: dict[str, str]) -> None:
+def test_nothing_without_the_token(
+    server: StatusServer, path: str, headers: dict[str, str]
+) -> None:
     encoded = {name: value.encode().decode("latin-1") for name, value in headers.items()}
     status, _, body = ask(server, path, **encoded)
     assert (status, "shown" in body) == (403, False)
     assert ask(server, f"{path}?token=wrong", **encoded)[0] == 403
 
 
-def test_the_token_becomes_a_cookie(server: Server) -> None:
+def test_the_token_becomes_a_cookie(server: StatusServer) -> None:
     status, headers, _ = ask(server, f"/campaign/shown?token={TOKEN}")
     assert (status, headers["Location"]) == (303, "/campaign/shown")
     cookie, *attributes = headers["Set-Cookie"].split("; ")
@@ -117,7 +119,7 @@ def test_the_token_becomes_a_cookie(server: Server) -> None:
 @pytest.mark.parametrize(
     "host", ["evil.example", "evil.example:8700", "127.0.0.1.evil.example", ""]
 )
-def test_another_name_of_this_machine_is_refused(server: Server, host: str) -> None:
+def test_another_name_of_this_machine_is_refused(server: StatusServer, host: str) -> None:
     status, _, body = ask(server, "/", Host=host, Authorization=bearer())
     assert (status, "shown" in body) == (421, False)
     assert ask(server, "/", Host="localhost:9999", Authorization=bearer())[0] == 200
@@ -140,7 +142,7 @@ def test_another_name_of_this_machine_is_refused(server: Server, host: str) -> N
         "/;//evil.example",
     ],
 )
-def test_no_path_sends_a_browser_to_another_host(server: Server, path: str) -> None:
+def test_no_path_sends_a_browser_to_another_host(server: StatusServer, path: str) -> None:
     status, headers = say(server, f"GET {path}?token={TOKEN} HTTP/1.1", "Host: localhost")
     assert status in {303, 400}
     here = server.address.rstrip("/")
@@ -166,7 +168,7 @@ def test_no_path_sends_a_browser_to_another_host(server: Server, path: str) -> N
     ],
 )
 def test_an_odd_request_gets_an_answer(
-    server: Server, line: str, headers: list[str], status: int
+    server: StatusServer, line: str, headers: list[str], status: int
 ) -> None:
     assert say(server, line.replace("{}", TOKEN), *headers)[0] == status
 
@@ -197,7 +199,7 @@ def test_slow_clients_leave_room_for_others(store: Store) -> None:
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS"])
-def test_it_can_only_be_read(server: Server, method: str) -> None:
+def test_it_can_only_be_read(server: StatusServer, method: str) -> None:
     assert ask(server, "/campaign/shown", method, Authorization=bearer())[0] == 501
 
 
@@ -212,11 +214,11 @@ def test_it_can_only_be_read(server: Server, method: str) -> None:
         "/static/serve.py",
     ],
 )
-def test_what_is_not_there(server: Server, path: str) -> None:
+def test_what_is_not_there(server: StatusServer, path: str) -> None:
     assert ask(server, path, Authorization=bearer())[0] == 404
 
 
-def test_metrics_and_heads(server: Server) -> None:
+def test_metrics_and_heads(server: StatusServer) -> None:
     status, headers, body = ask(server, "/metrics", Authorization=bearer())
     assert (status, headers["Content-Type"]) == (200, "text/plain; version=0.0.4; charset=utf-8")
     assert 'osmef_campaign_sessions{campaign="shown",state="done"} 3.0\n' in body
@@ -239,9 +241,9 @@ def test_the_token_file(tmp_path: Path) -> None:
         read_token(path)
 
 
-def test_a_port_that_is_taken(server: Server) -> None:
+def test_a_port_that_is_taken(server: StatusServer) -> None:
     with pytest.raises(InputError, match="can't listen"):
-        Server(server.server_port, server.view, TOKEN)
+        StatusServer(server.server_port, server.view, TOKEN)
 
 
 def test_the_calendar_has_every_slot_once(store: Store) -> None:
@@ -262,7 +264,7 @@ def test_the_calendar_has_every_slot_once(store: Store) -> None:
 
 
 @pytest.fixture
-def page(server: Server) -> Iterator[Page]:
+def page(server: StatusServer) -> Iterator[Page]:
     """A page that has the token; fails if it complains or asks anybody else."""
     with chromium() as browser:
         page = browser.new_page(viewport={"width": 1300, "height": 1500})
@@ -320,7 +322,7 @@ def test_the_page_follows_a_campaign(page: Page, place: Path, store: Store) -> N
         page.screenshot(path=target, full_page=True)
     row = store.campaign("shown")
     show(place / "out" / "pair-4", 5e6)
-    store.set_phase(row.id, Phase.PAUSED, row.holder)
+    store.set_phase(row.id, CampaignPhase.PAUSED, row.holder)
     store.tell(row.id, datetime.now(UTC), "note", "somebody paused it")
     expect(running).to_contain_text("5 Mbit/s")
     expect(page.locator(".standing")).to_contain_text("paused")

@@ -10,7 +10,7 @@ import pytest
 
 from osmef.campaigns.executors.session import SessionJob, measure
 from osmef.campaigns.state.rows import SessionState
-from osmef.engine.cancellation import Stop
+from osmef.engine.cancellation import CancellationToken
 from osmef.engine.events import Observer
 from osmef.results.rundir import RunDirectory
 from osmef.scenario.fields import Placement
@@ -26,7 +26,7 @@ def test_a_session_measures_what_is_not_known_yet(tmp_path: Path) -> None:
     path = tmp_path / "pair-1"
     known = ("placement=same-host,connections=1", "placement=same-host,connections=2")
     work = SessionJob(1, "monday", "peak", "pair", text, "pair.yaml", str(path), 1, left_out=known)
-    with closing(Stop()) as stop:
+    with closing(CancellationToken()) as stop:
         assert measure(work, stop, Observer()).trials_ok == 2
     found = RunDirectory(path).read_summary()
     assert {cell.placement for cell in found.cells} == {Placement.DIFFERENT_HOST}
@@ -37,7 +37,7 @@ def test_a_session_measures_what_is_not_known_yet(tmp_path: Path) -> None:
 def test_a_run_that_reaches_its_own_deadline_ends_its_session_only(tmp_path: Path) -> None:
     path = tmp_path / "pair-1"
     work = SessionJob(1, "monday", "peak", "pair", SCENARIO, "pair.yaml", str(path), 1)
-    stop = Stop()
+    stop = CancellationToken()
     end = measure(work, stop, Observer())
     stop.check()
     trials = RunDirectory(path).read_trials().trials

@@ -15,8 +15,8 @@ from osmef.campaigns.conductor.cleanup import ConductorContext
 from osmef.campaigns.conductor.conductor import Conductor
 from osmef.campaigns.executors.session import Measure, SessionJob, SessionResult
 from osmef.campaigns.process_identity import this_process
-from osmef.campaigns.state.rows import LEASE, Phase, SessionRow, SessionState
-from osmef.engine.cancellation import Stop
+from osmef.campaigns.state.rows import LEASE, CampaignPhase, SessionRow, SessionState
+from osmef.engine.cancellation import CancellationToken
 from osmef.engine.journal import Journal
 from osmef.errors import Interrupted
 from osmef.kinds import PROVIDERS
@@ -78,7 +78,7 @@ def test_a_clock_that_was_wrong_for_a_while_costs_nothing(
             wait(until, wake)
 
     monkeypatch.setattr(stage.clock, "wait", waits)
-    assert stage.conduct(done) is Phase.ENDED
+    assert stage.conduct(done) is CampaignPhase.ENDED
     assert stage.states == [SessionState.DONE] * 7
     assert [text for kind, text in stage.told if kind == "gap"] == [
         "the clock was set by 25550 days, 0:00:00",
@@ -99,7 +99,7 @@ def test_a_clock_that_was_wrong_at_the_start_costs_nothing(
             wait(until, wake)
 
     monkeypatch.setattr(stage.clock, "wait", waits)
-    assert stage.conduct(done) is Phase.ENDED
+    assert stage.conduct(done) is CampaignPhase.ENDED
     assert stage.states == [SessionState.DONE] * 7
 
 
@@ -143,7 +143,7 @@ def test_time_in_which_nobody_conducted_is_a_gap(stage: Stage) -> None:
 def test_what_was_missed_says_why(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     """It was paused on the first day, and another session had the cloud on the second."""
     wait, store = stage.clock.wait, stage.store
-    store.set_phase(TEST, Phase.PAUSED)
+    store.set_phase(TEST, CampaignPhase.PAUSED)
     other = "other boot 1 1"
     held: list[SessionRow] = []
 
@@ -153,7 +153,7 @@ def test_what_was_missed_says_why(stage: Stage, monkeypatch: pytest.MonkeyPatch)
             found = store.claim(stage.sessions[-1], other, stage.clock.time)
             assert isinstance(found, SessionRow)
             held.append(found)
-            store.set_phase(TEST, Phase.ACTIVE, this_process())
+            store.set_phase(TEST, CampaignPhase.ACTIVE, this_process())
         store.renew(TEST, other, stage.clock.time)
         if stage.clock.time >= START + DAY + 18 * HOUR and held[0].holder:
             store.finish(held[0], SessionState.DONE, stage.clock.time)
@@ -176,16 +176,16 @@ def test_what_was_missed_says_why(stage: Stage, monkeypatch: pytest.MonkeyPatch)
 
 def test_a_pause_outlives_its_conductor(stage: Stage) -> None:
     """As on a reboot."""
-    stage.store.set_phase(TEST, Phase.PAUSED)
+    stage.store.set_phase(TEST, CampaignPhase.PAUSED)
     stage.clock.time = START + 9 * HOUR
     stage.stop.request("stopped by SIGTERM")
-    assert stage.conduct(done) is Phase.STOPPED
-    assert stage.store.campaign("test").phase is Phase.PAUSED
-    executor, stage.stop = Held(), Stop()
+    assert stage.conduct(done) is CampaignPhase.STOPPED
+    assert stage.store.campaign("test").phase is CampaignPhase.PAUSED
+    executor, stage.stop = Held(), CancellationToken()
     again = conductor(stage, executor)
     again._take_up()
     again._step()
-    assert stage.store.campaign("test").phase is Phase.PAUSED
+    assert stage.store.campaign("test").phase is CampaignPhase.PAUSED
     assert executor.works == {}
 
 
@@ -248,7 +248,7 @@ def test_what_another_machine_has_left_is_for_that_one_to_clear(
         measured.append(work.directory)
         return done(work)
 
-    assert stage.conduct(measure) is Phase.ENDED
+    assert stage.conduct(measure) is CampaignPhase.ENDED
     assert (stage.states, len(measured)) == ([SessionState.DONE] * 7, 7)
     assert str(elsewhere) not in measured
     assert [one.uncleared for one in stage.sessions] == [str(elsewhere)] + [None] * 6

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from osmef.campaigns.executors.session import SessionJob, SessionResult, measure
-from osmef.campaigns.state.rows import Phase, SessionState
-from osmef.engine.cancellation import Stop
+from osmef.campaigns.state.rows import CampaignPhase, SessionState
+from osmef.engine.cancellation import CancellationToken
 from osmef.engine.events import Observer
 from osmef.engine.plan import PlannedTrial
 from osmef.providers import sites
@@ -62,7 +62,7 @@ def test_a_disk_that_has_room_again_goes_on_with_the_session(tmp_path: Path, hea
                 errors.append(str(error))
                 raise
 
-    assert stage.conduct(measure_on_it) is Phase.ENDED
+    assert stage.conduct(measure_on_it) is CampaignPhase.ENDED
     assert ["File too large" in error for error in errors] == [True] * 3
     assert stage.states == [SessionState.DONE] * 7
     assert [one.token for one in stage.sessions] == [1, 4] + [1] * 5
@@ -86,7 +86,7 @@ def test_a_disk_that_stays_full_costs_its_slot_only(tmp_path: Path, heard: Path)
         with small_files(10):
             return clouds.measure(work)
 
-    assert stage.conduct(measure_on_it) is Phase.ENDED
+    assert stage.conduct(measure_on_it) is CampaignPhase.ENDED
     assert stage.states == [SessionState.DONE, SessionState.MISSED] + [SessionState.DONE] * 5
     lost = stage.sessions[1]
     assert "the window was closed" in (lost.why or "")
@@ -106,10 +106,10 @@ def test_credentials_that_are_no_good_cost_their_slots_only(
 
     def measure_it(work: SessionJob) -> SessionResult:
         if work.slot < "2026-03-25":
-            return measure(work, Stop(), Observer())
+            return measure(work, CancellationToken(), Observer())
         return done(work)
 
-    assert stage.conduct(measure_it) is Phase.ENDED
+    assert stage.conduct(measure_it) is CampaignPhase.ENDED
     assert stage.states == [SessionState.FAILED] * 2 + [SessionState.DONE] * 5
     for one in stage.sessions[:2]:
         assert "profile" in (one.why or "")
@@ -145,7 +145,7 @@ def test_a_session_that_loses_an_endpoint_goes_on_with_what_is_left(
         work = replace(work, text=short.replace("repeat: 1", "repeat: 3\norder: sequential"))
         return measure(work, stage.stop, TakesBack())
 
-    assert stage.conduct(measure_it) is Phase.ENDED
+    assert stage.conduct(measure_it) is CampaignPhase.ENDED
     for machine in Rack.made:
         machine.close()
     assert stage.states == [SessionState.DONE] * 7, stage.sessions[1].why

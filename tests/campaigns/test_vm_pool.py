@@ -20,10 +20,10 @@ from osmef.campaigns.process_identity import this_process
 from osmef.campaigns.report import planned_table
 from osmef.campaigns.schedule.calendar import RealClock
 from osmef.campaigns.schedule.plan import preview
-from osmef.campaigns.state.rows import Phase, SessionState
+from osmef.campaigns.state.rows import CampaignPhase, SessionState
 from osmef.campaigns.state.store import Store
 from osmef.campaigns.vm_pool import VmPool, destroy_orphan, orphaned_pools
-from osmef.engine.cancellation import Stop
+from osmef.engine.cancellation import CancellationToken
 from osmef.engine.events import Observer
 from osmef.engine.held_endpoints import PREFIX
 from osmef.engine.journal import Journal
@@ -52,7 +52,7 @@ class Kept:
         self.vm_pool = VmPool(self.stage.clock, Guests.begin)
         self.clouds = EmulatedClouds(self.stage.clock, self.out / "things", self.vm_pool)
 
-    def conduct(self, measure: Measure | None = None) -> Phase:
+    def conduct(self, measure: Measure | None = None) -> CampaignPhase:
         stage = self.stage
         context = ConductorContext(
             this_process(),
@@ -89,7 +89,7 @@ def kept(tmp_path: Path) -> Kept:
 
 
 def test_one_pair_serves_all_sessions_and_goes_after_the_last(kept: Kept) -> None:
-    assert kept.conduct() is Phase.ENDED
+    assert kept.conduct() is CampaignPhase.ENDED
     assert kept.stage.states == [SessionState.DONE] * 7
     (only,) = kept.held
     assert len(read_notes(Journal(only / "journal.jsonl"), "back")) == 7
@@ -138,7 +138,7 @@ def test_a_pair_that_does_not_serve_is_made_anew(kept: Kept) -> None:
             kept.things[0].unlink()
         return end
 
-    assert kept.conduct(dies_once) is Phase.ENDED
+    assert kept.conduct(dies_once) is CampaignPhase.ENDED
     assert kept.stage.states == [SessionState.DONE] * 7
     assert len(kept.held) == 2
     (why,) = kept.said("and were recreated")
@@ -161,17 +161,17 @@ def test_a_stop_leaves_nothing_and_a_new_start_makes_a_new_pair(kept: Kept) -> N
         kept.stage.stop.request("stopped by SIGINT")
         return kept.clouds.measure(work)
 
-    assert kept.conduct(stops) is Phase.STOPPED
+    assert kept.conduct(stops) is CampaignPhase.STOPPED
     assert kept.things == []
-    kept.stage.stop = Stop()
-    assert kept.conduct() is Phase.ENDED
+    kept.stage.stop = CancellationToken()
+    assert kept.conduct() is CampaignPhase.ENDED
     assert len(kept.held) == 2
     assert kept.things == []
 
 
 def test_a_pause_lets_it_go(kept: Kept) -> None:
     def pauses(work: SessionJob) -> SessionResult:
-        kept.stage.store.set_phase(1, Phase.PAUSED, this_process())
+        kept.stage.store.set_phase(1, CampaignPhase.PAUSED, this_process())
         return kept.clouds.measure(work)
 
     kept.conduct(pauses)
@@ -182,14 +182,14 @@ def test_a_pause_lets_it_go(kept: Kept) -> None:
 def test_who_leaves_when_idle_stays_as_long_as_it_keeps_vms(kept: Kept) -> None:
     kept.stage.until_idle = True
     kept.stage.clock.time = START + timedelta(hours=9)
-    assert kept.conduct() is Phase.ENDED
+    assert kept.conduct() is CampaignPhase.ENDED
     assert len(kept.held) == 1
 
 
 def test_a_budget_is_not_spent_on_vms_that_nobody_uses(tmp_path: Path) -> None:
     """A day and a night cost 4.80 USD: three of them are more than 12."""
     kept = Kept(tmp_path, "budget: 12 USD\n")
-    assert kept.conduct() is Phase.ENDED
+    assert kept.conduct() is CampaignPhase.ENDED
     assert kept.stage.store.spent(1) <= 12
     assert kept.said("does not pay for them until the next session")
     assert kept.stage.states[:3] == [SessionState.DONE] * 3
@@ -212,7 +212,7 @@ def test_what_would_not_go_is_tried_again(kept: Kept) -> None:
         [one.id for one in kept.stage.sessions[1:]], SessionState.MISSED, "", START
     )
     kept.stage.tell = tell  # type: ignore[method-assign]
-    assert kept.conduct(sticks) is Phase.ENDED
+    assert kept.conduct(sticks) is CampaignPhase.ENDED
     assert len(kept.said("kept VMs left standing")) == 1
     assert kept.said("no longer exist: its last session is over")
     assert kept.things == []
@@ -225,7 +225,7 @@ def test_a_pair_that_can_not_be_made_is_an_outage(
         raise ApiError("503 Service Unavailable")
 
     monkeypatch.setattr(Guests, "make", fails)
-    assert kept.conduct() is Phase.ENDED
+    assert kept.conduct() is CampaignPhase.ENDED
     assert kept.stage.states == [SessionState.FAILED] * 7
     assert kept.things == []
 
@@ -250,7 +250,7 @@ def test_what_a_killed_conductor_kept_is_gone_with_the_next_start(four: Path) ->
     assert len(orphans) == 4
     assert reap(orphans[:2]) == []
     assert len(list(things.iterdir())) == 2
-    assert conduct(four, database, out) is Phase.ENDED
+    assert conduct(four, database, out) is CampaignPhase.ENDED
     assert list(things.iterdir()) == []
     store = Store(f"sqlite:///{database}")
     assert {one.state for one in store.sessions(1)} == {SessionState.DONE}
@@ -301,7 +301,7 @@ SMALL = "name: pair\nworkload: {duration: 200ms, interval: 100ms}\nrepeat: 1\n"
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs namespaces")
 def test_sessions_on_the_local_cloud_share_a_pair_until_it_is_lost(tmp_path: Path) -> None:
-    vm_pool, stop = VmPool(RealClock()), Stop()
+    vm_pool, stop = VmPool(RealClock()), CancellationToken()
     until = time.time() + 600
 
     def session(number: int) -> RunInfo:

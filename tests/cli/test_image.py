@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from osmef.images.bundle import Bundle
+from osmef.images.bundle import GuestImage
 from tests.cli.conftest import Osmef
 from tests.images.bundles import write_bundle
 
@@ -59,7 +59,7 @@ def test_options_that_make_no_sense(osmef: Osmef, options: tuple[str, str], wher
 @pytest.mark.real("images")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_stopped_build_leaves_nothing(
-    osmef: Osmef, number: signal.Signals, guest_image: Bundle
+    osmef: Osmef, number: signal.Signals, guest_image: GuestImage
 ) -> None:
     process = osmef.start("image", "build", "--output", "images")
     osmef.until(process, "installing Debian")

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from osmef.cli.streams import Outlet, failure_of, stream_to
+from osmef.cli.streams import LossyWriter, failure_of, stream_to
 from osmef.engine.journal import Journal
 from tests.cli.conftest import ROOT, Osmef
 from tests.journals import read_notes
@@ -236,7 +236,7 @@ def pipe() -> Iterator[tuple[int, int]]:
 
 def test_a_reader_that_pauses_misses_lines_and_holds_nothing_up() -> None:
     with pipe() as (reader, writer):
-        stream = stream_to(Outlet(writer, patience_s=0.01), "utf-8")
+        stream = stream_to(LossyWriter(writer, patience_s=0.01), "utf-8")
         print("a" * 9000, file=stream)
         print("missed", file=stream)
         assert getattr(failure_of(stream), "errno", None) == errno.ETIMEDOUT
@@ -249,7 +249,7 @@ def test_a_reader_of_results_may_take_its_time() -> None:
     text = "0123456789" * 50_000
     with pipe() as (reader, writer):
         os.set_blocking(writer, False)  # as another program may have left it
-        stream = stream_to(Outlet(writer), "utf-8")
+        stream = stream_to(LossyWriter(writer), "utf-8")
         thread = threading.Thread(target=stream.write, args=[text])
         thread.start()
         found = b""
@@ -263,7 +263,7 @@ def test_a_reader_of_results_may_take_its_time() -> None:
 def test_a_signal_handler_may_print_in_the_middle_of_a_print() -> None:
     count = 300
     with pipe() as (reader, writer):
-        stream = stream_to(Outlet(writer), "utf-8")
+        stream = stream_to(LossyWriter(writer), "utf-8")
         heard: list[int] = []
 
         def drain() -> None:

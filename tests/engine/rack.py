@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from osmef.providers.base import Check, Endpoint, EndpointRequest, Order, Provider, go_on
 from osmef.providers.local.provider import LocalProvider
-from osmef.remote.session import Session
+from osmef.remote.session import SshSession
 from osmef.scenario.clouds.local import LocalSettings
 from osmef.scenario.location import Gone, Location
 from osmef.scenario.workload import Directions
@@ -86,4 +86,4 @@ class Rack(LocalProvider):
     def close(self) -> None:
         """Log in to each machine, as one does where something is to be removed."""
         for name in self.named.keys() - self.taken_back:
-            Session.open(replace(self.named[name].login(), name=name)).close()
+            SshSession.open(replace(self.named[name].login(), name=name)).close()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from osmef.engine.cancellation import Stop, stop_on_signals
+from osmef.engine.cancellation import CancellationToken, stop_on_signals
 from osmef.errors import Interrupted
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -101,8 +101,8 @@ def test_a_signal_before_the_deadline_is_the_reason() -> None:
 
 
 def test_what_is_asked_above_is_asked_below_and_not_the_other_way_round() -> None:
-    above = Stop()
-    one, other = Stop(above), Stop(above)
+    above = CancellationToken()
+    one, other = CancellationToken(above), CancellationToken(above)
     one.expire(time.time() - 1, "its deadline")
     assert (one.reason, other.reason, above.reason) == ("its deadline", None, None)
     threading.Timer(0.05, above.request, ("enough",)).start()
@@ -125,7 +125,7 @@ def test_a_process_with_many_open_files_waits_too() -> None:
         with Path("/dev/null").open() as null:
             while not opened or opened[-1] < 1100:
                 opened.append(os.dup(null.fileno()))
-        stop = Stop()
+        stop = CancellationToken()
         threading.Timer(0.05, stop.request, ["enough"]).start()
         with pytest.raises(Interrupted, match="enough"):
             stop.wait(60)

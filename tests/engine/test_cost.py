@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from osmef.engine.cost import (
-    PriceTags,
+    RunPrices,
     Spent,
     affordable_s,
     check_budget,
@@ -102,7 +102,7 @@ def journal_of(tmp_path: Path, plan: Plan, hours: int) -> Journal:
     """Return the journal of a run whose VMs have stood for some hours."""
     journal = Journal(tmp_path / "journal.jsonl")
     write_note(journal, "start")
-    note_provision(journal, PriceTags(plan.study.scenario), plan.endpoints, deadline=0.0)
+    note_provision(journal, RunPrices(plan.study.scenario), plan.endpoints, deadline=0.0)
     write_note(journal, "gone")
     first, second, third = read_notes(journal)
     third["at"] = (datetime.fromisoformat(second["at"]) + timedelta(hours=hours)).isoformat()

@@ -11,30 +11,30 @@ import pytest
 
 from osmef.engine.cost import spent
 from osmef.engine.events import (
-    Borrowed,
     Charged,
     Created,
     Deployed,
     Destroyed,
     Disturbed,
     Ended,
+    EndpointsLent,
     Event,
     Extended,
     Intended,
-    Lent,
     Located,
     Other,
     Planned,
+    PoolAcquired,
     PoolEvent,
     Provisioning,
     Recovered,
+    Recreated,
     Released,
-    Remade,
     Replaced,
+    Requested,
     ResourceEvent,
     Returned,
     Started,
-    Wanted,
     WorkerAssigned,
     WorkerLost,
     parse,
@@ -70,11 +70,11 @@ EVENTS = (
     Located(3, (1, 2), {}, "denied"),
     Disturbed(4, "all", ("a",), "lost"),
     Recovered("a", AT, 2.5),
-    Borrowed(AT, "kept-pair"),
-    Remade("it was gone"),
+    PoolAcquired(AT, "kept-pair"),
+    Recreated("it was gone"),
     WorkerAssigned("10.0.0.9", "tcp://10.0.0.9:1"),
     WorkerLost("tcp://10.0.0.9:1"),
-    *(kind(5) for kind in (Wanted, Lent, Returned, Charged)),
+    *(kind(5) for kind in (Requested, EndpointsLent, Returned, Charged)),
     Released(),
     Ended(),
     *(kind(THING) for kind in (Intended, Created, Destroyed)),
@@ -159,8 +159,8 @@ def test_a_version_without_the_most_costs_at_most_what_is_paid() -> None:
 def test_a_pool_knows_who_used_it() -> None:
     found = history("pool")
     users = [(type(one), one.session) for one in found.all(PoolEvent)]
-    assert users[:3] == [(Wanted, 11), (Lent, 11), (Returned, 11)]
-    assert users[3:] == [(Charged, 11), (Lent, 12), (Returned, 12)]
+    assert users[:3] == [(Requested, 11), (EndpointsLent, 11), (Returned, 11)]
+    assert users[3:] == [(Charged, 11), (EndpointsLent, 12), (Returned, 12)]
     assert found.latest.deadline == 1795182000.0
     at, last = found.timed(PoolEvent)[-1]
     assert (at, last) == (datetime(2026, 11, 20, 12, 31, 0, 250000, UTC), Returned(12))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from osmef.engine.cancellation import Stop
+from osmef.engine.cancellation import CancellationToken
 from osmef.engine.events import Observer
 from osmef.engine.held_endpoints import HeldEndpoints, User
 from osmef.engine.journal import Journal
@@ -45,7 +45,7 @@ def plan() -> Plan:
 
 @pytest.fixture
 def held(tmp_path: Path, plan: Plan) -> Iterator[HeldEndpoints]:
-    with closing(Stop()) as stop:
+    with closing(CancellationToken()) as stop:
         holding = HeldEndpoints.begin(plan, tmp_path, time.time() + 600, User(stop, Observer()))
         try:
             yield holding
@@ -54,7 +54,10 @@ def held(tmp_path: Path, plan: Plan) -> Iterator[HeldEndpoints]:
 
 
 def run(plan: Plan, out: Path, held: HeldEndpoints) -> Summary:
-    with closing(Stop()) as stop, RunDirectory.create(out, "pair", SCENARIO, ".yaml") as directory:
+    with (
+        closing(CancellationToken()) as stop,
+        RunDirectory.create(out, "pair", SCENARIO, ".yaml") as directory,
+    ):
         note_plan(directory, plan)
         return Run(plan, directory, Observer(), stop, held).execute()
 

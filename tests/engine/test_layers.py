@@ -13,7 +13,7 @@ from osmef.engine.layer_endpoints import StackKey, reserve
 from osmef.engine.layers import Layers, _Raised
 from osmef.engine.station import Station
 from osmef.errors import EndpointError, InputError
-from osmef.layers.base import Attached, End, Ground, Layer, features_of
+from osmef.layers.base import End, Layer, LayerEnd, Underlay, features_of
 from osmef.layers.host import DuplicateError
 from osmef.layers.root import Root
 from osmef.remote.session import Output
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from osmef.engine.journal import Journal
     from osmef.providers.base import Endpoint, Order
     from osmef.providers.sites import Sites
-    from osmef.remote.session import Session
+    from osmef.remote.session import SshSession
 
 CLOUD = "{kind: openstack, boot: {image: debian}, default_flavor: small}"
 
@@ -73,7 +73,7 @@ def test_what_goes_with_its_endpoint_is_not_taken_down_before(*, are_kept: bool)
         run=lambda _argv, stdin: Output(0, stdin, b""), word=lambda _argv: "0"
     )
     for host in hosts.values():
-        host.root = Root(cast("Session", session))
+        host.root = Root(cast("SshSession", session))
         host.note("forwarding", "all=0")
     there = {"lost": None, "end_agents": lambda _role: None, "session": session}
     stations = cast("dict[str, Station]", {name: SimpleNamespace(**there) for name in hosts})
@@ -116,10 +116,10 @@ def test_other_addresses_are_taken_where_strangers_have_the_first(strangers: int
     )
     ends = {name: End(end.host, {}, {}, 1500) for name, end in ground.ends.items()}
     for end in ends.values():
-        end.host.root = Root(cast("Session", session))
+        end.host.root = Root(cast("SshSession", session))
     tried = list[str]()
 
-    def up(found: Ground) -> dict[str, Attached]:
+    def up(found: Underlay) -> dict[str, LayerEnd]:
         assert not any(end.host.traces for end in found.ends.values()), "the first try is removed"
         tried.append(found.subnet)
         for end in found.ends.values():

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from osmef.engine import measure
-from osmef.engine.cancellation import Stop
+from osmef.engine.cancellation import CancellationToken
 from osmef.engine.events import Observer
-from osmef.engine.measure import Batch, Bench, EndedTrial, run_trials
+from osmef.engine.measure import Batch, EndedTrial, TrialContext, run_trials
 from osmef.engine.placement import TrialConflicts
 from osmef.engine.plan import PlannedTrial, make_plan
 from osmef.errors import Interrupted, StorageError
@@ -38,14 +38,14 @@ sweep:
 )
 
 
-RunTrial = Callable[[Bench, PlannedTrial], EndedTrial]
+RunTrial = Callable[[TrialContext, PlannedTrial], EndedTrial]
 
 
 @pytest.fixture
-def bench(tmp_path: Path) -> Iterator[Bench]:
-    stop = Stop()
+def bench(tmp_path: Path) -> Iterator[TrialContext]:
+    stop = CancellationToken()
     with RunDirectory.create(tmp_path, "many", "name: many\n", ".yaml") as directory:
-        yield Bench(sites_of(PLAN.study.scenario), {}, directory, Observer(), stop)
+        yield TrialContext(sites_of(PLAN.study.scenario), {}, directory, Observer(), stop)
     stop.close()
 
 
@@ -65,7 +65,7 @@ def two_at_once(monkeypatch: pytest.MonkeyPatch, first: RunTrial) -> list[Planne
     """Let the first of two trials do this, and the other one end well as soon as all must stop."""
     chosen = TrialConflicts({}).startable(PLAN.trials, [], 2)
 
-    def run(bench: Bench, planned: PlannedTrial) -> EndedTrial:
+    def run(bench: TrialContext, planned: PlannedTrial) -> EndedTrial:
         if planned is chosen[0]:
             return first(bench, planned)
         with pytest.raises(Interrupted):
@@ -77,9 +77,9 @@ def two_at_once(monkeypatch: pytest.MonkeyPatch, first: RunTrial) -> list[Planne
 
 
 def test_a_trial_that_ends_while_others_stop_is_recorded(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+    bench: TrialContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def stopped(bench: Bench, _planned: PlannedTrial) -> EndedTrial:
+    def stopped(bench: TrialContext, _planned: PlannedTrial) -> EndedTrial:
         bench.stop.request("stopped by the test")
         raise Interrupted("stopped by the test")
 
@@ -90,9 +90,9 @@ def test_a_trial_that_ends_while_others_stop_is_recorded(
 
 
 def test_a_full_disk_does_not_wait_for_the_other_trials(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+    bench: TrialContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def unrecordable(bench: Bench, planned: PlannedTrial) -> EndedTrial:
+    def unrecordable(bench: TrialContext, planned: PlannedTrial) -> EndedTrial:
         (bench.directory.path / "intervals").write_text("in the way")
         return ended(planned)
 

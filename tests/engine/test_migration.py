@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import pytest
 
-from osmef.engine.cancellation import Stop
+from osmef.engine.cancellation import CancellationToken
 from osmef.engine.events import Observer
 from osmef.engine.plan import make_plan
 from osmef.engine.recovery import note_plan, reopen
@@ -66,7 +66,7 @@ RunIt = Callable[..., tuple[Summary, list[Trial]]]
 @pytest.fixture
 def run(tmp_path: Path, world: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunIt]:
     monkeypatch.setattr(sites, "provider_for", Migrating)
-    stop = Stop()
+    stop = CancellationToken()
 
     def execute(
         *script: str, more: str = "", stopping: bool = False, workload: str = BTC
@@ -92,7 +92,7 @@ def run(tmp_path: Path, world: World, monkeypatch: pytest.MonkeyPatch) -> Iterat
 class Stopping(Observer):
     """Asks a run to stop when its first trial has ended."""
 
-    def __init__(self, stop: Stop) -> None:
+    def __init__(self, stop: CancellationToken) -> None:
         self.stop = stop
 
     def trial_ended(self, trial: Trial) -> None:  # noqa: ARG002
@@ -223,7 +223,7 @@ def test_a_look_that_failed_is_told_also_after_the_run_has_gone_on(
     with pytest.raises(Interrupted):
         run("host-2", DOWN, stopping=True)
     monkeypatch.setattr(Migrating, "script", ["host-2", "host-2"])
-    stop = Stop()
+    stop = CancellationToken()
     with RunDirectory.open(path_in(tmp_path)) as directory:
         (warning,) = not_read(directory.read_summary())
         assert "after group 1 of the trials" in warning

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from osmef.engine.cancellation import Stop
+from osmef.engine.cancellation import CancellationToken
 from osmef.engine.events import Observer
 from osmef.engine.journal import Journal
 from osmef.engine.placement import (
@@ -232,7 +232,7 @@ RunIt = Callable[[str], Summary]
 def run(tmp_path: Path, world: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunIt]:
     monkeypatch.setattr(sites, "provider_for", Wandering)
     monkeypatch.setattr(Wandering, "made_anew", 0)
-    stop = Stop()
+    stop = CancellationToken()
 
     def execute(on_mismatch: str) -> Summary:
         text = (

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from osmef.engine.cancellation import Stop
+from osmef.engine.cancellation import CancellationToken
 from osmef.engine.events import Observer
 from osmef.engine.journal import Journal
 from osmef.engine.plan import PlannedTrial, make_plan
@@ -65,7 +65,7 @@ class Script(Observer):
         self.steps: list[str] = []
         self.warnings: list[str] = []
         self.started: list[int] = []
-        self.stop = Stop()
+        self.stop = CancellationToken()
 
     def trial_started(self, planned: PlannedTrial) -> None:
         self.started.append(planned.index)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from osmef.engine.cancellation import Stop
+from osmef.engine.cancellation import CancellationToken
 from osmef.engine.events import Observer
 from osmef.engine.journal import Journal
 from osmef.engine.plan import make_plan
@@ -18,7 +18,7 @@ from osmef.providers.base import Endpoint, Order
 from osmef.providers.local.provider import LocalProvider
 from osmef.results.rundir import RunDirectory
 from osmef.scenario.load import load_text
-from osmef.workloads.tasks import Waits
+from osmef.workloads.tasks import TaskTimeouts
 from tests.journals import read_notes
 
 
@@ -28,7 +28,7 @@ def test_a_run_whose_every_trial_uses_up_its_timeouts_ends_before_its_deadline(
 ) -> None:
     text = f"name: slow\nrepeat: {repeat}\nworkload: {{kind: btc, duration: {seconds}s}}\n"
     plan = make_plan(load_text(text, Path("slow.yaml")))
-    waits = Waits()
+    waits = TaskTimeouts()
     timeouts = 2 * waits.arm_s + waits.drain_s + waits.stall_s
     assert longest_s(list(plan.trials)) > repeat * (seconds + timeouts + 100)
 
@@ -67,7 +67,7 @@ def full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunDirecto
 
 def measure(directory: RunDirectory, observer: Observer) -> None:
     plan = make_plan(load_text("name: full\n", Path("full.yaml")))
-    Run(plan, directory, observer, Stop()).execute()
+    Run(plan, directory, observer, CancellationToken()).execute()
 
 
 def test_a_run_whose_observer_fails_ends_as_it_does_otherwise(full: RunDirectory) -> None:

@@ -9,8 +9,8 @@ import pytest
 from osmef.engine.station import Station
 from osmef.errors import AgentError, EndpointError, ReachError
 from osmef.providers.base import Endpoint, EndpointRequest
-from osmef.remote.login import Waits
-from osmef.remote.session import Session
+from osmef.remote.login import SshTimeouts
+from osmef.remote.session import SshSession
 from osmef.scenario.fields import DATA_PORTS, EndpointKind
 from osmef.scenario.location import Location
 from osmef.supply.program import Program
@@ -75,7 +75,7 @@ def test_an_endpoint_that_can_not_tell_its_cpus_says_so(tmp_path: Path) -> None:
 def test_an_sshd_that_hangs_costs_one_trial_and_is_connected_to_anew(
     sshd: Sshd, tmp_path: Path
 ) -> None:
-    login = replace(sshd.login(), waits=Waits(answer_s=0.5))
+    login = replace(sshd.login(), waits=SshTimeouts(answer_s=0.5))
     endpoint = Endpoint(REQUEST, "id", login, "192.0.2.1", None, None)
     station = Station(endpoint, Location(host="h", tenant="t"), tmp_path.name)
     held = station.agent("sender")
@@ -124,7 +124,7 @@ def test_a_login_that_is_kept_for_a_run_takes_more_agents_than_it_has_room_for(
     tmp_path: Path,
 ) -> None:
     sshd = Sshd(tmp_path, options=f"{OPTIONS}\nMaxSessions 10")
-    kept = Session.open(sshd.login())
+    kept = SshSession.open(sshd.login())
     login = replace(sshd.login(), kept=kept)
     endpoint = Endpoint(REQUEST, "id", login, "192.0.2.1", None, None)
     station = Station(endpoint, Location(host="h", tenant="t"), f"{unique()}-{tmp_path.name}")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from osmef.errors import ReachError
 from osmef.facts.collect import FACTS, INTERFACE_FACTS, SOURCES, collect, read, script
-from osmef.remote.session import Session
+from osmef.remote.session import SshSession
 
 BOUNDARY = "f" * 32
 HERE = Path("/sys/class/net")
@@ -126,7 +126,7 @@ def test_no_output_makes_it_fail(text: bytes) -> None:
     json.dumps(read(text, BOUNDARY), allow_nan=False)
 
 
-def test_all_facts_come_through_ssh_in_one_go(session: Session) -> None:
+def test_all_facts_come_through_ssh_in_one_go(session: SshSession) -> None:
     facts: Any = collect(session)
     here = run_here(["/bin/sh", "-s"])
     changing = {"time", "uptime_s", "load", "memory", "counters", "cpu_time"}
@@ -135,7 +135,7 @@ def test_all_facts_come_through_ssh_in_one_go(session: Session) -> None:
         assert facts[key] == here[key]
 
 
-def test_an_endpoint_that_is_gone_is_an_error_of_its_own(session: Session) -> None:
+def test_an_endpoint_that_is_gone_is_an_error_of_its_own(session: SshSession) -> None:
     session.close()
     with pytest.raises(ReachError):
         collect(session)

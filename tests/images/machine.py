@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 
-from osmef.images.bundle import Bundle
+from osmef.images.bundle import GuestImage
 from osmef.providers.cloud_init import SERIAL, Seed
 from osmef.remote.login import HostKeys, KeyPair, Login
-from osmef.remote.session import Session, wait_for_ssh
+from osmef.remote.session import SshSession, wait_for_ssh
 
 PATIENCE_S = 120.0
 MEMORY_MIB = 256
@@ -46,7 +46,7 @@ class Machine:
             assert data, f"ended before it said {words!r}: {self.console}"
             self.console += data.decode(errors="replace")
 
-    def session(self, user: KeyPair, host: KeyPair) -> Session:
+    def session(self, user: KeyPair, host: KeyPair) -> SshSession:
         """Log in as root."""
         self.wait_for(_UP)
         keys = HostKeys((host.public,))
@@ -74,7 +74,7 @@ class Machine:
 
 @contextmanager
 def booted(
-    image: Bundle, directory: Path, seed: Seed | None, *, disk: bool = True
+    image: GuestImage, directory: Path, seed: Seed | None, *, disk: bool = True
 ) -> Iterator[Machine]:
     """Start a guest with its own copy of the disk, which goes with it."""
     emulator = shutil.which(f"qemu-system-{image.manifest.architecture}")

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from osmef.errors import InputError, Interrupted, OsmefError, ProviderError, StorageError
-from osmef.images.build import BuildRequest, build_image, open_workshop
-from osmef.images.bundle import Bundle, load_bundle
+from osmef.images.build import BuildRequest, build_image, open_fakeroot
+from osmef.images.bundle import GuestImage, load_bundle
 from tests.images.bundles import write_bundle
 
 
@@ -151,11 +151,11 @@ class TestWithTools:
 
     def test_a_tool_that_fails_says_what_it_said(self) -> None:
         with pytest.raises(ProviderError, match=r"mke2fs failed: .*No such file"):
-            open_workshop(lambda: None).run(["mke2fs", "/nowhere/disk", "1M"])
+            open_fakeroot(lambda: None).run(["mke2fs", "/nowhere/disk", "1M"])
 
 
 @pytest.mark.real("images")
-def test_an_image_says_what_is_in_it(guest_image: Bundle) -> None:
+def test_an_image_says_what_is_in_it(guest_image: GuestImage) -> None:
     manifest = guest_image.manifest
     assert {"openssh-server", "iproute2", "ethtool"} < set(manifest.packages)
     assert manifest.kernel.split("-cloud")[0] in str(manifest.packages)

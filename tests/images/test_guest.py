@@ -12,16 +12,16 @@ import pytest
 
 from osmef.agent.client import deploy
 from osmef.facts.collect import collect
-from osmef.images.bundle import Bundle
+from osmef.images.bundle import GuestImage
 from osmef.providers.cloud_init import Seed
 from osmef.remote.login import KeyPair
-from osmef.remote.session import Session
+from osmef.remote.session import SshSession
 from tests.images.machine import MEMORY_MIB, booted
 
 
 @dataclass(frozen=True)
 class Guest:
-    session: Session
+    session: SshSession
     console: str
 
     def sh(self, line: str) -> str:
@@ -31,7 +31,7 @@ class Guest:
 
 
 @pytest.fixture(scope="module")
-def guest(guest_image: Bundle, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guest]:
+def guest(guest_image: GuestImage, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guest]:
     user, host = KeyPair.generate("user"), KeyPair.generate("host")
     seed = Seed("vm-1.example", user.public, host)
     with booted(guest_image, tmp_path_factory.mktemp("guest"), seed) as machine:
@@ -106,7 +106,7 @@ def test_its_memory_is_its_own(guest: Guest) -> None:
 
 
 @contextmanager
-def said(image: Bundle, directory: Path, words: str, *, disk: bool = True) -> Iterator[str]:
+def said(image: GuestImage, directory: Path, words: str, *, disk: bool = True) -> Iterator[str]:
     with booted(image, directory, None, disk=disk) as machine:
         machine.wait_for(words)
         yield machine.console
@@ -115,12 +115,12 @@ def said(image: Bundle, directory: Path, words: str, *, disk: bool = True) -> It
 
 
 def test_without_a_seed_it_says_its_host_key_and_that_nobody_gets_in(
-    guest_image: Bundle, tmp_path: Path
+    guest_image: GuestImage, tmp_path: Path
 ) -> None:
     with said(guest_image, tmp_path, "host key ssh-ed25519 AAAA") as console:
         assert "no seed disk brought a key: nobody can log in" in console
 
 
-def test_without_a_disk_it_says_so_and_goes_off(guest_image: Bundle, tmp_path: Path) -> None:
+def test_without_a_disk_it_says_so_and_goes_off(guest_image: GuestImage, tmp_path: Path) -> None:
     with said(guest_image, tmp_path, "no root file system on any virtio disk", disk=False):
         pass

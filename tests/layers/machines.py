@@ -16,11 +16,11 @@ from typing import Any, cast
 import pytest
 
 from osmef.errors import EndpointError
-from osmef.layers.base import Attached, End, Ground, Layer
+from osmef.layers.base import End, Layer, LayerEnd, Underlay
 from osmef.layers.host import LayerHost, overlaps
 from osmef.layers.root import Root, within
 from osmef.layers.traces import Trace, TraceNames
-from osmef.remote.session import Output, Session
+from osmef.remote.session import Output, SshSession
 from osmef.scenario.fields import Family
 
 LAB = """
@@ -132,8 +132,8 @@ class Machines:
         return cast("Notes", self.hosts[name].notes)
 
     def ground(
-        self, family: Family = Family.IPV4, below: Mapping[str, Attached] | None = None
-    ) -> Ground:
+        self, family: Family = Family.IPV4, below: Mapping[str, LayerEnd] | None = None
+    ) -> Underlay:
         """Return what a layer is raised on: the cable, or another layer."""
         addresses = ADDRESSES[family]
         if below is not None:
@@ -156,7 +156,7 @@ class Machines:
         if family is Family.IPV6:
             inner = {"a": "fd6f:736d:6566::1", "b": "fd6f:736d:6566::2"}
         gateway = "fd6f:736d:6566::9" if family is Family.IPV6 else f"{stem}.9"
-        return Ground(family, ends, inner, gateway, first, self._take)
+        return Underlay(family, ends, inner, gateway, first, self._take)
 
     def _take(self, count: int, busy: set[int]) -> range:
         taken = busy | self.reserved
@@ -164,7 +164,7 @@ class Machines:
         self.reserved |= set(range(first, first + count))
         return range(first, first + count)
 
-    def send(self, attached: Mapping[str, Attached], port: int = 7777) -> int:
+    def send(self, attached: Mapping[str, LayerEnd], port: int = 7777) -> int:
         """Send 100 kB from a to b inside of a layer; return how many bytes came."""
         here, there = attached["a"], attached["b"]
         port = there.ports.start if there.ports else port
@@ -217,7 +217,7 @@ def two_machines() -> Iterator[Machines]:
         mount = ("nsenter", f"--target={pid}", "--mount", "--pid", "--")
         shells = {m: Shell(m, (*mount, "nsenter", f"--net=/run/netns/{m}", "--")) for m in "ab"}
         hosts = {
-            m: LayerHost(m, Root(cast("Session", shell)), TraceNames("a-run", m), Notes())
+            m: LayerHost(m, Root(cast("SshSession", shell)), TraceNames("a-run", m), Notes())
             for m, shell in shells.items()
         }
         try:
@@ -241,14 +241,14 @@ def one_machine() -> Iterator[LayerHost]:
         pid = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().strip()
         shell = Shell("m", ("nsenter", f"--target={pid}", "--mount", "--pid", "--net", "--"))
         try:
-            yield LayerHost("m", Root(cast("Session", shell)), TraceNames("a-run", "m"), Notes())
+            yield LayerHost("m", Root(cast("SshSession", shell)), TraceNames("a-run", "m"), Notes())
         finally:
             process.kill()
 
 
 def raised(
     machines: Machines, layer: Layer[Any], family: Family = Family.IPV4
-) -> Mapping[str, Attached]:
+) -> Mapping[str, LayerEnd]:
     """Raise a layer, or see that what this kernel lacks is told, and skip the test then."""
     host = machines.hosts["a"]
     space = host.new_space()
@@ -267,7 +267,7 @@ def raised(
 
 def check_whole_life(
     machines: Machines, make: Callable[[], Layer[Any]], family: Family = Family.IPV4
-) -> Mapping[str, Attached]:
+) -> Mapping[str, LayerEnd]:
     """Raise a layer, send through it, take it down: all is as before."""
     before = machines.state()
     attached = raised(machines, make(), family)
@@ -297,7 +297,7 @@ class Recorder(Root):
         return '[{"dev": "data0", "mtu": 1500}]' if "-j" in argv else ""
 
 
-def recorded(count: int = 3) -> tuple[Ground, dict[str, Recorder]]:
+def recorded(count: int = 3) -> tuple[Underlay, dict[str, Recorder]]:
     """Return a ground of several endpoints at which nothing is done."""
     names = "abcdefgh"[:count]
     roots = {name: Recorder() for name in names}
@@ -313,7 +313,7 @@ def recorded(count: int = 3) -> tuple[Ground, dict[str, Recorder]]:
     }
     inner = {name: f"198.18.0.{number}" for number, name in enumerate(names, 1)}
     take = iter([range(20999, 21000)])
-    ground = Ground(
+    ground = Underlay(
         Family.IPV4, ends, inner, "198.18.3.232", "198.18.0.0/22", lambda _count, _busy: next(take)
     )
     return ground, roots

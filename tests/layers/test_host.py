@@ -20,7 +20,7 @@ from osmef.layers.traces import KINDS, Trace, TraceNames, is_of, remove
 from tests.layers.machines import Machines
 
 if TYPE_CHECKING:
-    from osmef.remote.session import Session
+    from osmef.remote.session import SshSession
 
 WORDS = st.text(st.characters(codec="utf-8"), min_size=1, max_size=60)
 
@@ -179,7 +179,7 @@ def test_a_login_that_may_not_become_root_is_told(machines: Machines) -> None:
     shell = replace(machines.shells["a"], user="1000")
     shell.enter = (*shell.enter, "env", "PATH=/nowhere")
     with pytest.raises(EndpointError) as told:
-        Root(cast("Session", shell)).do(["ip", "link"])
+        Root(cast("SshSession", shell)).do(["ip", "link"])
     assert "not root and may not become it" in told.value.message
     assert "sudo without a password" in str(told.value.cure)
 
@@ -188,7 +188,7 @@ def test_a_program_that_is_missing_is_named_with_its_package(machines: Machines)
     shell = machines.shells["a"]
     shell.enter = (*shell.enter, "env", "PATH=/nowhere")
     with pytest.raises(EndpointError) as told:
-        Root(cast("Session", shell)).do(["wg", "--version"])
+        Root(cast("SshSession", shell)).do(["wg", "--version"])
     assert (told.value.message, told.value.cure) == (
         "there is no program wg",
         "install wireguard-tools there",
@@ -214,6 +214,6 @@ def test_a_program_that_was_brought_is_run_where_it_lies(machines: Machines) -> 
         return [one for word in argv for one in there.get(word, [word])]
 
     shell = machines.shells["a"]
-    root = Root(cast("Session", shell), words)
+    root = Root(cast("SshSession", shell), words)
     root.run(within("its-space", ["wg", "--version"]))
     assert shell.ran[-1] == ["ip", "netns", "exec", "its-space", *there["wg"], "--version"]

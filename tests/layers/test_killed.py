@@ -22,7 +22,7 @@ from tests.layers import engine, runtime
 from tests.layers.machines import Machines, Notes
 
 if TYPE_CHECKING:
-    from osmef.remote.session import Session
+    from osmef.remote.session import SshSession
     from osmef.scenario.layers import LayerSettings
 
 RUN = "a-run"
@@ -48,7 +48,7 @@ class Steps:
 class Mortal:
     """A session of a program that is killed."""
 
-    session: Session
+    session: SshSession
     steps: Steps
 
     def run(
@@ -81,9 +81,9 @@ class MortalNotes(Notes):
 
 
 def mortal(
-    name: str, session: Session, steps: Steps, words: Callable[[Sequence[str]], list[str]]
+    name: str, session: SshSession, steps: Steps, words: Callable[[Sequence[str]], list[str]]
 ) -> LayerHost:
-    root = Root(cast("Session", Mortal(session, steps)), words)
+    root = Root(cast("SshSession", Mortal(session, steps)), words)
     return LayerHost(name, root, TraceNames(RUN, name), MortalNotes(steps=steps), b"an agent")
 
 
@@ -97,7 +97,7 @@ def live(machines: Machines, settings: LayerSettings, family: Family) -> bool:
     return True
 
 
-def reap(machines: Machines, sessions: Mapping[str, Session]) -> None:
+def reap(machines: Machines, sessions: Mapping[str, SshSession]) -> None:
     """Remove what the journal names, the newest first."""
     for name, host in machines.hosts.items():
         root = Root(sessions[name])

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from osmef.errors import EndpointError
 from osmef.layers.host import LayerHost
-from osmef.layers.nics import Nic, find
+from osmef.layers.nics import SavedNic, find
 from osmef.layers.traces import Trace, is_of, remove
 from tests.layers.machines import Notes, one_machine
 
@@ -28,7 +28,7 @@ addresses = st.builds(
     lambda one, rest: ";".join([f"{one}/{one.max_prefixlen}", *rest]), st.ip_addresses(), words
 )
 nics = st.builds(
-    Nic,
+    SavedNic,
     device=st.just("eth1"),
     mac=macs,
     mtu=st.integers(68, 65535),
@@ -42,12 +42,12 @@ nics = st.builds(
 
 
 @given(nics)
-def test_what_a_trace_tells_of_a_card_is_all_of_it(nic: Nic) -> None:
-    assert Nic.read("eth1", nic.text) == nic
+def test_what_a_trace_tells_of_a_card_is_all_of_it(nic: SavedNic) -> None:
+    assert SavedNic.read("eth1", nic.text) == nic
 
 
 @given(nics, st.sampled_from(["eth1", "enp3s0f1", "wan.7"]))
-def test_the_trace_of_a_card_is_known_as_the_run_s_own(nic: Nic, device: str) -> None:
+def test_the_trace_of_a_card_is_known_as_the_run_s_own(nic: SavedNic, device: str) -> None:
     space = "osmef-" + "0" * 8 + "-1"
     assert not is_of("a-run", Trace("nic", f"{device}@{space}={nic.text}"))
 
@@ -64,7 +64,7 @@ def test_the_trace_of_a_card_is_known_as_the_run_s_own(nic: Nic, device: str) ->
 )
 def test_what_tells_of_no_card_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=re.escape(text)):
-        Nic.read("eth1", text)
+        SavedNic.read("eth1", text)
 
 
 UP_WITH_ADDRESS = ("link set dev card up", "address add 10.9.7.1/24 dev card")

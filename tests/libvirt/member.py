@@ -15,8 +15,8 @@ from osmef.providers.libvirt.connection import Hypervisor, Maker, Mark
 from osmef.providers.libvirt.guest import is_running, start_domain
 from osmef.providers.libvirt.networks import make_filters, make_networks
 from osmef.providers.libvirt.provider import LibvirtProvider
-from osmef.providers.libvirt.provision import capabilities_of, memory_of
-from osmef.providers.libvirt.storage import Store
+from osmef.providers.libvirt.provision import capabilities_of, ram_bytes_of
+from osmef.providers.libvirt.storage import StoragePool
 from tests.libvirt.lab import PATIENCE_S
 from tests.providers.conftest import MemoryLedger
 
@@ -51,10 +51,10 @@ def connected(uri: str) -> Hypervisor:
 def work(host: Hypervisor) -> list[str]:
     """Make and use a thing of each kind, and destroy all; return the kinds that were there."""
     maker = Maker(Mark("member-20260101T000000Z-ab12", 1, 4_000_000_000), MemoryLedger())
-    memory_of(host)
+    ram_bytes_of(host)
     make_networks(host, maker, ["tenant-1", "tenant-2"])
     make_filters([host], maker, ["192.0.2.1"], ["192.0.2.2"])
-    store = Store.make(host, maker, "/var/lib/libvirt/images")
+    store = StoragePool.make(host, maker, "/var/lib/libvirt/images")
     store.check_room(1 << 16)
     store.overlay("a.qcow2", 1 << 20, store.put("a.seed", bytes(1 << 16)), "raw")
     store.read("a.seed", 1 << 16)

@@ -15,10 +15,10 @@ import pytest
 
 from osmef.agent.client import deploy
 from osmef.errors import ReachError
-from osmef.images.bundle import Bundle
+from osmef.images.bundle import GuestImage
 from osmef.providers.cloud_init import SERIAL, Card, Seed
 from osmef.remote.login import HostKeys, KeyPair, Login
-from osmef.remote.session import Session, wait_for_ssh
+from osmef.remote.session import SshSession, wait_for_ssh
 from tests.libvirt.lab import LAN, PATIENCE_S, Hypervisor, Lab, libvirt_module
 
 DOMAIN = """
@@ -65,7 +65,7 @@ class Guest:
     hypervisor: Hypervisor
     name: str
     number: int
-    image: Bundle
+    image: GuestImage
     user: KeyPair
     host: KeyPair
 
@@ -99,7 +99,7 @@ class Guest:
             domain.destroy()
             connection.close()
 
-    def session(self) -> Session:
+    def session(self) -> SshSession:
         """Log in, from the network of the first hypervisor, once the guest is up."""
         keys = HostKeys((self.host.public,))
         login = Login(self.name, "root", self.address, keys, self.user)
@@ -111,7 +111,7 @@ class Guest:
 
 
 @pytest.fixture
-def guests(lab: Lab, guest_image: Bundle) -> Iterator[dict[str, Guest]]:
+def guests(lab: Lab, guest_image: GuestImage) -> Iterator[dict[str, Guest]]:
     user = KeyPair.generate("user")
     with ExitStack() as stack:
         found = {}

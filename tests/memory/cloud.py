@@ -25,7 +25,7 @@ from osmef.providers.base import (
     pass_over,
 )
 from osmef.providers.marks import Mark
-from osmef.remote.session import Session
+from osmef.remote.session import SshSession
 from osmef.scenario.clouds.local import LocalSettings
 from osmef.scenario.location import Gone, Location
 from osmef.scenario.study import Cell
@@ -188,7 +188,7 @@ class MemoryProvider(Provider):
         order, resource = self._ours[name]
         machine = self.world.machines.get(name)
         if self.world.cleans_by_login and machine is not None:
-            Session.open(machine.login(order.key)).close()
+            SshSession.open(machine.login(order.key)).close()
         self.world.destroy(name)
         order.ledger.destroyed(resource)
         del self._ours[name]

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from osmef.engine.cancellation import Stop
+from osmef.engine.cancellation import CancellationToken
 from osmef.engine.check import check_provider, check_study
 from osmef.engine.events import Observer
 from osmef.engine.journal import Journal
@@ -30,7 +30,7 @@ class Watcher(Observer):
     """Keeps what it is told, and can stop the run."""
 
     def __init__(self) -> None:
-        self.stop = Stop()
+        self.stop = CancellationToken()
         self.steps: list[str] = []
         self.warnings: list[str] = []
         self.started: list[int] = []

@@ -33,11 +33,11 @@ def make(arguments: argparse.Namespace) -> Cloud:
         sort = VolumeCloud if arguments.volumes else Cloud
         return sort(state, tell, guests=arguments.guests)
     from osmef.errors import ProviderError  # noqa: PLC0415
-    from osmef.images.bundle import Bundle  # noqa: PLC0415
+    from osmef.images.bundle import GuestImage  # noqa: PLC0415
     from tests.guest_image import kept_image  # noqa: PLC0415
     from tests.openstack.real import RealCloud  # noqa: PLC0415
 
-    def image() -> Bundle:
+    def image() -> GuestImage:
         try:
             return kept_image()
         except ProviderError as error:

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import pytest
 
-from osmef.images.bundle import Bundle
+from osmef.images.bundle import GuestImage
 from tests.openstack.cloud import Cloud
 from tests.openstack.errors import CloudError
 from tests.openstack.real import RealCloud
@@ -46,7 +46,7 @@ def small_cloud() -> Iterator[SmallCloud]:
 
 
 @pytest.fixture(scope="session")
-def real_cloud(guest_image: Bundle) -> Iterator[RealCloud]:
+def real_cloud(guest_image: GuestImage) -> Iterator[RealCloud]:
     """A real OpenStack with real guests; OSMEF_TEST_CLOUD as for the other one."""
     _skip_unless_possible()
     with _up(lambda state: RealCloud(state, lambda: guest_image)) as cloud:

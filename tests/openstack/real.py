@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from osmef.images.bundle import Bundle
+from osmef.images.bundle import GuestImage
 from osmef.providers.local import kernel
 from tests.openstack import packages, real_config
 from tests.openstack.cloud import READY_S, SERVICES, Cloud
@@ -36,7 +36,10 @@ class RealCloud(Cloud):
     hosts: Mapping[str, str] = HOSTS
 
     def __init__(
-        self, state: Path, image: Callable[[], Bundle], tell: Callable[[str], None] = lambda _: None
+        self,
+        state: Path,
+        image: Callable[[], GuestImage],
+        tell: Callable[[str], None] = lambda _: None,
     ) -> None:
         super().__init__(state, tell)
         self._image = image

@@ -12,7 +12,7 @@ import pytest
 from paramiko.common import cMSG_CHANNEL_DATA, cMSG_CHANNEL_EOF
 
 from osmef.remote.login import KeyPair
-from osmef.remote.session import Session
+from osmef.remote.session import SshSession
 from tests.memory.endpoint import Machine
 from tests.memory.model import Path
 from tests.memory.network import Network
@@ -42,7 +42,7 @@ class LastWords:
 
 
 def test_the_wait_ends_with_its_limit(machine: Machine) -> None:
-    with closing(Session.open(machine.login(KeyPair.generate("run")))) as session:
+    with closing(SshSession.open(machine.login(KeyPair.generate("run")))) as session:
         channel = session._transport.open_session()
         words = LastWords(machine, session._transport)
         with pytest.raises(TimeoutError, match="no answer in"), session._limit(0.2):
@@ -51,7 +51,7 @@ def test_the_wait_ends_with_its_limit(machine: Machine) -> None:
 
 def test_what_is_sent_too_late_to_an_ended_program_does_not_end_the_connection(sshd: Sshd) -> None:
     """paramiko may send a channel's last words after its close, at which sshd hangs up."""
-    with closing(Session.open(sshd.login())) as session:
+    with closing(SshSession.open(sshd.login())) as session:
         transport = session._transport
         for late in ("eof", "data"):
             channel = transport.open_session()

@@ -26,14 +26,14 @@ from osmef.agent.client import deploy
 from osmef.errors import ReachError
 from osmef.remote.connection import FileClient, pkey_of
 from osmef.remote.login import Login
-from osmef.remote.session import Session
+from osmef.remote.session import SshSession
 from tests.flood import bounded_memory
 from tests.sshd import Sshd
 from tests.waiting import until
 
 
 @contextmanager
-def noisy(tmp_path: Path, script: str) -> Iterator[Session]:
+def noisy(tmp_path: Path, script: str) -> Iterator[SshSession]:
     """Let each program at an endpoint run after what a start file of its shell does."""
     (tmp_path / "start").write_text(script)
     command = f'. {tmp_path}/start; eval "$SSH_ORIGINAL_COMMAND"'
@@ -42,10 +42,10 @@ def noisy(tmp_path: Path, script: str) -> Iterator[Session]:
 
 
 @contextmanager
-def connected(tmp_path: Path, options: str) -> Iterator[Session]:
+def connected(tmp_path: Path, options: str) -> Iterator[SshSession]:
     # The home is another one, so that the start files of who runs the tests do nothing.
     server = Sshd(tmp_path, options=f"SetEnv HOME={tmp_path}\n{options}")
-    session = Session.open(server.login())
+    session = SshSession.open(server.login())
     try:
         with bounded_memory(session.close):
             yield session
@@ -169,7 +169,7 @@ def test_a_server_that_greets_without_end_is_given_up_soon(
     with speaking(sshd, *parts, again=again) as login, bounded_memory():
         began = time.monotonic()
         with pytest.raises(ReachError) as caught:
-            Session.open(login)
+            SshSession.open(login)
         assert time.monotonic() - began < 5
     assert len(str(caught.value)) < 1000
 
@@ -179,7 +179,7 @@ def test_a_server_that_greets_without_end_is_given_up_soon(
 def test_no_handshake_makes_the_controller_fail(sshd: Sshd, data: bytes) -> None:
     packet = struct.pack(">IB", len(data) + 5, 4) + data + bytes(4)
     with speaking(sshd, b"SSH-2.0-x\r\n", packet) as login, pytest.raises(ReachError):
-        Session.open(login)
+        SshSession.open(login)
 
 
 class _Anyone(paramiko.ServerInterface):
@@ -199,7 +199,7 @@ def test_an_sshd_that_sends_more_than_it_was_asked_for_is_cut_off(sshd: Sshd) ->
     server = paramiko.Transport(there)
     server.add_server_key(pkey_of(sshd.host))
     server.start_server(server=_Anyone(), event=threading.Event())
-    session = Session.open(replace(sshd.login(), connect=lambda: here))
+    session = SshSession.open(replace(sshd.login(), connect=lambda: here))
     process = session.start(["true"])
     channel = server.accept(5)
     assert channel is not None

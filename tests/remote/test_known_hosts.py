@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from osmef.errors import CredentialsError, HostKeyError
-from osmef.remote.session import Session
+from osmef.remote.session import SshSession
 from osmef.remote.ssh_config import known_keys
 from tests.sshd import Sshd
 
@@ -114,6 +114,6 @@ def test_a_server_with_an_unknown_or_changed_key_is_refused_with_the_way_out(
     file.write_text(f"{line}\n")
     login = replace(sshd.login(), host_keys=known_keys("node", 2222, [file]))
     with pytest.raises(HostKeyError, match=r"\(as \[node\]:2222\)") as caught:
-        Session.open(login)
+        SshSession.open(login)
     assert cure.replace("FILE", str(file)) in str(caught.value.cure)
     assert "Accepted" not in sshd.log

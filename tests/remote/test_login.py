@@ -16,14 +16,14 @@ import pytest
 
 from osmef.errors import CredentialsError, HostKeyError, LoginError, ReachError
 from osmef.remote.connection import pkey_of
-from osmef.remote.login import HostKeys, KeyPair, Login, OwnKeys, Waits
-from osmef.remote.session import Session
+from osmef.remote.login import HostKeys, KeyPair, Login, OwnKeys, SshTimeouts
+from osmef.remote.session import SshSession
 from tests.logged import logged
 from tests.sshd import Sshd
 
 
 def works(login: Login) -> bool:
-    session = Session.open(login)
+    session = SshSession.open(login)
     try:
         return session.run(["echo", "here"]).stdout == b"here\n"
     finally:
@@ -118,7 +118,7 @@ def test_the_agent_s_key_gets_in(
     assert works(replace(sshd.login(), key=OwnKeys()))
     only_files = replace(sshd.login(), key=OwnKeys((tmp_path / "stranger",), others_of_agent=False))
     with pytest.raises(LoginError, match="stranger in the agent") as caught:
-        Session.open(only_files)
+        SshSession.open(only_files)
     assert "authorized_keys" in str(caught.value)
 
 
@@ -128,7 +128,7 @@ def test_an_agent_that_hangs_is_done_without(
 ) -> None:
     monkeypatch.setenv("SSH_AUTH_SOCK", str(tmp_path / "hangs"))
     keys = OwnKeys((write(tmp_path / "key", sshd.user.private),))
-    login = replace(sshd.login(), key=keys, waits=Waits(agent_s=0.2))
+    login = replace(sshd.login(), key=keys, waits=SshTimeouts(agent_s=0.2))
     with socket.socket(socket.AF_UNIX) as hangs, socket.socket(socket.AF_UNIX) as other:
         hangs.bind(str(tmp_path / "hangs"))
         assert works(login), "nobody listens: there is no agent"
@@ -137,7 +137,7 @@ def test_an_agent_that_hangs_is_done_without(
         assert works(login)
         (tmp_path / "key").unlink()
         with pytest.raises(CredentialsError, match="agent can't be used: it does not answer"):
-            Session.open(login)
+            SshSession.open(login)
 
 
 def test_an_encrypted_key_gets_in_through_the_agent_and_else_not(
@@ -149,7 +149,7 @@ def test_an_encrypted_key_gets_in_through_the_agent_and_else_not(
     assert works(login)
     subprocess.run(["ssh-add", "-q", "-D"], check=True)
     with pytest.raises(CredentialsError, match=f"{file} is encrypted, and no SSH agent") as caught:
-        Session.open(login)
+        SshSession.open(login)
     assert "ssh-add" in str(caught.value.cure)
 
 
@@ -172,7 +172,7 @@ def test_a_file_that_holds_no_key_is_told(
     if content is not None:
         write(file, content)
     with pytest.raises(CredentialsError, match=f"{file} .*{said}"):
-        Session.open(replace(sshd.login(), key=OwnKeys((file,))))
+        SshSession.open(replace(sshd.login(), key=OwnKeys((file,))))
     assert sshd.user.private.splitlines()[1] not in sshd.log
 
 
@@ -194,7 +194,7 @@ def test_an_sshd_that_hangs_up_after_a_few_keys_is_told(
         write(tmp_path / f"key-{n}", KeyPair.generate("stranger").private) for n in range(4)
     ]
     with pytest.raises(LoginError, match=r"key-0.*key-1"):
-        Session.open(replace(server.login(), key=OwnKeys(tuple(strangers))))
+        SshSession.open(replace(server.login(), key=OwnKeys(tuple(strangers))))
 
 
 def test_an_sshd_that_wants_more_than_a_key_is_told(
@@ -202,7 +202,7 @@ def test_an_sshd_that_wants_more_than_a_key_is_told(
 ) -> None:
     server = make_sshd("two", "AuthenticationMethods publickey,publickey")
     with pytest.raises(LoginError, match="it also needs publickey"):
-        Session.open(server.login())
+        SshSession.open(server.login())
 
 
 def test_any_of_the_host_keys_that_are_known_will_do(sshd: Sshd) -> None:
@@ -216,14 +216,14 @@ def test_a_host_key_of_another_type_than_the_known_one_is_shown_in_the_error(ssh
     ecdsa = paramiko.ECDSAKey.generate()
     known = HostKeys((f"{ecdsa.get_name()} {ecdsa.get_base64()}",))
     with pytest.raises(HostKeyError, match=re.escape("host key ssh-ed25519 SHA256:")):
-        Session.open(replace(sshd.login(), host_keys=known))
+        SshSession.open(replace(sshd.login(), host_keys=known))
 
 
 def test_a_server_of_which_no_key_is_known_is_refused_with_what_it_shows(sshd: Sshd) -> None:
     fingerprint = pkey_of(sshd.host).fingerprint
     unknown = HostKeys((), source="known_hosts", cure="log in once")
     with pytest.raises(HostKeyError, match=re.escape(fingerprint)) as caught:
-        Session.open(replace(sshd.login(), host_keys=unknown))
+        SshSession.open(replace(sshd.login(), host_keys=unknown))
     assert str(caught.value).endswith("no key of it is known to known_hosts\n  cure: log in once")
     assert "Accepted" not in sshd.log
 
@@ -231,7 +231,7 @@ def test_a_server_of_which_no_key_is_known_is_refused_with_what_it_shows(sshd: S
 def test_a_revoked_host_key_is_refused_although_it_is_known(sshd: Sshd) -> None:
     keys = HostKeys((sshd.host.public,), revoked=(sshd.host.public,))
     with pytest.raises(HostKeyError, match="revokes"):
-        Session.open(replace(sshd.login(), host_keys=keys))
+        SshSession.open(replace(sshd.login(), host_keys=keys))
 
 
 def jumping(inner: Login, outer: Login) -> Login:
@@ -244,7 +244,7 @@ def test_a_jump_host_forwards_the_connection_and_goes_with_it(
     first, second, last = make_sshd("first", ""), make_sshd("second", ""), make_sshd("last", "")
     with second.listening() as middle, last.listening() as end:
         login = jumping(end, jumping(middle, first.login()))
-        session = Session.open(login)
+        session = SshSession.open(login)
         assert session.run(["echo", "here"]).stdout == b"here\n"
         session.close()
         for server in (first, second, last):
@@ -257,11 +257,11 @@ def test_the_host_key_of_each_jump_host_is_verified(make_sshd: Callable[[str, st
     stranger = HostKeys((KeyPair.generate("stranger").public,))
     with last.listening() as end:
         with pytest.raises(HostKeyError) as caught:
-            Session.open(jumping(end, replace(first.login(), host_keys=stranger)))
+            SshSession.open(jumping(end, replace(first.login(), host_keys=stranger)))
         assert caught.value.where == "jump-1"
         assert last.servers == []
         with pytest.raises(HostKeyError) as caught:
-            Session.open(jumping(replace(end, host_keys=stranger), first.login()))
+            SshSession.open(jumping(replace(end, host_keys=stranger), first.login()))
         assert caught.value.where == "vm-1"
         for server in (first, last):  # nothing stays connected
             server.servers[-1].wait(timeout=10)
@@ -279,7 +279,7 @@ def test_a_jump_host_that_gets_no_further_is_told(
         port = server.getsockname()[1]
     end = replace(first.login(), address="127.0.0.1", port=port)
     with pytest.raises(ReachError, match=f"from jump-1, its jump host: .*{said}") as caught:
-        Session.open(jumping(end, first.login()))
+        SshSession.open(jumping(end, first.login()))
     assert caught.value.cure
     first.servers[0].wait(timeout=10)
 
@@ -294,7 +294,7 @@ def test_a_jump_host_that_gets_no_further_is_told(
 )
 def test_an_address_that_leads_nowhere_is_told(sshd: Sshd, address: str, said: str) -> None:
     with pytest.raises(ReachError, match=said) as caught:
-        Session.open(replace(sshd.login(), address=address, connect=None))
+        SshSession.open(replace(sshd.login(), address=address, connect=None))
     assert caught.value.cure
 
 
@@ -308,10 +308,10 @@ def test_a_silent_address_is_told_from_one_that_refuses(sshd: Sshd) -> None:
         port = server.getsockname()[1]
         login = replace(sshd.login(), address="127.0.0.1", port=port, connect=None)
         with pytest.raises(ReachError, match=f"no answer from 127.0.0.1 port {port}") as caught:
-            Session.open(login, connect_s=0.2)
+            SshSession.open(login, connect_s=0.2)
     assert "firewall" in str(caught.value.cure)
     with pytest.raises(ReachError, match=f"127.0.0.1 port {port} refused it"):
-        Session.open(login)
+        SshSession.open(login)
 
 
 @pytest.mark.parametrize("said", [b"", b"SSH-2.0-slow\r\n"])
@@ -320,13 +320,15 @@ def test_a_server_that_falls_silent_is_given_up(sshd: Sshd, said: bytes) -> None
     with there:
         there.sendall(said)
         with pytest.raises(ReachError, match="does not speak SSH with us") as caught:
-            Session.open(replace(sshd.login(), connect=lambda: here, waits=Waits(handshake_s=0.3)))
+            SshSession.open(
+                replace(sshd.login(), connect=lambda: here, waits=SshTimeouts(handshake_s=0.3))
+            )
     assert "overloaded" in str(caught.value.cure)
 
 
 def test_the_user_is_named_who_is_not_let_in(sshd: Sshd) -> None:
     with pytest.raises(LoginError, match="does not let nobody-here in"):
-        Session.open(replace(sshd.login(), user="nobody-here"))
+        SshSession.open(replace(sshd.login(), user="nobody-here"))
 
 
 def test_private_keys_are_not_in_a_login_s_text(sshd: Sshd) -> None:

@@ -15,18 +15,18 @@ from hypothesis import strategies as st
 
 from osmef.errors import HostKeyError, LoginError, ReachError
 from osmef.remote.connection import outputs_of
-from osmef.remote.login import HostKeys, KeyPair, Waits
-from osmef.remote.session import Session, _dial
+from osmef.remote.login import HostKeys, KeyPair, SshTimeouts
+from osmef.remote.session import SshSession, _dial
 from tests.sshd import OPTIONS, Sshd
 from tests.waiting import until
 
 
-def test_a_program_s_output_and_status_come_back(session: Session) -> None:
+def test_a_program_s_output_and_status_come_back(session: SshSession) -> None:
     ended = session.run(["sh", "-c", "cat; echo bad >&2; exit 3"], stdin=b"in\x00put")
     assert (ended.status, ended.stdout, ended.stderr) == (3, b"in\x00put", b"bad\n")
 
 
-def test_what_was_printed_is_read_also_when_all_is_over(session: Session) -> None:
+def test_what_was_printed_is_read_also_when_all_is_over(session: SshSession) -> None:
     channel = session._channel(["sh", "-c", "echo out; echo why >&2; exit 3"], 5.0)
     until(lambda: channel.closed)
     assert outputs_of(channel) == (b"out\n", b"why\n")
@@ -37,7 +37,7 @@ def test_what_was_printed_is_read_also_when_all_is_over(session: Session) -> Non
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(word=st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00")))
-def test_no_argument_is_ever_read_by_the_shell(session: Session, word: str) -> None:
+def test_no_argument_is_ever_read_by_the_shell(session: SshSession, word: str) -> None:
     ended = session.run(["printf", "%s", "--", word])
     assert ended.stdout == b"--" + word.encode() or ended.stdout == word.encode()
 
@@ -53,13 +53,13 @@ def test_what_is_said_is_sent_at_once(sshd: Sshd, is_given: bool) -> None:
             assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
-def test_large_output_comes_whole(session: Session) -> None:
+def test_large_output_comes_whole(session: SshSession) -> None:
     ended = session.run(["head", "-c", "5000000", "/dev/zero"])
     assert len(ended.stdout) == 5_000_000
 
 
 def test_a_silent_program_does_not_hang_the_controller(sshd: Sshd) -> None:
-    session = Session.open(replace(sshd.login(), waits=Waits(command_s=0.2)))
+    session = SshSession.open(replace(sshd.login(), waits=SshTimeouts(command_s=0.2)))
     with pytest.raises(ReachError, match="or the login's shell is slow") as caught:
         session.run(["sleep", "60"])
     assert caught.value.where == "vm-1"
@@ -67,13 +67,13 @@ def test_a_silent_program_does_not_hang_the_controller(sshd: Sshd) -> None:
 
 
 def test_a_program_that_is_known_to_take_long_is_waited_for(sshd: Sshd) -> None:
-    session = Session.open(replace(sshd.login(), waits=Waits(command_s=0.2)))
+    session = SshSession.open(replace(sshd.login(), waits=SshTimeouts(command_s=0.2)))
     assert session.run(["sh", "-c", "sleep 0.5; echo done"], within_s=30.0).stdout == b"done\n"
     session.close()
 
 
 def test_a_file_is_put_with_its_mode_read_back_and_removed(
-    session: Session, tmp_path: Path
+    session: SshSession, tmp_path: Path
 ) -> None:
     path = tmp_path / "new" / "file"
     data = bytes(range(256)) * 1000
@@ -88,7 +88,7 @@ def test_a_file_is_put_with_its_mode_read_back_and_removed(
 
 
 def test_a_directory_is_removed_with_what_is_in_it_and_through_no_link(
-    session: Session, tmp_path: Path
+    session: SshSession, tmp_path: Path
 ) -> None:
     kept = tmp_path / "kept"
     kept.mkdir()
@@ -107,7 +107,7 @@ def test_a_directory_is_removed_with_what_is_in_it_and_through_no_link(
     assert (kept / "file").exists()
 
 
-def test_a_directory_that_is_too_deep_is_not_removed(session: Session, tmp_path: Path) -> None:
+def test_a_directory_that_is_too_deep_is_not_removed(session: SshSession, tmp_path: Path) -> None:
     deep = tmp_path / "run/1/2/3/4/5"
     deep.mkdir(parents=True)
     with pytest.raises(ReachError, match="removing"):
@@ -115,7 +115,7 @@ def test_a_directory_that_is_too_deep_is_not_removed(session: Session, tmp_path:
     assert deep.exists()
 
 
-def test_a_directory_of_others_is_not_taken(session: Session, tmp_path: Path) -> None:
+def test_a_directory_of_others_is_not_taken(session: SshSession, tmp_path: Path) -> None:
     (tmp_path / "open").mkdir()
     (tmp_path / "open").chmod(0o777)
     (tmp_path / "file").touch()
@@ -126,13 +126,13 @@ def test_a_directory_of_others_is_not_taken(session: Session, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("path", ["/proc/no/such/place", "/"])
-def test_a_file_that_can_t_be_written_is_an_error(session: Session, path: str) -> None:
+def test_a_file_that_can_t_be_written_is_an_error(session: SshSession, path: str) -> None:
     with pytest.raises(ReachError, match="writing") as raised:
         session.put(b"x", path, 0o600)
     assert raised.value.cure == "is its disk full, or is that read-only?"
 
 
-def test_a_file_is_put_through_no_link(session: Session, tmp_path: Path) -> None:
+def test_a_file_is_put_through_no_link(session: SshSession, tmp_path: Path) -> None:
     victim = tmp_path / "victim"
     victim.write_text("kept")
     (tmp_path / "own").mkdir(mode=0o700)
@@ -145,7 +145,7 @@ def test_a_file_is_put_through_no_link(session: Session, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("how", ["link", "open to all", "a stranger's"])
 def test_a_file_is_put_where_only_its_owner_writes(
-    session: Session, tmp_path: Path, how: str
+    session: SshSession, tmp_path: Path, how: str
 ) -> None:
     (tmp_path / "other").mkdir(mode=0o700)
     if how == "link":
@@ -161,7 +161,7 @@ def test_a_file_is_put_where_only_its_owner_writes(
         session.put(b"agent", str(tmp_path / "own" / "agent"), 0o700)
 
 
-def test_a_process_is_spoken_to_in_lines(session: Session) -> None:
+def test_a_process_is_spoken_to_in_lines(session: SshSession) -> None:
     process = session.start(["cat"])
     for line in ("one", "zwei", ""):
         process.send_line(line)
@@ -179,13 +179,13 @@ def test_a_process_is_spoken_to_in_lines(session: Session) -> None:
         ("sh -c 'kill -9 $$'; exit $?", "killed by SIGKILL"),
     ],
 )
-def test_the_way_a_process_ended_is_told(session: Session, script: str, ending: str) -> None:
+def test_the_way_a_process_ended_is_told(session: SshSession, script: str, ending: str) -> None:
     process = session.start(["sh", "-c", script])
     assert process.read_line() is None
     assert process.ending().startswith(ending)
 
 
-def test_a_line_without_an_end_is_not_kept_for_ever(session: Session) -> None:
+def test_a_line_without_an_end_is_not_kept_for_ever(session: SshSession) -> None:
     process = session.start(["head", "-c", "3000000", "/dev/zero"])
     assert process.read_line() is None
     assert process.ending() == "it printed a line of more than 1.05 MB"
@@ -194,14 +194,14 @@ def test_a_line_without_an_end_is_not_kept_for_ever(session: Session) -> None:
 def test_another_host_key_is_refused_before_anything_is_said(sshd: Sshd) -> None:
     stranger = replace(sshd.login(), host_keys=HostKeys((KeyPair.generate("x").public,)))
     with pytest.raises(HostKeyError, match="not the one that the provider has for it"):
-        Session.open(stranger)
+        SshSession.open(stranger)
     assert "Accepted" not in sshd.log
     assert "userauth" not in sshd.log
 
 
 def test_a_key_that_is_not_let_in_is_an_error(sshd: Sshd) -> None:
     with pytest.raises(LoginError, match="the key of the run"):
-        Session.open(replace(sshd.login(), key=KeyPair.generate("somebody")))
+        SshSession.open(replace(sshd.login(), key=KeyPair.generate("somebody")))
 
 
 def test_an_address_where_nobody_listens_is_an_error(sshd: Sshd) -> None:
@@ -209,7 +209,7 @@ def test_an_address_where_nobody_listens_is_an_error(sshd: Sshd) -> None:
         port = server.getsockname()[1]
     login = replace(sshd.login(), address="127.0.0.1", port=port, connect=None)
     with pytest.raises(ReachError, match="refused") as caught:
-        Session.open(login)
+        SshSession.open(login)
     assert caught.value.cure is not None
 
 
@@ -219,14 +219,14 @@ def test_a_server_that_is_no_sshd_is_an_error(sshd: Sshd, greeting: bytes) -> No
     there.sendall(greeting)
     there.shutdown(socket.SHUT_WR)
     with there, pytest.raises(ReachError):
-        Session.open(replace(sshd.login(), connect=lambda: here))
+        SshSession.open(replace(sshd.login(), connect=lambda: here))
 
 
 @pytest.mark.parametrize("number", range(8))
 def test_a_connection_that_breaks_while_it_is_written_to_is_a_lost_one(
     sshd: Sshd, number: int
 ) -> None:
-    session = Session.open(sshd.login())
+    session = SshSession.open(sshd.login())
     process = session.start(["cat"])
     process.send_line("hello")
     assert process.read_line() == "hello"
@@ -244,7 +244,7 @@ def test_a_connection_that_breaks_while_it_is_written_to_is_a_lost_one(
 
 
 def test_a_lost_connection_is_known(sshd: Sshd) -> None:
-    session = Session.open(sshd.login())
+    session = SshSession.open(sshd.login())
     states = [session.is_open]
     process = session.start(["cat"])
     sshd.close()
@@ -267,7 +267,7 @@ def test_a_lost_connection_is_known(sshd: Sshd) -> None:
 )
 def test_an_sshd_without_file_transfer_is_told(tmp_path: Path, options: str, cure: str) -> None:
     server = Sshd(tmp_path, options=options)
-    session = Session.open(server.login())
+    session = SshSession.open(server.login())
     try:
         session.start(["cat"])
         with pytest.raises(ReachError, match="writing") as raised:
@@ -289,9 +289,9 @@ def test_an_sshd_without_file_transfer_is_told(tmp_path: Path, options: str, cur
     ids=["run", "start", "put", "remove"],
 )
 def test_a_server_that_hangs_does_not_hang_the_controller(
-    sshd: Sshd, act: Callable[[Session], object]
+    sshd: Sshd, act: Callable[[SshSession], object]
 ) -> None:
-    session = Session.open(replace(sshd.login(), waits=Waits(answer_s=0.3, command_s=0.3)))
+    session = SshSession.open(replace(sshd.login(), waits=SshTimeouts(answer_s=0.3, command_s=0.3)))
     sshd.stop()
     with pytest.raises(ReachError, match="no answer"):
         act(session)
@@ -299,7 +299,7 @@ def test_a_server_that_hangs_does_not_hang_the_controller(
 
 
 def test_a_server_that_hangs_does_not_answer(sshd: Sshd) -> None:
-    session = Session.open(sshd.login())
+    session = SshSession.open(sshd.login())
     assert session.answers(10.0)
     sshd.stop()
     assert not session.answers(0.2)
@@ -308,7 +308,7 @@ def test_a_server_that_hangs_does_not_answer(sshd: Sshd) -> None:
 
 def test_a_server_that_takes_no_more_programs_answers(tmp_path: Path) -> None:
     sshd = Sshd(tmp_path, options="MaxSessions 1\nAcceptEnv SHLVL")
-    session = Session.open(sshd.login())
+    session = SshSession.open(sshd.login())
     process = session.start(["cat"])
     assert session.answers(10.0)
     process.close()
@@ -316,7 +316,7 @@ def test_a_server_that_takes_no_more_programs_answers(tmp_path: Path) -> None:
     sshd.close()
 
 
-def test_a_file_where_a_link_should_be_is_told(session: Session, tmp_path: Path) -> None:
+def test_a_file_where_a_link_should_be_is_told(session: SshSession, tmp_path: Path) -> None:
     (tmp_path / "lock").write_text("mine")
     with pytest.raises(ReachError, match="is no link of ours"):
         session.read_link(str(tmp_path / "lock"))

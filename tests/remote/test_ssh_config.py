@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from osmef.errors import CredentialsError, HostKeyError, ReachError
 from osmef.remote.login import Login, OwnKeys
-from osmef.remote.session import Session
+from osmef.remote.session import SshSession
 from osmef.remote.ssh_config import find_login
 from tests.sshd import Sshd
 
@@ -256,10 +256,10 @@ def test_an_alias_with_everything_gets_in(config: Write, sshd: Sshd) -> None:
         )
         (folder / "lab").write_text(sshd.user.private)
         with pytest.raises(HostKeyError, match="the-node") as caught:
-            Session.open(find_login("a", "node"))
+            SshSession.open(find_login("a", "node"))
         assert "log in once with ssh node, compare" in str(caught.value.cure)
         (folder / "lab-hosts").write_text(f"the-node {sshd.host.public}\n")
-        session = Session.open(find_login("a", "node"))
+        session = SshSession.open(find_login("a", "node"))
         assert session.run(["echo", "here"]).stdout == b"here\n"
         session.close()
 
@@ -287,7 +287,7 @@ def test_a_plain_proxy_command_is_run_without_a_shell(config: Write, sshd: Sshd)
             f"  ProxyCommand ssh -F none -i {key} -o UserKnownHostsFile={hosts} -p {end.port}"
             f" -W 127.0.0.1:{end.port} {end.user}@127.0.0.1\n"
         )
-        session = Session.open(find_login("a", "node"))
+        session = SshSession.open(find_login("a", "node"))
         assert session.run(["echo", "here"]).stdout == b"here\n"
         session.close()
         for server in sshd.servers:
@@ -299,4 +299,4 @@ def test_a_plain_proxy_command_is_run_without_a_shell(config: Write, sshd: Sshd)
 def test_a_proxy_command_that_fails_is_told(config: Write, command: str) -> None:
     config(f"Host node\n  ProxyCommand {command}\n")
     with pytest.raises(ReachError):
-        Session.open(find_login("a", "node"))
+        SshSession.open(find_login("a", "node"))

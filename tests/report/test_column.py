@@ -10,7 +10,7 @@ import pytest
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from osmef.report.line_charts import Axis, Curve, CurveChart, render_curves
+from osmef.report.line_charts import ChartAxis, Curve, CurveChart, render_curves
 from osmef.report.options import Look
 from osmef.report.spread import cov, sessions
 from osmef.report.style import Words, stroke
@@ -50,8 +50,8 @@ def check_words(figure: Figure) -> None:
 
 def test_curves_have_fewer_ticks_and_a_label_in_lines() -> None:
     curves = [Curve(name, stroke(n), [(1024, 1e7), (2**23, 1e9)]) for n, name in enumerate("ab")]
-    size = Axis("size of a message", lambda size: f"{size / 1024:.0f} KiB", base=2)
-    share = Axis("share of exchanges that took longer", str)
+    size = ChartAxis("size of a message", lambda size: f"{size / 1024:.0f} KiB", base=2)
+    share = ChartAxis("share of exchanges that took longer", str)
     check_words(render_curves(CurveChart(Words("t", "", ""), [("", curves)], size, share), COLUMN))
 
 

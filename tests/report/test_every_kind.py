@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from osmef.campaigns.executors.session import SessionJob, measure
-from osmef.engine.cancellation import Stop
+from osmef.engine.cancellation import CancellationToken
 from osmef.engine.events import Observer
 from osmef.report.figures import KINDS
 from osmef.report.html.page import write_report
@@ -99,7 +99,7 @@ def _with_layers(path: Path) -> None:
 
 
 def _measure(text: str, file: str, run: Path, number: int) -> None:
-    stop = Stop()
+    stop = CancellationToken()
     work = SessionJob(
         session=number, slot=f"day {number}", window="always", platform="everything",
         text=text, file=file, directory=str(run), seed=number,

@@ -16,7 +16,7 @@ from osmef.report.line_charts import latency, longer, sweep_throughput, sweep_ti
 from osmef.results.observations import (
     Exchange,
     Histogram,
-    Phase,
+    LoadPhase,
     Purpose,
     RoundTrips,
     SizePoint,
@@ -39,7 +39,7 @@ def histogram(*counts: int) -> Histogram:
     return Histogram(error_percent=1, lower_ns=lower, upper_ns=upper, count=list(counts))
 
 
-def exchange(phase: Phase, *counts: int) -> Exchange:
+def exchange(phase: LoadPhase, *counts: int) -> Exchange:
     times = dict.fromkeys(("min_us", "mean_us", "p50_us", "p90_us", "p99_us", "p999_us", "max_us"))
     return Exchange(
         purpose=Purpose.MEASURED,
@@ -111,7 +111,7 @@ def test_the_share_falls_as_the_time_rises(counts: list[int]) -> None:
 
 def test_latency_is_drawn_idle_and_loaded(make_cell: MakeCell, make_trials: MakeTrials) -> None:
     cells = [make_cell(connections=1), make_cell(connections=4)]
-    phases = [exchange(Phase.IDLE, 90, 9, 1), exchange(Phase.LOADED, 10, 30, 60)]
+    phases = [exchange(LoadPhase.IDLE, 90, 9, 1), exchange(LoadPhase.LOADED, 10, 30, 60)]
     trials = [trial(cells[0], phases), trial(cells[1], phases[:1]), trial(cells[1])]
     frame = pd.concat([make_trials(connections=n, workload="latency") for n in (1, 4)])
     figure = latency(exchanges_of((RUN.id, one) for one in trials), frame)
@@ -163,7 +163,10 @@ def test_sessions_of_a_platform_are_one_curve(make_cell: MakeCell, make_trials: 
     (axes,) = visible(figure)
     assert lines(axes) == [([1024.0], [15.5])]
     assert "Medians of the sessions" in texts(figure)[-1]
-    idle = [trial(cell, [exchange(Phase.IDLE, 90, 10)]), trial(cell, [exchange(Phase.IDLE, 0, 1)])]
+    idle = [
+        trial(cell, [exchange(LoadPhase.IDLE, 90, 10)]),
+        trial(cell, [exchange(LoadPhase.IDLE, 0, 1)]),
+    ]
     both = exchanges_of(zip(runs, idle, strict=False))
     (axes,) = visible(latency(both, frame.assign(workload="latency")))
     assert lines(axes)[0][1] == pytest.approx([1, 11 / 101, 11 / 101])
@@ -177,6 +180,6 @@ def test_more_than_can_be_told_apart_are_refused(
     sizes = sizes_of((RUN.id, trial(cell, sizes=[size_point(1, 1)])) for cell in cells)
     with pytest.raises(NothingToDrawError, match="29 series are too many"):
         sweep_time(sizes, frame)
-    told = exchanges_of((RUN.id, trial(cell, [exchange(Phase.IDLE, 1)])) for cell in cells)
+    told = exchanges_of((RUN.id, trial(cell, [exchange(LoadPhase.IDLE, 1)])) for cell in cells)
     with pytest.raises(NothingToDrawError, match="29 panels are too many"):
         latency(told, frame)

@@ -13,10 +13,10 @@ from osmef.analysis.change_points import spread_changes
 from osmef.analysis.diagnostics import LOSS, find_warm_up
 from osmef.analysis.effects import median_ratio
 from osmef.analysis.hypothesis_tests import (
+    allowed_autocorrelation,
     hommel,
     lower_p,
     mann_whitney,
-    memory_of,
     paired_difference,
 )
 from osmef.analysis.null_distributions import rank_sums
@@ -24,7 +24,7 @@ from osmef.analysis.quantiles import is_known, lasting_interval, quantile_interv
 from osmef.analysis.replication import repetitions_for_median
 from osmef.analysis.throughput import Bounds, Next, Tried, next_trial, throughput
 from osmef.analysis.token_bucket import is_proved
-from osmef.analysis.trends import carried_trend, common_memory
+from osmef.analysis.trends import carried_trend, common_autocorrelation
 from tests.simulate.shapes import (
     COV,
     MIDDLE,
@@ -213,7 +213,7 @@ def _may_be_worse(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def _is_worse(a: np.ndarray, b: np.ndarray) -> bool:
-    memory = memory_of([*a.tolist(), *b.tolist()])
+    memory = allowed_autocorrelation([*a.tolist(), *b.tolist()])
     found = [lower_p(x, y, memory) for x, y in zip(a.tolist(), b.tolist(), strict=True)]
     return min(p for p in hommel(found) if p is not None) <= 0.05
 
@@ -251,7 +251,7 @@ def table_power() -> Iterator[Case]:
                 a, b = (normal()(chance, (cells, size)) for size in n)
                 b[:k] *= 0.9
                 a *= 0.95  # what does not matter
-                memory = memory_of([*a.tolist(), *b.tolist()])
+                memory = allowed_autocorrelation([*a.tolist(), *b.tolist()])
                 found = [lower_p(x, y, memory) for x, y in zip(a.tolist(), b.tolist(), strict=True)]
                 return (hommel(found)[0] or 0.0) <= 0.05
 
@@ -326,7 +326,7 @@ def memory() -> Iterator[Case]:
         for cells in (1, CELLS) if "correlated" in name else (CELLS,):
 
             def seen(chance: np.random.Generator, d: Draw = draw, k: int = cells) -> bool:
-                found = common_memory(d(chance, (k, 10)).tolist())
+                found = common_autocorrelation(d(chance, (k, 10)).tolist())
                 return found is not None and found.p <= 0.05
 
             yield f"{name}, {cells} cells" if cells > 1 else f"{name}, 1 cell", seen

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from osmef.errors import EndpointError, SupplyError
-from osmef.remote.session import Session
+from osmef.remote.session import SshSession
 from osmef.supply.bundle import BundleStore, unpack
 from osmef.supply.closure import cut
 from osmef.supply.debian import find, install_commands
@@ -27,9 +27,9 @@ HERE = this_architecture().name
 
 
 @contextmanager
-def endpoint(directory: Path, options: str) -> Iterator[Session]:
+def endpoint(directory: Path, options: str) -> Iterator[SshSession]:
     server = Sshd(directory, options=options)
-    session = Session.open(server.login())
+    session = SshSession.open(server.login())
     try:
         yield session
     finally:
@@ -58,7 +58,7 @@ def script(folder: Path, text: str) -> str:
 
 
 @pytest.fixture
-def shown(tmp_path: Path) -> Iterator[tuple[Session, Path]]:
+def shown(tmp_path: Path) -> Iterator[tuple[SshSession, Path]]:
     """An endpoint that finds programs in a folder of ours, too."""
     folder = tmp_path / "bin"
     folder.mkdir()
@@ -81,14 +81,14 @@ def shown(tmp_path: Path) -> Iterator[tuple[Session, Path]]:
     ],
 )
 def test_a_program_that_is_there_tells_its_version(
-    shown: tuple[Session, Path], text: str, version: str | None
+    shown: tuple[SshSession, Path], text: str, version: str | None
 ) -> None:
     session, folder = shown
     found = find(Program(script(folder, text)), session)
     assert (found.path, found.version) == (f"{folder}/osmef-bench", version)
 
 
-def test_a_program_that_hangs_is_not_waited_for_long(shown: tuple[Session, Path]) -> None:
+def test_a_program_that_hangs_is_not_waited_for_long(shown: tuple[SshSession, Path]) -> None:
     session, folder = shown
     name = script(folder, "exec sleep 600")
     found = find(Program(name, version=("version",)), session)
@@ -96,7 +96,7 @@ def test_a_program_that_hangs_is_not_waited_for_long(shown: tuple[Session, Path]
     assert session.run(["true"]).status == 0
 
 
-def test_what_is_missing_is_said(shown: tuple[Session, Path]) -> None:
+def test_what_is_missing_is_said(shown: tuple[SshSession, Path]) -> None:
     session, folder = shown
     with pytest.raises(SupplyError, match="the endpoint does not have it"):
         find(Program("osmef-bench"), session)
@@ -112,7 +112,7 @@ def test_what_is_missing_is_said(shown: tuple[Session, Path]) -> None:
         find(Program(name), session)
 
 
-def test_a_program_in_sbin_is_found(session: Session) -> None:
+def test_a_program_in_sbin_is_found(session: SshSession) -> None:
     if not Path("/usr/sbin/sshd").exists():
         pytest.skip("no sshd in /usr/sbin here")
     found = find(Program("sshd"), session)
@@ -121,7 +121,7 @@ def test_a_program_in_sbin_is_found(session: Session) -> None:
     assert "OpenSSH" in found.version
 
 
-def test_the_facts_of_one_that_is_there(session: Session, supplier: Supplier) -> None:
+def test_the_facts_of_one_that_is_there(session: SshSession, supplier: Supplier) -> None:
     there = supply(Program("tar", files=("/etc/passwd",)), session, HERE, ".run", supplier)
     assert there.how == "present"
     assert there.argv == (there.facts["path"],)
@@ -130,7 +130,7 @@ def test_the_facts_of_one_that_is_there(session: Session, supplier: Supplier) ->
     assert (there.files, there.push(session)) == ({}, 0)
 
 
-def supplied(program: Program, session: Session, directory: Path) -> Supplied:
+def supplied(program: Program, session: SshSession, directory: Path) -> Supplied:
     return supply(program, session, HERE, str(directory), Supplier(BundleStore(directory / "kept")))
 
 
@@ -144,7 +144,7 @@ exec "$@"
 
 
 def test_a_bundle_runs_with_nothing_of_the_endpoint(
-    session: Session, tmp_path: Path, bundled: Program
+    session: SshSession, tmp_path: Path, bundled: Program
 ) -> None:
     here = supplied(bundled, session, tmp_path / "run")
     assert here.how == "bundle"
@@ -159,7 +159,7 @@ def test_a_bundle_runs_with_nothing_of_the_endpoint(
 
 
 def test_it_is_the_logins_alone_and_goes_with_the_run(
-    session: Session, tmp_path: Path, bundled: Program
+    session: SshSession, tmp_path: Path, bundled: Program
 ) -> None:
     run = tmp_path / "run"
     here = supplied(bundled, session, run)
@@ -178,7 +178,7 @@ def test_it_is_the_logins_alone_and_goes_with_the_run(
 
 
 def test_a_path_from_the_home_becomes_one_from_the_root(
-    session: Session, bundled: Program, supplier: Supplier
+    session: SshSession, bundled: Program, supplier: Supplier
 ) -> None:
     here = supply(bundled, session, HERE, ".osmef-run-vm-1", supplier)
     home = session.run(["pwd"]).stdout.decode().strip()
@@ -187,7 +187,7 @@ def test_a_path_from_the_home_becomes_one_from_the_root(
     assert here.place.folder.startswith(".osmef-run-vm-1/seq-")
 
 
-def test_data_lies_beside_the_program(session: Session, tmp_path: Path) -> None:
+def test_data_lies_beside_the_program(session: SshSession, tmp_path: Path) -> None:
     tree = tree_of(tmp_path / "tree", "cat")
     path = tmp_path / "cat.tar.gz"
     closure = cut(Program("cat"), tree, this_architecture())
@@ -235,7 +235,7 @@ COUNTED = 'echo read >>{reads}; exec /usr/bin/sha256sum "$@"'
 
 
 @pytest.fixture
-def reads(shown: tuple[Session, Path]) -> Path:
+def reads(shown: tuple[SshSession, Path]) -> Path:
     """A file that gets a line each time the endpoint reads what was brought."""
     _, folder = shown
     script(folder, COUNTED.format(reads=folder / "reads"))
@@ -253,7 +253,7 @@ def reads(shown: tuple[Session, Path]) -> Path:
     ],
 )
 def test_files_are_read_again_only_where_something_was_done_to_them(
-    shown: tuple[Session, Path], tmp_path: Path, bundled: Program, reads: Path, change: str
+    shown: tuple[SshSession, Path], tmp_path: Path, bundled: Program, reads: Path, change: str
 ) -> None:
     session, _ = shown
     here = supplied(bundled, session, tmp_path / "run")
@@ -275,7 +275,7 @@ def test_files_are_read_again_only_where_something_was_done_to_them(
     ids=["no stat", "by the second"],
 )
 def test_where_nobody_tells_what_was_done_they_are_read_each_time(
-    shown: tuple[Session, Path], tmp_path: Path, bundled: Program, reads: Path, told: str
+    shown: tuple[SshSession, Path], tmp_path: Path, bundled: Program, reads: Path, told: str
 ) -> None:
     session, folder = shown
     script(folder, told)
@@ -300,13 +300,13 @@ def test_an_endpoint_without_sha256sum(tmp_path: Path, bundled: Program) -> None
 
 
 def test_a_folder_that_a_loader_can_t_take(
-    session: Session, tmp_path: Path, bundled: Program
+    session: SshSession, tmp_path: Path, bundled: Program
 ) -> None:
     with pytest.raises(SupplyError, match="takes no folder with a :"):
         supplied(bundled, session, tmp_path / "a:b")
 
 
-def test_ways_that_fail_are_told(session: Session, bundled: Program, supplier: Supplier) -> None:
+def test_ways_that_fail_are_told(session: SshSession, bundled: Program, supplier: Supplier) -> None:
     missing = Program("osmef-nothing", how=("present", "bundle"), bundle=bundled.bundle)
     with pytest.raises(SupplyError) as caught:
         supply(missing, session, HERE, ".run", supplier)
@@ -319,7 +319,7 @@ def test_ways_that_fail_are_told(session: Session, bundled: Program, supplier: S
 
 
 def test_the_way_that_worked_tells_of_those_before(
-    session: Session, bundled: Program, supplier: Supplier
+    session: SshSession, bundled: Program, supplier: Supplier
 ) -> None:
     assert bundled.bundle is not None
     both = Program("seq", bundle=bundled.bundle, how=("bundle", "present"))
@@ -348,7 +348,7 @@ def test_what_would_install_it(manager: str, last: str) -> None:
 
 
 def test_it_is_installed_only_where_that_is_allowed(
-    shown: tuple[Session, Path], supplier: Supplier
+    shown: tuple[SshSession, Path], supplier: Supplier
 ) -> None:
     """The package manager is a script: what it installs would stay on this machine."""
     session, folder = shown
@@ -372,7 +372,7 @@ def test_it_is_installed_only_where_that_is_allowed(
 
 
 def test_a_package_manager_that_fails_says_why(
-    shown: tuple[Session, Path], supplier: Supplier
+    shown: tuple[SshSession, Path], supplier: Supplier
 ) -> None:
     session, folder = shown
     if os.geteuid() != 0:

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from osmef.errors import Interrupted, SupplyError
-from osmef.remote.session import Session
+from osmef.remote.session import SshSession
 from osmef.supply.bundle import BundleStore, ProgramBundle, pack, unpack
 from osmef.supply.closure import parse
 from osmef.supply.debian import BundleRequest, bundle_of_packages
@@ -52,14 +52,14 @@ def registry() -> Iterator[None]:
 
 
 @pytest.fixture
-def run_directory(session: Session) -> Iterator[str]:
+def run_directory(session: SshSession) -> Iterator[str]:
     """A directory of a run that any user may reach."""
     path = f"{tempfile.gettempdir()}/.osmef-test-{secrets.token_hex(8)}"
     yield path
     session.remove_directory(path)
 
 
-def as_a_plain_user(session: Session, here: Supplied) -> list[str]:
+def as_a_plain_user(session: SshSession, here: Supplied) -> list[str]:
     """Start the program with an empty environment as a user who is not root."""
     words = ["env", "-i", *here.argv]
     if os.geteuid() != 0:
@@ -70,14 +70,14 @@ def as_a_plain_user(session: Session, here: Supplied) -> list[str]:
     return [*drop, "--no-new-privs", *words]
 
 
-def pushed(program: Program, session: Session, directory: str, supplier: Supplier) -> Supplied:
+def pushed(program: Program, session: SshSession, directory: str, supplier: Supplier) -> Supplied:
     here = supply(program, session, this_architecture().name, directory, supplier)
     here.push(session)
     return here
 
 
 def test_dbench_runs_as_a_plain_user_and_is_small(
-    session: Session, run_directory: str, supplier: Supplier
+    session: SshSession, run_directory: str, supplier: Supplier
 ) -> None:
     here = pushed(DBENCH, session, run_directory, supplier)
     assert here.bundle is not None
@@ -91,7 +91,7 @@ def test_dbench_runs_as_a_plain_user_and_is_small(
 
 
 def test_iperf3_measures_over_the_loopback(
-    session: Session, run_directory: str, supplier: Supplier
+    session: SshSession, run_directory: str, supplier: Supplier
 ) -> None:
     here = pushed(IPERF3, session, run_directory, supplier)
     user = as_a_plain_user(session, here)
@@ -106,7 +106,7 @@ def test_iperf3_measures_over_the_loopback(
 
 
 def test_a_bundle_loads_nothing_of_the_endpoint(
-    session: Session, run_directory: str, supplier: Supplier
+    session: SshSession, run_directory: str, supplier: Supplier
 ) -> None:
     here = pushed(IPERF3, session, run_directory, supplier)
     assert here.place is not None

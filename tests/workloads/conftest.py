@@ -15,7 +15,7 @@ from typing_extensions import override
 from osmef.agent.client import ANSWER_S, AgentClient, Agents, Binary, Deployment
 from osmef.engine.station import Station
 from osmef.providers.base import Endpoint, EndpointRequest
-from osmef.remote.session import Session
+from osmef.remote.session import SshSession
 from osmef.scenario.fields import DATA_PORTS, EndpointKind
 from osmef.scenario.location import Location
 from osmef.workloads.tasks import Pair
@@ -133,7 +133,7 @@ class Script:
     """An endpoint whose agents are shell scripts, one for each role, that say ``hello`` first."""
 
     name: str
-    session: Session
+    session: SshSession
     directory: str
     scripts: dict[str, str] = field(default_factory=dict)
     hello: str = HELLO
@@ -169,7 +169,7 @@ MakeScript = Callable[[dict[str, str]], Script]
 
 
 @pytest.fixture
-def scripted(session: Session, tmp_path: Path) -> Iterator[MakeScript]:
+def scripted(session: SshSession, tmp_path: Path) -> Iterator[MakeScript]:
     """Make the endpoint whose agents are these scripts."""
     made: list[Script] = []
 

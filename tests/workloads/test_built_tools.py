@@ -22,7 +22,7 @@ from osmef.supply.supply import Supplier, bring
 from osmef.workloads.ensemble import Job, perform
 from osmef.workloads.kinds.stream import StreamSettings
 from osmef.workloads.kinds.unixbench import BASELINE, UnixbenchSettings
-from osmef.workloads.tasks import Waits
+from osmef.workloads.tasks import TaskTimeouts
 from tests.workloads.conftest import MakeHosts, pairs
 from tests.workloads.test_tools import OUTPUTS, numbers, tool
 
@@ -273,7 +273,7 @@ def measured(hosts: MakeHosts, kind: str, archive: str, **keys: Any) -> Mapping[
     bring(program, replace(program.source, path=source), this_architecture(), Supplier(store))
     there = hosts("sender", "receiver")
     there[0].station.provide(made.programs, Supplier(store))
-    job = Job(trial=0, pairs=pairs(there[:1], there[1:]), waits=Waits(arm_s=30.0))
+    job = Job(trial=0, pairs=pairs(there[:1], there[1:]), waits=TaskTimeouts(arm_s=30.0))
     done = perform(job, made.parts())
     return made.outcome(0, Purpose.MEASURED, done.ran).metrics
 

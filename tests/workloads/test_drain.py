@@ -18,7 +18,7 @@ from osmef.scenario.clouds.local import LocalSettings
 from osmef.scenario.fields import EndpointKind, Family, ProviderNetwork
 from osmef.workloads.ensemble import Job, perform
 from osmef.workloads.kinds.btc import BtcSettings, BulkTransfer
-from osmef.workloads.tasks import Pair, Waits
+from osmef.workloads.tasks import Pair, TaskTimeouts
 from tests.unique import unique
 
 
@@ -56,7 +56,7 @@ def slow_pair(tmp_path: Path) -> Iterator[Pair]:
 
 
 def test_flows_that_drain_slowly_are_waited_for(slow_pair: Pair) -> None:
-    waits = Waits(stall_s=2.0, grace_s=0.2)
+    waits = TaskTimeouts(stall_s=2.0, grace_s=0.2)
     workload = BulkTransfer(
         BtcSettings.model_validate({"duration": "200ms", "interval": "100ms", "connections": 4})
     )

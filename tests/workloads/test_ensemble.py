@@ -22,7 +22,7 @@ from osmef.workloads.ensemble import Job, perform
 from osmef.workloads.kinds.btc import BtcSettings, BulkTransfer
 from osmef.workloads.kinds.pingpong import PingPongSettings
 from osmef.workloads.kinds.udp import UdpSettings
-from osmef.workloads.tasks import Pair, Waits
+from osmef.workloads.tasks import Pair, TaskTimeouts
 from osmef.workloads.trial_workload import workload_for
 from tests.workloads.conftest import MakeHosts, MakeScript, Victim, pairs
 
@@ -205,7 +205,7 @@ def test_an_agent_that_hangs_is_named_and_ended(hosts: MakeHosts) -> None:
     senders, receivers = hosts("s1"), hosts("r1")
     hanging = receivers[0].agent("job-0")
     receivers[0].signal(signal.SIGSTOP)
-    waits = Waits(arm_s=0.2, grace_s=0.2, abort_s=0.2)
+    waits = TaskTimeouts(arm_s=0.2, grace_s=0.2, abort_s=0.2)
     with pytest.raises(AgentError, match="missed every deadline") as caught:
         perform(Job(1, pairs(senders, receivers), waits=waits), parts())
     assert caught.value.where == "r1"
@@ -220,7 +220,7 @@ def test_an_agent_without_a_clock_is_named_and_ended(hosts: MakeHosts) -> None:
     receivers[0].agent("job-1")
     senders[1].signal(signal.SIGSTOP)
     with pytest.raises(AgentError, match="no clock within") as caught:
-        perform(Job(1, pairs(senders, receivers), waits=Waits(clock_s=0.5)), parts())
+        perform(Job(1, pairs(senders, receivers), waits=TaskTimeouts(clock_s=0.5)), parts())
     assert caught.value.where == "s2"
     perform(Job(2, pairs(senders, receivers)), parts())
 
@@ -315,7 +315,7 @@ def test_a_server_that_does_not_stop_fails_the_trial_and_is_ended(
     scripted: MakeScript,
 ) -> None:
     host = scripted({"job-0": f"{SERVER}\ncat >/dev/null", "job-1": CLIENT})
-    pair, waits = Pair(host, host, "127.0.0.1", "127.0.0.1"), Waits(stop_s=0.2, abort_s=0.2)
+    pair, waits = Pair(host, host, "127.0.0.1", "127.0.0.1"), TaskTimeouts(stop_s=0.2, abort_s=0.2)
     with pytest.raises(AgentError, match="missed every deadline") as caught:
         perform(Job(3, [pair], waits=waits), [SERVED])
     assert caught.value.where == host.name

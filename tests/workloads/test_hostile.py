@@ -28,7 +28,7 @@ from osmef.results.trial import Status, Trial
 from osmef.scenario.load import load_text
 from osmef.workloads.base import Outcome, Part, Ran, Step
 from osmef.workloads.ensemble import Job, perform
-from osmef.workloads.tasks import Pair, Waits
+from osmef.workloads.tasks import Pair, TaskTimeouts
 from osmef.workloads.trial_workload import TrialWorkload
 from tests.flood import bounded_memory
 from tests.workloads.conftest import MakeHosts, MakeScript, pairs
@@ -81,7 +81,7 @@ def test_an_agent_that_tells_more_than_its_job_has_is_an_error(
 def test_an_agent_that_chatters_without_end_misses_its_deadline(
     scripted: MakeScript, said: str
 ) -> None:
-    waits = Waits(stall_s=0.0, drain_s=0.0, grace_s=0.2, abort_s=0.2)
+    waits = TaskTimeouts(stall_s=0.0, drain_s=0.0, grace_s=0.2, abort_s=0.2)
     host = scripted({"job-0": f"echo '{line('connected')}'; yes '{said}'"})
     job = Job(3, [Pair(host, host, "127.0.0.1", "127.0.0.1")], waits=waits)
     with bounded_memory(), pytest.raises(AgentError, match="missed every deadline"):

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from osmef.agent.messages import ExchangeResult
 from osmef.errors import AgentError
-from osmef.results.observations import Histogram, Phase, Purpose
+from osmef.results.observations import Histogram, LoadPhase, Purpose
 from osmef.workloads.base import Ran
 from osmef.workloads.kinds.latency import Latency, LatencySettings
 from osmef.workloads.metrics import quantile_us
@@ -91,7 +91,7 @@ def test_a_flow_alone_is_measured_once() -> None:
     assert outcome.metrics["rtt_mean_us"] == 25
     assert outcome.metrics["exchanges_per_s"] == 2
     (exchange,) = outcome.exchanges
-    assert (exchange.phase, exchange.count, exchange.rtt.max_us) == (Phase.IDLE, 4, 40)
+    assert (exchange.phase, exchange.count, exchange.rtt.max_us) == (LoadPhase.IDLE, 4, 40)
 
 
 def test_pairs_are_one_distribution() -> None:
@@ -115,7 +115,7 @@ def test_under_load_it_is_measured_before_and_beside_the_background() -> None:
     assert outcome.metrics["idle_rtt_p50_us"] == 10
     assert outcome.metrics["loaded_rtt_p99_us"] == 40
     assert outcome.metrics["latency_increase_ratio"] == 4
-    assert [exchange.phase for exchange in outcome.exchanges] == [Phase.IDLE, Phase.LOADED]
+    assert [exchange.phase for exchange in outcome.exchanges] == [LoadPhase.IDLE, LoadPhase.LOADED]
 
 
 def test_a_rate_that_can_not_be_kept_is_a_number_of_its_own() -> None:

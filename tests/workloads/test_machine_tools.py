@@ -13,11 +13,11 @@ from pydantic import ValidationError
 from osmef.errors import OutputError
 from osmef.results.observations import Purpose
 from osmef.workloads.ensemble import Job, perform
-from osmef.workloads.tasks import Waits
+from osmef.workloads.tasks import TaskTimeouts
 from tests.workloads.conftest import MakeHosts, pairs
 from tests.workloads.test_tools import OUTPUTS, numbers, tool
 
-PATIENT = Waits(arm_s=30.0)
+PATIENT = TaskTimeouts(arm_s=30.0)
 
 
 def words(kind: str, **keys: Any) -> str:

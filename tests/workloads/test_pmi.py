@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from osmef.errors import AgentError, EndpointError, ProgramError
 from osmef.workloads.base import Part, Step, Value
 from osmef.workloads.ensemble import Job, Performance, perform
-from osmef.workloads.tasks import KeyValueSpace, Waits
+from osmef.workloads.tasks import KeyValueSpace, TaskTimeouts
 from tests.workloads.conftest import MakeHosts, Victim, pairs
 
 
@@ -168,7 +168,7 @@ def processes(count: int, *arguments: str, argv: Sequence[str] = ()) -> tuple[Pa
 
 
 def run(hosts: list[Victim], parts: Sequence[Part]) -> Performance:
-    return perform(Job(3, pairs(hosts, hosts[:1]), waits=Waits(grace_s=1.0)), parts)
+    return perform(Job(3, pairs(hosts, hosts[:1]), waits=TaskTimeouts(grace_s=1.0)), parts)
 
 
 def test_all_processes_of_all_endpoints_are_one_job(hosts: MakeHosts) -> None:

@@ -22,10 +22,10 @@ from osmef.scenario.fields import DATA_PORTS, EndpointKind
 from osmef.workloads.base import Outcome
 from osmef.workloads.ensemble import Job, perform
 from osmef.workloads.kinds.program import ProgramSettings, ScenarioPrograms
-from osmef.workloads.tasks import Pair, Waits
+from osmef.workloads.tasks import Pair, TaskTimeouts
 from tests.workloads.conftest import MakeHosts, Victim, pairs
 
-SHORT = Waits(arm_s=3.0, grace_s=1.0)
+SHORT = TaskTimeouts(arm_s=3.0, grace_s=1.0)
 
 
 def sh(script: str, *arguments: str, **keys: object) -> dict[str, object]:

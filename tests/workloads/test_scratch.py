@@ -10,7 +10,7 @@ import pytest
 
 from osmef.errors import AgentError, EndpointError, InputError, ProgramError
 from osmef.facts.collect import read_file_system
-from osmef.remote.session import Session
+from osmef.remote.session import SshSession
 from osmef.remote.workdir import clear, scratch_prefix
 from osmef.scenario.load import load_text
 from osmef.workloads.trial_workload import TrialWorkload
@@ -126,7 +126,7 @@ PREFIX = scratch_prefix("a-run", "host-1")
 
 
 def test_only_what_a_run_has_left_at_an_endpoint_is_cleared(
-    session: Session, elsewhere: Path
+    session: SshSession, elsewhere: Path
 ) -> None:
     for name in (f"{PREFIX}1", f"{PREFIX}2"):
         (elsewhere / name / "deep" / "er").mkdir(parents=True)
@@ -140,14 +140,14 @@ def test_only_what_a_run_has_left_at_an_endpoint_is_cleared(
     assert sorted(files(elsewhere)) == sorted(["kept", *others])
 
 
-def test_a_prefix_is_no_pattern(session: Session, elsewhere: Path) -> None:
+def test_a_prefix_is_no_pattern(session: SshSession, elsewhere: Path) -> None:
     (elsewhere / ".osmef-ab+x+1").mkdir()
     (elsewhere / ".osmef-[a]*+x+1").mkdir()
     clear(session, scratch_prefix("[a]*", "x"), str(elsewhere))
     assert sorted(files(elsewhere)) == [".osmef-ab+x+1", "kept"]
 
 
-def test_what_can_not_be_cleared_is_told(session: Session) -> None:
+def test_what_can_not_be_cleared_is_told(session: SshSession) -> None:
     if os.geteuid() != 0:
         pytest.skip("only root has something that it can't remove: in /proc")
     with pytest.raises(EndpointError, match="can't be removed: /proc/"):

@@ -15,16 +15,16 @@ from osmef.campaigns.schedule.calendar import LATE, ClockMonitor, late_before
 from osmef.campaigns.schedule.plan import CampaignPlan
 from osmef.campaigns.state.rows import (
     LEASE,
+    CampaignPhase,
     CampaignRow,
     Gap,
     LogLine,
-    Phase,
     SessionRow,
     SessionState,
 )
 from osmef.campaigns.vm_pool import PoolPolicy
 from osmef.campaigns.watching.monitoring import CampaignLog
-from osmef.engine.cancellation import Stop
+from osmef.engine.cancellation import CancellationToken
 from osmef.errors import InputError, Interrupted, OsmefError, StorageError
 from osmef.units import counted
 
@@ -54,7 +54,7 @@ class Conductor:
         row: CampaignRow,
         campaign_plan: CampaignPlan,
         context: ConductorContext,
-        stop: Stop,
+        stop: CancellationToken,
     ) -> None:
         self._store, self._campaign, self._name = store, row.id, row.name
         self._plan, self._context, self._clock = campaign_plan, context, context.clock
@@ -67,7 +67,7 @@ class Conductor:
         self._dispatcher = Dispatcher(store, row, campaign_plan, context, self._pool_policy)
         self._wake = self._dispatcher.running.wake
         self._watch = ClockMonitor(context.clock)
-        self._phase: Phase | None = None
+        self._phase: CampaignPhase | None = None
         self._next = self._renew_at = context.clock.now()
         self._any_planned = True
         self._has_taken_up = False
@@ -80,7 +80,7 @@ class Conductor:
     def _is_busy(self) -> bool:
         return bool(self._dispatcher.running) or self._skips.cleaning.is_busy
 
-    def run(self) -> Phase:
+    def run(self) -> CampaignPhase:
         """Run the scheduling loop, and return the campaign's phase at its end.
 
         A database that fails for a while (a full disk, a lost connection) is asked again: sessions
@@ -94,23 +94,25 @@ class Conductor:
         """Return whether, while ours are idle, another conductor's session runs: it may be dead."""
         return SessionState.RUNNING in self._store.counts(self._campaign)
 
-    def _is_left_alone(self) -> Phase | None:
+    def _is_left_alone(self) -> CampaignPhase | None:
         """Return the phase of a paused or ended campaign, which systemd and cron leave alone.
 
         That is one that was stopped, or has ended, and nothing has come back.
         """
         phase = self._store.campaign(self._name).phase
-        if not self._context.until_idle or phase in {Phase.ACTIVE, Phase.PAUSED}:
+        if not self._context.until_idle or phase in {CampaignPhase.ACTIVE, CampaignPhase.PAUSED}:
             return None
         left = {SessionState.PLANNED, SessionState.RUNNING} & self._store.counts(
             self._campaign
         ).keys()
-        return None if phase is Phase.ENDED and left else phase
+        return None if phase is CampaignPhase.ENDED and left else phase
 
     def _take_up(self) -> None:
         """Register this conductor, and recover the sessions of an earlier one."""
         now, before = self._clock.now(), self._store.campaign(self._name)
-        phase = Phase.PAUSED if before.phase is Phase.PAUSED else Phase.ACTIVE
+        phase = (
+            CampaignPhase.PAUSED if before.phase is CampaignPhase.PAUSED else CampaignPhase.ACTIVE
+        )
         self._store.set_phase(self._campaign, phase, self._context.holder)
         since = before.seen_at or before.created_at
         if before.seen_at is not None and now - since > LATE:
@@ -123,7 +125,7 @@ class Conductor:
         self._watch.works()  # what it kept us from is in the gap
         self._has_taken_up = True
 
-    def _step(self) -> Phase | None:
+    def _step(self) -> CampaignPhase | None:
         """Make one pass of the loop; return the phase at its end, if it is over."""
         try:
             if not self._has_taken_up:
@@ -135,14 +137,14 @@ class Conductor:
             if phase is not None:
                 self._pool_policy.close(self._clock.now())
                 self._log.close()
-                ended = phase is Phase.ENDED
+                ended = phase is CampaignPhase.ENDED
                 self._store.leave(
                     self._campaign, self._context.holder, self._clock.now(), ended=ended
                 )
         except StorageError as error:
             if self._watch.fails(str(error)):
                 self._log.say("failure", str(error))
-            return Phase.STOPPED if self._stopping and not self._is_busy else None
+            return CampaignPhase.STOPPED if self._stopping and not self._is_busy else None
         return phase
 
     def _rest(self) -> None:
@@ -157,7 +159,7 @@ class Conductor:
                 self._clock.wait(self._clock.now() + timedelta(seconds=left), self._wake)
         self._wake.clear()
 
-    def _look(self) -> Phase | None:
+    def _look(self) -> CampaignPhase | None:
         """Make one pass of the loop; return the phase if the campaign is over."""
         now = self._clock.now()
         self._after_trouble(now)
@@ -169,7 +171,7 @@ class Conductor:
             self._renew(now)
         if ended or cleaned or absent or now >= self._next or phase is not before:
             cells = ended if before else {key_of(platform) for platform in self._plan.parts}
-            away = absent or before in {None, Phase.PAUSED}
+            away = absent or before in {None, CampaignPhase.PAUSED}
             self._act(phase, cells, now, away=away)
         self._phase = phase
         return self._over(phase, now)
@@ -238,7 +240,9 @@ class Conductor:
                 self._skips.record_medians([session])
         return ended
 
-    def _act(self, phase: Phase, ended: set[PlatformKey], now: datetime, *, away: bool) -> None:
+    def _act(
+        self, phase: CampaignPhase, ended: set[PlatformKey], now: datetime, *, away: bool
+    ) -> None:
         """Skip, dispatch, and compute the time of the next action."""
         late = late_before(self._plan.campaign.missed, now) if away else None
         if self._skips.skip_missed(now, self._why(phase, away=away), late):
@@ -249,7 +253,7 @@ class Conductor:
         self._log.note_problems()
         self._pool_policy.count(now)
         soon = None
-        if phase is Phase.ACTIVE and not self._stopping:
+        if phase is CampaignPhase.ACTIVE and not self._stopping:
             soon = self._dispatcher.begin(now, self._log, self._skips)
         self._pool_policy.release_unneeded(phase, self._dispatcher.running.platforms, now)
         again = None if soon is None else now + soon
@@ -260,9 +264,9 @@ class Conductor:
         renew = self._renew_at if self._is_busy or coming is None or self._others_run() else None
         self._next = min(time for time in (again, coming, renew, sweep) if time is not None)
 
-    def _why(self, phase: Phase, *, away: bool) -> str:
+    def _why(self, phase: CampaignPhase, *, away: bool) -> str:
         """Return the reason for sessions that were missed."""
-        if Phase.PAUSED in (phase, self._phase):
+        if CampaignPhase.PAUSED in (phase, self._phase):
             return "the campaign was paused"
         if away:
             return "no conductor of the campaign was running"
@@ -281,13 +285,13 @@ class Conductor:
                 self._context.halt(session.id)
         self._renew_at = now + _RENEW
 
-    def _over(self, phase: Phase, now: datetime) -> Phase | None:
+    def _over(self, phase: CampaignPhase, now: datetime) -> CampaignPhase | None:
         """Return the phase at the end of the loop, if it is to end now."""
-        stops = self._stopping or phase is Phase.STOPPED
+        stops = self._stopping or phase is CampaignPhase.STOPPED
         if self._is_busy or (self._skips.cleaning.is_trying and not stops):
             return None
         if stops:
-            return Phase.STOPPED
+            return CampaignPhase.STOPPED
         leaves = self._any_planned and self._context.until_idle and not self._pool_policy.stands
         if leaves and not self._others_run():
             opens = self._store.next_opening(self._campaign)
@@ -298,11 +302,11 @@ class Conductor:
         if waits := [one for one in (settles_in, again_in) if one is not None]:
             self._next = now + min(waits)
             return None
-        if phase is not Phase.ENDED:
+        if phase is not CampaignPhase.ENDED:
             counts = self._store.counts(self._campaign)
             told = ", ".join(f"{count} {state}" for state, count in counts.items())
             self._log.note("end", f"the campaign has ended: {told}", last=True)
-        return Phase.ENDED
+        return CampaignPhase.ENDED
 
 
 def _has_begun(session: SessionRow) -> bool:

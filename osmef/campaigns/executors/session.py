@@ -17,10 +17,10 @@ from typing import Protocol, TypeVar
 
 from osmef.campaigns.state.rows import SessionState
 from osmef.campaigns.vm_pool import LoanRequest, VmPool
-from osmef.engine.cancellation import Stop
+from osmef.engine.cancellation import CancellationToken
 from osmef.engine.check import check_provider, check_study
 from osmef.engine.cost import check_budget, cost_of, spent
-from osmef.engine.events import Observer, Remade
+from osmef.engine.events import Observer, Recreated
 from osmef.engine.held_endpoints import HeldEndpoints, User
 from osmef.engine.journal import Journal
 from osmef.engine.plan import Plan, make_plan
@@ -77,14 +77,16 @@ class CancellableSessions:
     ``run`` measures one, with a stop of its own.
     """
 
-    def __init__(self, stop: Stop, run: Callable[[SessionJob, Stop], SessionResult]) -> None:
+    def __init__(
+        self, stop: CancellationToken, run: Callable[[SessionJob, CancellationToken], SessionResult]
+    ) -> None:
         self._stop, self._run = stop, run
-        self._stops: dict[int, Stop] = {}
+        self._stops: dict[int, CancellationToken] = {}
         self._lock = threading.Lock()
 
     def measure(self, work: SessionJob) -> SessionResult:
         """Run a session; raises as ``run`` does."""
-        stop = self._stops[work.session] = Stop(above=self._stop)
+        stop = self._stops[work.session] = CancellationToken(above=self._stop)
         try:
             return self._run(work, stop)
         finally:
@@ -100,7 +102,7 @@ class CancellableSessions:
 
 
 def measure(
-    work: SessionJob, stop: Stop, observer: Observer, vm_pool: VmPool | None = None
+    work: SessionJob, stop: CancellationToken, observer: Observer, vm_pool: VmPool | None = None
 ) -> SessionResult:
     """Run a session, or resume an interrupted attempt; resources of that are destroyed first.
 
@@ -108,7 +110,7 @@ def measure(
     the trials that it has. Raises what Run.execute does: OsmefError, and Interrupted when a stop is
     requested.
     """
-    own = Stop(above=stop)  # a run has a deadline, and the campaign goes on after it
+    own = CancellationToken(above=stop)  # a run has a deadline, and the campaign goes on after it
     try:
         with _directory(work) as directory:
             for left in destroy(leftovers(directory)):
@@ -189,7 +191,7 @@ def _vms(
     request = LoanRequest(work.session, work.platform, directory.path.parent, work.keep_until)
     with vm_pool.lend(request, plan, user) as lent:
         if lent.why_recreated is not None:
-            Journal(directory.journal).note(Remade(lent.why_recreated))
+            Journal(directory.journal).note(Recreated(lent.why_recreated))
         yield lent.holding
 
 

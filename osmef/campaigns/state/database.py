@@ -39,7 +39,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, NoSuchModu
 from sqlalchemy.schema import CreateColumn
 
 from osmef.campaigns.schedule.model import redacted
-from osmef.campaigns.state.rows import Phase, SessionState
+from osmef.campaigns.state.rows import CampaignPhase, SessionState
 from osmef.errors import InputError, StorageError
 
 VERSION = 5
@@ -71,7 +71,7 @@ CAMPAIGNS = Table(
     Column("file", Text, nullable=False),
     Column("text", Text, nullable=False),
     Column("out", Text, nullable=False),
-    Column("phase", String(20), nullable=False, default=Phase.ACTIVE.value),
+    Column("phase", String(20), nullable=False, default=CampaignPhase.ACTIVE.value),
     Column("created_at", _Utc, nullable=False),
     Column("holder", Text),
     Column("seen_at", _Utc),

@@ -29,9 +29,9 @@ from osmef.campaigns.state.database import (
 )
 from osmef.campaigns.state.rows import (
     LEASE,
+    CampaignPhase,
     ClaimTerms,
     LogLine,
-    Phase,
     Refusal,
     SessionRow,
     SessionState,
@@ -214,7 +214,7 @@ class Leases(Database):
             if other is None:
                 values["seen_at"] = now
             if ended:
-                values |= {"phase": Phase.ENDED.value, "holder": None, "seen_at": now}
+                values |= {"phase": CampaignPhase.ENDED.value, "holder": None, "seen_at": now}
             connection.execute(update(CAMPAIGNS).where(CAMPAIGNS.c.id == campaign).values(**values))
 
     def busy(self, now: datetime) -> dict[str, str]:

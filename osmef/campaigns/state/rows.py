@@ -25,7 +25,7 @@ class SessionState(StrEnum):
     CANCELLED = "cancelled"
 
 
-class Phase(StrEnum):
+class CampaignPhase(StrEnum):
     """Phase of a campaign."""
 
     ACTIVE = "active"
@@ -119,7 +119,7 @@ class CampaignRow:
     file: str
     text: str
     out: str
-    phase: Phase
+    phase: CampaignPhase
     created_at: datetime
     holder: str | None
     seen_at: datetime | None = None

@@ -34,7 +34,7 @@ from osmef.campaigns.state.leases import (
     living_holder,
     spent,
 )
-from osmef.campaigns.state.rows import CampaignRow, Gap, Phase, SessionRow, SessionState
+from osmef.campaigns.state.rows import CampaignPhase, CampaignRow, Gap, SessionRow, SessionState
 from osmef.errors import InputError
 
 _KEY = ("opens", "slot", "scenario", "provider", "instance_class")
@@ -129,9 +129,9 @@ class Store(Leases):
     def _campaign_rows(self, query: Any) -> list[CampaignRow]:
         with self._reading() as connection:
             rows = connection.execute(query).mappings()
-            return [CampaignRow(**{**row, "phase": Phase(row["phase"])}) for row in rows]
+            return [CampaignRow(**{**row, "phase": CampaignPhase(row["phase"])}) for row in rows]
 
-    def set_phase(self, campaign: int, phase: Phase, holder: str | None = None) -> None:
+    def set_phase(self, campaign: int, phase: CampaignPhase, holder: str | None = None) -> None:
         """Set the phase of a campaign, and its conductor."""
         with self._transaction() as connection:
             values = {"phase": phase.value, "holder": holder}
@@ -208,7 +208,7 @@ class Store(Leases):
             .where(SESSIONS.c.campaign != session.campaign, SESSIONS.c.cloud == session.cloud)
             .where(
                 SESSIONS.c.state == SessionState.PLANNED.value,
-                CAMPAIGNS.c.phase == Phase.ACTIVE.value,
+                CAMPAIGNS.c.phase == CampaignPhase.ACTIVE.value,
             )
             .where(SESSIONS.c.due < session.due, SESSIONS.c.due <= now, SESSIONS.c.closes > now)
         )

@@ -26,7 +26,13 @@ from pydantic_core import from_json
 
 from osmef.campaigns.schedule.calendar import Clock
 from osmef.campaigns.schedule.model import Notify
-from osmef.campaigns.state.rows import CampaignRow, Phase, SessionRow, SessionState, is_conducted
+from osmef.campaigns.state.rows import (
+    CampaignPhase,
+    CampaignRow,
+    SessionRow,
+    SessionState,
+    is_conducted,
+)
 from osmef.drafts import draft_file
 from osmef.engine.events import Observer, contain_failures
 from osmef.engine.plan import PlannedTrial
@@ -331,7 +337,7 @@ class _Collected:
 def _samples(
     row: CampaignRow, sessions: Sequence[SessionRow], now: datetime
 ) -> Iterator[tuple[str, Labels, float]]:
-    for phase in Phase:
+    for phase in CampaignPhase:
         yield "osmef_campaign_phase", {"phase": phase.value}, float(row.phase is phase)
     yield "osmef_campaign_conducted", {}, float(is_conducted(row, now))
     if row.seen_at is not None:

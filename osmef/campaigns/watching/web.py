@@ -347,7 +347,7 @@ def read_token(path: Path) -> str:
     return token
 
 
-class Server(ThreadingHTTPServer):
+class StatusServer(ThreadingHTTPServer):
     """Serves a view at a port of 127.0.0.1; 0 takes a free one. Raises InputError."""
 
     daemon_threads = True
@@ -409,7 +409,7 @@ def _hang_up(connection: socket.socket) -> None:
 
 
 class _Handler(BaseHTTPRequestHandler):
-    server: Server
+    server: StatusServer
     timeout = _PATIENCE_S
     server_version, sys_version = "osmef", ""
 

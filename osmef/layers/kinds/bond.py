@@ -11,7 +11,7 @@ from pydantic import Field
 from pydantic_core import PydanticCustomError
 
 from osmef.errors import EndpointError
-from osmef.layers.base import Attached, Counters, End, Ground, Layer, peers_of
+from osmef.layers.base import Counters, End, Layer, LayerEnd, Underlay, peers_of
 from osmef.layers.host import LayerHost, take_address
 from osmef.layers.nics import find
 from osmef.layers.root import KernelError, within
@@ -38,7 +38,7 @@ _NOMINAL_MBIT = 10_000
 _ZERO_MAC = "00:00:00:00:00:00"
 
 
-class Mode(StrEnum):
+class BondMode(StrEnum):
     """Bonding modes, by the kernel's names."""
 
     ROUND_ROBIN = "balance-rr"
@@ -57,9 +57,9 @@ class Hash(StrEnum):
     PORTS = "layer3+4"
 
 
-_HASHED = {Mode.XOR, Mode.LACP, Mode.TLB}
-_ONE_SWITCH = {Mode.TLB, Mode.ALB}
-_FIRST = {Mode.BACKUP, Mode.TLB, Mode.ALB}
+_HASHED = {BondMode.XOR, BondMode.LACP, BondMode.TLB}
+_ONE_SWITCH = {BondMode.TLB, BondMode.ALB}
+_FIRST = {BondMode.BACKUP, BondMode.TLB, BondMode.ALB}
 """Modes that prefer a card, which has to be the same one at all ends where networks differ."""
 
 
@@ -67,8 +67,8 @@ class BondSettings(LayerSettings):
     """Several of the endpoints' free network cards as one interface."""
 
     kind: Literal["bond"] = Field(default="bond", description="the kind of layer")
-    mode: Mode = Field(
-        default=Mode.ROUND_ROBIN, description="how packets are spread over the cards"
+    mode: BondMode = Field(
+        default=BondMode.ROUND_ROBIN, description="how packets are spread over the cards"
     )
     nics: int = Field(
         default=2, ge=1, le=8, description="how many of the free network cards are joined"
@@ -191,22 +191,22 @@ class Bond(Layer[BondSettings]):
     @property
     def _words(self) -> str:
         words = f"type bond mode {self.settings.mode} miimon {_WATCH_MS}"
-        if self.settings.mode is Mode.LACP:
+        if self.settings.mode is BondMode.LACP:
             words += " lacp_rate fast"
         return words + (f" xmit_hash_policy {self.settings.hash}" if self.settings.hash else "")
 
-    def up(self, ground: Ground) -> Mapping[str, Attached]:
+    def up(self, ground: Underlay) -> Mapping[str, LayerEnd]:
         """Raise it at all ends, and wait for the carrier of cards. Raises EndpointError."""
         made = ground.each(lambda end: self._raise(end, ground))
         ground.each(lambda end: self._wait(end.host, made[end.name], ground))
         ground.each(lambda end: self._lead(end, made[end.name], ground))
         return made
 
-    def _raise(self, end: End, ground: Ground) -> Attached:
+    def _raise(self, end: End, ground: Underlay) -> LayerEnd:
         host, own = end.host, ground.inner[end.name]
         space = host.new_space()
         nics = host.borrow(host.nics[: self.settings.nics], space)
-        if self.settings.mode is Mode.LACP:
+        if self.settings.mode is BondMode.LACP:
             _see_duplex(host, space, [nic.device for nic in nics])
         mtu = self.settings.mtu or min(nic.mtu for nic in nics)
         bond = host.new_link(space, self._words)
@@ -218,9 +218,9 @@ class Bond(Layer[BondSettings]):
         host.root.ip(space, *lines, f"link set dev {bond} up")
         if (rate := self.settings.rate) is not None:
             _hold(host, space, [nic.device for nic in nics], rate)
-        return Attached(own, own, space, mtu, (bond,))
+        return LayerEnd(own, own, space, mtu, (bond,))
 
-    def _lead(self, end: End, attached: Attached, ground: Ground) -> None:
+    def _lead(self, end: End, attached: LayerEnd, ground: Underlay) -> None:
         """Give the bond its address, and routes to the peers."""
         (bond,), space, own = attached.devices, attached.space, attached.address
         take_address(end.host.root, space, bond, own, ground.width)
@@ -230,7 +230,7 @@ class Bond(Layer[BondSettings]):
         )
         end.host.root.ip(space, *routes)
 
-    def _wait(self, host: LayerHost, attached: Attached, ground: Ground) -> None:
+    def _wait(self, host: LayerHost, attached: LayerEnd, ground: Underlay) -> None:
         """Wait for the carrier of all cards and, with 802.3ad, for LACP."""
         deadline = ground.clock() + _CARRIER_S
         while (why := self._not_yet(host, attached)) is not None:
@@ -241,7 +241,7 @@ class Bond(Layer[BondSettings]):
             ground.check()
             time.sleep(_POLL_S)
 
-    def _not_yet(self, host: LayerHost, attached: Attached) -> tuple[str, str] | None:
+    def _not_yet(self, host: LayerHost, attached: LayerEnd) -> tuple[str, str] | None:
         """Return the missing condition of a bond, and its cure."""
         (device,) = attached.devices
         down = [
@@ -253,14 +253,14 @@ class Bond(Layer[BondSettings]):
             return f"no carrier at {', '.join(down)}", "see to the cable or the switch's port"
         (link,) = host.root.ask(attached.space, "-d", "link", "show", "dev", device)
         partner = link["linkinfo"]["info_data"].get("ad_info", {}).get("partner_mac", _ZERO_MAC)
-        if self.settings.mode is Mode.LACP and partner == _ZERO_MAC:
+        if self.settings.mode is BondMode.LACP and partner == _ZERO_MAC:
             cure = "make a group of its ports with LACP at the switch, or use another mode"
             return "the other side speaks no LACP (IEEE 802.3ad)", cure
         if "LOWER_UP" not in link.get("flags", []):
             return "the bond has no carrier", "see to the cards' cables"
         return None
 
-    def facts(self, host: LayerHost, attached: Attached) -> dict[str, Any]:
+    def facts(self, host: LayerHost, attached: LayerEnd) -> dict[str, Any]:
         """Return the state of each card."""
         (device,) = attached.devices
         cards = host.root.ask(attached.space, "-d", "link", "show", "master", device)

@@ -14,7 +14,7 @@ from pydantic_core import PydanticCustomError
 
 from osmef.errors import EndpointError, ReachError
 from osmef.layers import crun
-from osmef.layers.base import Attached, End, Ground, Layer, peers_of, several_times
+from osmef.layers.base import End, Layer, LayerEnd, Underlay, peers_of, several_times
 from osmef.layers.host import LayerHost, try_address
 from osmef.layers.kinds.virtual_ethernet import (
     NFT,
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 class Bridged(VethNat):
     """The network that engines have by default: a bridge, and translated addresses."""
 
-    def join(self, end: End, outer: str, ground: Ground) -> str:
+    def join(self, end: End, outer: str, ground: Underlay) -> str:
         """Attach the cable to a bridge of its own."""
         return into_bridge(end, outer, self.mtu(end, 0, ground))
 
@@ -169,20 +169,20 @@ class Container(Layer[ContainerSettings]):
         why = "; ".join(dict.fromkeys(said))
         raise EndpointError(f"no container engine: {why}", where=host.name, cure=_CURE)
 
-    def up(self, ground: Ground) -> Mapping[str, Attached]:
+    def up(self, ground: Underlay) -> Mapping[str, LayerEnd]:
         """Start a container at each end. Raises EndpointError."""
         self._engines = ground.each(lambda end: self._engine(end.host))
         if CRUN in self._engines.values():
             return self._up_by_crun(ground)
 
-        def attempt() -> Mapping[str, Attached]:
+        def attempt() -> Mapping[str, LayerEnd]:
             if self.settings.network == "bridge":
                 self._ports = ground.free_ports(self.settings.ports)
             return ground.each(lambda end: self._start(end, ground))
 
         return several_times(ground, attempt)
 
-    def _up_by_crun(self, ground: Ground) -> Mapping[str, Attached]:
+    def _up_by_crun(self, ground: Underlay) -> Mapping[str, LayerEnd]:
         """Start a container of crun at each end, in a network that is made for it."""
         for end in ground.ends.values():
             crun.bring(end.host)
@@ -194,7 +194,7 @@ class Container(Layer[ContainerSettings]):
             network = network_for(self.settings.network, self.settings.mtu, self.settings.ports)
         under = network.up(ground) if network is not None else None
 
-        def start(end: End) -> Attached:
+        def start(end: End) -> LayerEnd:
             at = under[end.name] if under is not None else end.below
             prefix = crun.start(end.host, at.space if at is not None else None)
             if under is not None:
@@ -203,7 +203,7 @@ class Container(Layer[ContainerSettings]):
 
         return ground.each(start)
 
-    def _start(self, end: End, ground: Ground) -> Attached:
+    def _start(self, end: End, ground: Underlay) -> LayerEnd:
         host, engine = end.host, self._engines[end.name]
         network = self._network(end, ground)
         home = host.root.session.run(["pwd"]).stdout.decode().strip()
@@ -230,7 +230,7 @@ class Container(Layer[ContainerSettings]):
         prefix = (*host.root.before, engine, "exec", "--interactive", name)
         return self._attached(end, ground, self._address(host, engine, name, end), prefix)
 
-    def _network(self, end: End, ground: Ground) -> list[str]:
+    def _network(self, end: End, ground: Underlay) -> list[str]:
         """Return the engine's arguments for a container's network, created if need be."""
         host, engine, wanted = end.host, self._engines[end.name], self.settings.network
         if end.space is not None:
@@ -277,22 +277,22 @@ class Container(Layer[ContainerSettings]):
         return address
 
     def _attached(
-        self, end: End, ground: Ground, own: str | None, prefix: tuple[str, ...]
-    ) -> Attached:
+        self, end: End, ground: Underlay, own: str | None, prefix: tuple[str, ...]
+    ) -> LayerEnd:
         peer = peers_of(ground, end)[0]
         if end.below is not None:
-            return Attached(
+            return LayerEnd(
                 end.below.address, end.below.bind, end.space, end.mtu, ports=end.below.ports,
                 prefix=prefix,
             )  # fmt: skip
         seen = ground.ends[peer].peers[end.name]
         if own is None:
-            return Attached(seen, end.own[peer], None, end.mtu, prefix=prefix)
+            return LayerEnd(seen, end.own[peer], None, end.mtu, prefix=prefix)
         if self.settings.network == "bridge":
-            return Attached(seen, own, None, end.mtu, ports=self._ports, prefix=prefix)
-        return Attached(own, own, None, end.mtu, prefix=prefix)
+            return LayerEnd(seen, own, None, end.mtu, ports=self._ports, prefix=prefix)
+        return LayerEnd(own, own, None, end.mtu, prefix=prefix)
 
-    def facts(self, host: LayerHost, attached: Attached) -> dict[str, Any]:
+    def facts(self, host: LayerHost, attached: LayerEnd) -> dict[str, Any]:
         """Return the engine, its version, its network, and what the container's interfaces have."""
         engine = self._engines[host.name]
         if engine == CRUN:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from osmef.layers.base import Attached, End, Ground, peers_of
+from osmef.layers.base import End, LayerEnd, Underlay, peers_of
 from osmef.layers.host import LayerHost
 from osmef.layers.namespaces import Tunnel, checksum_of
 from osmef.layers.root import KernelError, within
@@ -46,7 +46,7 @@ class Geneve(Tunnel[GeneveSettings]):
     # The inner frame's own header (14), Geneve's without options (8), UDP's (8) and that of IP.
     overhead: ClassVar[Mapping[Family, int]] = {Family.IPV4: 50, Family.IPV6: 70}
 
-    def numbers(self, ground: Ground) -> Mapping[str, int]:
+    def numbers(self, ground: Underlay) -> Mapping[str, int]:
         """Choose an identifier and a free port."""
         return {"id": secrets.randbelow(2**24 - 1) + 1, "port": ground.free_port()}
 
@@ -76,7 +76,7 @@ class Gre(Tunnel[GreSettings]):
     # GRE's header with its key (8), and that of IP.
     overhead: ClassVar[Mapping[Family, int]] = {Family.IPV4: 28, Family.IPV6: 48}
 
-    def numbers(self, ground: Ground) -> Mapping[str, int]:  # noqa: ARG002
+    def numbers(self, ground: Underlay) -> Mapping[str, int]:  # noqa: ARG002
         """Choose a key."""
         return {"key": secrets.randbelow(2**32 - 1) + 1}
 
@@ -104,7 +104,7 @@ class Ipip(Tunnel[IpipSettings]):
     module = "ipip"
     overhead: ClassVar[Mapping[Family, int]] = {Family.IPV4: 20, Family.IPV6: 40}
 
-    def numbers(self, ground: Ground) -> Mapping[str, int]:  # noqa: ARG002
+    def numbers(self, ground: Underlay) -> Mapping[str, int]:  # noqa: ARG002
         """Return nothing: it has no identifier."""
         return {}
 
@@ -162,7 +162,7 @@ class Ipsec(Tunnel[IpsecSettings]):
     def _fresh(self) -> str:
         return secrets.token_hex(self.settings.key_bits // 8 + _SALT_BYTES)
 
-    def numbers(self, ground: Ground) -> Mapping[str, int]:
+    def numbers(self, ground: Underlay) -> Mapping[str, int]:
         """Choose SPI and key for each direction of each pair, and the request id."""
         self._ways = {
             (one, other): (secrets.randbelow(2**32 - _FIRST_SPI) + _FIRST_SPI, self._fresh())
@@ -180,7 +180,7 @@ class Ipsec(Tunnel[IpsecSettings]):
         return f"type xfrm dev {below} if_id {numbers['id']}"
 
     def settle(
-        self, end: End, space: str, device: str, ground: Ground, numbers: Mapping[str, int]
+        self, end: End, space: str, device: str, ground: Underlay, numbers: Mapping[str, int]
     ) -> None:
         """Create states and policies, by standard input."""
         del space, device
@@ -204,7 +204,7 @@ class Ipsec(Tunnel[IpsecSettings]):
         ends = f"src {source} dst {target} proto esp spi {spi:#x} reqid {number} mode tunnel"
         return f"xfrm state add {ends} aead {_CIPHER} 0x{key} 128 if_id {number}"
 
-    def facts(self, host: LayerHost, attached: Attached) -> dict[str, Any]:
+    def facts(self, host: LayerHost, attached: LayerEnd) -> dict[str, Any]:
         """Return the cipher."""
         del host, attached
         return {"cipher": f"AES-{self.settings.key_bits}-GCM", "mode": "ESP in tunnel mode"}
@@ -242,7 +242,7 @@ class Vxlan(Tunnel[VxlanSettings]):
     # The inner frame's own header (14), VXLAN's (8), UDP's (8) and that of IP.
     overhead: ClassVar[Mapping[Family, int]] = {Family.IPV4: 50, Family.IPV6: 70}
 
-    def numbers(self, ground: Ground) -> Mapping[str, int]:
+    def numbers(self, ground: Underlay) -> Mapping[str, int]:
         """Choose an identifier and a free port."""
         return {"id": secrets.randbelow(2**24 - 1) + 1, "port": ground.free_port()}
 
@@ -258,7 +258,7 @@ class Vxlan(Tunnel[VxlanSettings]):
         )  # fmt: skip
 
     def settle(
-        self, end: End, space: str, device: str, ground: Ground, numbers: Mapping[str, int]
+        self, end: End, space: str, device: str, ground: Underlay, numbers: Mapping[str, int]
     ) -> None:
         """Add its peers to the forwarding database, if there are several."""
         del numbers
@@ -316,7 +316,7 @@ class Wireguard(Tunnel[WireguardSettings]):
         self._by_program.add(host.name)
         return host.new_link_of(space, lambda name: [_PROGRAM, name])
 
-    def numbers(self, ground: Ground) -> Mapping[str, int]:
+    def numbers(self, ground: Underlay) -> Mapping[str, int]:
         """Choose a free port, and make a key for each end."""
         from cryptography.hazmat.primitives.asymmetric.x25519 import (  # noqa: PLC0415 - slow to load
             X25519PrivateKey,
@@ -331,13 +331,13 @@ class Wireguard(Tunnel[WireguardSettings]):
         return "type wireguard"
 
     def settle(
-        self, end: End, space: str, device: str, ground: Ground, numbers: Mapping[str, int]
+        self, end: End, space: str, device: str, ground: Underlay, numbers: Mapping[str, int]
     ) -> None:
         """Set its key and its peers, by standard input."""
         text = self._configuration(end, ground, numbers["port"]).encode()
         end.host.root.do(within(space, ["wg", "setconf", device, _STDIN]), text)
 
-    def _configuration(self, end: End, ground: Ground, port: int) -> str:
+    def _configuration(self, end: End, ground: Underlay, port: int) -> str:
         """Return a configuration in wg(8)'s syntax."""
         lines = ["[Interface]", f"PrivateKey = {_private(self._keys[end.name])}"]
         lines.append(f"ListenPort = {port}")
@@ -348,7 +348,7 @@ class Wireguard(Tunnel[WireguardSettings]):
             lines += [f"Endpoint = {at}:{port}"]
         return "\n".join(lines) + "\n"
 
-    def facts(self, host: LayerHost, attached: Attached) -> dict[str, Any]:
+    def facts(self, host: LayerHost, attached: LayerEnd) -> dict[str, Any]:
         """Return the cipher, the version of the tools, and the implementation."""
         version = host.root.do(["wg", "--version"]).split("-")[0].strip()
         by = "kernel"

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from osmef.layers.base import Attached, End, Ground, peers_of
+from osmef.layers.base import End, LayerEnd, Underlay, peers_of
 from osmef.layers.host import LayerHost, is_ipv6
 from osmef.layers.namespaces import Routed, Tunnel, nft
 from osmef.layers.root import KernelError
@@ -44,11 +44,11 @@ class Bridge(Routed[BridgeSettings]):
         cable = host.new_link(space, "type veth")
         host.root.ip(space, f"link set dev {cable} master {bridge}")
 
-    def join(self, end: End, outer: str, ground: Ground) -> str:
+    def join(self, end: End, outer: str, ground: Underlay) -> str:
         """Attach the veth pair to a bridge of its own."""
         return into_bridge(end, outer, self.mtu(end, 0, ground))
 
-    def lead(self, end: End, ground: Ground, attached: Attached) -> Attached:
+    def lead(self, end: End, ground: Underlay, attached: LayerEnd) -> LayerEnd:
         """Add routes to the others' namespaces on the endpoint."""
         host = end.host
         for peer in peers_of(ground, end):
@@ -89,7 +89,7 @@ class Macvlan(Tunnel[MacvlanSettings]):
     on_link = True
     overhead: ClassVar[Mapping[Family, int]] = {Family.IPV4: 0, Family.IPV6: 0}
 
-    def numbers(self, ground: Ground) -> Mapping[str, int]:  # noqa: ARG002
+    def numbers(self, ground: Underlay) -> Mapping[str, int]:  # noqa: ARG002
         """Return nothing: it has no identifier."""
         return {}
 
@@ -152,17 +152,17 @@ class VethNat(Routed[VethNatSettings]):
             rules("osmef_probe", *_EXAMPLES[family], range(20000, 20008), cable),
         )
 
-    def join(self, end: End, outer: str, ground: Ground) -> str:
+    def join(self, end: End, outer: str, ground: Underlay) -> str:
         """Do nothing: the veth pair is complete."""
         del end, ground
         return outer
 
-    def up(self, ground: Ground) -> Mapping[str, Attached]:
+    def up(self, ground: Underlay) -> Mapping[str, LayerEnd]:
         """Raise it at all ends. Raises EndpointError."""
         self._ports = ground.free_ports(self.settings.ports)
         return super().up(ground)
 
-    def lead(self, end: End, ground: Ground, attached: Attached) -> Attached:
+    def lead(self, end: End, ground: Underlay, attached: LayerEnd) -> LayerEnd:
         """Add masquerade and DNAT."""
         host, own = end.host, sorted(set(end.own.values()))
         near = host.root.ask(end.space, "route", "get", attached.bind)[0]["dev"]
@@ -177,7 +177,7 @@ class VethNat(Routed[VethNatSettings]):
         peer = peers_of(ground, end)[0]
         return replace(attached, address=ground.ends[peer].peers[end.name], ports=self._ports)
 
-    def facts(self, host: LayerHost, attached: Attached) -> dict[str, Any]:  # noqa: ARG002
+    def facts(self, host: LayerHost, attached: LayerEnd) -> dict[str, Any]:  # noqa: ARG002
         """Return the version of nft, and the number of forwarded ports."""
         return {"nft": host.root.do(["nft", "--version"]).strip(), "ports": len(self._ports)}
 

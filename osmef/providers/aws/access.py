@@ -16,7 +16,7 @@ from botocore.parsers import ResponseParserError
 from osmef.errors import CredentialsError, ProviderError
 from osmef.providers.base import Access, Check, go_on
 from osmef.providers.cloud import account as cloud
-from osmef.providers.cloud.account import Again, Waits
+from osmef.providers.cloud.account import Again, CloudWaits
 from osmef.providers.cloud.errors import ErrorTable, Meaning, Row
 from osmef.providers.cloud.tenants import access_with
 from osmef.providers.parallel import AT_ONCE
@@ -137,7 +137,7 @@ ERRORS = ErrorTable(
 
 Answer = Mapping[str, Any]
 
-USUAL = Waits()
+USUAL = CloudWaits()
 _ANSWER_S = 60
 _CONNECT_S = 10
 # The SDK would repeat each request, also one that makes a thing which nothing tells from the first.
@@ -157,7 +157,7 @@ class Account(cloud.Account):
     errors = ERRORS
     look_at = "look at it in the EC2 console"
 
-    def __init__(self, access: Access, waits: Waits = USUAL, check: Check = go_on) -> None:
+    def __init__(self, access: Access, waits: CloudWaits = USUAL, check: Check = go_on) -> None:
         super().__init__(access, " ".join(["aws", *access.values()]), waits, check)
         self._lock = threading.Lock()
         self._clients: dict[str, Any] = {}

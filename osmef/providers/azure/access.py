@@ -35,7 +35,7 @@ from azure.mgmt.resource.subscriptions import SubscriptionClient
 from osmef.errors import ApiError, CredentialsError
 from osmef.providers.base import Access, Check, go_on
 from osmef.providers.cloud import account as cloud
-from osmef.providers.cloud.account import Again, Waits
+from osmef.providers.cloud.account import Again, CloudWaits
 from osmef.providers.cloud.errors import ErrorTable, Meaning, Row
 from osmef.providers.cloud_init import MOST_CONSOLE
 from osmef.providers.retry import LIMIT_S
@@ -153,7 +153,7 @@ T = TypeVar("T")
 _NOT_YET_S = 200.0
 """How long something that was made may stay unseen elsewhere in Azure, or an interface that a VM
 was refused with stay reserved for it (180 s)."""
-USUAL = Waits(retry_s=_NOT_YET_S, in_use_s=300.0)
+USUAL = CloudWaits(retry_s=_NOT_YET_S, in_use_s=300.0)
 """An interface is kept for its VM up to 180 s after that is gone."""
 _ANSWER_S, _CONNECT_S = 60.0, 10.0
 _POLL_S = 1.0
@@ -207,7 +207,7 @@ class Subscription(cloud.Account):
     is_idempotent = True  # a request to create names the thing
     refusal_leaves_nothing = False  # a VM that could not be allocated is there all the same
 
-    def __init__(self, access: Access, waits: Waits = USUAL, check: Check = go_on) -> None:
+    def __init__(self, access: Access, waits: CloudWaits = USUAL, check: Check = go_on) -> None:
         super().__init__(access, f"subscription {access['cloud']}", waits, check)
         self.id = access["cloud"]
         with _PREPARING:
@@ -292,7 +292,9 @@ def word(value: Any) -> str | None:
     return None if value is None else str(getattr(value, "value", value))
 
 
-def open_subscription(access: Access, waits: Waits = USUAL, check: Check = go_on) -> Subscription:
+def open_subscription(
+    access: Access, waits: CloudWaits = USUAL, check: Check = go_on
+) -> Subscription:
     """Log in, by default to the subscription of the environment, and look whether it is there.
 
     Raises CredentialsError where nothing names one, ProviderError.

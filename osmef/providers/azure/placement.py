@@ -33,7 +33,7 @@ _Slot = tuple[str, str | None, str]
 
 
 @dataclass(frozen=True)
-class Place:
+class VmPlacement:
     """Requested placement of a VM: a zone and resource ids, each None where Azure chooses."""
 
     zone: str | None = None
@@ -72,7 +72,7 @@ class Placer:
         self._settings = settings
         self._sites = sites
 
-    def place(self, requests: Sequence[EndpointRequest]) -> dict[str, Place]:
+    def place(self, requests: Sequence[EndpointRequest]) -> dict[str, VmPlacement]:
         """Return the placement of each request by name."""
         lanes: dict[_Lane, list[EndpointRequest]] = defaultdict(list)
         for request in requests:
@@ -81,7 +81,7 @@ class Placer:
         sets = self._availability_sets(lanes, near)
         hosts = self._hosts(requests)
         return {
-            request.name: Place(
+            request.name: VmPlacement(
                 zone=self._zone(request),
                 # Others would take up its fault domains.
                 availability_set=sets.get((str(request.tenant), request.lane))
@@ -127,7 +127,7 @@ class Placer:
     ) -> dict[_Lane, str]:
         def make(key: _Lane) -> str:
             tenant, lane = key
-            within = Place(proximity=near.get(self._vicinity(lanes[key][0])))
+            within = VmPlacement(proximity=near.get(self._vicinity(lanes[key][0])))
             counts = {"platformFaultDomainCount": FAULT_DOMAINS}
             counts["platformUpdateDomainCount"] = _UPDATE_DOMAINS
             body = self._body(**counts, **within.properties)

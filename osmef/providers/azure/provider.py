@@ -12,7 +12,7 @@ from osmef.providers.azure import lookup, network, placement, vms
 from osmef.providers.azure.access import ERRORS, USUAL, Subscription, open_subscription
 from osmef.providers.azure.lookup import Size
 from osmef.providers.azure.network import Site
-from osmef.providers.azure.placement import Place, Placer
+from osmef.providers.azure.placement import Placer, VmPlacement
 from osmef.providers.azure.resource_types import TYPES, Maker, destroy, list_owned, schedule_of
 from osmef.providers.azure.vms import ShutdownSchedules, Vm, VmOrder
 from osmef.providers.base import (
@@ -112,7 +112,7 @@ class AzureProvider(VmCloud[Subscription, Mark, Vm]):
 class Build(build.Build[Subscription, Site, Vm]):
     """Provisioning of one run. Every method raises ProviderError."""
 
-    _places: dict[str, Place] = field(default_factory=dict)
+    _places: dict[str, VmPlacement] = field(default_factory=dict)
     """By the name of the request."""
     _public: dict[str, tuple[Site, Any]] = field(default_factory=dict)
     """The site and public address of each VM by its name with the group's."""

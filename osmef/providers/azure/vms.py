@@ -13,7 +13,7 @@ from osmef.errors import Interrupted, OsmefError, ProviderError
 from osmef.providers.azure.access import ERRORS, is_not_in_region
 from osmef.providers.azure.lookup import Size
 from osmef.providers.azure.network import SUBNET, Site, interface, nic_subnet
-from osmef.providers.azure.placement import Place
+from osmef.providers.azure.placement import VmPlacement
 from osmef.providers.azure.resource_types import (
     FARTHEST_S,
     TYPES,
@@ -38,7 +38,7 @@ class VmOrder(build.VmOrder[Site]):
     """A VM to create, by its name in its group. ``ends`` is the UNIX time of its shutdown."""
 
     flavor: Size
-    place: Place
+    place: VmPlacement
     ends: float
 
     @property

@@ -18,7 +18,7 @@ Again = Callable[[Exception], bool]
 
 
 @dataclass(frozen=True)
-class Waits:
+class CloudWaits:
     """Time-outs and intervals of waits for a cloud, in seconds.
 
     ``look_s`` lies between two looks at one thing that is on its way. What was asked for just
@@ -67,7 +67,7 @@ class Account:
     id: str = ""
     """Which one it is, by the cloud's own id."""
 
-    def __init__(self, access: Access, name: str, waits: Waits, check: Check = go_on) -> None:
+    def __init__(self, access: Access, name: str, waits: CloudWaits, check: Check = go_on) -> None:
         self.access = access
         """How to reach it again."""
         self.name = name

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 from osmef.providers.base import EndpointRequest, Order, Resource
 from osmef.providers.cloud.lookup import Flavor
 from osmef.providers.cloud.resource_types import A
-from osmef.providers.cloud.ssh_access import Guest, reach_all
+from osmef.providers.cloud.ssh_access import BootingGuest, reach_all
 from osmef.providers.cloud.tenants import Site, Tenant, networks_for
 from osmef.providers.parallel import AT_ONCE, side_by_side, together
 from osmef.remote.login import KeyPair, Login
@@ -68,9 +68,9 @@ class Vm(Generic[O]):
         """Return what it wrote on its console so far, maybe nothing. Raises ProviderError."""
         return ""
 
-    def guest(self, settings: Any) -> Guest:
+    def guest(self, settings: Any) -> BootingGuest:
         """Return the same as a guest that boots."""
-        return Guest(
+        return BootingGuest(
             name=self.order.request.name,
             user=self.user(settings),
             address=self.public,
@@ -127,7 +127,7 @@ class Build(ABC, Generic[A, S, V]):
     def let_in(self, site: S, sources: set[Any], before: set[Any]) -> None:
         """Allow data into a site from these sources only, replacing earlier ones."""
 
-    def guest_of(self, vm: V) -> Guest:
+    def guest_of(self, vm: V) -> BootingGuest:
         """Return the same as a guest that boots."""
         return vm.guest(self.settings)
 

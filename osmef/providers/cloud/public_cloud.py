@@ -21,7 +21,7 @@ from osmef.providers.base import (
     pass_over,
 )
 from osmef.providers.cloud import resource_types, teardown
-from osmef.providers.cloud.account import Waits
+from osmef.providers.cloud.account import CloudWaits
 from osmef.providers.cloud.build import Build, V
 from osmef.providers.cloud.resource_types import A, M, Maker, Types
 from osmef.providers.cloud.tenants import Tenant, open_tenants, slots_of
@@ -158,9 +158,9 @@ class VmCloud(PublicCloud[A, M], Generic[A, M, V]):
     accounts_by: ClassVar[str] = "account"
     """What ``provider.tenants`` names them by."""
 
-    usual_waits: ClassVar[Waits] = Waits()
+    usual_waits: ClassVar[CloudWaits] = CloudWaits()
 
-    def __init__(self, settings: Any, waits: Waits | None = None) -> None:
+    def __init__(self, settings: Any, waits: CloudWaits | None = None) -> None:
         self._settings = settings
         self._waits = waits or self.usual_waits
         self._tenants: list[Tenant[A]] = []

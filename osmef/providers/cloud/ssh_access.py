@@ -18,7 +18,7 @@ _MOST_WAITS = 64
 
 
 @dataclass(frozen=True)
-class Guest:
+class BootingGuest:
     """A booting VM.
 
     ``host_key`` is the one that it was given with its first data; None if it makes its own, which
@@ -112,7 +112,7 @@ class Guest:
         )
 
 
-def reach_all(guests: Iterable[Guest], order: Order, boot_timeout: float) -> list[Login]:
-    """Wait for SSH of all guests, and return the logins. Raises as ``Guest.reach``."""
+def reach_all(guests: Iterable[BootingGuest], order: Order, boot_timeout: float) -> list[Login]:
+    """Wait for SSH of all guests, and return the logins. Raises as ``BootingGuest.reach``."""
     deadline = time.monotonic() + boot_timeout
     return side_by_side(lambda one: one.reach(order, deadline), guests, at_once=_MOST_WAITS)

@@ -18,7 +18,7 @@ from google.cloud import compute_v1
 from osmef.errors import ApiError, CredentialsError, NotFoundError
 from osmef.providers.base import Access, Check, go_on
 from osmef.providers.cloud import account as cloud
-from osmef.providers.cloud.account import Again, Waits
+from osmef.providers.cloud.account import Again, CloudWaits
 from osmef.providers.cloud.errors import ErrorTable, Meaning, Row
 from osmef.providers.cloud.tenants import access_with
 from osmef.providers.marks import PREFIX
@@ -146,7 +146,7 @@ class Project(cloud.Account):
         url: str | None = None,
         check: Check = go_on,
     ) -> None:
-        super().__init__(access_with(cloud=project, uri=url), project, Waits(), check)
+        super().__init__(access_with(cloud=project, uri=url), project, CloudWaits(), check)
         self.id = project
         self._credentials = credentials
         self._options = {"api_endpoint": url} if url else None

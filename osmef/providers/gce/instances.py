@@ -14,15 +14,15 @@ from google.cloud import compute_v1
 from osmef.errors import BootError, NotFoundError
 from osmef.providers.cloud import build
 from osmef.providers.cloud.account import Again
-from osmef.providers.cloud.ssh_access import Guest
+from osmef.providers.cloud.ssh_access import BootingGuest
 from osmef.providers.cloud_init import cloud_config, keys_in, user_data
 from osmef.providers.gce.access import ERRORS, last
 from osmef.providers.gce.lookup import Image, MachineType, disk_type_of, region_of
 from osmef.providers.gce.network import Site
-from osmef.providers.gce.placement import Place
+from osmef.providers.gce.placement import VmPlacement
 from osmef.providers.gce.resource_types import Maker
 from osmef.remote.login import HostKeys
-from osmef.scenario.clouds.gce import GceSettings, Nic
+from osmef.scenario.clouds.gce import GceSettings, NicType
 
 USER = "osmef"
 """The account that the guest agent makes where the settings name none."""
@@ -33,7 +33,7 @@ _HOST_KEYS = "hostkeys/"
 _GIB = 2**30
 _LEAST_RUN_S, _LONGEST_RUN_S = 30, 120 * 24 * 3600
 _TIER_1 = {"total_egress_bandwidth_tier": "TIER_1"}
-_NICS = {Nic.GVNIC: "GVNIC", Nic.VIRTIO: "VIRTIO_NET"}
+_NICS = {NicType.GVNIC: "GVNIC", NicType.VIRTIO: "VIRTIO_NET"}
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class VmOrder(build.VmOrder[Site]):
     flavor: MachineType
     zone: str
     image: Image
-    place: Place
+    place: VmPlacement
 
     @property
     def image_name(self) -> str:
@@ -61,7 +61,7 @@ class Vm(build.Vm[VmOrder]):
         """Return the account that SSH logs into."""
         return settings.user or USER
 
-    def guest(self, settings: GceSettings) -> Guest:
+    def guest(self, settings: GceSettings) -> BootingGuest:
         """Return the same as a guest that boots, whose agent may write its host keys."""
         return replace(super().guest(settings), look_s=1.0, other_keys=self._guest_attributes)
 

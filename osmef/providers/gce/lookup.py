@@ -24,7 +24,7 @@ from osmef.providers.cloud.lookup import (
     meets,
 )
 from osmef.providers.gce.access import Project, last
-from osmef.scenario.clouds.gce import GceSettings, Nic
+from osmef.scenario.clouds.gce import GceSettings, NicType
 
 _X86, _ARM = "X86_64", "ARM64"
 _DEBIAN = {_X86: "debian-12", _ARM: "debian-12-arm64"}
@@ -243,7 +243,7 @@ def check_fits(
     """Raise ProviderError for what the cloud would refuse only after networks are created."""
     found = [problem for one in types for problem in _problems_of(settings, one)]
     for image in images:
-        if settings.nic is Nic.GVNIC and not image.gvnic:
+        if settings.nic is NicType.GVNIC and not image.gvnic:
             message = f"the image {image.path} has no driver for gVNIC"
             found.append(("provider.image", message, "use another image, or write nic: virtio"))
     for key, message, cure in found:
@@ -264,7 +264,7 @@ def _problems_of(settings: GceSettings, one: MachineType) -> Iterator[Problem]:
             " n2, c2 or c3, or leave tier_1 out"
         )
         yield ("provider.tier_1", f"{one.name} has no Tier 1 bandwidth", cure)
-    if settings.nic is Nic.VIRTIO and series in _ONLY_GVNIC:
+    if settings.nic is NicType.VIRTIO and series in _ONLY_GVNIC:
         cure = "leave nic out, or use another series, such as n2"
         yield ("provider.nic", f"{one.name} takes no interface but gVNIC", cure)
     if settings.compact and series in _NEVER_COMPACT:

@@ -30,7 +30,7 @@ _NODE_NAME = "compute.googleapis.com/node-name"
 
 
 @dataclass(frozen=True)
-class Place:
+class VmPlacement:
     """Requested placement of a VM; each part is None where the cloud chooses.
 
     ``domain`` is the availability domain of a spread ``policy``, ``node`` a sole-tenant node.
@@ -55,7 +55,7 @@ def make_policies(
     zones: Mapping[str, str],
     *,
     compact: bool,
-) -> dict[str, Place]:
+) -> dict[str, VmPlacement]:
     """Create placement policies, and return the place of each request that needs one, by name.
 
     A policy holds for the requests of one lane in one zone; ``zones`` are those of the requests.
@@ -86,7 +86,7 @@ def make_policies(
         path = f"projects/{project.id}/regions/{region}/resourcePolicies/{name}"
         for member in members:
             domain = None if compact else slots.index(member.host) + 1
-            found[member.name] = Place(path, domain)
+            found[member.name] = VmPlacement(path, domain)
     return found
 
 
@@ -114,7 +114,7 @@ def places_on_nodes(
     settings: GceSettings,
     requests: Sequence[EndpointRequest],
     zones: Mapping[str, str],
-) -> dict[str, Place]:
+) -> dict[str, VmPlacement]:
     """Return the placement of each request by name; slots of a lane get different nodes.
 
     ``zones`` are those of the requests. Raises CapacityError where there are too few nodes,
@@ -134,7 +134,7 @@ def places_on_nodes(
         for one in here:
             usual = nodes[0] if nodes else None
             node = usual if one.host is None else nodes[numbers[one.lane, one.host]]
-            found[one.name] = Place(node=node)
+            found[one.name] = VmPlacement(node=node)
     return found
 
 

@@ -28,7 +28,7 @@ from osmef.providers.gce.access import AT_ONCE, Project, open_project
 from osmef.providers.gce.instances import ENDED, Vm, VmOrder, look, make_vm
 from osmef.providers.gce.lookup import Image, MachineType, region_of, wanted_of
 from osmef.providers.gce.network import Site, make_site, open_to
-from osmef.providers.gce.placement import Place
+from osmef.providers.gce.placement import VmPlacement
 from osmef.providers.gce.resource_types import TYPES, Maker, Mark
 from osmef.providers.parallel import side_by_side
 from osmef.scenario.clouds.gce import GceAccess, GceSettings
@@ -180,7 +180,7 @@ class Build(build.Build[Project, Site, Vm]):
     """Provisioning of one run. Every step raises ProviderError."""
 
     plan: ZoneOffers = field(default_factory=ZoneOffers)
-    _places: dict[str, Place] = field(default_factory=dict)
+    _places: dict[str, VmPlacement] = field(default_factory=dict)
     _images: dict[str, Image] = field(default_factory=dict)
     _rounds: Iterator[int] = field(default_factory=lambda: count(1))
     _rules: dict[str, str] = field(default_factory=dict)
@@ -267,5 +267,5 @@ class Build(build.Build[Project, Site, Vm]):
             zone=zone,
             flavor=type_,
             image=self._images[type_.architecture],
-            place=self._places.get(request.name, Place()),
+            place=self._places.get(request.name, VmPlacement()),
         )

@@ -17,7 +17,7 @@ from osmef.providers.cloud_init import MOST_CONSOLE, SERIAL, Card, Seed
 from osmef.providers.libvirt import xml
 from osmef.providers.libvirt.connection import Hypervisor, Maker, libvirt
 from osmef.providers.libvirt.networks import Network, lease_of
-from osmef.providers.libvirt.storage import Image, Store, nocloud_disk
+from osmef.providers.libvirt.storage import StoragePool, VolumeImage, nocloud_disk
 from osmef.providers.libvirt.xml import Machine
 from osmef.remote.login import HostKeys, KeyPair, Login
 from osmef.remote.session import wait_for_ssh
@@ -32,16 +32,16 @@ class Base:
     """Shared by all guests of a host: the image there, and the accelerator."""
 
     host: Hypervisor
-    store: Store
-    image: Image
+    store: StoragePool
+    image: VolumeImage
     root: str
-    kernel: xml.Kernel | None
+    kernel: xml.KernelBoot | None
     architecture: str
     accelerator: str
 
 
 @dataclass(frozen=True)
-class Guest:
+class GuestSpec:
     """A guest to create."""
 
     request: EndpointRequest
@@ -54,7 +54,7 @@ class Guest:
     cpus: tuple[int, ...]
     filter: str | None
     jump: Login | None
-    nics: tuple[xml.Nic, ...] = ()
+    nics: tuple[xml.GuestNic, ...] = ()
     """Network cards beside the first one."""
 
     @property
@@ -71,7 +71,7 @@ class Guest:
     def machine(self, name: str, root: str, seed: str) -> xml.Machine:
         """Return its domain."""
         base = self.base
-        nic = xml.Nic(self.network.kind, self.network.name, self.mac, self.filter)
+        nic = xml.GuestNic(self.network.kind, self.network.name, self.mac, self.filter)
         return xml.Machine(
             name=name,
             architecture=base.architecture,
@@ -91,7 +91,7 @@ class Guest:
         return f"{self.request.name}.console"
 
 
-def start(guest: Guest, maker: Maker, order: Order) -> str:
+def start(guest: GuestSpec, maker: Maker, order: Order) -> str:
     """Create its disks and start it; return its UUID. Raises ProviderError."""
     store, image, name = guest.base.store, guest.base.image, guest.request.name
     root = store.overlay(f"{name}.qcow2", image.disk_bytes, guest.base.root, image.format)
@@ -151,7 +151,7 @@ class _Ended(Exception):  # noqa: N818 - it never leaves this module
     """The guest no longer runs."""
 
 
-def wait(guest: Guest, maker: Maker, order: Order, timeout_s: float) -> Login:
+def wait(guest: GuestSpec, maker: Maker, order: Order, timeout_s: float) -> Login:
     """Return the login once sshd accepts it. Raises BootError, which keeps the console."""
     name = maker.mark.name(guest.request.name)
     end = time.monotonic() + timeout_s
@@ -179,7 +179,7 @@ def wait(guest: Guest, maker: Maker, order: Order, timeout_s: float) -> Login:
     return login
 
 
-def _why_not(guest: Guest, name: str) -> str:
+def _why_not(guest: GuestSpec, name: str) -> str:
     """Return why a guest no longer runs."""
     module = libvirt()
 
@@ -195,7 +195,7 @@ def _why_not(guest: Guest, name: str) -> str:
     return "the guest does not run any more"
 
 
-def _address(guest: Guest, check: Any, end: float) -> str:
+def _address(guest: GuestSpec, check: Any, end: float) -> str:
     if guest.interface is not None:
         return str(guest.interface.ip)
     look = lease_of(guest.network.name, guest.mac)
@@ -208,7 +208,7 @@ def _address(guest: Guest, check: Any, end: float) -> str:
     raise ReachError(f"the DHCP server of {guest.network.name} gave it no address")
 
 
-def _login(guest: Guest, order: Order, address: str) -> Login:
+def _login(guest: GuestSpec, order: Order, address: str) -> Login:
     return Login(
         name=guest.request.name,
         user="root",
@@ -219,7 +219,7 @@ def _login(guest: Guest, order: Order, address: str) -> Login:
     )
 
 
-def _boot_error(guest: Guest, order: Order, why: str) -> BootError:
+def _boot_error(guest: GuestSpec, order: Order, why: str) -> BootError:
     try:
         console = guest.base.store.read(guest.console, MOST_CONSOLE).decode(errors="replace")
     except OsmefError as error:
@@ -273,7 +273,7 @@ def check_emulator(host: Hypervisor, architecture: str) -> None:
 
 
 def choose_accelerator(
-    wanted: Accelerator, host: Hypervisor, store: Store, maker: Maker, like: Machine
+    wanted: Accelerator, host: Hypervisor, store: StoragePool, maker: Maker, like: Machine
 ) -> str:
     """Return "kvm" or "tcg", by default KVM where a probe guest runs with it.
 
@@ -287,7 +287,7 @@ def choose_accelerator(
     return KVM if _runs(host, store, maker, like) else TCG
 
 
-def _runs(host: Hypervisor, store: Store, maker: Maker, like: Machine) -> bool:
+def _runs(host: Hypervisor, store: StoragePool, maker: Maker, like: Machine) -> bool:
     console = f"{_PROBE}.console"
     probe = replace(
         like,
@@ -315,7 +315,7 @@ def _talkative(cmdline: str) -> str:
     return " ".join(word for word in cmdline.split() if word != "quiet")
 
 
-def _says_something(host: Hypervisor, store: Store, name: str, console: str) -> bool:
+def _says_something(host: Hypervisor, store: StoragePool, name: str, console: str) -> bool:
     """Wait for the first console output of the kernel: a guest that KVM can't run has none."""
     end = time.monotonic() + _PATIENCE_S
     while time.monotonic() < end:

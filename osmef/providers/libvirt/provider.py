@@ -35,7 +35,7 @@ from osmef.providers.libvirt.connection import (
 )
 from osmef.providers.libvirt.guest import check_emulator, find_guest
 from osmef.providers.libvirt.networks import find_networks, seen_from
-from osmef.providers.libvirt.provision import Build, architecture_of, memory_of, need_of
+from osmef.providers.libvirt.provision import Build, architecture_of, need_of, ram_bytes_of
 from osmef.providers.libvirt.storage import find_image, find_iso_tool, remove_pool
 from osmef.providers.marks import unread_line
 from osmef.providers.parallel import side_by_side
@@ -268,7 +268,7 @@ class LibvirtProvider(Provider):
             seen[identity] = host.name
 
     def _check_memory(self, host: Hypervisor, guests: Sequence[EndpointRequest]) -> None:
-        needed, memory = need_of(self._settings, guests), memory_of(host)
+        needed, memory = need_of(self._settings, guests), ram_bytes_of(host)
         if needed > memory:
             raise CapacityError(
                 f"{len(guests)} guests need {format_size(needed)} of memory,"

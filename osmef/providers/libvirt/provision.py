@@ -16,15 +16,15 @@ from osmef.providers.libvirt.connection import Hypervisor, Maker, is_session, li
 from osmef.providers.libvirt.guest import (
     TCG,
     Base,
-    Guest,
+    GuestSpec,
     accelerator_warning,
     capable_architecture,
     choose_accelerator,
     start,
     wait,
 )
-from osmef.providers.libvirt.storage import Image, Store, directory_of
-from osmef.providers.libvirt.xml import Kernel, Machine
+from osmef.providers.libvirt.storage import StoragePool, VolumeImage, directory_of
+from osmef.providers.libvirt.xml import KernelBoot, Machine
 from osmef.providers.parallel import side_by_side
 from osmef.providers.static.assign import assign, requests_of
 from osmef.remote.login import KeyPair, Login
@@ -212,7 +212,7 @@ class Build:
     order: Order
     maker: Maker
     hosts: Mapping[str, Hypervisor]
-    image: Image
+    image: VolumeImage
     placed: Mapping[str, str]
     machines: Sequence[str]
     """Addresses of the physical hosts that are endpoints, too."""
@@ -254,12 +254,12 @@ class Build:
     def _base(self, host: Hypervisor, guests: int) -> Base:
         """Upload the image to a host, and choose its accelerator."""
         image, bundle = self.image, self.image.bundle
-        store = Store.make(host, self.maker, directory_of(host.uri, self.settings.storage))
+        store = StoragePool.make(host, self.maker, directory_of(host.uri, self.settings.storage))
         store.check_room(image.sent_bytes + guests * min(image.disk_bytes, _WRITTEN_BYTES))
         root = store.put_file("root", image.root)
         kernel = None
         if bundle is not None:
-            kernel = Kernel(
+            kernel = KernelBoot(
                 store.put_file("kernel", bundle.kernel),
                 store.put_file("initrd", bundle.initrd),
                 bundle.manifest.boot.cmdline,
@@ -301,13 +301,13 @@ class Build:
         bases: Mapping[str, Base],
         tenants: Mapping[str, networks.Network],
         filters: Mapping[str, str | None],
-    ) -> list[Guest]:
+    ) -> list[GuestSpec]:
         pins = {host: self._pin(hypervisor, requests) for host, hypervisor in self.hosts.items()}
         guests = []
         switches = self._switches(requests)
         for request in requests:
             host, network = self.placed[request.name], tenants[str(request.tenant)]
-            guest = Guest(
+            guest = GuestSpec(
                 request=request,
                 base=bases[host],
                 flavor=size_of(self.settings, request),
@@ -319,7 +319,7 @@ class Build:
                 filter=filters.get(host),
                 jump=_jump(self.hosts[host], network),
                 nics=tuple(
-                    xml.Nic(kind, name, networks.new_mac())
+                    xml.GuestNic(kind, name, networks.new_mac())
                     for kind, name in switches[: request.nics]
                 ),
             )
@@ -347,7 +347,7 @@ class Build:
             self.warnings.setdefault(host.name, []).append(_SHARED.format(host=host.name))
         return pinned or {}
 
-    def _start(self, guest: Guest) -> Endpoint:
+    def _start(self, guest: GuestSpec) -> Endpoint:
         uuid = start(guest, self.maker, self.order)
         login = wait(guest, self.maker, self.order, self.settings.boot_timeout)
         return Endpoint(
@@ -383,7 +383,7 @@ def capabilities_of(host: Hypervisor) -> str:
     return host.do("asking for capabilities", ask)
 
 
-def memory_of(host: Hypervisor) -> int:
+def ram_bytes_of(host: Hypervisor) -> int:
     """Return the host's memory in bytes."""
     # In MiB (virNodeInfo.memory as Python has it).
     return host.do("asking for its memory", lambda c: int(c.getInfo()[1])) << 20
@@ -411,7 +411,7 @@ def need_of(settings: LibvirtSettings, requests: Sequence[EndpointRequest]) -> i
     return sum(size_of(settings, request).ram for request in requests)
 
 
-def architecture_of(host: Hypervisor, image: Image) -> str:
+def architecture_of(host: Hypervisor, image: VolumeImage) -> str:
     """Return the architecture of the image, or for a disk image that of the host."""
     if image.bundle is not None:
         return image.bundle.manifest.architecture

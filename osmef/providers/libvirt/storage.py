@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 from osmef.drafts import scratch
 from osmef.errors import CapacityError, InputError, NotFoundError, ProviderError
-from osmef.images.bundle import Bundle, default_directory, load_bundle
+from osmef.images.bundle import GuestImage, default_directory, load_bundle
 from osmef.named_file import in_home, open_file
 from osmef.programs import find_program, search_path
 from osmef.providers.cloud_init import Seed
@@ -34,13 +34,13 @@ _WHERE = "provider.image"
 
 
 @dataclass(frozen=True)
-class Image:
+class VolumeImage:
     """A root disk, and for an image of ours its kernel and initrd."""
 
     root: Path
     format: str
     disk_bytes: int
-    bundle: Bundle | None
+    bundle: GuestImage | None
 
     @property
     def sent_bytes(self) -> int:
@@ -56,7 +56,7 @@ class Image:
             ) from error
 
 
-def find_image(wanted: str) -> Image:
+def find_image(wanted: str) -> VolumeImage:
     """Return the image of this name, directory or file. Raises NotFoundError."""
     path = in_home(wanted) if "/" in wanted else default_directory() / wanted
     if path.is_file():
@@ -68,17 +68,17 @@ def find_image(wanted: str) -> Image:
         message = f"{error.where}: {error.message}"
         raise NotFoundError(message, where=_WHERE, cure=cure) from error
     _read_head(bundle.root)
-    return Image(bundle.root, "qcow2", bundle.manifest.disk_bytes, bundle)
+    return VolumeImage(bundle.root, "qcow2", bundle.manifest.disk_bytes, bundle)
 
 
-def _disk(path: Path) -> Image:
+def _disk(path: Path) -> VolumeImage:
     head, size = _read_head(path)
     if head[:4] == _QCOW2 and len(head) >= 32:
-        return Image(path, "qcow2", int.from_bytes(head[24:32], "big"), None)
+        return VolumeImage(path, "qcow2", int.from_bytes(head[24:32], "big"), None)
     if size == 0 or size % 512:
         message = f"{path} is no disk image: neither qcow2 nor whole sectors"
         raise NotFoundError(message, where=_WHERE, cure="qemu-img convert -O qcow2 FILE NEW")
-    return Image(path, "raw", size, None)
+    return VolumeImage(path, "raw", size, None)
 
 
 def _read_head(path: Path) -> tuple[bytes, int]:
@@ -177,7 +177,7 @@ def directory_of(uri: str, wanted: str | None) -> str:
 
 
 @dataclass(frozen=True)
-class Store:
+class StoragePool:
     """A pool that is a directory of its own on a host."""
 
     host: Hypervisor
@@ -185,7 +185,7 @@ class Store:
     directory: str
 
     @classmethod
-    def make(cls, host: Hypervisor, maker: Maker, directory: str) -> Store:
+    def make(cls, host: Hypervisor, maker: Maker, directory: str) -> StoragePool:
         """Create a pool for the run. Raises ProviderError."""
         name = maker.mark.marking_name("pool")
         store = cls(host, name, f"{directory.rstrip('/')}/{name}")

@@ -108,7 +108,7 @@ def _ip(source: IPv4Network, **values: object) -> ET.Element:
 
 
 @dataclass(frozen=True)
-class Nic:
+class GuestNic:
     """A network card: its source ("bridge" or "network") by name, and its filter."""
 
     kind: str
@@ -118,7 +118,7 @@ class Nic:
 
 
 @dataclass(frozen=True)
-class Kernel:
+class KernelBoot:
     """Kernel and initrd for direct boot."""
 
     kernel: str
@@ -135,9 +135,9 @@ class Machine:
     accelerator: str
     vcpus: int
     ram_bytes: int
-    kernel: Kernel | None
+    kernel: KernelBoot | None
     disks: Sequence[tuple[str, str, str | None]] = ()
-    nics: Sequence[Nic] = ()
+    nics: Sequence[GuestNic] = ()
     console: str | None = None
     cpus: Sequence[int] = ()
 
@@ -216,7 +216,7 @@ def _disk(target: str, path: str, form: str, serial: str | None, *, volatile: bo
     return node("disk", *parts, type="file", device="disk")
 
 
-def _nic(nic: Nic) -> ET.Element:
+def _nic(nic: GuestNic) -> ET.Element:
     parts = [
         node("source", **{nic.kind: nic.source}),
         node("mac", address=nic.mac),

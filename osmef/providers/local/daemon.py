@@ -55,7 +55,7 @@ Subsystem sftp internal-sftp
 
 
 @dataclass(frozen=True)
-class Guest:
+class GuestProcess:
     """A started guest. Its first process is sshd, which logs to a memfd."""
 
     spec: GuestSpec
@@ -87,7 +87,7 @@ class Guest:
         return " / ".join(self._said().split("\n")).strip(" /") or "no message"
 
 
-def boot(spec: GuestSpec, namespace: Namespace) -> Guest:
+def boot(spec: GuestSpec, namespace: Namespace) -> GuestProcess:
     """Start a guest in a network namespace, whose sshd listens later. Raises OSError."""
     log = os.memfd_create(f"sshd-{spec.name}")
     home = os.open("/proc/self/ns/pid", os.O_RDONLY)
@@ -100,7 +100,7 @@ def boot(spec: GuestSpec, namespace: Namespace) -> Guest:
     finally:
         kernel.setns(home, kernel.CLONE_NEWPID)
         os.close(home)
-    return Guest(spec, pid, log)
+    return GuestProcess(spec, pid, log)
 
 
 def _become(spec: GuestSpec, namespace: Namespace, log: int) -> None:
@@ -214,14 +214,14 @@ def _give_address(namespace: Namespace, device: str, address: str, network: str)
             net.add_address(device, ipv6_of(address), IPV6_PREFIX_LENGTH)
 
 
-class Cloud:
+class EmulatedCloud:
     """Everything in one sandbox."""
 
     def __init__(self, spec: CloudSpec) -> None:
         """Create the networks. Raises ProviderError, NetlinkError or OSError."""
         self._spec = spec
         self._hosts: dict[str, Namespace] = {}
-        self._guests: dict[str, Guest] = {}
+        self._guests: dict[str, GuestProcess] = {}
         self._ports: dict[str, list[tuple[str, str]]] = {host.name: [] for host in spec.hosts}
         self._media: dict[str, str | None] = {}
         self._tenants = {tenant.name: tenant for tenant in spec.tenants}
@@ -408,10 +408,10 @@ class _Daemon:
     """The requests, one method each. An answer may carry one file descriptor."""
 
     def __init__(self) -> None:
-        self._cloud: Cloud | None = None
+        self._cloud: EmulatedCloud | None = None
 
     @property
-    def cloud(self) -> Cloud:
+    def cloud(self) -> EmulatedCloud:
         if self._cloud is None:
             raise ProviderError("the sandbox has no cloud yet")
         return self._cloud
@@ -421,9 +421,9 @@ class _Daemon:
         match request:
             case {"do": "build", "cloud": spec}:
                 # Imported late, so that a controller that is gone by now is noticed before.
-                from osmef.providers.local.daemon import Cloud  # noqa: PLC0415
+                from osmef.providers.local.daemon import EmulatedCloud  # noqa: PLC0415
 
-                self._cloud = Cloud(wire.cloud_from(spec))
+                self._cloud = EmulatedCloud(wire.cloud_from(spec))
             case {"do": "boot", "guest": spec}:
                 self.cloud.boot(wire.guest_from(spec))
             case {"do": "prepare", "hosts": hosts, "in_turns": in_turns}:

@@ -33,7 +33,7 @@ from osmef.errors import CredentialsError
 from osmef.named_file import read_text_file
 from osmef.providers.base import Access, Check, go_on
 from osmef.providers.cloud import account as cloud
-from osmef.providers.cloud.account import Again, Waits
+from osmef.providers.cloud.account import Again, CloudWaits
 from osmef.providers.cloud.errors import ErrorTable, Meaning, Row
 from osmef.providers.cloud.tenants import access_with
 from osmef.providers.parallel import AT_ONCE
@@ -51,7 +51,7 @@ _NO_SENSE = (AttributeError, KeyError, TypeError, ValueError)
 _BY_PASSWORD = {"password", "v3password"}
 _MOST_BYTES = 1 << 20
 _PLACES = "clouds.yaml (see OS_CLIENT_CONFIG_FILE)"
-USUAL = Waits(again_s=60.0, stays_s=180.0, at_once=AT_ONCE)
+USUAL = CloudWaits(again_s=60.0, stays_s=180.0, at_once=AT_ONCE)
 
 _QUOTA_WORDS = "quota|maximum number of|limit exceeded"
 _NO_HOST = re.compile(r"no valid host|exceeded maximum number of retries", re.IGNORECASE)
@@ -143,7 +143,7 @@ class Cloud(cloud.Account):
     lists_lag = False
 
     def __init__(
-        self, region: CloudRegion, access: Access, check: Check = go_on, waits: Waits = USUAL
+        self, region: CloudRegion, access: Access, check: Check = go_on, waits: CloudWaits = USUAL
     ) -> None:
         named = {key: access[key] for key in ("cloud", "region", "project") if access.get(key)}
         name = "/".join(named.values()) or "the cloud of OS_* variables"
@@ -263,7 +263,7 @@ def access_of(settings: OpenStackSettings, cloud: str | None = None) -> Access:
     return access_with(cloud=cloud or settings.cloud, region=settings.region)
 
 
-def open_cloud(access: Access, check: Check = go_on, waits: Waits = USUAL) -> Cloud:
+def open_cloud(access: Access, check: Check = go_on, waits: CloudWaits = USUAL) -> Cloud:
     """Log into the cloud that ``access`` names, or else the environment.
 
     ``check`` is called at least once a second in every wait, and may raise.

@@ -42,7 +42,7 @@ class FlavorInfo(Flavor):
 
 
 @dataclass(frozen=True)
-class BootSource:
+class ResolvedBootSource:
     """The boot source of servers: image, snapshot or volume; its id, and its minimum sizes.
 
     ``own_disk`` says that it is the flavor's disk that has to hold it.
@@ -73,7 +73,7 @@ class Names:
     ``used`` are the subnets that it sees, ``own`` those of the network that the settings name.
     """
 
-    source: BootSource
+    source: ResolvedBootSource
     flavors: dict[WantedFlavor | None, FlavorInfo]
     network: str | None
     external: str | None
@@ -169,7 +169,7 @@ def _flavors(cloud: Cloud) -> list[FlavorInfo]:
 
 
 def choose_flavor(
-    there: Sequence[FlavorInfo], wanted: WantedFlavor, source: BootSource
+    there: Sequence[FlavorInfo], wanted: WantedFlavor, source: ResolvedBootSource
 ) -> FlavorInfo:
     """Return the named flavor, or the smallest that meets a need and boots the source.
 
@@ -215,7 +215,7 @@ def _image(cloud: Cloud, wanted: str) -> Any:
     return _find(cloud, "image", [wanted], "provider.boot.image")[0]
 
 
-def _source(cloud: Cloud, settings: OpenStackSettings) -> BootSource:
+def _source(cloud: Cloud, settings: OpenStackSettings) -> ResolvedBootSource:
     boot = settings.boot
     if boot.image is not None:
         image = _image(cloud, boot.image)
@@ -226,7 +226,7 @@ def _source(cloud: Cloud, settings: OpenStackSettings) -> BootSource:
                 cure="use an image that is active",
             )
         needs = (int(image.min_disk or 0), int(image.min_ram or 0))
-        return BootSource("image", str(image.id), *needs, own_disk=boot.size is None)
+        return ResolvedBootSource("image", str(image.id), *needs, own_disk=boot.size is None)
     if not cloud.ask("looking for volumes", lambda c: c.has_service("block-storage")):
         raise NotFoundError(
             "the cloud has no volumes (no block-storage service)",
@@ -235,7 +235,7 @@ def _source(cloud: Cloud, settings: OpenStackSettings) -> BootSource:
         )
     kind, wanted = ("volume" if boot.snapshot is None else "snapshot"), boot.snapshot or boot.volume
     (found,) = _find(cloud, kind, [str(wanted)], f"provider.boot.{kind}")
-    return BootSource(kind, str(found.id), int(found.size))
+    return ResolvedBootSource(kind, str(found.id), int(found.size))
 
 
 def _networks(
@@ -364,7 +364,7 @@ def needs_of(
     return need
 
 
-def volume_gib(settings: OpenStackSettings, source: BootSource) -> int:
+def volume_gib(settings: OpenStackSettings, source: ResolvedBootSource) -> int:
     """Return the size of a server's boot volume in GiB, 0 if it boots from the flavor's disk."""
     if source.kind == "image" and settings.boot.size is None:
         return 0

@@ -102,7 +102,7 @@ _HOST_SINCE = "2.74"
 
 
 @dataclass(frozen=True)
-class Place:
+class VmPlacement:
     """Requested placement of a server: each part is None where the cloud chooses."""
 
     group: str | None = None
@@ -134,7 +134,7 @@ def places_of(
     clouds: Mapping[str, Cloud],
     requests: Sequence[EndpointRequest],
     fixed: Mapping[str, str],
-) -> dict[str, Place]:
+) -> dict[str, VmPlacement]:
     """Return the placement of each request by name, given the project of each tenant slot.
 
     ``fixed`` are the compute hosts of the slots on which physical hosts take part. Makes the server
@@ -144,10 +144,12 @@ def places_of(
         zone = settings.zones[0] if settings.zones else None
         groups = plan_groups(requests, soft=settings.soft)
         made = _make_groups(maker, clouds, set(groups.values()))
-        return {r.name: Place(group=made.get(groups.get(r.name)), zone=zone) for r in requests}
+        return {
+            r.name: VmPlacement(group=made.get(groups.get(r.name)), zone=zone) for r in requests
+        }
     if settings.placement_by is PlacedBy.ZONE:
         zones = assign_places(requests, settings.zones)
-        return {r.name: Place(zone=zones.get(r.host or "")) for r in requests}
+        return {r.name: VmPlacement(zone=zones.get(r.host or "")) for r in requests}
     cloud = next(iter(clouds.values()))
     hosts = {host.name: host for host in usable_hosts(cloud, settings)}
     slots = assign_places(requests, list(hosts), fixed)
@@ -155,9 +157,9 @@ def places_of(
         "looking at nova's version", lambda c: supports_microversion(c.compute, _HOST_SINCE)
     )
     if by_name:
-        return {r.name: Place(host=slots.get(r.host or "")) for r in requests}
+        return {r.name: VmPlacement(host=slots.get(r.host or "")) for r in requests}
     forced = {s: f"{hosts[name].zone}:{name}" for s, name in slots.items() if name in hosts}
-    return {r.name: Place(zone=forced.get(r.host or "")) for r in requests}
+    return {r.name: VmPlacement(zone=forced.get(r.host or "")) for r in requests}
 
 
 def _make_groups(

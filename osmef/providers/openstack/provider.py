@@ -28,15 +28,15 @@ from osmef.providers.base import (
     pass_over,
 )
 from osmef.providers.cloud import build, resource_types
-from osmef.providers.cloud.account import Waits
+from osmef.providers.cloud.account import CloudWaits
 from osmef.providers.cloud.public_cloud import VmCloud
-from osmef.providers.cloud.ssh_access import Guest
+from osmef.providers.cloud.ssh_access import BootingGuest
 from osmef.providers.cloud.tenants import Tenant, open_tenants, slots_of
 from osmef.providers.openstack import lookup, network, placement, servers
 from osmef.providers.openstack.access import USUAL, Cloud, access_of, identity, login_of, open_cloud
 from osmef.providers.openstack.lookup import KEY_PAIRS, Names, needs_floating
 from osmef.providers.openstack.network import Site, SiteMaker
-from osmef.providers.openstack.placement import Place
+from osmef.providers.openstack.placement import VmPlacement
 from osmef.providers.openstack.resource_types import TYPES, Maker, Mark, Rule, rules_for
 from osmef.providers.openstack.servers import FloatingAddresses, Server, ServerOrder
 from osmef.providers.parallel import beside, side_by_side
@@ -69,7 +69,7 @@ class OpenStackProvider(VmCloud[Cloud, Mark, Server]):
     _base: Cloud | None = None
     """The administrator's project, where those of the tenants are made."""
 
-    def __init__(self, settings: OpenStackSettings, waits: Waits | None = None) -> None:
+    def __init__(self, settings: OpenStackSettings, waits: CloudWaits | None = None) -> None:
         super().__init__(settings, waits)
         if settings.way_in is Reach.JUMP:  # its servers' addresses are its own
             self.outside = frozenset()
@@ -244,7 +244,7 @@ class Build(build.Build[Cloud, Site, Server]):
     fixed: Mapping[str, str] = field(default_factory=dict)
     """The names of those of them by their slots."""
     _site_makers: dict[str, SiteMaker] = field(default_factory=dict)
-    _places: dict[str, Place] = field(default_factory=dict)
+    _places: dict[str, VmPlacement] = field(default_factory=dict)
     _joining: Sequence[Server] = ()
     """Servers that run, and that others are to let in before SSH gets in."""
 
@@ -306,7 +306,7 @@ class Build(build.Build[Cloud, Site, Server]):
         self._joining = ()
         super().enter(vms)
 
-    def guest_of(self, vm: Server) -> Guest:
+    def guest_of(self, vm: Server) -> BootingGuest:
         """Return the same as a guest that boots."""
         return replace(
             super().guest_of(vm),

@@ -20,7 +20,7 @@ from osmef.providers.cloud_init import MOST_BYTES, cloud_config, user_data
 from osmef.providers.openstack.access import ERRORS, FLOATING_AT_ONCE, Cloud, meaning_of_fault
 from osmef.providers.openstack.lookup import FlavorInfo, volume_gib
 from osmef.providers.openstack.network import Site
-from osmef.providers.openstack.placement import Place
+from osmef.providers.openstack.placement import VmPlacement
 from osmef.providers.openstack.resource_types import Maker, servers_in, servers_there
 from osmef.providers.parallel import AT_ONCE, side_by_side
 from osmef.remote.login import KeyPair
@@ -41,7 +41,7 @@ class ServerOrder(build.VmOrder[Site]):
     """A server to create."""
 
     flavor: FlavorInfo
-    place: Place
+    place: VmPlacement
 
     @property
     def ip_name(self) -> str:
@@ -238,7 +238,7 @@ def make_servers(
     Raises BootError, CapacityError, QuotaError, what ``ready`` does.
     """
     clouds = {id(o.account): o.account for o in orders}
-    boot = Boot(maker.mark.run, [*clouds.values()], settings.boot_timeout, ready)
+    boot = BootingServers(maker.mark.run, [*clouds.values()], settings.boot_timeout, ready)
 
     def ask(order: ServerOrder, *, leads: bool = False) -> None:
         if boot.admits(leads=leads):
@@ -270,7 +270,7 @@ def _groups(orders: Sequence[ServerOrder]) -> list[list[ServerOrder]]:
 
 
 @dataclass
-class Boot:
+class BootingServers:
     """Servers during their boot, by id: the requested ones, and the running ones."""
 
     run: str

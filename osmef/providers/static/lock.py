@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from osmef.errors import CapacityError, ReachError
-from osmef.remote.session import Session
+from osmef.remote.session import SshSession
 
 PATH = "/dev/shm/osmef-lock"  # noqa: S108 - for all users of the machine, and gone with its next boot
 _WORD = r"([A-Za-z0-9._-]+)"
@@ -28,7 +28,7 @@ def is_word(name: str) -> bool:
 
 
 @dataclass(frozen=True)
-class Holder:
+class LockOwner:
     """The holder of a machine's lock.
 
     ``made`` and ``deadline`` are the UNIX times at which its run began to make things, and after
@@ -44,7 +44,7 @@ class Holder:
         return f"osmef/{self.run}/{self.endpoint}/{self.made}/{self.deadline}"
 
 
-def holder(session: Session) -> Holder | None:
+def holder(session: SshSession) -> LockOwner | None:
     """Return the holder of a machine's lock, None if it is free. Raises ReachError."""
     target = session.read_link(PATH)
     if target is None:
@@ -53,10 +53,10 @@ def holder(session: Session) -> Holder | None:
     if found is None:
         cure = f"find out whose {PATH} this is, and remove it"
         raise ReachError(f"{PATH} is none of ours: {target[:80]}", where=session.name, cure=cure)
-    return Holder(found[1], found[2], int(found[3]), int(found[4]))
+    return LockOwner(found[1], found[2], int(found[3]), int(found[4]))
 
 
-def acquire(session: Session, wanted: Holder) -> None:
+def acquire(session: SshSession, wanted: LockOwner) -> None:
     """Lock a machine for a run; an expired lock is taken over.
 
     Raises CapacityError when another run holds it, ReachError.
@@ -88,7 +88,7 @@ def acquire(session: Session, wanted: Holder) -> None:
     )
 
 
-def confirm(session: Session, wanted: Holder) -> None:
+def confirm(session: SshSession, wanted: LockOwner) -> None:
     """Check that a run still holds the lock. Raises CapacityError, ReachError.
 
     A missing lock is recreated: a boot of the machine removes it, and so does logind
@@ -108,14 +108,14 @@ def confirm(session: Session, wanted: Holder) -> None:
         )
 
 
-def release(session: Session, run: str, endpoint: str) -> None:
+def release(session: SshSession, run: str, endpoint: str) -> None:
     """Unlock a machine, if the run holds it for this endpoint. Raises ReachError."""
     held = holder(session)
     if held is not None and (held.run, held.endpoint) == (run, endpoint):
         remove(session, held)
 
 
-def remove(session: Session, held: Holder) -> None:
+def remove(session: SshSession, held: LockOwner) -> None:
     """Remove the lock, if the holder is unchanged. Raises ReachError.
 
     Another reader may have locked the machine since. So it is moved away in one step,
@@ -131,7 +131,7 @@ def remove(session: Session, held: Holder) -> None:
     session.remove(aside)
 
 
-def _take_over(session: Session, held: Holder) -> None:
+def _take_over(session: SshSession, held: LockOwner) -> None:
     try:
         remove(session, held)
     except ReachError as error:

@@ -14,7 +14,7 @@ from osmef.providers.base import Access, Endpoint, EndpointRequest, Order, Resou
 from osmef.providers.static import lock
 from osmef.remote.connection import QUIET_CURE
 from osmef.remote.login import Login
-from osmef.remote.session import Session
+from osmef.remote.session import SshSession
 from osmef.remote.ssh_config import find_login
 from osmef.remote.workdir import clear, remove, scratch_prefix
 from osmef.scenario.clouds.static import InventoryHost
@@ -41,14 +41,14 @@ def login_to(access: Access) -> Login:
     return find_login(access["host"], access["ssh"], **ways)
 
 
-def resource_of(holder: lock.Holder, access: Access) -> Resource:
+def resource_of(holder: lock.LockOwner, access: Access) -> Resource:
     """Return the resource of a run on a machine: a directory, with a lock beside it."""
     name = f"osmef-{holder.run}-{holder.endpoint}"
     times = (float(holder.deadline), float(holder.made))
     return Resource(KIND, RESOURCE, name, holder.run, None, *times, access=access)
 
 
-def scratch_of(holder: lock.Holder, access: Access, directory: str) -> Resource:
+def scratch_of(holder: lock.LockOwner, access: Access, directory: str) -> Resource:
     """Return the resource of a program's directory on a machine."""
     name = f"{directory}/{scratch_prefix(holder.run, holder.endpoint)}*"
     return replace(resource_of(holder, access), kind=SCRATCH, name=name)
@@ -72,17 +72,17 @@ def _parts_of(resource: Resource) -> tuple[str, str | None]:
     return endpoint, directory
 
 
-def holder_of(request: EndpointRequest, order: Order) -> lock.Holder:
+def holder_of(request: EndpointRequest, order: Order) -> lock.LockOwner:
     """Return the lock's holder for an endpoint of a run."""
-    return lock.Holder(order.run, request.name, int(order.made), int(order.deadline))
+    return lock.LockOwner(order.run, request.name, int(order.made), int(order.deadline))
 
 
-def take(session: Session, request: EndpointRequest, order: Order) -> None:
+def take(session: SshSession, request: EndpointRequest, order: Order) -> None:
     """Lock a machine for an endpoint. Raises CapacityError, ReachError."""
     lock.acquire(session, holder_of(request, order))
 
 
-def confirm(resource: Resource, kept: Session | None = None) -> None:
+def confirm(resource: Resource, kept: SshSession | None = None) -> None:
     """Check that a run still holds a machine's lock. Raises CapacityError.
 
     If it can't be read now, the trials will fail. ``kept`` is a session to it that may be open.
@@ -92,18 +92,18 @@ def confirm(resource: Resource, kept: Session | None = None) -> None:
     with contextlib.suppress(ReachError):
         _, session = open_session(resource.access, kept)
         try:
-            lock.confirm(session, lock.Holder(resource.run, endpoint, *times))
+            lock.confirm(session, lock.LockOwner(resource.run, endpoint, *times))
         finally:
             session.close()
 
 
-def open_session(access: Access, kept: Session | None = None) -> tuple[Login, Session]:
+def open_session(access: Access, kept: SshSession | None = None) -> tuple[Login, SshSession]:
     """Log in to a machine, or reuse an open session. Raises ReachError, CredentialsError."""
     login = replace(login_to(access), kept=kept)
-    return login, Session.open(login, _CONNECT_S)
+    return login, SshSession.open(login, _CONNECT_S)
 
 
-def give_back(resource: Resource, kept: Session | None = None) -> None:
+def give_back(resource: Resource, kept: SshSession | None = None) -> None:
     """Remove a run's files from a machine. Raises ProviderError, EndpointError."""
     endpoint, directory = _parts_of(resource)
     _, session = open_session(resource.access, kept)
@@ -162,7 +162,9 @@ def held(access: Access) -> list[Resource]:
         session.close()
 
 
-def _left_by_layers(session: Session, resource: Resource, holder: lock.Holder) -> list[Resource]:
+def _left_by_layers(
+    session: SshSession, resource: Resource, holder: lock.LockOwner
+) -> list[Resource]:
     """Return a run's traces of layers; none without the right to create any."""
     try:
         left = traces.found(Root(session), traces.TraceNames(holder.run, holder.endpoint))
@@ -174,9 +176,9 @@ def _left_by_layers(session: Session, resource: Resource, holder: lock.Holder) -
 
 
 def endpoint_of(
-    session: Session,
+    session: SshSession,
     login: Login,
-    holder: lock.Holder,
+    holder: lock.LockOwner,
     request: EndpointRequest,
     host: InventoryHost,
 ) -> Endpoint:
@@ -200,7 +202,7 @@ def endpoint_of(
     )
 
 
-def _cpus(session: Session) -> int | None:
+def _cpus(session: SshSession) -> int | None:
     """Return its number of CPUs; None where it is unknown. Raises ReachError."""
     said = session.word(["nproc"])
     if not said:
@@ -212,7 +214,7 @@ def _cpus(session: Session) -> int | None:
     return int(said)
 
 
-def addresses(session: Session, host: InventoryHost) -> list[str]:
+def addresses(session: SshSession, host: InventoryHost) -> list[str]:
     """Return the measured addresses of a machine, at least one, one of each IP version.
 
     Raises NotFoundError, ReachError.
@@ -234,7 +236,7 @@ def addresses(session: Session, host: InventoryHost) -> list[str]:
         ) from None
 
 
-def _addresses_of(session: Session, interface: str) -> list[str]:
+def _addresses_of(session: SshSession, interface: str) -> list[str]:
     argv = ["ip", "-o", "addr", "show", "dev", interface, "scope", "global"]
     told = session.run(argv)
     words = [line.split() for line in told.stdout.decode(errors="replace").splitlines()]

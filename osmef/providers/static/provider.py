@@ -25,7 +25,7 @@ from osmef.providers.base import (
 from osmef.providers.parallel import side_by_side
 from osmef.providers.static import machine
 from osmef.providers.static.assign import assign, physical_host, requests_of
-from osmef.remote.session import Session
+from osmef.remote.session import SshSession
 from osmef.scenario.clouds.static import InventoryHost, StaticAccess, StaticSettings
 from osmef.scenario.fields import RECORD, EndpointKind, Family, Placement, ProviderNetwork
 from osmef.scenario.layers import EVERYTHING
@@ -51,7 +51,7 @@ class StaticProvider(Provider):
     def __init__(self, settings: StaticSettings) -> None:
         self._hosts = settings.hosts
         self._taken: dict[str, Resource] = {}
-        self._sessions: dict[str, Session] = {}
+        self._sessions: dict[str, SshSession] = {}
         """By the names of the machines."""
         self._close_ledger: Callable[[Resource], None] = lambda _resource: None
 
@@ -195,7 +195,7 @@ class StaticProvider(Provider):
             while self._sessions:
                 self._sessions.popitem()[1].close()
 
-    def _session_to(self, resource: Resource) -> Session | None:
+    def _session_to(self, resource: Resource) -> SshSession | None:
         """Return the open session to a resource's machine, if any."""
         return self._sessions.get(resource.access["host"])
 
@@ -235,7 +235,7 @@ class StaticProvider(Provider):
 def _destroy(
     resources: Sequence[Resource],
     gone: Callable[[Resource], None],
-    session_to: Callable[[Resource], Session | None],
+    session_to: Callable[[Resource], SshSession | None],
 ) -> None:
     """Remove directories and locks, after traces of layers, over open sessions."""
     errors = _take_down([one for one in resources if machine.is_of_layer(one)], gone)

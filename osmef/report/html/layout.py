@@ -19,7 +19,7 @@ from osmef.errors import InputError
 from osmef.named_file import open_file
 from osmef.results.files import storage, write_atomically
 from osmef.results.measure import PREFIXED, Measure, shown_unit
-from osmef.results.summary import Metric
+from osmef.results.summary import MetricSummary
 from osmef.units import rate_unit
 
 _TEMPLATES = Path(__file__).parent / "templates"
@@ -167,7 +167,7 @@ class Scale:
         return show_number(None if value is None else value / self.divisor)
 
 
-def scale_of(measure: Measure, metrics: Sequence[Metric]) -> Scale:
+def scale_of(measure: Measure, metrics: Sequence[MetricSummary]) -> Scale:
     """Return the display of a measure in all its cells, by its medians."""
     if measure.unit not in PREFIXED:
         return Scale(measure.words, shown_unit(measure.unit))

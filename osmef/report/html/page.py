@@ -59,7 +59,7 @@ from osmef.report.summary import (
 from osmef.results.frame import load
 from osmef.results.measure import Measure
 from osmef.results.rundir import find_runs
-from osmef.results.summary import Metric
+from osmef.results.summary import MetricSummary
 from osmef.scenario.study import ALONE
 from osmef.units import format_duration
 
@@ -172,7 +172,9 @@ def _results(trials: pd.DataFrame, measures: Sequence[Measure], names: Mapping[s
 
 
 def _numbers(
-    measures: Sequence[Measure], found: Mapping[str, Mapping[str, Metric]], keys: Sequence[str]
+    measures: Sequence[Measure],
+    found: Mapping[str, Mapping[str, MetricSummary]],
+    keys: Sequence[str],
 ) -> tuple[list[Column], dict[str, list[list[Field]]]]:
     """Return the columns of the numbers, and the fields of each row by cell.
 

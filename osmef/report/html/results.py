@@ -37,7 +37,7 @@ from osmef.report.summary import (
 )
 from osmef.report.table import OF_ONE_PAIR, is_of_one_pair, shown_measures
 from osmef.results.measure import Measure
-from osmef.results.summary import CellInfo, Metric, Summary
+from osmef.results.summary import CellInfo, MetricSummary, Summary
 from osmef.results.trial import Limit
 
 _NOTE = (
@@ -175,7 +175,7 @@ def _trials(cell: CellInfo) -> Field:
     return Field(str(cell.n_ok + cell.n_failed), failed, emphasis=emphasis)
 
 
-def measured(metric: Metric | None, scale: Scale, trials: int | None = None) -> Field:
+def measured(metric: MetricSummary | None, scale: Scale, trials: int | None = None) -> Field:
     """Return a metric as a field: median, interval, n if some trials lack it, CoV."""
     if metric is None or metric.median is None:
         return text(None)
@@ -188,7 +188,7 @@ def measured(metric: Metric | None, scale: Scale, trials: int | None = None) -> 
     return Field(shown, (_interval(metric, own), *more), repr(metric.median))
 
 
-def _interval(metric: Metric, scale: Scale) -> str:
+def _interval(metric: MetricSummary, scale: Scale) -> str:
     if metric.ci95_low is None or metric.ci95_high is None:
         return "no interval"
     return f"{scale.show(metric.ci95_low)} to {scale.show(metric.ci95_high)}"

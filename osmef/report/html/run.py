@@ -23,7 +23,7 @@ from osmef.results.brief import brief_summary, brief_trials
 from osmef.results.files import storage
 from osmef.results.measure import Better, Measure
 from osmef.results.rundir import RunDirectory
-from osmef.results.summary import CellInfo, EndpointInfo, Metric, Summary
+from osmef.results.summary import CellInfo, EndpointInfo, MetricSummary, Summary
 from osmef.results.trial import Limit
 from osmef.scenario.location import Location
 from osmef.units import counted
@@ -215,7 +215,7 @@ def _settings(cell: CellInfo) -> tuple[object, ...]:
     return (cell.workload, cell.background, *sorted(map(str, own.items())))
 
 
-def _apart(a: Metric, b: Metric) -> bool:
+def _apart(a: MetricSummary, b: MetricSummary) -> bool:
     """Return whether the intervals of two medians are disjoint."""
     ends = (a.ci95_low, a.ci95_high, b.ci95_low, b.ci95_high)
     if None in ends:

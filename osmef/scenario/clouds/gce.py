@@ -20,7 +20,7 @@ from osmef.scenario.clouds.base import (
 from osmef.scenario.fields import Name, Text
 
 
-class Nic(StrEnum):
+class NicType(StrEnum):
     """The type of a VM's network interface."""
 
     GVNIC = "gvnic"
@@ -51,7 +51,7 @@ class GceSettings(PublicCloudSettings):
         description="console: as the guest agent reports in guest attributes, or cloud-init on the"
         " serial port; given: with the VM's first data, for images with cloud-init",
     )
-    nic: Nic = Field(default=Nic.GVNIC, description="kind of the network interface")
+    nic: NicType = Field(default=NicType.GVNIC, description="kind of the network interface")
     tier_1: bool = Field(
         default=False,
         description="the higher bandwidth that large machine types have for a price, with gvnic",
@@ -96,7 +96,7 @@ class GceSettings(PublicCloudSettings):
 
     @model_validator(mode="after")
     def _fits(self) -> GceSettings:
-        if self.tier_1 and self.nic is not Nic.GVNIC:
+        if self.tier_1 and self.nic is not NicType.GVNIC:
             raise conflict("Tier 1 needs gvnic", "write nic: gvnic", *("tier_1", "nic"))
         if self.zone is not None and not self.zone.startswith(f"{self.region}-"):
             raise conflict(

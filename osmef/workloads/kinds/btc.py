@@ -78,7 +78,7 @@ Algorithms = Annotated[
 ]
 
 
-class Mode(StrEnum):
+class BtcMode(StrEnum):
     """Data path of both ends: each optimisation is a mode, named in the results."""
 
     COPY = "copy"
@@ -98,9 +98,11 @@ _WITH_HEADERS = 1.05
 """What a cloud counts of a byte of payload: headers are 3.6 % of it at an MTU of 1500."""
 
 _MODES = {
-    Mode.ZEROCOPY: "the sending end hands over its pages and copies nothing",
-    Mode.DISCARD: "the receiving end throws the data away in the kernel",
-    Mode.ZEROCOPY_DISCARD: "the sending end copies nothing, and the receiving end throws it away",
+    BtcMode.ZEROCOPY: "the sending end hands over its pages and copies nothing",
+    BtcMode.DISCARD: "the receiving end throws the data away in the kernel",
+    BtcMode.ZEROCOPY_DISCARD: (
+        "the sending end copies nothing, and the receiving end throws it away"
+    ),
 }
 
 
@@ -192,8 +194,8 @@ class BtcSettings(WorkloadSettings):
         le=1000,
         description="threads that share the connections; by default each has its own",
     )
-    mode: Mode = Field(
-        default=Mode.COPY,
+    mode: BtcMode = Field(
+        default=BtcMode.COPY,
         strict=False,
         description="copy: as programs do; zerocopy: the sending end hands over its pages;"
         " discard: the receiving end throws the data away in the kernel",

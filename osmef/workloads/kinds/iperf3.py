@@ -58,7 +58,7 @@ _AROUND = {
 
 
 @dataclass(frozen=True)
-class Stream:
+class StreamReport:
     """One stream of a direction: the receiver's bytes, and the sender's mean RTT.
 
     The RTT is None where the client is not the sender: what it tells then is of connecting.
@@ -84,7 +84,7 @@ class Way:
     lost: float | None = None
     out_of_order: float | None = None
     jitter_us: float | None = None
-    streams: tuple[Stream, ...] = ()
+    streams: tuple[StreamReport, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -365,9 +365,9 @@ def _tcp(end: Json, way: str, streams: list[Any]) -> Way:
     )
 
 
-def _stream(one: Any) -> Stream:
+def _stream(one: Any) -> StreamReport:
     sends = _get(one, "sender", "sender") is not False
-    return Stream(
+    return StreamReport(
         received_bps=_maybe(one, "receiver", "bits_per_second"),
         rtt_mean_us=(_maybe(one, "sender", "mean_rtt") or None) if sends else None,
     )

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from osmef.agent.messages import ExchangeResult
 from osmef.errors import AgentError
 from osmef.results.measure import Measure, part
-from osmef.results.observations import Exchange, Phase, Protocol, Purpose
+from osmef.results.observations import Exchange, LoadPhase, Protocol, Purpose
 from osmef.scenario.base import conflict
 from osmef.scenario.fields import Duration, Size
 from osmef.scenario.workload import Directions, WorkloadSettings, without_background
@@ -106,12 +106,12 @@ LOST = Measure(
 MEASURES = (*TIMES, EXCHANGES)
 """Of exchanges without a background, as fast as they go."""
 
-_TOLD = {Phase.IDLE: "before the background began: ", Phase.LOADED: "while it ran: "}
+_TOLD = {LoadPhase.IDLE: "before the background began: ", LoadPhase.LOADED: "while it ran: "}
 _BELOW = {"rtt_p50_us": "p50\nµs", "rtt_p99_us": "p99\nµs"}
 _BESIDE_BELOW = {"rtt_p50_us": "p50\nµs", "lost_percent": "lost\n%"}
 
 
-def _in_phase(measure: Measure, phase: Phase, below: str | None = None) -> Measure:
+def _in_phase(measure: Measure, phase: LoadPhase, below: str | None = None) -> Measure:
     """Return a measure in one phase, of which the loaded one leads.
 
     What stands ``below`` the phase is the head of its column.
@@ -119,15 +119,15 @@ def _in_phase(measure: Measure, phase: Phase, below: str | None = None) -> Measu
     return part(
         measure, phase.value, _TOLD[phase],
         head=None if below is None else f"{phase.value}\n{below}",
-        leading=measure.leading and phase is Phase.LOADED,
+        leading=measure.leading and phase is LoadPhase.LOADED,
     )  # fmt: skip
 
 
 BESIDE = (
-    *(_in_phase(one, phase, _BELOW.get(one.name)) for phase in Phase for one in TIMES),
+    *(_in_phase(one, phase, _BELOW.get(one.name)) for phase in LoadPhase for one in TIMES),
     INCREASE,
-    _in_phase(EXCHANGES, Phase.IDLE),
-    _in_phase(EXCHANGES, Phase.LOADED, "exch.\n/s"),
+    _in_phase(EXCHANGES, LoadPhase.IDLE),
+    _in_phase(EXCHANGES, LoadPhase.LOADED, "exch.\n/s"),
 )
 """Of exchanges beside a background, and before it."""
 
@@ -276,7 +276,7 @@ class Latency(Workload[LatencySettings]):
 
     def __init__(self, settings: LatencySettings, *, background: bool = False) -> None:
         super().__init__(settings, background=background)
-        self._phases = (Phase.IDLE, Phase.LOADED) if background else (Phase.IDLE,)
+        self._phases = (LoadPhase.IDLE, LoadPhase.LOADED) if background else (LoadPhase.IDLE,)
         always = BESIDE if background else MEASURES
         self.measures = (
             *(_carried(one, settings.protocol) for one in always),
@@ -309,12 +309,12 @@ class Latency(Workload[LatencySettings]):
         return tuple(self._part(*one) for one in self._runs)
 
     @property
-    def _runs(self) -> list[tuple[Phase, Protocol]]:
+    def _runs(self) -> list[tuple[LoadPhase, Protocol]]:
         return [(phase, one) for phase in self._phases for one in self._settings.protocols]
 
-    def _part(self, phase: Phase, protocol: Protocol) -> Part:
+    def _part(self, phase: LoadPhase, protocol: Protocol) -> Part:
         settings = self._settings
-        alone = phase is Phase.IDLE and len(self._phases) > 1
+        alone = phase is LoadPhase.IDLE and len(self._phases) > 1
         duration = settings.idle if alone else settings.duration
         size = settings.size_of(protocol)
         wanted: dict[str, Value | None] = {
@@ -341,7 +341,7 @@ class Latency(Workload[LatencySettings]):
         exchanges: list[Exchange] = []
         for number, (phase, protocol) in enumerate(self._runs):
             # What runs as a background itself always has other traffic beside it.
-            seen = Phase.LOADED if purpose is Purpose.BACKGROUND else phase
+            seen = LoadPhase.LOADED if purpose is Purpose.BACKGROUND else phase
             there = [self._exchange(parts[number], purpose, seen, protocol) for parts in pairs]
             prefix = f"{phase.value}_" if len(self._phases) > 1 else ""
             prefix += "" if protocol is self._settings.protocol else f"{_word(protocol)}_"
@@ -358,7 +358,9 @@ class Latency(Workload[LatencySettings]):
             metrics["latency_increase_ratio"] = loaded / idle if idle and loaded else None
         return Outcome(metrics, exchanges=exchanges)
 
-    def _exchange(self, ran: Ran, purpose: Purpose, phase: Phase, protocol: Protocol) -> Exchange:
+    def _exchange(
+        self, ran: Ran, purpose: Purpose, phase: LoadPhase, protocol: Protocol
+    ) -> Exchange:
         result = ran.results[-1]
         if not isinstance(result, ExchangeResult) or result.histogram is None:
             raise AgentError("the agent gave no times", where=ran.sender)

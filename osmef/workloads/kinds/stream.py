@@ -34,7 +34,7 @@ _INVALID = re.compile(r"^Failed Validation on array ", re.MULTILINE)
 
 
 @dataclass(frozen=True)
-class Kernel:
+class StreamKernel:
     """One of the four loops: its best rate, and its times."""
 
     best_bytes_per_s: float
@@ -50,10 +50,10 @@ class StreamOutput:
     ``validated`` tells whether the arrays held what they should in the end.
     """
 
-    copy: Kernel
-    scale: Kernel
-    add: Kernel
-    triad: Kernel
+    copy: StreamKernel
+    scale: StreamKernel
+    add: StreamKernel
+    triad: StreamKernel
     array_elements: int
     element_bytes: int
     repetitions: int
@@ -85,10 +85,10 @@ def read(text: str) -> StreamOutput:
     )
 
 
-def _kernel(name: str, text: str) -> Kernel:
+def _kernel(name: str, text: str) -> StreamKernel:
     row = first(re.compile(_KERNEL.format(name), re.MULTILINE), text, name)
     rate, mean, least, most = (positive(value, f"a number of {name}") for value in row.groups())
-    return Kernel(1e6 * rate, mean, least, most)
+    return StreamKernel(1e6 * rate, mean, least, most)
 
 
 def _count(pattern: re.Pattern[str], text: str, what: str) -> int:

@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from osmef.errors import EndpointError
-from osmef.layers.base import Attached, Counters, Ground
-from osmef.layers.kinds.bond import Bond, BondSettings, Mode
+from osmef.layers.base import Counters, LayerEnd, Underlay
+from osmef.layers.kinds.bond import Bond, BondMode, BondSettings
 from osmef.remote.session import Output
 from tests.layers.machines import Machines, Recorder, recorded
 
 if TYPE_CHECKING:
-    from osmef.remote.session import Session
+    from osmef.remote.session import SshSession
 
 BOND = {"mode": "balance-rr"}
 
@@ -32,7 +32,7 @@ class Cards(Recorder):
 
     def __init__(self) -> None:
         super().__init__()
-        self.session = cast("Session", self)
+        self.session = cast("SshSession", self)
 
     def run(self, argv: Sequence[str], stdin: bytes = b"") -> Output:
         done = self.do(argv, stdin).encode() if "-j" not in argv else b""
@@ -60,7 +60,7 @@ class Cards(Recorder):
         return cards if words in {("address", "show"), ("-d", "link", "show")} else []
 
 
-def ground_of(count: int = 2) -> tuple[Ground, dict[str, Cards]]:
+def ground_of(count: int = 2) -> tuple[Underlay, dict[str, Cards]]:
     ground, _ = recorded(count)
     roots = {name: Cards() for name in ground.ends}
     nics = tuple(f"eth{n}" for n in range(1, 5))
@@ -109,22 +109,22 @@ def test_what_is_asked_for_is_what_the_kernel_is_told() -> None:
 
 
 def test_the_first_card_is_preferred_at_all_ends_where_one_is() -> None:
-    for mode in Mode:
+    for mode in BondMode:
         ground, roots = ground_of()
         Bond(BondSettings(mode=mode)).up(ground)
         preferred = [line for line in lines(roots["b"]) if "primary eth1" in line]
-        assert bool(preferred) == (mode in {Mode.BACKUP, Mode.TLB, Mode.ALB})
+        assert bool(preferred) == (mode in {BondMode.BACKUP, BondMode.TLB, BondMode.ALB})
 
 
 @pytest.mark.parametrize(
     ("mode", "lacking", "told"),
     [
-        (Mode.ROUND_ROBIN, {"carrier": False}, "no carrier at eth1, eth2"),
-        (Mode.LACP, {"partner": "00:00:00:00:00:00"}, "speaks no LACP"),
+        (BondMode.ROUND_ROBIN, {"carrier": False}, "no carrier at eth1, eth2"),
+        (BondMode.LACP, {"partner": "00:00:00:00:00:00"}, "speaks no LACP"),
     ],
 )
 def test_what_keeps_a_bond_from_carrying_is_told(
-    mode: Mode, lacking: Mapping[str, object], told: str
+    mode: BondMode, lacking: Mapping[str, object], told: str
 ) -> None:
     ground, roots = ground_of()
     minutes = replace(ground, clock=counted(step=60).__next__)
@@ -138,13 +138,13 @@ def test_what_keeps_a_bond_from_carrying_is_told(
 
 @pytest.mark.parametrize("duplex", ["full", "unknown"])
 def test_cards_that_tell_no_duplex_are_told_theirs_where_lacp_is_spoken(duplex: str) -> None:
-    for mode in (Mode.LACP, Mode.ROUND_ROBIN):
+    for mode in (BondMode.LACP, BondMode.ROUND_ROBIN):
         ground, roots = ground_of()
         roots["a"].duplex = roots["b"].duplex = duplex
         Bond(BondSettings(mode=mode)).up(ground)
         set_to = [argv[-5:] for argv in roots["a"].argvs if "ethtool" in argv]
         wanted = [[f"eth{n}", "speed", "10000", "duplex", "full"] for n in (1, 2)]
-        assert set_to == (wanted if (mode, duplex) == (Mode.LACP, "unknown") else [])
+        assert set_to == (wanted if (mode, duplex) == (BondMode.LACP, "unknown") else [])
 
 
 @pytest.mark.parametrize(("stays", "has_ethtool"), [(True, True), (False, False)])
@@ -154,7 +154,7 @@ def test_where_the_duplex_can_not_be_set_it_is_told(*, stays: bool, has_ethtool:
     ends = dict(ground.ends)
     ends["b"] = replace(ends["b"], host=replace(ends["b"].host, stays=stays))
     with pytest.raises(EndpointError, match="eth1 works in unknown duplex") as refused:
-        Bond(BondSettings(mode=Mode.LACP)).up(replace(ground, ends=ends))
+        Bond(BondSettings(mode=BondMode.LACP)).up(replace(ground, ends=ends))
     assert refused.value.where == "b"
     assert "ethtool -s eth1 speed 10000 duplex full" in str(refused.value.cure)
 
@@ -233,5 +233,5 @@ def test_it_is_named_by_what_is_set() -> None:
 def test_where_it_is_measured() -> None:
     ground, _ = ground_of()
     made = Bond(BondSettings()).up(ground)
-    assert isinstance(made["a"], Attached)
+    assert isinstance(made["a"], LayerEnd)
     assert made["a"].address == made["a"].bind == ground.inner["a"]

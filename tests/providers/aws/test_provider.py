@@ -12,7 +12,7 @@ import pytest
 from osmef.errors import PolicyError
 from osmef.providers.aws.provider import AwsProvider
 from osmef.providers.base import Endpoint, EndpointRequest, Order
-from osmef.providers.cloud.account import Waits
+from osmef.providers.cloud.account import CloudWaits
 from osmef.remote.login import KeyPair
 from osmef.scenario.fields import DATA_PORTS, EndpointKind
 from osmef.scenario.location import Gone, distance, same_host
@@ -21,7 +21,7 @@ from tests.aws.notes import Notes
 from tests.aws.wiring import OUTSIDE
 from tests.providers.aws.conftest import Lab
 
-QUICK = Waits(look_s=0.1, late_s=0.1, gone_s=0.3)
+QUICK = CloudWaits(look_s=0.1, late_s=0.1, gone_s=0.3)
 
 
 @dataclass

@@ -12,7 +12,7 @@ from osmef.providers.aws.network import SiteMaker
 from osmef.providers.aws.provider import AwsProvider
 from osmef.providers.aws.resource_types import Maker
 from osmef.providers.base import Resource
-from osmef.providers.cloud.account import Waits
+from osmef.providers.cloud.account import CloudWaits
 from osmef.providers.cloud.tenants import Tenant
 from osmef.providers.marks import Mark
 from osmef.remote.login import KeyPair
@@ -36,7 +36,7 @@ def maker(api: Api) -> Maker:
 
 @pytest.fixture
 def account(api: Api) -> Account:
-    account = Account({"region": REGION, "uri": api.url}, Waits(look_s=0.1, late_s=0.1))
+    account = Account({"region": REGION, "uri": api.url}, CloudWaits(look_s=0.1, late_s=0.1))
     account.retry_s = 0.0
     return account
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from osmef.providers.base import Access, Unread, pass_over
-from osmef.providers.cloud.account import Account, Waits
+from osmef.providers.cloud.account import Account, CloudWaits
 from osmef.providers.cloud.errors import ErrorTable, Meaning, Row
 from osmef.providers.cloud.public_cloud import PublicCloud
 from osmef.providers.cloud.resource_types import Creation, Found, Maker, ResourceType
@@ -20,7 +20,7 @@ CODES = {
     "gone": (Meaning.GONE, 404),
     "exists": (Meaning.EXISTS, 409),
 }
-QUICK = Waits(look_s=0.01, late_s=0.01, again_s=0.05, stays_s=0.2, retry_s=60.0)
+QUICK = CloudWaits(look_s=0.01, late_s=0.01, again_s=0.05, stays_s=0.2, retry_s=60.0)
 
 
 class Refused(Exception):  # noqa: N818 - as an SDK calls it
@@ -128,7 +128,7 @@ class Shop(Account):
     errors = ERRORS
     look_at = "look at it in the shop"
 
-    def __init__(self, api: Api, access: Access | None = None, waits: Waits = QUICK) -> None:
+    def __init__(self, api: Api, access: Access | None = None, waits: CloudWaits = QUICK) -> None:
         super().__init__(access or {"cloud": "one"}, "shop one", waits)
         self.api = api
 

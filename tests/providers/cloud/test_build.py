@@ -25,7 +25,7 @@ from osmef.providers.cloud.lookup import (
     known_names,
     smallest,
 )
-from osmef.providers.cloud.ssh_access import Guest
+from osmef.providers.cloud.ssh_access import BootingGuest
 from osmef.providers.cloud.tenants import Site, Tenant, block_of, open_tenants
 from osmef.remote.login import KeyPair
 from osmef.scenario.fields import EndpointKind
@@ -96,7 +96,7 @@ class Made(Build[Cloud, Site[Cloud], Here]):
         order = VmOrder(one, f"vm-{number}", site, self.order.key, None, flavor)
         return Here(order, f"id-{number}", f"10.0.0.{number}", f"192.0.2.{number}")
 
-    def guest_of(self, vm: Here) -> Guest:
+    def guest_of(self, vm: Here) -> BootingGuest:
         raise NotImplementedError(vm)
 
     def let_in(self, site: Site[Cloud], addresses: set[str], before: set[str]) -> None:

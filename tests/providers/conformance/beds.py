@@ -14,7 +14,7 @@ from osmef.providers.aws.provider import AwsProvider
 from osmef.providers.azure.access import USUAL, open_subscription
 from osmef.providers.azure.provider import AzureProvider
 from osmef.providers.base import Resource
-from osmef.providers.cloud.account import Waits
+from osmef.providers.cloud.account import CloudWaits
 from osmef.providers.gce.provider import GceProvider
 from osmef.providers.openstack.provider import OpenStackProvider
 from osmef.scenario.clouds.aws import AwsSettings
@@ -46,7 +46,7 @@ class Aws(Bed):
     def provider(self) -> AwsProvider:
         """Return a provider of the usual account."""
         settings = AwsSettings.model_validate(settings_for(self._api))
-        return AwsProvider(settings, Waits(look_s=0.1, late_s=0.1, gone_s=0.3))
+        return AwsProvider(settings, CloudWaits(look_s=0.1, late_s=0.1, gone_s=0.3))
 
     @contextmanager
     def wrong(self, what: Wrong) -> Iterator[None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from osmef.providers.base import Order
-from osmef.providers.cloud.ssh_access import Guest
+from osmef.providers.cloud.ssh_access import BootingGuest
 from osmef.remote.login import HostKeys, Login
 from tests.providers.aws.conftest import api as aws_account  # noqa: F401 - a fixture
 from tests.providers.aws.conftest import aws_api, credentials  # noqa: F401 - fixtures
@@ -24,14 +24,14 @@ BEDS = {
 }
 
 
-def _at_once(guest: Guest, order: Order, _deadline: float) -> Login:
+def _at_once(guest: BootingGuest, order: Order, _deadline: float) -> Login:
     return Login(guest.name, guest.user, guest.address, HostKeys(()), order.key)
 
 
 @pytest.fixture(params=BEDS)
 def bed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Bed:
     """A cloud whose guests count as ready when they run."""
-    monkeypatch.setattr(Guest, "reach", _at_once)
+    monkeypatch.setattr(BootingGuest, "reach", _at_once)
     make, fixture = BEDS[request.param]
     found: Bed = make(request.getfixturevalue(fixture))
     return found

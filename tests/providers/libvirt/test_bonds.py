@@ -8,11 +8,11 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from osmef.images.bundle import Bundle
+from osmef.images.bundle import GuestImage
 from osmef.providers.base import Endpoint, EndpointRequest, Order, Resource
 from osmef.providers.libvirt.provider import LibvirtProvider
 from osmef.remote.login import KeyPair
-from osmef.remote.session import Session
+from osmef.remote.session import SshSession
 from osmef.scenario.clouds.libvirt import LibvirtSettings
 from osmef.scenario.fields import EndpointKind
 from tests.cli.conftest import Osmef
@@ -51,7 +51,7 @@ STATE = (
 )
 
 
-def test_bonds_between_guests(lab: Lab, guest_image: Bundle, osmef: Osmef) -> None:
+def test_bonds_between_guests(lab: Lab, guest_image: GuestImage, osmef: Osmef) -> None:
     osmef.end_s = 600.0
     alpha = lab["alpha"]
     text = ON_LIBVIRT.format(uri=alpha.uri, image=guest_image.directory)
@@ -82,7 +82,7 @@ def test_bonds_between_guests(lab: Lab, guest_image: Bundle, osmef: Osmef) -> No
 
 
 def test_the_kernel_s_own_balancing_between_guests(
-    lab: Lab, guest_image: Bundle, osmef: Osmef
+    lab: Lab, guest_image: GuestImage, osmef: Osmef
 ) -> None:
     osmef.end_s = 600.0
     alpha = lab["alpha"]
@@ -97,7 +97,7 @@ def test_the_kernel_s_own_balancing_between_guests(
 
 
 def test_lacp_by_cables_between_guests_whose_cards_tell_no_duplex(
-    lab: Lab, guest_image: Bundle, osmef: Osmef
+    lab: Lab, guest_image: GuestImage, osmef: Osmef
 ) -> None:
     """A Linux bridge keeps packets of LACP back; past it they find the other guest."""
     osmef.end_s = 600.0
@@ -135,7 +135,7 @@ class Forgetful:
 
 
 @contextmanager
-def two_guests(alpha: Hypervisor, image: Bundle, key: KeyPair) -> Iterator[list[Endpoint]]:
+def two_guests(alpha: Hypervisor, image: GuestImage, key: KeyPair) -> Iterator[list[Endpoint]]:
     """Have two guests with two free network cards each, on which nobody else is."""
     settings = LibvirtSettings.model_validate_json(
         json.dumps(
@@ -160,7 +160,7 @@ def two_guests(alpha: Hypervisor, image: Bundle, key: KeyPair) -> Iterator[list[
             provider.close()
 
 
-def state(sessions: list[Session]) -> list[str]:
+def state(sessions: list[SshSession]) -> list[str]:
     """Return what the kernels know of their networks, once no address is being tried out."""
     while True:
         told = [session.run(argv).stdout.decode() for session in sessions for argv in STATE]
@@ -169,7 +169,7 @@ def state(sessions: list[Session]) -> list[str]:
 
 
 def test_after_kill_9_reap_leaves_the_cards_as_they_were(
-    lab: Lab, guest_image: Bundle, osmef: Osmef
+    lab: Lab, guest_image: GuestImage, osmef: Osmef
 ) -> None:
     osmef.end_s = 300.0
     alpha, key = lab["alpha"], KeyPair.generate("test")
@@ -190,7 +190,7 @@ def test_after_kill_9_reap_leaves_the_cards_as_they_were(
             }
         osmef.write(json.dumps(inventory), "hosts.yaml")
         path = osmef.write(ON_HOSTS)
-        sessions = [Session.open(one.login) for one in guests]
+        sessions = [SshSession.open(one.login) for one in guests]
         for line in ("link set eth1 mtu 1400", "link set eth1 up", "addr add 10.9.7.1/24 dev eth1"):
             assert sessions[0].run(["ip", *line.split()]).status == 0
         # The kernel makes an interface of its own when it loads the module.

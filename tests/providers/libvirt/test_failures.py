@@ -22,7 +22,7 @@ from osmef.programs import find_program, search_path
 from osmef.providers.base import EndpointRequest
 from osmef.providers.libvirt.connection import Hypervisor, translate
 from osmef.providers.libvirt.provider import LibvirtProvider
-from osmef.providers.libvirt.provision import memory_note, memory_of
+from osmef.providers.libvirt.provision import memory_note, ram_bytes_of
 from osmef.remote.login import KeyPair
 from osmef.scenario.clouds.libvirt import LibvirtSettings
 from tests.cli.conftest import Osmef
@@ -189,7 +189,7 @@ def test_memory_that_is_not_free_is_a_note_as_the_kernel_may_free_it(
     (tmp_path / "disk.raw").write_bytes(bytes(1 << 20))
     host = Hypervisor("alpha", lab["alpha"].uri)
     try:
-        whole = memory_of(host)
+        whole = ram_bytes_of(host)
         flavors = {"whole": {"vcpus": 1, "ram": f"{whole >> 20}MiB"}}
         keys = {"uri": host.uri, "image": str(tmp_path / "disk.raw"), "flavors": flavors}
         provider = LibvirtProvider(LibvirtSettings.model_validate(keys))

@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 import pytest
 
 from osmef.errors import NotFoundError
-from osmef.images.bundle import Bundle
+from osmef.images.bundle import GuestImage
 from osmef.providers.base import Endpoint, EndpointRequest, Order
 from osmef.providers.libvirt.provider import LibvirtProvider
 from osmef.providers.libvirt.xml import parse
 from osmef.remote.login import KeyPair
-from osmef.remote.session import Session
+from osmef.remote.session import SshSession
 from osmef.scenario.clouds.libvirt import LibvirtSettings
 from osmef.scenario.location import Location
 from tests.libvirt.lab import LAN, Hypervisor, Lab, libvirt_module
@@ -43,7 +43,7 @@ DHCP = """
 """
 
 
-def provider_of(hypervisor: Hypervisor, image: Bundle, **keys: object) -> LibvirtProvider:
+def provider_of(hypervisor: Hypervisor, image: GuestImage, **keys: object) -> LibvirtProvider:
     settings = {
         "kind": "libvirt",
         "uri": hypervisor.uri,
@@ -73,7 +73,7 @@ class Guests:
 @pytest.fixture(scope="module")
 def guests(
     lab: Lab,
-    guest_image: Bundle,
+    guest_image: GuestImage,
     vm: Callable[..., EndpointRequest],
     host: Callable[[str, str], EndpointRequest],
 ) -> Iterator[Guests]:
@@ -133,7 +133,7 @@ def test_only_the_controller_and_peers_get_in(lab: Lab, guests: Guests) -> None:
     with lab["beta"].inside():
         assert connects(one, 22) is None
         assert connects(one, 20000) is False
-    with closing(Session.open(guests.endpoints[0].login)) as session:
+    with closing(SshSession.open(guests.endpoints[0].login)) as session:
         told = [
             session.run(["busybox", "nc", "-w", "2", two, port]).stderr for port in ("20000", "22")
         ]
@@ -167,7 +167,7 @@ def test_each_has_cpus_of_its_own(guests: Guests) -> None:
 
 
 def test_addresses_of_another_run_are_left_alone(
-    guests: Guests, guest_image: Bundle, vm: Callable[..., EndpointRequest]
+    guests: Guests, guest_image: GuestImage, vm: Callable[..., EndpointRequest]
 ) -> None:
     taken = guests.endpoints[0].data_address
     bridge = {"bridge": "br-lan", "addresses": f"{taken}-{taken}/24"}
@@ -210,7 +210,7 @@ def test_guests_outlive_their_daemon(guests: Guests) -> None:
 
 
 def test_a_guest_asks_the_dhcp_server_of_a_network(
-    lab: Lab, guest_image: Bundle, vm: Callable[..., EndpointRequest], ledger: MemoryLedger
+    lab: Lab, guest_image: GuestImage, vm: Callable[..., EndpointRequest], ledger: MemoryLedger
 ) -> None:
     alpha = lab["alpha"]
     connection = libvirt_module().open(alpha.uri)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from osmef.images.bundle import Bundle
+from osmef.images.bundle import GuestImage
 from tests.cli.conftest import Osmef
 from tests.libvirt.lab import Lab
 
@@ -24,7 +24,7 @@ provider:
 """
 
 
-def test_layers_between_guests(lab: Lab, guest_image: Bundle, osmef: Osmef) -> None:
+def test_layers_between_guests(lab: Lab, guest_image: GuestImage, osmef: Osmef) -> None:
     osmef.end_s = 600.0
     alpha = lab["alpha"]
     text = SCENARIO.format(layers=", ".join(KINDS), uri=alpha.uri, image=guest_image.directory)

@@ -15,7 +15,7 @@ from osmef.providers.libvirt.connection import Hypervisor, Maker, Mark, libvirt
 from osmef.providers.libvirt.guest import start_domain
 from osmef.providers.libvirt.networks import make_filters, make_networks
 from osmef.providers.libvirt.provider import LibvirtProvider
-from osmef.providers.libvirt.storage import Store
+from osmef.providers.libvirt.storage import StoragePool
 from tests.cli.conftest import Osmef
 from tests.libvirt.lab import Lab
 from tests.providers.conftest import MemoryLedger
@@ -72,7 +72,7 @@ def leave(host: Hypervisor, *, made_s: float, deadline_s: float) -> None:
     maker = Maker(Mark(RUN, int(now + made_s), int(now + deadline_s)), MemoryLedger())
     make_networks(host, maker, ["tenant-1"])
     make_filters([host], maker, ["192.0.2.1"], ["192.0.2.2"])
-    Store.make(host, maker, "/var/lib/libvirt/images").put("vm-2.seed", bytes(1 << 16))
+    StoragePool.make(host, maker, "/var/lib/libvirt/images").put("vm-2.seed", bytes(1 << 16))
     machine = xml.Machine(maker.mark.name("vm-2"), "x86_64", "tcg", 1, 1 << 25, None)
     start_domain(host, maker, machine, None)
 
@@ -119,7 +119,7 @@ def test_a_guest_that_was_migrated_is_taken_from_where_it_is(host: Hypervisor, l
     beta = Hypervisor("beta", lab["beta"].uri)
     machine = xml.Machine(maker.mark.name("vm-3"), "x86_64", "tcg", 1, 1 << 25, None)
     uuid = start_domain(host, maker, machine, None)
-    Store.make(beta, maker, "/var/lib/libvirt/images")
+    StoragePool.make(beta, maker, "/var/lib/libvirt/images")
     there = beta.do("connecting", lambda connection: connection)
     host.do(
         "migrating",

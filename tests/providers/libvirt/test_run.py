@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from osmef.errors import ProviderError
-from osmef.images.bundle import Bundle
+from osmef.images.bundle import GuestImage
 from osmef.providers.libvirt.provider import LibvirtProvider
 from osmef.providers.libvirt.storage import find_iso_tool
 from tests.cli.conftest import Osmef
@@ -82,7 +82,7 @@ def hypervisors(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lab]:
     assert [left(one) for one in lab.hypervisors] == [[], []]
 
 
-def values(hypervisors: Lab, image: Bundle) -> dict[str, Any]:
+def values(hypervisors: Lab, image: GuestImage) -> dict[str, Any]:
     alpha, beta = hypervisors.hypervisors
     return {
         "alpha": alpha,
@@ -95,7 +95,7 @@ def values(hypervisors: Lab, image: Bundle) -> dict[str, Any]:
 
 
 def test_two_tenants_of_one_host_with_what_only_the_kernel_of_the_guests_has(
-    osmef: Osmef, hypervisors: Lab, guest_image: Bundle
+    osmef: Osmef, hypervisors: Lab, guest_image: GuestImage
 ) -> None:
     text = ONE_HOST + "sweep: {{tenancy: [same-tenant, different-tenant]}}\n"
     text = text.format(**(values(hypervisors, guest_image) | {"control": "cubic"}))
@@ -126,7 +126,9 @@ def _flows(trial: Any) -> list[Any]:
     return found
 
 
-def test_two_hosts_one_of_them_by_ssh(osmef: Osmef, hypervisors: Lab, guest_image: Bundle) -> None:
+def test_two_hosts_one_of_them_by_ssh(
+    osmef: Osmef, hypervisors: Lab, guest_image: GuestImage
+) -> None:
     scenario = osmef.write(TWO_HOSTS.format(**values(hypervisors, guest_image)))
     ended = osmef("run", scenario, prefix=hypervisors["alpha"].network)
     assert ended.code == 0, ended.err
@@ -138,7 +140,7 @@ def test_two_hosts_one_of_them_by_ssh(osmef: Osmef, hypervisors: Lab, guest_imag
 
 @pytest.mark.parametrize("moment", ["sending the image", "starting 2 guests", "measuring"])
 def test_after_kill_9_reap_cleans_the_host(
-    osmef: Osmef, hypervisors: Lab, guest_image: Bundle, moment: str
+    osmef: Osmef, hypervisors: Lab, guest_image: GuestImage, moment: str
 ) -> None:
     alpha = hypervisors["alpha"]
     text = ONE_HOST.format(**(values(hypervisors, guest_image) | {"duration": "60s"}))
@@ -153,7 +155,7 @@ def test_after_kill_9_reap_cleans_the_host(
 
 
 def test_after_kill_9_reap_cleans_every_host(
-    osmef: Osmef, hypervisors: Lab, guest_image: Bundle
+    osmef: Osmef, hypervisors: Lab, guest_image: GuestImage
 ) -> None:
     alpha, beta = hypervisors.hypervisors
     text = TWO_HOSTS.replace("{{placement: [same-host, different-host]}}", "{{connections: [1]}}")
@@ -170,7 +172,7 @@ def test_after_kill_9_reap_cleans_every_host(
 
 
 def test_the_network_of_a_remote_host_is_reached_through_it(
-    osmef: Osmef, hypervisors: Lab, guest_image: Bundle, tmp_path: Path
+    osmef: Osmef, hypervisors: Lab, guest_image: GuestImage, tmp_path: Path
 ) -> None:
     alpha, beta = hypervisors.hypervisors
     forwarding = "/proc/sys/net/ipv4/ip_forward"
@@ -187,7 +189,7 @@ def test_the_network_of_a_remote_host_is_reached_through_it(
 
 
 def test_ctrl_c_while_guests_start_leaves_nothing(
-    osmef: Osmef, hypervisors: Lab, guest_image: Bundle
+    osmef: Osmef, hypervisors: Lab, guest_image: GuestImage
 ) -> None:
     alpha = hypervisors["alpha"]
     text = ONE_HOST.format(**values(hypervisors, guest_image))
@@ -199,7 +201,7 @@ def test_ctrl_c_while_guests_start_leaves_nothing(
 
 
 def test_a_disk_image_boots_by_itself_and_one_that_stays_silent_is_told(
-    osmef: Osmef, hypervisors: Lab, guest_image: Bundle, tmp_path: Path
+    osmef: Osmef, hypervisors: Lab, guest_image: GuestImage, tmp_path: Path
 ) -> None:
     try:
         find_iso_tool()
@@ -216,7 +218,7 @@ def test_a_disk_image_boots_by_itself_and_one_that_stays_silent_is_told(
 
 
 def test_a_daemon_that_is_killed_in_the_middle_and_comes_back(
-    osmef: Osmef, hypervisors: Lab, guest_image: Bundle
+    osmef: Osmef, hypervisors: Lab, guest_image: GuestImage
 ) -> None:
     alpha = hypervisors["alpha"]
     text = ONE_HOST.format(**values(hypervisors, guest_image))
@@ -229,7 +231,7 @@ def test_a_daemon_that_is_killed_in_the_middle_and_comes_back(
 
 
 def test_a_guest_measures_with_the_host_that_it_stands_on(
-    osmef: Osmef, hypervisors: Lab, guest_image: Bundle
+    osmef: Osmef, hypervisors: Lab, guest_image: GuestImage
 ) -> None:
     alpha = hypervisors["alpha"]
     text = ONE_HOST + HOST_ITSELF
@@ -242,7 +244,7 @@ def test_a_guest_measures_with_the_host_that_it_stands_on(
 
 
 def test_a_guest_that_never_boots_leaves_its_console(
-    osmef: Osmef, hypervisors: Lab, guest_image: Bundle, tmp_path: Path
+    osmef: Osmef, hypervisors: Lab, guest_image: GuestImage, tmp_path: Path
 ) -> None:
     broken = tmp_path / "broken"
     broken.mkdir()

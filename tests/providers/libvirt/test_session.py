@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from osmef.images.bundle import Bundle
+from osmef.images.bundle import GuestImage
 from tests.cli.conftest import Osmef
 from tests.libvirt import lab as laboratory
 from tests.libvirt.lab import LAN, Lab
@@ -46,7 +46,7 @@ def as_user(lab: Lab, osmef: Osmef, bridges: str) -> tuple[str, ...]:
 
 
 def test_a_plain_user_measures_on_a_bridge_and_leaves_nothing(
-    osmef: Osmef, lab: Lab, guest_image: Bundle
+    osmef: Osmef, lab: Lab, guest_image: GuestImage
 ) -> None:
     text = SCENARIO.format(image=guest_image.directory, lan=LAN)
     ended = osmef("run", osmef.write(text), prefix=as_user(lab, osmef, "br-lan"))
@@ -59,7 +59,7 @@ def test_a_plain_user_measures_on_a_bridge_and_leaves_nothing(
 
 
 def test_a_bridge_that_the_user_may_not_use_is_told_with_the_way_to_it(
-    osmef: Osmef, lab: Lab, guest_image: Bundle
+    osmef: Osmef, lab: Lab, guest_image: GuestImage
 ) -> None:
     text = SCENARIO.format(image=guest_image.directory, lan=LAN)
     ended = osmef("run", osmef.write(text), prefix=as_user(lab, osmef, "br-other"))

@@ -93,7 +93,7 @@ def test_what_others_wrote_into_a_domain_is_no_mark(metadata: str) -> None:
 
 @given(st.text(min_size=1, max_size=20, alphabet=st.characters(exclude_categories=["C"])))
 def test_no_text_breaks_out_of_the_description(text: str) -> None:
-    machine = xml.Machine("n", "x86_64", "tcg", 1, 1 << 28, xml.Kernel(text, "i", text))
+    machine = xml.Machine("n", "x86_64", "tcg", 1, 1 << 28, xml.KernelBoot(text, "i", text))
     parsed = xml.parse(machine.xml([]))
     assert parsed.findtext("os/kernel") == text
     assert parsed.findtext("os/cmdline") == text

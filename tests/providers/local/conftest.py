@@ -21,7 +21,7 @@ from osmef.providers.local import sandbox
 from osmef.providers.local.provider import LocalProvider
 from osmef.providers.local.sandbox import check_machine
 from osmef.remote.login import KeyPair
-from osmef.remote.session import RemoteProcess, Session
+from osmef.remote.session import RemoteProcess, SshSession
 from osmef.scenario.clouds.local import LocalSettings
 from tests.unique import unique
 
@@ -36,7 +36,7 @@ class Cloud:
     provider: LocalProvider
     key: KeyPair
     endpoints: dict[str, Endpoint]
-    sessions: dict[str, Session]
+    sessions: dict[str, SshSession]
 
     def python(self, name: str, code: str, *arguments: str) -> str:
         done = self.sessions[name].run([sys.executable, "-c", code, *arguments])
@@ -60,11 +60,11 @@ def make_cloud(machine: None) -> MakeCloud:
         run: str, requests: Sequence[EndpointRequest], settings: LocalSettings, ledger: Ledger
     ) -> Iterator[Cloud]:
         provider, key = LocalProvider(settings), KeyPair.generate("test")
-        sessions: dict[str, Session] = {}
+        sessions: dict[str, SshSession] = {}
         try:
             endpoints = provider.create(Order(run, requests, key, ledger, time.time() + 600))
             for endpoint in endpoints:
-                sessions[endpoint.name] = Session.open(endpoint.login)
+                sessions[endpoint.name] = SshSession.open(endpoint.login)
             yield Cloud(provider, key, {one.name: one for one in endpoints}, sessions)
         finally:
             for session in sessions.values():

@@ -19,7 +19,7 @@ from osmef.providers.base import EndpointRequest, Ledger, Order
 from osmef.providers.local.addresses import has_ipv6
 from osmef.providers.local.provider import LocalProvider
 from osmef.remote.login import KeyPair
-from osmef.remote.session import Session
+from osmef.remote.session import SshSession
 from osmef.scenario.clouds.local import LocalFlavor, LocalSettings
 from osmef.scenario.fields import EndpointKind, Family, ProviderNetwork
 from osmef.scenario.location import Location, distance
@@ -284,14 +284,14 @@ def test_cpus_are_those_of_the_flavor(cloud: Cloud) -> None:
 
 def test_another_key_does_not_get_in(cloud: Cloud) -> None:
     with pytest.raises(LoginError):
-        Session.open(replace(cloud.endpoints["vm-1"].login, key=KeyPair.generate("stranger")))
+        SshSession.open(replace(cloud.endpoints["vm-1"].login, key=KeyPair.generate("stranger")))
 
 
 def test_each_endpoint_has_a_host_key_of_its_own(cloud: Cloud) -> None:
     logins = [endpoint.login for endpoint in cloud.endpoints.values()]
     assert len({login.host_keys for login in logins}) == len(logins)
     with pytest.raises(HostKeyError):
-        Session.open(replace(logins[0], host_keys=logins[1].host_keys))
+        SshSession.open(replace(logins[0], host_keys=logins[1].host_keys))
 
 
 def test_keys_are_on_no_command_line_and_in_no_environment(cloud: Cloud) -> None:
@@ -388,7 +388,7 @@ def test_the_user_reads_what_is_made(machine: None, vm: Vm, ledger: Ledger, run_
     try:
         order = Order(run_name, requests, key, ledger, time.time() + 600, lines.append)
         for endpoint in provider.create(order):
-            Session.open(endpoint.login).close()
+            SshSession.open(endpoint.login).close()
     finally:
         provider.close()
     assert lines == ["making a local cloud: 2 hosts, 2 tenants", "starting 4 endpoints"]

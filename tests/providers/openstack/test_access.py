@@ -15,7 +15,7 @@ import requests
 from openstack.exceptions import ForbiddenException, HttpException, SDKException
 
 from osmef.campaigns.executors.session import SessionJob, measure
-from osmef.engine.cancellation import Stop
+from osmef.engine.cancellation import CancellationToken
 from osmef.engine.events import Observer
 from osmef.errors import CredentialsError, Interrupted, PolicyError, ProviderError, QuotaError
 from osmef.providers.base import Resource
@@ -279,7 +279,7 @@ def test_ctrl_c_ends_the_check_of_two_projects_whose_keystone_is_dead(
 def test_a_stop_ends_a_session_whose_keystone_is_dead(
     silent: socket.socket, scenario: dict[str, Any], tmp_path: Path
 ) -> None:
-    stop, asked = Stop(), []
+    stop, asked = CancellationToken(), []
 
     def answer() -> None:
         asked.append(silent.accept()[0])

@@ -18,7 +18,7 @@ from osmef.errors import (
     ProviderError,
     QuotaError,
 )
-from osmef.providers.cloud.account import Waits
+from osmef.providers.cloud.account import CloudWaits
 from osmef.providers.openstack.provider import OpenStackProvider
 from osmef.scenario.clouds.openstack import OpenStackSettings
 from osmef.scenario.fields import FlavorNeed
@@ -229,7 +229,7 @@ def test_an_api_that_stays_away_is_an_error_with_a_cure(lab: Lab) -> None:
         calls_fail(lab.cloud, "glance-api", "GET", 503, times=1000),
         pytest.raises(ApiError) as caught,
     ):
-        OpenStackProvider(settings, Waits(retry_s=1.0)).check([server()])
+        OpenStackProvider(settings, CloudWaits(retry_s=1.0)).check([server()])
     assert caught.value.cure is not None
 
 

@@ -13,14 +13,14 @@ from typing import Any, TypeVar
 import pytest
 
 from osmef.errors import BootError, ProviderError
-from osmef.providers.cloud.account import Waits
+from osmef.providers.cloud.account import CloudWaits
 from osmef.providers.cloud.tenants import Tenant
 from osmef.providers.openstack.access import open_cloud
-from osmef.providers.openstack.lookup import BootSource, FlavorInfo, Names
+from osmef.providers.openstack.lookup import FlavorInfo, Names, ResolvedBootSource
 from osmef.providers.openstack.network import Site
-from osmef.providers.openstack.placement import Place
+from osmef.providers.openstack.placement import VmPlacement
 from osmef.providers.openstack.resource_types import Maker, Mark
-from osmef.providers.openstack.servers import Boot, ServerOrder, make_servers
+from osmef.providers.openstack.servers import BootingServers, ServerOrder, make_servers
 from osmef.providers.parallel import AT_ONCE
 from osmef.remote.login import KeyPair
 from osmef.scenario.clouds.openstack import OpenStackSettings
@@ -30,7 +30,7 @@ from tests.providers.openstack.lab import RUN, server
 
 T = TypeVar("T")
 NAME = f"osmef-{RUN}-1-a"
-QUICK = Waits(look_s=0.05)
+QUICK = CloudWaits(look_s=0.05)
 ERROR: dict[str, Any] = {"id": "s1", "name": NAME, "status": "ERROR"}
 TOLD = {**ERROR, "fault": {"code": 500, "message": "No valid host was found."}}
 
@@ -64,12 +64,12 @@ def test_the_reason_of_an_error_is_waited_for(
 
     settings = OpenStackSettings.model_validate({"boot": {"image": "i"}})
     flavor, maker = FlavorInfo("small", 1, 512, 1, "1"), Maker(Mark(RUN, 1, 2), MemoryLedger())
-    names = Names(BootSource("image", "i"), {}, None, None, (), (), ())
+    names = Names(ResolvedBootSource("image", "i"), {}, None, None, (), (), ())
     with keystone(answers={"compute": nova}) as url:
         write_cloud(clouds, url, "p1")
         tenant = Tenant("tenant-1", 1, "one", open_cloud({"cloud": "lab"}, waits=QUICK))
         site, key = Site(tenant, names, "net", None, None, "key"), KeyPair.generate("lab")
-        order = ServerOrder(server(), NAME, site, key, None, flavor, Place())
+        order = ServerOrder(server(), NAME, site, key, None, flavor, VmPlacement())
         with pytest.raises(ProviderError, match=said) as caught:
             make_servers(maker, [order], settings, lambda _servers: None)
     assert caught.value.kind == kind
@@ -98,13 +98,13 @@ def make(
     usual = OpenStackSettings.model_validate({"boot": {"image": "i"}})
     settings = usual.model_copy(update={"boot_timeout": boot_timeout_s})
     flavor, maker = FlavorInfo("small", 1, 512, 1, "1"), Maker(Mark(RUN, 1, 2), MemoryLedger())
-    names = Names(BootSource("image", "i"), {}, None, None, (), (), ())
+    names = Names(ResolvedBootSource("image", "i"), {}, None, None, (), (), ())
     with keystone(answers={"compute": nova, "network": neutron}) as url:
         write_cloud(clouds, url, "p1")
         tenant = Tenant("tenant-1", 1, "one", open_cloud({"cloud": "lab"}, waits=QUICK))
         site, key = Site(tenant, names, "net", None, None, "key"), KeyPair.generate("lab")
         orders = [
-            ServerOrder(server(name), name, site, key, None, flavor, Place(group))
+            ServerOrder(server(name), name, site, key, None, flavor, VmPlacement(group))
             for name, group in wanted
         ]
         made = make_servers(maker, orders, settings, lambda _servers: None)
@@ -180,12 +180,12 @@ class Passing(threading.Condition):
         return predicate()
 
 
-def boot_of(*names: str) -> Boot:
+def boot_of(*names: str) -> BootingServers:
     """Return the state in which as many servers are built as may be, these among them."""
     site: Any = None
     flavor, key = FlavorInfo("small", 1, 512, 1, "1"), KeyPair.generate("lab")
-    orders = [ServerOrder(server(n), n, site, key, None, flavor, Place()) for n in names]
-    return Boot(
+    orders = [ServerOrder(server(n), n, site, key, None, flavor, VmPlacement()) for n in names]
+    return BootingServers(
         RUN, [], 60, lambda _servers: None, dict(zip(names, orders, strict=True)), building=AT_ONCE
     )
 

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from osmef.errors import NotFoundError, ProviderError
-from osmef.providers.openstack.lookup import BootSource, FlavorInfo, choose_flavor
+from osmef.providers.openstack.lookup import FlavorInfo, ResolvedBootSource, choose_flavor
 from osmef.scenario.fields import FlavorNeed
 
-DISK_IMAGE = BootSource("image", "i", disk_gib=8, ram_mib=1024, own_disk=True)
-VOLUME_IMAGE = BootSource("image", "i", disk_gib=8, ram_mib=1024)
+DISK_IMAGE = ResolvedBootSource("image", "i", disk_gib=8, ram_mib=1024, own_disk=True)
+VOLUME_IMAGE = ResolvedBootSource("image", "i", disk_gib=8, ram_mib=1024)
 FLAVORS = [
     FlavorInfo("tiny", 1, 512, 10, "1"),
     FlavorInfo("flat", 1, 1024, 4, "2"),
@@ -26,12 +26,12 @@ FLAVORS = [
     [
         (DISK_IMAGE, FlavorNeed(vcpus=1), "small"),
         (VOLUME_IMAGE, FlavorNeed(vcpus=1), "diskless"),
-        (BootSource("image", "i", own_disk=True), FlavorNeed(vcpus=1), "tiny"),
-        (BootSource("volume", "v", 8), FlavorNeed(vcpus=2), "wide"),
+        (ResolvedBootSource("image", "i", own_disk=True), FlavorNeed(vcpus=1), "tiny"),
+        (ResolvedBootSource("volume", "v", 8), FlavorNeed(vcpus=2), "wide"),
     ],
 )
 def test_a_need_becomes_the_smallest_flavor_that_the_image_boots_on(
-    source: BootSource, need: FlavorNeed, name: str
+    source: ResolvedBootSource, need: FlavorNeed, name: str
 ) -> None:
     assert choose_flavor(FLAVORS, need, source).name == name
 
@@ -60,10 +60,10 @@ sizes = st.integers(0, 5)
 @given(
     st.lists(st.builds(FlavorInfo, st.text(), sizes, sizes, sizes, st.just("x"))),
     st.integers(1, 4),
-    st.builds(BootSource, st.just("image"), st.just("i"), sizes, sizes, st.booleans()),
+    st.builds(ResolvedBootSource, st.just("image"), st.just("i"), sizes, sizes, st.booleans()),
 )
 def test_no_chosen_flavor_is_too_small(
-    there: list[FlavorInfo], vcpus: int, source: BootSource
+    there: list[FlavorInfo], vcpus: int, source: ResolvedBootSource
 ) -> None:
     try:
         chosen = choose_flavor(there, FlavorNeed(vcpus=vcpus), source)

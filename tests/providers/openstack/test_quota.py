@@ -16,7 +16,13 @@ import pytest
 from osmef.errors import QuotaError
 from osmef.providers.base import EndpointRequest
 from osmef.providers.openstack.access import open_cloud
-from osmef.providers.openstack.lookup import BootSource, FlavorInfo, Names, check_quotas, needs_of
+from osmef.providers.openstack.lookup import (
+    FlavorInfo,
+    Names,
+    ResolvedBootSource,
+    check_quotas,
+    needs_of,
+)
 from osmef.providers.openstack.provider import OpenStackProvider
 from osmef.scenario.clouds.openstack import OpenStackSettings
 from osmef.scenario.fields import EndpointKind, FlavorNeed
@@ -35,7 +41,7 @@ def server(name: str, flavor: str, host: str, tenant: str = "tenant-1") -> Endpo
 
 def need(*requests: EndpointRequest, boot: dict[str, Any] | None = None) -> dict[str, int]:
     settings = OpenStackSettings.model_validate({"boot": boot or {"image": "i"}})
-    source = BootSource(*(("volume", "v", 7) if boot else ("image", "i")))
+    source = ResolvedBootSource(*(("volume", "v", 7) if boot else ("image", "i")))
     names = Names(source, SIZES, None, "ext", (), (), ())
     return needs_of(settings, names, "tenant-1", requests)
 

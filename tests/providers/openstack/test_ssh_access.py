@@ -8,9 +8,9 @@ import pytest
 
 from osmef.providers.base import EndpointRequest, Order
 from osmef.providers.cloud.tenants import Tenant
-from osmef.providers.openstack.lookup import BootSource, FlavorInfo, Names, needs_floating
+from osmef.providers.openstack.lookup import FlavorInfo, Names, ResolvedBootSource, needs_floating
 from osmef.providers.openstack.network import Site
-from osmef.providers.openstack.placement import Place
+from osmef.providers.openstack.placement import VmPlacement
 from osmef.providers.openstack.provider import Build
 from osmef.providers.openstack.resource_types import Maker, Mark
 from osmef.providers.openstack.servers import Server, ServerOrder
@@ -58,13 +58,13 @@ def test_groups_that_the_settings_name_get_no_rules_and_need_no_route_to_servers
     settings = OpenStackSettings.model_validate(asked)
     request = EndpointRequest("a", "sender", EndpointKind.VM, None, None, "tenant-1")
     account: Any = None
-    names = Names(BootSource("image", "i"), {}, "net", None, ("theirs",), (), ())
+    names = Names(ResolvedBootSource("image", "i"), {}, "net", None, ("theirs",), (), ())
     site = Site(Tenant("tenant-1", 1, "one", account), names, "net", None, None, "key")
     key, ledger = KeyPair.generate("lab"), MemoryLedger()
     order = Order("lab-1", [request], key, ledger, 0)
     build = Build(settings, order, Maker(Mark.of(order), ledger), [], lambda _some: None)
     flavor = FlavorInfo("small", 1, 512, 1, "1")
-    wanted = ServerOrder(request, "osmef-a", site, key, None, flavor, Place())
+    wanted = ServerOrder(request, "osmef-a", site, key, None, flavor, VmPlacement())
     build.sites = {"tenant-1": site}
     build.enter([Server(wanted, "s1", "not an address", "not an address")])
     assert build.sources(site) == set()

@@ -16,9 +16,9 @@ from osmef.agent.client import deploy
 from osmef.errors import AgentError, EndpointError, NotFoundError, OsmefError, ReachError
 from osmef.facts.collect import collect
 from osmef.providers.base import EndpointRequest
-from osmef.providers.static.lock import Holder
+from osmef.providers.static.lock import LockOwner
 from osmef.providers.static.machine import addresses, endpoint_of
-from osmef.remote.session import Session
+from osmef.remote.session import SshSession
 from osmef.scenario.clouds.static import InventoryHost
 from osmef.scenario.fields import EndpointKind
 from tests.sshd import Sshd
@@ -27,14 +27,14 @@ BY_INTERFACE = InventoryHost(ssh="vm-1", interface="eth0")
 BY_SSH = InventoryHost(ssh="vm-1")
 WRITTEN = InventoryHost(ssh="vm-1", data_address="127.0.0.1")
 HOST = EndpointRequest("host-1", "sender", EndpointKind.HOST, None, "host-1", None)
-HOLDER = Holder("run", "host-1", 1, 2)
+HOLDER = LockOwner("run", "host-1", 1, 2)
 
 
 @dataclass
 class Liar:
     """A machine, and what every program on it prints."""
 
-    session: Session
+    session: SshSession
     says: Path
     sshd: Sshd
 
@@ -46,7 +46,7 @@ class Liar:
 def liar(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Liar]:
     folder = tmp_path_factory.mktemp("liar")
     server = Sshd(folder, options=f"SetEnv HOME={folder}\nForceCommand cat {folder}/says")
-    session = Session.open(server.login())
+    session = SshSession.open(server.login())
     yield Liar(session, folder / "says", server)
     session.close()
     server.close()

@@ -26,7 +26,7 @@ from osmef.providers.static import lock
 from osmef.providers.static.machine import holder_of
 from osmef.providers.static.provider import StaticProvider
 from osmef.remote.login import KeyPair
-from osmef.remote.session import Session
+from osmef.remote.session import SshSession
 from osmef.remote.workdir import directory_of
 from osmef.scenario.clouds.static import StaticSettings
 from osmef.scenario.fields import EndpointKind, Family, ProviderNetwork
@@ -76,8 +76,8 @@ def events(order: Order) -> list[tuple[str, str]]:
     return [(event, resource.name) for event, resource in order.ledger.events]
 
 
-def held(machine: Any) -> lock.Holder | None:
-    session = Session.open(machine.sshd.login())
+def held(machine: Any) -> lock.LockOwner | None:
+    session = SshSession.open(machine.sshd.login())
     try:
         return lock.holder(session)
     finally:
@@ -94,7 +94,7 @@ def test_a_machine_is_locked_described_and_given_back(machines: Any, order: Orde
         assert endpoint.vcpus == len(os.sched_getaffinity(0))
         assert provider.describe([endpoint]) == [Location(host="a")]
         assert held(machine) == holder_of(host(1), order)
-        session = Session.open(replace(endpoint.login, kept=None))
+        session = SshSession.open(replace(endpoint.login, kept=None))
         directory = directory_of(order.run, endpoint.name)
         session.put(b"x", f"{directory}/osmef-agent", 0o700)
         provider.close()
@@ -204,8 +204,8 @@ def test_a_lock_past_its_deadline_or_of_the_run_itself_is_taken_over(
     machines: Any, order: Order, run: str | None, left_s: float, taken: bool
 ) -> None:
     machine = machines("a")
-    session = Session.open(machine.sshd.login())
-    old = lock.Holder(run or order.run, "host-1", 0, int(time.time() + left_s))
+    session = SshSession.open(machine.sshd.login())
+    old = lock.LockOwner(run or order.run, "host-1", 0, int(time.time() + left_s))
     lock.acquire(session, old)
     provider = StaticProvider(settings(a=machine))
     try:
@@ -223,9 +223,9 @@ def test_a_lock_past_its_deadline_or_of_the_run_itself_is_taken_over(
 
 
 def test_who_comes_second_to_a_stale_lock_leaves_the_new_one(machines: Any, order: Order) -> None:
-    session = Session.open(machines("a").sshd.login())
-    stale = lock.Holder("dead", "host-1", 0, 1)
-    first = lock.Holder("first", "host-1", 1, int(order.deadline))
+    session = SshSession.open(machines("a").sshd.login())
+    stale = lock.LockOwner("dead", "host-1", 0, 1)
+    first = lock.LockOwner("first", "host-1", 1, int(order.deadline))
     try:
         lock.acquire(session, stale)
         lock.acquire(session, first)
@@ -242,10 +242,10 @@ def test_who_comes_second_to_a_stale_lock_leaves_the_new_one(machines: Any, orde
         session.close()
 
 
-class Meddled(Session):
+class Meddled(SshSession):
     """A session beside which another run takes the machine whenever its lock is away."""
 
-    other: lock.Holder
+    other: lock.LockOwner
 
     def rename(self, path: str, new: str) -> bool:
         moved = super().rename(path, new)
@@ -255,11 +255,11 @@ class Meddled(Session):
 
 def test_who_loses_the_machine_to_a_third_one_learns_it(machines: Any, order: Order) -> None:
     machine = machines("a")
-    stale = lock.Holder("dead", "host-1", 0, 1)
+    stale = lock.LockOwner("dead", "host-1", 0, 1)
     provider = StaticProvider(settings(a=machine))
     session = Meddled.open(machine.sshd.login())
     assert isinstance(session, Meddled)
-    session.other = lock.Holder("third", "host-1", 1, int(order.deadline))
+    session.other = lock.LockOwner("third", "host-1", 1, int(order.deadline))
     try:
         (endpoint,) = provider.create(order)
         assert provider.describe([endpoint])
@@ -279,7 +279,7 @@ def test_who_loses_the_machine_to_a_third_one_learns_it(machines: Any, order: Or
 def test_a_lock_that_the_machine_has_lost_is_made_anew(machines: Any, order: Order) -> None:
     machine = machines("a")
     provider = StaticProvider(settings(a=machine))
-    session = Session.open(machine.sshd.login())
+    session = SshSession.open(machine.sshd.login())
     try:
         (endpoint,) = provider.create(order)
         session.remove(lock.PATH)  # as a boot does, and logind
@@ -315,7 +315,7 @@ def test_its_user_stays_logged_in_while_a_machine_is_taken(machines: Any, order:
 )
 def test_a_strange_lock_is_not_touched(machines: Any, order: Order, strange: str) -> None:
     machine = machines("a")
-    session = Session.open(machine.sshd.login())
+    session = SshSession.open(machine.sshd.login())
     session.link(strange, lock.PATH)
     provider = StaticProvider(settings(a=machine))
     try:

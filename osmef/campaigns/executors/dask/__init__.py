@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from osmef.engine.cancellation import Stop
+from osmef.engine.cancellation import CancellationToken
 from osmef.errors import InputError
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def connect(
-    scheduler: str, stop: Stop, tell: Callable[[str, str], None]
+    scheduler: str, stop: CancellationToken, tell: Callable[[str, str], None]
 ) -> tuple[DaskExecutor, Measure]:
     """Return the executor at a scheduler's address, and the function that its workers run.
 

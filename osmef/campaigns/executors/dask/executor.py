@@ -37,7 +37,7 @@ from osmef.campaigns.executors.session import (
     open_many_files,
 )
 from osmef.campaigns.watching.monitoring import LIVE, forget, show_in
-from osmef.engine.cancellation import Stop
+from osmef.engine.cancellation import CancellationToken
 from osmef.engine.events import Event, WorkerAssigned, WorkerLost
 from osmef.engine.journal import Journal
 from osmef.errors import InputError, Interrupted, OsmefError, StorageError
@@ -234,7 +234,7 @@ class DaskExecutor:
     """Executor on a cluster. Cancellation reaches workers; ``tell`` is called for lost ones."""
 
     def __init__(
-        self, address: str, stop: Stop, tell: Tell, waits: ClusterTimeouts = USUAL
+        self, address: str, stop: CancellationToken, tell: Tell, waits: ClusterTimeouts = USUAL
     ) -> None:
         open_many_files()
         self._address, self._stop, self._tell, self._waits = address, stop, tell, waits

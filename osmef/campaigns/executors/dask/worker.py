@@ -30,7 +30,7 @@ import osmef
 from osmef.campaigns.executors.session import SessionJob, SessionResult, fulfil, open_many_files
 from osmef.campaigns.executors.session import measure as measure_here
 from osmef.campaigns.watching.monitoring import LiveStatus
-from osmef.engine.cancellation import Stop
+from osmef.engine.cancellation import CancellationToken
 from osmef.errors import OsmefError, StorageError
 from osmef.results.files import copying
 
@@ -82,7 +82,7 @@ class RemoteSession:
     line: ControllerChannel
     token: str
     root: Path
-    stop: Stop = field(default_factory=Stop)
+    stop: CancellationToken = field(default_factory=CancellationToken)
 
     def appended(self, path: Path, line: bytes) -> None:
         """Append a line to the controller's file. Raises StorageError."""
