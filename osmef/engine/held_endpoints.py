@@ -29,7 +29,7 @@ from osmef.errors import (
     OsmefError,
     ProviderError,
 )
-from osmef.providers.base import Endpoint, Order
+from osmef.providers.base import Endpoint, RunContext
 from osmef.providers.parallel import side_by_side
 from osmef.providers.sites import sites_of
 from osmef.remote.login import KeyPair
@@ -110,7 +110,7 @@ class HeldEndpoints:
         plan = self.plan
         check_provider(plan, self.user.stop.check)
         self.note(Started(seed=plan.seed, controller=this_controller(self.directory)))
-        order = Order(
+        context = RunContext(
             run=self.id,
             requests=plan.endpoints,
             key=KeyPair.generate(f"osmef-{self.id}"),
@@ -125,7 +125,7 @@ class HeldEndpoints:
         note_provision(self._journal, self._tags, plan.endpoints, self.deadline)
         self._step(f"provisioning {counted(len(plan.endpoints), 'endpoint')}, to be kept")
         tries = tries_of(plan.study.scenario.on_mismatch)
-        self.provisioned = provision(self.sites, order, plan.cells, tries, self.note)
+        self.provisioned = provision(self.sites, context, plan.cells, tries, self.note)
 
     def _step(self, line: str) -> None:
         self.user.observer.step(line)

@@ -21,7 +21,7 @@ from osmef.layers.base import Counters, End, Layer, LayerEnd, Underlay, counters
 from osmef.layers.host import DuplicateError, LayerHost, overlaps
 from osmef.layers.root import Root
 from osmef.layers.traces import Trace, TraceNames
-from osmef.providers.base import Order, Resource
+from osmef.providers.base import Resource, RunContext
 from osmef.providers.sites import Sites
 from osmef.results.observations import InterfaceUse
 from osmef.scenario.fields import DATA_PORTS, Family, ProviderNetwork
@@ -123,13 +123,17 @@ class _Raised:
 class _Notes:
     """Ledger of what layers create on endpoints that outlive the run."""
 
-    def __init__(self, order: Order, journal: Journal, stays: tuple[str, dict[str, str]]) -> None:
-        self._order, self._journal, self._stays = order, journal, stays
+    def __init__(
+        self, context: RunContext, journal: Journal, stays: tuple[str, dict[str, str]]
+    ) -> None:
+        self._context, self._journal, self._stays = context, journal, stays
 
     def _resource(self, trace: Trace, name: str | None = None) -> Resource:
         kind, access = self._stays
-        times = (self._order.deadline, self._order.made)
-        return Resource(kind, trace.kind, trace.name, self._order.run, name, *times, access=access)
+        times = (self._context.deadline, self._context.made)
+        return Resource(
+            kind, trace.kind, trace.name, self._context.run, name, *times, access=access
+        )
 
     def intend(self, trace: Trace) -> None:
         """Note the intent. Raises StorageError."""
@@ -154,16 +158,21 @@ class _Silent:
 
 
 class Layers:
-    """All stacks of a run. ``order`` is the run's own, with its journal."""
+    """All stacks of a run. ``context`` is the run's own, with its journal."""
 
     def __init__(
         self,
         stations: Mapping[str, Station],
         sites: Sites,
-        order: Order,
+        context: RunContext,
         journal: Journal,
     ) -> None:
-        self._stations, self._sites, self._order, self._journal = stations, sites, order, journal
+        self._stations, self._sites, self._context, self._journal = (
+            stations,
+            sites,
+            context,
+            journal,
+        )
         self._raised: dict[StackKey, _Raised] = {}
         self._roots: dict[str, LayerHost] = {}
         self._lock = threading.Lock()
@@ -180,7 +189,7 @@ class Layers:
         self._probe(keys)
         for key in keys:
             what = "trying" if key.borrows else "raising"
-            self._order.progress(f"{what} {key.label} between {' and '.join(key.names)}")
+            self._context.progress(f"{what} {key.label} between {' and '.join(key.names)}")
             self._raise(key)
             if key.borrows:
                 self._give_back(key)
@@ -258,11 +267,11 @@ class Layers:
         for key in [key for key in self._raised if back & set(key.names)]:
             self._lower(key)
             if not key.borrows:
-                self._order.progress(f"raising {key.label} again")
+                self._context.progress(f"raising {key.label} again")
                 try:
                     self._raise(key)
                 except EndpointError as error:
-                    self._order.progress(f"{key.label} can't be raised again: {error.message}")
+                    self._context.progress(f"{key.label} can't be raised again: {error.message}")
 
     def down(self, *, are_kept: bool) -> EndpointError | None:
         """Take down all stacks that outlive the run; return the error where some can't be removed.
@@ -315,9 +324,9 @@ class Layers:
 
     def _first_host(self, station: Station) -> LayerHost:
         stays = self._sites.stays(station.endpoint)
-        notes = _Silent() if stays is None else _Notes(self._order, self._journal, stays)
+        notes = _Silent() if stays is None else _Notes(self._context, self._journal, stays)
         station.keep_lock()
-        names = TraceNames(self._order.run, station.name)
+        names = TraceNames(self._context.run, station.name)
         program = station.deployment.binary.data
         root, nics = Root(station.session, station.words), station.endpoint.nics
         host = LayerHost(station.name, root, names, notes, program, nics, stays is not None)
@@ -333,7 +342,7 @@ class Layers:
                 default_store,
             )
 
-            store = replace(default_store(), tell=self._order.progress, check=self._order.check)
+            store = replace(default_store(), tell=self._context.progress, check=self._context.check)
             station.provide([program], Supplier(store))
 
     def _probe(self, keys: Iterable[StackKey]) -> None:
@@ -344,7 +353,7 @@ class Layers:
                 wanted.setdefault(name, {}).update({(one, key.family): None for one in key.stack})
         errors: list[EndpointError] = []
         for name, layers in wanted.items():
-            self._order.check()
+            self._context.check()
             errors += self._lacking(name, layers)
         if errors:
             raise _together(errors)
@@ -421,7 +430,7 @@ class Layers:
             for host in (pair.sender, pair.receiver):
                 host.agent(_FIRST)  # that it can't be started there is another failure
             try:
-                perform(Job(0, [pair], check=self._order.check, waits=_WAITS), _try_out())
+                perform(Job(0, [pair], check=self._context.check, waits=_WAITS), _try_out())
             except EndpointError as error:
                 raise EndpointError(
                     f"the layer {key.label} is up, and nothing gets through it from {first} to"
@@ -479,7 +488,7 @@ class Layers:
 
         gateway = str(first[_GATEWAY])
         own = (inner, gateway, str(first))
-        return Underlay(key.family, ends, *own, take_ports, self._order.check)
+        return Underlay(key.family, ends, *own, take_ports, self._context.check)
 
 
 def _free_network(family: Family, taken: list[str]) -> IPv4Network | IPv6Network | None:

@@ -11,7 +11,7 @@ from typing import TypeVar
 from osmef.engine.events import Replaced
 from osmef.engine.plan import Plan, PlannedCell, PlannedTrial, most_at_once
 from osmef.errors import EndpointError, OsmefError, PlacementError, ProviderError
-from osmef.providers.base import Endpoint, EndpointRequest, Order
+from osmef.providers.base import Endpoint, EndpointRequest, RunContext
 from osmef.providers.sites import Sites
 from osmef.scenario.fields import EndpointKind, Placement, Tenancy
 from osmef.scenario.location import Location, distance, same_host
@@ -142,7 +142,7 @@ class ProvisionedEndpoints:
 
 def provision(
     sites: Sites,
-    order: Order,
+    context: RunContext,
     cells: Sequence[PlannedCell],
     tries: int,
     note: Callable[[Replaced], None],
@@ -152,31 +152,31 @@ def provision(
     A replacement that fails ends the tries: what stands wrongly then does so when it is measured.
     ``note`` is told of each. Raises ProviderError, Interrupted.
     """
-    made = {endpoint.name: endpoint for endpoint in sites.create(order)}
-    order.check()
+    made = {endpoint.name: endpoint for endpoint in sites.create(context)}
+    context.check()
     provisioned = ProvisionedEndpoints(made, _describe(sites, made))
     for number in range(1, tries + 1):
         moving = to_replace(cells, provisioned.places)
         if not moving:
             break
-        order.progress(f"recreating {', '.join(moving)}, attempt {number} of {tries}")
-        failed = _replace(sites, order, provisioned, moving)
+        context.progress(f"recreating {', '.join(moving)}, attempt {number} of {tries}")
+        failed = _replace(sites, context, provisioned, moving)
         note(Replaced(tuple(moving), number, str(failed) if failed else None))
         provisioned.places = _describe(sites, provisioned.endpoints)
         if failed:
-            order.progress(f"that failed: {failed.message}")
+            context.progress(f"that failed: {failed.message}")
             break
     return provisioned
 
 
 def _replace(
-    sites: Sites, order: Order, provisioned: ProvisionedEndpoints, names: Sequence[str]
+    sites: Sites, context: RunContext, provisioned: ProvisionedEndpoints, names: Sequence[str]
 ) -> OsmefError | None:
     """Replace endpoints until the first error, which is returned."""
     for name in names:
-        order.check()
+        context.check()
         try:
-            provisioned.endpoints[name] = sites.replace(provisioned.endpoints[name], order)
+            provisioned.endpoints[name] = sites.replace(provisioned.endpoints[name], context)
         except (ProviderError, EndpointError) as error:  # also one that SSH does not reach
             return error
         provisioned.earlier.setdefault(name, []).append(provisioned.places[name])

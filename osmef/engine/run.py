@@ -43,7 +43,7 @@ from osmef.engine.station import (
 )
 from osmef.engine.summarise import endpoint_info, summarise
 from osmef.errors import Interrupted, LostError, ReachError
-from osmef.providers.base import EndpointRequest, Order
+from osmef.providers.base import EndpointRequest, RunContext
 from osmef.providers.sites import Sites, sites_of
 from osmef.remote.login import KeyPair
 from osmef.results.measure import Measure
@@ -150,7 +150,7 @@ class Run:
         """Measure the missing trials, on pooled endpoints or on the run's own."""
         names = {end.name for trial in missing for end in trial.cell.endpoints}
         requests = [request for request in self.plan.endpoints if request.name in names]
-        order = Order(
+        context = RunContext(
             run=self.directory.id,
             requests=requests,
             key=KeyPair.generate(f"osmef-{self.directory.id}"),
@@ -162,27 +162,29 @@ class Run:
             planned=self.plan.endpoints,
             scratch=directories(trial.cell for trial in missing),
         )
-        note_provision(journal, RunPrices(self.plan.study.scenario), requests, order.deadline)
+        note_provision(journal, RunPrices(self.plan.study.scenario), requests, context.deadline)
         if self.held is None:
-            self._provision(missing, order, journal)
+            self._provision(missing, context, journal)
             return
         journal.note(PoolAcquired(self.held.since.isoformat(), self.held.id))
         try:
             provisioned = self.held.some([request.name for request in requests])
             # Who takes away what is held takes away what is left on it, by the same mark.
-            self._use(missing, self.held.sites, provisioned, replace(order, run=self.held.id))
+            self._use(missing, self.held.sites, provisioned, replace(context, run=self.held.id))
         finally:
             journal.note(Released())
 
-    def _provision(self, missing: list[PlannedTrial], order: Order, journal: Journal) -> None:
+    def _provision(
+        self, missing: list[PlannedTrial], context: RunContext, journal: Journal
+    ) -> None:
         """Create the endpoints, measure, and destroy them."""
         sites = sites_of(self.plan.study.scenario)
         cells = list({t.cell.key: t.cell for t in missing}.values())
         cut_short = False
         try:
-            self.observer.step(f"provisioning {counted(len(order.requests), 'endpoint')}")
-            provisioned = provision(sites, order, cells, self._tries, journal.note)
-            self._use(missing, sites, provisioned, order)
+            self.observer.step(f"provisioning {counted(len(context.requests), 'endpoint')}")
+            provisioned = provision(sites, context, cells, self._tries, journal.note)
+            self._use(missing, sites, provisioned, context)
         except (Interrupted, LostError):
             cut_short = True
             raise
@@ -216,7 +218,7 @@ class Run:
         missing: list[PlannedTrial],
         sites: Sites,
         provisioned: ProvisionedEndpoints,
-        order: Order,
+        context: RunContext,
     ) -> None:
         """Deploy the agent, measure, and remove it."""
         stations: dict[str, Station] = {}
@@ -226,11 +228,11 @@ class Run:
             f"putting the agent on {counted(len(provisioned.endpoints), 'endpoint')}"
         )
         try:
-            stations = open_stations(provisioned, order)
+            stations = open_stations(provisioned, context)
             for name, station in stations.items():
-                station.expect(order.scratch.get(name, ()))
+                station.expect(context.scratch.get(name, ()))
             self._provide(missing, stations)
-            layers = self._layers(missing, stations, sites, order, journal)
+            layers = self._layers(missing, stations, sites, context, journal)
             if layers is not None:
                 layers.up(trial.cell for trial in missing)
             for name, station in stations.items():
@@ -253,7 +255,7 @@ class Run:
         missing: list[PlannedTrial],
         stations: dict[str, Station],
         sites: Sites,
-        order: Order,
+        context: RunContext,
         journal: Journal,
     ) -> Layers | None:
         """Return the layers of the trials, none of which is up; None where they have none."""
@@ -262,7 +264,7 @@ class Run:
         # slow to load, and most runs need none of it
         from osmef.engine.layers import Layers  # noqa: PLC0415
 
-        return Layers(stations, sites, replace(order, run=self.directory.id), journal)
+        return Layers(stations, sites, replace(context, run=self.directory.id), journal)
 
     def _provide(self, missing: list[PlannedTrial], stations: dict[str, Station]) -> None:
         """Supply the programs that the trials need. Raises SupplyError."""

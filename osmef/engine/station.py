@@ -33,7 +33,7 @@ from osmef.errors import (
     ReachError,
 )
 from osmef.facts.collect import change, collect, file_systems
-from osmef.providers.base import Endpoint, Order
+from osmef.providers.base import Endpoint, RunContext
 from osmef.providers.retry import Retry
 from osmef.providers.sites import Sites
 from osmef.remote.session import RemoteProcess, SshSession, wait_for_ssh
@@ -413,20 +413,20 @@ def _pause_after(error: Exception) -> float | None:
     return 0.0 if worth else None
 
 
-def open_stations(provisioned: ProvisionedEndpoints, order: Order) -> dict[str, Station]:
+def open_stations(provisioned: ProvisionedEndpoints, context: RunContext) -> dict[str, Station]:
     """Connect to all endpoints concurrently, and deploy the agent. Raises the first error.
 
     After an error or a stop no session stays open.
     """
     pool = ThreadPoolExecutor(max_workers=min(_MOST_AT_ONCE, len(provisioned.endpoints)))
     futures: list[Future[Station]] = [
-        pool.submit(Station, endpoint, provisioned.places[name], order.run)
+        pool.submit(Station, endpoint, provisioned.places[name], context.run)
         for name, endpoint in provisioned.endpoints.items()
     ]
     try:
         pending = set(futures)
         while pending:
-            order.check()
+            context.check()
             done, pending = wait(pending, timeout=_POLL_S)
             for future in done:
                 future.result()

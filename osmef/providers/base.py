@@ -146,7 +146,7 @@ class Ledger(Protocol):
 
 
 @dataclass(frozen=True)
-class Order:
+class RunContext:
     """What a provider needs to provision a run: requests, keys, deadline and ledger.
 
     ``made`` and ``deadline`` are UNIX times for the mark of each resource: when the run began to
@@ -176,7 +176,7 @@ class Order:
     scratch: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property
-    def everybody(self) -> Sequence[EndpointRequest]:
+    def all_requests(self) -> Sequence[EndpointRequest]:
         """All endpoints of the run; by default those of the requests."""
         return self.planned or self.requests
 
@@ -249,7 +249,7 @@ class Provider(ABC):
         return {}
 
     @abstractmethod
-    def create(self, order: Order) -> list[Endpoint]:
+    def create(self, context: RunContext) -> list[Endpoint]:
         """Create all requested endpoints, in the order of the requests, each ready for SSH.
 
         Raises ProviderError; whatever exists by then is destroyed by ``close``.
@@ -262,7 +262,7 @@ class Provider(ABC):
         ``Gone`` stands for one that it does not have any more.
         """
 
-    def replace(self, endpoint: Endpoint, order: Order) -> Endpoint:  # noqa: ARG002
+    def replace(self, endpoint: Endpoint, context: RunContext) -> Endpoint:  # noqa: ARG002
         """Recreate an endpoint, elsewhere if the cloud can; the old one is destroyed.
 
         Called when the cloud put it where it was not asked to. The old one goes only when the new

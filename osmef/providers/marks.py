@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Self
 
-from osmef.providers.base import Access, Order, Resource, Unread
+from osmef.providers.base import Access, Resource, RunContext, Unread
 from osmef.units import parse_count
 
 PREFIX = "osmef-"
@@ -32,9 +32,9 @@ class Mark:
     site: int | None = field(default=None, compare=False)
 
     @classmethod
-    def of(cls, order: Order) -> Self:
-        """Return the mark of an order's resources."""
-        return cls(order.run, int(order.made), int(order.deadline), order.site)
+    def of(cls, context: RunContext) -> Self:
+        """Return the mark of a run's resources."""
+        return cls(context.run, int(context.made), int(context.deadline), context.site)
 
     def name(self, what: str) -> str:
         """Return the name of a resource of the run."""

@@ -14,9 +14,9 @@ from osmef.providers.base import (
     Check,
     Endpoint,
     EndpointRequest,
-    Order,
     Problem,
     Provider,
+    RunContext,
     go_on,
 )
 from osmef.providers.parallel import beside, side_by_side
@@ -157,7 +157,7 @@ class Sites:
                 found |= self._clouds[site].machines(_at(site, requests))
         return found
 
-    def create(self, order: Order) -> list[Endpoint]:
+    def create(self, context: RunContext) -> list[Endpoint]:
         """Create the endpoints of all sites concurrently, and admit peers of other sites.
 
         When one site fails, the others stop. Raises the first failure.
@@ -165,43 +165,45 @@ class Sites:
         failures: list[BaseException] = []
 
         def check() -> None:
-            order.check()
+            context.check()
             if failures:
                 raise Interrupted("another site has failed")
 
         def create(site: str | None) -> list[Endpoint]:
             try:
                 with _naming(site):
-                    return self._clouds[site].create(self._order_at(site, order, check))
+                    return self._clouds[site].create(self._order_at(site, context, check))
             except BaseException as error:
                 failures.append(error)
                 return []
 
-        made = side_by_side(create, _used(order.requests))
+        made = side_by_side(create, _used(context.requests))
         if failures:
             raise failures[0]
         self._made = {endpoint.name: endpoint for some in made for endpoint in some}
-        everybody = list(self._made.values())
-        side_by_side(lambda site: self._admit(site, everybody), _used(order.requests))
-        return [self._made[request.name] for request in order.requests]
+        all_requests = list(self._made.values())
+        side_by_side(lambda site: self._admit(site, all_requests), _used(context.requests))
+        return [self._made[request.name] for request in context.requests]
 
-    def _order_at(self, site: str | None, order: Order, check: Callable[[], None]) -> Order:
+    def _order_at(
+        self, site: str | None, context: RunContext, check: Callable[[], None]
+    ) -> RunContext:
         """Return the order for one site, whose progress is prefixed by its name."""
         if site is None:
-            return order
+            return context
         return replace(
-            order,
-            requests=_at(site, order.requests),
-            planned=_at(site, order.planned),
-            progress=lambda line: order.progress(f"{site}: {line}"),
+            context,
+            requests=_at(site, context.requests),
+            planned=_at(site, context.planned),
+            progress=lambda line: context.progress(f"{site}: {line}"),
             check=check,
             site=list(self._clouds).index(site) + 1,
         )
 
-    def _admit(self, site: str | None, everybody: Sequence[Endpoint]) -> None:
+    def _admit(self, site: str | None, all_requests: Sequence[Endpoint]) -> None:
         """Admit the peers at other sites, and only these, to a site's endpoints."""
-        here = [end for end in everybody if end.request.site == site]
-        there = [end.public_address for end in everybody if end.request.site != site]
+        here = [end for end in all_requests if end.request.site == site]
+        there = [end.public_address for end in all_requests if end.request.site != site]
         peers = sorted({address for address in there if address is not None})
         if here and peers:
             with _naming(site):
@@ -230,15 +232,17 @@ class Sites:
                 ours = [end for end in endpoints if end.request.site == site]
                 self._clouds[site].prepare(ours, directions)
 
-    def replace(self, endpoint: Endpoint, order: Order) -> Endpoint:
+    def replace(self, endpoint: Endpoint, context: RunContext) -> Endpoint:
         """Recreate an endpoint at its site. Raises ProviderError."""
         site = endpoint.request.site
         with _naming(site):
-            made = self._clouds[site].replace(endpoint, self._order_at(site, order, order.check))
+            made = self._clouds[site].replace(
+                endpoint, self._order_at(site, context, context.check)
+            )
         self._made[made.name] = made
-        everybody = list(self._made.values())
-        for place in _used([end.request for end in everybody]):
-            self._admit(place, everybody)
+        all_requests = list(self._made.values())
+        for place in _used([end.request for end in all_requests]):
+            self._admit(place, all_requests)
         return made
 
     def close(self) -> None:

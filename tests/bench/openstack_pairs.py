@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import openstack
 
-from osmef.providers.base import EndpointRequest, Order, Resource
+from osmef.providers.base import EndpointRequest, Resource, RunContext
 from osmef.providers.cloud.tenants import Tenant
 from osmef.providers.openstack.access import open_cloud
 from osmef.providers.openstack.network import source_address
@@ -47,7 +47,7 @@ def requests_of(pairs: int) -> list[EndpointRequest]:
 def with_provider(pairs: int, made: Made) -> None:
     """Make and delete pairs as a run does, all but SSH."""
     key = KeyPair.generate("bench")
-    order = Order(RUN, requests_of(pairs), key, NoLedger(), time.time() + 3600)
+    order = RunContext(RUN, requests_of(pairs), key, NoLedger(), time.time() + 3600)
     maker = Maker(Mark.of(order), order.ledger)
     tenant = Tenant("tenant-1", 1, "bench", open_cloud({"cloud": CLOUD}))
     boot = BootSource(image=IMAGE)

@@ -24,7 +24,7 @@ from osmef.cli.main import make_app
 from osmef.engine.journal import Journal
 from osmef.errors import CapacityError, OsmefError
 from osmef.kinds import PROVIDERS
-from osmef.providers.base import Endpoint, Order, Resource
+from osmef.providers.base import Endpoint, Resource, RunContext
 from osmef.providers.local.provider import LocalProvider
 from osmef.results.frame import load
 from tests.cli.conftest import Osmef
@@ -48,7 +48,7 @@ class FullCloud(LocalProvider):
 
     def check(self, *_asked: object) -> None: ...
 
-    def create(self, _order: Order) -> list[Endpoint]:
+    def create(self, _order: RunContext) -> list[Endpoint]:
         raise CapacityError("the cloud is full", where="provider", cure="wait")
 
     @classmethod

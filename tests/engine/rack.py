@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
-from osmef.providers.base import Check, Endpoint, EndpointRequest, Order, Provider, go_on
+from osmef.providers.base import Check, Endpoint, EndpointRequest, Provider, RunContext, go_on
 from osmef.providers.local.provider import LocalProvider
 from osmef.remote.session import SshSession
 from osmef.scenario.clouds.local import LocalSettings
@@ -58,7 +58,7 @@ class Rack(LocalProvider):
     def check(self, requests: Sequence[EndpointRequest], still: Check = go_on) -> None:
         pass
 
-    def create(self, order: Order) -> list[Endpoint]:
+    def create(self, order: RunContext) -> list[Endpoint]:
         return [self._make(request) for request in order.requests]
 
     def _make(self, request: EndpointRequest) -> Endpoint:

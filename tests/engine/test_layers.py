@@ -23,7 +23,7 @@ from tests.layers.machines import recorded
 
 if TYPE_CHECKING:
     from osmef.engine.journal import Journal
-    from osmef.providers.base import Endpoint, Order
+    from osmef.providers.base import Endpoint, RunContext
     from osmef.providers.sites import Sites
     from osmef.remote.session import SshSession
 
@@ -77,7 +77,7 @@ def test_what_goes_with_its_endpoint_is_not_taken_down_before(*, are_kept: bool)
         host.note("forwarding", "all=0")
     there = {"lost": None, "end_agents": lambda _role: None, "session": session}
     stations = cast("dict[str, Station]", {name: SimpleNamespace(**there) for name in hosts})
-    layers = Layers(stations, *cast("tuple[Sites, Order, Journal]", (None, None, None)))
+    layers = Layers(stations, *cast("tuple[Sites, RunContext, Journal]", (None, None, None)))
     layers._raised[StackKey((), Family.IPV4, ("a", "b"))] = _Raised(hosts=hosts)
     assert layers.down(are_kept=are_kept) is None
     assert hosts["a"].traces == [], "its machine outlives the run"
@@ -89,7 +89,7 @@ def test_no_two_layers_have_the_same_addresses_inside(family: Family) -> None:
     """Of a macvlan in a namespace no route of its endpoint tells, nor of a container's."""
     ground, _ = recorded(2)
     order = SimpleNamespace(check=lambda: None)
-    layers = Layers({}, *cast("tuple[Sites, Order, Journal]", (None, order, None)))
+    layers = Layers({}, *cast("tuple[Sites, RunContext, Journal]", (None, order, None)))
     keys = [StackKey((), family, (f"a{n}", f"b{n}")) for n in range(100)]
     found = []
     for key in keys:
@@ -107,8 +107,8 @@ def test_no_two_layers_have_the_same_addresses_inside(family: Family) -> None:
 @pytest.mark.parametrize("strangers", [1, 9])
 def test_other_addresses_are_taken_where_strangers_have_the_first(strangers: int) -> None:
     ground, _ = recorded(2)
-    layers = Layers({}, *cast("tuple[Sites, Order, Journal]", (None, None, None)))
-    layers._order = cast("Order", SimpleNamespace(check=lambda: None))
+    layers = Layers({}, *cast("tuple[Sites, RunContext, Journal]", (None, None, None)))
+    layers._context = cast("RunContext", SimpleNamespace(check=lambda: None))
     key = StackKey((), Family.IPV4, ("a", "b"))
     layers._raised[key] = _Raised()
     session = SimpleNamespace(

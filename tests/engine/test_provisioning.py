@@ -25,7 +25,7 @@ from osmef.engine.plan import Plan, make_plan
 from osmef.engine.run import Run
 from osmef.errors import CapacityError, Interrupted, OsmefError, ProviderError, ReachError
 from osmef.providers import sites
-from osmef.providers.base import Endpoint, Order
+from osmef.providers.base import Endpoint, RunContext
 from osmef.providers.local.provider import LocalProvider
 from osmef.providers.sites import Sites
 from osmef.remote.login import HostKeys, KeyPair, Login
@@ -101,7 +101,7 @@ class Scheduler(LocalProvider):
     failure: OsmefError | None = None
     replaced: list[str] = field(default_factory=list)
 
-    def create(self, order: Order) -> list[Endpoint]:
+    def create(self, order: RunContext) -> list[Endpoint]:
         return [
             Endpoint(request, "1", login(request.name), "a", None, None)
             for request in order.requests
@@ -110,7 +110,7 @@ class Scheduler(LocalProvider):
     def describe(self, endpoints: Sequence[Endpoint]) -> list[Location]:
         return [Location(host=self.script[e.name][0], tenant="t") for e in endpoints]
 
-    def replace(self, endpoint: Endpoint, order: Order) -> Endpoint:  # noqa: ARG002
+    def replace(self, endpoint: Endpoint, order: RunContext) -> Endpoint:  # noqa: ARG002
         if self.failure:
             raise self.failure
         self.replaced.append(endpoint.name)
@@ -119,16 +119,16 @@ class Scheduler(LocalProvider):
 
 
 @pytest.fixture
-def order(tmp_path: Path) -> Order:
+def order(tmp_path: Path) -> RunContext:
     journal = Journal(tmp_path / "journal.jsonl")
-    return Order("run", PLACEMENTS.endpoints, KeyPair.generate("test"), journal, 0.0)
+    return RunContext("run", PLACEMENTS.endpoints, KeyPair.generate("test"), journal, 0.0)
 
 
 Try = Callable[[Scheduler, int], ProvisionedEndpoints]
 
 
 @pytest.fixture
-def tried(order: Order) -> Try:
+def tried(order: RunContext) -> Try:
     assert isinstance(order.ledger, Journal)
     note = order.ledger.note
     return lambda cloud, tries: provision(
@@ -136,7 +136,9 @@ def tried(order: Order) -> Try:
     )
 
 
-def test_an_endpoint_is_made_anew_until_it_stands_as_requested(tried: Try, order: Order) -> None:
+def test_an_endpoint_is_made_anew_until_it_stands_as_requested(
+    tried: Try, order: RunContext
+) -> None:
     cloud = Scheduler({SENDER: ["a"], NEAR: ["b", "c", "a"], FAR: ["b"]})
     provisioned = tried(cloud, 3)
     assert cloud.replaced == [NEAR, NEAR]
@@ -162,7 +164,7 @@ def test_no_more_tries_than_allowed(tried: Try, tries: int) -> None:
     "failure", [CapacityError("no room elsewhere"), ReachError("no room for a connection")]
 )
 def test_an_endpoint_that_can_t_be_made_anew_ends_the_tries_and_not_the_run(
-    tried: Try, order: Order, failure: OsmefError
+    tried: Try, order: RunContext, failure: OsmefError
 ) -> None:
     cloud = Scheduler({SENDER: ["a"], NEAR: ["b", "a"], FAR: ["b"]}, failure)
     provisioned = tried(cloud, 3)
@@ -173,7 +175,7 @@ def test_an_endpoint_that_can_t_be_made_anew_ends_the_tries_and_not_the_run(
     assert "no room" in note["error"]
 
 
-def test_a_stop_ends_the_tries(order: Order) -> None:
+def test_a_stop_ends_the_tries(order: RunContext) -> None:
     def stop() -> None:
         raise Interrupted("stopped by the test")
 
@@ -195,7 +197,7 @@ def test_a_provider_that_can_t_move_says_so() -> None:
     plain = LocalProvider.__new__(LocalProvider)
     key = KeyPair.generate("test")
     with pytest.raises(ProviderError, match="can't move") as caught:
-        plain.replace(endpoint, Order("run", [], key, Journal(Path("-")), 0.0))
+        plain.replace(endpoint, RunContext("run", [], key, Journal(Path("-")), 0.0))
     assert caught.value.cure is not None
 
 
@@ -216,7 +218,7 @@ class Wandering(MemoryProvider):
             for e, place in zip(endpoints, found, strict=True)
         ]
 
-    def replace(self, endpoint: Endpoint, order: Order) -> Endpoint:  # noqa: ARG002
+    def replace(self, endpoint: Endpoint, order: RunContext) -> Endpoint:  # noqa: ARG002
         Wandering.made_anew += 1
         return endpoint
 

@@ -19,7 +19,7 @@ from osmef.engine.journal import Journal, is_at_work, refuse_second, this_contro
 from osmef.engine.reap import Orphan, Search, find_orphans, reap
 from osmef.errors import InputError, ReachError, StorageError
 from osmef.kinds import PROVIDERS
-from osmef.providers.base import EndpointRequest, Order, Resource
+from osmef.providers.base import EndpointRequest, Resource, RunContext
 from osmef.providers.local.provider import LocalProvider
 from osmef.remote.login import KeyPair
 from osmef.results import files
@@ -38,7 +38,7 @@ def cloud(run: str, journal: Journal, deadline: float) -> Iterator[LocalProvider
     provider = LocalProvider(LocalSettings())
     request = EndpointRequest("vm", "sender", EndpointKind.VM, None, "host-1", "tenant-1")
     try:
-        provider.create(Order(run, [request], KeyPair.generate("test"), journal, deadline))
+        provider.create(RunContext(run, [request], KeyPair.generate("test"), journal, deadline))
         yield provider
     finally:
         provider.close()

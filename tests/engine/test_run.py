@@ -14,7 +14,7 @@ from osmef.engine.plan import make_plan
 from osmef.engine.run import Run, longest_s
 from osmef.errors import CapacityError
 from osmef.providers import sites
-from osmef.providers.base import Endpoint, Order
+from osmef.providers.base import Endpoint, RunContext
 from osmef.providers.local.provider import LocalProvider
 from osmef.results.rundir import RunDirectory
 from osmef.scenario.load import load_text
@@ -38,7 +38,7 @@ class Full(LocalProvider):
 
     closed = 0
 
-    def create(self, order: Order) -> list[Endpoint]:
+    def create(self, order: RunContext) -> list[Endpoint]:
         order.progress("looking for room")
         raise CapacityError("no room")
 

@@ -17,9 +17,9 @@ from osmef.providers.base import (
     Check,
     Endpoint,
     EndpointRequest,
-    Order,
     Provider,
     Resource,
+    RunContext,
     Unread,
     go_on,
     pass_over,
@@ -142,7 +142,7 @@ class MemoryProvider(Provider):
     world: ClassVar[World]
 
     def __init__(self, _settings: LocalSettings) -> None:
-        self._ours: dict[str, tuple[Order, Resource]] = {}
+        self._ours: dict[str, tuple[RunContext, Resource]] = {}
 
     def check(self, requests: Sequence[EndpointRequest], still: Check = go_on) -> None:
         """Find nothing that lacks."""
@@ -153,18 +153,18 @@ class MemoryProvider(Provider):
     def warnings(self, cell: Cell) -> list[str]:  # noqa: ARG002
         return []
 
-    def create(self, order: Order) -> list[Endpoint]:
-        return [self._make(request, order, f"vm-{request.name}") for request in order.requests]
+    def create(self, context: RunContext) -> list[Endpoint]:
+        return [self._make(request, context, f"vm-{request.name}") for request in context.requests]
 
-    def _make(self, request: EndpointRequest, order: Order, what: str) -> Endpoint:
-        mark = Mark.of(order)
+    def _make(self, request: EndpointRequest, context: RunContext, what: str) -> Endpoint:
+        mark = Mark.of(context)
         resource = mark.resource(KIND, "vm", mark.name(what), {"cloud": KIND})
-        order.check()
-        order.ledger.intend(resource)
-        self._ours[resource.name] = (order, resource)
+        context.check()
+        context.ledger.intend(resource)
+        self._ours[resource.name] = (context, resource)
         machine = self.world.make(request, replace(resource, id=f"id-{resource.name}"))
-        order.ledger.created(self.world.marks[resource.name])
-        login = machine.login(order.key)
+        context.ledger.created(self.world.marks[resource.name])
+        login = machine.login(context.key)
         return Endpoint(request, resource.name, login, machine.address, "memory", 2)
 
     def describe(self, endpoints: Sequence[Endpoint]) -> list[Location]:
@@ -177,20 +177,20 @@ class MemoryProvider(Provider):
             return Gone()
         return Location(host=self.world.host_of(name), tenant=self.world.tenant_of(name))
 
-    def replace(self, endpoint: Endpoint, order: Order) -> Endpoint:
+    def replace(self, endpoint: Endpoint, context: RunContext) -> Endpoint:
         """Make it anew, where it was asked to be."""
         self.world.hosts.pop(endpoint.name, None)
-        made = self._make(endpoint.request, order, f"vm-{endpoint.name}-{len(self._ours)}")
+        made = self._make(endpoint.request, context, f"vm-{endpoint.name}-{len(self._ours)}")
         self._destroy(endpoint.resource_id)
         return made
 
     def _destroy(self, name: str) -> None:
-        order, resource = self._ours[name]
+        context, resource = self._ours[name]
         machine = self.world.machines.get(name)
         if self.world.cleans_by_login and machine is not None:
-            SshSession.open(machine.login(order.key)).close()
+            SshSession.open(machine.login(context.key)).close()
         self.world.destroy(name)
-        order.ledger.destroyed(resource)
+        context.ledger.destroyed(resource)
         del self._ours[name]
 
     def close(self) -> None:

@@ -13,7 +13,7 @@ from osmef.engine.check import check_study, warnings_of
 from osmef.engine.cost import cost_of
 from osmef.engine.plan import Plan, make_plan
 from osmef.errors import CapacityError, InputError, Interrupted, NotFoundError, ProviderError
-from osmef.providers.base import Check, Endpoint, EndpointRequest, Order, go_on
+from osmef.providers.base import Check, Endpoint, EndpointRequest, RunContext, go_on
 from osmef.providers.local.provider import LocalProvider
 from osmef.providers.marks import Mark
 from osmef.providers.sites import Sites, sites_of
@@ -163,9 +163,9 @@ class Walled(LocalProvider):
             public_address=f"{self.net}.{self.made}",
         )
 
-    def create(self, order: Order) -> list[Endpoint]:
+    def create(self, order: RunContext) -> list[Endpoint]:
         order.progress("making all")
-        self.planned = [request.name for request in order.everybody]
+        self.planned = [request.name for request in order.all_requests]
         if self.full:
             raise CapacityError("no room")
         while self.waits is not None:
@@ -176,7 +176,7 @@ class Walled(LocalProvider):
     def describe(self, endpoints: Sequence[Endpoint]) -> list[Location]:
         return [Location(host=end.data_address) for end in endpoints]
 
-    def replace(self, endpoint: Endpoint, order: Order) -> Endpoint:  # noqa: ARG002
+    def replace(self, endpoint: Endpoint, order: RunContext) -> Endpoint:  # noqa: ARG002
         return self._make(endpoint.request)
 
     def data_address(
@@ -198,10 +198,10 @@ class Walled(LocalProvider):
             raise ProviderError("it does not answer", where="provider")
 
 
-def order(plan: Plan, lines: list[str] | None = None) -> Order:
+def order(plan: Plan, lines: list[str] | None = None) -> RunContext:
     key = KeyPair.generate("test")
     told = [] if lines is None else lines
-    return Order("run", plan.endpoints, key, MemoryLedger(), 0.0, progress=told.append)
+    return RunContext("run", plan.endpoints, key, MemoryLedger(), 0.0, progress=told.append)
 
 
 TRIANGLE = plan_of(

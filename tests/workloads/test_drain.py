@@ -10,7 +10,7 @@ import pytest
 
 from osmef.engine.station import Station
 from osmef.errors import ProviderError
-from osmef.providers.base import EndpointRequest, Order, Resource
+from osmef.providers.base import EndpointRequest, Resource, RunContext
 from osmef.providers.local.provider import LocalProvider
 from osmef.remote.login import KeyPair
 from osmef.results.observations import Purpose
@@ -45,7 +45,7 @@ def slow_pair(tmp_path: Path) -> Iterator[Pair]:
     key, run = KeyPair.generate("test"), f"slow-{unique()}-{tmp_path.name}"
     stations: list[Station] = []
     try:
-        one, two = provider.create(Order(run, requests, key, NoLedger(), time.time() + 600))
+        one, two = provider.create(RunContext(run, requests, key, NoLedger(), time.time() + 600))
         stations = [Station(end, provider.describe([end])[0], run) for end in (one, two)]
         there = provider.data_address(two, one, ProviderNetwork.OVERLAY, Family.IPV4)
         yield Pair(stations[0], stations[1], one.data_address, there)

@@ -17,10 +17,10 @@ from osmef.errors import (
 )
 from osmef.providers.aws.access import ERRORS, Account, where
 from osmef.providers.aws.lookup import FlavorInfo, Image
-from osmef.providers.aws.network import Site, attach
+from osmef.providers.aws.network import TenantNet, attach
 from osmef.providers.aws.resource_types import Facts, Maker, tags_for
 from osmef.providers.cloud.account import Again
-from osmef.providers.cloud.build import Vm, VmOrder
+from osmef.providers.cloud.build import Vm, VmSpec
 from osmef.providers.cloud_init import cloud_config
 from osmef.scenario.clouds.aws import AwsSettings
 
@@ -30,7 +30,7 @@ _ENDED = {"shutting-down", "terminated", "stopping", "stopped"}
 
 
 @dataclass(frozen=True)
-class InstanceOrder(VmOrder[Site]):
+class InstanceSpec(VmSpec[TenantNet]):
     """An instance to create, in a zone given by its id."""
 
     flavor: FlavorInfo
@@ -50,18 +50,18 @@ class InstanceOrder(VmOrder[Site]):
 
 
 @dataclass(frozen=True)
-class Instance(Vm[InstanceOrder]):
+class Instance(Vm[InstanceSpec]):
     """A running instance."""
 
     def user(self, settings: AwsSettings) -> str:  # noqa: ARG002
         """Return the account that SSH logs into: that of the image."""
-        return self.order.image.user
+        return self.spec.image.user
 
     def console(self) -> str:
         """Return what is on the console so far. Raises CredentialsError, PolicyError."""
         for latest in (True, False):  # types before Nitro know only what was kept some minutes ago
             try:
-                answer = self.order.account.read(
+                answer = self.spec.account.read(
                     "get_console_output", "reading a console", InstanceId=self.id, Latest=latest
                 )
             except (CredentialsError, PolicyError):
@@ -72,40 +72,40 @@ class Instance(Vm[InstanceOrder]):
         return ""
 
 
-def make_instance(maker: Maker, order: InstanceOrder, settings: AwsSettings, ends: float) -> str:
+def make_instance(maker: Maker, spec: InstanceSpec, settings: AwsSettings, ends: float) -> str:
     """Request an instance, and return its id; it does not run yet. Raises ProviderError.
 
     It ends itself at about ``ends``, a UNIX time.
     """
     request: dict[str, Any] = {
-        "ImageId": order.image.id,
-        "InstanceType": order.flavor.name,
+        "ImageId": spec.image.id,
+        "InstanceType": spec.flavor.name,
         "MinCount": 1,
         "MaxCount": 1,
-        "KeyName": order.site.keypair,
-        "ClientToken": maker.token(f"{order.name} {order.zone}"),
+        "KeyName": spec.net.keypair,
+        "ClientToken": maker.token(f"{spec.name} {spec.zone}"),
         "UserData": cloud_config(
-            order.image.user, order.login_key, order.host_key, ends - time.time()
+            spec.image.user, spec.login_key, spec.host_key, ends - time.time()
         ),
         "InstanceInitiatedShutdownBehavior": "terminate",
         "MetadataOptions": {"HttpTokens": "required"},
         "NetworkInterfaces": [
             {
                 "DeviceIndex": 0,
-                "SubnetId": order.site.subnets[order.zone],
-                "Groups": [order.site.group],
+                "SubnetId": spec.net.subnets[spec.zone],
+                "Groups": [spec.net.group],
                 "AssociatePublicIpAddress": True,
                 "DeleteOnTermination": True,
             }
         ],
-        "BlockDeviceMappings": [{"DeviceName": order.image.root, "Ebs": _disk(order, settings)}],
-        "TagSpecifications": tags_for("volume", maker.mark, order.name),
+        "BlockDeviceMappings": [{"DeviceName": spec.image.root, "Ebs": _disk(spec, settings)}],
+        "TagSpecifications": tags_for("volume", maker.mark, spec.name),
     }
-    if order.place:
-        request["Placement"] = dict(order.place)
+    if spec.place:
+        request["Placement"] = dict(spec.place)
     if settings.spot:
         request["InstanceMarketOptions"] = {"MarketType": "spot"}
-    return maker.make(order.account, "instance", order.name, **request)
+    return maker.make(spec.account, "instance", spec.name, **request)
 
 
 def add_nics(maker: Maker, instance: Instance, settings: AwsSettings) -> Instance:
@@ -113,24 +113,24 @@ def add_nics(maker: Maker, instance: Instance, settings: AwsSettings) -> Instanc
 
     They come afterwards: EC2 gives one that is made with several no public address.
     """
-    order, nics = instance.order, []
-    for card, name in enumerate(order.nic_names):
+    spec, nics = instance.spec, []
+    for card, name in enumerate(spec.nic_names):
         nic = maker.make(
-            *(order.account, "network-interface", name),
-            SubnetId=order.site.nic_subnets[order.zone, settings.nic_network(card)],
-            Groups=[order.site.group],
+            *(spec.account, "network-interface", name),
+            SubnetId=spec.net.nic_subnets[spec.zone, settings.nic_network(card)],
+            Groups=[spec.net.group],
             ClientToken=maker.token(name),
         )
-        nics.append(attach(order.account, nic, instance.id, card + 1))
+        nics.append(attach(spec.account, nic, instance.id, card + 1))
     return replace(instance, nics=tuple(nics))
 
 
-def _disk(order: InstanceOrder, settings: AwsSettings) -> dict[str, Any]:
-    size_gib = max(order.image.disk_gib, -(-settings.disk // _GIB))
+def _disk(spec: InstanceSpec, settings: AwsSettings) -> dict[str, Any]:
+    size_gib = max(spec.image.disk_gib, -(-settings.disk // _GIB))
     return {"VolumeSize": size_gib, "VolumeType": "gp3", "DeleteOnTermination": True}
 
 
-def await_instances(orders: Mapping[str, InstanceOrder], timeout_s: float) -> list[Instance]:
+def await_instances(specs: Mapping[str, InstanceSpec], timeout_s: float) -> list[Instance]:
     """Wait until all instances, given by id, run and have a public address; in their order.
 
     Raises BootError, CapacityError.
@@ -138,36 +138,36 @@ def await_instances(orders: Mapping[str, InstanceOrder], timeout_s: float) -> li
     found: dict[str, Instance] = {}
     end = time.monotonic() + timeout_s
     while True:
-        left = {key: order for key, order in orders.items() if key not in found}
+        left = {key: spec for key, spec in specs.items() if key not in found}
         states = _look(left, found)
         if not states:
-            return [found[key] for key in orders]
+            return [found[key] for key in specs]
         if time.monotonic() > end:
             key, state = next(iter(states.items()))
             raise BootError(
                 f"the instance is still {state} after {timeout_s:.0f} s",
-                where=orders[key].request.name,
+                where=specs[key].request.name,
                 cure="look at it in the EC2 console, or raise provider.boot_timeout",
             )
-        account = next(iter(orders.values())).account
+        account = next(iter(specs.values())).account
         account.wait(account.waits.look_s)
 
 
-def _look(orders: Mapping[str, InstanceOrder], found: dict[str, Instance]) -> dict[str, str]:
+def _look(specs: Mapping[str, InstanceSpec], found: dict[str, Instance]) -> dict[str, str]:
     """Add the running instances, and return the states of the others."""
     states = {}
-    for account in {id(o.account): o.account for o in orders.values()}.values():
-        ours = [key for key, order in orders.items() if order.account is account]
+    for account in {id(o.account): o.account for o in specs.values()}.values():
+        ours = [key for key, spec in specs.items() if spec.account is account]
         there = {str(facts["InstanceId"]): facts for facts in list_instances(account, ours)}
         for key in ours:
             facts, state = there.get(key, {}), "not known yet"
             if facts:
                 state = str(facts["State"]["Name"])
             if state in _ENDED:
-                raise _failed(orders[key], facts)
+                raise _failed(specs[key], facts)
             if state == "running" and facts.get("PublicIpAddress"):
                 addresses = str(facts["PrivateIpAddress"]), str(facts["PublicIpAddress"])
-                found[key] = Instance(orders[key], key, *addresses)
+                found[key] = Instance(specs[key], key, *addresses)
             else:
                 states[key] = state
     return states
@@ -198,11 +198,11 @@ def list_standing(account: Account, ids: Sequence[str]) -> list[Facts]:
     return [one for one in found if one["State"]["Name"] not in _ENDED]
 
 
-def _failed(order: InstanceOrder, facts: Facts) -> ProviderError:
+def _failed(spec: InstanceSpec, facts: Facts) -> ProviderError:
     reason = facts.get("StateReason", {})
     kind = CapacityError if reason.get("Code") in _NO_ROOM else BootError
     return kind(
         f"the instance ended at once: {reason.get('Message') or facts['State']['Name']}",
-        where=order.request.name,
+        where=spec.request.name,
         cure="use another zone or instance type, or look at the reason in the EC2 console",
     )

@@ -30,7 +30,7 @@ _MOST_RULES, _OWN_RULES, _RULES_A_PEER = 60, 3, 2
 
 
 @dataclass(frozen=True)
-class Site(tenants.Site[Account]):
+class TenantNet(tenants.TenantNet[Account]):
     """The VPC of a tenant's instances.
 
     Subnets are by the id of their zone, those of further interfaces by it and their number.
@@ -68,7 +68,7 @@ def check_rules(requests: Sequence[EndpointRequest], elsewhere: Sequence[Endpoin
 
 
 @dataclass(frozen=True)
-class SiteMaker:
+class NetMaker:
     """Creates what the instances of tenants need. Every method raises ProviderError."""
 
     maker: Maker
@@ -79,7 +79,7 @@ class SiteMaker:
         self.maker.make(account, "key-pair", name, KeyName=name, PublicKeyMaterial=key)
         return name
 
-    def site(self, tenant: Tenant[Account], keypair: str, controller: str) -> Site:
+    def net(self, tenant: Tenant[Account], keypair: str, controller: str) -> TenantNet:
         """Create a VPC with gateway and security group; subnets follow with their zones."""
         name, account = self.maker.mark.name(f"net-{tenant.number}"), tenant.account
         block = str(block_of(tenant.number, _VPC))
@@ -87,9 +87,9 @@ class SiteMaker:
         self._route(account, vpc, self.maker.make(account, "internet-gateway", name))
         told = {"GroupName": name, "Description": "endpoints of an OSMeF run", "VpcId": vpc}
         group = self.maker.make(account, "security-group", name, **told)
-        site = Site(tenant, vpc, group, keypair)
-        open_group(site, [ssh_from(controller), *data_from_itself(group)])
-        return site
+        net = TenantNet(tenant, vpc, group, keypair)
+        open_group(net, [ssh_from(controller), *data_from_itself(group)])
+        return net
 
     def _route(self, account: Account, vpc: str, gateway: str) -> None:
         """Join the VPC to the Internet, in the route table that all its subnets have."""
@@ -101,25 +101,25 @@ class SiteMaker:
         route = {"DestinationCidrBlock": _EVERYWHERE, "GatewayId": gateway}
         _set(account, "create_route", {"RouteTableId": table, **route}, "RouteAlreadyExists")
 
-    def subnets(self, site: Site, zone: str, nics: int = 0) -> None:
+    def subnets(self, net: TenantNet, zone: str, nics: int = 0) -> None:
         """Create those subnets of a zone, given by its id, that do not exist yet.
 
         They are the usual one, and so many for further interfaces.
         """
 
         def make(what: str, cidr: IPv4Network) -> str:
-            name = self.maker.mark.name(f"net-{site.tenant.number}-{what}")
-            told = {"VpcId": site.vpc, "CidrBlock": str(cidr), "AvailabilityZoneId": zone}
-            return self.maker.make(site.account, "subnet", name, **told)
+            name = self.maker.mark.name(f"net-{net.tenant.number}-{what}")
+            told = {"VpcId": net.vpc, "CidrBlock": str(cidr), "AvailabilityZoneId": zone}
+            return self.maker.make(net.account, "subnet", name, **told)
 
-        zones = list(dict.fromkeys([*site.subnets, zone]))
-        usual, further = site.blocks(zones.index(zone))
-        if zone not in site.subnets:
-            site.subnets[zone] = make(zone, usual)
+        zones = list(dict.fromkeys([*net.subnets, zone]))
+        usual, further = net.blocks(zones.index(zone))
+        if zone not in net.subnets:
+            net.subnets[zone] = make(zone, usual)
         for number in range(nics):
-            if (zone, number) not in site.nic_subnets:
+            if (zone, number) not in net.nic_subnets:
                 made = make(f"{zone}-nic-{number + 1}", further[number])
-                site.nic_subnets[zone, number] = made
+                net.nic_subnets[zone, number] = made
 
 
 def _main_table(account: Account, vpc: str) -> str:
@@ -189,17 +189,17 @@ _DATA = [
 ]
 
 
-def open_group(site: Site, rules: Sequence[dict[str, Any]]) -> None:
+def open_group(net: TenantNet, rules: Sequence[dict[str, Any]]) -> None:
     """Authorise rules in the run's group. Raises ProviderError."""
-    told = {"GroupId": site.group, "IpPermissions": list(rules)}
+    told = {"GroupId": net.group, "IpPermissions": list(rules)}
     # EC2 adds all of them or none.
-    _set(site.account, "authorize_security_group_ingress", told, "InvalidPermission.Duplicate")
+    _set(net.account, "authorize_security_group_ingress", told, "InvalidPermission.Duplicate")
 
 
-def close_group(site: Site, rules: Sequence[dict[str, Any]]) -> None:
+def close_group(net: TenantNet, rules: Sequence[dict[str, Any]]) -> None:
     """Revoke rules of the run's group. Raises ProviderError."""
-    told = {"GroupId": site.group, "IpPermissions": list(rules)}
-    _set(site.account, "revoke_security_group_ingress", told, "InvalidPermission.NotFound")
+    told = {"GroupId": net.group, "IpPermissions": list(rules)}
+    _set(net.account, "revoke_security_group_ingress", told, "InvalidPermission.NotFound")
 
 
 _ASK = "https://checkip.amazonaws.com"

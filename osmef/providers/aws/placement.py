@@ -121,8 +121,8 @@ class Placer:
 def locations_of(instances: Sequence[Instance], by: AwsPlacedBy) -> dict[str, Location]:
     """Read back the locations of running instances, by id. Raises ProviderError."""
     found: dict[str, Location] = {}
-    for account in {id(i.order.account): i.order.account for i in instances}.values():
-        ours = {i.id: i for i in instances if i.order.account is account}
+    for account in {id(i.spec.account): i.spec.account for i in instances}.values():
+        ours = {i.id: i for i in instances if i.spec.account is account}
         there = list_standing(account, list(ours))
         nodes = _nodes(account, [str(facts["InstanceId"]) for facts in there]) if there else {}
         for facts in there:
@@ -132,9 +132,9 @@ def locations_of(instances: Sequence[Instance], by: AwsPlacedBy) -> dict[str, Lo
                 host=host,
                 host_scope=account.id if host is None else None,  # ids of hosts are Amazon's own
                 rack=_rack(facts, by, nodes),
-                zone=instance.order.zone,
+                zone=instance.spec.zone,
                 region=account.region,
-                tenant=instance.order.site.label,
+                tenant=instance.spec.net.label,
             )
     return found
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 
 from osmef.providers.aws import instances, lookup, network, placement
 from osmef.providers.aws.access import Account, access_of
-from osmef.providers.aws.instances import Instance, InstanceOrder
+from osmef.providers.aws.instances import Instance, InstanceSpec
 from osmef.providers.aws.lookup import FlavorInfo, Names, id_of
-from osmef.providers.aws.network import Site, SiteMaker
+from osmef.providers.aws.network import NetMaker, TenantNet
 from osmef.providers.aws.placement import Placer
 from osmef.providers.aws.resource_types import TYPES, Maker
-from osmef.providers.base import Access, Check, Endpoint, EndpointRequest, Order, go_on
+from osmef.providers.base import Access, Check, Endpoint, EndpointRequest, RunContext, go_on
 from osmef.providers.cloud import build
 from osmef.providers.cloud.lookup import first_with_room
 from osmef.providers.cloud.public_cloud import VmCloud
@@ -58,14 +58,14 @@ class AwsProvider(VmCloud[Account, Mark, Instance]):
         """Log into the account of a profile. Raises ProviderError."""
         return Account(access_of(self._settings, named), self._waits, check)
 
-    def build(self, order: Order, tenants: Sequence[Tenant[Account]]) -> Build:
+    def build(self, context: RunContext, tenants: Sequence[Tenant[Account]]) -> Build:
         """Return the builder of a run's instances."""
-        maker = Maker(Mark.of(order), order.ledger)
-        return Build(self._settings, order, maker, tenants, self.remove)
+        maker = Maker(Mark.of(context), context.ledger)
+        return Build(self._settings, context, maker, tenants, self.remove)
 
     def endpoint(self, vm: Instance, login: Login) -> Endpoint:
         """Return the endpoint that an instance is."""
-        flavor, usual = vm.order.flavor, super().endpoint(vm, login)
+        flavor, usual = vm.spec.flavor, super().endpoint(vm, login)
         slow = f"{flavor.name} has no enhanced networking (ENA)"
         return replace(usual, network=flavor.network, warnings=() if flavor.ena else (slow,))
 
@@ -96,7 +96,7 @@ def _names_of(
 
 
 @dataclass
-class Build(build.Build[Account, Site, Instance]):
+class Build(build.Build[Account, TenantNet, Instance]):
     """Provisioning of one run. Every method raises ProviderError."""
 
     _names: dict[str, Names] = field(default_factory=dict)
@@ -107,28 +107,28 @@ class Build(build.Build[Account, Site, Instance]):
     """The id of the zone of instances that name none."""
 
     def __post_init__(self) -> None:
-        self._placer = Placer(self.maker, self.settings, self.order.requests)
+        self._placer = Placer(self.maker, self.settings, self.context.requests)
 
     def look_up(self) -> None:
         """Look up all names, and import the run's key."""
         self._controller = network.controller_of(self.settings)
-        self._names = _names_of(self.settings, self.tenants, self.order.requests)
-        requests = self.order.requests
+        self._names = _names_of(self.settings, self.tenants, self.context.requests)
+        requests = self.context.requests
         for line in lookup.check_quotas(self.settings, self.tenants, self._names, requests):
-            self.order.progress(line)
+            self.context.progress(line)
         accounts = {tenant.account.id: tenant.account for tenant in self.tenants}
-        maker, public = SiteMaker(self.maker), self.order.key.public
+        maker, public = NetMaker(self.maker), self.context.key.public
         pairs = side_by_side(lambda one: maker.keypair(one, public), accounts.values())
         self._keys = dict(zip(accounts, pairs, strict=True))
 
-    def make_site(self, tenant: Tenant[Account]) -> Site:
+    def make_net(self, tenant: Tenant[Account]) -> TenantNet:
         """Create a tenant's VPC and its security group."""
         key = self._keys[tenant.account.id]
-        return SiteMaker(self.maker).site(tenant, key, self._controller)
+        return NetMaker(self.maker).net(tenant, key, self._controller)
 
     def names_of(self, vm: Instance) -> list[str]:
         """Return the names of an instance and its further interfaces."""
-        return [vm.order.name, *vm.order.nic_names]
+        return [vm.spec.name, *vm.spec.nic_names]
 
     def stand_up(self, requests: Sequence[EndpointRequest]) -> list[Instance]:
         """Create running instances, in a zone with capacity if it was free to choose."""
@@ -137,7 +137,7 @@ class Build(build.Build[Account, Site, Instance]):
             self._zones(requests),
             lambda zone: self._make_in(zone, requests),
             lambda: self.remove([m for m in self.made_since(before) if m[0].kind in _OF_A_ZONE]),
-            self.order.progress,
+            self.context.progress,
         )
 
     def _zones(self, requests: Sequence[EndpointRequest]) -> list[str]:
@@ -152,13 +152,13 @@ class Build(build.Build[Account, Site, Instance]):
         return lookup.free_zones(self._names, self.settings, requests)
 
     def _make_in(self, zone: str, requests: Sequence[EndpointRequest]) -> list[Instance]:
-        self.order.progress(f"making {len(requests)} instances in {zone}")
+        self.context.progress(f"making {len(requests)} instances in {zone}")
         zones = [self._zone_of(request, zone) for request in requests]
         for request, one in zip(requests, zones, strict=True):
-            site = self.sites[str(request.tenant)]
-            SiteMaker(self.maker).subnets(site, one, networks_for(self.settings, [request]))
-        orders = side_by_side(self._order, list(zip(requests, zones, strict=True)))
-        ends = self.order.deadline
+            net = self.nets[str(request.tenant)]
+            NetMaker(self.maker).subnets(net, one, networks_for(self.settings, [request]))
+        orders = side_by_side(self._spec, list(zip(requests, zones, strict=True)))
+        ends = self.context.deadline
         maker, settings = self.maker, self.settings
         ids = side_by_side(lambda o: instances.make_instance(maker, o, settings, ends), orders)
         asked = dict(zip(ids, orders, strict=True))
@@ -175,16 +175,16 @@ class Build(build.Build[Account, Site, Instance]):
         flavors = self._names[str(request.tenant)].flavors
         return flavors[request.flavor or self.settings.default_flavor]
 
-    def _order(self, one: tuple[EndpointRequest, str]) -> InstanceOrder:
+    def _spec(self, one: tuple[EndpointRequest, str]) -> InstanceSpec:
         request, zone = one
-        names, account = self._names[str(request.tenant)], self.sites[str(request.tenant)].account
+        names, account = self._names[str(request.tenant)], self.nets[str(request.tenant)].account
         flavor = self._flavor(request)
         beside = [
             self._flavor(other)
-            for other in self.order.requests
-            if other.host == request.host and self.sites[str(other.tenant)].account is account
+            for other in self.context.requests
+            if other.host == request.host and self.nets[str(other.tenant)].account is account
         ]
-        return InstanceOrder(
+        return InstanceSpec(
             **self.basis(request, self.maker.mark.name(f"{next(self.numbers)}-{request.name}")),
             zone=zone,
             flavor=flavor,
@@ -192,9 +192,9 @@ class Build(build.Build[Account, Site, Instance]):
             place=self._placer.place(account, request, names.zone_name(zone), beside),
         )
 
-    def let_in(self, site: Site, sources: set[str], before: set[str]) -> None:
+    def let_in(self, net: TenantNet, sources: set[str], before: set[str]) -> None:
         """Allow data from these addresses alone, by a rule each."""
         for address in sorted(before - sources):
-            network.close_group(site, network.data_from(address))
+            network.close_group(net, network.data_from(address))
         for address in sorted(sources - before):
-            network.open_group(site, network.data_from(address))
+            network.open_group(net, network.data_from(address))

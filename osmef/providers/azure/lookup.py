@@ -253,7 +253,7 @@ def find_image(subscription: Subscription, settings: AzureSettings, architecture
         number = version
         if number is None:
             there = [str(one.name) for one in images.list(settings.region, *family)]
-            number = max(there, key=_order, default=None)
+            number = max(there, key=_spec, default=None)
         if number is None:
             raise _missing(wanted, settings.region)
         found = images.get(settings.region, publisher, offer, sku, number)
@@ -273,7 +273,7 @@ def _missing(wanted: str, region: str) -> NotFoundError:
     )
 
 
-def _order(version: str) -> tuple[int, ...]:
+def _spec(version: str) -> tuple[int, ...]:
     """Return the sort key of a version with dots."""
     numbers = (parse_count(part) for part in version.split("."))
     return tuple(-1 if number is None else number for number in numbers)

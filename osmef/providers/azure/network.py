@@ -100,7 +100,7 @@ def interface(region: str, subnet: str, public: str | None, *, accelerated: bool
 
 
 @dataclass(frozen=True)
-class Site(tenants.Site[Subscription]):
+class TenantNet(tenants.TenantNet[Subscription]):
     """A tenant's resource group and network."""
 
     names: Names
@@ -116,8 +116,8 @@ class Site(tenants.Site[Subscription]):
         return f"{self.group}/{what}"
 
 
-def make_site(maker: Maker, tenant: Tenant[Subscription], names: Names, region: str) -> Site:
+def make_net(maker: Maker, tenant: Tenant[Subscription], names: Names, region: str) -> TenantNet:
     """Create the resource group of a tenant. Raises ProviderError."""
     group = maker.mark.name(str(tenant.number))
     maker.make(tenant.account, GROUP, group, {"location": region})
-    return Site(tenant, names, group)
+    return TenantNet(tenant, names, group)

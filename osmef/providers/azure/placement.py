@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from osmef.providers.azure.network import Site
+from osmef.providers.azure.network import TenantNet
 from osmef.providers.azure.resource_types import Body, Maker, body_in
 from osmef.providers.base import EndpointRequest, Problem
 from osmef.providers.parallel import side_by_side
@@ -67,10 +67,12 @@ def zone_of(settings: AzureSettings, request: EndpointRequest) -> str | None:
 class Placer:
     """Creates the placement resources of VMs. Every method raises ProviderError."""
 
-    def __init__(self, maker: Maker, settings: AzureSettings, sites: Mapping[str, Site]) -> None:
+    def __init__(
+        self, maker: Maker, settings: AzureSettings, nets: Mapping[str, TenantNet]
+    ) -> None:
         self._maker = maker
         self._settings = settings
-        self._sites = sites
+        self._nets = nets
 
     def place(self, requests: Sequence[EndpointRequest]) -> dict[str, VmPlacement]:
         """Return the placement of each request by name."""
@@ -94,11 +96,11 @@ class Placer:
         }
 
     def _zone(self, request: EndpointRequest) -> str | None:
-        names = self._sites[str(request.tenant)].names
+        names = self._nets[str(request.tenant)].names
         return names.logical(zone_of(self._settings, request))
 
     def _account(self, request: EndpointRequest) -> str:
-        return self._sites[str(request.tenant)].account.id
+        return self._nets[str(request.tenant)].account.id
 
     def _slot(self, request: EndpointRequest) -> _Slot:
         return self._account(request), self._zone(request), request.host or ""
@@ -106,9 +108,9 @@ class Placer:
     def _vicinity(self, request: EndpointRequest) -> _Lane:
         return self._account(request), request.lane
 
-    def _site_of(self, account: str) -> Site:
-        """Return the first tenant's site of a subscription: it holds what its tenants share."""
-        return next(site for site in self._sites.values() if site.account.id == account)
+    def _net_of(self, account: str) -> TenantNet:
+        """Return the first tenant's network of a subscription: it holds what its tenants share."""
+        return next(net for net in self._nets.values() if net.account.id == account)
 
     def _proximity_groups(self, requests: Sequence[EndpointRequest]) -> dict[_Lane, str]:
         if not self._settings.proximity:
@@ -116,8 +118,8 @@ class Placer:
 
         def make(vicinity: _Lane) -> str:
             account, lane = vicinity
-            site = self._site_of(account)
-            return self._make(site, "proximity-group", f"near-{lane}", self._body())
+            net = self._net_of(account)
+            return self._make(net, "proximity-group", f"near-{lane}", self._body())
 
         wanted = sorted({self._vicinity(request) for request in requests})
         return dict(zip(wanted, side_by_side(make, wanted), strict=True))
@@ -132,7 +134,7 @@ class Placer:
             counts["platformUpdateDomainCount"] = _UPDATE_DOMAINS
             body = self._body(**counts, **within.properties)
             body["sku"] = {"name": "Aligned"}
-            return self._make(self._sites[tenant], "availability-set", f"apart-{lane}", body)
+            return self._make(self._nets[tenant], "availability-set", f"apart-{lane}", body)
 
         wanted = sorted(key for key, ones in lanes.items() if needs_set(self._settings, ones))
         return dict(zip(wanted, side_by_side(make, wanted), strict=True))
@@ -149,23 +151,23 @@ class Placer:
             body = self._body(platformFaultDomainCount=1, supportAutomaticPlacement=False)
             if key[1] is not None:
                 body["zones"] = [key[1]]
-            self._make(self._site_of(key[0]), "host-group", groups[key], body)
+            self._make(self._net_of(key[0]), "host-group", groups[key], body)
 
         def make(one: _Slot) -> str:
             account, zone, slot = one
             body = self._body(platformFaultDomain=0, autoReplaceOnFailure=False)
             body["sku"] = {"name": self._settings.dedicated_host}
             name = f"{groups[account, zone]}/{slot}"
-            return self._make(self._site_of(account), "dedicated-host", name, body)
+            return self._make(self._net_of(account), "dedicated-host", name, body)
 
         return dict(zip(slots, side_by_side(make, slots), strict=True))
 
     def _body(self, **properties: Any) -> Body:
         return body_in(self._settings.region, **properties)
 
-    def _make(self, site: Site, kind: str, name: str, body: Body) -> str:
-        """Make one in a site's group, and return its id."""
-        return str(self._maker.make(site.account, kind, site.path(name), body).id)
+    def _make(self, net: TenantNet, kind: str, name: str, body: Body) -> str:
+        """Make one in a network's group, and return its id."""
+        return str(self._maker.make(net.account, kind, net.path(name), body).id)
 
 
 def problems_of(settings: AzureSettings, cell: Cell) -> Iterator[Problem]:

@@ -11,17 +11,17 @@ from osmef.errors import NotFoundError
 from osmef.providers.azure import lookup, network, placement, vms
 from osmef.providers.azure.access import ERRORS, USUAL, Subscription, open_subscription
 from osmef.providers.azure.lookup import Size
-from osmef.providers.azure.network import Site
+from osmef.providers.azure.network import TenantNet
 from osmef.providers.azure.placement import Placer, VmPlacement
 from osmef.providers.azure.resource_types import TYPES, Maker, destroy, list_owned, schedule_of
-from osmef.providers.azure.vms import ShutdownSchedules, Vm, VmOrder
+from osmef.providers.azure.vms import ShutdownSchedules, Vm, VmSpec
 from osmef.providers.base import (
     Access,
     Check,
     Endpoint,
     EndpointRequest,
-    Order,
     Resource,
+    RunContext,
     Unread,
     go_on,
     pass_over,
@@ -71,10 +71,10 @@ class AzureProvider(VmCloud[Subscription, Mark, Vm]):
         access = access_with(cloud=named, uri=self._settings.endpoint_url)
         return open_subscription(access, self._waits, check)
 
-    def build(self, order: Order, tenants: Sequence[Tenant[Subscription]]) -> Build:
+    def build(self, context: RunContext, tenants: Sequence[Tenant[Subscription]]) -> Build:
         """Return what makes the VMs of a run."""
-        maker = Maker(Mark.of(order), order.ledger)
-        return Build(self._settings, order, maker, tenants, self.remove)
+        maker = Maker(Mark.of(context), context.ledger)
+        return Build(self._settings, context, maker, tenants, self.remove)
 
     def describe(self, endpoints: Sequence[Endpoint]) -> list[Location]:
         """Read back the VMs' locations. Raises ProviderError."""
@@ -109,13 +109,13 @@ class AzureProvider(VmCloud[Subscription, Mark, Vm]):
 
 
 @dataclass
-class Build(build.Build[Subscription, Site, Vm]):
+class Build(build.Build[Subscription, TenantNet, Vm]):
     """Provisioning of one run. Every method raises ProviderError."""
 
     _places: dict[str, VmPlacement] = field(default_factory=dict)
     """By the name of the request."""
-    _public: dict[str, tuple[Site, Any]] = field(default_factory=dict)
-    """The site and public address of each VM by its name with the group's."""
+    _public: dict[str, tuple[TenantNet, Any]] = field(default_factory=dict)
+    """The network and public address of each VM by its name with the group's."""
     _nics: dict[str, list[Any]] = field(default_factory=dict)
     """The interfaces of each VM by its name with the group's."""
     _subnets: dict[str, dict[str, str]] = field(default_factory=dict)
@@ -124,7 +124,7 @@ class Build(build.Build[Subscription, Site, Vm]):
     def __post_init__(self) -> None:
         renewed_s = self.tenants[0].account.waits.renewed_s
         region = self.settings.region
-        self.schedules = ShutdownSchedules(self.maker, self.order, region, renewed_s)
+        self.schedules = ShutdownSchedules(self.maker, self.context, region, renewed_s)
 
     def stand(self) -> list[Vm]:
         """Create all resources, and schedule the VMs' shutdown."""
@@ -136,15 +136,15 @@ class Build(build.Build[Subscription, Site, Vm]):
         """Leave the VMs to their schedules."""
         self.schedules.stop()
 
-    def make_site(self, tenant: Tenant[Subscription]) -> Site:
+    def make_net(self, tenant: Tenant[Subscription]) -> TenantNet:
         """Create a tenant's resource group."""
         names = lookup.look_up(tenant.account, self.settings, self.requests_of(tenant))
-        return network.make_site(self.maker, tenant, names, self.settings.region)
+        return network.make_net(self.maker, tenant, names, self.settings.region)
 
     def names_of(self, vm: Vm) -> list[str]:
         """Return the names of a VM, its interfaces, its address and its schedule."""
-        path = vm.order.path
-        return [path, *vm.order.nic_paths, schedule_of(path)]
+        path = vm.spec.path
+        return [path, *vm.spec.nic_paths, schedule_of(path)]
 
     def stand_up(self, requests: Sequence[EndpointRequest]) -> list[Vm]:
         """Create VMs with their addresses, lane by lane."""
@@ -154,7 +154,7 @@ class Build(build.Build[Subscription, Site, Vm]):
             self.open_data()
         else:
             together(self._choose_places, lambda: self._make_networks(numbered))
-        self.order.progress(f"making {len(numbered)} VMs")
+        self.context.progress(f"making {len(numbered)} VMs")
         lanes: dict[int, list[Numbered]] = defaultdict(list)
         for number, request in numbered:
             lanes[request.lane].append((number, request))
@@ -162,13 +162,13 @@ class Build(build.Build[Subscription, Site, Vm]):
         return [vm for some in made for vm in some]
 
     def _choose_places(self) -> None:
-        placer = Placer(self.maker, self.settings, self.sites)
-        self._places = placer.place(self.order.requests)
+        placer = Placer(self.maker, self.settings, self.nets)
+        self._places = placer.place(self.context.requests)
 
     def _make_networks(self, numbered: Sequence[Numbered]) -> None:
         # A network's guard names the public addresses of the other tenants.
         side_by_side(self._give_address, numbered)
-        side_by_side(self._make_network, self.sites.values())
+        side_by_side(self._make_network, self.nets.values())
 
     def _stand_up_lane(self, numbered: Sequence[Numbered]) -> list[Vm]:
         """Create the VMs of a lane; without capacity, in another zone where allowed."""
@@ -177,7 +177,7 @@ class Build(build.Build[Subscription, Site, Vm]):
         def make_in(zone: str) -> list[Vm]:
             if zone != first:
                 for _, request in numbered:
-                    logical = self.sites[str(request.tenant)].names.logical(zone)
+                    logical = self.nets[str(request.tenant)].names.logical(zone)
                     place = self._places[request.name]
                     self._places[request.name] = replace(place, zone=logical)
             return side_by_side(self._make_vm, numbered)
@@ -188,7 +188,7 @@ class Build(build.Build[Subscription, Site, Vm]):
             self.remove([m for m in list(self.maker.made) if (m[0].kind, m[0].name) in gone])
 
         zones = [first, *self._other_zones(numbered)]
-        return first_with_room(zones, make_in, give_back, self.order.progress)
+        return first_with_room(zones, make_in, give_back, self.context.progress)
 
     def _where(self, numbered: Sequence[Numbered]) -> str:
         zones = {self._places[request.name].zone for _, request in numbered} - {None}
@@ -201,75 +201,75 @@ class Build(build.Build[Subscription, Site, Vm]):
             return []
         offered = []
         for _, request in numbered:
-            zones = self.sites[str(request.tenant)].names.zones
+            zones = self.nets[str(request.tenant)].names.zones
             offered.append({zones[one] for one in self._size(request).zones if one in zones})
         return sorted(set.intersection(*offered))
 
     def _make_vm(self, one: Numbered) -> Vm:
-        order = self._order(*one)
-        public = self._public[order.path][1]
-        if order.path not in self._nics:
-            subnets = self._subnets[order.site.tenant.slot]
-            nics = vms.make_nics(self.maker, order, self.settings, subnets, public)
-            self._nics[order.path] = nics
-        vm = vms.make_vm(self.maker, order, self.settings, self._nics[order.path], public)
+        context = self._spec(*one)
+        public = self._public[context.path][1]
+        if context.path not in self._nics:
+            subnets = self._subnets[context.net.tenant.slot]
+            nics = vms.make_nics(self.maker, context, self.settings, subnets, public)
+            self._nics[context.path] = nics
+        vm = vms.make_vm(self.maker, context, self.settings, self._nics[context.path], public)
         self.schedules.add(vm)
         return vm
 
-    def let_in(self, site: Site, sources: set[str], before: set[str]) -> None:  # noqa: ARG002
+    def let_in(self, net: TenantNet, sources: set[str], before: set[str]) -> None:  # noqa: ARG002
         """Allow data from these addresses, by two rules."""
-        operations = site.account.network.security_rules
+        operations = net.account.network.security_rules
         for name in network.DATA_RULES:
-            body = network.data_rule(name, self._blocks(site, sources))
-            site.account.do(
-                f"changing the rule {name} of {site.group}/{_GROUP}",
+            body = network.data_rule(name, self._blocks(net, sources))
+            net.account.do(
+                f"changing the rule {name} of {net.group}/{_GROUP}",
                 lambda name=name, body=body: operations.begin_create_or_update(  # type: ignore[misc]
-                    site.group, _GROUP, name, body
+                    net.group, _GROUP, name, body
                 ),
                 ERRORS.is_not_yet,
             )
 
-    def sources(self, site: Site) -> set[str]:
+    def sources(self, net: TenantNet) -> set[str]:
         """Return the addresses elsewhere: those of other tenants are known in advance."""
         standing = {one.name for one, _ in list(self.maker.made) if one.kind == "public-ip"}
         others = {
             str(address.properties.ip_address)
             for path, (other, address) in list(self._public.items())
-            if other is not site and path in standing
+            if other is not net and path in standing
         }
-        return others | self._peers.get(site.tenant.slot, set())
+        return others | self._peers.get(net.tenant.slot, set())
 
-    def _blocks(self, site: Site, addresses: set[str]) -> set[str]:
-        return {str(site.block), *(f"{address}/32" for address in addresses)}
+    def _blocks(self, net: TenantNet, addresses: set[str]) -> set[str]:
+        return {str(net.block), *(f"{address}/32" for address in addresses)}
 
     def _give_address(self, one: Numbered) -> None:
-        site, path = self.sites[str(one[1].tenant)], self._path(one)
+        net, path = self.nets[str(one[1].tenant)], self._path(one)
         body = network.public_ip(self.settings.region)
-        self._public[path] = (site, self.maker.make(site.account, "public-ip", path, body))
+        self._public[path] = (net, self.maker.make(net.account, "public-ip", path, body))
 
-    def _make_network(self, site: Site) -> None:
+    def _make_network(self, net: TenantNet) -> None:
         region, controller = self.settings.region, str(self.settings.controller_cidr)
-        slot, addresses = site.tenant.slot, self.sources(site)
-        body = network.security_group(region, controller, self._blocks(site, addresses))
-        guard = self.maker.make(site.account, "security-group", site.path(_GROUP), body)
+        slot, addresses = net.tenant.slot, self.sources(net)
+        body = network.security_group(region, controller, self._blocks(net, addresses))
+        guard = self.maker.make(net.account, "security-group", net.path(_GROUP), body)
         self._allowed[slot] = addresses
-        nics = self.nic_networks(site.tenant)
-        body = network.network(region, site.block, str(guard.id), nics)
-        made = self.maker.make(site.account, "network", site.path(_NETWORK), body)
+        nics = self.nic_networks(net.tenant)
+        body = network.network(region, net.block, str(guard.id), nics)
+        made = self.maker.make(net.account, "network", net.path(_NETWORK), body)
         subnets = {str(subnet.name): str(subnet.id) for subnet in made.properties.subnets}
         self._subnets[slot] = subnets
 
     def _path(self, one: Numbered) -> str:
-        return self.sites[str(one[1].tenant)].path(vms.vm_name(*one))
+        return self.nets[str(one[1].tenant)].path(vms.vm_name(*one))
 
     def _size(self, request: EndpointRequest) -> Size:
-        names = self.sites[str(request.tenant)].names
+        names = self.nets[str(request.tenant)].names
         return names.wanted[request.flavor or self.settings.default_flavor]
 
-    def _order(self, number: int, request: EndpointRequest) -> VmOrder:
-        return VmOrder(
+    def _spec(self, number: int, request: EndpointRequest) -> VmSpec:
+        return VmSpec(
             **self.basis(request, vms.vm_name(number, request)),
             flavor=self._size(request),
             place=self._places[request.name],
-            ends=self.order.deadline,
+            ends=self.context.deadline,
         )

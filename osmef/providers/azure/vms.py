@@ -12,7 +12,7 @@ from typing import Any
 from osmef.errors import Interrupted, OsmefError, ProviderError
 from osmef.providers.azure.access import ERRORS, is_not_in_region
 from osmef.providers.azure.lookup import Size
-from osmef.providers.azure.network import SUBNET, Site, interface, nic_subnet
+from osmef.providers.azure.network import SUBNET, TenantNet, interface, nic_subnet
 from osmef.providers.azure.placement import VmPlacement
 from osmef.providers.azure.resource_types import (
     FARTHEST_S,
@@ -22,7 +22,7 @@ from osmef.providers.azure.resource_types import (
     schedule_body,
     schedule_of,
 )
-from osmef.providers.base import EndpointRequest, Order
+from osmef.providers.base import EndpointRequest, RunContext
 from osmef.providers.cloud import build
 from osmef.providers.cloud_init import cloud_config, user_data
 from osmef.providers.parallel import side_by_side
@@ -34,7 +34,7 @@ _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9-]+")
 
 
 @dataclass(frozen=True)
-class VmOrder(build.VmOrder[Site]):
+class VmSpec(build.VmSpec[TenantNet]):
     """A VM to create, by its name in its group. ``ends`` is the UNIX time of its shutdown."""
 
     flavor: Size
@@ -44,12 +44,12 @@ class VmOrder(build.VmOrder[Site]):
     @property
     def image_name(self) -> str:
         """The name of its image."""
-        return self.site.names.image_for(self.flavor).name
+        return self.net.names.image_for(self.flavor).name
 
     @property
     def path(self) -> str:
         """The name of the VM, its interface and its address, with the group's."""
-        return self.site.path(self.name)
+        return self.net.path(self.name)
 
     @property
     def nic_paths(self) -> list[str]:
@@ -58,7 +58,7 @@ class VmOrder(build.VmOrder[Site]):
 
 
 @dataclass(frozen=True)
-class Vm(build.Vm[VmOrder]):
+class Vm(build.Vm[VmSpec]):
     """A running VM."""
 
     shown_by = "serial log"
@@ -68,7 +68,7 @@ class Vm(build.Vm[VmOrder]):
 
         Raises ProviderError, also as long as it wrote nothing.
         """
-        subscription, names = self.order.site.account, self.order.path.split("/")
+        subscription, names = self.spec.net.account, self.spec.path.split("/")
         machines = subscription.compute.virtual_machines
         told = subscription.do(
             "reading boot diagnostics", lambda: machines.retrieve_boot_diagnostics_data(*names)
@@ -83,39 +83,39 @@ def vm_name(number: int, request: EndpointRequest) -> str:
 
 
 def make_nics(
-    maker: Maker, order: VmOrder, settings: AzureSettings, subnets: Mapping[str, str], public: Any
+    maker: Maker, spec: VmSpec, settings: AzureSettings, subnets: Mapping[str, str], public: Any
 ) -> list[Any]:
     """Create the interfaces of a VM, the first one with an existing public address.
 
     ``subnets`` are ids of subnets by their names. Raises ProviderError.
     """
-    fast = order.flavor.accelerated if settings.accelerated is None else settings.accelerated
+    fast = spec.flavor.accelerated if settings.accelerated is None else settings.accelerated
 
     def make(path: str, subnet: str, address: str | None) -> Any:
         body = interface(settings.region, subnets[subnet], address, accelerated=fast)
-        return maker.make(order.site.account, "network-interface", path, body)
+        return maker.make(spec.net.account, "network-interface", path, body)
 
     further = [
         make(path, nic_subnet(settings.nic_network(card)), None)
-        for card, path in enumerate(order.nic_paths)
+        for card, path in enumerate(spec.nic_paths)
     ]
-    return [make(order.path, SUBNET, str(public.id)), *further]
+    return [make(spec.path, SUBNET, str(public.id)), *further]
 
 
 def make_vm(
-    maker: Maker, order: VmOrder, settings: AzureSettings, nics: Sequence[Any], public: Any
+    maker: Maker, spec: VmSpec, settings: AzureSettings, nics: Sequence[Any], public: Any
 ) -> Vm:
     """Create a VM with its interfaces and address, and wait until it runs. Raises ProviderError."""
-    body = body_of(order, settings, [str(nic.id) for nic in nics])
-    made = maker.make(order.site.account, "vm", order.path, body)
+    body = body_of(spec, settings, [str(nic.id) for nic in nics])
+    made = maker.make(spec.net.account, "vm", spec.path, body)
     private = str(nics[0].properties.ip_configurations[0].properties.private_ip_address)
-    macs = tuple(_mac_of(order, path) for path in order.nic_paths)
-    return Vm(order, str(made.id), private, str(public.properties.ip_address), macs)
+    macs = tuple(_mac_of(spec, path) for path in spec.nic_paths)
+    return Vm(spec, str(made.id), private, str(public.properties.ip_address), macs)
 
 
-def _mac_of(order: VmOrder, path: str) -> str:
+def _mac_of(spec: VmSpec, path: str) -> str:
     """Return the MAC address of an interface, which it has once its VM runs."""
-    subscription = order.site.account
+    subscription = spec.net.account
     nic = subscription.do(
         f"looking at the interface {path}",
         lambda: TYPES["network-interface"].get(subscription, path),
@@ -123,21 +123,21 @@ def _mac_of(order: VmOrder, path: str) -> str:
     return str(nic.properties.mac_address).replace("-", ":").lower()
 
 
-def body_of(order: VmOrder, settings: AzureSettings, nics: Sequence[str]) -> Body:
+def body_of(spec: VmSpec, settings: AzureSettings, nics: Sequence[str]) -> Body:
     """Return a VM as the API takes it, with its interfaces, given by id."""
-    image = order.site.names.image_for(order.flavor)
+    image = spec.net.names.image_for(spec.flavor)
     properties: Body = {
-        "hardwareProfile": {"vmSize": order.flavor.name},
+        "hardwareProfile": {"vmSize": spec.flavor.name},
         "storageProfile": {
             "imageReference": dict(image.reference),
             "osDisk": {
-                "name": order.name,
+                "name": spec.name,
                 "createOption": "FromImage",
                 "deleteOption": "Delete",
                 "diskSizeGB": -(-int(settings.disk) // _GIB),
             },
         },
-        "osProfile": _os_profile(order, settings),
+        "osProfile": _os_profile(spec, settings),
         "networkProfile": {
             "networkInterfaces": [
                 {"id": nic, "properties": {"primary": number == 0}}
@@ -146,7 +146,7 @@ def body_of(order: VmOrder, settings: AzureSettings, nics: Sequence[str]) -> Bod
         },
         # Without an account of storage, Azure keeps what the serial port tells.
         "diagnosticsProfile": {"bootDiagnostics": {"enabled": True}},
-        **order.place.properties,
+        **spec.place.properties,
     }
     if settings.spot:
         properties |= {
@@ -155,19 +155,19 @@ def body_of(order: VmOrder, settings: AzureSettings, nics: Sequence[str]) -> Bod
             "billingProfile": {"maxPrice": -1.0},  # never evicted for its price
         }
     body: Body = {"location": settings.region, "properties": properties}
-    if order.place.zone is not None:
-        body["zones"] = [order.place.zone]
+    if spec.place.zone is not None:
+        body["zones"] = [spec.place.zone]
     if image.plan is not None:
         body["plan"] = dict(image.plan)
     return body
 
 
-def _os_profile(order: VmOrder, settings: AzureSettings) -> Body:
+def _os_profile(spec: VmSpec, settings: AzureSettings) -> Body:
     user = settings.user
-    config = cloud_config(user, order.login_key, order.host_key, order.ends - time.time())
-    key = {"path": f"/home/{user}/.ssh/authorized_keys", "keyData": order.login_key.public.strip()}
+    config = cloud_config(user, spec.login_key, spec.host_key, spec.ends - time.time())
+    key = {"path": f"/home/{user}/.ssh/authorized_keys", "keyData": spec.login_key.public.strip()}
     return {
-        "computerName": order.name,
+        "computerName": spec.name,
         "adminUsername": user,
         "customData": user_data(config, None),
         "linuxConfiguration": {
@@ -182,8 +182,8 @@ def read_place(vm: Vm, region: str) -> Location:
 
     Raises ProviderError, NotFoundError where it is not seen for a while.
     """
-    site, (group, name) = vm.order.site, vm.order.path.split("/")
-    subscription = site.account
+    net, (group, name) = vm.spec.net, vm.spec.path.split("/")
+    subscription = net.account
     found = subscription.do(
         f"looking at the vm {name}",
         lambda: subscription.compute.virtual_machines.get(group, name, expand="instanceView"),
@@ -192,8 +192,8 @@ def read_place(vm: Vm, region: str) -> Location:
     )
     if found.properties and found.properties.provisioning_state == "Deleting":
         return Gone()
-    zones = [site.names.zones.get(zone, zone) for zone in found.zones or ()]
-    return location_of(found.properties, region, next(iter(zones), None), site.tenant.label)
+    zones = [net.names.zones.get(zone, zone) for zone in found.zones or ()]
+    return location_of(found.properties, region, next(iter(zones), None), net.tenant.label)
 
 
 def location_of(properties: Any, region: str, zone: str | None, tenant: str) -> Location:
@@ -225,9 +225,9 @@ class ShutdownSchedules:
     the controller lives, each time after ``renewed_s`` seconds.
     """
 
-    def __init__(self, maker: Maker, order: Order, region: str, renewed_s: float) -> None:
+    def __init__(self, maker: Maker, spec: RunContext, region: str, renewed_s: float) -> None:
         self._maker = maker
-        self._order = order
+        self._spec = spec
         self._region = region
         self._renewed_s = renewed_s
         self._vms: list[Vm] = []
@@ -238,18 +238,18 @@ class ShutdownSchedules:
         """Schedule a VM's shutdown, where its region supports it. Raises ProviderError."""
         body = schedule_body(vm.id, self._region, self._ends(time.time()))
         try:
-            self._maker.make(vm.order.account, _KIND, schedule_of(vm.order.path), body)
+            self._maker.make(vm.spec.account, _KIND, schedule_of(vm.spec.path), body)
         except ProviderError as error:
             if not is_not_in_region(error.__cause__):
                 raise
-            lacks = f"Azure has no schedule in {self._region} to end {vm.order.name} by"
-            self._order.progress(lacks)
+            lacks = f"Azure has no schedule in {self._region} to end {vm.spec.name} by"
+            self._spec.progress(lacks)
         else:
             self._vms.append(vm)
 
     def start(self) -> None:
         """Renew them periodically, if the deadline is too far away for one schedule."""
-        if self._ends(time.time()) < self._order.deadline:
+        if self._ends(time.time()) < self._spec.deadline:
             self._thread.start()
 
     def stop(self) -> None:
@@ -261,11 +261,11 @@ class ShutdownSchedules:
     def renew(self, now: float) -> None:
         """Renew the existing schedules, as at a UNIX time. Raises ProviderError."""
         there = {one.name for one, _ in list(self._maker.made) if one.kind == _KIND}
-        standing = [vm for vm in list(self._vms) if schedule_of(vm.order.path) in there]
+        standing = [vm for vm in list(self._vms) if schedule_of(vm.spec.path) in there]
         side_by_side(lambda vm: self._renew(vm, now), standing)
 
     def _renew(self, vm: Vm, now: float) -> None:
-        subscription, name = vm.order.site.account, schedule_of(vm.order.path)
+        subscription, name = vm.spec.net.account, schedule_of(vm.spec.path)
         body = schedule_body(vm.id, self._region, self._ends(now))
         marked = {**body, "tags": self._maker.mark.tags}
         subscription.do(
@@ -274,7 +274,7 @@ class ShutdownSchedules:
         )
 
     def _ends(self, now: float) -> float:
-        return min(self._order.deadline, now + FARTHEST_S)
+        return min(self._spec.deadline, now + FARTHEST_S)
 
     def _keep(self) -> None:
         while not self._stopped.wait(self._renewed_s):
@@ -283,4 +283,4 @@ class ShutdownSchedules:
             except Interrupted:
                 return
             except OsmefError as error:
-                self._order.progress(f"Azure may end VMs within a day: {error.message}")
+                self._spec.progress(f"Azure may end VMs within a day: {error.message}")

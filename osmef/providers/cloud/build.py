@@ -1,4 +1,4 @@
-"""Provisioning of a run in a public cloud: tenants' sites, VMs, and firewall rules."""
+"""Provisioning of a run in a public cloud: tenants' networks, VMs, and firewall rules."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, ClassVar, Generic, TypeVar
 
-from osmef.providers.base import EndpointRequest, Order, Resource
+from osmef.providers.base import EndpointRequest, Resource, RunContext
 from osmef.providers.cloud.lookup import Flavor
 from osmef.providers.cloud.resource_types import A
 from osmef.providers.cloud.ssh_access import BootingGuest, reach_all
-from osmef.providers.cloud.tenants import Site, Tenant, networks_for
+from osmef.providers.cloud.tenants import Tenant, TenantNet, networks_for
 from osmef.providers.parallel import AT_ONCE, side_by_side, together
 from osmef.remote.login import KeyPair, Login
 from osmef.scenario.clouds.base import HostKeySource
 
-S = TypeVar("S", bound=Site[Any])
+S = TypeVar("S", bound=TenantNet[Any])
 
 
 @dataclass(frozen=True)
-class VmOrder(Generic[S]):
+class VmSpec(Generic[S]):
     """A VM to create. ``name`` is the one in the cloud; ``host_key`` a given one."""
 
     request: EndpointRequest
     name: str
-    site: S
+    net: S
     login_key: KeyPair
     host_key: KeyPair | None
     flavor: Flavor
@@ -34,7 +34,7 @@ class VmOrder(Generic[S]):
     @property
     def account(self) -> Any:
         """The account it is in."""
-        return self.site.account
+        return self.net.account
 
     @property
     def image_name(self) -> str | None:
@@ -42,7 +42,7 @@ class VmOrder(Generic[S]):
         return None
 
 
-O = TypeVar("O", bound=VmOrder[Any])  # noqa: E741 - an order
+O = TypeVar("O", bound=VmSpec[Any])  # noqa: E741
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Vm(Generic[O]):
     ``nics`` are the Ethernet addresses of its further network cards.
     """
 
-    order: O
+    spec: O
     id: str
     private: str
     public: str
@@ -71,12 +71,12 @@ class Vm(Generic[O]):
     def guest(self, settings: Any) -> BootingGuest:
         """Return the same as a guest that boots."""
         return BootingGuest(
-            name=self.order.request.name,
+            name=self.spec.request.name,
             user=self.user(settings),
             address=self.public,
-            host_key=self.order.host_key,
+            host_key=self.spec.host_key,
             console=self.console,
-            wait=self.order.account.wait,
+            wait=self.spec.account.wait,
             shown_by=self.shown_by,
         )
 
@@ -100,11 +100,11 @@ class Build(ABC, Generic[A, S, V]):
     """What the cloud calls a VM."""
 
     settings: Any
-    order: Order
+    context: RunContext
     maker: Any
     tenants: Sequence[Tenant[A]]
     remove: Callable[[Sequence[tuple[Resource, A]]], None]
-    sites: dict[str, S] = field(default_factory=dict)
+    nets: dict[str, S] = field(default_factory=dict)
     """By the tenant's slot."""
     vms: dict[str, V] = field(default_factory=dict)
     """By the name of the request."""
@@ -116,16 +116,16 @@ class Build(ABC, Generic[A, S, V]):
     at_once: int = AT_ONCE
 
     @abstractmethod
-    def make_site(self, tenant: Tenant[A]) -> S:
-        """Create a tenant's site: the networks of its VMs."""
+    def make_net(self, tenant: Tenant[A]) -> S:
+        """Create the networks of a tenant's VMs."""
 
     @abstractmethod
     def stand_up(self, requests: Sequence[EndpointRequest]) -> list[V]:
         """Create running VMs, in any order."""
 
     @abstractmethod
-    def let_in(self, site: S, sources: set[Any], before: set[Any]) -> None:
-        """Allow data into a site from these sources only, replacing earlier ones."""
+    def let_in(self, net: S, sources: set[Any], before: set[Any]) -> None:
+        """Allow data into a tenant's networks from these sources only, replacing earlier ones."""
 
     def guest_of(self, vm: V) -> BootingGuest:
         """Return the same as a guest that boots."""
@@ -133,7 +133,7 @@ class Build(ABC, Generic[A, S, V]):
 
     def names_of(self, vm: V) -> Iterable[str]:
         """Return the names of a VM and its dependent resources."""
-        return [vm.order.name]
+        return [vm.spec.name]
 
     def end(self) -> None:
         """End what works beside, before all goes; by default nothing."""
@@ -142,7 +142,7 @@ class Build(ABC, Generic[A, S, V]):
         """Look up names before anything is created; by default nothing."""
 
     def choose_places(self) -> None:
-        """Choose the placement of VMs while sites are created; by default nothing."""
+        """Choose the placement of VMs while networks are created; by default nothing."""
 
     def make(self) -> list[tuple[V, Login]]:
         """Create everything, and return the VMs with their logins, in the order of the requests."""
@@ -152,20 +152,20 @@ class Build(ABC, Generic[A, S, V]):
         """Create everything, and return the running VMs, in the order of the requests."""
         self.look_up()
         tenants = len(self.tenants)
-        self.order.progress(f"making networks for {tenants} tenant{'s' * (tenants > 1)}")
-        together(self.choose_places, self._make_sites)
-        self.enter(self.stand_up(self.order.requests))
-        return [self.vms[request.name] for request in self.order.requests]
+        self.context.progress(f"making networks for {tenants} tenant{'s' * (tenants > 1)}")
+        together(self.choose_places, self._make_nets)
+        self.enter(self.stand_up(self.context.requests))
+        return [self.vms[request.name] for request in self.context.requests]
 
-    def _make_sites(self) -> None:
-        sites = side_by_side(self.make_site, self.tenants, at_once=self.at_once)
-        self.sites = {site.tenant.slot: site for site in sites}
+    def _make_nets(self) -> None:
+        nets = side_by_side(self.make_net, self.tenants, at_once=self.at_once)
+        self.nets = {net.tenant.slot: net for net in nets}
 
     def reach(self, vms: Sequence[V]) -> list[tuple[V, Login]]:
         """Wait for SSH of VMs, and return the logins."""
-        self.order.progress(f"waiting for SSH on {len(vms)} {self.vm_is}{'s' * (len(vms) > 1)}")
+        self.context.progress(f"waiting for SSH on {len(vms)} {self.vm_is}{'s' * (len(vms) > 1)}")
         guests = [self.guest_of(vm) for vm in vms]
-        logins = reach_all(guests, self.order, self.settings.boot_timeout)
+        logins = reach_all(guests, self.context, self.settings.boot_timeout)
         return list(zip(vms, logins, strict=True))
 
     def replace(self, request: EndpointRequest) -> tuple[V, Login]:
@@ -183,39 +183,39 @@ class Build(ABC, Generic[A, S, V]):
 
     def enter(self, vms: Sequence[V]) -> None:
         """Register VMs for their requests, and admit them at the other tenants."""
-        self.vms |= {vm.order.request.name: vm for vm in vms}
+        self.vms |= {vm.spec.request.name: vm for vm in vms}
         self.open_data()
 
     def admit(self, names: Sequence[str], peers: Iterable[str]) -> None:
         """Allow data from these peers only, to VMs given by their requests."""
-        for slot in {self.vms[name].order.site.tenant.slot for name in names if name in self.vms}:
+        for slot in {self.vms[name].spec.net.tenant.slot for name in names if name in self.vms}:
             self._peers[slot] = set(peers)
         self.open_data()
 
     def open_data(self) -> None:
-        """Update each site's firewall to its present sources."""
+        """Update each tenant's firewall to its present sources."""
 
-        def open_(site: S) -> None:
-            slot, wanted = site.tenant.slot, self.sources(site)
+        def open_(net: S) -> None:
+            slot, wanted = net.tenant.slot, self.sources(net)
             before = self._allowed.get(slot, set())
             if wanted != before:
-                self.let_in(site, wanted, before)
+                self.let_in(net, wanted, before)
                 self._allowed[slot] = wanted
 
-        side_by_side(open_, self.sites.values(), at_once=self.at_once)
+        side_by_side(open_, self.nets.values(), at_once=self.at_once)
 
-    def sources(self, site: S) -> set[Any]:
-        """Return the sources of a site: by default addresses of other tenants and peers."""
-        others = {vm.public for vm in self.vms.values() if vm.order.site is not site}
-        return others | self._peers.get(site.tenant.slot, set())
+    def sources(self, net: S) -> set[Any]:
+        """Return whom a tenant lets in: by default the addresses of other tenants and peers."""
+        others = {vm.public for vm in self.vms.values() if vm.spec.net is not net}
+        return others | self._peers.get(net.tenant.slot, set())
 
     def basis(self, request: EndpointRequest, name: str) -> dict[str, Any]:
-        """Return what an order of a VM of this name says in any cloud, as keyword arguments."""
+        """Return what the spec of a VM of this name says in any cloud, as keyword arguments."""
         return {
             "request": request,
             "name": name,
-            "site": self.sites[str(request.tenant)],
-            "login_key": self.order.key,
+            "net": self.nets[str(request.tenant)],
+            "login_key": self.context.key,
             "host_key": host_key_for(self.settings.host_keys, request),
         }
 
@@ -225,7 +225,7 @@ class Build(ABC, Generic[A, S, V]):
 
     def requests_of(self, tenant: Tenant[A]) -> list[EndpointRequest]:
         """Return the requests of a tenant."""
-        return [one for one in self.order.requests if one.tenant == tenant.slot]
+        return [one for one in self.context.requests if one.tenant == tenant.slot]
 
     def nic_networks(self, tenant: Tenant[A]) -> int:
         """Return how many networks the further network cards of a tenant need."""

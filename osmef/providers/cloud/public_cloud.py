@@ -12,10 +12,10 @@ from osmef.providers.base import (
     Check,
     Endpoint,
     EndpointRequest,
-    Order,
     Problem,
     Provider,
     Resource,
+    RunContext,
     Unread,
     go_on,
     pass_over,
@@ -174,7 +174,7 @@ class VmCloud(PublicCloud[A, M], Generic[A, M, V]):
         """
 
     @abstractmethod
-    def build(self, order: Order, tenants: Sequence[Tenant[A]]) -> Build[A, Any, V]:
+    def build(self, context: RunContext, tenants: Sequence[Tenant[A]]) -> Build[A, Any, V]:
         """Return the builder of a run, which has created nothing yet."""
 
     def problems_of(self, cell: Cell) -> Iterator[Problem]:
@@ -209,29 +209,29 @@ class VmCloud(PublicCloud[A, M], Generic[A, M, V]):
         """Log into the accounts of the tenants, one for each slot. Raises ProviderError."""
         return open_tenants(slots, self._settings.tenants, lambda named: self.log_in(named, check))
 
-    def begin(self, order: Order) -> Build[A, Any, V]:
+    def begin(self, context: RunContext) -> Build[A, Any, V]:
         """Log in, and return the builder of a run. Raises ProviderError."""
-        self._tenants = self.tenants_of(slots_of(order.requests), order.check)
-        self._build = self.build(order, self._tenants)
+        self._tenants = self.tenants_of(slots_of(context.requests), context.check)
+        self._build = self.build(context, self._tenants)
         self._maker = self._build.maker
         return self._build
 
-    def create(self, order: Order) -> list[Endpoint]:
+    def create(self, context: RunContext) -> list[Endpoint]:
         """Create networks and VMs, and wait for SSH. Raises ProviderError."""
-        return [self.endpoint(*made) for made in self.begin(order).make()]
+        return [self.endpoint(*made) for made in self.begin(context).make()]
 
     def endpoint(self, vm: V, login: Login) -> Endpoint:
         """Return the endpoint that a VM is."""
-        order = vm.order
+        context = vm.spec
         return Endpoint(
-            request=order.request,
+            request=context.request,
             resource_id=vm.id,
             login=login,
             data_address=vm.private,
-            flavor=order.flavor.name,
-            vcpus=order.flavor.vcpus,
+            flavor=context.flavor.name,
+            vcpus=context.flavor.vcpus,
             public_address=vm.public,
-            image=order.image_name,
+            image=context.image_name,
             nics=vm.nics,
         )
 
@@ -247,7 +247,7 @@ class VmCloud(PublicCloud[A, M], Generic[A, M, V]):
             raise nothing_made(self.kind)
         return self._build
 
-    def replace(self, endpoint: Endpoint, order: Order) -> Endpoint:  # noqa: ARG002
+    def replace(self, endpoint: Endpoint, context: RunContext) -> Endpoint:  # noqa: ARG002
         """Recreate a VM; the old one is destroyed once the new one runs. Raises ProviderError."""
         return self.endpoint(*self.built().replace(endpoint.request))
 

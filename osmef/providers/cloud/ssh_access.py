@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from osmef.errors import BootError, CredentialsError, PolicyError, ProviderError, ReachError
-from osmef.providers.base import Order
+from osmef.providers.base import RunContext
 from osmef.providers.cloud_init import host_keys
 from osmef.providers.parallel import side_by_side
 from osmef.remote.login import HostKeys, KeyPair, Login
@@ -39,20 +39,20 @@ class BootingGuest:
     other_keys: Callable[[], HostKeys | None] | None = None
     jump: Login | None = None
 
-    def reach(self, order: Order, deadline: float) -> Login:
+    def reach(self, context: RunContext, deadline: float) -> Login:
         """Wait for SSH, and return the login. ``deadline`` is a time of ``time.monotonic()``.
 
         Raises BootError, ReachError, and ProviderError where its keys can't be read.
         """
-        keys = self.accept_keys(order, deadline)
-        login = Login(self.name, self.user, self.address, keys, order.key, jump=self.jump)
+        keys = self.accept_keys(context, deadline)
+        login = Login(self.name, self.user, self.address, keys, context.key, jump=self.jump)
         try:
-            wait_for_ssh(login, deadline=deadline, check=order.check).close()
+            wait_for_ssh(login, deadline=deadline, check=context.check).close()
         except ReachError as error:
-            raise self.explain(error, order) from error
+            raise self.explain(error, context) from error
         return login
 
-    def accept_keys(self, order: Order, deadline: float) -> HostKeys:
+    def accept_keys(self, context: RunContext, deadline: float) -> HostKeys:
         """Return the accepted host keys, once the guest shows them. Raises BootError."""
         if self.host_key is not None:
             return HostKeys(
@@ -71,7 +71,7 @@ class BootingGuest:
             if found is not None:
                 return found
             if time.monotonic() > deadline:
-                raise self._unbooted(why, order)
+                raise self._unbooted(why, context)
             self.wait(self.look_s)
 
     def _shown_keys(self) -> HostKeys | None:
@@ -81,12 +81,12 @@ class BootingGuest:
         keys = tuple(host_keys(self.console()))
         return HostKeys(accepted=keys, source=f"its {self.shown_by}") if keys else None
 
-    def explain(self, error: ReachError, order: Order) -> ProviderError | ReachError:
+    def explain(self, error: ReachError, context: RunContext) -> ProviderError | ReachError:
         """Distinguish a guest that did not boot from one that is unreachable."""
         console = self._console_if_any()
         if not console or host_keys(console) or "login:" in console:
             return error
-        return self._unbooted(error.message, order)
+        return self._unbooted(error.message, context)
 
     def _console_if_any(self) -> str:
         """Return its console for the message of another error, without raising."""
@@ -95,7 +95,7 @@ class BootingGuest:
         except ProviderError:
             return ""
 
-    def _unbooted(self, message: str, order: Order) -> BootError:
+    def _unbooted(self, message: str, context: RunContext) -> BootError:
         console = self._console_if_any()
         if not console.strip():
             return BootError(
@@ -103,7 +103,7 @@ class BootingGuest:
                 where=self.name,
                 cure="is it an image for this kind of machine, with sshd and cloud-init?",
             )
-        path = order.keep(f"console-{self.name}.txt", console)
+        path = context.keep(f"console-{self.name}.txt", console)
         tail = "\n".join(f"    {line}" for line in console.splitlines()[-_TAIL_LINES:])
         return BootError(
             f"{message}; the end of its {self.shown_by} (all of it: {path}):\n{tail}",
@@ -112,7 +112,9 @@ class BootingGuest:
         )
 
 
-def reach_all(guests: Iterable[BootingGuest], order: Order, boot_timeout: float) -> list[Login]:
+def reach_all(
+    guests: Iterable[BootingGuest], context: RunContext, boot_timeout: float
+) -> list[Login]:
     """Wait for SSH of all guests, and return the logins. Raises as ``BootingGuest.reach``."""
     deadline = time.monotonic() + boot_timeout
-    return side_by_side(lambda one: one.reach(order, deadline), guests, at_once=_MOST_WAITS)
+    return side_by_side(lambda one: one.reach(context, deadline), guests, at_once=_MOST_WAITS)

@@ -44,7 +44,7 @@ class Tenant(Generic[A]):
 
 
 @dataclass(frozen=True)
-class Site(Generic[A]):
+class TenantNet(Generic[A]):
     """A tenant's networks, in which its VMs are created."""
 
     tenant: Tenant[A]

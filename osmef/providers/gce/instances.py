@@ -18,7 +18,7 @@ from osmef.providers.cloud.ssh_access import BootingGuest
 from osmef.providers.cloud_init import cloud_config, keys_in, user_data
 from osmef.providers.gce.access import ERRORS, last
 from osmef.providers.gce.lookup import Image, MachineType, disk_type_of, region_of
-from osmef.providers.gce.network import Site
+from osmef.providers.gce.network import TenantNet
 from osmef.providers.gce.placement import VmPlacement
 from osmef.providers.gce.resource_types import Maker
 from osmef.remote.login import HostKeys
@@ -37,7 +37,7 @@ _NICS = {NicType.GVNIC: "GVNIC", NicType.VIRTIO: "VIRTIO_NET"}
 
 
 @dataclass(frozen=True)
-class VmOrder(build.VmOrder[Site]):
+class VmSpec(build.VmSpec[TenantNet]):
     """A VM to create."""
 
     flavor: MachineType
@@ -52,7 +52,7 @@ class VmOrder(build.VmOrder[Site]):
 
 
 @dataclass(frozen=True)
-class Vm(build.Vm[VmOrder]):
+class Vm(build.Vm[VmSpec]):
     """A running VM."""
 
     shown_by = "serial port"
@@ -69,7 +69,7 @@ class Vm(build.Vm[VmOrder]):
         """Return the host keys in its guest attributes, where its agent writes them."""
         doing, method = "reading guest attributes", "get_guest_attributes"
         try:
-            told = ask(self.order, doing, method, query_path=_HOST_KEYS)
+            told = ask(self.spec, doing, method, query_path=_HOST_KEYS)
         except NotFoundError:  # until the guest agent has written some
             return None
         keys = keys_in("\n".join(f"{one.key} {one.value}" for one in told.query_value.items))
@@ -77,36 +77,36 @@ class Vm(build.Vm[VmOrder]):
 
     def console(self) -> str:
         """Return what it wrote on its first serial port, as far as the cloud keeps it."""
-        answer = ask(self.order, "reading a serial port", "get_serial_port_output")
+        answer = ask(self.spec, "reading a serial port", "get_serial_port_output")
         return str(answer.contents)
 
 
-def ask(order: VmOrder, doing: str, method: str, again: Again | None = None, **fields: Any) -> Any:
+def ask(spec: VmSpec, doing: str, method: str, again: Again | None = None, **fields: Any) -> Any:
     """Make a call about a VM that changes nothing. Raises ProviderError."""
-    named = {"instance": order.name, "zone": order.zone, **fields}
-    return order.account.ask(doing, compute_v1.InstancesClient, method, again, **named)
+    named = {"instance": spec.name, "zone": spec.zone, **fields}
+    return spec.account.ask(doing, compute_v1.InstancesClient, method, again, **named)
 
 
-def look(order: VmOrder, again: Again | None = None) -> Any:
+def look(spec: VmSpec, again: Again | None = None) -> Any:
     """Return a VM as the cloud shows it. Raises ProviderError, NotFoundError."""
-    return ask(order, f"looking at the instance {order.name}", "get", again)
+    return ask(spec, f"looking at the instance {spec.name}", "get", again)
 
 
-def make_vm(maker: Maker, order: VmOrder, settings: GceSettings) -> Vm:
+def make_vm(maker: Maker, spec: VmSpec, settings: GceSettings) -> Vm:
     """Create a VM, and wait until it runs. Raises ProviderError."""
-    project = order.site.account
-    body = body_of(maker, order, settings)
-    maker.make(project, "instance", order.zone, order.name, body)
+    project = spec.net.account
+    body = body_of(maker, spec, settings)
+    maker.make(project, "instance", spec.zone, spec.name, body)
     end = time.monotonic() + settings.boot_timeout
     while True:
-        found = look(order, ERRORS.is_not_yet)
+        found = look(spec, ERRORS.is_not_yet)
         private, public = addresses_of(found)
         if found.status == "RUNNING" and private and public:
-            return Vm(order, f"{order.zone}/{order.name}", private, public, macs_of(found))
+            return Vm(spec, f"{spec.zone}/{spec.name}", private, public, macs_of(found))
         if found.status in ENDED or time.monotonic() > end:
             raise BootError(
                 f"the VM is {found.status}",
-                where=order.request.name,
+                where=spec.request.name,
                 cure="was it taken back, as spot VMs may be? look at it: gcloud compute instances",
             )
         project.wait(1.0)
@@ -129,46 +129,46 @@ def macs_of(instance: Any) -> tuple[str, ...]:
     return tuple(bytes([0x42, 0x01, *address.packed]).hex(":") for address in inside)
 
 
-def body_of(maker: Maker, order: VmOrder, settings: GceSettings) -> Any:
+def body_of(maker: Maker, spec: VmSpec, settings: GceSettings) -> Any:
     """Return a VM as the API's request body."""
-    policy = order.place.policy
+    policy = spec.place.policy
     return compute_v1.Instance(
-        machine_type=f"zones/{order.zone}/machineTypes/{order.flavor.name}",
+        machine_type=f"zones/{spec.zone}/machineTypes/{spec.flavor.name}",
         labels=maker.mark.labels,
-        disks=[_disk(maker, order, settings)],
-        network_interfaces=_interfaces(order, settings),
-        metadata={"items": [{"key": k, "value": v} for k, v in _metadata(order, settings).items()]},
-        scheduling=_scheduling(maker, order, settings),
+        disks=[_disk(maker, spec, settings)],
+        network_interfaces=_interfaces(spec, settings),
+        metadata={"items": [{"key": k, "value": v} for k, v in _metadata(spec, settings).items()]},
+        scheduling=_scheduling(maker, spec, settings),
         resource_policies=[policy] if policy else [],
         network_performance_config=_TIER_1 if settings.tier_1 else None,
     )
 
 
-def _disk(maker: Maker, order: VmOrder, settings: GceSettings) -> Any:
-    size = max(-(-int(settings.disk) // _GIB), order.image.disk_gib)
-    kind = disk_type_of(settings, order.flavor.name)
+def _disk(maker: Maker, spec: VmSpec, settings: GceSettings) -> Any:
+    size = max(-(-int(settings.disk) // _GIB), spec.image.disk_gib)
+    kind = disk_type_of(settings, spec.flavor.name)
     return compute_v1.AttachedDisk(
         boot=True,
         auto_delete=True,
         initialize_params={
-            "disk_name": order.name,
+            "disk_name": spec.name,
             "description": maker.mark.text,
             "labels": maker.mark.labels,
-            "source_image": order.image.path,
+            "source_image": spec.image.path,
             "disk_size_gb": size,
-            "disk_type": f"zones/{order.zone}/diskTypes/{kind}",
+            "disk_type": f"zones/{spec.zone}/diskTypes/{kind}",
         },
     )
 
 
-def _interfaces(order: VmOrder, settings: GceSettings) -> list[Any]:
+def _interfaces(spec: VmSpec, settings: GceSettings) -> list[Any]:
     """Return the first interface with a public address, and further ones without."""
-    networks = [order.site.network, *order.site.nics[: order.request.nics]]
+    networks = [spec.net.network, *spec.net.nics[: spec.request.nics]]
     outside = compute_v1.AccessConfig(type_="ONE_TO_ONE_NAT", name="External NAT")
     return [
         compute_v1.NetworkInterface(
             network=network.path,
-            subnetwork=network.subnets[region_of(order.zone)],
+            subnetwork=network.subnets[region_of(spec.zone)],
             nic_type=_NICS[settings.nic],
             access_configs=[] if number else [outside],
         )
@@ -176,28 +176,28 @@ def _interfaces(order: VmOrder, settings: GceSettings) -> list[Any]:
     ]
 
 
-def _metadata(order: VmOrder, settings: GceSettings) -> Mapping[str, str]:
+def _metadata(spec: VmSpec, settings: GceSettings) -> Mapping[str, str]:
     user = settings.user or USER
     found = {
         # Else the project's own settings could keep our key out, or let others in.
         "block-project-ssh-keys": "TRUE",
         "enable-oslogin": "FALSE",
         "enable-guest-attributes": "TRUE",
-        "ssh-keys": f"{user}:{order.login_key.public.strip()}",
+        "ssh-keys": f"{user}:{spec.login_key.public.strip()}",
     }
-    if order.host_key is not None:
-        config = cloud_config(user, order.login_key, order.host_key)
+    if spec.host_key is not None:
+        config = cloud_config(user, spec.login_key, spec.host_key)
         found["user-data"] = base64.b64decode(user_data(config, None)).decode()
     return found
 
 
-def _scheduling(maker: Maker, order: VmOrder, settings: GceSettings) -> Any:
+def _scheduling(maker: Maker, spec: VmSpec, settings: GceSettings) -> Any:
     left = int(maker.mark.deadline - time.time())
     fields: dict[str, Any] = {
         "automatic_restart": False,
         "instance_termination_action": "DELETE",
         "max_run_duration": {"seconds": min(max(left, _LEAST_RUN_S), _LONGEST_RUN_S)},
-        **order.place.scheduling(),
+        **spec.place.scheduling(),
     }
     if settings.spot:
         fields |= {"provisioning_model": "SPOT", "on_host_maintenance": "TERMINATE"}

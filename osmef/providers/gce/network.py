@@ -34,7 +34,7 @@ class Network:
 
 
 @dataclass(frozen=True)
-class Site(tenants.Site[Project]):
+class TenantNet(tenants.TenantNet[Project]):
     """A tenant with its network, and those of further interfaces."""
 
     network: Network
@@ -46,9 +46,9 @@ def subnet_of(tenant: int, region: int) -> IPv4Network:
     return block_of(16 * tenant + region - 1, _PREFIX)
 
 
-def make_site(
+def make_net(
     maker: Maker, tenant: Tenant[Project], settings: GceSettings, regions: Sequence[str], nics: int
-) -> Site:
+) -> TenantNet:
     """Create a tenant's networks, with a subnet in each region.
 
     Raises ProviderError.
@@ -61,9 +61,9 @@ def make_site(
         return _make_network(maker, tenant.account, settings, what, cidrs)
 
     usual, *further = side_by_side(make, range(1 + nics))
-    site = Site(tenant, usual, further)
-    open_to(maker, site, "ssh", [str(settings.controller_cidr)], str(SSH_PORT))
-    return site
+    net = TenantNet(tenant, usual, further)
+    open_to(maker, net, "ssh", [str(settings.controller_cidr)], str(SSH_PORT))
+    return net
 
 
 def _make_network(
@@ -94,14 +94,14 @@ def _make_network(
 
 
 def open_to(
-    maker: Maker, site: Site, what: str, sources: Iterable[str], ports: str | None = None
+    maker: Maker, net: TenantNet, what: str, sources: Iterable[str], ports: str | None = None
 ) -> str:
     """Allow blocks of addresses: by TCP to ``ports``, or to the data ports.
 
     Return the name of the rule. Raises ProviderError.
     """
-    name = maker.mark.name(f"{what}-{site.tenant.number}")
-    maker.make(site.account, "firewall", "", name, _rule(site.network.path, sources, ports))
+    name = maker.mark.name(f"{what}-{net.tenant.number}")
+    maker.make(net.account, "firewall", "", name, _rule(net.network.path, sources, ports))
     return name
 
 

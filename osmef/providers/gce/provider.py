@@ -13,8 +13,8 @@ from osmef.providers.base import (
     Check,
     Endpoint,
     EndpointRequest,
-    Order,
     Resource,
+    RunContext,
     Unread,
     go_on,
     pass_over,
@@ -25,9 +25,9 @@ from osmef.providers.cloud.public_cloud import VmCloud, shares
 from osmef.providers.cloud.tenants import Tenant, access_with, networks_for, slots_of
 from osmef.providers.gce import lookup, placement
 from osmef.providers.gce.access import AT_ONCE, Project, open_project
-from osmef.providers.gce.instances import ENDED, Vm, VmOrder, look, make_vm
+from osmef.providers.gce.instances import ENDED, Vm, VmSpec, look, make_vm
 from osmef.providers.gce.lookup import Image, MachineType, region_of, wanted_of
-from osmef.providers.gce.network import Site, make_site, open_to
+from osmef.providers.gce.network import TenantNet, make_net, open_to
 from osmef.providers.gce.placement import VmPlacement
 from osmef.providers.gce.resource_types import TYPES, Maker, Mark
 from osmef.providers.parallel import side_by_side
@@ -76,16 +76,16 @@ class GceProvider(VmCloud[Project, Mark, Vm]):
         cloud, uri = named or self._settings.project, self._settings.endpoint_url
         return open_project(access_with(cloud=cloud, uri=uri), check)
 
-    def build(self, order: Order, tenants: Sequence[Tenant[Project]]) -> Build:
+    def build(self, context: RunContext, tenants: Sequence[Tenant[Project]]) -> Build:
         """Return the builder of a run's VMs."""
-        maker = Maker(Mark.of(order), order.ledger)
-        return Build(self._settings, order, maker, tenants, self.remove, at_once=AT_ONCE)
+        maker = Maker(Mark.of(context), context.ledger)
+        return Build(self._settings, context, maker, tenants, self.remove, at_once=AT_ONCE)
 
     def describe(self, endpoints: Sequence[Endpoint]) -> list[Location]:
         """Read back the VMs' locations. Raises ProviderError."""
         vms = [self.built().vms[endpoint.name] for endpoint in endpoints]
         nodes: dict[str, str] = {}
-        for zone in {vm.order.zone for vm in vms} if self._settings.node_group else ():
+        for zone in {vm.spec.zone for vm in vms} if self._settings.node_group else ():
             there = placement.nodes_of(self._tenants[0].account, self._settings, zone)
             nodes |= {name: node for node, names in there.items() for name in names}
         return [_place_of(vm, nodes) for vm in vms]
@@ -105,14 +105,14 @@ class GceProvider(VmCloud[Project, Mark, Vm]):
 
 def _place_of(vm: Vm, nodes: Mapping[str, str]) -> Location:
     """Read back a VM's location; ``nodes`` are sole-tenant ones by the names of their VMs."""
-    order = vm.order
+    context = vm.spec
     try:
-        found = look(order)
+        found = look(context)
     except NotFoundError:  # taken back, as spot VMs may be
         return Gone()
     if found.status in ENDED:
         return Gone()
-    return placement.location_of(found, order.site.tenant.label, order.account.id, nodes)
+    return placement.location_of(found, context.net.tenant.label, context.account.id, nodes)
 
 
 Types = Mapping[WantedFlavor, MachineType]
@@ -176,7 +176,7 @@ def _lacks(where: str, types: Sequence[WantedFlavor]) -> NotFoundError:
 
 
 @dataclass
-class Build(build.Build[Project, Site, Vm]):
+class Build(build.Build[Project, TenantNet, Vm]):
     """Provisioning of one run. Every step raises ProviderError."""
 
     plan: ZoneOffers = field(default_factory=ZoneOffers)
@@ -189,22 +189,22 @@ class Build(build.Build[Project, Site, Vm]):
     def look_up(self) -> None:
         """Find the zones of what is requested, and its images."""
         project = self.tenants[0].account
-        self.plan = plan_zones(project, self.settings, self.order.requests)
+        self.plan = plan_zones(project, self.settings, self.context.requests)
         self._images = lookup.images_for(project, self.settings, self.plan.types)
 
-    def make_site(self, tenant: Tenant[Project]) -> Site:
+    def make_net(self, tenant: Tenant[Project]) -> TenantNet:
         """Create a tenant's networks."""
         regions, nics = self.plan.regions, self.nic_networks(tenant)
-        return make_site(self.maker, tenant, self.settings, regions, nics)
+        return make_net(self.maker, tenant, self.settings, regions, nics)
 
-    def let_in(self, site: Site, sources: set[str], before: set[str]) -> None:  # noqa: ARG002
+    def let_in(self, net: TenantNet, sources: set[str], before: set[str]) -> None:  # noqa: ARG002
         """Allow data from these addresses, by a rule that replaces the earlier one."""
-        slot = site.tenant.slot
+        slot = net.tenant.slot
         former = self._rules.pop(slot, None)
         if sources:
             blocks = [f"{address}/32" for address in sources]
             what = f"peers-{next(self._rounds)}"
-            self._rules[slot] = open_to(self.maker, site, what, blocks)
+            self._rules[slot] = open_to(self.maker, net, what, blocks)
         self.remove([one for one in self.maker.made if one[0].name == former])
 
     def stand_up(self, requests: Sequence[EndpointRequest]) -> list[Vm]:
@@ -215,7 +215,7 @@ class Build(build.Build[Project, Site, Vm]):
         are planned for all of them at once, and each try begins anew.
         """
         if self.vms:
-            return self._boot(requests, {r.name: self.vms[r.name].order.zone for r in requests})
+            return self._boot(requests, {r.name: self.vms[r.name].spec.zone for r in requests})
         fixed = {one.name: zone for one in requests if (zone := one.zone or self.settings.zone)}
         named = [one for one in requests if one.name in fixed]
         free = [one for one in requests if one.name not in fixed]
@@ -238,7 +238,7 @@ class Build(build.Build[Project, Site, Vm]):
             self.remove(self.made_since(before))
 
         zones = self.plan.free or [""]
-        return first_with_room(zones, make_in, give_back, self.order.progress)
+        return first_with_room(zones, make_in, give_back, self.context.progress)
 
     def _place(self, zones: Mapping[str, str], requests: Sequence[EndpointRequest]) -> None:
         if self.settings.node_group is not None:
@@ -254,15 +254,15 @@ class Build(build.Build[Project, Site, Vm]):
         if not requests:
             return []
         where = dict.fromkeys(zones[one.name] for one in requests)
-        self.order.progress(f"making {len(requests)} VM(s) in {', '.join(where)}")
-        orders = [self._order(one, zones[one.name]) for one in requests]
+        self.context.progress(f"making {len(requests)} VM(s) in {', '.join(where)}")
+        orders = [self._spec(one, zones[one.name]) for one in requests]
         return side_by_side(
-            lambda order: make_vm(self.maker, order, self.settings), orders, at_once=AT_ONCE
+            lambda context: make_vm(self.maker, context, self.settings), orders, at_once=AT_ONCE
         )
 
-    def _order(self, request: EndpointRequest, zone: str) -> VmOrder:
+    def _spec(self, request: EndpointRequest, zone: str) -> VmSpec:
         type_ = self.plan.type_of(self.settings, request, zone)
-        return VmOrder(
+        return VmSpec(
             **self.basis(request, self.maker.mark.name(f"vm-{next(self.numbers)}")),
             zone=zone,
             flavor=type_,

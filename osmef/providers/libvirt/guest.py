@@ -12,7 +12,7 @@ from ipaddress import IPv4Interface
 from typing import Any
 
 from osmef.errors import BootError, HostKeyError, NotFoundError, OsmefError, ReachError
-from osmef.providers.base import EndpointRequest, Order
+from osmef.providers.base import EndpointRequest, RunContext
 from osmef.providers.cloud_init import MOST_CONSOLE, SERIAL, Card, Seed
 from osmef.providers.libvirt import xml
 from osmef.providers.libvirt.connection import Hypervisor, Maker, libvirt
@@ -91,11 +91,11 @@ class GuestSpec:
         return f"{self.request.name}.console"
 
 
-def start(guest: GuestSpec, maker: Maker, order: Order) -> str:
+def start(guest: GuestSpec, maker: Maker, context: RunContext) -> str:
     """Create its disks and start it; return its UUID. Raises ProviderError."""
     store, image, name = guest.base.store, guest.base.image, guest.request.name
     root = store.overlay(f"{name}.qcow2", image.disk_bytes, guest.base.root, image.format)
-    seed = store.put(f"{name}.seed", guest.seed(order.key))
+    seed = store.put(f"{name}.seed", guest.seed(context.key))
     machine = guest.machine(maker.mark.name(name), root, seed)
     address = None if guest.interface is None else str(guest.interface.ip)
     return start_domain(guest.host, maker, machine, address)
@@ -151,7 +151,7 @@ class _Ended(Exception):  # noqa: N818 - it never leaves this module
     """The guest no longer runs."""
 
 
-def wait(guest: GuestSpec, maker: Maker, order: Order, timeout_s: float) -> Login:
+def wait(guest: GuestSpec, maker: Maker, context: RunContext, timeout_s: float) -> Login:
     """Return the login once sshd accepts it. Raises BootError, which keeps the console."""
     name = maker.mark.name(guest.request.name)
     end = time.monotonic() + timeout_s
@@ -159,23 +159,23 @@ def wait(guest: GuestSpec, maker: Maker, order: Order, timeout_s: float) -> Logi
 
     def check() -> None:
         nonlocal last
-        order.check()
+        context.check()
         if time.monotonic() - last > _LOOK_S:
             last = time.monotonic()
             if not is_running(guest.host, name):
                 raise _Ended
 
     try:
-        login = _login(guest, order, _address(guest, check, end))
+        login = _login(guest, context, _address(guest, check, end))
         wait_for_ssh(login, deadline=end, check=check).close()
     except _Ended:
-        raise _boot_error(guest, order, _why_not(guest, name)) from None
+        raise _boot_error(guest, context, _why_not(guest, name)) from None
     except HostKeyError:
         raise
     except ReachError as error:
         if error.where == guest.host.name:  # the way to libvirt is gone, which is not its fault
             raise
-        raise _boot_error(guest, order, error.message) from error
+        raise _boot_error(guest, context, error.message) from error
     return login
 
 
@@ -208,23 +208,23 @@ def _address(guest: GuestSpec, check: Any, end: float) -> str:
     raise ReachError(f"the DHCP server of {guest.network.name} gave it no address")
 
 
-def _login(guest: GuestSpec, order: Order, address: str) -> Login:
+def _login(guest: GuestSpec, context: RunContext, address: str) -> Login:
     return Login(
         name=guest.request.name,
         user="root",
         address=address,
         host_keys=HostKeys((guest.host_key.public,)),
-        key=order.key,
+        key=context.key,
         jump=guest.jump,
     )
 
 
-def _boot_error(guest: GuestSpec, order: Order, why: str) -> BootError:
+def _boot_error(guest: GuestSpec, context: RunContext, why: str) -> BootError:
     try:
         console = guest.base.store.read(guest.console, MOST_CONSOLE).decode(errors="replace")
     except OsmefError as error:
         console = f"(no console: {error.message})\n"
-    path = order.keep(f"{guest.request.name}.console", console)
+    path = context.keep(f"{guest.request.name}.console", console)
     # A guest may write what a terminal obeys.
     plain = ("".join(filter(str.isprintable, line)).strip() for line in console.splitlines())
     lines = [line for line in plain if line]

@@ -15,9 +15,9 @@ from osmef.providers.base import (
     Check,
     Endpoint,
     EndpointRequest,
-    Order,
     Provider,
     Resource,
+    RunContext,
     Unread,
     go_on,
     pass_over,
@@ -292,25 +292,25 @@ class LibvirtProvider(Provider):
         """
         return provision.place(self._settings, requests)
 
-    def create(self, order: Order) -> list[Endpoint]:
+    def create(self, context: RunContext) -> list[Endpoint]:
         """Create networks and guests, and lock physical hosts."""
-        self._placed = provision.place(self._settings, order.everybody)
-        guests, made = _guests(order.requests), {}
-        for name, (machine, some) in self._of_inventory(order.requests, self._placed).items():
+        self._placed = provision.place(self._settings, context.all_requests)
+        guests, made = _guests(context.requests), {}
+        for name, (machine, some) in self._of_inventory(context.requests, self._placed).items():
             self._machines[name] = machine
-            (made[name],) = machine.create(replace(order, requests=some, planned=some))
+            (made[name],) = machine.create(replace(context, requests=some, planned=some))
         if guests:
             image = find_image(self._settings.image)
             self._hosts = self._open(guests, self._placed)
             for host in self._hosts.values():
-                host.check = order.check
-            self._maker = Maker(Mark.of(order), order.ledger)
+                host.check = context.check
+            self._maker = Maker(Mark.of(context), context.ledger)
             machines = [endpoint.data_address for endpoint in made.values()]
             build = Build(
-                *(self._settings, order, self._maker, self._hosts, image, self._placed, machines)
+                *(self._settings, context, self._maker, self._hosts, image, self._placed, machines)
             )
             made |= {endpoint.name: endpoint for endpoint in build.make(guests)}
-        return [made[request.name] for request in order.requests]
+        return [made[request.name] for request in context.requests]
 
     def _of_inventory(
         self, requests: Sequence[EndpointRequest], placed: Mapping[str, str]

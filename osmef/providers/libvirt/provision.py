@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from osmef.errors import CapacityError
-from osmef.providers.base import Endpoint, EndpointRequest, Order
+from osmef.providers.base import Endpoint, EndpointRequest, RunContext
 from osmef.providers.libvirt import networks, xml
 from osmef.providers.libvirt.connection import Hypervisor, Maker, is_session, libvirt
 from osmef.providers.libvirt.guest import (
@@ -209,7 +209,7 @@ class Build:
     """The guests of a run during provisioning; ``placed`` has the host of each."""
 
     settings: LibvirtSettings
-    order: Order
+    context: RunContext
     maker: Maker
     hosts: Mapping[str, Hypervisor]
     image: VolumeImage
@@ -224,17 +224,17 @@ class Build:
 
         Raises ProviderError.
         """
-        order, hosts = self.order, list(self.hosts.values())
+        context, hosts = self.context, list(self.hosts.values())
         tenants = self._networks(requests)
         for host in hosts:
             self._warn_of_memory(host, requests)
-        order.progress(f"sending the image to {', '.join(self.hosts)}")
+        context.progress(f"sending the image to {', '.join(self.hosts)}")
         count = Counter(self.placed[request.name] for request in requests)
         made = side_by_side(lambda host: self._base(host, count[host.name]), hosts)
         bases = dict(zip(self.hosts, made, strict=True))
         filters = self._filters(tenants, requests)
         guests = self._guests(requests, bases, tenants, filters)
-        order.progress(f"starting {len(guests)} guest{'s' * (len(guests) > 1)}")
+        context.progress(f"starting {len(guests)} guest{'s' * (len(guests) > 1)}")
         return side_by_side(self._start, guests)
 
     def _warn_of_memory(self, host: Hypervisor, requests: Sequence[EndpointRequest]) -> None:
@@ -248,7 +248,7 @@ class Build:
         hosts = list(self.hosts.values())
         if self.settings.networks:
             return networks.find_networks(hosts, self.settings.networks, slots)
-        self.order.progress(f"making networks for {', '.join(slots)}")
+        self.context.progress(f"making networks for {', '.join(slots)}")
         return networks.make_networks(hosts[0], self.maker, slots)
 
     def _base(self, host: Hypervisor, guests: int) -> Base:
@@ -348,8 +348,8 @@ class Build:
         return pinned or {}
 
     def _start(self, guest: GuestSpec) -> Endpoint:
-        uuid = start(guest, self.maker, self.order)
-        login = wait(guest, self.maker, self.order, self.settings.boot_timeout)
+        uuid = start(guest, self.maker, self.context)
+        login = wait(guest, self.maker, self.context, self.settings.boot_timeout)
         return Endpoint(
             request=guest.request,
             resource_id=uuid,

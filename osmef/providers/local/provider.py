@@ -18,9 +18,9 @@ from osmef.providers.base import (
     Check,
     Endpoint,
     EndpointRequest,
-    Order,
     Provider,
     Resource,
+    RunContext,
     Unread,
     go_on,
     pass_over,
@@ -182,47 +182,49 @@ class LocalProvider(Provider):
             found.append(f"{who} together have {sum(wanted)} CPUs, {shared}")
         return found
 
-    def create(self, order: Order) -> list[Endpoint]:
+    def create(self, context: RunContext) -> list[Endpoint]:
         """Start the sandbox, create the networks and boot all endpoints."""
         sshd = find_program("sshd", "openssh-server", WHERE)
-        layout = lay_out(self._settings, order.requests, choose_block(used_networks()), self._cpus)
+        layout = lay_out(
+            self._settings, context.requests, choose_block(used_networks()), self._cpus
+        )
         cloud = layout.cloud
-        order.progress(
+        context.progress(
             f"making a local cloud: {_count(cloud.hosts, 'host')}, "
             f"{_count(cloud.tenants, 'tenant')}"
         )
-        sandbox = self._start(order)
+        sandbox = self._start(context)
         sandbox.ask("build", cloud=asdict(cloud))
-        order.progress(f"starting {_count(layout.places, 'endpoint')}")
+        context.progress(f"starting {_count(layout.places, 'endpoint')}")
         host_keys = [KeyPair.generate(place.request.name) for place in layout.places]
         for place, host_key in zip(layout.places, host_keys, strict=True):
             switches = tuple(map(self._settings.switch, range(place.request.nics)))
-            guest = _guest(place, sshd, host_key, order.key, switches)
+            guest = _guest(place, sshd, host_key, context.key, switches)
             sandbox.ask("boot", guest=asdict(guest))
         sandbox.ask("wait")
         self._places = {place.request.name: place for place in layout.places}
         return [
-            self._endpoint(sandbox, place, host_key, order.key)
+            self._endpoint(sandbox, place, host_key, context.key)
             for place, host_key in zip(layout.places, host_keys, strict=True)
         ]
 
-    def _start(self, order: Order) -> Sandbox:
+    def _start(self, context: RunContext) -> Sandbox:
         unshare = find_program("unshare", "util-linux", WHERE)
         resource = Resource(
-            *(_KIND, _RESOURCE, f"osmef-{order.run}", order.run),
-            deadline=order.deadline,
-            made=order.made,
+            *(_KIND, _RESOURCE, f"osmef-{context.run}", context.run),
+            deadline=context.deadline,
+            made=context.made,
         )
-        elsewhere = {path for one in order.requests for path in order.elsewhere(one.name)}
-        names = [name_of(order.run, path) for path in sorted(elsewhere)]
+        elsewhere = {path for one in context.requests for path in context.elsewhere(one.name)}
+        names = [name_of(context.run, path) for path in sorted(elsewhere)]
         scratches = [replace(resource, kind=KIND, name=name) for name in names]
-        self._close_ledger = order.ledger.destroyed
+        self._close_ledger = context.ledger.destroyed
         for one in (*scratches, resource):
-            order.ledger.intend(one)
+            context.ledger.intend(one)
             self._resources.append(one)
-        self._sandbox = Sandbox(order.run, order.deadline, unshare)
+        self._sandbox = Sandbox(context.run, context.deadline, unshare)
         self._resources[-1] = replace(resource, id=self._sandbox.identity)
-        order.ledger.created(self._resources[-1])
+        context.ledger.created(self._resources[-1])
         return self._sandbox
 
     def _endpoint(

@@ -89,7 +89,7 @@ def used_here() -> list[IPv4Network]:
 
 
 @dataclass(frozen=True)
-class Site(tenants.Site[Cloud]):
+class TenantNet(tenants.TenantNet[Cloud]):
     """The network of a tenant's servers.
 
     ``group`` is the security group and ``subnet`` the subnet that were made for the run, None
@@ -110,7 +110,7 @@ class Site(tenants.Site[Cloud]):
 
 
 @dataclass(frozen=True)
-class SiteMaker:
+class NetMaker:
     """Creates what a tenant's servers need. Every step raises ProviderError.
 
     ``cidr`` is None where the settings name a network that is there, ``nics`` are those of the
@@ -123,7 +123,7 @@ class SiteMaker:
     cidr: IPv4Network | None
     nics: Sequence[IPv4Network] = ()
 
-    def make(self, keypair: str | None, key: KeyPair) -> Site:
+    def make(self, keypair: str | None, key: KeyPair) -> TenantNet:
         """Create everything; ``keypair`` is None to import the run's key."""
         name, group, (network, subnet), nics = together(
             lambda: keypair or self._keypair(key),
@@ -131,10 +131,10 @@ class SiteMaker:
             self._network,
             self._nic_networks,
         )
-        site = Site(self.tenant, self.names, network, subnet, group, name, nics)
+        net = TenantNet(self.tenant, self.names, network, subnet, group, name, nics)
         if subnet is not None and self.names.external is not None:
-            self._router(site)
-        return site
+            self._router(net)
+        return net
 
     def _keypair(self, key: KeyPair) -> str:
         name = self.maker.mark.whole_name(f"key-{self.tenant.number}")
@@ -177,7 +177,7 @@ class SiteMaker:
         )
         return str(network.id), str(subnet.id)
 
-    def _router(self, site: Site) -> None:
+    def _router(self, net: TenantNet) -> None:
         """Route the network to the external one.
 
         Beside servers that are being built this takes a minute where it else takes a second.
@@ -189,11 +189,11 @@ class SiteMaker:
 
         def joined(connection: Connection) -> object:
             ports = connection.network.ports(device_id=router.id)
-            return next((p for p in ports if site.subnet in _subnets_of(p)), None)
+            return next((p for p in ports if net.subnet in _subnets_of(p)), None)
 
         cloud.make(
             f"joining the router {name} to its network",
-            lambda c: c.network.add_interface_to_router(router.id, site.subnet),
+            lambda c: c.network.add_interface_to_router(router.id, net.subnet),
             joined,
         )
 
@@ -203,33 +203,33 @@ def _subnets_of(port: Any) -> set[str]:
     return {str(one["subnet_id"]) for one in port.fixed_ips or ()}
 
 
-def open_group(site: Site, rules: Collection[Rule]) -> None:
+def open_group(net: TenantNet, rules: Collection[Rule]) -> None:
     """Add rules to the run's group. Raises ProviderError."""
     if not rules:
         return
-    bodies = [rule.attributes(str(site.group)) for rule in sorted(rules, key=str)]
+    bodies = [rule.attributes(str(net.group)) for rule in sorted(rules, key=str)]
 
     def there(connection: Connection) -> object:
-        found = connection.network.security_group_rules(security_group_id=site.group)
+        found = connection.network.security_group_rules(security_group_id=net.group)
         known = {Rule.of(one) for one in found}
         return known if known.issuperset(rules) else None
 
-    site.account.make(
+    net.account.make(
         "making the rules of the security group",
         lambda c: c.network.create_security_group_rules(bodies),
         there,
     )
 
 
-def close_group(site: Site, rules: Collection[Rule]) -> None:
+def close_group(net: TenantNet, rules: Collection[Rule]) -> None:
     """Remove rules from the run's group. Raises ProviderError."""
     if not rules:
         return
 
     def remove(connection: Connection) -> None:
         network = connection.network
-        for one in list(network.security_group_rules(security_group_id=site.group)):
+        for one in list(network.security_group_rules(security_group_id=net.group)):
             if Rule.of(one) in rules:
                 network.delete_security_group_rule(one.id, ignore_missing=True)
 
-    site.account.ask("removing rules of the security group", remove)
+    net.account.ask("removing rules of the security group", remove)

@@ -19,10 +19,10 @@ from osmef.providers.base import (
     Check,
     Endpoint,
     EndpointRequest,
-    Order,
     Problem,
     Provider,
     Resource,
+    RunContext,
     Unread,
     go_on,
     pass_over,
@@ -35,10 +35,10 @@ from osmef.providers.cloud.tenants import Tenant, open_tenants, slots_of
 from osmef.providers.openstack import lookup, network, placement, servers
 from osmef.providers.openstack.access import USUAL, Cloud, access_of, identity, login_of, open_cloud
 from osmef.providers.openstack.lookup import KEY_PAIRS, Names, needs_floating
-from osmef.providers.openstack.network import Site, SiteMaker
+from osmef.providers.openstack.network import NetMaker, TenantNet
 from osmef.providers.openstack.placement import VmPlacement
 from osmef.providers.openstack.resource_types import TYPES, Maker, Mark, Rule, rules_for
-from osmef.providers.openstack.servers import FloatingAddresses, Server, ServerOrder
+from osmef.providers.openstack.servers import FloatingAddresses, Server, ServerSpec
 from osmef.providers.parallel import beside, side_by_side
 from osmef.providers.static.provider import HostEndpoints
 from osmef.remote.login import KeyPair, Login
@@ -142,19 +142,21 @@ class OpenStackProvider(VmCloud[Cloud, Mark, Server]):
             *("provider.projects", "project"),
         )
 
-    def create(self, order: Order) -> list[Endpoint]:
+    def create(self, context: RunContext) -> list[Endpoint]:
         """Create networks and servers, and wait for SSH. Raises ProviderError."""
-        self._maker = Maker(Mark.of(order), order.ledger)
-        if not slots_of(order.requests):
-            return self._hosts.create(order)
-        vms = super().create(order)
+        self._maker = Maker(Mark.of(context), context.ledger)
+        if not slots_of(context.requests):
+            return self._hosts.create(context)
+        vms = super().create(context)
         made = {endpoint.name: endpoint for endpoint in (*self._hosts.made, *vms)}
-        return [made[request.name] for request in order.requests]
+        return [made[request.name] for request in context.requests]
 
-    def build(self, order: Order, tenants: Sequence[Tenant[Cloud]]) -> Build:
+    def build(self, context: RunContext, tenants: Sequence[Tenant[Cloud]]) -> Build:
         """Return the builder of a run's servers, with physical hosts locked."""
-        hosts, fixed = self._hosts.create(order), self._hosts.names(order.requests)
-        ours = replace(order, requests=[one for one in order.requests if one.tenant is not None])
+        hosts, fixed = self._hosts.create(context), self._hosts.names(context.requests)
+        ours = replace(
+            context, requests=[one for one in context.requests if one.tenant is not None]
+        )
         maker, settings = self._maker, self._settings
         return Build(settings, ours, maker, tenants, self.remove, hosts=hosts, fixed=fixed)
 
@@ -168,7 +170,7 @@ class OpenStackProvider(VmCloud[Cloud, Mark, Server]):
         physical = self._hosts.describe(endpoints)
         there = {}
         for tenant in self.built().tenants if len(physical) < len(endpoints) else ():
-            for server in servers.list_servers(tenant.account, self.built().order.run):
+            for server in servers.list_servers(tenant.account, self.built().context.run):
                 hosts, region = self._settings.compute_hosts, tenant.account.region
                 there[str(server.id)] = placement.location_of(server, tenant.label, hosts, region)
         return [
@@ -234,7 +236,7 @@ class OpenStackProvider(VmCloud[Cloud, Mark, Server]):
 
 
 @dataclass
-class Build(build.Build[Cloud, Site, Server]):
+class Build(build.Build[Cloud, TenantNet, Server]):
     """Provisioning of one run's servers. Every method raises ProviderError."""
 
     vm_is: ClassVar[str] = "server"
@@ -243,14 +245,14 @@ class Build(build.Build[Cloud, Site, Server]):
     """The physical hosts that take part."""
     fixed: Mapping[str, str] = field(default_factory=dict)
     """The names of those of them by their slots."""
-    _site_makers: dict[str, SiteMaker] = field(default_factory=dict)
+    _net_makers: dict[str, NetMaker] = field(default_factory=dict)
     _places: dict[str, VmPlacement] = field(default_factory=dict)
     _joining: Sequence[Server] = ()
     """Servers that run, and that others are to let in before SSH gets in."""
 
     def __post_init__(self) -> None:
-        everybody = [*self.order.requests, *(host.request for host in self.hosts)]
-        self._floating = needs_floating(self.settings, everybody)
+        all_requests = [*self.context.requests, *(host.request for host in self.hosts)]
+        self._floating = needs_floating(self.settings, all_requests)
 
     def look_up(self) -> None:
         """Look up all names, and choose the addresses of networks."""
@@ -267,24 +269,24 @@ class Build(build.Build[Cloud, Site, Server]):
             cidrs: list[IPv4Network] = network.choose_subnets(sizes, used)
             used += cidrs
             cidr = cidrs[0] if own else None
-            maker = SiteMaker(self.maker, tenant, names, cidr, cidrs[own:])
-            self._site_makers[tenant.slot] = maker
+            maker = NetMaker(self.maker, tenant, names, cidr, cidrs[own:])
+            self._net_makers[tenant.slot] = maker
 
     def choose_places(self) -> None:
         """Create server groups, or choose among hosts or zones."""
         clouds = {tenant.slot: tenant.account for tenant in self.tenants}
         self._places = placement.places_of(
-            self.maker, self.settings, clouds, self.order.requests, self.fixed
+            self.maker, self.settings, clouds, self.context.requests, self.fixed
         )
 
-    def make_site(self, tenant: Tenant[Cloud]) -> Site:
+    def make_net(self, tenant: Tenant[Cloud]) -> TenantNet:
         """Create a tenant's network, its security group and its key pair."""
-        return self._site_makers[tenant.slot].make(self.settings.keypair, self.order.key)
+        return self._net_makers[tenant.slot].make(self.settings.keypair, self.context.key)
 
     def stand_up(self, requests: Sequence[EndpointRequest]) -> list[Server]:
         """Create running, reachable servers, in the order of the requests."""
-        self.order.progress(f"making {len(requests)} servers")
-        orders = [self._order(request) for request in requests]
+        self.context.progress(f"making {len(requests)} servers")
+        orders = [self._spec(request) for request in requests]
         with FloatingAddresses(self.maker) as floating:
             give = floating.give if self._floating else lambda _servers: None
             made = floating.given(servers.make_servers(self.maker, orders, self.settings, give))
@@ -293,11 +295,11 @@ class Build(build.Build[Cloud, Site, Server]):
         self.open_data()
         return made
 
-    def _order(self, request: EndpointRequest) -> ServerOrder:
-        site = self.sites[str(request.tenant)]
-        return ServerOrder(
+    def _spec(self, request: EndpointRequest) -> ServerSpec:
+        net = self.nets[str(request.tenant)]
+        return ServerSpec(
             **self.basis(request, servers.server_name(self.maker, next(self.numbers), request)),
-            flavor=site.names.flavors[request.flavor or self.settings.default_flavor],
+            flavor=net.names.flavors[request.flavor or self.settings.default_flavor],
             place=self._places[request.name],
         )
 
@@ -311,7 +313,7 @@ class Build(build.Build[Cloud, Site, Server]):
         return replace(
             super().guest_of(vm),
             address=vm.private if self.settings.way_in is Reach.JUMP else vm.public,
-            look_s=vm.order.account.waits.look_s,
+            look_s=vm.spec.account.waits.look_s,
             jump=self._jump,
         )
 
@@ -324,30 +326,30 @@ class Build(build.Build[Cloud, Site, Server]):
 
     def names_of(self, vm: Server) -> list[str]:
         """Return the names of a server with its volume, and of its floating address."""
-        return [vm.order.name, vm.order.ip_name]
+        return [vm.spec.name, vm.spec.ip_name]
 
-    def sources(self, site: Site) -> set[Rule]:
+    def sources(self, net: TenantNet) -> set[Rule]:
         """Return the rules of a tenant's group, if it was created for the run.
 
         SSH from here, and data from the peers.
         """
-        if site.group is None:
+        if net.group is None:
             return set()
         known = {server.id: server for server in (*self.vms.values(), *self._joining)}.values()
-        ours = [server.public for server in known if server.order.site is site]
-        beside = bool(site.names.own)  # all are in the one network that the settings name
-        others = [server for server in known if server.order.site is not site]
+        ours = [server.public for server in known if server.spec.net is net]
+        beside = bool(net.names.own)  # all are in the one network that the settings name
+        others = [server for server in known if server.spec.net is not net]
         addresses = [server.private if beside else server.public for server in others]
         addresses += [host.data_address for host in self.hosts]
-        addresses += self._peers.get(site.tenant.slot, set())
+        addresses += self._peers.get(net.tenant.slot, set())
         blocks = [f"{address}/32" for address in addresses]
         return {*rules_for(network.controllers_for(self.settings, ours), blocks)}
 
-    def let_in(self, site: Site, sources: set[Rule], before: set[Rule]) -> None:
+    def let_in(self, net: TenantNet, sources: set[Rule], before: set[Rule]) -> None:
         """Update the run's group to these rules only."""
-        network.open_group(site, sources - before)
-        self._allowed[site.tenant.slot] = sources | before  # also if the rest fails
-        network.close_group(site, before - sources)
+        network.open_group(net, sources - before)
+        self._allowed[net.tenant.slot] = sources | before  # also if the rest fails
+        network.close_group(net, before - sources)
 
 
 def make_tenants(maker: Maker, base: Cloud, slots: Sequence[str]) -> list[Tenant[Cloud]]:

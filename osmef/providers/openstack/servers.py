@@ -19,7 +19,7 @@ from osmef.providers.cloud import build
 from osmef.providers.cloud_init import MOST_BYTES, cloud_config, user_data
 from osmef.providers.openstack.access import ERRORS, FLOATING_AT_ONCE, Cloud, meaning_of_fault
 from osmef.providers.openstack.lookup import FlavorInfo, volume_gib
-from osmef.providers.openstack.network import Site
+from osmef.providers.openstack.network import TenantNet
 from osmef.providers.openstack.placement import VmPlacement
 from osmef.providers.openstack.resource_types import Maker, servers_in, servers_there
 from osmef.providers.parallel import AT_ONCE, side_by_side
@@ -37,7 +37,7 @@ _LISTED = 100
 
 
 @dataclass(frozen=True)
-class ServerOrder(build.VmOrder[Site]):
+class ServerSpec(build.VmSpec[TenantNet]):
     """A server to create."""
 
     flavor: FlavorInfo
@@ -51,11 +51,11 @@ class ServerOrder(build.VmOrder[Site]):
     def networks(self, settings: OpenStackSettings) -> list[str]:
         """Return the networks of its cards, the first card's first."""
         cards = range(self.request.nics)
-        return [self.site.network, *(self.site.nics[settings.nic_network(n)] for n in cards)]
+        return [self.net.network, *(self.net.nics[settings.nic_network(n)] for n in cards)]
 
 
 @dataclass(frozen=True)
-class Server(build.Vm[ServerOrder]):
+class Server(build.Vm[ServerSpec]):
     """A running server, and the id of its port. Its public address is a floating one, if any.
 
     ``further`` are the SDK's ports of its further network cards, in the order of their networks.
@@ -72,7 +72,7 @@ class Server(build.Vm[ServerOrder]):
     def console(self) -> str:
         """Return what it wrote on its console, as far as the cloud keeps it; maybe nothing."""
         try:
-            answer = self.order.account.ask(
+            answer = self.spec.account.ask(
                 "reading a console", lambda c: c.compute.get_server_console_output(self.id)
             )
         except ProviderError:  # some hypervisors have none, and it only explains another error
@@ -86,7 +86,7 @@ class Server(build.Vm[ServerOrder]):
         be translated, too, and then no rule lets it in.
         """
         address = ip_address(sender.data_address)
-        beside = any(address in network for network in self.order.site.names.own)
+        beside = any(address in network for network in self.spec.net.names.own)
         return self.private if beside else self.public
 
 
@@ -95,17 +95,17 @@ def server_name(maker: Maker, number: int, request: EndpointRequest) -> str:
     return maker.mark.name(f"{number}-{_NOT_IN_NAMES.sub('-', request.name)[:40]}")
 
 
-def make_server(maker: Maker, order: ServerOrder, settings: OpenStackSettings) -> str:
+def make_server(maker: Maker, spec: ServerSpec, settings: OpenStackSettings) -> str:
     """Request a server, and return its id; it does not run yet. Raises ProviderError."""
-    site = order.site
-    source = site.names.source
+    net = spec.net
+    source = net.names.source
     body: dict[str, Any] = {
-        "flavor_id": order.flavor.id,
-        "networks": [{"uuid": network} for network in order.networks(settings)],
-        "security_groups": [{"name": group} for group in site.security_groups],
-        "key_name": site.keypair,
-        "user_data": user_data_of(settings, order.login_key, order.host_key),
-        **order.place.attributes,
+        "flavor_id": spec.flavor.id,
+        "networks": [{"uuid": network} for network in spec.networks(settings)],
+        "security_groups": [{"name": group} for group in net.security_groups],
+        "key_name": net.keypair,
+        "user_data": user_data_of(settings, spec.login_key, spec.host_key),
+        **spec.place.attributes,
     }
     if settings.config_drive:
         body["config_drive"] = True
@@ -116,12 +116,12 @@ def make_server(maker: Maker, order: ServerOrder, settings: OpenStackSettings) -
         body["block_device_mapping"] = [
             {
                 "boot_index": 0,
-                "uuid": _make_volume(maker, order, size, settings.boot_timeout),
+                "uuid": _make_volume(maker, spec, size, settings.boot_timeout),
                 "source_type": "volume",
                 "destination_type": "volume",
             }
         ]
-    return str(maker.make(site.account, "server", order.name, **body).id)
+    return str(maker.make(net.account, "server", spec.name, **body).id)
 
 
 def free_nics(server: Server) -> None:
@@ -132,7 +132,7 @@ def free_nics(server: Server) -> None:
     """
     for port in server.further:
         if port.is_port_security_enabled:
-            server.order.account.ask(
+            server.spec.account.ask(
                 "letting all through at a port",
                 lambda c, port=port: c.network.update_port(
                     port.id, security_groups=[], is_port_security_enabled=False
@@ -155,12 +155,12 @@ def user_data_of(settings: OpenStackSettings, login: KeyPair, host: KeyPair | No
     return user_data(cloud_config(settings.user, login, host), own)
 
 
-def _make_volume(maker: Maker, order: ServerOrder, size_gib: int, timeout_s: float) -> str:
+def _make_volume(maker: Maker, spec: ServerSpec, size_gib: int, timeout_s: float) -> str:
     """Create a server's boot volume, and wait for it. Raises ProviderError."""
-    source, cloud = order.site.names.source, order.account
+    source, cloud = spec.net.names.source, spec.account
     keys = {"image": "image_id", "snapshot": "snapshot_id", "volume": "source_volume_id"}
     body = {"size": size_gib, keys[source.kind]: source.id}
-    made = maker.make(cloud, "volume", order.name, **body)
+    made = maker.make(cloud, "volume", spec.name, **body)
     end = time.monotonic() + timeout_s
     while True:
         volume = cloud.ask("waiting for a volume", lambda c: c.block_storage.get_volume(made.id))
@@ -169,7 +169,7 @@ def _make_volume(maker: Maker, order: ServerOrder, size_gib: int, timeout_s: flo
         if volume.status.startswith("error") or time.monotonic() > end:
             raise BootError(
                 f"its volume is {volume.status}",
-                where=order.request.name,
+                where=spec.request.name,
                 cure="look at it: openstack volume show; is there room for volumes?",
             )
         cloud.wait(cloud.waits.look_s)
@@ -183,7 +183,7 @@ def list_servers(cloud: Cloud, run: str) -> list[Any]:
 def unlisted(server: Server) -> Location:
     """Return Gone for a server in no list, or else an unknown location."""
     try:
-        server.order.account.ask("looking at a server", lambda c: c.compute.get_server(server.id))
+        server.spec.account.ask("looking at a server", lambda c: c.compute.get_server(server.id))
     except NotFoundError:
         return Gone()
     return Location()
@@ -215,8 +215,8 @@ class FloatingAddresses:
 
     def _add(self, server: Server) -> str:
         made = self._maker.make(
-            *(server.order.account, "floating-ip", server.order.ip_name),
-            floating_network_id=server.order.site.names.external,
+            *(server.spec.account, "floating-ip", server.spec.ip_name),
+            floating_network_id=server.spec.net.names.external,
             port_id=server.port,
         )
         return str(made.floating_ip_address)
@@ -226,7 +226,7 @@ Ready = Callable[[Sequence[Server]], None]
 
 
 def make_servers(
-    maker: Maker, orders: Sequence[ServerOrder], settings: OpenStackSettings, ready: Ready
+    maker: Maker, specs: Sequence[ServerSpec], settings: OpenStackSettings, ready: Ready
 ) -> list[Server]:
     """Create servers, and wait until all run and have an address, in order.
 
@@ -237,35 +237,35 @@ def make_servers(
     and only some servers are built at once: the more, the more work is each of them to the cloud.
     Raises BootError, CapacityError, QuotaError, what ``ready`` does.
     """
-    clouds = {id(o.account): o.account for o in orders}
+    clouds = {id(o.account): o.account for o in specs}
     boot = BootingServers(maker.mark.run, [*clouds.values()], settings.boot_timeout, ready)
 
-    def ask(order: ServerOrder, *, leads: bool = False) -> None:
+    def ask(spec: ServerSpec, *, leads: bool = False) -> None:
         if boot.admits(leads=leads):
-            boot.asked[make_server(maker, order, settings)] = order
+            boot.asked[make_server(maker, spec, settings)] = spec
 
-    def ask_group(group: Sequence[ServerOrder]) -> None:
+    def ask_group(group: Sequence[ServerSpec]) -> None:
         leader, *others = group
         ask(leader, leads=True)
         if others and boot.runs(leader):
             side_by_side(ask, others)
 
     with ThreadPoolExecutor(1) as beside:
-        asking = beside.submit(side_by_side, ask_group, _groups(orders))
+        asking = beside.submit(side_by_side, ask_group, _groups(specs))
         try:
             boot.watch(asking)
         finally:
             boot.end()
-    by_name = {server.order.name: server for server in boot.found.values()}
-    return [by_name[order.name] for order in orders]
+    by_name = {server.spec.name: server for server in boot.found.values()}
+    return [by_name[spec.name] for spec in specs]
 
 
-def _groups(orders: Sequence[ServerOrder]) -> list[list[ServerOrder]]:
+def _groups(specs: Sequence[ServerSpec]) -> list[list[ServerSpec]]:
     """Return the servers of each server group, and each of the others by itself, in order."""
-    groups: dict[tuple[str | None, str], list[ServerOrder]] = defaultdict(list)
-    for order in orders:
-        group = order.place.group
-        groups[group, order.name if group is None else ""].append(order)
+    groups: dict[tuple[str | None, str], list[ServerSpec]] = defaultdict(list)
+    for spec in specs:
+        group = spec.place.group
+        groups[group, spec.name if group is None else ""].append(spec)
     return list(groups.values())
 
 
@@ -277,7 +277,7 @@ class BootingServers:
     clouds: Sequence[Cloud]
     timeout_s: float
     ready: Ready
-    asked: dict[str, ServerOrder] = field(default_factory=dict)
+    asked: dict[str, ServerSpec] = field(default_factory=dict)
     found: dict[str, Server] = field(default_factory=dict)
     running: set[str] = field(default_factory=set)  # names
     building: int = 0  # or asked for right now
@@ -309,7 +309,7 @@ class BootingServers:
     def _has_room(self, leads: bool) -> bool:
         return self.building < AT_ONCE and not (leads and self.following)
 
-    def runs(self, leader: ServerOrder) -> bool:
+    def runs(self, leader: ServerSpec) -> bool:
         """Wait until a server runs; False if the work is over. Raises BootError."""
         with self.changed:
             if not self.changed.wait_for(
@@ -347,16 +347,16 @@ class BootingServers:
                 server_id, status = next(iter(missing.items()))
                 raise self._late(self.asked[server_id], status)
 
-    def _late(self, order: ServerOrder, status: str) -> BootError:
+    def _late(self, spec: ServerSpec, status: str) -> BootError:
         return BootError(
             f"the server is still {status} after {self.timeout_s:.0f} s",
-            where=order.request.name,
+            where=spec.request.name,
             cure="is the compute service of its host alive? else raise provider.boot_timeout",
         )
 
     def _look(self) -> dict[str, str]:
         """Add the running servers, and return the status of the others."""
-        wanted = {k: order for k, order in dict(self.asked).items() if k not in self.found}
+        wanted = {k: spec for k, spec in dict(self.asked).items() if k not in self.found}
         missing: dict[str, str] = {}
         for cloud in self.clouds:
             ours = {k: o for k, o in wanted.items() if o.account is cloud}
@@ -364,24 +364,24 @@ class BootingServers:
                 missing |= self._look_at(cloud, ours)
         return missing
 
-    def _look_at(self, cloud: Cloud, orders: Mapping[str, ServerOrder]) -> dict[str, str]:
-        built = orders.keys() - self._list(cloud, "BUILD")
-        missing = dict.fromkeys(orders.keys() - built, "BUILD")
+    def _look_at(self, cloud: Cloud, specs: Mapping[str, ServerSpec]) -> dict[str, str]:
+        built = specs.keys() - self._list(cloud, "BUILD")
+        missing = dict.fromkeys(specs.keys() - built, "BUILD")
         if not built:
             return missing
         running = built & self._list(cloud, "ACTIVE")
         with self.changed:
-            new = {orders[key].name for key in running} - self.running
+            new = {specs[key].name for key in running} - self.running
             self.running |= new
             self.building -= len(new)
             self.changed.notify_all()
         if lost := built - running:
             there = {str(server.id): server for server in list_servers(cloud, self.run)}
             missing |= {
-                key: _status(orders[key], _look_closer(cloud, key, there.get(key))) for key in lost
+                key: _status(specs[key], _look_closer(cloud, key, there.get(key))) for key in lost
             }
         for key, ports in _ports(cloud, sorted(running)[:_LISTED]).items():
-            if (server := _server(orders[key], key, ports)) is not None:
+            if (server := _server(specs[key], key, ports)) is not None:
                 self.found[key] = server
         return missing | dict.fromkeys(running - self.found.keys(), "ACTIVE")
 
@@ -399,20 +399,20 @@ def _ports(cloud: Cloud, servers: Sequence[str]) -> dict[str, list[Any]]:
     return found
 
 
-def _server(order: ServerOrder, key: str, ports: Sequence[Any]) -> Server | None:
+def _server(spec: ServerSpec, key: str, ports: Sequence[Any]) -> Server | None:
     """Return a running server, None while it lacks an address or a card."""
-    site = order.site
+    net = spec.net
     usual = [
         (str(port.id), str(ip["ip_address"]))
         for port in ports
         for ip in port.fixed_ips or ()
-        if port.network_id == site.network and "." in ip["ip_address"]
+        if port.network_id == net.network and "." in ip["ip_address"]
     ]
-    further = tuple(port for one in site.nics for port in ports if port.network_id == one)
-    if not usual or len(further) < order.request.nics:
+    further = tuple(port for one in net.nics for port in ports if port.network_id == one)
+    if not usual or len(further) < spec.request.nics:
         return None
     (port, own), macs = usual[0], tuple(str(port.mac_address) for port in further)
-    return Server(order, key, own, own, macs, port, further)
+    return Server(spec, key, own, own, macs, port, further)
 
 
 def _look_closer(cloud: Cloud, server_id: str, server: Any | None) -> Any | None:
@@ -432,7 +432,7 @@ def _look_closer(cloud: Cloud, server_id: str, server: Any | None) -> Any | None
     return server
 
 
-def _status(order: ServerOrder, server: Any | None) -> str:
+def _status(spec: ServerSpec, server: Any | None) -> str:
     """Return the final status of a server. Raises by its fault where it will never run."""
     if server is not None and server.status not in {"ERROR", "DELETED"}:
         return str(server.status)
@@ -446,4 +446,4 @@ def _status(order: ServerOrder, server: Any | None) -> str:
     kind: type[ProviderError] = BootError
     if meaning is not None:
         kind, cure = ERRORS.class_of(meaning), ERRORS.cure_of(meaning)
-    raise kind(f"the server does not start: {message}", where=order.request.name, cure=cure)
+    raise kind(f"the server does not start: {message}", where=spec.request.name, cure=cure)

@@ -47,12 +47,12 @@ def assign(requests: Sequence[EndpointRequest], hosts: Hosts) -> dict[str, str]:
         if request.host is not None:
             slots.setdefault(request.host, []).append(request)
     places = _places(hosts)
-    everybody = [name for there in places.values() for name in there]
+    all_requests = [name for there in places.values() for name in there]
     names = list(dict.fromkeys(r.tenant for r in requests if r.tenant is not None))
     for tenants in _tenants(names, hosts):
         search = _Search(requests, slots, hosts, places, tenants)
         for where in search.spreads():
-            found = search.seat(requests, where, everybody)
+            found = search.seat(requests, where, all_requests)
             if found is not None:
                 return found
     raise _missing(requests, hosts, places)

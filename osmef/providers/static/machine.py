@@ -10,7 +10,7 @@ from ipaddress import ip_address
 from osmef.errors import EndpointError, NotFoundError, OsmefError, ProviderError, ReachError
 from osmef.layers import traces
 from osmef.layers.root import Root
-from osmef.providers.base import Access, Endpoint, EndpointRequest, Order, Resource
+from osmef.providers.base import Access, Endpoint, EndpointRequest, Resource, RunContext
 from osmef.providers.static import lock
 from osmef.remote.connection import QUIET_CURE
 from osmef.remote.login import Login
@@ -72,14 +72,14 @@ def _parts_of(resource: Resource) -> tuple[str, str | None]:
     return endpoint, directory
 
 
-def holder_of(request: EndpointRequest, order: Order) -> lock.LockOwner:
+def holder_of(request: EndpointRequest, context: RunContext) -> lock.LockOwner:
     """Return the lock's holder for an endpoint of a run."""
-    return lock.LockOwner(order.run, request.name, int(order.made), int(order.deadline))
+    return lock.LockOwner(context.run, request.name, int(context.made), int(context.deadline))
 
 
-def take(session: SshSession, request: EndpointRequest, order: Order) -> None:
+def take(session: SshSession, request: EndpointRequest, context: RunContext) -> None:
     """Lock a machine for an endpoint. Raises CapacityError, ReachError."""
-    lock.acquire(session, holder_of(request, order))
+    lock.acquire(session, holder_of(request, context))
 
 
 def confirm(resource: Resource, kept: SshSession | None = None) -> None:

@@ -15,9 +15,9 @@ from osmef.providers.base import (
     Check,
     Endpoint,
     EndpointRequest,
-    Order,
     Provider,
     Resource,
+    RunContext,
     Unread,
     go_on,
     pass_over,
@@ -98,21 +98,22 @@ class StaticProvider(Provider):
         """Return which machine of the inventory each endpoint will be. Raises CapacityError."""
         return assign(requests, self._hosts)
 
-    def create(self, order: Order) -> list[Endpoint]:
+    def create(self, context: RunContext) -> list[Endpoint]:
         """Log in to a machine for each request, and lock it."""
         kinds = {host.kind for host in self._hosts.values()}
-        chosen = assign([one for one in order.everybody if one.kind in kinds], self._hosts)
-        self._close_ledger = order.ledger.destroyed
-        order.progress(f"logging in to {len(order.requests)} static hosts")
+        chosen = assign([one for one in context.all_requests if one.kind in kinds], self._hosts)
+        self._close_ledger = context.ledger.destroyed
+        context.progress(f"logging in to {len(context.requests)} static hosts")
         jobs = [
-            partial(self._take, request, chosen[request.name], order) for request in order.requests
+            partial(self._take, request, chosen[request.name], context)
+            for request in context.requests
         ]
         with ThreadPoolExecutor(max_workers=_MOST_AT_ONCE) as pool:
             futures = [pool.submit(job) for job in jobs]
             try:
                 pending: set[Future[Endpoint]] = set(futures)
                 while pending:
-                    order.check()
+                    context.check()
                     done, pending = wait(pending, timeout=_POLL_S)
                     for future in done:
                         future.result()
@@ -121,7 +122,7 @@ class StaticProvider(Provider):
                 raise
         return [future.result() for future in futures]
 
-    def _take(self, request: EndpointRequest, name: str, order: Order) -> Endpoint:
+    def _take(self, request: EndpointRequest, name: str, context: RunContext) -> Endpoint:
         host = self._hosts[name]
         access = machine.access_of(name, host)
         login, session = machine.open_session(access)
@@ -129,17 +130,17 @@ class StaticProvider(Provider):
         # /dev/shm, and the machine would be anybody's while VMs beside it are made.
         self._sessions[name] = session
         login = replace(login, kept=session)
-        holder = machine.holder_of(request, order)
+        holder = machine.holder_of(request, context)
         endpoint = machine.endpoint_of(session, login, holder, request, host)
-        for directory in order.elsewhere(request.name):
+        for directory in context.elsewhere(request.name):
             scratch = machine.scratch_of(holder, access, directory)
-            order.ledger.intend(scratch)
+            context.ledger.intend(scratch)
             self._taken[scratch.name] = scratch
         resource = machine.resource_of(holder, access)
-        order.ledger.intend(resource)
+        context.ledger.intend(resource)
         self._taken[request.name] = resource
-        machine.take(session, request, order)
-        order.ledger.created(replace(resource, id=name))
+        machine.take(session, request, context)
+        context.ledger.created(replace(resource, id=name))
         return endpoint
 
     def describe(self, endpoints: Sequence[Endpoint]) -> list[Location]:
@@ -315,10 +316,10 @@ class HostEndpoints:
         is_host = endpoint.request.kind is EndpointKind.HOST
         return self._provider.stays(endpoint) if is_host else None
 
-    def create(self, order: Order) -> list[Endpoint]:
+    def create(self, context: RunContext) -> list[Endpoint]:
         """Log into the hosts, and lock them. Raises ProviderError, ReachError."""
-        wanted = _of_hosts(order.requests)
-        self.made = self._provider.create(replace(order, requests=wanted)) if wanted else []
+        wanted = _of_hosts(context.requests)
+        self.made = self._provider.create(replace(context, requests=wanted)) if wanted else []
         for endpoint in self.made:
             if ip_address(endpoint.data_address).version != 4:
                 raise ProviderError(

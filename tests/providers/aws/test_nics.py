@@ -14,7 +14,7 @@ import pytest
 
 from osmef.errors import CapacityError, QuotaError
 from osmef.providers.aws.provider import AwsProvider
-from osmef.providers.base import Endpoint, Order
+from osmef.providers.base import Endpoint, RunContext
 from osmef.remote.login import KeyPair
 from tests.aws import gaps
 from tests.aws.api import Api, Fault
@@ -59,7 +59,7 @@ def pair(request: pytest.FixtureRequest, lab: Lab) -> Iterator[tuple[Lab, list[E
 def two(lab: Lab, **more: Any) -> Iterator[tuple[Lab, list[Endpoint]]]:
     wanted = [request("sender", nics=2), request("receiver", nics=1)]
     notes = Notes()
-    order = Order("direct", wanted, KeyPair.generate("test"), notes, time.time() + 600)
+    order = RunContext("direct", wanted, KeyPair.generate("test"), notes, time.time() + 600)
     provider = AwsProvider(lab.settings(**more), QUICK)
     provider.check(wanted)
     try:

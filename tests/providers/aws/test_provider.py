@@ -11,7 +11,7 @@ import pytest
 
 from osmef.errors import PolicyError
 from osmef.providers.aws.provider import AwsProvider
-from osmef.providers.base import Endpoint, EndpointRequest, Order
+from osmef.providers.base import Endpoint, EndpointRequest, RunContext
 from osmef.providers.cloud.account import CloudWaits
 from osmef.remote.login import KeyPair
 from osmef.scenario.fields import DATA_PORTS, EndpointKind
@@ -30,7 +30,7 @@ class Made:
 
     lab: Lab
     provider: AwsProvider
-    order: Order
+    order: RunContext
     endpoints: list[Endpoint]
 
 
@@ -49,7 +49,7 @@ def pair(lab: Lab) -> Iterator[Made]:
     ]
     notes = Notes()
     key = KeyPair.generate("test")
-    order = Order(
+    order = RunContext(
         run="direct", requests=requests, key=key, ledger=notes, deadline=time.time() + 600
     )
     provider = AwsProvider(lab.settings(), QUICK)
@@ -95,7 +95,7 @@ def test_peers_of_another_cloud_are_let_in_at_the_data_ports_alone(pair: Made) -
 def test_the_address_of_an_instance_that_is_gone_is_let_in_no_more(lab: Lab) -> None:
     requests = [request("sender"), request("receiver", tenant="tenant-2")]
     key, ledger = KeyPair.generate("test"), Notes()
-    order = Order("direct", requests, key, ledger, time.time() + 600)
+    order = RunContext("direct", requests, key, ledger, time.time() + 600)
     provider = AwsProvider(lab.settings(), QUICK)
     try:
         sender, receiver = lab.cloud.within(lambda: provider.create(order))
@@ -125,7 +125,7 @@ def test_a_replacement_stands_in_the_zone_of_the_old_one(pair: Made) -> None:
 
 def test_where_a_replacement_is_not_reached_the_old_one_is_described(lab: Lab) -> None:
     requests = [request("sender", host="host-1"), request("receiver", host="host-2")]
-    order = Order("direct", requests, KeyPair.generate("test"), Notes(), time.time() + 600)
+    order = RunContext("direct", requests, KeyPair.generate("test"), Notes(), time.time() + 600)
     provider = AwsProvider(lab.settings(host_keys="console", placement_by="spread"), QUICK)
     try:
         old, _other = lab.cloud.within(lambda: provider.create(order))
@@ -151,7 +151,7 @@ def test_a_host_of_the_plan_is_a_dedicated_one_in_each_account(lab: Lab) -> None
         request("near", host="host-2", zone=zone),
         request("far", host="host-2", zone=zone, tenant="tenant-2", flavor="m5.large"),
     ]
-    order = Order("direct", requests, KeyPair.generate("test"), Notes(), time.time() + 600)
+    order = RunContext("direct", requests, KeyPair.generate("test"), Notes(), time.time() + 600)
     tenants = {"red": "red", "blue": "blue"}
     provider = AwsProvider(lab.settings(tenants=tenants, placement_by="dedicated-host"), QUICK)
     try:

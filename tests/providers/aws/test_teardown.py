@@ -8,7 +8,7 @@ import pytest
 
 from osmef.errors import PolicyError, ProviderError
 from osmef.providers.aws.access import Account
-from osmef.providers.aws.network import SiteMaker
+from osmef.providers.aws.network import NetMaker
 from osmef.providers.aws.provider import AwsProvider
 from osmef.providers.aws.resource_types import Maker
 from osmef.providers.base import Resource
@@ -43,9 +43,9 @@ def account(api: Api) -> Account:
 
 def make_site(maker: Maker, account: Account) -> None:
     """Make a network with all that belongs to it."""
-    sites = SiteMaker(maker)
+    sites = NetMaker(maker)
     key = sites.keypair(account, KeyPair.generate("test").public)
-    site = sites.site(Tenant("tenant-1", 1, "one", account), key, "192.0.2.1/32")
+    site = sites.net(Tenant("tenant-1", 1, "one", account), key, "192.0.2.1/32")
     sites.subnets(site, "euc1-az1")
 
 

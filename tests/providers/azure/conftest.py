@@ -17,7 +17,7 @@ import pytest
 from osmef.providers.azure.access import USUAL
 from osmef.providers.azure.provider import AzureProvider
 from osmef.providers.azure.vms import Vm
-from osmef.providers.base import EndpointRequest, Order, Resource
+from osmef.providers.base import EndpointRequest, Resource, RunContext
 from osmef.remote.login import KeyPair
 from osmef.scenario.clouds.azure import AzureSettings
 from osmef.scenario.fields import EndpointKind
@@ -60,8 +60,8 @@ class Api:
     def provider(self, **keys: Any) -> AzureProvider:
         return AzureProvider(self.settings(**keys), replace(USUAL, late_s=0.1))
 
-    def order(self, *requests: EndpointRequest, run: str = "lab-1") -> Order:
-        return Order(
+    def order(self, *requests: EndpointRequest, run: str = "lab-1") -> RunContext:
+        return RunContext(
             run=run,
             requests=requests,
             key=KeyPair.generate("lab"),

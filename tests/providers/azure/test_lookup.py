@@ -116,7 +116,7 @@ def test_the_newest_version_of_an_image_is_resolved(
     there = Published(("22.4.9", "22.4.10", "22.4.1"), plan=plan)
     api.arm.images["canonical", "jammy", "x"] = there
     _, (made,) = api.make(vm("a"), image=image, default_flavor=flavor)
-    assert made.order.image_name == expected
+    assert made.spec.image_name == expected
     (body,) = api.bodies("virtualMachines")
     reference = body["properties"]["storageProfile"]["imageReference"]
     assert ":".join(reference.values()) == expected

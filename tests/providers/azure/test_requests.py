@@ -225,14 +225,14 @@ def test_other_clouds_are_let_in_where_they_meet(api: Api) -> None:
 def test_the_address_of_a_vm_that_is_gone_is_let_in_no_more(api: Api) -> None:
     provider, (old, other) = api.make(vm("a"), vm("b", tenant="tenant-2"))
     build = provider.built()
-    (new,) = build.stand_up([old.order.request])
+    (new,) = build.stand_up([old.spec.request])
     both = {f"{old.public}/32", f"{new.public}/32"}
     assert both <= set(rules(api)["2"]["data-tcp"]["sourceAddressPrefixes"])
     gone = {*build.names_of(old)}
     provider.remove([one for one in provider.made() if one[0].name in gone])
     build.enter([new])
     assert both & set(rules(api)["2"]["data-tcp"]["sourceAddressPrefixes"]) == {f"{new.public}/32"}
-    assert new.order.place == old.order.place
+    assert new.spec.place == old.spec.place
     assert other.public not in {old.public, new.public}
 
 
@@ -245,12 +245,12 @@ def test_hosts_of_one_tenant_and_lane_are_spread_by_a_set(api: Api) -> None:
         vm("e"),
     ]
     _, made = api.make(*requests)
-    sets = {one.order.request.name: one.order.place.availability_set for one in made}
+    sets = {one.spec.request.name: one.spec.place.availability_set for one in made}
     assert sets["a1"] == sets["a2"]
     assert sets["b1"] == sets["b2"] != sets["a1"]
     assert {sets[name] for name in ("c1", "c2", "d", "e")} == {None}
     assert all(one["properties"]["platformFaultDomainCount"] == 2 for one in spread(api))
-    places = {one.order.request.name: read_place(one, REGION) for one in made}
+    places = {one.spec.request.name: read_place(one, REGION) for one in made}
     assert same_host(places["a1"], places["a2"]) is False
     assert same_host(places["a1"], places["b1"]) is None
     assert same_host(places["c1"], places["c2"]) is None
@@ -264,7 +264,7 @@ def spread(api: Api) -> list[Any]:
 def test_vms_are_kept_near_each_other_lane_by_lane(api: Api) -> None:
     requests = [vm("a", host="host-1"), vm("b", host="host-2"), vm("c", lane=2)]
     _, made = api.make(*requests, vm("d", tenant="tenant-2"), proximity=True)
-    near = {one.order.request.name: one.order.place.proximity for one in made}
+    near = {one.spec.request.name: one.spec.place.proximity for one in made}
     assert near["a"] == near["b"] == near["d"] != near["c"]
     (one,) = spread(api)
     assert one["properties"]["proximityPlacementGroup"]["id"] == near["a"]
@@ -297,7 +297,7 @@ def test_a_host_of_the_plan_is_another_one_in_each_zone(api: Api) -> None:
         for end, host in (("a", "host-1"), ("b", "host-1"), ("c", "host-2"))
     ]
     _, made = api.make(*requests, dedicated_host="DSv5-Type1")
-    hosts = {one.order.request.name: one.order.place.host for one in made}
+    hosts = {one.spec.request.name: one.spec.place.host for one in made}
     assert hosts["a1"] == hosts["b1"]
     assert hosts["a2"] == hosts["b2"]
     assert len(set(hosts.values())) == len(api.bodies("hosts")) == 4

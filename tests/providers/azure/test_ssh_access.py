@@ -9,7 +9,7 @@ import pytest
 
 from osmef.errors import BootError, PolicyError, ReachError
 from osmef.providers.azure.vms import Vm
-from osmef.providers.base import Order
+from osmef.providers.base import RunContext
 from osmef.providers.cloud_init import MOST_CONSOLE
 from osmef.remote.login import HostKeys
 from osmef.scenario.clouds.azure import AzureSettings
@@ -25,7 +25,7 @@ a login:
 """
 
 
-def keys_of(made: Vm, order: Order, within_s: float = 60.0) -> HostKeys:
+def keys_of(made: Vm, order: RunContext, within_s: float = 60.0) -> HostKeys:
     guest = made.guest(
         AzureSettings(
             region="r", default_flavor="f", user="debian", controller_cidr="198.51.100.7/32"
@@ -34,7 +34,7 @@ def keys_of(made: Vm, order: Order, within_s: float = 60.0) -> HostKeys:
     return guest.accept_keys(order, time.monotonic() + within_s)
 
 
-def console(api: Api, **keys: Any) -> tuple[Vm, Order]:
+def console(api: Api, **keys: Any) -> tuple[Vm, RunContext]:
     order = api.order(vm("a"))
     (made,) = api.provider(host_keys="console", **keys).begin(order).stand()
     return made, order
@@ -43,8 +43,8 @@ def console(api: Api, **keys: Any) -> tuple[Vm, Order]:
 def test_a_key_that_was_given_is_the_only_one(api: Api) -> None:
     order = api.order(vm("a"))
     (made,) = api.provider().begin(order).stand()
-    assert made.order.host_key is not None
-    assert keys_of(made, order).accepted == (" ".join(made.order.host_key.public.split()[:2]),)
+    assert made.spec.host_key is not None
+    assert keys_of(made, order).accepted == (" ".join(made.spec.host_key.public.split()[:2]),)
     assert api.arm.count("retrieveBootDiagnosticsData") == 0
 
 

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from osmef.errors import CapacityError, NotFoundError, ProviderError, QuotaError
-from osmef.providers.base import EndpointRequest, Order
+from osmef.providers.base import EndpointRequest, RunContext
 from osmef.providers.cloud.account import Account
-from osmef.providers.cloud.build import Build, Vm, VmOrder
+from osmef.providers.cloud.build import Build, Vm, VmSpec
 from osmef.providers.cloud.lookup import (
     Flavor,
     Quota,
@@ -26,7 +26,7 @@ from osmef.providers.cloud.lookup import (
     smallest,
 )
 from osmef.providers.cloud.ssh_access import BootingGuest
-from osmef.providers.cloud.tenants import Site, Tenant, block_of, open_tenants
+from osmef.providers.cloud.tenants import Tenant, TenantNet, block_of, open_tenants
 from osmef.remote.login import KeyPair
 from osmef.scenario.fields import EndpointKind
 from tests.providers.cloud.fake import ERRORS, QUICK
@@ -74,40 +74,42 @@ def test_tenants_that_are_named_have_an_account_each() -> None:
 
 
 @dataclass(frozen=True)
-class Here(Vm[VmOrder[Site[Cloud]]]):
+class Here(Vm[VmSpec[TenantNet[Cloud]]]):
     """A VM of this cloud."""
 
 
 @dataclass
-class Made(Build[Cloud, Site[Cloud], Here]):
+class Made(Build[Cloud, TenantNet[Cloud], Here]):
     """VMs that are there at once; ``rules`` is what each tenant's network lets in."""
 
     rules: dict[str, set[str]] = field(default_factory=dict)
     changes: list[tuple[str, set[str], set[str]]] = field(default_factory=list)
 
-    def make_site(self, tenant: Tenant[Cloud]) -> Site[Cloud]:
-        return Site(tenant)
+    def make_net(self, tenant: Tenant[Cloud]) -> TenantNet[Cloud]:
+        return TenantNet(tenant)
 
     def stand_up(self, requests: Sequence[EndpointRequest]) -> list[Here]:
         return [self._vm(one, next(self.numbers)) for one in requests]
 
     def _vm(self, one: EndpointRequest, number: int) -> Here:
-        site, flavor = self.sites[str(one.tenant)], Flavor("small", 2)
-        order = VmOrder(one, f"vm-{number}", site, self.order.key, None, flavor)
+        net, flavor = self.nets[str(one.tenant)], Flavor("small", 2)
+        order = VmSpec(one, f"vm-{number}", net, self.context.key, None, flavor)
         return Here(order, f"id-{number}", f"10.0.0.{number}", f"192.0.2.{number}")
 
     def guest_of(self, vm: Here) -> BootingGuest:
         raise NotImplementedError(vm)
 
-    def let_in(self, site: Site[Cloud], addresses: set[str], before: set[str]) -> None:
-        self.changes.append((site.tenant.slot, addresses, before))
-        self.rules[site.tenant.slot] = addresses
+    def let_in(self, net: TenantNet[Cloud], addresses: set[str], before: set[str]) -> None:
+        self.changes.append((net.tenant.slot, addresses, before))
+        self.rules[net.tenant.slot] = addresses
 
 
 def made(*requests: EndpointRequest) -> Made:
     slots = sorted({str(one.tenant) for one in requests})
     tenants = open_tenants(slots, None, lambda _one: Cloud("usual"))
-    order = Order("lab-1", requests, KeyPair.generate("lab"), MemoryLedger(), time.time() + 600)
+    order = RunContext(
+        "lab-1", requests, KeyPair.generate("lab"), MemoryLedger(), time.time() + 600
+    )
     settings = SimpleNamespace(nics_apart=True)
     found = Made(settings, order, SimpleNamespace(made=[]), tenants, lambda _some: None)
     found.stand()

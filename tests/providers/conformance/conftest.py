@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from osmef.providers.base import Order
+from osmef.providers.base import RunContext
 from osmef.providers.cloud.ssh_access import BootingGuest
 from osmef.remote.login import HostKeys, Login
 from tests.providers.aws.conftest import api as aws_account  # noqa: F401 - a fixture
@@ -24,7 +24,7 @@ BEDS = {
 }
 
 
-def _at_once(guest: BootingGuest, order: Order, _deadline: float) -> Login:
+def _at_once(guest: BootingGuest, order: RunContext, _deadline: float) -> Login:
     return Login(guest.name, guest.user, guest.address, HostKeys(()), order.key)
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from osmef.errors import CapacityError, Interrupted, PolicyError, ProviderError
-from osmef.providers.base import Endpoint, Order, Provider, Resource
+from osmef.providers.base import Endpoint, Provider, Resource, RunContext
 from osmef.remote.login import KeyPair
 from osmef.scenario.location import Gone
 from tests.providers.conformance.bed import Bed, Journal, Killed, Wrong
@@ -24,7 +24,7 @@ class Made:
 
     bed: Bed
     provider: Provider
-    order: Order
+    order: RunContext
     journal: Journal
     endpoints: list[Endpoint] = field(default_factory=list)
 
@@ -42,7 +42,7 @@ def made(bed: Bed, *names: str, journal: Journal | None = None) -> Iterator[Made
     notes = Journal() if journal is None else journal
     requests = [bed.request(name) for name in names]
     key, deadline = KeyPair.generate("lab"), float(int(time.time()) + 3600)
-    one = Made(bed, bed.provider(), Order(RUN, requests, key, notes, deadline), notes)
+    one = Made(bed, bed.provider(), RunContext(RUN, requests, key, notes, deadline), notes)
     try:
         yield one
     finally:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from osmef.providers.base import Access, Endpoint, EndpointRequest, Order
+from osmef.providers.base import Access, Endpoint, EndpointRequest, RunContext
 from osmef.providers.gce.access import Project, open_project
 from osmef.providers.gce.provider import GceProvider
 from osmef.remote.login import KeyPair
@@ -79,7 +79,7 @@ class Lab:
         """Open the usual project."""
         return open_project(self.access)
 
-    def create(self, provider: GceProvider, wanted: Order) -> list[Endpoint]:
+    def create(self, provider: GceProvider, wanted: RunContext) -> list[Endpoint]:
         """Have the provider make things in this process, where it can reach the VMs."""
         return self.cloud.here(lambda: provider.create(wanted))
 
@@ -120,8 +120,8 @@ def vm(
     return EndpointRequest(name, "sender", EndpointKind.VM, flavor, host, tenant, zone=zone)
 
 
-def order(*requests: EndpointRequest, run: str = RUN) -> Order:
-    return Order(run, requests, KeyPair.generate("lab"), MemoryLedger(), time.time() + LONG_S)
+def order(*requests: EndpointRequest, run: str = RUN) -> RunContext:
+    return RunContext(run, requests, KeyPair.generate("lab"), MemoryLedger(), time.time() + LONG_S)
 
 
 def asked(calls: Sequence[dict[str, Any]], method: str) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from osmef.images.bundle import GuestImage
-from osmef.providers.base import Endpoint, EndpointRequest, Order, Resource
+from osmef.providers.base import Endpoint, EndpointRequest, Resource, RunContext
 from osmef.providers.libvirt.provider import LibvirtProvider
 from osmef.remote.login import KeyPair
 from osmef.remote.session import SshSession
@@ -154,7 +154,7 @@ def two_guests(alpha: Hypervisor, image: GuestImage, key: KeyPair) -> Iterator[l
     provider = LibvirtProvider(settings)
     with alpha.inside():
         try:
-            order = Order("test-bonds", requests, key, Forgetful(), time.time() + 3600)
+            order = RunContext("test-bonds", requests, key, Forgetful(), time.time() + 3600)
             yield provider.create(order)
         finally:
             provider.close()

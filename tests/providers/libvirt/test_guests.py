@@ -12,7 +12,7 @@ import pytest
 
 from osmef.errors import NotFoundError
 from osmef.images.bundle import GuestImage
-from osmef.providers.base import Endpoint, EndpointRequest, Order
+from osmef.providers.base import Endpoint, EndpointRequest, RunContext
 from osmef.providers.libvirt.provider import LibvirtProvider
 from osmef.providers.libvirt.xml import parse
 from osmef.remote.login import KeyPair
@@ -55,9 +55,9 @@ def provider_of(hypervisor: Hypervisor, image: GuestImage, **keys: object) -> Li
     return LibvirtProvider(LibvirtSettings.model_validate(settings))
 
 
-def order_of(run: str, requests: list[EndpointRequest], ledger: MemoryLedger) -> Order:
+def order_of(run: str, requests: list[EndpointRequest], ledger: MemoryLedger) -> RunContext:
     key = KeyPair.generate("test")
-    return Order(run, requests, key, ledger, DEADLINE, made=MADE)
+    return RunContext(run, requests, key, ledger, DEADLINE, made=MADE)
 
 
 @dataclass

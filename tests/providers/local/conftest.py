@@ -16,7 +16,7 @@ from typing import Protocol
 import pytest
 
 from osmef.errors import ProviderError
-from osmef.providers.base import Endpoint, EndpointRequest, Ledger, Order
+from osmef.providers.base import Endpoint, EndpointRequest, Ledger, RunContext
 from osmef.providers.local import sandbox
 from osmef.providers.local.provider import LocalProvider
 from osmef.providers.local.sandbox import check_machine
@@ -62,7 +62,7 @@ def make_cloud(machine: None) -> MakeCloud:
         provider, key = LocalProvider(settings), KeyPair.generate("test")
         sessions: dict[str, SshSession] = {}
         try:
-            endpoints = provider.create(Order(run, requests, key, ledger, time.time() + 600))
+            endpoints = provider.create(RunContext(run, requests, key, ledger, time.time() + 600))
             for endpoint in endpoints:
                 sessions[endpoint.name] = SshSession.open(endpoint.login)
             yield Cloud(provider, key, {one.name: one for one in endpoints}, sessions)

@@ -10,7 +10,7 @@ import signal
 import sys
 import time
 
-from osmef.providers.base import EndpointRequest, Order, Resource
+from osmef.providers.base import EndpointRequest, Resource, RunContext
 from osmef.providers.local.provider import LocalProvider
 from osmef.remote.login import KeyPair
 from osmef.scenario.clouds.local import LocalSettings
@@ -50,7 +50,7 @@ requests = [
     EndpointRequest("vm-1", "sender", EndpointKind.VM, None, "host-1", "tenant-1"),
     EndpointRequest("vm-2", "receiver", EndpointKind.VM, None, "host-2", "tenant-1"),
 ]
-order = Order(RUN, requests, KeyPair.generate(RUN), Ledger(), time.time() + 600, progress)
+order = RunContext(RUN, requests, KeyPair.generate(RUN), Ledger(), time.time() + 600, progress)
 try:
     provider.create(order)
     say("ready")

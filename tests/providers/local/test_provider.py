@@ -15,7 +15,7 @@ import pytest
 from pyroute2 import IPRoute
 
 from osmef.errors import HostKeyError, LoginError, ProviderError
-from osmef.providers.base import EndpointRequest, Ledger, Order
+from osmef.providers.base import EndpointRequest, Ledger, RunContext
 from osmef.providers.local.addresses import has_ipv6
 from osmef.providers.local.provider import LocalProvider
 from osmef.remote.login import KeyPair
@@ -386,7 +386,7 @@ def test_the_user_reads_what_is_made(machine: None, vm: Vm, ledger: Ledger, run_
     lines: list[str] = []
     key, provider = KeyPair.generate("t"), LocalProvider(LocalSettings())
     try:
-        order = Order(run_name, requests, key, ledger, time.time() + 600, lines.append)
+        order = RunContext(run_name, requests, key, ledger, time.time() + 600, lines.append)
         for endpoint in provider.create(order):
             SshSession.open(endpoint.login).close()
     finally:

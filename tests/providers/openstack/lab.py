@@ -9,7 +9,7 @@ from typing import Any
 
 import openstack
 
-from osmef.providers.base import Endpoint, EndpointRequest, Order
+from osmef.providers.base import Endpoint, EndpointRequest, RunContext
 from osmef.providers.openstack.provider import OpenStackProvider
 from osmef.remote.login import KeyPair
 from osmef.scenario.clouds.openstack import OpenStackSettings
@@ -59,7 +59,7 @@ class Lab:
         usual: dict[str, Any] = {"cloud": "alice", "boot": {"image": "guest"}}
         return OpenStackProvider(OpenStackSettings.model_validate({**usual, **settings}))
 
-    def create(self, provider: OpenStackProvider, wanted: Order) -> list[Endpoint]:
+    def create(self, provider: OpenStackProvider, wanted: RunContext) -> list[Endpoint]:
         """Have alice's provider make things in this process, where it can reach the servers."""
         self.dirty.add("alice")
         return self.cloud.here(lambda: provider.create(wanted))
@@ -94,5 +94,5 @@ def server(
     return EndpointRequest(name, "sender", EndpointKind.VM, flavor, host, tenant, lane)
 
 
-def order(*requests: EndpointRequest, run: str = RUN) -> Order:
-    return Order(run, requests, KeyPair.generate("lab"), MemoryLedger(), DEADLINE)
+def order(*requests: EndpointRequest, run: str = RUN) -> RunContext:
+    return RunContext(run, requests, KeyPair.generate("lab"), MemoryLedger(), DEADLINE)

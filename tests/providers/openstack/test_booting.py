@@ -17,10 +17,10 @@ from osmef.providers.cloud.account import CloudWaits
 from osmef.providers.cloud.tenants import Tenant
 from osmef.providers.openstack.access import open_cloud
 from osmef.providers.openstack.lookup import FlavorInfo, Names, ResolvedBootSource
-from osmef.providers.openstack.network import Site
+from osmef.providers.openstack.network import TenantNet
 from osmef.providers.openstack.placement import VmPlacement
 from osmef.providers.openstack.resource_types import Maker, Mark
-from osmef.providers.openstack.servers import BootingServers, ServerOrder, make_servers
+from osmef.providers.openstack.servers import BootingServers, ServerSpec, make_servers
 from osmef.providers.parallel import AT_ONCE
 from osmef.remote.login import KeyPair
 from osmef.scenario.clouds.openstack import OpenStackSettings
@@ -68,8 +68,8 @@ def test_the_reason_of_an_error_is_waited_for(
     with keystone(answers={"compute": nova}) as url:
         write_cloud(clouds, url, "p1")
         tenant = Tenant("tenant-1", 1, "one", open_cloud({"cloud": "lab"}, waits=QUICK))
-        site, key = Site(tenant, names, "net", None, None, "key"), KeyPair.generate("lab")
-        order = ServerOrder(server(), NAME, site, key, None, flavor, VmPlacement())
+        site, key = TenantNet(tenant, names, "net", None, None, "key"), KeyPair.generate("lab")
+        order = ServerSpec(server(), NAME, site, key, None, flavor, VmPlacement())
         with pytest.raises(ProviderError, match=said) as caught:
             make_servers(maker, [order], settings, lambda _servers: None)
     assert caught.value.kind == kind
@@ -102,13 +102,13 @@ def make(
     with keystone(answers={"compute": nova, "network": neutron}) as url:
         write_cloud(clouds, url, "p1")
         tenant = Tenant("tenant-1", 1, "one", open_cloud({"cloud": "lab"}, waits=QUICK))
-        site, key = Site(tenant, names, "net", None, None, "key"), KeyPair.generate("lab")
+        site, key = TenantNet(tenant, names, "net", None, None, "key"), KeyPair.generate("lab")
         orders = [
-            ServerOrder(server(name), name, site, key, None, flavor, VmPlacement(group))
+            ServerSpec(server(name), name, site, key, None, flavor, VmPlacement(group))
             for name, group in wanted
         ]
         made = make_servers(maker, orders, settings, lambda _servers: None)
-    assert [one.order.name for one in made] == [name for name, _ in wanted]
+    assert [one.spec.name for one in made] == [name for name, _ in wanted]
     return [resource.name for resource, _ in maker.made]
 
 
@@ -184,7 +184,7 @@ def boot_of(*names: str) -> BootingServers:
     """Return the state in which as many servers are built as may be, these among them."""
     site: Any = None
     flavor, key = FlavorInfo("small", 1, 512, 1, "1"), KeyPair.generate("lab")
-    orders = [ServerOrder(server(n), n, site, key, None, flavor, VmPlacement()) for n in names]
+    orders = [ServerSpec(server(n), n, site, key, None, flavor, VmPlacement()) for n in names]
     return BootingServers(
         RUN, [], 60, lambda _servers: None, dict(zip(names, orders, strict=True)), building=AT_ONCE
     )

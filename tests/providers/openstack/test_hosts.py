@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from osmef.errors import ProviderError
-from osmef.providers.base import EndpointRequest, Order
+from osmef.providers.base import EndpointRequest, RunContext
 from osmef.providers.openstack.provider import OpenStackProvider
 from osmef.providers.static import lock
 from osmef.remote.login import KeyPair
@@ -39,9 +39,9 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[st
     sshd.close()
 
 
-def order_of(request: EndpointRequest, ledger: MemoryLedger) -> Order:
+def order_of(request: EndpointRequest, ledger: MemoryLedger) -> RunContext:
     run = f"hosts-{unique()}"
-    return Order(run, [request], KeyPair.generate("unused"), ledger, time.time() + 600)
+    return RunContext(run, [request], KeyPair.generate("unused"), ledger, time.time() + 600)
 
 
 HOST = EndpointRequest("host-1", "sender", EndpointKind.HOST, None, "host-1", None)

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from osmef.providers.base import EndpointRequest, Order
+from osmef.providers.base import EndpointRequest, RunContext
 from osmef.providers.cloud.tenants import Tenant
 from osmef.providers.openstack.lookup import FlavorInfo, Names, ResolvedBootSource, needs_floating
-from osmef.providers.openstack.network import Site
+from osmef.providers.openstack.network import TenantNet
 from osmef.providers.openstack.placement import VmPlacement
 from osmef.providers.openstack.provider import Build
 from osmef.providers.openstack.resource_types import Maker, Mark
-from osmef.providers.openstack.servers import Server, ServerOrder
+from osmef.providers.openstack.servers import Server, ServerSpec
 from osmef.remote.login import KeyPair
 from osmef.scenario.clouds.openstack import OpenStackSettings
 from osmef.scenario.fields import EndpointKind
@@ -59,12 +59,12 @@ def test_groups_that_the_settings_name_get_no_rules_and_need_no_route_to_servers
     request = EndpointRequest("a", "sender", EndpointKind.VM, None, None, "tenant-1")
     account: Any = None
     names = Names(ResolvedBootSource("image", "i"), {}, "net", None, ("theirs",), (), ())
-    site = Site(Tenant("tenant-1", 1, "one", account), names, "net", None, None, "key")
+    net = TenantNet(Tenant("tenant-1", 1, "one", account), names, "net", None, None, "key")
     key, ledger = KeyPair.generate("lab"), MemoryLedger()
-    order = Order("lab-1", [request], key, ledger, 0)
+    order = RunContext("lab-1", [request], key, ledger, 0)
     build = Build(settings, order, Maker(Mark.of(order), ledger), [], lambda _some: None)
     flavor = FlavorInfo("small", 1, 512, 1, "1")
-    wanted = ServerOrder(request, "osmef-a", site, key, None, flavor, VmPlacement())
-    build.sites = {"tenant-1": site}
+    wanted = ServerSpec(request, "osmef-a", net, key, None, flavor, VmPlacement())
+    build.nets = {"tenant-1": net}
     build.enter([Server(wanted, "s1", "not an address", "not an address")])
-    assert build.sources(site) == set()
+    assert build.sources(net) == set()

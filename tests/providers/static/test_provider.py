@@ -21,7 +21,7 @@ from osmef.errors import (
     ReachError,
 )
 from osmef.providers import provider_class, provider_for
-from osmef.providers.base import EndpointRequest, Order, Resource
+from osmef.providers.base import EndpointRequest, Resource, RunContext
 from osmef.providers.static import lock
 from osmef.providers.static.machine import holder_of
 from osmef.providers.static.provider import StaticProvider
@@ -66,12 +66,12 @@ def host(number: int) -> EndpointRequest:
 
 
 @pytest.fixture
-def order(tmp_path: Path) -> Order:
+def order(tmp_path: Path) -> RunContext:
     run = f"static-{unique()}-{tmp_path.name.replace('_', '-')}"
-    return Order(run, [host(1)], KEY, Notes(), time.time() + 600)
+    return RunContext(run, [host(1)], KEY, Notes(), time.time() + 600)
 
 
-def events(order: Order) -> list[tuple[str, str]]:
+def events(order: RunContext) -> list[tuple[str, str]]:
     assert isinstance(order.ledger, Notes)
     return [(event, resource.name) for event, resource in order.ledger.events]
 
@@ -84,7 +84,7 @@ def held(machine: Any) -> lock.LockOwner | None:
         session.close()
 
 
-def test_a_machine_is_locked_described_and_given_back(machines: Any, order: Order) -> None:
+def test_a_machine_is_locked_described_and_given_back(machines: Any, order: RunContext) -> None:
     machine = machines("a")
     provider = provider_for(settings(a=machine))
     provider.check(order.requests)
@@ -129,7 +129,7 @@ def test_what_no_run_makes_is_not_removed(kind: str, name: str) -> None:
     "command", ["echo only backups", "echo Welcome; eval $SSH_ORIGINAL_COMMAND", "internal-sftp"]
 )
 def test_a_machine_whose_programs_say_more_than_they_should_is_refused(
-    machines: Any, order: Order, command: str
+    machines: Any, order: RunContext, command: str
 ) -> None:
     machine = machines("a")
     keys = machine.sshd.directory / "authorized_keys"
@@ -144,7 +144,7 @@ def test_a_machine_whose_programs_say_more_than_they_should_is_refused(
     assert events(order) == []
 
 
-def test_nothing_secret_is_noted(machines: Any, order: Order) -> None:
+def test_nothing_secret_is_noted(machines: Any, order: RunContext) -> None:
     machine = machines("a")
     provider = StaticProvider(settings(a=machine))
     try:
@@ -157,7 +157,7 @@ def test_nothing_secret_is_noted(machines: Any, order: Order) -> None:
 
 
 @root
-def test_two_machines_are_two_hosts(machines: Any, order: Order) -> None:
+def test_two_machines_are_two_hosts(machines: Any, order: RunContext) -> None:
     provider = StaticProvider(settings(a=machines("a"), b=machines("b")))
     lines: list[str] = []
     order = replace(order, requests=[host(1), host(2)], progress=lines.append)
@@ -171,7 +171,7 @@ def test_two_machines_are_two_hosts(machines: Any, order: Order) -> None:
     assert len(events(order)) == 6
 
 
-def test_one_machine_under_two_names_is_refused(machines: Any, order: Order) -> None:
+def test_one_machine_under_two_names_is_refused(machines: Any, order: RunContext) -> None:
     machine = machines("a")
     provider = StaticProvider(settings(a=machine, b=machine))
     try:
@@ -182,7 +182,9 @@ def test_one_machine_under_two_names_is_refused(machines: Any, order: Order) -> 
     assert held(machine) is None
 
 
-def test_a_machine_that_another_run_measures_on_is_left_alone(machines: Any, order: Order) -> None:
+def test_a_machine_that_another_run_measures_on_is_left_alone(
+    machines: Any, order: RunContext
+) -> None:
     machine = machines("a")
     first, second = (StaticProvider(settings(a=machine)) for _ in range(2))
     try:
@@ -201,7 +203,7 @@ def test_a_machine_that_another_run_measures_on_is_left_alone(machines: Any, ord
     ("run", "left_s", "taken"), [("dead", -60, True), ("dead", 60, False), (None, 60, True)]
 )
 def test_a_lock_past_its_deadline_or_of_the_run_itself_is_taken_over(
-    machines: Any, order: Order, run: str | None, left_s: float, taken: bool
+    machines: Any, order: RunContext, run: str | None, left_s: float, taken: bool
 ) -> None:
     machine = machines("a")
     session = SshSession.open(machine.sshd.login())
@@ -222,7 +224,9 @@ def test_a_lock_past_its_deadline_or_of_the_run_itself_is_taken_over(
         session.close()
 
 
-def test_who_comes_second_to_a_stale_lock_leaves_the_new_one(machines: Any, order: Order) -> None:
+def test_who_comes_second_to_a_stale_lock_leaves_the_new_one(
+    machines: Any, order: RunContext
+) -> None:
     session = SshSession.open(machines("a").sshd.login())
     stale = lock.LockOwner("dead", "host-1", 0, 1)
     first = lock.LockOwner("first", "host-1", 1, int(order.deadline))
@@ -253,7 +257,7 @@ class Meddled(SshSession):
         return moved
 
 
-def test_who_loses_the_machine_to_a_third_one_learns_it(machines: Any, order: Order) -> None:
+def test_who_loses_the_machine_to_a_third_one_learns_it(machines: Any, order: RunContext) -> None:
     machine = machines("a")
     stale = lock.LockOwner("dead", "host-1", 0, 1)
     provider = StaticProvider(settings(a=machine))
@@ -276,7 +280,7 @@ def test_who_loses_the_machine_to_a_third_one_learns_it(machines: Any, order: Or
         session.close()
 
 
-def test_a_lock_that_the_machine_has_lost_is_made_anew(machines: Any, order: Order) -> None:
+def test_a_lock_that_the_machine_has_lost_is_made_anew(machines: Any, order: RunContext) -> None:
     machine = machines("a")
     provider = StaticProvider(settings(a=machine))
     session = SshSession.open(machine.sshd.login())
@@ -291,7 +295,9 @@ def test_a_lock_that_the_machine_has_lost_is_made_anew(machines: Any, order: Ord
     assert held(machine) is None
 
 
-def test_its_user_stays_logged_in_while_a_machine_is_taken(machines: Any, order: Order) -> None:
+def test_its_user_stays_logged_in_while_a_machine_is_taken(
+    machines: Any, order: RunContext
+) -> None:
     machine = machines("a")
     provider = StaticProvider(settings(a=machine))
     try:
@@ -313,7 +319,7 @@ def test_its_user_stays_logged_in_while_a_machine_is_taken(machines: Any, order:
         "osmef/../a/b/1",
     ],
 )
-def test_a_strange_lock_is_not_touched(machines: Any, order: Order, strange: str) -> None:
+def test_a_strange_lock_is_not_touched(machines: Any, order: RunContext, strange: str) -> None:
     machine = machines("a")
     session = SshSession.open(machine.sshd.login())
     session.link(strange, lock.PATH)
@@ -330,7 +336,7 @@ def test_a_strange_lock_is_not_touched(machines: Any, order: Order, strange: str
         provider.close()
 
 
-def test_a_run_that_goes_on_gets_the_machines_that_it_had(machines: Any, order: Order) -> None:
+def test_a_run_that_goes_on_gets_the_machines_that_it_had(machines: Any, order: RunContext) -> None:
     rack = {"kind": "vm", "location": {"host": "rack", "tenant": "blue"}}
     large, plain = machines("large"), machines("plain")
     large.entry.update(rack, flavor="large")
@@ -347,7 +353,9 @@ def test_a_run_that_goes_on_gets_the_machines_that_it_had(machines: Any, order: 
 
 
 @root
-def test_a_failure_on_one_machine_leaves_nothing_on_the_others(machines: Any, order: Order) -> None:
+def test_a_failure_on_one_machine_leaves_nothing_on_the_others(
+    machines: Any, order: RunContext
+) -> None:
     good, bad = machines("a"), machines("b")
     (bad.sshd.directory / "known_hosts").write_text("")
     provider = StaticProvider(settings(a=good, b=bad))
@@ -361,7 +369,7 @@ def test_a_failure_on_one_machine_leaves_nothing_on_the_others(machines: Any, or
     assert noted.count("intend") == noted.count("destroyed")
 
 
-def test_a_request_to_stop_ends_the_making(machines: Any, order: Order) -> None:
+def test_a_request_to_stop_ends_the_making(machines: Any, order: RunContext) -> None:
     machine = machines("a")
     provider = StaticProvider(settings(a=machine))
 
@@ -377,7 +385,7 @@ def test_a_request_to_stop_ends_the_making(machines: Any, order: Order) -> None:
 
 
 def test_what_a_dead_controller_left_is_found_and_destroyed_by_its_journal(
-    machines: Any, order: Order
+    machines: Any, order: RunContext
 ) -> None:
     machine = machines("a")
     dead = StaticProvider(settings(a=machine))
@@ -402,7 +410,7 @@ def test_what_a_dead_controller_left_is_found_and_destroyed_by_its_journal(
 
 
 def test_a_machine_that_can_t_be_reached_keeps_no_other_from_being_cleaned(
-    machines: Any, order: Order
+    machines: Any, order: RunContext
 ) -> None:
     machine = machines("a")
     provider = StaticProvider(settings(a=machine))
@@ -426,7 +434,7 @@ def test_a_machine_that_can_t_be_reached_keeps_no_other_from_being_cleaned(
     ],
 )
 def test_the_address_to_measure_at_can_be_named(
-    machines: Any, order: Order, more: dict[str, str], expected: str
+    machines: Any, order: RunContext, more: dict[str, str], expected: str
 ) -> None:
     machine = machines("a")
     machine.entry.update(more)
@@ -441,7 +449,7 @@ def test_the_address_to_measure_at_can_be_named(
         provider.close()
 
 
-def test_behind_nat_it_listens_at_an_address_of_its_own(machines: Any, order: Order) -> None:
+def test_behind_nat_it_listens_at_an_address_of_its_own(machines: Any, order: RunContext) -> None:
     machine = machines("a")
     machine.entry.update(data_address="192.0.2.7", listen_address="10.0.0.7", data_address6="::7")
     provider = StaticProvider(settings(a=machine))
@@ -456,7 +464,9 @@ def test_behind_nat_it_listens_at_an_address_of_its_own(machines: Any, order: Or
         provider.close()
 
 
-def test_a_check_connects_to_nothing_and_tells_what_is_missing(machines: Any, order: Order) -> None:
+def test_a_check_connects_to_nothing_and_tells_what_is_missing(
+    machines: Any, order: RunContext
+) -> None:
     machine = machines("a")
     provider = StaticProvider(settings(a=machine))
     provider.check(order.requests)
