@@ -25,12 +25,12 @@ class EndpointRequest:
     ``host`` and ``tenant`` are slots of the plan ("host-1", "tenant-2"): two requests with one slot
     must share a host or tenant, two with different slots must not. Which real host or tenant a slot
     becomes is the provider's choice; ``Location`` says which it was. Without a host slot the cloud
-    decides where a VM stands (``placement: any``). A host endpoint has no tenant. Only requests of
-    one ``lane`` meet in a trial: different host slots of different lanes may be one host.
-    ``flavor`` is the provider's own name, a need for which it chooses the smallest that fits, or
-    None for its default. ``role`` ("sender", "receiver", "loopback" or "node") lets a provider keep
-    ends off each other's CPUs. ``site`` names the cloud, None where there is one only; ``zone`` is
-    the cloud's own name of one, None for the settings'. ``movable`` tells a check that the run may
+    chooses a VM's host (``placement: any``). A host endpoint has no tenant. Only requests of one
+    ``lane`` meet in a trial: different host slots of different lanes may be one host. ``flavor`` is
+    the provider's own name, a need for which it chooses the smallest that fits, or None for its
+    default. ``role`` ("sender", "receiver", "loopback" or "node") lets a provider keep ends off
+    each other's CPUs. ``site`` names the cloud, None where there is one only; ``zone`` is the
+    cloud's own name of one, None for the settings'. ``movable`` tells a check that the run may
     recreate it while it still exists (``replace``). ``nics`` are network cards beside the usual
     one.
     """
@@ -259,14 +259,14 @@ class Provider(ABC):
     def describe(self, endpoints: Sequence[Endpoint]) -> list[Location]:
         """Read back the endpoints' locations from the cloud, in their order.
 
-        ``Gone`` stands for one that it does not have any more.
+        ``Gone`` is the location of one that no longer exists.
         """
 
     def replace(self, endpoint: Endpoint, context: RunContext) -> Endpoint:  # noqa: ARG002
         """Recreate an endpoint, elsewhere if the cloud can; the old one is destroyed.
 
-        Called when the cloud put it where it was not asked to. The old one goes only when the new
-        one stands, or the cloud would choose the same place again. Raises ProviderError.
+        Called where the placement is not the requested one. The old one is destroyed only when the
+        new one exists, or the cloud might choose the same host again. Raises ProviderError.
         """
         raise ProviderError(
             f"the provider {self.kind} can't move an endpoint",
@@ -281,9 +281,9 @@ class Provider(ABC):
     def admit(self, endpoints: Sequence[Endpoint], peers: Sequence[str]) -> None:  # noqa: B027
         """Open the data ports of its endpoints to peers at other sites, given by IPv4 address.
 
-        ``peers`` are all of them: who was let in by an earlier call, and is not among them, is let
-        in no more. Raises ProviderError. By default nothing: for a cloud that has no peers from
-        ``outside``, or that has no firewall of its own.
+        ``peers`` are all of them: earlier ones that are not among them are no longer allowed.
+        Raises ProviderError. By default nothing: for a cloud that has no peers from ``outside``, or
+        that has no firewall of its own.
         """
 
     def stays(self, endpoint: Endpoint) -> tuple[str, Access] | None:  # noqa: ARG002
@@ -355,8 +355,8 @@ class Provider(ABC):
     def destroy(cls, resources: Sequence[Resource], gone: Callable[[Resource], None]) -> None:
         """Destroy resources of ours, given in any order, even if only their marks are known.
 
-        ``gone`` is called for each as soon as it is gone; gone already is success. What stands in
-        the way of others goes first. Goes on after a failure, and raises the first one at the end.
+        ``gone`` is called for each as soon as it is gone; gone already is success. Dependent
+        resources are destroyed first. Goes on after a failure, and raises the first one at the end.
         A resource at an id that does not carry our mark is not touched, and counts as gone.
         """
 

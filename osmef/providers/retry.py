@@ -27,8 +27,8 @@ class Retry:
     def repeat(self, call: Callable[[], T], pause_after: Callable[[Exception], float | None]) -> T:
         """Call a function, with retry of transient errors; raise the last one.
 
-        ``pause_after`` tells of an error for how many seconds at least to wait before the call is
-        repeated, None if that would not help.
+        ``pause_after`` returns the seconds to wait at least before the call is repeated after an
+        error, None if that would not help.
         """
         end = time.monotonic() + self.limit_s
         growing = _FIRST_PAUSE_S

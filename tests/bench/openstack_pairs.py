@@ -56,7 +56,7 @@ def with_provider(pairs: int, made: Made) -> None:
     )
     build = Build(settings, order, maker, [tenant], lambda _some: None)
     try:
-        build.stand()
+        build.create_all()
         made()
     finally:
         OpenStackProvider.tear_down(list(maker.made), lambda _resource: None)

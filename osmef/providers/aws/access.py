@@ -140,7 +140,7 @@ Answer = Mapping[str, Any]
 USUAL = CloudWaits()
 _ANSWER_S = 60
 _CONNECT_S = 10
-# The SDK would repeat each request, also one that makes a thing which nothing tells from the first.
+# The SDK would repeat each request, also one that creates a second resource.
 _CONFIG = Config(
     connect_timeout=_CONNECT_S,
     read_timeout=_ANSWER_S,

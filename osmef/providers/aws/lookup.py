@@ -119,7 +119,7 @@ def _check_zone(
 ) -> None:
     if id_of(there, wanted) not in offered[flavor]:
         has = {name: zone for name, zone in there.items() if zone in offered[flavor]}
-        cure = f"use one of: {_told(has)}" if has else "use another instance type"
+        cure = f"use one of: {_zone_list(has)}" if has else "use another instance type"
         raise CapacityError(f"the zone {wanted} has no {flavor}", where="provider.zone", cure=cure)
 
 
@@ -155,12 +155,12 @@ def id_of(zones: Mapping[str, str], wanted: str) -> str:
     if wanted in zones.values():
         return wanted
     if wanted not in zones:
-        cure = f"use one of: {_told(zones)}"
+        cure = f"use one of: {_zone_list(zones)}"
         raise NotFoundError(f"there is no zone {wanted!r}", where="provider.zone", cure=cure)
     return zones[wanted]
 
 
-def _told(zones: Mapping[str, str]) -> str:
+def _zone_list(zones: Mapping[str, str]) -> str:
     return ", ".join(f"{name} ({key})" for name, key in sorted(zones.items()))
 
 
@@ -189,9 +189,9 @@ _PLAIN = re.compile(r"[cmr](?P<generation>[0-9]+)[a-z]*\.")
 class FlavorInfo(Flavor):
     """An instance type: its name, CPUs, memory in MiB, and what its network can do.
 
-    ``ena`` tells whether it has enhanced networking (the Elastic Network Adapter), ``groups`` which
+    ``ena`` is whether it has enhanced networking (the Elastic Network Adapter), ``groups`` which
     strategies of placement groups it takes, ``nics`` how many interfaces it has room for on the
-    first network card of its hardware, None where EC2 does not tell. ``network`` is what
+    first network card of its hardware, None where EC2 does not report it. ``network`` is what
     EC2 says of its rate.
     """
 
@@ -282,7 +282,7 @@ _KEY = "provider.image"
 _DEBIAN, _CANONICAL = "136693071363", "099720109477"
 _USUAL_NAMES = {"x86_64": "amd64", "arm64": "arm64"}
 """What Debian and Ubuntu call the architectures that Amazon names so."""
-# Names are anybody's to give: the owner makes them safe.
+# Anybody may publish an image of such a name: only the owner's is taken.
 _FAMILIES = {
     "debian-12": (_DEBIAN, "debian-12-{usual}-*"),
     "debian-13": (_DEBIAN, "debian-13-{usual}-*"),
@@ -304,7 +304,7 @@ _OWNED = re.compile(r"(self|amazon|aws-marketplace|\d{12})/(.+)")
 class Image:
     """An image: its id, the device of its root disk, and its SSH user.
 
-    ``ena`` tells whether it has a driver for enhanced networking, ``disk_gib`` its smallest disk.
+    ``ena`` is whether it has a driver for enhanced networking, ``disk_gib`` its smallest disk.
     """
 
     id: str
@@ -432,8 +432,8 @@ def check_quotas(
 ) -> list[str]:
     """Compare what the requests need with the quotas of the tenants' accounts.
 
-    ``names`` are by the slots of tenants. Returns a line for the user for each quota that nobody
-    tells. Raises QuotaError with everything that an account has too little of.
+    ``names`` are by the slots of tenants. Returns a line for the user for each quota that can't be
+    read. Raises QuotaError with everything that an account has too little of.
     """
 
     def check(share: Share[Account]) -> list[str]:

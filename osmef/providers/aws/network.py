@@ -1,6 +1,6 @@
-"""The tenants of a run: the VPC, subnets, security group and key of each.
+"""Tenants' networks: VPC, subnets, security group and key pair of each.
 
-And the address at which Amazon sees this machine, which SSH is let in from.
+And the public address of this machine, from which SSH is allowed.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class TenantNet(tenants.TenantNet[Account]):
 
 
 def check_rules(requests: Sequence[EndpointRequest], elsewhere: Sequence[EndpointRequest]) -> None:
-    """Raise QuotaError where a tenant meets more of others and elsewhere than it has rules for."""
+    """Raise QuotaError if a tenant's peers exceed the rules of its security group."""
     most = (_MOST_RULES - _OWN_RULES) // _RULES_A_PEER
     for slot in slots_of(requests):
         others = [request for request in requests if request.tenant not in {None, slot}]
@@ -210,9 +210,9 @@ _MOST_BYTES = 64
 def controller_of(settings: AwsSettings) -> str:
     """Return the block from which SSH is allowed. Raises ProviderError.
 
-    Without ``controller_cidr`` it is the one address that Amazon's own service tells, which its
-    guides use for this, too; not asked when the API is elsewhere. No proxy is asked through: SSH
-    takes none either, and it is SSH's address that counts.
+    Without ``controller_cidr`` it is the address that Amazon's own service reports, as in its
+    guides; it is not asked when the API is elsewhere. The request bypasses proxies, as SSH does: it
+    is SSH's address that counts.
     """
     if settings.controller_cidr is not None:
         return settings.controller_cidr

@@ -130,7 +130,7 @@ class Build(build.Build[Account, TenantNet, Instance]):
         """Return the names of an instance and its further interfaces."""
         return [vm.spec.name, *vm.spec.nic_names]
 
-    def stand_up(self, requests: Sequence[EndpointRequest]) -> list[Instance]:
+    def create_vms(self, requests: Sequence[EndpointRequest]) -> list[Instance]:
         """Create running instances, in a zone with capacity if it was free to choose."""
         before = len(self.maker.made)
         return first_with_room(
@@ -157,11 +157,11 @@ class Build(build.Build[Account, TenantNet, Instance]):
         for request, one in zip(requests, zones, strict=True):
             net = self.nets[str(request.tenant)]
             NetMaker(self.maker).subnets(net, one, networks_for(self.settings, [request]))
-        orders = side_by_side(self._spec, list(zip(requests, zones, strict=True)))
+        specs = side_by_side(self._spec, list(zip(requests, zones, strict=True)))
         ends = self.context.deadline
         maker, settings = self.maker, self.settings
-        ids = side_by_side(lambda o: instances.make_instance(maker, o, settings, ends), orders)
-        asked = dict(zip(ids, orders, strict=True))
+        ids = side_by_side(lambda spec: instances.make_instance(maker, spec, settings, ends), specs)
+        asked = dict(zip(ids, specs, strict=True))
         running = instances.await_instances(asked, settings.boot_timeout)
         made = side_by_side(lambda one: instances.add_nics(maker, one, settings), running)
         self._zone = zone

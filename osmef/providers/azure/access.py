@@ -251,7 +251,9 @@ class Subscription(cloud.Account):
         """Return the tail of a document at a link, without sending our token."""
 
         def get() -> str:
-            retries = RetryPolicy(**_RETRIES)  # and no more: a log would show the signed link
+            retries = RetryPolicy(
+                **_RETRIES
+            )  # no further policies: a log would show the signed link
             client: Any = PipelineClient(link, transport=self._transport, policies=[retries])
             with client.send_request(HttpRequest("GET", link), stream=True) as answer:
                 answer.raise_for_status()
@@ -272,8 +274,9 @@ class Subscription(cloud.Account):
     ) -> T:
         """Return a call's result, of a long-running operation at its end.
 
-        What passes by itself, such as 429, 503 and broken connections, the SDK repeats; of a PUT
-        that is safe, as it names the thing. So only what else ``again`` tells is repeated here.
+        The SDK itself retries transient errors, such as 429, 503 and broken connections, which is
+        safe also for a PUT, as it names the resource. Only the other errors of ``again`` are
+        retried here.
         """
 
         def attempt() -> T:

@@ -29,10 +29,11 @@ _GIB = 2**30
 
 @dataclass(frozen=True)
 class Size(Flavor):
-    """A size of VMs, as the list of SKUs shows it in one region.
+    """A size of VMs, as listed among the SKUs of one region.
 
     ``zones`` are the logical zones that have it, ``closed`` says why it can't be used in the
-    region, None if it can; ``nics`` how many interfaces it has, None where Azure does not tell.
+    region, None if it can; ``nics`` how many interfaces it has, None where Azure does not report
+    it.
     """
 
     family: str

@@ -52,7 +52,7 @@ def data_rule(name: str, sources: Iterable[str]) -> Body:
 def security_group(region: str, controller: str, sources: Iterable[str]) -> Body:
     """Return a group that allows SSH from the controller and data from the sources only.
 
-    Azure's own rules would let in all of the network and of its load balancers.
+    Azure's default rules would allow the whole network and its load balancers.
     """
     blocks = sorted(set(sources))
     told = {"destinationPortRange": str(SSH_PORT), "sourceAddressPrefix": controller}

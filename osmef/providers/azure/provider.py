@@ -126,9 +126,9 @@ class Build(build.Build[Subscription, TenantNet, Vm]):
         region = self.settings.region
         self.schedules = ShutdownSchedules(self.maker, self.context, region, renewed_s)
 
-    def stand(self) -> list[Vm]:
+    def create_all(self) -> list[Vm]:
         """Create all resources, and schedule the VMs' shutdown."""
-        made = super().stand()
+        made = super().create_all()
         self.schedules.start()
         return made
 
@@ -146,7 +146,7 @@ class Build(build.Build[Subscription, TenantNet, Vm]):
         path = vm.spec.path
         return [path, *vm.spec.nic_paths, schedule_of(path)]
 
-    def stand_up(self, requests: Sequence[EndpointRequest]) -> list[Vm]:
+    def create_vms(self, requests: Sequence[EndpointRequest]) -> list[Vm]:
         """Create VMs with their addresses, lane by lane."""
         numbered = [(next(self.numbers), request) for request in requests]
         if self._subnets:
@@ -158,7 +158,7 @@ class Build(build.Build[Subscription, TenantNet, Vm]):
         lanes: dict[int, list[Numbered]] = defaultdict(list)
         for number, request in numbered:
             lanes[request.lane].append((number, request))
-        made = side_by_side(self._stand_up_lane, lanes.values())
+        made = side_by_side(self._create_lane, lanes.values())
         return [vm for some in made for vm in some]
 
     def _choose_places(self) -> None:
@@ -170,7 +170,7 @@ class Build(build.Build[Subscription, TenantNet, Vm]):
         side_by_side(self._give_address, numbered)
         side_by_side(self._make_network, self.nets.values())
 
-    def _stand_up_lane(self, numbered: Sequence[Numbered]) -> list[Vm]:
+    def _create_lane(self, numbered: Sequence[Numbered]) -> list[Vm]:
         """Create the VMs of a lane; without capacity, in another zone where allowed."""
         first = self._where(numbered)
 
@@ -182,13 +182,13 @@ class Build(build.Build[Subscription, TenantNet, Vm]):
                     self._places[request.name] = replace(place, zone=logical)
             return side_by_side(self._make_vm, numbered)
 
-        def give_back() -> None:
+        def roll_back() -> None:
             paths = {self._path(one) for one in numbered}
             gone = {("vm", p) for p in paths} | {("schedule", schedule_of(p)) for p in paths}
             self.remove([m for m in list(self.maker.made) if (m[0].kind, m[0].name) in gone])
 
         zones = [first, *self._other_zones(numbered)]
-        return first_with_room(zones, make_in, give_back, self.context.progress)
+        return first_with_room(zones, make_in, roll_back, self.context.progress)
 
     def _where(self, numbered: Sequence[Numbered]) -> str:
         zones = {self._places[request.name].zone for _, request in numbered} - {None}
@@ -206,13 +206,13 @@ class Build(build.Build[Subscription, TenantNet, Vm]):
         return sorted(set.intersection(*offered))
 
     def _make_vm(self, one: Numbered) -> Vm:
-        context = self._spec(*one)
-        public = self._public[context.path][1]
-        if context.path not in self._nics:
-            subnets = self._subnets[context.net.tenant.slot]
-            nics = vms.make_nics(self.maker, context, self.settings, subnets, public)
-            self._nics[context.path] = nics
-        vm = vms.make_vm(self.maker, context, self.settings, self._nics[context.path], public)
+        spec = self._spec(*one)
+        public = self._public[spec.path][1]
+        if spec.path not in self._nics:
+            subnets = self._subnets[spec.net.tenant.slot]
+            nics = vms.make_nics(self.maker, spec, self.settings, subnets, public)
+            self._nics[spec.path] = nics
+        vm = vms.make_vm(self.maker, spec, self.settings, self._nics[spec.path], public)
         self.schedules.add(vm)
         return vm
 
@@ -231,11 +231,11 @@ class Build(build.Build[Subscription, TenantNet, Vm]):
 
     def sources(self, net: TenantNet) -> set[str]:
         """Return the addresses elsewhere: those of other tenants are known in advance."""
-        standing = {one.name for one, _ in list(self.maker.made) if one.kind == "public-ip"}
+        existing = {one.name for one, _ in list(self.maker.made) if one.kind == "public-ip"}
         others = {
             str(address.properties.ip_address)
             for path, (other, address) in list(self._public.items())
-            if other is not net and path in standing
+            if other is not net and path in existing
         }
         return others | self._peers.get(net.tenant.slot, set())
 

@@ -35,7 +35,7 @@ _VM_NAME = re.compile(r"\d+-[A-Za-z0-9-]+")
 """Of a VM of ours, and so of its disk."""
 
 
-# By schedules Azure itself takes VMs off their hosts when nobody needs them any more. A VM that
+# By schedules Azure itself deallocates VMs that are no longer needed. A VM that
 # powers itself off is billed as before; one that its schedule ends is deallocated, also where no
 # guest ever booted. A schedule has a time of the day and no day, so it ends a VM when that time
 # comes next. Source: Microsoft's "Auto-shutdown a virtual machine", and "Global Schedules" of the
@@ -101,7 +101,7 @@ class Schedules:
 class ResourceType(resource_types.ResourceType[Subscription]):
     """How the SDK makes, shows and deletes resources of a type; ``type`` is Azure's, lower-case.
 
-    What tells of a mark is the resource group: what is in one that does not carry it is not ours.
+    The mark is on the resource group: what is in a group without our mark is not ours.
     """
 
     type: str
@@ -129,10 +129,10 @@ class ResourceType(resource_types.ResourceType[Subscription]):
         """List those in groups that carry our mark, of one run or all. Raises ProviderError."""
         return [one for one in list_owned(account, run, unread) if one.kind == self.name]
 
-    def standing(
+    def existing(
         self, account: Subscription, resources: Sequence[Resource]
     ) -> list[list[Found[Subscription]]]:
-        """Return each where its group carries our mark; that it is gone, its deletion tells."""
+        """Return each whose group carries our mark; its deletion finds whether it still exists."""
         groups = list(dict.fromkeys(group_of(one) for one in resources))
         there = side_by_side(lambda group: mark_of_group(account, group), groups)
         marks = dict(zip(groups, there, strict=True))
@@ -152,7 +152,7 @@ class ResourceType(resource_types.ResourceType[Subscription]):
 
 @dataclass(frozen=True)
 class _Vm(ResourceType):
-    """A VM, whose disk goes with it; but that of one that never ran may stay."""
+    """A VM, whose disk is deleted with it, unless the VM never ran."""
 
     def remove(self, found: Found[Subscription], again: Again) -> None:
         """Delete one and its disk; gone already is success. Raises ProviderError."""

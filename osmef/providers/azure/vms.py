@@ -144,7 +144,7 @@ def body_of(spec: VmSpec, settings: AzureSettings, nics: Sequence[str]) -> Body:
                 for number, nic in enumerate(nics)
             ]
         },
-        # Without an account of storage, Azure keeps what the serial port tells.
+        # Without an account of storage, Azure keeps the serial port's output.
         "diagnosticsProfile": {"bootDiagnostics": {"enabled": True}},
         **spec.place.properties,
     }
@@ -178,7 +178,7 @@ def _os_profile(spec: VmSpec, settings: AzureSettings) -> Body:
 
 
 def read_place(vm: Vm, region: str) -> Location:
-    """Read back where a VM stands, if it is not being deleted.
+    """Read back the location of a VM that is not being deleted.
 
     Raises ProviderError, NotFoundError where it is not seen for a while.
     """
@@ -261,8 +261,8 @@ class ShutdownSchedules:
     def renew(self, now: float) -> None:
         """Renew the existing schedules, as at a UNIX time. Raises ProviderError."""
         there = {one.name for one, _ in list(self._maker.made) if one.kind == _KIND}
-        standing = [vm for vm in list(self._vms) if schedule_of(vm.spec.path) in there]
-        side_by_side(lambda vm: self._renew(vm, now), standing)
+        existing = [vm for vm in list(self._vms) if schedule_of(vm.spec.path) in there]
+        side_by_side(lambda vm: self._renew(vm, now), existing)
 
     def _renew(self, vm: Vm, now: float) -> None:
         subscription, name = vm.spec.net.account, schedule_of(vm.spec.path)

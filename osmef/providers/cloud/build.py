@@ -120,7 +120,7 @@ class Build(ABC, Generic[A, S, V]):
         """Create the networks of a tenant's VMs."""
 
     @abstractmethod
-    def stand_up(self, requests: Sequence[EndpointRequest]) -> list[V]:
+    def create_vms(self, requests: Sequence[EndpointRequest]) -> list[V]:
         """Create running VMs, in any order."""
 
     @abstractmethod
@@ -146,15 +146,15 @@ class Build(ABC, Generic[A, S, V]):
 
     def make(self) -> list[tuple[V, Login]]:
         """Create everything, and return the VMs with their logins, in the order of the requests."""
-        return self.reach(self.stand())
+        return self.reach(self.create_all())
 
-    def stand(self) -> list[V]:
+    def create_all(self) -> list[V]:
         """Create everything, and return the running VMs, in the order of the requests."""
         self.look_up()
         tenants = len(self.tenants)
         self.context.progress(f"making networks for {tenants} tenant{'s' * (tenants > 1)}")
         together(self.choose_places, self._make_nets)
-        self.enter(self.stand_up(self.context.requests))
+        self.register(self.create_vms(self.context.requests))
         return [self.vms[request.name] for request in self.context.requests]
 
     def _make_nets(self) -> None:
@@ -171,17 +171,17 @@ class Build(ABC, Generic[A, S, V]):
     def replace(self, request: EndpointRequest) -> tuple[V, Login]:
         """Recreate a VM; the old one is destroyed once SSH of the new one answers.
 
-        Its addresses, which may be somebody else's soon, are let in no more before they go.
+        Its addresses are removed from firewalls first, as the cloud may give them to others.
         """
         old = self.vms[request.name]
-        ((new, login),) = self.reach(self.stand_up([request]))
+        ((new, login),) = self.reach(self.create_vms([request]))
         gone = {*self.names_of(old)}
-        self.enter([new])
+        self.register([new])
         self.remove([one for one in self.maker.made if one[0].name in gone])
-        self.open_data()  # where an address is let in for as long as it is there
+        self.open_data()  # where an address is allowed for as long as it exists
         return new, login
 
-    def enter(self, vms: Sequence[V]) -> None:
+    def register(self, vms: Sequence[V]) -> None:
         """Register VMs for their requests, and admit them at the other tenants."""
         self.vms |= {vm.spec.request.name: vm for vm in vms}
         self.open_data()
@@ -205,7 +205,7 @@ class Build(ABC, Generic[A, S, V]):
         side_by_side(open_, self.nets.values(), at_once=self.at_once)
 
     def sources(self, net: S) -> set[Any]:
-        """Return whom a tenant lets in: by default the addresses of other tenants and peers."""
+        """Return the sources that a tenant allows: by default other tenants and peers."""
         others = {vm.public for vm in self.vms.values() if vm.spec.net is not net}
         return others | self._peers.get(net.tenant.slot, set())
 

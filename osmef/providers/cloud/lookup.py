@@ -59,7 +59,7 @@ def smallest(fitting: Iterable[F], size_of: Callable[[F], tuple[Any, ...]], lack
 def check_cards(request: EndpointRequest, flavor: str, most: int | None) -> None:
     """Raise CapacityError where a flavor has too few network cards for a request.
 
-    ``most`` is how many it may have with the usual one, None where the cloud tells no limit.
+    ``most`` is how many it may have with the usual one, None where the cloud reports no limit.
     """
     if most is not None and request.nics >= most:
         free = most - 1
@@ -91,7 +91,7 @@ def compare_quotas(
 ) -> None:
     """Raise QuotaError with every exceeded quota, in the order of the needs.
 
-    Both are by the names of the quotas; one that the cloud does not tell stops nobody here.
+    Both are by the names of the quotas; a quota that the cloud does not report is not checked.
     """
     short = [
         f"{count} {what} (quota {quotas[what].limit:.10g}, in use {quotas[what].used:.10g})"
@@ -132,21 +132,21 @@ def host_numbers(
 def first_with_room(
     places: Sequence[P],
     make: Callable[[P], T],
-    give_back: Callable[[], None],
-    tell: Callable[[str], None],
+    roll_back: Callable[[], None],
+    progress: Callable[[str], None],
 ) -> T:
-    """Create everything in the first place, such as a zone, that has capacity for it.
+    """Create everything in the first zone, or the like, with capacity for it.
 
-    ``give_back`` takes away what came about in one that had not, and raises where another would not
-    help; ``tell`` gets a line for the user. Raises CapacityError where no place has room, and what
-    ``make`` does.
+    ``roll_back`` destroys what was created in a zone without enough capacity, and raises where
+    another zone would not help; ``progress`` gets a line for the user. Raises CapacityError where
+    no zone has capacity, and what ``make`` does.
     """
     for place in places[:-1]:
         try:
             return make(place)
         except CapacityError as error:
-            give_back()
-            tell(f"no room in {place}: {error.message}")
+            roll_back()
+            progress(f"no room in {place}: {error.message}")
     try:
         return make(places[-1])
     except CapacityError as error:

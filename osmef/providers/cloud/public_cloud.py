@@ -140,13 +140,13 @@ class PublicCloud(Provider, Generic[A, M]):
 
 
 class PlacementRules(Protocol):
-    """What a cloud can't do for a cell of two ends, as far as the settings tell, or not promise."""
+    """What a cloud can't do, or not guarantee, for a cell of two ends by its settings."""
 
     def problems_of(self, settings: Any, cell: Cell) -> Iterator[Problem]:
         """Yield what it can't do."""
 
     def warnings_of(self, settings: Any, cell: Cell) -> Iterator[str]:
-        """Yield what it can't promise, and what to do about it."""
+        """Yield what it can't guarantee, and the cure."""
 
 
 class VmCloud(PublicCloud[A, M], Generic[A, M, V]):

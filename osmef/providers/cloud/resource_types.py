@@ -63,7 +63,7 @@ class ResourceType(ABC, Generic[A]):
         """Return whether a resource's id, if any, and its name have the form of this type."""
         return resource.id is None or bool(resource.id)
 
-    def standing(self, account: A, resources: Sequence[Resource]) -> list[list[Found[A]]]:
+    def existing(self, account: A, resources: Sequence[Resource]) -> list[list[Found[A]]]:
         """Return for each resource the things that it is: none where it is gone, or not known yet.
 
         A lost answer may have left two of one name.

@@ -81,7 +81,7 @@ class _Teardown(Generic[A]):
         account, type_ = ones[0][1], self.types[ones[0][0].kind]
         resources = [resource for resource, _ in ones]
         try:
-            there = type_.standing(account, resources)
+            there = type_.existing(account, resources)
             for resource, same in zip(resources, there, strict=True):
                 self._sort(resource, account, same, again)
         except OsmefError as error:

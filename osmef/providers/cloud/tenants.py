@@ -70,7 +70,7 @@ def open_tenants(
 ) -> list[Tenant[A]]:
     """Log into the accounts of tenants, one for each slot: the named ones, or one for all.
 
-    ``log_in`` gets the account that stands by a name under ``key``, None for the usual one.
+    ``log_in`` gets the account that ``key`` lists by a name, None for the usual one.
     ``account_is`` is what the cloud calls one, where each tenant must have one of its own. Raises
     ProviderError, also where two of them turn out to be one.
     """

@@ -28,7 +28,7 @@ _PERMISSION = r"'(compute\.[A-Za-z.]+|iam\.[A-Za-z.]+)' permission"
 _API = (GoogleAPICallError,)
 _ROWS = (
     Row(Meaning.TRANSIENT, raised=(TransportError, requests.ConnectionError, requests.Timeout)),
-    # Not of operations: one that failed would only be told of again.
+    # Not of operations: a failed one fails again.
     Row(Meaning.THROTTLED, "ratelimitexceeded", raised=_API),
     Row(Meaning.THROTTLED, statuses={429}, raised=_API),
     Row(Meaning.TRANSIENT, statuses={408, 500, 502, 503, 504}, raised=_API),

@@ -123,7 +123,7 @@ def addresses_of(instance: Any) -> tuple[str, str]:
 def macs_of(instance: Any) -> tuple[str, ...]:
     """Return the MAC addresses of a VM's further interfaces.
 
-    The API does not tell them: they are those of the IPv4 addresses in its network, after 42:01.
+    The API does not report them: each is 42:01 and the IPv4 address in its network.
     """
     inside = [IPv4Address(one.network_i_p) for one in instance.network_interfaces[1:]]
     return tuple(bytes([0x42, 0x01, *address.packed]).hex(":") for address in inside)

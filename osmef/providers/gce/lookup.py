@@ -47,7 +47,7 @@ _PUBLIC = {
 class Image:
     """An image: its project and name, its least disk size in GiB, and its architecture.
 
-    ``gvnic`` tells whether it says that it has a driver for gVNIC.
+    ``gvnic`` is whether it declares a driver for gVNIC.
     """
 
     path: str
@@ -170,7 +170,7 @@ def check_region(
 ) -> None:
     """Raise QuotaError with every exceeded quota of the region for VMs of these types."""
     found = project.ask("reading quotas", compute_v1.RegionsClient, "get", region=region)
-    # Spot VMs count as others where nobody asked for a quota of their own.
+    # Spot VMs count as others where the project has no quota of their own.
     spare = settings.spot and any(one.metric == _SPARE and one.limit for one in found.quotas)
     need: Counter[str] = Counter()
     for one in types:

@@ -105,14 +105,14 @@ class GceProvider(VmCloud[Project, Mark, Vm]):
 
 def _place_of(vm: Vm, nodes: Mapping[str, str]) -> Location:
     """Read back a VM's location; ``nodes`` are sole-tenant ones by the names of their VMs."""
-    context = vm.spec
+    spec = vm.spec
     try:
-        found = look(context)
+        found = look(spec)
     except NotFoundError:  # taken back, as spot VMs may be
         return Gone()
     if found.status in ENDED:
         return Gone()
-    return placement.location_of(found, context.net.tenant.label, context.account.id, nodes)
+    return placement.location_of(found, spec.net.tenant.label, spec.account.id, nodes)
 
 
 Types = Mapping[WantedFlavor, MachineType]
@@ -207,12 +207,12 @@ class Build(build.Build[Project, TenantNet, Vm]):
             self._rules[slot] = open_to(self.maker, net, what, blocks)
         self.remove([one for one in self.maker.made if one[0].name == former])
 
-    def stand_up(self, requests: Sequence[EndpointRequest]) -> list[Vm]:
+    def create_vms(self, requests: Sequence[EndpointRequest]) -> list[Vm]:
         """Create VMs.
 
-        One that is made anew is in the zone of the old one. Those that name no zone are made
-        together, in the first one with room for them. They may join the others there, so places
-        are planned for all of them at once, and each try begins anew.
+        A recreated VM is in the zone of the old one. Those that name no zone are created
+        together, in the first zone with capacity for them. They may join the others there, so
+        placement is planned for all of them at once, and again in each try.
         """
         if self.vms:
             return self._boot(requests, {r.name: self.vms[r.name].spec.zone for r in requests})
@@ -232,13 +232,13 @@ class Build(build.Build[Project, TenantNet, Vm]):
                 raise
             return made + self._boot(free, there)
 
-        def give_back() -> None:
+        def roll_back() -> None:
             if stuck:  # another zone for the others is no help to those that name theirs
                 raise stuck[0]
             self.remove(self.made_since(before))
 
         zones = self.plan.free or [""]
-        return first_with_room(zones, make_in, give_back, self.context.progress)
+        return first_with_room(zones, make_in, roll_back, self.context.progress)
 
     def _place(self, zones: Mapping[str, str], requests: Sequence[EndpointRequest]) -> None:
         if self.settings.node_group is not None:
@@ -255,9 +255,9 @@ class Build(build.Build[Project, TenantNet, Vm]):
             return []
         where = dict.fromkeys(zones[one.name] for one in requests)
         self.context.progress(f"making {len(requests)} VM(s) in {', '.join(where)}")
-        orders = [self._spec(one, zones[one.name]) for one in requests]
+        specs = [self._spec(one, zones[one.name]) for one in requests]
         return side_by_side(
-            lambda context: make_vm(self.maker, context, self.settings), orders, at_once=AT_ONCE
+            lambda spec: make_vm(self.maker, spec, self.settings), specs, at_once=AT_ONCE
         )
 
     def _spec(self, request: EndpointRequest, zone: str) -> VmSpec:

@@ -26,8 +26,8 @@ _LABEL_LENGTH = 63
 class Mark(marks.Mark):
     """The mark, also as labels and in names.
 
-    Networks, firewalls and policies have no labels, and labels no upper case: what tells of a mark
-    is the description, which all of them have. Labels repeat it for lists and bills.
+    Networks, firewalls and policies have no labels, and labels no upper case: the mark is in
+    the description, which all of them have. Labels repeat it for lists and bills.
     """
 
     @property
@@ -38,7 +38,7 @@ class Mark(marks.Mark):
     def name(self, what: str) -> str:
         """Return the name of a resource of the run, of 63 characters at most (RFC 1035).
 
-        The end of the run's name is what tells it from others.
+        Runs differ in the ends of their names.
         """
         own = self.at_site(what)
         room = _NAME_LENGTH - len(PREFIX) - len(f"-{own}")

@@ -346,7 +346,7 @@ def mark_of_xml(description: str) -> Mark | None:
 
     A user's copy of ours has our metadata too, but another name.
     """
-    name, found = _told(description)
+    name, found = _metadata(description)
     if not found or found.get("name") != name:
         return None
     return Mark.read(*(found.get(key) for key in ("id", "made", "deadline")))
@@ -354,17 +354,17 @@ def mark_of_xml(description: str) -> Mark | None:
 
 def unread_in_xml(description: str) -> str | None:
     """Return our metadata if they are no valid mark."""
-    name, found = _told(description)
+    name, found = _metadata(description)
     own = found.get("name") == name and mark_of_xml(description) is None
     return str(dict(found)) if found and own else None
 
 
 def address_of_xml(description: str) -> str | None:
     """Return the address that was assigned to a guest of ours."""
-    return _told(description)[1].get("address")
+    return _metadata(description)[1].get("address")
 
 
-def _told(description: str) -> tuple[str | None, Mapping[str, str]]:
+def _metadata(description: str) -> tuple[str | None, Mapping[str, str]]:
     """Return the name in our metadata, and the metadata; empty without any."""
     try:
         root = xml.parse(description)

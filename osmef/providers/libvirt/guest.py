@@ -123,7 +123,7 @@ def destroy_domain(host: Hypervisor, maker: Maker, name: str) -> None:
 def find_guest(hosts: Sequence[Hypervisor], uuid: str) -> tuple[Hypervisor, str] | None:
     """Return the first of these hosts with a guest, and its XML. Raises ProviderError.
 
-    One that was migrated is at its first host no more.
+    A migrated guest is no longer at its first host.
     """
 
     def look(connection: Any) -> str:
@@ -246,7 +246,7 @@ _RAM = 1 << 28
 
 
 def capable_architecture(capabilities: str) -> str:
-    """Return the architecture of a host, as `uname -m` tells it there."""
+    """Return the architecture of a host, as `uname -m` reports it there."""
     return xml.parse(capabilities).findtext("host/cpu/arch") or ""
 
 
@@ -304,7 +304,7 @@ def _runs(host: Hypervisor, store: StoragePool, maker: Maker, like: Machine) -> 
         host.check()
         return False
     try:
-        said = _says_something(host, store, probe.name, console)
+        said = _has_console_output(host, store, probe.name, console)
         # A disk image may be silent on this console; what KVM can't run does not go on.
         return said or (like.kernel is None and is_running(host, probe.name))
     finally:
@@ -315,7 +315,7 @@ def _talkative(cmdline: str) -> str:
     return " ".join(word for word in cmdline.split() if word != "quiet")
 
 
-def _says_something(host: Hypervisor, store: StoragePool, name: str, console: str) -> bool:
+def _has_console_output(host: Hypervisor, store: StoragePool, name: str, console: str) -> bool:
     """Wait for the first console output of the kernel: a guest that KVM can't run has none."""
     end = time.monotonic() + _PATIENCE_S
     while time.monotonic() < end:

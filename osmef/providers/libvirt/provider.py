@@ -286,7 +286,7 @@ class LibvirtProvider(Provider):
         return list(provision.warnings_of(self._settings, cell))
 
     def machines(self, requests: Sequence[EndpointRequest]) -> Mapping[str, str]:
-        """Tell the host of each guest, and which machine a physical host is.
+        """Return the host of each guest, and the machine of each physical host.
 
         Raises CapacityError.
         """

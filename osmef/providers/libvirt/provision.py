@@ -56,11 +56,11 @@ def flavor_of(settings: LibvirtSettings, wanted: str | FlavorNeed | None) -> str
 def place(settings: LibvirtSettings, requests: Sequence[EndpointRequest]) -> dict[str, str]:
     """Return the host of each guest, and the inventory entry of each physical host.
 
-    Guests of one host slot share a host, those of different slots do not. A guest that may stand
-    anywhere comes where the fewest are. Raises CapacityError.
+    Guests of one host slot share a host, those of different slots do not. A guest without a host
+    slot is placed on the host with the fewest. Raises CapacityError.
     """
     wanted = [_without_size(request) for request in requests if request.host is not None]
-    seated = assign(wanted, _seats(settings, len(wanted)))
+    seated = assign(wanted, _capacity(settings, len(wanted)))
     placed = {name: entry.partition("/")[0] for name, entry in seated.items()}
     busy = Counter(dict.fromkeys(settings.hypervisors, 0))
     busy.update(host for host in placed.values() if host in settings.hypervisors)
@@ -77,7 +77,7 @@ def _without_size(request: EndpointRequest) -> EndpointRequest:
     return replace(request, flavor=None, tenant=None, nics=nics)
 
 
-def _seats(settings: LibvirtSettings, count: int) -> Mapping[str, InventoryHost]:
+def _capacity(settings: LibvirtSettings, count: int) -> Mapping[str, InventoryHost]:
     """Return the inventory with capacity for guests on each libvirt host."""
     room = {
         f"{name}/{number}": InventoryHost(
@@ -163,7 +163,7 @@ def _networks(settings: LibvirtSettings, cell: Cell) -> Iterator[Problem]:
     if not networks and session:
         message = "a user's own libvirt (/session) can't make networks"
         yield _NETWORKS, message, _BRIDGE
-    afar = [name for name, uri in settings.hypervisors.items() if _is_afar(uri)]
+    afar = [name for name, uri in settings.hypervisors.items() if _is_remote_without_ssh(uri)]
     if not networks and afar:
         message = f"networks that are made on {', '.join(afar)} are reached through SSH alone"
         yield _NETWORKS, message, "write qemu+ssh://HOST/system, or name a network that is there"
@@ -179,7 +179,7 @@ def _networks(settings: LibvirtSettings, cell: Cell) -> Iterator[Problem]:
         yield _NETWORKS, message, "name two networks with a router between them, or none"
 
 
-def _is_afar(uri: str) -> bool:
+def _is_remote_without_ssh(uri: str) -> bool:
     """Return whether a URI is remote, and not by SSH."""
     parts = urlsplit(uri)
     return bool(parts.hostname) and not parts.scheme.endswith("+ssh")
@@ -392,8 +392,8 @@ def ram_bytes_of(host: Hypervisor) -> int:
 def memory_note(host: Hypervisor, need: int) -> str | None:
     """Warn if guests need more memory than is available.
 
-    No error: the kernel gives up more than that, such as its own caches and those of ZFS, of which
-    libvirt does not tell. None where there is nothing to tell.
+    No error: the kernel gives up more than that, such as its own caches and those of ZFS, which
+    libvirt does not report. None without a warning.
     """
 
     def free(connection: Any) -> int:

@@ -119,7 +119,7 @@ def find_iso_tool() -> str:
 def nocloud_disk(seed: Seed) -> bytes:
     """Return the content of the disk, an ISO 9660 image, which is partly secret.
 
-    Root gets in with the key, at the addresses that the seed tells. Raises ProviderError.
+    Root logs in with the key, at the addresses in the seed. Raises ProviderError.
     """
     tool = find_iso_tool()
     with scratch("seed") as folder:

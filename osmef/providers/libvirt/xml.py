@@ -77,15 +77,15 @@ def packet_filter(
 ) -> str:
     """Return a filter that allows SSH from the controller and data from the peers.
 
-    It looks at single packets, so that no table of connections gets into what is measured: what
-    comes back from a peer's data ports is let in, too. Only the first fragment of a datagram has
-    ports. So of UDP whatever has other ports is dropped, and after that what has none is let in:
-    the rest of a datagram whose beginning was dropped never becomes one.
+    It looks at single packets, so that no table of connections gets into what is measured: answers
+    from a peer's data ports are accepted, too. Only the first fragment of a datagram has ports. So
+    of UDP whatever has other ports is dropped, and after that what has none is accepted: the rest
+    of a datagram whose beginning was dropped never becomes one.
     """
     data = {"start": DATA_PORTS[0], "end": DATA_PORTS[-1]}
     lets = [node("mac", protocolid="arp")]
     lets.append(node("ip", protocol="udp", srcportstart=67, srcportend=67))
-    lets.append(node("ip", protocol="icmp"))  # routers tell the MTU of a path by it
+    lets.append(node("ip", protocol="icmp"))  # routers report the MTU of a path by it
     lets += [_ip(block, protocol="tcp", dstportstart=22, dstportend=22) for block in controller]
     for block, protocol, end in product(peers, ("tcp", "udp"), ("dst", "src")):
         ports = {f"{end}port{key}": port for key, port in data.items()}

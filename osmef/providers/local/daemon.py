@@ -304,8 +304,8 @@ class EmulatedCloud:
     def _add_nic(self, namespace: Namespace, number: str, switch: str, name: str) -> str:
         """Attach a further card to a switch by a link of its own, and return the port there.
 
-        The link is a bridge of two ports, each of which holds one direction to the rate: what a
-        guest's own end were told it would forget when that is moved into a namespace.
+        The link is a bridge of two ports, each of which holds one direction to the rate: a rate on
+        the guest's own end is lost when that is moved into a namespace.
         """
         link, near, far = (f"{end}{number}" for end in ("link", "near", "far"))
         with self._room.netlink() as net:

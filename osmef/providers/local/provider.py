@@ -309,7 +309,7 @@ class LocalProvider(Provider):
         run: str | None = None,
         unread: Unread = pass_over,
     ) -> list[Resource]:
-        """List the sandboxes on this machine: this user's, or for root everybody's."""
+        """List the sandboxes on this machine: this user's, or for root all users'."""
         return [
             Resource(
                 *(_KIND, _RESOURCE, f"osmef-{found.run}", found.run, found.identity),

@@ -80,7 +80,7 @@ def _argv(pid: int) -> list[str]:
 
 
 def _stat(pid: int) -> list[str]:
-    # The program's name stands in parentheses and may itself hold spaces and parentheses.
+    # The program's name is in parentheses and may itself hold spaces and parentheses.
     return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
 
 
@@ -117,7 +117,7 @@ def inspect(pid: int, unread: Unread = pass_over) -> Process | None:
 
 
 def marked(unread: Unread = pass_over) -> list[Process]:
-    """List all living marked processes: this user's, or for root everybody's."""
+    """List all living marked processes: this user's, or for root all users'."""
     named = (parse_count(entry.name) for entry in Path("/proc").iterdir())
     pids = [pid for pid in named if pid is not None]
     looks = (inspect(pid, unread) for pid in sorted(pids))

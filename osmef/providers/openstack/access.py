@@ -46,7 +46,7 @@ FLOATING_AT_ONCE = 1
 neutron begins those anew: 12 at once took 38 s each, 2 took 10 s, and one by one 1.3 s."""
 _ANSWER_S = 60.0
 _LOOK_S = 0.5
-# What the SDK runs into where a list or a text stands for a mapping.
+# What the SDK runs into where a list or a text is in the place of a mapping.
 _NO_SENSE = (AttributeError, KeyError, TypeError, ValueError)
 _BY_PASSWORD = {"password", "v3password"}
 _MOST_BYTES = 1 << 20

@@ -319,7 +319,7 @@ def needs_of(
 ) -> dict[str, int]:
     """Return what the requests of the tenant's slot need, by the name of the quota.
 
-    With what it takes to make one of those anew that may be, while the old one still stands.
+    Includes one spare server, so that a server can be replaced while the old one exists.
     """
     ours = [request for request in requests if request.tenant == slot]
     movable = [request for request in ours if request.movable]

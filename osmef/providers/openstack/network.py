@@ -92,8 +92,8 @@ def used_here() -> list[IPv4Network]:
 class TenantNet(tenants.TenantNet[Cloud]):
     """The network of a tenant's servers.
 
-    ``group`` is the security group and ``subnet`` the subnet that were made for the run, None
-    where the settings name what is there. ``nics`` are the networks of further network cards.
+    ``group`` is the security group and ``subnet`` the subnet that were made for the run, None where
+    the settings name existing ones. ``nics`` are the networks of further network cards.
     """
 
     names: Names
@@ -151,7 +151,7 @@ class NetMaker:
         return self._make(f"net-{self.tenant.number}", str(self.cidr))
 
     def _nic_networks(self) -> tuple[str, ...]:
-        # No router and nobody who gives addresses: the cards are free.
+        # No router and no DHCP server: the cards are free.
         alone = {"gateway_ip": None, "is_dhcp_enabled": False}
         return tuple(
             self._make(f"nic-{self.tenant.number}-{number}", str(cidr), **alone)[0]

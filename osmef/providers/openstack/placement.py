@@ -38,7 +38,7 @@ def plan_groups(requests: Sequence[EndpointRequest], *, soft: bool) -> dict[str,
 
     A server is in one group only, and a group in one project. So of a lane's servers in a project
     those on one host slot form an affinity group; only where each has a slot of its own they form
-    an anti-affinity group. Those that may stand anywhere are in none.
+    an anti-affinity group. Those without a host slot are in none.
     """
     sets: dict[tuple[int, str], list[EndpointRequest]] = defaultdict(list)
     for request in requests:
@@ -213,8 +213,8 @@ def location_of(
     """Return the location of a server of a tenant with this label, in a region.
 
     Administrators see the host's name. Others get an id, which is the same for all servers of a
-    project on one host and different in each project, so it only tells within the tenant; unless it
-    is that of one of the compute hosts that the settings name.
+    project on one host and different in each project, so it can be compared only within the tenant;
+    unless it is that of one of the compute hosts that the settings name.
     """
     known = ids_of(compute_hosts, str(server.project_id))
     name = server.compute_host or known.get(str(server.host_id))
@@ -253,7 +253,7 @@ def problems_of_ends(settings: OpenStackSettings, cell: Cell) -> Iterator[Proble
 
 
 def problems_of(settings: OpenStackSettings, cell: Cell) -> Iterator[Problem]:
-    """Yield what lacks for two ends that are to stand apart."""
+    """Yield what is not supported for two ends on different hosts."""
     apart = cell.scenario.placement is Placement.DIFFERENT_HOST
     if apart and settings.placement_by is PlacedBy.ZONE and len(settings.zones) < 2:
         yield ("placement", "different-host needs two zones", "name another in provider.zones")

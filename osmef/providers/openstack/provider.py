@@ -100,7 +100,7 @@ class OpenStackProvider(VmCloud[Cloud, Mark, Server]):
         side_by_side(check, tenants)
 
     def problems_of(self, cell: Cell) -> Iterator[Problem]:
-        """Yield what this cloud can't do for any cell, as far as the settings tell."""
+        """Yield what this cloud can't do for any cell, by its settings."""
         yield from placement.problems_of_ends(self._settings, cell)
         if self._settings.userdata is not None:
             key = KeyPair.generate("osmef")
@@ -127,7 +127,7 @@ class OpenStackProvider(VmCloud[Cloud, Mark, Server]):
     def tenants_of(self, slots: Sequence[str], check: Check) -> list[Tenant[Cloud]]:
         """Log into the projects of the tenants, or make them in a run. Raises ProviderError.
 
-        Where none are made yet, the administrator's stands for them.
+        Where none are created yet, it is the administrator's.
         """
         projects = self._settings.projects
         if projects == _MADE:
@@ -283,13 +283,13 @@ class Build(build.Build[Cloud, TenantNet, Server]):
         """Create a tenant's network, its security group and its key pair."""
         return self._net_makers[tenant.slot].make(self.settings.keypair, self.context.key)
 
-    def stand_up(self, requests: Sequence[EndpointRequest]) -> list[Server]:
+    def create_vms(self, requests: Sequence[EndpointRequest]) -> list[Server]:
         """Create running, reachable servers, in the order of the requests."""
         self.context.progress(f"making {len(requests)} servers")
-        orders = [self._spec(request) for request in requests]
+        specs = [self._spec(request) for request in requests]
         with FloatingAddresses(self.maker) as floating:
             give = floating.give if self._floating else lambda _servers: None
-            made = floating.given(servers.make_servers(self.maker, orders, self.settings, give))
+            made = floating.given(servers.make_servers(self.maker, specs, self.settings, give))
         side_by_side(servers.free_nics, made)
         self._joining = made
         self.open_data()
@@ -303,10 +303,10 @@ class Build(build.Build[Cloud, TenantNet, Server]):
             place=self._places[request.name],
         )
 
-    def enter(self, vms: Sequence[Server]) -> None:
+    def register(self, vms: Sequence[Server]) -> None:
         """Register servers for their requests; replaced ones are no longer admitted."""
         self._joining = ()
-        super().enter(vms)
+        super().register(vms)
 
     def guest_of(self, vm: Server) -> BootingGuest:
         """Return the same as a guest that boots."""

@@ -68,12 +68,12 @@ class ResourceType(resource_types.ResourceType[Cloud]):
         return cast("Iterable[Any]", getattr(self.proxy(connection), f"{self.noun}s")(**query))
 
     def mark_of(self, thing: Any, what: str = "", unread: Unread = pass_over) -> Mark | None:
-        """Parse the mark of one; ``unread`` is told of one that can't be read, called ``what``."""
+        """Parse the mark of one called ``what``; ``unread`` is called if it can't be read."""
         if self.carrier == "name":
             return Mark.of_name(thing.name)
         if self.carrier == "description":
             return Mark.of_listed_text(thing.description, what, unread)
-        # A copy that somebody made of it may have its metadata, and never its name.
+        # A user's copy of it may have its metadata, and never its name.
         mark = Mark.of_listed(thing.metadata, what, unread)
         named = mark is not None and str(thing.name or "").startswith(mark.name(""))
         return mark if named else None
@@ -121,7 +121,7 @@ class ResourceType(resource_types.ResourceType[Cloud]):
         getattr(self.proxy(connection), f"delete_{self.noun}")(id_, ignore_missing=True)
 
     def going(self, connection: Connection, run: str) -> dict[str, str]:  # noqa: ARG002
-        """Return the ids of what is there of a run, with their statuses if known."""
+        """Return the ids of a run's existing resources, with their statuses if known."""
         return {}
 
     def still_there(
@@ -191,7 +191,7 @@ class _Router(ResourceType):
                 # Also the owners of distributed and of highly available routers begin so.
                 if str(port.device_owner).startswith("network:router_interface"):
                     network.remove_interface_from_router(id_, None, port.id)
-        except NotFoundException:  # somebody else removes it, too
+        except NotFoundException:  # a user removes it, too
             pass
         super().deletes(connection, id_)
 
@@ -212,7 +212,7 @@ class _Project(ResourceType):
                     cure="find out who owns it, remove it, and then: osmef reap --provider"
                     " openstack",
                 )
-        # Neutron made this group by itself with the first network, and nobody would remove it.
+        # Neutron made this group by itself with the first network, and never removes it.
         for group in groups:
             connection.network.delete_security_group(group.id, ignore_missing=True)
         super().deletes(connection, id_)
@@ -225,7 +225,7 @@ TYPES = {
         _Server("server", 0, "compute", "server", "metadata", is_slow=True),
         ResourceType("key-pair", 0, "compute", "keypair", "name"),
         ResourceType("server-group", 0, "compute", "server_group", "name"),
-        # Those of servers that run would make nova read anew what neutron has for each of them,
+        # Those of servers that run would make nova read again what neutron has for each of them,
         # and change the router, which takes only one change at a time.
         _FloatingIp("floating-ip", 1, "network", "ip"),
         _Router("router", 2, "network", "router"),

@@ -230,9 +230,9 @@ def make_servers(
 ) -> list[Server]:
     """Create servers, and wait until all run and have an address, in order.
 
-    ``ready`` is told those that have come about since the last look, while others are still being
-    asked for and built. The first of a server group is asked for before the others, and these when
-    it runs: two at once know nothing of each other, and nova's scheduler puts them anywhere. Only
+    ``ready`` is called with servers that began to run since the last poll, while others are still
+    requested and built. The first of a server group is asked for before the others, and these when
+    it runs: of two concurrent requests nova's scheduler places each without the other. Only
     some groups are begun at once, else the first ones take the room of the others on their host,
     and only some servers are built at once: the more, the more work is each of them to the cloud.
     Raises BootError, CapacityError, QuotaError, what ``ready`` does.

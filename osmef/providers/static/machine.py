@@ -103,7 +103,7 @@ def open_session(access: Access, kept: SshSession | None = None) -> tuple[Login,
     return login, SshSession.open(login, _CONNECT_S)
 
 
-def give_back(resource: Resource, kept: SshSession | None = None) -> None:
+def release(resource: Resource, kept: SshSession | None = None) -> None:
     """Remove a run's files from a machine. Raises ProviderError, EndpointError."""
     endpoint, directory = _parts_of(resource)
     _, session = open_session(resource.access, kept)
@@ -224,7 +224,7 @@ def addresses(session: SshSession, host: InventoryHost) -> list[str]:
         return written
     if host.interface is not None:
         return _addresses_of(session, host.interface)
-    # sshd tells where the connection arrived: client, its port, server, its port (ssh(1)).
+    # sshd sets where the connection arrived: client, its port, server, its port (ssh(1)).
     words = session.run(["printenv", "SSH_CONNECTION"]).stdout.decode(errors="replace").split()
     try:
         return [str(ip_address(words[2]))]

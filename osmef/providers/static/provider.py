@@ -46,7 +46,7 @@ class StaticProvider(Provider):
     outside = frozenset(Family)
     gives_nics = True
     nics_carry = EVERYTHING
-    carries = EVERYTHING  # nobody knows: that something gets through is tried
+    carries = EVERYTHING  # unknown: it is tried whether something gets through
 
     def __init__(self, settings: StaticSettings) -> None:
         self._hosts = settings.hosts
@@ -127,7 +127,7 @@ class StaticProvider(Provider):
         access = machine.access_of(name, host)
         login, session = machine.open_session(access)
         # It stays open: when the last session of a user ends, logind removes all that is theirs in
-        # /dev/shm, and the machine would be anybody's while VMs beside it are made.
+        # /dev/shm, and the machine would be unlocked while VMs beside it are created.
         self._sessions[name] = session
         login = replace(login, kept=session)
         holder = machine.holder_of(request, context)
@@ -242,7 +242,7 @@ def _destroy(
     errors = _take_down([one for one in resources if machine.is_of_layer(one)], gone)
     resources = [one for one in resources if not machine.is_of_layer(one)]
     with ThreadPoolExecutor(max_workers=_MOST_AT_ONCE) as pool:
-        futures = {pool.submit(machine.give_back, one, session_to(one)): one for one in resources}
+        futures = {pool.submit(machine.release, one, session_to(one)): one for one in resources}
         for future in as_completed(futures):
             try:
                 future.result()
@@ -283,7 +283,7 @@ def _named(access: Access) -> Access:
 class HostEndpoints:
     """The physical hosts of a run; without any, every method does nothing.
 
-    ``cloud`` is what the cloud beside whose VMs they are is called, which measures IPv4.
+    ``cloud`` is the name of the cloud whose VMs are measured with them, by IPv4.
     """
 
     def __init__(self, inventory: Mapping[str, InventoryHost], cloud: str) -> None:

@@ -73,7 +73,7 @@ class Api:
     def make(self, *requests: EndpointRequest, **keys: Any) -> tuple[AzureProvider, list[Vm]]:
         """Make VMs as a run does, up to where it would wait for SSH."""
         provider = self.provider(**keys)
-        return provider, provider.begin(self.order(*requests)).stand()
+        return provider, provider.begin(self.order(*requests)).create_all()
 
     def owned(self) -> list[Resource]:
         return AzureProvider.owned({"uri": self.arm.url})

@@ -95,7 +95,7 @@ def times_of_day(ends: float) -> set[str]:
 def test_a_vm_that_is_needed_for_days_is_ended_a_day_after_its_controller_is_lost(api: Api) -> None:
     now, provider = time.time(), api.provider()
     order = replace(api.order(vm("a")), deadline=now + 40 * HOUR_S)
-    provider.begin(order).stand()
+    provider.begin(order).create_all()
     assert scheduled(api) in times_of_day(now + 23 * HOUR_S)
     built = provider.built()
     assert isinstance(built, Build)
@@ -118,7 +118,7 @@ def test_schedules_are_moved_on_only_while_the_run_lasts(api: Api, days: int) ->
     )
     put = Fault("PUT .*schedules/", 500, "Broken", times=2, then=moved.set)
     order = replace(api.order(vm("a")), deadline=time.time() + HOUR_S + days * 24 * HOUR_S)
-    provider.begin(order).stand()
+    provider.begin(order).create_all()
     api.arm.faults.append(put)
     assert moved.wait(30.0 if days else 0.2) is bool(days)
     provider.close()
@@ -225,12 +225,12 @@ def test_other_clouds_are_let_in_where_they_meet(api: Api) -> None:
 def test_the_address_of_a_vm_that_is_gone_is_let_in_no_more(api: Api) -> None:
     provider, (old, other) = api.make(vm("a"), vm("b", tenant="tenant-2"))
     build = provider.built()
-    (new,) = build.stand_up([old.spec.request])
+    (new,) = build.create_vms([old.spec.request])
     both = {f"{old.public}/32", f"{new.public}/32"}
     assert both <= set(rules(api)["2"]["data-tcp"]["sourceAddressPrefixes"])
     gone = {*build.names_of(old)}
     provider.remove([one for one in provider.made() if one[0].name in gone])
-    build.enter([new])
+    build.register([new])
     assert both & set(rules(api)["2"]["data-tcp"]["sourceAddressPrefixes"]) == {f"{new.public}/32"}
     assert new.spec.place == old.spec.place
     assert other.public not in {old.public, new.public}
@@ -326,7 +326,7 @@ def test_a_vm_that_is_not_seen_for_a_moment_is_looked_for(api: Api) -> None:
 
 def test_a_vm_that_was_taken_back_is_gone(api: Api) -> None:
     provider = AzureProvider(api.settings(spot=True), replace(USUAL, gone_s=0.2))
-    (made,) = provider.begin(api.order(vm("a"))).stand()
+    (made,) = provider.begin(api.order(vm("a"))).create_all()
     endpoint = provider.endpoint(made, None)  # type: ignore[arg-type]
     (body,) = api.bodies("virtualMachines")
     body["properties"]["provisioningState"] = "Deleting"

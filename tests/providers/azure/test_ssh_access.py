@@ -36,13 +36,13 @@ def keys_of(made: Vm, order: RunContext, within_s: float = 60.0) -> HostKeys:
 
 def console(api: Api, **keys: Any) -> tuple[Vm, RunContext]:
     order = api.order(vm("a"))
-    (made,) = api.provider(host_keys="console", **keys).begin(order).stand()
+    (made,) = api.provider(host_keys="console", **keys).begin(order).create_all()
     return made, order
 
 
 def test_a_key_that_was_given_is_the_only_one(api: Api) -> None:
     order = api.order(vm("a"))
-    (made,) = api.provider().begin(order).stand()
+    (made,) = api.provider().begin(order).create_all()
     assert made.spec.host_key is not None
     assert keys_of(made, order).accepted == (" ".join(made.spec.host_key.public.split()[:2]),)
     assert api.arm.count("retrieveBootDiagnosticsData") == 0

@@ -36,8 +36,8 @@ def test_all_that_was_made_is_listed_and_goes(api: Api) -> None:
 
 def test_only_one_run_is_listed_where_one_is_asked_for(api: Api) -> None:
     provider = api.provider()
-    provider.begin(api.order(vm("a"), run="lab-1")).stand()
-    api.provider().begin(api.order(vm("a"), run="lab-2")).stand()
+    provider.begin(api.order(vm("a"), run="lab-1")).create_all()
+    api.provider().begin(api.order(vm("a"), run="lab-2")).create_all()
     found = AzureProvider.owned({"uri": api.arm.url}, "lab-2")
     assert {one.run for one in found} == {"lab-2"}
     provider.close()
@@ -204,7 +204,7 @@ def test_parts_of_what_is_ours_go_with_it(api: Api) -> None:
 
 def test_lists_are_read_to_their_end(api: Api) -> None:
     for number in range(3):
-        api.provider().begin(api.order(vm("a"), run=f"lab-{number}")).stand()
+        api.provider().begin(api.order(vm("a"), run=f"lab-{number}")).create_all()
     before = api.arm.count("GET .*/resourcegroups$")
     assert {one.run for one in api.owned()} == {f"lab-{number}" for number in range(3)}
     assert api.arm.count("GET .*/resourcegroups$") - before == 3

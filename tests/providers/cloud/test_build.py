@@ -88,7 +88,7 @@ class Made(Build[Cloud, TenantNet[Cloud], Here]):
     def make_net(self, tenant: Tenant[Cloud]) -> TenantNet[Cloud]:
         return TenantNet(tenant)
 
-    def stand_up(self, requests: Sequence[EndpointRequest]) -> list[Here]:
+    def create_vms(self, requests: Sequence[EndpointRequest]) -> list[Here]:
         return [self._vm(one, next(self.numbers)) for one in requests]
 
     def _vm(self, one: EndpointRequest, number: int) -> Here:
@@ -112,7 +112,7 @@ def made(*requests: EndpointRequest) -> Made:
     )
     settings = SimpleNamespace(nics_apart=True)
     found = Made(settings, order, SimpleNamespace(made=[]), tenants, lambda _some: None)
-    found.stand()
+    found.create_all()
     return found
 
 
@@ -132,7 +132,7 @@ def test_rules_are_changed_only_where_others_may_send() -> None:
     one.admit(["a"], ["203.0.113.7"])
     assert [slot for slot, _now, _before in one.changes[2:]] == ["tenant-1"]
     one.changes.clear()
-    one.enter(one.stand_up([request("a")]))  # made anew, at another address
+    one.register(one.create_vms([request("a")]))  # made anew, at another address
     assert one.changes == [("tenant-2", {"192.0.2.3"}, {"192.0.2.1"})]
 
 
@@ -181,15 +181,15 @@ def test_places_are_tried_in_turn_while_there_is_no_room() -> None:
             raise CapacityError(f"{place} is full", cure="wait")
         return f"made in {place}"
 
-    def give_back() -> None:
+    def roll_back() -> None:
         back.append("all")
 
-    assert first_with_room(["a", "b", "c", "d"], make, give_back, told.append) == "made in c"
+    assert first_with_room(["a", "b", "c", "d"], make, roll_back, told.append) == "made in c"
     assert (back, len(told)) == (["all", "all"], 2)
     with pytest.raises(CapacityError, match="b is full; tried: a, b\n"):
-        first_with_room(["a", "b"], make, give_back, told.append)
+        first_with_room(["a", "b"], make, roll_back, told.append)
     with pytest.raises(CapacityError, match="a is full\n"):
-        first_with_room(["a"], make, give_back, told.append)
+        first_with_room(["a"], make, roll_back, told.append)
 
 
 def test_all_that_lacks_is_told_at_once_and_what_nobody_tells_stops_nobody() -> None:

@@ -66,5 +66,5 @@ def test_groups_that_the_settings_name_get_no_rules_and_need_no_route_to_servers
     flavor = FlavorInfo("small", 1, 512, 1, "1")
     wanted = ServerSpec(request, "osmef-a", net, key, None, flavor, VmPlacement())
     build.nets = {"tenant-1": net}
-    build.enter([Server(wanted, "s1", "not an address", "not an address")])
+    build.register([Server(wanted, "s1", "not an address", "not an address")])
     assert build.sources(net) == set()
