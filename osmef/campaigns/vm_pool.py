@@ -77,7 +77,7 @@ class PooledVms:
     why_recreated: str | None = None
     news: list[str] = field(default_factory=list)
 
-    def settle(self, now: datetime) -> None:
+    def accrue(self, now: datetime) -> None:
         """Add to ``owed`` what the VMs have cost, in ``currency``, since they became idle."""
         cost = self.per_hour
         if self.since is not None and cost is not None:
@@ -138,21 +138,21 @@ class VmPool:
             pair.session = request.session
             self._look(pair, plan, user)
             if pair.holding is None:
-                self._stand(pair, request, plan, user)
+                self._provision(pair, request, plan, user)
             holding = pair.holding
             assert holding is not None  # noqa: S101 - made above
-            pair.settle(self._clock.now())
+            pair.accrue(self._clock.now())
             pair.since = None
             holding.note(EndpointsLent(request.session))
             why_recreated, pair.why_recreated = pair.why_recreated, None
             yield Loan(holding, why_recreated)
         finally:
             try:
-                self._take_back(pair)
+                self._return(pair)
             finally:
                 pair.lock.release()
 
-    def _take_back(self, pair: PooledVms) -> None:
+    def _return(self, pair: PooledVms) -> None:
         if pair.holding is not None:
             pair.holding.user = User(CancellationToken(), Observer())
             if pair.since is None:
@@ -173,7 +173,7 @@ class VmPool:
             pair.why_recreated = str(error)
             pair.news.append(pair.why_recreated)
 
-    def _stand(self, pair: PooledVms, request: LoanRequest, plan: Plan, user: User) -> None:
+    def _provision(self, pair: PooledVms, request: LoanRequest, plan: Plan, user: User) -> None:
         pair.holding = self._make(plan, request.out, request.until, user)
         pair.since = self._clock.now()
         try:
@@ -187,7 +187,7 @@ class VmPool:
         """Destroy idle VMs. Raises OsmefError; a later call retries."""
         if pair.holding is not None:
             pair.holding.close()
-            pair.settle(self._clock.now())
+            pair.accrue(self._clock.now())
             pair.holding, pair.since = None, None
 
     def close(self) -> list[OsmefError]:
@@ -226,16 +226,16 @@ class PoolPolicy:
         self._again_at: dict[str, datetime] = {}
 
     @property
-    def stands(self) -> bool:
+    def has_vms(self) -> bool:
         """Whether the pool has any VMs."""
-        return bool(self._standing_pairs)
+        return bool(self._pairs_with_vms)
 
     @property
     def _pairs(self) -> list[PooledVms]:
         return self._vm_pool.pairs if self._vm_pool else []
 
     @property
-    def _standing_pairs(self) -> list[PooledVms]:
+    def _pairs_with_vms(self) -> list[PooledVms]:
         return [pair for pair in self._pairs if pair.holding is not None]
 
     @cached_property
@@ -290,7 +290,7 @@ class PoolPolicy:
                     self._count(pair, now)
 
     def _count(self, pair: PooledVms, now: datetime) -> None:
-        pair.settle(now)
+        pair.accrue(now)
         if pair.owed and pair.currency:
             self._store.pay(self._row.id, pair.session, pair.owed, pair.currency)
             pair.owed = 0.0
@@ -300,7 +300,7 @@ class PoolPolicy:
     def _coming(self, pair: PooledVms) -> SessionRow | None:
         one = self._platforms[pair.platform]
         cell = (one.scenario, one.provider or "", one.instance_class or "")
-        return self._store.coming(self._row.id, cell)
+        return self._store.next_session(self._row.id, cell)
 
     def _coming_cost(self, pair: PooledVms, now: datetime) -> float:
         coming, cost = self._coming(pair), pair.per_hour
@@ -313,10 +313,10 @@ class PoolPolicy:
         self, phase: CampaignPhase, running: Collection[str], now: datetime
     ) -> None:
         """Release idle VMs that no further session needs, or that exceed the budget."""
-        self._tell_news()
+        self._log_events()
         self.count(now)
         ready = [
-            pair for pair in self._standing_pairs if self._again_at.get(pair.platform, now) <= now
+            pair for pair in self._pairs_with_vms if self._again_at.get(pair.platform, now) <= now
         ]
         with self._idle(ready, running) as pairs:
             going: list[tuple[PooledVms, str]] = []
@@ -328,9 +328,9 @@ class PoolPolicy:
                     reserved += cost
                 else:
                     going.append((pair, why))
-            self._let_go(going, now)
+            self._release(going, now)
 
-    def _tell_news(self) -> None:
+    def _log_events(self) -> None:
         for pair in self._pairs:
             while pair.news:
                 why = pair.news.pop(0)
@@ -350,18 +350,18 @@ class PoolPolicy:
 
     def close(self, now: datetime) -> None:
         """Release all VMs, after the last session of this conductor."""
-        with self._idle(self._standing_pairs, ()) as pairs:
-            self._let_go([(pair, "the conductor leaves") for pair in pairs], now)
+        with self._idle(self._pairs_with_vms, ()) as pairs:
+            self._release([(pair, "the conductor leaves") for pair in pairs], now)
 
     def retry_in(self, now: datetime) -> timedelta | None:
         """Return the delay until failed releases are retried; None without any."""
-        pairs = [one.platform for one in self._standing_pairs]
+        pairs = [one.platform for one in self._pairs_with_vms]
         tries = [
             self._again_at.get(one, now) for one in pairs if self._tries.get(one, 0) < _MOST_TRIES
         ]
         return max(min(tries) - now, timedelta(seconds=1)) if tries else None
 
-    def _let_go(self, going: Sequence[tuple[PooledVms, str]], now: datetime) -> None:
+    def _release(self, going: Sequence[tuple[PooledVms, str]], now: datetime) -> None:
         errors = side_by_side(self._destroy, [pair for pair, _ in going])
         for (pair, why), error in zip(going, errors, strict=True):
             self._count(pair, now)

@@ -294,7 +294,7 @@ def run(  # noqa: PLR0913, PLR0917 - its options
         name, into = loaded.campaign.name, (directory / loaded.campaign.name).resolve()
         about = {"file": str(file.resolve()), "text": loaded.text, "out": str(into)}
         now = datetime.now(UTC)
-        store.enlist(
+        store.register(
             name, about, campaign_plan.rows(), now, late_before(campaign_plan.campaign.missed, now)
         )
         row = store.campaign(name)
@@ -408,7 +408,7 @@ def status(
 
 @app.command(epilog="Example:\n\nosmef campaign pause four-weeks")
 def pause(name: CampaignName, state: StateUrl = "") -> None:
-    """Begin no more sessions until `go-on`; what runs goes on. A new start does not end it."""
+    """Begin no more sessions until `go-on`; running ones go on. A new start does not end it."""
     _set(name, state, CampaignPhase.PAUSED)
 
 
@@ -420,7 +420,7 @@ def go_on(name: CampaignName, state: StateUrl = "") -> None:
 
 @app.command(epilog="Example:\n\nosmef campaign stop four-weeks")
 def stop(name: CampaignName, state: StateUrl = "") -> None:
-    """Have its conductor end, once what runs has ended; `run` or `start` goes on."""
+    """Stop the conductor after the running sessions; `run` or `start` goes on."""
     _set(name, state, CampaignPhase.STOPPED)
 
 
@@ -500,7 +500,7 @@ def _newest(found: list[SessionRow]) -> list[SessionRow]:
     runs = [one for one in found if one.state is SessionState.RUNNING]
     over = [one for one in found if one.state not in {SessionState.PLANNED, SessionState.RUNNING}]
     over.sort(key=lambda one: (one.ended_at or one.due, one.due))
-    was = [one for one in over if one.state not in {SessionState.ENOUGH, SessionState.CANCELLED}]
+    was = [one for one in over if one.state not in {SessionState.CONVERGED, SessionState.CANCELLED}]
     return [*(was or over)[-8:], *runs, *coming[:3]]
 
 

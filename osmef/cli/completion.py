@@ -82,7 +82,7 @@ def complete_where(ctx: typer.Context, incomplete: str) -> list[str]:
 def _trials(ctx: typer.Context) -> pd.DataFrame | None:
     """Return the trials of the runs on the command line; None without any.
 
-    While an option has no value yet, its command has not told its arguments apart.
+    While an option has no value yet, the arguments of its command are not parsed.
     """
     from osmef.results.frame import load  # noqa: PLC0415 - pandas takes a while to load
     from osmef.results.rundir import find_runs  # noqa: PLC0415 - as below

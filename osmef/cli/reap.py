@@ -106,7 +106,7 @@ def reap_command(  # noqa: PLR0913, PLR0917 - an argument an option
     as_json: AsJson = False,
     verbose: Verbose = 0,
 ) -> None:
-    """Destroy what killed runs have left behind."""
+    """Destroy orphaned resources of killed runs."""
     set_up_logging(verbose)
     with reporting(as_json):
         ways = {"cloud": cloud, "region": region, "uri": uri}
@@ -122,10 +122,10 @@ def reap_command(  # noqa: PLR0913, PLR0917 - an argument an option
             for line in found.unread:
                 err.print(f"left alone: {escape(line)}")
         confirmed = yes or (bool(orphans) and not as_json and _confirm(len(orphans)))
-        strange = sum(one.is_strange for one in orphans) if confirmed else 0
-        also = other_runs or (strange > 0 and not as_json and _confirm_strange(strange))
+        allow_foreign = sum(one.is_foreign for one in orphans) if confirmed else 0
+        also = other_runs or (allow_foreign > 0 and not as_json and _confirm_foreign(allow_foreign))
         with stopping():  # what has begun ends, also when the terminal closes
-            left = reap(orphans, strange=also) if confirmed else []
+            left = reap(orphans, allow_foreign=also) if confirmed else []
         stay = [one.orphan for one in left] if confirmed else orphans
         (_print_json if as_json else _print)(found, stay, left)
         if stay:
@@ -159,7 +159,7 @@ def _confirm(count: int) -> bool:
     return typer.confirm(f"Destroy {f'these {count}' if count > 1 else 'it'}?", err=True)
 
 
-def _confirm_strange(count: int) -> bool:
+def _confirm_foreign(count: int) -> bool:
     """Ask for confirmation of resources of other runs, on a terminal."""
     what = f"{count} of these are of other runs than their directories"
     return sys.stdin.isatty() and typer.confirm(f"{what}. Destroy them, too?", err=True)
@@ -197,7 +197,7 @@ def _describe(orphan: Orphan) -> str:
     r = orphan.resource
     where = "".join(f" {key} {value}" for key, value in r.access.items())
     name = f"{r.provider} {r.kind} {r.name} ({r.id or 'id unknown'}){where and f' at{where}'}"
-    directory = orphan.directory.id if orphan.directory and orphan.is_strange else None
+    directory = orphan.directory.id if orphan.directory and orphan.is_foreign else None
     told = f", as the journal of {directory} says" if directory else ""
     return f"{name} of run {r.run}{told}: {orphan.reason}"
 

@@ -230,7 +230,7 @@ def show_command(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Print the table of a run again; of one that was cut, what it has."""
+    """Print a run's table; for an interrupted run, its trials so far."""
     with reporting(as_json):
         directory = RunDirectory.open(run_called(run))
         summary = directory.read_summary() if directory.summary.exists() else _so_far(directory)

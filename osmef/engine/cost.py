@@ -90,7 +90,7 @@ def hourly_of(
 ) -> Cost | None:
     """Return the highest hourly cost of all VMs, by the flavors as achieved.
 
-    None where that can't be told.
+    None where it is unknown.
     """
     vms = [request for request in requests if request.kind is EndpointKind.VM]
     return total(tags.most(request, flavors.get(request.name)) for request in vms)
@@ -260,13 +260,13 @@ def spent(history: History) -> Spent:
     hours = 0.0
     parts: list[Cost | None] = []
     most: list[Cost | None] = []
-    if history.damage():  # who knows what it tells
+    if history.damage():  # an unknown currency
         parts, most = [None], [None]
-    for stretch in history.stretches:
-        length = max(0.0, (stretch.end - stretch.begin).total_seconds()) / _HOUR_S
-        hours += length * len(stretch.prices)
-        parts += [_for(length, price) for price in stretch.prices.values()]
-        most += [_for(length, price) for price in stretch.most.values()]
+    for period in history.cost_periods:
+        length = max(0.0, (period.end - period.begin).total_seconds()) / _HOUR_S
+        hours += length * len(period.prices)
+        parts += [_for(length, price) for price in period.prices.values()]
+        most += [_for(length, price) for price in period.most.values()]
     return Spent(hours, tuple(parts), tuple(most))
 
 

@@ -301,8 +301,8 @@ def written(event: Event) -> dict[str, Any]:
 class JournalLine:
     """A line of a journal: its time, its event, and its damage, if any.
 
-    ``name`` is what the line calls its event. Of a damaged line there is no time, and no event but
-    that of a resource which can be told nevertheless.
+    ``name`` is the line's name of its event. A damaged line has no time, and no event unless its
+    resource can still be read.
     """
 
     number: int

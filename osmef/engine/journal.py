@@ -1,8 +1,8 @@
 """Journal of a run: the ledger of its resources, and by it whether the run's controller is alive.
 
-By the ledger, resources are destroyed even after a crash. The lock of a run directory tells of its
-controller only where the directory is the one that was locked: a copy of it, on this machine or
-another one, is not locked.
+By the ledger, resources are destroyed even after a crash. The lock of a run directory shows its
+controller only in the original directory: a copy of it, on this machine or another one, is not
+locked.
 """
 
 from __future__ import annotations
@@ -93,9 +93,9 @@ class Journal:
         """Read the journal. Raises StorageError."""
         return History(self.path, tuple(self._entries()))
 
-    def standing(self) -> list[Resource]:
+    def existing(self) -> list[Resource]:
         """Return the resources that exist or are intended, newest first."""
-        return self.history().standing
+        return self.history().existing
 
     def _entries(self) -> Iterator[JournalLine]:
         """Yield the entries, without a last line that a killed controller left incomplete."""
@@ -191,7 +191,7 @@ class History:
         ]
 
     @property
-    def standing(self) -> list[Resource]:
+    def existing(self) -> list[Resource]:
         """The resources that exist or are intended, newest first."""
         found: dict[tuple[object, ...], Resource] = {}
         for entry in self.entries:  # also of a line whose time is damaged
@@ -218,7 +218,7 @@ class History:
         return Latest(start, deadline, is_over, is_hidden)
 
     @property
-    def stretches(self) -> list[CostPeriod]:
+    def cost_periods(self) -> list[CostPeriod]:
         """The periods in which VMs existed, each from provisioning to release.
 
         A run that was killed has no such line: then until the last one before it was started again,
@@ -333,8 +333,8 @@ def this_controller(directory: RunDirectory) -> dict[str, Any]:
 def controller_of(directory: RunDirectory, *, lock_is_free: bool = True) -> Controller:
     """Return the controller of a run by its journal, whose directory is not locked.
 
-    ``lock_is_free`` is false where this user may not see whether somebody has. A run whose journal
-    was written by an older version has none. Raises StorageError.
+    ``lock_is_free`` is false where this user can't see whether the lock is held. A run whose
+    journal was written by an older version has none. Raises StorageError.
     """
     latest = Journal(directory.journal).history().latest
     told = latest.start.controller if latest.start else None

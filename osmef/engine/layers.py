@@ -106,7 +106,7 @@ _WAITS = TaskTimeouts(arm_s=8.0, stall_s=5.0, drain_s=10.0)
 class _Raised:
     """A stack that is up: for each endpoint its end of the outermost layer.
 
-    One that ``borrows`` stands only while trials of it are run.
+    One that ``needs_exclusive_nic`` exists only while its trials run.
     """
 
     attached: Mapping[str, LayerEnd] = field(default_factory=dict)
@@ -181,18 +181,18 @@ class Layers:
     def up(self, cells: Iterable[PlannedCell]) -> None:
         """Raise all stacks of the cells, once each.
 
-        First it is tried whether all endpoints can do it: EndpointError says what they lack, of all
-        of them. Those that borrow are tried, and stand by turns. Raises ReachError, StorageError,
+        First it is tried on all endpoints: EndpointError lists all that they lack. Stacks with an
+        exclusive NIC are only tried here, and raised in turns. Raises ReachError, StorageError,
         Interrupted.
         """
         keys = dict.fromkeys(key for cell in cells if (key := key_of(cell)) is not None)
         self._probe(keys)
         for key in keys:
-            what = "trying" if key.borrows else "raising"
+            what = "trying" if key.needs_exclusive_nic else "raising"
             self._context.progress(f"{what} {key.label} between {' and '.join(key.names)}")
             self._raise(key)
-            if key.borrows:
-                self._give_back(key)
+            if key.needs_exclusive_nic:
+                self._take_down(key)
 
     def prepare(self, planned: PlannedCell) -> None:
         """Ensure that the stack of a cell is up, replacing others that use the same hardware.
@@ -200,17 +200,17 @@ class Layers:
         Raises EndpointError, StorageError, Interrupted.
         """
         key = key_of(planned)
-        if key is None or not key.borrows:
+        if key is None or not key.needs_exclusive_nic:
             return
         with self._turn:
             if self._raised[key].attached:
                 return
             for other in self._raised:
-                if other.borrows and set(other.names) & set(key.names):
-                    self._give_back(other)
+                if other.needs_exclusive_nic and set(other.names) & set(key.names):
+                    self._take_down(other)
             self._raise(key)
 
-    def _give_back(self, key: StackKey) -> None:
+    def _take_down(self, key: StackKey) -> None:
         """Take down a stack that uses exclusive hardware. Raises the error that prevented it."""
         errors = self._lower(key)
         if errors:
@@ -233,7 +233,7 @@ class Layers:
     def pair(self, planned: PlannedCell, sender: str, receiver: str) -> Pair | None:
         """Return two endpoints of a cell inside of its layers; None without layers.
 
-        Raises EndpointError where they don't stand.
+        Raises EndpointError where they aren't raised.
         """
         key = key_of(planned)
         return None if key is None else self._pair(key, sender, receiver)
@@ -261,12 +261,12 @@ class Layers:
     def again(self, names: Iterable[str]) -> None:
         """Raise the stacks again on endpoints that have recovered.
 
-        What can't be raised does not stand: its trials fail. Raises StorageError, Interrupted.
+        Trials of a stack that can't be raised fail. Raises StorageError, Interrupted.
         """
         back = set(names)
         for key in [key for key in self._raised if back & set(key.names)]:
             self._lower(key)
-            if not key.borrows:
+            if not key.needs_exclusive_nic:
                 self._context.progress(f"raising {key.label} again")
                 try:
                     self._raise(key)
@@ -335,7 +335,7 @@ class Layers:
         return host
 
     def _bring(self, station: Station, program: Program) -> None:
-        """Supply a program that only an endpoint tells the need of. Raises SupplyError."""
+        """Supply a program whose need is known only at the endpoint. Raises SupplyError."""
         if station.words([program.name]) == [program.name]:
             from osmef.supply.supply import (  # noqa: PLC0415 - slow to load, and few need it
                 Supplier,
@@ -380,8 +380,10 @@ class Layers:
         raised = self._raised[key] = _Raised(hosts=hosts)
         ends = self._bare(key, hosts)
         facts: dict[str, dict[str, Any]] = {name: {} for name in key.names}
-        # One that stands by turns is the same each time.
-        known = key.borrows and all(key.label in self._stations[name].layers for name in key.names)
+        # One that is raised in turns is the same each time.
+        known = key.needs_exclusive_nic and all(
+            key.label in self._stations[name].layers for name in key.names
+        )
         try:
             for settings in reversed(key.stack):
                 layer = layer_of(settings)
@@ -470,7 +472,7 @@ class Layers:
         """Return the underlay of a layer, with inner addresses that no end uses."""
         taken = [net for end in ends.values() for net in end.host.networks(end.space)]
         taken += [f"{one.own[peer]}" for one in ends.values() for peer in one.own]
-        # Of a macvlan in a namespace or a container no route tells, and it may be on the same link.
+        # A macvlan in a namespace or a container has no route here, and may be on the same link.
         ours = [net for one in self._raised.values() for net in one.subnets]
         first = _free_network(key.family, [*taken, *ours]) or _free_network(key.family, taken)
         if first is None:

@@ -134,8 +134,9 @@ class TrialContext:
 def run_trials(bench: TrialContext, batch: Batch, parallel: int) -> None:
     """Run trials, at most ``parallel`` concurrently, and record each when it ends.
 
-    Trials that share a host, or the router, never run at once. After a stop those that have ended
-    are recorded, too. Once one has lost an end no more begin. Raises Interrupted, StorageError.
+    Trials that share a host, or the router, never run at once. After a cancellation ended trials
+    are recorded, too. Once a trial has lost an endpoint, no further one begins. Raises Interrupted,
+    StorageError.
     """
     conflicts = TrialConflicts(bench.places)
     waiting = list(batch.trials)

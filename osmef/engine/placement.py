@@ -149,8 +149,8 @@ def provision(
 ) -> ProvisionedEndpoints:
     """Create all endpoints, and replace wrongly placed ones up to ``tries`` times.
 
-    A replacement that fails ends the tries: what stands wrongly then does so when it is measured.
-    ``note`` is told of each. Raises ProviderError, Interrupted.
+    A failed replacement ends the tries: the endpoints are measured with their wrong placement.
+    ``note`` is called with each. Raises ProviderError, Interrupted.
     """
     made = {endpoint.name: endpoint for endpoint in sites.create(context)}
     context.check()
@@ -299,7 +299,7 @@ def _is_anywhere(*cells: PlannedCell) -> bool:
 def without_effect(plan: Plan) -> str | None:
     """Return why no two trials of a plan can run concurrently; None if they can.
 
-    As far as what is asked for tells it.
+    By the requested placement.
     """
     if not plan.trials or most_at_once(plan.trials) == 1:
         return None

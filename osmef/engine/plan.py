@@ -25,7 +25,7 @@ from osmef.workloads.base import End, Span
 if TYPE_CHECKING:
     from osmef.layers.base import Layer
 
-# Rough times for the estimate; a run tells the real ones.
+# Rough times for the estimate; a run measures the real ones.
 _PROVISION_S = 3.0
 _TRIAL_OVERHEAD_S = 0.1
 

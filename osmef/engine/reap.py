@@ -23,16 +23,16 @@ from osmef.results.rundir import RunDirectory
 class Orphan:
     """A resource without a living controller, and the evidence for that.
 
-    ``bad_way`` is why the way to it can't be taken, as its journal tells that.
+    ``access_error`` is why the access in its journal is invalid.
     """
 
     resource: Resource
     reason: str
     directory: RunDirectory | None
-    bad_way: OsmefError | None = None
+    access_error: OsmefError | None = None
 
     @property
-    def is_strange(self) -> bool:
+    def is_foreign(self) -> bool:
         """Whether only the journal of another run names it, so that its user has to confirm."""
         return self.directory is not None and self.directory.id != self.resource.run
 
@@ -229,16 +229,19 @@ def _named(kind: str, runs: Mapping[str, _Run]) -> list[Access]:
 
 def leftovers(directory: RunDirectory) -> list[Orphan]:
     """Return the resources of a dead run that its journal does not note as destroyed."""
-    standing = Journal(directory.journal).standing()
+    existing = Journal(directory.journal).existing()
     return [
         Orphan(
-            resource, "its controller no longer exists", directory, _bad_way(resource, directory)
+            resource,
+            "its controller no longer exists",
+            directory,
+            _access_error(resource, directory),
         )
-        for resource in standing
+        for resource in existing
     ]
 
 
-def _bad_way(resource: Resource, directory: RunDirectory) -> OsmefError | None:
+def _access_error(resource: Resource, directory: RunDirectory) -> OsmefError | None:
     try:
         check_access(resource.provider, resource.access, str(directory.journal))
     except OsmefError as error:
@@ -246,14 +249,14 @@ def _bad_way(resource: Resource, directory: RunDirectory) -> OsmefError | None:
     return None
 
 
-def refusal_of(orphan: Orphan, *, strange: bool = False) -> OsmefError | None:
+def refusal_of(orphan: Orphan, *, allow_foreign: bool = False) -> OsmefError | None:
     """Return the reason not to destroy an orphan; None without one.
 
-    A journal may come from anybody. ``strange`` is the word of a user that what it names of another
-    run is to go as well.
+    A journal may be of unknown origin. ``allow_foreign``: the user confirmed that resources of
+    other runs in it are destroyed, too.
     """
-    if orphan.bad_way is not None or strange or not orphan.is_strange:
-        return orphan.bad_way
+    if orphan.access_error is not None or allow_foreign or not orphan.is_foreign:
+        return orphan.access_error
     return InputError(
         f"{orphan.resource.name} belongs to the run {orphan.resource.run}, and this directory to"
         " another: it was renamed, or somebody wrote into its journal",
@@ -263,10 +266,10 @@ def refusal_of(orphan: Orphan, *, strange: bool = False) -> OsmefError | None:
     )
 
 
-def reap(orphans: Sequence[Orphan], *, strange: bool = False) -> list[FailedDestruction]:
+def reap(orphans: Sequence[Orphan], *, allow_foreign: bool = False) -> list[FailedDestruction]:
     """Destroy orphans while holding the locks of their runs; return the failures.
 
-    ``strange`` as for ``refusal_of``.
+    ``allow_foreign`` as for ``refusal_of``.
     """
     left: list[FailedDestruction] = []
     free: list[Orphan] = []
@@ -282,10 +285,10 @@ def reap(orphans: Sequence[Orphan], *, strange: bool = False) -> list[FailedDest
                 left += [FailedDestruction(orphan, error) for orphan in its_own]
             else:
                 free += its_own
-        return [*left, *destroy(free, strange=strange)]
+        return [*left, *destroy(free, allow_foreign=allow_foreign)]
 
 
-def destroy(orphans: Sequence[Orphan], *, strange: bool = False) -> list[FailedDestruction]:
+def destroy(orphans: Sequence[Orphan], *, allow_foreign: bool = False) -> list[FailedDestruction]:
     """Destroy orphans of locked runs, all of a cloud together.
 
     What is gone, also if it was so before, is noted in its journal. Returns what would not go, or
@@ -294,7 +297,7 @@ def destroy(orphans: Sequence[Orphan], *, strange: bool = False) -> list[FailedD
     refused: list[FailedDestruction] = []
     places: dict[tuple[str, tuple[tuple[str, str], ...]], list[Orphan]] = defaultdict(list)
     for orphan in orphans:
-        error = refusal_of(orphan, strange=strange)
+        error = refusal_of(orphan, allow_foreign=allow_foreign)
         if error is not None:
             refused.append(FailedDestruction(orphan, error))
             continue

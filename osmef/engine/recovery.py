@@ -118,7 +118,7 @@ def _study(directory: RunDirectory, digest: str) -> Study:
     try:
         study = load(path)
     except InputError:
-        if sha256(read_whole(path)).hexdigest() == digest:  # another version took it
+        if sha256(read_whole(path)).hexdigest() == digest:  # another version accepted it
             raise
     else:
         if study.digest == digest:
@@ -194,14 +194,14 @@ Why = Sequence[str] | OsmefError
 """Why trials are corrected: the endpoints that have moved, or what else spoilt them."""
 
 
-def look_again(
+def recheck_locations(
     bench: TrialContext, group: int, trials: Sequence[PlannedTrial], note: Callable[[Located], None]
 ) -> None:
     """Read locations after some trials of a group, and correct the affected trials.
 
-    A trial whose ends do not stand to each other as they did when it began was measured nobody
-    knows where: it fails, or where any place will do, or ``on_mismatch: record``, its place is
-    unknown. What can't be read counts as unmoved, and is told. ``note`` is told of each look.
+    If the placement of its ends changed during a trial, the trial fails; with ``placement: any`` or
+    ``on_mismatch: record`` its placement becomes unknown. A location that can't be read counts as
+    unchanged, and is reported. ``note`` is called with each reading.
     Raises StorageError, and CapacityError where an endpoint is not the run's own any more: then
     all of these fail.
     """
@@ -302,8 +302,8 @@ def measure_group(
     """Run the trials of a group; return those whose endpoints stay lost.
 
     Nothing is measured while an endpoint is awaited; then the trials in which it was lost begin
-    again. Where the endpoints stand is read after each batch. Raises Interrupted, StorageError,
-    and CapacityError where an endpoint is not the run's own any more.
+    again. Locations are read after each batch. Raises Interrupted, StorageError, and CapacityError
+    where an endpoint no longer belongs to the run.
     """
     journal = Journal(bench.directory.journal)
     left = list(trials)
@@ -315,9 +315,9 @@ def measure_group(
                 _recover(bench, batch, journal)
         except Interrupted:
             if batch.ended:
-                look_again(bench, some[0].group, batch.ended, journal.note)
+                recheck_locations(bench, some[0].group, batch.ended, journal.note)
             raise
-        look_again(bench, some[0].group, batch.ended, journal.note)
+        recheck_locations(bench, some[0].group, batch.ended, journal.note)
         ended = {one.index for one in (*batch.ended, *batch.spared)}
         left = [one for one in left if one.index not in ended]
     return left
@@ -331,7 +331,7 @@ def _recover(bench: TrialContext, batch: Batch, journal: Journal) -> None:
     silent = [one for one, does in zip(here, answers, strict=True) if not does]
     for station in silent:
         station.lose(ReachError("it does not answer", where=station.name))
-    _ask_cloud(bench, silent)  # what that has no more is not awaited
+    _ask_cloud(bench, silent)  # a deleted one is not awaited
     if awaited := [one for one in silent if isinstance(one.lost, ReachError)]:
         _await(bench, awaited, journal)
 

@@ -64,7 +64,7 @@ _INSIDE_S = 60.0
 class Station:
     """A deployed endpoint. Lost sessions and agents are reopened.
 
-    ``lost`` is why it can't be measured: it is awaited, given up, or its cloud has it no more;
+    ``lost`` is why it can't be measured: it is awaited, given up, or no longer exists;
     ``lost_at`` is when that was found.
     """
 
@@ -79,7 +79,7 @@ class Station:
         self._closing = threading.Lock()
         self._closed = False
         self._roles: dict[str, AgentClient] = {}
-        self._agents: dict[tuple[str, ...], Agents] = {}  # by what stands before its command line
+        self._agents: dict[tuple[str, ...], Agents] = {}  # by the prefix of its command line
         self._used: dict[tuple[str, ...], SshSession] = {}
         self._more: list[SshSession] = []
         self._supplied: list[Supplied] = []
@@ -208,7 +208,7 @@ class Station:
         first, *others = argv
         if first in starts:
             return [*starts[first], *(data.get(word, word) for word in others)]
-        # What starts others, such as sh or taskset, is told where they are.
+        # What starts others, such as sh or taskset, gets their paths.
         known = {name: (path,) for name, path in data.items()} | starts
         return [one for word in argv for one in known.get(word, (word,))]
 
@@ -296,7 +296,7 @@ class Station:
     def agent(self, role: str, prefix: Sequence[str] = ()) -> AgentClient:
         """Return a living agent for a role. Raises ReachError, AgentError, or why it is lost.
 
-        ``prefix`` is what stands before its command line, where it is to run inside of something.
+        ``prefix`` is put before its command line, to run it inside of a namespace or container.
         """
         self.check()
         agent = self._roles.get(role)
@@ -459,8 +459,8 @@ _RESUMED = "."
 def first_moment(group: int, starts: int) -> str:
     """Return the name of the moment before a group, at the nth start of a run.
 
-    A resumed run has new endpoints, whose counters restart: what stands of the moment after the
-    group before is not theirs, and is kept.
+    A resumed run has new endpoints, whose counters restart: the facts after the group before are
+    not theirs, and are kept.
     """
     return f"{group - 1:05}" + (f"{_RESUMED}{starts - 1:02}" if starts > 1 else "")
 
@@ -515,7 +515,7 @@ def loss_of(name: str) -> CapacityError:
 def lose(stations: Sequence[Station], places: Sequence[Location]) -> list[Station]:
     """Mark the stations lost whose endpoints no longer exist in their cloud; return those.
 
-    What was measured on one before stands: it has not moved.
+    Earlier trials on it are kept: it has not moved.
     """
     gone = [
         station

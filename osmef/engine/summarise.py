@@ -364,7 +364,7 @@ def _found(
 ) -> list[PairPlacement]:
     """Return the placement in the successful trials; without any, by the present locations.
 
-    A run that was resumed has other endpoints than before, which may stand elsewhere.
+    A resumed run has other endpoints than before, maybe at other locations.
     """
     good = [trial for trial in trials if trial.status is Status.OK]
     if good:

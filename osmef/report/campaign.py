@@ -181,9 +181,9 @@ def recorded_prices(trials: pd.DataFrame) -> pd.DataFrame:
 def listed_prices(file: Path, trials: pd.DataFrame) -> pd.DataFrame:
     """Return the prices of a CSV file: ``platform``, any swept keys, and the hourly price.
 
-    The price stands under ``price_per_hour`` with ``currency``, or under one such as
-    ``usd_per_hour``; an empty one is unknown. Raises InputError where a column is missing, a price
-    is no number, or a platform has two.
+    The price is in ``price_per_hour`` with ``currency``, or in a column such as ``usd_per_hour``;
+    an empty one is unknown. Raises InputError where a column is missing, a price is no number, or a
+    platform has two.
     """
     table = read_table(file)
     hourly = [str(name) for name in table.columns if str(name).endswith("_per_hour")]

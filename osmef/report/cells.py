@@ -40,7 +40,7 @@ from osmef.units import rate_unit
 
 _MOST_NAMED = 3  # scenarios whose runs a figure draws
 _ALWAYS = ("placement", "tenancy", "connections", "workload")
-_WORKLOAD = "swept.workload"  # which tells its kind, too
+_WORKLOAD = "swept.workload"  # which shows its kind, too
 
 
 @dataclass(frozen=True)

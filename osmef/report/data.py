@@ -321,8 +321,8 @@ def _of_site(name: str | None, site: str | None) -> str | None:
 def pairs_of(trials: Iterable[tuple[str, Trial]], rates: Sequence[str] = ()) -> pd.DataFrame:
     """Return one row a trial and pair: run, cell, trial, sender, receiver, bps.
 
-    The rate is that in their common interval. Where the trial does not tell that, as an imported
-    one, it is that of its only pair: the first of ``rates``, metrics in bit/s, that it has.
+    The rate is that in their common interval. Where the trial has none, as an imported one, it is
+    that of its only pair: the first of ``rates``, metrics in bit/s, that it has.
     """
     rows = []
     for run, trial in trials:

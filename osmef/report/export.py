@@ -171,8 +171,8 @@ def write_openmetrics(summary: Summary) -> Iterator[str]:
     """Yield the lines: four gauges of each metric, and trials by status; a sample a cell.
 
     Names begin with ``osmef_``; labels are run, scenario, provider, cell, workload, distance,
-    connections, and the swept values. Numbers are in the unit of the metric, which the help tells.
-    There are no times: who scrapes a file says when.
+    connections, and the swept values. Numbers are in the unit of the metric, which the help states.
+    There are no timestamps: the scraper sets them.
 
     Source: OpenMetrics 1.0.
     """
@@ -220,7 +220,7 @@ def _labels(summary: Summary, cell: CellInfo) -> str:
             "distance": cell.distance, "connections": cell.connections}  # fmt: skip
     found = {name: str(value) for name, value in told.items() if value is not None}
     for name, value in cell.values.items():
-        if value is not None and str(value) != found.get(name):  # connections are told once
+        if value is not None and str(value) != found.get(name):  # connections are stated once
             found[_unused(_name(name), found)] = str(value)
     return ",".join(f'{name}="{_escaped(value)}"' for name, value in found.items())
 
@@ -462,7 +462,7 @@ COLUMNS = (
 def write_ppbench(file: TextIO, summary: Summary, requests: pd.DataFrame) -> int:
     """Write a row for each cell and message size, and return the number of rows.
 
-    ``requests`` is what ``osmef.results.rows.load_requests`` gives. All trials of a cell count as
+    ``requests`` is what ``osmef.results.frame.load_requests`` gives. All trials of a cell count as
     repetitions. The machine is the flavor of its first sender, or the endpoint's name without one;
     the experiment is the cell, with semicolons for its commas. Total transferred is, other than its
     name says, the median length of one message: ppbench draws all else against it. The time is the

@@ -48,9 +48,9 @@ class FigureOptions:
 
     ``messages`` is for the kinds of ping-pong. ``whole`` is the CPU load of whole endpoints.
     ``metrics`` are for layers, ecdf, sessions, cov and price; all but cov take one. ``prices`` is a
-    file for ``osmef.report.machine_types.price_table``, ``flavor`` the column that tells flavors
-    apart, and ``machines`` a CSV file with the columns of ``osmef.analysis.similarity``, without
-    which the runs tell some of them.
+    file for ``osmef.report.machine_types.price_table``, ``flavor`` the column that names flavors,
+    and ``machines`` a CSV file with the columns of ``osmef.analysis.similarity``, without which the
+    runs tell some of them.
     """
 
     look: Look = field(default_factory=Look)

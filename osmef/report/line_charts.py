@@ -438,7 +438,8 @@ def sweep_throughput(sizes: pd.DataFrame, trials: pd.DataFrame, look: Look = PLA
 
     ``sizes`` are those of ``osmef.report.data.sizes_of``, ``trials`` those of ``osmef.load``, which
     name the cells: a line each, the median of the trials, of a platform with sessions that of their
-    medians. Raises InputError where nothing was swept, and for more cells than can be told apart.
+    medians. Raises InputError where nothing was swept, and for more cells than can be
+    distinguished.
     """
     y = ChartAxis("throughput", format_rate)
     return _draw(sizes, trials, look, "throughput_bps", ("Throughput against message size", y))
@@ -497,7 +498,7 @@ _TOLD = {
 def layers(trials: pd.DataFrame, look: Look = PLAIN, *, metric: str | None = None) -> Figure:
     """Draw the ratio of each number with each layer to that without, with its 95 % interval.
 
-    ``trials`` are those of ``osmef.load`` with a column ``layer``; what else was swept stands
+    ``trials`` are those of ``osmef.load`` with a column ``layer``; what else was swept is named
     before the layer. A panel is of ``metric``, or of each number that leads a table, of a round
     trip or another time, and of the CPU time per GB. See ``osmef.analysis.layers.layer_costs``.
     Raises InputError where no trial tells a layer, or none is of the reference, "bare".

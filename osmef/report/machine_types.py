@@ -110,8 +110,8 @@ def price_ranking(
     The result of a flavor is the median of the trials of one cell, or of its sessions, where there
     are any, or of its runs, if several; each platform, cell and achieved place has a row. The
     tables have the columns of ``price_performance``, ``cell``, ``SPREAD``, trials and how many of
-    these failed. ``flavor`` is
-    the column that tells flavors apart. Without ``metric`` it is what leads. Raises InputError.
+    these failed. ``flavor`` is the column that names flavors apart. Without ``metric`` it is what
+    leads. Raises InputError.
     """
     measure = chosen(data.trials, metric)
     if flavor not in data.trials:

@@ -95,8 +95,9 @@ def topology(endpoints: pd.DataFrame, pairs: pd.DataFrame, look: Look = PLAIN) -
     """Draw the endpoints in their hosts, with the rate of each pair on its edge.
 
     ``endpoints`` are those of ``osmef.report.data.endpoints_of``, ``pairs`` of ``pairs_of``: the
-    rate of an edge is the highest median of the cells in which the pair was measured. Of more than
-    16 edges only the width tells. Raises InputError where no pair has a rate, and for several runs.
+    rate of an edge is the highest median of the cells in which the pair was measured. With more
+    than 16 edges only the width shows the rate. Raises InputError where no pair has a rate, and for
+    several runs.
     """
     medians = pairs.groupby(["sender", "receiver", "cell"], sort=False)["bps"].median()
     rates = {
@@ -152,7 +153,7 @@ def topology(endpoints: pd.DataFrame, pairs: pd.DataFrame, look: Look = PLAIN) -
 
 
 def _caption(highest: float, *, many: bool, left: bool) -> str:
-    """Return the caption; rates of ``many`` arrows are not told, others ``left`` out."""
+    """Return the caption; rates of ``many`` arrows are left out, and ``left`` others."""
     told = "Rate: the highest median of the cells in which the pair was measured."
     if left:
         told += " A rate that would lie over other words is left out."
@@ -425,7 +426,7 @@ def price(result: PricePerformance, measure: Measure, look: Look = PLAIN) -> Fig
     """Draw the price-performance of flavors as bars, the best first.
 
     ``result`` is that of ``osmef.analysis.price.price_performance`` for ``measure``. What has no
-    known price or no result stands below, without a bar. Where the table has ``ci95_low`` and
+    known price or no result is listed below, without a bar. Where the table has ``ci95_low`` and
     ``ci95_high``, lines are the exact 95 % interval of the result over the price. Raises InputError
     for nothing.
     """

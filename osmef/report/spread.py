@@ -41,7 +41,7 @@ from osmef.report.style import (
 )
 from osmef.results.measure import Measure
 
-_FEWEST = 5  # values of which a box tells more than the points alone
+_FEWEST = 5  # values for which a box shows more than the points alone
 _WIDEST = 16.0  # inches, of a figure of many sessions
 _LETTER_INCHES = 0.09
 _FEW_STEPS = 40  # of a distribution function, from which on its steps have no markers

@@ -1,6 +1,6 @@
 """Content of a summary for figures, tables and pages: placements, variants, points, and sentences.
 
-The sentences tell the cost of a run, expected medians, and doubts about a number.
+The sentences state the cost of a run, expected medians, and doubts about a number.
 """
 
 from __future__ import annotations
@@ -221,7 +221,7 @@ def short_cells(cells: Iterable[str]) -> tuple[dict[str, str], str]:
         cell: ", ".join(_part_alone(part) for part in of if part not in shared)
         for cell, of in parts.items()
     }
-    if len(set(short.values())) < len(short):  # what was cut off tells them apart
+    if len(set(short.values())) < len(short):  # the part that was cut off distinguishes them
         short = {cell: ", ".join(p for p in of if p not in shared) for cell, of in parts.items()}
     return {cell: name or "all" for cell, name in short.items()}, ", ".join(shared)
 
@@ -300,9 +300,8 @@ def doubts_of(
 ) -> str:
     """Describe the doubts about a row of ``trust``, the most severe first; "" for none.
 
-    ``error_percent`` is that for which ``repetitions`` are needed: a median that fewer values give
-    may be further off, whatever its interval says of the noise. ``busy`` is what ``busy_cells``
-    tells.
+    ``error_percent`` is that for which ``repetitions`` are needed: a median of fewer values may be
+    further off, whatever its interval says of the noise. ``busy`` is the result of ``busy_cells``.
     """
     found = []
     if too_few := needs_more(row):

@@ -282,7 +282,7 @@ def layer_table(summary: Summary, width: int | None = None) -> Group | None:
 def _sorted(rows: list[_LayerRow], names: list[str]) -> tuple[list[str], list[_LayerRow]]:
     """Return the keys of rows, the widest first if it is long, and the rows in that order.
 
-    Of those only the first can stand above its rows, which leaves the others some room.
+    Only the first can be printed above its rows, which leaves the others some room.
     """
     by = [_LAYER, *names]
     widest = max(by, key=lambda key: max(len(_label(row, key)) for row in rows))
@@ -384,7 +384,7 @@ def is_lost(row: Row) -> bool:
 def fails_alone(failure: Row) -> bool:
     """Return whether half of a cell's trials fail in B and none in A, which is a regression.
 
-    No test of few trials tells it: 3 of 5 against 0 of 5 has p = 0.17. Where each trial fails with
+    No test of few trials shows it: 3 of 5 against 0 of 5 has p = 0.17. Where each trial fails with
     5 %, on both sides, it is so of any of 24 cells of 6 trials in 4 % of cases.
     """
     return 2 * failure["failed_b"] >= max(1, failure["trials_b"]) and not failure["failed_a"]

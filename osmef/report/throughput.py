@@ -277,7 +277,7 @@ def _spans_a_decade(lines: Sequence[ChartLine]) -> bool:
 
 
 # Okabe and Ito's colours, light and dark by turns, and a hatch each for prints in grey. Both ends'
-# CPU and both windows are of one hue; what can't be told has no colour.
+# CPU and both windows are of one hue; an unknown limit has no colour.
 _LOOKS = {
     Limit.SENDER_CPU: ("#D55E00", ""),
     Limit.RECEIVER_CPU: ("#E69F00", "//"),

@@ -58,7 +58,7 @@ def intervals(rows: pd.DataFrame, trials: pd.DataFrame, look: Look = PLAIN) -> F
     lines. A cell of which only the background has intervals, such as latency beside bulk transfers,
     shows those. Raises InputError without an interval, and for more cells than can be told apart.
     """
-    if "began_s" in rows:  # what runs once more after a rest stands where it ran
+    if "began_s" in rows:  # what runs once more after a pause is drawn where it ran
         rows = rows.assign(start_s=rows["start_s"] + rows["began_s"].fillna(0))
     beside = rows["purpose"] == Purpose.BACKGROUND.value
     groups = _by_cell(_one_end(rows[~beside]))
@@ -187,7 +187,7 @@ def _one_end(rows: pd.DataFrame) -> pd.DataFrame:
 def _back_to_itself(trial: pd.DataFrame) -> pd.Series[bool]:
     """Return which rows of a loopback are of the reverse direction."""
     sent = trial["role"] == "sender"
-    if sent.any():  # one end alone told, so what it got came back
+    if sent.any():  # one end alone reported, so what it received came back
         return ~sent
     again = trial.groupby("flow")["start_s"].diff().lt(0)  # the rows of one way come first
     return again.groupby(trial["flow"]).cumsum() > 0

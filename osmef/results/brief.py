@@ -158,7 +158,7 @@ def _index_of(line: bytes) -> int | None:
     """Return the index in a line in unusual JSON; None without any."""
     try:
         return _INDEXED.validate_json(line)["index"]
-    except ValidationError:  # it is told when the line is read
+    except ValidationError:  # reported when the line is read
         return None
 
 

@@ -1,6 +1,6 @@
 """Atomic, durable files of a run directory.
 
-They are read as files that anybody may have written, or that a kill or a disk has damaged.
+They are read as files of unknown origin, which a kill or a disk may have damaged.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     RUN/  scenario.yaml  journal.jsonl  trials.jsonl  intervals.parquet  requests.parquet
           facts/  measures.json  raw/  summary.json  lock
 
-``scenario.json`` stands for ``scenario.yaml`` when the scenario was written in JSON. Trials are
+It is ``scenario.json`` where the scenario was written in JSON. Trials are
 appended as they end; one that was measured again has several lines, of which the newest counts.
 The intervals of each trial are a part of their own, in ``intervals/``, until
 ``finish`` merges them, and so are its requests, if it has any. ``raw`` has what external programs

@@ -104,7 +104,7 @@ class Source(Model):
 
 
 class TcpState(Model):
-    """TCP_INFO of a connection at its end; None for what the kernel does not tell."""
+    """TCP_INFO of a connection at its end; None for what the kernel does not report."""
 
     congestion_control: str | None = Field(
         default=None, description="name of the algorithm (`TCP_CONGESTION`)"

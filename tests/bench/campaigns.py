@@ -24,7 +24,7 @@ from tests.campaigns import test_kills as weeks
 from tests.campaigns.emulated import conduct
 
 SIZES = (1, 10, 100, 1000, 10_000)
-ENOUGH = 1000
+CONVERGED = 1000
 ENOUGH_MB = 1024.0
 # Times vary: so much more for each pair is no growth.
 GROWN = 1.25
@@ -54,7 +54,7 @@ def _growth(count: int, found: Mapping[str, float], before: Mapping[str, float])
 
 def _row(count: int, found: Mapping[str, float], before: Mapping[str, float]) -> tuple[str, ...]:
     enough = "-"
-    if count == ENOUGH:
+    if count == CONVERGED:
         enough = _verdict(fine=found["peak_mb"] < ENOUGH_MB and found["busy_percent"] < 100)
     return (
         str(count),

@@ -122,7 +122,7 @@ def conduct(kind: str, count: int, place: Path) -> dict[str, float]:
     campaign_plan, found = _plan(count), dict[str, float]()
     store = Store(f"sqlite:///{place / 'state.sqlite'}")
     about = {"file": str(place / "bench.yaml"), "text": "", "out": str(place / "out")}
-    store.enlist("bench", about, campaign_plan.rows(), DUE - timedelta(seconds=1))
+    store.register("bench", about, campaign_plan.rows(), DUE - timedelta(seconds=1))
     os.mkfifo(place / "begun")
     with ExitStack() as stack:
         executor = EXECUTORS[kind](count, place, stack)

@@ -135,7 +135,7 @@ class EmulatedClouds:
         begun = self._clock.time
         with _directory(work) as directory:
             journal = Journal(directory.journal)
-            for left in journal.standing():
+            for left in journal.existing():
                 (self._things / left.name).unlink(missing_ok=True)
                 journal.destroyed(left)
             plan = _plan(work, directory)
@@ -227,7 +227,7 @@ def conduct(
     start = datetime.combine(loaded.campaign.start, datetime.min.time(), UTC)
     clock = SimulatedClock(start - timedelta(days=1))
     about = {"file": str(file), "text": loaded.text, "out": str(out)}
-    store.enlist(name, about, campaign_plan.rows(), clock.now())
+    store.register(name, about, campaign_plan.rows(), clock.now())
     store.skip(missed, SessionState.MISSED, "the window was closed", clock.now())
     row = store.campaign(name)
     log = store.log(row.id, 1)

@@ -53,7 +53,7 @@ def conduct(file: Path, database: str, out: Path) -> CampaignPhase:
     campaign_plan, name = plan_campaign(loaded), loaded.campaign.name
     store = Store(database)
     about = {"file": str(file), "text": loaded.text, "out": str(out)}
-    store.enlist(name, about, campaign_plan.rows(), datetime.now(UTC))
+    store.register(name, about, campaign_plan.rows(), datetime.now(UTC))
     stop, executor = CancellationToken(), ThreadExecutor(1)
     context = ConductorContext(
         this_process(), RealClock(), executor, CancellableSessions(stop, run).measure, say

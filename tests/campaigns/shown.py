@@ -38,7 +38,7 @@ def make_shown(place: Path) -> Store:
     campaign_plan = plan_campaign(loaded)
     store = Store(f"sqlite:///{place / 'state.sqlite'}")
     about = {"file": str(file), "text": loaded.text, "out": str(place / "out")}
-    store.enlist("shown", about, campaign_plan.rows(), START)
+    store.register("shown", about, campaign_plan.rows(), START)
     row = store.campaign("shown")
     store.set_phase(row.id, CampaignPhase.ACTIVE, this_process())
     clouds = EmulatedClouds(SimulatedClock(START), place / "things")

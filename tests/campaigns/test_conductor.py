@@ -69,7 +69,7 @@ class Stage:
         self.store = Store(self.url or f"sqlite:///{self.directory / 'state.sqlite'}")
         about = {"file": str(file), "text": loaded.text, "out": str(self.directory / "out")}
         late = late_before(self.campaign_plan.campaign.missed, self.clock.time)
-        self.store.enlist("test", about, self.campaign_plan.rows(), self.clock.time, late)
+        self.store.register("test", about, self.campaign_plan.rows(), self.clock.time, late)
         self.stop = CancellationToken()
 
     def conduct(self, measure: Measure) -> CampaignPhase:
@@ -253,7 +253,7 @@ def test_a_platform_that_is_known_is_left_alone(tmp_path: Path) -> None:
     stage = Stage(tmp_path, "stop: {width_percent: 8, minimum: 6}\n", weeks=2)
     clouds = EmulatedClouds(stage.clock, tmp_path / "things")
     stage.conduct(clouds.measure)
-    assert stage.states == [SessionState.DONE] * 8 + [SessionState.ENOUGH] * 6
+    assert stage.states == [SessionState.DONE] * 8 + [SessionState.CONVERGED] * 6
 
 
 def test_a_platform_that_is_not_known_goes_on(tmp_path: Path) -> None:

@@ -126,7 +126,7 @@ def conduct(
     campaign_plan = plan_campaign(loaded)
     store = Store(f"sqlite:///{out}.sqlite")
     about = {"file": str(file), "text": loaded.text, "out": str(out)}
-    store.enlist("two-clouds", about, campaign_plan.rows(), START)
+    store.register("two-clouds", about, campaign_plan.rows(), START)
     row = store.campaign("two-clouds")
     watched = Watched(executor)
     clock = PatientClock(watched)
@@ -203,16 +203,16 @@ def test_a_worker_killed_in_a_trial_changes_nothing(
     journal = Journal(Path(north.directory or "") / "journal.jsonl")
     assert len({note["worker"] for note in read_notes(journal, "worker")}) == 2
     assert len(read_notes(journal, "lost")) == 1
-    assert journal.standing() == []
+    assert journal.existing() == []
     assert [kind for kind, _ in told] == ["gap"]
     names = {path.name for path in Path(north.directory or "").iterdir()}
     assert names == {"scenario.yaml", "journal.jsonl", "trials.jsonl", "summary.json", "lock"}
 
 
 def wait_for_stop(work: SessionJob) -> SessionResult:
-    errand = worker._errand.get()
+    session = worker._session.get()
     Path(work.text).write_text(str(os.getpid()))
-    errand.stop.wait(120)
+    session.stop.wait(120)
     raise AssertionError("nobody asked for a stop")
 
 
@@ -326,7 +326,7 @@ def test_what_is_left_is_taken_away_by_a_worker(
         journal.created(Resource("local", "sandbox", "pair", directory.id, "pid:1:1"))
     workers.start("osmef=1 north=1")
     join(CancellationToken()).clear(Path(work.directory), "north").result(60)
-    assert journal.standing() == []
+    assert journal.existing() == []
 
 
 def test_no_cluster_there() -> None:

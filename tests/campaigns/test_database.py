@@ -70,9 +70,9 @@ def test_the_name_of_another_file_is_refused(tmp_path: Path) -> None:
     other.write_text(FILE)
     about = {"file": str(other), "text": FILE, "out": str(tmp_path)}
     with pytest.raises(InputError, match="there is another campaign 'test'"):
-        stage.store.enlist("test", about, stage.campaign_plan.rows(), START)
+        stage.store.register("test", about, stage.campaign_plan.rows(), START)
     (tmp_path / "campaign.yaml").unlink()  # it was moved
-    stage.store.enlist("test", about, stage.campaign_plan.rows(), START)
+    stage.store.register("test", about, stage.campaign_plan.rows(), START)
     assert stage.store.campaign("test").file == str(other)
 
 
@@ -83,9 +83,9 @@ def test_the_runs_of_a_campaign_stay_in_one_directory(tmp_path: Path) -> None:
     about = {"file": str(tmp_path / "campaign.yaml"), "text": FILE, "out": str(tmp_path / "new")}
     before.mkdir()
     with pytest.raises(InputError, match=f"(?s)are in {before},.*--out {tmp_path}, or move"):
-        stage.store.enlist("test", about, stage.campaign_plan.rows(), START)
+        stage.store.register("test", about, stage.campaign_plan.rows(), START)
     before.rename(tmp_path / "new")  # moved
-    stage.store.enlist("test", about, stage.campaign_plan.rows(), START)
+    stage.store.register("test", about, stage.campaign_plan.rows(), START)
     assert stage.store.campaign("test").out == str(tmp_path / "new")
 
 
@@ -133,8 +133,8 @@ def test_a_file_is_not_changed_under_its_conductor(tmp_path: Path) -> None:
     about = {"file": str(tmp_path / "campaign.yaml"), "text": "other", "out": str(tmp_path)}
     stage.store.renew(1, "other boot 1 1", START)
     with pytest.raises(InputError, match="another process conducts the campaign 'test'"):
-        stage.store.enlist("test", about, stage.campaign_plan.rows(), START)
-    stage.store.enlist("test", about, stage.campaign_plan.rows(), START + LEASE)
+        stage.store.register("test", about, stage.campaign_plan.rows(), START)
+    stage.store.register("test", about, stage.campaign_plan.rows(), START + LEASE)
 
 
 def test_gaps_are_records(tmp_path: Path) -> None:

@@ -260,7 +260,7 @@ def test_into_systemd_and_out_again(place: Path, kept: Path) -> None:
 
 def test_a_stopped_campaign_goes_on_when_it_is_installed(place: Path, kept: Path) -> None:
     store = Store(f"sqlite:///{place / 's.sqlite'}")
-    store.enlist("weeks", {"file": "weeks.yaml", "text": "", "out": "results"}, [], START)
+    store.register("weeks", {"file": "weeks.yaml", "text": "", "out": "results"}, [], START)
     store.set_phase(1, CampaignPhase.STOPPED)
     assert osmef(place, "install", "weeks.yaml", "--to", "units").returncode == 0
     assert store.campaign("weeks").phase is CampaignPhase.STOPPED

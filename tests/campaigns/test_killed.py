@@ -68,7 +68,7 @@ def test_a_session_goes_on_after_a_kill(place: Path, moment: str, finished: int)
     killed = session(place)
     assert killed.state is SessionState.RUNNING, seen
     directory = RunDirectory(Path(killed.directory or ""))
-    assert len(Journal(directory.journal).standing()) == 1
+    assert len(Journal(directory.journal).existing()) == 1
     before = directory.read_trials().trials
     assert len(before) == finished
 
@@ -82,5 +82,5 @@ def test_a_session_goes_on_after_a_kill(place: Path, moment: str, finished: int)
     assert sorted(trial.index for trial in trials) == [1, 2, 3, 4]
     measured = [line for line in ended.stdout.splitlines() if line.startswith("trial")]
     assert len(measured) == 4 - finished
-    assert Journal(directory.journal).standing() == []
+    assert Journal(directory.journal).existing() == []
     assert LocalProvider.owned({}, directory.id) == []

@@ -118,6 +118,6 @@ def test_a_file_that_can_t_be_written_is_told_once(tmp_path: Path) -> None:
 def test_labels_are_escaped(tmp_path: Path, name: str) -> None:
     store = Store(f"sqlite:///{tmp_path / 'state.sqlite'}")
     about = {"file": "x.yaml", "text": "", "out": "out"}
-    store.enlist(name, about, [], datetime.now(UTC))
+    store.register(name, about, [], datetime.now(UTC))
     found = parsed(render_metrics([(store.campaign(name), [])], datetime.now(UTC)))
     assert {dict(each)["campaign"] for _, each in found} == {name}

@@ -49,7 +49,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     store = Store(f"sqlite:///{place / 'state.sqlite'}")
     about = {"file": str(file), "text": loaded.text, "out": str(place / "two-clouds")}
     now = datetime(2026, 3, 15, tzinfo=UTC)
-    store.enlist("two-clouds", about, plan_campaign(loaded).rows(), now)
+    store.register("two-clouds", about, plan_campaign(loaded).rows(), now)
     rows = store.sessions(store.campaign("two-clouds").id)
     lost = [one.id for one in rows if one.provider == "two"][20:25]
     store.close()

@@ -183,7 +183,7 @@ def test_a_pause_outlives_its_conductor(stage: Stage) -> None:
     assert stage.store.campaign("test").phase is CampaignPhase.PAUSED
     executor, stage.stop = Held(), CancellationToken()
     again = conductor(stage, executor)
-    again._take_up()
+    again._register()
     again._step()
     assert stage.store.campaign("test").phase is CampaignPhase.PAUSED
     assert executor.works == {}
@@ -194,7 +194,7 @@ def test_what_another_process_has_taken_over_is_halted_and_not_written(stage: St
     executor, halted = Held(), list[int]()
     mine = conductor(stage, executor, halted)
     stage.clock.time = START + 9 * HOUR
-    mine._take_up()
+    mine._register()
     assert mine._step() is None
     ((future, work),) = executor.works.items()
     other, later = "other boot 1 1", stage.clock.time + 2 * LEASE
@@ -271,11 +271,11 @@ def test_a_campaign_that_had_a_cloud_lets_another_one_have_it(tmp_path: Path) ->
         replace(row, session=replace(row.session, due=START)) for row in other.campaign_plan.rows()
     ]
     about = {"file": "other.yaml", "text": "", "out": str(tmp_path / "other")}
-    stage.store.enlist("other", about, rows, START)
+    stage.store.register("other", about, rows, START)
     stage.clock.time = START + 9 * HOUR
     executor = Held()
     mine = conductor(stage, executor)
-    mine._take_up()
+    mine._register()
     mine._step()
     (future,) = executor.works
     stage.store.renew(2, "other boot 1 1", stage.clock.time)
@@ -295,7 +295,7 @@ def test_a_stop_is_heard_while_many_begin(tmp_path: Path) -> None:
     stage.clock.time = START + 9 * HOUR
     executor = Held(room=1000)
     mine = conductor(stage, executor)
-    mine._take_up()
+    mine._register()
     counts = []
     for _ in range(4):
         mine._step()

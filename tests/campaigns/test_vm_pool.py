@@ -114,9 +114,9 @@ def test_what_stands_between_sessions_is_counted(kept: Kept) -> None:
 
 def test_the_plan_counts_from_the_first_session_to_the_last(kept: Kept) -> None:
     found = preview(kept.stage.campaign_plan)
-    (stands,) = found.kept
-    assert stands.since == START + timedelta(hours=9)
-    assert timedelta(days=6) < stands.until - stands.since < timedelta(days=6, minutes=1)
+    (paid,) = found.kept
+    assert paid.since == START + timedelta(hours=9)
+    assert timedelta(days=6) < paid.until - paid.since < timedelta(days=6, minutes=1)
     assert found.amounts["USD"] == pytest.approx(0.20 * 6 * 24, rel=1e-3)
     assert found.record()["kept_vms"][0]["platform"] == "pair"
 

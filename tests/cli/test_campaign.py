@@ -283,7 +283,7 @@ def test_vms_are_kept_from_session_to_session_and_gone_after_a_kill(place: Path)
                 break
         process.kill()
     journals = (place / "results" / "now").glob("kept-*/journal.jsonl")
-    assert any(Journal(path).standing() for path in journals)
+    assert any(Journal(path).existing() for path in journals)
     last = run(place, "run", "now.json")
     assert last.returncode == 0, last.stderr
     assert "VMs that were kept no longer exist" in last.stderr

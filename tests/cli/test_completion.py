@@ -65,7 +65,7 @@ def test_campaigns_come_by_name_and_no_database_is_made(
     assert not file.exists()
     store = open_store(f"sqlite:///{file}")
     for name in ("five-minutes", "four-weeks", "other"):
-        store.enlist(name, {"file": "", "text": "", "out": ""}, [], datetime.now(UTC), None)
+        store.register(name, {"file": "", "text": "", "out": ""}, [], datetime.now(UTC), None)
     store.close()
     assert offered("osmef campaign status fo") == ["four-weeks"]
     assert offered("osmef campaign pause f") == ["five-minutes", "four-weeks"]

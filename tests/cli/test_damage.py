@@ -134,7 +134,7 @@ def moved_line(data: bytes, chance: random.Random) -> bytes:
 
 def strange_line(data: bytes, chance: random.Random) -> bytes:
     lines = data.splitlines(keepends=True)
-    strange = [
+    allow_foreign = [
         b"[" * 100_000,
         b'{"a":' * 100_000,
         b"{}",
@@ -144,7 +144,7 @@ def strange_line(data: bytes, chance: random.Random) -> bytes:
         b"",
         b'""',
     ]
-    lines.insert(chance.randrange(len(lines) + 1), chance.choice(strange) + b"\n")
+    lines.insert(chance.randrange(len(lines) + 1), chance.choice(allow_foreign) + b"\n")
     return b"".join(lines)
 
 

@@ -213,13 +213,13 @@ def test_a_copy_of_a_living_run_is_neither_reaped_nor_resumed(
     process = osmef.start("run", osmef.write(LONG))
     osmef.until(process, "measuring")
     shutil.copytree(osmef.directory / "results", osmef.directory / "copy")
-    standing = left_behind()
+    existing = left_behind()
     reaped = osmef("reap", "--yes", "--out", "copy")
     assert (reaped.code, reaped.out) == (0, "nothing left\n"), reaped.err
     resumed = osmef("resume", f"copy/{osmef.run.name}")
     assert resumed.code == 4
     assert "of which this directory is a copy" in " ".join(resumed.err.split())
-    assert left_behind() == standing != []
+    assert left_behind() == existing != []
     osmef.interrupt(process, signal.SIGINT)
     assert osmef.finish(process).code == 4
     assert left_behind() == []

@@ -128,7 +128,7 @@ def killed(osmef: Osmef) -> Path:
     osmef.until(process, "putting the agent")
     process.kill()
     osmef.finish(process)
-    assert Journal(osmef.run / "journal.jsonl").standing()
+    assert Journal(osmef.run / "journal.jsonl").existing()
     return osmef.run
 
 
@@ -136,7 +136,7 @@ def test_what_was_left_is_reaped(osmef: Osmef) -> None:
     run = killed(osmef)
     assert osmef("reap", prefix=to(">/dev/full 2>/dev/full")).code == 1
     assert osmef("reap", "--yes", prefix=to(">&- 2>&-")).code == 0
-    assert Journal(run / "journal.jsonl").standing() == []
+    assert Journal(run / "journal.jsonl").existing() == []
 
 
 def test_a_run_is_resumed(osmef: Osmef, left_behind: LeftBehind) -> None:
@@ -165,7 +165,7 @@ def test_a_terminal_that_closes_leaves_nothing_of_a_run_that_is_resumed(osmef: O
     command = [sys.executable, "-c", script, "resume", str(run)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     assert subprocess.run(command, env=environment, check=False).returncode == 4
-    assert Journal(run / "journal.jsonl").standing() == []
+    assert Journal(run / "journal.jsonl").existing() == []
     assert len(read_notes(Journal(run / "journal.jsonl"), "start")) == 1, "it did not go on"
 
 

@@ -131,18 +131,18 @@ def test_what_is_of_another_run_is_not_destroyed_unasked(tmp_path: Path) -> None
     run = received(tmp_path / "results", sandbox(RUN), sandbox("another"))
     journal = Journal(run / "journal.jsonl")
     assert osmef("resume", run).code == 2
-    assert len(journal.standing()) == 2
+    assert len(journal.existing()) == 2
     ended = osmef("reap", "--out", run.parent, "--yes")  # without a terminal
     told = " ".join(ended.out.split())
     assert ended.code == 1
     assert f"of run another, as the journal of {RUN} says" in told
     assert "osmef-another belongs to the run another, and this directory to" in told
     assert "--other-runs" in told
-    assert [one.run for one in journal.standing()] == ["another"]
+    assert [one.run for one in journal.existing()] == ["another"]
     left = json.loads(osmef("reap", "--out", run.parent, "--yes", "--json").out)["left"]
     assert [(one["run"], one["error"]["kind"]) for one in left] == [("another", "input")]
     assert osmef("reap", "--out", run.parent, "--yes", "--other-runs").code == 0
-    assert journal.standing() == []
+    assert journal.existing() == []
 
 
 @pytest.mark.parametrize(
@@ -170,4 +170,4 @@ def test_at_a_terminal_it_is_asked_for(
         os.close(ours)
     assert "1 of these are of other runs" in err
     assert process.returncode == code, err
-    assert [one.run for one in Journal(run / "journal.jsonl").standing()] == left
+    assert [one.run for one in Journal(run / "journal.jsonl").existing()] == left

@@ -117,7 +117,7 @@ def test_what_is_no_event_is_damage(told: object) -> None:
 class Told:
     """What a stored journal tells."""
 
-    standing: tuple[str, ...]
+    existing: tuple[str, ...]
     vm_hours: float
     has_ended: bool
     is_over: bool
@@ -135,7 +135,7 @@ class Told:
 def test_a_journal_of_an_older_version(name: str, told: Told) -> None:
     found = history(name)
     assert found.damage() == []
-    assert tuple(one.name for one in found.standing) == told.standing
+    assert tuple(one.name for one in found.existing) == told.existing
     assert spent(found).vm_hours == pytest.approx(told.vm_hours, abs=1e-6)
     assert (found.has_ended, found.latest.is_over) == (told.has_ended, told.is_over)
 
@@ -146,11 +146,11 @@ def test_the_first_version_tells_no_controller_and_no_price() -> None:
     assert found.all(Started) == [Started(7, 4)]
     assert found.latest.start == Started(7, 4)
     assert [one.info.data_address for one in found.endpoints.values()] == ["10.0.0.5"]
-    assert found.stretches == []
+    assert found.cost_periods == []
 
 
 def test_a_version_without_the_most_costs_at_most_what_is_paid() -> None:
-    first, second = history("without-most").stretches
+    first, second = history("without-most").cost_periods
     assert first.prices == {"a": PRICE, "b": PRICE} == first.most
     assert second.prices == {"b": PRICE} == second.most
     assert (first.begin.minute, first.end.minute) == (1, 31), "until the next start: it was killed"

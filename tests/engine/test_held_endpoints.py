@@ -84,7 +84,7 @@ def test_two_runs_measure_on_the_same_endpoints(
     assert not find_orphans(Search(tmp_path)).orphans
     held.close()
     assert ours(held) == []
-    assert Journal(held.directory.journal).standing() == []
+    assert Journal(held.directory.journal).existing() == []
     whole = held.per_hour
     assert whole is not None
     assert whole.amount == pytest.approx(0.2)
@@ -168,7 +168,7 @@ def test_a_connection_that_was_lost_meanwhile_leaves_nothing(
     assert ours(held)
     held.close()
     assert ours(held) == []
-    assert Journal(held.directory.journal).standing() == []
+    assert Journal(held.directory.journal).existing() == []
     cloud.lost = False
 
 
@@ -178,4 +178,4 @@ def test_a_stop_while_they_are_made_leaves_nothing(held: HeldEndpoints) -> None:
         held.make()
     held.close()
     assert ours(held) == []
-    assert Journal(held.directory.journal).standing() == []
+    assert Journal(held.directory.journal).existing() == []

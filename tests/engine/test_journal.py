@@ -24,15 +24,15 @@ OTHER = replace(SANDBOX, name="two")
 
 def test_what_was_intended_stands_until_it_is_destroyed(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "journal.jsonl")
-    assert journal.standing() == []
+    assert journal.existing() == []
     journal.intend(SANDBOX)
-    assert journal.standing() == [SANDBOX]
+    assert journal.existing() == [SANDBOX]
     made = replace(SANDBOX, id="pid:1:2")
     journal.created(made)
     journal.intend(OTHER)
-    assert journal.standing() == [OTHER, made]
+    assert journal.existing() == [OTHER, made]
     journal.destroyed(made)
-    assert journal.standing() == [OTHER]
+    assert journal.existing() == [OTHER]
 
 
 def test_things_of_one_name_in_two_places_are_two(tmp_path: Path) -> None:
@@ -40,9 +40,9 @@ def test_things_of_one_name_in_two_places_are_two(tmp_path: Path) -> None:
     here, there = (replace(SANDBOX, access={"uri": uri}) for uri in ("qemu:///system", "b"))
     journal.intend(here)
     journal.intend(there)
-    assert journal.standing() == [there, here]
+    assert journal.existing() == [there, here]
     journal.destroyed(replace(here, id="known by now"))
-    assert journal.standing() == [there]
+    assert journal.existing() == [there]
 
 
 def moment(minute: float) -> datetime:
@@ -88,9 +88,9 @@ def test_a_line_torn_by_a_crash_hides_no_other(
     whole = path.read_bytes()
     journal.created(replace(SANDBOX, id="pid:1:2"))
     path.write_bytes(path.read_bytes()[: len(whole) + cut])
-    assert [r.name for r in journal.standing()] == ["one"]
+    assert [r.name for r in journal.existing()] == ["one"]
     journal.destroyed(SANDBOX)
-    assert journal.standing() == []
+    assert journal.existing() == []
 
 
 def test_garbage_in_the_journal_is_passed_over(tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_garbage_in_the_journal_is_passed_over(tmp_path: Path) -> None:
     journal.intend(SANDBOX)
     path.write_bytes(path.read_bytes() + b"\xff\x00garbage\n[1]\n")
     journal.intend(OTHER)
-    assert journal.standing() == [OTHER, SANDBOX]
+    assert journal.existing() == [OTHER, SANDBOX]
 
 
 def test_things_of_one_name_in_two_clouds_are_two(tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def test_things_of_one_name_in_two_clouds_are_two(tmp_path: Path) -> None:
     for resource in (here, there):
         journal.intend(resource)
     journal.destroyed(here)
-    assert journal.standing() == [there]
+    assert journal.existing() == [there]
 
 
 @pytest.mark.parametrize(
@@ -129,13 +129,13 @@ def test_a_note_of_nothing_known_hides_no_other(tmp_path: Path, odd: str) -> Non
     journal = Journal(tmp_path / "journal.jsonl")
     journal.path.write_text(json.dumps({"event": "created", **json.loads(odd)}) + "\n")
     journal.intend(SANDBOX)
-    assert journal.standing() == [SANDBOX]
+    assert journal.existing() == [SANDBOX]
 
 
 def test_what_a_newer_version_says_beside_is_passed_over(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "journal.jsonl")
     write_note(journal, "intend", resource={**asdict(SANDBOX), "colour": "blue"})
-    assert journal.standing() == [SANDBOX]
+    assert journal.existing() == [SANDBOX]
 
 
 def test_a_full_disk_stops_no_removal(tmp_path: Path) -> None:
@@ -148,7 +148,7 @@ def test_a_full_disk_stops_no_removal(tmp_path: Path) -> None:
         journal.destroyed(OTHER)
     assert journal.unnoted is not None
     assert "ulimit" in str(journal.unnoted.cure)
-    assert journal.standing() == [SANDBOX]
+    assert journal.existing() == [SANDBOX]
 
 
 BRACKETS = b"[" * 100_000 + b"\n"
@@ -175,7 +175,7 @@ def test_a_damaged_line_is_told_and_hides_no_other(tmp_path: Path, line: bytes) 
     with journal.path.open("ab") as file:
         file.write(line)
     journal.intend(OTHER)
-    assert journal.standing() == [OTHER, SANDBOX]
+    assert journal.existing() == [OTHER, SANDBOX]
     assert [note["event"] for note in read_notes(journal)] == ["intend", "intend"]
     (told,) = journal.history().damage()
     assert told.where == f"{journal.path}:2"
@@ -198,14 +198,14 @@ def test_what_a_killed_writer_has_left_is_no_damage(tmp_path: Path, rest: bytes)
     with journal.path.open("ab") as file:
         file.write(rest)
     assert journal.history().damage() == []
-    assert journal.standing() == [SANDBOX]
+    assert journal.existing() == [SANDBOX]
 
 
 def test_a_damaged_time_hides_no_resource(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "journal.jsonl")
     journal.intend(SANDBOX)
     journal.path.write_text(journal.path.read_text().replace('"at": "2', '"at": "X'))
-    assert (journal.standing(), read_notes(journal)) == ([SANDBOX], [])
+    assert (journal.existing(), read_notes(journal)) == ([SANDBOX], [])
     assert len(journal.history().damage()) == 1
 
 
@@ -214,7 +214,7 @@ def test_a_damaged_time_hides_no_resource(tmp_path: Path) -> None:
 def test_a_resource_of_a_name_that_none_has_is_damage(tmp_path: Path, key: str, odd: str) -> None:
     journal = Journal(tmp_path / "journal.jsonl")
     write_note(journal, "created", resource={**asdict(SANDBOX), key: odd})
-    assert journal.standing() == []
+    assert journal.existing() == []
     assert len(journal.history().damage()) == 1
 
 
@@ -226,4 +226,4 @@ def test_a_pipe_in_the_place_of_a_journal_holds_nobody_up(tmp_path: Path) -> Non
 
 def test_no_journal_has_no_damage(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "journal.jsonl")
-    assert (read_notes(journal), journal.history().damage(), journal.standing()) == ([], [], [])
+    assert (read_notes(journal), journal.history().damage(), journal.existing()) == ([], [], [])

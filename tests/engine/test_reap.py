@@ -80,15 +80,15 @@ def test_a_run_with_a_live_controller_is_left_alone_and_taken_when_it_is_dead(
             assert found(tmp_path, directory.id) == ["its controller no longer exists"]
             assert reap(orphans(tmp_path, directory.id)) == []
             assert LocalProvider.owned({}, directory.id) == []
-            assert journal.standing() == []
+            assert journal.existing() == []
 
 
 def test_what_is_gone_already_is_noted_so(tmp_path: Path) -> None:
     with RunDirectory.create(tmp_path, "reap", "name: reap\n", ".yaml") as directory:
         journal = Journal(directory.journal)
         with cloud(directory.id, journal, time.time() + 60):
-            standing = journal.standing()
-        journal.created(standing[0])
+            existing = journal.existing()
+        journal.created(existing[0])
         directory.close()
         assert len(orphans(tmp_path, directory.id)) == 1
         assert reap(orphans(tmp_path, directory.id)) == []
@@ -561,7 +561,7 @@ def test_what_does_not_carry_our_mark_is_not_touched(
     search = Search(tmp_path, "memory", {"cloud": LAB}, 0)
     assert reap(find_orphans(search).orphans) == []
     assert set(memory[LAB].things) == {"somebody else's", "reused"}
-    assert Journal(tmp_path / "run" / "journal.jsonl").standing() == []
+    assert Journal(tmp_path / "run" / "journal.jsonl").existing() == []
 
 
 def test_all_of_a_place_is_destroyed_at_once_and_what_stays_is_told(
@@ -587,7 +587,7 @@ def test_things_of_one_name_at_two_places_are_two(tmp_path: Path, memory: dict[s
     assert names(Search(tmp_path)) == ["net", "net"]
     assert reap(find_orphans(Search(tmp_path)).orphans) == []
     assert memory[LAB].things == memory[FAR].things == {}
-    assert Journal(tmp_path / "run" / "journal.jsonl").standing() == []
+    assert Journal(tmp_path / "run" / "journal.jsonl").existing() == []
 
 
 def test_what_two_accesses_lead_to_is_found_once(tmp_path: Path, memory: dict[str, Site]) -> None:
@@ -651,7 +651,7 @@ def test_what_a_journal_tells_of_another_run_goes_only_on_its_user_s_word(
     assert (left.orphan.resource.run, left.error.kind) == ("theirs", "input")
     assert left.error.cure
     assert set(memory[LAB].things) == {"theirs"}
-    assert reap(find_orphans(Search(tmp_path)).orphans, strange=True) == []
+    assert reap(find_orphans(Search(tmp_path)).orphans, allow_foreign=True) == []
     assert memory[LAB].things == {}
     assert find_orphans(Search(tmp_path)).orphans == []
 
@@ -703,7 +703,7 @@ def test_a_way_that_can_t_be_taken_stops_no_other(tmp_path: Path, memory: dict[s
     good = thing("good", "run")
     add(memory, good)
     told_by(tmp_path, "run", bad, good, none)
-    left = reap(find_orphans(Search(tmp_path)).orphans, strange=True)
+    left = reap(find_orphans(Search(tmp_path)).orphans, allow_foreign=True)
     assert {one.orphan.resource.name: one.error.kind for one in left} == {
         "bad": "input",
         "none": "input",

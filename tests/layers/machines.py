@@ -100,18 +100,18 @@ class Shell:
 class Notes:
     """A ledger in memory."""
 
-    standing: list[Trace] = field(default_factory=list)
+    existing: list[Trace] = field(default_factory=list)
     seen: list[Trace] = field(default_factory=list)
 
     def intend(self, trace: Trace) -> None:
-        self.standing.append(trace)
+        self.existing.append(trace)
         self.seen.append(trace)
 
     def created(self, trace: Trace) -> None:
-        assert trace in self.standing, "it was made before it was noted"
+        assert trace in self.existing, "it was made before it was noted"
 
     def destroyed(self, trace: Trace) -> None:
-        self.standing.remove(trace)
+        self.existing.remove(trace)
 
 
 @dataclass
@@ -274,13 +274,13 @@ def check_whole_life(
     assert machines.send(attached) == 100_000
     for host in machines.hosts.values():
         assert {(t.kind, t.name) for t in host.traces} == {
-            (t.kind, t.name) for t in cast("Notes", host.notes).standing
+            (t.kind, t.name) for t in cast("Notes", host.notes).existing
         }
     machines.lower()
     after = machines.state()
     assert [line for line in after if line not in before] == []
     assert [line for line in before if line not in after] == []
-    assert not any(machines.notes(name).standing for name in "ab")
+    assert not any(machines.notes(name).existing for name in "ab")
     return attached
 
 

@@ -101,7 +101,7 @@ def reap(machines: Machines, sessions: Mapping[str, SshSession]) -> None:
     """Remove what the journal names, the newest first."""
     for name, host in machines.hosts.items():
         root = Root(sessions[name])
-        for trace in reversed(cast("Notes", host.notes).standing):
+        for trace in reversed(cast("Notes", host.notes).existing):
             assert is_of(RUN, trace), trace
             remove(root, RUN, trace)
 

@@ -140,7 +140,7 @@ def test_a_card_comes_back_as_it_was(host: LayerHost, wanted: str, before: tuple
     host.root.ip(space, "address add 198.18.0.1/32 dev card")
     host.drop_all()
     assert state(host) == earlier
-    assert cast("Notes", host.notes).standing == []
+    assert cast("Notes", host.notes).existing == []
     remove(host.root, host.names.run, told)
     assert state(host) == earlier, "once more changes nothing"
 

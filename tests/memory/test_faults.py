@@ -40,7 +40,7 @@ repeat: 1
 def nothing_is_left(lab: Lab) -> None:
     assert lab.world.marks == {}
     assert lab.world.machines == {}
-    assert lab.journal.standing() == []
+    assert lab.journal.existing() == []
 
 
 def statuses(lab: Lab) -> list[str]:
@@ -271,7 +271,7 @@ def test_what_the_cloud_does_not_let_go_stays_in_the_journal_and_resume_takes_it
     with pytest.raises(ApiError, match="does not let"):
         lab.go_on()
     assert list(world.marks) == [name]
-    assert [one.name for one in lab.journal.standing()] == [name]
+    assert [one.name for one in lab.journal.existing()] == [name]
     assert not read_notes(lab.journal, "gone")
     world.stuck = set()
     assert lab.command("reap", "--out", str(lab.folder), "--yes") == (0, "nothing left\n")

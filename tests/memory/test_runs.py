@@ -210,7 +210,7 @@ def nothing_is_left(lab: Lab) -> None:
     assert lab.world.marks == {}
     assert lab.world.machines == {}
     assert all(not machine.files and not machine.directories for machine in lab.world.made)
-    assert lab.journal.standing() == []
+    assert lab.journal.existing() == []
 
 
 def test_connections_that_share_unevenly_are_unfair(lab: Lab, world: World) -> None:

@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 class ConductorContext:
     """Dependencies of a conductor. ``holder`` names it; ``measure`` runs a session.
 
-    ``halt`` ends a session that is ours no more, by its number, where that can be done. With
+    ``halt`` ends a session whose lease was lost, by its number, where the executor can. With
     ``until_idle`` the conductor leaves while no window is open or opens soon. ``vm_pool`` has the
-    VMs that are kept, where that can be done. A cloud that others measure is looked at again after
+    kept VMs, where the executor can keep some. A cloud that others measure is looked at again after
     ``again``.
     """
 
@@ -90,7 +90,7 @@ def _stands(path: str) -> bool:
     if is_absent(path):
         return True
     try:
-        return bool(Journal(Path(path) / "journal.jsonl").standing())
+        return bool(Journal(Path(path) / "journal.jsonl").existing())
     except OsmefError:  # unknown
         return True
 
@@ -123,7 +123,7 @@ class Cleanup:
         """The sessions whose possible leftovers were not notified yet."""
         self._tries = 0
         self.next: datetime | None = context.clock.now()
-        """When to sweep next; None where nothing stands that is not being destroyed."""
+        """When to sweep next; None where all orphans are being destroyed."""
 
     @property
     def is_busy(self) -> bool:

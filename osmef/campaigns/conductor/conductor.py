@@ -90,7 +90,7 @@ class Conductor:
             self._rest()
         return phase
 
-    def _others_run(self) -> bool:
+    def _foreign_session_runs(self) -> bool:
         """Return whether, while ours are idle, another conductor's session runs: it may be dead."""
         return SessionState.RUNNING in self._store.counts(self._campaign)
 
@@ -107,7 +107,7 @@ class Conductor:
         ).keys()
         return None if phase is CampaignPhase.ENDED and left else phase
 
-    def _take_up(self) -> None:
+    def _register(self) -> None:
         """Register this conductor, and recover the sessions of an earlier one."""
         now, before = self._clock.now(), self._store.campaign(self._name)
         phase = (
@@ -131,7 +131,7 @@ class Conductor:
             if not self._has_taken_up:
                 if (left := self._is_left_alone()) is not None:
                     return left
-                self._take_up()
+                self._register()
             phase = self._look()
             self._watch.works()
             if phase is not None:
@@ -261,7 +261,11 @@ class Conductor:
         self._any_planned = coming is not None
         sweep = None if self._stopping else self._skips.cleaning.next
         # A waiting conductor renews its lease at each look.
-        renew = self._renew_at if self._is_busy or coming is None or self._others_run() else None
+        renew = (
+            self._renew_at
+            if self._is_busy or coming is None or self._foreign_session_runs()
+            else None
+        )
         self._next = min(time for time in (again, coming, renew, sweep) if time is not None)
 
     def _why(self, phase: CampaignPhase, *, away: bool) -> str:
@@ -292,11 +296,11 @@ class Conductor:
             return None
         if stops:
             return CampaignPhase.STOPPED
-        leaves = self._any_planned and self._context.until_idle and not self._pool_policy.stands
-        if leaves and not self._others_run():
+        leaves = self._any_planned and self._context.until_idle and not self._pool_policy.has_vms
+        if leaves and not self._foreign_session_runs():
             opens = self._store.next_opening(self._campaign)
             return phase if opens is not None and opens > now + _SOON else None
-        if self._any_planned or self._others_run():
+        if self._any_planned or self._foreign_session_runs():
             return None
         settles_in, again_in = self._watch.settles_in, self._pool_policy.retry_in(now)
         if waits := [one for one in (settles_in, again_in) if one is not None]:
@@ -317,7 +321,7 @@ def _has_begun(session: SessionRow) -> bool:
 class AttemptOutcome:
     """Outcome of an attempt at a session; ``attempts`` counts those that an outage ended.
 
-    ``is_news``: it failed, and not as the one before, so who is told of failures hears of it.
+    ``is_news``: it failed in another way than the one before, and is notified.
     """
 
     end: SessionResult

@@ -135,7 +135,7 @@ class SkipPolicy:
             left = [one for one in planned if one.cell == platform]
             if left:
                 why = f"{rule.metric} is known within {rule.width_percent:g} %"
-                self._leave(left, SessionState.ENOUGH, why, now)
+                self._leave(left, SessionState.CONVERGED, why, now)
                 done = self._store.sessions(self._campaign, [SessionState.DONE])
                 count = sum(one.cell == platform for one in done)
                 self._log.note("note", f"{left[0].platform}: {why} after {count} sessions")
@@ -270,7 +270,7 @@ class Dispatcher:
     def _try(self, session: SessionRow, now: datetime, log: CampaignLog) -> Refusal | None:
         """Start a session, or return the reason for not doing so."""
         freed = [self._freed[name] for name in session.exclusive_resources if name in self._freed]
-        if freed and now - max(freed) < _AFTER_YOU and self._store.is_wanted(session, now):
+        if freed and now - max(freed) < _AFTER_YOU and self._store.is_pending(session, now):
             return Refusal.BUSY
         count = len(session.cells_left_out)
         without = f", without {count} known cell{'s' * (count > 1)}" * bool(count)
@@ -300,7 +300,7 @@ class Dispatcher:
         if campaign.budget is None:
             return ClaimTerms(campaign.exclusive)
         planned = self._plan.parts[platform_of(session)].amount
-        expected = max(planned, self._store.dearest(session))
+        expected = max(planned, self._store.max_session_cost(session))
         return ClaimTerms(campaign.exclusive, parse_money(campaign.budget).amount, expected)
 
     def _hold_budget(self, now: datetime, skips: SkipPolicy) -> timedelta | None:

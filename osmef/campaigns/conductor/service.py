@@ -120,7 +120,8 @@ def environment(job: ConductorService, old: str = "") -> str:
 def cron_line(job: ConductorService, environment: Path) -> str:
     """Return the line of crontab(5), every five minutes, with a comment that names the campaign.
 
-    The state and what the clouds need are in a file of ``environment``: anybody can read a command.
+    The state and what the clouds need are in a file of ``environment``: all users can read a
+    command line.
     """
     command = shlex.join(job.command)
     place, log, secret = (shlex.quote(str(one)) for one in (job.directory, job.log, environment))

@@ -156,7 +156,7 @@ def so_far(path: Path, state: SessionState, why: str | None) -> SessionResult:
     try:
         trials = RunDirectory(path).read_trials().trials
         cost = spent(Journal(path / "journal.jsonl").history()).cost
-    except OsmefError:  # it is being told already
+    except OsmefError:  # it is reported already
         return SessionResult(state, why=why)
     ok = sum(trial.status is Status.OK for trial in trials)
     amount, currency = (cost.amount, cost.currency) if cost else (None, None)
@@ -243,7 +243,7 @@ class Executor(Protocol):
     def clear(self, directory: Path, provider: str) -> Future[None]:
         """Destroy leftover resources of a session in its run directory.
 
-        It takes no room from sessions. The future is done when nothing stands, or says why.
+        It uses no capacity of sessions. The future is done when all is destroyed, or has the error.
         """
 
     def close(self) -> None:

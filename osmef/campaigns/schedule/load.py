@@ -69,7 +69,7 @@ def _parse(text: str, path: Path) -> tuple[Campaign, Node]:
     except ValidationError as error:
         errors, more = first_errors(error.errors(include_url=False), tree)
         problems += [_explain(one, tree) for one in errors]
-    if problems:  # else the scenarios are read, which tells more
+    if problems:  # else the scenarios are read, whose errors say more
         problems += [one for one in _beside(tree, path.parent) if one not in problems]
     if campaign is None or problems:
         raise InputError.from_problems(problems, more)

@@ -1,7 +1,7 @@
 """Model of the campaign file: scenarios, providers, windows, weeks, and stopping rule.
 
 Also the redaction of its secrets: the URL of a webhook carries a token. So no copy of the file
-holds it: neither the database nor an archive. ``REDACTED`` stands in its place.
+holds it: neither the database nor an archive. ``REDACTED`` replaces it.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ _COMMENT = re.compile(r"(?:^|(?<=\s))#.*")
 def redacted(text: str, path: Path) -> str:
     """Return the text of a campaign file without its webhook, or URLs in its command.
 
-    The same again in comments, and wherever else one of them stands. Where the words can't be
-    replaced in the text, the file is rewritten, without comments.
+    Copies of these in comments and elsewhere are replaced, too. Where the text can't be edited,
+    the file is rewritten, without comments.
     """
     try:
         plain = _plain(text, path)
-    except InputError:  # an older version took it; what it holds is anybody's guess
+    except InputError:  # an older version accepted it; its content is unknown
         return _URL.sub(REDACTED, text)
     secrets = _secrets(plain)
     hidden = _hidden(plain, secrets)
@@ -290,7 +290,7 @@ class StopRule(Model):
 
 
 class Notify(Model):
-    """Who is told of failures, of a spent budget and of the end."""
+    """Recipients of notifications: of failures, of a spent budget and of the end."""
 
     command: list[str] = Field(
         default_factory=list,

@@ -217,7 +217,7 @@ class Paid:
 class Preview:
     """The preview of a campaign. ``amounts`` is the cost by currency, ``unknown`` has no price.
 
-    ``kept`` is how long VMs stand that are kept, between sessions, too. Without ``charged`` no
+    ``kept`` is how long kept VMs exist, including the time between sessions. Without ``charged`` no
     cloud has list prices: all is on machines of one's own.
     """
 
@@ -322,8 +322,8 @@ def _paid(campaign_plan: CampaignPlan, planned: list[PlannedSession]) -> list[Pa
     for platform, mine in by_platform.items():
         length = timedelta(seconds=campaign_plan.parts[platform].seconds)
         since, until = mine[0].due, mine[-1].due + length
-        stands = until - since if campaign_plan.parts[platform].kept else len(mine) * length
-        found.append(Paid(platform, since, until, stands.total_seconds()))
+        exists = until - since if campaign_plan.parts[platform].kept else len(mine) * length
+        found.append(Paid(platform, since, until, exists.total_seconds()))
     return found
 
 

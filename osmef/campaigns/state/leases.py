@@ -91,8 +91,8 @@ class Leases(Database):
     def locate(self, session: SessionRow, directory: Path) -> bool:
         """Record a session's run directory; return False if the claim is lost.
 
-        What it has left elsewhere is noted with it (``SessionRow.uncleared``).
-        So it is, too, for a session that has been lost: its end will tell.
+        Orphans in its earlier directories are noted with it (``SessionRow.uncleared``), also for a
+        lost session: they are destroyed at its end.
         """
         values = {"directory": str(directory), "uncleared": session.uncleared}
         query = update(SESSIONS).where(*_still(session)).values(**values)

@@ -21,7 +21,7 @@ class SessionState(StrEnum):
     DONE = "done"
     FAILED = "failed"
     MISSED = "missed"
-    ENOUGH = "enough"
+    CONVERGED = "enough"
     CANCELLED = "cancelled"
 
 
@@ -46,11 +46,10 @@ class Refusal(StrEnum):
 class SessionRow:
     """A row of the table of sessions. Times are in UTC.
 
-    ``token`` counts its claims: its holder writes with that token, and is refused when
-    another has begun it since. ``paid`` is what run directories have cost that it has left, and
-    kept VMs while they were idle. ``uncleared`` names those in which something may stand that
-    nobody takes up, one a line. ``left_out`` are the keys of the cells that were known well enough
-    when it began, one a line.
+    ``token`` counts its claims: its holder writes with that token, and is refused when another has
+    begun it since. ``paid`` is the cost of its abandoned attempts, and of kept VMs while they were
+    idle. ``uncleared`` names run directories that may have orphaned resources, one a line.
+    ``left_out`` are the keys of the cells that were known well enough when it began, one a line.
     """
 
     id: int

@@ -40,13 +40,13 @@ from osmef.errors import InputError
 _KEY = ("opens", "slot", "scenario", "provider", "instance_class")
 _CHANGING = ("closes", "due", "place", "cloud", "study")
 _FINAL = {SessionState.DONE.value, SessionState.RUNNING.value}
-_LEFT_OUT = {SessionState.MISSED.value, SessionState.ENOUGH.value, SessionState.CANCELLED.value}
+_LEFT_OUT = {SessionState.MISSED.value, SessionState.CONVERGED.value, SessionState.CANCELLED.value}
 
 
 class Store(Leases):
     """The store. Every method raises StorageError when the database fails."""
 
-    def enlist(
+    def register(
         self,
         name: str,
         about: Mapping[str, str],
@@ -57,10 +57,10 @@ class Store(Leases):
         """Register a campaign, or its changed file: results stay, planned sessions are replaced.
 
         ``about`` holds file, text and out. What was left out comes back as long as its window has
-        not closed: what was missed always, unless it was due before ``late``; that, all else and
-        what failed when the file or its scenario has changed. Raises InputError where the name is
-        that of another file that is still there, where its runs are in another directory, and
-        while it is conducted by a different file.
+        not closed: missed sessions always, unless they were due before ``late``; if the file or its
+        scenario has changed, all unfinished and failed sessions, too. Raises InputError where the
+        name is that of another file that is still there, where its runs are in another directory,
+        and while it is conducted by a different file.
         """
         try:
             self._enlist(name, about, rows, now, late)
@@ -110,7 +110,7 @@ class Store(Leases):
                 row = {"campaign": found.id, "at": now, "kind": "note", "text": text}
                 connection.execute(put(EVENTS).values(**row))
             if changed or found.text != about["text"]:
-                left_out += [SessionState.FAILED, SessionState.ENOUGH, SessionState.CANCELLED]
+                left_out += [SessionState.FAILED, SessionState.CONVERGED, SessionState.CANCELLED]
                 late = None
             _plan_again(connection, found.id, left_out, now, late)
 
@@ -173,7 +173,7 @@ class Store(Leases):
             times = [connection.execute(query).scalar_one() for query in (due, closes)]
         return min((time for time in times if time is not None), default=None)
 
-    def coming(self, campaign: int, cell: tuple[str, str, str]) -> SessionRow | None:
+    def next_session(self, campaign: int, cell: tuple[str, str, str]) -> SessionRow | None:
         """Return the next planned session of a platform."""
         same = [SESSIONS.c[name] == value for name, value in zip(_KEY[2:], cell, strict=True)]
         query = _planned(campaign).where(*same).order_by(*in_order())
@@ -199,7 +199,7 @@ class Store(Leases):
         between = (SESSIONS.c.due > since, SESSIONS.c.due <= until)
         return bool(self._sessions(_planned(campaign).where(*between).limit(1)))
 
-    def is_wanted(self, session: SessionRow, now: datetime) -> bool:
+    def is_pending(self, session: SessionRow, now: datetime) -> bool:
         """Return whether another conducted campaign has waited for the same resource for longer."""
         others = (
             select(SESSIONS.c.id)
@@ -229,7 +229,7 @@ class Store(Leases):
         with self._transaction() as connection:
             connection.execute(query.values(paid=SESSIONS.c.paid + amount, currency=known))
 
-    def dearest(self, session: SessionRow) -> float:
+    def max_session_cost(self, session: SessionRow) -> float:
         """Return the highest cost of a session of the same platform."""
         same = [SESSIONS.c[name] == getattr(session, name) for name in _KEY[2:]]
         query = select(func.max(SESSIONS.c.cost)).where(SESSIONS.c.campaign == session.campaign)
@@ -363,7 +363,7 @@ def _replace_plans(
             tried = old["attempts"] > 0  # an outage has rescheduled it
             moved = {name: values[name] for name in _CHANGING if not (tried and name == "due")}
             connection.execute(update(SESSIONS).where(SESSIONS.c.id == old["id"]).values(**moved))
-    gone = [row["id"] for row in there.values() if _never_was(row, now)]
+    gone = [row["id"] for row in there.values() if _never_started(row, now)]
     for start in range(0, len(gone), MANY):
         connection.execute(remove(SESSIONS).where(SESSIONS.c.id.in_(gone[start : start + MANY])))
     if new:
@@ -371,7 +371,7 @@ def _replace_plans(
     return changed
 
 
-def _never_was(row: Mapping[Any, Any], now: datetime) -> bool:
+def _never_started(row: Mapping[Any, Any], now: datetime) -> bool:
     """Return whether a session that left the calendar has never begun."""
     left_out = row["state"] in _LEFT_OUT and row["closes"] > now
     return not row["directory"] and (row["state"] == SessionState.PLANNED.value or left_out)

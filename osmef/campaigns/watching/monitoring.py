@@ -140,7 +140,7 @@ def read_live(directory: Path) -> dict[str, Any] | None:
 
 Tell = Callable[[str, str], None]
 _TIMEOUT_S = 30.0
-# A campaign that ends waits so long for those who are told so.
+# How long the end of a campaign waits for its notifications.
 _LAST_S = 60.0
 Message = Mapping[str, object]
 """Told what happens: a kind (start, end, failure, gap, missed, budget, note) and a line."""
@@ -185,8 +185,8 @@ class CampaignLog:
 class Notifier:
     """Sends notifications in a background thread, so that a slow recipient delays nothing.
 
-    What happens while somebody is being told is told together: of each kind the newest message, and
-    in ``more`` how many came before it.
+    Messages that arrive while one is sent are sent together: of each kind the newest, and in
+    ``more`` the number of earlier ones.
     """
 
     def __init__(self, whom: Notify) -> None:
@@ -382,7 +382,7 @@ def metrics_file(
 ) -> Iterator[None]:
     """Keep a textfile for node_exporter up to date, for the length of the context.
 
-    A database or disk that fails for a while is told once, and tried again.
+    An outage of the database or disk is reported once, and retried.
     """
     if path is None:
         yield

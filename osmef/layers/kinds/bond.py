@@ -87,7 +87,7 @@ class BondSettings(LayerSettings):
     )
 
     carried_by: ClassVar[str] = "ethernet"
-    borrows: ClassVar[bool] = True
+    needs_exclusive_nic: ClassVar[bool] = True
     shown_module: ClassVar[str] = "bonding"
 
     def problems(self, scenario: Scenario) -> Iterator[PydanticCustomError]:

@@ -103,7 +103,7 @@ def test_what_was_made_of_an_engine_is_found_by_its_name(
     container(machines, network).up(machines.ground())
     for name, host in machines.hosts.items():
         left = found(host.root, host.names)
-        made = {trace for trace in machines.notes(name).standing if ":" in trace.name}
+        made = {trace for trace in machines.notes(name).existing if ":" in trace.name}
         assert made <= set(left)
         assert found(host.root, TraceNames("another", name)) == []
         for trace in left:
@@ -155,7 +155,7 @@ def test_an_engine_that_hangs_is_ended_and_told_and_not_asked_again(
     with pytest.raises(EndpointError, match="was not tried, as it hangs"):
         host.drop_all()
     assert len(machines.shells["a"].ran) == asked
-    assert [trace.kind for trace in machines.notes("a").standing] == ["image", "container"]
+    assert [trace.kind for trace in machines.notes("a").existing] == ["image", "container"]
 
 
 # --- without an engine: crun
@@ -190,7 +190,7 @@ def test_without_an_engine_crun_makes_it_and_nothing_is_left(
     assert machines.send(attached) == 100_000
     machines.lower()
     assert [*machines.state(), *runtime.has(machines)] == before
-    assert not any(machines.notes(name).standing for name in "ab")
+    assert not any(machines.notes(name).existing for name in "ab")
 
 
 @pytest.mark.real("layers")

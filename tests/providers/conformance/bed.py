@@ -72,7 +72,7 @@ class Journal:
         self.events.append(("destroyed", resource))
 
     @property
-    def standing(self) -> list[Resource]:
+    def existing(self) -> list[Resource]:
         """What is there for all that is known, with its id if that is known."""
         left: dict[Resource, Resource] = {}
         for event, one in self.events:

@@ -48,7 +48,7 @@ def made(bed: Bed, *names: str, journal: Journal | None = None) -> Iterator[Made
     finally:
         one.provider.close()
     assert bed.owned() == []
-    assert notes.standing == []
+    assert notes.existing == []
 
 
 def names_of(some: Sequence[Resource]) -> list[str]:
@@ -61,9 +61,9 @@ def test_what_is_made_is_noted_before_and_after_and_goes(bed: Bed) -> None:
         assert [one.name for one in lab.endpoints] == ["a", "b"]
         assert len({one.resource_id for one in lab.endpoints}) == 2
         assert all(one.public_address and one.data_address for one in lab.endpoints)
-        standing = lab.journal.standing
-        assert all(one.id for one in standing)
-        assert {*names_of(standing)} <= {*names_of(bed.owned())}
+        existing = lab.journal.existing
+        assert all(one.id for one in existing)
+        assert {*names_of(existing)} <= {*names_of(bed.owned())}
         assert {one.run for one in bed.owned()} == {RUN}
         for number, (event, one) in enumerate(lab.journal.events):
             before = [(what, other.name) for what, other in lab.journal.events[:number]]
@@ -135,7 +135,7 @@ def test_what_passes_while_things_are_deleted_leaves_none(bed: Bed, what: Wrong)
         lab.create()
         with bed.wrong(what):
             lab.provider.close()
-        assert lab.journal.standing == []
+        assert lab.journal.existing == []
         assert bed.vms() == []
 
 
@@ -145,7 +145,7 @@ def test_what_may_not_be_deleted_stays_noted_and_the_rest_goes(bed: Bed) -> None
         with bed.wrong(Wrong.KEPT), pytest.raises(PolicyError) as caught:
             lab.provider.close()
         assert caught.value.cure
-        left = lab.journal.standing
+        left = lab.journal.existing
         assert left
         assert {*names_of(left)} <= {*names_of(bed.owned())}
 
@@ -163,10 +163,10 @@ def test_killed_between_intent_and_answer_leaves_what_its_journal_finds(
         with pytest.raises(Killed):
             lab.create()
         assert len(bed.vms()) == (0 if first or before else 1)
-        unknown = {one.kind for one in journal.standing if one.id is None}
+        unknown = {one.kind for one in journal.existing if one.id is None}
         assert unknown
         assert first or unknown == {bed.vm}
-        known, gone = journal.standing, list[Resource]()
+        known, gone = journal.existing, list[Resource]()
 
         def note(one: Resource) -> None:
             gone.append(one)

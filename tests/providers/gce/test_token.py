@@ -125,7 +125,7 @@ def test_no_journal_has_the_token_sent_to_a_stranger(
         assert stranger.tokens == []
         assert code == 1
         assert "credentials for api.example.org would travel readable for all" in told
-    assert len(journal.standing()) == 1
+    assert len(journal.existing()) == 1
 
 
 @pytest.mark.usefixtures("google")

@@ -319,17 +319,19 @@ def test_its_user_stays_logged_in_while_a_machine_is_taken(
         "osmef/../a/b/1",
     ],
 )
-def test_a_strange_lock_is_not_touched(machines: Any, order: RunContext, strange: str) -> None:
+def test_a_strange_lock_is_not_touched(
+    machines: Any, order: RunContext, allow_foreign: str
+) -> None:
     machine = machines("a")
     session = SshSession.open(machine.sshd.login())
-    session.link(strange, lock.PATH)
+    session.link(allow_foreign, lock.PATH)
     provider = StaticProvider(settings(a=machine))
     try:
         with pytest.raises(ReachError, match="none of ours: "):
             provider.create(order)
         with pytest.raises(ReachError):
             provider.close()
-        assert session.read_link(lock.PATH) == strange
+        assert session.read_link(lock.PATH) == allow_foreign
     finally:
         session.remove(lock.PATH)
         session.close()

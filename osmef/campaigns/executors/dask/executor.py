@@ -1,8 +1,8 @@
 """Executor on a Dask cluster: each session on a worker whose resources include its provider.
 
-The controller keeps the run directory, and a worker works on a copy of it (``away``). A worker that
-is lost costs no more than the trial that it was in: the next one destroys what the journal says is
-left, and goes on with the missing trials. Dask's own second try of a lost job is refused.
+The controller keeps the run directory, and a worker works on a copy of it (``worker``). A lost
+worker loses only the trial it was in: the next worker destroys the orphans in the journal, and
+continues with the missing trials. Dask's own retry of a lost job is refused.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from osmef.campaigns.executors.dask.worker import (
     ControllerReply,
     MessageKind,
     WorkerMessage,
-    attend,
+    run_job,
 )
 from osmef.campaigns.executors.session import (
     Measure,
@@ -107,9 +107,9 @@ class Cluster:
                 where=f"--scheduler {address}",
                 cure="start one with `dask scheduler`, and see that its address is right",
             ) from error
-        self._office = f"osmef-{uuid.uuid4().hex}"
-        self._letters = Queue(self._office, client=self._client)
-        self._backs: dict[str, Queue] = {}
+        self._queue_name = f"osmef-{uuid.uuid4().hex}"
+        self._messages = Queue(self._queue_name, client=self._client)
+        self._addresses: dict[str, Queue] = {}
 
     def workers(self) -> dict[str, Worker]:
         """Return the present workers by address."""
@@ -123,9 +123,9 @@ class Cluster:
         """Submit a task to one of these workers; ``ended`` gets its token and outcome."""
         tags = {SLOTS: 1.0} | ({given.provider: 1.0} if given.provider else {})
         sent: DaskFuture = self._client.submit(
-            attend,
+            run_job,
             given.job,
-            self._office,
+            self._queue_name,
             given.token,
             given.name,
             given.files,
@@ -138,29 +138,29 @@ class Cluster:
         sent.add_done_callback(lambda one: ended(given.token, _outcome(one)))
         return sent
 
-    def letters(self, timeout_s: float) -> list[WorkerMessage]:
+    def messages(self, timeout_s: float) -> list[WorkerMessage]:
         """Return the messages of workers; wait a limited time for the first."""
         try:
-            first = self._letters.get(timeout=timeout_s)
+            first = self._messages.get(timeout=timeout_s)
         except TimeoutError:
             return []
-        return [WorkerMessage(*one) for one in (first, *self._letters.get(batch=True))]
+        return [WorkerMessage(*one) for one in (first, *self._messages.get(batch=True))]
 
-    def reply(self, back: str, replies: Sequence[ControllerReply]) -> None:
+    def reply(self, address: str, replies: Sequence[ControllerReply]) -> None:
         """Send replies to a worker in one message."""
-        if back not in self._backs:
-            self._backs[back] = Queue(back, client=self._client)
-        self._backs[back].put([tuple(vars(one).values()) for one in replies])
+        if address not in self._addresses:
+            self._addresses[address] = Queue(address, client=self._client)
+        self._addresses[address].put([tuple(vars(one).values()) for one in replies])
 
-    def beat(self, backs: Set[str]) -> None:
+    def send_heartbeats(self, addresses: Set[str]) -> None:
         """Send a heartbeat to these workers, and drop the reply channels of others."""
-        for back in self._backs.keys() - backs:
-            self._backs.pop(back).close()
-        for back in backs:
-            self.reply(back, [ControllerReply("", 0, None)])
+        for address in self._addresses.keys() - addresses:
+            self._addresses.pop(address).close()
+        for address in addresses:
+            self.reply(address, [ControllerReply("", 0, None)])
 
     @property
-    def is_there(self) -> bool:
+    def is_connected(self) -> bool:
         """Whether the scheduler is connected."""
         return bool(self._client.status == "running")
 
@@ -222,7 +222,7 @@ class _Task:
     sent: DaskFuture | None = None
     worker: Worker | None = None
     bound: str | None = None
-    back: str | None = None
+    address: str | None = None
     losses: int = 0
     only_cleanup: bool = False
     noted: bool = False
@@ -231,7 +231,7 @@ class _Task:
 
 
 class DaskExecutor:
-    """Executor on a cluster. Cancellation reaches workers; ``tell`` is called for lost ones."""
+    """Executor on a cluster. Cancellation reaches workers; ``tell`` is called for lost workers."""
 
     def __init__(
         self, address: str, stop: CancellationToken, tell: Tell, waits: ClusterTimeouts = USUAL
@@ -257,7 +257,7 @@ class DaskExecutor:
         what = f"{work.slot} {work.platform}"
         job = partial(_measure, measure, work)
         make = partial(_Task, job, work.provider, what, session=work.session)
-        return cast("Future[SessionResult]", self._take_on(Path(work.directory), make))
+        return cast("Future[SessionResult]", self._submit(Path(work.directory), make))
 
     def halt(self, session: int) -> None:
         """Cancel a session whose lease another process has taken over."""
@@ -269,7 +269,7 @@ class DaskExecutor:
     def clear(self, directory: Path, provider: str) -> Future[None]:
         """Destroy leftover resources of a session, on a worker."""
         make = partial(_Task, clear, provider, directory.name, only_cleanup=True)
-        return cast("Future[None]", self._take_on(directory, make))
+        return cast("Future[None]", self._submit(directory, make))
 
     def close(self) -> None:
         """Disconnect. Running sessions are cancelled when their heartbeats time out."""
@@ -281,7 +281,7 @@ class DaskExecutor:
         if self._cluster is not None:
             self._cluster.close()
 
-    def _take_on(self, directory: Path, make: Callable[[RunMirror], _Task]) -> Future[object]:
+    def _submit(self, directory: Path, make: Callable[[RunMirror], _Task]) -> Future[object]:
         try:
             task = make(RunMirror(directory))
         except StorageError as error:
@@ -317,7 +317,7 @@ class DaskExecutor:
             if task is None:
                 return
             if isinstance(outcome, Lost):
-                if self._cluster is not None and self._cluster.is_there:
+                if self._cluster is not None and self._cluster.is_connected:
                     self._lose(task)
             elif isinstance(outcome, Exception) and task.worker is None:
                 cure = "install the same OSMeF and Python there as here"
@@ -341,7 +341,7 @@ class DaskExecutor:
         del self._tasks[task.token]
         if task.sent is not None:
             task.sent.cancel()
-        task.sent = task.worker = task.back = None
+        task.sent = task.worker = task.address = None
 
     def _again(self, task: _Task) -> None:
         """Resubmit a task to another worker."""
@@ -365,7 +365,7 @@ class DaskExecutor:
             self._end(task, why)
             return
         if not task.only_cleanup and (reason or task.losses >= _MOST_LOSSES):
-            task.job, task.only_cleanup = partial(_give_up, why), True
+            task.job, task.only_cleanup = partial(_report_lost, why), True
         self._again(task)
 
     def _serve(self) -> None:
@@ -391,14 +391,14 @@ class DaskExecutor:
     def _turn(self, cluster: Cluster) -> None:
         """Handle messages, check the liveness of workers, and send heartbeats."""
         replies: dict[str, list[ControllerReply]] = {}
-        for letter in cluster.letters(self._waits.look_s / 2):
+        for message in cluster.messages(self._waits.look_s / 2):
             with self._lock:
-                problem = self._take(letter)
-            if letter.number:
-                reply = ControllerReply(letter.token, letter.number, problem)
-                replies.setdefault(letter.back, []).append(reply)
-        for back, those in replies.items():
-            cluster.reply(back, those)
+                problem = self._take(message)
+            if message.number:
+                reply = ControllerReply(message.token, message.number, problem)
+                replies.setdefault(message.address, []).append(reply)
+        for address, those in replies.items():
+            cluster.reply(address, those)
         now = time.monotonic()
         if now - self._looked >= self._waits.look_s:
             self._looked = now
@@ -406,15 +406,15 @@ class DaskExecutor:
             with self._lock:
                 self._workers = workers
                 for task in list(self._tasks.values()):
-                    self._look_after(task)
+                    self._monitor(task)
                 halts = self._halts()
-            for back, those in halts.items():
-                cluster.reply(back, those)
+            for address, those in halts.items():
+                cluster.reply(address, those)
         if now - self._beaten >= BEAT_S:
             self._beaten = now
             with self._lock:
-                backs = {task.back for task in self._tasks.values() if task.back}
-            cluster.beat(backs)
+                addresses = {task.address for task in self._tasks.values() if task.address}
+            cluster.send_heartbeats(addresses)
 
     def _why_not(self, task: _Task) -> str | None:
         return None if task.only_cleanup else task.halted or self._stop.reason
@@ -424,11 +424,11 @@ class DaskExecutor:
         found: dict[str, list[ControllerReply]] = {}
         for task in self._tasks.values():
             reason = self._why_not(task)
-            if reason and task.back:
-                found.setdefault(task.back, []).append(ControllerReply(task.token, 0, reason))
+            if reason and task.address:
+                found.setdefault(task.address, []).append(ControllerReply(task.token, 0, reason))
         return found
 
-    def _look_after(self, task: _Task) -> None:
+    def _monitor(self, task: _Task) -> None:
         reason = self._why_not(task)
         if task.worker is not None:
             if task.worker.address not in self._workers:
@@ -453,30 +453,30 @@ class DaskExecutor:
         cure = f"start a worker there: dask worker {self._address} --resources '{tags}'"
         return OsmefError(f"only {task.bound} can take away what was made there", cure=cure)
 
-    def _take(self, letter: WorkerMessage) -> str | None:
+    def _take(self, message: WorkerMessage) -> str | None:
         """Handle a message; return an error message if that fails."""
-        task = self._tasks.get(letter.token)
+        task = self._tasks.get(message.token)
         if task is None:
             return _TAKEN_BACK
         try:
-            if letter.kind == MessageKind.HELLO:
-                return self._welcome(task, letter)
-            if letter.kind == MessageKind.APPEND:
-                task.copy.append(letter.path, letter.data)
+            if message.kind == MessageKind.HELLO:
+                return self._admit_worker(task, message)
+            if message.kind == MessageKind.APPEND:
+                task.copy.append(message.path, message.data)
                 self._note_worker(task)
-            elif letter.kind == MessageKind.WRITE:
-                task.copy.write(letter.path, letter.data)
-            elif letter.kind == MessageKind.WARN:
-                self._tell("note", f"{task.what}: {letter.data.decode()}")
+            elif message.kind == MessageKind.WRITE:
+                task.copy.write(message.path, message.data)
+            elif message.kind == MessageKind.WARN:
+                self._tell("note", f"{task.what}: {message.data.decode()}")
             else:
-                task.copy.show(letter.data)
+                task.copy.show(message.data)
         except StorageError as error:
             return str(error)
         return None
 
-    def _welcome(self, task: _Task, letter: WorkerMessage) -> str | None:
+    def _admit_worker(self, task: _Task, message: WorkerMessage) -> str | None:
         """Admit a worker to a task, unless Dask has assigned the task twice."""
-        address, _, version = letter.data.decode().partition(" ")
+        address, _, version = message.data.decode().partition(" ")
         if task.worker is not None:
             self._lose(task)
             return _TAKEN_BACK
@@ -488,7 +488,7 @@ class DaskExecutor:
         if task.worker is None:
             self._again(task)
             return _TAKEN_BACK
-        task.back, task.noted = letter.back, False
+        task.address, task.noted = message.address, False
         return None
 
     def _note_worker(self, task: _Task) -> None:
@@ -502,7 +502,7 @@ def _measure(measure: Measure, work: SessionJob, directory: Path) -> SessionResu
     return measure(replace(work, directory=str(directory)))
 
 
-def _give_up(why: OsmefError, directory: Path) -> None:
+def _report_lost(why: OsmefError, directory: Path) -> None:
     clear(directory)
     raise why
 
@@ -529,7 +529,7 @@ class RunMirror:
             return {
                 str(path.relative_to(self.path)): path.read_bytes()
                 for path in self.path.rglob("*")
-                if path.is_file() and _travels(path)
+                if path.is_file() and _is_transferable(path)
             }
 
     def append(self, name: str, line: bytes) -> None:
@@ -557,7 +557,7 @@ class RunMirror:
     @property
     def bound_to(self) -> str | None:
         """The only machine that can destroy the leftover resources; None where any can."""
-        if not any(_is_of_a_machine(one) for one in self._journal.standing()):
+        if not any(_is_of_a_machine(one) for one in self._journal.existing()):
             return None
         assigned = self._journal.history().all(WorkerAssigned)
         return assigned[-1].host if assigned else None
@@ -577,7 +577,7 @@ class RunMirror:
         return self.path / name
 
 
-def _travels(path: Path) -> bool:
+def _is_transferable(path: Path) -> bool:
     is_table = path.suffix == ".parquet" or path.parent.name == "intervals"
     return not (is_table or path.name in _STAY_HERE or path.name.startswith("."))
 

@@ -54,13 +54,13 @@ class MessageKind(StrEnum):
 class WorkerMessage:
     """A message of a worker. ``number`` identifies its acknowledgement; 0 asks for none.
 
-    ``token`` is the attempt at a session, ``back`` the queue that takes the answer, ``path`` is
+    ``token`` is the attempt at a session, ``address`` the queue that takes the answer, ``path`` is
     seen from the run directory.
     """
 
     token: str
     number: int
-    back: str
+    address: str
     kind: str
     path: str = ""
     data: bytes = b""
@@ -108,14 +108,14 @@ class RemoteSession:
 class ControllerChannel:
     """The message channel of a worker to a controller, shared by all of their sessions."""
 
-    def __init__(self, office: str, client: Client) -> None:
+    def __init__(self, queue_name: str, client: Client) -> None:
         open_many_files()
-        self._back = f"osmef-{uuid.uuid4().hex}"
-        self._letters = Queue(office, client=client)
-        self._replies = Queue(self._back, client=client)
+        self._reply_queue = f"osmef-{uuid.uuid4().hex}"
+        self._messages = Queue(queue_name, client=client)
+        self._replies = Queue(self._reply_queue, client=client)
         self._numbers = itertools.count(1)
         self._waiting: dict[int, Future[str | None]] = {}
-        self._errands: dict[str, RemoteSession] = {}
+        self._sessions: dict[str, RemoteSession] = {}
         self._heard = time.monotonic()
         self._closed = threading.Event()
         self._lock = threading.Lock()
@@ -128,7 +128,7 @@ class ControllerChannel:
         number = next(self._numbers)
         self._waiting[number] = answer
         try:
-            self._send(WorkerMessage(token, number, self._back, kind, path, data))
+            self._send(WorkerMessage(token, number, self._reply_queue, kind, path, data))
             problem = answer.result(PATIENCE_S)
         except (OSError, TimeoutError) as error:
             raise StorageError("the controller does not answer", where=path or None) from error
@@ -140,23 +140,23 @@ class ControllerChannel:
     def tell(self, token: str, kind: MessageKind, data: bytes) -> None:
         """Send a message without acknowledgement; it may be lost."""
         with suppress(OSError, TimeoutError):
-            self._send(WorkerMessage(token, 0, self._back, kind, data=data))
+            self._send(WorkerMessage(token, 0, self._reply_queue, kind, data=data))
 
-    def _send(self, letter: WorkerMessage) -> None:
-        self._letters.put(tuple(vars(letter).values()), timeout=PATIENCE_S)
+    def _send(self, message: WorkerMessage) -> None:
+        self._messages.put(tuple(vars(message).values()), timeout=PATIENCE_S)
 
     @contextmanager
-    def errand(self, token: str, root: Path) -> Iterator[RemoteSession]:
+    def session(self, token: str, root: Path) -> Iterator[RemoteSession]:
         """Register a session with the channel for the length of the context."""
-        errand = RemoteSession(self, token, root)
+        session = RemoteSession(self, token, root)
         with self._lock:
-            self._errands[token] = errand
+            self._sessions[token] = session
         try:
-            yield errand
+            yield session
         finally:
             with self._lock:  # a closed one gets no cancellation
-                del self._errands[token]
-                errand.stop.close()
+                del self._sessions[token]
+                session.stop.close()
 
     def close(self) -> None:
         """End the listening thread."""
@@ -185,52 +185,60 @@ class ControllerChannel:
         if answer is not None:
             answer.set_result(reply.problem)
         with self._lock:
-            errand = self._errands.get(reply.token)
-            if errand is not None and reply.number == 0 and reply.problem is not None:
-                errand.stop.request(reply.problem)
+            session = self._sessions.get(reply.token)
+            if session is not None and reply.number == 0 and reply.problem is not None:
+                session.stop.request(reply.problem)
 
     def _stop_all(self, why: str) -> None:
         with self._lock:
-            for errand in self._errands.values():
-                errand.stop.request(why)
+            for session in self._sessions.values():
+                session.stop.request(why)
 
 
 _lines: dict[str, ControllerChannel] = {}
 _guard = threading.Lock()
-_errand: ContextVar[RemoteSession] = ContextVar("errand")
+_session: ContextVar[RemoteSession] = ContextVar("session")
 
 Result = TypeVar("Result")
 
 
-async def attend(
-    job: Callable[[Path], Result], office: str, token: str, name: str, files: Mapping[str, bytes]
+async def run_job(
+    job: Callable[[Path], Result],
+    queue_name: str,
+    token: str,
+    name: str,
+    files: Mapping[str, bytes],
 ) -> Result | OsmefError:
     """Run a task in a run directory of this worker, restored from the controller's mirror.
 
-    ``office`` is the queue of the controller. Returns what the job returns, or what it raised. The
-    job has a thread of its own: one of Dask's asks every second for another job when it has done
-    its own, and thousands of them keep a worker from everything else.
+    ``queue_name`` is the queue of the controller. Returns what the job returns, or what it raised.
+    The job has a thread of its own: one of Dask's asks every second for another job when it has
+    done its own, and thousands of them keep a worker from everything else.
     """
     done: Future[Result | OsmefError] = Future()
-    work = partial(_attend, job, office, token, name, files)
+    work = partial(_run_job, job, queue_name, token, name, files)
     begin = partial(copy_context().run, fulfil, done, work)
     threading.Thread(target=begin, name=f"session-{name}", daemon=True).start()
     return await asyncio.wrap_future(done)
 
 
-def _attend(
-    job: Callable[[Path], Result], office: str, token: str, name: str, files: Mapping[str, bytes]
+def _run_job(
+    job: Callable[[Path], Result],
+    queue_name: str,
+    token: str,
+    name: str,
+    files: Mapping[str, bytes],
 ) -> Result | OsmefError:
     worker = get_worker()
     home = Path(worker.local_directory) / f"osmef-{token}"
     root = home / name
-    with _line_to(office) as line, line.errand(token, root) as errand:
+    with _line_to(queue_name) as line, line.session(token, root) as session:
         try:
             hello = f"{worker.address} {osmef.__version__}"
             line.ask(token, MessageKind.HELLO, data=hello.encode())
             _unpack(root, files)
-            _errand.set(errand)
-            with copying(root, errand):
+            _session.set(session)
+            with copying(root, session):
                 return job(root)
         except OsmefError as error:
             return error
@@ -240,29 +248,29 @@ def _attend(
 
 def measure(work: SessionJob) -> SessionResult:
     """Run a session on this worker; the controller can cancel it."""
-    errand = _errand.get()
-    return measure_here(work, errand.stop, _Shown(errand))
+    session = _session.get()
+    return measure_here(work, session.stop, _Shown(session))
 
 
 class _Shown(LiveStatus):
     """Observer that sends the live status to the controller."""
 
-    def __init__(self, errand: RemoteSession) -> None:
-        super().__init__(errand.show)
-        self._errand = errand
+    def __init__(self, session: RemoteSession) -> None:
+        super().__init__(session.show)
+        self._session = session
 
     def warning(self, text: str) -> None:
         """Send a warning to the controller."""
-        self._errand.warn(text)
+        self._session.warn(text)
 
 
 @contextmanager
-def _line_to(office: str) -> Iterator[ControllerChannel]:
+def _line_to(queue_name: str) -> Iterator[ControllerChannel]:
     """Share one channel between all sessions of this process for a controller."""
     client = get_client()
     with _guard:
-        line = _lines.get(office) or ControllerChannel(office, client)
-        _lines[office] = line
+        line = _lines.get(queue_name) or ControllerChannel(queue_name, client)
+        _lines[queue_name] = line
         line.users += 1
     try:
         yield line
@@ -271,7 +279,7 @@ def _line_to(office: str) -> Iterator[ControllerChannel]:
             line.users -= 1
             if not line.users:
                 line.close()
-                del _lines[office]
+                del _lines[queue_name]
 
 
 def _unpack(root: Path, files: Mapping[str, bytes]) -> None:
