@@ -216,9 +216,9 @@ def _files(
 
 
 def _sessions(rows: Sequence[SessionRow]) -> pa.Table:
-    told = [{**asdict(one), "state": one.state.value, "holder": None} for one in rows]
+    reported = [{**asdict(one), "state": one.state.value, "holder": None} for one in rows]
     schema = pa.schema([pa.field(one.name, _kind(str(one.type))) for one in fields(SessionRow)])
-    return pa.Table.from_pylist(told, schema=schema)
+    return pa.Table.from_pylist(reported, schema=schema)
 
 
 def _kind(annotation: str) -> pa.DataType:
@@ -353,9 +353,9 @@ def _parse_manifest(file: Path, where: str) -> ArchiveManifest:
             return ArchiveManifest.model_validate_json(read_file(file, _MOST_MANIFEST))
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        told = ".".join(map(str, first["loc"]))
+        reported = ".".join(map(str, first["loc"]))
         raise InputError(
-            f"this manifest is damaged, or a newer OSMeF wrote it: {told}: {first['msg']}",
+            f"this manifest is damaged, or a newer OSMeF wrote it: {reported}: {first['msg']}",
             where=f"{where}/{MANIFEST}",
             cure="take the archive from where it was made, or install a newer OSMeF",
         ) from error
@@ -437,8 +437,8 @@ def read_record(directory: Path) -> CampaignRecord | None:
         raise InputError(
             f"this calendar is damaged: {error}", where=str(directory), cure=cure
         ) from error
-    told = manifest.campaign.model_dump()
-    campaign = CampaignRow(**told, id=0, text=text, out=str(directory), holder=None)
+    reported = manifest.campaign.model_dump()
+    campaign = CampaignRow(**reported, id=0, text=text, out=str(directory), holder=None)
     known = {one.name for one in fields(SessionRow)}  # another version may have had others
     mine = [{name: value for name, value in row.items() if name in known} for row in rows]
     sessions = [SessionRow(**{**row, "state": SessionState(row["state"])}) for row in mine]
@@ -493,9 +493,11 @@ class ArchiveUrl:
         except OsmefError:
             raise
         except Exception as error:
-            told = str(error).strip() or type(error).__name__
+            reported = str(error).strip() or type(error).__name__
             where = f"{self.url}/{name}"
-            raise StorageError(f"can't {action} this: {told}", where=where, cure=_CURE) from error
+            raise StorageError(
+                f"can't {action} this: {reported}", where=where, cure=_CURE
+            ) from error
 
 
 def _open(url: str) -> tuple[Any, str]:
@@ -513,12 +515,12 @@ def _open(url: str) -> tuple[Any, str]:
         raise ValueError("it names no bucket")
     endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
     where = urlsplit(endpoint) if endpoint else None
-    told: dict[str, str] = {}
+    reported: dict[str, str] = {}
     if where is None:  # AWS itself, whose buckets are each in a region
-        told["region"] = resolve_s3_region(path.partition("/")[0])
+        reported["region"] = resolve_s3_region(path.partition("/")[0])
     else:
-        told |= {"endpoint_override": where.netloc, "scheme": where.scheme}
-    store = S3FileSystem(connect_timeout=_PATIENCE_S, request_timeout=_PATIENCE_S, **told)
+        reported |= {"endpoint_override": where.netloc, "scheme": where.scheme}
+    store = S3FileSystem(connect_timeout=_PATIENCE_S, request_timeout=_PATIENCE_S, **reported)
     return ArrowFSWrapper(store), path
 
 

@@ -92,7 +92,7 @@ def planned_table(campaign: Campaign, rows: Sequence[SessionRow]) -> pd.DataFram
     ``day`` is weekday or weekend, by the campaign's time zone and holidays, of the opening.
     """
     zone = ZoneInfo(campaign.time_zone)
-    told = [
+    reported = [
         {
             "platform": one.platform,
             "session": one.slot,
@@ -109,7 +109,7 @@ def planned_table(campaign: Campaign, rows: Sequence[SessionRow]) -> pd.DataFram
         }
         for one in rows
     ]
-    table = pd.DataFrame(told, columns=pd.Index(PLANNED))
+    table = pd.DataFrame(reported, columns=pd.Index(PLANNED))
     table["opens"] = pd.to_datetime(table["opens"], utc=True)
     return table.astype({"cost": "float64"}).sort_values("opens", kind="stable", ignore_index=True)
 
@@ -127,16 +127,16 @@ def _facts(
     campaign: Campaign | None,
 ) -> list[tuple[str, str]]:
     """Return the head of the page: scenarios, period, and campaign file."""
-    told = [("Directory", str(directory)), ("Runs", str(trials["run"].nunique()))]
-    told += [("Trials", str(len(trials)))]
+    reported = [("Directory", str(directory)), ("Runs", str(trials["run"].nunique()))]
+    reported += [("Trials", str(len(trials)))]
     kinds = sorted(map(str, trials["provider"].dropna().unique()))
-    told += [("Providers", ", ".join(kinds))] if kinds else []
+    reported += [("Providers", ", ".join(kinds))] if kinds else []
     times = trials["started_at"].dropna()
     if len(times):
         span = f"{times.min():%Y-%m-%d %H:%M} to {times.max():%Y-%m-%d %H:%M} UTC"
-        told.append(("Measured", span))
+        reported.append(("Measured", span))
     if record is None or campaign is None:
-        return told
+        return reported
     row, rows = record.campaign, record.sessions
     done = sum(one.state is SessionState.DONE for one in rows)
     about = [("What", campaign.description)] if campaign.description else []
@@ -149,5 +149,5 @@ def _facts(
         ),
         ("Sessions", f"{done} of {len(rows)} done; the campaign is {row.phase.value}"),
         ("Order", f"{campaign.order.value}, seed {campaign.seed}"),
-        *told,
+        *reported,
     ]

@@ -158,12 +158,14 @@ def _print_calendar(found: Preview, *, whole: bool) -> None:
         shown = [one for one in shown if _week(campaign.start, one) == first][:_MOST_OPENINGS]
     rows = []
     for day, those in groupby(shown, key=lambda one: one.day):
-        told = f"{day:%a %Y-%m-%d}" + " holiday" * (day in campaign.holidays)
+        reported = f"{day:%a %Y-%m-%d}" + " holiday" * (day in campaign.holidays)
         for one in those:
             open_for = f"{one.opens:%H:%M} to {_clock(one.closes, one.opens, '%H:%M')}"
             begins = _clock(one.due, one.opens, "%H:%M:%S")
-            rows.append((told, one.window, open_for, begins, _listed(one.platforms, whole=whole)))
-            told = ""
+            rows.append(
+                (reported, one.window, open_for, begins, _listed(one.platforms, whole=whole))
+            )
+            reported = ""
     texts = zip(*folded(rows, _PLAN_HEADS, out.width), strict=True)
     columns = [
         column(head, each, rank=int(head == "open"))
@@ -299,10 +301,10 @@ def run(  # noqa: PLR0913, PLR0917 - its options
         )
         row = store.campaign(name)
         with stopping() as stop:
-            context = make_context(executor, parallel, scheduler, stop, _tell)
+            context = make_context(executor, parallel, scheduler, stop, _notify)
             context = replace(context, until_idle=until_idle)
             try:
-                with metrics_file(metrics, store, name, _tell):
+                with metrics_file(metrics, store, name, _notify):
                     phase = Conductor(store, row, campaign_plan, context, stop).run()
             except BaseException:
                 stop.request("the campaign has failed")  # what runs is cleaned up before we leave
@@ -327,7 +329,7 @@ def run(  # noqa: PLR0913, PLR0917 - its options
 def _close_vm_pool(context: ConductorContext) -> None:
     """Destroy the pool of a conductor that has failed."""
     for error in context.vm_pool.close() if context.vm_pool else []:
-        _tell("failure", f"kept VMs left standing: {error}")
+        _notify("failure", f"kept VMs left standing: {error}")
 
 
 def _refuse_second(store: Store, loaded: LoadedCampaign) -> None:
@@ -463,7 +465,7 @@ def _set(name: str, state: str, phase: CampaignPhase) -> None:
         out.print(f"{name}: {phase}{escape(how)}")
 
 
-def _tell(kind: str, text: str) -> None:
+def _notify(kind: str, text: str) -> None:
     colour = {"failure": "red", "missed": "yellow", "gap": "yellow", "budget": "yellow"}.get(kind)
     now = f"{datetime.now(UTC):%H:%M:%S}Z"
     shown = f"[{colour}]{kind}[/]" if colour else kind
@@ -474,20 +476,24 @@ def _print_status(
     name: str, phase: CampaignPhase, found: list[SessionRow], row: CampaignRow | None = None
 ) -> None:
     counts = _counts(found)
-    told = ", ".join(f"{count} {state}" for state, count in counts.items())
+    reported = ", ".join(f"{count} {state}" for state, count in counts.items())
     alive = row is None or _conducted(row)
     note = "" if alive or phase is CampaignPhase.ENDED else " [yellow](no conductor is running)[/]"
-    out.print(f"[bold]{escape(name)}[/]: {phase}{note}; {told}")
+    out.print(f"[bold]{escape(name)}[/]: {phase}{note}; {reported}")
     rows = []
     for one in _newest(found):
-        due = f"due {one.due:%Y-%m-%d %H:%M}Z" if one.state is SessionState.PLANNED else _told(one)
+        due = (
+            f"due {one.due:%Y-%m-%d %H:%M}Z"
+            if one.state is SessionState.PLANNED
+            else _result_of(one)
+        )
         trials = f"{one.trials_ok} ok" + (f", {one.trials_failed} failed" * bool(one.trials_failed))
         rows.append((one.slot, one.platform, one.state.value, trials, due.partition("\n")[0]))
     texts = zip(*folded(rows, _HEADS, out.width), strict=True)
     out.print(table(list(map(column, _HEADS, texts)), out.width, long=None))
 
 
-def _told(session: SessionRow) -> str:
+def _result_of(session: SessionRow) -> str:
     """Return the description of a session that has begun or ended."""
     count = len(session.cells_left_out)
     without = f"without {count} known cell{'s' * (count > 1)}" * bool(count)

@@ -221,8 +221,8 @@ def _run(command: Sequence[str], text: str, cure: str) -> str:
             command, input=text, text=True, capture_output=True, check=True, timeout=_PATIENCE_S
         )
     except (OSError, subprocess.SubprocessError) as error:
-        told = getattr(error, "stderr", None) or str(error)
-        raise StorageError(f"{' '.join(command)}: {told.strip()}", cure=cure) from error
+        reported = getattr(error, "stderr", None) or str(error)
+        raise StorageError(f"{' '.join(command)}: {reported.strip()}", cure=cure) from error
     return done.stdout
 
 

@@ -48,7 +48,7 @@ StateUrl = Annotated[
 ]
 
 
-Tell = Callable[[str, str], None]
+NotifyCallback = Callable[[str, str], None]
 
 
 class ExecutorKind(StrEnum):
@@ -107,28 +107,32 @@ def check_executor(kind: ExecutorKind, loaded: LoadedCampaign) -> None:
 
 
 def make_context(
-    kind: ExecutorKind, parallel: int, scheduler: str, stop: CancellationToken, tell: Tell
+    kind: ExecutorKind,
+    parallel: int,
+    scheduler: str,
+    stop: CancellationToken,
+    notify: NotifyCallback,
 ) -> ConductorContext:
     """Return the dependencies of a conductor with this executor. Raises InputError."""
     if kind is ExecutorKind.THREADS:
         vm_pool = VmPool(RealClock())
-        here = CancellableSessions(stop, partial(_measure_here, tell=tell, vm_pool=vm_pool))
+        here = CancellableSessions(stop, partial(_measure_here, notify=notify, vm_pool=vm_pool))
         return ConductorContext(
             this_process(),
             RealClock(),
             ThreadExecutor(parallel),
             here.measure,
-            tell,
+            notify,
             halt=here.halt,
             vm_pool=vm_pool,
         )
-    cluster, measure_there = dask.connect(scheduler, stop, tell)
+    cluster, measure_there = dask.connect(scheduler, stop, notify)
     return ConductorContext(
         this_process(),
         RealClock(),
         cluster,
         measure_there,
-        tell,
+        notify,
         halt=cluster.halt,
     )
 
@@ -136,20 +140,20 @@ def make_context(
 class _Here(LiveStatus):
     """Observer that publishes the live status and prints warnings."""
 
-    def __init__(self, work: SessionJob, tell: Tell) -> None:
+    def __init__(self, work: SessionJob, notify: NotifyCallback) -> None:
         super().__init__(partial(show_in, Path(work.directory)))
-        self._tell, self._name = tell, f"{work.slot} {work.platform}"
+        self._notify, self._name = notify, f"{work.slot} {work.platform}"
 
     def warning(self, text: str) -> None:
         """Print a warning."""
-        self._tell("note", f"{self._name}: {text}")
+        self._notify("note", f"{self._name}: {text}")
 
 
 def _measure_here(
-    work: SessionJob, stop: CancellationToken, tell: Tell, vm_pool: VmPool
+    work: SessionJob, stop: CancellationToken, notify: NotifyCallback, vm_pool: VmPool
 ) -> SessionResult:
     directory = Path(work.directory)
     try:
-        return measure(work, stop, _Here(work, tell), vm_pool)
+        return measure(work, stop, _Here(work, notify), vm_pool)
     finally:
         forget(directory)

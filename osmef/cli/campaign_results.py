@@ -138,7 +138,7 @@ def export_command(
         from osmef.campaigns.archive import export_campaign  # noqa: PLC0415
 
         done = export_campaign(name, state, url)
-    _tell(done, url)
+    _notify(done, url)
     if done.wants_secret:
         err.print("the webhook of notify is a secret, and was left out")
 
@@ -154,12 +154,12 @@ def import_command(
         from osmef.campaigns.archive import import_archive  # noqa: PLC0415
 
         done = import_archive(url, directory)
-    _tell(done, str(directory))
+    _notify(done, str(directory))
     if done.wants_secret:
         file = escape(str(directory / "campaign.yaml"))
         err.print(f"the webhook of notify is not in it: to measure by {file}, write it there again")
 
 
-def _tell(done: Archived, where: str) -> None:
+def _notify(done: Archived, where: str) -> None:
     counts = f"{counted(done.runs, 'run')}, {counted(done.files, 'file')}"
     out.print(f"{counts}, {done.size_bytes / 1e6:.1f} MB: {escape(where)}")

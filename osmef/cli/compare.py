@@ -205,11 +205,11 @@ def _write_page(
     from osmef.report.html.compare import Compared, write_comparison  # noqa: PLC0415
 
     known, hosts, notes = beside
-    told = {name: [_changed(one) for one in found] for name, found in hosts.items()}
+    reported = {name: [_changed(one) for one in found] for name, found in hosts.items()}
     rows = table.to_dict("records")
     trials = [failed_trials(one).plain for one in table.attrs["failures"]]
     cells = [*trials, *cells_of_one_side(table.attrs)]
-    page = Compared(title, rows, table.attrs["values"], known, notes, told, cells)
+    page = Compared(title, rows, table.attrs["values"], known, notes, reported, cells)
     write_comparison(page, output, every=every)
 
 
@@ -217,8 +217,8 @@ def _write_junit(file: Path, name: str, table: pd.DataFrame) -> None:
     from osmef.report.export import write_junit  # noqa: PLC0415
 
     rows = _document(table, {}, [])["rows"]
-    told = write_junit(name, rows, table.attrs["failures"], table.attrs["lost"])
-    write_atomically(file, told.encode())
+    reported = write_junit(name, rows, table.attrs["failures"], table.attrs["lost"])
+    write_atomically(file, reported.encode())
 
 
 def _fails(table: pd.DataFrame, fail_on: FailOn) -> bool:
@@ -277,8 +277,8 @@ def _compared(
         raise InputError(
             "which way is better is said of a metric", where="--better", cure="add --metric NAME"
         )
-    told = None if better is None else Better(better)
-    table = compare(*sides, metrics or None, margin / 100, better=told)
+    reported = None if better is None else Better(better)
+    table = compare(*sides, metrics or None, margin / 100, better=reported)
     if table.empty:
         raise InputError(
             "of no metric that these cells have anybody says which way is better"
@@ -308,9 +308,9 @@ def _same_definition(
             for one in differences(first, settings):
                 problems.setdefault(f"{one.key} is {one.a} and {one.b}", {})[cell] = None
     if problems:
-        told = (f"  {what}, in {_cells(list(of))}" for what, of in problems.items())
+        reported = (f"  {what}, in {_cells(list(of))}" for what, of in problems.items())
         raise InputError(
-            "these were measured in different ways:\n" + "\n".join(told),
+            "these were measured in different ways:\n" + "\n".join(reported),
             cure="compare runs of one workload with the same settings",
         )
 
@@ -353,8 +353,8 @@ def _hosts(a: _Facts, b: _Facts) -> dict[str, list[Difference]]:
             old, new = (side.get(key, {"null": None}) for side in (first, second))
             more = [value for text, value in new.items() if text not in old]
             if more:
-                told = next(iter(old.values())), more[0]
-                found.setdefault(name, []).append(Difference(key, *told))
+                reported = next(iter(old.values())), more[0]
+                found.setdefault(name, []).append(Difference(key, *reported))
     return {name: with_groups(of) for name, of in found.items()}
 
 
@@ -365,8 +365,8 @@ def _unpaired(a: _Facts, b: _Facts) -> list[str]:
         for side in (a, b)
     ]
     sides = (("A", sorted(known[0] - known[1])), ("B", sorted(known[1] - known[0])))
-    told = ", ".join(f"only {side} has {', '.join(ends)}" for side, ends in sides if ends)
-    return [f"these endpoints' hosts were not compared: {told}"] if told else []
+    reported = ", ".join(f"only {side} has {', '.join(ends)}" for side, ends in sides if ends)
+    return [f"these endpoints' hosts were not compared: {reported}"] if reported else []
 
 
 def _facts(runs: Sequence[RunDirectory]) -> _Facts:
@@ -407,9 +407,9 @@ def _notes(
     notes += [f"{column} is {a} in A and {b} in B" for column, a, b in sorted(differs)]
     notes += _memory_notes(table.attrs["memory"], table.attrs["memory_proved"], known)
     if left := table.attrs["not_judged"]:
-        told = ", ".join(known[name].words if name in known else name for name in left)
+        reported = ", ".join(known[name].words if name in known else name for name in left)
         notes.append(
-            f"not judged, since neither direction is clearly better (use --better): {told}"
+            f"not judged, since neither direction is clearly better (use --better): {reported}"
         )
     return notes + [_UNIT_NOTES[unit] for unit in table["unit"].unique() if unit in _UNIT_NOTES]
 
@@ -431,10 +431,10 @@ def _memory_notes(
 def _largest(memory: Mapping[str, float], known: Mapping[str, Measure]) -> str:
     """Return the metrics with the largest autocorrelation."""
     names = sorted(memory, key=lambda name: -memory[name])
-    told = [f"{known[name].words} by {memory[name]:.2g}" for name in names[:_MOST_NAMED]]
-    if more := len(names) - len(told):
-        told.append(f"{counted(more, 'other metric')} by less")
-    return ", ".join(told)
+    reported = [f"{known[name].words} by {memory[name]:.2g}" for name in names[:_MOST_NAMED]]
+    if more := len(names) - len(reported):
+        reported.append(f"{counted(more, 'other metric')} by less")
+    return ", ".join(reported)
 
 
 def _show(

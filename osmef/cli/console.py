@@ -230,7 +230,7 @@ def reporting(as_json: bool = False) -> Iterator[None]:
     try:
         yield
     except (OsmefError, KeyboardInterrupt, ModuleNotFoundError) as caught:
-        error = _told(caught)
+        error = _as_osmef_error(caught)
         if error is None:
             raise
         if as_json:
@@ -240,7 +240,9 @@ def reporting(as_json: bool = False) -> Iterator[None]:
         raise typer.Exit(error.exit_code) from caught
 
 
-def _told(caught: OsmefError | KeyboardInterrupt | ModuleNotFoundError) -> OsmefError | None:
+def _as_osmef_error(
+    caught: OsmefError | KeyboardInterrupt | ModuleNotFoundError,
+) -> OsmefError | None:
     """Return the error to show; None for a bug of ours."""
     if isinstance(caught, ModuleNotFoundError):
         return PackageError.of(caught)

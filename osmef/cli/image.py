@@ -83,11 +83,11 @@ def build(  # noqa: PLR0913, PLR0917 - one parameter an option
 ) -> None:
     """Build a guest image from a distribution's packages."""
 
-    def tell(line: str) -> None:
+    def notify(line: str) -> None:
         if not as_json:
             err.print(escape(line))
 
-    with reporting(as_json), stop_on_signals(tell) as stop:
+    with reporting(as_json), stop_on_signals(notify) as stop:
         bundle = build_image(
             BuildRequest(
                 name=name,
@@ -96,7 +96,7 @@ def build(  # noqa: PLR0913, PLR0917 - one parameter an option
                 packages=tuple(p.strip() for p in packages.split(",") if p.strip()),
                 disk_bytes=_size(size),
                 force=force,
-                progress=tell,
+                progress=notify,
                 check=stop.check,
             )
         )

@@ -65,11 +65,11 @@ def _show(name: str, *, as_json: bool) -> None:
     if as_json:
         heads = ("key", "value", "default", "meaning")
         settings = [dict(zip(heads, row, strict=True)) for row in rows]
-        told = {"name": name, "what": WORKLOADS.line(name), "package": WORKLOADS.package(name)}
+        reported = {"name": name, "what": WORKLOADS.line(name), "package": WORKLOADS.package(name)}
         declared = told_of(measures)
         print_json(
             {
-                **told,
+                **reported,
                 "settings": settings,
                 "measures": declared,
                 "needs": programs,
@@ -142,7 +142,7 @@ def layers_command(
             return
         broken = LAYERS.broken()
         usable = [kind for kind in LAYERS.names if LAYERS.working(kind)]
-    rows = [(str(kind), told, "osmef") for kind, told in _OF_THE_PROVIDER.items()]
+    rows = [(str(kind), reported, "osmef") for kind, reported in _OF_THE_PROVIDER.items()]
     rows += [(kind, LAYERS.line(kind), LAYERS.package(kind)) for kind in usable]
     if as_json:
         listed = [dict(zip(("name", "what", "package"), row, strict=True)) for row in rows]
@@ -175,11 +175,11 @@ def _show_layer(name: str, *, as_json: bool) -> None:
     needs += [f"the kernel's module {kind.module}"] if kind.module else []
     if as_json:
         heads = ("key", "value", "default", "meaning")
-        told = {"name": name, "what": LAYERS.line(name), "package": LAYERS.package(name)}
+        reported = {"name": name, "what": LAYERS.line(name), "package": LAYERS.package(name)}
         listed = [dict(zip(heads, row, strict=True)) for row in rows]
         more = {"settings": listed, "needs": needs, "carried_by": settings.carried_by}
         more |= {"measures": told_of(kind.measures)}
-        print_json({**told, **more, "families": families, "example": example})
+        print_json({**reported, **more, "families": families, "example": example})
         return
     out.print(f"[bold]{escape(name)}[/]  {escape(LAYERS.line(name))}\nfrom {LAYERS.package(name)}")
     print_table(("setting", "value", "default", "meaning"), rows)

@@ -267,8 +267,12 @@ def similarity_command(  # noqa: PLR0913, PLR0917 - one parameter an option
         rows = _records(found[found["rank"] <= most])
         if as_json:
             by = dict(zip(measured["component"], measured["by"], strict=True))
-            told = {"components": list(by), "by": by, "left_out": measured.attrs.get("left", {})}
-            print_json({**told, "counterparts": rows, "cheapest": costs})
+            reported = {
+                "components": list(by),
+                "by": by,
+                "left_out": measured.attrs.get("left", {}),
+            }
+            print_json({**reported, "counterparts": rows, "cheapest": costs})
             return
     _print(rows, measured)
     if cheapest:

@@ -37,9 +37,9 @@ _WORDS = {
 _METHOD = "display_type_rich"
 
 
-def _shown(told: str) -> str:
+def _shown(reported: str) -> str:
     """Return the display of a parameter's type, such as ``<list[str]>``."""
-    word = told.strip("<>").removeprefix("list[").removesuffix("]")
+    word = reported.strip("<>").removeprefix("list[").removesuffix("]")
     return _WORDS.get(word, word)
 
 
@@ -130,13 +130,13 @@ def _add(app: typer.Typer, name: str) -> None:
     try:
         module = import_module(_module(name))
     except ModuleNotFoundError as error:
-        told = PackageError.of(error)
-        if told is None:
+        reported = PackageError.of(error)
+        if reported is None:
             raise
         from osmef.cli.console import print_error  # noqa: PLC0415 - rich is slow to load
 
-        print_error(told)
-        sys.exit(told.exit_code)
+        print_error(reported)
+        sys.exit(reported.exit_code)
     if name in _GROUPS:
         for one in module.app.registered_commands:
             one.help = _unwrapped(one.help or one.callback.__doc__)

@@ -121,8 +121,8 @@ def _traffic(plan: Plan) -> str:
 
 
 def _idle(plan: Plan) -> list[str]:
-    told = without_effect(plan)
-    return [told] if told else []
+    reported = without_effect(plan)
+    return [reported] if reported else []
 
 
 def _count(plan: Plan) -> str:
@@ -187,8 +187,8 @@ def _cells(plan: Plan) -> list[TextColumn]:
         texts = [str(values.get(name, "-")) for name in names] or [cell.cell.key]
         senders, receivers = _ends(cell)
         among = len(senders) > 1 and senders == receivers
-        told = (_distance(cell), _group(senders), "each other" if among else _group(receivers))
-        for column_of, found in ((shown, texts), (ends, told)):
+        reported = (_distance(cell), _group(senders), "each other" if among else _group(receivers))
+        for column_of, found in ((shown, texts), (ends, reported)):
             for of, text in zip(column_of.values(), found, strict=True):
                 of.append(text)
     return [

@@ -321,10 +321,10 @@ def _read_names(file: Path) -> dict[str, str]:
         raise _no_names(file, error.message) from error
     if builder.problems:
         raise InputError.from_problems(builder.problems)
-    told = None if node is None else node.plain()
-    if not isinstance(told, dict):
+    reported = None if node is None else node.plain()
+    if not isinstance(reported, dict):
         raise _no_names(file, "it is no mapping")
-    parts = [value if isinstance(value, dict) else {key: value} for key, value in told.items()]
+    parts = [value if isinstance(value, dict) else {key: value} for key, value in reported.items()]
     return {str(old): str(new) for part in parts for old, new in part.items()}
 
 

@@ -251,12 +251,12 @@ def remove(
 def _making(as_json: bool) -> Iterator[BundleStore]:
     """Provide the user's bundle store with progress messages; Ctrl-C cancels."""
 
-    def tell(line: str) -> None:
+    def notify(line: str) -> None:
         if not as_json:
             err.print(escape(line))
 
-    with stop_on_signals(tell) as stop:
-        yield BundleStore(default_directory(), tell, stop.check)
+    with stop_on_signals(notify) as stop:
+        yield BundleStore(default_directory(), notify, stop.check)
 
 
 def _show(made: ProgramBundle, output: Path | None, *, as_json: bool) -> None:

@@ -33,12 +33,12 @@ def trial_line(trial: Trial, measures: Sequence[Measure]) -> str:
 
 def shown_result(trial: Trial, measures: Sequence[Measure]) -> str:
     """Return the first leading metric of a trial, with its unit; "" without any."""
-    told = (
+    reported = (
         _with_unit(measure, value)
         for measure in measures
         if measure.leading and (value := trial.metrics.get(measure.name)) is not None
     )
-    return next(told, "")
+    return next(reported, "")
 
 
 def _with_unit(measure: Measure, value: float) -> str:

@@ -198,8 +198,8 @@ def _describe(orphan: Orphan) -> str:
     where = "".join(f" {key} {value}" for key, value in r.access.items())
     name = f"{r.provider} {r.kind} {r.name} ({r.id or 'id unknown'}){where and f' at{where}'}"
     directory = orphan.directory.id if orphan.directory and orphan.is_foreign else None
-    told = f", as the journal of {directory} says" if directory else ""
-    return f"{name} of run {r.run}{told}: {orphan.reason}"
+    reported = f", as the journal of {directory} says" if directory else ""
+    return f"{name} of run {r.run}{reported}: {orphan.reason}"
 
 
 def _why_spared(one: SkippedRun) -> str:

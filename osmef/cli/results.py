@@ -63,10 +63,10 @@ def draw(directory: RunDirectory) -> list[Path]:
         # matplotlib takes a while to load, and only the end of a run needs it
         from osmef.report.figures import draw_figures  # noqa: PLC0415
     except ModuleNotFoundError as error:
-        told = PackageError.of(error)
-        if told is None:
+        reported = PackageError.of(error)
+        if reported is None:
             raise
-        print_note(err, f"no figures and no page: {told.cure}")
+        print_note(err, f"no figures and no page: {reported.cure}")
         return []
     return draw_figures(directory.path)
 
@@ -352,14 +352,14 @@ def export_command(
     with reporting():
         directory = _with_summary(run)
         if form is Format.RO_CRATE:
-            told = _crate(directory, output, author or [])
+            reported = _crate(directory, output, author or [])
         else:
-            text, told = _texts(directory, form)
+            text, reported = _texts(directory, form)
             if output is None:
                 print_text(text)
                 return
             write_atomically(output, text.encode())
-    err.print(f"{told}: {escape(str(output))}")
+    err.print(f"{reported}: {escape(str(output))}")
 
 
 def _with_summary(run: Path) -> RunDirectory:
@@ -519,9 +519,9 @@ def _show(done: Imported) -> None:
     for run in done.runs:
         console.print(f"run: [bold]{escape(str(run.path))}[/]")
     left = sum(not oddity.kept for oddity in done.oddities)
-    told = [counted(done.files, "file"), counted(done.trials, "trial")]
+    reported = [counted(done.files, "file"), counted(done.trials, "trial")]
     if odd := len(done.oddities) - left:
-        told.append(f"{odd} with something unusual")
+        reported.append(f"{odd} with something unusual")
     if left:
-        told.append(f"{left} not imported")
-    console.print(", ".join(told))
+        reported.append(f"{left} not imported")
+    console.print(", ".join(reported))

@@ -102,9 +102,9 @@ def _work(kind: str) -> str:
 
 
 def _comment(key: str, default: str, about: str) -> list[str]:
-    told = textwrap.wrap(about, _WIDE - 8)
+    reported = textwrap.wrap(about, _WIDE - 8)
     value = "null" if default == "none" else default
-    return [f"  # {key}: {value}", *(f"  #     {line}" for line in told)]
+    return [f"  # {key}: {value}", *(f"  #     {line}" for line in reported)]
 
 
 SCHEMA_EPILOG = """Examples:

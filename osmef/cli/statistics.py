@@ -205,12 +205,12 @@ def _cells(rows: list[dict[Any, Any]], error: float) -> list[TextColumn]:
         *_several("metric", [str(row["metric"]) for row in rows]),
         column("n", [str(row["n"]) for row in rows], right=True),
         column(f"needed for\n± {error:g} %", needed, right=True),
-        _told("memory\np", [_number(row["autocorrelation_p"]) for row in rows], 5),
-        _told("of all\ncells", [_number(row["common_memory_p"]) for row in rows], 6),
-        _told("drift %\n(p)", drifts, 4),
-        _told("steps\nat", [_names(row, "steps") for row in rows], 3),
-        _told("spread\nchanges", [_names(row, "spreads") for row in rows], 3),
-        _told("outliers", [_names(row, "outliers") for row in rows], 2),
+        _text_column("memory\np", [_number(row["autocorrelation_p"]) for row in rows], 5),
+        _text_column("of all\ncells", [_number(row["common_memory_p"]) for row in rows], 6),
+        _text_column("drift %\n(p)", drifts, 4),
+        _text_column("steps\nat", [_names(row, "steps") for row in rows], 3),
+        _text_column("spread\nchanges", [_names(row, "spreads") for row in rows], 3),
+        _text_column("outliers", [_names(row, "outliers") for row in rows], 2),
     ]
 
 
@@ -220,8 +220,8 @@ def _doubts(
     """Yield the doubts about each row's interval: cell, metric and text."""
     names, _shared = short_cells(str(row["cell"]) for row in rows)
     for row in rows:
-        if told := doubts_of(row, error, busy):
-            yield names[str(row["cell"])], str(row["metric"]), told
+        if reported := doubts_of(row, error, busy):
+            yield names[str(row["cell"])], str(row["metric"]), reported
 
 
 def _several(head: str, texts: list[str]) -> list[TextColumn]:
@@ -229,7 +229,7 @@ def _several(head: str, texts: list[str]) -> list[TextColumn]:
     return [column(head, texts)] if len(set(texts)) > 1 else []
 
 
-def _told(head: str, texts: list[str], rank: int) -> TextColumn:
+def _text_column(head: str, texts: list[str], rank: int) -> TextColumn:
     return column(head, [] if set(texts) == {"-"} else texts, rank=rank, right=True)
 
 
@@ -267,8 +267,8 @@ def _of_blocks(row: Mapping[Any, Any]) -> tuple[str, str, str]:
 
 def _effect(row: Mapping[Any, Any], name: str) -> str:
     ends = [row[f"{name}_{end}"] for end in ("low", "high")]
-    told = _number(row[name])
-    return told if None in ends else f"{told} ({_number(ends[0])} to {_number(ends[1])})"
+    reported = _number(row[name])
+    return reported if None in ends else f"{reported} ({_number(ends[0])} to {_number(ends[1])})"
 
 
 def _number(value: float | None) -> str:
@@ -308,9 +308,9 @@ def verify_methods_command(
 def _record(line: PublishedValue) -> dict[str, Any]:
     from osmef.importers.published import Agreement  # noqa: PLC0415
 
-    told = asdict(line)
+    reported = asdict(line)
     return {
-        **told,
+        **reported,
         "deviation_percent": line.deviation_percent,
         "verdict": line.agreement.value,
         "why": line.why if line.agreement is Agreement.WRONG_THERE else None,
@@ -332,8 +332,8 @@ def _print_published(lines: list[PublishedValue]) -> None:
     why = [f"Wrong there, {line.source}: {line.what}: {line.why}" for line in wrong]
     out.print(table(columns, out.width, *why))
     counts = Counter(line.agreement for line in lines)
-    told = ", ".join(f"{counts[one]} {one}" for one in Agreement if counts[one])
-    out.print(f"{counted(len(lines), 'published value')}: {told}")
+    reported = ", ".join(f"{counts[one]} {one}" for one in Agreement if counts[one])
+    out.print(f"{counted(len(lines), 'published value')}: {reported}")
 
 
 def _deviation(line: PublishedValue) -> str:

@@ -94,19 +94,19 @@ class CancellationToken:
 
 
 @contextmanager
-def stop_on_signals(tell: Callable[[str], None]) -> Iterator[CancellationToken]:
+def stop_on_signals(notify: Callable[[str], None]) -> Iterator[CancellationToken]:
     """Cancel on Ctrl-C, SIGTERM and SIGHUP, for the length of the context.
 
-    ``tell`` is called with a line for the user at each signal; what it raises is contained, since
+    ``notify`` is called with a line for the user at each signal; what it raises is contained, since
     a handler would raise it anywhere. Only for the main thread.
     """
-    stop, tell = CancellationToken(), contain_failures(tell)
+    stop, notify = CancellationToken(), contain_failures(notify)
 
     def handle(number: int, _frame: object) -> None:
         name = signal.Signals(number).name
         again = stop.reason is not None
         stop.request(f"stopped by {name}")
-        tell("still cleaning up, please wait" if again else f"{name}: stopping and cleaning up")
+        notify("still cleaning up, please wait" if again else f"{name}: stopping and cleaning up")
 
     before = {
         number: signal.signal(number, handle)

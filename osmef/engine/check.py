@@ -30,7 +30,7 @@ def check_study(study: Study) -> None:
     problems = [
         cell.problem(key, message, cure)
         for cell in study.cells
-        for key, message, cure in (*sites.problems(cell), *_lacking(cell), *_untold(cell))
+        for key, message, cure in (*sites.problems(cell), *_lacking(cell), *_unmeasured_rule(cell))
     ]
     problems += _unexpected(study)
     if problems:
@@ -61,7 +61,7 @@ def _lacking(cell: Cell) -> Iterator[tuple[str, str, str]]:
             yield key, error.message, str(error.cure)
 
 
-def _untold(cell: Cell) -> Iterator[tuple[str, str, str]]:
+def _unmeasured_rule(cell: Cell) -> Iterator[tuple[str, str, str]]:
     """Yield the stopping rule's metric if the workload does not measure it."""
     rule = cell.scenario.repeat
     if not isinstance(rule, UntilKnown) or rule.metric is None:
@@ -128,14 +128,14 @@ def warnings_about(
     cells: Iterable[PlannedCell], trials: Mapping[str, Sequence[Trial]]
 ) -> list[str]:
     """Return what the numbers of the trials of each cell say against each other, each once."""
-    told = (
+    reported = (
         text
         for planned in cells
         for trial in trials.get(planned.cell.key, ())
         if trial.status is Status.OK
         for text in planned.cell.scenario.workload.warnings_about(trial.metrics)
     )
-    return list(dict.fromkeys(told))
+    return list(dict.fromkeys(reported))
 
 
 def _ends(planned: PlannedCell) -> Iterator[tuple[Role, EndpointRequest]]:
@@ -145,10 +145,10 @@ def _ends(planned: PlannedCell) -> Iterator[tuple[Role, EndpointRequest]]:
         yield "receiver", end
 
 
-def named(told: Iterable[tuple[str, str]]) -> list[str]:
+def named(reported: Iterable[tuple[str, str]]) -> list[str]:
     """Return each text once, prefixed by the names of its endpoints."""
     whose: dict[str, dict[str, None]] = defaultdict(dict)
-    for text, name in told:
+    for text, name in reported:
         whose[text][name] = None
     return [f"{', '.join(names)}: {text}" for text, names in whose.items()]
 

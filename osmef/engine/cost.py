@@ -11,7 +11,7 @@ from osmef.engine.events import Provisioning
 from osmef.engine.journal import History, Journal
 from osmef.engine.plan import Plan
 from osmef.errors import InputError
-from osmef.prices.price_list import is_told, read_book
+from osmef.prices.price_list import is_listed, read_book
 from osmef.providers.base import EndpointRequest
 from osmef.results.summary import Cost, HourlyPrice
 from osmef.scenario.fields import EndpointKind, Money, Price, parse_money
@@ -69,7 +69,7 @@ class RunPrices:
     def fetching(self, request: EndpointRequest) -> tuple[str, str | None, str] | None:
         """Return kind, region and flavor to query a price API for; None without an API."""
         settings, name = self._clouds[request.site], self.flavor(request)
-        if name is None or not is_told(settings.kind, name):
+        if name is None or not is_listed(settings.kind, name):
             return None
         return settings.kind, settings.priced_region(request.zone), name
 

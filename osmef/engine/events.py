@@ -289,12 +289,12 @@ def written(event: Event) -> dict[str, Any]:
         return {"event": _NAMES[type(event)], "resource": asdict(event.resource)}
     values = _adapter(type(event)).dump_python(event, mode="json")
     usual = {one.name: one.default for one in fields(event) if one.default is not MISSING}
-    told = {
+    reported = {
         name: value
         for name, value in values.items()
         if name not in usual or getattr(event, name) != usual[name]
     }
-    return {"event": _NAMES[type(event)], **told}
+    return {"event": _NAMES[type(event)], **reported}
 
 
 @dataclass(frozen=True)
@@ -317,65 +317,67 @@ class JournalLine:
         return self.name is None or self.name in names
 
 
-def parse(number: int, told: object) -> JournalLine:
+def parse(number: int, reported: object) -> JournalLine:
     """Parse a line of JSON."""
-    if not isinstance(told, dict):
+    if not isinstance(reported, dict):
         return JournalLine(number, None, None, None, "it is no note")
-    name = told["event"] if isinstance(told.get("event"), str) else None
+    name = reported["event"] if isinstance(reported.get("event"), str) else None
     try:
-        head = _adapter(_Head).validate_python(told)
-        event = _event(head.event, told)
+        head = _adapter(_Head).validate_python(reported)
+        event = _event(head.event, reported)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         why = f"{'.'.join(str(step) for step in first['loc'])}: {first['msg']}"
-        return JournalLine(number, name, None, _salvaged(name, told), why)
+        return JournalLine(number, name, None, _salvaged(name, reported), why)
     if event is None:
         return JournalLine(number, name, None, None, "resource: it is of no known kind")
     return JournalLine(number, name, datetime.fromisoformat(head.at), event, None)
 
 
-def _event(name: str, told: dict[str, Any]) -> Event | None:
+def _event(name: str, reported: dict[str, Any]) -> Event | None:
     kind = _TYPES.get(name, Other)
     if issubclass(kind, ResourceEvent):
-        return _salvaged(name, told)
+        return _salvaged(name, reported)
     if name == "back":
-        kind = Recovered if "endpoint" in told else Returned
-    event: Event = _adapter(kind).validate_python(_completed(kind, told))
+        kind = Recovered if "endpoint" in reported else Returned
+    event: Event = _adapter(kind).validate_python(_completed(kind, reported))
     return event
 
 
-def _completed(kind: type[Event], told: dict[str, Any]) -> dict[str, Any]:
+def _completed(kind: type[Event], reported: dict[str, Any]) -> dict[str, Any]:
     """Complete a line of an older version: upper bounds of prices."""
     if kind is Provisioning:
-        return {"most": told.get("prices"), **told}
+        return {"most": reported.get("prices"), **reported}
     if kind is Deployed:
-        info = told.get("endpoint")
-        return {"most": info.get("price") if isinstance(info, dict) else None, **told}
-    return told
+        info = reported.get("endpoint")
+        return {"most": info.get("price") if isinstance(info, dict) else None, **reported}
+    return reported
 
 
-def _salvaged(name: str | None, told: Mapping[str, Any]) -> ResourceEvent | None:
+def _salvaged(name: str | None, reported: Mapping[str, Any]) -> ResourceEvent | None:
     """Return the resource event of a line that is damaged elsewhere."""
     kind = _TYPES.get(name) if name else None
-    resource = _resource(told.get("resource"))
+    resource = _resource(reported.get("resource"))
     if kind is None or not issubclass(kind, ResourceEvent) or resource is None:
         return None
     return kind(resource)
 
 
-def _resource(told: object) -> Resource | None:
+def _resource(reported: object) -> Resource | None:
     """Return a resource; None for an invalid one."""
-    if not isinstance(told, dict):
+    if not isinstance(reported, dict):
         return None
-    told = {name: value for name, value in told.items() if name in _KNOWN}
-    if not all(_is_name(told.get(name)) for name in ("provider", "kind", "name", "run")):
+    reported = {name: value for name, value in reported.items() if name in _KNOWN}
+    if not all(_is_name(reported.get(name)) for name in ("provider", "kind", "name", "run")):
         return None
-    if not (told.get("id") is None or _is_name(told["id"])):
+    if not (reported.get("id") is None or _is_name(reported["id"])):
         return None
-    if not all(_is_time(told.get(name)) for name in ("deadline", "made")):
+    if not all(_is_time(reported.get(name)) for name in ("deadline", "made")):
         return None
-    way = told.get("access", {})
-    return Resource(**told) if isinstance(way, dict) and all(map(_is_word, way.values())) else None
+    way = reported.get("access", {})
+    return (
+        Resource(**reported) if isinstance(way, dict) and all(map(_is_word, way.values())) else None
+    )
 
 
 def _is_word(value: object) -> bool:
@@ -394,20 +396,20 @@ def _is_time(value: object) -> bool:
 
 _LOG = logging.getLogger(__name__)
 
-Told = ParamSpec("Told")
+P = ParamSpec("P")
 
 
-def contain_failures(tell: Callable[Told, None]) -> Callable[Told, None]:
+def contain_failures(notify: Callable[P, None]) -> Callable[P, None]:
     """Wrap a callback so that it raises no Exception: a failure is logged."""
 
-    @wraps(tell)
-    def told(*args: Told.args, **kwargs: Told.kwargs) -> None:
+    @wraps(notify)
+    def contained(*args: P.args, **kwargs: P.kwargs) -> None:
         try:
-            tell(*args, **kwargs)
+            notify(*args, **kwargs)
         except Exception:  # whatever it is, the work goes on
             _LOG.warning("progress could not be reported", exc_info=True)
 
-    return told
+    return contained
 
 
 class Observer:

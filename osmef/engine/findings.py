@@ -33,23 +33,23 @@ bandwidth")."""
 def of_buckets(trials: Sequence[Trial]) -> list[str]:
     """Describe the found buckets with their intervals, and the trials without one."""
     found = [(trial, one) for trial in trials for one in trial.buckets]
-    told = [
+    reported = [
         f"{_where(trial, one)}: {_words(one.emptied, one.filling_bps)}"
         for trial, one in found
         if one.emptied
     ]
-    told = told if len(told) <= _MOST_BUCKETS else []
+    reported = reported if len(reported) <= _MOST_BUCKETS else []
     empty = [(trial, one) for trial, one in found if not one.emptied]
     if empty:
         trial, one = empty[0]
         others = f" (and {len(empty) - 1} more)" if len(empty) > 1 else ""
         seen = f"{format_size(one.bytes)} in {format_duration(one.elapsed_s)}"
         before = f"{format_size(_carried(trial))} before"
-        told.append(
+        reported.append(
             f"{_where(trial, one)}{others}: no bucket was emptied by {seen}; its endpoints had"
             f" carried {before}, so one may hold more, or have been empty from the start"
         )
-    return told
+    return reported
 
 
 def _where(trial: Trial, one: BucketFound) -> str:
@@ -58,16 +58,16 @@ def _where(trial: Trial, one: BucketFound) -> str:
 
 def _words(one: Emptied, filling_bps: Ranged | None) -> str:
     """Describe burst, size, sustained rate and refill with their intervals."""
-    told = (
+    reported = (
         f"{_ranged(one.burst_bps, format_rate)} until {_ranged(one.size_bytes, format_size)}"
         f" were used up after {_ranged(one.fell_s, format_duration)}, then"
         f" {_ranged(one.sustained_bps, format_rate)}"
     )
     if filling_bps is not None:
-        told += f"; it fills at {_ranged(filling_bps, format_rate)}"
+        reported += f"; it fills at {_ranged(filling_bps, format_rate)}"
     if one.burst_bps.low is None:
-        told += "; with shorter intervals the burst would have an interval, too"
-    return told
+        reported += "; with shorter intervals the burst would have an interval, too"
+    return reported
 
 
 def _ranged(number: Ranged, shown: Callable[[float], str]) -> str:
@@ -95,7 +95,9 @@ def of_carried(cells: Sequence[PlannedCell], trials: Sequence[Trial]) -> list[st
         of_cell = series.setdefault(measure.name, defaultdict(list))
         of_cell[trial.cell, trial.pair].append((value, float(_carried(trial))))
     return [
-        told for name, of in series.items() for told in _of_trend(known[name], list(of.values()))
+        reported
+        for name, of in series.items()
+        for reported in _of_trend(known[name], list(of.values()))
     ]
 
 
@@ -154,17 +156,17 @@ def of_searches(trials: Sequence[Trial]) -> list[str]:
     """Describe the results of searches: each of a few trials, of many one per ending."""
     found = [(trial, trial.search) for trial in trials if trial.search is not None]
     if len(found) <= _MOST_SEARCHES:
-        return [f"trial {trial.index}: {_told(one)}" for trial, one in found]
+        return [f"trial {trial.index}: {_search_text(one)}" for trial, one in found]
     number = Counter(one.ended for _, one in found)
     first = {one.ended: (trial, one) for trial, one in reversed(found)}
     return [
-        f"trial {trial.index} (and {number[ended] - 1} more): {_told(one)}"
+        f"trial {trial.index} (and {number[ended] - 1} more): {_search_text(one)}"
         for ended, (trial, one) in sorted(first.items())
         if ended is not SearchEnding.FOUND
     ]
 
 
-def _told(one: RateSearch) -> str:
+def _search_text(one: RateSearch) -> str:
     low = None if one.passed_bps is None else format_rate(one.passed_bps)
     high = None if one.refused_bps is None else format_rate(one.refused_bps)
     lost = f"at most {one.loss_percent:g} % lost"

@@ -149,8 +149,8 @@ class HeldEndpoints:
         except (NotFoundError, CapacityError, Interrupted):
             raise
         except OsmefError as error:  # of the cloud's, and nothing that the endpoints have done
-            told = f"the endpoints' present placement can't be read: {error.message}"
-            self.user.observer.warning(told)
+            reported = f"the endpoints' present placement can't be read: {error.message}"
+            self.user.observer.warning(reported)
             places = [self.provisioned.places[end.name] for end in ends]
         for end, place in zip(ends, places, strict=True):
             if isinstance(place, Gone):

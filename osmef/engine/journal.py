@@ -337,14 +337,14 @@ def controller_of(directory: RunDirectory, *, lock_is_free: bool = True) -> Cont
     journal was written by an older version has none. Raises StorageError.
     """
     latest = Journal(directory.journal).history().latest
-    told = latest.start.controller if latest.start else None
+    reported = latest.start.controller if latest.start else None
     deadline = latest.deadline
-    if latest.is_hidden and not (told and lock_is_free and _had_lock(told, directory)):
+    if latest.is_hidden and not (reported and lock_is_free and _had_lock(reported, directory)):
         return Controller(State.UNSEEN, "that its damaged journal does not name", deadline)
-    if told is None or latest.is_over:
+    if reported is None or latest.is_over:
         return Controller(State.DEAD)
-    state = _state(told, directory, lock_is_free=lock_is_free)
-    return Controller(state, None if state is State.DEAD else str(told.get("host")), deadline)
+    state = _state(reported, directory, lock_is_free=lock_is_free)
+    return Controller(state, None if state is State.DEAD else str(reported.get("host")), deadline)
 
 
 def is_at_work(directory: RunDirectory) -> bool:
@@ -377,17 +377,20 @@ def refuse_second(directory: RunDirectory, *, is_dead: bool) -> None:
         )
 
 
-def _state(told: Mapping[str, Any], directory: RunDirectory, *, lock_is_free: bool) -> State:
+def _state(reported: Mapping[str, Any], directory: RunDirectory, *, lock_is_free: bool) -> State:
     here = this_controller(directory)
 
     def same(*keys: str) -> bool:
-        return all(told.get(key) is not None and told.get(key) == here[key] for key in keys)
+        return all(reported.get(key) is not None and reported.get(key) == here[key] for key in keys)
 
-    if same("boot") or (told.get("boot") is here["boot"] is None and same("host")):
-        if lock_is_free and _had_lock(told, directory):
+    if same("boot") or (reported.get("boot") is here["boot"] is None and same("host")):
+        if lock_is_free and _had_lock(reported, directory):
             return State.DEAD  # this is the directory that it had locked, maybe in a container
         if same("processes"):
-            lives = told.get("began") is not None and _began(told.get("pid")) == told["began"]
+            lives = (
+                reported.get("began") is not None
+                and _began(reported.get("pid")) == reported["began"]
+            )
             return State.LIVE if lives else State.DEAD
         return State.UNSEEN
     # Machines that were copied have one id: the name is compared, too.
@@ -396,8 +399,8 @@ def _state(told: Mapping[str, Any], directory: RunDirectory, *, lock_is_free: bo
 
 def _machine() -> str | None:
     """Return an application-specific machine id, as machine-id(5) recommends."""
-    told = _read(_MACHINE)
-    return told and hmac.new(told.encode(), b"osmef", hashlib.sha256).hexdigest()[:32]
+    reported = _read(_MACHINE)
+    return reported and hmac.new(reported.encode(), b"osmef", hashlib.sha256).hexdigest()[:32]
 
 
 def _read(path: Path) -> str | None:
@@ -426,9 +429,9 @@ def _began(pid: object) -> int | None:
     return None if words[0] in {"Z", "X"} else int(words[19])
 
 
-def _had_lock(told: Mapping[str, Any], directory: RunDirectory) -> bool:
+def _had_lock(reported: Mapping[str, Any], directory: RunDirectory) -> bool:
     """Return whether a controller held the lock of this very directory, which is free by now."""
-    had, here = told.get("lock"), files.identity(directory.path)
+    had, here = reported.get("lock"), files.identity(directory.path)
     if not here or had not in (here, f"{files.KIND}:{here}"):
         return False
     return had != here or not files.is_held_by_older(directory.path)

@@ -64,18 +64,18 @@ class TrafficCounter:
         change = {place: now.since(self._before[place]) for place, now in after.items()}
         metrics, interfaces = dict(outcome.metrics), list(outcome.interfaces)
         for layer, ends in self._layers:
-            told = {
+            reported = {
                 name: Counters(
                     _cards(change[name, end.space], end),
                     change[name, self._outer[name].space].tcp,
                 )
                 for name, end in ends.items()
             }
-            metrics |= layer.outcome(list(told.values()))
+            metrics |= layer.outcome(list(reported.values()))
             known = {(one.endpoint, one.name) for one in interfaces}
             interfaces += [
                 InterfaceUse(endpoint=name, name=device, measured=False, **counted)
-                for name, one in told.items()
+                for name, one in reported.items()
                 for device, counted in one.interfaces.items()
                 if (name, device) not in known
             ]
@@ -390,8 +390,8 @@ class Layers:
                 ground, attached = self._up(layer, key, ends)
                 raised.below.append((layer, attached))
                 if not known:
-                    told = ground.each(_facts_at(layer, attached))
-                    for name, found in told.items():
+                    reported = ground.each(_facts_at(layer, attached))
+                    for name, found in reported.items():
                         facts[name][settings.label] = found
                 ends = {name: _standing_on(end, attached) for name, end in ends.items()}
         except EndpointError as error:
@@ -583,8 +583,10 @@ def _together(errors: Sequence[EndpointError]) -> EndpointError:
 def _unremoved(errors: Sequence[OsmefError]) -> EndpointError | None:
     if not errors:
         return None
-    told = "; ".join(f"{one.where}: {one.message}" if one.where else one.message for one in errors)
+    reported = "; ".join(
+        f"{one.where}: {one.message}" if one.where else one.message for one in errors
+    )
     return EndpointError(
-        f"what layers have made could not all be removed: {told}",
+        f"what layers have made could not all be removed: {reported}",
         cure="osmef reap removes it once the endpoint can be reached",
     )

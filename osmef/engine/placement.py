@@ -51,9 +51,9 @@ def requested(cell: PlannedCell) -> PairPlacement:
     if scenario.workload.asked is not None:
         return PairPlacement(None, None, None)
     free = len(cell.endpoints) == 1 or scenario.placement is Placement.ANY
-    untold = scenario.is_between_sites or EndpointKind.HOST in {end.kind for end in scenario.ends}
+    unknown = scenario.is_between_sites or EndpointKind.HOST in {end.kind for end in scenario.ends}
     return PairPlacement(
-        None if free else scenario.placement, None if untold else scenario.tenancy, cell.distance
+        None if free else scenario.placement, None if unknown else scenario.tenancy, cell.distance
     )
 
 
@@ -118,14 +118,14 @@ def check(wanted: PairPlacement, found: Mapping[tuple[str, str], PairPlacement])
 def _error(
     ends: tuple[str, str], wanted: PairPlacement, found: PairPlacement, wrong: Sequence[str]
 ) -> PlacementError:
-    told = [
+    reported = [
         f"the achieved {key} is {'unknown' if is_so is None else is_so}, not {getattr(wanted, key)}"
         for key in wrong
         for is_so in [getattr(found, key)]
     ]
     unknown = any(getattr(found, key) is None for key in wrong)
     return PlacementError(
-        "; ".join(told),
+        "; ".join(reported),
         where=" and ".join(dict.fromkeys(ends)),
         cure=_UNKNOWN_CURE if unknown else _WRONG_CURE,
     )

@@ -224,8 +224,11 @@ def directories(cells: Iterable[PlannedCell]) -> dict[str, list[str]]:
     """Return the parents of programs' own directories, by endpoint."""
     found: dict[str, dict[str, None]] = {}
     for cell in cells:
-        told = TrialWorkload(cell.cell.scenario).directories
-        for ends, names in ((cell.senders, told("sender")), (cell.receivers, told("receiver"))):
+        reported = TrialWorkload(cell.cell.scenario).directories
+        for ends, names in (
+            (cell.senders, reported("sender")),
+            (cell.receivers, reported("receiver")),
+        ):
             for end in ends:
                 found.setdefault(end.name, {}).update(dict.fromkeys(names))
     return {name: list(names) for name, names in found.items() if names}

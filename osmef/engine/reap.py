@@ -356,8 +356,8 @@ def check_access(kind: str, access: Mapping[str, str], where: str, *, whole: boo
             if one["type"] == "missing" and not whole:
                 continue
             key = ".".join(str(part) for part in one["loc"])
-            told = str(one.get("ctx", {}).get("error") or one["msg"])
-            why, _, cure = told.partition("; ")
+            reported = str(one.get("ctx", {}).get("error") or one["msg"])
+            why, _, cure = reported.partition("; ")
             raise InputError(
                 f"the way to {kind} can't be taken: {key}: {why}",
                 where=where,

@@ -288,8 +288,8 @@ def _failed_by(trial: Trial, error: OsmefError) -> Trial:
     """Return the record of a trial that has failed afterwards, without its measurements."""
     none = vars(Outcome(metrics={})) | {"limited_by": None}
     nothing = {name: value for name, value in none.items() if name in Trial.model_fields}
-    told = {"status": Status.FAILED, "failure": Failure.of(error)}
-    return _unplaced(trial).model_copy(update={**told, **nothing})
+    reported = {"status": Status.FAILED, "failure": Failure.of(error)}
+    return _unplaced(trial).model_copy(update={**reported, **nothing})
 
 
 MOST_ATTEMPTS = 3

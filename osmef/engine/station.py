@@ -231,8 +231,8 @@ class Station:
         EndpointError.
         """
         if name not in self._addresses:
-            told = self._session.run(["getent", "ahosts", name])
-            words = told.stdout.decode(errors="replace").split()
+            reported = self._session.run(["getent", "ahosts", name])
+            words = reported.stdout.decode(errors="replace").split()
             try:
                 self._addresses[name] = str(ip_address(words[0]))
             except (IndexError, ValueError):
@@ -378,12 +378,12 @@ class Station:
 
         Raises ReachError, AgentError.
         """
-        told = self.agent("facts").carried()
-        cards = [number for number, name in enumerate(told.name) if name != "lo"]
+        reported = self.agent("facts").carried()
+        cards = [number for number, name in enumerate(reported.name) if name != "lo"]
         return Carried(
             endpoint=self.name,
-            received_bytes=sum(told.rx_bytes[number] or 0 for number in cards),
-            sent_bytes=sum(told.tx_bytes[number] or 0 for number in cards),
+            received_bytes=sum(reported.rx_bytes[number] or 0 for number in cards),
+            sent_bytes=sum(reported.tx_bytes[number] or 0 for number in cards),
         )
 
     def _file_systems(self) -> dict[str, Any]:
@@ -552,7 +552,7 @@ def lost_error(stations: Stations, left: Sequence[PlannedTrial], planned: int) -
     """Return the error of a run that could not measure all ``planned`` trials."""
     needed = {end.name for one in left for end in one.cell.endpoints}
     lost = [station for name, station in stations.items() if name in needed and station.lost]
-    said = [(station.name, _told(station)) for station in lost]
+    said = [(station.name, _loss_text(station)) for station in lost]
     what = "; ".join(text for _, text in said[:1])
     if said[1:]:
         what = "; ".join(f"{name} {text}" for name, text in said)
@@ -567,6 +567,6 @@ def lost_error(stations: Stations, left: Sequence[PlannedTrial], planned: int) -
     )
 
 
-def _told(station: Station) -> str:
+def _loss_text(station: Station) -> str:
     since = f"{station.lost_at:%Y-%m-%d %H:%M:%S} UTC" if station.lost_at else "the start"
     return f"lost since {since}: {station.lost.message if station.lost else ''}"

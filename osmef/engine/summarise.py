@@ -102,7 +102,7 @@ def summarise(plan: Plan, directory: RunDirectory) -> Summary:
     cells = [_cell_info(cell, by_cell[cell.cell.key], endpoints) for cell in plan.cells]
     unread = [*_damaged(history), *_not_read(history, log.trials)]
     losses = [*_of_losses(history), *_of_repeats(log)]
-    told = named((text, one.name) for one in endpoints.values() for text in one.warnings)
+    reported = named((text, one.name) for one in endpoints.values() for text in one.warnings)
     mtus = _path_mtus(log.trials)
     infos = [_with_facts(info, directory, mtus.get(name)) for name, info in endpoints.items()]
     facts = {info.name: info.facts.get("before") or {} for info in infos}
@@ -111,7 +111,7 @@ def summarise(plan: Plan, directory: RunDirectory) -> Summary:
         *losses,
         *unread,
         *log.warnings,
-        *told,
+        *reported,
         *there,
         *warnings_about(plan.cells, by_cell),
         *elsewhere(cells),
@@ -159,8 +159,10 @@ def _moved(info: EndpointInfo, place: Location, group: int) -> EndpointInfo:
 def _damaged(history: History) -> list[str]:
     """Warn of damaged lines of the journal."""
     where = [str(error.where).rpartition(":")[2] for error in history.damage()]
-    told = "damaged in journal.jsonl, so their content is missing here, and the cost is not known"
-    return [f"lines {', '.join(where)}: {told}"] if where else []
+    reported = (
+        "damaged in journal.jsonl, so their content is missing here, and the cost is not known"
+    )
+    return [f"lines {', '.join(where)}: {reported}"] if where else []
 
 
 def _not_read(history: History, trials: Iterable[Trial]) -> list[str]:
@@ -174,8 +176,8 @@ def _not_read(history: History, trials: Iterable[Trial]) -> list[str]:
     if not unread:
         return []
     groups = f"group{'s' * (len(unread) > 1)} {', '.join(map(str, sorted(unread)))}"
-    told = f"the endpoints' placement could not be checked after {groups} of the trials"
-    return [f"{told}: a migration would have gone unnoticed"]
+    reported = f"the endpoints' placement could not be checked after {groups} of the trials"
+    return [f"{reported}: a migration would have gone unnoticed"]
 
 
 def _of_losses(history: History) -> list[str]:
@@ -430,8 +432,10 @@ def elsewhere(cells: list[CellInfo]) -> list[str]:
     count = sum(bool(cell.mismatch and cell.n_ok) for cell in cells)
     if not count:
         return []
-    told = "were not placed as requested, or their placement is unknown: table and figures say so"
-    return [f"{count} of {counted(len(cells), 'cell')} {told}"]
+    reported = (
+        "were not placed as requested, or their placement is unknown: table and figures say so"
+    )
+    return [f"{count} of {counted(len(cells), 'cell')} {reported}"]
 
 
 def too_fast(cells: list[CellInfo]) -> list[str]:
@@ -445,11 +449,11 @@ def too_fast(cells: list[CellInfo]) -> list[str]:
     found = [percent for percent in late if percent > _MOST_LATE_PERCENT]
     if not found:
         return []
-    told = (
+    reported = (
         f"up to {max(found):.0f} % of the requests were due before the response to the one before"
     )
     kept = "the rate was not kept. Round trips are right, and response_..._us has that waiting"
-    return [f"{told}, or never sent: {kept}; ask for a lower rate, or none"]
+    return [f"{reported}, or never sent: {kept}; ask for a lower rate, or none"]
 
 
 def unsent(trials: Mapping[str, Sequence[Trial]]) -> list[str]:
@@ -486,11 +490,11 @@ def contended_cells(trials: Mapping[str, Sequence[Trial]]) -> list[str]:
     if not busy:
         return []
     worst = [max((v for of in busy for v in of[name]), default=0.0) for name in _OTHERS]
-    told = f"{contended([worst[0]], [worst[1]])} in the worst of their trials"
+    reported = f"{contended([worst[0]], [worst[1]])} in the worst of their trials"
     where = f"{len(busy)} of {counted(len(of_cells), 'cell')}"
     cure = "Stop what else runs there, and measure again"
     what = "rates that need CPU are too low and vary more"
-    return [f"the machines were not idle in {where}: {told}; {what}. {cure}"]
+    return [f"the machines were not idle in {where}: {reported}; {what}. {cure}"]
 
 
 def _known(trials: Sequence[Trial], name: str) -> list[float]:

@@ -65,14 +65,16 @@ def get_json(url: str, headers: Mapping[str, str] | None = None) -> dict[str, An
 
 
 def _refusal_of_http(error: urllib.error.HTTPError, where: str) -> ProviderError:
-    told = f"the price API refuses: {error.code} {error.reason}"
+    reported = f"the price API refuses: {error.code} {error.reason}"
     if error.code == 401:
-        return CredentialsError(told, where=where, cure="log in with the cloud's own tool")
+        return CredentialsError(reported, where=where, cure="log in with the cloud's own tool")
     if error.code == 403:
         cure = "let these credentials read prices, and enable the API in their project"
-        return PolicyError(told, where=where, cure=cure)
+        return PolicyError(reported, where=where, cure=cure)
     wait = error.headers.get("Retry-After")
-    return ApiError(told, where=where, cure=f"try again after {wait} s" if wait else "try later")
+    return ApiError(
+        reported, where=where, cure=f"try again after {wait} s" if wait else "try later"
+    )
 
 
 _REGION = "us-east-1"  # the API is there, for all regions
@@ -298,7 +300,7 @@ def _shape(flavor: str) -> tuple[str, int, float] | None:
     return name, int(match["cores"]), memory[match["kind"]]
 
 
-def is_told_by_gce(flavor: str) -> bool:
+def is_listed_by_gce(flavor: str) -> bool:
     """Return whether the catalog has the price of a machine type."""
     return _shape(flavor) is not None
 

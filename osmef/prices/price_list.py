@@ -101,13 +101,13 @@ def add_prices(path: Path, prices: Sequence[Price]) -> None:
     write_atomically(path, write_yaml(rows).encode())
 
 
-def is_told(kind: str, flavor: str) -> bool:
+def is_listed(kind: str, flavor: str) -> bool:
     """Return whether a cloud's price API may have a flavor."""
     if kind != "gce":
         return kind in KINDS
-    from osmef.prices.apis import is_told_by_gce  # noqa: PLC0415 - it loads what speaks HTTP
+    from osmef.prices.apis import is_listed_by_gce  # noqa: PLC0415 - it loads what speaks HTTP
 
-    return is_told_by_gce(flavor)
+    return is_listed_by_gce(flavor)
 
 
 def update(

@@ -90,8 +90,8 @@ def _multipart(own: str, ours: str) -> str:
 def host_keys(console: str) -> list[str]:
     """Return the public host keys that cloud-init printed on a console, in OpenSSH's format."""
     before, end, _ = console[-MOST_CONSOLE:].rpartition(_END)
-    _, begin, told = before.rpartition(_BEGIN)
-    return keys_in(told) if begin and end else []
+    _, begin, reported = before.rpartition(_BEGIN)
+    return keys_in(reported) if begin and end else []
 
 
 def keys_in(text: str) -> list[str]:

@@ -97,8 +97,8 @@ class Mark:
         """Parse a mark from a listed resource's tags; an unreadable one is passed to ``unread``."""
         mark = cls.of_tags(tags)
         if mark is None and tags and "osmef_run" in tags:
-            told = {key: value for key, value in tags.items() if key.startswith("osmef_")}
-            unread(unread_line(what, told))
+            reported = {key: value for key, value in tags.items() if key.startswith("osmef_")}
+            unread(unread_line(what, reported))
         return mark
 
     def resource(
@@ -121,6 +121,6 @@ def is_like_ours(description: object) -> bool:
     return isinstance(description, str) and description.startswith("osmef run=")
 
 
-def unread_line(what: str, told: object) -> str:
+def unread_line(what: str, reported: object) -> str:
     """Describe a resource that has an unreadable mark."""
-    return f"{what}: its mark can't be read: {ascii(told)[:_SHOWN]}"
+    return f"{what}: its mark can't be read: {ascii(reported)[:_SHOWN]}"

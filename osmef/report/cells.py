@@ -91,12 +91,12 @@ def cells_of(trials: pd.DataFrame, look: Look, *, by_run: bool = False) -> list[
     swept = _swept(trials)
     own = {name.rpartition(".")[2] for name in swept if has_axis(name) or name == _WORKLOAD}
     swept += [name for name in _ALWAYS if name in trials and name not in own]
-    told = {key: _told(row, swept) for key, row in firsts.items()}
-    varying = [name for name in swept if len({one.get(name) for one in told.values()}) > 1]
+    reported = {key: _values_of(row, swept) for key, row in firsts.items()}
+    varying = [name for name in swept if len({one.get(name) for one in reported.values()}) > 1]
     names = short_names(varying)
     found = []
     for key, rows in groups.items():
-        values, first = told[key], firsts[key]
+        values, first = reported[key], firsts[key]
         source = look.named(sources[str(key[0])])
         parts = [_part(names[name], values[name], look) for name in varying if name in values]
         place = _place(first)
@@ -185,14 +185,14 @@ def _swept(trials: pd.DataFrame) -> list[str]:
     return [name for name in swept_of(trials) if name not in _ALWAYS]
 
 
-def _told(row: Mapping[Hashable, Any] | pd.Series, names: Sequence[str]) -> dict[str, Any]:
+def _values_of(row: Mapping[Hashable, Any] | pd.Series, names: Sequence[str]) -> dict[str, Any]:
     """Return the known values of a cell, with placement and tenancy as achieved."""
-    told = {name: value for name in names if (value := _known(row.get(name))) is not None}
+    reported = {name: value for name in names if (value := _known(row.get(name))) is not None}
     for name in ("placement", "tenancy"):
         achieved = _known(row.get(f"achieved_{name}"))
-        if name in told and achieved is not None:
-            told[name] = achieved
-    return told
+        if name in reported and achieved is not None:
+            reported[name] = achieved
+    return reported
 
 
 def _part(name: str, value: Any, look: Look) -> str:
@@ -224,7 +224,7 @@ def _place(row: Any) -> ShownPlacement:
         return ShownPlacement(distance, "loopback", None)
     asked, found = _known(row.get("placement")), _known(row.get("achieved_placement"))
     wanted, achieved = _known(row.get("tenancy")), _known(row.get("achieved_tenancy"))
-    told = [
+    reported = [
         *([PLACEMENTS[Placement(asked)]] if asked not in (None, found) else []),
         *([TENANCIES[Tenancy(wanted)]] if wanted not in (None, achieved) else []),
     ]
@@ -232,7 +232,7 @@ def _place(row: Any) -> ShownPlacement:
         distance,
         PLACEMENTS[Placement(found) if found else None],
         TENANCIES[Tenancy(achieved)] if achieved else None,
-        ", ".join(told) or None,
+        ", ".join(reported) or None,
     )
 
 

@@ -73,10 +73,10 @@ class Data:
             wanted = [part for one in values for part in _parts(one, texts)]
             trials = trials[texts.isin(wanted).fillna(False)]
         if trials.empty:
-            told = f"no trial of {', '.join(map(str, self._paths))} is left"
+            reported = f"no trial of {', '.join(map(str, self._paths))} is left"
             if self._where:
-                raise InputError(told, where="--where", cure="give other values")
-            raise InputError(told, cure="give a run with trials")
+                raise InputError(reported, where="--where", cure="give other values")
+            raise InputError(reported, cure="give a run with trials")
         return self._in_order(trials)
 
     def _in_order(self, trials: pd.DataFrame) -> pd.DataFrame:
@@ -213,9 +213,11 @@ def read_table(path: Path, numbers: Sequence[str] = ()) -> pd.DataFrame:
         with open_file(path, _MOST_BYTES) as file:
             table = pd.read_csv(file)
     except (OSError, ValueError) as error:  # what pandas finds wrong is a ValueError
-        told = str(error).splitlines()[0]
+        reported = str(error).splitlines()[0]
         cure = "give a CSV file with a line of column names"
-        raise InputError(f"can't read this table: {told}", where=str(path), cure=cure) from error
+        raise InputError(
+            f"can't read this table: {reported}", where=str(path), cure=cure
+        ) from error
     for name in (name for name in numbers if name in table):
         known = pd.to_numeric(table[name], errors="coerce")
         odd = table.index[known.isna() & table[name].notna()]

@@ -93,8 +93,8 @@ def write_ndjson(trials: pd.DataFrame) -> Iterator[str]:
     for one in sampled(trials):
         at = None if one.at is None else one.at.isoformat()
         for name, value in one.metrics.items():
-            told = {"metric": name, "unit": unit_of[name], "value": value, "time": at}
-            yield _json({**told, "labels": one.labels})
+            reported = {"metric": name, "unit": unit_of[name], "value": value, "time": at}
+            yield _json({**reported, "labels": one.labels})
 
 
 def write_csv(trials: pd.DataFrame) -> Iterator[str]:
@@ -178,7 +178,7 @@ def write_openmetrics(summary: Summary) -> Iterator[str]:
     """
     labels = [_labels(summary, cell) for cell in summary.cells]
     for measure in summary.measures:
-        for part, (end, told) in _OF.items():
+        for part, (end, reported) in _OF.items():
             known = [
                 (of, value)
                 for cell, of in zip(summary.cells, labels, strict=True)
@@ -186,14 +186,14 @@ def write_openmetrics(summary: Summary) -> Iterator[str]:
             ]
             if known:
                 of_unit = None if part == "n" else measure.unit
-                help_ = _help(measure, told, of_unit)
+                help_ = _help(measure, reported, of_unit)
                 yield from _family(f"osmef_{_name(measure.name)}{end}", help_, known)
-    for name, told in (("ok", "trials that went well"), ("failed", "trials that failed")):
+    for name, reported in (("ok", "trials that went well"), ("failed", "trials that failed")):
         counts = [
             (of, float(getattr(cell, f"n_{name}")))
             for cell, of in zip(summary.cells, labels, strict=True)
         ]
-        yield from _family(f"osmef_cell_trials_{name}", told, counts)
+        yield from _family(f"osmef_cell_trials_{name}", reported, counts)
     yield "# EOF\n"
 
 
@@ -202,23 +202,23 @@ def _value(metric: MetricSummary | None, part: str) -> float | None:
     return None if value is None else float(value)
 
 
-def _help(measure: Measure, told: str, of_unit: str | None) -> str:
+def _help(measure: Measure, reported: str, of_unit: str | None) -> str:
     unit = f", in {of_unit}" if of_unit else ""
-    return f"{told}{unit}: {measure.help or measure.words}"
+    return f"{reported}{unit}: {measure.help or measure.words}"
 
 
-def _family(name: str, told: str, samples: list[tuple[str, float]]) -> Iterator[str]:
-    yield f"# TYPE {name} gauge\n# HELP {name} {_escaped(told)}\n"
+def _family(name: str, reported: str, samples: list[tuple[str, float]]) -> Iterator[str]:
+    yield f"# TYPE {name} gauge\n# HELP {name} {_escaped(reported)}\n"
     for labels, value in samples:
         yield f"{name}{{{labels}}} {value!r}\n"
 
 
 def _labels(summary: Summary, cell: CellInfo) -> str:
     run = summary.run
-    told = {"run": run.id, "scenario": run.scenario, "provider": run.provider, "cell": cell.key,
+    reported = {"run": run.id, "scenario": run.scenario, "provider": run.provider, "cell": cell.key,
             "workload": cell.workload, "session": run.session, "platform": run.platform,
             "distance": cell.distance, "connections": cell.connections}  # fmt: skip
-    found = {name: str(value) for name, value in told.items() if value is not None}
+    found = {name: str(value) for name, value in reported.items() if value is not None}
     for name, value in cell.values.items():
         if value is not None and str(value) != found.get(name):  # connections are stated once
             found[_unused(_name(name), found)] = str(value)
@@ -354,7 +354,7 @@ def write_crate(file: BinaryIO, run: RunDirectory, authors: Sequence[str]) -> in
             cure="add --author 'Ada Lovelace'",
         )
     summary = run.read_summary()
-    paths = sorted(path for path in run.path.rglob("*") if path.is_file() and _is_told(path))
+    paths = sorted(path for path in run.path.rglob("*") if path.is_file() and _is_named(path))
     names = [path.relative_to(run.path).as_posix() for path in paths]
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr(METADATA, json.dumps(_metadata(summary, names, authors), indent=2))
@@ -366,7 +366,7 @@ def write_crate(file: BinaryIO, run: RunDirectory, authors: Sequence[str]) -> in
     return len(paths)
 
 
-def _is_told(path: Path) -> bool:
+def _is_named(path: Path) -> bool:
     return not path.is_symlink() and path.name not in {METADATA, CITATION, "lock"}
 
 
@@ -409,13 +409,13 @@ def _metadata(summary: Summary, names: Sequence[str], authors: Sequence[str]) ->
 def _file(name: str) -> Entity:
     path = Path(name)
     known = _KNOWN.get(path.stem) or ("facts of an endpoint" if name.startswith("facts/") else "")
-    told = "how to cite this" if name == CITATION else known
+    reported = "how to cite this" if name == CITATION else known
     kind = _FORMATS.get(path.suffix)
     return {
         "@id": name,
         "@type": "File",
         "name": name,
-        **({"description": told} if told else {}),
+        **({"description": reported} if reported else {}),
         **({"encodingFormat": kind} if kind else {}),
     }
 

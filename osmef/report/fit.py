@@ -126,9 +126,9 @@ def table(
     if left:
         names = ", ".join(name.rstrip(".") for name in left)
         notes.append(f"Left out, as {width} columns have no room: {names}.")
-    told = [Text(line) for note in notes for line in _wrapped(note, width)]
+    reported = [Text(line) for note in notes for line in _wrapped(note, width)]
     above = [Text(title, style="bold"), Text()] if title else []
-    return Group(*above, *body, *([Text(), *told] if told else []))
+    return Group(*above, *body, *([Text(), *reported] if reported else []))
 
 
 def _wrapped(note: str, width: int | None) -> list[str]:
@@ -153,12 +153,12 @@ def _labelled(
 
 def _in_words(labels: Sequence[TextColumn], row: int) -> Text:
     """Return the labels of a row, each with its name; not those that say nothing."""
-    told = [
+    reported = [
         Text(f"{one.name} ") + one.texts[row]
         for one in labels
         if one.texts[row].plain not in {"", "-"}
     ]
-    return Text(", ").join(told)
+    return Text(", ").join(reported)
 
 
 def _stacked(first: TextColumn, body: Sequence[Text], width: int) -> Iterator[Text]:

@@ -140,11 +140,11 @@ def _results(data: Data, metric: str, flavor: str) -> pd.DataFrame:
     keys = ["_provider", flavor, "_region", "cell"]
     for key, group in trials.groupby(keys, sort=False, dropna=False):
         by_session = sessions or has_runs(group)
-        told = describe(independent(group, metric, by_session=by_session)).model_dump()
+        reported = describe(independent(group, metric, by_session=by_session)).model_dump()
         known = dict(zip(("provider", "flavor", "region", "cell"), key, strict=True))
         counts = {"trials": len(group), "failed": int((group["status"] != "ok").sum())}
-        spread = {one: told[one] for one in SPREAD}
-        rows.append({**known, metric: told["median"], **spread, **counts})
+        spread = {one: reported[one] for one in SPREAD}
+        rows.append({**known, metric: reported["median"], **spread, **counts})
     return pd.DataFrame(rows)
 
 
@@ -305,10 +305,10 @@ def vector_table(measured: pd.DataFrame) -> pd.DataFrame:
     known = measured[measured["value"].notna()]
     rows = []
     for keys, group in known.groupby([*MACHINE, "component", "by"], sort=False):
-        told = describe(group["value"].astype(float))
+        reported = describe(group["value"].astype(float))
         given = group["component"].iloc[0] in GIVEN
-        spread = (None, None) if given else (told.ci95_low, told.ci95_high)
-        rows.append((*keys, 1 if given else told.n, told.median, *spread))
+        spread = (None, None) if given else (reported.ci95_low, reported.ci95_high)
+        rows.append((*keys, 1 if given else reported.n, reported.median, *spread))
     columns = [*MACHINE, "component", "by", "n", "median", "ci95_low", "ci95_high"]
     return pd.DataFrame(rows, columns=pd.Index(columns))
 
@@ -353,12 +353,12 @@ def _common(
     """Return the first program that measured a component of all machine types."""
     common = set.intersection(*programs.values())
     if not common:
-        told = [
+        reported = [
             f"{machine_name(name)} by {' and '.join(sorted(by))}" for name, by in programs.items()
         ]
         raise InputError(
             f"{component.value} was measured by different programs, or with different settings:\n"
-            + "\n".join(f"  {one}" for one in told),
+            + "\n".join(f"  {one}" for one in reported),
             cure="measure all machine types with the same: their numbers mean different things",
         )
     return next(by for by in order if by in common)

@@ -108,9 +108,9 @@ def topology(endpoints: pd.DataFrame, pairs: pd.DataFrame, look: Look = PLAIN) -
     if not rates:
         raise nothing("rates between pairs", "give a run of `workload: btc` or `udp` that ended")
     used = list(dict.fromkeys(name for ends in rates for name in ends))
-    told = {str(row.endpoint): (row.host, row.tenant) for row in endpoints.itertuples()}
-    nodes = [_node(name, *told[name]) for name in told if name in used]
-    nodes += [_node(name, None, None) for name in used if name not in told]  # it has not ended
+    reported = {str(row.endpoint): (row.host, row.tenant) for row in endpoints.itertuples()}
+    nodes = [_node(name, *reported[name]) for name in reported if name in used]
+    nodes += [_node(name, None, None) for name in used if name not in reported]  # it has not ended
     hosts = _hosts(nodes, rates)
     places = {name: place for host in hosts for name, place in host.places().items()}
     tenants = list(dict.fromkeys(node.tenant for node in nodes))
@@ -154,12 +154,14 @@ def topology(endpoints: pd.DataFrame, pairs: pd.DataFrame, look: Look = PLAIN) -
 
 def _caption(highest: float, *, many: bool, left: bool) -> str:
     """Return the caption; rates of ``many`` arrows are left out, and ``left`` others."""
-    told = "Rate: the highest median of the cells in which the pair was measured."
+    reported = "Rate: the highest median of the cells in which the pair was measured."
     if left:
-        told += " A rate that would lie over other words is left out."
+        reported += " A rate that would lie over other words is left out."
     if many:
-        told += f" The wider an arrow, the higher its rate; the highest: {format_rate(highest)}."
-    return told
+        reported += (
+            f" The wider an arrow, the higher its rate; the highest: {format_rate(highest)}."
+        )
+    return reported
 
 
 def _scale(figure: Figure, units: tuple[float, float]) -> float:
@@ -294,7 +296,7 @@ _Ends = tuple[str, str]
 
 
 def _labels(
-    told: Mapping[_Ends, str], places: Mapping[str, Position], words: Mapping[str, str]
+    reported: Mapping[_Ends, str], places: Mapping[str, Position], words: Mapping[str, str]
 ) -> dict[_Ends, tuple[str, Position]]:
     """Return the labels of arrows that fit along their path, with positions.
 
@@ -302,8 +304,10 @@ def _labels(
     """
     room = _Room([box for name, text in words.items() for box in _boxes_of(places[name], text)])
     found = {}
-    paths = {ends: _path(places[ends[0]], places[ends[1]]) for ends in told if ends[0] != ends[1]}
-    for (sender, receiver), label in told.items():
+    paths = {
+        ends: _path(places[ends[0]], places[ends[1]]) for ends in reported if ends[0] != ends[1]
+    }
+    for (sender, receiver), label in reported.items():
         ends = places[sender], places[receiver]
         x, y = ends[0]
         loop = [(x, y + 0.26 + _LINE / 2)]
@@ -440,7 +444,7 @@ def price(result: PricePerformance, measure: Measure, look: Look = PLAIN) -> Fig
     when = f" Prices of {' to '.join(dict.fromkeys((dates[0], dates[-1])))}." if dates else ""
     header = Words(
         "Performance for its price",
-        f"Median of the results over the price of an hour.{_told(ranking)}{when}",
+        f"Median of the results over the price of an hour.{_ranking_caption(ranking)}{when}",
         f"{rows} results",
     )
     names, lines = broken(_result_names(ranking, unpriced, look), look)
@@ -481,8 +485,8 @@ def _draw_bars(axes: Axes, ranking: pd.DataFrame, divisor: float, currency: str)
 
 def _components(matrix: pd.DataFrame) -> str:
     known = matrix.attrs.get("components") or ()
-    told = ", ".join(COMPONENT_WORDS.get(name, name) for name in known)
-    return f" Components: {told}." if told else ""
+    reported = ", ".join(COMPONENT_WORDS.get(name, name) for name in known)
+    return f" Components: {reported}." if reported else ""
 
 
 def _ends(ranking: pd.DataFrame, divisor: float) -> list[tuple[float, float]]:
@@ -494,7 +498,7 @@ def _ends(ranking: pd.DataFrame, divisor: float) -> list[tuple[float, float]]:
     return list(zip(low, high, strict=True))
 
 
-def _told(ranking: pd.DataFrame) -> str:
+def _ranking_caption(ranking: pd.DataFrame) -> str:
     if "ci95_low" not in ranking or ranking["ci95_low"].isna().all():
         return ""
     return " Lines: exact 95 % interval of the result."

@@ -82,8 +82,8 @@ class ShownPlacement:
     def lines(self) -> tuple[str, ...]:
         """The lines of its label."""
         distance = "unknown" if self.distance is None else self.distance
-        told = (self.tenancy, self.asked and f"asked for: {self.asked}")
-        return (f"distance {distance}", self.placement, *filter(None, told))
+        reported = (self.tenancy, self.asked and f"asked for: {self.asked}")
+        return (f"distance {distance}", self.placement, *filter(None, reported))
 
 
 @dataclass(frozen=True)
@@ -121,10 +121,10 @@ def is_alone(cell: CellInfo) -> bool:
 def _asked(cell: CellInfo) -> str | None:
     """Return the requested placement if it was not achieved, else None."""
     words = {"placement": PLACEMENTS[cell.placement], "tenancy": TENANCIES[cell.tenancy]}
-    told = [words[key] for key in other_than_asked(cell)]
-    if not told and cell.mismatch:
-        told = [f"distance {cell.requested_distance}"]
-    return ", ".join(told) or None
+    reported = [words[key] for key in other_than_asked(cell)]
+    if not reported and cell.mismatch:
+        reported = [f"distance {cell.requested_distance}"]
+    return ", ".join(reported) or None
 
 
 def other_than_asked(cell: CellInfo) -> dict[str, tuple[Scalar, Scalar]]:
@@ -143,11 +143,11 @@ def other_than_asked(cell: CellInfo) -> dict[str, tuple[Scalar, Scalar]]:
 
 def shown_values(cell: CellInfo) -> dict[str, Scalar]:
     """Return the swept values for a label; placement and tenancy as achieved."""
-    told = {
+    reported = {
         key: f"{achieved or 'unclear'} (asked for: {asked})"
         for key, (achieved, asked) in other_than_asked(cell).items()
     }
-    return {**cell.values, **told}
+    return {**cell.values, **reported}
 
 
 def variant(cell: CellInfo) -> Variant:
@@ -237,8 +237,8 @@ def cost_text(summary: Summary) -> str | None:
     hours = summary.run.vm_hours
     if hours is None or not any(end.price for end in summary.endpoints):
         return None
-    told = "unknown" if summary.run.cost is None else money(summary.run.cost)
-    return f"{told} for {hours:.3g} VM hours, without traffic, disks and addresses"
+    reported = "unknown" if summary.run.cost is None else money(summary.run.cost)
+    return f"{reported} for {hours:.3g} VM hours, without traffic, disks and addresses"
 
 
 def money(cost: Cost) -> str:
@@ -357,10 +357,10 @@ _FEWEST_PAIRS = 6
 def _spent(row: Mapping[Any, Any], what: str) -> str:
     """Return the time of an addition, and its cost where there is a price."""
     seconds, cost, currency = (row[name] for name in (f"{what}_s", f"{what}_cost", "currency"))
-    told = "" if seconds is None else f", {format_duration(seconds)}"
+    reported = "" if seconds is None else f", {format_duration(seconds)}"
     if cost is not None and currency is not None:
-        told += f", {money(Cost(amount=cost, currency=currency))}"
-    return told
+        reported += f", {money(Cost(amount=cost, currency=currency))}"
+    return reported
 
 
 def busy_cells(cells: Mapping[str, pd.DataFrame]) -> dict[str, str]:
@@ -368,11 +368,11 @@ def busy_cells(cells: Mapping[str, pd.DataFrame]) -> dict[str, str]:
 
     ``cells`` has the trials of each by its name.
     """
-    told = {
+    reported = {
         cell: contended(*(_known(trials, f"cpu_{name}_percent") for name in ("others", "steal")))
         for cell, trials in cells.items()
     }
-    return {cell: words for cell, words in told.items() if words}
+    return {cell: words for cell, words in reported.items() if words}
 
 
 def _known(trials: pd.DataFrame, name: str) -> list[float]:

@@ -50,15 +50,15 @@ def summary_table(summary: Summary, width: int | None = None) -> Group:
     is as wide as it needs.
     """
     same = _same(summary)
-    told = dict.fromkeys(key for cell in summary.cells for key in shown_values(cell))
-    swept = [key for key in told if key not in same]
+    reported = dict.fromkeys(key for cell in summary.cells for key in shown_values(cell))
+    swept = [key for key in reported if key not in same]
     keys = [
         TextColumn(_HEADS.get(key, name), [_value(cell, key) for cell in summary.cells])
         for key, name in short_names(swept).items()
     ]
     title = f"{summary.run.scenario}  {summary.run.description}".strip()
     columns = [*keys, *_numbers(summary)]
-    notes = (_caption(summary), *_told(same))
+    notes = (_caption(summary), *_common_lines(same))
     return table(columns, width, *notes, title=title, labels=len(keys))
 
 
@@ -74,7 +74,7 @@ def _same(summary: Summary) -> dict[str, Scalar]:
     }
 
 
-def _told(same: Mapping[str, Scalar]) -> list[str]:
+def _common_lines(same: Mapping[str, Scalar]) -> list[str]:
     values = ", ".join(f"{key} {_short(value)}" for key, value in same.items())
     return [f"All cells: {values}."] if same else []
 
@@ -222,20 +222,22 @@ def _caption(summary: Summary) -> str:
     known = [_metric(*one) for one in zip(summary.cells, leading, strict=True)]
     pairs = [one.pairs for one in known if one and one.pairs is not None]
     what = "medians of pairs" if pairs else "trials"
-    told = f"Medians of the {what}."
+    reported = f"Medians of the {what}."
     if any(_interval(*one) for one in zip(summary.cells, leading, strict=True)):
         whose = " and ".join(measure.words for measure in columns if measure in leading)
-        told = f"Medians of the {what}, with the 95 % interval of that of {whose}."
+        reported = f"Medians of the {what}, with the 95 % interval of that of {whose}."
     elif all(cell.n_ok < _FEWEST for cell in summary.cells):
-        told = "Medians of the trials; too few (n < 6) for an interval of 95 %."
-    if "interval of that" in told and any(map(is_of_one_pair, summary.cells)):
-        told += f"\n{OF_ONE_PAIR}"
+        reported = "Medians of the trials; too few (n < 6) for an interval of 95 %."
+    if "interval of that" in reported and any(map(is_of_one_pair, summary.cells)):
+        reported += f"\n{OF_ONE_PAIR}"
     if pairs:
         few = f"; {min(pairs)} pairs are too few for an interval of 95 %, which needs {_FEWEST}"
-        told = told.rstrip(".") + (few if min(pairs) < _FEWEST else "")
-        told += ".\nWhat one more pair or trial would bring, at what cost: `osmef statistics RUN`."
+        reported = reported.rstrip(".") + (few if min(pairs) < _FEWEST else "")
+        reported += (
+            ".\nWhat one more pair or trial would bring, at what cost: `osmef statistics RUN`."
+        )
     sites = ", ".join(f"{name} ({kind})" for name, kind in summary.run.sites.items())
-    return f"{told}\nSites: {sites}." if sites else told
+    return f"{reported}\nSites: {sites}." if sites else reported
 
 
 _LayerRow = tuple[tuple[tuple[str, Scalar], ...], str]
@@ -262,11 +264,11 @@ def layer_table(summary: Summary, width: int | None = None) -> Group | None:
     costs = {((tuple(one.values.items()), one.layer), one.metric): one for one in found}
     heads = {one.name: one.words for one in [*summary.measures, CPU_PER_GB]}
     by, rows = _sorted(list(every), list(names))
-    told = [column(names.get(key, key), [_label(row, key) for row in rows]) for key in by]
+    reported = [column(names.get(key, key), [_label(row, key) for row in rows]) for key in by]
     metrics = dict.fromkeys(one.metric for one in found)
     # The leading ones and the CPU's time stay where a terminal is narrow.
     leading = {one.name for one in summary.measures if one.leading} | {CPU_PER_GB.name}
-    told += [
+    reported += [
         column(
             heads[metric].replace(" ", "\n"),
             [_ratio(costs.get((row, metric))) for row in rows],
@@ -275,7 +277,9 @@ def layer_table(summary: Summary, width: int | None = None) -> Group | None:
         )
         for place, metric in enumerate(metrics)
     ]
-    shown = table(told, width, _layer_caption(found), title=f"Times that of {found[0].reference}")
+    shown = table(
+        reported, width, _layer_caption(found), title=f"Times that of {found[0].reference}"
+    )
     return Group("", shown, "")
 
 
@@ -359,9 +363,9 @@ def comparison(
         column("p", [_p(row["p"]) for row in shown], rank=2, right=True),
         column("n", [f"{row['n_a']}, {row['n_b']}" for row in shown], rank=3, right=True),
     ]
-    told = [f"All cells: {shared}."] if shared else []
-    told += _reasons(shown)
-    more = (*told, totals(rows, len(rows) - len(shown)), _CHANGE)
+    reported = [f"All cells: {shared}."] if shared else []
+    reported += _reasons(shown)
+    more = (*reported, totals(rows, len(rows) - len(shown)), _CHANGE)
     return table(columns, width, *more, long=0)  # a cell has a line for each metric
 
 
@@ -369,11 +373,11 @@ def totals(rows: Iterable[Row], hidden: int) -> str:
     """Return the number of verdicts of each kind, and of hidden lines."""
     count = Counter(str(row["verdict"]) for row in rows)
     kinds = [kind for kind in (*_ORDER, *sorted(count)) if count[kind]]
-    told = ", ".join(f"{count[kind]} {kind}" for kind in dict.fromkeys(kinds))
+    reported = ", ".join(f"{count[kind]} {kind}" for kind in dict.fromkeys(kinds))
     more = (
         f" Not shown are {hidden} of other metrics, none better or worse (--all)." if hidden else ""
     )
-    return f"{counted(count.total(), 'comparison')}: {told}.{more}"
+    return f"{counted(count.total(), 'comparison')}: {reported}.{more}"
 
 
 def is_lost(row: Row) -> bool:
@@ -394,19 +398,19 @@ def failed_trials(failure: Row) -> Text:
     """Return how many trials of a cell failed on each side, and the verdict on that."""
     shares = [f"{failure[f'failed_{side}']} of {failure[f'trials_{side}']}" for side in "ab"]
     p = "only B has it" if failure["p"] is None else f"p = {failure['p']:.2g}"
-    told = Text(f"{failure['cell']}: failed {', '.join(shares)}: ")
-    return told + coloured(failure["verdict"]) + Text(f" ({p})")
+    reported = Text(f"{failure['cell']}: failed {', '.join(shares)}: ")
+    return reported + coloured(failure["verdict"]) + Text(f" ({p})")
 
 
 def cells_of_one_side(found: Row) -> list[str]:
     """Return the cells that one side alone has, of the ``attrs`` of ``compare``."""
-    told = []
+    reported = []
     for side in "ab":
         for cell in found[f"only_{side}"]:
             placed = side == "a" and cell not in found["lost"]
             more = ", which B has at another place" if placed else ""
-            told.append(f"only {side.upper()} has the cell {cell}{more}")
-    return told
+            reported.append(f"only {side.upper()} has the cell {cell}{more}")
+    return reported
 
 
 def _verdict(row: Row) -> Text:
@@ -442,8 +446,8 @@ def medians(row: Row, measure: Measure) -> str:
     if any(map(math.isnan, ends)):
         return " → ".join("-" if math.isnan(end) else measure.with_unit(end) for end in ends)
     if not measure.has_prefix:
-        told = " → ".join(map(measure.written, ends))
-        return f"{told} {shown_unit(measure.unit)}".rstrip()
+        reported = " → ".join(map(measure.written, ends))
+        return f"{reported} {shown_unit(measure.unit)}".rstrip()
     divisor, unit = rate_unit(max(map(abs, ends)), str(measure.unit))
     return " → ".join(f"{end / divisor:.3g}" for end in ends) + f" {unit}"
 

@@ -198,7 +198,7 @@ def _together(cells: Sequence[ShownCell], look: Look) -> Sequence[ShownCell]:
     partial = [key for key in values if any(key not in keys for keys in known.values())]
     names = short_names(partial)
 
-    def told(cell: ShownCell) -> ShownCell:
+    def labelled(cell: ShownCell) -> ShownCell:
         parts = [
             f"{names[key]} {look.named(str(value))}"
             for key, value in cell.variant
@@ -207,7 +207,7 @@ def _together(cells: Sequence[ShownCell], look: Look) -> Sequence[ShownCell]:
         kept = tuple(one for one in cell.variant if one[0] not in names)
         return replace(cell, source=", ".join(filter(None, [cell.source, *parts])), variant=kept)
 
-    found = [told(cell) for cell in cells]
+    found = [labelled(cell) for cell in cells]
     return cells if len({_series(cell) for cell in found}) > _MOST_SERIES else found
 
 
@@ -487,8 +487,8 @@ def _endpoints(cell: ShownCell) -> int:
 
 def _scale_series(cell: ShownCell) -> _ScaleSeries:
     """Return the label of a cell: by requested placement, as a single end has none."""
-    told = tuple((key, value) for key, value in cell.variant if not _is_count(key))
-    return cell.source, str(cell.trials.iloc[0]["placement"]), told
+    labelled = tuple((key, value) for key, value in cell.variant if not _is_count(key))
+    return cell.source, str(cell.trials.iloc[0]["placement"]), labelled
 
 
 def _is_count(key: str) -> bool:
@@ -496,9 +496,9 @@ def _is_count(key: str) -> bool:
 
 
 def _scale_name(series: _ScaleSeries, every: dict[_ScaleSeries, list[Point]], look: Look) -> str:
-    source, placement, told = series
+    source, placement, labelled = series
     names = short_names(key for _, _, values in every for key, _ in values)
-    parts = [f"{names[key]} {look.named(written(value))}" for key, value in told]
+    parts = [f"{names[key]} {look.named(written(value))}" for key, value in labelled]
     if len({place for _, place, _ in every}) > 1 or not parts:
         parts.append(look.named(placement.replace("-", " ")))
     return look.named(", ".join([*filter(None, [source]), *parts]))

@@ -174,10 +174,12 @@ def _one_end(rows: pd.DataFrame) -> pd.DataFrame:
         target=ends["peer"].where(sends, ends["endpoint"]),
     )
     flows = rows[[*_FLOW, "role"]].drop_duplicates()
-    told = set(flows.loc[flows["role"] != "sender", _FLOW].itertuples(index=False, name=None))
+    reported = set(flows.loc[flows["role"] != "sender", _FLOW].itertuples(index=False, name=None))
     # A sender without a peer is of an old run, which has the receiver's rows, too.
     sent = flows[(flows["role"] == "sender") & flows["target"].notna()]
-    alone = [flow for flow in sent[_FLOW].itertuples(index=False, name=None) if flow not in told]
+    alone = [
+        flow for flow in sent[_FLOW].itertuples(index=False, name=None) if flow not in reported
+    ]
     if not alone:
         return rows[~sends]
     kept = pd.MultiIndex.from_tuples(alone)

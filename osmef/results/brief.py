@@ -176,17 +176,17 @@ def brief_summary(run: RunDirectory) -> BriefSummary:
         # The run's name is SCENARIO-TIME-ID.
         return BriefSummary(run.id.rsplit("-", 2)[0], measures=run.read_measures())
     try:
-        told = _SUMMARY.validate_json(read_whole(run.summary))
+        reported = _SUMMARY.validate_json(read_whole(run.summary))
     except ValidationError:
         return _brief(run.read_summary())
-    flavors = {end["name"]: end["flavor"] for end in told["endpoints"]}
+    flavors = {end["name"]: end["flavor"] for end in reported["endpoints"]}
     prices = {
         cell["key"]: (price["amount"], price["currency"])
-        for cell in told["cells"]
+        for cell in reported["cells"]
         if (price := cell.get("price_per_hour"))
     }
-    scenario, provider = told["run"]["scenario"], told["run"]["provider"]
-    return BriefSummary(scenario, provider, flavors, prices, told["measures"])
+    scenario, provider = reported["run"]["scenario"], reported["run"]["provider"]
+    return BriefSummary(scenario, provider, flavors, prices, reported["measures"])
 
 
 def _brief(whole: Summary) -> BriefSummary:

@@ -125,8 +125,8 @@ def describe_columns(
 
     They are plain: ``measures`` has the members of each by its name, ``swept`` is a list of names.
     """
-    told = {one.name: one.model_dump(mode="json") for one in measures}
-    frame.attrs = {**frame.attrs, "measures": _Shared(told), "swept": list(swept)}
+    reported = {one.name: one.model_dump(mode="json") for one in measures}
+    frame.attrs = {**frame.attrs, "measures": _Shared(reported), "swept": list(swept)}
     return frame
 
 
@@ -136,8 +136,8 @@ def measures_of(frame: pd.DataFrame) -> dict[str, Measure]:
     Raises InputError for a frame that does not say so: one that ``load`` has not made, or that was
     joined of several.
     """
-    told = _told(frame)
-    return {name: Measure.model_validate(one) for name, one in told.items() if name in frame}
+    reported = _described(frame)
+    return {name: Measure.model_validate(one) for name, one in reported.items() if name in frame}
 
 
 def measure_named(frame: pd.DataFrame, name: str) -> Measure:
@@ -145,23 +145,23 @@ def measure_named(frame: pd.DataFrame, name: str) -> Measure:
 
     Raises InputError as ``measures_of``.
     """
-    told = _told(frame)
-    if name not in told:
+    reported = _described(frame)
+    if name not in reported:
         raise InputError(f"nothing says what {name!r} of this frame is", cure=_CURE)
-    return Measure.model_validate(told[name])
+    return Measure.model_validate(reported[name])
 
 
-def _told(frame: pd.DataFrame) -> Mapping[str, Any]:
+def _described(frame: pd.DataFrame) -> Mapping[str, Any]:
     if "measures" not in frame.attrs:
         what = "nothing says what the numbers of this frame are (frame.attrs['measures'])"
         raise InputError(what, cure=_CURE)
-    told: Mapping[str, Any] = frame.attrs["measures"]
-    return told
+    reported: Mapping[str, Any] = frame.attrs["measures"]
+    return reported
 
 
 def swept_of(frame: pd.DataFrame) -> list[str]:
     """Return the swept columns of a frame. Raises InputError as ``measures_of``."""
-    _told(frame)
+    _described(frame)
     return [name for name in frame.attrs.get("swept", ()) if name in frame]
 
 
@@ -212,7 +212,7 @@ class _Columns:
             self._varied[name] = None
             if name in columns:
                 own = zip(values, columns[name], strict=True)
-                columns[name] = [one.get(name, told) for one, told in own]
+                columns[name] = [one.get(name, reported) for one, reported in own]
             elif name not in self._swept:
                 self._swept[name] = [None] * self._count
         for name, words in self._words.items():
@@ -255,12 +255,12 @@ class _Columns:
             found = [one.get(name) for one in metrics]
             column.extend([nan if value is None else value for value in found])
 
-    def frame(self, told: Mapping[str, Measure]) -> pd.DataFrame:
+    def frame(self, reported: Mapping[str, Measure]) -> pd.DataFrame:
         """Return the frame, and release the columns to save memory."""
-        names = [*(name for name in told if name in self._metrics),
-                 *(name for name in self._metrics if name not in told)]  # fmt: skip
+        names = [*(name for name in reported if name in self._metrics),
+                 *(name for name in self._metrics if name not in reported)]  # fmt: skip
         self._part_names()
-        measures = [told.get(name) or document.measure_of(name) for name in names]
+        measures = [reported.get(name) or document.measure_of(name) for name in names]
         words = list(self._words)
         columns: dict[str, Any] = {name: self._words.pop(name).column() for name in words}
         columns |= {name: _whole(np.frombuffer(self._numbers[name])) for name in _WHOLE}

@@ -154,16 +154,16 @@ def of_background(measure: Measure) -> Measure:
     return part(measure, "background", "of the background: ", head=head)
 
 
-def part(measure: Measure, prefix: str, told: str, **changes: object) -> Measure:
+def part(measure: Measure, prefix: str, reported: str, **changes: object) -> Measure:
     """Return the measure for a part of the trial, named by ``prefix``.
 
-    ``told`` goes before its help. It has no column, does not lead and is no component of a machine
-    type, unless ``changes`` say so.
+    ``reported`` goes before its help. It has no column, does not lead and is no component of a
+    machine type, unless ``changes`` say so.
     """
     update = {
         "name": f"{prefix}_{measure.name}",
         "label": f"{prefix} {measure.words}",
-        "help": f"{told}{measure.help}",
+        "help": f"{reported}{measure.help}",
         "head": None,
         "leading": False,
         "spare": False,
@@ -182,11 +182,11 @@ def together(lists: Iterable[tuple[str, Iterable[Measure]]]) -> dict[str, Measur
     whose: dict[str, str] = {}
     last: object = None
     for owner, measures in lists:
-        told = tuple(measures)
-        if told == last:
+        reported = tuple(measures)
+        if reported == last:
             continue  # as most runs of a campaign
-        last = told
-        for one in told:
+        last = reported
+        for one in reported:
             known = found.get(one.name)
             if known is None:
                 found[one.name], whose[one.name] = one, owner
@@ -214,10 +214,10 @@ def _check_meaning(known: Measure, other: Measure, whose: str, owner: str) -> No
     if None in {known.unit, other.unit} or known.unit == other.unit:
         if len(ways) < 2:
             return
-        told = f"is better {known.better} in {whose}, and {other.better} in {owner}"
+        reported = f"is better {known.better} in {whose}, and {other.better} in {owner}"
     else:
-        told = f"is in {known.unit} in {whose}, and in {other.unit} in {owner}"
+        reported = f"is in {known.unit} in {whose}, and in {other.unit} in {owner}"
     raise InputError(
-        f"these don't mean the same: {known.name} {told}",
+        f"these don't mean the same: {known.name} {reported}",
         cure="look at each for itself, or give one of both another name",
     )

@@ -54,13 +54,13 @@ def merge(table: str, file: BinaryIO, merged: Path, parts: Sequence[Path]) -> No
 def _failure(printed: bytes, status: int, merged: Path) -> Exception:
     """Return the error of that process: its last line has the arguments of ours."""
     try:
-        told: dict[str, Any] = json.loads(printed.splitlines()[-1])
+        reported: dict[str, Any] = json.loads(printed.splitlines()[-1])
     except (ValueError, IndexError):
         end = printed.decode(errors="replace").strip() or f"it ended with status {status}"
         return StorageError(f"can't merge this table: {end}", where=str(merged), cure=_CURE)
-    if "errno" in told:
-        return OSError(told["errno"], told["why"])
-    return InputError(told["message"], where=told["where"], cure=told["cure"])
+    if "errno" in reported:
+        return OSError(reported["errno"], reported["why"])
+    return InputError(reported["message"], where=reported["where"], cure=reported["cure"])
 
 
 def work(table: str, merged: str, parts: Sequence[str]) -> int:
@@ -71,12 +71,12 @@ def work(table: str, merged: str, parts: Sequence[str]) -> int:
         with open(1, "wb", closefd=False) as file:
             tables.merge(table, file, Path(merged), list(map(Path, parts)))
     except InputError as error:
-        told: dict[str, Any] = {
+        reported: dict[str, Any] = {
             "message": error.message, "where": error.where, "cure": error.cure
         }  # fmt: skip
     except OSError as error:
-        told = {"errno": error.errno, "why": error.strerror or str(error)}
+        reported = {"errno": error.errno, "why": error.strerror or str(error)}
     else:
         return 0
-    sys.stderr.write(json.dumps(told))
+    sys.stderr.write(json.dumps(reported))
     return 1

@@ -342,11 +342,11 @@ class Summary(Model):
 
     @model_validator(mode="after")
     def _every_metric_has_a_measure(self) -> Summary:
-        told = {measure.name for measure in self.measures}
-        if len(told) < len(self.measures):
+        reported = {measure.name for measure in self.measures}
+        if len(reported) < len(self.measures):
             raise ValueError("two of its measures have one name")
         names = dict.fromkeys(name for cell in self.cells for name in cell.metrics)
-        unknown = [name for name in names if name not in told]
+        unknown = [name for name in names if name not in reported]
         if unknown:
             raise ValueError(f"nothing in measures says what these are: {', '.join(unknown)}")
         return self

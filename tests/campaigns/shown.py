@@ -72,7 +72,7 @@ def make_shown(place: Path) -> Store:
             directory.mkdir()
             show(directory, 9.4e9)
     store.skip([sessions[5].id], SessionState.MISSED, "the window was closed", sessions[5].due)
-    store.tell(row.id, sessions[2].due, "failure", "it said <script>alert(1)</script>")
+    store.append_log(row.id, sessions[2].due, "failure", "it said <script>alert(1)</script>")
     return store
 
 

@@ -22,13 +22,13 @@ def test_nobody_is_waited_for_and_what_happens_meanwhile_is_told_together(tmp_pa
     messenger = Notifier(Notify(command=command))
     door = os.open(gate, os.O_RDWR)  # nobody who opens it waits
     try:
-        messenger.tell({"kind": "failure", "text": "first"})
+        messenger.notify({"kind": "failure", "text": "first"})
         os.write(door, b"\n")
         while not heard.exists():
             pass
         for number in range(12):
-            messenger.tell({"kind": "failure", "text": f"failure {number}"})
-        messenger.tell({"kind": "end", "text": "over"})
+            messenger.notify({"kind": "failure", "text": f"failure {number}"})
+        messenger.notify({"kind": "end", "text": "over"})
         os.write(door, b"\n" * 14)
         assert messenger.close() == []
     finally:
@@ -44,7 +44,7 @@ def test_nobody_is_waited_for_and_what_happens_meanwhile_is_told_together(tmp_pa
 
 def test_who_is_nobody_is_told_nothing() -> None:
     messenger = Notifier(Notify())
-    messenger.tell({"kind": "end"})
+    messenger.notify({"kind": "end"})
     assert messenger.close() == []
     assert "notify" not in {thread.name for thread in threading.enumerate()}
 

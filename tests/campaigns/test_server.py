@@ -323,7 +323,7 @@ def test_the_page_follows_a_campaign(page: Page, place: Path, store: Store) -> N
     row = store.campaign("shown")
     show(place / "out" / "pair-4", 5e6)
     store.set_phase(row.id, CampaignPhase.PAUSED, row.holder)
-    store.tell(row.id, datetime.now(UTC), "note", "somebody paused it")
+    store.append_log(row.id, datetime.now(UTC), "note", "somebody paused it")
     expect(running).to_contain_text("5 Mbit/s")
     expect(page.locator(".standing")).to_contain_text("paused")
     expect(log).to_contain_text("somebody paused it")

@@ -18,7 +18,7 @@ from osmef.campaigns.executors.session import Executor, Measure, conclude
 from osmef.campaigns.schedule.calendar import Clock
 from osmef.campaigns.state.rows import CampaignRow, SessionRow, SessionState
 from osmef.campaigns.vm_pool import VmPool
-from osmef.campaigns.watching.monitoring import CampaignLog, Tell
+from osmef.campaigns.watching.monitoring import CampaignLog, NotifyCallback
 from osmef.engine.journal import Journal
 from osmef.errors import OsmefError, StorageError
 from osmef.results.files import storage
@@ -41,7 +41,7 @@ class ConductorContext:
     clock: Clock
     executor: Executor
     measure: Measure
-    tell: Tell
+    notify: NotifyCallback
     halt: Callable[[int], None] = lambda _session: None
     until_idle: bool = False
     vm_pool: VmPool | None = None
@@ -150,12 +150,12 @@ class Cleanup:
     def schedule(self, session: SessionRow, now: datetime, news: str | None) -> None:
         """Schedule the cleanup of a session; ``news`` is the reason to log."""
         if news is not None:
-            self._tell(session, news)
+            self._notify(session, news)
         if _here(session):
             self._tries = 0
             self._sweep_at(now + _AGAIN)
 
-    def _tell(self, session: SessionRow, why: str) -> None:
+    def _notify(self, session: SessionRow, why: str) -> None:
         place = Path(session.directory or "").parent
         by_hand = f"it is tried again; by hand: osmef reap --out {place}"
         self._log.note(
@@ -205,7 +205,7 @@ class Cleanup:
         if errors:
             self._sweep_at(now + (_AGAIN if self._tries < _OFTEN else _SELDOM))
         if errors and is_news:
-            self._tell(session, str(errors[-1]))
+            self._notify(session, str(errors[-1]))
         if not errors and not is_news:
             text = f"{session.slot} {session.platform}: nothing is left"
             self._log.note("note", text)

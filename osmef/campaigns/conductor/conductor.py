@@ -60,7 +60,7 @@ class Conductor:
         self._plan, self._context, self._clock = campaign_plan, context, context.clock
         self._stop = stop
         self._log = CampaignLog(
-            store, row, context.clock, context.tell, campaign_plan.campaign.notify
+            store, row, context.clock, context.notify, campaign_plan.campaign.notify
         )
         self._skips = SkipPolicy(store, row, campaign_plan, context, self._log)
         self._pool_policy = PoolPolicy(store, row, campaign_plan, context.vm_pool, self._log)
@@ -308,8 +308,8 @@ class Conductor:
             return None
         if phase is not CampaignPhase.ENDED:
             counts = self._store.counts(self._campaign)
-            told = ", ".join(f"{count} {state}" for state, count in counts.items())
-            self._log.note("end", f"the campaign has ended: {told}", last=True)
+            reported = ", ".join(f"{count} {state}" for state, count in counts.items())
+            self._log.note("end", f"the campaign has ended: {reported}", last=True)
         return CampaignPhase.ENDED
 
 

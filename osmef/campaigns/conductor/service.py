@@ -166,7 +166,7 @@ def start_in_background(
     with storage("write the log of the campaign", log):
         log.parent.mkdir(parents=True, exist_ok=True)
         with open(log, "ab", opener=_through_no_link) as file:
-            told = file.tell()
+            reported = file.tell()
             process = start_apart(
                 [sys.executable, "-m", "osmef", *arguments],
                 env={**os.environ, **more},
@@ -180,7 +180,7 @@ def start_in_background(
     if process.poll() is None:
         process.returncode = 0  # it outlives this process, which does not wait for it
     elif process.returncode != 0:
-        text = log.read_bytes()[told:].decode(errors="replace").strip()
+        text = log.read_bytes()[reported:].decode(errors="replace").strip()
         raise StorageError(
             f"it ended at once: {text[-_LAST_WORDS:]}", where=str(log), cure="mend that"
         )

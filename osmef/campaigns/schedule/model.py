@@ -82,10 +82,10 @@ def _plain(text: str, path: Path) -> object:
 
 def _notify(plain: object) -> tuple[str, list[str]]:
     """Return the webhook and the words of the command, if any."""
-    told = plain.get("notify") if isinstance(plain, dict) else None
-    if not isinstance(told, dict):
+    reported = plain.get("notify") if isinstance(plain, dict) else None
+    if not isinstance(reported, dict):
         return "", []
-    webhook, command = told.get("webhook"), told.get("command")
+    webhook, command = reported.get("webhook"), reported.get("command")
     words = command if isinstance(command, list) else []
     return str(webhook or ""), [word for word in words if isinstance(word, str)]
 

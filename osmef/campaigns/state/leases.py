@@ -81,7 +81,7 @@ class Leases(Database):
                 if not _begin(connection, session, begun, terms):
                     raise _RefusedError(Refusal.TAKEN)
                 _say_alive(connection, session.campaign, holder, now)
-                _tell(connection, session.campaign, now, line)
+                _notify(connection, session.campaign, now, line)
         except _RefusedError as refused:
             return refused.why
         except ConflictError:  # another one was first to hold the cloud
@@ -120,7 +120,7 @@ class Leases(Database):
             if connection.execute(query).rowcount != 1:
                 return False
             connection.execute(remove(HELD).where(HELD.c.session == session.id))
-            _tell(connection, session.campaign, now, line)
+            _notify(connection, session.campaign, now, line)
         return True
 
     def skip(self, sessions: Sequence[int], state: SessionState, why: str, now: datetime) -> None:
@@ -329,7 +329,7 @@ def _say_alive(connection: Connection, campaign: int, holder: str, now: datetime
         connection.execute(put(HOLDERS).values(**row))
 
 
-def _tell(connection: Connection, campaign: int, at: datetime, line: LogLine | None) -> None:
+def _notify(connection: Connection, campaign: int, at: datetime, line: LogLine | None) -> None:
     if line is not None:
         row = {"campaign": campaign, "at": at, "kind": line.kind, "text": line.text}
         connection.execute(put(EVENTS).values(**row))

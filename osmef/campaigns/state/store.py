@@ -278,7 +278,7 @@ class Store(Leases):
                 found.setdefault(cell, []).extend([] if value is None else [value])
         return found
 
-    def tell(self, campaign: int, at: datetime, kind: str, text: str) -> None:
+    def append_log(self, campaign: int, at: datetime, kind: str, text: str) -> None:
         """Append to the campaign's log."""
         with self._transaction() as connection:
             row = {"campaign": campaign, "at": at, "kind": kind, "text": text}

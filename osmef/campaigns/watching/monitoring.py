@@ -65,7 +65,7 @@ class LiveStatus(Observer):
         self._show = show
         self._lock = threading.Lock()
         self._shown = float("-inf")
-        self._told: dict[str, Any] = {"step": "", "trials": 0, "ended": 0}
+        self._reported: dict[str, Any] = {"step": "", "trials": 0, "ended": 0}
         self._running: dict[int, dict[str, Any]] = {}
 
     def step(self, text: str) -> None:
@@ -98,19 +98,19 @@ class LiveStatus(Observer):
         """Show that a trial has ended."""
         with self._lock:
             self._running.pop(trial.index, None)
-            self._told["ended"] += 1
+            self._reported["ended"] += 1
         self._change()
 
     def _change(self, **values: object) -> None:
         with self._lock:
-            self._told |= values
+            self._reported |= values
             now = time.monotonic()
             if now - self._shown < _STATUS_EVERY_S and not values:
                 return
             self._shown = now
             running = list(self._running.values())
             at = datetime.now(UTC).isoformat()
-            text = json.dumps({"at": at, **self._told, "running": running})
+            text = json.dumps({"at": at, **self._reported, "running": running})
         self._show(text)
 
 
@@ -138,7 +138,7 @@ def read_live(directory: Path) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-Tell = Callable[[str, str], None]
+NotifyCallback = Callable[[str, str], None]
 _TIMEOUT_S = 30.0
 # How long the end of a campaign waits for its notifications.
 _LAST_S = 60.0
@@ -152,24 +152,24 @@ class CampaignLog:
     """Log of one campaign, with notifications."""
 
     def __init__(
-        self, store: Store, row: CampaignRow, clock: Clock, tell: Tell, whom: Notify
+        self, store: Store, row: CampaignRow, clock: Clock, notify: NotifyCallback, whom: Notify
     ) -> None:
         self._store, self._row, self._clock = store, row, clock
-        self._tell = contain_failures(tell)
+        self._notify = contain_failures(notify)
         self._messenger = Notifier(whom)
 
     def note(self, kind: str, text: str, *, last: bool = False) -> None:
         """Append to the log, and notify. Raises StorageError."""
-        self._store.tell(self._row.id, self._clock.now(), kind, text)
+        self._store.append_log(self._row.id, self._clock.now(), kind, text)
         self.say(kind, text, last=last)
 
     def say(self, kind: str, text: str, *, last: bool = False) -> None:
         """Notify without logging."""
-        self._tell(kind, text)
+        self._notify(kind, text)
         if kind in _URGENT or last:
             at = self._clock.now().isoformat()
             message = {"campaign": self._row.name, "at": at, "kind": kind, "text": text}
-            self._messenger.tell(message)
+            self._messenger.notify(message)
 
     def note_problems(self) -> None:
         """Log failed notifications. Raises StorageError."""
@@ -195,7 +195,7 @@ class Notifier:
         self._problems: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
 
-    def tell(self, message: Message) -> None:
+    def notify(self, message: Message) -> None:
         """Enqueue a notification to all recipients."""
         if not (self._whom.command or self._whom.webhook):
             return
@@ -378,7 +378,7 @@ def _times(sessions: Sequence[SessionRow], now: datetime) -> Iterator[tuple[str,
 
 @contextmanager
 def metrics_file(
-    path: Path | None, store: Store, name: str, tell: Callable[[str, str], None]
+    path: Path | None, store: Store, name: str, notify: Callable[[str, str], None]
 ) -> Iterator[None]:
     """Keep a textfile for node_exporter up to date, for the length of the context.
 
@@ -388,7 +388,7 @@ def metrics_file(
         yield
         return
     ended = threading.Event()
-    thread = threading.Thread(target=_keep, args=(path, store, name, tell, ended), name="metrics")
+    thread = threading.Thread(target=_keep, args=(path, store, name, notify, ended), name="metrics")
     thread.start()
     try:
         yield
@@ -398,9 +398,9 @@ def metrics_file(
 
 
 def _keep(
-    path: Path, store: Store, name: str, tell: Callable[[str, str], None], ended: threading.Event
+    path: Path, store: Store, name: str, notify: Callable[[str, str], None], ended: threading.Event
 ) -> None:
-    told, last = "", False
+    reported, last = "", False
     while not last:
         last = ended.is_set()
         try:
@@ -410,9 +410,9 @@ def _keep(
                 continue
             text = render_metrics([(row, store.sessions(row.id))], now)
             write_atomically(path, text.encode())
-            told = ""
+            reported = ""
         except StorageError as error:
-            if str(error) != told:
-                tell("failure", str(error))
-            told = str(error)
+            if str(error) != reported:
+                notify("failure", str(error))
+            reported = str(error)
         ended.wait(_METRICS_EVERY_S)

@@ -170,8 +170,8 @@ def calendar(sessions: Sequence[SessionRow], zone: ZoneInfo) -> list[CalendarWee
     for (opens, window), states in sorted(slots.items()):
         local = opens.astimezone(zone)
         counts = Counter(states)
-        told = [(state, counts[state]) for state in SessionState if counts[state]]
-        days[local.date()].append(CalendarSlot(f"{local:%H:%M}", window, told))
+        reported = [(state, counts[state]) for state in SessionState if counts[state]]
+        days[local.date()].append(CalendarSlot(f"{local:%H:%M}", window, reported))
     if not days:
         return []
     monday = min(days) - timedelta(days=min(days).weekday())
@@ -429,9 +429,11 @@ class _Handler(BaseHTTPRequestHandler):
         """Return the refusal of a wrong Host header (DNS rebinding); None for a right one."""
         hosts = self.headers.get_all("Host", [])
         if len(hosts) != 1 or not _OURS.fullmatch(hosts[0].strip()):
-            return _told(HTTPStatus.MISDIRECTED_REQUEST, "This is not the name of this machine.")
+            return _text_answer(
+                HTTPStatus.MISDIRECTED_REQUEST, "This is not the name of this machine."
+            )
         if not self.path.startswith("/"):
-            return _told(HTTPStatus.BAD_REQUEST, "Ask for a path of this machine.")
+            return _text_answer(HTTPStatus.BAD_REQUEST, "Ask for a path of this machine.")
         return None
 
     def _login(self, path: str, query: str) -> Answer | None:
@@ -448,13 +450,13 @@ class _Handler(BaseHTTPRequestHandler):
         """Return a page to an authenticated browser."""
         if not any(self._is_token(one) for one in (self._from_cookie(), self._bearer())):
             text = "Open the address that `osmef campaign serve` printed, with its token."
-            return _told(HTTPStatus.FORBIDDEN, text)
+            return _text_answer(HTTPStatus.FORBIDDEN, text)
         try:
             return self._page(path)
         except InputError as error:
-            return _told(HTTPStatus.NOT_FOUND, error.message)
+            return _text_answer(HTTPStatus.NOT_FOUND, error.message)
         except OsmefError as error:
-            return _told(HTTPStatus.SERVICE_UNAVAILABLE, str(error))
+            return _text_answer(HTTPStatus.SERVICE_UNAVAILABLE, str(error))
 
     def _page(self, path: str) -> Answer:
         view = self.server.view
@@ -473,7 +475,7 @@ class _Handler(BaseHTTPRequestHandler):
             case ["campaign", name, "figures", figure]:
                 headers = {"Content-Security-Policy": _FIGURE_POLICY}
                 return Answer(kind="image/svg+xml", body=view.figure(name, figure), headers=headers)
-        return _told(HTTPStatus.NOT_FOUND, "There is no such page.")
+        return _text_answer(HTTPStatus.NOT_FOUND, "There is no such page.")
 
     @property
     def _cookie(self) -> str:
@@ -512,5 +514,5 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(answer.body)
 
 
-def _told(status: HTTPStatus, text: str) -> Answer:
+def _text_answer(status: HTTPStatus, text: str) -> Answer:
     return Answer(status, "text/plain; charset=utf-8", f"{text}\n".encode())

@@ -85,8 +85,8 @@ class NetMaker:
         block = str(block_of(tenant.number, _VPC))
         vpc = self.maker.make(account, "vpc", name, CidrBlock=block)
         self._route(account, vpc, self.maker.make(account, "internet-gateway", name))
-        told = {"GroupName": name, "Description": "endpoints of an OSMeF run", "VpcId": vpc}
-        group = self.maker.make(account, "security-group", name, **told)
+        reported = {"GroupName": name, "Description": "endpoints of an OSMeF run", "VpcId": vpc}
+        group = self.maker.make(account, "security-group", name, **reported)
         net = TenantNet(tenant, vpc, group, keypair)
         open_group(net, [ssh_from(controller), *data_from_itself(group)])
         return net
@@ -109,8 +109,8 @@ class NetMaker:
 
         def make(what: str, cidr: IPv4Network) -> str:
             name = self.maker.mark.name(f"net-{net.tenant.number}-{what}")
-            told = {"VpcId": net.vpc, "CidrBlock": str(cidr), "AvailabilityZoneId": zone}
-            return self.maker.make(net.account, "subnet", name, **told)
+            reported = {"VpcId": net.vpc, "CidrBlock": str(cidr), "AvailabilityZoneId": zone}
+            return self.maker.make(net.account, "subnet", name, **reported)
 
         zones = list(dict.fromkeys([*net.subnets, zone]))
         usual, further = net.blocks(zones.index(zone))
@@ -191,15 +191,15 @@ _DATA = [
 
 def open_group(net: TenantNet, rules: Sequence[dict[str, Any]]) -> None:
     """Authorise rules in the run's group. Raises ProviderError."""
-    told = {"GroupId": net.group, "IpPermissions": list(rules)}
+    reported = {"GroupId": net.group, "IpPermissions": list(rules)}
     # EC2 adds all of them or none.
-    _set(net.account, "authorize_security_group_ingress", told, "InvalidPermission.Duplicate")
+    _set(net.account, "authorize_security_group_ingress", reported, "InvalidPermission.Duplicate")
 
 
 def close_group(net: TenantNet, rules: Sequence[dict[str, Any]]) -> None:
     """Revoke rules of the run's group. Raises ProviderError."""
-    told = {"GroupId": net.group, "IpPermissions": list(rules)}
-    _set(net.account, "revoke_security_group_ingress", told, "InvalidPermission.NotFound")
+    reported = {"GroupId": net.group, "IpPermissions": list(rules)}
+    _set(net.account, "revoke_security_group_ingress", reported, "InvalidPermission.NotFound")
 
 
 _ASK = "https://checkip.amazonaws.com"

@@ -94,8 +94,8 @@ class Placer:
         name = self.maker.mark.name(what)
         with self._lock:
             if (id(account), name) not in self._groups:
-                told = {"GroupName": name, "Strategy": strategy, **(more or {})}
-                self.maker.make(account, "placement-group", name, **told)
+                reported = {"GroupName": name, "Strategy": strategy, **(more or {})}
+                self.maker.make(account, "placement-group", name, **reported)
                 self._groups[id(account), name] = name
         return name
 

@@ -89,8 +89,8 @@ class ResourceType(resource_types.ResourceType[Account]):
     def _found(
         self, facts: Facts, account: Account, unread: Unread = pass_over
     ) -> Found[Account] | None:
-        told = facts.get("Tags") or facts.get("TagSet", ())  # of interfaces
-        tags = {tag.get("Key", ""): tag.get("Value", "") for tag in told}
+        reported = facts.get("Tags") or facts.get("TagSet", ())  # of interfaces
+        tags = {tag.get("Key", ""): tag.get("Value", "") for tag in reported}
         state, id_ = facts.get("State"), str(facts.get(self.id_key, ""))
         if (state.get("Name") if isinstance(state, dict) else state) in _GONE:
             return None

@@ -114,9 +114,9 @@ _CURES = {
 
 def code_of(error: Exception) -> str:
     """Return Azure's code of an error, of the innermost detail that has one; else nothing."""
-    told = getattr(error, "error", None)
-    code = str(getattr(told, "code", None) or "")
-    for detail in getattr(told, "details", None) or ():
+    reported = getattr(error, "error", None)
+    code = str(getattr(reported, "code", None) or "")
+    for detail in getattr(reported, "details", None) or ():
         if getattr(detail, "code", None):
             code = f"{code}/{detail.code}"
     return code
@@ -124,9 +124,11 @@ def code_of(error: Exception) -> str:
 
 def details_of(error: Exception) -> str:
     """Return Azure's message of an error."""
-    told = getattr(error, "error", None)
-    texts = [getattr(told, "message", None) or getattr(error, "message", None) or str(error)]
-    texts += [getattr(detail, "message", None) for detail in getattr(told, "details", None) or ()]
+    reported = getattr(error, "error", None)
+    texts = [getattr(reported, "message", None) or getattr(error, "message", None) or str(error)]
+    texts += [
+        getattr(detail, "message", None) for detail in getattr(reported, "details", None) or ()
+    ]
     whole = " ".join(" ".join(dict.fromkeys(text for text in texts if text)).split())
     code = code_of(error)
     return f"{code}: {whole}" if code and code not in whole else whole or type(error).__name__

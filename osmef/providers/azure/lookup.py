@@ -125,8 +125,8 @@ def _info(sku: Any) -> Size:
     closed = None
     for restriction in sku.restrictions or ():
         if restriction.type == "Zone":
-            told = restriction.restriction_info
-            zones -= {*((told and told.zones) or ())}
+            reported = restriction.restriction_info
+            zones -= {*((reported and reported.zones) or ())}
         else:
             closed = word(restriction.reason_code) or "restricted"
     return Size(

@@ -55,10 +55,10 @@ def security_group(region: str, controller: str, sources: Iterable[str]) -> Body
     Azure's default rules would allow the whole network and its load balancers.
     """
     blocks = sorted(set(sources))
-    told = {"destinationPortRange": str(SSH_PORT), "sourceAddressPrefix": controller}
-    ssh = _rule("ssh", 100, access="Allow", protocol="Tcp", **told)
-    told = {"destinationPortRange": "*", "sourceAddressPrefix": "*"}
-    nothing = _rule("nothing-else", 4096, access="Deny", protocol="*", **told)
+    reported = {"destinationPortRange": str(SSH_PORT), "sourceAddressPrefix": controller}
+    ssh = _rule("ssh", 100, access="Allow", protocol="Tcp", **reported)
+    reported = {"destinationPortRange": "*", "sourceAddressPrefix": "*"}
+    nothing = _rule("nothing-else", 4096, access="Deny", protocol="*", **reported)
     rules = [ssh, *(data_rule(name, blocks) for name in DATA_RULES), nothing]
     return body_in(region, securityRules=rules)
 

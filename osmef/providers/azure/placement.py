@@ -189,7 +189,7 @@ def problems_of(settings: AzureSettings, cell: Cell) -> Iterator[Problem]:
     if scenario.placement is Placement.DIFFERENT_HOST and scenario.shares_hosts:
         cure = "name a type of dedicated hosts in provider.dedicated_host, or placement: any"
         yield ("placement", "several VMs of one end can't be kept on one host", cure)
-    why = _untold(settings, scenario)
+    why = _unknown_hosts(settings, scenario)
     if why is not None and scenario.on_mismatch != RECORD:
         cure = (
             "give the ends two zones, name a type of dedicated hosts in provider.dedicated_host, or"
@@ -225,12 +225,12 @@ def warnings_of(settings: AzureSettings, cell: Cell) -> Iterator[str]:
     scenario = cell.scenario
     if settings.dedicated_host is not None:
         return
-    why = _untold(settings, scenario)
+    why = _unknown_hosts(settings, scenario)
     if why is not None:
         yield f"{why}: whether hosts differ is left to chance, and not reported"
 
 
-def _untold(settings: AzureSettings, scenario: Scenario) -> str | None:
+def _unknown_hosts(settings: AzureSettings, scenario: Scenario) -> str | None:
     """Return why it is unknown whether hosts differ, None if it is known."""
     zones = scenario.zones_of_ends
     if scenario.placement is not Placement.DIFFERENT_HOST or _are_apart(zones):

@@ -285,21 +285,21 @@ def destroy(resources: Entries, gone: Gone) -> None:
     for resource, account in resources:
         groups[id(account), group_of(resource)].append((resource, account))
 
-    def tell(resource: Resource) -> None:
+    def notify(resource: Resource) -> None:
         if id(resource) in known:
             with lock:
                 gone(resource)
 
     def remove(some: Entries) -> list[Entry]:
         try:
-            return _remove_group(some, tell)
+            return _remove_group(some, notify)
         except OsmefError as error:
             failures.append(error)
             return []
 
     left = [one for some in side_by_side(remove, groups.values()) for one in some]
     try:
-        teardown.destroy(TYPES, left, tell)
+        teardown.destroy(TYPES, left, notify)
     except OsmefError as error:
         failures.append(error)
     if failures:

@@ -70,10 +70,10 @@ class Vm(build.Vm[VmSpec]):
         """
         subscription, names = self.spec.net.account, self.spec.path.split("/")
         machines = subscription.compute.virtual_machines
-        told = subscription.do(
+        reported = subscription.do(
             "reading boot diagnostics", lambda: machines.retrieve_boot_diagnostics_data(*names)
         )
-        link = told.serial_console_log_blob_uri
+        link = reported.serial_console_log_blob_uri
         return subscription.fetch(str(link)) if link else ""
 
 

@@ -69,10 +69,10 @@ class Vm(build.Vm[VmSpec]):
         """Return the host keys in its guest attributes, where its agent writes them."""
         doing, method = "reading guest attributes", "get_guest_attributes"
         try:
-            told = ask(self.spec, doing, method, query_path=_HOST_KEYS)
+            reported = ask(self.spec, doing, method, query_path=_HOST_KEYS)
         except NotFoundError:  # until the guest agent has written some
             return None
-        keys = keys_in("\n".join(f"{one.key} {one.value}" for one in told.query_value.items))
+        keys = keys_in("\n".join(f"{one.key} {one.value}" for one in reported.query_value.items))
         return HostKeys(accepted=tuple(keys), source="its guest attributes") if keys else None
 
     def console(self) -> str:

@@ -149,9 +149,9 @@ def location_of(instance: Any, tenant: str, project: str, nodes: Mapping[str, st
     node = nodes.get(instance.name)
     if node is not None:
         return Location(host=node, host_scope=project, **place)
-    told = instance.resource_status
-    topology = told.physical_host_topology
-    host = topology.host or told.physical_host or None
+    reported = instance.resource_status
+    topology = reported.physical_host_topology
+    host = topology.host or reported.physical_host or None
     rack = _rack(instance, topology.subblock)
     return Location(host=host, host_scope=project, rack=rack, **place)
 
@@ -182,7 +182,7 @@ def problems_of(settings: GceSettings, cell: Cell) -> Iterator[Problem]:
     if scenario.placement is Placement.DIFFERENT_HOST and scenario.shares_hosts:
         cure = "name a group of sole-tenant nodes in provider.node_group, or placement: any"
         yield ("placement", "several VMs of one end can't be kept on one host", cure)
-    if _is_untold(settings, scenario) and scenario.on_mismatch != RECORD:
+    if _hosts_unknown(settings, scenario) and scenario.on_mismatch != RECORD:
         cure = "write placement: any, or on_mismatch: record; or leave provider.tenants out"
         yield ("placement", "the cloud can't distinguish the hosts of two projects", cure)
 
@@ -202,13 +202,13 @@ def warnings_of(settings: GceSettings, cell: Cell) -> Iterator[str]:
     scenario = cell.scenario
     if settings.node_group is not None:
         return
-    if _is_untold(settings, scenario):
+    if _hosts_unknown(settings, scenario):
         yield "placement policies do not reach across projects: different hosts are left to chance"
     elif settings.compact and scenario.placement is Placement.DIFFERENT_HOST:
         yield "a compact policy keeps VMs near each other, not on different hosts; it is verified"
 
 
-def _is_untold(settings: GceSettings, scenario: Scenario) -> bool:
+def _hosts_unknown(settings: GceSettings, scenario: Scenario) -> bool:
     """Return whether it is unknown if hosts differ that a cell wants to."""
     zones = scenario.zones_of_ends
     if None not in zones and len(set(zones)) > 1:

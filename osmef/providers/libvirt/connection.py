@@ -100,8 +100,8 @@ def translate(error: Any, doing: str, where: str) -> OsmefError:  # libvirt brin
     said = " ".join(str(error.get_error_message() or error).split())
     found = ((kind, cure) for words, kind, cure in _WORDS if re.search(words, said))
     kind, cure = next(found, None) or _CODES.get(error.get_error_code(), _ELSE)
-    told = _CHANGED.sub(r"the host shows another key than known_hosts has, \1", said)
-    return kind(f"{doing}: {told}", where=where, cure=cure)
+    reported = _CHANGED.sub(r"the host shows another key than known_hosts has, \1", said)
+    return kind(f"{doing}: {reported}", where=where, cure=cure)
 
 
 def is_missing(error: Any) -> bool:

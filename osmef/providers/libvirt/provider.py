@@ -64,8 +64,8 @@ def _owned(
     host: Hypervisor, kind: str, run: str | None, unread: Unread = pass_over
 ) -> list[Resource]:
     there = host.find(f"listing every {kind}", partial(_marked, kind)) or []
-    for told, name in ((mark, name) for mark, name, _ in there if isinstance(mark, str)):
-        unread(unread_line(f"{host.name}: {kind} {name}", told))
+    for reported, name in ((mark, name) for mark, name, _ in there if isinstance(mark, str)):
+        unread(unread_line(f"{host.name}: {kind} {name}", reported))
     things = ((mark, name, uuid) for mark, name, uuid in there if isinstance(mark, Mark))
     return [
         mark.resource(PROVIDER, kind, name, host.access, uuid)

@@ -293,7 +293,7 @@ class StoragePool:
         return bytes(data)
 
 
-def remove_pool(pool: Any, tell: Callable[[], None]) -> None:
+def remove_pool(pool: Any, notify: Callable[[], None]) -> None:
     """Remove a pool with its volumes and its directory. Raises libvirt's error."""
     module = libvirt()
     if not pool.isActive():
@@ -304,7 +304,7 @@ def remove_pool(pool: Any, tell: Callable[[], None]) -> None:
             return
     pool.refresh()
     for volume in pool.listAllVolumes():
-        tell()
+        notify()
         volume.delete()
     pool.destroy()
     pool.delete()

@@ -75,8 +75,8 @@ def _marked(argv: list[str]) -> tuple[str, float] | None:
 
 def _argv(pid: int) -> list[str]:
     with Path(f"/proc/{pid}/cmdline").open("rb") as file:
-        told = file.read(_LONGEST + 1)
-    return [] if len(told) > _LONGEST else told.decode(errors="replace").split("\0")[:-1]
+        reported = file.read(_LONGEST + 1)
+    return [] if len(reported) > _LONGEST else reported.decode(errors="replace").split("\0")[:-1]
 
 
 def _stat(pid: int) -> list[str]:

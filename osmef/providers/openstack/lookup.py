@@ -411,8 +411,11 @@ def _limits(
             lambda c: getattr(c, service).get_quota_set_defaults(cloud.id),
         )
         return {what: _quota(getattr(default, name)) for what, (name, _, _) in table.items()}
-    told = cloud.ask(f"reading the quotas of {of}", limits)
-    return {what: _quota(told.get(most), told.get(used)) for what, (_, most, used) in table.items()}
+    reported = cloud.ask(f"reading the quotas of {of}", limits)
+    return {
+        what: _quota(reported.get(most), reported.get(used))
+        for what, (_, most, used) in table.items()
+    }
 
 
 def _network(cloud: Cloud, *, made: bool) -> dict[str, Quota]:
@@ -428,9 +431,9 @@ def _network(cloud: Cloud, *, made: bool) -> dict[str, Quota]:
         "reading the quotas of the network",
         lambda c: c.network.get_quota(cloud.id, details=True),
     )
-    told = {what: getattr(quota, name) for what, (name, _) in _NETWORK.items()}
+    reported = {what: getattr(quota, name) for what, (name, _) in _NETWORK.items()}
     return {
         what: _quota(one.get("limit"), (one.get("used") or 0) + (one.get("reserved") or 0))
-        for what, one in told.items()
+        for what, one in reported.items()
         if isinstance(one, dict)
     }

@@ -238,8 +238,8 @@ def addresses(session: SshSession, host: InventoryHost) -> list[str]:
 
 def _addresses_of(session: SshSession, interface: str) -> list[str]:
     argv = ["ip", "-o", "addr", "show", "dev", interface, "scope", "global"]
-    told = session.run(argv)
-    words = [line.split() for line in told.stdout.decode(errors="replace").splitlines()]
+    reported = session.run(argv)
+    words = [line.split() for line in reported.stdout.decode(errors="replace").splitlines()]
     # NUMBER: NAME FAMILY ADDRESS/LENGTH ...; of each family the first one counts
     found = {
         line[2]: line[3].partition("/")[0]
@@ -247,7 +247,7 @@ def _addresses_of(session: SshSession, interface: str) -> list[str]:
         if len(line) > 3 and _is_address(line[2], line[3].partition("/")[0])
     }
     if not found:
-        said = told.stderr.decode(errors="replace").strip()[:200]
+        said = reported.stderr.decode(errors="replace").strip()[:200]
         raise NotFoundError(
             f"the interface {interface} has no address" + (f": {said}" if said else ""),
             where=session.name,

@@ -58,9 +58,9 @@ def calendar_table(planned: pd.DataFrame) -> Table:
         [*_platform_row(str(name), of, states), *([_cost(of)] if has_cost else [])]
         for name, of in planned.groupby("platform")
     ]
-    told = [_MEANINGS[state] for state in states if state in _MEANINGS]
-    told += ["Cost by list price, without traffic, disks and addresses."] if has_cost else []
-    return Table("State of the sessions", columns, rows, " ".join(told))
+    reported = [_MEANINGS[state] for state in states if state in _MEANINGS]
+    reported += ["Cost by list price, without traffic, disks and addresses."] if has_cost else []
+    return Table("State of the sessions", columns, rows, " ".join(reported))
 
 
 def _platform_row(name: str, of: pd.DataFrame, states: list[str]) -> list[Field]:
@@ -85,10 +85,10 @@ def _platform_row(name: str, of: pd.DataFrame, states: list[str]) -> list[Field]
 
 
 def _cost(of: pd.DataFrame) -> Field:
-    told = of[of["cost"].notna()]
-    if told.empty:
+    reported = of[of["cost"].notna()]
+    if reported.empty:
         return text(None)
-    sums = told.groupby("currency")["cost"].sum()
+    sums = reported.groupby("currency")["cost"].sum()
     return Field(", ".join(str(Money(float(amount), str(unit))) for unit, amount in sums.items()))
 
 
@@ -132,8 +132,8 @@ def away_table(gaps: pd.DataFrame) -> Table | None:
 
 def known_table(planned: pd.DataFrame) -> Table | None:
     """Return the cells that the stopping rule made sessions skip; None without any."""
-    told = planned[planned["left_out"].notna()]
-    if told.empty:
+    reported = planned[planned["left_out"].notna()]
+    if reported.empty:
         return None
     rows = [
         [
@@ -142,7 +142,7 @@ def known_table(planned: pd.DataFrame) -> Table | None:
             Field(str(of["session"].iloc[0])),
             Field(str(len(of))),
         ]
-        for (platform, cells), of in told.groupby(["platform", "left_out"], sort=False)
+        for (platform, cells), of in reported.groupby(["platform", "left_out"], sort=False)
     ]
     columns = [
         Column("platform"),
@@ -164,8 +164,8 @@ def known(value: Any) -> Any:
 def more(table: pd.DataFrame, note: str) -> str:
     """Return the note on hidden rows of a table."""
     left = len(table) - MOST_ROWS
-    told = f"The first {MOST_ROWS} rows; {left} more are in the CSV files."
-    return f"{note} {told}".strip() if left > 0 else note
+    reported = f"The first {MOST_ROWS} rows; {left} more are in the CSV files."
+    return f"{note} {reported}".strip() if left > 0 else note
 
 
 _FEWEST = 6  # sessions of which there is an interval of 95 %
@@ -470,17 +470,17 @@ def _spread(one: dict[Hashable, Any]) -> str:
 
 
 def _p(value: object, least: float | None = None) -> Field:
-    told = known(value)
-    if told is None:
+    reported = known(value)
+    if reported is None:
         return text(None)
     lines = (f"at least {least:.2g}",) if least is not None and least > 0.01 else ()
-    emphasis = Emphasis.WARN if told < 0.05 else Emphasis.PLAIN
-    return Field(f"{told:.3g}", lines, repr(float(told)), emphasis)
+    emphasis = Emphasis.WARN if reported < 0.05 else Emphasis.PLAIN
+    return Field(f"{reported:.3g}", lines, repr(float(reported)), emphasis)
 
 
 def _scaled(value: float | None, scale: Scale) -> Field:
-    told = known(value)
-    return Field(scale.show(told), key="" if told is None else repr(float(told)))
+    reported = known(value)
+    return Field(scale.show(reported), key="" if reported is None else repr(float(reported)))
 
 
 _MOST_SECTIONS = 24  # cells and metrics; all of them are in the CSV files

@@ -56,8 +56,8 @@ def changes(
     more = f"The first {_MOST_ROWS} of {len(kept)}." if len(kept) > _MOST_ROWS else ""
     kept = kept[:_MOST_ROWS]
     names, _shared = short_cells(str(row["cell"]) for row in rows)
-    told = [f"{known[row['metric']].words}, {names[str(row['cell'])]}" for row in kept]
-    labels, lines = broken(told, look)
+    reported = [f"{known[row['metric']].words}, {names[str(row['cell'])]}" for row in kept]
+    labels, lines = broken(reported, look)
     legend = {verdict: stroke(number).line() for verdict, number in _STROKES.items()}
     legend["no clear difference"] = _of("").line()
     high = 0.8 + max(_ROW_INCHES, LINE_INCHES * lines + 0.06) * len(kept)
@@ -159,9 +159,9 @@ def _table(shown: Sequence[tuple[Row, Values]], known: Mapping[str, Measure]) ->
         *map(Column, ("verdict", "trials")),
     ]
     rows = [_fields(row, values, known[row["metric"]], names) for row, values in shown]
-    told = f"All cells: {shared}. " if shared else ""
+    reported = f"All cells: {shared}. " if shared else ""
     more = f" * {AMONG_ALL}" if any(is_among_all(row["reason"]) for row, _ in shown) else ""
-    return Table("Each cell and metric", columns, rows, f"{told}{_NOTE}{more}")
+    return Table("Each cell and metric", columns, rows, f"{reported}{_NOTE}{more}")
 
 
 def _fields(row: Row, values: Values, measure: Measure, names: Mapping[str, str]) -> list[Field]:
@@ -195,13 +195,13 @@ def _side(median: float, values: Sequence[float], measure: Measure) -> Field:
 
 def _spread(values: Sequence[float], measure: Measure) -> str:
     """Return the distance of a median from the farther end of its interval; both ends if far."""
-    told = describe(values)
-    if told.median is None or told.ci95_low is None or told.ci95_high is None:
+    reported = describe(values)
+    if reported.median is None or reported.ci95_low is None or reported.ci95_high is None:
         return ""
-    reach = max(told.ci95_high - told.median, told.median - told.ci95_low)
-    if reach and reach >= abs(told.median):
-        return f"({measure.between(told.ci95_low, told.ci95_high)})"
-    share = 100 * reach / (abs(told.median) or 1.0)
+    reach = max(reported.ci95_high - reported.median, reported.median - reported.ci95_low)
+    if reach and reach >= abs(reported.median):
+        return f"({measure.between(reported.ci95_low, reported.ci95_high)})"
+    share = 100 * reach / (abs(reported.median) or 1.0)
     return f"±{share:.0f} %" if share >= 10 else f"±{share:.2g} %"
 
 

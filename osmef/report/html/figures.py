@@ -105,8 +105,10 @@ def _slim(root: ElementTree.Element, prefix: str) -> None:
     names: dict[str, str] = {}
     for element in root.iter():
         for key, value in element.attrib.items():
-            told = [value[1:]] if key == _HREF and value.startswith("#") else _URL.findall(value)
-            for one in told:
+            reported = (
+                [value[1:]] if key == _HREF and value.startswith("#") else _URL.findall(value)
+            )
+            for one in reported:
                 names.setdefault(one, f"{prefix}{len(names)}")
     for element in root.iter():
         own = names.get(element.attrib.pop("id", ""))
@@ -152,8 +154,8 @@ def live(figure: Figure) -> Markup | None:
     if not traces or sum(len(one["x"]) for one in traces) > _MOST_POINTS:
         return None
     _name_once(traces)
-    told = json.dumps({"data": traces, "layout": _layout(figure, panels)}, allow_nan=False)
-    return Markup(told.replace("<", "\\u003c"))  # noqa: S704 - JSON, and no tag can be in it
+    reported = json.dumps({"data": traces, "layout": _layout(figure, panels)}, allow_nan=False)
+    return Markup(reported.replace("<", "\\u003c"))  # noqa: S704 - JSON, and no tag can be in it
 
 
 def _has_bars(axes: Axes) -> bool:
@@ -247,10 +249,10 @@ def _traces(axes: Axes, place: int, names: _Legend) -> Iterator[Json]:
         shape = "hv" if line.get_drawstyle() == "steps-post" else "linear"
         is_dot = line.get_marker() == "."  # a single trial, whose interval is that of others
         ends = [None if is_dot else bars.ends.get((colour, _key(x or 0.0))) for x in xs]
-        told = [_told(*one, ticks) for one in zip(xs, ends, strict=True)]
+        reported = [_hover_text(*one, ticks) for one in zip(xs, ends, strict=True)]
         error = _error(ys, ends, colour)
         yield {
-            **where, "type": "scatter", "mode": mode, "x": xs, "y": ys, "text": told,
+            **where, "type": "scatter", "mode": mode, "x": xs, "y": ys, "text": reported,
             "name": names.name(colour, dashes, line.get_alpha()),
             "line": {"color": colour, "dash": dashes if dashes != "none" else "solid",
                      "width": line.get_linewidth() * 1.3, "shape": shape},
@@ -329,7 +331,9 @@ def _some(*each: Sequence[float | None]) -> bool:
     return all(any(value is not None for value in values) for values in each)
 
 
-def _told(x: float | None, ends: tuple[float, float] | None, ticks: Mapping[float, str]) -> str:
+def _hover_text(
+    x: float | None, ends: tuple[float, float] | None, ticks: Mapping[float, str]
+) -> str:
     """Return the hover text: category, and interval."""
     place = (
         ""

@@ -137,8 +137,8 @@ class Table:
         """Return the table with so many rows at most, and a note on the others."""
         if len(self.rows) <= most:
             return self
-        told = f"The first {most} of {len(self.rows)} rows."
-        return replace(self, rows=self.rows[:most], note=f"{told} {self.note}".strip())
+        reported = f"The first {most} of {len(self.rows)} rows."
+        return replace(self, rows=self.rows[:most], note=f"{reported} {self.note}".strip())
 
 
 @dataclass(frozen=True)
@@ -199,8 +199,8 @@ def text(value: object) -> Field:
 
 def names(these: Sequence[str], most: int = 4) -> str:
     """Join names with commas, the first ones of many."""
-    told = ", ".join(these[:most])
-    return told if len(these) <= most else f"{told} … ({len(these)})"
+    reported = ", ".join(these[:most])
+    return reported if len(these) <= most else f"{reported} … ({len(these)})"
 
 
 _WIDE, _HIGH, _MARGIN = 150, 18, 4

@@ -311,8 +311,10 @@ def _few(found: pd.DataFrame, names: Mapping[str, str], words: Mapping[str, str]
               for row in rows.head(_MOST_NAMES).to_dict("records")]  # fmt: skip
         more = f" and {len(rows) - _MOST_NAMES} more" if len(rows) > _MOST_NAMES else ""
         parts.append(f"{words[str(metric)]} of {', '.join(of)}{more}")
-    told = "; ".join(parts)
-    return f"To know a median to within 5 %, more trials are needed: {told}." if told else ""
+    reported = "; ".join(parts)
+    return (
+        f"To know a median to within 5 %, more trials are needed: {reported}." if reported else ""
+    )
 
 
 def _trust(found: pd.DataFrame, trials: pd.DataFrame, names: Mapping[str, str]) -> Table | None:
@@ -340,10 +342,10 @@ def _trust(found: pd.DataFrame, trials: pd.DataFrame, names: Mapping[str, str]) 
             _names(row["steps"]),
             _names(row["spreads"]),
             _names(row["outliers"]),
-            Field(told, emphasis=Emphasis.WARN) if told else text(None),
+            Field(reported, emphasis=Emphasis.WARN) if reported else text(None),
         ]
         for row in found.to_dict("records")
-        for told in [doubts_of(row, busy=busy)]
+        for reported in [doubts_of(row, busy=busy)]
     ]
     unit = "sessions" if has_sessions(trials) else "trials"
     note = f"Of {unit}, in the order of time. {_TRUST_NOTE.format(fewest=FEWEST)}"

@@ -200,8 +200,8 @@ def _price(cell: CellInfo, shown: Sequence[Measure]) -> Field:
         return text(None)
     names = [one.name for one in shown if one.name in cell.metrics]
     rates = [(name, cell.metrics[name].per_price) for name in names]
-    told = [f"{name}: {show_number(rate)} for 1" for name, rate in rates if rate is not None]
-    return Field(money(cell.price_per_hour), tuple(told[:1]), repr(cell.price_per_hour.amount))
+    reported = [f"{name}: {show_number(rate)} for 1" for name, rate in rates if rate is not None]
+    return Field(money(cell.price_per_hour), tuple(reported[:1]), repr(cell.price_per_hour.amount))
 
 
 def _limit(cell: CellInfo) -> Field:
@@ -209,8 +209,8 @@ def _limit(cell: CellInfo) -> Field:
         return text(None)
     whole = sum(cell.limited_by.values())
     shares = sorted(cell.limited_by.items(), key=lambda one: -one[1])
-    told = [f"{LIMITS[limit]} {100 * count / whole:.0f} %" for limit, count in shares]
-    return Field(told[0], tuple(told[1:3]))
+    reported = [f"{LIMITS[limit]} {100 * count / whole:.0f} %" for limit, count in shares]
+    return Field(reported[0], tuple(reported[1:3]))
 
 
 def limits_table(summary: Summary) -> Table | None:
@@ -289,9 +289,9 @@ def _place(cells: list[CellInfo], *, imported: bool, declared: bool) -> list[Fie
 def _asked(asked: object, achieved: object, wrong: bool) -> Field:
     if asked is None and achieved is None:
         return text(None)
-    told = f"asked for: {'nothing' if asked is None else asked}"
+    reported = f"asked for: {'nothing' if asked is None else asked}"
     known = "unknown" if achieved is None else str(achieved)
-    return Field(known, (told,), emphasis=Emphasis.WARN if wrong else Emphasis.PLAIN)
+    return Field(known, (reported,), emphasis=Emphasis.WARN if wrong else Emphasis.PLAIN)
 
 
 def _verdict(cell: CellInfo, *, imported: bool, declared: bool) -> Field:

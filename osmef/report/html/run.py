@@ -378,5 +378,5 @@ def _name(endpoint: str, reading: ShownRun, readings: Sequence[ShownRun]) -> str
 
 
 def _short(value: object) -> str:
-    told = "unknown" if value in (None, "null") else str(value)
-    return told if len(told) <= _LONGEST else f"{told[:_LONGEST]}…"
+    reported = "unknown" if value in (None, "null") else str(value)
+    return reported if len(reported) <= _LONGEST else f"{reported[:_LONGEST]}…"

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def connect(
-    scheduler: str, stop: CancellationToken, tell: Callable[[str, str], None]
+    scheduler: str, stop: CancellationToken, notify: Callable[[str, str], None]
 ) -> tuple[DaskExecutor, Measure]:
     """Return the executor at a scheduler's address, and the function that its workers run.
 
@@ -33,4 +33,4 @@ def connect(
         message = f"--executor dask needs the Python package {error.name}, which is not installed"
         cure = "pip install 'osmef[dask]'"
         raise InputError(message, where="--executor", cure=cure) from error
-    return DaskExecutor(scheduler, stop, tell), measure
+    return DaskExecutor(scheduler, stop, notify), measure

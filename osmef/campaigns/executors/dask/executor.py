@@ -183,7 +183,7 @@ def _outcome(sent: DaskFuture) -> object:
 _MOST_LOSSES = 3
 _RECONNECT_S = 10.0
 
-Tell = Callable[[str, str], None]
+NotifyCallback = Callable[[str, str], None]
 _TAKEN_BACK = "the controller has given this session to another worker"
 _STAY_HERE = {"lock", LIVE}
 
@@ -231,13 +231,17 @@ class _Task:
 
 
 class DaskExecutor:
-    """Executor on a cluster. Cancellation reaches workers; ``tell`` is called for lost workers."""
+    """Executor on a cluster. Cancellation reaches workers; ``notify`` is called for lost ones."""
 
     def __init__(
-        self, address: str, stop: CancellationToken, tell: Tell, waits: ClusterTimeouts = USUAL
+        self,
+        address: str,
+        stop: CancellationToken,
+        notify: NotifyCallback,
+        waits: ClusterTimeouts = USUAL,
     ) -> None:
         open_many_files()
-        self._address, self._stop, self._tell, self._waits = address, stop, tell, waits
+        self._address, self._stop, self._notify, self._waits = address, stop, notify, waits
         self._cluster: Cluster | None = Cluster(address, waits.connect_s)
         self._workers = self._cluster.workers()
         self._tasks: dict[str, _Task] = {}
@@ -354,7 +358,7 @@ class DaskExecutor:
         """Resubmit the task of a lost worker; after the third loss, or a stop, only clean up."""
         task.losses += 1
         where = task.worker.address if task.worker else "of the cluster"
-        self._tell("gap", f"{task.what}: the worker {where} is lost, another takes its place")
+        self._notify("gap", f"{task.what}: the worker {where} is lost, another takes its place")
         with suppress(StorageError):
             task.copy.note(WorkerLost(where))
         reason = task.halted or self._stop.reason
@@ -385,7 +389,7 @@ class DaskExecutor:
             for task in list(self._tasks.values()):
                 self._end(task, OsmefError("the Dask cluster is gone", where=self._address))
         if cluster is not None:
-            self._tell("failure", f"the Dask cluster is gone: {error}")
+            self._notify("failure", f"the Dask cluster is gone: {error}")
             cluster.close()
 
     def _turn(self, cluster: Cluster) -> None:
@@ -467,7 +471,7 @@ class DaskExecutor:
             elif message.kind == MessageKind.WRITE:
                 task.copy.write(message.path, message.data)
             elif message.kind == MessageKind.WARN:
-                self._tell("note", f"{task.what}: {message.data.decode()}")
+                self._notify("note", f"{task.what}: {message.data.decode()}")
             else:
                 task.copy.show(message.data)
         except StorageError as error:
@@ -494,8 +498,8 @@ class DaskExecutor:
     def _note_worker(self, task: _Task) -> None:
         """Record the worker's machine in the journal, before any resource is created."""
         if task.worker is not None and not task.noted:
-            told = WorkerAssigned(task.worker.host, task.worker.address)
-            task.noted = task.copy.note(told)
+            reported = WorkerAssigned(task.worker.host, task.worker.address)
+            task.noted = task.copy.note(reported)
 
 
 def _measure(measure: Measure, work: SessionJob, directory: Path) -> SessionResult:

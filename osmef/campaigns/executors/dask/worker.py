@@ -95,11 +95,11 @@ class RemoteSession:
 
     def show(self, text: str) -> None:
         """Send the live status of the session."""
-        self.line.tell(self.token, MessageKind.SHOW, data=text.encode())
+        self.line.notify(self.token, MessageKind.SHOW, data=text.encode())
 
     def warn(self, text: str) -> None:
         """Send a warning for the summary."""
-        self.line.tell(self.token, MessageKind.WARN, data=text.encode())
+        self.line.notify(self.token, MessageKind.WARN, data=text.encode())
 
     def _name(self, path: Path) -> str:
         return str(path.relative_to(self.root))
@@ -137,7 +137,7 @@ class ControllerChannel:
         if problem is not None:
             raise StorageError(problem, where=path or None)
 
-    def tell(self, token: str, kind: MessageKind, data: bytes) -> None:
+    def notify(self, token: str, kind: MessageKind, data: bytes) -> None:
         """Send a message without acknowledgement; it may be lost."""
         with suppress(OSError, TimeoutError):
             self._send(WorkerMessage(token, 0, self._reply_queue, kind, data=data))
