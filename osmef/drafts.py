@@ -63,7 +63,7 @@ def draft_directory(
     Those of the same ``kind`` that killed programs left go first. Raises OSError.
     """
     remove = remove or _remove_tree
-    for rest in abandoned(parent, kind):
+    for rest in stale_drafts(parent, kind):
         remove(rest)
     path, lock = _make_directory(parent, kind)
     try:
@@ -81,8 +81,8 @@ def scratch(kind: str) -> Iterator[Path]:
         yield path
 
 
-def abandoned(directory: Path, kind: str = "") -> Iterator[Path]:
-    """Yield the orphaned drafts of a kind, each locked meanwhile.
+def stale_drafts(directory: Path, kind: str = "") -> Iterator[Path]:
+    """Yield the stale drafts of a kind, each locked meanwhile.
 
     Only this user's count. Files are of no kind. Raises OSError.
     """
@@ -97,20 +97,20 @@ def at_work(directory: Path, kind: str) -> list[Path]:
 
 
 def tidy_tree(root: Path) -> None:
-    """Remove the orphaned drafts in a directory tree."""
+    """Remove the stale drafts in a directory tree."""
     for folder, _, _ in os.walk(root):
         _tidy_now(Path(folder))
 
 
 @lru_cache(maxsize=1000)
 def _tidy(directory: Path) -> None:
-    """Remove orphaned drafts, at this process's first write into a directory."""
+    """Remove stale drafts, at this process's first write into a directory."""
     _tidy_now(directory)
 
 
 def _tidy_now(directory: Path) -> None:
     with suppress(OSError):  # to write is what matters
-        for rest in abandoned(directory):
+        for rest in stale_drafts(directory):
             rest.unlink(missing_ok=True)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from osmef.drafts import abandoned, at_work, draft_directory, draft_file, scratch, tidy_tree
+from osmef.drafts import at_work, draft_directory, draft_file, scratch, stale_drafts, tidy_tree
 from tests.small_files import small_files
 
 # Writes half of a file or directory, says so, and ends when it is told to.
@@ -242,4 +242,4 @@ def test_a_directory_that_went_to_its_place_stays(tmp_path: Path) -> None:
     with draft_directory(tmp_path, "image-x") as draft:
         draft.rename(tmp_path / "x")
     assert list(tmp_path.iterdir()) == [tmp_path / "x"]
-    assert list(abandoned(tmp_path, "image-x")) == []
+    assert list(stale_drafts(tmp_path, "image-x")) == []

@@ -37,7 +37,7 @@ import osmef
 from osmef.campaigns.schedule.model import is_redacted, redacted
 from osmef.campaigns.state import open_store
 from osmef.campaigns.state.rows import CampaignPhase, CampaignRow, Gap, SessionRow, SessionState
-from osmef.drafts import abandoned, draft_directory, scratch
+from osmef.drafts import draft_directory, scratch, stale_drafts
 from osmef.engine.journal import is_at_work
 from osmef.errors import InputError, OsmefError, StorageError
 from osmef.named_file import read_file
@@ -272,7 +272,7 @@ def import_archive(url: str, directory: Path) -> Archived:
     remote = ArchiveUrl(url)
     with storage("make a directory", directory):
         is_new = not directory.exists()
-        for rest in () if is_new else abandoned(directory, _IMPORT):
+        for rest in () if is_new else stale_drafts(directory, _IMPORT):
             _undo(directory, rest)
         if not is_new and any(directory.iterdir()):
             cure = "give a directory that does not exist yet, or an empty one"

@@ -296,9 +296,8 @@ def run(  # noqa: PLR0913, PLR0917 - its options
         name, into = loaded.campaign.name, (directory / loaded.campaign.name).resolve()
         about = {"file": str(file.resolve()), "text": loaded.text, "out": str(into)}
         now = datetime.now(UTC)
-        store.register(
-            name, about, campaign_plan.rows(), now, late_before(campaign_plan.campaign.missed, now)
-        )
+        late = late_before(campaign_plan.campaign.missed, now)
+        store.register(name, about, campaign_plan.rows(), now, late)
         row = store.campaign(name)
         with stopping() as stop:
             context = make_context(executor, parallel, scheduler, stop, _notify)

@@ -30,12 +30,12 @@ T = TypeVar("T")
 class CancellationToken:
     """A cancellation token: safe to set in a signal handler; every wait of a run ends on it.
 
-    What is asked of ``above`` is asked of this one, too, and nothing the other way round: of many
-    runs each has its own deadline, and one of them can stop alone.
+    Cancelling the ``parent`` cancels this one, not the reverse: of many runs each has its own
+    deadline, and one of them can stop alone.
     """
 
-    def __init__(self, above: CancellationToken | None = None) -> None:
-        self._above = above
+    def __init__(self, parent: CancellationToken | None = None) -> None:
+        self._parent = parent
         self._reason: str | None = None
         self._deadline = float("inf")
         self._why_deadline = ""
@@ -47,8 +47,8 @@ class CancellationToken:
         """The reason of the cancellation; None without one."""
         if self._reason is None and time.time() >= self._deadline:
             self.request(self._why_deadline)
-        if self._reason is None and self._above is not None:
-            return self._above.reason
+        if self._reason is None and self._parent is not None:
+            return self._parent.reason
         return self._reason
 
     @property
@@ -56,7 +56,7 @@ class CancellationToken:
         """File descriptors that become readable on cancellation, here or in a parent token."""
         with self._making:
             self._pipe = self._pipe or os.pipe()
-        return [self._pipe[0], *(self._above.wakers if self._above else [])]
+        return [self._pipe[0], *(self._parent.wakers if self._parent else [])]
 
     def expire(self, deadline: float, reason: str) -> None:
         """Cancel at a UNIX time."""

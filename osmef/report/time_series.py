@@ -56,7 +56,8 @@ def intervals(rows: pd.DataFrame, trials: pd.DataFrame, look: Look = PLAIN) -> F
     with their median at each time. A connection of which only the sender reported, as in an
     imported run, is drawn as it was sent. Where a cell has one line, its connections are thin
     lines. A cell of which only the background has intervals, such as latency beside bulk transfers,
-    shows those. Raises InputError without an interval, and for more cells than can be told apart.
+    shows those. Raises InputError without an interval, and for more cells than can be
+    distinguished.
     """
     if "began_s" in rows:  # what runs once more after a pause is drawn where it ran
         rows = rows.assign(start_s=rows["start_s"] + rows["began_s"].fillna(0))

@@ -86,7 +86,7 @@ class CancellableSessions:
 
     def measure(self, work: SessionJob) -> SessionResult:
         """Run a session; raises as ``run`` does."""
-        stop = self._stops[work.session] = CancellationToken(above=self._stop)
+        stop = self._stops[work.session] = CancellationToken(parent=self._stop)
         try:
             return self._run(work, stop)
         finally:
@@ -110,7 +110,7 @@ def measure(
     the trials that it has. Raises what Run.execute does: OsmefError, and Interrupted when a stop is
     requested.
     """
-    own = CancellationToken(above=stop)  # a run has a deadline, and the campaign goes on after it
+    own = CancellationToken(parent=stop)  # a run has a deadline, and the campaign goes on after it
     try:
         with _directory(work) as directory:
             for left in destroy(leftovers(directory)):
