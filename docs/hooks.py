@@ -249,7 +249,7 @@ def layers(_argument: str | None = None) -> str:
 
 
 def _numbers_of(kind: str, tool: type[Tool[Any]]) -> str:
-    return f"#### {kind}\n\n{_of_measures(tool.told)}"
+    return f"#### {kind}\n\n{_of_measures(tool.output_measures)}"
 
 
 def lines(kind: str) -> str:

@@ -279,7 +279,7 @@ class Settings(ProgramsSettings):
 
 class Plain(Tool[Settings]):
     Settings = Settings
-    told = ()
+    output_measures = ()
     def runs(self): return [Run(on="sender", argv=["true"])]
     def parse(self, ended): return {}
 """

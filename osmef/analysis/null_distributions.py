@@ -243,7 +243,7 @@ def staying_p(series: Array, levels: tuple[float, float], shortest: int) -> floa
 def _kinds_p(above: npt.NDArray[np.bool_], shortest: int) -> float:
     share = min(float(above.mean()), 1 - float(above.mean()))
     nearest = min(_SHARES, key=lambda one: abs(one - share))
-    found = _shares_told(above[None, :].astype(float), shortest)[0]
+    found = _level_shift_ratios(above[None, :].astype(float), shortest)[0]
     return _share(found, _staying(above.size, shortest, nearest))
 
 
@@ -254,9 +254,9 @@ def _share(found: Array, null: tuple[Array, Array]) -> float:
     return (1 + above) / (1 + known.size)
 
 
-def _null(rows: Iterator[Array], told: Callable[[Array], Array]) -> tuple[Array, Array]:
+def _null(rows: Iterator[Array], reported: Callable[[Array], Array]) -> tuple[Array, Array]:
     """Return what each number of steps has more than one, and the sorted clearest of noise."""
-    found = np.concatenate([told(some) for some in rows])
+    found = np.concatenate([reported(some) for some in rows])
     known = np.quantile(found, _EQUAL, axis=0)
     offsets = known - known[0]
     return offsets, np.sort((found - offsets).max(axis=1))
@@ -271,7 +271,7 @@ def _wandering(count: int, shortest: int) -> tuple[Array, Array]:
 
 @lru_cache(maxsize=256)
 def _staying(count: int, shortest: int, share: float) -> tuple[Array, Array]:
-    return _null(stayers(count, share), lambda rows: _shares_told(rows, shortest))
+    return _null(stayers(count, share), lambda rows: _level_shift_ratios(rows, shortest))
 
 
 def _batches(count: int) -> Iterator[int]:
@@ -391,7 +391,7 @@ def _beside(
     return best, taken[every, best]
 
 
-def _shares_told(rows: Array, shortest: int) -> Array:
+def _level_shift_ratios(rows: Array, shortest: int) -> Array:
     """Return twice the log-likelihood ratio of shares with one, two and three steps against one."""
     size, count = rows.shape
     sums = np.zeros((size, count + 1))
@@ -436,5 +436,5 @@ def _surprise(sums: Array, begin: Indices, end: Indices) -> Array:
     ones = np.take_along_axis(sums, high, axis=1) - np.take_along_axis(sums, low, axis=1)
     count = np.maximum(high - low, 1)
     share = np.clip(ones / count, _NOTHING, 1 - _NOTHING)
-    told: Array = -count * (share * np.log(share) + (1 - share) * np.log1p(-share))
-    return told[:, 0] if flat else told
+    reported: Array = -count * (share * np.log(share) + (1 - share) * np.log1p(-share))
+    return reported[:, 0] if flat else reported

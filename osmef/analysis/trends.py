@@ -227,7 +227,7 @@ class Trend:
     p: float
 
     @property
-    def is_told(self) -> bool:
+    def is_reportable(self) -> bool:
         """Whether the trend is significant and large enough for a warning."""
         return self.p <= LEVEL and abs(self.change) >= LEAST
 

@@ -112,7 +112,7 @@ def _of_trend(measure: Measure, cells: Sequence[Sequence[tuple[float, float]]]) 
     from osmef.analysis.trends import carried_trend  # noqa: PLC0415 - NumPy is slow to load
 
     found = carried_trend([tuple(zip(*rows, strict=True)) for rows in cells])  # type: ignore[misc]
-    if found is None or not found.is_told:
+    if found is None or not found.is_reportable:
         return
     most = max(carried for rows in cells for _, carried in rows)
     falls = found.change < 0

@@ -28,8 +28,8 @@ from osmef.scenario.fields import DATA_PORTS, Family, ProviderNetwork
 from osmef.supply.program import Program
 from osmef.workloads import Job, Outcome, Pair
 from osmef.workloads.base import Part, Workload
-from osmef.workloads.ensemble import perform
 from osmef.workloads.tasks import TaskTimeouts
+from osmef.workloads.trial_runner import run_parts
 
 _MOST_COUNTED = 16
 _LOOPBACK = "lo"
@@ -432,7 +432,7 @@ class Layers:
             for host in (pair.sender, pair.receiver):
                 host.agent(_FIRST)  # that it can't be started there is another failure
             try:
-                perform(Job(0, [pair], check=self._context.check, waits=_WAITS), _try_out())
+                run_parts(Job(0, [pair], check=self._context.check, waits=_WAITS), _try_out())
             except EndpointError as error:
                 raise EndpointError(
                     f"the layer {key.label} is up, and nothing gets through it from {first} to"

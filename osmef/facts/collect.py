@@ -362,10 +362,10 @@ def file_systems(session: SshSession, directories: Sequence[str]) -> dict[str, J
 
     None where the endpoint does not tell, such as of a directory that is not there.
     """
-    told = {
+    reported = {
         one: session.run(["stat", "-f", "-c", _FORMAT, "--", one]).stdout for one in directories
     }
-    return {one: read_file_system(text.decode(errors="replace")) for one, text in told.items()}
+    return {one: read_file_system(text.decode(errors="replace")) for one, text in reported.items()}
 
 
 def read_file_system(text: str) -> JsonValue:

@@ -141,8 +141,8 @@ def cpu_model(text: str) -> JsonValue:
 def cpu_flags(text: str) -> JsonValue:
     """Return the flags of the first CPU in alphabetical order, from /proc/cpuinfo."""
     fields = _fields(text)
-    told = fields.get("flags") or fields.get("Features") or fields["isa"]  # x86, ARM, RISC-V
-    return [*sorted({_short(flag) for flag in told.split()})[:_MOST_FLAGS]] or None
+    reported = fields.get("flags") or fields.get("Features") or fields["isa"]  # x86, ARM, RISC-V
+    return [*sorted({_short(flag) for flag in reported.split()})[:_MOST_FLAGS]] or None
 
 
 def vulnerabilities(text: str) -> JsonValue:
@@ -152,9 +152,9 @@ def vulnerabilities(text: str) -> JsonValue:
     """
     found: dict[str, JsonValue] = {}
     for line in text.splitlines()[:_MOST_FLAGS]:
-        path, colon, told = line.partition(":")
-        if colon and told.strip():
-            found[_short(path.rpartition("/")[2])] = _short(told.strip())
+        path, colon, reported = line.partition(":")
+        if colon and reported.strip():
+            found[_short(path.rpartition("/")[2])] = _short(reported.strip())
     return found or None
 
 

@@ -148,8 +148,8 @@ class _Records:
         self.files += 1
         parsed = _parsed(self._kind, text)
         self.oddities += parsed.oddities
-        told_by = self._kind if isinstance(text, InputError) else text.name
-        self.measures.append((told_by, parsed.measures))
+        source = self._kind if isinstance(text, InputError) else text.name
+        self.measures.append((source, parsed.measures))
         if isinstance(text, InputError) or not parsed.records:
             self.odd_of_no_run += parsed.oddities
             return

@@ -141,14 +141,14 @@ def _all_series(data: Mapping[str, Any], text: Text) -> Iterable[_Series]:
         if unit not in {"bit/s", "us"}:
             continue
         where = f"{text.name}: {name}"
-        told = [p for p in points if isinstance(p, dict) and p.get("val") is not None]
-        times = [number(p.get("t"), "t", where) for p in told]
+        reported = [p for p in points if isinstance(p, dict) and p.get("val") is not None]
+        times = [number(p.get("t"), "t", where) for p in reported]
         yield _Series(
             name,
             unit,
             [
                 _Point(at - start, _positive(p.get("dur"), step_s), factor * _value(p, where))
-                for p, at in zip(told, times, strict=True)
+                for p, at in zip(reported, times, strict=True)
             ],
         )
 
@@ -183,16 +183,16 @@ def _values(meta: Mapping[str, Any]) -> dict[str, Scalar]:
     }
 
 
-def _time(told: object) -> datetime | None:
+def _time(reported: object) -> datetime | None:
     try:
-        return datetime.fromisoformat(str(told))
+        return datetime.fromisoformat(str(reported))
     except ValueError:
         return None
 
 
-def _length(told: object) -> float | None:
-    known = isinstance(told, int | float) and math.isfinite(told) and told > 0
-    return float(told) if known and isinstance(told, int | float) else None
+def _length(reported: object) -> float | None:
+    known = isinstance(reported, int | float) and math.isfinite(reported) and reported > 0
+    return float(reported) if known and isinstance(reported, int | float) else None
 
 
 def _round_trips(series: Sequence[_Series]) -> dict[str, float | None]:

@@ -31,7 +31,7 @@ from osmef.workloads.kinds.iperf3 import (
     Way,
     read_all,
 )
-from osmef.workloads.kinds.iperf3 import Interval as Told
+from osmef.workloads.kinds.iperf3 import Interval as IntervalOutput
 
 Lines = list[tuple[int, str]]
 """Lines with their numbers in the file."""
@@ -169,15 +169,15 @@ def _run(lines: Lines) -> Iperf3Output:
     why = _why(lines, series, ends)
     protocol = "udp" if is_udp else "tcp"
     ways = None if why else _ways(ends, protocol, both=both)
-    told = {row.flow for row in (*series, *ends) if row.flow != "SUM"}
+    reported = {row.flow for row in (*series, *ends) if row.flow != "SUM"}
     cpu = {} if why else _cpu(texts)
     return Iperf3Output(
         line=number,
-        protocol=protocol if told else None,
-        direction=(BOTH if both else REVERSE if reverse else FORWARD) if told else None,
+        protocol=protocol if reported else None,
+        direction=(BOTH if both else REVERSE if reverse else FORWARD) if reported else None,
         client=clients[0] if clients else None,
         server=begin["server"] if begin else None,
-        streams=(len(told) // (2 if both else 1)) or None,
+        streams=(len(reported) // (2 if both else 1)) or None,
         rate_bps=None,
         forward=ways[0] if ways else None,
         backward=ways[1] if ways else None,
@@ -212,15 +212,15 @@ def _all_there(lines: Lines, series: Sequence[_Row], ends: Sequence[_Row]) -> bo
     """Return whether each stream has its last line: of the receiver, or of old UDP what it sent."""
     streams = {row.flow for row in (*series, *ends) if row.flow != "SUM"}
     if {row.whose for row in ends} == {""}:
-        told = [found["id"] for _, line in lines if (found := _OLD_UDP.match(line))]
+        reported = [found["id"] for _, line in lines if (found := _OLD_UDP.match(line))]
     else:
-        told = [row.flow for row in ends if row.whose == "receiver"]
-    return sorted(told) == sorted(streams)
+        reported = [row.flow for row in ends if row.whose == "receiver"]
+    return sorted(reported) == sorted(streams)
 
 
 def _is_unheard(row: _Row) -> bool:
-    told = _UDP.match(row.rest)
-    return row.size == 0 and (told is None or set(told["packets"]) == {"0"})
+    reported = _UDP.match(row.rest)
+    return row.size == 0 and (reported is None or set(reported["packets"]) == {"0"})
 
 
 def _cpu(texts: Sequence[str]) -> dict[str, float]:
@@ -320,19 +320,19 @@ def _udp_of_text(ends: Sequence[_Row]) -> Way:
     """Return the totals; versions up to 3.6 print one line per stream: the sent ones."""
     sent = [row for row in ends if row.whose != "receiver"]
     got = [row for row in ends if row.whose == "receiver"]
-    told = [found for row in got or sent if (found := _UDP.match(row.rest))]
-    lost = sum(whole(one["lost"], "lost") for one in told)
-    packets = sum(whole(one["packets"], "datagrams") for one in told)
+    reported = [found for row in got or sent if (found := _UDP.match(row.rest))]
+    lost = sum(whole(one["lost"], "lost") for one in reported)
+    packets = sum(whole(one["packets"], "datagrams") for one in reported)
     sent_bps, sent_bytes = _sum(row.rate_bps for row in sent), _sum(row.size for row in sent)
     kept = 1 - lost / packets if packets else None
-    jitters = [1000 * amount(one["jitter"], "jitter") for one in told]
+    jitters = [1000 * amount(one["jitter"], "jitter") for one in reported]
     return Way(
         sent_bps=sent_bps,
         received_bps=_sum(row.rate_bps for row in got) if got else kept and kept * sent_bps,
         sent_bytes=sent_bytes,
         received_bytes=_sum(row.size for row in got) if got else kept and kept * sent_bytes,
         packets=packets or None,
-        lost=lost if told else None,
+        lost=lost if reported else None,
         jitter_us=sum(jitters) / len(jitters) if jitters else None,
     )
 
@@ -346,15 +346,15 @@ def _count(pattern: re.Pattern[str], row: _Row, name: str) -> int | None:
     return None if found is None else whole(found[name], name)
 
 
-def _intervals(rows: Sequence[_Row], *, is_udp: bool, reverse: bool) -> Iterator[Told]:
+def _intervals(rows: Sequence[_Row], *, is_udp: bool, reverse: bool) -> Iterator[IntervalOutput]:
     numbers: dict[str, int] = defaultdict(lambda: len(numbers))
     for row in rows:
         if row.flow == "SUM":
             continue
         sends = row.role == "TX-C" if row.role else not reverse
-        told = _UDP.match(row.rest) if is_udp else None
-        packets = _count(_RETRANSMITS, row, "retransmits") if is_udp and told is None else None
-        yield Told(
+        reported = _UDP.match(row.rest) if is_udp else None
+        packets = _count(_RETRANSMITS, row, "retransmits") if is_udp and reported is None else None
+        yield IntervalOutput(
             flow=numbers[row.flow],
             sends=sends,
             start_s=row.start_s,
@@ -364,9 +364,9 @@ def _intervals(rows: Sequence[_Row], *, is_udp: bool, reverse: bool) -> Iterator
             bytes=whole(round(row.rate_bps * row.length_s / 8), "bytes"),
             retransmits=None if is_udp or not sends else _count(_RETRANSMITS, row, "retransmits"),
             rtt_us=None,
-            packets=whole(told["packets"], "datagrams") if told else packets,
-            lost=whole(told["lost"], "lost") if told else None,
-            jitter_us=1000 * amount(told["jitter"], "jitter") if told else None,
+            packets=whole(reported["packets"], "datagrams") if reported else packets,
+            lost=whole(reported["lost"], "lost") if reported else None,
+            jitter_us=1000 * amount(reported["jitter"], "jitter") if reported else None,
         )
 
 
@@ -465,7 +465,7 @@ def _udp(run: Iperf3Output, way: Way) -> dict[str, float | None]:
     }
 
 
-def _interval(one: Told, client: str, server: str) -> Interval:
+def _interval(one: IntervalOutput, client: str, server: str) -> Interval:
     packets, lost = one.packets, one.lost
     return Interval(
         trial=0,

@@ -9,7 +9,7 @@ from osmef.results.trial import Failure, Interval
 from osmef.workloads import metrics
 from osmef.workloads.kinds import udp
 from osmef.workloads.kinds.nuttcp import Failed, NuttcpOutput, read_all
-from osmef.workloads.kinds.nuttcp import Interval as Told
+from osmef.workloads.kinds.nuttcp import Interval as IntervalOutput
 
 CONNECT_RTT = Measure(
     name="connect_rtt_mean_us", unit="us", better="lower", label="connect RTT mean",
@@ -34,50 +34,50 @@ def parse(text: Text) -> Parsed:
     return Parsed([_record(one) for one in outputs.found], placed(text, outputs))
 
 
-def _record(told: NuttcpOutput | Failed) -> Record:
-    failure = None if told.error is None else Failure(kind="nuttcp", message=told.error)
-    if isinstance(told, Failed):
-        return Record(workload="btc", metrics={}, place=f"line {told.line}", failure=failure)
-    sender, receiver = told.sender or SENDER, told.receiver or RECEIVER
+def _record(reported: NuttcpOutput | Failed) -> Record:
+    failure = None if reported.error is None else Failure(kind="nuttcp", message=reported.error)
+    if isinstance(reported, Failed):
+        return Record(workload="btc", metrics={}, place=f"line {reported.line}", failure=failure)
+    sender, receiver = reported.sender or SENDER, reported.receiver or RECEIVER
     return Record(
-        workload="udp" if told.protocol == "udp" else "btc",
-        metrics=_metrics(told),
-        place=f"line {told.line}",
-        values={"protocol": told.protocol, **told.settings},
+        workload="udp" if reported.protocol == "udp" else "btc",
+        metrics=_metrics(reported),
+        place=f"line {reported.line}",
+        values={"protocol": reported.protocol, **reported.settings},
         senders=(sender,),
         receivers=(receiver,),
-        connections=told.streams,
-        wall_s=told.elapsed_s,
+        connections=reported.streams,
+        wall_s=reported.elapsed_s,
         failure=failure,
-        intervals=[_interval(one, sender, receiver) for one in told.intervals],
+        intervals=[_interval(one, sender, receiver) for one in reported.intervals],
     )
 
 
-def _metrics(told: NuttcpOutput) -> dict[str, float | None]:
+def _metrics(output: NuttcpOutput) -> dict[str, float | None]:
     cpu = {
-        "cpu_sender_percent": told.cpu_sender_percent,
-        "cpu_receiver_percent": told.cpu_receiver_percent,
+        "cpu_sender_percent": output.cpu_sender_percent,
+        "cpu_receiver_percent": output.cpu_receiver_percent,
     }
-    if told.protocol == "tcp":
-        rest = {"retransmits": told.retransmits, "connect_rtt_mean_us": told.connect_rtt_us}
-        rate = {"aggregate_btc_bps": told.received_bps}
-        return {**rate, **rest, **cpu} if told.verbose else {**rate, **cpu, **rest}
-    got, loss = {"goodput_bps": told.received_bps}, {"loss_percent": _loss(told)}
-    if not told.verbose:
+    if output.protocol == "tcp":
+        rest = {"retransmits": output.retransmits, "connect_rtt_mean_us": output.connect_rtt_us}
+        rate = {"aggregate_btc_bps": output.received_bps}
+        return {**rate, **rest, **cpu} if output.verbose else {**rate, **cpu, **rest}
+    got, loss = {"goodput_bps": output.received_bps}, {"loss_percent": _loss(output)}
+    if not output.verbose:
         return {**got, **loss, **cpu}
-    sent = {"sent_bps": told.sent_bps}
-    return {"offered_bps": told.offered_bps, **got, **sent, **loss, **cpu}
+    sent = {"sent_bps": output.sent_bps}
+    return {"offered_bps": output.offered_bps, **got, **sent, **loss, **cpu}
 
 
-def _loss(told: NuttcpOutput) -> float | None:
-    packets, lost = told.packets, told.lost
+def _loss(output: NuttcpOutput) -> float | None:
+    packets, lost = output.packets, output.lost
     return None if lost is None or not packets else 100 * lost / packets
 
 
-def _interval(told: Told, sender: str, receiver: str) -> Interval:
-    packets, lost = told.packets, told.lost
+def _interval(reported: IntervalOutput, sender: str, receiver: str) -> Interval:
+    packets, lost = reported.packets, reported.lost
     return Interval(
-        trial=0, endpoint=receiver, peer=sender, role="receiver", flow=0, start_s=told.start_s,
-        length_s=told.length_s, bytes=told.bytes, retransmits=None, rtt_us=None, cwnd=None,
+        trial=0, endpoint=receiver, peer=sender, role="receiver", flow=0, start_s=reported.start_s,
+        length_s=reported.length_s, bytes=reported.bytes, retransmits=None, rtt_us=None, cwnd=None,
         lost=lost, datagrams=None if packets is None or lost is None else max(0, packets - lost),
     )  # fmt: skip

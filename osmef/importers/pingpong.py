@@ -44,47 +44,47 @@ def parse_siege(text: Text) -> Parsed:
     """
     records: list[Record] = []
     odd: list[Oddity] = []
-    told: list[RequestsEvent] = []
+    reported: list[RequestsEvent] = []
     begun = 1
     for line, written in enumerate(text.text.splitlines(), start=1):
         if not written.strip():
             continue
-        begun = begun if told else line
+        begun = begun if reported else line
         event = parse_event(written)
         match event:
             case OutputEnded():
                 odd.append(Oddity(text.line(line), "this is no event of the agent", kept=False))
             case RequestsEvent():
-                told.append(event)
-            case SiegeResult() if sum(len(one.size) for one in told) != event.requests:
+                reported.append(event)
+            case SiegeResult() if sum(len(one.size) for one in reported) != event.requests:
                 what = (
                     f"the siege made {event.requests} requests, and other numbers are in the file"
                 )
                 odd.append(Oddity(text.line(line), what, kept=False))
-                told = []
+                reported = []
             case SiegeResult():
                 try:
-                    records.append(_siege_record(event, told, f"lines {begun} to {line}"))
+                    records.append(_siege_record(event, reported, f"lines {begun} to {line}"))
                 except (ArithmeticError, ValueError, OSError) as error:
                     what = f"its numbers make no sense: {error!r:.80}"
                     odd.append(Oddity(text.line(line), what, kept=False))
-                told = []
+                reported = []
             case ErrorEvent():
                 records.append(_failed(event.kind, event.message, f"line {line}"))
-                told = []
-    if told:
+                reported = []
+    if reported:
         odd.append(Oddity(text.line(begun), "the end of this siege is missing", kept=False))
     return Parsed(records, odd)
 
 
-def _siege_record(siege: SiegeResult, told: Sequence[RequestsEvent], place: str) -> Record:
+def _siege_record(siege: SiegeResult, reported: Sequence[RequestsEvent], place: str) -> Record:
     from osmef.workloads.siege import as_batch, requests_table  # noqa: PLC0415 - pyarrow is slow
 
     if siege.failed == siege.requests:
         what = f"none of {siege.requests} requests got a good answer"
         return _failed("siege", what, place)
     table = requests_table(
-        [as_batch(event) for event in told], 0, Purpose.MEASURED, SENDER, RECEIVER
+        [as_batch(event) for event in reported], 0, Purpose.MEASURED, SENDER, RECEIVER
     )
     metrics = request_metrics([table], [siege.elapsed_s])
     if not all(value is None or 0 <= value < math.inf for value in metrics.values()):
@@ -154,12 +154,12 @@ def parse_ppbench(text: Text) -> Parsed:
                 row["Experiment Tag"],
                 _whole(row, "Concurrency Level", where),
             )
-            told = _whole(row, "Failed requests", where)
+            reported = _whole(row, "Failed requests", where)
         except InputError as error:
             oddities.append(Oddity(where, error.message, False))
             continue
         # A row without a good answer has failed, whatever its column says.
-        failed[of] += max(told, 1 if request.error else 0)
+        failed[of] += max(reported, 1 if request.error else 0)
         series[of].append(request)
         lines[of].append(line)
         oddities += [Oddity(where, what, True) for what in _odd(row, request, where)]
@@ -175,8 +175,8 @@ def _request(row: Mapping[str, str], where: str) -> Request:
     path = _PATH.fullmatch(row["Document Path"])
     if path is None:
         raise refuse(where, f"the path is {row['Document Path'][:40]!r}, and not /mping/SIZE")
-    told = row["Time per request"].strip()
-    time_s = number(told, "Time per request", where) / 1000 if told else None
+    reported = row["Time per request"].strip()
+    time_s = number(reported, "Time per request", where) / 1000 if reported else None
     length = row["Total transferred"].strip()
     code = _whole(row, "Response Code", where) if row["Response Code"].strip() else None
     bad = code != 200 or time_s is None or time_s <= 0 or not length
@@ -193,9 +193,9 @@ def _request(row: Mapping[str, str], where: str) -> Request:
 
 def _odd(row: Mapping[str, str], request: Request, where: str) -> list[str]:
     if request.error:
-        told = row["Time per request"].strip()
-        below = bool(told) and number(told, "Time per request", where) <= 0
-        why = f": its time is {told[:40]} ms" if below else ""
+        reported = row["Time per request"].strip()
+        below = bool(reported) and number(reported, "Time per request", where) <= 0
+        why = f": its time is {reported[:40]} ms" if below else ""
         return [f"no good answer{why}, counted as failed"]
     odd = []
     time = request.relay_s or request.duration_s or 0

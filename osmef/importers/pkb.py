@@ -99,8 +99,8 @@ def parse(text: Text) -> Parsed:
             continue
         if name is None:
             continue
-        told = {"test": str(sample["test"]), **({"netperf_test": test} if test else {})}
-        values = told | _values(labels)
+        reported = {"test": str(sample["test"]), **({"netperf_test": test} if test else {})}
+        values = reported | _values(labels)
         of = (str(sample["run_uri"]), str(sample["test"]), tuple(values.items()))
         again[*of, name] += 1
         key = (*of, again[*of, name])
@@ -130,10 +130,10 @@ def _labels(sample: Mapping[str, Any], where: str) -> dict[str, str]:
     metadata = sample.get("metadata")
     if isinstance(metadata, dict):
         return {str(name): str(value) for name, value in metadata.items()}
-    told = sample.get("labels", "")
-    if not isinstance(told, str):
+    reported = sample.get("labels", "")
+    if not isinstance(reported, str):
         raise refuse(where, "the labels are no text")
-    return {name.strip(): value for name, value in _LABEL.findall(told)}
+    return {name.strip(): value for name, value in _LABEL.findall(reported)}
 
 
 def _values(labels: Mapping[str, str]) -> dict[str, Scalar]:
@@ -148,12 +148,12 @@ def _metric(
 
     The name is None for a histogram, whose value says nothing.
     """
-    told, test = str(sample["metric"]), str(sample["test"])
-    value, unit = in_own_unit(amount(sample["value"], told, where), str(sample["unit"]))
-    if not math.isfinite(value) or not slug(told):
-        raise refuse(where, f"{told[:40]!r} is {value}")
-    of = _NETPERF.fullmatch(told)
-    what, known = told.lower(), _OF_TEST.get(test.lower(), {})
+    reported, test = str(sample["metric"]), str(sample["test"])
+    value, unit = in_own_unit(amount(sample["value"], reported, where), str(sample["unit"]))
+    if not math.isfinite(value) or not slug(reported):
+        raise refuse(where, f"{reported[:40]!r} is {value}")
+    of = _NETPERF.fullmatch(reported)
+    what, known = reported.lower(), _OF_TEST.get(test.lower(), {})
     if of is not None:
         what, known = of[2].lower(), _OF_NETPERF.get(of[1], {})
     if what.endswith("latency_histogram"):
@@ -161,7 +161,7 @@ def _metric(
     tested = of[1] if of else None
     if what in known:
         return known[what], value, None, tested
-    measure = measure_named("PerfKit Benchmarker", told, unit)
+    measure = measure_named("PerfKit Benchmarker", reported, unit)
     return measure.name, value, measure, tested
 
 

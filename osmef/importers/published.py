@@ -121,8 +121,8 @@ def _deval_cov(path: Path) -> Iterator[PublishedValue]:
         values[key].append(float(row["value"]))
         once = printed.setdefault(key, float(row["published_cov_percent"]))
         if once != float(row["published_cov_percent"]):
-            told = f"{once:g} and {row['published_cov_percent']}"
-            raise ValueError(f"the CoV of {', '.join(key)} is printed once, and here as {told}")
+            message = f"{once:g} and {row['published_cov_percent']}"
+            raise ValueError(f"the CoV of {', '.join(key)} is printed once, and here as {message}")
     for of, known in values.items():
         ours = 100 * statistics.stdev(known) / statistics.fmean(known)
         what = f"CoV of {', '.join(of[1:])}, %"
@@ -237,10 +237,10 @@ def _paper(path: Path) -> Iterator[PublishedValue]:
             continue
         files += 1
         (record,) = osmef2013.parse(text).records
-        told = _by_definition(json.loads(text.text)["btc"])
+        reported = _by_definition(json.loads(text.text)["btc"])
         for name in _METRICS:
             ours = record.metrics[name] or 0.0
-            apart[name] = max(apart[name], 100 * abs(ours / told[name] - 1))
+            apart[name] = max(apart[name], 100 * abs(ours / reported[name] - 1))
             values[name, text.folder or ""][record.connections or 1].append(ours)
     for name, worst in apart.items():
         what = f"{name} of {files} files by its definition: largest deviation, %"

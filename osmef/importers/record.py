@@ -229,19 +229,19 @@ def in_own_unit(value: float, unit: str) -> tuple[float, str]:
     return value * factor, own
 
 
-def measure_named(program: str, told: str, unit: str) -> Measure:
+def measure_named(program: str, text: str, unit: str) -> Measure:
     """Return the measure of a metric by its foreign name and unit.
 
     Its name ends with the unit. Its better direction is unknown.
     """
     ending = _ENDINGS.get(unit, slug(unit))
-    name = slug(told)
+    name = slug(text)
     return Measure(
         name=name if not ending or name.endswith(f"_{ending}") else f"{name}_{ending}",
         unit=unit or None,
         better=Better.NEITHER,
-        label=told,
-        help=f"what {program} calls {told}",
+        label=text,
+        help=f"what {program} calls {text}",
         source=program,
     )
 

@@ -107,12 +107,12 @@ def _session_record(
 
 def _measure(name: str, row: Mapping[str, str], where: str) -> Measure:
     """Return the measure of a row's metric."""
-    told = row.get("better", "").strip().lower()
-    if told not in _BETTER:
-        raise refuse(where, f"better is {told[:40]!r}", "write higher, lower or neither")
+    reported = row.get("better", "").strip().lower()
+    if reported not in _BETTER:
+        raise refuse(where, f"better is {reported[:40]!r}", "write higher, lower or neither")
     known = document.measure_of(name)
     unit = known.unit if known.unit in _SIMPLE else row["unit"].strip() or None
-    better = Better(told) if told else known.better
+    better = Better(reported) if reported else known.better
     return known.model_copy(update={"unit": unit, "better": better, "head": None})
 
 
@@ -124,14 +124,14 @@ def _check_unit(unit: str, first: str, where: str) -> None:
         )
 
 
-def _time(told: str | None, where: str, oddities: list[Oddity]) -> datetime | None:
+def _time(reported: str | None, where: str, oddities: list[Oddity]) -> datetime | None:
     """Parse a time, in UTC without a zone; None if empty."""
-    if not told:
+    if not reported:
         return None
     try:
-        found = datetime.fromisoformat(told)
+        found = datetime.fromisoformat(reported)
     except ValueError:
-        oddities.append(Oddity(where, f"started_at is {told[:40]!r}, and no time", kept=True))
+        oddities.append(Oddity(where, f"started_at is {reported[:40]!r}, and no time", kept=True))
         return None
     return found if found.tzinfo else found.replace(tzinfo=UTC)
 
@@ -162,8 +162,8 @@ def _cwb2018_measure(
 ) -> Measure:
     better = Better.LOWER if component is Component.CPU else Better.HIGHER
     more = {"component": component, "leading": component is Component.NETWORK}
-    told = {"name": name, "unit": unit, "better": better, "help": help_, "source": source}
-    return Measure.model_validate({**told, **more})
+    reported = {"name": name, "unit": unit, "better": better, "help": help_, "source": source}
+    return Measure.model_validate({**reported, **more})
 
 
 CWB2018_MEASURES = (
@@ -254,9 +254,9 @@ def _with_threads(
     most = max((one.metrics.get(_THREADS) or 0 for _, one in records), default=0)
     found = []
     for line, record in records:
-        told = record.metrics.get(_THREADS)
-        if told is not None and told < most:
-            what = f"{told:.0f} CPUs, and others of this type have {most:.0f}"
+        reported = record.metrics.get(_THREADS)
+        if reported is not None and reported < most:
+            what = f"{reported:.0f} CPUs, and others of this type have {most:.0f}"
             oddities.append(Oddity(text.line(line), what, kept=True))
             found.append(replace(record, metrics={**record.metrics, _THREADS: None}))
         else:

@@ -143,21 +143,21 @@ def _metrics(
 ) -> dict[str, float | None]:
     found: dict[str, list[float]] = defaultdict(list)
     for record in of:
-        for told, stat in _stats(record).items():
+        for reported, stat in _stats(record).items():
             if not isinstance(stat, dict) or stat.get("avg") is None:
                 continue
-            if told == "retransmits":
-                found[told].append(sum(_column(record, told)))
+            if reported == "retransmits":
+                found[reported].append(sum(_column(record, reported)))
                 continue
             unit = str(stat.get("unit", ""))
-            value = amount(stat["avg"], told, where)
+            value = amount(stat["avg"], reported, where)
             if unit == "Mbit/s":
                 value, unit = value * _MBIT, "bit/s"
             value, unit = in_own_unit(value, unit)
-            measure = measure_named("Shaker", told, unit)
-            if told not in _KNOWN:
+            measure = measure_named("Shaker", reported, unit)
+            if reported not in _KNOWN:
                 measures.setdefault(measure.name, measure)
-            found[_KNOWN.get(told, measure.name)].append(value)
+            found[_KNOWN.get(reported, measure.name)].append(value)
     return {
         name: sum(values) if name in _SUMMED else statistics.fmean(values)
         for name, values in found.items()
@@ -182,8 +182,8 @@ def _failure(bad: Sequence[_Json]) -> Failure | None:
     if not bad:
         return None
     first = bad[0]
-    told = str(first.get("stderr") or first.get("info") or first.get("status"))
-    return Failure(kind="shaker", message=f"agent {first.get('agent')}: {told.strip()[-400:]}")
+    reported = str(first.get("stderr") or first.get("info") or first.get("status"))
+    return Failure(kind="shaker", message=f"agent {first.get('agent')}: {reported.strip()[-400:]}")
 
 
 def _time(of: Sequence[_Json]) -> datetime | None:
@@ -203,13 +203,13 @@ def _intervals(record: _Json, sender: str, receiver: str, where: str) -> Iterato
     for row in samples:
         if not isinstance(row, list) or len(row) != len(names):
             raise refuse(where, "a sample has not the columns that meta names")
-        told = dict(zip(names, row, strict=True))
-        if told["time"] is None or told["bandwidth"] is None:
+        reported = dict(zip(names, row, strict=True))
+        if reported["time"] is None or reported["bandwidth"] is None:
             continue
-        at, rate = (amount(told[name], name, where) for name in ("time", "bandwidth"))
+        at, rate = (amount(reported[name], name, where) for name in ("time", "bandwidth"))
         if at <= before:
             continue
-        again = told.get("retransmits")
+        again = reported.get("retransmits")
         yield Interval(
             trial=0,
             endpoint=sender,

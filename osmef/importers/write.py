@@ -81,20 +81,22 @@ def _keep(run: RunDirectory, origins: Sequence[Origin]) -> dict[Text, str]:
 
 def shortened(oddities: Sequence[Oddity]) -> list[str]:
     """Return the first oddities of all files, and where the others are."""
-    told = [str(oddity) for oddity in oddities[:MOST_NOTES]]
+    reported = [str(oddity) for oddity in oddities[:MOST_NOTES]]
     if (more := len(oddities) - MOST_NOTES) > 0:
-        told.append(f"and {more} more: all are in the summaries of the runs, or in their {NOTES}")
-    return told
+        reported.append(
+            f"and {more} more: all are in the summaries of the runs, or in their {NOTES}"
+        )
+    return reported
 
 
 def _warnings(run: RunDirectory, oddities: Sequence[Oddity]) -> list[str]:
     """Return the oddities as warnings of a summary; a file has all if they are many."""
-    told = [str(oddity) for oddity in oddities]
-    if len(told) <= MOST_NOTES:
-        return told
-    write_atomically(run.path / NOTES, "".join(f"{one}\n" for one in told).encode())
-    more = f"and {len(told) - MOST_NOTES} more: all are in {NOTES} of the run"
-    return [*told[:MOST_NOTES], more]
+    reported = [str(oddity) for oddity in oddities]
+    if len(reported) <= MOST_NOTES:
+        return reported
+    write_atomically(run.path / NOTES, "".join(f"{one}\n" for one in reported).encode())
+    more = f"and {len(reported) - MOST_NOTES} more: all are in {NOTES} of the run"
+    return [*reported[:MOST_NOTES], more]
 
 
 def _write_rows(run: RunDirectory, index: int, record: Record) -> None:
@@ -289,8 +291,8 @@ def _with_ends(record: Record) -> Record:
 
 
 def _as_its_like(record: Record, cells: Mapping[str, Record]) -> Record:
-    told = {(name, value) for name, value in record.values.items() if value is not None}
-    like = [one for one in cells.values() if told <= one.values.items()]
+    reported = {(name, value) for name, value in record.values.items() if value is not None}
+    like = [one for one in cells.values() if reported <= one.values.items()]
     if cell_key(record) in cells or len(like) != 1:
         return record
     (one,) = like

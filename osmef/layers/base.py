@@ -284,8 +284,8 @@ def facts_of(layer: Layer[Any], host: LayerHost, attached: LayerEnd) -> dict[str
         for device in attached.devices:
             links = host.root.ask(attached.space, "-d", "link", "show", "dev", device)
             features = host.root.run(within(attached.space, ["ethtool", "-k", device]))
-            told = {"features": features_of(features.stdout.decode(errors="replace"))}
-            found.setdefault("interfaces", {})[device] = _told(links[0]) | told
+            reported = {"features": features_of(features.stdout.decode(errors="replace"))}
+            found.setdefault("interfaces", {})[device] = _interface_details(links[0]) | reported
         version = host.root.run(["cat", f"/sys/module/{layer.module}/version"])
         found["module_version"] = version.stdout.decode(errors="replace").strip()[:80] or None
         found |= layer.facts(host, attached)
@@ -301,16 +301,16 @@ def features_of(text: str) -> dict[str, bool] | None:
 
 
 _SWITCH = (["on"], ["off"])
-_TOLD = (
+_DETAILS = (
     *("mtu", "qdisc", "num_tx_queues", "num_rx_queues", "gso_max_size", "gro_max_size"),
     *("tso_max_size", "gso_max_segs"),
 )
 
 
-def _told(link: Mapping[str, Any]) -> dict[str, Any]:
+def _interface_details(link: Mapping[str, Any]) -> dict[str, Any]:
     """Return the details of an interface by ip(8), without those that differ from run to run."""
     info = link.get("linkinfo")
-    found = {name: link[name] for name in _TOLD if name in link}
+    found = {name: link[name] for name in _DETAILS if name in link}
     if isinstance(info, dict):
         found |= {"kind": info.get("info_kind"), "data": info.get("info_data")}
     return found

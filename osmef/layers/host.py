@@ -279,20 +279,20 @@ def _await_ipv4(root: Root, space: str | None, device: str, address: str) -> Non
         if has != _BROADCAST:
             raise _duplicate(root, address, f" by {has}")
         time.sleep(_POLL_S)
-    raise _untold(root, address)
+    raise _no_dad_answer(root, address)
 
 
 def _await_ipv6(root: Root, space: str | None, device: str, address: str) -> None:
     deadline = time.monotonic() + _LIMIT_S
     while time.monotonic() < deadline:
         found = root.ask(space, "address", "show", "dev", device, "to", address)
-        told = [one for link in found for one in link.get("addr_info", []) if one]
-        if any(one.get("dadfailed") for one in told):
+        reported = [one for link in found for one in link.get("addr_info", []) if one]
+        if any(one.get("dadfailed") for one in reported):
             raise _duplicate(root, address, "")
-        if not any(one.get("tentative") for one in told):
+        if not any(one.get("tentative") for one in reported):
             return
         time.sleep(_POLL_S)
-    raise _untold(root, address)
+    raise _no_dad_answer(root, address)
 
 
 def _set(root: Root, space: str | None, name: str, value: int) -> None:
@@ -307,7 +307,7 @@ def _duplicate(root: Root, address: str, whose: str) -> DuplicateError:
     )
 
 
-def _untold(root: Root, address: str) -> EndpointError:
+def _no_dad_answer(root: Root, address: str) -> EndpointError:
     return EndpointError(
         f"the kernel has not told within {_LIMIT_S} s whether {address} is in use on its link",
         where=root.name,

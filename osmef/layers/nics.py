@@ -38,16 +38,16 @@ SETTING = r"(ipv[46]|mpls)/(conf|neigh)/[a-z0-9_]{1,40}=-?[0-9]{1,20}"
 
 def address_text(device: str, address: Mapping[str, Any]) -> str:
     """Return an address as ip(8) tells it, with all that is set of it."""
-    told = {word: address[name] for name, word in _VALUES.items() if name in address}
-    if told.get("label") == device:
-        del told["label"]
-    if told.get("scope") == "global":
-        del told["scope"]
+    reported = {word: address[name] for name, word in _VALUES.items() if name in address}
+    if reported.get("label") == device:
+        del reported["label"]
+    if reported.get("scope") == "global":
+        del reported["scope"]
     if "address" in address:
-        told = {"peer": address["address"], **told}
+        reported = {"peer": address["address"], **reported}
     if address.get("preferred_life_time") == 0:
-        told["preferred_lft"] = 0
-    words = [f"{word}={value}" for word, value in told.items()]
+        reported["preferred_lft"] = 0
+    words = [f"{word}={value}" for word, value in reported.items()]
     words += [flag for flag in _FLAGS if address.get(flag)]
     return ";".join([f"{address.get('local')}/{address.get('prefixlen')}", *words])
 
@@ -60,11 +60,11 @@ def unknown(address: Mapping[str, Any]) -> list[str]:
 def address_words(text: str) -> str:
     """Return ip(8)'s words for an address that ``address_text`` told."""
     own, *rest = text.split(";")
-    told = dict(word.partition("=")[::2] for word in rest)
-    if "peer" in told:
+    reported = dict(word.partition("=")[::2] for word in rest)
+    if "peer" in reported:
         own, length = own.split("/")
-        own = f"{own} peer {told.pop('peer')}/{length}"
-    return " ".join([own, *(f"{word} {value}".strip() for word, value in told.items())])
+        own = f"{own} peer {reported.pop('peer')}/{length}"
+    return " ".join([own, *(f"{word} {value}".strip() for word, value in reported.items())])
 
 
 def networks_of(addresses: Sequence[Mapping[str, Any]]) -> set[str]:
@@ -189,7 +189,7 @@ def _of_routes(root: Root, device: str, addresses: Sequence[Mapping[str, Any]]) 
             )
             if route.get("protocol", "boot") not in _BY_ITSELF or not by_itself:
                 return f"the route to {route.get('dst')} leads over it"
-    if _told(root, "nexthop", "show", "dev", device):
+    if _ip_json(root, "nexthop", "show", "dev", device):
         return "a next hop of routes is at it (ip nexthop)"
     return None
 
@@ -204,9 +204,9 @@ def _of_login(root: Root, device: str) -> str | None:
 def _of_settings(root: Root, device: str, details: Sequence[Mapping[str, Any]]) -> str | None:
     """Return a setting that a move to another namespace loses, and that could not be restored."""
     for words in (("nud", "permanent"), ("proxy",)):
-        for one in _told(root, "neigh", "show", *words, "dev", device):
+        for one in _ip_json(root, "neigh", "show", *words, "dev", device):
             return f"its neighbour {one.get('dst')} was set by somebody (ip neigh)"
-    for one in _told(root, "maddress", "show", "dev", device):
+    for one in _ip_json(root, "maddress", "show", "dev", device):
         if any(address.get("features") == "static" for address in one.get("maddr", [])):
             return "somebody has set a multicast address of it (ip maddress)"
     done = root.run(["tc", "-j", "qdisc", "show", "dev", device])
@@ -219,7 +219,7 @@ def _of_settings(root: Root, device: str, details: Sequence[Mapping[str, Any]]) 
     return None
 
 
-def _told(root: Root, *words: str) -> list[dict[str, Any]]:
+def _ip_json(root: Root, *words: str) -> list[dict[str, Any]]:
     """Return what ip(8) tells; nothing where a kernel or an older one does not know of it."""
     done = root.run(["ip", "-j", *words])
     found = json.loads(done.stdout or b"[]") if not done.status else []

@@ -32,7 +32,7 @@ _PACKAGES = {
 }
 _WITHIN = ("ip", "netns", "exec")
 _NOT_FOUND = 127  # what a shell says of a program that is not there (POSIX)
-_MOST_TOLD = 300
+_MAX_MESSAGE_CHARS = 300
 # What sudo and ip netns exec say of a program that is not there.
 _MISSING = re.compile(r"command not found|exec of .* failed: No such file or directory")
 _IN_USE = (
@@ -163,8 +163,8 @@ class Root:
 
     def ask(self, space: str | None, *words: str) -> list[dict[str, Any]]:
         """Return the JSON output of ip(8) in a network namespace."""
-        told = self.do([*_ip(space), "-j", *words])
-        found = json.loads(told or "[]")
+        reported = self.do([*_ip(space), "-j", *words])
+        found = json.loads(reported or "[]")
         return [one for one in found if isinstance(one, dict) and one]
 
 
@@ -183,7 +183,7 @@ def said(done: Output) -> str:
     lines = [line for line in map(str.strip, text.splitlines()) if line]
     plain = [line for line in lines if not line.startswith("Command failed")] or lines
     kept = [line for line in plain if line.startswith("Error")] or plain
-    return "; ".join(kept)[:_MOST_TOLD] or f"exit status {done.status}"
+    return "; ".join(kept)[:_MAX_MESSAGE_CHARS] or f"exit status {done.status}"
 
 
 def error_of(name: str, program: str, done: Output) -> EndpointError:

@@ -319,7 +319,7 @@ def _public_of(path: Path) -> bytes | None:
 
 
 _NO_ROUTE = {errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EADDRNOTAVAIL}
-_MOST_TOLD = 300
+_MAX_MESSAGE_CHARS = 300
 QUIET_CURE = (
     "let the shell's start files (~/.bashrc) print nothing where it is not interactive, and the"
     " user run any program (no ForceCommand)"
@@ -396,8 +396,10 @@ def login_refused(login: Login, tried: list[str], unusable: list[str]) -> LoginE
 def command_failed(name: str, program: str, error: BaseException) -> ReachError:
     """Return the error of a program that did not complete on an endpoint."""
     if isinstance(error, TimeoutError):
-        told = f"{program} did not end: no answer in time, or the login's shell is slow to begin it"
-        return ReachError(told, where=name, cure=SLOW_SHELL_CURE)
+        message = (
+            f"{program} did not end: no answer in time, or the login's shell is slow to begin it"
+        )
+        return ReachError(message, where=name, cure=SLOW_SHELL_CURE)
     cure = QUIET_CURE if isinstance(error, LimitExceededError) else None
     return ReachError(f"{program} did not end: {reason(error)}", where=name, cure=cure)
 
@@ -433,4 +435,4 @@ def reason(error: BaseException) -> str:
         return "no answer in time"
     if isinstance(error, EOFError):
         return "the other side closed the connection"
-    return str(error)[:_MOST_TOLD] or type(error).__name__
+    return str(error)[:_MAX_MESSAGE_CHARS] or type(error).__name__

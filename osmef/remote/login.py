@@ -91,15 +91,15 @@ class HostKeys:
     def verify(self, shown: paramiko.PKey, where: str) -> None:
         """Raise HostKeyError unless a server's key is accepted."""
         blob = shown.get_base64()
-        told = f"the server shows the host key {shown.get_name()} {shown.fingerprint},"
+        message = f"the server shows the host key {shown.get_name()} {shown.fingerprint},"
         if blob in (key.split()[1] for key in self.revoked):
             cure = "this key must not be used any more: give the machine a new one first"
-            raise HostKeyError(f"{told} which {self.source} revokes", where=where, cure=cure)
+            raise HostKeyError(f"{message} which {self.source} revokes", where=where, cure=cure)
         if blob in (key.split()[1] for key in self.accepted):
             return
         what = "which is not the one that" if self.accepted else "and no key of it is known to"
         end = f"{what} {self.source}" + (" has for it" if self.accepted else "")
-        raise HostKeyError(f"{told} {end}", where=where, cure=self.cure)
+        raise HostKeyError(f"{message} {end}", where=where, cure=self.cure)
 
 
 @dataclass(frozen=True)

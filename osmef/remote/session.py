@@ -38,7 +38,7 @@ EXIT_STATUS_S = 1.0
 MAX_LINE_BYTES = 1 << 20
 # What paramiko raises where a connection breaks.
 _BROKEN = (OSError, EOFError, paramiko.SSHException)
-_MOST_TOLD = 80
+_MAX_MESSAGE_CHARS = 80
 _WORD = re.compile(rb"[A-Za-z0-9_.-]{1,64}")
 _SLOWEST_BYTES_S = 100_000
 """Of a connection over which a file is still waited for."""
@@ -212,9 +212,9 @@ class SshSession:
         """
         said = self.run(argv).stdout.strip()
         if said and not _WORD.fullmatch(said):
-            told = said[:_MOST_TOLD].decode(errors="replace")
+            reported = said[:_MAX_MESSAGE_CHARS].decode(errors="replace")
             raise ReachError(
-                f"programs that are run there print more than they should: {told!r}",
+                f"programs that are run there print more than they should: {reported!r}",
                 where=self.name,
                 cure=QUIET_CURE,
             )

@@ -85,7 +85,7 @@ def _included_lines(file: Path, folder: Path, left: int) -> list[str]:
 def _match(value: str, file: Path) -> str:
     """Return the conditions of a Match line. Raises CredentialsError, ValueError."""
     words = iter(shlex.split(value))
-    told: list[str] = []
+    reported: list[str] = []
     for written in words:
         word = written.lower().removeprefix("!")
         if word not in _MATCH_ALONE | _MATCH_BY:
@@ -95,10 +95,10 @@ def _match(value: str, file: Path) -> str:
                 where=str(file),
                 cure="match by host, originalhost, user or localuser instead",
             )
-        told.append(written.lower())
+        reported.append(written.lower())
         if word in _MATCH_BY:
-            told.append(_after(words, written))
-    return shlex.join(told)
+            reported.append(_after(words, written))
+    return shlex.join(reported)
 
 
 def _after(words: Iterator[str], word: str) -> str:

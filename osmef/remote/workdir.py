@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # paramiko takes long to import, and `osmef validate` knows w
 
 _REMOVAL_S = 600.0
 """A file system may take its time for large files."""
-_MOST_TOLD = 300
+_MAX_MESSAGE_CHARS = 300
 _NOT_FOUND = 127  # what a shell says of a program that is not there (POSIX)
 
 
@@ -43,7 +43,7 @@ def clear(session: SshSession, prefix: str, directory: str) -> None:
                        within_s=_REMOVAL_S)  # fmt: skip
     if done.status == _NOT_FOUND:
         raise EndpointError("it has no find(1)", where=session.name, cure="install findutils there")
-    left = done.stdout.decode(errors="replace").split("\n")[0][:_MOST_TOLD]
+    left = done.stdout.decode(errors="replace").split("\n")[0][:_MAX_MESSAGE_CHARS]
     if left:
         raise EndpointError(
             f"what a program has left can't be removed: {left}",

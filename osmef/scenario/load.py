@@ -168,8 +168,8 @@ def _with_inventory(
     try:
         hosts, wrong = inventories.read(named.content)
     except InputError as error:
-        told = f"{error.where}: {error.message}"
-        return tree, list(error.problems) or [named.problem(told, error.cure or "check the path")]
+        text = f"{error.where}: {error.message}"
+        return tree, list(error.problems) or [named.problem(text, error.cure or "check the path")]
     except RuntimeError:  # of expanduser
         return tree, [
             named.problem(f"there is no home directory of {named.content}", "check the path")

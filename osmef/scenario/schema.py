@@ -82,9 +82,9 @@ def type_of(field: FieldInfo, style: Style) -> str:
     """Describe the type of a key, with its limits."""
     quantity = quantity_of(field)
     show: Callable[[float], str] = quantity.show if quantity else str
-    told = _of_field(field, style)
+    reported = _of_field(field, style)
     if quantity is not None:
-        told = _QUANTITIES[quantity.show] + " or null" * ("null" in told)
+        reported = _QUANTITIES[quantity.show] + " or null" * ("null" in reported)
     limits = [
         f"{words} {show(getattr(mark, name)) if name != 'lt' else '2^63'}"
         + (_counted(field) if name == "max_length" else "")
@@ -92,7 +92,7 @@ def type_of(field: FieldInfo, style: Style) -> str:
         for name, words in _LIMITS
         if hasattr(mark, name)
     ]
-    return ", ".join([told, *limits])
+    return ", ".join([reported, *limits])
 
 
 def _of_field(field: FieldInfo, style: Style) -> str:
@@ -179,11 +179,11 @@ def json_schema() -> Json:
 
 def _or_kind_alone(settings: Json, key: str) -> Json:
     kinds = [default_kind(model) for model in models_at((key,))]
-    told: Json = {
+    reported: Json = {
         name: settings.pop(name) for name in ("description", "default") if name in settings
     }
     choices = settings.pop("anyOf", [settings])
-    return {**told, "anyOf": [{"enum": kinds}, *map(_any_kind, choices)]}
+    return {**reported, "anyOf": [{"enum": kinds}, *map(_any_kind, choices)]}
 
 
 def _any_kind(settings: Json) -> Json:

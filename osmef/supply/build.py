@@ -284,8 +284,8 @@ def packages_of(files: Sequence[Path]) -> tuple[str, ...]:
     owners = _said("dpkg-query", "--search", *dict.fromkeys(paths)).splitlines()
     packages = sorted({line.partition(": ")[0] for line in owners})
     shown = "--showformat=${Package} ${Version}\n"
-    told = _said("dpkg-query", "--show", shown, *packages).splitlines() if packages else []
-    return tuple(sorted(set(told))) or names
+    reported = _said("dpkg-query", "--show", shown, *packages).splitlines() if packages else []
+    return tuple(sorted(set(reported))) or names
 
 
 def _said(name: str, *arguments: str) -> str:

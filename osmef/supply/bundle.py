@@ -369,11 +369,11 @@ class BundleStore:
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         lock = os.open(self.directory / _LOCK, flags, 0o600)
         try:
-            told = False
+            reported = False
             while not _taken(lock):
-                if not told:
+                if not reported:
                     self.tell("waiting for another osmef that makes a bundle")
-                told = True
+                reported = True
                 self.check()
                 time.sleep(_LOOK_S)
             yield

@@ -269,7 +269,7 @@ class Tree:
 
 _PROGRAMS = ("/usr/bin", "/usr/sbin", "/bin", "/sbin", "/usr/games", "/usr/local/bin")
 _MOST_LIBRARIES = 500
-_TOLD = 12
+_MOST_LISTED = 12
 _MOST_SCRIPT_BYTES = 1000
 _STARTS = re.compile(rb'#! */bin/sh\nexec (/[A-Za-z0-9._+/-]{1,200}) "\$@"\n*')
 
@@ -368,11 +368,11 @@ def _find_program(program: Program, name: str, tree: Tree, where: str) -> tuple[
             return _behind_script(path, found, tree, where)
     package = program.debian_package
     have = [name for folder in _PROGRAMS for name in tree.names(folder, package)]
-    told = ", ".join(have[:_TOLD]) + (", …" if have[_TOLD:] else "")
+    reported = ", ".join(have[:_MOST_LISTED]) + (", …" if have[_MOST_LISTED:] else "")
     raise SupplyError(
         f"the package {package} has no program of this name",
         where=where,
-        cure=f"it has {told}: is it one of these?" if have else "name the package that has it",
+        cure=f"it has {reported}: is it one of these?" if have else "name the package that has it",
     )
 
 

@@ -350,8 +350,8 @@ def _version(program: Program, path: str, session: SshSession, where: str) -> st
         answer, _, end = text.partition(f"\n{mark} ")
         lines, status = [line.strip() for line in answer.splitlines()], end.strip()
         if status.isdigit() and int(status) in _CAN_T_RUN:
-            told = next(filter(None, lines), f"exit status {status}")[:_MOST_VERSION]
-            raise SupplyError(f"the endpoint has it, and can't run it: {told}", where=where)
+            reported = next(filter(None, lines), f"exit status {status}")[:_MOST_VERSION]
+            raise SupplyError(f"the endpoint has it, and can't run it: {reported}", where=where)
         for line in lines:
             if _VERSION.search(line):
                 return line[:_MOST_VERSION]

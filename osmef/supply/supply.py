@@ -125,8 +125,8 @@ def _state_of_files(
     """
     paths = [f"{place.folder}/{name}" for name in bundle.pushed]
     done = session.run(["stat", "-c", _STATE, "--", *paths])
-    told = done.stdout.decode(errors="replace")
-    return told if done.status == 0 and _FINER_THAN_SECONDS.search(told) else None
+    reported = done.stdout.decode(errors="replace")
+    return reported if done.status == 0 and _FINER_THAN_SECONDS.search(reported) else None
 
 
 def _wrong(
@@ -295,8 +295,8 @@ def plan(program: Program, architecture: str | None, supplier: Supplier | None =
     """Describe how an endpoint would get a program, without connecting or making anything."""
     supplier = supplier or Supplier()
     ways = program.ways
-    told = [_planned(way, program, architecture, supplier) for way in ways]
-    return f"{program.name}: {', else '.join(told) or 'no way to have it'}"
+    reported = [_planned(way, program, architecture, supplier) for way in ways]
+    return f"{program.name}: {', else '.join(reported) or 'no way to have it'}"
 
 
 def make(

@@ -1,7 +1,7 @@
 """Interface of workloads: agent jobs for each pair of endpoints, and metrics of their results.
 
 A workload starts nothing by itself. It says which parts make up one trial between one sender and
-one receiver; ``osmef.workloads.ensemble`` runs the parts of all pairs with one start.
+one receiver; ``osmef.workloads.trial_runner`` runs the parts of all pairs with one start.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Ran:
+class PartResult:
     """Results of a part between one pair: one for each step in order, and the time series.
 
     ``requests`` has what sieges told of their requests (``osmef.workloads.siege``), ``printed``
@@ -181,29 +181,31 @@ class Workload(ABC, Generic[S]):
         """Return the parts of a trial between one pair; a delay counts from the common start."""
 
     @property
-    def rests(self) -> tuple[float, ...]:
+    def pauses(self) -> tuple[float, ...]:
         """The rests before each further performance of the pairs, in seconds."""
         return ()
 
     @property
     def further_s(self) -> Span:
         """The duration of rests and further performances, in seconds."""
-        if not self.rests:
+        if not self.pauses:
             return Span(0.0, 0.0)
         once = max(part.delay_s + part.duration_s for part in self.parts())
-        return Span(None, sum(rest + once for rest in self.rests))
+        return Span(None, sum(rest + once for rest in self.pauses))
 
     @property
     def most_bytes(self) -> int | None:
         """The upper bound of a pair's payload in one trial; None without one."""
         return None
 
-    def again(self, pairs: Sequence[Sequence[Ran]]) -> tuple[Part, ...]:  # noqa: ARG002 - see rests
+    def again(self, pairs: Sequence[Sequence[PartResult]]) -> tuple[Part, ...]:  # noqa: ARG002 - see rests
         """Return the parts after a rest, by the results so far; none to end the trial."""
         return ()
 
     @abstractmethod
-    def outcome(self, trial: int, purpose: Purpose, pairs: Sequence[Sequence[Ran]]) -> Outcome:
+    def outcome(
+        self, trial: int, purpose: Purpose, pairs: Sequence[Sequence[PartResult]]
+    ) -> Outcome:
         """Return the outcome of a trial: for each pair, for each part in order.
 
         Raises AgentError where no number can be made of it.

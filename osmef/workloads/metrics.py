@@ -378,10 +378,10 @@ def response_metrics(exchanges: Sequence[Exchange]) -> dict[str, float | None]:
 
     They are None unless all agents told them.
     """
-    told = [one.response for one in exchanges if one.response is not None]
-    if len(told) < len(exchanges):
-        told = []
-    found = _together(told, [one.count for one in exchanges][: len(told)])
+    reported = [one.response for one in exchanges if one.response is not None]
+    if len(reported) < len(exchanges):
+        reported = []
+    found = _together(reported, [one.count for one in exchanges][: len(reported)])
     return {f"response_{name}": found[name] for name in ("mean_us", "p50_us", "p99_us", "max_us")}
 
 
@@ -403,11 +403,11 @@ def late_percent(exchanges: Sequence[Exchange]) -> float | None:
 
     In percent, over all pairs; None where none was due, or an agent did not tell.
     """
-    told = [(one.count, one.late, one.unsent) for one in exchanges]
-    due = sum(count + (unsent or 0) for count, _, unsent in told)
-    if not due or any(late is None or unsent is None for _, late, unsent in told):
+    reported = [(one.count, one.late, one.unsent) for one in exchanges]
+    due = sum(count + (unsent or 0) for count, _, unsent in reported)
+    if not due or any(late is None or unsent is None for _, late, unsent in reported):
         return None
-    return 100 * sum((late or 0) + (unsent or 0) for _, late, unsent in told) / due
+    return 100 * sum((late or 0) + (unsent or 0) for _, late, unsent in reported) / due
 
 
 def lost_percent(exchanges: Sequence[Exchange]) -> float | None:
@@ -415,10 +415,10 @@ def lost_percent(exchanges: Sequence[Exchange]) -> float | None:
 
     In percent, over all pairs; None where none was sent, or they could not get lost.
     """
-    told = [(one.count, one.lost) for one in exchanges]
-    lost = [lost for _, lost in told if lost is not None]
-    sent = sum(count for count, _ in told) + sum(lost)
-    return 100 * sum(lost) / sent if sent and len(lost) == len(told) else None
+    reported = [(one.count, one.lost) for one in exchanges]
+    lost = [lost for _, lost in reported if lost is not None]
+    sent = sum(count for count, _ in reported) + sum(lost)
+    return 100 * sum(lost) / sent if sent and len(lost) == len(reported) else None
 
 
 def merged(histograms: Sequence[Histogram]) -> Histogram:

@@ -21,7 +21,7 @@ from osmef.scenario.fields import RUN_DIRECTORY, Directory, Duration, HomePath, 
 from osmef.scenario.workload import Role, WorkloadSettings
 from osmef.supply.program import Program, Way
 from osmef.units import format_size
-from osmef.workloads.base import End, Outcome, Part, Ran, Step, Value, Workload
+from osmef.workloads.base import End, Outcome, Part, PartResult, Step, Value, Workload
 from osmef.workloads.metrics import endpoint_cpu_percent
 from osmef.workloads.reading import Printed
 from osmef.workloads.tasks import KNOWN, unknown, used
@@ -360,7 +360,12 @@ class Programs(Workload[P], Generic[P]):
             rank=self.are_ranks,
         )
 
-    def outcome(self, trial: int, purpose: Purpose, pairs: Sequence[Sequence[Ran]]) -> Outcome:  # noqa: ARG002 - no row of it is of a trial
+    def outcome(
+        self,
+        trial: int,  # noqa: ARG002 - no row of it is of a trial
+        purpose: Purpose,  # noqa: ARG002
+        pairs: Sequence[Sequence[PartResult]],
+    ) -> Outcome:
         """Return metrics of all pairs, and the programs' resource usage.
 
         Raises OutputError for a missing number.
@@ -369,11 +374,11 @@ class Programs(Workload[P], Generic[P]):
         every = [one for pair in ended for one in pair]
         return Outcome({**self.numbers(ended), **_use(every)}, interfaces=interfaces_of(every))
 
-    def _ended(self, parts: Sequence[Ran]) -> Iterator[EndedProgram]:
+    def _ended(self, parts: Sequence[PartResult]) -> Iterator[EndedProgram]:
         for group, ran in zip(self._groups(), parts, strict=True):
             names = {"sender": ran.sender, "receiver": ran.receiver}
-            told = zip(group, ran.results, ran.printed, ran.interfaces, strict=True)
-            for (run, end), result, printed, interface in told:
+            reported = zip(group, ran.results, ran.printed, ran.interfaces, strict=True)
+            for (run, end), result, printed, interface in reported:
                 if not isinstance(result, ExecResult):
                     raise ProgramError("the agent gave no end of a program", where=names[end])
                 yield EndedProgram(run, end, names[end], result, printed, interface)
@@ -404,8 +409,8 @@ def interfaces_of(ended: Sequence[EndedProgram]) -> list[InterfaceUse]:
         longest[one.endpoint] = one
     found = []
     for name in dict.fromkeys(one.endpoint for one in ended):
-        told, measured = longest[name].result.interfaces, longest[name].interface
-        columns = told.model_dump() if told else {"name": []}
+        reported, measured = longest[name].result.interfaces, longest[name].interface
+        columns = reported.model_dump() if reported else {"name": []}
         for row in zip(*columns.values(), strict=True):
             values = dict(zip(columns, row, strict=True))
             is_it = None if measured is None else values["name"] == measured

@@ -38,7 +38,7 @@ from osmef.results.observations import (
     SearchEnding,
 )
 from osmef.results.trial import Interval
-from osmef.workloads.base import Enough, Ran
+from osmef.workloads.base import Enough, PartResult
 
 _BUCKET_SOURCE = "the model of Uta et al., NSDI 2020, section 4"
 _BUCKET = (
@@ -102,20 +102,20 @@ class Series:
         return cls([lengths[at] for at in order], [sizes[at] for at in order])
 
 
-def has_bucket(first: Ran) -> bool:
+def has_bucket(first: PartResult) -> bool:
     """Return whether a transfer has emptied a bucket."""
     series = Series.of(first.intervals)
     return find_bucket(series.lengths_s, series.sizes) is not None
 
 
-def median_rate(ran: Ran) -> float:
+def median_rate(ran: PartResult) -> float:
     """Return the median rate of a transfer's intervals, bits per second."""
     series = Series.of(ran.intervals)
     pairs = zip(series.lengths_s, series.sizes, strict=True)
     return statistics.median(8 * size / length for length, size in pairs if length > 0)
 
 
-def enough_of(firsts: Sequence[Ran]) -> Enough:
+def enough_of(firsts: Sequence[PartResult]) -> Enough:
     """Return the condition that ends transfers: a proven bucket, later the sustained rate.
 
     ``firsts`` are the first ones of all pairs, which have emptied a bucket; nothing before them.
@@ -126,14 +126,14 @@ def enough_of(firsts: Sequence[Ran]) -> Enough:
     return lambda pair, lengths_s, sizes: has_settled(lengths_s, sizes, rates[pair])
 
 
-def _sustained_bps(first: Ran) -> float:
+def _sustained_bps(first: PartResult) -> float:
     series = Series.of(first.intervals)
     found = find_bucket(series.lengths_s, series.sizes)
     return found.sustained_bps.value if found is not None else math.nan
 
 
 def bucket_found(
-    transfers: Sequence[Ran], direction: Direction, most_bytes: int | None, limit: Ending
+    transfers: Sequence[PartResult], direction: Direction, most_bytes: int | None, limit: Ending
 ) -> BucketFound:
     """Return the bucket by a pair's first transfer, and its refill by those after rests.
 
@@ -165,7 +165,7 @@ def bucket_found(
     )
 
 
-def _fillings(transfers: Sequence[Ran], found: Bucket) -> list[Filling]:
+def _fillings(transfers: Sequence[PartResult], found: Bucket) -> list[Filling]:
     fillings = []
     for before, after in itertools.pairwise(transfers):
         series = Series.of(after.intervals)
@@ -175,7 +175,7 @@ def _fillings(transfers: Sequence[Ran], found: Bucket) -> list[Filling]:
     return fillings
 
 
-def _rest_s(before: Ran, after: Ran) -> float:
+def _rest_s(before: PartResult, after: PartResult) -> float:
     """Return the idle time between two transfers, by one endpoint's clock."""
     one, other = before.results[-1], after.results[-1]
     if not (isinstance(one, BulkResult) and isinstance(other, BulkResult)):
@@ -197,18 +197,20 @@ def bucket_metrics(
         one.burst_bps.value if one is not None else rate
         for one, rate in zip(known, rates_bps, strict=True)
     ]
-    told: dict[str, float | None] = dict.fromkeys(("sustained_bps", "bucket_mb", "fell_after_s"))
-    told["burst_bps"] = sum(bursts)
+    reported: dict[str, float | None] = dict.fromkeys(
+        ("sustained_bps", "bucket_mb", "fell_after_s")
+    )
+    reported["burst_bps"] = sum(bursts)
     if len(emptied) == len(known):
-        told |= {
+        reported |= {
             "sustained_bps": sum(one.sustained_bps.value for one in emptied),
             "bucket_mb": sum(one.size_bytes.value for one in emptied) / 1e6,
             "fell_after_s": sum(one.fell_s.value for one in emptied) / len(emptied),
         }
     if refilled:
         rates = [one.filling_bps.value for one in found if one.filling_bps is not None]
-        told["filling_bps"] = sum(rates) if len(rates) == len(found) else None
-    return told
+        reported["filling_bps"] = sum(rates) if len(rates) == len(found) else None
+    return reported
 
 
 def _emptied(found: Bucket) -> Emptied:

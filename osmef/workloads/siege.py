@@ -24,7 +24,7 @@ from osmef.errors import AgentError, EndpointError, ProgramError
 from osmef.results.measure import Measure
 from osmef.results.observations import EndpointUse, Purpose
 from osmef.scenario.fields import DATA_PORTS
-from osmef.workloads.base import Ran
+from osmef.workloads.base import PartResult
 from osmef.workloads.metrics import CPU, endpoint_cpu_percent
 from osmef.workloads.reading import Printed
 from osmef.workloads.tasks import PROGRAM, Task
@@ -155,7 +155,7 @@ def _signal_name(number: int) -> str:
 
 
 @cache
-def _told() -> pa.Schema:
+def _request_schema() -> pa.Schema:
     import pyarrow as pa  # noqa: PLC0415
 
     return pa.schema(
@@ -177,7 +177,7 @@ def as_batch(event: RequestsEvent) -> pa.RecordBatch:
     import pyarrow as pa  # noqa: PLC0415
 
     columns = {name: getattr(event, name) for name in REQUEST_COLUMNS}
-    return pa.RecordBatch.from_pydict(columns, schema=_told())
+    return pa.RecordBatch.from_pydict(columns, schema=_request_schema())
 
 
 def requests_table(
@@ -189,15 +189,15 @@ def requests_table(
 
     from osmef.results.tables import TABLES  # noqa: PLC0415
 
-    told = pa.Table.from_batches(batches, schema=_told())
+    reported = pa.Table.from_batches(batches, schema=_request_schema())
     same = {"trial": trial, "purpose": purpose.value, "sender": sender, "receiver": receiver}
     columns = {
-        **{name: pa.repeat(value, told.num_rows) for name, value in same.items()},
-        "intended_start_s": pc.divide(told["start_us"], 1e6),
-        "duration_s": pc.divide(told["duration_us"], 1e6),
-        "relay_s": pc.divide(told["relay_us"], 1e6),
-        "error": pc.take(pa.array(REQUEST_ERRORS, pa.string()), told["error"]),
-        **{name: told[name] for name in ("size", "code", "length", "retries")},
+        **{name: pa.repeat(value, reported.num_rows) for name, value in same.items()},
+        "intended_start_s": pc.divide(reported["start_us"], 1e6),
+        "duration_s": pc.divide(reported["duration_us"], 1e6),
+        "relay_s": pc.divide(reported["relay_us"], 1e6),
+        "error": pc.take(pa.array(REQUEST_ERRORS, pa.string()), reported["error"]),
+        **{name: reported[name] for name in ("size", "code", "length", "retries")},
     }
     schema = TABLES["requests"]
     return pa.table({name: columns[name] for name in schema.names}, schema=schema)
@@ -206,21 +206,21 @@ def requests_table(
 _PPBENCH = "Kratzke and Quint, *ppbench*, CLOSER 2016"
 
 
-def _time(what: str, told: str, source: str, **more: object) -> Measure:
+def _time(what: str, text: str, source: str, **more: object) -> Measure:
     return Measure(
-        name=f"time_{what}_us", unit="us", better="lower", label=f"time {what}", help=told,
+        name=f"time_{what}_us", unit="us", better="lower", label=f"time {what}", help=text,
         source=source, over_pairs="pooled", **more,
     )  # fmt: skip
 
 
 def _quantile(what: str, percent: str, **more: object) -> Measure:
-    told = f"{percent} % of the times of a message are not longer"
-    return _time(what, told, "Hyndman and Fan, definition 7", **more)
+    message = f"{percent} % of the times of a message are not longer"
+    return _time(what, message, "Hyndman and Fan, definition 7", **more)
 
 
-def _request(what: str, told: str, **more: object) -> Measure:
+def _request(what: str, text: str, **more: object) -> Measure:
     return Measure(
-        name=f"request_{what}_us", unit="us", better="lower", label=f"request {what}", help=told,
+        name=f"request_{what}_us", unit="us", better="lower", label=f"request {what}", help=text,
         source="Tene, *How NOT to Measure Latency*, 2013", over_pairs="pooled", **more,
     )  # fmt: skip
 
@@ -282,7 +282,7 @@ MEASURES = (
 """Of the requests of all pairs that went well."""
 
 
-def siege_of(ran: Ran) -> SiegeResult:
+def siege_of(ran: PartResult) -> SiegeResult:
     """Return the siege's results of a part. Raises AgentError without any."""
     siege = ran.results[-1]
     if not isinstance(siege, SiegeResult):
@@ -294,7 +294,7 @@ def siege_of(ran: Ran) -> SiegeResult:
     return siege
 
 
-def check(ran: Ran, siege: SiegeResult, requests: Table) -> None:
+def check(ran: PartResult, siege: SiegeResult, requests: Table) -> None:
     """Raise for incomplete requests, or without a successful one."""
     if requests.num_rows != siege.requests:
         raise AgentError(
@@ -359,7 +359,9 @@ def request_metrics(tables: Sequence[Table], elapsed_s: Sequence[float]) -> dict
     }
 
 
-def cpu_metrics(ran: Sequence[Ran], sieges: Sequence[SiegeResult]) -> dict[str, float | None]:
+def cpu_metrics(
+    ran: Sequence[PartResult], sieges: Sequence[SiegeResult]
+) -> dict[str, float | None]:
     """Return the CPU usage of siege and ping, and of pong, in percent of one CPU.
 
     Of a program of another language it is all CPU time that it took, its start included, in percent

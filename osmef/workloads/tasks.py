@@ -59,8 +59,8 @@ class KeyValueSpace:
 
     def __init__(self, nodes: Sequence[str]) -> None:
         self._nodes = list(nodes)
-        self._told: dict[str, str] = {"PMI_process_mapping": _mapping(nodes)}
-        self._most = len(self._told) + _MOST_KEYS_EACH * len(self._nodes)
+        self._values: dict[str, str] = {"PMI_process_mapping": _mapping(nodes)}
+        self._most = len(self._values) + _MOST_KEYS_EACH * len(self._nodes)
         self._rest = [b""] * len(self._nodes)
         self._waiting: set[int] = set()
 
@@ -110,7 +110,7 @@ class KeyValueSpace:
         }.get(command)
 
     def _get(self, key: str) -> str:
-        value = self._told.get(key)
+        value = self._values.get(key)
         if value is None:
             return "get_result rc=-1 msg=key_not_found value=unknown"
         return f"get_result rc=0 msg=success value={value}"
@@ -119,9 +119,9 @@ class KeyValueSpace:
         key, value = words.get("key", ""), words.get("value", "")
         if not 0 < len(key) <= _MOST_KEY or len(value) > _MOST_VALUE:
             raise self._error(rank, f"sends a value that is too long for the key {key[:99]!r}")
-        if len(self._told) >= self._most:
+        if len(self._values) >= self._most:
             raise self._error(rank, f"and the others send more than {self._most} values")
-        self._told[key] = value
+        self._values[key] = value
         return "put_result rc=0 msg=success"
 
     def _error(self, rank: int, what: str) -> ProgramError:
@@ -277,7 +277,7 @@ class Task:
     intervals: list[Interval] = field(default_factory=list)
     points: list[PointEvent] = field(default_factory=list)
     requests: list[RecordBatch] = field(default_factory=list)
-    requests_told: int = 0
+    requests_reported: int = 0
     requests_per_s: float = 0.0
     stdout: bytearray = field(default_factory=bytearray)
     stderr: bytearray = field(default_factory=bytearray)
@@ -304,7 +304,7 @@ class Task:
                     len(event.time_min_us) <= self._connections and len(self.points) < _MOST_POINTS
                 )
             case RequestsEvent():
-                return self.requests_told + len(event.size) <= self.step.requests
+                return self.requests_reported + len(event.size) <= self.step.requests
             case OutputEvent():
                 printed = len(self.stdout) + len(self.stderr) + self.said_bytes
                 return printed + len(event.data) <= self.step.output_bytes
@@ -498,8 +498,8 @@ def _command_of_program(task: Task, upstream: Task | None) -> dict[str, Value]:
     words = list(_texts([argv]))
     command["argv"] = task.host.words([*words, *step.ipv6] if is_ipv6 else words)
     if task.rank is not None:
-        told = [f"{name}={value}" for name, value in task.environment.items()]
-        command |= {"channel": CHANNEL, "env": [*_texts([command.get("env", [])]), *told]}
+        reported = [f"{name}={value}" for name, value in task.environment.items()]
+        command |= {"channel": CHANNEL, "env": [*_texts([command.get("env", [])]), *reported]}
     return {**command, "bind": bind, "port": port} if step.listens and port else command
 
 

@@ -137,10 +137,10 @@ def url(size: int) -> str:
     return f"http://{{host}}:{{port}}/pong/{size}"
 
 
-def _time(name: str, told: str, **more: object) -> Measure:
+def _time(name: str, text: str, **more: object) -> Measure:
     over = OverPairs.MEAN if name.endswith("_mean_us") else OverPairs.WORST
     return Measure(
-        name=name, unit="us", better=Better.LOWER, help=told, over_pairs=over, **more
+        name=name, unit="us", better=Better.LOWER, help=text, over_pairs=over, **more
     )  # fmt: skip
 
 
@@ -262,35 +262,35 @@ T = TypeVar("T", bound=ProgramsSettings)
 class Tool(Programs[T]):
     """A workload of one program.
 
-    A subclass has ``Settings``, ``told``, ``runs()`` and ``parse()``. ``programs`` are those that
-    have to be on the endpoints; one that is not there is brought, if it can be.
+    A subclass has ``Settings``, ``output_measures``, ``runs()`` and ``parse()``. ``programs`` have
+    to be installed on the endpoints; a missing one is supplied, if it can be.
     """
 
     programs: tuple[Program, ...] = ()
-    told: tuple[Measure, ...] = ()
-    """What the program measures; the numbers of several pairs go together as these say."""
-    stoppable = False  # it runs for the duration, and most programs tell nothing before their end
+    output_measures: tuple[Measure, ...] = ()
+    """What the program measures; each says how its values of several pairs are aggregated."""
+    stoppable = False  # it runs for the duration, and most programs report only at their end
 
-    teller = -1  # which of a pair's programs prints the numbers
+    reporting_program = -1  # the index in a pair of the program that prints the results
 
     def __init__(self, settings: T, *, background: bool = False) -> None:
         super().__init__(settings, background=background)
-        self.measures = (*self.tells(), *USED)
+        self.measures = (*self.selected_measures(), *USED)
 
     @classmethod
     def every_measure(cls) -> tuple[Measure, ...]:
-        """Return all that the program can report, and what it used."""
-        return (*cls.told, *USED)
+        """Return all measures of the program's output, and those of its resource usage."""
+        return (*cls.output_measures, *USED)
 
-    def tells(self) -> Sequence[Measure]:
-        """Return the measures of a run with these settings: by default all of ``told``."""
-        return self.told
+    def selected_measures(self) -> Sequence[Measure]:
+        """Return the measures that these settings select: by default all ``output_measures``."""
+        return self.output_measures
 
     @abstractmethod
     def parse(self, ended: Sequence[EndedProgram]) -> Mapping[str, float | None]:
-        """Parse the output of one pair: the metrics by the names of ``tells``.
+        """Parse the output of one pair: metrics by the names of ``selected_measures()``.
 
-        What the receiver saw counts where a program tells both. Raises OutputError.
+        If a program reports the view of both ends, the receiver's counts. Raises OutputError.
         """
 
     def numbers(self, pairs: Sequence[Sequence[EndedProgram]]) -> Mapping[str, float | None]:
@@ -298,17 +298,18 @@ class Tool(Programs[T]):
         found = [self._of_pair(pair) for pair in pairs]
         return {
             one.name: together(one.over_pairs, one.better, [pair[one.name] for pair in found])
-            for one in self.tells()
+            for one in self.selected_measures()
         }
 
     def _of_pair(self, pair: Sequence[EndedProgram]) -> Mapping[str, float | None]:
         """Parse the output of one pair.
 
-        All numbers are None where a program was stopped, as one of a background is, before it told
-        them. Raises OutputError, and ProgramError where ``parse()`` tells others than ``told``.
+        If a program was stopped before it reported, as one in the background may be, all values
+        are None. Raises OutputError, and ProgramError if ``parse()`` returns other names than it
+        has declared.
         """
-        names = [one.name for one in self.tells()]
-        last = pair[self.teller]
+        names = [one.name for one in self.selected_measures()]
+        last = pair[self.reporting_program]
         try:
             found = self.parse(pair)
         except OutputError as error:
@@ -317,10 +318,12 @@ class Tool(Programs[T]):
             error.where = error.where or last.endpoint
             error.tail = error.tail or last.printed.tail
             raise
-        odd = sorted({*names} - found.keys() | found.keys() - {one.name for one in self.told})
+        declared = {one.name for one in self.output_measures}
+        odd = sorted({*names} - found.keys() | found.keys() - declared)
         if odd:
             raise ProgramError(
-                f"parse() and `told` of {type(self).__name__} differ by {', '.join(odd)}",
+                f"parse() and `output_measures` of {type(self).__name__} differ by"
+                f" {', '.join(odd)}",
                 where=last.endpoint,
                 cure="name the same numbers in both",
             )

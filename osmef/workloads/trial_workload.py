@@ -17,8 +17,8 @@ from osmef.results.observations import Purpose
 from osmef.scenario.model import Scenario
 from osmef.scenario.workload import WorkloadSettings
 from osmef.supply.program import Program
-from osmef.workloads.base import End, Outcome, Part, Ran, Span, Workload
-from osmef.workloads.ensemble import Job, Performance, perform, rest
+from osmef.workloads.base import End, Outcome, Part, PartResult, Span, Workload
+from osmef.workloads.trial_runner import Job, TrialResults, pause_between, run_parts
 
 OTHERS = Measure(
     name="cpu_others_percent", unit="%", better="neither", label="CPU of others",
@@ -37,7 +37,7 @@ OF_MACHINES = (OTHERS, STEAL)
 """What every trial tells beside the numbers of its workload."""
 
 
-def machine_metrics(ran: Iterable[Ran]) -> dict[str, float | None]:
+def machine_metrics(ran: Iterable[PartResult]) -> dict[str, float | None]:
     """Return the metrics of the endpoints' machines in a trial."""
     results = [result for one in ran for result in one.results]
     own_s = sum(result.process.cpu_user_s for result in results)
@@ -143,7 +143,7 @@ class TrialWorkload:
         return tuple(dict.fromkeys(step.directory for step in steps if step.directory is not None))
 
     def run(self, job: Job) -> Outcome:
-        """Run a trial; every agent is idle or ended then. Raises as ``perform``."""
+        """Run a trial; every agent is idle or ended then. Raises as ``run_parts``."""
         done = self._perform(job)
         outcome = self._outcome(self._measured, job.trial, Purpose.MEASURED, done.ran)
         intervals = [i for pair in done.ran for ran in pair for i in ran.intervals]
@@ -157,13 +157,13 @@ class TrialWorkload:
         if self._background is None:
             return replace(outcome, metrics={**outcome.metrics, **machines})
         beside = self._outcome(self._background, job.trial, Purpose.BACKGROUND, done.ran)
-        told = zip(map(of_background, self._background.measures), beside.metrics.values(),
+        reported = zip(map(of_background, self._background.measures), beside.metrics.values(),
                    strict=True)  # fmt: skip
         return replace(
             outcome,
             metrics={
                 **outcome.metrics,
-                **{one.name: value for one, value in told},
+                **{one.name: value for one, value in reported},
                 **machines,
             },
             transfers=outcome.transfers + beside.transfers,
@@ -179,19 +179,23 @@ class TrialWorkload:
         owners = [owner for owner, _ in self._parts]
         return owners + [self._measured] * (count - len(owners))
 
-    def _perform(self, job: Job) -> Performance:
+    def _perform(self, job: Job) -> TrialResults:
         """Run all parts, and the further performances after rests."""
-        done = perform(job, [part for _, part in self._parts])
-        for rest_s in self._measured.rests:
+        done = run_parts(job, [part for _, part in self._parts])
+        for rest_s in self._measured.pauses:
             again = self._measured.again(done.ran)
             if not again:
                 break
-            rest(job, rest_s)
-            done = done.then(perform(job, again))
+            pause_between(job, rest_s)
+            done = done.then(run_parts(job, again))
         return done
 
     def _outcome(
-        self, workload: Workload[Any], trial: int, purpose: Purpose, ran: Sequence[Sequence[Ran]]
+        self,
+        workload: Workload[Any],
+        trial: int,
+        purpose: Purpose,
+        ran: Sequence[Sequence[PartResult]],
     ) -> Outcome:
         its_own = [
             [

@@ -280,7 +280,7 @@ def test_a_bucket_that_empties_is_told() -> None:
     rates = [10.0, 9.9, 10.1, 6.0, 2.0, 2.1, 1.9, 1.8]
     found = carried_trend([(rates, [10.0 * number for number in range(8)])])
     assert found is not None
-    assert found.is_told
+    assert found.is_reportable
     assert found.change < -0.5
 
 
@@ -292,10 +292,10 @@ def test_many_cells_tell_what_one_cannot() -> None:
         rates = chance.normal(100, 2, 6) * (1 - 0.05 * before / 1e9)
         cells.append((rates.tolist(), before.tolist()))
     single = [carried_trend([cell]) for cell in cells]
-    assert sum(one is not None and one.is_told for one in single) < 12
+    assert sum(one is not None and one.is_reportable for one in single) < 12
     together = carried_trend(cells)
     assert together is not None
-    assert together.is_told
+    assert together.is_reportable
     assert together.change == pytest.approx(-0.05, abs=0.02)
 
 
@@ -304,7 +304,7 @@ def test_a_small_change_is_none() -> None:
     found = carried_trend([(rows, range(20))])
     assert found is not None
     assert found.p < 1e-6
-    assert not found.is_told
+    assert not found.is_reportable
 
 
 @pytest.mark.parametrize(
@@ -325,4 +325,4 @@ def test_long_cells_and_ties_take_little_time() -> None:
     rows = chance.integers(90, 110, 50_000).tolist()
     found = carried_trend([(rows, range(50_000))])
     assert found is not None
-    assert not found.is_told
+    assert not found.is_reportable

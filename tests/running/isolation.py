@@ -30,7 +30,11 @@ _FIRST = (
     *("docs/notebooks/", "tests/cli/test_campaign.py", "tests/cli/test_faults.py"),
     *("tests/cli/test_static.py", "tests/providers/sites/", "tests/providers/azure/test_life.py"),
     "tests/providers/conformance/",
-    *("tests/report/html/test_page.py", "tests/test_kinds.py", "tests/workloads/test_ensemble.py"),
+    *(
+        "tests/report/html/test_page.py",
+        "tests/test_kinds.py",
+        "tests/workloads/test_trial_runner.py",
+    ),
     *("tests/workloads/test_languages.py", "tests/workloads/test_program.py"),
 )
 

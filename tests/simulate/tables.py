@@ -481,7 +481,7 @@ def _follows(draw: Draw, cells: int, fall: float) -> Callable[[np.random.Generat
         rows = draw(chance, (cells, TRIALS))
         rows *= 1 - fall * np.arange(TRIALS) / (TRIALS - 1)
         found = carried_trend([(row.tolist(), range(TRIALS)) for row in rows])
-        return found is not None and found.is_told
+        return found is not None and found.is_reportable
 
     return is_told
 

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from osmef.agent.messages import BulkResult
 from osmef.errors import AgentError
 from osmef.results.observations import Direction, Purpose
-from osmef.workloads.base import Ran
+from osmef.workloads.base import PartResult
 from osmef.workloads.kinds.btc import BtcSettings, BulkTransfer
 
 
@@ -96,12 +96,12 @@ def result(role: str, count: int) -> BulkResult:
     )  # fmt: skip
 
 
-def forth(count: int) -> Ran:
-    return Ran("a", "b", (result("receiver", count), result("sender", count)), [])
+def forth(count: int) -> PartResult:
+    return PartResult("a", "b", (result("receiver", count), result("sender", count)), [])
 
 
-def back(count: int) -> Ran:
-    return Ran("a", "b", (result("sender", count), result("receiver", count)), [])
+def back(count: int) -> PartResult:
+    return PartResult("a", "b", (result("sender", count), result("receiver", count)), [])
 
 
 def test_both_directions_are_two_transfers_with_numbers_of_their_own() -> None:

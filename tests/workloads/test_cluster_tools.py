@@ -59,7 +59,7 @@ def test_every_benchmark_has_its_numbers(name: str) -> None:
     made = npb(benchmark=name, processes=2)
     found = made.numbers(processes(made, sample(name), 2))
     expected = json.loads((SAMPLES / f"{name}.json").read_text())
-    assert list(found) == [one.name for one in made.told]
+    assert list(found) == [one.name for one in made.output_measures]
     assert found["mops"] == pytest.approx(expected["operations_per_s"] / 1e6)
     assert found["mops_per_process"] == pytest.approx(expected["operations_per_s"] / 4e6)
     assert (found["time_s"], found["processes"]) == (expected["time_s"], 4)

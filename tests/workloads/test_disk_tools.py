@@ -21,10 +21,10 @@ from osmef.scenario.load import load_text
 from osmef.supply.bundle import BundleStore
 from osmef.supply.program import this_architecture
 from osmef.supply.supply import Supplier, bring
-from osmef.workloads.ensemble import Job, perform
 from osmef.workloads.kinds.iozone import Iozone
 from osmef.workloads.programs import DiskSettings
 from osmef.workloads.tool import Tool
+from osmef.workloads.trial_runner import Job, run_parts
 from tests.workloads.conftest import MakeHosts, Victim, pairs
 from tests.workloads.test_tools import OUTPUTS, numbers, tool
 
@@ -176,7 +176,9 @@ def test_both_ways_of_fio_are_told() -> None:
     assert found["read_p999_us"] == pytest.approx(2277.376)
     assert found["write_bytes_per_s"] == 57192599
     assert found["write_p50_us"] == pytest.approx(150.528)
-    assert [one.name for one in tool("fio", rw="randrw").told if one.leading] == ["read_iops"]
+    assert [one.name for one in tool("fio", rw="randrw").output_measures if one.leading] == [
+        "read_iops"
+    ]
     with pytest.raises(OutputError, match="reports no write"):
         numbers(tool("fio", rw="write"), output("fio", "randread"))
 
@@ -189,7 +191,7 @@ def test_percentiles_of_ioping_are_of_the_requests_that_it_tells() -> None:
 
 def test_iozone_must_have_done_what_was_asked_for() -> None:
     asked = tool("iozone", tests=["random"])
-    assert [one.name for one in asked.told] == [
+    assert [one.name for one in asked.output_measures] == [
         f"{name}_bytes_per_s" for name in ("write", "rewrite", "random_read", "random_write")
     ]
     assert numbers(asked, output("iozone", "no-read"))["random_write_bytes_per_s"]
@@ -239,7 +241,7 @@ def disk(tmp_path: Path) -> Path:
 
 def measure(two: list[Victim], made: Tool[Any]) -> dict[str, float | None]:
     job = Job(trial=0, pairs=pairs([two[0]], [two[1]]))
-    done = perform(job, made.parts())
+    done = run_parts(job, made.parts())
     return dict(made.outcome(0, Purpose.MEASURED, done.ran).metrics)
 
 
@@ -268,7 +270,7 @@ def test_a_real_run_has_every_number_and_leaves_nothing(
     made = tool(kind, **with_direct(kind, disk, **SMALL[kind]))
     needs(made)
     found = measure(hosts("sender", "receiver"), made)
-    assert [one.name for one in made.told if not found[one.name]] == []
+    assert [one.name for one in made.output_measures if not found[one.name]] == []
     assert list(disk.iterdir()) == []
 
 

@@ -26,9 +26,9 @@ from osmef.results.document import read_document
 from osmef.results.observations import Purpose
 from osmef.results.trial import Status, Trial
 from osmef.scenario.load import load_text
-from osmef.workloads.base import Outcome, Part, Ran, Step
-from osmef.workloads.ensemble import Job, perform
+from osmef.workloads.base import Outcome, Part, PartResult, Step
 from osmef.workloads.tasks import Pair, TaskTimeouts
+from osmef.workloads.trial_runner import Job, run_parts
 from osmef.workloads.trial_workload import TrialWorkload
 from tests.flood import bounded_memory
 from tests.workloads.conftest import MakeHosts, MakeScript, pairs
@@ -73,7 +73,7 @@ def test_an_agent_that_tells_more_than_its_job_has_is_an_error(
 ) -> None:
     host = scripted({"job-0": f"echo '{line('connected')}'; yes '{said}'"})
     with bounded_memory(), pytest.raises(AgentError, match="more than such a job may") as caught:
-        perform(Job(3, [Pair(host, host, "127.0.0.1", "127.0.0.1")]), [PART])
+        run_parts(Job(3, [Pair(host, host, "127.0.0.1", "127.0.0.1")]), [PART])
     assert caught.value.where == host.name
 
 
@@ -85,7 +85,7 @@ def test_an_agent_that_chatters_without_end_misses_its_deadline(
     host = scripted({"job-0": f"echo '{line('connected')}'; yes '{said}'"})
     job = Job(3, [Pair(host, host, "127.0.0.1", "127.0.0.1")], waits=waits)
     with bounded_memory(), pytest.raises(AgentError, match="missed every deadline"):
-        perform(job, [PART])
+        run_parts(job, [PART])
 
 
 def test_an_agent_that_chatters_before_its_first_words_is_given_up(
@@ -130,7 +130,7 @@ def spoilt(draw: st.DrawFn, value: Any) -> Any:
 
 
 @st.composite
-def spoilt_runs(draw: st.DrawFn, ran: list[list[Ran]]) -> list[list[Ran]] | None:
+def spoilt_runs(draw: st.DrawFn, ran: list[list[PartResult]]) -> list[list[PartResult]] | None:
     """Let agents tell something else; None where that is no message of the protocol."""
     (parts,) = ran
     number = draw(st.integers(0, len(parts) - 1))
@@ -158,11 +158,11 @@ def test_no_result_of_an_agent_is_more_than_an_error(hosts: MakeHosts, workload:
     text = f"name: a\nworkload: {workload}"
     trial_workload = TrialWorkload(load_text(text, Path("a.yaml")).scenario)
     job = Job(1, pairs(hosts("s1"), hosts("r1")))
-    ran = perform(job, [part for _, part in trial_workload._parts]).ran
+    ran = run_parts(job, [part for _, part in trial_workload._parts]).ran
 
     @settings(max_examples=150)
     @given(spoilt_runs(ran))
-    def check(told: list[list[Ran]] | None) -> None:
+    def check(told: list[list[PartResult]] | None) -> None:
         if told is None:
             return
         try:

@@ -15,8 +15,8 @@ from osmef.results.observations import Purpose
 from osmef.scenario.load import load
 from osmef.supply.bundle import BundleStore
 from osmef.supply.supply import Supplier
-from osmef.workloads.ensemble import Job, perform
 from osmef.workloads.kinds.pingpong import LANGUAGES, Implementation, PingPong, PingPongSettings
+from osmef.workloads.trial_runner import Job, run_parts
 from tests.agents.languages import runtime_of
 from tests.workloads.conftest import MakeHosts, Victim, pairs
 
@@ -107,7 +107,7 @@ def test_every_request_gets_an_answer(
     work = workload(implementation=language, sizes=["10B", "50kB"], repetitions=50, connections=3)
     (sender,), (receiver,) = hosts("s1"), hosts("r1")
     provide(work, sender, receiver, tmp_path / "programs")
-    performed = perform(Job(1, pairs([sender], [receiver])), work.parts())
+    performed = run_parts(Job(1, pairs([sender], [receiver])), work.parts())
     outcome = work.outcome(1, Purpose.MEASURED, performed.ran)
     rows = pa.concat_tables(outcome.requests).to_pylist()
     assert len(rows) == 100
@@ -149,5 +149,5 @@ def test_a_server_that_does_not_come_up_is_told_with_what_it_said(
         b"raise SystemExit('no room')\n", f"{there.folder}/pingpong.py", 0o600
     )
     with pytest.raises(ProgramError, match="no room") as caught:
-        perform(Job(1, pairs([sender], [receiver])), work.parts())
+        run_parts(Job(1, pairs([sender], [receiver])), work.parts())
     assert caught.value.where == "r1"

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from osmef.agent.messages import ExchangeResult
 from osmef.errors import AgentError
 from osmef.results.observations import Histogram, LoadPhase, Purpose
-from osmef.workloads.base import Ran
+from osmef.workloads.base import PartResult
 from osmef.workloads.kinds.latency import Latency, LatencySettings
 from osmef.workloads.metrics import quantile_us
 
@@ -40,7 +40,7 @@ def ran(
     unsent: int = 0,
     lost: int | None = None,
     waited_us: int | None = None,
-) -> Ran:
+) -> PartResult:
     ends = {"event": "result", "id": "1", "job": "exchange", "elapsed_s": 2.0,
             "count": len(times_us), "process": USE, "endpoint": {"cpus": 1, **STAT}}  # fmt: skip
     times = {
@@ -63,7 +63,7 @@ def ran(
         }
     answered = ExchangeResult.model_validate({**ends, "role": "receiver"})
     asked = ExchangeResult.model_validate({**ends, "role": "sender", **(times if timed else {})})
-    return Ran("a", "b", (answered, asked), [])
+    return PartResult("a", "b", (answered, asked), [])
 
 
 @given(st.lists(st.integers(2, 1000), min_size=1), st.sampled_from([0.5, 0.9, 0.99, 0.999]))

@@ -12,8 +12,8 @@ from pydantic import ValidationError
 
 from osmef.errors import OutputError
 from osmef.results.observations import Purpose
-from osmef.workloads.ensemble import Job, perform
 from osmef.workloads.tasks import TaskTimeouts
+from osmef.workloads.trial_runner import Job, run_parts
 from tests.workloads.conftest import MakeHosts, pairs
 from tests.workloads.test_tools import OUTPUTS, numbers, tool
 
@@ -37,7 +37,7 @@ def measured(hosts: MakeHosts, kind: str, package: str, **keys: Any) -> Mapping[
     if missing:
         pytest.skip(f"no {missing[0]} here (Debian: apt install {package})")
     there = pairs(*[[host] for host in hosts("sender", "receiver")])
-    done = perform(Job(trial=0, pairs=there, waits=PATIENT), made.parts())
+    done = run_parts(Job(trial=0, pairs=there, waits=PATIENT), made.parts())
     return made.outcome(0, Purpose.MEASURED, done.ran).metrics
 
 
@@ -191,6 +191,6 @@ def test_for_real(hosts: MakeHosts, kind: str, package: str, keys: dict[str, Any
     made = tool(kind, **keys)
     found = measured(hosts, kind, package, **keys)
     assert list(found) == [one.name for one in made.measures]
-    leading = next(found[one.name] for one in made.tells() if one.leading)
+    leading = next(found[one.name] for one in made.selected_measures() if one.leading)
     assert leading is not None
     assert leading > 0

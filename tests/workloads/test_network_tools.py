@@ -23,10 +23,10 @@ from osmef.supply.build import bundle_of_source
 from osmef.supply.bundle import unpack
 from osmef.supply.program import Program, this_architecture
 from osmef.workloads.base import Outcome, Workload
-from osmef.workloads.ensemble import Job, perform
 from osmef.workloads.kinds.apachebench import read_quantiles
 from osmef.workloads.kinds.latency import Latency, LatencySettings
 from osmef.workloads.tasks import Pair
+from osmef.workloads.trial_runner import Job, run_parts
 from tests.workloads.conftest import MakeHosts
 from tests.workloads.test_tools import OUTPUTS, numbers, tool
 
@@ -168,7 +168,7 @@ def test_other_tests_tell_other_numbers(
 ) -> None:
     made = tool(kind, **keys)
     found = numbers(made, (OUTPUTS / kind / f"{sample}.txt").read_bytes())
-    assert found.keys() == {one.name for one in made.tells()}
+    assert found.keys() == {one.name for one in made.selected_measures()}
     assert expected <= {name for name, value in found.items() if value is not None}
 
 
@@ -268,7 +268,7 @@ def run_workload(hosts: MakeHosts, address: str, made: Workload[Any]) -> Outcome
     """Run a workload between two endpoints with real agents."""
     sender, receiver = hosts("sender", "receiver")
     pair = Pair(sender, receiver, address, address)
-    done = perform(Job(trial=0, pairs=[pair]), made.parts())
+    done = run_parts(Job(trial=0, pairs=[pair]), made.parts())
     return made.outcome(0, Purpose.MEASURED, done.ran)
 
 
@@ -315,7 +315,7 @@ def test_it_measures(
 @pytest.mark.parametrize("kind", ["iperf2", "nuttcp", "qperf", "apachebench"])
 def test_it_measures_over_ipv6(hosts: MakeHosts, kind: str) -> None:
     made = tool(kind)
-    leading = next(one.name for one in made.tells() if one.leading)
+    leading = next(one.name for one in made.selected_measures() if one.leading)
     assert (run(hosts, "::1", kind, duration="1s").metrics[leading] or 0) > 0
 
 
@@ -408,7 +408,7 @@ def test_a_background_tells_its_numbers_at_its_end(hosts: MakeHosts) -> None:
     ]
     sender, receiver = hosts("sender", "receiver")
     pair = Pair(sender, receiver, "127.0.0.1", "127.0.0.1")
-    ((_, last),) = perform(Job(trial=0, pairs=[pair]), parts).ran
+    ((_, last),) = run_parts(Job(trial=0, pairs=[pair]), parts).ran
     found = measured.outcome(0, Purpose.BACKGROUND, [[last]]).metrics
     assert (found["program_s"] or 0) > 1.9
     assert (found["goodput_bps"] or 0) > 0

@@ -16,11 +16,11 @@ from osmef.agent.messages import OutputEnded, PongResult, RequestsEvent, SiegeRe
 from osmef.errors import AgentError
 from osmef.results.observations import Purpose
 from osmef.results.tables import TABLES
-from osmef.workloads.base import Outcome, Ran
-from osmef.workloads.ensemble import Job, perform
+from osmef.workloads.base import Outcome, PartResult
 from osmef.workloads.kinds.pingpong import PingPong, PingPongSettings
 from osmef.workloads.siege import as_batch, request_metrics, requests_table
 from osmef.workloads.tasks import Pair
+from osmef.workloads.trial_runner import Job, run_parts
 from tests.workloads.conftest import MakeHosts, MakeScript, pairs
 
 GOOD = {
@@ -35,7 +35,7 @@ def workload(**settings: Any) -> PingPong:
 
 
 def run(work: PingPong, job: Job) -> Outcome:
-    outcome = work.outcome(job.trial, Purpose.MEASURED, perform(job, work.parts()).ran)
+    outcome = work.outcome(job.trial, Purpose.MEASURED, run_parts(job, work.parts()).ran)
     assert outcome.metrics.keys() == {one.name for one in work.measures}
     return outcome
 
@@ -149,7 +149,7 @@ def test_a_killed_pong_fails_the_trial_and_is_named(hosts: MakeHosts) -> None:
 
     work = workload(sizes=["1kB"], repetitions=1000, rate=50)
     with pytest.raises(AgentError, match="the agent is gone") as caught:
-        perform(Job(1, pairs(senders, receivers), check=check), work.parts())
+        run_parts(Job(1, pairs(senders, receivers), check=check), work.parts())
     assert caught.value.where == "r1"
     assert begun[0] == float("inf")
     run(workload(coverage=0.0001), Job(2, pairs(senders, receivers)))
@@ -193,7 +193,7 @@ def test_what_takes_too_long_fails_the_trial_and_says_what_to_do(hosts: MakeHost
     between = pairs(hosts("s1"), hosts("r1"))
     slow = workload(sizes=["1MB"], repetitions=100_000, deadline="300ms")
     with pytest.raises(AgentError, match="missed every deadline") as caught:
-        perform(Job(1, between), slow.parts())
+        run_parts(Job(1, between), slow.parts())
     assert caught.value.where == "s1"
     assert "deadline" in str(caught.value.cure)
     run(workload(coverage=0.0001), Job(2, between))
@@ -240,7 +240,7 @@ def siege_result(requests: int, failed: int) -> SiegeResult:
 
 
 def test_a_part_of_the_requests_is_no_result() -> None:
-    ran = Ran("s1", "r1", (siege_result(3, 0),), [], [], [as_batch(told({}, {}))])
+    ran = PartResult("s1", "r1", (siege_result(3, 0),), [], [], [as_batch(told({}, {}))])
     with pytest.raises(AgentError, match="made 3 requests and reported 2"):
         workload().outcome(1, Purpose.MEASURED, [[ran]])
 
@@ -249,7 +249,7 @@ def test_what_is_no_siege_is_no_result() -> None:
     values = {**COUNTS, "event": "result", "id": "1", "job": "pong"}
     other = PongResult.model_validate({**values, "process": USE, "endpoint": STAT})
     with pytest.raises(AgentError, match="made no requests"):
-        workload().outcome(1, Purpose.MEASURED, [[Ran("s1", "r1", (other,), [])]])
+        workload().outcome(1, Purpose.MEASURED, [[PartResult("s1", "r1", (other,), [])]])
 
 
 # --- the metrics

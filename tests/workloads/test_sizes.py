@@ -11,7 +11,7 @@ from osmef.errors import AgentError, InputError
 from osmef.results.observations import Purpose
 from osmef.scenario.load import load_text
 from osmef.workloads import Job, TrialWorkload
-from osmef.workloads.base import Ran
+from osmef.workloads.base import PartResult
 from osmef.workloads.kinds.size_sweep import SizeSweep, SizeSweepSettings, count_sizes
 from tests.workloads.conftest import MakeHosts, pairs
 
@@ -26,7 +26,7 @@ def settings(**keys: object) -> SizeSweepSettings:
     return SizeSweepSettings.model_validate(keys)
 
 
-def ran(times_us: dict[int, list[float]]) -> Ran:
+def ran(times_us: dict[int, list[float]]) -> PartResult:
     ends = {"event": "result", "id": "1", "job": "sizes", "elapsed_s": 2.0, "mode": "pingpong",
             "check": False, "process": USE, "endpoint": {"cpus": 1, **STAT}}  # fmt: skip
     results = [SizesResult.model_validate({**ends, "role": r}) for r in ("receiver", "sender")]
@@ -44,7 +44,7 @@ def ran(times_us: dict[int, list[float]]) -> Ran:
         )
         for size, times in times_us.items()
     ]
-    return Ran("a", "b", tuple(results), [], points)
+    return PartResult("a", "b", tuple(results), [], points)
 
 
 @given(st.integers(1, 2**30), st.integers(1, 2**30), st.sampled_from([0, 3, 100]))

@@ -25,7 +25,7 @@ OUTPUTS = Path(__file__).parents[1] / "formats" / "data"
 TOOLS = [name for name in WORKLOADS.own if issubclass(WORKLOADS.get(name), Tool)]
 OF_PAIRS = [name for name in TOOLS if not WORKLOADS.settings(name).together]
 
-_NAMES = [one.name for one in WORKLOADS.get("dbench").told]
+_NAMES = [one.name for one in WORKLOADS.get("dbench").output_measures]
 
 # The settings of outputs that are not those of the usual ones.
 OF_OUTPUTS: dict[str, dict[str, Any]] = {
@@ -154,8 +154,8 @@ def test_every_measure_has_the_number_that_was_printed(kind: str, pairs: int) ->
         except OutputError:
             continue
         told += 1
-        assert list(found) == [one.name for one in made.tells()]
-        leading = next(one for one in made.tells() if one.leading)
+        assert list(found) == [one.name for one in made.selected_measures()]
+        leading = next(one for one in made.selected_measures() if one.leading)
         value = found[leading.name]
         assert value is not None
         added = pairs if leading.over_pairs is OverPairs.SUM else 1
@@ -185,7 +185,7 @@ def test_what_it_never_prints_is_an_error_that_says_where(kind: str, stdout: byt
 def test_what_is_stopped_before_it_tells_has_no_numbers(kind: str) -> None:
     made = tool(kind)
     pair = [ended(run, b"", stopped=not run.ready) for run in made.runs()]
-    assert made.numbers([pair]) == {one.name: None for one in made.tells()}
+    assert made.numbers([pair]) == {one.name: None for one in made.selected_measures()}
 
 
 def test_a_server_that_is_stopped_is_no_excuse() -> None:

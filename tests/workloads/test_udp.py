@@ -14,9 +14,9 @@ from pydantic import ValidationError
 from osmef.agent.messages import UdpSenderResult
 from osmef.errors import AgentError
 from osmef.results.observations import Datagrams, Direction, Purpose
-from osmef.workloads.base import Outcome, Ran
-from osmef.workloads.ensemble import Job, perform
+from osmef.workloads.base import Outcome, PartResult
 from osmef.workloads.kinds.udp import UdpFlows, UdpSettings, datagram_metrics
+from osmef.workloads.trial_runner import Job, run_parts
 from tests.workloads.conftest import MakeHosts, pairs
 
 
@@ -26,10 +26,10 @@ def workload(**settings: Any) -> UdpFlows:
     )
 
 
-def measured(hosts: MakeHosts, **settings: Any) -> tuple[Outcome, list[list[Ran]]]:
+def measured(hosts: MakeHosts, **settings: Any) -> tuple[Outcome, list[list[PartResult]]]:
     """Run once between two pairs of real agents."""
     one = workload(**settings)
-    done = perform(Job(7, pairs(hosts("s1"), hosts("r1", "r2"))), one.parts())
+    done = run_parts(Job(7, pairs(hosts("s1"), hosts("r1", "r2"))), one.parts())
     outcome = one.outcome(7, Purpose.MEASURED, done.ran)
     assert outcome.metrics.keys() == {one.name for one in one.measures}
     return outcome, done.ran
@@ -94,7 +94,7 @@ def test_a_killed_agent_is_named(hosts: MakeHosts, end: str) -> None:
 
     job = Job(1, pairs(senders, receivers), progress=progress)
     with pytest.raises(AgentError) as caught:
-        perform(job, workload(duration="60s").parts())
+        run_parts(job, workload(duration="60s").parts())
     assert caught.value.where == end
 
 
@@ -196,7 +196,7 @@ def sender_result() -> UdpSenderResult:
 
 @pytest.mark.parametrize("direction", ["forward", "reverse"])
 def test_two_senders_are_no_result(direction: str) -> None:
-    ran = Ran("a", "b", (sender_result(), sender_result()), [])
+    ran = PartResult("a", "b", (sender_result(), sender_result()), [])
     with pytest.raises(AgentError, match=f"did not send datagrams {direction}"):
         workload(direction=direction).outcome(1, Purpose.MEASURED, [[ran]])
 
@@ -250,9 +250,9 @@ def test_a_search_between_real_agents(hosts: MakeHosts) -> None:
     search = {**SEARCH, "lowest": "1Mbit/s", "loss": "20 %", "most": 4}
     one = workload(rate="3Mbit/s", size="200B", search=search)
     job = Job(7, pairs(hosts("s1"), hosts("r1")))
-    done = perform(job, one.parts())
+    done = run_parts(job, one.parts())
     while again := one.again(done.ran):
-        done = done.then(perform(job, again))
+        done = done.then(run_parts(job, again))
     outcome = one.outcome(7, Purpose.MEASURED, done.ran)
     assert outcome.metrics.keys() == {measure.name for measure in one.measures}
     assert outcome.search is not None

@@ -36,7 +36,7 @@ class Ping(Tool[PingSettings]):
     Settings = PingSettings
     example = "workload: {kind: ping, duration: 5s, size: 1000 B}"
     programs = (Program("ping", package="iputils-ping"),)
-    told = (
+    output_measures = (
         Measure(
             name="icmp_rtt_mean_us", unit="us", better=Better.LOWER, label="RTT of ICMP",
             head="mean\nRTT\nµs", digits=".0f", over_pairs=OverPairs.MEAN, leading=True,

@@ -26,7 +26,7 @@ PING 192.0.2.7 (192.0.2.7) 56(84) bytes of data.
     ("text", "numbers"), [(ANSWERED, (131, 217, 0)), (UNANSWERED, (None, None, 100))]
 )
 def test_numbers_are_read_of_what_it_prints(text: str, numbers: tuple[float | None, ...]) -> None:
-    assert read(text) == dict(zip([one.name for one in Ping.told], numbers, strict=True))
+    assert read(text) == dict(zip([one.name for one in Ping.output_measures], numbers, strict=True))
 
 
 @pytest.mark.parametrize("text", ["", "ping: x: Name or service not known", ANSWERED[:-50]])

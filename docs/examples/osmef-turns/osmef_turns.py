@@ -12,7 +12,7 @@ from osmef.results.measure import Better, Measure, OverPairs
 from osmef.results.observations import Purpose
 from osmef.scenario.fields import Duration, Size
 from osmef.scenario.workload import WorkloadSettings
-from osmef.workloads.base import Outcome, Part, Ran, Step, Workload
+from osmef.workloads.base import Outcome, Part, PartResult, Step, Workload
 from pydantic import Field
 
 
@@ -46,13 +46,13 @@ class Turns(Workload[TurnsSettings]):
         ask = Step("sender", "exchange", parameters)
         return (Part((answer, ask), duration_s=s.duration),)
 
-    def outcome(self, trial: int, purpose: Purpose, pairs: Sequence[Sequence[Ran]]) -> Outcome:
+    def outcome(self, trial: int, purpose: Purpose, pairs: Sequence[Sequence[PartResult]]) -> Outcome:
         """Return the rate of all pairs."""
         rates = [_rate(ran) for (ran,) in pairs]
         return Outcome({"turns_per_s": math.fsum(rates)})
 
 
-def _rate(ran: Ran) -> float:
+def _rate(ran: PartResult) -> float:
     """Return answers per second of one pair. Raises AgentError."""
     _, asked = ran.results
     if not isinstance(asked, ExchangeResult) or asked.elapsed_s <= 0:

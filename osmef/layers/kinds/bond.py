@@ -121,8 +121,8 @@ class BondSettings(LayerSettings):
             )
 
 
-def _measure(name: str, unit: str, told: str, source: str, **look: Any) -> Measure:
-    return Measure(name=name, unit=unit, better=Better.LOWER, help=told, source=source, **look)
+def _measure(name: str, unit: str, text: str, source: str, **look: Any) -> Measure:
+    return Measure(name=name, unit=unit, better=Better.LOWER, help=text, source=source, **look)
 
 
 _KERNEL = "Linux, Documentation/networking/snmp_counter.rst"
@@ -298,19 +298,21 @@ def _hold(host: LayerHost, space: str, devices: Sequence[str], rate_bps: float) 
 def _see_duplex(host: LayerHost, space: str, devices: Sequence[str]) -> None:
     """Check that cards are full duplex: the kernel runs LACP only on these.
 
-    Virtual ones may tell nothing of it, and take what they are told. It is told to those alone that
-    go with their machine: it could not be restored. Raises EndpointError.
+    Virtual NICs may report no duplex mode. It is set only on those that are deleted with their VM,
+    because it could not be restored. Raises EndpointError.
     """
-    host.root.ip(space, *(f"link set dev {device} up" for device in devices))  # else none is told
+    host.root.ip(
+        space, *(f"link set dev {device} up" for device in devices)
+    )  # down, they report none
     for device in devices:
         argv = within(space, ["cat", f"/sys/class/net/{device}/duplex"])
-        told = host.root.run(argv).stdout.decode(errors="replace").strip()
-        if told == "full":
+        duplex = host.root.run(argv).stdout.decode(errors="replace").strip()
+        if duplex == "full":
             continue
         words = ["ethtool", "-s", device, "speed", str(_NOMINAL_MBIT), "duplex", "full"]
         if host.stays or host.root.run(within(space, words)).status:
             raise EndpointError(
-                f"{device} works in {told or 'unknown'} duplex, as far as it reports, and by such"
+                f"{device} works in {duplex or 'unknown'} duplex, as far as it reports, and by such"
                 " cards the kernel speaks no LACP (IEEE 802.3ad)",
                 where=host.name,
                 cure=f"there: {' '.join(words)}; or use another mode",
@@ -335,9 +337,9 @@ def _check_first_process(host: LayerHost) -> None:
 
 
 def _card(card: Mapping[str, Any]) -> dict[str, Any]:
-    told = card.get("linkinfo", {}).get("info_slave_data", {})
+    reported = card.get("linkinfo", {}).get("info_slave_data", {})
     keys = ("state", "mii_status", "link_failure_count")
-    return {"mtu": card.get("mtu"), **{key: told[key] for key in keys if key in told}}
+    return {"mtu": card.get("mtu"), **{key: reported[key] for key in keys if key in reported}}
 
 
 def _busiest(changes: Sequence[Counters]) -> float | None:

@@ -143,8 +143,8 @@ def _run(output: str, line: int) -> ApachebenchOutput | Failed:
     begun = _BEGUN.search(output)
     if begun and (_NOTHING.search(output) or not host):
         return _failed(begun, output, line, reported=host is not None)
-    told = {name: _number(output, name) for name in _NUMBERS}
-    complete = int(told["complete"])
+    reported = {name: _number(output, name) for name in _NUMBERS}
+    complete = int(reported["complete"])
     length = _length(output, max(1, complete))
     status, rate = _BAD_STATUS.search(output), _RATE.search(output)
     received = _RECEIVED.search(output)
@@ -152,10 +152,10 @@ def _run(output: str, line: int) -> ApachebenchOutput | Failed:
     return ApachebenchOutput(
         line=line,
         host=host[1] if host else None,
-        concurrency=int(told["concurrency"]),
-        elapsed_s=told["elapsed_s"],
+        concurrency=int(reported["concurrency"]),
+        elapsed_s=reported["elapsed_s"],
         complete=complete,
-        failed=max(int(told["failed"]), bad),
+        failed=max(int(reported["failed"]), bad),
         bad_status=bad,
         document_bytes=length,
         requests_per_s=amount(rate[1], "Requests per second") if rate else None,
@@ -187,11 +187,11 @@ def _ended(name: str) -> OutputError:
 
 
 def _length(output: str, complete: int) -> int:
-    told, all_of_them = _LENGTH.search(output), _DOCUMENTS.search(output)
+    reported, all_of_them = _LENGTH.search(output), _DOCUMENTS.search(output)
     differ = _DIFFER.search(output) and all_of_them
-    if told is not None and told[1] and not differ:
-        return whole(told[1], "length")
-    if told is None or all_of_them is None:
+    if reported is not None and reported[1] and not differ:
+        return whole(reported[1], "length")
+    if reported is None or all_of_them is None:
         raise _ended("length")
     return round(whole(all_of_them[1], "HTML transferred") / complete)
 
@@ -250,7 +250,7 @@ class Apachebench(Tool[ApachebenchSettings]):
     Settings = ApachebenchSettings
     example = "workload: {kind: apachebench, connections: 10, duration: 10s}"
     programs = (Program("ab", package="apache2-utils", version=("-V",)),)
-    told = common(
+    output_measures = common(
         _SOURCE,
         *("requests_per_s", "request_min_us", "request_mean_us", "request_p50_us"),
         *("request_p90_us", "request_p99_us", "request_max_us"),
@@ -274,16 +274,16 @@ class Apachebench(Tool[ApachebenchSettings]):
     def parse(self, ended: Sequence[EndedProgram]) -> Mapping[str, float | None]:
         """Read the report, and the quantiles."""
         printed = ended[-1].printed
-        told = read(printed.text_of_stdout)
-        if told.failed >= told.complete:
-            raise OutputError(f"all {told.complete} requests failed", tail=printed.tail)
+        output = read(printed.text_of_stdout)
+        if output.failed >= output.complete:
+            raise OutputError(f"all {output.complete} requests failed", tail=printed.tail)
         csv = printed.text(OutputStream.STDERR)
-        quantiles = read_quantiles(csv, told.complete) if csv else {}
-        received, rate = told.received_bytes, told.requests_per_s
+        quantiles = read_quantiles(csv, output.complete) if csv else {}
+        received, rate = output.received_bytes, output.requests_per_s
         return {
             "requests_per_s": rate,
-            "request_mean_us": 1e6 * told.concurrency / rate if rate else None,
+            "request_mean_us": 1e6 * output.concurrency / rate if rate else None,
             **{f"request_{name}_us": quantiles.get(q) for name, q in _QUANTILES.items()},
-            "received_bytes_per_s": None if received is None else received / told.elapsed_s,
-            "failed_requests": told.failed,
+            "received_bytes_per_s": None if received is None else received / output.elapsed_s,
+            "failed_requests": output.failed,
         }

@@ -27,7 +27,7 @@ from osmef.scenario.fields import (
     parse_money,
 )
 from osmef.scenario.workload import Directions, Role, TransferDirection, WorkloadSettings
-from osmef.workloads.base import End, Outcome, Part, Ran, Span, Step, Value, Workload
+from osmef.workloads.base import End, Outcome, Part, PartResult, Span, Step, Value, Workload
 from osmef.workloads.metrics import JAIN, MEASURES, RATES, RETRANSMITS, transfer_metrics
 from osmef.workloads.searches import (
     bucket_found,
@@ -276,8 +276,8 @@ class BtcSettings(WorkloadSettings):
         """Warn where segmentation or receive offload is missing."""
         what = "receive" if end == "receiver" else "segmentation"
         if _lacks_offload(facts, what):
-            told = "the kernel handles every packet singly, which may limit the rate"
-            yield f"no {what} offload: {told}"
+            message = "the kernel handles every packet singly, which may limit the rate"
+            yield f"no {what} offload: {message}"
 
     @model_validator(mode="after")
     def _cost_has_a_price(self) -> BtcSettings:
@@ -374,8 +374,8 @@ def _lacks_offload(facts: Mapping[str, Any], what: str) -> bool:
         "receive": ("generic_receive_offload", "large_receive_offload"),
     }[what]
     interfaces = [one for name, one in (facts.get("interfaces") or {}).items() if name != "lo"]
-    told = [one["offloads"] for one in interfaces if one.get("offloads")]
-    known = [[on for name in names if (on := some.get(name)) is not None] for some in told]
+    reported = [one["offloads"] for one in interfaces if one.get("offloads")]
+    known = [[on for name in names if (on := some.get(name)) is not None] for some in reported]
     return bool(known) and all(some and not any(some) for some in known)
 
 
@@ -402,7 +402,7 @@ class BulkTransfer(Workload[BtcSettings]):
         """Return one part for each direction: the receiver listens, and the sender connects."""
         return self._parts([])
 
-    def _parts(self, firsts: Sequence[Ran]) -> tuple[Part, ...]:
+    def _parts(self, firsts: Sequence[PartResult]) -> tuple[Part, ...]:
         """Return the parts, by the first transfers of all pairs if there were any."""
         length = self._settings.warmup + self._settings.longest_s
         enough = enough_of(firsts) if self._settings.until is not None else None
@@ -419,7 +419,7 @@ class BulkTransfer(Workload[BtcSettings]):
         )
 
     @property
-    def rests(self) -> tuple[float, ...]:
+    def pauses(self) -> tuple[float, ...]:
         """The rests in which a bucket refills, in seconds."""
         return tuple(self._settings.refill or ())
 
@@ -440,7 +440,7 @@ class BulkTransfer(Workload[BtcSettings]):
         paced = s.pacing and round(transfers * s.connections * s.pacing * seconds / 8)
         return paced or None
 
-    def again(self, pairs: Sequence[Sequence[Ran]]) -> tuple[Part, ...]:
+    def again(self, pairs: Sequence[Sequence[PartResult]]) -> tuple[Part, ...]:
         """Return the next transfer after a rest; none where a pair has no bucket."""
         firsts = [pair[0] for pair in pairs]
         return self._parts(firsts) if all(map(has_bucket, firsts)) else ()
@@ -471,7 +471,12 @@ class BulkTransfer(Workload[BtcSettings]):
         }
         return {name: value for name, value in wanted.items() if value is not None}
 
-    def outcome(self, trial: int, purpose: Purpose, pairs: Sequence[Sequence[Ran]]) -> Outcome:  # noqa: ARG002 - no row of it is of a trial
+    def outcome(
+        self,
+        trial: int,  # noqa: ARG002 - no row of it is of a trial
+        purpose: Purpose,
+        pairs: Sequence[Sequence[PartResult]],
+    ) -> Outcome:
         """Return transfers of every part, and the metrics of each direction over all pairs."""
         if self._settings.until is not None:
             return self._bucket(purpose, pairs)
@@ -496,7 +501,7 @@ class BulkTransfer(Workload[BtcSettings]):
         lengths = [transfer.receiver.common_length_s or 0.0 for transfer in transfers]
         return min(100.0, 100 * min(lengths) / self._settings.duration)
 
-    def _bucket(self, purpose: Purpose, pairs: Sequence[Sequence[Ran]]) -> Outcome:
+    def _bucket(self, purpose: Purpose, pairs: Sequence[Sequence[PartResult]]) -> Outcome:
         """Return the outcome of a search for buckets."""
         (direction,), settings = self._directions, self._settings
         most = settings.most_bytes and settings.most_bytes * settings.connections
@@ -513,7 +518,7 @@ class BulkTransfer(Workload[BtcSettings]):
         return Outcome(metrics, [*there, *later], buckets=found)
 
 
-def _transfer(ran: Ran, purpose: Purpose, direction: Direction) -> Transfer:
+def _transfer(ran: PartResult, purpose: Purpose, direction: Direction) -> Transfer:
     names = (ran.receiver, ran.sender)  # as the steps are
     ends = {
         result.role: transfer_end(name, result)

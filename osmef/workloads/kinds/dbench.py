@@ -73,20 +73,20 @@ def read(text: str) -> DbenchOutput:
     refused = _FAILED.search(text)
     if refused:
         raise OutputError(f"dbench failed: {refused[1]}")
-    told = of_one_run(_THROUGHPUT, text, "dbench")
-    rate = amount(told[1], "the throughput")
+    reported = of_one_run(_THROUGHPUT, text, "dbench")
+    rate = amount(reported[1], "the throughput")
     if rate == 0:
         raise OutputError(
             "dbench was too short for a throughput", cure="let it run for some seconds: -t 5"
         )
     return DbenchOutput(
         throughput_bytes_per_s=1e6 * rate,
-        clients=whole(told[4], "the clients"),
-        processes=whole(told[5], "the processes"),
-        max_latency_us=1e3 * amount(told[6], "the greatest latency"),
-        sync_open=told[2] is not None,
-        sync_directories=told[3] is not None,
-        operations=_operations(text[: told.start()].partition(_OF_CLIENTS)[0].splitlines()),
+        clients=whole(reported[4], "the clients"),
+        processes=whole(reported[5], "the processes"),
+        max_latency_us=1e3 * amount(reported[6], "the greatest latency"),
+        sync_open=reported[2] is not None,
+        sync_directories=reported[3] is not None,
+        operations=_operations(text[: reported.start()].partition(_OF_CLIENTS)[0].splitlines()),
     )
 
 
@@ -155,7 +155,7 @@ class Dbench(Tool[DbenchSettings]):
     Settings = DbenchSettings
     example = "endpoints: {loopback: {}}\nworkload: {kind: dbench, clients: 4, sync: true}"
     programs = (Program("dbench", files=(_LOADFILE,)),)
-    told = (
+    output_measures = (
         Measure(
             name="throughput_bytes_per_s", unit="B/s", better=Better.HIGHER, label="throughput",
             head="throughput", over_pairs=OverPairs.SUM, leading=True,
@@ -177,8 +177,8 @@ class Dbench(Tool[DbenchSettings]):
 
     def parse(self, ended: Sequence[EndedProgram]) -> Mapping[str, float | None]:
         """Read the line of the throughput."""
-        told = read(ended[-1].printed.text_of_stdout)
+        output = read(ended[-1].printed.text_of_stdout)
         return {
-            "throughput_bytes_per_s": told.throughput_bytes_per_s,
-            "latency_max_us": told.max_latency_us,
+            "throughput_bytes_per_s": output.throughput_bytes_per_s,
+            "latency_max_us": output.max_latency_us,
         }

@@ -69,14 +69,14 @@ class FioOutput:
 def read(text: str) -> FioOutput:
     """Read the output of one job. Raises OutputError, also where the job failed."""
     document = _document(text)
-    told = _VERSION.fullmatch(str(document.get("fio version")))
-    if told is None or int(told[1]) < _LEAST_VERSION:
+    reported = _VERSION.fullmatch(str(document.get("fio version")))
+    if reported is None or int(reported[1]) < _LEAST_VERSION:
         raise OutputError("this is not of fio 3", cure="use fio 3 or newer")
     jobs = document.get("jobs")
     if not isinstance(jobs, list) or len(jobs) != 1:
         count = len(jobs) if isinstance(jobs, list) else 0
         raise OutputError(f"there are {count} jobs, and not one", cure="run it --group_reporting")
-    return _job(jobs[0], told[0])
+    return _job(jobs[0], reported[0])
 
 
 def _document(text: str) -> Mapping[str, Any]:
@@ -109,43 +109,45 @@ def _job(job: Any, version: str) -> FioOutput:
     return FioOutput(version, str(job.get("jobname")), ways["read"], ways["write"])
 
 
-def _way(told: Any, name: str) -> Way | None:
-    if not isinstance(told, dict):
+def _way(reported: Any, name: str) -> Way | None:
+    if not isinstance(reported, dict):
         raise OutputError(f"fio reports nothing of {name}")
-    requests = whole(told.get("total_ios"), f"the requests of {name}")
+    requests = whole(reported.get("total_ios"), f"the requests of {name}")
     if not requests:
         return None
     return Way(
-        iops=positive(told.get("iops"), f"the IOPS of {name}"),
-        bytes_per_s=positive(told.get("bw_bytes"), f"the rate of {name}"),
+        iops=positive(reported.get("iops"), f"the IOPS of {name}"),
+        bytes_per_s=positive(reported.get("bw_bytes"), f"the rate of {name}"),
         requests=requests,
-        bytes=whole(told.get("io_bytes"), f"the bytes of {name}"),
-        elapsed_s=positive(told.get("runtime"), f"the time of {name}") / 1e3,
-        latency=_latency(told.get("lat_ns"), f"the latency of {name}"),
-        completion=_latency(told.get("clat_ns"), f"the completion latency of {name}"),
+        bytes=whole(reported.get("io_bytes"), f"the bytes of {name}"),
+        elapsed_s=positive(reported.get("runtime"), f"the time of {name}") / 1e3,
+        latency=_latency(reported.get("lat_ns"), f"the latency of {name}"),
+        completion=_latency(reported.get("clat_ns"), f"the completion latency of {name}"),
     )
 
 
-def _latency(told: Any, what: str) -> Latency:
-    if not isinstance(told, dict):
+def _latency(reported: Any, what: str) -> Latency:
+    if not isinstance(reported, dict):
         raise OutputError(f"fio does not report {what}")
     least, mean, most = (
-        positive(told.get(key), f"{what}, {key}") for key in ("min", "mean", "max")
+        positive(reported.get(key), f"{what}, {key}") for key in ("min", "mean", "max")
     )
     if not least <= mean <= most:
         raise OutputError(f"{what} has a mean of {mean:g} between {least:g} and {most:g} ns")
-    return Latency(least / 1e3, mean / 1e3, most / 1e3, _percentiles(told.get("percentile"), what))
+    return Latency(
+        least / 1e3, mean / 1e3, most / 1e3, _percentiles(reported.get("percentile"), what)
+    )
 
 
-def _percentiles(told: Any, what: str) -> Mapping[str, float] | None:
+def _percentiles(reported: Any, what: str) -> Mapping[str, float] | None:
     """Return percentiles by percent, such as ``99.9``, in ascending order as fio has them."""
-    if told is None:
+    if reported is None:
         return None
-    if not isinstance(told, dict):
+    if not isinstance(reported, dict):
         raise OutputError(f"{what} has no percentiles that can be read")
     found: dict[str, float] = {}
     last = 0.0
-    for key, value in told.items():
+    for key, value in reported.items():
         percent = number(key, f"{what}, a percentile")
         time = amount(value, f"{what}, percentile {key}")
         if not 0 < percent <= 100 or time < last:
@@ -252,7 +254,7 @@ class Fio(Tool[FioSettings]):
 
     def __init__(self, settings: FioSettings, *, background: bool = False) -> None:
         found = [one for way in settings.accesses for one in _measures(way)]
-        self.told = (found[0].model_copy(update={"leading": True}), *found[1:])
+        self.output_measures = (found[0].model_copy(update={"leading": True}), *found[1:])
         super().__init__(settings, background=background)
 
     def runs(self) -> Sequence[ProgramRun]:
@@ -273,10 +275,10 @@ class Fio(Tool[FioSettings]):
     def parse(self, ended: Sequence[EndedProgram]) -> Mapping[str, float | None]:
         """Read the JSON, which must have each requested direction."""
         printed = ended[-1].printed
-        told = read(printed.text_of_stdout)
+        output = read(printed.text_of_stdout)
         numbers: dict[str, float | None] = {}
         for name in self._settings.accesses:
-            way = told.read if name == "read" else told.written
+            way = output.read if name == "read" else output.written
             if way is None:
                 raise OutputError(f"fio reports no {name} that has ended", tail=printed.tail)
             numbers |= _numbers(name, way)
@@ -295,11 +297,11 @@ def _numbers(name: str, way: Way) -> Mapping[str, float | None]:
 
 
 def _measures(way: str) -> tuple[Measure, ...]:
-    def time(name: str, told: str, head: str | None) -> Measure:
+    def time(name: str, text: str, head: str | None) -> Measure:
         return Measure(
             name=f"{way}_{name}_us", unit="us", better=Better.LOWER, head=head, digits=".0f",
-            label=f"{way}s, {told}", over_pairs=OverPairs.WORST, source="fio(1), lat",
-            help=f"{told} of the time from making a request until it was done, {way}s",
+            label=f"{way}s, {text}", over_pairs=OverPairs.WORST, source="fio(1), lat",
+            help=f"{text} of the time from making a request until it was done, {way}s",
         )  # fmt: skip
 
     return (

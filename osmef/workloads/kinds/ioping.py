@@ -150,7 +150,7 @@ class IopingSettings(DirectSettings):
         return False
 
     @property
-    def is_told(self) -> bool:
+    def prints_requests(self) -> bool:
         """Whether each single request is printed."""
         return self.duration * _OF_A_REQUEST <= self.most_output * self.interval
 
@@ -161,7 +161,7 @@ class Ioping(Tool[IopingSettings]):
     Settings = IopingSettings
     example = "endpoints: {loopback: {}}\nworkload: {kind: ioping, interval: 100ms}"
     programs = (Program("ioping", version=("-v",)),)
-    told = (
+    output_measures = (
         Measure(
             name="latency_mean_us", unit="us", better=Better.LOWER, label="mean latency",
             head="mean\nµs", digits=".1f", over_pairs=OverPairs.WORST, leading=True,
@@ -202,21 +202,26 @@ class Ioping(Tool[IopingSettings]):
             "-s": f"{s.block}",
             "-S": f"{s.size}",
         }
-        flags = {"-D": s.direct, "-W": s.operation == "write", "-L": s.linear, "-q": not s.is_told}
+        flags = {
+            "-D": s.direct,
+            "-W": s.operation == "write",
+            "-L": s.linear,
+            "-q": not s.prints_requests,
+        }
         argv = ["ioping", "-J", *(word for pair in options.items() for word in pair)]
         return (s.run_of([*argv, *(flag for flag, given in flags.items() if given), "{dir}"]),)
 
     def parse(self, ended: Sequence[EndedProgram]) -> Mapping[str, float | None]:
         """Read the JSON, with percentiles of single requests if they are printed."""
-        told = read(ended[-1].printed.text_of_stdout)
-        ordered = sorted(told.times_us)
+        output = read(ended[-1].printed.text_of_stdout)
+        ordered = sorted(output.times_us)
         return {
-            "latency_mean_us": told.mean_us,
+            "latency_mean_us": output.mean_us,
             **{
                 f"latency_{name}": ordered[math.ceil(share * len(ordered)) - 1] if ordered else None
                 for name, share in _QUANTILES.items()
             },
-            "latency_min_us": told.min_us,
-            "latency_max_us": told.max_us,
-            "iops": told.iops,
+            "latency_min_us": output.min_us,
+            "latency_max_us": output.max_us,
+            "iops": output.iops,
         }

@@ -135,13 +135,13 @@ def _rate(cell: str) -> float | None:
 
 def _of_children(text: str, streams: str) -> dict[str, float | None]:
     found: dict[str, float | None] = dict.fromkeys(TESTS)
-    for told in _CHILDREN.finditer(text):
-        name = _NAMES.get(told[2])
+    for reported in _CHILDREN.finditer(text):
+        name = _NAMES.get(reported[2])
         if name is None:
             continue
-        if told[1] != streams or found[name] is not None:
-            raise OutputError(f"the rates of {told[2]} are not of one run of {streams} streams")
-        found[name] = _rate(told[3])
+        if reported[1] != streams or found[name] is not None:
+            raise OutputError(f"the rates of {reported[2]} are not of one run of {streams} streams")
+        found[name] = _rate(reported[3])
     return found
 
 
@@ -233,7 +233,7 @@ class Iozone(Tool[IozoneSettings]):
     )
 
     def __init__(self, settings: IozoneSettings, *, background: bool = False) -> None:
-        self.told = tuple(_measure(name) for name in settings.names)
+        self.output_measures = tuple(_measure(name) for name in settings.names)
         super().__init__(settings, background=background)
 
     def runs(self) -> Sequence[ProgramRun]:
@@ -251,8 +251,8 @@ class Iozone(Tool[IozoneSettings]):
     def parse(self, ended: Sequence[EndedProgram]) -> Mapping[str, float | None]:
         """Read the rates, one for each requested test."""
         printed = ended[-1].printed
-        told = read(printed.text_of_stdout)
-        found = {name: getattr(told, f"{name}_bytes_per_s") for name in self._settings.names}
+        output = read(printed.text_of_stdout)
+        found = {name: getattr(output, f"{name}_bytes_per_s") for name in self._settings.names}
         for name, rate in found.items():
             if rate is None:
                 raise OutputError(f"IOzone reports no rate of {name}", tail=printed.tail)

@@ -230,7 +230,7 @@ class Iperf2(Tool[Iperf2Settings]):
     Settings = Iperf2Settings
     example = "workload: {kind: iperf2, connections: 4, duration: 10s}"
     programs = (Program("iperf"),)
-    told = (
+    output_measures = (
         *common("iperf(1)", "goodput_bps", "sent_bps", "retransmits", "loss_percent"),
         *common("RFC 1889, as iperf 2 has it", "jitter_us"),
     )
@@ -285,5 +285,5 @@ class Iperf2(Tool[Iperf2Settings]):
 
 def _sum(moved: Moved, name: str) -> int | None:
     """Return the sum over all connections; None where one is unknown."""
-    told = [getattr(one, name) for one in moved.flows]
-    return None if None in told else sum(told)
+    reported = [getattr(one, name) for one in moved.flows]
+    return None if None in reported else sum(reported)

@@ -255,8 +255,8 @@ def _run(document: Json, line: int) -> Iperf3Output:
         raise OutputError("there is no start.test_start, as iperf3 -J writes it")
     if "end" not in document and error is None:
         error = "there is no end: iperf3 was killed"
-    told, streams = _get(settings, "protocol"), _get(settings, "num_streams")
-    protocol = None if told is None else str(told).lower()
+    reported, streams = _get(settings, "protocol"), _get(settings, "num_streams")
+    protocol = None if reported is None else str(reported).lower()
     direction = _direction(settings, end)
     count = None if streams is None else whole(streams, "num_streams")
     rate = _maybe(settings, "target_bitrate") or None
@@ -292,12 +292,12 @@ def _direction(settings: Any, end: Any) -> str:
 def _settings(document: Json) -> dict[str, Setting]:
     start, end = _get(document, "start"), _get(document, "end")
     settings = _get(start, "test_start")
-    told = settings if isinstance(settings, dict) else {}
+    reported = settings if isinstance(settings, dict) else {}
     values: dict[str, Setting] = {
         _NAMES.get(str(name), str(name)): value
         if isinstance(value, str | bool)
         else _plain(number(value, name))
-        for name, value in told.items()
+        for name, value in reported.items()
         if name not in _READ and value and isinstance(value, str | bool | int | float)
     }
     for name, key in _AROUND.items():
@@ -350,7 +350,7 @@ def _cpu(end: Any, direction: str) -> tuple[float | None, float | None]:
 
 
 def _tcp(end: Json, way: str, streams: list[Any]) -> Way:
-    told = tuple(_stream(one) for one in streams)
+    reported = tuple(_stream(one) for one in streams)
     received, sent = f"sum_received{way}", f"sum_sent{way}"
     total = _maybe(end, received, "bits_per_second")
     if total is None:
@@ -361,7 +361,7 @@ def _tcp(end: Json, way: str, streams: list[Any]) -> Way:
         sent_bytes=_maybe(end, sent, "bytes"),
         received_bytes=_maybe(end, received, "bytes"),
         retransmits=_maybe(end, sent, "retransmits"),
-        streams=told,
+        streams=reported,
     )
 
 
@@ -470,7 +470,7 @@ class Iperf3(Tool[Iperf3Settings]):
     Settings = Iperf3Settings
     example = "workload: {kind: iperf3, connections: 4, duration: 10s}"
     programs = (Program("iperf3"),)
-    told = (
+    output_measures = (
         *common("iperf3(1)", "goodput_bps", "sent_bps", "retransmits", "loss_percent"),
         *common("RFC 1889, as iperf3 has it", "jitter_us"),
         Measure(
@@ -518,8 +518,8 @@ class Iperf3(Tool[Iperf3Settings]):
 
     def parse(self, ended: Sequence[EndedProgram]) -> Mapping[str, float | None]:
         """Read the client's JSON, which has the numbers of both ends."""
-        told = read(ended[-1].printed.text_of_stdout)
-        way = told.forward
+        output = read(ended[-1].printed.text_of_stdout)
+        way = output.forward
         if way is None or way.received_bps is None:
             raise OutputError("iperf3 reports no rate of the receiver", tail=ended[-1].printed.tail)
         return {
@@ -528,6 +528,6 @@ class Iperf3(Tool[Iperf3Settings]):
             "retransmits": way.retransmits,
             "loss_percent": lost_percent(way.packets, way.lost),
             "jitter_us": way.jitter_us,
-            "cpu_sender_percent": told.cpu_sender_percent,
-            "cpu_receiver_percent": told.cpu_receiver_percent,
+            "cpu_sender_percent": output.cpu_sender_percent,
+            "cpu_receiver_percent": output.cpu_receiver_percent,
         }

@@ -14,7 +14,7 @@ from osmef.results.observations import Exchange, LoadPhase, Protocol, Purpose
 from osmef.scenario.base import conflict
 from osmef.scenario.fields import Duration, Size
 from osmef.scenario.workload import Directions, WorkloadSettings, without_background
-from osmef.workloads.base import Outcome, Part, Ran, Step, Value, Workload
+from osmef.workloads.base import Outcome, Part, PartResult, Step, Value, Workload
 from osmef.workloads.metrics import (
     exchange_metrics,
     late_percent,
@@ -34,18 +34,18 @@ _DATAGRAM_SOURCE = "RFC 2681 for the round trip, here of a datagram"
 _QUANTILE_SOURCE = "Hyndman and Fan, *Sample Quantiles in Statistical Packages*, 1996, definition 1"
 
 
-def _time(what: str, told: str, source: str, **more: object) -> Measure:
+def _time(what: str, text: str, source: str, **more: object) -> Measure:
     """Return the measure of a round-trip time over all pairs."""
     return Measure(
-        name=f"rtt_{what}_us", unit="us", better="lower", label=f"RTT {what}", help=told,
+        name=f"rtt_{what}_us", unit="us", better="lower", label=f"RTT {what}", help=text,
         source=source, over_pairs="pooled", **more,
     )  # fmt: skip
 
 
 def _quantile(what: str, percent: str, **more: object) -> Measure:
-    told = f"{percent} % of the times from a request to its response are not longer, within the"
-    told += " `error_percent` of the histogram"
-    return _time(what, told, _QUANTILE_SOURCE, **more)
+    message = f"{percent} % of the times from a request to its response are not longer, within the"
+    message += " `error_percent` of the histogram"
+    return _time(what, message, _QUANTILE_SOURCE, **more)
 
 
 TIMES = (
@@ -83,10 +83,10 @@ _RESPONSE = (
 )
 
 
-def _response(what: str, told: str) -> Measure:
+def _response(what: str, text: str) -> Measure:
     return Measure(
         name=f"response_{what}_us", unit="us", better="lower", label=f"response {what}",
-        help=f"{told} {_RESPONSE}", over_pairs="pooled",
+        help=f"{text} {_RESPONSE}", over_pairs="pooled",
         source="G. Tene, *How NOT to Measure Latency*, 2013: coordinated omission",
     )  # fmt: skip
 
@@ -106,7 +106,7 @@ LOST = Measure(
 MEASURES = (*TIMES, EXCHANGES)
 """Of exchanges without a background, as fast as they go."""
 
-_TOLD = {LoadPhase.IDLE: "before the background began: ", LoadPhase.LOADED: "while it ran: "}
+_PHASE_TEXT = {LoadPhase.IDLE: "before the background began: ", LoadPhase.LOADED: "while it ran: "}
 _BELOW = {"rtt_p50_us": "p50\nµs", "rtt_p99_us": "p99\nµs"}
 _BESIDE_BELOW = {"rtt_p50_us": "p50\nµs", "lost_percent": "lost\n%"}
 
@@ -117,7 +117,7 @@ def _in_phase(measure: Measure, phase: LoadPhase, below: str | None = None) -> M
     What stands ``below`` the phase is the head of its column.
     """
     return part(
-        measure, phase.value, _TOLD[phase],
+        measure, phase.value, _PHASE_TEXT[phase],
         head=None if below is None else f"{phase.value}\n{below}",
         leading=measure.leading and phase is LoadPhase.LOADED,
     )  # fmt: skip
@@ -335,7 +335,12 @@ class Latency(Workload[LatencySettings]):
         ask = Step("sender", "exchange", parameters, probe_ports=asks)
         return Part((answer, ask), duration_s=duration, loaded=not alone)
 
-    def outcome(self, trial: int, purpose: Purpose, pairs: Sequence[Sequence[Ran]]) -> Outcome:  # noqa: ARG002 - no row of it is of a trial
+    def outcome(
+        self,
+        trial: int,  # noqa: ARG002 - no row of it is of a trial
+        purpose: Purpose,
+        pairs: Sequence[Sequence[PartResult]],
+    ) -> Outcome:
         """Return an exchange of every part, and metrics of each phase over all pairs."""
         metrics: dict[str, float | None] = {}
         exchanges: list[Exchange] = []
@@ -359,7 +364,7 @@ class Latency(Workload[LatencySettings]):
         return Outcome(metrics, exchanges=exchanges)
 
     def _exchange(
-        self, ran: Ran, purpose: Purpose, phase: LoadPhase, protocol: Protocol
+        self, ran: PartResult, purpose: Purpose, phase: LoadPhase, protocol: Protocol
     ) -> Exchange:
         result = ran.results[-1]
         if not isinstance(result, ExchangeResult) or result.histogram is None:

@@ -113,8 +113,8 @@ def _requests(row: Mapping[str, str]) -> Requests | None:
 
 
 def _rate(row: Mapping[str, str], name: str) -> float | None:
-    told = row.get(name, _NONE)
-    return None if told == _NONE else amount(told, name)
+    reported = row.get(name, _NONE)
+    return None if reported == _NONE else amount(reported, name)
 
 
 _SOURCE = "run_stats.cpp of memtier_benchmark"
@@ -162,7 +162,7 @@ class Memtier(Tool[MemtierSettings]):
         # No distribution's own: it comes from Redis' registry, or from its source.
         Program("memtier_benchmark", package="memtier-benchmark", how=("present",)),
     )
-    told = (
+    output_measures = (
         Measure(
             name="requests_per_s", unit="1/s", better=Better.HIGHER, label="requests",
             head="requests\n/s", digits=".0f", over_pairs=OverPairs.SUM, leading=True,
@@ -182,12 +182,12 @@ class Memtier(Tool[MemtierSettings]):
         ),
         *(
             Measure(
-                name=f"{key}_us", unit="us", better=Better.LOWER, label=f"request, {told}",
+                name=f"{key}_us", unit="us", better=Better.LOWER, label=f"request, {quantile}",
                 head=f"{key.replace('_', '.')}\nµs" if key in {"p50", "p99"} else None,
                 digits=".0f", over_pairs=OverPairs.WORST, source=_SOURCE,
-                help=f"{told} of the time from sending a request until its answer was there",
+                help=f"{quantile} of the time from sending a request until its answer was there",
             )
-            for key, told in _TIMES.items()
+            for key, quantile in _TIMES.items()
         ),
     )  # fmt: skip
 

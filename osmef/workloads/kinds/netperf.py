@@ -218,17 +218,17 @@ def read_all(text: str) -> Outputs[NetperfOutput]:
 
 def _test(banner: re.Match[str], body: str, line: int) -> NetperfOutput:
     test = banner["test"].strip()
-    told = _omni(body)
+    reported = _omni(body)
     rows = [row for content in body.splitlines() if (row := _numbers(content))]
-    protocol = str(told.get("PROTOCOL") or test.partition(" ")[0]).lower()
-    direction = told.get("DIRECTION", test).lower()
+    protocol = str(reported.get("PROTOCOL") or test.partition(" ")[0]).lower()
+    direction = reported.get("DIRECTION", test).lower()
     back = "maerts" in direction or direction.rpartition(" ")[2].startswith("rec")
-    if told:
+    if reported:
         if "REQUEST" in test.upper() or "|" in direction:
             connects = "connect" in test.lower() or direction.startswith("connect")
-            found = _of_omni_requests(told, connects=connects)
+            found = _of_omni_requests(reported, connects=connects)
         else:
-            found = _of_omni(told, protocol, back=back)
+            found = _of_omni(reported, protocol, back=back)
     elif "REQUEST" in test.upper():
         found = _of_requests(rows, test, banner["rest"])
     elif test.startswith("UDP"):
@@ -243,7 +243,7 @@ def _test(banner: re.Match[str], body: str, line: int) -> NetperfOutput:
         local=None if banner["local"] in _ANY else banner["local"],
         remote=banner["remote"],
         backward=back,
-        omni=bool(told),
+        omni=bool(reported),
         unsure="!!! WARNING" in body,
         cpu=_turned(found.cpu) if back else found.cpu,
     )
@@ -252,8 +252,8 @@ def _test(banner: re.Match[str], body: str, line: int) -> NetperfOutput:
 def _options(rest: str) -> str | None:
     """Return the options at the end of a banner."""
     notes = [note.strip() for note in rest.split(" : ")[1:]]
-    told = [note for note in notes if note and not _NO_SETTING.fullmatch(note)]
-    return ", ".join(told) or None
+    reported = [note for note in notes if note and not _NO_SETTING.fullmatch(note)]
+    return ", ".join(reported) or None
 
 
 def _sizes(row: Sequence[str], names: Sequence[str]) -> dict[str, Setting]:
@@ -356,19 +356,19 @@ def _omni(body: str) -> dict[str, str]:
             }
     last = _numbers(lines[-1]) if lines else []
     if len(last) >= 3 and _UNIT.search(last[-1]):
-        told = {"ELAPSED_TIME": last[-3], "THROUGHPUT": last[-2], "THROUGHPUT_UNITS": last[-1]}
+        reported = {"ELAPSED_TIME": last[-3], "THROUGHPUT": last[-2], "THROUGHPUT_UNITS": last[-1]}
         if "Request" in body and len(last) >= 5:
-            return {**told, "REQUEST_SIZE": last[-5], "RESPONSE_SIZE": last[-4]}
-        return {**told, "MESSAGE_SIZE": last[-4]} if len(last) >= 4 else told
+            return {**reported, "REQUEST_SIZE": last[-5], "RESPONSE_SIZE": last[-4]}
+        return {**reported, "MESSAGE_SIZE": last[-4]} if len(last) >= 4 else reported
     return {}
 
 
-def _settings(told: dict[str, str]) -> dict[str, Setting]:
+def _settings(reported: dict[str, str]) -> dict[str, Setting]:
     """Return the settings in omni's output."""
     found = {
-        name: told[key].strip()
+        name: reported[key].strip()
         for key, name in _SETTINGS.items()
-        if told.get(key, "").strip() not in _UNSET
+        if reported.get(key, "").strip() not in _UNSET
     }
     return {
         name: int(value) if is_count(value) else value
@@ -377,56 +377,57 @@ def _settings(told: dict[str, str]) -> dict[str, Setting]:
     }
 
 
-def _of_omni(told: dict[str, str], protocol: str, *, back: bool) -> NetperfOutput:
+def _of_omni(reported: dict[str, str], protocol: str, *, back: bool) -> NetperfOutput:
     """Read a stream, or datagrams: the throughput is the receiver's.
 
     Source: calc_thruput and get_transport_retrans in nettest_omni.c of netperf 2.7.
     """
-    unit = _unit(told.get("THROUGHPUT_UNITS", "10^6bits/s"))
-    received = unit * amount(told.get("THROUGHPUT"), "THROUGHPUT")
-    wall, settings = _known(told.get("ELAPSED_TIME"), "ELAPSED_TIME"), _settings(told)
+    unit = _unit(reported.get("THROUGHPUT_UNITS", "10^6bits/s"))
+    received = unit * amount(reported.get("THROUGHPUT"), "THROUGHPUT")
+    wall, settings = _known(reported.get("ELAPSED_TIME"), "ELAPSED_TIME"), _settings(reported)
     sender, receiver = ("REMOTE", "LOCAL") if back else ("LOCAL", "REMOTE")
 
     def of(end: str, name: str) -> float | None:
-        return _known(told.get(f"{end}_{name}"), f"{end}_{name}")
+        return _known(reported.get(f"{end}_{name}"), f"{end}_{name}")
 
     if protocol.startswith("udp"):
         sent = of(sender, "SEND_THROUGHPUT")
         return NetperfOutput(
-            DATAGRAMS, wall, settings, received_bps=received, cpu=_cpu_of_omni(told),
+            DATAGRAMS, wall, settings, received_bps=received, cpu=_cpu_of_omni(reported),
             sent_bps=None if sent is None else unit * sent,
             messages_sent=of(sender, "SEND_CALLS"), messages_received=of(receiver, "RECV_CALLS"),
         )  # fmt: skip
     again = of(sender, "TRANSPORT_RETRANS")
     return NetperfOutput(
-        STREAM, wall, settings, received_bps=received, retransmits=again, cpu=_cpu_of_omni(told)
+        STREAM, wall, settings, received_bps=received, retransmits=again, cpu=_cpu_of_omni(reported)
     )
 
 
-def _of_omni_requests(told: dict[str, str], *, connects: bool) -> NetperfOutput:
+def _of_omni_requests(reported: dict[str, str], *, connects: bool) -> NetperfOutput:
     """Read exchanges, with a connection each or without."""
-    units = told.get("THROUGHPUT_UNITS")
+    units = reported.get("THROUGHPUT_UNITS")
     if units is None:
         raise OutputError("there is no THROUGHPUT_UNITS: was it interrupted?")
     if not units.startswith("Trans"):
         raise OutputError(f"the throughput is in {units[:40]!r}, and not in Trans/s")
-    rate = amount(told.get("THROUGHPUT"), "THROUGHPUT")
-    times = {name: _known(told.get(key), key) for key, name in _LATENCIES.items() if key in told}
-    times.setdefault("mean", _known(told.get("RT_LATENCY"), "RT_LATENCY"))
+    rate = amount(reported.get("THROUGHPUT"), "THROUGHPUT")
+    keys = [key for key in _LATENCIES if key in reported]
+    times = {_LATENCIES[key]: _known(reported.get(key), key) for key in keys}
+    times.setdefault("mean", _known(reported.get("RT_LATENCY"), "RT_LATENCY"))
     return NetperfOutput(
         CONNECTS if connects else EXCHANGES,
-        _known(told.get("ELAPSED_TIME"), "ELAPSED_TIME"),
-        _settings(told),
+        _known(reported.get("ELAPSED_TIME"), "ELAPSED_TIME"),
+        _settings(reported),
         per_s=rate,
         rtt_us=times,
-        cpu=_cpu_of_omni(told),
+        cpu=_cpu_of_omni(reported),
     )
 
 
-def _cpu_of_omni(told: dict[str, str]) -> Cpu | None:
-    if "LOCAL_CPU_UTIL" not in told:
+def _cpu_of_omni(reported: dict[str, str]) -> Cpu | None:
+    if "LOCAL_CPU_UTIL" not in reported:
         return None
-    return _system(told["LOCAL_CPU_UTIL"], told.get("REMOTE_CPU_UTIL"))
+    return _system(reported["LOCAL_CPU_UTIL"], reported.get("REMOTE_CPU_UTIL"))
 
 
 _SOURCE = "Jones, *Care and Feeding of Netperf 2.7*"
@@ -527,7 +528,7 @@ class Netperf(Tool[NetperfSettings]):
     Settings = NetperfSettings
     example = "workload: {kind: netperf, test: tcp-rr, duration: 10s}"
     programs: tuple[Program, ...] = (_program("netperf"), _program("netserver"))
-    told = (
+    output_measures = (
         *common(_SOURCE, "goodput_bps", "sent_bps", "retransmits", "loss_percent"),
         *common(_SOURCE, "exchanges_per_s"),
         _CONNECTS,
@@ -539,9 +540,9 @@ class Netperf(Tool[NetperfSettings]):
         if settings.there is not None:
             self.programs = (_program("netperf"),)
 
-    def tells(self) -> Sequence[Measure]:
+    def selected_measures(self) -> Sequence[Measure]:
         """Return the measures of the test."""
-        return [one for one in self.told if one.name in _KINDS[self._settings.test][1]]
+        return [one for one in self.output_measures if one.name in _KINDS[self._settings.test][1]]
 
     def runs(self) -> Sequence[ProgramRun]:
         """Return netserver, which stays in the foreground and writes no log, and netperf.
@@ -584,16 +585,16 @@ class Netperf(Tool[NetperfSettings]):
 
     def parse(self, ended: Sequence[EndedProgram]) -> Mapping[str, float | None]:
         """Read netperf's results."""
-        told = read(ended[-1].printed.text_of_stdout)
-        if told.kind != _KINDS[self._settings.test][0]:
+        output = read(ended[-1].printed.text_of_stdout)
+        if output.kind != _KINDS[self._settings.test][0]:
             raise OutputError("netperf did another test", tail=ended[-1].printed.tail)
-        sent, came = told.messages_sent, told.messages_received
+        sent, came = output.messages_sent, output.messages_received
         return {
-            "goodput_bps": told.received_bps,
-            "sent_bps": told.sent_bps,
-            "retransmits": told.retransmits,
+            "goodput_bps": output.received_bps,
+            "sent_bps": output.sent_bps,
+            "retransmits": output.retransmits,
             "loss_percent": lost_percent(sent, missing(sent, came)),
-            "exchanges_per_s": told.per_s,
-            "connects_per_s": told.per_s,
-            **{name: told.rtt_us.get(name.split("_")[1]) for name in _RTT},
+            "exchanges_per_s": output.per_s,
+            "connects_per_s": output.per_s,
+            **{name: output.rtt_us.get(name.split("_")[1]) for name in _RTT},
         }

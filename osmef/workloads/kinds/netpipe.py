@@ -25,7 +25,7 @@ from osmef.scenario.workload import Directions
 from osmef.supply.compiler import PROTOCOLS_SHIM
 from osmef.supply.program import Program
 from osmef.units import format_size
-from osmef.workloads.base import Outcome, Ran
+from osmef.workloads.base import Outcome, PartResult
 from osmef.workloads.programs import EndedProgram, ProgramRun, ProgramsSettings, Where
 from osmef.workloads.tool import Tool, options
 
@@ -201,7 +201,7 @@ class Netpipe(Tool[NetpipeSettings]):
     Settings = NetpipeSettings
     example = "workload: {kind: netpipe, max: 64kB, duration: 60s}"
     programs = (Program("NPtcp", package="netpipe-tcp", shim=PROTOCOLS_SHIM),)
-    told = (
+    output_measures = (
         Measure(
             name="throughput_max_bps", unit="bit/s", better=Better.HIGHER,
             label="throughput max", head="highest\nthroughput", over_pairs=OverPairs.SUM,
@@ -256,7 +256,9 @@ class Netpipe(Tool[NetpipeSettings]):
             "sizes_measured": float(len(rates)),
         }
 
-    def outcome(self, trial: int, purpose: Purpose, pairs: Sequence[Sequence[Ran]]) -> Outcome:
+    def outcome(
+        self, trial: int, purpose: Purpose, pairs: Sequence[Sequence[PartResult]]
+    ) -> Outcome:
         """Return the outcome with every size."""
         sizes = [
             SizePoint(

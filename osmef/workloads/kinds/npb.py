@@ -107,7 +107,7 @@ class MpiTool(Tool[M]):
     """
 
     are_ranks = True
-    teller = 0
+    reporting_program = 0
 
     @property
     @abstractmethod
@@ -192,21 +192,21 @@ def read(text: str) -> NpbOutput:
     name = completed[1]
     if not _NAME.fullmatch(name) or begins[1] != name:
         raise OutputError(f"{begins[1][:20]} has begun, and {name[:20]} has ended")
-    told = text[completed.end() :]
-    time_s = amount(_value("Time in seconds", told), "the time")
-    processes = _count("Total processes", told)
+    reported = text[completed.end() :]
+    time_s = amount(_value("Time in seconds", reported), "the time")
+    processes = _count("Total processes", reported)
     return NpbOutput(
         benchmark=name,
-        problem_class=_one_of(_CLASS, "Class", told),
-        size=tuple(whole(one, "the size") for one in _one_of(_SIZE, "Size", told).split("x")),
-        iterations=whole(_value("Iterations", told), "the number of iterations"),
+        problem_class=_one_of(_CLASS, "Class", reported),
+        size=tuple(whole(one, "the size") for one in _one_of(_SIZE, "Size", reported).split("x")),
+        iterations=whole(_value("Iterations", reported), "the number of iterations"),
         time_s=time_s or None,
         processes=processes,
-        active=_active(told, processes),
-        operations_per_s=1e6 * positive(_value("Mop/s total", told), "the rate"),
-        operation=_value("Operation type", told),
-        verified=_verified(_value("Verification", told)),
-        version=_value("Version", told),
+        active=_active(reported, processes),
+        operations_per_s=1e6 * positive(_value("Mop/s total", reported), "the rate"),
+        operation=_value("Operation type", reported),
+        verified=_verified(_value("Verification", reported)),
+        version=_value("Version", reported),
     )
 
 
@@ -354,7 +354,7 @@ class Npb(MpiTool[NpbSettings]):
         " processes: 2}\nsweep: {endpoints.node.count: [1, 2, 4]}"
     )
     programs = tuple(_program(one, size) for one in Benchmark for size in ProblemClass)
-    told = (
+    output_measures = (
         Measure(
             name="mops", unit="Mop/s", better=Better.HIGHER, label="rate of all processes",
             head="Mop/s", digits=".4g", leading=True, source="NPB 3.4",
@@ -389,27 +389,27 @@ class Npb(MpiTool[NpbSettings]):
 
     def parse(self, ended: Sequence[EndedProgram]) -> Mapping[str, float | None]:
         """Read the first process's output; only a verified result counts."""
-        told = read(ended[0].printed.text_of_stdout)
-        self._check(told, len(ended), ended[0])
+        output = read(ended[0].printed.text_of_stdout)
+        self._check(output, len(ended), ended[0])
         return {
-            "mops": 1e-6 * told.operations_per_s,
-            "mops_per_process": 1e-6 * told.operations_per_s_each,
-            "time_s": told.time_s,
-            "processes": float(told.processes),
+            "mops": 1e-6 * output.operations_per_s,
+            "mops_per_process": 1e-6 * output.operations_per_s_each,
+            "time_s": output.time_s,
+            "processes": float(output.processes),
             "moved_mb": moved_mb(ended),
         }
 
-    def _check(self, told: NpbOutput, started: int, first: EndedProgram) -> None:
+    def _check(self, output: NpbOutput, started: int, first: EndedProgram) -> None:
         """Raise OutputError for another run than requested."""
         s = self._settings
         wrong = None
-        if not told.verified:
+        if not output.verified:
             wrong = "its results are wrong: the verification was not successful"
-        elif (told.benchmark.lower(), told.problem_class) != (s.benchmark, s.problem_class):
-            wrong = f"this is {told.benchmark} of class {told.problem_class}"
-        elif told.processes != started:
-            wrong = f"{started} processes were started, and it ran with {told.processes}"
-        elif told.active != told.processes:
-            wrong = f"only {told.active} of {told.processes} processes had something to do"
+        elif (output.benchmark.lower(), output.problem_class) != (s.benchmark, s.problem_class):
+            wrong = f"this is {output.benchmark} of class {output.problem_class}"
+        elif output.processes != started:
+            wrong = f"{started} processes were started, and it ran with {output.processes}"
+        elif output.active != output.processes:
+            wrong = f"only {output.active} of {output.processes} processes had something to do"
         if wrong is not None:
             raise OutputError(wrong, tail=first.printed.tail)

@@ -84,7 +84,7 @@ _VERBOSE_TEXT = {
     "receive_window_size": r"receive window size = ([0-9]+)",
 }
 
-Told = dict[str, str]
+Fields = dict[str, str]
 """What lines tell, by nuttcp's names."""
 
 
@@ -145,8 +145,8 @@ class _Lines:
     """State of the parser: the lines of one transfer."""
 
     line: int = 0
-    intervals: list[Told] = field(default_factory=list)
-    ends: dict[str, Told] = field(default_factory=dict)
+    intervals: list[Fields] = field(default_factory=list)
+    ends: dict[str, Fields] = field(default_factory=dict)
     interrupted: bool = False
 
 
@@ -168,11 +168,11 @@ def read_all(text: str) -> Outputs[NuttcpOutput | Failed]:  # noqa: C901 - one b
     odd: list[Odd] = []
     lines = _Lines()
 
-    def end(told: Told | None, line: int) -> None:
+    def end(reported: Fields | None, line: int) -> None:
         nonlocal lines
         begun = lines.line or line
         try:
-            transfer = _brief(told, lines, begun) if told else _verbose(lines, begun)
+            transfer = _brief(reported, lines, begun) if reported else _verbose(lines, begun)
             error = "the transfer was interrupted" if lines.interrupted else None
             found.append(replace(transfer, error=error))
         except OutputError as refused:
@@ -180,7 +180,7 @@ def read_all(text: str) -> Outputs[NuttcpOutput | Failed]:  # noqa: C901 - one b
         lines = _Lines()
 
     for number, line in enumerate(text.splitlines(), start=1):
-        verbose, told = _VERBOSE.fullmatch(line), _told(line)
+        verbose, reported = _VERBOSE.fullmatch(line), _result_line(line)
         if error := _ERROR.fullmatch(line):
             found.append(Failed(number, error[1]))
             lines = _Lines()
@@ -191,11 +191,11 @@ def read_all(text: str) -> Outputs[NuttcpOutput | Failed]:  # noqa: C901 - one b
                 end(None, number)
             lines.line = lines.line or number
             lines.ends.setdefault(verbose[1], {}).update(_pairs(verbose[2]))
-        elif told and "tx_cpu" in told:
-            end(told, number)
-        elif told:
+        elif reported and "tx_cpu" in reported:
+            end(reported, number)
+        elif reported:
             lines.line = lines.line or number
-            lines.intervals.append(told)
+            lines.intervals.append(reported)
         elif line.strip() and not _ERRNO.fullmatch(line):
             odd.append(Odd(number, f"not of a result: {line.strip()[:60]}"))
     if lines.ends:
@@ -207,7 +207,7 @@ def read_all(text: str) -> Outputs[NuttcpOutput | Failed]:  # noqa: C901 - one b
     return Outputs(tuple(found), tuple(odd))
 
 
-def _told(line: str) -> Told | None:
+def _result_line(line: str) -> Fields | None:
     """Parse a line of results; None for another line."""
     found = _LINE.fullmatch(line)
     if found:
@@ -224,48 +224,48 @@ def _told(line: str) -> Told | None:
     return pairs if {"real_seconds", "rate_Mbps"} <= pairs.keys() else None
 
 
-def _pairs(line: str) -> Told:
-    told = dict(_PAIR.findall(line)) if "," not in line else {}
+def _pairs(line: str) -> Fields:
+    reported = dict(_PAIR.findall(line)) if "," not in line else {}
     for name, pattern in _VERBOSE_TEXT.items():
         match = re.search(pattern, line, re.ASCII)
         if match:
-            told.setdefault(name, match[1])
-    return told
+            reported.setdefault(name, match[1])
+    return reported
 
 
-def _maybe(told: Told, name: str, factor: float = 1.0) -> float | None:
-    return factor * amount(told[name], name) if name in told else None
+def _maybe(reported: Fields, name: str, factor: float = 1.0) -> float | None:
+    return factor * amount(reported[name], name) if name in reported else None
 
 
-def _count(told: Told, name: str) -> int | None:
-    return whole(told[name], name) if name in told else None
+def _count(reported: Fields, name: str) -> int | None:
+    return whole(reported[name], name) if name in reported else None
 
 
-def _brief(told: Told, lines: _Lines, line: int) -> NuttcpOutput:
-    rate = 1e6 * amount(told["rate_Mbps"], "rate_Mbps")
-    udp = not {"pkt", "data_loss"}.isdisjoint(told)  # -f-drops or -f-percentloss leaves one out
+def _brief(reported: Fields, lines: _Lines, line: int) -> NuttcpOutput:
+    rate = 1e6 * amount(reported["rate_Mbps"], "rate_Mbps")
+    udp = not {"pkt", "data_loss"}.isdisjoint(reported)  # -f-drops or -f-percentloss leaves one out
     return NuttcpOutput(
         line=line,
         protocol="udp" if udp else "tcp",
-        elapsed_s=positive(told["real_seconds"], "real_seconds"),
+        elapsed_s=positive(reported["real_seconds"], "real_seconds"),
         received_bps=rate,
-        received_bytes=_maybe(told, "megabytes", MEBI),
-        cpu_sender_percent=_maybe(told, "tx_cpu"),
-        cpu_receiver_percent=_maybe(told, "rx_cpu"),
-        packets=_count(told, "pkt"),
-        lost=_count(told, "drop"),
-        retransmits=None if udp else _maybe(told, "retrans"),
-        connect_rtt_us=None if udp else _maybe(told, "rtt_ms", 1000.0),
+        received_bytes=_maybe(reported, "megabytes", MEBI),
+        cpu_sender_percent=_maybe(reported, "tx_cpu"),
+        cpu_receiver_percent=_maybe(reported, "rx_cpu"),
+        packets=_count(reported, "pkt"),
+        lost=_count(reported, "drop"),
+        retransmits=None if udp else _maybe(reported, "retrans"),
+        connect_rtt_us=None if udp else _maybe(reported, "rtt_ms", 1000.0),
         intervals=_intervals(lines.intervals),
     )
 
 
-def _intervals(lines: list[Told]) -> tuple[Interval, ...]:
+def _intervals(lines: list[Fields]) -> tuple[Interval, ...]:
     rows, start = [], 0.0
-    for told in lines:
-        length = positive(told["real_seconds"], "the seconds of an interval")
-        moved = amount(told["megabytes"], "the MB of an interval")
-        lost, packets = _count(told, "drop"), _count(told, "pkt")
+    for reported in lines:
+        length = positive(reported["real_seconds"], "the seconds of an interval")
+        moved = amount(reported["megabytes"], "the MB of an interval")
+        lost, packets = _count(reported, "drop"), _count(reported, "pkt")
         rows.append(Interval(start, length, round(MEBI * moved), packets, lost))
         start += length
     return tuple(rows)
@@ -303,7 +303,7 @@ def _verbose(lines: _Lines, line: int) -> NuttcpOutput:
     )
 
 
-def _settings(tx: Told, rx: Told) -> dict[str, Setting]:
+def _settings(tx: Fields, rx: Fields) -> dict[str, Setting]:
     values: dict[str, Setting] = {
         key: whole(end[name], name) for key, (end, name) in {
             "buffer_bytes": (tx, "buflen"),
@@ -323,7 +323,7 @@ def _settings(tx: Told, rx: Told) -> dict[str, Setting]:
     return values
 
 
-def _cpu(end: Told) -> float:
+def _cpu(end: Fields) -> float:
     return amount(end["cpu"].removesuffix("%"), "cpu")
 
 
@@ -364,7 +364,7 @@ class Nuttcp(Tool[NuttcpSettings]):
     Settings = NuttcpSettings
     example = "workload: {kind: nuttcp, connections: 4, duration: 10s}"
     programs = (Program("nuttcp"),)
-    told = (
+    output_measures = (
         *common("nuttcp(8)", "goodput_bps", "sent_bps", "retransmits", "loss_percent"),
         Measure(
             name="connect_rtt_us", unit="us", better=Better.LOWER, label="connect RTT",
@@ -412,13 +412,13 @@ class Nuttcp(Tool[NuttcpSettings]):
 
     def parse(self, ended: Sequence[EndedProgram]) -> Mapping[str, float | None]:
         """Read the client's lines, which have the numbers of the receiver."""
-        told = read(ended[-1].printed.text_of_stdout)
+        output = read(ended[-1].printed.text_of_stdout)
         return {
-            "goodput_bps": told.received_bps,
-            "sent_bps": told.sent_bps,
-            "retransmits": told.retransmits,
-            "loss_percent": lost_percent(told.packets, told.lost),
-            "connect_rtt_us": told.connect_rtt_us,
-            "cpu_sender_percent": told.cpu_sender_percent,
-            "cpu_receiver_percent": told.cpu_receiver_percent,
+            "goodput_bps": output.received_bps,
+            "sent_bps": output.sent_bps,
+            "retransmits": output.retransmits,
+            "loss_percent": lost_percent(output.packets, output.lost),
+            "connect_rtt_us": output.connect_rtt_us,
+            "cpu_sender_percent": output.cpu_sender_percent,
+            "cpu_receiver_percent": output.cpu_receiver_percent,
         }

@@ -56,8 +56,8 @@ def read(text: str) -> OpensslSpeedOutput:
         raise failed("openssl speed", refused[1])
     found = list(_RESULT.finditer(text))
     if len(found) != 1:
-        told = f"there are {len(found)} results of openssl speed, and not one"
-        raise OutputError(told, cure="" if found else "it prints them with -mr")
+        message = f"there are {len(found)} results of openssl speed, and not one"
+        raise OutputError(message, cure="" if found else "it prints them with -mr")
     kind, fields = found[0][1], found[0][2].split(":")
     processes = len(_FORK.findall(text)) or 1
     match kind, fields:
@@ -124,10 +124,10 @@ class OpensslSpeedSettings(ProgramsSettings):
         return "exchange" if _EXCHANGE.fullmatch(self.algorithm) else "bulk"
 
 
-def _rate(name: str, label: str, told: str, *, leading: bool = True) -> Measure:
+def _rate(name: str, label: str, text: str, *, leading: bool = True) -> Measure:
     return Measure(
         name=name, unit="1/s", better=Better.HIGHER, label=label, head=f"{label}\n/s",
-        digits=".1f", over_pairs=OverPairs.SUM, leading=leading, source=_SOURCE, help=told,
+        digits=".1f", over_pairs=OverPairs.SUM, leading=leading, source=_SOURCE, help=text,
     )  # fmt: skip
 
 
@@ -137,27 +137,27 @@ class OpensslSpeed(Tool[OpensslSpeedSettings]):
     Settings = OpensslSpeedSettings
     example = "endpoints: {loopback: {}}\nworkload: {kind: openssl-speed, algorithm: rsa2048}"
     programs = (Program("openssl", version=("version",)),)
-    told_of_bulk = (
+    bulk_measures = (
         Measure(
             name="processed_bytes_per_s", unit="B/s", better=Better.HIGHER, label="processed",
             head="processed", over_pairs=OverPairs.SUM, leading=True,
             source=_SOURCE, help="bytes that all processes encrypt or hash, per second that passes",
         ),
     )  # fmt: skip
-    told_of_signatures = (
+    signatures_measures = (
         _rate("signatures_per_s", "signed", "signatures that all processes make"),
         _rate("verifications_per_s", "verified", "signatures that they verify", leading=False),
     )
-    told_of_exchanges = (
+    exchanges_measures = (
         _rate("exchanges_per_s", "exchanged", "secrets that all processes derive of two keys"),
     )
 
-    told = (*told_of_bulk, *told_of_signatures, *told_of_exchanges)
+    output_measures = (*bulk_measures, *signatures_measures, *exchanges_measures)
 
-    def tells(self) -> Sequence[Measure]:
+    def selected_measures(self) -> Sequence[Measure]:
         """Return the measures of the operation."""
-        of = {"signature": self.told_of_signatures, "exchange": self.told_of_exchanges}
-        return of.get(self._settings.operation, self.told_of_bulk)
+        of = {"signature": self.signatures_measures, "exchange": self.exchanges_measures}
+        return of.get(self._settings.operation, self.bulk_measures)
 
     def runs(self) -> Sequence[ProgramRun]:
         """Return openssl at the sender; signing takes one half of the time."""
@@ -180,22 +180,22 @@ class OpensslSpeed(Tool[OpensslSpeedSettings]):
     def parse(self, ended: Sequence[EndedProgram]) -> Mapping[str, float | None]:
         """Read the sum of all processes; another operation is an error."""
         s, printed = self._settings, ended[-1].printed
-        told = read(printed.text_of_stdout)
-        if told.operation != s.operation or (
-            told.operation == "bulk" and [*told.bytes_per_s] != [s.block]
+        output = read(printed.text_of_stdout)
+        if output.operation != s.operation or (
+            output.operation == "bulk" and [*output.bytes_per_s] != [s.block]
         ):
             raise OutputError("this is of another algorithm or size", tail=printed.tail)
-        return _numbers(told)
+        return _numbers(output)
 
 
-def _numbers(told: OpensslSpeedOutput) -> Mapping[str, float | None]:
-    match told.operation:
+def _numbers(output: OpensslSpeedOutput) -> Mapping[str, float | None]:
+    match output.operation:
         case "signature":
             return {
-                "signatures_per_s": told.signatures_per_s,
-                "verifications_per_s": told.verifications_per_s,
+                "signatures_per_s": output.signatures_per_s,
+                "verifications_per_s": output.verifications_per_s,
             }
         case "exchange":
-            return {"exchanges_per_s": told.exchanges_per_s}
+            return {"exchanges_per_s": output.exchanges_per_s}
         case "bulk":
-            return {"processed_bytes_per_s": next(iter(told.bytes_per_s.values()))}
+            return {"processed_bytes_per_s": next(iter(output.bytes_per_s.values()))}

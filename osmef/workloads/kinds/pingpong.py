@@ -20,7 +20,7 @@ from osmef.scenario.fields import Duration, Size
 from osmef.scenario.workload import Directions, WorkloadSettings
 from osmef.supply.program import Program, SourceCode, Way
 from osmef.units import format_duration, format_size
-from osmef.workloads.base import End, Outcome, Part, Ran, Step, Value, Workload
+from osmef.workloads.base import End, Outcome, Part, PartResult, Step, Value, Workload
 from osmef.workloads.siege import MEASURES, check, cpu_metrics, request_metrics, siege_of
 from osmef.workloads.tasks import PROGRAM
 
@@ -520,7 +520,9 @@ class PingPong(Workload[PingPongSettings]):
         moving = s.requests * size / _GUESSED_BYTES_PER_S
         return moving + s.requests * _GUESSED_REQUEST_S / s.connections
 
-    def outcome(self, trial: int, purpose: Purpose, pairs: Sequence[Sequence[Ran]]) -> Outcome:
+    def outcome(
+        self, trial: int, purpose: Purpose, pairs: Sequence[Sequence[PartResult]]
+    ) -> Outcome:
         """Return the outcome with every request, and the metrics over all pairs."""
         from osmef.workloads.siege import requests_table  # noqa: PLC0415 - pyarrow is slow
 

@@ -198,12 +198,12 @@ workload:
             name: together(
                 metric.combined,
                 metric.better,
-                [metric.of(one, name) for one in ended if self._tells(metric, one)],
+                [metric.of(one, name) for one in ended if self._is_metric_of(metric, one)],
             )
             for name, metric in self._settings.metrics.items()
         }
 
-    def _tells(self, metric: ProgramMetric, one: EndedProgram) -> bool:
+    def _is_metric_of(self, metric: ProgramMetric, one: EndedProgram) -> bool:
         """Return whether a metric is of a program."""
         wanted = [run for run in self._settings.run if not run.ready]
         if metric.on is not None:

@@ -128,7 +128,7 @@ class QperfTest(StrEnum):
     UDP_LAT = "udp-lat"
 
 
-_TOLD = {
+_MEASURES_OF = {
     QperfTest.TCP_BW: ("goodput_bps", "messages_per_s"),
     QperfTest.UDP_BW: ("goodput_bps", "sent_bps", "loss_percent", "messages_per_s"),
     QperfTest.TCP_LAT: ("latency_us", "messages_per_s"),
@@ -164,7 +164,7 @@ class Qperf(Tool[QperfSettings]):
     Settings = QperfSettings
     example = "workload: {kind: qperf, test: tcp-lat, duration: 10s}"
     programs = (Program("qperf"),)
-    told = (
+    output_measures = (
         *common(_SOURCE, "goodput_bps", "sent_bps", "loss_percent"),
         Measure(
             name="latency_us", unit="us", better=Better.LOWER, label="latency",
@@ -179,9 +179,11 @@ class Qperf(Tool[QperfSettings]):
         ),
     )  # fmt: skip
 
-    def tells(self) -> Sequence[Measure]:
+    def selected_measures(self) -> Sequence[Measure]:
         """Return the measures of the test."""
-        return [one for one in self.told if one.name in _TOLD[self._settings.test]]
+        return [
+            one for one in self.output_measures if one.name in _MEASURES_OF[self._settings.test]
+        ]
 
     @property
     def _name(self) -> str:
@@ -211,14 +213,14 @@ class Qperf(Tool[QperfSettings]):
 
     def parse(self, ended: Sequence[EndedProgram]) -> Mapping[str, float | None]:
         """Read the client's output, which has both ends."""
-        told = read(ended[-1].printed.text_of_stdout)
-        if told.test != self._name:
-            raise OutputError(f"qperf did {told.test}", tail=ended[-1].printed.tail)
-        sent, came = told.sent, told.received
+        output = read(ended[-1].printed.text_of_stdout)
+        if output.test != self._name:
+            raise OutputError(f"qperf did {output.test}", tail=ended[-1].printed.tail)
+        sent, came = output.sent, output.received
         return {
-            "goodput_bps": told.received_bps,
-            "sent_bps": told.sent_bps,
+            "goodput_bps": output.received_bps,
+            "sent_bps": output.sent_bps,
             "loss_percent": lost_percent(sent, missing(sent, came)),
-            "latency_us": told.latency_us,
-            "messages_per_s": told.messages_per_s,
+            "latency_us": output.latency_us,
+            "messages_per_s": output.messages_per_s,
         }

@@ -171,7 +171,7 @@ class RedisBenchmark(Tool[RedisBenchmarkSettings]):
 
     def __init__(self, settings: RedisBenchmarkSettings, *, background: bool = False) -> None:
         names = dict.fromkeys(settings.tests)
-        self.told = tuple(
+        self.output_measures = tuple(
             one for number, name in enumerate(names) for one in _measures(name, leads=number == 0)
         )
         self._password = secrets.token_hex(16)
@@ -196,12 +196,12 @@ class RedisBenchmark(Tool[RedisBenchmarkSettings]):
     def parse(self, ended: Sequence[EndedProgram]) -> Mapping[str, float | None]:
         """Read the CSV, with a row for each requested test."""
         printed = ended[-1].printed
-        told = {test.name: test for test in read(printed.text_of_stdout).tests}
+        reported = {test.name: test for test in read(printed.text_of_stdout).tests}
         numbers: dict[str, float | None] = {}
         for name in dict.fromkeys(self._settings.tests):
-            if name not in told:
+            if name not in reported:
                 raise OutputError(f"redis-benchmark reports nothing of {name}", tail=printed.tail)
-            numbers |= _numbers(told[name])
+            numbers |= _numbers(reported[name])
         return numbers
 
 
@@ -221,11 +221,11 @@ def _measures(test: str, *, leads: bool) -> tuple[Measure, ...]:
     )  # fmt: skip
     times = (
         Measure(
-            name=f"{test}_{key}_us", unit="us", better=Better.LOWER, label=f"{command}, {told}",
+            name=f"{test}_{key}_us", unit="us", better=Better.LOWER, label=f"{command}, {reported}",
             head=f"{command}\n{key} µs" if key in {"p50", "p99"} else None, digits=".0f",
             over_pairs=OverPairs.WORST, source="redis-benchmark.c, latency",
-            help=f"{told} of the time from sending {command} until its answer was there",
+            help=f"{reported} of the time from sending {command} until its answer was there",
         )
-        for key, told in _TIMES.items()
+        for key, reported in _TIMES.items()
     )  # fmt: skip
     return (rate, *times)

@@ -170,7 +170,7 @@ class Sevenzip(Tool[SevenzipSettings]):
     Settings = SevenzipSettings
     example = "endpoints: {loopback: {}}\nworkload: {kind: sevenzip, threads: 1}"
     programs = (Program("7zr", package="p7zip", version=("--help",)),)
-    told = tuple(_measures())
+    output_measures = tuple(_measures())
 
     def runs(self) -> Sequence[ProgramRun]:
         """Return 7-Zip at the sender."""
@@ -181,19 +181,19 @@ class Sevenzip(Tool[SevenzipSettings]):
 
     def parse(self, ended: Sequence[EndedProgram]) -> Mapping[str, float | None]:
         """Read the means over all dictionary sizes."""
-        told = read(ended[-1].printed.text_of_stdout)
+        output = read(ended[-1].printed.text_of_stdout)
         wanted = self._settings.dictionary
-        if wanted is not None and max(told.dictionary_bytes) != wanted:
-            most = max(told.dictionary_bytes)
+        if wanted is not None and max(output.dictionary_bytes) != wanted:
+            most = max(output.dictionary_bytes)
             raise OutputError(
                 f"its largest dictionary was one of {most} bytes",
                 cure="the machine may have too little memory for this one and all threads",
             )
         return {
-            "rating_mips": told.total.mips,
-            "compressing_mips": told.compressing.mips,
-            "compressing_bytes_per_s": told.compressing.bytes_per_s,
-            "decompressing_mips": told.decompressing.mips,
-            "decompressing_bytes_per_s": told.decompressing.bytes_per_s,
-            "rating_per_cpu_mips": told.total.mips_per_cpu,
+            "rating_mips": output.total.mips,
+            "compressing_mips": output.compressing.mips,
+            "compressing_bytes_per_s": output.compressing.bytes_per_s,
+            "decompressing_mips": output.decompressing.mips,
+            "decompressing_bytes_per_s": output.decompressing.bytes_per_s,
+            "rating_per_cpu_mips": output.total.mips_per_cpu,
         }

@@ -16,7 +16,7 @@ from osmef.scenario.base import conflict
 from osmef.scenario.fields import Duration, Size
 from osmef.scenario.workload import Directions, WorkloadSettings
 from osmef.units import format_size
-from osmef.workloads.base import Outcome, Part, Ran, Step, Value, Workload
+from osmef.workloads.base import Outcome, Part, PartResult, Step, Value, Workload
 
 # Before its trials a size is measured briefly, to learn how often to repeat it; and each batch of
 # messages is announced.
@@ -162,12 +162,17 @@ class SizeSweep(Workload[SizeSweepSettings]):
         ask = Step("sender", "sizes", parameters)
         return (Part((answer, ask), duration_s=duration),)
 
-    def outcome(self, trial: int, purpose: Purpose, pairs: Sequence[Sequence[Ran]]) -> Outcome:  # noqa: ARG002 - no row of it is of a trial
+    def outcome(
+        self,
+        trial: int,  # noqa: ARG002 - no row of it is of a trial
+        purpose: Purpose,
+        pairs: Sequence[Sequence[PartResult]],
+    ) -> Outcome:
         """Return a point of every size on every connection, and metrics over all of them."""
         points = [point for (ran,) in pairs for point in self._points(purpose, ran)]
         return Outcome(sweep_metrics(points, self._settings.mode), sizes=points)
 
-    def _points(self, purpose: Purpose, ran: Ran) -> list[SizePoint]:
+    def _points(self, purpose: Purpose, ran: PartResult) -> list[SizePoint]:
         result = ran.results[-1]
         if not isinstance(result, SizesResult) or not ran.points:
             raise AgentError(
@@ -181,7 +186,7 @@ class SizeSweep(Workload[SizeSweepSettings]):
             for flow in range(len(event.time_min_us))
         ]
 
-    def _point(self, purpose: Purpose, ran: Ran, event: PointEvent, flow: int) -> SizePoint:
+    def _point(self, purpose: Purpose, ran: PartResult, event: PointEvent, flow: int) -> SizePoint:
         mode = self._settings.mode
         bits = (2 if mode is SweepMode.BOTH else 1) * 8 * event.size
         connections = len(event.time_min_us)

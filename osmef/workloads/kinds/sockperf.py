@@ -194,7 +194,7 @@ class Sockperf(Tool[SockperfSettings]):
     Settings = SockperfSettings
     example = "workload: {kind: sockperf, test: ping-pong, duration: 10s}"
     programs = (Program("sockperf"),)
-    told = (
+    output_measures = (
         *common(_SOURCE, *_RTT, "exchanges_per_s", "loss_percent"),
         Measure(
             name="messages_per_s", unit="1/s", better=Better.HIGHER, label="messages",
@@ -204,10 +204,10 @@ class Sockperf(Tool[SockperfSettings]):
         *common(_SOURCE, "sent_bps"),
     )  # fmt: skip
 
-    def tells(self) -> Sequence[Measure]:
+    def selected_measures(self) -> Sequence[Measure]:
         """Return the measures of the test: sent messages, or latency."""
         sends = self._settings.test is SockperfTest.THROUGHPUT
-        return [one for one in self.told if (one.name in _SENT) is sends]
+        return [one for one in self.output_measures if (one.name in _SENT) is sends]
 
     def runs(self) -> Sequence[ProgramRun]:
         """Return the server and the client."""
@@ -235,21 +235,21 @@ class Sockperf(Tool[SockperfSettings]):
 
     def parse(self, ended: Sequence[EndedProgram]) -> Mapping[str, float | None]:
         """Read the client's numbers."""
-        told = read(ended[-1].printed.text_of_stdout)
+        output = read(ended[-1].printed.text_of_stdout)
         sends = self._settings.test is SockperfTest.THROUGHPUT
-        if isinstance(told, Throughput) and sends:
-            bits = 8 * self._settings.size * told.messages_per_s
-            return {"messages_per_s": told.messages_per_s, "sent_bps": bits}
-        if isinstance(told, Throughput) or sends or not told.round_trip:
+        if isinstance(output, Throughput) and sends:
+            bits = 8 * self._settings.size * output.messages_per_s
+            return {"messages_per_s": output.messages_per_s, "sent_bps": bits}
+        if isinstance(output, Throughput) or sends or not output.round_trip:
             raise OutputError("sockperf did another test", tail=ended[-1].printed.tail)
         times = {
-            "min": told.min_us,
-            "mean": told.mean_us,
-            **{name: told.quantiles_us.get(percent) for name, percent in _QUANTILES.items()},
-            "max": told.max_us,
+            "min": output.min_us,
+            "mean": output.mean_us,
+            **{name: output.quantiles_us.get(percent) for name, percent in _QUANTILES.items()},
+            "max": output.max_us,
         }
         return {
             **{f"rtt_{name}_us": value for name, value in times.items()},
-            "exchanges_per_s": told.received / told.elapsed_s,
-            "loss_percent": lost_percent(told.received + told.dropped, told.dropped),
+            "exchanges_per_s": output.received / output.elapsed_s,
+            "loss_percent": lost_percent(output.received + output.dropped, output.dropped),
         }

@@ -220,7 +220,7 @@ class Stream(Tool[StreamSettings]):
                                              openmp=True),
                 how=("build",)),
     )  # fmt: skip
-    told = tuple(_measures())
+    output_measures = tuple(_measures())
 
     def __init__(self, settings: StreamSettings, *, background: bool = False) -> None:
         super().__init__(settings, background=background)
@@ -240,19 +240,21 @@ class Stream(Tool[StreamSettings]):
     def parse(self, ended: Sequence[EndedProgram]) -> Mapping[str, float | None]:
         """Read the best rate of each kernel; a failed validation is an error."""
         text, tail = ended[-1].printed.text_of_stdout, ended[-1].printed.tail
-        told, caches = read(text), _CACHES.search(text)
-        if not told.validated:
+        reported, caches = read(text), _CACHES.search(text)
+        if not reported.validated:
             raise OutputError("the arrays did not validate", tail=tail)
-        threads = told.threads or 1
+        threads = reported.threads or 1
         if self._settings.threads not in {None, threads}:
             raise OutputError(
                 f"it ran with {threads} threads, not {self._settings.threads}",
                 tail=tail,
                 cure="bring one that is compiled with OpenMP: gcc can, for its own architecture",
             )
-        array_bytes = told.array_elements * told.element_bytes
+        array_bytes = reported.array_elements * reported.element_bytes
         return {
-            **{f"{name}_bytes_per_s": getattr(told, name).best_bytes_per_s for name in _KERNELS},
+            **{
+                f"{name}_bytes_per_s": getattr(reported, name).best_bytes_per_s for name in _KERNELS
+            },
             "array_caches": array_bytes / int(caches[1]) if caches else None,
             "stream_threads": threads,
         }

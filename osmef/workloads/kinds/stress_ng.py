@@ -99,7 +99,7 @@ class StressNg(Tool[StressNgSettings]):
 endpoints: {loopback: {}}
 workload: {kind: stress-ng, stressor: cpu, method: fft}"""
     programs = (Program("stress-ng"),)
-    told = (
+    output_measures = (
         Measure(
             name="bogo_ops_per_s", unit="1/s", better=Better.HIGHER, label="bogo operations",
             head="bogo ops\n/s", digits=".2f", over_pairs=OverPairs.SUM, leading=True,
@@ -125,10 +125,10 @@ workload: {kind: stress-ng, stressor: cpu, method: fft}"""
     def parse(self, ended: Sequence[EndedProgram]) -> Mapping[str, float | None]:
         """Read the one row, which some versions print to stderr; another stressor is an error."""
         printed = ended[-1].printed
-        told = read(printed.text(OutputStream.STDOUT) + printed.text(OutputStream.STDERR))
-        if told.stressor != self._settings.stressor:
-            raise OutputError(f"it ran the stressor {told.stressor}", tail=printed.tail)
+        output = read(printed.text(OutputStream.STDOUT) + printed.text(OutputStream.STDERR))
+        if output.stressor != self._settings.stressor:
+            raise OutputError(f"it ran the stressor {output.stressor}", tail=printed.tail)
         return {
-            "bogo_ops_per_s": told.bogo_ops_per_s,
-            "bogo_ops_per_cpu_s": told.bogo_ops_per_cpu_s,
+            "bogo_ops_per_s": output.bogo_ops_per_s,
+            "bogo_ops_per_cpu_s": output.bogo_ops_per_cpu_s,
         }

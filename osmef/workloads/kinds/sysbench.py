@@ -142,7 +142,7 @@ class Sysbench(Tool[SysbenchSettings]):
     Settings = SysbenchSettings
     example = "endpoints: {loopback: {}}\nworkload: {kind: sysbench, test: cpu, threads: 2}"
     programs = (Program("sysbench"),)
-    told_of_cpu = (
+    cpu_measures = (
         Measure(
             name="events_per_s", unit="1/s", better=Better.HIGHER, label="events",
             head="events\n/s", digits=".1f", over_pairs=OverPairs.SUM, leading=True,
@@ -158,7 +158,7 @@ class Sysbench(Tool[SysbenchSettings]):
             over_pairs=OverPairs.WORST, source=_SOURCE, help="longest time of an event",
         ),
     )  # fmt: skip
-    told_of_memory = (
+    memory_measures = (
         Measure(
             name="memory_bytes_per_s", unit="B/s", better=Better.HIGHER, label="memory",
             head="memory", over_pairs=OverPairs.SUM, leading=True,
@@ -171,12 +171,12 @@ class Sysbench(Tool[SysbenchSettings]):
         ),
     )  # fmt: skip
 
-    told = (*told_of_cpu, *told_of_memory)
+    output_measures = (*cpu_measures, *memory_measures)
 
-    def tells(self) -> Sequence[Measure]:
+    def selected_measures(self) -> Sequence[Measure]:
         """Return the measures of the test."""
         is_of_memory = self._settings.test is SysbenchTest.MEMORY
-        return self.told_of_memory if is_of_memory else self.told_of_cpu
+        return self.memory_measures if is_of_memory else self.cpu_measures
 
     def runs(self) -> Sequence[ProgramRun]:
         """Return sysbench at the sender."""
@@ -204,13 +204,13 @@ class Sysbench(Tool[SysbenchSettings]):
 
     def parse(self, ended: Sequence[EndedProgram]) -> Mapping[str, float | None]:
         """Read the report; another test is an error."""
-        told = read(ended[-1].printed.text_of_stdout)
-        if told.test != self._settings.test:
-            raise OutputError(f"it ran the test {told.test}", tail=ended[-1].printed.tail)
-        if told.test == "memory":
-            return {"memory_bytes_per_s": told.bytes_per_s, "blocks_per_s": told.events_per_s}
+        output = read(ended[-1].printed.text_of_stdout)
+        if output.test != self._settings.test:
+            raise OutputError(f"it ran the test {output.test}", tail=ended[-1].printed.tail)
+        if output.test == "memory":
+            return {"memory_bytes_per_s": output.bytes_per_s, "blocks_per_s": output.events_per_s}
         return {
-            "events_per_s": told.events_per_s,
-            "event_mean_us": told.mean_us,
-            "event_max_us": told.max_us,
+            "events_per_s": output.events_per_s,
+            "event_mean_us": output.mean_us,
+            "event_max_us": output.max_us,
         }

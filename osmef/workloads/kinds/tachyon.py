@@ -98,7 +98,7 @@ class Tachyon(Tool[TachyonSettings]):
             version=("-version",),
         ),
     )
-    told = (
+    output_measures = (
         Measure(
             name="tracing_s", unit="s", better=Better.LOWER, label="tracing", head="tracing\ns",
             digits=".3f", over_pairs=OverPairs.WORST, leading=True, source="Tachyon 0.99",

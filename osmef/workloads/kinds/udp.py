@@ -25,7 +25,7 @@ from osmef.scenario.base import Model, conflict
 from osmef.scenario.fields import Duration, LossShare, Rate, Share, Size
 from osmef.scenario.workload import Directions, TransferDirection, WorkloadSettings
 from osmef.units import format_rate
-from osmef.workloads.base import Outcome, Part, Ran, Span, Step, Value, Workload
+from osmef.workloads.base import Outcome, Part, PartResult, Span, Step, Value, Workload
 from osmef.workloads.metrics import CPU, JAIN, endpoint_cpu_percent, merged, quantile_us
 from osmef.workloads.searches import FOUND, confirming, search_found, search_metrics, tried_so_far
 
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
     from osmef.scenario.model import Scenario
 
 
-def _datagrams(name: str, told: str, source: str, **more: object) -> Measure:
+def _datagrams(name: str, text: str, source: str, **more: object) -> Measure:
     """Return the measure of a count of datagrams, lower is better."""
-    return Measure(name=name, unit="1", better="lower", help=told, source=source, least=1, **more)
+    return Measure(name=name, unit="1", better="lower", help=text, source=source, least=1, **more)
 
 
-def _share(name: str, label: str, told: str, source: str, **more: object) -> Measure:
+def _share(name: str, label: str, text: str, source: str, **more: object) -> Measure:
     return Measure(
-        name=name, unit="%", better="lower", label=label, help=told, source=source,
+        name=name, unit="%", better="lower", label=label, help=text, source=source,
         over_pairs="pooled", **more,
     )  # fmt: skip
 
@@ -369,12 +369,12 @@ class UdpFlows(Workload[UdpSettings]):
         )
 
     @property
-    def rests(self) -> tuple[float, ...]:
+    def pauses(self) -> tuple[float, ...]:
         """The rests before further steps of a search, in which queues drain, in seconds."""
         search = self._settings.search
         return () if search is None else (search.rest,) * (search.most - 1)
 
-    def again(self, pairs: Sequence[Sequence[Ran]]) -> tuple[Part, ...]:
+    def again(self, pairs: Sequence[Sequence[PartResult]]) -> tuple[Part, ...]:
         """Return the next step of a search; none at its end."""
         return self._step(self._steps(pairs))
 
@@ -412,7 +412,7 @@ class UdpFlows(Workload[UdpSettings]):
         length = self._settings.duration if wanted.is_full else search.step
         return self._parts(wanted.offered_bps, length)
 
-    def _steps(self, pairs: Sequence[Sequence[Ran]]) -> list[list[Datagrams]]:
+    def _steps(self, pairs: Sequence[Sequence[PartResult]]) -> list[list[Datagrams]]:
         """Return the flows of all pairs by step of a search."""
         (direction,) = self._directions
         return [
@@ -439,7 +439,12 @@ class UdpFlows(Workload[UdpSettings]):
         }
         return {name: value for name, value in wanted.items() if value is not None}
 
-    def outcome(self, trial: int, purpose: Purpose, pairs: Sequence[Sequence[Ran]]) -> Outcome:  # noqa: ARG002 - no row of it is of a trial
+    def outcome(
+        self,
+        trial: int,  # noqa: ARG002 - no row of it is of a trial
+        purpose: Purpose,
+        pairs: Sequence[Sequence[PartResult]],
+    ) -> Outcome:
         """Return a record of every part, and the metrics of each direction over all pairs."""
         if self._bounds is not None:
             return self._search(self._bounds, self._steps(pairs))
@@ -465,7 +470,7 @@ class UdpFlows(Workload[UdpSettings]):
         metrics |= search_metrics(found, self._settings.size)
         return Outcome(metrics, datagrams=[one for step in steps for one in step], search=found)
 
-    def _record(self, ran: Ran, purpose: Purpose, direction: Direction) -> Datagrams:
+    def _record(self, ran: PartResult, purpose: Purpose, direction: Direction) -> Datagrams:
         names = (ran.receiver, ran.sender)  # as the steps are
         sender: DatagramSender | None = None
         receiver: DatagramReceiver | None = None

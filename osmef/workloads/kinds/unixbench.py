@@ -138,8 +138,8 @@ def read(text: str) -> UnixbenchOutput:
     for test, after in _parts(tests, text):
         name = names.get(test[1])
         if name is None or name in scores:
-            told = "is unknown" if name is None else "is there twice"
-            raise OutputError(f"the test {test[1][:60]} {told}")
+            reported_values = "is unknown" if name is None else "is there twice"
+            raise OutputError(f"the test {test[1][:60]} {reported_values}")
         scores[name] = _score(name, after, min(copies))
     ratios = [one.index for one in scores.values() if one.index is not None]
     partial = _geometric_mean(ratios) if ratios else None
@@ -168,25 +168,25 @@ def _score(name: str, text: str, copies: int) -> Score:
 
 
 def _pass(name: str, text: str, copies: int) -> _Pass:
-    told = [dict(_FIELD.findall(block)) for block in _COPY.findall(f"{text}\n")]
-    for copy in told:
+    reported = [dict(_FIELD.findall(block)) for block in _COPY.findall(f"{text}\n")]
+    for copy in reported:
         if "ERROR" in copy or copy.get("status", "0") != "0":
             raise failed(name, copy.get("ERROR") or f"exit status {copy['status'][:10]}")
-    if len(told) != copies:
-        raise OutputError(f"{name} has {len(told)} copies of {copies}: did it come to its end?")
-    timebase = amount(told[0].get("COUNT1"), f"the time of a count of {name}")
-    label = told[0].get("COUNT2", "")
+    if len(reported) != copies:
+        raise OutputError(f"{name} has {len(reported)} copies of {copies}: did it come to its end?")
+    timebase = amount(reported[0].get("COUNT1"), f"the time of a count of {name}")
+    label = reported[0].get("COUNT2", "")
     if label not in _LABELS:
         raise OutputError(f"{name} counts in {label[:20]!r}")
-    counts = [positive(copy.get("COUNT0"), f"the count of {name}") for copy in told]
-    times = [_time(copy, name) for copy in told]
+    counts = [positive(copy.get("COUNT0"), f"the count of {name}") for copy in reported]
+    times = [_time(copy, name) for copy in reported]
     return _Pass(math.fsum(counts), timebase, label, math.fsum(times) / copies)
 
 
 def _time(copy: Mapping[str, str], name: str) -> float:
     elapsed = positive(copy.get("elapsed"), f"the time of {name}")
-    told = amount(copy["TIME"], f"the time of {name}") if "TIME" in copy else 0.0
-    return told or elapsed
+    reported = amount(copy["TIME"], f"the time of {name}") if "TIME" in copy else 0.0
+    return reported or elapsed
 
 
 def _geometric_mean(numbers: Sequence[float]) -> float:
@@ -353,8 +353,8 @@ class UnixbenchSettings(WorkSettings):
     def _each_once(self) -> UnixbenchSettings:
         for number, test in enumerate(self.tests):
             if test in self.tests[:number]:
-                told = f"{test} is there twice, and its number would be, too"
-                raise conflict(told, f"remove one {test}", "tests")
+                message = f"{test} is there twice, and its number would be, too"
+                raise conflict(message, f"remove one {test}", "tests")
         return self
 
     @property
@@ -409,14 +409,14 @@ def _measures(tests: Sequence[str]) -> Iterator[Measure]:
             + ("" if whole else ", of these tests alone"),
         )  # fmt: skip
     for number, test in enumerate(tests):
-        _, unit, told = _UNITS[_label(test)]
+        _, unit, reported = _UNITS[_label(test)]
         has_prefix = unit in PREFIXED
         yield Measure(
             name=_name(test), unit=unit, better=Better.HIGHER, label=test,
             head=test if has_prefix else f"{test}\n{unit}",
             digits=None if has_prefix else ".5g", over_pairs=OverPairs.SUM, source=_SOURCE,
             leading=number == 0 and not set(tests) & BASELINE.keys(),
-            help=f"{MESSAGES[test]}: {told}, all copies together",
+            help=f"{MESSAGES[test]}: {reported}, all copies together",
         )  # fmt: skip
 
 
@@ -441,10 +441,10 @@ workload: {kind: unixbench, copies: 1, tests: [dhry2reg, pipe], iterations: 1}""
             how=("build",),
         ),
     )
-    told: tuple[Measure, ...] = tuple(_measures([*BASELINE]))
+    output_measures: tuple[Measure, ...] = tuple(_measures([*BASELINE]))
 
     def __init__(self, settings: UnixbenchSettings, *, background: bool = False) -> None:
-        self.told = tuple(_measures(settings.tests))
+        self.output_measures = tuple(_measures(settings.tests))
         super().__init__(settings, background=background)
         if settings.directory is not None:
             self.programs = ()
@@ -462,14 +462,14 @@ workload: {kind: unixbench, copies: 1, tests: [dhry2reg, pipe], iterations: 1}""
     def parse(self, ended: Sequence[EndedProgram]) -> Mapping[str, float | None]:
         """Read the log and compute the index; a missing test or pass is an error."""
         s, printed = self._settings, ended[-1].printed
-        told = read(printed.text_of_stdout)
+        output = read(printed.text_of_stdout)
         wanted = {test: s.passes_of(test) for test in s.tests}
-        found = {test: score.passes for test, score in told.scores.items()}
-        if found != wanted or s.copies not in {None, told.copies}:
+        found = {test: score.passes for test, score in output.scores.items()}
+        if found != wanted or s.copies not in {None, output.copies}:
             raise OutputError("these are not the tests that were wanted", tail=printed.tail)
-        index = told.index if told.index is not None else told.partial_index
-        indices = {one.name: index for one in self.told if one.name.endswith("_index")}
-        return {**indices, **{_name(test): _value(one) for test, one in told.scores.items()}}
+        index = output.index if output.index is not None else output.partial_index
+        indices = {one.name: index for one in self.output_measures if one.name.endswith("_index")}
+        return {**indices, **{_name(test): _value(one) for test, one in output.scores.items()}}
 
 
 def _value(score: Score) -> float:

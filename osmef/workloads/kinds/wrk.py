@@ -172,7 +172,7 @@ class Wrk(Tool[WrkSettings]):
     Settings = WrkSettings
     example = "workload: {kind: wrk, connections: 10, duration: 10s}"
     programs = (Program("wrk", version=("-v",)),)
-    told = common(
+    output_measures = common(
         _SOURCE,
         *("requests_per_s", "request_mean_us", "request_p50_us", "request_p90_us"),
         *("request_p99_us", "request_max_us", "received_bytes_per_s", "failed_requests"),
@@ -193,16 +193,16 @@ class Wrk(Tool[WrkSettings]):
 
     def parse(self, ended: Sequence[EndedProgram]) -> Mapping[str, float | None]:
         """Read the output; without any successful request it is an error."""
-        told = read(ended[-1].printed.text_of_stdout)
-        times = told.latency
-        if times is None or told.bad_status >= told.requests:
+        output = read(ended[-1].printed.text_of_stdout)
+        times = output.latency
+        if times is None or output.bad_status >= output.requests:
             raise OutputError("no request got a good answer", tail=ended[-1].printed.tail)
         quantiles = times.quantiles_us
         return {
-            "requests_per_s": told.requests_per_s,
+            "requests_per_s": output.requests_per_s,
             "request_mean_us": times.mean_us,
             **{f"request_{name}_us": quantiles.get(q) for name, q in _QUANTILES.items()},
             "request_max_us": times.max_us,
-            "received_bytes_per_s": told.received_bytes_per_s,
-            "failed_requests": told.failed,
+            "received_bytes_per_s": output.received_bytes_per_s,
+            "failed_requests": output.failed,
         }

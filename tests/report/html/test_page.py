@@ -78,11 +78,11 @@ def test_rates_in_bytes_have_a_prefix_too(
         )
         for n, rate in ((1, 2.1e10), (2, 2.2e10), (3, 3e6))
     ]
-    alike = make_run("a", make_summary(*cells[:2], others=Stream.told)).path
+    alike = make_run("a", make_summary(*cells[:2], others=Stream.output_measures)).path
     page = page_of(tmp_path, alike)
     assert "triad GB/s" in " ".join(one.text for one in page.all("thead"))
     assert any("Triad: medians from 21 GB/s [21 to 21 GB/s]" in p.text for p in page.all("li"))
-    far = page_of(tmp_path, make_run("b", make_summary(*cells, others=Stream.told)).path)
+    far = page_of(tmp_path, make_run("b", make_summary(*cells, others=Stream.output_measures)).path)
     rows = [one.text for one in far.all("tr")]
     assert any("22 GB/s22 to 22" in one for one in rows)
     assert any("3 MB/s3 to 3" in one for one in rows)
@@ -207,7 +207,7 @@ def test_runs_of_several_workloads_name_the_metric_in_the_row(
         update={"workload": "unixbench", "metrics": {"unixbench_index": describe([512.5] * 6)}}
     )
     others = {"udp": udp, "times": times, "requests": requests}
-    scores = make_summary(index, others=Unixbench.told)
+    scores = make_summary(index, others=Unixbench.output_measures)
     kinds = (
         *(("bulk", bulk), ("scores", scores)),
         *((name, make_summary(cell)) for name, cell in others.items()),

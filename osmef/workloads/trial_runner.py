@@ -29,7 +29,7 @@ from osmef.agent.messages import (
 from osmef.errors import AgentError, EndpointError, ProgramError
 from osmef.results.observations import Purpose
 from osmef.results.trial import Interval
-from osmef.workloads.base import Part, Ran, Value
+from osmef.workloads.base import Part, PartResult, Value
 from osmef.workloads.reading import Printed
 from osmef.workloads.siege import BIND_CURE, LATE_CURE, Fault, ended_badly, error_of, rank
 from osmef.workloads.tasks import (
@@ -43,11 +43,11 @@ from osmef.workloads.tasks import (
     make_tasks,
 )
 
-_LOOK_EVERY_S = 0.5
+_EVALUATE_EVERY_S = 0.5
 """Of what is measured: a look takes the longer, the longer that is."""
 
 
-class Proofs:
+class EarlyStopping:
     """Decides by each interval which tasks to stop: once all pairs have enough."""
 
     def __init__(self, groups: Sequence[Sequence[Sequence[Task]]]) -> None:
@@ -61,7 +61,7 @@ class Proofs:
         self._senders: dict[Task, None] = {}
         self._lengths: dict[Task, list[float]] = {}
         self._sizes: dict[Task, list[int]] = {}
-        self._looked: dict[Task, float] = {}
+        self._checked_s: dict[Task, float] = {}
         self._missing = set(self._pair.values())
         self._stopped = False
 
@@ -83,11 +83,11 @@ class Proofs:
         lengths.append(event.length_s)
         sizes.append(sum(event.bytes))
         end_s, pair = event.start_s + event.length_s, self._pair[task]
-        due_s = self._looked.get(task, 0.0) + _LOOK_EVERY_S * (1 - 1e-3)
+        due_s = self._checked_s.get(task, 0.0) + _EVALUATE_EVERY_S * (1 - 1e-3)
         enough = task.part.enough
         if pair not in self._missing or end_s < due_s or enough is None:
             return
-        self._looked[task] = end_s
+        self._checked_s[task] = end_s
         if enough(pair, lengths, sizes):
             self._missing.discard(pair)
 
@@ -126,18 +126,18 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Performance:
+class TrialResults:
     """Results of all parts, a list a pair.
 
     ``start_spread_s`` is how far apart those that should have started together did, in seconds, by
     their clocks, which were compared within ``start_uncertainty_s``. None of one start alone.
     """
 
-    ran: list[list[Ran]]
+    ran: list[list[PartResult]]
     start_spread_s: float | None
     start_uncertainty_s: float | None
 
-    def then(self, later: Performance) -> Performance:
+    def then(self, later: TrialResults) -> TrialResults:
         """Concatenate the results of a further performance of the same pairs.
 
         What is later counts from the first start of this one, by the clock of the first pair.
@@ -148,7 +148,7 @@ class Performance:
         return replace(self, ran=ran)
 
 
-def rest(job: Job, seconds: float) -> None:
+def pause_between(job: Job, seconds: float) -> None:
     """Wait between two performances. Raises as ``job.check`` does."""
     end = time.monotonic() + seconds
     while (left := end - time.monotonic()) > 0:
@@ -156,43 +156,43 @@ def rest(job: Job, seconds: float) -> None:
         time.sleep(min(left, _CHECK_EVERY_S))
 
 
-def _began_s(ran: Ran) -> float:
+def _began_s(ran: PartResult) -> float:
     """Return when the first part of a performance began, by an endpoint's clock."""
-    told: int = getattr(ran.results[-1], "start_realtime_ns", 0)
-    return told / 1e9 - ran.start_s
+    reported: int = getattr(ran.results[-1], "start_realtime_ns", 0)
+    return reported / 1e9 - ran.start_s
 
 
-def _shifted(ran: Ran, seconds: float) -> Ran:
+def _shifted(ran: PartResult, seconds: float) -> PartResult:
     began_s = ran.start_s + seconds
     intervals = [one.model_copy(update={"began_s": began_s}) for one in ran.intervals]
     return replace(ran, intervals=intervals, start_s=began_s)
 
 
-def perform(job: Job, parts: Sequence[Part]) -> Performance:
+def run_parts(job: Job, parts: Sequence[Part]) -> TrialResults:
     """Run parts between every pair. Raises AgentError, ProgramError, ReachError.
 
     Whatever happens, every agent is idle then, or gone; what programs printed is kept but for a
     stop. Several starts are one moment, at which each agent starts by its own clock; a single one
     starts at once.
     """
-    ensemble = _Ensemble(job, parts)
+    runner = _TrialRunner(job, parts)
     try:
-        ensemble.compare_clocks()
-        ensemble.find_interfaces()
-        ensemble.arm()
-        ensemble.start()
-        ensemble.collect()
-        ensemble.stop()
+        runner.compare_clocks()
+        runner.find_interfaces()
+        runner.arm()
+        runner.start()
+        runner.collect()
+        runner.stop()
     except BaseException as error:
-        ensemble.abort()
+        runner.abort()
         if isinstance(error, EndpointError):
-            ensemble.keep()
+            runner.keep()
         raise
-    ensemble.keep()
-    return ensemble.performance()
+    runner.keep()
+    return runner.results()
 
 
-class _Ensemble:
+class _TrialRunner:
     """All agents of one trial: collects their events, and finds the cause of a failure."""
 
     def __init__(self, job: Job, parts: Sequence[Part]) -> None:
@@ -207,7 +207,7 @@ class _Ensemble:
         self._aborted = False
         self._clocks: dict[str, ClockOffset] = {}
         self._sending_s = 0.0
-        self._proofs = Proofs(self._groups)
+        self._early_stopping = EarlyStopping(self._groups)
         self._ranks = [task for task in self._tasks if task.step.rank]
         self._exchange = KeyValueSpace([task.host.name for task in self._ranks])
         for number, task in enumerate(self._ranks):
@@ -313,11 +313,11 @@ class _Ensemble:
             self._job.keep(f"{number}-{task.host.name}.stdout", bytes(task.stdout))
             self._job.keep(f"{number}-{task.host.name}.stderr", bytes(task.stderr))
 
-    def performance(self) -> Performance:
+    def results(self) -> TrialResults:
         """Return the results of all parts."""
         worst = sorted(clock.uncertainty_s for clock in self._clocks.values())[-2:]
-        return Performance(
-            [[self._ran(group) for group in pair] for pair in self._groups],
+        return TrialResults(
+            [[self._part_result(group) for group in pair] for pair in self._groups],
             self._start_spread_s(),
             sum(worst) if self._clocks else None,
         )
@@ -333,14 +333,16 @@ class _Ensemble:
 
     def _began(self, task: Task) -> float | None:
         """Return the start of a task, in UNIX time of the controller's clock, if known."""
-        told: int | None = getattr(task.result, "start_realtime_ns", None)
+        reported: int | None = getattr(task.result, "start_realtime_ns", None)
         clock = self._clocks.get(task.host.name)
-        return told / 1e9 - clock.offset_s if told is not None and clock is not None else None
+        return (
+            reported / 1e9 - clock.offset_s if reported is not None and clock is not None else None
+        )
 
-    def _ran(self, group: list[Task]) -> Ran:
+    def _part_result(self, group: list[Task]) -> PartResult:
         starts = [began for task in self._tasks if task.starts and (began := self._began(task))]
         began = self._began(group[-1])
-        return _ran(group, began - min(starts) if began is not None else 0.0)
+        return _part_result(group, began - min(starts) if began is not None else 0.0)
 
     def abort(self) -> None:
         """Abort all jobs, and end agents that don't answer."""
@@ -398,17 +400,17 @@ class _Ensemble:
             return
         if isinstance(event, _SERIES) and not task.admits(event):
             event = ErrorEvent(event="error", id=task.id, kind="protocol", message=_TOO_MUCH)
-        self._take_in(task, event)
+        self._handle(task, event)
         if isinstance(event, IntervalEvent):
-            self._look(task, event)
+            self._stop_early(task, event)
 
-    def _look(self, task: Task, event: IntervalEvent) -> None:
+    def _stop_early(self, task: Task, event: IntervalEvent) -> None:
         """Stop tasks that have enough."""
-        for one in self._proofs.take(task, event):
+        for one in self._early_stopping.take(task, event):
             with contextlib.suppress(AgentError):  # its end is on its way to us
                 one.agent.send({"cmd": "stop", "id": one.id})
 
-    def _take_in(self, task: Task, event: Event) -> None:
+    def _handle(self, task: Task, event: Event) -> None:
         match event:
             case Listening():
                 task.port = event.port
@@ -475,7 +477,7 @@ class _Ensemble:
         from osmef.workloads.siege import as_batch  # noqa: PLC0415 - pyarrow is slow to load
 
         task.requests.append(as_batch(event))
-        task.requests_told += len(event.size)
+        task.requests_reported += len(event.size)
 
     def _keep_exchanges(self, task: Task, event: ExchangesEvent) -> None:
         task.intervals.append(
@@ -568,7 +570,7 @@ def _is_of(event: Event, task: Task) -> bool:
     return getattr(event, "id", None) == task.id
 
 
-def _ran(group: list[Task], start_s: float) -> Ran:
+def _part_result(group: list[Task], start_s: float) -> PartResult:
     results = [task.result for task in group if task.result is not None]
     intervals = [
         one.model_copy(update={"began_s": start_s}) for task in group for one in task.intervals
@@ -579,4 +581,6 @@ def _ran(group: list[Task], start_s: float) -> Ran:
     printed = tuple(Printed(bytes(task.stdout), bytes(task.stderr)) for task in group)
     ends = (pair.sender.name, pair.receiver.name)
     interfaces = tuple(task.interface for task in group)
-    return Ran(*ends, tuple(results), intervals, points, requests, printed, interfaces, start_s)
+    return PartResult(
+        *ends, tuple(results), intervals, points, requests, printed, interfaces, start_s
+    )
