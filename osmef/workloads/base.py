@@ -44,15 +44,14 @@ class Step:
     ``end`` is the end at which it runs. ``command`` is the kind of job and ``parameters`` its own
     members; what all jobs have (id, cookie, addresses, ports, timeouts) is added when it is armed.
     A step that ``listens`` answers ``listening``; the steps after it connect to it. One that
-    ``serves`` runs until it is told to stop, once the other steps of all parts have their results.
+    ``serves`` runs until it is stopped, once the other steps of all parts have their results.
     ``udp_ports`` is how many UDP ports it takes, ``probe_ports`` how many an exchange takes beside
-    its connection, ``requests`` how many requests it tells of,
-    ``output_bytes`` the most that a program prints, ``exits`` the exit statuses that are no failure
-    of it. One that is ``stoppable`` runs until all else has ended, where it is of a background. A
-    program that listens takes as many ``ports`` in a row; ``ipv6`` are its further arguments where
-    the addresses are of IPv6. One with a ``directory`` runs in one that is made there for it, where
-    so many bytes are free (``room``), and nothing stays of it. The programs of all steps that are a
-    ``rank`` are the processes of one job, which find each other through the controller
+    its connection, ``requests`` how many requests it reports, ``output_bytes`` the most that a
+    program prints, ``exits`` its exit statuses that are no failure. A ``stoppable`` step of a
+    background runs until all else has ended. A listening program takes ``ports`` consecutive ports;
+    ``ipv6`` are its further arguments for IPv6 addresses. A step with a ``directory`` runs in a
+    temporary subdirectory of it, which needs ``room`` free bytes. The programs of all steps with
+    ``rank`` are the processes of one parallel job, and find each other through the controller
     (``osmef.workloads.tasks``).
     """
 
@@ -82,9 +81,10 @@ class Part:
     start of all parts. ``duration_s`` is how long it runs from there, in seconds. Where there is a
     background, a part that is not ``loaded`` runs before it.
 
-    Where ``duration_s`` is only an estimate, ``deadline_s`` says how long it may take at most. One
-    with ``enough`` is stopped before that, once this holds for each pair: it is told the number of
-    the pair, from 0, and the intervals of its receiver so far, lengths in seconds and bytes.
+    Where ``duration_s`` is only an estimate, ``deadline_s`` says how long it may take at most. A
+    part with ``enough`` is stopped earlier, once this returns True for each pair: its arguments are
+    the number of the pair, from 0, and the receiver's intervals so far, their lengths in seconds
+    and their bytes.
     """
 
     steps: tuple[Step, ...]
@@ -100,10 +100,10 @@ class Part:
 class PartResult:
     """Results of a part between one pair: one for each step in order, and the time series.
 
-    ``requests`` has what sieges told of their requests (``osmef.workloads.siege``), ``printed``
-    what the program of each step printed, which is nothing of a step that is none. ``interfaces``
-    has the network interface at which the program of each step is measured, where it asks for it.
-    ``start_s`` is how long after the first start of the trial it started, as far as that is known.
+    ``requests`` has the requests that sieges reported (``osmef.workloads.siege``), ``printed`` the
+    output of each step's program, empty for steps of other kinds. ``interfaces`` has the network
+    interface whose traffic is counted for each step's program, if it asks for that. ``start_s`` is
+    how long after the first start of the trial it started, as far as that is known.
     """
 
     sender: str
@@ -121,7 +121,7 @@ class PartResult:
 class Outcome:
     """Results of a trial: its metrics by name, its records, and the tables.
 
-    A workload leaves ``intervals`` and what is known of the starts to its runner.
+    The runner, not the workload, sets ``intervals`` and the two values of the start.
     """
 
     metrics: Mapping[str, float | None]
@@ -152,7 +152,7 @@ class Workload(ABC, Generic[S]):
     """A workload with its settings.
 
     ``Settings`` is the model of what people write under ``workload:``, whose ``kind`` has the name
-    of the kind as its default. ``background`` tells whether it runs beside one.
+    of the kind as its default. ``background`` is whether it runs beside one.
 
     ``measures`` are the numbers that every trial of it gives, in the order in which people want to
     see them: those that have a ``head`` are the columns of a table.
@@ -169,7 +169,7 @@ class Workload(ABC, Generic[S]):
 
     @classmethod
     def every_measure(cls) -> tuple[Measure, ...] | None:
-        """Return all measures of a kind that reports others with other settings; None else."""
+        """Return all measures of a kind whose settings select some of them; None else."""
         return None
 
     def needs(self, end: End) -> tuple[Program, ...]:  # noqa: ARG002 - of those that need some
@@ -182,12 +182,12 @@ class Workload(ABC, Generic[S]):
 
     @property
     def pauses(self) -> tuple[float, ...]:
-        """The rests before each further performance of the pairs, in seconds."""
+        """The pauses before each further run of the parts, in seconds."""
         return ()
 
     @property
     def further_s(self) -> Span:
-        """The duration of rests and further performances, in seconds."""
+        """The duration of pauses and further runs, in seconds."""
         if not self.pauses:
             return Span(0.0, 0.0)
         once = max(part.delay_s + part.duration_s for part in self.parts())
@@ -198,8 +198,8 @@ class Workload(ABC, Generic[S]):
         """The upper bound of a pair's payload in one trial; None without one."""
         return None
 
-    def again(self, pairs: Sequence[Sequence[PartResult]]) -> tuple[Part, ...]:  # noqa: ARG002 - see rests
-        """Return the parts after a rest, by the results so far; none to end the trial."""
+    def again(self, pairs: Sequence[Sequence[PartResult]]) -> tuple[Part, ...]:  # noqa: ARG002 - see pauses
+        """Return the parts after a pause, by the results so far; none to end the trial."""
         return ()
 
     @abstractmethod

@@ -376,7 +376,7 @@ def exchange_metrics(exchanges: Sequence[Exchange]) -> dict[str, float | None]:
 def response_metrics(exchanges: Sequence[Exchange]) -> dict[str, float | None]:
     """Return the times of such exchanges from when each request was due.
 
-    They are None unless all agents told them.
+    They are None unless all agents reported them.
     """
     reported = [one.response for one in exchanges if one.response is not None]
     if len(reported) < len(exchanges):
@@ -401,7 +401,7 @@ def _together(each: Sequence[RoundTrips], counts: Sequence[int]) -> dict[str, fl
 def late_percent(exchanges: Sequence[Exchange]) -> float | None:
     """Return the share of due requests that were sent late or never.
 
-    In percent, over all pairs; None where none was due, or an agent did not tell.
+    In percent, over all pairs; None where none was due, or an agent did not report it.
     """
     reported = [(one.count, one.late, one.unsent) for one in exchanges]
     due = sum(count + (unsent or 0) for count, _, unsent in reported)

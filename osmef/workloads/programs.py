@@ -261,7 +261,7 @@ class EndedProgram:
     result: ExecResult
     printed: Printed
     interface: str | None = None
-    """The one at which it was measured, where it was told that."""
+    """The interface whose traffic was counted, if the program asked for that."""
 
 
 P = TypeVar("P", bound=ProgramsSettings)

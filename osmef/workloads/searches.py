@@ -1,6 +1,6 @@
 """Searches by several steps: for token buckets, and for the highest rate with an allowed loss.
 
-Bulk transfers empty a bucket, and repeat that after rests.
+Bulk transfers empty a token bucket, and repeat that after pauses.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def _sustained_bps(first: PartResult) -> float:
 def bucket_found(
     transfers: Sequence[PartResult], direction: Direction, most_bytes: int | None, limit: Ending
 ) -> BucketFound:
-    """Return the bucket by a pair's first transfer, and its refill by those after rests.
+    """Return the bucket by a pair's first transfer, and its refill by those after pauses.
 
     ``most_bytes`` is how much was to be sent at most on all connections, ``limit`` why.
     """

@@ -71,7 +71,7 @@ _READY_CURES = {
     "tcp": "let it listen on {port}, at {bind} or at all addresses",
     "udp": "let it bind the UDP port {port}, at {bind} or at all addresses",
 }
-# Of programs: how agents tell that they failed, and what to do about it.
+# Kinds of errors that agents report of programs, with the cure.
 _PROGRAM_CURES = {
     "program": _PRINTED_CURE,
     "output": "raise most_output, or let it print less",

@@ -1,9 +1,9 @@
 """Tasks of a trial: each step with its agent, the command that arms it, and PMI for an MPI job.
 
 By PMI version 1 the processes of an MPI job exchange addresses through the controller. Each process
-tells what others need to connect to it, its address among that, and asks for what they told. It
-speaks lines such as ``cmd=put kvsname=osmef key=a value=b`` on a descriptor that PMI_FD names. So
-no process has to reach a server, and no endpoint needs to log in to another one.
+publishes what others need to connect to it, such as its address, and requests theirs. It exchanges
+lines such as ``cmd=put kvsname=osmef key=a value=b`` on a descriptor that PMI_FD names. So the
+processes need no server of their own, and endpoints need no login to each other.
 
 Source: P. Balaji et al., "PMI: A Scalable Parallel Process-Management Interface for Extreme-Scale
 Systems" (EuroMPI 2010); MPICH 4.0, src/pmi/simple/simple_pmi.c is the other side.
@@ -39,12 +39,12 @@ if TYPE_CHECKING:
     from pyarrow import RecordBatch  # pyarrow is slow to load
 
 CHANNEL = "PMI_FD"
-"""The variable that tells a process the descriptor of its channel."""
+"""The environment variable with the file descriptor of a process's channel."""
 
 _NAME = "osmef"
 _MOST_KEY, _MOST_VALUE, _MOST_LINE = 64, 1024, 4096
 _MOST_KEYS_EACH = 4096
-"""Of all that a process tells; MPICH has a few."""
+"""Most keys that one process may put; MPICH uses a few."""
 _WORD = re.compile(r"([A-Za-z_]+)=(\S*)")
 
 Answers = Iterator[tuple[int, str]]
@@ -149,10 +149,10 @@ KNOWN = (
     *("peer", "host", "bind", "port", "data_port", "dir", "duration", "cpus"),
     *("interface", "family"),
 )
-"""Address of the other end, the same as URLs have it, address of the own end, the port, the one
-behind it, the directory, whole seconds, how many CPUs the own end has, the network interface that
-has the own address, and the family of that: inet or inet6. Workloads have ``{upstream}``, too: of
-a server that asks another one, the port of that."""
+"""Address of the other end, the same as in a URL, address of the own end, the port, the next port,
+the directory, the duration in whole seconds, the number of CPUs at the own end, the network
+interface of the own address, and its address family: inet or inet6. Workloads also have
+``{upstream}``: the port of the server that a proxy forwards to."""
 
 _BRACES = re.compile(r"\{\{(?P<kept>[a-z_]+)\}\}|\{(?P<name>[a-z_]+)\}")
 
@@ -191,10 +191,11 @@ PROGRAM = "exec"
 class TaskTimeouts:
     """Time-outs of agents, in seconds.
 
-    ``clock_s`` is for telling the time, ``stop_s`` for the result of a server after its stop,
-    ``abort_s`` for being idle after a failure. The agents keep some by themselves: ``arm_s`` until
-    all connections stand, ``stall_s`` without any progress, and ``drain_s`` for the flows to drain
-    after their end, as docs/agent-protocol.md says; ``grace_s`` is for an agent that does not.
+    ``clock_s`` is for a clock comparison, ``stop_s`` for the result of a server after its stop,
+    ``abort_s`` for becoming idle after a failure. The agents enforce some themselves: ``arm_s``
+    until all connections are established, ``stall_s`` without any progress, and ``drain_s`` for the
+    flows to drain after their end, as docs/agent-protocol.md says; ``grace_s`` is added for an
+    agent that does not enforce them.
     """
 
     clock_s: float = ANSWER_S
@@ -241,8 +242,8 @@ class Host(Protocol):
 class Pair:
     """A sender and a receiver, with the address of each as the other sees it.
 
-    Each listens at that address, too, unless a translation of addresses between them makes it
-    another one of its own (``sender_bind``, ``receiver_bind``).
+    Each listens at that address, too, unless there is NAT between them; then it listens at its own
+    (``sender_bind``, ``receiver_bind``).
     """
 
     sender: Host
@@ -257,7 +258,7 @@ class Pair:
 class Task:
     """One step of one part of one pair, with an agent of its own.
 
-    One of the processes of a job has its ``rank``, and what its ``environment`` has to tell it.
+    A process of a parallel job has its ``rank``, and the variables of its ``environment``.
     """
 
     id: str
@@ -317,7 +318,7 @@ class Task:
     def _most_intervals(self) -> int:
         interval_s = float(str(self.step.parameters.get("interval_s", 1.0)))
         each = math.ceil(self.patience_s / interval_s) + 1
-        return 2 * self._connections * each  # an end that sends and receives tells of both
+        return 2 * self._connections * each  # an end that sends and receives reports both
 
     @property
     def host(self) -> Host:

@@ -240,7 +240,7 @@ Direction = Literal["forward", "reverse"]
 def options(given: Mapping[str, object | None]) -> list[str]:
     """Return command line options with values; None omits one.
 
-    True stands for an option alone, and False for none.
+    True gives an option without a value, and False omits it.
     """
     found: list[str] = []
     for option, value in given.items():

@@ -44,11 +44,11 @@ from osmef.workloads.tasks import (
 )
 
 _EVALUATE_EVERY_S = 0.5
-"""Of what is measured: a look takes the longer, the longer that is."""
+"""In time of the measurement: evaluating a series takes longer as it grows."""
 
 
 class EarlyStopping:
-    """Decides by each interval which tasks to stop: once all pairs have enough."""
+    """Decides after each interval whether to stop tasks: once all pairs have measured enough."""
 
     def __init__(self, groups: Sequence[Sequence[Sequence[Task]]]) -> None:
         self._pair = {
@@ -93,7 +93,7 @@ class EarlyStopping:
 
 
 _CHECK_EVERY_S = 0.2
-# Between telling all agents when to start and that moment, beside the time to tell them all.
+# From sending the start time to all agents until that moment, beyond the time that sending takes.
 _START_MARGIN_S = 0.05
 
 # A port that another program holds is passed over; this is for an address that takes none.
@@ -106,12 +106,12 @@ _TOO_MUCH = "it printed more than such a job may"
 class Job:
     """A trial: its number and its pairs.
 
-    ``progress`` is called with the latest rate of what is measured, in bits per second, and
-    ``round_trip`` with the median of its latest round trips in microseconds, ``request_rate`` with
-    its requests a second so far; ``check`` is called
-    often and raises when the run has to stop. ``waits`` are for its agents. Each pair begins
-    ``stagger_s`` seconds after the one before. ``keep`` gets what each program printed on each of
-    its streams, with a name for it, also where it is nothing.
+    ``progress`` is called with the latest rate of the measured parts in bits per second,
+    ``round_trip`` with the median of their latest round trips in microseconds, ``request_rate``
+    with their requests a second so far; ``check`` is called often and raises when the run has to
+    stop. ``waits`` are the timeouts of the agents. Each pair begins ``stagger_s`` seconds after the
+    one before. ``keep`` gets a name and the output of each program on each of its streams, also an
+    empty one.
     """
 
     trial: int
@@ -129,8 +129,9 @@ class Job:
 class TrialResults:
     """Results of all parts, a list a pair.
 
-    ``start_spread_s`` is how far apart those that should have started together did, in seconds, by
-    their clocks, which were compared within ``start_uncertainty_s``. None of one start alone.
+    ``start_spread_s`` is the time between the first and the last start of parts that should start
+    together, in seconds, by the endpoints' clocks, which were compared to within
+    ``start_uncertainty_s``. None for a single start.
     """
 
     ran: list[list[PartResult]]
@@ -138,9 +139,9 @@ class TrialResults:
     start_uncertainty_s: float | None
 
     def then(self, later: TrialResults) -> TrialResults:
-        """Concatenate the results of a further performance of the same pairs.
+        """Concatenate the results of a further run of the same pairs.
 
-        What is later counts from the first start of this one, by the clock of the first pair.
+        Times of the later results count from this one's first start, by the first pair's clock.
         """
         offset_s = _began_s(later.ran[0][-1]) - _began_s(self.ran[0][0])
         shifted = [[_shifted(one, offset_s) for one in pair] for pair in later.ran]
@@ -149,7 +150,7 @@ class TrialResults:
 
 
 def pause_between(job: Job, seconds: float) -> None:
-    """Wait between two performances. Raises as ``job.check`` does."""
+    """Pause between two runs of the parts. Raises as ``job.check`` does."""
     end = time.monotonic() + seconds
     while (left := end - time.monotonic()) > 0:
         job.check()
@@ -157,7 +158,7 @@ def pause_between(job: Job, seconds: float) -> None:
 
 
 def _began_s(ran: PartResult) -> float:
-    """Return when the first part of a performance began, by an endpoint's clock."""
+    """Return when the first part of a run began, by an endpoint's clock."""
     reported: int = getattr(ran.results[-1], "start_realtime_ns", 0)
     return reported / 1e9 - ran.start_s
 
@@ -171,9 +172,9 @@ def _shifted(ran: PartResult, seconds: float) -> PartResult:
 def run_parts(job: Job, parts: Sequence[Part]) -> TrialResults:
     """Run parts between every pair. Raises AgentError, ProgramError, ReachError.
 
-    Whatever happens, every agent is idle then, or gone; what programs printed is kept but for a
-    stop. Several starts are one moment, at which each agent starts by its own clock; a single one
-    starts at once.
+    Afterwards every agent is idle or has ended, also after an error; the output of programs is kept
+    unless the run was stopped. Several starts are scheduled for one moment by each agent's clock; a
+    single one is immediate.
     """
     runner = _TrialRunner(job, parts)
     try:
@@ -325,7 +326,7 @@ class _TrialRunner:
     def _start_spread_s(self) -> float | None:
         """Return the spread of the tasks' starts relative to their due times.
 
-        None where one started alone, or one did not tell.
+        None for a single start, or where an agent did not report its start.
         """
         starters = [task for task in self._tasks if task.starts]
         late = [began - task.part.delay_s for task in starters if (began := self._began(task))]
@@ -364,7 +365,7 @@ class _TrialRunner:
         deadline = time.monotonic() + timeout_s
         left = list(tasks)
         while True:
-            while left and done(left[-1]):  # not all of them: of 400 each event tells of one
+            while left and done(left[-1]):  # not all of them: each event is of one of 400
                 left.pop()
             if not left:
                 return
@@ -395,7 +396,7 @@ class _TrialRunner:
         except queue.Empty:
             return
         task = self._of[agent]
-        # A late answer to a job before this one is not ours, nor what comes after the end.
+        # Ignore late answers to an earlier job, and events after the end.
         if task.ended or not _is_of(event, task):
             return
         if isinstance(event, _SERIES) and not task.admits(event):
@@ -405,7 +406,7 @@ class _TrialRunner:
             self._stop_early(task, event)
 
     def _stop_early(self, task: Task, event: IntervalEvent) -> None:
-        """Stop tasks that have enough."""
+        """Stop tasks that have measured enough."""
         for one in self._early_stopping.take(task, event):
             with contextlib.suppress(AgentError):  # its end is on its way to us
                 one.agent.send({"cmd": "stop", "id": one.id})
@@ -509,7 +510,7 @@ class _TrialRunner:
 
     def _keep(self, task: Task, event: IntervalEvent | ExchangesEvent) -> None:
         if isinstance(event, ExchangesEvent):
-            if not task.step.listens:  # who answers only counts
+            if not task.step.listens:  # the answering end only counts
                 self._keep_exchanges(task, event)
                 if task.part.purpose is Purpose.MEASURED and event.p50_ns is not None:
                     self._job.round_trip(event.p50_ns / 1000)

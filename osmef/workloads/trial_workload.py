@@ -34,7 +34,7 @@ STEAL = Measure(
     source="proc(5), `/proc/stat`",
 )  # fmt: skip
 OF_MACHINES = (OTHERS, STEAL)
-"""What every trial tells beside the numbers of its workload."""
+"""What every trial reports besides the metrics of its workload."""
 
 
 def machine_metrics(ran: Iterable[PartResult]) -> dict[str, float | None]:
@@ -54,8 +54,8 @@ def workload_for(settings: WorkloadSettings, *, background: bool) -> Workload[An
 def usual_measures(kind: str) -> tuple[Measure, ...]:
     """Return the measures of a kind with its default settings, without a background.
 
-    Where a setting has no default they are those of its class, if it says any. Of a program that
-    tells different numbers with different settings they are all of them. Raises KindError.
+    If a setting has no default, they are those that the class declares. If settings select the
+    measures, they are all that can be selected. Raises KindError.
     """
     made: type[Workload[Any]] = WORKLOADS.get(kind)
     if (every := made.every_measure()) is not None:
@@ -83,8 +83,8 @@ def measures_of(scenarios: Iterable[Scenario]) -> tuple[Measure, ...]:
 class TrialWorkload:
     """The workload and the background of a scenario's trials.
 
-    First the measured parts that want no background, if there is one; then the background, and
-    ``lead`` later the other measured parts. The background goes on for as long after them.
+    First the measured parts that run without the background, if there is one; then the background,
+    and ``lead`` later the other measured parts. The background continues for ``lead`` after them.
     """
 
     def __init__(self, scenario: Scenario) -> None:
@@ -175,12 +175,12 @@ class TrialWorkload:
         )
 
     def _owners(self, count: int) -> list[Workload[Any]]:
-        """Return the workload of each part; after rests it is the measured one."""
+        """Return the workload of each part; after pauses it is the measured one."""
         owners = [owner for owner, _ in self._parts]
         return owners + [self._measured] * (count - len(owners))
 
     def _perform(self, job: Job) -> TrialResults:
-        """Run all parts, and the further performances after rests."""
+        """Run all parts, and those after pauses."""
         done = run_parts(job, [part for _, part in self._parts])
         for rest_s in self._measured.pauses:
             again = self._measured.again(done.ran)

@@ -51,7 +51,7 @@ _QUANTILE = re.compile(r"^ +(50|66|75|80|90|95|98|99|100)% +([0-9]+)\b", re.MULT
 
 @dataclass(frozen=True)
 class ApachebenchOutput:
-    """One run. ``settings`` are path, port and TLS, as text, and whether it kept connections.
+    """Output of one program run. ``settings`` are path, port, TLS, and whether it kept connections.
 
     ``failed`` are the requests that ab counts as failed, or those without a status of 2xx, of
     which ``bad_status`` is the number, whichever are more: ab may count one answer as both.
@@ -75,7 +75,7 @@ class ApachebenchOutput:
 
 @dataclass(frozen=True)
 class Failed:
-    """A run without any response, with its error message."""
+    """Output of a program run without any response, with its error message."""
 
     line: int
     host: str
@@ -119,7 +119,7 @@ def read_quantiles(text: str, complete: int) -> dict[int, float]:
 def read_all(text: str) -> Outputs[ApachebenchOutput | Failed]:
     """Read the outputs of several runs in a text, failed ones among them.
 
-    A run whose numbers are not all there is odd. Raises OutputError where there is none.
+    Output without all numbers is reported as odd. Raises OutputError where there is none.
     """
     if BANNER not in text:
         raise OutputError("there is no output of ab in it", line=1)

@@ -63,7 +63,7 @@ Cpus = Annotated[list[Annotated[int, Field(ge=0, le=4095)]], Field(min_length=1)
 
 
 Algorithm = Annotated[str, Field(min_length=1, max_length=15)]
-"""The name of a congestion control, as the kernel has it."""
+"""The kernel's name of a congestion control."""
 
 CodePoint = Annotated[int, Field(ge=0, le=63)]
 
@@ -420,12 +420,12 @@ class BulkTransfer(Workload[BtcSettings]):
 
     @property
     def pauses(self) -> tuple[float, ...]:
-        """The rests in which a bucket refills, in seconds."""
+        """The pauses in which a bucket refills, in seconds."""
         return tuple(self._settings.refill or ())
 
     @property
     def further_s(self) -> Span:
-        """The duration of rests and refills: only an upper bound is known with a bucket."""
+        """The duration of pauses and refills: only an upper bound is known with a bucket."""
         found = super().further_s
         return found if self._settings.until is None else Span(None, found.most_s)
 

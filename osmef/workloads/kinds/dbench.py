@@ -53,7 +53,7 @@ class Operation:
 
 @dataclass(frozen=True)
 class DbenchOutput:
-    """A run: bytes read and written by all clients, and the slowest operation."""
+    """Output of one program run: bytes read and written by all clients, slowest operation."""
 
     throughput_bytes_per_s: float
     clients: int

@@ -1,8 +1,9 @@
 """fio: a job of reads and writes, with its rates and how long each request takes.
 
 Source: fio(1), "JSON output", and stat.c of 3.33. ``bw_bytes`` are bytes per second, times ns. The
-latency is the total one (``lat_ns``): from when fio made a request until it was done; fio tells its
-percentiles with --lat_percentiles=1, and those of the completion latency (``clat_ns``) without.
+latency is the total one (``lat_ns``): from the creation of a request by fio until its completion;
+fio reports its percentiles with --lat_percentiles=1, and those of the completion latency
+(``clat_ns``) without.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ class Way:
 
 @dataclass(frozen=True)
 class FioOutput:
-    """A run; None for a direction without requests."""
+    """Output of one program run; None for a direction without requests."""
 
     version: str
     job: str

@@ -24,12 +24,12 @@ from osmef.workloads.programs import DirectSettings, EndedProgram, ProgramRun
 from osmef.workloads.tool import Tool
 
 _SLACK = 1.0
-"""The mean is told in whole ns."""
+"""The mean is printed in whole ns."""
 
 
 @dataclass(frozen=True)
 class IopingOutput:
-    """A run: rate and latency of the requests in the statistics.
+    """Output of one program run: rate and latency of the requests in the statistics.
 
     ``times_us`` are those of each of them, in their order; empty where ioping was quiet.
     """
@@ -146,7 +146,7 @@ class IopingSettings(DirectSettings):
 
     @property
     def is_cached(self) -> bool:
-        """Whether memory may serve requests: ioping drops the page cache itself."""
+        """Whether the page cache may serve requests: ioping drops it itself."""
         return False
 
     @property

@@ -58,7 +58,7 @@ _WIDTH = 9
 
 @dataclass(frozen=True)
 class IozoneOutput:
-    """A run: bytes per second of each test over all streams; None for a test that was not run.
+    """Output of one program run: bytes per second of each test, all streams; None if not run.
 
     ``file_bytes`` is of each stream.
     """
@@ -80,7 +80,7 @@ class IozoneOutput:
 def read(text: str) -> IozoneOutput:
     """Read the output of one file size and one record size. Raises OutputError.
 
-    That is so where it failed, where it tells other units (-O, -N), and where its end is missing.
+    It is invalid if iozone failed, printed other units (-O, -N), or the end is missing.
     """
     of_one_run(_BANNER, text, "IOzone")
     wrong = _FAILED.search(text)

@@ -1,8 +1,8 @@
 """iperf 2: bulk transfers, or datagrams at a rate, each connection with a thread of its own.
 
 Source: iperf(1) and the source of 2.1.8. Bytes have prefixes of 1024, and bits those of 1000. A
-client tells what it sent, and of UDP also what its server reported back; a server what it received;
-with -R the other way round.
+client reports what it sent, and for UDP also its server's report; a server what it received; with
+-R the other way round.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Moved:
 
 @dataclass(frozen=True)
 class Iperf2Output:
-    """A run as one end reports it. ``intervals`` are the rows of -i."""
+    """Output of one program run at one end. ``intervals`` are the rows of -i."""
 
     side: str
     protocol: str
@@ -129,7 +129,8 @@ def read(text: str) -> Iperf2Output:
 def _rows(text: str) -> tuple[list[IntervalRow], list[IntervalRow]]:
     """Return the rows with jitter, which are of UDP's receivers, and the others.
 
-    The head above tells nothing: a server's report may come before other connections have ended.
+    The header before it does not identify it: a server's report may come before other connections
+    have ended.
     """
     rows: list[IntervalRow] = []
     for number, line in enumerate(text.splitlines(), start=1):

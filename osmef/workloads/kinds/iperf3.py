@@ -61,7 +61,7 @@ _AROUND = {
 class StreamReport:
     """One stream of a direction: the receiver's bytes, and the sender's mean RTT.
 
-    The RTT is None where the client is not the sender: what it tells then is of connecting.
+    The RTT is None where the client is not the sender: it only knows that of the connection setup.
     """
 
     received_bps: float | None
@@ -72,7 +72,7 @@ class StreamReport:
 class Way:
     """Totals of one direction by sender and receiver; packets and jitter are of UDP.
 
-    Versions up to 3.9 tell only what was sent by UDP; received is that less what was lost.
+    Versions up to 3.9 report only sent UDP traffic; received is sent minus lost.
     """
 
     sent_bps: float | None
@@ -109,11 +109,11 @@ class Interval:
 
 @dataclass(frozen=True)
 class Iperf3Output:
-    """A run. ``forward`` is the measured direction, with -R that from the server.
+    """Output of one program run. ``forward`` is the measured direction, with -R from the server.
 
-    ``backward`` is the other one of --bidir. Where ``error`` tells why the run failed there is
-    neither. ``rate_bps`` is wanted of a stream, each way; ``wall_s`` how long it sent; ``settings``
-    what else iperf3 was told to do: each one that is not 0, which is the default.
+    ``backward`` is the other direction of --bidir. Both are None if the run failed; ``error`` is
+    the reason then. ``rate_bps`` is the target rate of a stream in each direction; ``wall_s`` how
+    long it sent; ``settings`` are its other options that are not 0, the default.
     """
 
     line: int

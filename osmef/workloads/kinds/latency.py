@@ -114,7 +114,7 @@ _BESIDE_BELOW = {"rtt_p50_us": "p50\nµs", "lost_percent": "lost\n%"}
 def _in_phase(measure: Measure, phase: LoadPhase, below: str | None = None) -> Measure:
     """Return a measure in one phase, of which the loaded one leads.
 
-    What stands ``below`` the phase is the head of its column.
+    ``below`` is the second line of the column's heading, after the phase.
     """
     return part(
         measure, phase.value, _PHASE_TEXT[phase],

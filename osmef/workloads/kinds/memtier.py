@@ -55,7 +55,7 @@ class Requests:
 
 @dataclass(frozen=True)
 class MemtierOutput:
-    """A run: sets, gets, hits among these, and totals."""
+    """Output of one program run: sets, gets, hits among these, and totals."""
 
     sets: Requests | None
     gets: Requests | None

@@ -130,7 +130,7 @@ _SETTINGS = {
     "RSS_SIZE": "remote_send_socket_bytes",
     "RSR_SIZE": "remote_receive_socket_bytes",
 }
-"""What omni tells of its settings; sizes of sockets are those at the beginning."""
+"""Settings that omni reports; socket buffer sizes are those at the beginning."""
 _ANY = {None, "0.0.0.0", "::"}  # noqa: S104 - netperf prints it
 _UNSET = {"", "-1", "?", "Deprecated", "0xffffffff"}
 _NO_SETTING = re.compile(r"demo|histogram|.* conf\.", re.ASCII)
@@ -156,8 +156,8 @@ class NetperfOutput:
     ``mean``, ``p50``, ``p90``, ``p99`` and ``max``, those that netperf was asked for, and the mean
     of classic output where one exchange is on its way at a time.
 
-    ``backward`` tells that the remote end sent; ``options`` are the notes of the banner.
-    ``unsure`` is so where netperf did not reach the confidence that it was asked for.
+    ``backward`` is whether the remote end sent; ``options`` are the notes of the banner. ``unsure``
+    is whether netperf missed the requested confidence.
     """
 
     kind: str
@@ -191,7 +191,7 @@ def read(text: str) -> NetperfOutput:
 
 
 def read_all(text: str) -> Outputs[NetperfOutput]:
-    """Read the tests in a text; ones without a banner (-P 0) can't be told apart.
+    """Read the tests in a text; those without a banner (-P 0) can't be distinguished.
 
     A test whose numbers are not all there is odd. Raises OutputError without any banner.
     """

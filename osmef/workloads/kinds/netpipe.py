@@ -64,8 +64,7 @@ class Point:
 class NetpipeOutput:
     """A sweep over message sizes. ``both_ways`` is bidirectional mode (-2).
 
-    That is None of np.out, which does not tell it. ``error`` tells why the sweep did not come to
-    its end.
+    That is None for np.out, which does not record it. ``error`` is why the sweep did not finish.
     """
 
     points: tuple[Point, ...]
@@ -86,8 +85,8 @@ def read_all(text: str) -> Outputs[NetpipeOutput]:
     """Read one sweep; invalid lines are odd. Raises OutputError without any valid line.
 
     Whether both ways were used at once shows in the highest rate that was printed; a rate below 1
-    Mbps, which has two decimals, is taken from the size and the time. np.out does not tell a
-    stream (-s), and has twice the size with -2.
+    Mbps, which has two decimals, is taken from the size and the time. np.out does not record
+    streaming (-s), and has twice the size with -2.
     """
     points, odd = _points(text)
     if not points:

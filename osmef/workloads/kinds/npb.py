@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 _ENVIRONMENT = {
     # Between endpoints the path that is measured and no other one: UCX would take all interfaces at
-    # once, and InfiniBand. Processes of one endpoint have its memory.
+    # once, and InfiniBand. Processes of one endpoint share memory.
     "UCX_TLS": "tcp,sm,self",
     "UCX_NET_DEVICES": "{interface}",
     "UCX_TCP_AF_PRIO": "{family}",
@@ -127,9 +127,10 @@ class MpiTool(Tool[M]):
 def moved_mb(ended: Sequence[EndedProgram]) -> float | None:
     """Return the traffic that all endpoints sent at measured interfaces, in 10^6 bytes.
 
-    Of two hosts it is what comes and goes at either of them, as Maliszewski et al. tabulate it
-    ("Minimizing Communication Overheads in Container-based Clouds for HPC Applications", table II).
-    Nothing leaves an endpoint that is alone. None where an endpoint does not tell.
+    For two hosts it is the traffic received and sent by either of them, as Maliszewski et al.
+    tabulate it ("Minimizing Communication Overheads in Container-based Clouds for HPC
+    Applications", table II). A single endpoint has no such traffic. None where an endpoint does not
+    report it.
     """
     if len({one.endpoint for one in ended}) == 1:
         return 0.0
@@ -152,12 +153,11 @@ _VERIFIED = {"SUCCESSFUL": True, "UNSUCCESSFUL": False}
 
 @dataclass(frozen=True)
 class NpbOutput:
-    """A run of one benchmark on all its processes.
+    """Output of one program run: one benchmark on all its processes.
 
     ``size`` has one number, or one a dimension. ``time_s`` is without initialisation, and None
-    where it was too short for the two decimals that are printed. Of ``processes`` some may have had
-    nothing to do: ``active`` tells how many had. ``verified`` tells whether the results are those
-    that are known of this class.
+    where it was too short for the two printed decimals. ``active`` is how many of the ``processes``
+    had work. ``verified`` is whether the results are the known ones of this class.
     """
 
     benchmark: str
@@ -182,7 +182,7 @@ class NpbOutput:
 def read(text: str) -> NpbOutput:
     """Read the output of one run. Raises OutputError, also for a failed benchmark.
 
-    A run that was not verified is no error here: ``verified`` tells it.
+    Failed verification is no error here: see ``verified``.
     """
     refused = _ERROR.search(text) or _ABORT.search(text)
     if refused:

@@ -85,7 +85,7 @@ _VERBOSE_TEXT = {
 }
 
 Fields = dict[str, str]
-"""What lines tell, by nuttcp's names."""
+"""Fields of lines by nuttcp's names."""
 
 
 @dataclass(frozen=True)
@@ -103,10 +103,10 @@ class Interval:
 class NuttcpOutput:
     """A transfer as its receiver counted it; ``sent_*`` are the sender's counts.
 
-    Only ``verbose`` output (-v) tells of the sender, the ends, and how it was measured: then
-    ``settings`` has it, with the windows that were in force. ``packets`` and ``lost`` are of UDP;
-    ``connect_rtt_us`` is the RTT that nuttcp saw when it connected. CPU is as it prints it, in
-    whole percent. ``error`` tells that it was interrupted.
+    Only ``verbose`` output (-v) has the sender's side, both ends, and the ``settings`` with the
+    effective windows. ``packets`` and ``lost`` are of UDP; ``connect_rtt_us`` is the RTT that
+    nuttcp saw when it connected. CPU is in whole percent, as printed. ``error`` is set if it was
+    interrupted.
     """
 
     line: int
@@ -402,7 +402,7 @@ class Nuttcp(Tool[NuttcpSettings]):
         s = self._settings
         udp = s.protocol is TransportProtocol.UDP
         options = [f"-T{whole_seconds(s.duration)}", f"-N{s.connections}"]
-        options += ["-u", "-v"] if udp else []  # of UDP only -v tells what was sent
+        options += ["-u", "-v"] if udp else []  # for UDP only -v has the sent rate
         options += [] if s.rate is None else [f"-R{s.rate / 1000:.0f}"]
         options += [] if s.window is None else [f"-w{s.window / 1024:.0f}"]
         options += [] if s.length is None else [f"-l{s.length}"]

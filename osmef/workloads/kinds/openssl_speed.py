@@ -33,7 +33,7 @@ Operation = Literal["bulk", "signature", "exchange"]
 
 @dataclass(frozen=True)
 class OpensslSpeedOutput:
-    """A run of one algorithm: its name if printed, and rates over all processes.
+    """Output of one program run: the algorithm's name if printed, and rates over all processes.
 
     Of ``bulk`` there are ``bytes_per_s`` by the size of a block in bytes, of a ``signature`` how
     many are made and verified per second, of an ``exchange`` of keys how many are made.

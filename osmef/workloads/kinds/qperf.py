@@ -2,7 +2,7 @@
 
 Source: qperf(1), and calc_results and view_* of qperf.c, 0.4.11. Prefixes of rates and amounts are
 powers of 1000; an amount that is a whole multiple of 1024 has a prefix of that (KiB). A latency is
-half of a round trip. What stands there is rounded to three digits, but for whole numbers (-uu).
+half of a round trip. Printed values are rounded to three digits, but for whole numbers (-uu).
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ _Rows = Mapping[str, tuple[str, str]]
 class QperfOutput:
     """A test. A bandwidth test has rates, a latency test the time of one message.
 
-    Of tcp_bw only ``received_bps`` is told. Messages and their rate are those of -vs and -vvs;
-    of a latency the rate is of both ways together, and ``sent`` and ``received`` are not told.
+    tcp_bw reports only ``received_bps``. Messages and their rate are those of -vs and -vvs; for a
+    latency the rate is of both directions together, and ``sent`` and ``received`` are not reported.
     """
 
     test: str

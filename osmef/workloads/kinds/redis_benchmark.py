@@ -1,8 +1,8 @@
 """redis-benchmark: requests to a key-value store.
 
 Source: redis-benchmark.c of 6.0, 7.0 and 8.0. Latencies are ms, of single requests as a client sees
-them: with a pipeline, from when all of it was sent. 6.0 tells rates only, without a head. What
-fills a list before LRANGE reads it is left out.
+them: with a pipeline, from when all of it was sent. 6.0 prints only rates, without a header. The
+writes that fill a list for LRANGE are left out.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Test:
 
 @dataclass(frozen=True)
 class RedisBenchmarkOutput:
-    """A run: its tests in order."""
+    """Output of one program run: its tests in order."""
 
     tests: tuple[Test, ...]
 

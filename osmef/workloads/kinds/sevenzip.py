@@ -45,7 +45,7 @@ class Rating:
 
 @dataclass(frozen=True)
 class SevenzipOutput:
-    """A run: ratings over all dictionary sizes, and their mean."""
+    """Output of one program run: ratings over all dictionary sizes, and their mean."""
 
     version: str
     threads: int

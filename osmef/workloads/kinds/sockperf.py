@@ -61,7 +61,7 @@ _MOST = re.compile(r"^sockperf: ---> <MAX> observation = +(\S+)", re.MULTILINE)
 
 @dataclass(frozen=True)
 class SockperfOutput:
-    """A run. Times are round trips if ``round_trip``, else one-way estimates (half of these).
+    """Output of one program run. Times are round trips if ``round_trip``, else half of these.
 
     The messages are those of the valid duration, ``elapsed_s``; ``quantiles_us`` is by percent.
     """
@@ -82,7 +82,7 @@ class SockperfOutput:
 
 @dataclass(frozen=True)
 class Throughput:
-    """A run of throughput: messages sent by the client; what arrived is unknown."""
+    """Output of a throughput run: messages sent by the client; received ones are unknown."""
 
     elapsed_s: float
     sent: int

@@ -45,9 +45,9 @@ class StreamKernel:
 
 @dataclass(frozen=True)
 class StreamOutput:
-    """A run. ``threads`` is None without OpenMP.
+    """Output of one program run. ``threads`` is None without OpenMP.
 
-    ``validated`` tells whether the arrays held what they should in the end.
+    ``validated`` is whether the arrays had the expected values in the end.
     """
 
     copy: StreamKernel
@@ -65,7 +65,7 @@ class StreamOutput:
 def read(text: str) -> StreamOutput:
     """Read the output of one run of STREAM 5.10. Raises OutputError.
 
-    Arrays that did not hold what they should are no error here: ``validated`` tells it.
+    Arrays with wrong values are no error here: see ``validated``.
     """
     of_one_run(_HEAD, text, "STREAM")
     copy, scale, add, triad = (_kernel(name, text) for name in ("Copy", "Scale", "Add", "Triad"))

@@ -39,7 +39,7 @@ _ROW = re.compile(
 
 @dataclass(frozen=True)
 class StressNgOutput:
-    """A run of one stressor. The rate per CPU second is None without measurable CPU time."""
+    """Output of one stressor. The rate per CPU second is None without measurable CPU time."""
 
     stressor: str
     instances: int

@@ -38,7 +38,7 @@ _END = re.compile(r"^    execution time \(avg/stddev\): +\S+/\S+$", re.MULTILINE
 
 @dataclass(frozen=True)
 class SysbenchOutput:
-    """A run. ``events_per_s`` is the sum over the threads.
+    """Output of one program run. ``events_per_s`` is the sum over the threads.
 
     ``bytes_per_s`` is what was read or written by the test memory. The times of an event are None
     where they are printed as 0.
@@ -56,7 +56,7 @@ class SysbenchOutput:
 
 @shows_tail
 def read(text: str) -> SysbenchOutput:
-    """Read the output of one run of cpu or memory. Raises OutputError, also for a failure."""
+    """Read the output of the test cpu or memory. Raises OutputError, also for a failure."""
     refused = _FAILED.search(text)
     if refused:
         raise failed("sysbench", refused[1])

@@ -31,7 +31,7 @@ _WRITTEN = re.compile(_TIME.format("Image I/O Time"), re.MULTILINE)
 
 @dataclass(frozen=True)
 class TachyonOutput:
-    """A run: the time of tracing, and that of preparation and output."""
+    """Output of one program run: the time of tracing, and that of preparation and output."""
 
     version: str
     objects: int

@@ -370,7 +370,7 @@ class UdpFlows(Workload[UdpSettings]):
 
     @property
     def pauses(self) -> tuple[float, ...]:
-        """The rests before further steps of a search, in which queues drain, in seconds."""
+        """The pauses before further trial rates of a search, in which queues drain, in seconds."""
         search = self._settings.search
         return () if search is None else (search.rest,) * (search.most - 1)
 
@@ -499,12 +499,12 @@ class UdpFlows(Workload[UdpSettings]):
 def datagram_metrics(records: Sequence[Datagrams], rate_bps: float) -> dict[str, float | None]:
     """Return the metrics of concurrent flows, over all flows of all pairs.
 
-    - ``offered_bps`` is what was asked for: the payload rate of a flow times their number; None
+    - ``offered_bps`` is what was requested: the payload rate of a flow times their number; None
       without a rate. ``sent_bps`` is what was sent, ``goodput_bps`` what came.
     - ``datagrams_per_s`` is what came in datagrams: all of a flow are of one size.
     - ``loss_percent`` = 100 * lost / sent (RFC 7680). ``network_loss_percent`` is the same without
       ``receiver_drops``, those that the receiver's socket had no room for; both are None where the
-      kernel does not tell them apart.
+      kernel does not distinguish them.
     - ``reordered_percent`` = 100 * reordered / received (RFC 4737, section 3.4), and
       ``duplicate_percent`` = 100 * duplicates / received (RFC 5560, replicated share).
     - ``jitter_us`` is the mean over all datagrams of the interarrival jitter (RFC 3550, section

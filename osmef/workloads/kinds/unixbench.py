@@ -2,8 +2,8 @@
 
 Source: Run and pgms/index.base of UnixBench 6.0.0, whose index has been the same since 5.1. Of each
 test, Run drops the third of the passes with the lowest counts. The score is the geometric mean of
-the others' counts a second, or a minute, or as the test tells it; those of all copies are summed. A
-test's index is ten times its score in that of a SPARCstation 20-61 named George, and the index of
+the others' counts a second, or a minute, or in the test's own unit; those of all copies are summed.
+A test's index is ten times its score in that of a SPARCstation 20-61 named George, and the index of
 the system the geometric mean of these. KB are 2^10 bytes.
 """
 
@@ -200,7 +200,7 @@ _PROGRAMS = (
 )
 _FILES = ("pgms/multi.sh", "pgms/tst.sh", "testdir/sort.src", "testdir/large.txt")
 _MORE_FILES = ("testdir/dc.dat", "testdir/cctest.c")
-# As its Makefile has it, but for -march=native, which would be this machine and not the endpoint.
+# The flags of its Makefile, but for -march=native, which is of this machine, not the endpoint.
 _MAKE = ("make", "-C", "UnixBench", "UB_GCC_OPTIONS=-O3 -ffast-math")
 _LONG = {"dhry2reg", "whetstone-double", "syscall", "context1", "pipe", "sysexec"}
 """Tests of which Run makes ten passes, and not three."""
@@ -456,7 +456,7 @@ workload: {kind: unixbench, copies: 1, tests: [dhry2reg, pipe], iterations: 1}""
         argv = ["sh", "-c", _RUN, looper, str(s.copies or "{cpus}")]
         for test in s.tests:
             argv += [str(s.passes_of(test)), _COMMANDS[test][1], MESSAGES[test]]
-        # Sorting in UTF-8, where the endpoint has it, is what Run measures.
+        # Run measures sorting in UTF-8, where the endpoint has that locale.
         return (ProgramRun(on=Where.SENDER, argv=argv, env={"LANG": "en_US.utf8"}),)
 
     def parse(self, ended: Sequence[EndedProgram]) -> Mapping[str, float | None]:

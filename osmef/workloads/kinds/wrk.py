@@ -61,7 +61,7 @@ class Latency:
 
 @dataclass(frozen=True)
 class WrkOutput:
-    """A run. ``requests`` were answered, ``bad_status`` of them with neither 2xx nor 3xx.
+    """Output of one program run. Of the answered ``requests``, ``bad_status`` had no 2xx or 3xx.
 
     Bytes are those of answers with their heads. ``latency`` is None where nothing was answered.
     """
