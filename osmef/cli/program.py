@@ -19,7 +19,7 @@ from osmef.errors import InputError
 from osmef.kinds import WORKLOADS
 from osmef.supply.bundle import BundleStore, Kept, ProgramBundle, default_directory, pack, write
 from osmef.supply.program import NAMES, Program, find_architecture
-from osmef.supply.supply import Supplier, bring, make
+from osmef.supply.supply import Supplier, build_from_source, make
 from osmef.units import format_size
 from osmef.workloads.tool import Tool
 
@@ -171,7 +171,7 @@ def build(  # noqa: PLR0913, PLR0917 - one parameter an option
             path=None if is_url else Path(source).expanduser().absolute(),
         )
         machine = find_architecture(arch or platform.machine())
-        _show(bring(program, code, machine, Supplier(store)), output, as_json=as_json)
+        _show(build_from_source(program, code, machine, Supplier(store)), output, as_json=as_json)
 
 
 def _known_program(name: str) -> Program:

@@ -28,9 +28,9 @@ class StackKey:
         return "+".join(layer.label for layer in self.stack)
 
     @property
-    def needs_exclusive_nic(self) -> bool:
+    def needs_exclusive_nics(self) -> bool:
         """Whether it needs exclusive hardware of an endpoint, so that stacks take turns."""
-        return any(layer.needs_exclusive_nic for layer in self.stack)
+        return any(layer.needs_exclusive_nics for layer in self.stack)
 
 
 def key_of(planned: PlannedCell) -> StackKey | None:

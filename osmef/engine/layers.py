@@ -106,7 +106,7 @@ _WAITS = TaskTimeouts(arm_s=8.0, stall_s=5.0, drain_s=10.0)
 class _Raised:
     """A stack that is up: for each endpoint its end of the outermost layer.
 
-    One that ``needs_exclusive_nic`` exists only while its trials run.
+    One that ``needs_exclusive_nics`` exists only while its trials run.
     """
 
     attached: Mapping[str, LayerEnd] = field(default_factory=dict)
@@ -188,10 +188,10 @@ class Layers:
         keys = dict.fromkeys(key for cell in cells if (key := key_of(cell)) is not None)
         self._probe(keys)
         for key in keys:
-            what = "trying" if key.needs_exclusive_nic else "raising"
+            what = "trying" if key.needs_exclusive_nics else "raising"
             self._context.progress(f"{what} {key.label} between {' and '.join(key.names)}")
             self._raise(key)
-            if key.needs_exclusive_nic:
+            if key.needs_exclusive_nics:
                 self._take_down(key)
 
     def prepare(self, planned: PlannedCell) -> None:
@@ -200,13 +200,13 @@ class Layers:
         Raises EndpointError, StorageError, Interrupted.
         """
         key = key_of(planned)
-        if key is None or not key.needs_exclusive_nic:
+        if key is None or not key.needs_exclusive_nics:
             return
         with self._turn:
             if self._raised[key].attached:
                 return
             for other in self._raised:
-                if other.needs_exclusive_nic and set(other.names) & set(key.names):
+                if other.needs_exclusive_nics and set(other.names) & set(key.names):
                     self._take_down(other)
             self._raise(key)
 
@@ -266,7 +266,7 @@ class Layers:
         back = set(names)
         for key in [key for key in self._raised if back & set(key.names)]:
             self._lower(key)
-            if not key.needs_exclusive_nic:
+            if not key.needs_exclusive_nics:
                 self._context.progress(f"raising {key.label} again")
                 try:
                     self._raise(key)
@@ -331,10 +331,10 @@ class Layers:
         root, nics = Root(station.session, station.words), station.endpoint.nics
         host = LayerHost(station.name, root, names, notes, program, nics, stays is not None)
         host.folder = "" if stays is not None else station.directory
-        host.bring = lambda wanted: self._bring(station, wanted)
+        host.supply_program = lambda wanted: self._supply_program(station, wanted)
         return host
 
-    def _bring(self, station: Station, program: Program) -> None:
+    def _supply_program(self, station: Station, program: Program) -> None:
         """Supply a program whose need is known only at the endpoint. Raises SupplyError."""
         if station.words([program.name]) == [program.name]:
             from osmef.supply.supply import (  # noqa: PLC0415 - slow to load, and few need it
@@ -381,7 +381,7 @@ class Layers:
         ends = self._bare(key, hosts)
         facts: dict[str, dict[str, Any]] = {name: {} for name in key.names}
         # One that is raised in turns is the same each time.
-        known = key.needs_exclusive_nic and all(
+        known = key.needs_exclusive_nics and all(
             key.label in self._stations[name].layers for name in key.names
         )
         try:

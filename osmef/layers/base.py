@@ -90,11 +90,10 @@ _MOST_TRIES = 5
 class LayerEnd:
     """An end of a layer: its address, and how to enter it.
 
-    ``address`` is the one that peers use, ``bind`` its own, which is another one where addresses
-    are translated on the way. ``space`` is its network namespace, None for the endpoint's own.
-    ``mtu`` is the longest packet inside, in bytes. ``devices`` are its interfaces there. Where only
-    some ``ports`` lead to it, those. ``prefix`` is what stands before a command line that runs
-    inside; by default it enters the namespace.
+    ``address`` is the one that peers use, ``bind`` its own, which differs behind NAT. ``space`` is
+    its network namespace, None for the endpoint's own. ``mtu`` is the longest packet inside, in
+    bytes. ``devices`` are its interfaces there. ``ports`` are those that lead to it, None for all.
+    ``prefix`` is put before each command line that runs inside; by default it enters the namespace.
     """
 
     address: str
@@ -112,7 +111,7 @@ class End:
 
     ``own`` is its own address towards each peer, ``peers`` the address at which it reaches each, by
     their names; ``below`` the end of the layer below, if there is one, and ``mtu`` the longest
-    packet that gets to all peers whole, in bytes.
+    packet that reaches all peers unfragmented, in bytes.
     """
 
     host: LayerHost
@@ -136,10 +135,9 @@ class End:
 class Underlay:
     """The underlay of a layer: its ends by name, the IP version, and inner addresses.
 
-    ``inner`` are addresses that no end uses, one for each end; ``gateway`` is another one, which
-    each end may have for itself, and ``subnet`` the network that all these are of. ``take_ports``
-    reserves so many data ports in a row that are none of those given, at all ends. ``clock`` tells
-    seconds, for deadlines.
+    ``inner`` are unused addresses, one for each end; ``gateway`` is a further one, which each end
+    may use locally, and ``subnet`` the network of all these. ``take_ports`` reserves consecutive
+    data ports, except given ones, at all ends. ``clock`` returns seconds, for deadlines.
     """
 
     family: Family
@@ -215,7 +213,7 @@ class Layer(ABC, Generic[S]):
     def up(self, ground: Underlay) -> Mapping[str, LayerEnd]:
         """Raise it between the ends, and return each. Raises EndpointError.
 
-        What was made by then is removed by who called, also after an error.
+        The caller removes what was created, also after an error.
         """
 
     def outcome(self, changes: Sequence[Counters]) -> dict[str, float | None]:  # noqa: ARG002

@@ -48,10 +48,10 @@ _CAPABILITIES = [
 _PATH = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
-def bring(host: LayerHost, program: Program = PROGRAM) -> None:
-    """Have a program on an endpoint, its own or a bundle. Raises EndpointError."""
+def supply_program(host: LayerHost, program: Program = PROGRAM) -> None:
+    """Supply a program on an endpoint, its own or a bundle. Raises EndpointError."""
     try:
-        host.bring(program)
+        host.supply_program(program)
     except (EndpointError, ReachError):
         raise
     except OsmefError as error:

@@ -39,8 +39,8 @@ class Notes(Protocol):
 class LayerHost:
     """An endpoint with the right to create interfaces. ``traces`` exist, in this order.
 
-    ``program`` is the agent, as it is put there. ``nics`` are its free network cards, by name or
-    Ethernet address; ``stays`` tells that its machine outlives the run.
+    ``program`` is the agent's executable, to be copied there. ``nics`` are its free network cards,
+    by name or Ethernet address; ``stays`` is whether its machine outlives the run.
     """
 
     name: str
@@ -50,19 +50,19 @@ class LayerHost:
     program: bytes = b""
     nics: tuple[str, ...] = ()
     stays: bool = True
-    # Names have room for four digits; what was made under them long ago is gone.
+    # Names have room for four digits; the oldest objects are gone when numbers are used again.
     numbers: Iterator[int] = field(default_factory=lambda: cycle(range(1, 10_000)))
     traces: list[Trace] = field(default_factory=list)
-    # Of all layers of the endpoint together.
+    # Shared by all layers of the endpoint.
     forwards: set[str] = field(default_factory=set)
     """The endpoint's own interfaces on which layers have enabled forwarding."""
     folder: str = ""
-    """The run's directory, from the login's home, where the machine goes with the run."""
-    bring: Callable[[Program], None] = lambda _program: None
+    """The run's directory below the login's home, if the machine is deleted after the run."""
+    supply_program: Callable[[Program], None] = lambda _program: None
     """Supplies a program that turns out to be missing; raises SupplyError."""
 
     def make(self, kind: str, name: Callable[[int], str], make: Callable[[str], None]) -> str:
-        """Create a trace under a free name, noted before; return the name.
+        """Create a trace under a free name, recorded beforehand; return the name.
 
         Raises EndpointError, ReachError, StorageError.
         """
@@ -73,7 +73,7 @@ class LayerHost:
             self.notes.intend(trace)
             try:
                 make(chosen)
-            except InUseError as caught:  # another owner's: it is left alone
+            except InUseError as caught:  # it belongs to another owner
                 self.notes.destroyed(trace)
                 error = caught
                 continue
@@ -109,8 +109,8 @@ class LayerHost:
     def new_link(self, space: str | None, kind: str) -> str:
         """Create an interface in a namespace by ip(8)'s arguments; return its name.
 
-        In the host's own it is a trace; in one of ours it goes with that. Raises InUseError where
-        somebody has its like, EndpointError.
+        In the host's namespace it is a trace; in one of ours it is deleted with that. Raises
+        InUseError if an interface of the same name or settings exists, EndpointError.
         """
         name = self.names.link(next(self.numbers))
         line = f"link add dev {name} group {self.names.group} {kind}"
@@ -137,20 +137,20 @@ class LayerHost:
         return name
 
     def note(self, kind: str, name: str) -> None:
-        """Note a trace that is about to be created, or changed, for removal."""
+        """Record a trace before its creation or change, for later removal."""
         trace = Trace(kind, name)
         self.notes.intend(trace)
         self.traces.append(trace)
 
     def moved(self, link: str) -> None:
-        """Record that an interface was moved into a namespace of ours, and goes with that."""
+        """Record that an interface was moved into one of our namespaces, which deletes it."""
         trace = Trace("link", link)
         if trace in self.traces:
             self.notes.destroyed(trace)
             self.traces.remove(trace)
 
-    def borrow(self, wanted: Sequence[str], space: str) -> list[SavedNic]:
-        """Move free network cards into a namespace of ours; they are restored later.
+    def acquire_nics(self, wanted: Sequence[str], space: str) -> list[SavedNic]:
+        """Move free network cards into a namespace of ours; removing the traces restores them.
 
         Raises EndpointError.
         """
@@ -175,7 +175,7 @@ class LayerHost:
     def busy_ports(self, space: str | None) -> set[int]:
         """Return the UDP and TCP ports that are bound in a namespace (proc(5))."""
         files = [f"/proc/net/{kind}" for kind in ("udp", "udp6", "tcp", "tcp6")]
-        done = self.root.run(within(space, ["cat", *files]))  # without IPv6 some are not there
+        done = self.root.run(within(space, ["cat", *files]))  # without IPv6 some don't exist
         rows = (line.split() for line in done.stdout.decode(errors="replace").splitlines())
         return {
             int(row[1].rpartition(":")[2], 16)
@@ -222,23 +222,23 @@ def is_ipv6(address: str) -> bool:
 
 
 _PROBES, _GAP_MS = 3, 100
-"""How often it is asked, and how long an answer may take, in milliseconds."""
+"""Number of probes, and how long an answer to each may take, in milliseconds."""
 _LIMIT_S = 10
 _POLL_S = 0.05
 _BROADCAST = "ff:ff:ff:ff:ff:ff"
 
 
 class DuplicateError(EndpointError):
-    """A host on the link has a chosen address: one of another network may do."""
+    """A host on the link already has a chosen address: one of another network may be free."""
 
 
 def take_address(root: Root, space: str | None, device: str, address: str, width: int) -> None:
-    """Give an interface an address that no host on its link has.
+    """Give an interface an address after duplicate address detection (RFC 5227, RFC 4862).
 
-    It is up, in a namespace that has no other address on it. Three probes are sent, which takes
-    0.3 s. Raises DuplicateError, EndpointError.
+    The interface has to be up, without another address. Three probes are sent, which takes 0.3 s.
+    Raises DuplicateError, EndpointError.
     """
-    if is_ipv6(address):  # the kernel asks itself
+    if is_ipv6(address):  # the kernel detects duplicates itself
         _set(root, space, f"ipv6/neigh/{device}/retrans_time_ms", _GAP_MS)
         _set(root, space, f"ipv6/conf/{device}/router_solicitation_delay", 0)
         _set(root, space, f"ipv6/conf/{device}/dad_transmits", _PROBES)
@@ -248,7 +248,7 @@ def take_address(root: Root, space: str | None, device: str, address: str, width
     _set(root, space, f"ipv4/neigh/{device}/retrans_time_ms", _GAP_MS)
     _set(root, space, f"ipv4/neigh/{device}/ucast_solicit", _PROBES)
     _set(root, space, f"ipv4/neigh/{device}/locktime", 0)  # take the first answer
-    # Without an address of its own the kernel asks from 0.0.0.0, as RFC 5227 has it.
+    # Without an own address the kernel sends ARP probes from 0.0.0.0, as in RFC 5227.
     neighbour = f"{address} dev {device}"
     root.ip(space, f"neighbour replace {neighbour} lladdr {_BROADCAST} nud probe")
     _await_ipv4(root, space, device, address)

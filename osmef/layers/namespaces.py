@@ -185,7 +185,7 @@ def pass_on(end: End, interface: str) -> None:
 
 
 def _enable_ipv6(end: End, interface: str) -> None:
-    """Enable IPv6 on an interface of ours: an endpoint may have it off for all new ones.
+    """Enable IPv6 on an interface of ours: an endpoint may disable it for all new ones.
 
     Raises EndpointError.
     """
@@ -196,9 +196,9 @@ def _enable_ipv6(end: End, interface: str) -> None:
 def pass_on_ipv6(end: End) -> None:
     """Enable IPv6 forwarding on an endpoint, which is one switch for all interfaces.
 
-    A router learns nothing from other routers unless ``accept_ra`` is 2 (ip-sysctl), so that comes
-    first: else a default route that a router told would go. All is set back as it was when it is
-    taken down. Raises EndpointError.
+    A host that forwards ignores router advertisements unless ``accept_ra`` is 2 (ip-sysctl), so
+    that is set first: otherwise it would lose an advertised default route. All values are restored
+    when the layer is removed. Raises EndpointError.
     """
     host, switch = end.host, ipv6_file("all", "forwarding")
     if host.root.do(within(end.space, ["cat", switch])).strip() == "1":

@@ -1,4 +1,4 @@
-"""Network cards borrowed by a layer: whether one is free, moved into a namespace, and restored."""
+"""Network cards of layers: whether one is free, its saved state, and how that is restored."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from osmef.errors import EndpointError
 from osmef.layers.root import Root
 
 _FLAGS = ("nodad", "home", "mngtmpaddr", "noprefixroute", "autojoin")
-"""Of an address, words of ip-address(8) that ip(8) tells by the same names."""
+"""Flags of an address; ip(8) prints them under the same names."""
 _VALUES = {"broadcast": "broadcast", "label": "label", "scope": "scope", "metric": "metric"}
 _LIFE = {"valid_life_time", "preferred_life_time", "secondary", "tentative", "deprecated"}
 _KNOWN = {"family", "local", "address", "prefixlen", "protocol", *_LIFE, *_FLAGS, *_VALUES}
@@ -24,20 +24,20 @@ ADDRESS = (
     r"[0-9a-f.:]+/[0-9]{1,3}(;(peer=[0-9a-f.:]+|broadcast=[0-9.]+|label=[^\s,;=]{1,15}"
     r"|scope=[a-z0-9]{1,10}|metric=[0-9]{1,10}|preferred_lft=0|" + "|".join(_FLAGS) + r")){0,9}"
 )
-"""What ``address_text`` tells."""
+"""Matches the result of ``address_text``."""
 
 _ROOT = "/proc/sys/net"
 _GROUPS = ("ipv4/conf", "ipv6/conf", "ipv4/neigh", "ipv6/neigh", "mpls/conf")
-# Told by others of their kind in coarser units, by the link itself, or by a daemon's socket; and a
+# Derived from others in coarser units, from the link itself, or from a daemon's socket; and a
 # key, which belongs into no journal.
 _NOT_SET = {"base_reachable_time", "retrans_time", "unres_qlen", "addr_gen_mode", "mc_forwarding",
             "stable_secret"}  # fmt: skip
 SETTING = r"(ipv[46]|mpls)/(conf|neigh)/[a-z0-9_]{1,40}=-?[0-9]{1,20}"
-"""What stands for one setting of the kernel."""
+"""Matches one sysctl with its value."""
 
 
 def address_text(device: str, address: Mapping[str, Any]) -> str:
-    """Return an address as ip(8) tells it, with all that is set of it."""
+    """Return an address with its attributes, from the JSON of ip(8)."""
     reported = {word: address[name] for name, word in _VALUES.items() if name in address}
     if reported.get("label") == device:
         del reported["label"]
@@ -53,12 +53,12 @@ def address_text(device: str, address: Mapping[str, Any]) -> str:
 
 
 def unknown(address: Mapping[str, Any]) -> list[str]:
-    """Return what is told of an address that ``address_text`` leaves out."""
+    """Return the attributes of an address that ``address_text`` omits."""
     return [name for name, value in address.items() if value and name not in _KNOWN]
 
 
 def address_words(text: str) -> str:
-    """Return ip(8)'s words for an address that ``address_text`` told."""
+    """Return the arguments of ip(8) for a result of ``address_text``."""
     own, *rest = text.split(";")
     reported = dict(word.partition("=")[::2] for word in rest)
     if "peer" in reported:
@@ -68,7 +68,7 @@ def address_words(text: str) -> str:
 
 
 def networks_of(addresses: Sequence[Mapping[str, Any]]) -> set[str]:
-    """Return the networks to which the kernel itself leads by an interface with these addresses."""
+    """Return the networks to which the kernel adds routes by itself for these addresses."""
     found = {"fe80::/64"}
     for one in addresses:
         if not one.get("noprefixroute"):
@@ -110,7 +110,7 @@ def has_own_secret(root: Root, device: str) -> bool:
     return mine is not None and mine != settings_of(root, "default").get(name)
 
 
-def set_back(root: Root, device: str, settings: Sequence[str]) -> None:
+def restore_settings(root: Root, device: str, settings: Sequence[str]) -> None:
     """Restore the sysctls of an interface that differ now. Raises EndpointError."""
     now = settings_of(root, device) if settings else {}
     for one in settings:
@@ -121,18 +121,18 @@ def set_back(root: Root, device: str, settings: Sequence[str]) -> None:
 
 
 _BY_ITSELF = {"kernel", "ra"}
-"""Protocols of routes that come and go with an address or a router's word (ip-route(8))."""
+"""Protocols of routes that come with an address or a router advertisement (ip-route(8))."""
 _OF_ADDRESSES = {"local", "broadcast", "anycast", "multicast"}
-"""Types of routes that the kernel makes of each address."""
+"""Types of routes that the kernel adds for each address."""
 _CABLE = "veth"
-"""Of these ``link`` tells the other end, not what one stands on."""
+"""For these ``link`` is the other end, not the lower interface."""
 MOST_ADDRESSES = 64
 
 
 def in_use(root: Root, link: Mapping[str, Any], details: Sequence[Mapping[str, Any]]) -> str | None:
     """Return why a network card is in use; None for a free one.
 
-    ``link`` is what ``ip address`` tells of it, ``details`` what ``ip -d link`` tells of all.
+    ``link`` is its object of ``ip -j address``, ``details`` are all objects of ``ip -j -d link``.
     Raises EndpointError, ReachError.
     """
     device = str(link["ifname"])
@@ -220,7 +220,7 @@ def _of_settings(root: Root, device: str, details: Sequence[Mapping[str, Any]]) 
 
 
 def _ip_json(root: Root, *words: str) -> list[dict[str, Any]]:
-    """Return what ip(8) tells; nothing where a kernel or an older one does not know of it."""
+    """Return objects of ip(8)'s JSON; none if the kernel or an older ip(8) does not support it."""
     done = root.run(["ip", "-j", *words])
     found = json.loads(done.stdout or b"[]") if not done.status else []
     return [one for one in found if isinstance(one, dict) and one]
@@ -240,16 +240,16 @@ PATTERN = (
     r"([0-9a-f]{2}:){5}[0-9a-f]{2},[0-9]{1,6},(up|down),(none|eui64|stable_secret|random)"
     rf"(,{ADDRESS}){{0,{MOST_ADDRESSES}}}(,{SETTING}){{0,{_MOST_SETTINGS}}}"
 )
-"""What ``SavedNic.text`` is."""
+"""Matches ``SavedNic.text``."""
 
 
 @dataclass(frozen=True)
 class SavedNic:
     """A network card in its original state.
 
-    Its Ethernet address, its MTU in bytes, whether it is up, how it comes to an IPv6 address of its
-    link (``addrgenmode`` of ip-link(8)), its other IP addresses, each as ``address_text`` tells it,
-    and its sysctls that differ from those of new interfaces (``own_settings``).
+    Its Ethernet address, its MTU in bytes, whether it is up, how its IPv6 link-local address is
+    generated (``addrgenmode`` of ip-link(8)), its other IP addresses, each as a result of
+    ``address_text``, and its sysctls that differ from those of new interfaces (``own_settings``).
     """
 
     device: str
@@ -281,7 +281,7 @@ class SavedNic:
 def find(root: Root, wanted: Sequence[str], *, stays: bool) -> list[SavedNic]:
     """Find network cards by interface name or MAC address.
 
-    On a machine that ``stays`` after the run they have to be free. Raises EndpointError.
+    On a machine that outlives the run (``stays``) they have to be free. Raises EndpointError.
     """
     links, found = root.ask(None, "address", "show"), list[SavedNic]()
     details = root.ask(None, "-d", "link", "show")
@@ -326,10 +326,10 @@ def _makes(address: Mapping[str, Any], mac: str, mode: str) -> bool:
     return ip_address(str(address["local"])) == IPv6Address(b"\xfe\x80" + bytes(6) + own)
 
 
-def bring_back(root: Root, device: str, space: str, text: str) -> None:
+def restore_nic(root: Root, device: str, space: str, text: str) -> None:
     """Move a network card out of a namespace, if it is there, and restore its state.
 
-    One that is nowhere any more is success. Raises EndpointError.
+    A card that no longer exists is success. Raises EndpointError.
     """
     nic = SavedNic.read(device, text)
     with contextlib.suppress(EndpointError):  # it is not there, or the namespace is gone
@@ -346,20 +346,22 @@ def bring_back(root: Root, device: str, space: str, text: str) -> None:
         lines.append(f"link set dev {device} addrgenmode {nic.makes_address}")
     lines.append(f"link set dev {device} mtu {nic.mtu}")
     root.ip(None, *lines)
-    set_back(root, device, nic.settings)
+    restore_settings(root, device, nic.settings)
     lines = [f"link set dev {device} up"] if nic.up else []
     lines += [f"address replace {address_words(one)} dev {device}" for one in nic.addresses]
     if lines:
         root.ip(None, *lines)
         if nic.up and any(one.startswith(_IPV6_MTU) for one in nic.settings):
             _await_carrier(root, device)
-        set_back(root, device, nic.settings)  # an interface that comes up sets the MTU of IPv6
+        restore_settings(
+            root, device, nic.settings
+        )  # an interface that comes up sets the MTU of IPv6
 
 
 def _await_carrier(root: Root, device: str) -> None:
     """Wait until an interface is operational, at most 10 s. Raises EndpointError.
 
-    Where its carrier comes after it was set up, the kernel sets the MTU of IPv6 then.
+    If the carrier comes later than the interface is set up, the kernel sets the IPv6 MTU then.
     """
     deadline = time.monotonic() + _CARRIER_S
     while time.monotonic() < deadline:

@@ -21,7 +21,7 @@ _ENGINE_S = 300
 _REMOVALS = {"rm", "rmi"}
 _GRACE_S = 10
 _ENDED_BY_FORCE = {124: "was ended", 137: "was killed, unless a lack of memory did that"}
-"""What the status of timeout(1) tells of a program that did not end by itself."""
+"""Exit statuses of timeout(1) for a program that it has ended."""
 _PACKAGES = {
     "ip": "iproute2",
     "bridge": "iproute2",

@@ -1,8 +1,9 @@
 """Traces of layers outside of their own namespaces on an endpoint, and their removal.
 
-A layer lives in a network namespace of its own, and goes with it. What else it needs is a trace,
-too: each has a name by which anybody can tell that it is a run's own, and is removed in one way,
-whichever layer made it. So a run that was killed is cleaned without the layer that it used.
+A layer is in a network namespace of its own, and is deleted with it. The namespace and everything
+outside of it that a layer creates or changes is a trace: its name identifies the run, and each kind
+is removed in one way, whichever layer created it. So cleaning up after a killed run does not need
+the code of its layers.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from osmef.layers.root import CRUN, ENGINES, Root, error_of
 
 _HASH = 5
 ROUTES = "147"
-"""The protocol of routes that layers make, by which they are told from others (ip-route(8))."""
+"""The protocol number that identifies routes of layers (ip-route(8))."""
 _NO_SUCH = ("cannot find device", "does not exist", "no such", "not found", "no container with")
 _MOST_TRIES = 20
 
@@ -29,11 +30,11 @@ class Trace:
     """A trace: its kind and its name.
 
     ``netns`` is a namespace; ``link`` an interface in the host's own; ``nft`` a table of nftables;
-    ``forwarding`` an interface that passes packets on, with what it did before (``eth0=0``);
-    ``route`` a way to an address inside, over an interface; ``xfrm`` the number that all states and
-    policies of IPsec have that belong together; ``container``, ``image`` and ``network`` are a
-    container engine's, whose name stands before theirs (``podman:osmef-…``). ``nic`` is a network
-    card in a namespace of ours, with what it was before (``eth1@osmef-…=52:54:…,1500,up,none``).
+    ``forwarding`` an interface with enabled IP forwarding and its earlier value (``eth0=0``);
+    ``route`` a route to an address inside, over an interface; ``xfrm`` the common number of IPsec
+    states and policies that belong together; ``container``, ``image`` and ``network`` are a
+    container engine's, with its name as prefix (``podman:osmef-…``). ``nic`` is a network card in a
+    namespace of ours, with its earlier state (``eth1@osmef-…=52:54:…,1500,up,none``).
     """
 
     kind: str
@@ -119,8 +120,8 @@ def is_of(run: str, trace: Trace) -> bool:
     return trace.kind != "xfrm" or int(trace.name) >> 11 == int(of_run, 16)
 
 
-def found(root: Root, names: TraceNames) -> list[Trace]:
-    """Return the traces of a run at an endpoint that are found by name.
+def traces_of_run(root: Root, names: TraceNames) -> list[Trace]:
+    """Return the traces of a run that exist at an endpoint, by their names.
 
     Raises EndpointError, ReachError.
     """
@@ -135,7 +136,7 @@ def found(root: Root, names: TraceNames) -> list[Trace]:
 
 
 def _routes(root: Root) -> list[Trace]:
-    """Return the routes of our protocol, which name no run: there is one at a time on a machine."""
+    """Return the routes of our protocol, which name no run: a machine has one run at a time."""
     listed = [
         one
         for version in ("-4", "-6")
@@ -145,7 +146,7 @@ def _routes(root: Root) -> list[Trace]:
 
 
 def _of_containers(root: Root) -> list[Trace]:
-    """Return what there is of crun and of the engines that answer, anybody's, containers first."""
+    """Return all objects of crun and of the engines that answer, containers first."""
     named = [Trace("container", f"{CRUN}:{name}") for name in _listed(root, "ls", crun.PLACE)]
     for engine in ENGINES:
         for kind, words in _LISTS.items():
@@ -159,7 +160,7 @@ _LISTS: Mapping[str, tuple[str, ...]] = {
     "network": ("network", "ls", "--format", "{{.Name}}"),
     "image": ("images", "--format", "{{.Repository}}"),
 }
-"""How the names of what a container engine has are listed."""
+"""Commands that list the names of a container engine's objects."""
 
 
 def _listed(root: Root, *argv: str) -> list[str]:
@@ -184,8 +185,8 @@ def remove(root: Root, run: str, trace: Trace) -> None:
 def _remove_space(root: Root, _run: str, name: str) -> None:
     """End the processes in a namespace of ours, delete its interfaces, and then itself.
 
-    The kernel takes a namespace down some time after its name is gone, and what it has in others,
-    such as the port of a tunnel, only then.
+    The kernel removes a namespace some time after its name is gone, and its objects in other
+    namespaces, such as the port of a tunnel, only then.
     """
     for _ in range(_MOST_TRIES):
         pids = root.run(["ip", "netns", "pids", name]).stdout.decode(errors="replace").split()
@@ -194,7 +195,7 @@ def _remove_space(root: Root, _run: str, name: str) -> None:
         root.run(["kill", "-KILL", *pids])
     if name not in spaces(root):
         return
-    with contextlib.suppress(EndpointError):  # a name alone, of which nothing came
+    with contextlib.suppress(EndpointError):  # a name without a namespace
         for link in root.ask(name, "link", "show"):
             if str(link.get("ifname")).startswith("om"):
                 root.run(["ip", "-n", name, "link", "delete", "dev", str(link["ifname"])])
@@ -210,7 +211,7 @@ def spaces(root: Root) -> list[str]:
 def _remove_link(root: Root, run: str, name: str) -> None:
     """Delete an interface of the host that is in the run's group.
 
-    One that a program has made of its own is in none at first.
+    An interface that a program has created is in no group at first.
     """
     for which in (["group", str(group_of(run))], ["type", "tun"]):
         if any(link.get("ifname") == name for link in root.ask(None, "link", "show", *which)):
@@ -228,7 +229,7 @@ def forwarding_file(interface: str, version: int) -> str:
     return f"/proc/sys/net/ipv{version}/conf/{interface}/forwarding"
 
 
-def _set_back(root: Root, _run: str, name: str) -> None:
+def _restore_forwarding(root: Root, _run: str, name: str) -> None:
     interface, _, before = name.rpartition("=")
     if root.run(["test", "-e", forwarding_file(interface, 4)]).status == 0:
         root.do(["tee", forwarding_file(interface, 4)], before.encode())
@@ -242,7 +243,7 @@ def ipv6_file(interface: str, key: str) -> str:
     return f"{IPV6}/{interface}/{key}"
 
 
-def _set_back_ipv6(root: Root, _run: str, name: str) -> None:
+def _restore_ipv6(root: Root, _run: str, name: str) -> None:
     place, _, before = name.rpartition("=")
     path = f"{IPV6}/{place}"
     if root.run(["test", "-e", path]).status == 0:
@@ -261,10 +262,10 @@ def _remove_ipsec(root: Root, _run: str, number: str) -> None:
     _unless_gone(root, ["ip", "xfrm", "state", "deleteall", "reqid", number])
 
 
-def _bring_back(root: Root, _run: str, name: str) -> None:
+def _restore_nic(root: Root, _run: str, name: str) -> None:
     place, _, before = name.partition("=")
     device, _, space = place.partition("@")
-    nics.bring_back(root, device, space, before)
+    nics.restore_nic(root, device, space, before)
 
 
 def _remove_with(*words: str) -> Callable[[Root, str, str], None]:
@@ -294,12 +295,12 @@ _REMOVE: Mapping[str, Callable[[Root, str, str], None]] = {
     "netns": _remove_space,
     "link": _remove_link,
     "nft": _remove_table,
-    "forwarding": _set_back,
-    "ipv6": _set_back_ipv6,
+    "forwarding": _restore_forwarding,
+    "ipv6": _restore_ipv6,
     "route": _remove_route,
     "xfrm": _remove_ipsec,
     "container": _remove_container,
     "image": _remove_with("rmi", "--force"),
     "network": _remove_with("network", "rm"),
-    "nic": _bring_back,
+    "nic": _restore_nic,
 }

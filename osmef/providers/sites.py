@@ -77,7 +77,7 @@ def _missing(
         yield f"{ends[0][0]}.site", message, "use one site for both ends, or another site here"
     stack = cell.scenario.stack
     carries = {"udp"} if cell.scenario.is_between_sites else cloud.carries
-    if stack and stack[-1].needs_exclusive_nic and not cell.scenario.is_between_sites:
+    if stack and stack[-1].needs_exclusive_nics and not cell.scenario.is_between_sites:
         carries = cloud.nics_carry
     if stack and stack[-1].carried_by not in carries:
         where = "between sites" if cell.scenario.is_between_sites else f"of {cloud.kind}"

@@ -126,10 +126,10 @@ class SshSession:
         waits: SshTimeouts,
         jump: SshSession | None = None,
         *,
-        is_lent: bool = False,
+        is_shared: bool = False,
     ) -> None:
         self.name = name
-        self._is_lent = is_lent
+        self._is_shared = is_shared
         self._transport = transport
         self._waits = waits
         self._jump = jump
@@ -142,7 +142,7 @@ class SshSession:
         what kept the connection from coming about; CredentialsError where there is no key to show.
         """
         if login.kept is not None and login.kept.is_open:
-            return login.kept.lent()
+            return login.kept.shared()
         jump = cls.open(login.jump, connect_s) if login.jump is not None else None
         try:
             transport = Transport(_dial(login, jump, connect_s))
@@ -162,9 +162,9 @@ class SshSession:
         transport.set_keepalive(KEEPALIVE_S)
         return session
 
-    def lent(self) -> SshSession:
+    def shared(self) -> SshSession:
         """Return a session on the same connection, which stays open when that one is closed."""
-        return SshSession(self.name, self._transport, self._waits, is_lent=True)
+        return SshSession(self.name, self._transport, self._waits, is_shared=True)
 
     @property
     def is_open(self) -> bool:
@@ -330,9 +330,9 @@ class SshSession:
     def close(self) -> None:
         """Close the connection; programs started through it get end-of-file.
 
-        One that is lent stays, with its programs.
+        A shared session leaves the connection and its programs open.
         """
-        if self._is_lent:
+        if self._is_shared:
             return
         self._transport.close()
         if self._jump is not None:

@@ -50,7 +50,7 @@ class LayerSettings(Model):
     families: ClassVar[frozenset[Family]] = frozenset(Family)
     """The versions of IP that it carries."""
 
-    needs_exclusive_nic: ClassVar[bool] = False
+    needs_exclusive_nics: ClassVar[bool] = False
     """Whether it takes what an endpoint has once only, such as its network cards: layers that do
     stand by turns."""
 

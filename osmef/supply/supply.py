@@ -278,7 +278,7 @@ def _here() -> str:
         return ""
 
 
-def bring(
+def build_from_source(
     program: Program, source: SourceCode, machine: Architecture, supplier: Supplier
 ) -> ProgramBundle:  # fmt: skip
     """Build a program from a user's source code, and store it for later runs.

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from osmef.supply.program import SourceCode, this_architecture
-from osmef.supply.supply import Supplier, bring
+from osmef.supply.supply import Supplier, build_from_source
 from osmef.workloads.kinds.unixbench import Unixbench
 from tests.postgres import Postgres, postgres
 
@@ -32,5 +32,5 @@ def brought_unixbench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         for program in Unixbench.programs:
-            bring(program, source, this_architecture(), Supplier())
+            build_from_source(program, source, this_architecture(), Supplier())
         yield

@@ -1,4 +1,4 @@
-"""Network cards of machines that outlive a run: a layer borrows them, and they come back."""
+"""Network cards of machines that outlive a run: a layer acquires them, and restores them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.cli.conftest import ROOT, Osmef
 from tests.cli.machines import ALONE, Lab, two_machines
 from tests.cli.test_layers import settled, state
 
-# A bond needs a kernel that has it. This borrows as one does.
+# A bond needs a kernel that has it. This layer acquires NICs as a bond does.
 PATCH = '''
 from typing import ClassVar, Literal
 from pydantic import Field
@@ -26,7 +26,7 @@ class PatchSettings(LayerSettings):
     """One of the free network cards."""
     kind: Literal["patch"] = "patch"
     card: int = Field(default=0, description="which one")
-    borrows: ClassVar[bool] = True
+    needs_exclusive_nics: ClassVar[bool] = True
 
 class Patch(Layer[PatchSettings]):
     Settings = PatchSettings
@@ -37,7 +37,7 @@ class Patch(Layer[PatchSettings]):
         return ground.each(lambda end: self._up(end, ground))
     def _up(self, end, ground):
         own, space = ground.inner[end.name], end.host.new_space()
-        (nic,) = end.host.borrow([end.host.nics[self.settings.card]], space)
+        (nic,) = end.host.acquire_nics([end.host.nics[self.settings.card]], space)
         words = [f"link set dev {nic.device} up", f"address add {own}/32 dev {nic.device}"]
         ways = [f"route add {ground.inner[p]}/32 dev {nic.device}" for p in peers_of(ground, end)]
         end.host.root.ip(space, *words, *ways)

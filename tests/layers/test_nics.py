@@ -1,4 +1,4 @@
-"""Network cards that are borrowed come back as they were, and only free ones are touched."""
+"""Network cards that a layer acquired are restored, and only free ones are touched."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_a_card_comes_back_as_it_was(host: LayerHost, wanted: str, before: tuple
     host.root.ip(None, "link set dev card addrgenmode none", *before)
     earlier = state(host)
     space = host.new_space()
-    (nic,) = host.borrow([wanted], space)
+    (nic,) = host.acquire_nics([wanted], space)
     assert nic.device == "card"
     told = host.traces[-1]
     assert is_of(host.names.run, told), told
@@ -160,7 +160,7 @@ def test_its_settings_of_the_kernel_come_back(host: LayerHost, key: str, value: 
     host.root.ip(None, "link set dev card addrgenmode none up")
     host.root.do(["tee", f"/proc/sys/net/{key}"], value.encode())
     earlier = state(host)
-    host.borrow(["card"], host.new_space())
+    host.acquire_nics(["card"], host.new_space())
     told = host.traces[-1]
     assert is_of(host.names.run, told), told
     host.drop_all()
@@ -182,7 +182,7 @@ def test_the_mtu_of_ipv6_comes_back_where_the_carrier_is_late(
 
     root.ip(None, "link set dev card addrgenmode none up")
     root.do(["tee", key], b"1300")
-    host.borrow(["card"], host.new_space())
+    host.acquire_nics(["card"], host.new_space())
     root.ip(None, "link set dev switch down")
     monkeypatch.setattr(root, "ask", link_comes_at_the_second_look)
     host.drop_all()
@@ -192,7 +192,7 @@ def test_the_mtu_of_ipv6_comes_back_where_the_carrier_is_late(
 
 
 def test_a_card_that_is_gone_is_given_back(host: LayerHost) -> None:
-    (nic,) = host.borrow(["card"], host.new_space())
+    (nic,) = host.acquire_nics(["card"], host.new_space())
     host.root.ip(None, "link delete switch")
     host.drop_all()
     assert nic.device not in host.root.do(["ip", "link"])
@@ -244,7 +244,7 @@ def test_a_card_in_use_is_left_alone(host: LayerHost, lines: list[str], why: str
     before = state(host)
     space = host.new_space()
     with pytest.raises(EndpointError, match="card is not free") as told:
-        host.borrow(["card"], space)
+        host.acquire_nics(["card"], space)
     assert why in told.value.message
     host.drop_all()
     assert [line.split(" valid_lft")[0] for line in state(host)] == [

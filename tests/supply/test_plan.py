@@ -13,7 +13,7 @@ import pytest
 from osmef.errors import SupplyError
 from osmef.supply.bundle import BundleStore, described, pack
 from osmef.supply.program import Program, SourceCode, find_architecture
-from osmef.supply.supply import Supplier, bring, check, make, plan
+from osmef.supply.supply import Supplier, build_from_source, check, make, plan
 from tests.supply.made import manifest
 
 SOURCE = SourceCode((("make",),), ("bench",), url="https://example.org/b.tar.gz", sha256="0" * 64)
@@ -192,7 +192,7 @@ def test_a_source_that_a_user_brings(supplier: Supplier, tmp_path: Path) -> None
         make("build", program, here, supplier)
     assert f"osmef program build bench --source PATH --arch {here.name}" in str(caught.value.cure)
     assert "built from source that you bring" in plan(program, None, supplier)
-    made = bring(program, replace(BROUGHT, path=code), here, supplier)
+    made = build_from_source(program, replace(BROUGHT, path=code), here, supplier)
     assert made.manifest.build is not None
     assert made.manifest.build.source == str(code)
     assert make("build", program, here, supplier).sha256 == made.sha256

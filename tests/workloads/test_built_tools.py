@@ -18,7 +18,7 @@ from osmef.errors import OutputError
 from osmef.results.observations import Purpose
 from osmef.supply.bundle import BundleStore, default_directory
 from osmef.supply.program import this_architecture
-from osmef.supply.supply import Supplier, bring
+from osmef.supply.supply import Supplier, build_from_source
 from osmef.workloads.kinds.stream import StreamSettings
 from osmef.workloads.kinds.unixbench import BASELINE, UnixbenchSettings
 from osmef.workloads.tasks import TaskTimeouts
@@ -270,7 +270,9 @@ def measured(hosts: MakeHosts, kind: str, archive: str, **keys: Any) -> Mapping[
     (program,) = made.programs
     assert program.source is not None
     store = BundleStore(default_directory())
-    bring(program, replace(program.source, path=source), this_architecture(), Supplier(store))
+    build_from_source(
+        program, replace(program.source, path=source), this_architecture(), Supplier(store)
+    )
     there = hosts("sender", "receiver")
     there[0].station.provide(made.programs, Supplier(store))
     job = Job(trial=0, pairs=pairs(there[:1], there[1:]), waits=TaskTimeouts(arm_s=30.0))

@@ -20,7 +20,7 @@ from osmef.results.observations import Purpose
 from osmef.scenario.load import load_text
 from osmef.supply.bundle import BundleStore
 from osmef.supply.program import this_architecture
-from osmef.supply.supply import Supplier, bring
+from osmef.supply.supply import Supplier, build_from_source
 from osmef.workloads.kinds.iozone import Iozone
 from osmef.workloads.programs import DiskSettings
 from osmef.workloads.tool import Tool
@@ -312,7 +312,9 @@ def iozone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (program,) = Iozone.programs
     assert program.source is not None
     source = replace(program.source, path=SOURCE)
-    bundle = bring(program, source, this_architecture(), Supplier(BundleStore(folder / "store")))
+    bundle = build_from_source(
+        program, source, this_architecture(), Supplier(BundleStore(folder / "store"))
+    )
     path = folder / "iozone"
     path.write_bytes(bundle.contents["iozone"])
     path.chmod(0o755)

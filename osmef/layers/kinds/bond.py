@@ -32,9 +32,9 @@ _QUEUE_S = 0.1
 _SMALLEST_BURST = 4 * 1514
 _SMALLEST_QUEUE = 128 * 1024
 _FEWEST = 100
-"""Segments of which a share is told: UDP's own jobs send a handful by TCP."""
+"""With fewer TCP segments the share is unknown: UDP jobs send a few by TCP."""
 _NOMINAL_MBIT = 10_000
-"""What virtual cards are told that they do: it holds nothing back."""
+"""The speed that is set on virtual cards: it limits nothing."""
 _ZERO_MAC = "00:00:00:00:00:00"
 
 
@@ -87,7 +87,7 @@ class BondSettings(LayerSettings):
     )
 
     carried_by: ClassVar[str] = "ethernet"
-    needs_exclusive_nic: ClassVar[bool] = True
+    needs_exclusive_nics: ClassVar[bool] = True
     shown_module: ClassVar[str] = "bonding"
 
     def problems(self, scenario: Scenario) -> Iterator[PydanticCustomError]:
@@ -205,7 +205,7 @@ class Bond(Layer[BondSettings]):
     def _raise(self, end: End, ground: Underlay) -> LayerEnd:
         host, own = end.host, ground.inner[end.name]
         space = host.new_space()
-        nics = host.borrow(host.nics[: self.settings.nics], space)
+        nics = host.acquire_nics(host.nics[: self.settings.nics], space)
         if self.settings.mode is BondMode.LACP:
             _see_duplex(host, space, [nic.device for nic in nics])
         mtu = self.settings.mtu or min(nic.mtu for nic in nics)

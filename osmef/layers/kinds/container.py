@@ -136,7 +136,7 @@ class Container(Layer[ContainerSettings]):
         engine = self._engine(host)
         if self.settings.network in _OWN:
             if engine == CRUN and self.settings.network == "bridge":
-                crun.bring(host, NFT)
+                crun.supply_program(host, NFT)
             return
         if engine == CRUN:
             raise EndpointError(
@@ -156,7 +156,7 @@ class Container(Layer[ContainerSettings]):
         for engine in [self.settings.engine] if self.settings.engine else (*ENGINES, CRUN):
             try:
                 if engine == CRUN:
-                    crun.bring(host)
+                    crun.supply_program(host)
                     crun.check(host)
                 else:
                     host.root.do([engine, "info", "--format", "{{json .}}"])
@@ -185,9 +185,9 @@ class Container(Layer[ContainerSettings]):
     def _up_by_crun(self, ground: Underlay) -> Mapping[str, LayerEnd]:
         """Start a container of crun at each end, in a network that is made for it."""
         for end in ground.ends.values():
-            crun.bring(end.host)
+            crun.supply_program(end.host)
             if self.settings.network == "bridge":
-                crun.bring(end.host, NFT)
+                crun.supply_program(end.host, NFT)
         self._engines = dict.fromkeys(ground.ends, CRUN)
         network = None
         if all(end.below is None for end in ground.ends.values()):
@@ -322,8 +322,8 @@ def image_of(program: bytes) -> bytes:
 def _keep_forwarding(host: LayerHost) -> None:
     """Note that forwarding is off, as engines turn it on and leave it so.
 
-    Where some of its interfaces do by themselves, and not for layers of the run, it is left as the
-    engine has it: the one switch for all would reset them.
+    If some of its interfaces already forward, and not for layers of the run, it is left unchanged:
+    the setting for all interfaces would reset them.
     """
     files = host.root.run(["grep", "-lx", "1", *_switches(host)]).stdout.decode().split()
     if not files:

@@ -278,7 +278,7 @@ _STDIN = "/proc/self/fd/0"
 class WireguardSettings(LayerSettings):
     """Encrypted and authenticated packets in UDP, with keys made for the run.
 
-    By the kernel, or where that can't by wireguard-go, if the endpoint has it.
+    By the kernel, else by wireguard-go, if the endpoint has it.
     """
 
     kind: Literal["wireguard"] = Field(default="wireguard", description="the kind of layer")

@@ -167,7 +167,7 @@ def _left_by_layers(
 ) -> list[Resource]:
     """Return a run's traces of layers; none without the right to create any."""
     try:
-        left = traces.found(Root(session), traces.TraceNames(holder.run, holder.endpoint))
+        left = traces.traces_of_run(Root(session), traces.TraceNames(holder.run, holder.endpoint))
     except ReachError:
         raise
     except EndpointError:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from osmef.layers.kinds.virtual_ethernet import Bridge, BridgeSettings
-from osmef.layers.traces import ROUTES, found, remove
+from osmef.layers.traces import ROUTES, remove, traces_of_run
 from osmef.scenario.fields import Family
 from tests.layers.machines import Machines, check_whole_life, raised
 
@@ -45,6 +45,6 @@ def test_its_routes_are_found_without_a_journal(machines: Machines, family: Fami
     machines.on("a", "ip", "route", "add", "198.51.100.0/24", "dev", "data0", "proto", ROUTES)
     assert len(routes()) == 2
     host = machines.hosts["a"]
-    for trace in found(host.root, host.names):
+    for trace in traces_of_run(host.root, host.names):
         remove(host.root, "a-run", trace)
     assert routes() == ["198.51.100.0/24"], "nobody's but ours"

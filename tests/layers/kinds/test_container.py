@@ -13,7 +13,7 @@ from osmef.errors import EndpointError, InputError
 from osmef.layers.base import Layer
 from osmef.layers.kinds.container import Container, ContainerSettings, image_of
 from osmef.layers.kinds.virtual_ethernet import Bridge, BridgeSettings, Macvlan, MacvlanSettings
-from osmef.layers.traces import Trace, TraceNames, found, remove
+from osmef.layers.traces import Trace, TraceNames, remove, traces_of_run
 from osmef.scenario.fields import Family
 from osmef.scenario.load import load_text
 from osmef.supply.program import this_architecture
@@ -102,10 +102,10 @@ def test_what_was_made_of_an_engine_is_found_by_its_name(
     engine.install(machines, tmp_path)
     container(machines, network).up(machines.ground())
     for name, host in machines.hosts.items():
-        left = found(host.root, host.names)
+        left = traces_of_run(host.root, host.names)
         made = {trace for trace in machines.notes(name).existing if ":" in trace.name}
         assert made <= set(left)
-        assert found(host.root, TraceNames("another", name)) == []
+        assert traces_of_run(host.root, TraceNames("another", name)) == []
         for trace in left:
             remove(host.root, "a-run", trace)
     assert engine.has(tmp_path) == []
@@ -116,7 +116,7 @@ def test_a_container_of_crun_is_found_by_its_directory(machines: Machines) -> No
     machines.on("a", "mount", "-t", "tmpfs", "tmpfs", "/var/lib")
     folders = [host.names.space(7), TraceNames("another", "a").space(7), "osmef-notes"]
     machines.on("a", "mkdir", *(f"/var/lib/{folder}" for folder in folders))
-    left = found(host.root, host.names)
+    left = traces_of_run(host.root, host.names)
     assert left == [Trace("container", f"crun:{folders[0]}")]
     remove(host.root, "a-run", left[0])
     assert machines.on("a", "ls", "/var/lib").split() == sorted(folders[1:])
@@ -226,7 +226,7 @@ def test_crun_is_brought_where_one_end_has_no_engine(
     brought = []
     for host in machines.hosts.values():
         host.program = find_binary(this_architecture().name).data
-        host.bring = lambda program, name=host.name: brought.append((name, program.name))  # type: ignore[misc]
+        host.supply_program = lambda program, name=host.name: brought.append((name, program.name))  # type: ignore[misc]
     Container(ContainerSettings(network="host")).up(machines.ground())
     assert {("a", "crun"), ("b", "crun")} == set(brought)
     assert engine.has(tmp_path) == []
