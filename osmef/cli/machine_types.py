@@ -267,12 +267,9 @@ def similarity_command(  # noqa: PLR0913, PLR0917 - one parameter an option
         rows = _records(found[found["rank"] <= most])
         if as_json:
             by = dict(zip(measured["component"], measured["by"], strict=True))
-            reported = {
-                "components": list(by),
-                "by": by,
-                "left_out": measured.attrs.get("left", {}),
-            }
-            print_json({**reported, "counterparts": rows, "cheapest": costs})
+            about = {"by": by, "left_out": measured.attrs.get("left", {})}
+            counted = {"counterparts": rows, "cheapest": costs}
+            print_json({"components": list(by), **about, **counted})
             return
     _print(rows, measured)
     if cheapest:
