@@ -27,9 +27,10 @@ from osmef.results.trial import (
 def without_warmup(end: TransferEnd) -> TransferEnd:
     """Return an end as if the transfer had begun at the end of the warm-up.
 
-    Counters are differences, or None where there is none; what the kernel tells as a state, such as
-    the smallest round-trip time, is that of the whole connection. ``bytes`` of a sender is what the
-    program handed over, which differs from what left by what its buffer held at the warm-up's end.
+    Counters are differences, or None where there is none; values that the kernel reports as a
+    state, such as the smallest round-trip time, are those of the whole connection. ``bytes`` of a
+    sender is what the program wrote to the socket, which differs from the sent bytes by the content
+    of the send buffer at the warm-up's end.
 
     Assumed is that the transfer was steady when the warm-up ended.
 
@@ -219,7 +220,7 @@ def _mean(values: Sequence[float | None]) -> float | None:
     return statistics.fmean(known) if known and len(known) == len(values) else None
 
 
-_DROWNED = 0.9
+_INTERRUPT_BOUND = 0.9
 _ALWAYS = 0.8
 _NEVER_BLOCKED = 0.98
 _MAJORITY = 0.5
@@ -266,8 +267,8 @@ class _End:
         return self.throttled or 0.0 if own and often else 0.0
 
     @property
-    def drowns_in_interrupts(self) -> bool:
-        return self.interrupts is not None and self.interrupts >= _DROWNED
+    def is_interrupt_bound(self) -> bool:
+        return self.interrupts is not None and self.interrupts >= _INTERRUPT_BOUND
 
 
 @dataclass(frozen=True)
@@ -373,14 +374,14 @@ def _verdict(case: _Case) -> Limit:
 
 def _by_cpu(case: _Case) -> Limit | None:
     held_up = case.time is not None and case.time.receive_window >= _NOTICEABLE
-    if case.receiver.drowns_in_interrupts:
+    if case.receiver.is_interrupt_bound:
         return Limit.RECEIVER_CPU
-    if case.sender.drowns_in_interrupts:
+    if case.sender.is_interrupt_bound:
         return Limit.SENDER_CPU
     quota = max(case.receiver.used_up, case.sender.used_up)
     if quota > 0:
         return Limit.RECEIVER_CPU if case.receiver.used_up == quota else Limit.SENDER_CPU
-    # Packets wait for a receiver that lost its CPU while it held the socket: no window shuts then.
+    # Packets wait for a receiver that lost its CPU while it held the socket: no window closes.
     if case.receiver.demand >= (_ALWAYS if held_up else _NEVER_BLOCKED):
         return Limit.RECEIVER_CPU
     return Limit.SENDER_CPU if case.sender.demand >= _ALWAYS else None
@@ -418,13 +419,13 @@ def _by_network(case: _Case, time: _Time) -> Limit | None:
         return None
     if case.knee:
         return Limit.SHAPER
-    # A late receiver that has little to do is no bottleneck.
+    # A delayed receiver with little work is no bottleneck.
     works = case.receiver.cpu >= _CPU_AT_WORK
     return None if case.sender.is_short or (works and case.receiver.is_short) else Limit.NETWORK
 
 
 def _end(flow: FlowEnd, end: TransferEnd) -> _End:
-    # Of n shared threads, every n-th connection is served by the same.
+    # Of n shared threads, each serves every n-th connection.
     thread = end.threads[flow.flow % len(end.threads)] if end.threads else flow
     host = end.host
     length = max(flow.end_s - flow.start_s, 1e-9)
@@ -453,7 +454,7 @@ def _time(sent: FlowEnd) -> _Time | None:
     window_us, buffer_us = tcp.receive_window_limited_us, tcp.send_buffer_limited_us
     if tcp.busy_us is None or window_us is None or buffer_us is None or length_us <= 0:
         return None
-    # The kernel's clock has ticks, and runs from the handshake on.
+    # The kernel's clock has the resolution of ticks, and starts at the handshake.
     busy = min(tcp.busy_us / length_us, 1.0)
     window = min(window_us / length_us, busy)
     buffer = min(buffer_us / length_us, busy - window)

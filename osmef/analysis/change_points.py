@@ -2,9 +2,9 @@
 
 A change of level counts only if all tests find it. One compares the series with itself in other
 orders: that is exact for independent values of any distribution, be it bimodal, rounded or
-heavy-tailed. One measures it by the spread beside it, since another part of the series may vary
-more. The others compare it with series that remember: else the wandering of an autoregression, or a
-slow host that a campaign stays on for a while, would be taken for steps
+heavy-tailed. One measures it by the spread around it, since another part of the series may vary
+more. The others compare it with autocorrelated series: otherwise the slow movement of an
+autoregression, or several sessions on one slow host, would be taken for steps
 (``osmef.analysis.null_distributions``).
 
 Changes of spread are changes of level in how far each value is from the median of its own level,
@@ -25,27 +25,27 @@ import numpy as np
 import numpy.typing as npt
 
 from osmef.analysis.hypothesis_tests import holm
-from osmef.analysis.null_distributions import doubled_ranks, staying_p, wanderers, wandering_p
+from osmef.analysis.null_distributions import ar1_p, ar1_series, doubled_ranks, two_state_p
 from osmef.analysis.quantiles import finite
 
 Array = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
 
 SHORTEST = 5
-"""How many values a level has at least."""
+"""The fewest values of a level."""
 
 LEVEL = 0.05
 _ORDERS = 9999
 _FEW_ORDERS = 49
 _FIRST_ORDERS = 199
 _ENOUGH = 20
-"""After so many orders that are at least as odd p is known well enough."""
+"""After this many orders that are at least as extreme p is precise enough."""
 _FINEST = 40
-"""The clearest change of a part of a series is first looked for at so many places."""
+"""Number of places of a part of a series at which its clearest change is searched first."""
 _AT_ONCE = 2_000_000
 _SEED = 20120705
 _WARY = 0.3
-"""The memory that the clearest t allows for, so that it holds where a part varies more."""
+"""The autocorrelation that the clearest t allows for, so that it holds if a part varies more."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class LevelShift:
     """The most likely change of level of a series, and its p-value.
 
     ``at`` is the index of the first value of the new level, ``p`` the probability of a change at
-    least as clear in a series without any. Of a series too short for one both are None.
+    least as clear in a series without any. For a series that is too short both are None.
     """
 
     at: int | None
@@ -67,15 +67,15 @@ def find_step(values: Sequence[float], shortest: int = SHORTEST) -> LevelShift:
     any two neighbouring stretches of at least ``shortest`` values, of the whole series and of
     shorter parts of it. p is the largest one of four: that among the same values in random orders,
     exact for independent values of any distribution; that of the clearest t of such stretches among
-    normal values; that of steps against an autoregression (``wandering_p``); and that of steps
-    against two kinds of hosts (``staying_p``). The smallest
-    possible p of 10 values is 0.008. Fewer than 2 ``shortest`` values, and such without any spread,
-    have none. Raises ValueError for a value that is not finite.
+    normal values; that of steps against an autoregression (``ar1_p``); and that of steps against
+    two kinds of hosts (``two_state_p``). The smallest possible p of 10 values is 0.008. Fewer than
+    2 ``shortest`` values, and such without any spread, have none. Raises ValueError for a value
+    that is not finite.
 
     Assumed is that values are independent, or correlated with the one before by no more than
-    ``memory_steps.MEMORY``, and by ``memory_steps.STAYS`` where there are two kinds of hosts: one
-    that a series stays on for longer is a level of it. A slow drift looks like steps, so see
-    ``drift``.
+    ``null_distributions.AUTOCORRELATION``, and by ``null_distributions.PERSISTENCE`` if there are
+    two kinds of hosts: with longer stays on one kind, that is a level. A slow drift looks like
+    steps, so see ``drift``.
 
     Source: Pettitt, Applied Statistics 28, 1979 (ranks); Matteson and James, J. Am. Stat. Assoc.
     109, 2014 (random orders); Kovacs, Buehlmann, Li and Munk, Biometrika 110, 2023 (seeded
@@ -92,8 +92,8 @@ def find_step(values: Sequence[float], shortest: int = SHORTEST) -> LevelShift:
     levels = float(np.median(series[begin:at])), float(np.median(series[at:end]))
 
     def remembers() -> float:
-        p = max(wandering_p(series, shortest), _local_p(series, cuts, shortest))
-        return p if p > LEVEL else max(p, staying_p(series, levels, shortest))
+        p = max(ar1_p(series, shortest), _local_p(series, cuts, shortest))
+        return p if p > LEVEL else max(p, two_state_p(series, levels, shortest))
 
     return LevelShift(at, both_p(scores, cuts, float(found[best]), remembers))
 
@@ -116,8 +116,8 @@ def both_p(scores: Array, cuts: Cuts, found: float, remembers: Callable[[], floa
 def _place(series: Array, begin: int, end: int, shortest: int) -> int:
     """Return the cut of a part at which its values are nearest to both levels' medians.
 
-    Ranks tell that there is a change, but one far from the noise looks to them like one just
-    beyond, and so a value or two between look like either level.
+    Ranks show that there is a change, but not how far apart the levels are, so a value or two
+    between these seem to belong to either.
     """
     middles = range(begin + shortest, end - shortest + 1)
     return min(middles, key=lambda at: _far(series[begin:at]) + _far(series[at:end]))
@@ -147,7 +147,8 @@ def divide(
 ) -> list[int]:
     """Return the change-points found by binary segmentation, as ``change_points`` does.
 
-    ``find`` tells the clearest change of a part, as ``find_step`` does. Assumed is what it assumes.
+    ``find`` returns the clearest change of a part, as ``find_step`` does. Assumed is what it
+    assumes.
 
     Source: that of ``change_points``.
     """
@@ -171,7 +172,7 @@ def all_change_points(
 
     If no series has a change, one is found in any of them with at most ``level``, for all of them
     together: the p of their first changes are corrected after Holm. What is assumed, and errors,
-    are those of ``change_points``; nothing of how the series depend on each other.
+    are those of ``change_points``; the series may depend on each other.
 
     Source: those of ``change_points`` and ``holm``.
     """
@@ -246,7 +247,7 @@ def _sums(rows: Array) -> Array:
 def cuts_of(count: int, shortest: int) -> Cuts:
     """Return the cuts of the whole series and of parts, each shorter by sqrt 2 than the one above.
 
-    Parts of one length overlap by half or more. Assumed is nothing of the values.
+    Parts of one length overlap by half or more. Nothing is assumed about the values.
 
     Source: Kovacs et al., as ``find_step``.
     """
@@ -304,8 +305,8 @@ def _order_p(scores: Array, cuts: Cuts, found: float, most: int) -> float:
 def _local_p(series: Array, cuts: Cuts, shortest: int) -> float:
     """Return the p-value of the clearest change by the spread of its own two stretches.
 
-    That is where the means themselves are farthest apart: ranks put the cut of a clear step beside
-    it where both stretches are of unlike lengths.
+    That is where the means themselves are farthest apart: with stretches of unlike lengths, ranks
+    place the cut of a clear step next to it.
     """
     scaled = ((series - np.median(series)) / np.ptp(series))[None, :]
     t = float(cuts.t(scaled, cuts.scan(scaled).argmax(axis=1))[0])
@@ -318,11 +319,11 @@ def _local_p(series: Array, cuts: Cuts, shortest: int) -> float:
 def _local(count: int, shortest: int) -> Array:
     """Return the null distribution of the t of the clearest change, of normal values, sorted."""
     cuts = cuts_of(count, shortest)
-    found = [cuts.t(rows, cuts.scan(rows).argmax(axis=1)) for rows in wanderers(count, _WARY)]
+    found = [cuts.t(rows, cuts.scan(rows).argmax(axis=1)) for rows in ar1_series(count, _WARY)]
     return np.sort(np.concatenate(found))
 
 
-MEMORY = 0.5
+SPREAD_AUTOCORRELATION = 0.5
 """The correlation of neighbours up to which the rate of false alarms holds."""
 
 
@@ -330,15 +331,15 @@ def find_spread(values: Sequence[float], cuts: Sequence[int] = ()) -> LevelShift
     """Return the most likely change of spread of a series, and the p-value of none.
 
     ``values`` are n observations in their order, in any one unit; ``cuts`` is where their level
-    changes, as ``change_points`` tells: a level that changed is no spread. Compared are the mean
+    changes, from ``change_points``: a changed level is no change of spread. Compared are the mean
     ranks of the distances from the medians of the levels, in any two neighbouring stretches of at
     least 5 values. p is the larger one of two, as that of ``find_step`` is: among the same
     distances in random orders, and among those of normal series whose neighbours are correlated by
-    ``MEMORY``. Fewer than 10 values, and such without any spread, have none. Raises
+    ``SPREAD_AUTOCORRELATION``. Fewer than 10 values, and such without any spread, have none. Raises
     ValueError for a value that is not finite.
 
     Assumed is that values are independent, or correlated with the one before by no more than that;
-    and that the levels are right: a drift looks like a spread.
+    and that the levels are right: a drift looks like a change of spread.
 
     Source: that of ``find_step``; Levene, "Robust tests for equality of variances", 1960, with the
     medians of Brown and Forsythe, J. Am. Stat. Assoc. 69, 1974 (a spread as a level of distances).
@@ -375,7 +376,7 @@ def all_spread_changes(
 def _distances(values: Sequence[float], cuts: Sequence[int]) -> list[float]:
     """Return the distance of each value from the median of its level.
 
-    A short level's median is nearer to its own values, which the factor makes up for.
+    A short level's median is nearer to its own values, which a factor corrects.
     """
     series = np.asarray(finite(values))
     found: list[float] = []
@@ -408,7 +409,7 @@ def _wandering(count: int) -> Array:
     """Return the null distribution of the change of spread for autocorrelated series, sorted."""
     cuts = cuts_of(count, SHORTEST)
     found = []
-    for rows in wanderers(count, MEMORY):
+    for rows in ar1_series(count, SPREAD_AUTOCORRELATION):
         far = np.abs(rows - np.median(rows, axis=1, keepdims=True))
         ranks = far.argsort(axis=1).argsort(axis=1)
         scores = (ranks - ranks.mean()) / ranks[0].std()

@@ -163,10 +163,10 @@ SAME_MEANING = (
 )
 """What two cells of one key must have in common, of the columns of ``osmef.load``."""
 
-_OF_PLACE = ("distance", *PLACE)  # which trials that failed early do not know
+_OF_PLACE = ("distance", *PLACE)  # unknown for trials that failed early
 
 SHOWN = ("provider", "sender_flavors", "receiver_flavors", "window", "price_per_hour")
-"""What two cells may differ in, as they do where two clouds are compared; it is told."""
+"""In what two cells may differ, as when two clouds are compared; differences are reported."""
 
 _NO_SHARE = "A's median is 0, so any difference counts"
 
@@ -223,8 +223,8 @@ def compare(  # noqa: PLR0913, PLR0917 - four have defaults
     Assumed are independent trials, runs or sessions, and, for the interval, that a cell's
     distribution only shifts. For 95 % at least 4 against 4 are needed. Of tables without a
     difference beyond the margin at most 5 % have any worse one, and as many any better one; see
-    docs/methods.md for how that holds where spreads differ. The same is told of a cell alone: of
-    100 that differ by just the margin up to 3 are called the same.
+    docs/methods.md for how that holds where spreads differ. Verdicts of "same" are by cell: of 100
+    cells that differ by just the margin up to 3 are called the same.
 
     Raises InputError, with all that was found, where cells of one key differ in what was measured
     (``SAME_MEANING``), a metric has another unit on the other side, no cell is common, or nothing
@@ -273,12 +273,11 @@ def _attributes(
     method, "unpaired": two runs share no block; values, those of a and b of each row; unit, what n
     counts in any row; only_a and only_b, the cells of just one side; lost, those of only_a that b
     has at no other place either; failures, of ``failed_more``, and, with p None, the cells of b
-    alone of which all trials failed, for they may be of a common one that they could not tell;
-    differs, what else two cells differ in (``SHOWN``). ``compare`` adds memory, of the metrics
-    whose values may remember the ones before, how much p_beyond allows for
-    (``allowed_autocorrelation``); memory_proved, how much of those where they do
-    (``proved_autocorrelation``); and without_sessions, which of "A" and "B" has none while the
-    other has, so that each of its runs counts as one.
+    alone of which all trials failed, as their common cell may be unknown;
+    differs, what else two cells differ in (``SHOWN``). ``compare`` adds memory, by metric the lag-1
+    autocorrelation that p_beyond allows for (``allowed_autocorrelation``), without those of 0;
+    memory_proved, the significant ones of these (``proved_autocorrelation``); and without_sessions,
+    which of "A" and "B" has none while the other has some, so that each of its runs counts as one.
     """
     first, second = sides
     common = [cell for cell in first if cell in second]
@@ -350,22 +349,22 @@ class MetricDifference:
         """The median of A in the metric's unit, None without any."""
         return statistics.median(self.a) if self.a else None
 
-    def beyond(self, memory: float) -> tuple[float | None, float | None]:
+    def beyond(self, rho: float) -> tuple[float | None, float | None]:
         """Return the p-values of B being below A, and above A, by more than the margin.
 
-        ``memory`` is that of ``lower_p``. A's own values are moved by the margin: its median is
-        uncertain, and so is a share of it.
+        ``rho`` is that of ``lower_p``. A's own values are moved by the margin, not its median,
+        since that is uncertain.
         """
         margin, median = self.allowed.margin(self.median_a), self.median_a
         share = self.allowed.share
         if median and margin == share * abs(median) and min(self.a) > 0:
             return (
-                lower_p([(1 - share) * x for x in self.a], self.b, memory),
-                lower_p(self.b, [(1 + share) * x for x in self.a], memory),
+                lower_p([(1 - share) * x for x in self.a], self.b, rho),
+                lower_p(self.b, [(1 + share) * x for x in self.a], rho),
             )
         return (
-            lower_p([x - margin for x in self.a], self.b, memory),
-            lower_p(self.b, [x + margin for x in self.a], memory),
+            lower_p([x - margin for x in self.a], self.b, rho),
+            lower_p(self.b, [x + margin for x in self.a], rho),
         )
 
 

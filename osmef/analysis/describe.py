@@ -88,8 +88,8 @@ def split(values: Mapping[str, Sequence[float]]) -> Split | None:
     variances are those of the analysis of variance, and that between pairs is 0 where it would be
     below. The interval is ``quantile_interval`` of the medians of pairs: that of a cell whose pairs
     are drawn independently, and needs 6; ``mean_interval`` needs 2, and is wide then. With one pair
-    there is none: its trials tell of that pair alone. Raises ValueError for a value that is not
-    finite.
+    there is no interval: its trials describe only that pair. Raises ValueError for a value that is
+    not finite.
 
     Assumed is that pairs are independent of each other, and trials within a pair; for the standard
     error, too, that both spreads are alike everywhere, and for ``mean_interval`` that the means of
@@ -161,7 +161,7 @@ def describe_pairs(values: Mapping[int, Sequence[float]]) -> MetricSummary:
     """Return the statistics of trials nested in pairs of endpoints, by the pair's number.
 
     Median and interval are those of the medians of pairs, as pairs are what is independent; all
-    else is as ``describe`` has it of all trials, and the spread is split as ``split`` does.
+    else is that of ``describe`` of all trials, and the spread is split by ``split``.
 
     Assumed is that pairs are independent of each other.
 

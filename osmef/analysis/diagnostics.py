@@ -42,15 +42,15 @@ SLOWER = 0.95
 
 LEVEL = 0.05
 LOSS = 0.005
-"""A warm-up that costs less than this share of the mean is not worth a word."""
+"""A warm-up that costs less than this share of the mean is not reported."""
 
 
 @dataclass(frozen=True)
 class WarmUp:
     """The initial transient of a cell's trials.
 
-    ``p`` is how odd such beginnings are in series that have none; ``intervals`` are slower than
-    those behind them, and ``loss`` is what they cost of the mean rate, as a share of it.
+    ``p`` is the probability of such a beginning in series without one; the first ``intervals`` are
+    slower than the later ones, and ``loss`` is what they cost of the mean rate, as a share of it.
     """
 
     p: float
@@ -92,10 +92,10 @@ def find_warm_up(series: Sequence[Sequence[float]]) -> WarmUp | None:
 def warm_ups(intervals: pd.DataFrame) -> pd.DataFrame:
     """Return the cells with an initial transient: run, cell, trials, warmup_s, loss_percent, p.
 
-    ``intervals`` are those of ``osmef.load_intervals``. What was given as a warm-up is left out.
-    warmup_s is how long the trials are slower than what follows, in seconds; loss_percent what that
-    costs of their mean rate; p that of ``find_warm_up``, corrected after Holm over all cells. Only
-    cells with a p of at most ``LEVEL`` and a loss of at least ``LOSS`` are told.
+    ``intervals`` are those of ``osmef.load_intervals``. Intervals of a configured warm-up are left
+    out. warmup_s is how long the trials are slower than what follows, in seconds; loss_percent what
+    that costs of their mean rate; p that of ``find_warm_up``, corrected after Holm over all cells.
+    Only cells with a p of at most ``LEVEL`` and a loss of at least ``LOSS`` are returned.
 
     Assumed is what ``find_warm_up`` assumes.
 
@@ -153,13 +153,13 @@ def _p(ranks: Sequence[int], lengths: Sequence[int]) -> float:
 
 
 FEWEST = 10
-"""Fewer values than these show no memory, and hardly a drift."""
+"""Fewer values can't show autocorrelation, and hardly a drift."""
 
 MOST = 1000
-"""Of more values, drift is computed from the medians of so many blocks of neighbours."""
+"""With more values, drift is computed from the medians of so many blocks of neighbours."""
 
 MOST_STEPPING = 200
-"""Of more values, steps are found in the medians of so many blocks of neighbours."""
+"""With more values, steps are found in the medians of so many blocks of neighbours."""
 
 _MOST_NAMED = 3
 _COLUMNS = (
@@ -169,7 +169,7 @@ _COLUMNS = (
 )
 
 
-def trust(
+def data_quality(
     trials: pd.DataFrame, metrics: Sequence[str], relative_error: float = 0.05
 ) -> pd.DataFrame:
     """Return diagnostics, one row a cell and metric: dependence, changes, outliers, repetitions.
@@ -180,16 +180,17 @@ def trust(
     many values give the median to within ``relative_error`` of it (``repetitions_for_median``), or
     how many pairs do, by the medians of these; autocorrelation, that of lag 1, with its p;
     drift_percent, the median slope over the whole series in percent of the median, with its p;
-    common_memory, that of all cells of the metric together, with its p
+    common_memory, the autocorrelation common to all cells of the metric, with its p
     (``common_autocorrelation``); steps, the names of the trials or sessions that begin another
     level (``change_points``), with steps_p, that of the first one; spreads and spreads_p, the same
     of changes of spread (``spread_changes``), nothing where there is a drift, which looks like one;
-    outliers, the names of those that lie far from the others, which are flagged, never removed, and
-    no doubt: the median and its interval hold with them; doubts, in words. NaN or nothing is what
-    is unknown, of fewer than ``FEWEST`` values all that has to do with order; of more than ``MOST``
-    or ``MOST_STEPPING``, drift and changes are those of the medians of blocks. All p, of memory,
-    drift, steps and spreads, are corrected after Holm over the whole table together, and lead to a
-    doubt below ``LEVEL``: a table without a cause has any doubt in at most so many cases.
+    outliers, the names of values far from the others, which are flagged, never removed, and cause
+    no doubt: the median and its interval are valid with them; doubts, in words. Unknown values are
+    NaN or empty, with fewer than ``FEWEST`` values all those of the order; with more than ``MOST``
+    or ``MOST_STEPPING``, drift and changes are those of the medians of blocks. All p, of
+    autocorrelation, drift, steps and spreads, are corrected after Holm over the whole table
+    together, and lead to a doubt below ``LEVEL``: at most this share of tables without a cause has
+    any doubt.
 
     Assumed is what these functions assume; normal values nowhere.
 
@@ -296,14 +297,14 @@ def nested_pairs(trials: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
 
     ``trials`` are those of ``osmef.load``. Columns: cell; metric; pairs; trials, of a pair;
     between_percent and within_percent, standard deviations in percent of the mean; between_share,
-    that of the variance which is between pairs; mean, with the ends of its interval over pairs,
+    the share of the variance between pairs; mean, with the ends of its interval over pairs,
     mean_low and mean_high (``Split.mean_interval``), in the metric's unit; more, "pairs" or
-    "trials", what narrows it more for its time, with fewer than 6 pairs, which give no interval of
-    the median, pairs; pair_narrows_percent, how much of it one more pair takes away, pair_s, the
+    "trials", whichever narrows it more for its time; always pairs with fewer than 6, which give no
+    interval of the median; pair_narrows_percent, by how much one more pair narrows it, pair_s, the
     seconds of its trials, and pair_cost, what the VMs cost more; trials_narrow_percent, trials_s
-    and trials_cost, the same of one more trial on each pair; currency. To make a pair is not
-    counted, and all VMs exist from the first trial to the last. NaN is unknown, such as
-    a cost without a price.
+    and trials_cost, the same of one more trial on each pair; currency. The creation of a pair is
+    not counted, and all VMs exist from the first trial to the last. NaN is unknown, such as a cost
+    without a price.
 
     Assumed is what ``split`` assumes, and that pairs are measured in turn.
 
@@ -331,7 +332,7 @@ def nested_pairs(trials: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
 
 
 def _additions(found: Split, trials: pd.DataFrame) -> dict[str, object]:
-    """Return what one more pair, and one more trial on each, would bring and cost."""
+    """Return the benefit and cost of one more pair, and of one more trial on each."""
     one_s = _median_of(trials, "wall_s")
     hour = _median_of(trials, "price_per_hour") / found.pairs
     pair_s, trials_s = found.trials * one_s, found.pairs * one_s
@@ -368,7 +369,7 @@ def _series(group: pd.DataFrame, metric: str) -> dict[str, float]:
     known = group[group[metric].notna()]
     if has_sessions(group):
         return session_medians(known, metric)
-    if has_pairs(known):  # what differs between pairs is no memory and no drift
+    if has_pairs(known):  # differences between pairs are no autocorrelation and no drift
         level = known.groupby("pair", dropna=False)[metric].transform("median")
         known = known.assign(**{metric: known[metric] - level + known[metric].median()})
     names = known["trial"] if "trial" in known else range(len(known))

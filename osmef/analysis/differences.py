@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 _FILLING = ("free", "available", "buffers", "cached", "swap_free")
 MOVING = (
-    "change",  # the rates of one run, from one moment to the next
+    "change",  # rates of change within one run
     *("time", "uptime_s", "counters", "cpu_time", "load"),
     *("clock_offset_s", "clock_offset_uncertainty_s"),
     *(f"memory.{what}_bytes" for what in _FILLING),
 )
-"""Facts of a host that differ at any two moments; they say nothing of two runs."""
+"""Facts of a host that change all the time, so that a difference between runs has no meaning."""
 
 
 _NULL = "null"
@@ -33,7 +33,7 @@ class Difference:
 class Spread:
     """A key with several values: the dotted key, and the records of each value.
 
-    Values are JSON; those whom a value is unknown of have ``null``. Most common first.
+    Values are JSON, ``null`` for records without the key. Most common first.
     """
 
     key: str
@@ -45,7 +45,7 @@ def differences(
 ) -> list[Difference]:
     """Return the keys whose values differ between two records, in order.
 
-    Lists are compared whole. ``ignore`` names dotted keys that do not count, nor what is in them.
+    Lists are compared whole. ``ignore`` names dotted keys to skip with all keys below them.
     """
     one, other = (dict(flat(record, ignore)) for record in (a, b))
     return [
@@ -58,7 +58,7 @@ def differences(
 def with_groups(found: Iterable[Difference]) -> list[Difference]:
     """Return differences, with one for each group of facts that only one side has.
 
-    A program that one side lacks, such as ethtool, would be dozens of lines.
+    Otherwise a program that one side lacks, such as ethtool, would cause dozens of lines.
     """
     groups: dict[tuple[str, bool, bool], list[Difference]] = defaultdict(list)
     for one in found:

@@ -30,8 +30,9 @@ def hodges_lehmann(a: Sequence[float], b: Sequence[float], confidence: float = 0
 
     ``a`` and ``b`` are observations in one unit, at least 1 each; so is the result. Assumed is that
     they are independent and that their distributions have one shape, whatever it is, shifted
-    against each other. The interval then is exact up to 2500 differences, and what Mann and
-    Whitney's test would not reject; ties make it wider than it need be. For 95 % it needs 4 against
+    against each other. The interval then is exact up to 2500 differences, and contains the shifts
+    that Mann and Whitney's test would not reject; ties make it wider than necessary. For 95 % it
+    needs 4 against
     4. Memory grows with the product of both sizes. Raises ValueError for what is not finite.
 
     Source: Hodges and Lehmann, Ann. Math. Statist. 34, 1963; Lehmann, "Nonparametrics", 1975,
@@ -140,9 +141,9 @@ def median_ratio(a: Sequence[float], b: Sequence[float], confidence: float = 0.9
 
     ``a`` and ``b`` are positive observations in one unit. Assumed is only that all are independent
     and that each sample is of one continuous distribution; the two may have different shapes. The
-    interval is made of those of both medians, on the logarithms: each end stands between the rank
-    of the exact interval and the next one, so far that it covers just the confidence, and their
-    distances from the medians are added as the squares of errors. For 95 % it needs 6 values each.
+    interval is made of those of both medians, on the logarithms: each end is interpolated between
+    the rank of the exact interval and the next one so that the coverage is just the confidence, and
+    the distances from the medians are added in quadrature. For 95 % it needs 6 values each.
     Simulated it holds the truth in 95 to 99 % of cases (docs/methods.md). Raises ValueError for a
     value that is not finite or not positive.
 
@@ -182,7 +183,7 @@ def _log_distances(values: Sequence[float], confidence: float) -> tuple[float, f
 
 @lru_cache(maxsize=1024)
 def _inwards(count: int, rank: int, confidence: float) -> float:
-    """Return how far from a rank to the next an end stands that covers just the confidence."""
+    """Return the fraction from a rank to the next at which the coverage is the confidence."""
     wide, narrow = (1 - 2 * binomial_at_most(r - 1, count, 0.5) for r in (rank, rank + 1))
     if 2 * rank >= count or wide <= confidence:
         return 0.0
@@ -195,7 +196,7 @@ def _undefined(reason: str) -> Effect:
 
 
 def _non_centrality(t: float, freedom: int, confidence: float) -> tuple[float, float]:
-    """Return both non-centralities for which t stands at an edge of the distribution.
+    """Return both non-centralities for which t is a limit of the distribution.
 
     P(T <= t) is the mean of Phi(t s - centre) over s, the estimated standard deviation over the
     true one, here over equally likely values of s: that is sound for any t, however large.

@@ -35,7 +35,7 @@ class PairTest:
     ``reason`` says why.
     """
 
-    __test__ = False  # it is no test case, whatever pytest thinks of its name
+    __test__ = False  # pytest: this is no test case
 
     statistic: float | None
     p: float | None
@@ -170,7 +170,7 @@ def _approximate(u: float, n_a: int, n_b: int, ranks: np.ndarray) -> float:
 Array = npt.NDArray[np.float64]
 
 EXACT_BLOCKS = 200
-"""More pairs than these are told by the normal approximation."""
+"""Beyond this number of pairs the normal approximation is used."""
 
 _ORDERS = 9999
 _SEED = 19450101
@@ -196,8 +196,8 @@ def blocks(trials: pd.DataFrame, metric: str) -> pd.DataFrame:
     each of them once, as the random order makes them (docs/decisions/random-blocks.md); a run in
     sequential order has none, and neither has one with a single group. Of several pairs of
     endpoints, whose trials share their machines, each is one block, with the medians of its cells.
-    NaN is what failed, in the metric's unit else; the index is (run, group), in the order of time,
-    or (run, pair).
+    Values are in the metric's unit, NaN for failed trials; the index is (run, group), in the order
+    of time, or (run, pair).
 
     Assumed is that trials of one block are neighbours in time, on the same machines.
 
@@ -285,7 +285,7 @@ def friedman(table: pd.DataFrame) -> float | None:
     """Return the p-value of Friedman's test of all cells; None for fewer than 2 of either.
 
     ``table`` is that of ``blocks``; only whole blocks count. The statistic is Friedman's, of the
-    ranks within blocks, and p the share of random orders within blocks whose is at least as large.
+    ranks within blocks, and p the share of random orders within blocks with one at least as large.
 
     Assumed is that the blocks are independent.
 
@@ -342,15 +342,15 @@ def _rank(n: int, confidence: float) -> tuple[int, float]:
     return c, 1 - 2 * float(below[c - 1]) if c else 0.0
 
 
-MOST_MEMORY = 0.8
-"""More memory than this is not allowed for."""
+MOST_AUTOCORRELATION = 0.8
+"""The largest autocorrelation that is allowed for."""
 
 _PROVED = 0.05
 _FEWEST = 5
 _LEAST = 0.25
 _FEW_VALUES = 100
-"""With so many values a memory that matters is proved; of fewer the largest likely one counts."""
-_FEW_MEMORY = 0.5
+"""With so many values relevant autocorrelation is significant; with fewer its limit counts."""
+_MOST_OF_FEW = 0.5
 _LIKELY = 1.96
 _UNLIKE, _FAR_APART = 2.0, 9.0
 """From these ratios of variances on spreads are taken for different, and for very different."""
@@ -359,7 +359,7 @@ _UNEQUAL = 2
 _TRIMMED = 0.2
 
 
-def lower_p(a: Sequence[float], b: Sequence[float], memory: float = 0.0) -> float | None:
+def lower_p(a: Sequence[float], b: Sequence[float], rho: float = 0.0) -> float | None:
     """Return the p-value of ``b`` not being lower than ``a``, one-tailed; None without 2 values.
 
     ``a`` and ``b`` are observations in one unit. It is the largest one of several: that of Mann and
@@ -367,14 +367,12 @@ def lower_p(a: Sequence[float], b: Sequence[float], memory: float = 0.0) -> floa
     holds where the spreads differ; each alone would alarm where the other one does not. Where one
     variance is twice the other, or one sample twice as large, Yuen's counts as well, which holds
     without tails, too; of few against many both have the degrees of freedom of the few. Where one
-    spread is three times the other, so does the sign test of the wider sample. ``memory`` is how
-    much a value is correlated with the one before (``allowed_autocorrelation``): the standard
-    errors are made larger by what that does to means and spreads. Raises ValueError for a value
-    that is not finite.
+    spread is three times the other, so does the sign test of the wider sample. ``rho`` is the lag-1
+    autocorrelation of the values (``allowed_autocorrelation``), which inflates the standard errors.
+    Raises ValueError for a value that is not finite.
 
-    Assumed is that observations are independent but for the memory. Where the spreads differ, and
-    the distributions are far from normal, the rate of false alarms is as simulated
-    (docs/methods.md).
+    Assumed is that observations are independent but for ``rho``. Where the spreads differ, and the
+    distributions are far from normal, the rate of false alarms is as simulated (docs/methods.md).
 
     Source: Mann and Whitney, Ann. Math. Statist. 18, 1947; Welch, Biometrika 34, 1947; Yuen,
     "The Two-Sample Trimmed t for Unequal Population Variances", Biometrika 61, 1974.
@@ -383,24 +381,24 @@ def lower_p(a: Sequence[float], b: Sequence[float], memory: float = 0.0) -> floa
     if min(len(first), len(second)) < 2:
         return None
     few = max(len(first), len(second)) >= _UNEQUAL * min(len(first), len(second))
-    found = [_ranked(first, second), _welch(first, second, memory, few=few)]
+    found = [_ranked(first, second), _welch(first, second, rho, few=few)]
     narrow, wide = sorted((statistics.variance(first), statistics.variance(second)))
     narrow *= 1 + 1e-9  # the unit does not matter
     if few or wide > _UNLIKE * narrow:
-        found.append(_welch(first, second, memory, few=few, trimmed=_TRIMMED))
+        found.append(_welch(first, second, rho, few=few, trimmed=_TRIMMED))
     if wide > _FAR_APART * narrow:
         found.append(_signs(first, second))
     return max(found)
 
 
 def allowed_autocorrelation(series: Sequence[Sequence[float]]) -> float:
-    """Return how much lag-1 autocorrelation in common to all series is to be allowed for, or 0.
+    """Return the lag-1 autocorrelation common to all series that tests have to allow for, or 0.
 
-    ``series`` are those of the cells of a table, each in its order. It is what is proved
-    (``proved_autocorrelation``). Of fewer than 100 values no test can prove much: what they do not
-    exclude at 2.5 % is allowed for, up to 0.5.
+    ``series`` are those of the cells of a table, each in its order. It is the significant one
+    (``proved_autocorrelation``). With fewer than 100 values hardly any is significant: the upper
+    limit at 2.5 % is allowed for then, up to 0.5.
 
-    Assumed is that all of them remember alike, as an autoregressive process of first order does.
+    Assumed is that all are first-order autoregressive processes with the same coefficient.
 
     Source: that of ``proved_autocorrelation``.
     """
@@ -409,15 +407,15 @@ def allowed_autocorrelation(series: Sequence[Sequence[float]]) -> float:
     if found is None or count >= _FEW_VALUES:
         return proved
     likely = found.coefficient + _LIKELY / math.sqrt(count)
-    return max(proved, min(_FEW_MEMORY, likely), 0.0)
+    return max(proved, min(_MOST_OF_FEW, likely), 0.0)
 
 
 def proved_autocorrelation(series: Sequence[Sequence[float]]) -> float:
-    """Return the lag-1 autocorrelation that all series have in common if it is proved, or 0.
+    """Return the lag-1 autocorrelation common to all series if it is significant, or 0.
 
-    ``series`` are those of ``allowed_autocorrelation``. It is proved at 5 %
+    ``series`` are those of ``allowed_autocorrelation``. The level is 5 %
     (``common_autocorrelation``); its coefficient is corrected for how few values each series has,
-    up to ``MOST_MEMORY``.
+    up to ``MOST_AUTOCORRELATION``.
 
     Assumed is what ``allowed_autocorrelation`` assumes.
 
@@ -427,13 +425,13 @@ def proved_autocorrelation(series: Sequence[Sequence[float]]) -> float:
     if found is None or found.p > _PROVED or found.coefficient <= 0:
         return 0.0
     size = statistics.fmean(len(of) for of in series if len(of) >= _FEWEST)
-    return min(MOST_MEMORY, found.coefficient / max(_LEAST, 1 - 4 / size))
+    return min(MOST_AUTOCORRELATION, found.coefficient / max(_LEAST, 1 - 4 / size))
 
 
-def _inflation(count: int, memory: float) -> float:
+def _inflation(count: int, rho: float) -> float:
     """Return the variance inflation of a mean by autocorrelation."""
     lags = np.arange(1, count)
-    mean = 1 + 2 * float(((1 - lags / count) * memory**lags).sum())
+    mean = 1 + 2 * float(((1 - lags / count) * rho**lags).sum())
     return mean * (count - 1) / (count - mean)
 
 
@@ -449,13 +447,11 @@ def _ranked(a: list[float], b: list[float]) -> float:
     return normal_below((total + 1 - n * float(ranks.mean())) / sigma)
 
 
-def _welch(
-    a: list[float], b: list[float], memory: float, *, few: bool, trimmed: float = 0.0
-) -> float:
+def _welch(a: list[float], b: list[float], rho: float, *, few: bool, trimmed: float = 0.0) -> float:
     """Return the p-value of Welch's test, or of Yuen's, for ``b`` being lower."""
     (mean_a, variance_a, n_a), (mean_b, variance_b, n_b) = (_mean(of, trimmed) for of in (a, b))
     parts = [
-        variance * (_inflation(len(of), memory) if memory else 1.0)
+        variance * (_inflation(len(of), rho) if rho else 1.0)
         for variance, of in ((variance_b, b), (variance_a, a))
     ]
     error, apart = sum(parts), mean_b - mean_a
@@ -469,7 +465,7 @@ def _welch(
 
 
 def _mean(values: list[float], trimmed: float) -> tuple[float, float, int]:
-    """Return the trimmed mean, its variance by the winsorised one, and how many values are left."""
+    """Return the trimmed mean, its variance from the winsorised one, and the remaining count."""
     cut = int(trimmed * len(values))
     ordered = sorted(values)
     kept = ordered[cut : len(ordered) - cut]
@@ -490,8 +486,8 @@ def _signs(a: list[float], b: list[float]) -> float:
 def hommel(p_values: Sequence[float | None]) -> list[float | None]:
     """Return p-values corrected for multiple testing by Hommel's procedure.
 
-    A test that could not be made (None) stays None, and does not belong to the family. Where many
-    are small together it finds more than Holm's correction: all of 24, say, where each has 0.03.
+    A test without a p-value (None) stays None, and does not belong to the family. If many p-values
+    are small it finds more than Holm's correction: all of 24, say, if each is 0.03.
 
     Assumed is that the tests are independent, or depend on each other positively, as cells that
     are all slow at once do.

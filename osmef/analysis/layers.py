@@ -37,12 +37,12 @@ _NUMBERS = ("reference_median", "median", "ratio", "ratio_low", "ratio_high", "p
 def comparable(trials: pd.DataFrame) -> tuple[pd.DataFrame, list[Measure]]:
     """Return trials of ``osmef.load`` and the measures by which their layers are compared.
 
-    They are the rates and times that tables show, and what they have of the CPU's time for each GB,
-    in s/GB, which is a further column then.
+    They are the rates and times that tables show, and, if known, the CPU time for each GB in s/GB,
+    which is an added column.
 
-    Assumed is that nothing else runs on the endpoints: what it takes of their CPUs counts, too.
+    Assumed is that nothing else runs on the endpoints: CPU time of other programs counts, too.
 
-    Source: proc(5), ``/proc/stat``; the CPU's time for what was moved: OSMeF.
+    Source: proc(5), ``/proc/stat``; the CPU time for each GB: OSMeF.
     """
     known = measures_of(trials)
     found = [

@@ -1,9 +1,9 @@
-"""Null distributions of tests: chi-squared, rank sums, Kendall's S, and series that wander.
+"""Null distributions of tests: chi-squared, rank sums, Kendall's S, autocorrelated series.
 
-They are computed without the import of scipy. Series that wander tell steps from memory: they have
-no step. One sort is an autoregression whose neighbours are correlated by up to ``MEMORY``; the
-other is of two kinds of hosts, of which the next value often has the same one as the last
-(``STAYS``).
+They are computed without importing scipy. Simulated autocorrelated series without a step show how
+clear a step may look by chance. One kind is a first-order autoregression whose neighbours are
+correlated by up to ``AUTOCORRELATION``; the other has two kinds of hosts, and consecutive values
+often come from the same kind (``PERSISTENCE``).
 """
 
 from __future__ import annotations
@@ -97,11 +97,13 @@ def exact_p(total: int, counts: Sequence[int]) -> float:
     """
     chances = np.ones(1)
     for n in counts:
-        for size in range(2, n + 1):  # the last of so many may pass 0 to size - 1 others
+        for size in range(2, n + 1):  # the last value may precede 0 to size - 1 others
             sums = np.fromiter(accumulate([*chances.tolist(), *[0.0] * (size - 1)]), "float64")
             sums[size:] -= sums[:-size].copy()
             chances = sums / size
-    inversions = (chances.size - 1 - abs(total)) // 2  # S is what is not inverted less what is
+    inversions = (
+        chances.size - 1 - abs(total)
+    ) // 2  # S is the concordant pairs minus the discordant ones
     return min(1.0, 2 * float(chances[: inversions + 1].sum()))
 
 
@@ -129,8 +131,8 @@ def rank_sums(doubled_ranks: tuple[int, ...], n: int) -> RankSums:
     """Return the exact distribution of the sum of n of the ranks, each choice equally likely.
 
     ``doubled_ranks`` are two times the ranks of all values, so that the mean rank of tied values is
-    whole. Assumed is nothing but that the values may be exchanged. Time and memory grow with the
-    number of ranks times n times the largest sum.
+    whole. Assumed is only that the values are exchangeable. Time and memory grow with the number of
+    ranks times n times the largest sum.
 
     Source: Streitberg and Roehmel, "Exact Distributions for Permutation and Rank Tests",
     Statistical Software Newsletter 12, 1986 (the shift algorithm).
@@ -139,7 +141,7 @@ def rank_sums(doubled_ranks: tuple[int, ...], n: int) -> RankSums:
     ways = np.zeros((n + 1, most + 1))
     ways[0, 0] = 1.0
     for rank in doubled_ranks:
-        # Every choice so far, and the same with this rank in it.
+        # All choices so far, and each of them with this rank added.
         ways[1:, rank:] += ways[:-1, : most + 1 - rank].copy()
     return RankSums(ways[n] / math.comb(len(doubled_ranks), n))
 
@@ -181,16 +183,16 @@ def shift_rank(n_a: int, n_b: int, confidence: float) -> tuple[int, float]:
 
 Indices = npt.NDArray[np.intp]
 
-MEMORY = 0.9
+AUTOCORRELATION = 0.9
 """The correlation of neighbours up to which the rate of false alarms holds."""
 
-STAYS = 0.5
-"""The same, of which kind of host a value is from."""
+PERSISTENCE = 0.5
+"""The same for the kind of host that a value is from."""
 
 _TRIED = (-0.5, -0.2, 0.0, 0.15, 0.3, 0.45, 0.6, 0.75, 0.9)
 _SHARES = (0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5)
 _STEPS = 3
-"""How many steps a series is described by at most, at once."""
+"""The largest number of steps that describe a series."""
 _MOST, _LEAST, _VALUES = 9999, 1999, 400_000
 _AT_ONCE = 500
 _EQUAL = 0.98
@@ -199,36 +201,35 @@ _NOTHING = 1e-12
 _SEED = 20120705
 
 
-def wandering_p(series: Array, shortest: int) -> float:
-    """Return the p-value of steps, if neighbours are correlated by up to ``MEMORY``.
+def ar1_p(series: Array, shortest: int) -> float:
+    """Return the p-value of steps, if neighbours are correlated by up to ``AUTOCORRELATION``.
 
     ``series`` are n values in their order, not all equal, n at least 2 ``shortest``. Compared are
     the likelihoods of an autoregression of first order without and with up to three steps, each
-    with the memory that suits it best: a step leaves no memory within its levels, and a memory
-    does. p is the share of simulated series without a step that look as clear at a memory of
-    ``MEMORY``; with less of it fewer do.
-    They are rounded to half a standard deviation, as rounded values look clearer than others.
+    with the autocorrelation that fits it best: with a step the values within its levels are not
+    correlated, without one they are. p is the share of simulated series without a step, correlated
+    by ``AUTOCORRELATION``, that look as clear; at a lower autocorrelation fewer do. They are
+    rounded to half a standard deviation, as rounded values look clearer than others.
 
-    Assumed are normal values; of others see the simulations in docs/methods.md.
+    Assumed are normal values; docs/methods.md has simulations of others.
 
     Source: Robbins, Gallagher, Lund and Aue, J. Time Ser. Anal. 32, 2011 (change-points and
     autocorrelation); Box and Jenkins, "Time Series Analysis", 1970 (first-order autoregression).
     """
     count = series.size
     scaled = ((series - np.median(series)) / np.ptp(series))[None, :]
-    return _share(likelihoods(scaled, shortest)[0], _wandering(count, shortest))
+    return _share(likelihoods(scaled, shortest)[0], _ar1_null(count, shortest))
 
 
-def staying_p(series: Array, levels: tuple[float, float], shortest: int) -> float:
-    """Return the p-value of steps, if values are of two kinds of hosts that stay for a while.
+def two_state_p(series: Array, levels: tuple[float, float], shortest: int) -> float:
+    """Return the p-value of steps, if values are of two kinds of hosts, each for some time.
 
-    Arguments are as those of ``wandering_p``; ``levels`` are those before and after the clearest
-    step. Each value is of the one kind or of the other, by which side of the levels' middle it is
-    on, or of the widest gap between them, whichever is clearer. p is the share of simulated series
-    of two kinds, of which each value is correlated with the one before by ``STAYS``, that up to
-    three steps describe as well.
+    Arguments are as those of ``ar1_p``; ``levels`` are those before and after the clearest step. A
+    value's kind is the side of a border on which it is: the middle of the levels, or the widest gap
+    between them, whichever is clearer. p is the share of simulated series of two kinds, with a
+    lag-1 autocorrelation of ``PERSISTENCE``, that up to three steps describe as well.
 
-    Assumed is nothing of how the values of one kind are distributed.
+    Assumed is no distribution of the values of one kind.
 
     Source: Braun and Mueller, "Statistical Methods for DNA Sequence Segmentation", Statist. Sci.
     13, 1998 (steps of a share).
@@ -237,14 +238,14 @@ def staying_p(series: Array, levels: tuple[float, float], shortest: int) -> floa
     between = np.unique(np.r_[low, series[(series >= low) & (series <= high)], high])
     widest = int(np.argmax(np.diff(between))) if between.size > 1 else 0
     borders = {(low + high) / 2, float(between[widest : widest + 2].mean())}
-    return min(_kinds_p(series > border, shortest) for border in borders)
+    return min(_two_state_p(series > border, shortest) for border in borders)
 
 
-def _kinds_p(above: npt.NDArray[np.bool_], shortest: int) -> float:
+def _two_state_p(above: npt.NDArray[np.bool_], shortest: int) -> float:
     share = min(float(above.mean()), 1 - float(above.mean()))
     nearest = min(_SHARES, key=lambda one: abs(one - share))
     found = _level_shift_ratios(above[None, :].astype(float), shortest)[0]
-    return _share(found, _staying(above.size, shortest, nearest))
+    return _share(found, _two_state_null(above.size, shortest, nearest))
 
 
 def _share(found: Array, null: tuple[Array, Array]) -> float:
@@ -255,7 +256,7 @@ def _share(found: Array, null: tuple[Array, Array]) -> float:
 
 
 def _null(rows: Iterator[Array], reported: Callable[[Array], Array]) -> tuple[Array, Array]:
-    """Return what each number of steps has more than one, and the sorted clearest of noise."""
+    """Return the excess of each number of steps over one, and the sorted maxima of noise."""
     found = np.concatenate([reported(some) for some in rows])
     known = np.quantile(found, _EQUAL, axis=0)
     offsets = known - known[0]
@@ -263,15 +264,15 @@ def _null(rows: Iterator[Array], reported: Callable[[Array], Array]) -> tuple[Ar
 
 
 @lru_cache(maxsize=64)
-def _wandering(count: int, shortest: int) -> tuple[Array, Array]:
-    grain = 0.5 / math.sqrt(1 - MEMORY**2)
-    series = (grain * np.round(rows / grain) for rows in wanderers(count, MEMORY))
+def _ar1_null(count: int, shortest: int) -> tuple[Array, Array]:
+    grain = 0.5 / math.sqrt(1 - AUTOCORRELATION**2)
+    series = (grain * np.round(rows / grain) for rows in ar1_series(count, AUTOCORRELATION))
     return _null(series, lambda rows: likelihoods(rows, shortest))
 
 
 @lru_cache(maxsize=256)
-def _staying(count: int, shortest: int, share: float) -> tuple[Array, Array]:
-    return _null(stayers(count, share), lambda rows: _level_shift_ratios(rows, shortest))
+def _two_state_null(count: int, shortest: int, share: float) -> tuple[Array, Array]:
+    return _null(two_state_series(count, share), lambda rows: _level_shift_ratios(rows, shortest))
 
 
 def _batches(count: int) -> Iterator[int]:
@@ -281,33 +282,33 @@ def _batches(count: int) -> Iterator[int]:
         left -= _AT_ONCE
 
 
-def wanderers(count: int, memory: float) -> Iterator[Array]:
-    """Yield simulated normal series of that lag-1 autocorrelation, in batches.
+def ar1_series(count: int, rho: float) -> Iterator[Array]:
+    """Yield simulated normal series with a lag-1 autocorrelation of ``rho``, in batches.
 
-    Assumed is that each value follows from the one before.
+    Assumed is a first-order autoregression: each value depends on the previous one.
 
-    Source: Box and Jenkins, as ``wandering_p``.
+    Source: Box and Jenkins, as ``ar1_p``.
     """
     chance = np.random.default_rng(_SEED)
     for some in _batches(count):
         noise = chance.standard_normal((some, count))
-        noise[:, 0] /= math.sqrt(1 - memory**2)
+        noise[:, 0] /= math.sqrt(1 - rho**2)
         for at in range(1, count):
-            noise[:, at] += memory * noise[:, at - 1]
+            noise[:, at] += rho * noise[:, at - 1]
         yield noise
 
 
-def stayers(count: int, share: float) -> Iterator[Array]:
-    """Yield simulated series of 0 and 1, which is that share of them, in batches.
+def two_state_series(count: int, share: float) -> Iterator[Array]:
+    """Yield simulated series of 0 and 1, with that share of ones, in batches.
 
-    Assumed is a Markov chain: each value is that of the one before, or drawn anew.
+    Assumed is a Markov chain: each value is the previous one, or an independent draw.
 
     Source: Norris, "Markov Chains", 1997.
     """
     chance = np.random.default_rng(_SEED)
     for some in _batches(count):
         rows = (chance.random((some, count)) < share).astype(float)
-        stays = chance.random((some, count)) < STAYS
+        stays = chance.random((some, count)) < PERSISTENCE
         for at in range(1, count):
             rows[:, at] = np.where(stays[:, at], rows[:, at - 1], rows[:, at])
         yield rows
@@ -316,63 +317,62 @@ def stayers(count: int, share: float) -> Iterator[Array]:
 def likelihoods(rows: Array, shortest: int) -> Array:
     """Return twice the log-likelihood ratio of one, two and three steps against none.
 
-    ``rows`` are series; the answer has a row for each. The second and third step are the best ones
-    beside those before, and the first is looked for again beside the second. Assumed is what
-    ``wandering_p`` assumes.
+    ``rows`` are series; the answer has a row for each. Steps are added one by one, each at its best
+    place, and the first is then placed again given the second. Assumed is what ``ar1_p`` assumes.
 
-    Source: that of ``wandering_p``.
+    Source: that of ``ar1_p``.
     """
     best = np.full((len(rows), 1 + _STEPS), -np.inf)
-    for memory in _TRIED:
-        sums = _squares(rows, memory, shortest)
-        fit = math.log(1 - memory**2) - rows.shape[1] * np.log(np.maximum(sums, _NOTHING))
+    for rho in _TRIED:
+        sums = _squares(rows, rho, shortest)
+        fit = math.log(1 - rho**2) - rows.shape[1] * np.log(np.maximum(sums, _NOTHING))
         np.maximum(best, fit, out=best)
     ratios: Array = best[:, 1:] - best[:, :1]
     return ratios
 
 
-def _squares(rows: Array, memory: float, shortest: int) -> Array:
-    """Return the sums of squares left by none, one, two and three steps, at one memory."""
+def _squares(rows: Array, rho: float, shortest: int) -> Array:
+    """Return the residual sums of squares of 0 to 3 steps, at one autocorrelation."""
     count = rows.shape[1]
-    first, rest = math.sqrt(1 - memory**2), 1 - memory
+    first, rest = math.sqrt(1 - rho**2), 1 - rho
     white = rows.copy()
-    white[:, 1:] -= memory * rows[:, :-1]
+    white[:, 1:] -= rho * rows[:, :-1]
     white[:, 0] *= first
     tail = np.zeros((len(rows), count + 1))
     tail[:, :-1] = white[:, ::-1].cumsum(axis=1)[:, ::-1]
     middles = np.arange(shortest, count - shortest + 1)
     after = count - 1 - middles
     level = first**2 + rest**2 * (count - 1)
-    shared = rest + rest**2 * after  # of a step's column with that of the level
+    shared = rest + rest**2 * after  # product of the columns of a step and of the level
     level_fit = first * white[:, 0] + rest * tail[:, 1]
     fits = white[:, middles] + rest * tail[:, middles + 1] - shared / level * level_fit[:, None]
     later = np.maximum.outer(middles, middles)
     products = rest + rest**2 * (count - 1 - later) - np.outer(shared, shared) / level
     products[np.diag_indices(middles.size)] = 1 + rest**2 * after - shared**2 / level
     none = (white**2).sum(axis=1) - level_fit**2 / level
-    left: Array = none[:, None] - _taken(fits, products, shortest)
+    left: Array = none[:, None] - _explained(fits, products, shortest)
     return left
 
 
-def _taken(fits: Array, products: Array, shortest: int) -> Array:
-    """Return what none, one, two and three steps take off the sum of squares."""
+def _explained(fits: Array, products: Array, shortest: int) -> Array:
+    """Return the reduction of the sum of squares by none, one, two and three steps."""
     every = np.arange(len(fits))
     norms = products.diagonal()
     alone = fits**2 / norms
     one = alone.argmax(axis=1)
-    second, _ = _beside(fits, products, (one,), shortest)
-    first, two = _beside(fits, products, (second,), shortest)
+    second, _ = _best_further_step(fits, products, (one,), shortest)
+    first, two = _best_further_step(fits, products, (second,), shortest)
     two = two + alone[every, second]
-    _, three = _beside(fits, products, (first, second), shortest)
+    _, three = _best_further_step(fits, products, (first, second), shortest)
     most = alone[every, one]
     two = np.maximum(two, most)
     return np.stack([np.zeros(len(fits)), most, two, two + three], axis=1)
 
 
-def _beside(
+def _best_further_step(
     fits: Array, products: Array, chosen: tuple[Indices, ...], shortest: int
 ) -> tuple[Indices, Array]:
-    """Return the best step beside one or two others, and what it takes off."""
+    """Return the best step given one or two others, and its reduction of the sum of squares."""
     every, places = np.arange(len(fits)), np.arange(fits.shape[1])
     left, norms = fits, np.broadcast_to(products.diagonal(), fits.shape)
     done: list[Array] = []
@@ -397,31 +397,31 @@ def _level_shift_ratios(rows: Array, shortest: int) -> Array:
     sums = np.zeros((size, count + 1))
     np.cumsum(rows, axis=1, out=sums[:, 1:])
     ends = (np.zeros(size, dtype=int), np.full(size, count))
-    none = _surprise(sums, *ends)
-    one, least = _cut_again(sums, ends, shortest)
-    second, two = _cut_again(sums, (ends[0], one, ends[1]), shortest)
-    first, again = _cut_again(sums, (ends[0], second, ends[1]), shortest)
+    none = _negative_log_likelihood(sums, *ends)
+    one, least = _further_cut(sums, ends, shortest)
+    second, two = _further_cut(sums, (ends[0], one, ends[1]), shortest)
+    first, again = _further_cut(sums, (ends[0], second, ends[1]), shortest)
     low, high = np.minimum(first, second), np.maximum(first, second)
-    _, three = _cut_again(sums, (ends[0], low, high, ends[1]), shortest)
+    _, three = _further_cut(sums, (ends[0], low, high, ends[1]), shortest)
     two = np.minimum(two, again)
     left = np.stack([least, two, np.minimum(two, three)], axis=1)
     ratios: Array = 2 * (none[:, None] - left)
     return ratios
 
 
-def _cut_again(sums: Array, bounds: tuple[Indices, ...], shortest: int) -> tuple[Indices, Array]:
-    """Return the best further cut of parts, and the surprise that all parts leave then."""
+def _further_cut(sums: Array, bounds: tuple[Indices, ...], shortest: int) -> tuple[Indices, Array]:
+    """Return the best further cut of parts, and the negative log-likelihood of all parts then."""
     count = sums.shape[1] - 1
     places = np.broadcast_to(np.arange(count + 1), sums.shape)
     parts = list(pairwise(bounds))
-    whole = [_surprise(sums, begin, end) for begin, end in parts]
+    whole = [_negative_log_likelihood(sums, begin, end) for begin, end in parts]
     total = np.sum(whole, axis=0)
     gain = np.zeros(sums.shape)
     for (begin, end), before in zip(parts, whole, strict=True):
         low, high = begin[:, None], end[:, None]
         inside = (places >= low + shortest) & (places <= high - shortest)
         wide = np.where(inside, places, low + 1), np.broadcast_to(low, sums.shape)
-        split = _surprise(sums, wide[1], wide[0]) + _surprise(
+        split = _negative_log_likelihood(sums, wide[1], wide[0]) + _negative_log_likelihood(
             sums, wide[0], np.broadcast_to(high, sums.shape)
         )
         gain = np.where(inside, before[:, None] - split, gain)
@@ -429,8 +429,8 @@ def _cut_again(sums: Array, bounds: tuple[Indices, ...], shortest: int) -> tuple
     return best, total - gain[np.arange(len(sums)), best]
 
 
-def _surprise(sums: Array, begin: Indices, end: Indices) -> Array:
-    """Return the negative log-likelihood of parts, each with its own share."""
+def _negative_log_likelihood(sums: Array, begin: Indices, end: Indices) -> Array:
+    """Return the negative log-likelihood of parts, each with its own share of ones."""
     flat = begin.ndim == 1
     low, high = (one[:, None] if flat else one for one in (begin, end))
     ones = np.take_along_axis(sums, high, axis=1) - np.take_along_axis(sums, low, axis=1)

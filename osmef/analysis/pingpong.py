@@ -28,7 +28,7 @@ def message_times(requests: pd.DataFrame) -> pd.DataFrame:
     siege where there was no ping; ``transfer_rate_bytes_per_s`` the length over that time, and
     ``requests_per_s`` one over it.
 
-    Nothing is assumed: each request stands for itself.
+    Nothing is assumed: each request is a row of its own.
 
     Source: ppbench (Kratzke and Quint, CLOSER 2016).
     """

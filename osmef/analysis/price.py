@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from osmef.errors import InputError
 from osmef.results.measure import Better, Measure
 
-if TYPE_CHECKING:  # pandas is half of a short run, and each asks for price-performance
+if TYPE_CHECKING:  # slow to load, and each run needs price-performance
     import pandas as pd
 
 
@@ -18,9 +18,9 @@ def per_price(measure: Measure, value: float | None, hourly: Sequence[float]) ->
     """Return a result over the hourly price of the VM that gave it: price-performance.
 
     ``hourly`` are the prices of all VMs that took part, in one currency; with several prices it is
-    their mean, so that a pair of equal VMs has the price of one of them, as Deval has it. The unit
-    is that of the value for a unit of the currency an hour. None for what is no rate that is better
-    higher, and where anything is unknown.
+    their mean, so that a pair of equal VMs has the price of one of them, as in Deval's work. The
+    unit is that of the value for a unit of the currency an hour. None unless it is a rate of which
+    higher is better and all prices are known.
 
     Assumed is that all VMs were needed for the result alike.
 

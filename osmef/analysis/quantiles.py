@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 
-# So that a tail that is as likely as it may be is not lost to rounding.
+# So that a tail of just the allowed probability is not lost to rounding.
 _ROUNDING = 1 + 1e-12
 
 
@@ -167,13 +167,14 @@ def ecdf(values: Iterable[float], confidence: float = 0.95) -> Ecdf:
 def lasting_interval(values: Sequence[float], confidence: float = 0.95) -> ConfidenceInterval:
     """Return a confidence sequence of the median: it covers at all n simultaneously.
 
-    ``values`` are the n observations so far, of any one unit. Whoever looks after each observation
-    and stops when the interval pleases has the truth in it with the confidence nevertheless; that
-    is not so of ``quantile_interval``, which it is wider than: of 20 values it goes from the 4th to
-    the 17th, not from the 6th to the 15th. It is [X(l), X(n - l + 1)], where fewer than l values on
-    one side of the median would make a bet on there being too few there win 1 / (1 - confidence)
-    times its stake; the bet is an even mixture of all chances. For 95 % it needs 8 values. Raises
-    ValueError for a value that is not finite, and for a confidence outside (0, 1).
+    ``values`` are the n observations so far, of any one unit. It contains the true median with the
+    confidence even if it is evaluated after each observation, and measuring stops once it is narrow
+    enough; ``quantile_interval``, which is narrower, does not:  of 20 values it goes from the 4th
+    to the 17th, not from the 6th to the 15th. It is [X(l), X(n - l + 1)], where l is the smallest
+    rank for which a bet on too few values on one side of the median has not won 1 / (1 -
+    confidence) times its stake; the bet is an even mixture over all probabilities. For 95 % it
+    needs 8 values. Raises ValueError for a value that is not finite, and for a confidence outside
+    (0, 1).
 
     Assumed is that the values are independent and of one continuous distribution of any shape; ties
     make the interval wider.
@@ -193,8 +194,7 @@ def is_known(values: Sequence[float], width: float) -> bool:
     """Return whether ``lasting_interval`` is no wider than a share of the median.
 
     ``width`` is that of the whole interval, as a share of the median: 0.1 for +-5 %. Values that
-    are not finite don't count. Whoever measures until this is so has the truth in the interval with
-    95 % nevertheless.
+    are not finite don't count. The interval has its 95 % also if measuring stops because of it.
 
     Assumed is what ``lasting_interval`` assumes.
 

@@ -89,15 +89,15 @@ class _Evidence:
 def recommend(trials: pd.DataFrame, needs: Needs, by: Sequence[str] = OPTION) -> pd.DataFrame:
     """Return the options that were measured, the best first, with the evidence for each.
 
-    ``trials`` are those of ``osmef.load``; an option is what ``by`` tells apart. What is wanted is
-    judged cell by cell, of all that were measured of an option between two machines (a loopback is
-    no rate of a network) and without a background, and the best cell counts: other settings of the
-    same option may do worse. Columns: those of ``by``; fit, a ``Fit``; btc and rtt, each with _n,
-    _median, _low and _high (the exact 95 % interval), bit/s and microseconds, over the trials or,
-    where there are any, sessions, or runs where a cell is of several, _trials and _failed, how many
-    trials there were and how many of
-    these failed, and _cell, which one it is; price_per_hour of all machines of these cells with
-    currency, NaN and None where unknown; missing, what was not measured or is not known, in words.
+    ``trials`` are those of ``osmef.load``; an option is a combination of the columns ``by``. Wishes
+    are judged cell by cell, of all cells of an option that were measured between two machines (a
+    loopback is no network) and without a background, and the best cell counts: other settings of
+    the same option may do worse. Columns: those of ``by``; fit, a ``Fit``; btc and rtt, each with
+    _n, _median, _low and _high (the exact 95 % interval), bit/s and microseconds, over the trials
+    or, where there are any, sessions, or runs where a cell is of several, _trials and _failed, how
+    many trials there were and how many of these failed, and _cell, which one it is; price_per_hour
+    of all machines of these cells with currency, NaN and None where unknown; missing, what was not
+    measured or is unknown, in words.
 
     A need is met where the whole interval meets it and no trial failed, likely where the median
     does but not all of the interval, there is none or trials failed, and not met otherwise; an
@@ -171,7 +171,7 @@ def _cells(
 ) -> Iterator[_Evidence]:
     """Yield the evidence of each cell of an option on a need."""
     need, sign = (needs.btc_bps, 1) if metric == BTC else (needs.rtt_us, -1)
-    # At another price it was another offer, such as that of another region.
+    # At another price it was another offer, such as in another region.
     keys = [name for name in ("scenario", "platform", "price_per_hour", "cell") if name in group]
     names = cell_names(group, platform_columns(group, columns=("platform",)))
     for _key, trials in group.assign(_name=names).groupby(keys, sort=False, dropna=False):

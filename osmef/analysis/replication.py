@@ -33,9 +33,9 @@ _OF_RUN = ("platform", "scenario", "provider")
 def settled(trials: pd.DataFrame) -> pd.DataFrame:
     """Return the trials with ``PLATFORM`` and ``PLACE`` of failed ones filled in from their cell.
 
-    A trial that failed early may not tell it. It is taken to be as all others of its cell in its
-    run, or, flavors and places, of its platform: where these have one value. What a trial that went
-    well does not know stays unknown: it may be of any platform.
+    A trial that failed early may lack it. Then it gets the value of all others of its cell in its
+    run, or, for flavors and places, of its platform, if these have only one value. What a
+    successful trial lacks stays unknown: it may be of any platform.
     """
     if "status" not in trials:
         return trials
@@ -126,9 +126,9 @@ def session_medians(trials: pd.DataFrame, metric: str) -> dict[str, float]:
 def platform_columns(*frames: pd.DataFrame, columns: Sequence[str] = PLATFORM) -> list[str]:
     """Return the columns that distinguish the platforms of frames of trials.
 
-    Those are needed of which the trials of one cell have several values in any of the frames, or
-    the whole frame in the case of scenarios, whose cells may be called alike and mean another
-    thing. A column that a frame does not have, or has no value in, tells nothing.
+    A column is needed if trials of one cell have several values of it in any of the frames; that of
+    scenarios if a whole frame has several, since cells of two scenarios may have the same name. A
+    column that a frame lacks, or that is empty, does not count.
     """
     found: list[str] = []
     for name in columns:
@@ -187,12 +187,12 @@ def session_results(points: pd.DataFrame, value: str, by: Sequence[str]) -> pd.D
 def variability(sessions: pd.DataFrame, value: str, by: Sequence[str]) -> pd.DataFrame:
     """Return one row a platform: its result, and its variability between sessions.
 
-    ``sessions`` is what ``session_results`` gives; a platform is what ``by`` tells apart. Columns:
-    those of ``by``; sessions, their number; median, the platform's result, with ci95_low and
-    ci95_high (``quantile_interval``); mean; stdev, with n - 1; cov_percent = 100 * stdev / mean;
-    min and max; all but the CoV in the unit of ``value``. What is unknown is NaN. Assumed is that
-    sessions are independent. Of the CoV of 4 sessions little is known: of normal results, the true
-    one may be from 0.6 to 3.7 times as large (95 %).
+    ``sessions`` is a result of ``session_results``; a platform is a combination of the columns
+    ``by``. Columns: those of ``by``; sessions, their number; median, the platform's result, with
+    ci95_low and ci95_high (``quantile_interval``); mean; stdev, with n - 1; cov_percent = 100 *
+    stdev / mean; min and max; all but the CoV in the unit of ``value``. Unknown values are NaN.
+    Assumed is that sessions are independent. The CoV of 4 sessions is uncertain: of normal results,
+    the true one may be from 0.6 to 3.7 times as large (95 %).
 
     Source: Deval 2017, sections 5.3 and 6; Schad, Dittrich and Quiane-Ruiz, "Runtime Measurements
     in the Cloud", VLDB 2010.
@@ -236,7 +236,7 @@ MOST = 100_000
 ASSURANCE = 0.8
 """In so large a share of cases at least ``repetitions_for_median`` are enough."""
 
-_CAUTION = 0.6  # standard errors that make up the assurance, by simulation
+_CAUTION = 0.6  # standard errors that give the assurance, by simulation
 _IQR_ERROR = 1.36  # the squared relative error of an interquartile range, times n, if normal
 
 
@@ -270,17 +270,16 @@ def repetitions_for_median(
     """Return how many trials give the median to within a share of it, by order statistics.
 
     ``values`` are trials that were made, in any one unit; ``relative_error`` r is half of the width
-    of the median's exact interval over the median, 0.05 for +-5 %. So many trials are enough in at
-    least ``ASSURANCE`` of cases: with the number that is enough in the mean, half of all would have
-    to measure again. The interval of n trials goes from their l-th to their u-th value
-    (``interval_ranks``), expected at the quantiles l/(n+1) and u/(n+1), which the values at hand
-    tell (Hyndman and Fan's definition 6), but it is taken to be no narrower than their range from
-    quarter to quarter makes it; to that comes the error of both, of few values and of the n trials,
-    and each end is allowed to be as far off as it is in one of five cases. Simulated from 6 to 40
-    values, normal, skewed, bimodal, heavy-tailed and correlated ones (docs/methods.md). Assumed is
-    that trials are independent and as spread as the values, of whatever shape. None where the
-    median is 0, or ``MOST`` trials are not enough. Raises ValueError as ``repetitions_for_mean``
-    does.
+    of the median's exact interval over the median, 0.05 for +-5 %. The returned number is enough in
+    at least ``ASSURANCE`` of cases: a number that is enough on average would be too small in half
+    of all cases. The interval of n trials goes from their l-th to their u-th value
+    (``interval_ranks``), expected at the quantiles l/(n+1) and u/(n+1), which are estimated from
+    the values (Hyndman and Fan's definition 6), but no narrower than their interquartile range
+    implies; the errors of both, of few values and of the n trials, are added, and each end may be
+    as far off as in one of five cases. Simulated from 6 to 40 values, normal, skewed, bimodal,
+    heavy-tailed and correlated ones (docs/methods.md). Assumed is that trials are independent and
+    as spread as the values, with any distribution. None where the median is 0, or ``MOST`` trials
+    are not enough. Raises ValueError as ``repetitions_for_mean`` does.
 
     Source: OSMeF; the idea, by resampling, is that of Maricq et al., "Taming Performance
     Variability", OSDI 2018 (CONFIRM); the assurance: Kupper and Hafner,
@@ -302,7 +301,7 @@ def repetitions_for_median(
         least, most = most, 2 * most
         if least > MOST:
             return None
-    # The ranks jump, so that one more trial may widen the interval a little; that is let be.
+    # The ranks jump, so that one more trial may widen the interval a little; that is accepted.
     while most - least > 1:
         middle = (least + most) // 2
         least, most = (least, middle) if enough(middle) else (middle, most)

@@ -1,6 +1,6 @@
 """Longitudinal analysis of a campaign: platforms, windows, drift and changes over weeks.
 
-A session's result is the median of its trials (``variability.session_results``), and the session is
+A session's result is the median of its trials (``replication.session_results``), and the session is
 the unit of replication here: trials of one session share its time, its VMs and its neighbours.
 """
 
@@ -139,11 +139,11 @@ _SIDES = (("weekday", "weekend"), ("peak", "offpeak"))
 def session_trials(trials: pd.DataFrame) -> pd.DataFrame:
     """Return the trials of ``osmef.load`` that are of a session, each with its platform.
 
-    Where they tell none it is their scenario and provider. Where a cell of a platform was measured
-    at several achieved places, each is a cell of its own, and its name begins with the place.
-    Raises InputError where there are none.
+    Without a recorded platform it is their scenario and provider. If a cell of a platform was
+    measured at several achieved places, each is a cell of its own, and its name begins with the
+    place. Raises InputError where there are none.
 
-    Assumed is that runs of one scenario and provider are of one platform where they tell none.
+    Assumed is that runs of one scenario and provider are of one platform if none is recorded.
 
     Source: OSMeF.
     """
@@ -169,7 +169,7 @@ def session_table(trials: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
 
     Assumed is that the trials of a session are of one moment.
 
-    Source: that of ``variability.session_results``.
+    Source: that of ``replication.session_results``.
     """
     frames = [_sessions_of(trials, metric) for metric in metrics]
     table = pd.concat(frames, ignore_index=True)[[*KEY, *_ABOUT, "value", *_ENDS]]
@@ -203,7 +203,7 @@ def _intervals(points: pd.DataFrame, metric: str, by: list[str]) -> pd.DataFrame
 
 
 def platform_table(sessions: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame:
-    """Return one row for each of ``KEY``, and of ``by``, such as window: ``variability``'s columns.
+    """Return one row for each of ``KEY`` and ``by``, such as window: columns of ``variability``.
 
     Sorted by these. ``sessions`` is what ``session_table`` gives, as in every function here.
 
@@ -218,14 +218,14 @@ def platform_table(sessions: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFra
 
 
 def pair_table(sessions: pd.DataFrame) -> pd.DataFrame:
-    """Return the tests of every two platforms in one cell and metric: ``pairs.pairwise``'s columns.
+    """Return the tests of every two platforms in one cell and metric: columns of ``pairwise``.
 
     Before them: cell, metric, and the medians of both over their sessions. Holm's correction is
     over the pairs of one cell and metric. ``least_p`` is the smallest p that the test of Mann and
     Whitney can have with so few sessions. Assumed is that sessions are independent, also those of
     two platforms in one slot.
 
-    Source: those of ``pairs.welch``, ``mann_whitney`` and ``holm``.
+    Source: those of ``hypothesis_tests.welch``, ``mann_whitney`` and ``holm``.
     """
     frames = []
     for (cell, metric), rows in sessions.groupby(["cell", "metric"], sort=False):
@@ -268,9 +268,9 @@ def contrast_table(sessions: pd.DataFrame) -> pd.DataFrame:
     Which side a session is on, its window's name says (``sides_of``); where ``sessions`` has a
     column ``day``, that one says weekday or weekend. Windows of other names are compared two by
     two. Weekday and weekend are compared within peak and within off-peak, and these within weekday
-    and within weekend (``stratified_shift``): one does not hide, or feign, the other. Sessions
-    whose hours only one side has don't count. Columns: ``KEY``, a, b, n_a, n_b, median_a, median_b;
-    difference, low, high: of a over b with its exact 95 % interval, in the metric's unit;
+    and within weekend (``stratified_shift``): so that neither hides the other, or looks like it.
+    Sessions whose hours only one side has don't count. Columns: ``KEY``, a, b, n_a, n_b, median_a,
+    median_b; difference, low, high: of a over b with its exact 95 % interval, in the metric's unit;
     difference_percent, of the median of b; p, and p_holm, corrected over all rows of the table;
     least_p, the smallest that so few sessions can have. What is unknown is NaN.
 
@@ -383,17 +383,17 @@ def course_table(sessions: pd.DataFrame) -> pd.DataFrame:
     """Return drift, autocorrelation and changes of each of ``KEY`` over the weeks.
 
     Columns: ``KEY``; sessions; drift with drift_low and drift_high, by the trend from the first
-    session to the last, in the metric's unit, and drift_p (``course.drift``; NaN where sessions
-    tell no time, or have fewer than 3); memory, the autocorrelation from one session to the next,
-    with memory_bound (``autocorrelation``; steps are counted in sessions that there are, so gaps
-    make it too small); changes, how many there are (``with_stretches``). All of them are of
-    ``level``: what is usual for a window is taken away. Also memory_p, of Ljung and Box, and
-    drift_p_holm and memory_p_holm, corrected over the whole table together. Fewer than 10 sessions
-    can't show a change: changes is <NA> then.
+    session to the last, in the metric's unit, and drift_p (``trends.drift``; NaN for fewer than 3
+    sessions, or without their times); memory, the autocorrelation from one session to the next,
+    with memory_bound (``autocorrelation``; lags are counted in existing sessions, so gaps make it
+    too small); changes, how many there are (``with_stretches``). All of them are of ``level``: the
+    usual value of a window is subtracted. Also memory_p, of Ljung and Box, and drift_p_holm and
+    memory_p_holm, corrected over the whole table together. Fewer than 10 sessions can't show a
+    change: changes is <NA> then.
 
     Assumed is what these functions assume, and that windows differ by the same amount all the time.
 
-    Source: those of ``course.drift``, ``autocorrelation``, ``with_stretches`` and ``level``.
+    Source: those of ``trends.drift``, ``autocorrelation``, ``with_stretches`` and ``level``.
     """
     rows = [
         {**dict(zip(KEY, key, strict=True)), **_course(of)}
@@ -464,7 +464,7 @@ def spread_table(sessions: pd.DataFrame) -> pd.DataFrame:
     changes, in percent of that. Found at 5 % over the whole table (``all_spread_changes``).
     Assumed is what that and ``with_stretches`` assume.
 
-    Source: that of ``spreads.spread_changes``.
+    Source: that of ``change_points.spread_changes``.
     """
     names = ["last", "first", "last_began", "first_began", "before", "after"]
     groups = dict(iter(with_stretches(sessions).groupby(KEY)))
@@ -490,10 +490,10 @@ def spread_table(sessions: pd.DataFrame) -> pd.DataFrame:
 def with_stretches(sessions: pd.DataFrame) -> pd.DataFrame:
     """Return the sessions with a column ``stretch``: the number of changes of level before each.
 
-    One that is there stays. Found at 5 % over the whole table (``steps.all_change_points``, of
-    ``level``). What is assumed is what these assume.
+    An existing such column is kept. Found at 5 % over the whole table
+    (``change_points.all_change_points``, of ``level``). What is assumed is what these assume.
 
-    Source: those of ``steps.change_points`` and ``level``.
+    Source: those of ``change_points.change_points`` and ``level``.
     """
     if "stretch" in sessions:
         return sessions

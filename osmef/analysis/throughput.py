@@ -280,7 +280,7 @@ def _of_pair(points: Sequence[SizePoint]) -> float:
 def shortest_times(points: Iterable[SizePoint]) -> dict[int, float]:
     """Return the shortest time of a message on any connection by size, microseconds.
 
-    Assumed is that what lengthens a time is no part of the network, as NetPIPE has it.
+    Assumed is that whatever lengthens a time is no part of the network, as in NetPIPE.
 
     Source: Snell, Mikler and Gustafson, "NetPIPE: A Network Protocol Independent Performance
     Evaluator", 1996.
@@ -338,10 +338,10 @@ class Contention:
 def contention(uses: Iterable[EndpointUse], own_user_s: float) -> Contention:
     """Return the CPU contention of endpoints during a trial.
 
-    ``own_user_s`` is the CPU time in user mode of all that the trial ran, at all ends. It is taken
-    off each endpoint, as several may be one machine; so ``others`` is too small rather than too
-    large. What others use within the kernel can't be told from the network's own work there, and is
-    not in it.
+    ``own_user_s`` is the user CPU time of the trial's own programs, at all ends. It is subtracted
+    at each endpoint, as several may be one machine; so ``others`` is too small rather than too
+    large. System CPU time of others can't be distinguished from the network's own work, and is not
+    included.
 
     Assumed is that the agents were watched as long as their endpoints, but for some milliseconds.
     One that was not watched for ten ticks counts not: one tick more or less is a tenth of a CPU.

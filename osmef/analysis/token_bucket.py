@@ -41,10 +41,10 @@ def find_knee(lengths_s: Sequence[float], sizes: Sequence[int]) -> Knee | None:
 
     ``lengths_s`` are the intervals' measured lengths in seconds, ``sizes`` the payload bytes in
     them; both in order and without gaps. The cut is the one that leaves the least sum of squares
-    around two means. Assumed is one burst, then a plateau, in noise without memory. Behind it must
-    be a plateau of at least 6 intervals: a spread of at most 10 %, both halves alike. Before it the
-    rate is higher by half and by six spreads (robust: 1.4826 * median absolute deviation). Linear
-    time.
+    around two means. Assumed is one burst, then a plateau, in noise without autocorrelation. It
+    must be followed by a plateau of at least 6 intervals: a spread of at most 10 %, both halves
+    alike. Before it the rate is higher by half and by six spreads (robust: 1.4826 * median absolute
+    deviation). Linear time.
 
     Flat series with noise of any spread have a knee in less than 1 of 100 cases, long ones in less
     than 1 of 500 (tests/analysis/test_token_bucket.py).
@@ -69,7 +69,7 @@ def find_knee(lengths_s: Sequence[float], sizes: Sequence[int]) -> Knee | None:
         (rate - low) * length / 8
         for rate, length in zip(rates[: cut + 1], lengths[: cut + 1], strict=True)
     )
-    # The bucket runs empty somewhere in an interval: the excess tells where.
+    # The bucket runs empty somewhere within an interval: the excess gives the time.
     at_s = min(8 * excess / (high - low), sum(lengths[: cut + 1]))
     return Knee(at_s, excess, high, low, cut)
 
@@ -167,8 +167,8 @@ def is_proved(lengths_s: Sequence[float], sizes: Sequence[int]) -> bool:
     """Return whether a transfer so far has shown both the burst and the sustained rate.
 
     Arguments and assumptions are those of ``find_bucket``. Wanted are 8 intervals and 5 s at the
-    lower rate, known within 5 %. Whoever looks after each interval of a steady transfer is wrong in
-    as many cases as docs/methods.md says.
+    lower rate, known within 5 %. docs/methods.md has the error rate when it is called after each
+    interval of a steady transfer.
 
     Source: OSMeF.
     """

@@ -27,9 +27,9 @@ _COUNTED_OUT = 33
 class Autocorrelation:
     """Autocorrelation of a series.
 
-    ``coefficients`` holds those of lag 1, 2 and so on, from -1 to 1. Of a series without memory
-    each lies within -``bound`` to ``bound`` with 95 %; ``p`` is the probability of coefficients at
-    least as large together.
+    ``coefficients`` holds those of lag 1, 2 and so on, from -1 to 1. In a series without
+    autocorrelation each lies within -``bound`` to ``bound`` with 95 %; ``p`` is the probability of
+    coefficients at least as large together.
     """
 
     coefficients: Array
@@ -42,7 +42,7 @@ class CommonAutocorrelation:
     """Lag-1 autocorrelation of several series together.
 
     ``coefficient`` is the autocorrelation of lag 1 of the ranks, corrected for the mean of each
-    series being its own, ``p`` the probability of one as far from 0 without a memory.
+    series being its own, ``p`` the probability of one as far from 0 in independent series.
     """
 
     coefficient: float
@@ -69,8 +69,9 @@ def autocorrelation(values: Sequence[float], lags: int = 1) -> Autocorrelation |
 
     ``values`` are n observations in the order in which they were made, at equal steps, in any one
     unit. The coefficients are those around the series' own mean; the bound is 1.96/sqrt(n). Assumed
-    is that there is no drift or step, which look like memory. None where the values are all the
-    same. Raises ValueError for a value that is not finite, and for fewer than ``lags`` + 2 values.
+    is that there is no drift or step, which look like autocorrelation. None where the values are
+    all the same. Raises ValueError for a value that is not finite, and for fewer than ``lags`` + 2
+    values.
 
     Source: Box and Jenkins, "Time Series Analysis", 1976, chapter 2; Ljung and Box, Biometrika 65,
     1978.
@@ -91,16 +92,16 @@ def autocorrelation(values: Sequence[float], lags: int = 1) -> Autocorrelation |
 def common_autocorrelation(series: Sequence[Sequence[float]]) -> CommonAutocorrelation | None:
     """Return the lag-1 autocorrelation of several short series together.
 
-    ``series`` are those of the cells of a run, say, each in its order, in units of their own; of
-    ten values alone a memory that makes an interval far too narrow is not significant, of ten
-    values of each of 24 cells it is. The ranks within each series count. p compares them with
-    the same values in other orders, which holds for independent values of any distribution: of
-    fewer than ``_MANY`` values in ``_ORDERS`` orders, of more by the exact mean and variance over
-    all orders, since a sum of so many is normal. Series of fewer than 5 values, and such without
-    any spread, don't count, and of long ones the first ``_LONGEST``; None where none is left.
-    Raises ValueError for a value that is not finite.
+    ``series`` are those of the cells of a run, say, each in its order, in units of their own; in
+    ten values an autocorrelation that makes an interval far too narrow is not significant, in ten
+    values of each of 24 cells it is. The ranks within each series count. p compares them with the
+    same values in other orders, which holds for independent values of any distribution: of fewer
+    than ``_MANY`` values in ``_ORDERS`` orders, of more by the exact mean and variance over all
+    orders, since a sum of so many is normal. Series of fewer than 5 values, and such without any
+    spread, don't count, and of long ones the first ``_LONGEST``; None where none is left. Raises
+    ValueError for a value that is not finite.
 
-    Assumed is that all series remember alike, if at all. A drift looks like a memory.
+    Assumed is that all series have the same autocorrelation. A drift looks like one.
 
     Source: Wald and Wolfowitz, "An Exact Test for Randomness in the Non-parametric Case Based on
     Serial Correlation", Ann. Math. Statist. 14, 1943; Bartels, J. Am. Stat. Assoc. 77, 1982.
@@ -186,7 +187,7 @@ def _slope_interval(series: Array, slopes: Array, confidence: float) -> Confiden
 
 
 def outliers(values: Sequence[float], reach: float = 1.5) -> npt.NDArray[np.bool_]:
-    """Return which values lie outside of Tukey's fences; they are to be looked at, never removed.
+    """Return which values lie outside of Tukey's fences; they should be examined, never removed.
 
     ``values`` are n observations in any one unit; the answer has one bool for each, in their order.
     The fences stand ``reach`` interquartile ranges below the first and above the third quartile

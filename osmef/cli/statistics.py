@@ -142,7 +142,7 @@ def _looked_at(
     found = (
         diagnostics.pairs(trials, names)
         if of_pairs
-        else diagnostics.trust(trials, names, error / 100)
+        else diagnostics.data_quality(trials, names, error / 100)
     )
     if found.empty:
         raise InputError("there are no two cells to compare", cure="give a run with a sweep")

@@ -298,7 +298,7 @@ def _shown(cell: CellInfo, one: Expectation, measure: Measure) -> str:
 def doubts_of(
     row: Mapping[Any, Any], error_percent: float = 5.0, busy: Mapping[str, str] | None = None
 ) -> str:
-    """Describe the doubts about a row of ``trust``, the most severe first; "" for none.
+    """Describe the doubts about a row of ``data_quality``, the most severe first; "" for none.
 
     ``error_percent`` is that for which ``repetitions`` are needed: a median of fewer values may be
     further off, whatever its interval says of the noise. ``busy`` is the result of ``busy_cells``.
@@ -312,7 +312,7 @@ def doubts_of(
 
 
 def needs_more(row: Mapping[Any, Any]) -> str:
-    """Describe how many values, or pairs, a row of ``trust`` has of those it needs, or ""."""
+    """Describe how many values, or pairs, a row of ``data_quality`` has and needs, or ""."""
     pairs, needed = _number_of(row.get("pairs")), _number_of(row["repetitions"])
     count = float(row["n"]) if pairs is None else pairs
     if needed is None or needed <= count:
@@ -321,7 +321,7 @@ def needs_more(row: Mapping[Any, Any]) -> str:
 
 
 def needed_of(row: Mapping[Any, Any]) -> str:
-    """Describe how many values a row of ``trust`` needs, or how many pairs."""
+    """Describe how many values a row of ``data_quality`` needs, or how many pairs."""
     needed = _number_of(row["repetitions"])
     if needed is None:
         return "unknown"

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from osmef.analysis.diagnostics import _p, find_warm_up, pairs, trust, warm_ups
+from osmef.analysis.diagnostics import _p, data_quality, find_warm_up, pairs, warm_ups
 from tests.simulate.shapes import SHAPES, correlated
 
 
@@ -113,7 +113,7 @@ def noise(count: int, seed: int = 1) -> np.ndarray:
 
 
 def told(frame: pd.DataFrame) -> dict[object, object]:
-    (row,) = trust(frame, [X]).to_dict("records")
+    (row,) = data_quality(frame, [X]).to_dict("records")
     return dict(row)
 
 
@@ -177,7 +177,7 @@ def test_sessions_are_the_values_of_a_campaign() -> None:
 
 
 def test_runs_without_sessions_are_apart() -> None:
-    found = trust(pd.concat([trials([1.0, 2.0]), trials([3.0, 4.0], run="q")]), [X])
+    found = data_quality(pd.concat([trials([1.0, 2.0]), trials([3.0, 4.0], run="q")]), [X])
     assert found["cell"].tolist() == ["r: all", "q: all"]
 
 
@@ -218,12 +218,12 @@ def test_what_was_measured_at_two_places_is_two_cells() -> None:
         trials([rate], run=f"r{n}", session=f"day {n}", achieved_placement=place)
         for n, (rate, place) in enumerate([(10.0, "same-host"), (1.0, "different-host")] * 6)
     ]
-    found = trust(pd.concat(frames), [X])
+    found = data_quality(pd.concat(frames), [X])
     assert found["cell"].tolist() == ["same-host: all", "different-host: all"]
     assert found["n"].tolist() == [6, 6]
     one = pd.concat([frame.assign(run="r", session=None) for frame in frames])
     one["trial"] = range(len(one))
-    assert trust(one, [X])["n"].tolist() == [6, 6]
+    assert data_quality(one, [X])["n"].tolist() == [6, 6]
 
 
 @pytest.mark.real("simulations")
@@ -233,7 +233,7 @@ def test_tables_of_mere_noise_seldom_have_a_doubt(shape: str) -> None:
     memory = shape.startswith("correlated")
     for _ in range(20):
         values = SHAPES[shape](chance, (12, 15))
-        table = trust(
+        table = data_quality(
             pd.concat([trials(row.tolist(), cell=f"c{n}") for n, row in enumerate(values)]), [X]
         )
         doubted += (
@@ -248,7 +248,7 @@ def test_a_memory_that_no_cell_alone_can_show_is_seen_over_all_of_them() -> None
     for _ in range(8):
         rows = correlated(0.5)(chance, (24, 10))
         cells = [trials(row.tolist(), cell=f"c{n}") for n, row in enumerate(rows)]
-        table = trust(pd.concat(cells), [X])
+        table = data_quality(pd.concat(cells), [X])
         seen += int(table["doubts"].str.contains("remember").all())
         assert table["common_memory"].nunique() == 1
     assert seen >= 7
@@ -290,7 +290,7 @@ def test_a_cell_on_one_pair_is_one_value_beside_cells_on_several() -> None:
 
 
 def test_what_is_needed_is_pairs_where_there_are_several() -> None:
-    row = trust(on_pairs(np.random.default_rng(5), cells=1), [X]).iloc[0]
+    row = data_quality(on_pairs(np.random.default_rng(5), cells=1), [X]).iloc[0]
     assert (row["n"], row["pairs"]) == (30, 6)
     assert row["repetitions"] > 30  # trials on one pair more often don't help
-    assert np.isnan(trust(trials([1.0, 2.0, 3.0]), [X])["pairs"].iloc[0])
+    assert np.isnan(data_quality(trials([1.0, 2.0, 3.0]), [X])["pairs"].iloc[0])

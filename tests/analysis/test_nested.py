@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from osmef.analysis.compare import compare
 from osmef.analysis.describe import NextSample, describe_pairs, split
-from osmef.analysis.diagnostics import nested_pairs, trust
+from osmef.analysis.diagnostics import data_quality, nested_pairs
 from osmef.analysis.quantiles import quantile_interval
 from osmef.analysis.replication import independent
 from osmef.results.frame import describe_columns
@@ -161,7 +161,7 @@ def test_equal_runs_on_other_pairs_are_seldom_called_different() -> None:
 
 def test_what_pairs_differ_by_is_no_memory_and_no_drift() -> None:
     rows = drawn(np.random.default_rng(8), 6, 6, 14, 1)
-    (row,) = trust(frame(rows), ["x_bps"]).to_dict("records")
+    (row,) = data_quality(frame(rows), ["x_bps"]).to_dict("records")
     assert row["doubts"] == ""
     (told,) = nested_pairs(frame(rows), ["x_bps"]).to_dict("records")
     assert (told["pairs"], told["trials"], told["more"]) == (6, 6, "pairs")

@@ -95,7 +95,7 @@ class _Stepped:
 
     def _may(self, rows: np.ndarray) -> list[bool]:
         """Return whether an autoregression does not explain a series, which is quick to say."""
-        offsets, known = null_distributions._wandering(self.count, change_points.SHORTEST)
+        offsets, known = null_distributions._ar1_null(self.count, change_points.SHORTEST)
         least = known[-int(change_points.LEVEL * (1 + known.size))] - 1e-6
         scaled = (rows - np.median(rows, axis=1, keepdims=True)) / np.maximum(
             np.ptp(rows, axis=1, keepdims=True), 1e-12

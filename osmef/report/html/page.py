@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 
 from osmef.analysis.describe import describe
-from osmef.analysis.diagnostics import FEWEST, cells, pairs, trust
+from osmef.analysis.diagnostics import FEWEST, cells, data_quality, pairs
 from osmef.analysis.layers import LAYER, REFERENCE, comparable, layer_costs
 from osmef.analysis.replication import has_sessions, independent
 from osmef.report.cells import cells_of, leading
@@ -120,7 +120,7 @@ def across(readings: Sequence[ShownRun], most: int) -> Across:
     figures = list(_figures(data)) if several else []
     names = _names_of(cells(data.trials), readings)
     results = _results(data.trials, measures, names).first(most) if several else None
-    found = trust(data.trials, [one.name for one in measures])
+    found = data_quality(data.trials, [one.name for one in measures])
     between = _between(data.trials, measures, most) if not several else None
     shown = _trust(found, data.trials, names)
     layers = layer_table(data.trials)
@@ -303,7 +303,7 @@ def _failed(trials: pd.DataFrame) -> Field:
 
 
 def _few(found: pd.DataFrame, names: Mapping[str, str], words: Mapping[str, str]) -> str:
-    """Name the cells that need more trials of each metric, by ``trust``."""
+    """Name the cells that need more trials of each metric, by ``data_quality``."""
     found = found[[bool(needs_more(row)) for row in found.to_dict("records")]]
     parts = []
     for metric, rows in found.groupby("metric", sort=False) if len(found) else ():
