@@ -5,9 +5,10 @@ output, or raises OutputError, also where the program says itself that it failed
 hold several, one after the other, or parts that can't be read, ``read_all(text)`` returns what
 there is.
 
-Numbers are in base units, as their names tell: ``_bps`` bit/s, ``_bytes``, ``_bytes_per_s``, ``_s``
-seconds, ``_us`` microseconds, ``_percent``. What a program does not tell is None, and never 0. A
-reader takes no number that can't be: negative, not finite, or larger than anything measured.
+Numbers are in base units, by the suffix of their names: ``_bps`` bit/s, ``_bytes``,
+``_bytes_per_s``, ``_s`` seconds, ``_us`` microseconds, ``_percent``. What a program does not report
+is None, and never 0. Readers reject impossible numbers: negative, not finite, or larger than
+anything measured.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from typing import Generic, TypeVar
 from osmef.errors import OutputError
 
 Setting = str | int | float | bool
-"""A setting of a program, as it tells it."""
+"""A setting of a program, as it reports it."""
 
 TAIL = 500
 """So many characters of the end of an output are shown with an error."""

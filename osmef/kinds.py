@@ -1,7 +1,7 @@
 """Registry of kinds: workloads, layers and providers, of the project and of plug-ins.
 
 The project's own are found by their modules' names, and imported when one is used. Other packages
-bring theirs by entry points (PyPA's entry points specification), a name and a class each::
+declare theirs by entry points (PyPA's entry points specification), a name and a class each::
 
     [project.entry-points."osmef.workloads"]
     tachyon = "osmef_tachyon:Tachyon"
@@ -106,7 +106,7 @@ class Kinds:
         self._own = classes
         self._own_settings = settings
         self.classes: dict[str, type[Any]] = {}
-        """Those in use; a program may add one of its own that no package brings."""
+        """Known kinds; a program may add one that no package declares."""
         self._models: dict[str, type[Any]] = {}
         self._unusable: list[Broken] = []
         self._failed: dict[str, Broken] = {}
@@ -180,9 +180,9 @@ class Kinds:
         return self._models[name]
 
     def line(self, name: str) -> str:
-        """Return the first line of what a kind says of itself, by its settings or its class.
+        """Return the first line of the docstring of a kind's settings or class.
 
-        What its classes are derived from says nothing of it. Raises KindError.
+        Docstrings of base classes don't count. Raises KindError.
         """
         for said in (self.settings(name), self.get(name)):
             own = vars(said).get("__doc__")

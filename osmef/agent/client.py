@@ -113,7 +113,7 @@ ANSWER_S = 15.0
 EXIT_STATUS_S = 1.0
 """How long the reason of an agent's end may take after its end was felt."""
 _NOT_RUN = "exit status 126"
-"""What a shell says of a program that is there and can't be run (POSIX)."""
+"""A shell's exit status for a program that exists but can't be executed (POSIX)."""
 _CLOCK_EXCHANGES = 5
 
 
@@ -130,7 +130,7 @@ class ClockOffset:
 
 
 _MOST_WAITING_BYTES = 8_000_000
-"""Of what an agent has said and nothing has taken yet; it can't say more before that."""
+"""Largest amount of an agent's unread output; the agent blocks until it is read."""
 _FULL_POLL_S = 0.02
 
 
@@ -217,7 +217,7 @@ class AgentClient:
         return best
 
     def interface_of(self, address: str, answer_s: float = ANSWER_S) -> str | None:
-        """Return the network interface that has a numeric address there, None where none has it.
+        """Return the network interface with a numeric address, None where there is none.
 
         Only while no job runs. Raises AgentError.
         """
@@ -241,7 +241,7 @@ class AgentClient:
             pass
 
     def lost(self, reason: str) -> AgentError:
-        """Return the error that says that this agent is gone."""
+        """Return the error of a lost agent."""
         return _lost(self.name, reason)
 
     def close(self) -> None:
@@ -277,8 +277,8 @@ class Agents:
     ) -> Self:
         """Start the multiplexing program, and check its protocol version.
 
-        Its first words are waited for ``hello_s`` seconds; ``prefix`` stands before its command
-        line. Raises AgentError, ReachError.
+        Its greeting is awaited for ``hello_s`` seconds; ``prefix`` is put before its command line.
+        Raises AgentError, ReachError.
         """
         argv = [*prefix, f"./{deployment.path}", "serve", "--many"]
         agents = cls(session.name, session.start(argv))
@@ -305,7 +305,7 @@ class Agents:
             with self._lock:
                 self._process.send_line(line)
         except ReachError:
-            self._reader.join(EXIT_STATUS_S)  # who reads may just be learning why
+            self._reader.join(EXIT_STATUS_S)  # the reader thread may just be receiving the reason
             raise
 
     def close(self) -> None:

@@ -94,7 +94,7 @@ class Interface(_Message):
 class ProcessExit(_Message):
     """An agent's process has ended: its exit status, or the signal that ended it.
 
-    ``message`` says why there could be none in the first place.
+    ``message`` is why it could not start.
     """
 
     event: Literal["ended"]
@@ -268,7 +268,7 @@ class ResponseTimes(_Message):
 class ExchangeResult(ResultEvent):
     """One end of a request-response flow.
 
-    The end that asks is the sender; only that one has times, the other one counts its answers.
+    The requesting end is the sender; only it has times, the other end counts its responses.
     """
 
     job: Literal["exchange"]
@@ -443,9 +443,9 @@ class CarriedEvent(_Message):
 class ExecResult(ResultEvent):
     """Result of an external program: its exit status, or the signal that ended it.
 
-    Neither is judged: a program that was ``stopped`` may well have been ended by a signal. All that
-    it printed, so many bytes, has been told before. ``process`` is the use of the program and of
-    all that it had started.
+    Neither is an error by itself: a program that was ``stopped`` may have been ended by a signal.
+    Its whole output, of so many bytes, has been reported before. ``process`` is the resource usage
+    of the program and of its children.
     """
 
     job: Literal["exec"]
@@ -509,12 +509,12 @@ JobEvent = (
     | ErrorEvent
 )
 Said = Hello | ClockReport | Interface | CarriedEvent | ProcessExit | JobEvent
-"""What an agent can say, or is said of it."""
+"""Messages of an agent, and events about it."""
 Event = Said | OutputEnded
 
 
 class _Tag(_Message):
-    """What tells messages apart."""
+    """The fields that identify the type of a message."""
 
     event: str
     job: str | None = None
@@ -555,7 +555,7 @@ def _model(line: str) -> type[_Message]:
 
 
 _UNUSUAL = re.compile(r"[0-9]{19}|[eE][+]?[0-9]{3}|NaN|Infinity")
-"""What every number too large for 64 bits looks like, and some others, and texts."""
+"""Matches each number that is too large for 64 bits, and some others and texts."""
 
 
 def parse_event(line: str) -> Event:

@@ -74,9 +74,9 @@ class LayeredStation:
         """Return the path of a job's own directory below this one, which does not exist yet."""
         return self.station.scratch(directory, job)
 
-    def words(self, argv: Sequence[str]) -> list[str]:
+    def command_line(self, argv: Sequence[str]) -> list[str]:
         """Resolve a command line to the paths of supplied programs."""
-        return self.station.words(argv)
+        return self.station.command_line(argv)
 
     def address_of(self, name: str) -> str:
         """Look up the address of another host there. Raises ReachError, EndpointError."""

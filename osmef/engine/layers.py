@@ -328,7 +328,7 @@ class Layers:
         station.keep_lock()
         names = TraceNames(self._context.run, station.name)
         program = station.deployment.binary.data
-        root, nics = Root(station.session, station.words), station.endpoint.nics
+        root, nics = Root(station.session, station.command_line), station.endpoint.nics
         host = LayerHost(station.name, root, names, notes, program, nics, stays is not None)
         host.folder = "" if stays is not None else station.directory
         host.supply_program = lambda wanted: self._supply_program(station, wanted)
@@ -336,13 +336,15 @@ class Layers:
 
     def _supply_program(self, station: Station, program: Program) -> None:
         """Supply a program whose need is known only at the endpoint. Raises SupplyError."""
-        if station.words([program.name]) == [program.name]:
+        if station.command_line([program.name]) == [program.name]:
             from osmef.supply.supply import (  # noqa: PLC0415 - slow to load, and few need it
                 Supplier,
                 default_store,
             )
 
-            store = replace(default_store(), tell=self._context.progress, check=self._context.check)
+            store = replace(
+                default_store(), progress=self._context.progress, check=self._context.check
+            )
             station.provide([program], Supplier(store))
 
     def _probe(self, keys: Iterable[StackKey]) -> None:

@@ -277,7 +277,7 @@ class Run:
 
         names = sorted({program.name for programs in needed.values() for program in programs})
         self.observer.step(f"looking for {', '.join(names)} on {', '.join(sorted(needed))}")
-        store = replace(default_store(), tell=self.observer.step, check=self.stop.check)
+        store = replace(default_store(), progress=self.observer.step, check=self.stop.check)
         supplier = Supplier(store)
         at_once(lambda name: stations[name].provide(needed[name], supplier), needed, self.stop)
 

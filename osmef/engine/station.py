@@ -201,7 +201,7 @@ class Station:
     def _path(self, directory: str) -> str:
         return self._directory if directory == RUN_DIRECTORY else directory
 
-    def words(self, argv: Sequence[str]) -> list[str]:
+    def command_line(self, argv: Sequence[str]) -> list[str]:
         """Resolve a command line to the paths of the agent and of supplied programs."""
         data = {name: path for one in self._supplied for name, path in one.data.items()}
         starts = {one.program: one.argv for one in self._supplied} | {AGENT: (f"./{AGENT}",)}

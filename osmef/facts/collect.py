@@ -20,7 +20,7 @@ EACH_INTERFACE = "$interface"
 MAX_INTERFACES = 32
 
 _PATHS = 99999
-"""Marks the part whose lines have the path of their file before them."""
+"""Marks the part whose lines begin with the path of their file."""
 
 _MOST_LINES = 100
 """Of a file that is not read whole."""
@@ -251,8 +251,8 @@ SOURCES = tuple(dict.fromkeys(fact.source for fact in (*FACTS, *INTERFACE_FACTS)
 _FILES = {one.path: (number, one.lines) for number, one in enumerate(SOURCES) if _is_single(one)}
 
 _MOST_NAME = 64
-# A part of what DMI calls the vendor or the product, in lower case, and the technology that puts
-# it there. Clouds that changed their hypervisor name the product, so that is looked at first.
+# A part of DMI's vendor or product, in lower case, and the technology that puts
+# it there. Clouds that changed their hypervisor name the product, so that is compared first.
 _MARKS = (
     ("vmware", "vmware"),
     ("virtualbox", "virtualbox"),
@@ -277,7 +277,7 @@ def collect(session: SshSession) -> dict[str, JsonValue]:
     """Return the facts of an endpoint, with None for unknown ones. Raises ReachError.
 
     Needs a POSIX shell and ``grep`` or ``cat`` there, and no privileges. Counters are of all
-    interfaces; the rest is of the first 32 that are not the loopback.
+    interfaces; other facts of the first 32 except the loopback.
     """
     boundary = secrets.token_hex(16)
     output = session.run(["sh", "-s"], stdin=script(SOURCES, boundary))
@@ -354,13 +354,13 @@ def technology(
 
 
 _FORMAT = "%T %S %b %a"
-"""Of stat(1), as coreutils and busybox have it: type, size of a block, blocks, those available."""
+"""Format of stat(1) in coreutils and busybox: type, block size, blocks, available blocks."""
 
 
 def file_systems(session: SshSession, directories: Sequence[str]) -> dict[str, JsonValue]:
-    """Return what is known of the file system of each directory. Raises ReachError.
+    """Return the file system of each directory. Raises ReachError.
 
-    None where the endpoint does not tell, such as of a directory that is not there.
+    None where the endpoint does not report it, such as for a missing directory.
     """
     reported = {
         one: session.run(["stat", "-f", "-c", _FORMAT, "--", one]).stdout for one in directories
@@ -386,8 +386,8 @@ def change(before: Facts, after: Facts) -> dict[str, JsonValue]:
     """Return the time between two collections, the interfaces' rates, and the CPU usage.
 
     Rates are ``rx_bps`` and ``tx_bps`` in bits per second, packets, errors and drops per second.
-    CPU times are percent of all CPU time in between. What is unknown is None: a counter that
-    is missing or went backwards, and everything after a restart of the endpoint.
+    CPU times are percent of all CPU time in between. Unknown values are None: of a counter that is
+    missing or went backwards, and all after a restart of the endpoint.
     """
     elapsed = _difference(before, after, "uptime_s")
     known = elapsed or None

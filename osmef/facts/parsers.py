@@ -177,7 +177,7 @@ def kernel_options(text: str) -> JsonValue:
 
 
 def hypervisor_flag(text: str) -> JsonValue:
-    """Return whether an x86 CPU says that it is virtual (CPUID.1:ECX[31]), from /proc/cpuinfo."""
+    """Return whether an x86 CPU reports a hypervisor (CPUID.1:ECX[31]), from /proc/cpuinfo."""
     return "hypervisor" in _fields(text)["flags"].split()
 
 
@@ -224,7 +224,7 @@ def counters(text: str) -> JsonValue:
 
 
 def speed_bps(text: str) -> JsonValue:
-    """Return the rate of a link; the kernel tells Mbit/s, and -1 for unknown."""
+    """Return the rate of a link; the kernel reports Mbit/s, and -1 for unknown."""
     megabits = _integer(text)
     return parse_rate(f"{megabits}Mbit/s") if 0 < megabits < _SPEED_UNKNOWN else None
 

@@ -43,7 +43,7 @@ _LOOK_S = 0.2
 _END_S = 10.0
 _TAIL_LINES = 12
 _SAID = 300
-# Where the tools look for nothing but what they are told.
+# An empty directory: tools find no configuration there.
 _ENVIRONMENT = {"LC_ALL": "C", "INITRD": "No"}
 
 
@@ -67,7 +67,7 @@ class FakerootRunner:
         """Run a tool to its end. Raises ProviderError with the end of its output."""
         tail: list[str] = []
 
-        def hear(line: str) -> None:
+        def on_output(line: str) -> None:
             tail.append(line)
             del tail[:-_TAIL_LINES]
             on_line(line)
@@ -81,7 +81,7 @@ class FakerootRunner:
         )
         with process:
             try:
-                self._follow(process, hear)
+                self._follow(process, on_output)
             except BaseException:
                 process.kill()
                 _drain(process)
@@ -94,7 +94,7 @@ class FakerootRunner:
                 cure=_cure("\n".join(tail)),
             )
 
-    def _follow(self, process: subprocess.Popen[bytes], hear: Callable[[str], None]) -> None:
+    def _follow(self, process: subprocess.Popen[bytes], on_output: Callable[[str], None]) -> None:
         rest = b""
         while True:
             self.check()
@@ -103,7 +103,7 @@ class FakerootRunner:
             data = os.read(_output(process), 65536)
             *lines, rest = (rest + data).split(b"\n")
             for line in lines:
-                hear(line.decode(errors="replace").strip())
+                on_output(line.decode(errors="replace").strip())
             if not data:
                 return
 
@@ -253,8 +253,8 @@ _LEFT_OUT = ("/usr/share/doc/*", "/usr/share/info/*", "/usr/share/locale/*", "/u
 class BuildRequest:
     """Parameters of an image.
 
-    ``progress`` is called with a line for the user as each step begins. ``check`` is called again
-    and again; what it raises ends the build.
+    ``progress`` is called with a line for the user as each step begins. ``check`` is called
+    repeatedly; an exception ends the build.
     """
 
     name: str
@@ -285,7 +285,9 @@ def build_image(order: BuildRequest) -> GuestImage:
         command = install_command(suite, machine, order.packages, draft)
         temporary = draft / "tmp"  # mmdebstrap leaves its own files behind when it is killed
         temporary.mkdir()
-        workshop.run(command, lambda line: _tell_step(line, order.progress), TMPDIR=str(temporary))
+        workshop.run(
+            command, lambda line: _report_step(line, order.progress), TMPDIR=str(temporary)
+        )
         packages = installed_packages(root)
         release = _take_kernel(root, draft)
         _make_disk(order, workshop, draft)
@@ -373,7 +375,7 @@ def _remove(workshop: FakerootRunner, path: Path) -> None:
     undisturbed.run(["rm", "-rf", "--one-file-system", str(path)])
 
 
-def _tell_step(line: str, progress: Callable[[str], None]) -> None:
+def _report_step(line: str, progress: Callable[[str], None]) -> None:
     if _STEP.fullmatch(line):
         progress(f"  {line.removeprefix('I: ').removesuffix('...')}")
 
@@ -490,7 +492,7 @@ def install_command(
 ) -> list[str]:
     """Return the command that installs a guest into the directory ``tree`` of a draft.
 
-    What apt is told may hold passwords of a registry or proxy, so it is written to files there.
+    apt's configuration may hold passwords of a registry or proxy, so it is written to files.
     """
     settings, sources_list = draft / "apt.conf", draft / "sources.list"
     settings.write_text(_apt_settings())

@@ -191,7 +191,7 @@ class Layer(ABC, Generic[S]):
     Settings: ClassVar[type[LayerSettings]]
     needs: ClassVar[tuple[str, ...]] = ("iproute2", "root, or sudo without a password")
     programs: ClassVar[tuple[Program, ...]] = ()
-    """Programs that are brought where an endpoint has none."""
+    """Programs that are supplied to endpoints without them."""
     example: ClassVar[str] = ""
     """Lines of a scenario that show how it is used, YAML; by default the kind alone."""
     module: ClassVar[str] = ""

@@ -105,7 +105,7 @@ def _create(root: Root, words: list[str], folder: str, own: str) -> None:
 
 def _own_copy(root: Root, folder: str) -> list[str]:
     """Copy the runtime into the container's directory; return how it is called there."""
-    words = root.words([CRUN])
+    words = root.command_line([CRUN])
     before, own = posixpath.dirname(words[0]), f"{folder}/{_OWN}"
     if len(words) == 1:  # the endpoint's own, which stays where it is
         own = before

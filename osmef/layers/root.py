@@ -105,8 +105,8 @@ class Root:
                 " measure without the layer",
             )
 
-    def words(self, argv: Sequence[str]) -> list[str]:
-        """Return a command line with the paths of programs that were brought."""
+    def command_line(self, argv: Sequence[str]) -> list[str]:
+        """Return a command line with the paths of supplied programs."""
         return list(self._words(argv))
 
     def run(self, argv: Sequence[str], stdin: bytes = b"") -> Output:
@@ -118,8 +118,8 @@ class Root:
     def _run_engine(self, argv: Sequence[str], stdin: bytes) -> Output:
         """Run a container engine with a time limit on the endpoint itself.
 
-        One that does not remove what it is to is not asked to again: each thing that is left would
-        wait for it again. Raises EndpointError, ReachError.
+        After a removal has timed out further ones fail at once, as each would take that long again.
+        Raises EndpointError, ReachError.
         """
         engine, removes = argv[0], bool(_REMOVALS & set(argv))
         most_s = self.removal_s if removes else _ENGINE_S

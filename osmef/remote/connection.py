@@ -1,8 +1,8 @@
 """The SSH connection below a session: its bounds, public-key authentication, and its errors.
 
-paramiko by itself sends what is late to a channel that has been closed, at which sshd ends the
-whole connection (RFC 4254, 5.3), and takes packets of up to 4 GiB, a greeting without end, and any
-number of bytes on a channel whose window is full.
+paramiko by itself sends late messages to a closed channel, at which sshd ends the whole connection
+(RFC 4254, 5.3), and accepts packets of up to 4 GiB, an endless version exchange, and data beyond a
+channel's window.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ from osmef.remote.login import SLOW_SHELL_CURE, KeyPair, Login, OwnKeys
 from osmef.units import format_size
 
 MAX_OUTPUT_BYTES = 8_000_000
-"""Of what a program prints, on each of its two outputs."""
+"""Largest output of a program on each of stdout and stderr."""
 MAX_SFTP_BYTES = 1_000_000
 """Of all answers of a file server, beside what the files hold that are read."""
 
 _MAX_PACKET_BYTES = 262_144
-"""As OpenSSH has it; RFC 4253 (6.1) asks for 35000."""
+"""OpenSSH's limit; RFC 4253 (6.1) requires at least 35000."""
 _MAX_GREETING_BYTES = 64_000
 """Of all lines that come before the encrypted connection (RFC 4253, 4.2)."""
 _MAX_WAITING_BYTES = 4_194_304
-"""Of what a channel has received and nothing has read yet; its window is half as large."""
+"""Largest amount of received data that is not read yet, of a channel; its window is half of it."""
 _PART_BYTES = 65_536
 
 
@@ -129,7 +129,7 @@ class Transport(paramiko.Transport):
     def give_up(self) -> None:
         """Close the connection, and wake all waiting threads.
 
-        paramiko lets who begins to wait just as a connection ends do so for ever.
+        paramiko lets a caller that begins to wait just as a connection ends do so for ever.
         """
         self.close()
         for channel in list(self._opened):
@@ -140,7 +140,7 @@ class FileClient(paramiko.SFTPClient):
     """An SFTP client with bounded answers."""
 
     left = MAX_SFTP_BYTES
-    """How many bytes may come yet; who reads a file allows for its length, too."""
+    """How many further bytes are accepted; a reader of a file adds its length."""
 
     def _read_all(self, n: int) -> bytes:
         self.left -= n
@@ -187,7 +187,7 @@ def _whole(channel: paramiko.Channel, receive: Callable[[int], bytes], what: str
 DEFAULT_FILES = tuple(Path("~/.ssh", name) for name in ("id_ed25519", "id_ecdsa", "id_rsa"))
 """The files that OpenSSH looks for where none is named."""
 
-_SIGN_S = 20.0  # the key may be one that wants to be touched
+_SIGN_S = 20.0  # the key may need a touch
 _MOST_BYTES = 64 << 10
 _CERTIFICATE = "-cert.pub"
 _MAGIC = b"openssh-key-v1\0"
@@ -299,7 +299,7 @@ def _files_of(path: Path) -> list[Path]:
 def _public_of(path: Path) -> bytes | None:
     """Return the public key in an OpenSSH file, as an agent identifies it.
 
-    Either the file holds nothing else, or a private key, beside which the public one is never
+    The file holds either the public key alone, or a private key with the public one, which is never
     encrypted (OpenSSH, PROTOCOL.key).
     """
     try:

@@ -67,15 +67,15 @@ SLOW_SHELL_CURE = (
     " long `ssh HOST true` takes, and let them do nothing where the shell is not interactive; or"
     " have bash not read them there: `AcceptEnv SHLVL` in sshd_config"
 )
-"""Where sshd has taken a program, and nothing of it is heard."""
+"""Added if sshd has started a program, and there is no output of it."""
 
 
 @dataclass(frozen=True)
 class HostKeys:
     """The accepted host keys of a server, in OpenSSH's format ("ssh-ed25519 AAAA...").
 
-    With none accepted every server is refused, and the error tells what it showed. ``source`` is
-    who vouches for them, and ``cure`` what to do about a server that shows another one.
+    Without accepted keys every server is refused, and the error has the key that it showed.
+    ``source`` is where the keys come from, and ``cure`` what to do if a server shows another key.
     """
 
     accepted: tuple[str, ...]
@@ -106,9 +106,9 @@ class HostKeys:
 class SshTimeouts:
     """Time-outs of a session, in seconds.
 
-    ``handshake_s`` is for sshd in each step until we are logged in, ``agent_s`` for the user's SSH
-    agent to list its keys. ``answer_s`` is for sshd to start a program, ``command_s`` for that to
-    say something, or for a file to be written or read.
+    ``handshake_s`` is for each step of sshd until the login, ``agent_s`` for the user's SSH agent
+    to list its keys. ``answer_s`` is for sshd to start a program, ``command_s`` for output of that,
+    or for a file to be written or read.
     """
 
     handshake_s: float = 20.0
@@ -121,11 +121,11 @@ class SshTimeouts:
 class Login:
     """How to log in to an endpoint.
 
-    ``key`` is the run's own pair, or the user's own keys. ``jump`` is the login of a host whose
-    sshd forwards the connection, itself perhaps behind another one. ``connect`` opens the TCP
-    connection where there is another way in than to address and port; it raises OSError. ``waits``
-    are those of the connection, and of what is done over it. While ``kept``, a session that
-    its owner closes, is open, it serves in the place of a new one.
+    ``key`` is the run's own pair, or the user's own keys. ``jump`` is the login of a jump host,
+    which may have one itself. ``connect`` opens the TCP connection if that is not just address and
+    port; it raises OSError. ``waits`` are the timeouts of the connection and of its operations.
+    ``kept`` is a session that its owner closes; while it is open, it is shared instead of opening a
+    new one.
     """
 
     name: str

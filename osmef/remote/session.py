@@ -44,7 +44,7 @@ _SLOWEST_BYTES_S = 100_000
 """Of a connection over which a file is still waited for."""
 _DEEPEST = 4
 """Of directories in a directory that is removed: a run makes one."""
-_NO_STATUS = -1  # what paramiko gives where the other end told none
+_NO_STATUS = -1  # paramiko's value if the server sent no exit status
 # A key of this type signs in newer ways than its name says (RFC 8332).
 _ALGORITHMS = {"ssh-rsa": ("rsa-sha2-512", "rsa-sha2-256")}
 
@@ -139,7 +139,7 @@ class SshSession:
         """Connect, verify the host key, log in; through jump hosts if any.
 
         ``connect_s`` is how long to wait for TCP. Raises ReachError: HostKeyError, LoginError, or
-        what kept the connection from coming about; CredentialsError where there is no key to show.
+        why it could not connect; CredentialsError if there is no key to offer.
         """
         if login.kept is not None and login.kept.is_open:
             return login.kept.shared()
@@ -176,7 +176,7 @@ class SshSession:
         try:
             with self._limit(within_s):
                 self._transport.open_session().close()
-        except paramiko.ChannelException:  # it takes no more programs, and says so
+        except paramiko.ChannelException:  # it refuses further channels, so it answers
             return True
         except _BROKEN:
             return False
@@ -247,7 +247,7 @@ class SshSession:
         with self._sftp(f"reading {path}", most) as sftp, sftp.open(path, "rb") as file:
             size = min(file.stat().st_size or 0, most)
             sftp.left += size
-            # Not ahead, as a thread of its own would: that one can't say that the connection broke.
+            # No read-ahead by a thread: it could not report that the connection broke.
             return bytes(file.read(size))
 
     def list_directory(self, path: str) -> list[str]:
@@ -274,7 +274,7 @@ class SshSession:
     def read_link(self, path: str) -> str | None:
         """Return the target of a symbolic link, None if it does not exist.
 
-        Raises ReachError, also where something else is there.
+        Raises ReachError, also where another kind of file exists.
         """
         with self._sftp(f"reading {path}") as sftp, contextlib.suppress(FileNotFoundError):
             if stat.S_ISLNK(sftp.lstat(path).st_mode or 0):
@@ -343,8 +343,8 @@ class SshSession:
             with self._limit(self._waits.answer_s):
                 channel = self._transport.open_session()
                 channel.settimeout(timeout_s)
-                # One that is begun by a shell: bash reads ~/.bashrc for the first one after sshd
-                # alone. It is heard where sshd lets it pass (AcceptEnv SHLVL).
+                # SHLVL as below another shell: bash reads ~/.bashrc for the first shell after sshd
+                # only. It works where sshd accepts it (AcceptEnv SHLVL).
                 channel.set_environment_variable("SHLVL", "1")
                 channel.exec_command(shlex.join(argv))
         except _BROKEN as error:
@@ -428,7 +428,7 @@ def _dial(
         return jump.forward(login, timeout_s)
     address = (login.address, login.port)
     found = login.connect() if login.connect else socket.create_connection(address, timeout_s)
-    # Else what is said in two packets waits for the acknowledgement of the first one, 40 ms.
+    # Otherwise a second small packet waits 40 ms for the acknowledgement of the first (Nagle).
     if found.family != socket.AF_UNIX:
         found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return found
@@ -446,8 +446,8 @@ def _feed(channel: paramiko.Channel, stdin: bytes) -> None:
 
 def _shake_hands(transport: paramiko.Transport, login: Login) -> None:
     transport.banner_timeout = transport.auth_timeout = login.waits.handshake_s
-    # Asking for the types that are known first keeps an honest server from showing another of its
-    # keys; the other types are asked for, too, so that what it shows can be told.
+    # Requesting the types of known keys first keeps an honest server from showing another of its
+    # keys; the other types are requested, too, so that an error can name the shown key.
     options = transport.get_security_options()
     known = [one for kind in login.host_keys.types for one in _ALGORITHMS.get(kind, (kind,))]
     supported = tuple(options.key_types)
@@ -455,7 +455,7 @@ def _shake_hands(transport: paramiko.Transport, login: Login) -> None:
     options.key_types = tuple(dict.fromkeys((*wanted, *supported)))
     try:
         transport.start_client(timeout=login.waits.handshake_s)
-        if not transport.initial_kex_done:  # the time is up, of which paramiko says nothing
+        if not transport.initial_kex_done:  # timed out; paramiko's error has no text
             raise TimeoutError
     except Exception as error:  # paramiko fails in many ways where the answers make no sense
         raise handshake_failed(login, error) from error
@@ -505,9 +505,9 @@ def wait_for_ssh(login: Login, *, deadline: float, check: Callable[[], None]) ->
     """Return a session as soon as sshd accepts the login; the caller closes it.
 
     ``deadline`` is a time of ``time.monotonic()``. ``check`` is called at least once a second, and
-    may raise to end the wait. A server that is not there yet, that refuses, is silent, or does not
-    know our key yet is retried until then. Raises ReachError or LoginError, that of the last
-    attempt; at once HostKeyError, and CredentialsError where there is no key to show.
+    may raise to end the wait. A server that is unreachable, refuses, is silent, or does not know
+    our key yet is retried until then. Raises the ReachError or LoginError of the last attempt; at
+    once HostKeyError, and CredentialsError if there is no key to offer.
     """
     began = time.monotonic()
     attempts = _Attempts(login)

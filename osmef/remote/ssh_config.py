@@ -1,9 +1,8 @@
 """OpenSSH's configuration files as ssh reads them, and a destination in their terms.
 
-A destination is an alias of the configuration, or user@host:port. paramiko leaves out included
-files, takes a Match by a word that it does not know for one that holds, compares these words by
-case, hands those of ``exec`` to a shell, and knows of no comments at the end of a line
-(ssh_config(5)).
+A destination is an alias of the configuration, or user@host:port. paramiko ignores included files,
+treats a Match with an unknown keyword as true, compares keywords by case, passes ``exec`` to a
+shell, and knows no comments at the end of a line (ssh_config(5)).
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ EVERYWHERE = "Host *"
 _MOST_INCLUDES = 16
 _MOST_CONFIG_BYTES = 1 << 20
 _SETTING = re.compile(r"(\w+)(?:\s*=\s*|\s+)(.+)")
-"""A line as paramiko takes it apart: what it would read as a word must be one here, too."""
+"""A line as paramiko splits it: the keyword has to be the same here as there."""
 _COMMENT = re.compile(r'\s#[^"]*$')
 _COMMANDS = {"proxycommand", "localcommand", "remotecommand", "knownhostscommand"}
 _MATCH_ALONE = {"all", "canonical", "final"}
@@ -134,8 +133,8 @@ def known_keys(
 
     ``visit`` is the command by which its user logs in there, if that is not the address alone.
 
-    None may be known; a server is then refused when it is connected to, with what it showed.
-    Files that are not there hold nothing. Raises CredentialsError for one that can't be read.
+    There may be none; then the server is refused at the connection, and the error has its key.
+    Missing files count as empty. Raises CredentialsError for one that can't be read.
     """
     visit = visit or shlex.join(["ssh", *(("-p", str(port)) * (port != SSH_PORT)), address])
     name = alias or (address if port == SSH_PORT else f"[{address}]:{port}")
@@ -153,7 +152,9 @@ def known_keys(
 
 def _cure(name: str, visit: str, file: Path, *, known: bool, authority: bool) -> str:
     if known:
-        which = [] if file == DEFAULT_FILES[0] else ["-f", str(file)]  # no shell knows a quoted ~
+        which = (
+            [] if file == DEFAULT_FILES[0] else ["-f", str(file)]
+        )  # shells don't expand a quoted ~
         forget = shlex.join(["ssh-keygen", *which, "-R", name])
         return (
             "somebody else may be answering there; if its owner says that the key has changed:"
@@ -237,10 +238,10 @@ def find_login(
 ) -> Login:
     """Resolve an ssh destination, written ``[USER@]HOST[:PORT]``, to a login.
 
-    HOST is an alias, a name, an IPv4 address, or an IPv6 address in brackets.
-    ``identity`` and ``known_hosts`` are files, ``jump`` is one or several destinations with commas
-    between them; each goes before what OpenSSH's configuration says. ``known_hosts`` holds for the
-    jump hosts, too. Connects to nothing. Raises CredentialsError.
+    HOST is an alias, a name, an IPv4 address, or an IPv6 address in brackets. ``identity`` and
+    ``known_hosts`` are files, ``jump`` is one or several destinations with commas between them;
+    each overrides OpenSSH's configuration. ``known_hosts`` holds for the jump hosts, too. Connects
+    to nothing. Raises CredentialsError.
     """
     hosts = None if known_hosts is None else (in_home(known_hosts),)
     try:
@@ -328,7 +329,7 @@ def _options(parts: re.Match[str]) -> paramiko.SSHConfigDict:
     written = [("port", parts["port"]), ("user", parts["user"])]
     lines = [EVERYWHERE, *(f"{key} {value}" for key, value in written if value)]
     for file in map(Path.expanduser, CONFIG_FILES):
-        # A block of its own for each file: what stands before its first Host holds for all hosts.
+        # A block of its own for each file: lines before its first Host are for all hosts.
         lines += [EVERYWHERE, *read_config(file)]
     return paramiko.SSHConfig.from_text("\n".join(lines)).lookup(parts["v6"] or parts["host"])
 

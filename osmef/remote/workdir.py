@@ -1,8 +1,8 @@
 """Directories on an endpoint that a run writes to: its own, and those of its programs.
 
 A program that writes files has a directory for each of its trials, in the run's own or wherever the
-scenario wants the files. Its agent removes that; what is left where the endpoint went down has a
-name by which it is found.
+scenario wants the files. Its agent removes that; leftovers after a crash of the endpoint are found
+by their names.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # paramiko takes long to import, and `osmef validate` knows w
 _REMOVAL_S = 600.0
 """A file system may take its time for large files."""
 _MAX_MESSAGE_CHARS = 300
-_NOT_FOUND = 127  # what a shell says of a program that is not there (POSIX)
+_NOT_FOUND = 127  # a shell's exit status for a missing program (POSIX)
 
 
 def directory_of(run: str, endpoint: str) -> str:

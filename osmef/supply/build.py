@@ -35,7 +35,7 @@ from osmef.supply.bundle import (
     described,
     pack,
 )
-from osmef.supply.closure import ClosureFile, is_elf, libraries_of, parse, read_elf, words_of
+from osmef.supply.closure import ClosureFile, command_line, is_elf, libraries_of, parse, read_elf
 from osmef.supply.compiler import Compiler, ToolRunner, compiler_of
 from osmef.supply.program import Architecture, Program, SourceCode, this_architecture
 from osmef.units import format_duration, format_size
@@ -52,34 +52,37 @@ _MOST_MEMBERS = 200_000
 _PART_BYTES = 1 << 20
 _OF_ONE_FILE = {".c", ".cc", ".cpp"}
 _COMPILED = "__pycache__"
-"""Python, or who installs a package, makes such a folder anywhere, another one each time."""
+"""Folders that Python and installers of packages create, with other contents each time."""
 
 
 def source_hash(source: SourceCode) -> str:
     """Return the SHA-256 of source code, which identifies its version.
 
-    Of a URL it is the one that is wanted; nothing is fetched. Raises SupplyError.
+    For a URL it is the expected one; nothing is fetched. Raises SupplyError.
     """
     return hash_of(source.path) if source.path is not None else str(source.sha256)
 
 
 def bundle_of_source(
-    program: Program, machine: Architecture, tell: Callable[[str], None], check: Callable[[], None]
+    program: Program,
+    machine: Architecture,
+    progress: Callable[[str], None],
+    check: Callable[[], None],
 ) -> bytes:
     """Return the archive of a bundle with a program built from source.
 
-    ``tell`` is given a line as each step begins; what ``check`` raises ends it. Raises
-    SupplyError, with the end of what the compiler said; nothing of it stays then.
+    ``progress`` is called with a line as each step begins; an exception of ``check`` ends the
+    build. Raises SupplyError with the end of the compiler's output; nothing is left then.
     """
     source, where = program.source, f"build of {program.name!r}"
     assert source is not None  # noqa: S101 - it is no way without a source
     compiler = compiler_of(source, machine, where)
     with scratch("build") as root:
-        code, digest = _code(source, root, tell, check)
+        code, digest = _code(source, root, progress, check)
         offline = without_network()
         environment = _environment(root, compiler)
         tool = ToolRunner(where, environment, code, check, _MOST_S, prefix=offline)
-        tell(f"building {program.name} for {machine.name} with {compiler.name}")
+        progress(f"building {program.name} for {machine.name} with {compiler.name}")
         _run(source, tool, machine)
         contents = _products(source, code, program.name, where)
         build = BuildRecord(
@@ -123,14 +126,14 @@ def without_network() -> tuple[str, ...]:
 
 
 def _code(
-    source: SourceCode, root: Path, tell: Callable[[str], None], check: Callable[[], None]
+    source: SourceCode, root: Path, progress: Callable[[str], None], check: Callable[[], None]
 ) -> tuple[Path, str]:
     """Return the source tree and its hash. Raises SupplyError."""
     path = source.path
     if source.url is not None:
         name = Path(urllib.parse.urlsplit(source.url).path).name
         path = root / (name if Path(name).suffix in _OF_ONE_FILE else "archive")
-        tell(f"fetching {source.url}")
+        progress(f"fetching {source.url}")
         download(source.url, str(source.sha256), path, check)
     assert path is not None  # noqa: S101 - it has the one or the other
     digest = hash_of(path)
@@ -143,7 +146,7 @@ def _code(
 
 
 def _environment(root: Path, compiler: Compiler) -> dict[str, str]:
-    """Return the environment of build steps, without the user's, who has credentials there."""
+    """Return the environment of build steps, without the user's, which may hold credentials."""
     home = root / "home"
     home.mkdir()
     # zig keeps its C library there once it has compiled it, which takes a while; Go likewise.
@@ -243,7 +246,7 @@ def packed_with_libraries(
 ) -> bytes:
     """Return the archive of a program at a path, with its loader and libraries.
 
-    ``contents`` are what was built, the program among them. Raises SupplyError.
+    ``contents`` are the built files with the program. Raises SupplyError.
     """
     elf, machine = read_elf(path), this_architecture()
     libraries = libraries_of(str(path), elf, _ThisMachine(), machine)
@@ -266,7 +269,7 @@ def packed_with_libraries(
         architecture=machine.name,
         libc=_libc() if loader else "static",
         suite=None,
-        argv=words_of(program.name, loader, every),
+        argv=command_line(program.name, loader, every),
         data={name: name for name in contents if name != program.name},
         packages={},
         build=build.model_copy(update={"libraries": packages}),
@@ -281,14 +284,14 @@ def packages_of(files: Sequence[Path]) -> tuple[str, ...]:
     names = tuple(sorted(file.name for file in files))
     # dpkg may know a file of /usr by the path that it had before the two were merged.
     paths = [path for file in files for path in (str(file), str(file).removeprefix("/usr"))]
-    owners = _said("dpkg-query", "--search", *dict.fromkeys(paths)).splitlines()
+    owners = _output_of("dpkg-query", "--search", *dict.fromkeys(paths)).splitlines()
     packages = sorted({line.partition(": ")[0] for line in owners})
     shown = "--showformat=${Package} ${Version}\n"
-    reported = _said("dpkg-query", "--show", shown, *packages).splitlines() if packages else []
+    reported = _output_of("dpkg-query", "--show", shown, *packages).splitlines() if packages else []
     return tuple(sorted(set(reported))) or names
 
 
-def _said(name: str, *arguments: str) -> str:
+def _output_of(name: str, *arguments: str) -> str:
     """Return a tool's output, empty without the tool."""
     path = shutil.which(name, path=search_path())
     if path is None:

@@ -1,9 +1,9 @@
 """Bundles: one archive with a program, its dependencies, and a manifest; and this user's store.
 
-A bundle is a .tar.gz of plain files in one folder. Of the same files it has the same bytes,
-wherever and whenever it is made with the same zlib. It is made once: its name in the store tells
-what it was made of, and the SHA-256 of its bytes, which is verified at each read. So a damaged one
-is known, and made again; two that make the same one wait for each other.
+A bundle is a .tar.gz of plain files in one folder. From the same files it gets the same bytes on
+every machine with the same zlib. It is created once: its name in the store has the hashes of its
+origin and of its bytes, and the latter is verified at each read. So a damaged one is detected and
+created again; two processes that create the same one wait for each other.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from osmef.supply.program import NAMES
 
 MANIFEST = "manifest.json"
 HERE = "{dir}"
-"""What stands for the folder on the endpoint in the words of a manifest."""
+"""Placeholder for the folder on the endpoint in a manifest's command line."""
 
 MOST_PACKED_BYTES = 256 << 20
 _MOST_BYTES = 512 << 20
@@ -246,7 +246,7 @@ class BundleKey:
 
 @dataclass(frozen=True)
 class Kept:
-    """A bundle in the store; ``damage`` says why it is unusable."""
+    """A bundle in the store; ``damage`` is why it is unusable."""
 
     path: Path
     program: str
@@ -263,10 +263,10 @@ def default_directory() -> Path:
 
 @dataclass(frozen=True)
 class BundleStore:
-    """A store of bundles. ``tell`` gets progress; an exception of ``check`` ends a wait."""
+    """A store of bundles. ``progress`` gets lines; an exception of ``check`` ends a wait."""
 
     directory: Path
-    tell: Callable[[str], None] = lambda _line: None
+    progress: Callable[[str], None] = lambda _line: None
     check: Callable[[], None] = lambda: None
 
     def obtain(
@@ -321,7 +321,7 @@ class BundleStore:
             kept = self._look(path)
             if kept.bundle is not None:
                 return kept.bundle
-            self.tell(f"note: {path.name}: {kept.damage}; it is made again")
+            self.progress(f"note: {path.name}: {kept.damage}; it is made again")
         return None
 
     def _look(self, path: Path) -> Kept:
@@ -372,7 +372,7 @@ class BundleStore:
             reported = False
             while not _taken(lock):
                 if not reported:
-                    self.tell("waiting for another osmef that makes a bundle")
+                    self.progress("waiting for another osmef that makes a bundle")
                 reported = True
                 self.check()
                 time.sleep(_LOOK_S)

@@ -1,10 +1,9 @@
 """Closure of one program in unpacked packages: itself, libraries, loader and data.
 
-Libraries are looked for as ld.so(8) does it: those of the dynamic section of each ELF file (System
-V ABI, chapters 4 and 5, and elf.h of glibc), in the folders that the file names (DT_RPATH,
-DT_RUNPATH), then in those of the distribution. Whatever the bytes of a file are, nothing but
-ElfError is raised, and no more work is done than a file of that size can ask for. Nothing outside
-of the folders that packages were unpacked into is ever looked at, whatever links in them say.
+Libraries are searched as by ld.so(8): those of the dynamic section of each ELF file (System V ABI,
+chapters 4 and 5, and elf.h of glibc), in the folders that the file names (DT_RPATH, DT_RUNPATH),
+then in those of the distribution. For any content of a file only ElfError is raised, and the work
+is limited by its size. Symbolic links never lead out of the folders of unpacked packages.
 """
 
 from __future__ import annotations
@@ -349,11 +348,11 @@ def libraries_of(  # noqa: PLR0913, PLR0917 - all that a search goes by
     return libraries
 
 
-def words_of(name: str, loader: str | None, contents: Mapping[str, bytes]) -> tuple[str, ...]:
+def command_line(name: str, loader: str | None, contents: Mapping[str, bytes]) -> tuple[str, ...]:
     """Return the command line of a program: its loader, with its directory as library path."""
     if loader is None:
         return (f"{HERE}/{name}",)
-    # glibc has it since 2.33; without it the program is told its path as its name.
+    # --argv0 of glibc since 2.33; without it the program gets its path as its name.
     named = ("--argv0", name) if b"--argv0" in contents[loader] else ()
     own = ("--inhibit-cache", "--library-path", HERE)
     first = ("--preload", f"{HERE}/{SHIM_FILE}") if SHIM_FILE in contents else ()

@@ -1,8 +1,8 @@
 """Compilers of the controller: for static programs, and for the shared library of a bundle.
 
-That library (shim) overrides functions of the C library: an endpoint may lack what the library
-reads of the system, such as /etc/protocols of Debian's netbase, and a plain user can't put it
-there. Sources: ld.so(8), ``--preload``.
+That library (shim) overrides functions of the C library: an endpoint may lack files that the
+library reads, such as /etc/protocols of Debian's netbase, and an unprivileged user can't create
+them. Sources: ld.so(8), ``--preload``.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ class ToolRunner:
     """Runner of tools for one purpose."""
 
     where: str
-    """What they are run for, as errors name it."""
+    """The purpose of the tools, named in errors."""
     environment: Mapping[str, str]
     directory: Path
     check: Callable[[], None] = field(default=lambda: None)
-    """Called again and again; what it raises ends the tool."""
+    """Called repeatedly; an exception ends the tool."""
     most_s: float = 600.0
     """How long all of them may take together, from when this was made."""
     most_bytes: int = 64 << 20
@@ -56,7 +56,7 @@ class ToolRunner:
     def run(self, argv: Sequence[str]) -> str:
         """Run a tool to its end, and return the last MiB of its output, errors included.
 
-        Raises SupplyError with the end of what it said.
+        Raises SupplyError with the end of its output.
         """
         try:
             process = subprocess.Popen(
@@ -74,7 +74,7 @@ class ToolRunner:
         with process:
             try:
                 said = self._follow(process, argv)
-                # One that has closed its output may go on. It is not waited for before its group
+                # It may still run after closing its output. It is not waited for before its group
                 # is killed, so that its number can't be another's.
                 while os.waitid(os.P_PID, process.pid, _ENDED) is None:
                     self._look(argv, "")
@@ -169,8 +169,8 @@ class Compiler:
 def find_compiler(machine: Architecture, *, openmp: bool, where: str) -> Compiler:
     """Return a C compiler for an architecture. Raises SupplyError without one.
 
-    zig makes programs for every machine, but has no OpenMP. So where that is wanted, the system's
-    compiler is taken if it can make it for this machine, and zig without threads else.
+    zig makes programs for every machine, but has no OpenMP. So for OpenMP the system's compiler is
+    used if it has it for this machine, else zig without threads.
     """
     native = _system_compiler(machine, openmp=openmp)
     if native is not None and native.openmp:
@@ -215,7 +215,7 @@ def _go(machine: Architecture, where: str) -> Compiler:
     """Return Go, from PATH or a Python package. Raises SupplyError."""
     beside = Path(sys.executable).parent
     path = shutil.which("go", path=f"{search_path()}{os.pathsep}{beside}")
-    reported = _said(path, "version").split() if path else []
+    reported = _output_of(path, "version").split() if path else []
     if path is None or reported[:2] != ["go", "version"]:
         raise SupplyError("this machine has no Go", where=where, cure=_NO_GO)
     # No C, so static; no other Go from the internet, and nothing of the user's settings.
@@ -236,7 +236,7 @@ def _javac(where: str) -> Compiler:
     """Return javac. Raises SupplyError."""
     found = {name: shutil.which(name, path=search_path()) for name in ("javac", "jar")}
     paths = {name: (path,) for name, path in found.items() if path is not None}
-    reported = _said(paths["javac"][0], "-version").strip() if "javac" in paths else ""
+    reported = _output_of(paths["javac"][0], "-version").strip() if "javac" in paths else ""
     if len(paths) < len(found) or not reported:
         raise SupplyError("this machine has no javac and jar", where=where, cure=_NO_JAVAC)
     return Compiler(reported, paths, openmp=None)
@@ -285,15 +285,15 @@ def _system_compiler(machine: Architecture, *, openmp: bool) -> Compiler | None:
 
 
 def _name_of(compiler: str) -> str:
-    return _said(compiler, "--version").partition("\n")[0].strip() or "cc"
+    return _output_of(compiler, "--version").partition("\n")[0].strip() or "cc"
 
 
 def _has(compiler: str, library: str) -> bool:
     """Return whether a compiler finds a library, by -print-file-name."""
-    return Path(_said(compiler, f"-print-file-name={library}").strip()).is_absolute()
+    return Path(_output_of(compiler, f"-print-file-name={library}").strip()).is_absolute()
 
 
-def _said(compiler: str, argument: str) -> str:
+def _output_of(compiler: str, argument: str) -> str:
     try:
         done = subprocess.run(
             [compiler, argument], capture_output=True, text=True, check=False, timeout=_ASK_S

@@ -22,7 +22,7 @@ from osmef.errors import ProviderError, SupplyError
 from osmef.programs import find_program, search_path
 from osmef.supply import compiler
 from osmef.supply.bundle import BundledFile, FileKind, Package, ProgramManifest, described, pack
-from osmef.supply.closure import Closure, ClosureFile, Tree, cut, words_of
+from osmef.supply.closure import Closure, ClosureFile, Tree, command_line, cut
 from osmef.supply.compiler import ToolRunner
 from osmef.supply.program import Architecture, Program
 
@@ -194,24 +194,24 @@ class BundleRequest:
 
 
 def bundle_of_packages(
-    order: BundleRequest, tell: Callable[[str], None], check: Callable[[], None]
+    order: BundleRequest, progress: Callable[[str], None], check: Callable[[], None]
 ) -> bytes:
     """Return the archive of a bundle.
 
-    ``tell`` is given a line as each step begins; what ``check`` raises ends it. Raises
-    SupplyError; nothing of it stays then.
+    ``progress`` is called with a line as each step begins; an exception of ``check`` ends it.
+    Raises SupplyError; nothing is left then.
     """
     program, machine, suite = order.program, order.machine, order.suite
     where = f"bundle of {program.name!r}"
     with scratch("bundle") as root:
         shop = open_apt(root, suite, machine, where, check)
-        tell(f"fetching the index of Debian {suite} for {machine.name}")
+        progress(f"fetching the index of Debian {suite} for {machine.name}")
         shop.update()
-        tell(f"fetching {program.debian_package} and what it depends on")
+        progress(f"fetching {program.debian_package} and what it depends on")
         debs = {deb.name: deb for deb in shop.fetch((program.debian_package, *program.packages))}
-        # What two packages bring is taken from the program's own.
+        # A file of two packages is taken from the program's own.
         names = sorted(debs, key=lambda name: (name != program.debian_package, name))
-        tell(f"unpacking {len(debs)} packages")
+        progress(f"unpacking {len(debs)} packages")
         tree = Tree({name: shop.unpack(debs[name]) for name in names})
         closure = cut(program, tree, machine)
         own: dict[str, bytes] = {}
@@ -263,7 +263,7 @@ def _packed(
         architecture=order.machine.name,
         libc=f"glibc {debs[_LIBC].version}" if closure.loader and _LIBC in debs else "static",
         suite=order.suite,
-        argv=words_of(program.name, closure.loader, contents),
+        argv=command_line(program.name, closure.loader, contents),
         data={path: path.rpartition("/")[2] for path in program.files},
         packages=packages,
         build=None,
@@ -279,8 +279,8 @@ _MOST_VERSION = 200
 _CAN_T_RUN = {126, 127}
 _TAIL_CHARACTERS = 500
 _INSTALL_S = 600.0
-# Fixed scripts for a POSIX shell; names and paths are arguments. Each part of what they print
-# stands behind a random word, since a login may print something before.
+# Fixed scripts for a POSIX shell; names and paths are arguments. Each part of their output
+# follows a random word, since a login may print something before.
 _PLACES = """\
 PATH="$PATH:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """
@@ -321,7 +321,7 @@ class Present:
 
     path: str
     version: str | None
-    """The line in which it tells its version; None where none looks like that."""
+    """The line with its version; None if no line looks like one."""
 
 
 def find(program: Program, session: SshSession) -> Present:
@@ -374,7 +374,7 @@ _MANAGERS: dict[str, tuple[tuple[str, ...], ...]] = {
     "apk": (("apk", "add", "--no-cache", "--"),),
     "zypper": (("zypper", "--non-interactive", "install", "--no-recommends", "--"),),
 }
-"""Package managers, and what has them install packages, which are appended to the last one."""
+"""Commands by which package managers install packages; these are appended to the last one."""
 
 
 def install_commands(manager: str, program: Program, *, root: bool) -> list[list[str]]:
@@ -388,7 +388,7 @@ def install_commands(manager: str, program: Program, *, root: bool) -> list[list
 def install(program: Program, session: SshSession) -> tuple[Present, list[list[str]]]:
     """Install a program by the endpoint's package manager; return it and the commands.
 
-    Raises SupplyError, ReachError. What is installed stays there.
+    Raises SupplyError, ReachError. Installed packages are kept.
     """
     where = f"program {program.name!r} on {session.name}"
     manager = _manager(session, where)

@@ -102,8 +102,8 @@ class SourceCode:
     in one is the machine as compilers name it, such as aarch64-linux-musl. ``cc`` and ``c++`` in
     PATH, also in CC and CXX, compile for the endpoint, statically."""
     products: tuple[str, ...]
-    """What they make, as paths in that folder: the program first, then what it needs beside it,
-    data files and further programs."""
+    """Their products, as paths in that folder: first the program, then the data files and further
+    programs that it needs."""
     url: str | None = None
     sha256: str | None = None
     """Of the archive; a URL is not taken without."""
@@ -120,9 +120,9 @@ class SourceCode:
     adds: tuple[tuple[str, str], ...] = ()
     """Files of OSMeF's own, names and texts, that are laid into the folder beforehand."""
     language: Language = "c"
-    """What is in PATH for the steps: ``cc`` and ``c++``, ``go``, or ``javac`` and ``jar``. What is
-    made of Java, and a script that nothing is made of, is no program by itself: another one is
-    given its path, and each product is named by its own."""
+    """Tools in PATH for the steps: ``cc`` and ``c++``, ``go``, or ``javac`` and ``jar``. Java
+    classes and scripts need an interpreter, which gets their path; each product is named by its
+    own."""
 
     @property
     def is_interpreted(self) -> bool:
@@ -153,11 +153,11 @@ class Program:
     files: tuple[str, ...] = ()
     """Data files of its package that it needs, such as /usr/share/dbench/client.txt."""
     libraries: tuple[str, ...] = ()
-    """Libraries that it loads by itself (dlopen), such as libnss_dns.so.2: nothing in the file of
-    a program tells of them."""
+    """Libraries that it loads by itself (dlopen), such as libnss_dns.so.2: the program's own file
+    does not list them."""
     alternatives: tuple[tuple[str, str], ...] = ()
     """Names of programs or libraries that Debian's update-alternatives makes when their package is
-    installed, each with that of the file which it stands for."""
+    installed, each with the name of its target."""
     packages: tuple[str, ...] = ()
     """Further packages of Debian, which hold such libraries or files."""
     shim: str = ""
@@ -168,7 +168,7 @@ class Program:
     how: tuple[Way, ...] = DEFAULT_WAYS
     """The ways in which it may be had, the first one that works."""
     version: tuple[str, ...] = ()
-    """The arguments that have it tell its version; by default --version, then -V."""
+    """The arguments that print its version; by default --version, then -V."""
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):

@@ -81,7 +81,7 @@ def place_of(bundle: ProgramBundle, session: SshSession, directory: str) -> Bund
     return BundleLocation(directory, folder, absolute)
 
 
-def words(bundle: ProgramBundle, place: BundleLocation) -> tuple[str, ...]:
+def command_line(bundle: ProgramBundle, place: BundleLocation) -> tuple[str, ...]:
     """Return the command line of a bundled program at its location."""
     return tuple(word.replace(HERE, place.absolute) for word in bundle.manifest.argv)
 
@@ -119,7 +119,7 @@ def verify(bundle: ProgramBundle, session: SshSession, place: BundleLocation) ->
 def _state_of_files(
     bundle: ProgramBundle, session: SshSession, place: BundleLocation
 ) -> str | None:
-    """Return what differs once anything was done to a file there; None where that is not known.
+    """Return a state that changes with any change of these files; None where it is unknown.
 
     No program can set the time at which a file changed back, but some report it by the second.
     """
@@ -187,9 +187,9 @@ class Supplied:
     argv: tuple[str, ...]
     """What starts it; its arguments go behind."""
     data: Mapping[str, str]
-    """Where its data files and what else its source makes lie, by the paths that it declares."""
+    """Paths on the endpoint of its data files and further products, by their declared paths."""
     facts: Mapping[str, JsonValue]
-    """What a result should tell of it."""
+    """Facts about the program that results record."""
     bundle: ProgramBundle | None = None
     place: BundleLocation | None = None
 
@@ -201,7 +201,7 @@ class Supplied:
     def push(self, session: SshSession) -> int:
         """Upload and verify its files; return the number of bytes.
 
-        What is there already is not sent again. Raises EndpointError, ReachError.
+        Existing files are not sent again. Raises EndpointError, ReachError.
         """
         if self.bundle is None or self.place is None:
             return 0
@@ -210,8 +210,8 @@ class Supplied:
     def verify(self, session: SshSession, known: str | None = None) -> str | None:
         """Check that its files are unchanged, and return their state.
 
-        In a state that is ``known`` from before they are not read again, since that takes the
-        longer, the larger they are. Raises EndpointError that names a wrong one, ReachError.
+        If their state is still the ``known`` one, large files are not read again. Raises
+        EndpointError that names a wrong file, ReachError.
         """
         if self.bundle is None or self.place is None:
             return None
@@ -250,8 +250,8 @@ def supply(
 def check(program: Program, supplier: Supplier | None = None) -> None:
     """Check before provisioning that a program can be supplied to some architecture.
 
-    What only an endpoint knows is left open. Raises SupplyError that says why each way fails, for
-    machines of this one's kind where it is known.
+    Conditions on the endpoint are not checked. Raises SupplyError with the reason for each way, for
+    this machine's architecture if it is known.
     """
     supplier = supplier or Supplier()
     failed: list[tuple[Way, SupplyError]] = []
@@ -287,7 +287,7 @@ def build_from_source(
     """
     wanted = _wanted_of_source(program, machine)
     store, built = supplier.store, replace(program, source=source)
-    making = partial(bundle_of_source, built, machine, store.tell, store.check)
+    making = partial(bundle_of_source, built, machine, store.progress, store.check)
     return store.obtain(wanted, making, again=True)
 
 
@@ -307,7 +307,7 @@ def make(
     Raises SupplyError, StorageError.
     """
     if way == "bundle" and program.bundle is not None:
-        return _brought(program, machine)
+        return _obtained(program, machine)
     wanted, making = _recipe(way, program, machine, supplier)
     return supplier.store.obtain(wanted, making, again=again)
 
@@ -359,12 +359,12 @@ def _pushed(way: Way, bundle: ProgramBundle, place: BundleLocation) -> Supplied:
         **({"notes": list(manifest.notes)} if manifest.notes else {}),
     }
     data = {path: f"{place.absolute}/{name}" for path, name in manifest.data.items()}
-    return Supplied(manifest.program, way, words(bundle, place), data, facts, bundle, place)
+    return Supplied(manifest.program, way, command_line(bundle, place), data, facts, bundle, place)
 
 
-def _brought(program: Program, machine: Architecture) -> ProgramBundle:
+def _obtained(program: Program, machine: Architecture) -> ProgramBundle:
     """Return a user's bundle. Raises SupplyError where it is of another program."""
-    assert program.bundle is not None  # noqa: S101 - who calls has looked
+    assert program.bundle is not None  # noqa: S101 - the caller has checked
     bundle = read_bundle(program.bundle)
     manifest, where = bundle.manifest, str(program.bundle)
     if manifest.program != program.name:
@@ -393,8 +393,8 @@ def _recipe(
     if way == "build":
         wanted = _wanted_of_source(program, machine)
         if not program.is_sourced and not store.has(wanted):
-            raise _not_brought(program, machine)
-        return wanted, partial(bundle_of_source, program, machine, store.tell, store.check)
+            raise _source_missing(program, machine)
+        return wanted, partial(bundle_of_source, program, machine, store.progress, store.check)
     order = BundleRequest(program, machine, find_suite(supplier.suite))
     alternatives: list[JsonValue] = [list(pair) for pair in program.alternatives]
     packaged: JsonValue = {
@@ -415,11 +415,11 @@ def _recipe(
             where=f"bundle of {program.name!r}",
             cure=f"add {part} to the sources of apt, and run apt-get update",
         )
-    return wanted, lambda: bundle_of_packages(order, store.tell, store.check)
+    return wanted, lambda: bundle_of_packages(order, store.progress, store.check)
 
 
-def _not_brought(program: Program, machine: Architecture) -> SupplyError:
-    """Return the error of a source that users bring, with where to get it."""
+def _source_missing(program: Program, machine: Architecture) -> SupplyError:
+    """Return the error of a missing source that users provide, with where to get it."""
     origin = program.source.origin if program.source is not None else ""
     first = f"get its source from {origin}, then: " if origin else ""
     return SupplyError(
@@ -491,7 +491,7 @@ def _state(way: Way, program: Program, architecture: str | None, supplier: Suppl
             _recipe(way, program, machine, supplier)
         return ""
     if way == "bundle" and program.bundle is not None:
-        return f" ({format_size(_brought(program, machine).packed_bytes)})"
+        return f" ({format_size(_obtained(program, machine).packed_bytes)})"
     wanted, _ = _recipe(way, program, machine, supplier)
     if supplier.store.has(wanted):
         return f" for {machine.name} (made already)"

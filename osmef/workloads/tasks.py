@@ -224,7 +224,7 @@ class Host(Protocol):
     def scratch(self, directory: str, job: str) -> str:
         """Return the path of a job's own directory below this one, which does not exist yet."""
 
-    def words(self, argv: Sequence[str]) -> list[str]:
+    def command_line(self, argv: Sequence[str]) -> list[str]:
         """Resolve a command line to the paths of supplied programs."""
 
     @property
@@ -497,7 +497,7 @@ def _command_of_program(task: Task, upstream: Task | None) -> dict[str, Value]:
     }
     argv = command["argv"]
     words = list(_texts([argv]))
-    command["argv"] = task.host.words([*words, *step.ipv6] if is_ipv6 else words)
+    command["argv"] = task.host.command_line([*words, *step.ipv6] if is_ipv6 else words)
     if task.rank is not None:
         reported = [f"{name}={value}" for name, value in task.environment.items()]
         command |= {"channel": CHANNEL, "env": [*_texts([command.get("env", [])]), *reported]}

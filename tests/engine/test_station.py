@@ -41,17 +41,17 @@ def test_what_starts_a_program_is_told_where_that_is(sshd: Sshd, tmp_path: Path)
     station = Station(endpoint, Location(), f"{unique()}-{tmp_path.name}")
     try:
         station.provide([Program("seq", bundle=bundle, how=("bundle",))], Supplier())
-        started = station.words(["seq", "seq", "3"])
+        started = station.command_line(["seq", "seq", "3"])
         assert started[0].endswith(".so.2")
         assert started[-2:] == ["seq", "3"], "its own arguments are left as they are"
-        assert station.words(["nice", "-n", "1", "seq", "3"]) == [
+        assert station.command_line(["nice", "-n", "1", "seq", "3"]) == [
             "nice",
             "-n",
             "1",
             *started[:-2],
             "3",
         ]
-        assert station.words(["nice", "true"]) == ["nice", "true"]
+        assert station.command_line(["nice", "true"]) == ["nice", "true"]
     finally:
         station.close()
 

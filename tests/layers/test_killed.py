@@ -110,7 +110,7 @@ def check_every_end(
     machines: Machines, settings: LayerSettings, family: Family, state: Callable[[], list[str]]
 ) -> int:
     """Kill before each step at machine a, reap, and compare; return how many steps there are."""
-    words = machines.hosts["a"].root.words
+    words = machines.hosts["a"].root.command_line
     sessions = {name: host.root.session for name, host in machines.hosts.items()}
     before = state()
     for number in itertools.count():

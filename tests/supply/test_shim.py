@@ -14,7 +14,7 @@ from osmef.errors import SupplyError
 from osmef.supply import compiler
 from osmef.supply.build import without_network
 from osmef.supply.bundle import HERE
-from osmef.supply.closure import parse, words_of
+from osmef.supply.closure import command_line, parse
 from osmef.supply.program import NAMES, find_architecture, this_architecture
 
 ASKS = "import socket; print(*(socket.getprotobyname(name) for name in ('tcp', 'udp', 'icmp')))"
@@ -86,6 +86,6 @@ def test_without_a_compiler_there_is_a_cure(
 
 def test_what_starts_a_program_loads_it_first() -> None:
     contents = {"ld.so": b"--argv0", compiler.SHIM_FILE: b"", "NPtcp": b""}
-    words = words_of("NPtcp", "ld.so", contents)
+    words = command_line("NPtcp", "ld.so", contents)
     assert words[words.index("--preload") + 1] == f"{HERE}/{compiler.SHIM_FILE}"
-    assert "--preload" not in words_of("NPtcp", "ld.so", {"ld.so": b""})
+    assert "--preload" not in command_line("NPtcp", "ld.so", {"ld.so": b""})

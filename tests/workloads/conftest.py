@@ -43,8 +43,8 @@ class Victim:
     def scratch(self, directory: str, job: str) -> str:
         return self.station.scratch(directory, job)
 
-    def words(self, argv: Sequence[str]) -> list[str]:
-        return self.station.words(argv)
+    def command_line(self, argv: Sequence[str]) -> list[str]:
+        return self.station.command_line(argv)
 
     @property
     def cpus(self) -> int:
@@ -143,7 +143,7 @@ class Script:
     def scratch(self, directory: str, job: str) -> str:
         return f"{directory}/{job}"
 
-    def words(self, argv: Sequence[str]) -> list[str]:
+    def command_line(self, argv: Sequence[str]) -> list[str]:
         return list(argv)
 
     @property
