@@ -67,7 +67,7 @@ MEASURES: dict[str, Sequence[Measure]] = {
 
 
 _ONCE = {"osmef2013"}
-"""Files of these tell their own time, so that two of a run that are equal are one."""
+"""Files of these formats contain their time, so equal ones of a run are duplicates."""
 
 
 @dataclass(frozen=True)
@@ -92,12 +92,11 @@ def import_files(  # noqa: PLR0913 - three have defaults
 ) -> Imported:
     """Create run directories under ``out`` from files, one or several by the kind of file.
 
-    ``name`` is the scenario's, by default what the file tells or the kind; ``provider`` the kind of
-    cloud where the file does not tell; ``pool_ends`` takes outputs of the same settings as one
-    cell, whichever machines they are of. The files are kept in ``source/`` of the run directory.
-    What can't be read is an oddity: those of a file stand in the summary of each run that it is
-    in, and those of a file without a trial in all. Raises InputError when nothing can be read,
-    StorageError.
+    ``name`` is the scenario's, by default that in the file, or the kind; ``provider`` the kind of
+    cloud if the file does not have it; ``pool_ends`` merges outputs of the same settings from all
+    machines into one cell. The files are kept in ``source/`` of the run directory. Unreadable parts
+    are oddities: those of a file are in the summary of each of its runs, and those of a file
+    without a trial in all. Raises InputError when nothing can be read, StorageError.
     """
     found = _Records(kind, name, provider)
     for text in read_texts(files):

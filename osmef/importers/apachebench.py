@@ -173,5 +173,5 @@ def _record(run: ApachebenchOutput | Failed) -> Record:
 
 
 def _values(run: ApachebenchOutput | Failed) -> dict[str, Scalar]:
-    """Return the settings that ab tells."""
+    """Return the settings that ab reports."""
     return {} if run.concurrency is None else {**run.settings, "connections": run.concurrency}

@@ -240,7 +240,7 @@ def _intervals(series: Sequence[_Series], here: str, there: str) -> Iterable[Int
             begun_s = max(0.0, point.at_s - point.length_s)
             length_s = point.length_s if one.is_ping else point.at_s - begun_s
             if length_s <= 0:
-                continue  # what was told before the test began says no rate
+                continue  # values from before the test are no rates
             receives = here if one.is_back else there
             yield Interval(
                 trial=0,

@@ -380,13 +380,13 @@ MEASURES = (
 def parse(text: Text) -> Parsed:
     """Read the outputs in a file, one after the other: a trial each.
 
-    TCP gives aggregate_btc_bps (what the receiver got), connection_btc_bps and jain_fairness of
-    the streams, cpu_*_percent, retransmits, and rtt_mean_us, the mean over the streams; UDP
+    TCP gives aggregate_btc_bps (what the receiver got), connection_btc_bps and jain_fairness of the
+    streams, cpu_*_percent, retransmits, and rtt_mean_us, the mean over the streams; UDP
     goodput_bps, sent_bps, offered_bps, loss_percent, jitter_us and reordered_percent. With --bidir
     those of the way back begin with ``reverse_``. The sender is the end that sends, also with -R.
     Streams at the client are rows of the intervals. A run that iperf3 ended with an error, or a
-    stream of one that was killed, is a failed trial. All settings that the file tells are values.
-    What iperf3 prints for people has three digits, and no CPU, RTT and settings. Raises InputError.
+    stream of one that was killed, is a failed trial. All settings in the file are values. iperf3's
+    text output has three digits, and no CPU, RTT and settings. Raises InputError.
     """
     try:
         outputs = read_text(text.text) if is_text(text.text) else read_all(text.text)
@@ -479,7 +479,7 @@ def _interval(one: IntervalOutput, client: str, server: str) -> Interval:
         bytes=one.bytes,
         retransmits=one.retransmits,
         rtt_us=one.rtt_us,
-        cwnd=None,  # iperf3 tells bytes
+        cwnd=None,  # iperf3 reports bytes
         datagrams=packets if packets is None or lost is None else max(0, packets - lost),
         lost=lost,
         jitter_us=one.jitter_us,

@@ -45,12 +45,12 @@ _WORKLOADS = {STREAM: "btc", DATAGRAMS: "udp", EXCHANGES: "latency", CONNECTS: "
 def parse(text: Text) -> Parsed:
     """Read the tests in a file, a trial each; ones without a banner (-P 0) are one.
 
-    A stream gives aggregate_btc_bps: netperf waits until the other end has read all that was
-    sent, so both ends count the same. A UDP stream gives goodput_bps, sent_bps and loss_percent.
-    Requests and responses give exchanges_per_s and, where one is on its way at a time, rtt_mean_us;
-    omni also the quantiles that it was asked for. TCP_CRR gives connects_per_s. CPU is
-    system_cpu_sender_percent and system_cpu_receiver_percent. Sizes and all other settings that the
-    file tells are values. Raises InputError.
+    A stream gives aggregate_btc_bps: netperf waits until the other end has read all that was sent,
+    so both ends count the same. A UDP stream gives goodput_bps, sent_bps and loss_percent. Requests
+    and responses give exchanges_per_s and, where one is on its way at a time, rtt_mean_us; omni
+    also the requested quantiles. TCP_CRR gives connects_per_s. CPU is system_cpu_sender_percent and
+    system_cpu_receiver_percent. Sizes and all other settings in the file are values. Raises
+    InputError.
     """
     try:
         outputs = read_all(text.text)

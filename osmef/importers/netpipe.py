@@ -13,10 +13,10 @@ from osmef.workloads.kinds.netpipe import NetpipeOutput, Point, read_all
 def parse(text: Text) -> Parsed:
     """Read a sweep over message sizes on one connection; np.out has no options.
 
-    What was printed tells by its highest rate whether both ways were used at once (-2), which is a
-    value, ``mode``. All else counts as a ping-pong. What was printed of a sweep that did not come
-    to its end is a failed trial. Metrics: latency_min_us, the time of the smallest message,
-    throughput_max_bps, n_half_bytes and sizes_measured. Raises InputError.
+    In printed output the highest rate shows whether both directions were used at once (-2); that is
+    a value, ``mode``. All else counts as a ping-pong. Printed output of an unfinished sweep is a
+    failed trial. Metrics: latency_min_us, the time of the smallest message, throughput_max_bps,
+    n_half_bytes and sizes_measured. Raises InputError.
     """
     try:
         outputs = read_all(text.text)

@@ -23,9 +23,9 @@ def parse(text: Text) -> Parsed:
 
     TCP gives aggregate_btc_bps, cpu_sender_percent and cpu_receiver_percent, retransmits, and
     connect_rtt_mean_us, the RTT that nuttcp saw when it connected; UDP goodput_bps and
-    loss_percent, with -v also sent_bps and offered_bps. Only -v tells the settings: they are
-    values. An interval is of all streams together. What was interrupted or could not connect is a
-    failed trial. Raises InputError.
+    loss_percent, with -v also sent_bps and offered_bps. Only -v prints the settings: they are
+    values. An interval is of all streams together. An interrupted run, or one that could not
+    connect, is a failed trial. Raises InputError.
     """
     try:
         outputs = read_all(text.text)

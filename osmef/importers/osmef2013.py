@@ -58,9 +58,9 @@ def parse(text: Text) -> Parsed:
     - retransmits is their sum, connect_rtt_mean_us the mean of the RTT that nuttcp saw when it
       connected.
 
-    Each connection is a row of the intervals at both ends, of the whole transfer; its bytes are
-    MiB with four digits. Placement and tenancy are as the name of the run tells them, and what the
-    state of an end says of its kernel and memory is a fact. Raises InputError.
+    Each connection is a row of the intervals at both ends, of the whole transfer; its bytes are MiB
+    with four digits. Placement and tenancy are from the name of the run; kernel and memory in the
+    state of an end are facts. Raises InputError.
     """
     document = _document(text)
     flows = _flows(document, text)

@@ -38,9 +38,9 @@ from osmef.workloads.siege import request_metrics
 def parse_siege(text: Text) -> Parsed:
     """Read the sieges in a file, a trial each, with all of its requests.
 
-    The metrics are those of a siege that OSMeF has run itself. What was asked of which server the
-    events don't tell. A siege that ended with an error is a failed trial, as is one in which
-    nothing went well; one whose end is missing is odd, and left out.
+    The metrics are those of a siege that OSMeF has run itself. The events have neither the request
+    nor the server. A siege that ended with an error, or without any success, is a failed trial; one
+    without its end is reported as odd, and left out.
     """
     records: list[Record] = []
     odd: list[Oddity] = []

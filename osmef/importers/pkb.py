@@ -54,7 +54,7 @@ _WORKLOADS = {
 _CONNECTIONS = ("num_streams", "sending_thread_count")
 _CLOUDS = {"gcp": "gce", "aws": "aws", "azure": "azure", "openstack": "openstack"}
 
-# Labels that tell what came of a run, or where it ran on that day: no settings of it.
+# Labels of results, or of where the run happened to be: no settings of it.
 _NOT_SET = frozenset({
     *("perfkitbenchmarker_version", "kernel_release", "os_info", "cloud", "vm_ids", "vm_names"),
     *("histogram", "buffer_size", "tcp_window_size", "write_packet_count", "err_packet_count"),
@@ -79,9 +79,9 @@ class _Group:
 def parse(text: Text) -> Parsed:
     """Read samples with labels, as in ``perfkitbenchmarker_results.json``, or with metadata.
 
-    A trial is what one run (``run_uri``) of a benchmark tells with the same labels; a metric that
-    comes again is of the next trial. Numbers of netperf, iperf and ping have the names that they
-    have in OSMeF, others that of PKB with their unit. Raises InputError.
+    A trial has the samples of one run (``run_uri``) of a benchmark with the same labels; a repeated
+    metric belongs to the next trial. Numbers of netperf, iperf and ping have OSMeF's names, others
+    PKB's with their unit. Raises InputError.
     """
     groups: dict[tuple[object, ...], _Group] = {}
     again: Counter[tuple[object, ...]] = Counter()

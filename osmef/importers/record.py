@@ -308,8 +308,8 @@ _LARGEST = 1 << 28  # bytes of one file: more than any of these programs prints
 def read_texts(files: Sequence[Path]) -> Iterator[Text | InputError]:
     """Yield each file as text, once, or its error.
 
-    One that gzip has compressed is what is in it. A directory stands for all files below it, a
-    .tar, .tar.gz, .tgz, .tar.bz2 or .tar.xz for those in it, in the order of their names. Raises
+    A file compressed by gzip is decompressed. A directory means all files below it, a .tar,
+    .tar.gz, .tgz, .tar.bz2 or .tar.xz for those in it, in the order of their names. Raises
     StorageError, and InputError for a path that leads nowhere.
     """
     seen: set[Path] = set()

@@ -28,21 +28,19 @@ _Key = tuple[str, str, str, int]
 
 _BETTER = {"", *Better}
 _SIMPLE = {"bit/s", "B/s", "1/s", "us/kB", "us", "ms", "ns", "s", "%", "B", "1"}
-"""Units that a name tells as well as the file; others are as the file writes them."""
+"""Units that a metric's name may contain; others are as in the file."""
 COLUMNS = ("instance_class", "metric", "unit", "platform", "session", "value")
 
 
 def parse_sessions(text: Text) -> Parsed:
     """Read a run for each platform, a cell for each instance class, a trial for each data point.
 
-    What a metric is, its first row says: ``unit``, and which way is better in ``better`` (higher,
-    lower, neither), if that is there. Without, it is as names of older results have it.
-    Rows of one metric and session that differ are its data points; a row that is there twice is an
-    oddity.
-    The platform is the provider. Metrics are named METRIC_UNIT, so ``unixbench_single_score`` and
-    ``dbench_mb_per_s`` of MB/s.
-    With a row for each session, the spread over the trials of a cell is that over the session
-    results. Raises InputError.
+    A metric's first row has its ``unit`` and optionally ``better`` (higher, lower, neither).
+    Without that, it follows from the name, as in older results. Rows of one metric and session that
+    differ are its data points; a duplicate row is an oddity. The platform is the provider. Metrics
+    are named METRIC_UNIT, so ``unixbench_single_score`` and ``dbench_mb_per_s`` of MB/s. With a row
+    for each session, the spread over the trials of a cell is that over the session results. Raises
+    InputError.
     """
     metrics: dict[_Key, dict[str, float | None]] = defaultdict(dict)
     lines: dict[_Key, list[int]] = defaultdict(list)
@@ -232,7 +230,7 @@ def _metrics(row: Mapping[str, str], where: str) -> dict[str, float | None]:
 def _cwb2018_record(
     provider: str, flavor: str, row: Mapping[str, str], metrics: dict[str, float | None]
 ) -> Record:
-    other = f"{flavor} (other end)"  # of iperf; the file tells nothing of it
+    other = f"{flavor} (other end)"  # of iperf; the file does not have it
     return Record(
         workload="cwb2018",
         metrics=metrics,

@@ -46,10 +46,10 @@ _Json = Mapping[str, Any]
 def parse(text: Text) -> Parsed:
     """Read a report: a trial for each test and concurrency.
 
-    ``aggregate_btc_bps`` is the sum of the agents' mean bandwidths, in bit/s: what Shaker calls
-    Mbit/s is 2^20 of them. ``retransmits`` are those of all samples, of which Shaker tells the
-    mean. Other numbers are the mean over the agents of their means. Samples of bandwidth are rows
-    of the intervals. A test that an agent did not end well is a failed trial. Raises InputError.
+    ``aggregate_btc_bps`` is the sum of the agents' mean bandwidths, in bit/s: Shaker's Mbit/s are
+    2^20 of them. ``retransmits`` are those of all samples, of which Shaker reports the mean. Other
+    numbers are the mean over the agents of their means. Samples of bandwidth are rows of the
+    intervals. A test that failed at an agent is a failed trial. Raises InputError.
     """
     data = _document(text)
     groups: dict[tuple[str, str, int], list[_Json]] = defaultdict(list)

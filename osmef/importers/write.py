@@ -25,7 +25,7 @@ from osmef.scenario.location import Location
 from osmef.units import counted
 
 MOST_NOTES = 20
-"""Of what was odd that is told at once; a run with more has a file of all."""
+"""Largest number of oddities in a summary; a run with more has a file of all."""
 NOTES = "notes.txt"
 
 
@@ -40,7 +40,7 @@ def write_run(  # noqa: PLR0913, PLR0917 - all that a run directory is made of
 ) -> RunDirectory:
     """Write a run directory of records, ``in_cells``, under ``out``. Raises StorageError.
 
-    Of ``measures`` it gets those that it has numbers of.
+    It gets those of ``measures`` for which it has values.
     """
     run = RunDirectory.create(out, slug(name), None, "")
     with run:
@@ -154,7 +154,7 @@ def _summary(  # noqa: PLR0913, PLR0917
     flavors = {name: one for origin in origins for name, one in origin.record.flavors.items()}
     facts: dict[str, dict[str, Any]] = {}
     for origin in origins:
-        facts = {**origin.record.facts, **facts}  # the first one that tells
+        facts = {**origin.record.facts, **facts}  # the first one that has it
     files = len({origin.text for origin in origins})
     found = {name for trial in trials for name in trial.metrics}
     names = dict.fromkeys(name for trial in trials for name in (*trial.senders, *trial.receivers))
@@ -261,8 +261,8 @@ def in_cells(origins: Sequence[Origin], *, pool_ends: bool) -> list[Origin]:
 
     Where records of the same values have different ends, the ends are values, too: ``sender`` and
     ``receiver``. Else, or with ``pool_ends``, they are not, so that other machines can be compared
-    by cells. A failed record may tell little: it is of the cell of the good ones that has all it
-    tells, if of one.
+    by cells. A failed record may have few values: it belongs to the cell of the successful ones
+    with all of these, if there is only one.
     """
     found = [origin.record for origin in origins]
     if not pool_ends and most_ends(found) > 1:
@@ -278,7 +278,7 @@ def most_ends(records: Iterable[Record]) -> int:
     """Return the largest number of pairs among good records with the same values."""
     ends: dict[str, set[tuple[tuple[str, ...], tuple[str, ...]]]] = defaultdict(set)
     for record in records:
-        if record.failure is None:  # which may tell no ends
+        if record.failure is None:  # which may have no ends
             ends[cell_key(record)].add((record.senders, record.receivers))
     return max(map(len, ends.values()), default=0)
 

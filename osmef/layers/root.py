@@ -63,8 +63,8 @@ class KernelError(EndpointError):
 class Root:
     """Runs programs as root on an endpoint: by a root login, or sudo without a password.
 
-    ``words`` makes a command line what it is there, where programs were brought; an engine that
-    takes longer than ``removal_s`` seconds to remove something is ended.
+    ``words`` replaces programs in a command line by supplied ones; a container engine that needs
+    more than ``removal_s`` seconds for a removal is ended.
     """
 
     def __init__(

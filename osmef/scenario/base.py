@@ -35,7 +35,7 @@ def keys_of(model: type[BaseModel]) -> dict[str, FieldInfo]:
 def conflict(message: str, cure: str, *keys: str) -> PydanticCustomError:
     """Return the validation error of several keys that do not go together.
 
-    ``keys`` are the keys concerned, dotted where they are nested, seen from the model whose
+    ``keys`` are the keys concerned, dotted where they are nested, relative to the model whose
     validator raises the error: the user is shown the place where one of them is written.
     """
     return PydanticCustomError(
@@ -47,7 +47,7 @@ def conflict(message: str, cure: str, *keys: str) -> PydanticCustomError:
 class ByKind:
     """Marks a field with settings of any kind: a kind alone, or keys with or without their kind.
 
-    ``usual`` is the kind where none is written; ``only`` tells which models may stand there.
+    ``usual`` is the default kind; ``only`` returns whether a model is allowed there.
     """
 
     kinds: Kinds
@@ -55,9 +55,9 @@ class ByKind:
     only: Callable[[type[Any]], bool] = lambda _model: True
 
     also: ClassVar[tuple[str, ...]] = ()
-    """Words that may stand there beside the kinds."""
+    """Words that are allowed there besides the kinds."""
     stacks: ClassVar[bool] = False
-    """Whether a list of settings may stand there."""
+    """Whether a list of settings is allowed there."""
 
     def default(self) -> Any:
         """Return the default kind's settings."""

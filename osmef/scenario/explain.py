@@ -38,8 +38,8 @@ _OWN = ("address", "port")
 def with_server(data: Any) -> Any:
     """Return a scenario's values in which the workload has the server that is its receiver.
 
-    The sender asks it alone, and is a ``loopback`` endpoint then. Anything else is as it was.
-    Raises a conflict of what does not go together with such a receiver.
+    The sender, the only client of that server, becomes a ``loopback`` endpoint. All else is
+    unchanged. Raises a conflict of keys that exclude such a receiver.
     """
     receiver = _server_of(data)
     if receiver is None:
@@ -114,7 +114,7 @@ def _check_sender(sender: Any) -> None:
 
 
 def _check_background(background: Any) -> None:
-    """Refuse one that would stay on the endpoint that asks, beside the path to the server."""
+    """Refuse a workload that would stay on the client endpoint, beside the path to the server."""
     kind = background.get("kind", "btc") if isinstance(background, Mapping) else background
     try:
         settings = WORKLOADS.settings(kind)
@@ -129,7 +129,7 @@ def _check_background(background: Any) -> None:
 
 
 def _with_server(workload: Any, host: str, port: int | None) -> Mapping[str, Any] | None:
-    """Return the workload with its ``server``; None where it is of no kind, which others tell."""
+    """Return the workload with its ``server``; None for an unknown kind, reported elsewhere."""
     try:
         settings = WORKLOADS.settings(workload.get("kind", "btc"))
     except (OsmefError, AttributeError, TypeError):
@@ -298,9 +298,9 @@ def _key(tree: Node, path: Keys) -> Node:
 
 
 def _misfit(path: Keys, tree: Node, swept: Sequence[Assignment]) -> Problem | None:
-    """Return the problem of a name whose value only other kinds have; None of a written key.
+    """Return the problem of a name that only other kinds have; None for a written key.
 
-    A short name such as ``loss`` brings ``search.loss`` along, which the user has not written.
+    A short name such as ``loss`` implies ``search.loss``, which the user has not written.
     """
     around = settings_around(path)
     if around is None:
@@ -331,7 +331,7 @@ def _kinds_with(path: Keys, around: Keys) -> list[str]:
 
 
 def _has_no(path: Keys, around: Keys, tree: Node) -> tuple[str, str]:
-    """Say that settings have no value at a path, and which kinds do."""
+    """Return the problem that settings have no value at a path, with the kinds that do."""
     kind, key = kind_at(tree, around), ".".join(path[len(around) :])
     mine = [model for model in models_at(around) if default_kind(model) == kind]
     known = ", ".join(name for model in mine for name in keys_of(model))
@@ -446,7 +446,7 @@ def _wrong_kind(error: ErrorDetails, path: Keys, node: Node, _tree: Node) -> Pro
 
 
 def _without_sign(percent: float, key: str, *, whole: bool) -> str:
-    """Return a percentage as the number that it stands for."""
+    """Return a percentage as a number."""
     if key.endswith("percent"):
         return f"write {percent:g}, without %"
     return "write a whole number, without %" if whole else f"write {percent / 100:g}"

@@ -1,6 +1,6 @@
 """Field types of the scenario file: quantities with units, names, enumerations, and money.
 
-Also what is expected of a metric: a bound such as ``>= 5 Gbit/s``.
+Also the expectation of a metric: a bound such as ``>= 5 Gbit/s``.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class TrialOrder(StrEnum):
 
 
 RECORD = "record"
-"""Of ``on_mismatch``: keep the numbers, and say where they were measured."""
+"""Value of ``on_mismatch``: keep the numbers, with the place where they were measured."""
 
 _ON_MISMATCH = re.compile(r"fail|record|retry +([1-9]|1[0-9]|20)")
 

@@ -44,15 +44,13 @@ class LayerSettings(Model):
     its name, ``ethernet`` for frames of addresses of its own, or ``ip`` for packets of such."""
 
     carries: ClassVar[frozenset[str]] = EVERYTHING
-    """What a layer that stands on it may send, as ``carried_by`` says it; none where it is empty.
-    """
+    """What a layer on top of it may send, in the terms of ``carried_by``; empty for none. """
 
     families: ClassVar[frozenset[Family]] = frozenset(Family)
     """The versions of IP that it carries."""
 
     needs_exclusive_nics: ClassVar[bool] = False
-    """Whether it takes what an endpoint has once only, such as its network cards: layers that do
-    stand by turns."""
+    """Whether it needs exclusive use of an endpoint's network cards: such layers exist in turns."""
 
     shown_module: ClassVar[str] = ""
     """The kernel's module that it needs, where /sys/module shows whether that is loaded."""
@@ -223,4 +221,4 @@ def _wrong(message: str, cure: str) -> PydanticCustomError:
 
 
 AnyLayer = Annotated[ProviderNetwork | Stack, _Layers(LAYERS, _USUAL)]
-"""A network of the provider, or layers of ours on the one that is there, the outermost first."""
+"""A network of the provider, or layers of ours on the existing one, the outermost first."""

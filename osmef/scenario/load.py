@@ -26,7 +26,7 @@ from osmef.scenario.yaml_text import read_yaml, write_yaml
 _KEY_WITHOUT_SPACE = re.compile(r"[a-z_]+:\S")
 _CAMPAIGN_KEY = "scenarios"
 _OWN_KEYS = {"workload", "endpoints", "sweep"}
-# Keys of arguments, which are texts whatever they look like; in a sweep with their path.
+# Keys of arguments, which are texts even if they look like numbers; in a sweep with their path.
 _ARGUMENTS = re.compile(r"(?:.+\.)?(?:argv|ipv6|env)(?:\.[^.]+)?")
 _WORD = re.compile(r"[-+.0-9A-Za-z]+")
 
@@ -82,7 +82,7 @@ def _first_of_each_place(reading: list[Problem], values: list[Problem]) -> list[
 def with_arguments(node: Node, *, is_named: bool = False) -> Node:
     """Return a tree in which all arguments are texts: ``-1`` and ``2.50`` stay as written.
 
-    ``is_named`` says that the keys are names of metrics, which may be called ``env``.
+    ``is_named`` is whether the keys are names of metrics, which may be called ``env``.
     """
 
     def read(key: str) -> Callable[[Node], Node]:
@@ -119,7 +119,7 @@ def _text(node: Node) -> Node:
 def with_inventories(tree: Node, folder: Path) -> tuple[Node, list[Problem]]:
     """Return the scenario with the hosts of its inventories, each with its position there.
 
-    ``folder`` is where the scenario file lies. What is wrong with an inventory is listed.
+    ``folder`` is the scenario file's. Errors of an inventory are listed.
     """
     problems: list[Problem] = []
     sites = tree.get(("sites",))
@@ -157,7 +157,7 @@ def _with_inventory(
 ) -> tuple[Node, list[Problem]]:
     """Return the scenario with the hosts of a cloud's inventory.
 
-    Without an inventory, or with one that is no text, it comes back as it is.
+    Without an inventory, or with one that is no text, it is returned unchanged.
     """
     named = tree.get((*cloud, "inventory"))
     if named is None or not isinstance(named.content, str) or not named.content:

@@ -35,9 +35,9 @@ class Gone(Location):
 def same_host(one: Location, other: Location) -> bool | None:
     """Return whether both are on one host; None where that is unknown.
 
-    Ids of a host that a cloud gives a tenant, so that it can't tell which host it is, say nothing
-    about the ids that it gives another. A host stands in one rack, zone and region. Two sites are
-    two regions, unless both tell that they are in the same one.
+    Host ids that a cloud derives for each tenant can't be compared with those of another tenant. A
+    host is in one rack, zone and region. Two sites are two regions, unless both report the same
+    one.
     """
     apart = [
         None not in pair and pair[0] != pair[1]
@@ -58,8 +58,8 @@ def same_host(one: Location, other: Location) -> bool | None:
 def has_moved(before: Location, after: Location) -> bool:
     """Return whether a location has changed; a part that became unknown is no change.
 
-    A whole location that became unknown is a change: it has moved to an unknown place.
-    So is it when that one is told of again.
+    If the whole location became unknown, that is a change to an unknown place, and so is its
+    becoming known again.
     """
     if _is_nowhere(before) != _is_nowhere(after):
         return True
@@ -82,7 +82,7 @@ def distance(sender: Location, receiver: Location) -> int | None:
 
     The tree is router - tenant network - (tenant, host): 0 for one tenant on one host, 2 for one
     tenant on two hosts, 4 for two tenants, on one host too, as their traffic goes through the
-    router. None where the locations do not tell. Source: Venzano and Michiardi, "A Measurement
+    router. None where the locations are unknown. Source: Venzano and Michiardi, "A Measurement
     Study of Data-intensive Network Traffic Patterns in a Private Cloud", section IV-D and figure 1.
 
     Physical hosts have no tenant: two of them are one tenant's, and so is a host with a VM.

@@ -1,10 +1,10 @@
 """Names of a scenario's values in a sweep and in ``--set``.
 
 A name is a key of the scenario, dotted where it is nested (``endpoints.sender.flavor``). A word
-without a dot that is no key of the scenario itself means every value so called: ``connections`` is
-``workload.connections``, and ``flavor`` the flavor of all endpoints that are there. The values of
-the background, of a layer, of pairs and of ``repeat`` are named by their paths alone. What is in a
-list is named by its number, counted from 0: ``workload.run.1.argv.6``.
+without a dot that is no key of the scenario itself means every value of that name: ``connections``
+is ``workload.connections``, and ``flavor`` the flavor of all existing endpoints. The values of the
+background, of a layer, of pairs and of ``repeat`` are named only by their paths. An item of a list
+is named by its number, counted from 0: ``workload.run.1.argv.6``.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ SWEPT = (
 """The keys of a scenario that may differ from cell to cell, with all that is under them."""
 
 BY_KIND = ("provider", "workload", "background")
-"""The keys whose settings depend on the ``kind`` that is written there."""
+"""The keys whose settings depend on their ``kind``."""
 
 _ONE_CLOUD = "name several clouds under sites, and sweep endpoints.receiver.site"
 _WHOLE_RUN = "it holds for the whole run: set it beside the sweep"
@@ -59,7 +59,7 @@ _OTHER_NAMES = {
 
 
 class UnknownNameError(ValueError):
-    """An unknown name; its text says so, and ``cure`` has the known ones."""
+    """An unknown name; ``cure`` has the known ones."""
 
     def __init__(self, message: str, cure: str) -> None:
         super().__init__(message)
@@ -209,7 +209,7 @@ def _inner(container: Any, part: str) -> Iterator[Any]:
 
 
 def misplaced(tree: Node, path: Keys) -> tuple[str, str] | None:
-    """Say that nothing can be put at a path, since a list there is shorter; with the cure."""
+    """Return the problem that a list on a path is too short, with the cure."""
     node: Node | None = tree
     for at, key in enumerate(path):
         name, count = ".".join(path[:at]), len(node.items) if node is not None else 0
@@ -229,8 +229,8 @@ def misplaced(tree: Node, path: Keys) -> tuple[str, str] | None:
 def assign(tree: Node, paths: tuple[Keys, ...], value: Node) -> Node:
     """Return a copy of a scenario with a value at these paths.
 
-    Endpoints that are not written are a sender and a receiver. Of several paths only those
-    count whose place is there: no receiver gets a flavor where there is none.
+    Without ``endpoints`` there are a sender and a receiver. Of several paths only those to existing
+    places count: a missing receiver gets no flavor.
     """
     deeper = [p for p in paths if p[0] == "endpoints" and len(p) > 1]
     if deeper and tree.get(("endpoints",)) is None:

@@ -130,7 +130,7 @@ class Node:
         """Return a copy with the value at a path, creating mappings on the way.
 
         A mapping can be written as its ``kind`` alone; such a text becomes a mapping again. In a
-        list a number leads to what is there, counted from 0.
+        list a number is the index of an item, from 0.
         """
         if not path:
             return value
@@ -262,7 +262,7 @@ def excerpt(line: str, column: int) -> str:
     """Return a line with a mark under its column; nothing for an empty one."""
     at = column - 1
     begin = max(0, at - _BEFORE) if len(line) > _MOST else 0
-    # Only a part of it is looked at: a file of a megabyte may be one line.
+    # Only a part of it is searched: a file of a megabyte may be one line.
     cut = "".join(one if one.isprintable() else " " for one in line[begin : begin + _MOST])
     if not cut or cut.isspace():
         return ""
@@ -275,16 +275,18 @@ def excerpt(line: str, column: int) -> str:
 def secret_lines(text: str) -> frozenset[int]:
     """Return the numbers of lines at or below a key whose name suggests a secret.
 
-    Under a key is what is indented more, the items of a list below it, and the next line.
+    Below a key are the lines that are indented more, the items of its list, and the next line.
     """
     found = set()
-    around: list[tuple[int, bool]] = []  # of each key around a line, where it stands, and if secret
+    around: list[
+        tuple[int, bool]
+    ] = []  # for each key around a line: its indentation, and whether it is secret
     follows = False
     for number, line in enumerate(text.split("\n"), start=1):
         words = line.strip()
         if not words:
             continue
-        # An item of a list may stand as far left as the key of the list, and is inside it.
+        # An item of a list may have the indentation of the list's key, and is inside it.
         place = 2 * (len(line) - len(line.lstrip())) + words.startswith("-")
         while around and around[-1][0] >= place:
             around.pop()

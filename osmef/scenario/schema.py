@@ -156,8 +156,8 @@ Json = dict[str, Any]
 def json_schema() -> Json:
     """Return the schema of a scenario file (JSON Schema 2020-12).
 
-    It knows keys, types, choices and units. Ranges of quantities, and rules between keys, are
-    beyond it: only ``load`` judges those.
+    It knows keys, types, choices and units. It has no ranges of quantities and no rules between
+    keys: only ``load`` checks those.
     """
     schema = Scenario.model_json_schema()
     properties = schema["properties"]
@@ -252,7 +252,7 @@ def _any_of(paths: list[Keys]) -> Json:
 
 
 def _pointers(path: Keys) -> list[tuple[list[str], FieldInfo]]:
-    """List the JSON pointers of a path, one for each model that may be there."""
+    """List the JSON pointers of a path, one for each possible model."""
     if len(path) == 1:
         return [(["properties", path[0]], Scenario.model_fields[path[0]])]
     return [

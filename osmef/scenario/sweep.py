@@ -49,7 +49,7 @@ _OURS = Path(__file__).parent / "classes.yaml"
 def with_classes(tree: Node) -> tuple[Node, list[Problem]]:
     """Return the scenario with the campaign's classes that it uses and does not define.
 
-    A run keeps them so as they were when it began. What is wrong with the files is listed.
+    A run keeps their content from its start. Errors of the files are listed.
     """
     written = tree.get(("classes",))
     wanted = {name: None for name in _used(tree) if written is None or name not in written.entries}
@@ -302,7 +302,7 @@ def _read_extra(sweep: Sweep, name: str, value: Node) -> None:
             continue
         entry = _read_entry(sweep, item)
         if len(entry) < len(item.entries):
-            continue  # what is wrong with it is noted
+            continue  # its errors are listed
         if name == "include":
             sweep.include.append(entry)
         elif _can_match(sweep, entry):
@@ -365,9 +365,9 @@ class _Findings:
 def make_cells(tree: Node, sweep: Sweep) -> tuple[list[Cell], list[Problem], int]:
     """Return the cells of a scenario without its ``sweep`` key, and their problems.
 
-    Comes with how many problems there are at least beside those that are listed. Rules between
-    several keys are checked in cells only: the scenario's own values need not go together where the
-    sweep replaces them.
+    Also returns the least number of further problems that are not listed. Rules between several
+    keys are checked in cells only: the scenario's own values may conflict where the sweep replaces
+    them.
     """
     combinations = sweep.combinations()
     singles = _singles(sweep)
@@ -455,7 +455,7 @@ def _check_single_values(tree: Node, singles: Sequence[Combination], findings: _
         if findings.are_many:
             return
         changed, wrong = _with(tree, combination)
-        if wrong is not None:  # there may be a place in cells, whose list another axis brings
+        if wrong is not None:  # the place may exist in cells where another axis sets the list
             continue
         _, errors, more = examine(changed)
         findings.more = max(findings.more, more)
@@ -464,8 +464,8 @@ def _check_single_values(tree: Node, singles: Sequence[Combination], findings: _
 
 
 def _with(tree: Node, combination: Combination) -> tuple[Node, Problem | None]:
-    """Return a scenario with what a combination sets; or with what has no place in it."""
-    # What is nested deeper goes last, so that endpoints do not wipe out endpoints.sender.flavor.
+    """Return a scenario with the values of a combination; or those without a place in it."""
+    # Deeper paths are set last, so that endpoints does not overwrite endpoints.sender.flavor.
     for assignment in sorted(combination, key=lambda a: len(a.paths[0])):
         wrong = misplaced(tree, assignment.paths[0])
         if wrong is not None:

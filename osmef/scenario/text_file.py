@@ -76,7 +76,7 @@ def read_json(source: SourceText) -> tuple[Node | None, Builder]:
             "check commas, quotes and brackets here and just before",
         ) from None
     except RecursionError:
-        pass  # the reader below stops far earlier, and knows where
+        pass  # the reader below stops far earlier, with the place
     reader = _Reader(source)
     return reader.value(0), reader.builder
 

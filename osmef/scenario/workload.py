@@ -64,7 +64,7 @@ MOST_TRIALS = 100_000
 """Trials that a cell can have."""
 
 FEWEST_KNOWN = 8
-"""With fewer values no interval of the median may be looked at after each one, at 95 %."""
+"""The fewest values of an interval of the median that is valid at 95 % after each value."""
 
 
 class UntilKnown(Model):
@@ -145,19 +145,19 @@ class WorkloadSettings(Model):
     """Whether all endpoints run it as one, each as the sender of a pair, and not every pair for
     itself."""
     lasting: ClassVar[tuple[str, ...]] = ("duration",)
-    """The keys that say how long it runs, which are not those of a background."""
+    """The keys of its length, which a background may not have."""
 
     servers_there: ClassVar[bool] = False
-    """Whether it may ask a server that is there already, which ``server`` names."""
+    """Whether it can be the client of an existing server, its ``server``."""
 
     @classmethod
     def asking(cls, host: str, port: int | None, given: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return what is given with the ``server`` at an address; see ``servers_there``."""
+        """Return the given settings with the ``server`` at an address; see ``servers_there``."""
         raise NotImplementedError
 
     @property
     def asked(self) -> str | None:
-        """Address and port of the server that is there already; None where both ends are ours."""
+        """Address and port of an existing server; None if both ends are ours."""
         return None
 
     @property
@@ -179,7 +179,7 @@ class WorkloadSettings(Model):
 
     @property
     def directions(self) -> Directions:
-        """Which ways its data goes on a path; at once also where that is not known."""
+        """The directions of its data on a path; both at once also where that is unknown."""
         return Directions.AT_ONCE
 
     def for_background(self, duration_s: float) -> Self:
@@ -199,7 +199,7 @@ class WorkloadSettings(Model):
         yield from ()
 
     def warnings_about(self, metrics: Mapping[str, float | None]) -> Iterator[str]:  # noqa: ARG002
-        """Yield what the numbers of a trial say against each other."""
+        """Yield warnings on contradictory metrics of a trial."""
         yield from ()
 
 

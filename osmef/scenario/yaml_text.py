@@ -69,7 +69,7 @@ _Dumper.add_representer(str, _represent_text)
 def read_yaml(source: SourceText) -> tuple[Node | None, Builder]:
     """Parse a YAML text of one document; None if it is empty.
 
-    The builder holds what is wrong but did not keep it from being read. Raises InputError.
+    The builder has the errors that did not prevent parsing. Raises InputError.
     """
     loader = None
     try:
@@ -155,7 +155,7 @@ def _key(node: yaml.Node, builder: Builder) -> Node:
     if not isinstance(node, yaml.ScalarNode):
         builder.note(at, "a key must be a text, not a list or a mapping", "write key: value")
         return Node(builder.source, at, f"?{at}")
-    # A key is what is written, whatever else the word could mean.
+    # A key is its text, also where that would be a number or a truth value.
     return builder.scalar(at, lambda: str(node.value))
 
 

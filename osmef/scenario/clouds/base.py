@@ -1,8 +1,8 @@
 """Settings that all clouds have in common, those of public clouds, and addresses of APIs.
 
-A scenario or a journal is untrusted, and names where requests go that carry a token, a signature,
-or keys of VMs. So credentials are sent to hosts of their own cloud, and to this machine, only. What
-is no host of the vendor's has to be allowed by the environment, which is the user's own.
+A scenario or a journal is untrusted, and names hosts to which requests with a token, a signature,
+or keys of VMs are sent. So credentials are sent only to hosts of their own cloud, and to this
+machine. The user has to allow other hosts by an environment variable.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def _is_allowed(host: str, port: int) -> bool:
 
 
 Url = Annotated[str, AfterValidator(only_to("the cloud", r"(?!)")), _SCHEMA]
-"""The address of an API of a cloud whose hosts are not known here."""
+"""The address of an API of a cloud without known hosts."""
 AwsUrl = Annotated[
     str,
     # More of amazonaws.com than these is its customers': load balancers, buckets, gateways.
@@ -169,8 +169,8 @@ class NicNetworks(StrEnum):
 class CloudAccess(BaseModel):
     """The ``access`` of a journal: a place in a cloud. Keys of newer versions are ignored.
 
-    A run directory is untrusted. What it says is used only as far as a scenario could say it as
-    well: each cloud has a subclass whose values are validated as its settings are.
+    A run directory is untrusted. Its values are used only if a scenario could have them: each cloud
+    has a subclass that validates them like its settings.
     """
 
     model_config = ConfigDict(extra="ignore", frozen=True, defer_build=True)

@@ -53,12 +53,12 @@ _CURES = {
 def check_uri(value: str) -> str:
     """Validate a URI of libvirt. Raises ValueError, with the cure behind a semicolon.
 
-    libvirt's own client runs what ``command`` and the transport ``ext`` name, has the far side run
-    what ``netcat``, ``proxy`` and ``name`` name, hands passwords of ``authfile`` over, writes the
-    file of ``known_hosts``, and trusts anybody by ``no_verify`` (libvirt.org/uri.html). It compares
-    the names of parameters without case, decodes ``%``, takes ``;`` for ``&``, and the last of two
-    that are the same. So what is known to be harmless is allowed, in one spelling, and all else is
-    refused.
+    libvirt's client runs the programs in ``command`` and the transport ``ext``, makes the remote
+    side run those in ``netcat``, ``proxy`` and ``name``, sends passwords of ``authfile``, writes
+    the file of ``known_hosts``, and accepts every host key with ``no_verify``
+    (libvirt.org/uri.html). It ignores the case of parameters' names, decodes ``%``, treats ``;`` as
+    ``&``, and uses the last of two equal ones. So only harmless parameters are allowed, in one
+    spelling, and all others are refused.
     """
     form = _FORM.fullmatch(value) if len(value) <= _MOST else None
     at = _AT.fullmatch(form["at"]) if form else None
@@ -135,7 +135,7 @@ Directory = Annotated[
 
 
 class Accelerator(StrEnum):
-    """What runs the guests: auto is KVM where a probe guest runs with it, else TCG."""
+    """The accelerator of guests: auto is KVM if a probe guest runs with it, else TCG."""
 
     AUTO = "auto"
     KVM = "kvm"

@@ -192,7 +192,7 @@ class OpenStackSettings(NicSettings, CloudWithHosts):
 class OpenStackAccess(CloudAccess):
     """A project; ``cloud`` is one of clouds.yaml, and ``home`` the project of its credentials.
 
-    ``auth_url`` only tells the user which keystone it was: nothing is sent there.
+    ``auth_url`` only shows the user which keystone it was: nothing is sent there.
     """
 
     auth_url: Text | None = None
