@@ -60,7 +60,7 @@ def sources(suite: str) -> list[str]:
 
 
 def components(suite: str) -> set[str]:
-    """Return which parts of a release this machine's apt gets: main, and others it was told of."""
+    """Return which parts of a release this machine's apt gets: main, and others in its sources."""
     return {"main", *(line.split()[-1] for line in sources(suite))}
 
 

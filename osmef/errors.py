@@ -78,7 +78,7 @@ MOST_PROBLEMS = 100
 class InputError(OsmefError):
     """A file or an argument is wrong. ``problems`` lists what was found, in file order.
 
-    ``more`` is how many there are at least beside them, where there are more than anybody reads.
+    ``more`` is how many there are at least beside them, where there are more than are shown.
     """
 
     exit_code = 2

@@ -353,10 +353,9 @@ def bench(bench: Bench) -> Section:
         " turns with them. CPU is user and system time of all its processes, in percent of one CPU."
         " The ratio is that of Hodges and Lehmann over six turns or more, with its interval of 95"
         " %; it is the same if that reaches 1 to a thousandth (of six lines in which nothing"
-        " differs, one or more is told other in 17 % of runs, by the interval's 3 % a line). The"
-        " time of a"
-        " trial beside that of its program is from its begin to its end: the start of the server,"
-        " the wait for the common start, and what is written.",
+        " differs, one or more is reported as different in 17 % of runs, by the interval's 3 % a"
+        " line). The time of a trial beside that of its program is from its begin to its end: the"
+        " start of the server, the wait for the common start, and what is written.",
         [
             Table("By hand and through the controller", (*header, "verdict"), rows),
             Table("Overhead of a trial", ("", "median (min-max)", "wanted", "verdict"), overheads),

@@ -18,7 +18,7 @@ from tests.cli.test_layers import settled, state
 PATCH = '''
 from typing import ClassVar, Literal
 from pydantic import Field
-from osmef.layers.base import Attached, Layer, peers_of
+from osmef.layers.base import Layer, LayerEnd, peers_of
 from osmef.results.measure import Better, Measure
 from osmef.scenario.layers import LayerSettings
 
@@ -41,7 +41,7 @@ class Patch(Layer[PatchSettings]):
         words = [f"link set dev {nic.device} up", f"address add {own}/32 dev {nic.device}"]
         ways = [f"route add {ground.inner[p]}/32 dev {nic.device}" for p in peers_of(ground, end)]
         end.host.root.ip(space, *words, *ways)
-        return Attached(own, own, space, nic.mtu)
+        return LayerEnd(own, own, space, nic.mtu)
     def outcome(self, changes):
         sent = [card["tx_packets"] for one in changes for card in one.interfaces.values()]
         return {"patch_packets": float(sum(sent))}

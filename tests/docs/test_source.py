@@ -11,7 +11,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 RIDDLES = re.compile(
     r"\b(whoever|nobody|somebody|anew|heard of|speaks against|gone again|lets? us in|lets? in"
-    r"|what (?:becomes|became) of|[Tt]ells? (?:whether|that|of))\b"
+    r"|what (?:becomes|became) of|[Tt]ells? (?:whether|that|of)|told|untold|anybody)\b"
 )
 """Words in the place of a term: retry, lease, orphan, recreate, unknown, return, report."""
 
@@ -27,17 +27,17 @@ def nodes(path: Path) -> list[ast.AST]:
     return [*ast.walk(ast.parse(path.read_text(encoding="utf-8")))]
 
 
-def first_lines(path: Path) -> Iterator[tuple[str, str]]:
-    """Yield the place of each docstring, and its first line."""
+def docstrings(path: Path) -> Iterator[tuple[str, str]]:
+    """Yield the place of each docstring, and its text."""
     for node in nodes(path):
         if isinstance(node, Documented) and (text := ast.get_docstring(node)):
-            yield f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', 1)}", text.splitlines()[0]
+            yield f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', 1)}", text
 
 
-def test_a_docstring_begins_with_a_term_and_no_riddle() -> None:
-    lines = [one for path in sources() for one in first_lines(path)]
-    assert len(lines) > 4000
-    assert [one for one in lines if RIDDLES.search(one[1])] == []
+def test_no_docstring_has_a_riddle() -> None:
+    texts = [one for path in sources() for one in docstrings(path)]
+    assert len(texts) > 4000
+    assert [(place, found[0]) for place, text in texts if (found := RIDDLES.search(text))] == []
 
 
 def test_a_riddle_is_found() -> None:

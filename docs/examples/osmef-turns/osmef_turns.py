@@ -46,7 +46,9 @@ class Turns(Workload[TurnsSettings]):
         ask = Step("sender", "exchange", parameters)
         return (Part((answer, ask), duration_s=s.duration),)
 
-    def outcome(self, trial: int, purpose: Purpose, pairs: Sequence[Sequence[PartResult]]) -> Outcome:
+    def outcome(
+        self, trial: int, purpose: Purpose, pairs: Sequence[Sequence[PartResult]]
+    ) -> Outcome:
         """Return the rate of all pairs."""
         rates = [_rate(ran) for (ran,) in pairs]
         return Outcome({"turns_per_s": math.fsum(rates)})
