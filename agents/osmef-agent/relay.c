@@ -11,8 +11,6 @@
 
 #include <sys/socket.h>
 
-struct relaying relaying;
-
 static struct relay *relay_of(const struct client *client)
 {
     return &relaying.relays[client->source.fd];

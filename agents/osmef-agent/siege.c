@@ -11,7 +11,6 @@
 #define DEFAULT_PATH "/mping/{size}"
 #define BATCH 1000 /* requests in one event */
 
-struct siege siege;
 static struct siege_params params; /* of the job that was read last */
 
 /* What has no effect would be taken for something that has one. */

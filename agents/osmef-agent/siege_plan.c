@@ -11,6 +11,8 @@
 /* The widest range that is drawn from without replacement. */
 #define WIDEST 100000000
 
+struct siege siege;
+
 /* SplitMix64 (Steele, Lea, Flood 2014): the same seed draws the same plan everywhere. */
 static uint64_t random_bits(uint64_t *state)
 {

@@ -9,6 +9,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+struct relaying relaying;
+
 static bool connect_anew(struct loop *loop, struct relay *r)
 {
     const int on = 1;

@@ -16,17 +16,22 @@ _DEFINED = re.compile(r"^(?!static\b)[a-z_][\w *]*?\b(\w+)\([^;{}]*\)\s*\{", re.
 _TABLE = re.compile(
     r"^(?!static\b|extern\b)[a-z_][\w *]*?\b(\w+)(?:\[\w*\])*\s*=\s*\{", re.MULTILINE
 )
+# The same of a variable.
+_VARIABLE = re.compile(
+    r"^(?!static\b|extern\b|typedef\b|return\b)[a-z_][\w *]*?\b(\w+)(?:\[\w*\])*(?:\s*=[^;{]*)?;",
+    re.MULTILINE,
+)
 _NAME = re.compile(r"(?<![.\w])(?<!->)(\w+)\b(?!\s*=[^=])")
 _ASIDE = re.compile(r'/\*.*?\*/|"(?:\\.|[^"\\])*"', re.DOTALL)
 
 
 def calls(sources: dict[str, str]) -> dict[str, set[str]]:
-    """Return which files each one calls, hands on a function of, or reads a table of."""
+    """Return which files each one calls, hands on a function of, or uses a variable of."""
     texts = {name: _ASIDE.sub(" ", text) for name, text in sources.items()}
     defined = {
         match: name
         for name, text in texts.items()
-        for pattern in (_DEFINED, _TABLE)
+        for pattern in (_DEFINED, _TABLE, _VARIABLE)
         for match in pattern.findall(text)
     }
     return {
