@@ -197,7 +197,7 @@ class Layer(ABC, Generic[S]):
     module: ClassVar[str] = ""
     """The kernel's module that it needs."""
     measures: ClassVar[tuple[Measure, ...]] = ()
-    """What it reports of a trial by the kernel's counters, if anything."""
+    """The metrics of a trial that it computes from the kernel's counters, if any."""
 
     def __init__(self, settings: S) -> None:
         self.settings = settings

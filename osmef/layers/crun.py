@@ -107,11 +107,11 @@ def _own_copy(root: Root, folder: str) -> list[str]:
     """Copy the runtime into the container's directory; return how it is called there."""
     words = root.command_line([CRUN])
     before, own = posixpath.dirname(words[0]), f"{folder}/{_OWN}"
-    if len(words) == 1:  # the endpoint's own, which stays where it is
+    if len(words) == 1:  # the endpoint's own, which is not copied
         own = before
     else:
         root.do(["cp", "-R", before, own])
-    # What it calls itself is no name of a program, or it would be looked up once more.
+    # Its name in argv is no program's name, or it would be replaced once more.
     words = [f"{own}/{CRUN}" if word == CRUN else word for word in words]
     copied = [own + word[len(before) :] if word.startswith(before) else word for word in words]
     return [*_HIDING, *copied, "--cgroup-manager=disabled", "--root", f"{folder}/{_STATE}"]

@@ -31,9 +31,9 @@ _PACKAGES = {
     "setpriv": "util-linux",
 }
 _WITHIN = ("ip", "netns", "exec")
-_NOT_FOUND = 127  # what a shell says of a program that is not there (POSIX)
+_NOT_FOUND = 127  # a shell's exit status for a missing program (POSIX)
 _MAX_MESSAGE_CHARS = 300
-# What sudo and ip netns exec say of a program that is not there.
+# Errors of sudo and ip netns exec for a missing program.
 _MISSING = re.compile(r"command not found|exec of .* failed: No such file or directory")
 _IN_USE = (
     "File exists",
@@ -145,7 +145,7 @@ class Root:
     def do(self, argv: Sequence[str], stdin: bytes = b"") -> str:
         """Run a program as root that must succeed, and return its output.
 
-        Raises EndpointError that says why it failed: InUseError, KernelError; ReachError.
+        Raises EndpointError with the reason: InUseError, KernelError; ReachError.
         """
         done = self.run(argv, stdin)
         if done.status:
@@ -156,7 +156,7 @@ class Root:
     def ip(self, space: str | None, *lines: str) -> None:
         """Run several commands of iproute2 in a network namespace as one batch.
 
-        They go to its standard input: what is secret in them is in no list of processes.
+        They are written to its standard input, so that secrets are in no list of processes.
         """
         text = "".join(f"{line}\n" for line in lines)
         self.do([*_ip(space), "-batch", "-"], text.encode())

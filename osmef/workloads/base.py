@@ -1,7 +1,7 @@
 """Interface of workloads: agent jobs for each pair of endpoints, and metrics of their results.
 
-A workload starts nothing by itself. It says which parts make up one trial between one sender and
-one receiver; ``osmef.workloads.trial_runner`` runs the parts of all pairs with one start.
+A workload starts nothing by itself. It declares the parts of one trial between one sender and one
+receiver; ``osmef.workloads.trial_runner`` runs the parts of all pairs with one start.
 """
 
 from __future__ import annotations
@@ -154,8 +154,8 @@ class Workload(ABC, Generic[S]):
     ``Settings`` is the model of what people write under ``workload:``, whose ``kind`` has the name
     of the kind as its default. ``background`` is whether it runs beside one.
 
-    ``measures`` are the numbers that every trial of it gives, in the order in which people want to
-    see them: those that have a ``head`` are the columns of a table.
+    ``measures`` are the metrics of every trial, the most important first: those with a ``head`` are
+    the columns of a table.
     """
 
     Settings: ClassVar[type[WorkloadSettings]]

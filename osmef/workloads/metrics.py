@@ -167,8 +167,8 @@ def transfer_metrics(
 
     BTC is the receiver's goodput over the common interval, in which all connections ran (RFC 3148;
     domain: unique payload bits received / elapsed time). Each pair has a common interval of its
-    own, and the aggregate is the sum of the pairs' BTC; ``overlap_percent`` says how far these
-    intervals are one (``overlap_percent``). ``jain_fairness`` is over all connections of all pairs,
+    own, and the aggregate is the sum of the pairs' BTC; ``overlap_percent`` is how far these
+    intervals coincide. ``jain_fairness`` is over all connections of all pairs,
     ``jain_fairness_senders`` over the sums of each sender.
 
     CPU percentages are of one CPU: the process's are the CPU time of the threads that move the
@@ -365,8 +365,8 @@ def _within(value: float | None, low: float | None, high: float | None) -> float
 def exchange_metrics(exchanges: Sequence[Exchange]) -> dict[str, float | None]:
     """Return the metrics of concurrent exchanges, one for each pair of endpoints.
 
-    Times are of all pairs together: quantiles of the sum of their histograms, whose buckets are
-    alike. ``exchanges_per_s`` is the sum over the pairs of count over time.
+    Times are of all pairs together: quantiles of the sum of their histograms, which have the same
+    buckets. ``exchanges_per_s`` is the sum over the pairs of count over time.
     """
     found = _together([one.rtt for one in exchanges], [one.count for one in exchanges])
     rate = sum(one.count / one.elapsed_s for one in exchanges if one.elapsed_s > 0)
@@ -374,7 +374,7 @@ def exchange_metrics(exchanges: Sequence[Exchange]) -> dict[str, float | None]:
 
 
 def response_metrics(exchanges: Sequence[Exchange]) -> dict[str, float | None]:
-    """Return the times of such exchanges from when each request was due.
+    """Return the response times of exchanges, from when each request was due.
 
     They are None unless all agents reported them.
     """

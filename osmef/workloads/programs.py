@@ -27,7 +27,7 @@ from osmef.workloads.reading import Printed
 from osmef.workloads.tasks import KNOWN, unknown, used
 
 _PATIENCE_S = 60.0
-# Words and decimal points of what they print are those that readers know.
+# In this locale readers know the words and decimal points of outputs.
 _ENV = {"LC_ALL": "C"}
 
 
@@ -65,7 +65,7 @@ class Line(Model):
 
 Ready = Literal["port", "udp-port", "start"]
 
-_PORTS = ("port", "data_port")  # placeholders that only a server gives something to stand for
+_PORTS = ("port", "data_port")  # placeholders whose value is that of a server
 
 
 class ProgramRun(Model):
@@ -273,7 +273,7 @@ class Programs(Workload[P], Generic[P]):
     are_ranks: ClassVar[bool] = False
     """Whether they are the processes of one job (``osmef.workloads.tasks``)."""
     stoppable: ClassVar[bool] = True
-    """Whether what was started, and is of a background, is stopped when all else has ended."""
+    """Whether programs of a background are stopped when all else has ended."""
 
     @property
     @abstractmethod
@@ -313,7 +313,7 @@ class Programs(Workload[P], Generic[P]):
     def _groups(self) -> list[list[tuple[ProgramRun, End]]]:
         """Return the runs of each part: servers with the first client, other clients alone.
 
-        Raises ProgramError where there is none but servers, or no server that a port is of.
+        Raises ProgramError if all programs are servers, or a port belongs to no server.
         """
         runs = self.runs()
         _check(type(self).__name__, runs)
@@ -464,7 +464,7 @@ _IN_MEMORY = {"tmpfs", "ramfs"}
 _SLOWEST_BYTES_S = 10e6
 _LONGEST_S = 7 * 86400.0
 _OF_METADATA = 50
-"""File systems take less than so large a part for what they know of large files."""
+"""File systems need less than this share for the metadata of large files."""
 
 
 class DiskSettings(ProgramsSettings):
@@ -516,7 +516,7 @@ class DiskSettings(ProgramsSettings):
         )
 
     def warnings_at(self, end: Role, facts: Mapping[str, Any]) -> Iterator[str]:
-        """Warn where memory is measured instead of the disk."""
+        """Warn if the page cache is measured instead of the disk."""
         if end != "sender":
             return
         kind = _inside(facts, "file_systems", self.directory, "type")

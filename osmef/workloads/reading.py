@@ -1,6 +1,6 @@
 """Extraction of numbers from programs' output: by regular expression, or by JSON path.
 
-Users' patterns are searched for in a process of its own, with a limit of CPU time: one such as
+Users' patterns are searched in a process of its own, with a limit of CPU time: one such as
 ``((?:a+)+)$`` takes years on forty characters (catastrophic backtracking), and Python's ``re``
 neither ends by itself nor lets other threads run meanwhile, those that handle Ctrl-C among them.
 """
@@ -59,7 +59,7 @@ class _Matcher:
     def search(self, pattern: str, text: str, limit_s: int) -> list[str]:
         line = json.dumps([pattern, text, limit_s]).encode() + b"\n"
         with self._lock:
-            # Something may have killed it, as the kernel does for want of memory.
+            # It may have been killed, for example by the kernel for lack of memory.
             for _ in range(_TRIES):
                 process = self._started()
                 if answer := _ask(process, line):
@@ -118,7 +118,7 @@ def find_all(pattern: str, text: str, limit_s: int = LIMIT_S) -> list[str]:
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,3})?")
 _MOST_DIGITS = 40
 _DOCUMENT = re.compile(r"(?:\A\s*|^)([{\[])", re.MULTILINE)
-# Control characters but newlines and tabs, and what was no UTF-8.
+# Control characters except newlines and tabs, and bytes that were no UTF-8.
 _NO_TEXT = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ufffd]+")
 _UNREADABLE = "\N{REPLACEMENT CHARACTER}"
 
@@ -302,8 +302,8 @@ class Reading(Model):
 def _documents(text: str, tail: str) -> list[Any]:
     """Return the JSON documents in a text, each at the beginning of a line, without other lines.
 
-    Raises OutputError where there is none, or one is cut off: another one inside of it would not be
-    the one that is meant.
+    Raises OutputError if there is none, or one is cut off: a complete one inside of it would be a
+    wrong match.
     """
     found: list[Any] = []
     end = 0

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 Fault = ErrorEvent | OutputEnded | ExecResult
-"""What an agent said of a job that has failed; a result is that of a program that ended badly."""
+"""An agent's report on a failed job; a result is that of a program that failed."""
 
 _PORTS = f"{DATA_PORTS.start} to {DATA_PORTS.stop - 1}"
 CLOSED_CURE = (
@@ -316,13 +316,13 @@ def request_metrics(tables: Sequence[Table], elapsed_s: Sequence[float]) -> dict
     """Return the metrics of concurrent requests of pairs.
 
     A pair has a table, rows of ``requests.parquet``, and a time from its start to its last answer,
-    in seconds. What has failed is counted, and left out of all else.
+    in seconds. Failed requests are counted, and left out of all else.
 
     - ``time_*`` is the time of a message, what ping measured; without ping, what siege did.
     - ``request_*`` is what siege measured, from when the request was due: with a rate that is free
       of coordinated omission (Tene, "How NOT to Measure Latency", 2013).
-    - ``transfer_rate_bytes_per_s`` = sum(length) / sum(time), as ppbench has it (Kratzke and
-      Quint, "ppbench, A Visualizing Network Benchmark for Microservices", CLOSER 2016): what one
+    - ``transfer_rate_bytes_per_s`` = sum(length) / sum(time), as in ppbench (Kratzke and Quint,
+      "ppbench, A Visualizing Network Benchmark for Microservices", CLOSER 2016): what one
       connection moves while it waits for a message.
     - ``requests_per_s`` and ``goodput_bps`` are the sums over the pairs of the requests, and of
       eight times their lengths, over the pair's time.
@@ -365,7 +365,7 @@ def cpu_metrics(
     """Return the CPU usage of siege and ping, and of pong, in percent of one CPU.
 
     Of a program of another language it is all CPU time that it took, its start included, in percent
-    of its own time. Where a server is asked that OSMeF has not started, nothing is known of pong.
+    of its own time. With a server that OSMeF has not started, the CPU time of pong is unknown.
     """
     here: list[float] = []
     there: list[float] = []

@@ -91,7 +91,7 @@ class KeyValueSpace:
                 yield from ((one, "cmd=barrier_out\n") for one in range(len(self._nodes)))
             return
         if command == "abort":
-            return  # it says why on standard error, and ends
+            return  # it prints the reason on standard error, and ends
         answer = self._put(rank, words) if command == "put" else self._known(command, words)
         if answer is None:
             raise self._error(rank, f"asks for what is not known here: {line[:200]!r}")
@@ -462,7 +462,7 @@ def command_of(task: Task, upstream: Task | None) -> dict[str, Value]:
         # From the same end, where addresses are translated, the one for others leads out and back.
         at = _bind if upstream.step.end == task.step.end else _address
         command |= {"host": at(task.pair, upstream.step.end), "port": upstream.port}
-    if "authority" in command:  # a server that is there already, by its name
+    if "authority" in command:  # an existing server, by its name
         command["host"] = task.host.address_of(str(command["host"]))
     return command
 

@@ -40,7 +40,7 @@ _EXAMPLE = "192.0.2.7 or 192.0.2.7:5201, and [2001:db8::7]:5201"
 def read_address(text: str, usual_port: int) -> tuple[str, int]:
     """Parse a numeric address with an optional port.
 
-    Raises a conflict of ``server`` with what is wrong, and the cure.
+    Raises a conflict of ``server`` with the reason and the cure.
     """
     found = _PORT.fullmatch(text)
     try:
@@ -78,12 +78,12 @@ class ServerSettings(ProgramsSettings):
 
     @classmethod
     def asking(cls, host: str, port: int | None, given: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return what is given with the ``server`` at an address."""
+        """Return the given settings with the ``server`` at an address."""
         return {**given, "server": _authority(host, cls.usual_port if port is None else port)}
 
     @property
     def asked(self) -> str | None:
-        """Address and port of a server that is there already."""
+        """Address and port of an existing server as text."""
         return None if self.there is None else _authority(*self.there)
 
     @model_validator(mode="after")

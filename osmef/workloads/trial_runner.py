@@ -247,7 +247,7 @@ class _TrialRunner:
         """Arm all steps, those of a part in order, and wait until all are connected."""
         for task in self._tasks:
             task.agent.inbox = self._inbox
-            if task.agent.gone is not None:  # it may have said so to the inbox before
+            if task.agent.gone is not None:  # it may have reported that to its earlier inbox
                 raise task.agent.lost(task.agent.gone)
         armed_s = self._waits.arm_s + self._waits.grace_s
         longest = max(len(group) for pair in self._groups for group in pair)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from osmef.scenario.model import Scenario
 
 _WATCH_MS = 100
-"""How often the kernel looks whether a card has a carrier, in milliseconds."""
+"""The kernel's interval of checking the carrier of a card, in milliseconds."""
 _CARRIER_S = 10.0
 _POLL_S = 0.1
 _BURST_S = 0.01

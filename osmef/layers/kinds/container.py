@@ -221,7 +221,9 @@ class Container(Layer[ContainerSettings]):
 
         def start(name: str) -> None:
             words = ["run", "--detach", "--interactive", f"--name={name.partition(':')[2]}"]
-            words += ["--stop-signal=KILL"]  # podman waits 10 s for the first process to end else
+            words += [
+                "--stop-signal=KILL"
+            ]  # otherwise podman waits 10 s for the first process to end
             what = [image.partition(":")[2], f"/{_AGENT}", "serve"]
             host.root.do([engine, *words, *network, *keep, *what])
 

@@ -98,9 +98,9 @@ def read(text: str) -> ApachebenchOutput:
 def read_quantiles(text: str, complete: int) -> dict[int, float]:
     """Read the CSV of -e: microseconds, by whole percent from 0 to 100. Raises OutputError.
 
-    Some versions leave the last one out, which is the longest time. ab takes the time number
-    ``0.5 + complete * percent / 100``, from 0: of few requests there is none for the highest
-    percentages, and what it prints is no time. They are left out, but that of 100.
+    Some versions omit the last one, the longest time. ab uses the time with the index ``0.5 +
+    complete * percent / 100``, from 0: with few requests that does not exist for the highest
+    percentages, and the printed value is no time. These are left out, except that of 100.
     """
     _, head, rows = text.partition(_CSV_HEAD)
     found = {

@@ -441,7 +441,7 @@ class BulkTransfer(Workload[BtcSettings]):
         return paced or None
 
     def again(self, pairs: Sequence[Sequence[PartResult]]) -> tuple[Part, ...]:
-        """Return the next transfer after a rest; none where a pair has no bucket."""
+        """Return the next transfer after a pause; none if a pair has no bucket."""
         firsts = [pair[0] for pair in pairs]
         return self._parts(firsts) if all(map(has_bucket, firsts)) else ()
 

@@ -42,7 +42,7 @@ _RULE = re.compile(r" -+", re.ASCII)
 class Operation:
     """Count and latency of one operation over all clients.
 
-    The mean is None of what was not done once while it was measured.
+    The mean of an operation without any call in the measured time is None.
     """
 
     name: str

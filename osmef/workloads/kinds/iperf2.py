@@ -70,8 +70,8 @@ class IntervalRow:
 class Moved:
     """Totals of every connection, and of all together.
 
-    The total of one is itself. It is None of several that a server of UDP reported back, as iperf
-    prints none.
+    The total of one stream is that stream. It is None for several that a UDP server reported back,
+    as iperf prints none.
     """
 
     flows: tuple[IntervalRow, ...]

@@ -91,7 +91,7 @@ class Way:
 class Interval:
     """One interval of one stream, as the client reports it.
 
-    ``sends`` says whether the client is the sender; ``packets`` counts those that were lost, too.
+    ``sends`` is whether the client is the sender; ``packets`` includes lost ones.
     """
 
     flow: int
@@ -146,8 +146,9 @@ def read(text: str) -> Iperf3Output:
 def read_all(text: str) -> Outputs[Iperf3Output]:
     """Read the outputs in a text, one after the other, failed ones among them.
 
-    What is no whole document, such as a warning or what a killed iperf3 left, is odd, as is the
-    output of a server. Raises OutputError where there is no document at all.
+    Text that is no complete document, such as a warning or the output of a killed iperf3, is
+    reported as odd, as is the output of a server. Raises OutputError where there is no document at
+    all.
     """
     documents, odd = _documents(text)
     found: list[Iperf3Output] = []

@@ -152,7 +152,7 @@ def _word(protocol: Protocol) -> str:
 
 
 HEADER_BYTES = 16
-"""What a request says of itself that has no connection for all of them; see the agent's protocol"""
+"""The header of a request without a common connection; see the agent's protocol"""
 
 
 class LatencySettings(WorkloadSettings):

@@ -193,7 +193,7 @@ def read(text: str) -> NetperfOutput:
 def read_all(text: str) -> Outputs[NetperfOutput]:
     """Read the tests in a text; those without a banner (-P 0) can't be distinguished.
 
-    A test whose numbers are not all there is odd. Raises OutputError without any banner.
+    A test without all numbers is reported as odd. Raises OutputError without any banner.
     """
     banners = list(_BANNER.finditer(text))
     if not banners:
@@ -547,7 +547,7 @@ class Netperf(Tool[NetperfSettings]):
     def runs(self) -> Sequence[ProgramRun]:
         """Return netserver, which stays in the foreground and writes no log, and netperf.
 
-        That alone where netserver is there already.
+        Only that if netserver exists already.
         """
         s = self._settings
         address, port = s.there or ("{peer}", "{port}")

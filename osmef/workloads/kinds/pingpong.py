@@ -1,4 +1,4 @@
-"""Ping-pong over HTTP, as ppbench does: siege asks ping, and ping asks pong."""
+"""Ping-pong over HTTP, as ppbench does: siege sends requests to ping, and ping to pong."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _SOURCES = _PACKAGED if _PACKAGED.is_dir() else _ROOT.parent / "agents" / "pingp
 _THERE: tuple[Way, ...] = ("present",)
 """An interpreter has hundreds of files besides itself, which no bundle holds."""
 
-# Ruby has had no HTTP server among its own libraries since 3.0. 127 says that it can't be run.
+# Ruby's standard library has no HTTP server since 3.0. Status 127: it can't be run.
 _WEBRICK = """\
 begin
   require 'webrick'
@@ -67,7 +67,7 @@ class Language:
     """Supply and command line of ping and pong in a language."""
 
     program: Program
-    """What is pushed to the endpoint."""
+    """The files that are copied to the endpoint."""
     words: tuple[str, ...]
     """What starts it; its arguments go behind."""
     runtime: Program | None = None
@@ -150,7 +150,7 @@ class Foreign:
 
     @property
     def is_named(self) -> bool:
-        """Whether the endpoint that asks has to look its address up."""
+        """Whether the client endpoint has to look up its address."""
         return _is_name(self.host)
 
 
@@ -188,11 +188,11 @@ def read_url(url: str, key: str) -> Foreign:
     return Foreign(host, 80 if port is None else port, path)
 
 
-# How long a trial takes is known when it has ended; this is for the estimate before.
+# The length of a trial is only known at its end; this is for the estimate.
 _GUESSED_REQUEST_S = 0.001
 _GUESSED_BYTES_PER_S = 100e6
 _PATIENCE_S = 600.0
-# Of a server that has nothing to say but why it ends.
+# For a server that prints nothing but the reason of its end.
 _MOST_OUTPUT = 100_000
 
 
@@ -284,7 +284,9 @@ class PingPongSettings(WorkloadSettings):
 
     @classmethod
     def asking(cls, host: str, port: int | None, given: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return what is given with the URL of ping there, or with ``relay: false`` of pong."""
+        """Return the given settings with the URL of an existing ping, or pong with ``relay:
+        false``.
+        """
         path = "/pong/{size}" if given.get("relay") is False else "/mping/{size}"
         where = Foreign(host, _USUAL_PORT if port is None else port, path)
         others = {key: value for key, value in given.items() if key != "relay"}
@@ -319,7 +321,7 @@ class PingPongSettings(WorkloadSettings):
             )
 
     def problems(self, scenario: Scenario) -> Iterator[PydanticCustomError]:
-        """Yield conflicts with a background, and with the end that asks a server."""
+        """Yield conflicts with a background, and with the client of an existing server."""
         if self.server is not None and scenario.endpoints.loopback is None:
             yield conflict(
                 "a server that is there already is asked by one endpoint, and has none itself",

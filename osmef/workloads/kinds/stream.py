@@ -165,7 +165,7 @@ class StreamSettings(WorkSettings):
     )
 
     def warnings_about(self, metrics: Mapping[str, float | None]) -> Iterator[str]:
-        """Say where the numbers have to be called those of a variant."""
+        """Warn if the results have to be labelled as those of a variant."""
         times = metrics.get("array_caches")
         if times is not None and times < _VARIANT_BELOW:
             yield (

@@ -158,7 +158,7 @@ IN_SEARCH = (
     *(one.model_copy(update={"leading": False}) for one in RATES if one.name != "offered_bps"),
     *_MORE,
 )
-"""Of a search: what it has found, and of the step that has confirmed that rate."""
+"""Measures of a rate search: its result, and those of the trial that confirmed it."""
 
 _LOWEST_OF_HIGHEST = 1e-3
 _LEAST_DATAGRAMS = 100
@@ -511,7 +511,7 @@ def datagram_metrics(records: Sequence[Datagrams], rate_bps: float) -> dict[str,
       6.4.1); ``delay_variation_*`` are quantiles of the absolute differences of the one-way delays
       of datagrams sent one after the other (RFC 3393), right within the histogram's error.
 
-    A share of nothing is None.
+    A share of 0 is None.
     """
     senders, receivers = [r.sender for r in records], [r.receiver for r in records]
     sending = [flow for end in senders for flow in end.flows]

@@ -92,7 +92,7 @@ class WrkOutput:
 def read(text: str) -> WrkOutput:
     """Read the output of one run. Raises OutputError, also without a connection.
 
-    That requests failed is no error here: ``failed`` has their number.
+    Failed requests are no error here: ``failed`` is their number.
     """
     refused = _FAILED.search(text)
     if refused:
