@@ -1,7 +1,7 @@
 """Throughput: RFC 2544's search for the highest rate with an allowed loss, and size sweeps.
 
-It is the throughput of RFC 1242, searched as RFC 2544 does, with what RFC 2544 leaves open: a rate
-that was refused by chance in a short trial is not believed before a trial of full length, either.
+It is the throughput of RFC 1242, searched as in RFC 2544, with an addition: a short search trial
+that refuses a rate, maybe by chance, is confirmed by one of full length, too.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class Bounds:
 
 
 @dataclass(frozen=True)
-class Tried:
-    """A step of a search: the offered rate, and its result.
+class SearchTrial:
+    """A search trial: the offered rate, and its result.
 
     ``sent_bps`` is the rate that the sender reached, ``loss`` the share of the datagrams that were
     lost, ``is_full`` whether the trial had its full length.
@@ -45,8 +45,8 @@ class Tried:
 
 
 @dataclass(frozen=True)
-class Next:
-    """The next step of a search: the rate to offer, and whether for the full length."""
+class NextTrial:
+    """The next search trial: the rate to offer, and whether for the full length."""
 
     offered_bps: float
     is_full: bool
@@ -66,29 +66,29 @@ class SearchEnd(StrEnum):
 class FoundThroughput:
     """The result of a search, in bits per second.
 
-    ``passed_bps`` is what was sent in the trial of full length at the highest rate that has passed
-    one, ``refused_bps`` the lowest rate above that has not passed its longest trial: the throughput
-    is from the first up to the second. None where there is no such rate. ``confirmed`` is that
-    trial.
+    ``passed_bps`` is the rate sent in the search trial of full length at the highest rate that
+    passed, ``refused_bps`` the lowest rate above that was refused in its longest trial: the
+    throughput is between both. None where there is no such rate. ``confirmed`` is the trial of
+    ``passed_bps``.
     """
 
     passed_bps: float | None
     refused_bps: float | None
     ended: SearchEnd
-    confirmed: Tried | None = None
+    confirmed: SearchTrial | None = None
 
 
 _SENT = 0.95
-"""Of a rate so much has to be sent: a sender that waits for a CPU is not the path's fault."""
+"""The share of a rate that has to be sent: a sender that lacks CPU time is not the path's fault."""
 
 
-def _falls_short(tried: Tried) -> bool:
+def _falls_short(tried: SearchTrial) -> bool:
     """Return whether the sender did not reach the offered rate."""
     return tried.sent_bps < _SENT * tried.offered_bps
 
 
-def passes(tried: Tried, bounds: Bounds) -> bool:
-    """Return whether a step offered its rate and lost no more than allowed.
+def passes(tried: SearchTrial, bounds: Bounds) -> bool:
+    """Return whether a search trial offered its rate and lost no more than allowed.
 
     Assumed is that a sender which reached 95 % of a rate has tried it.
 
@@ -97,51 +97,53 @@ def passes(tried: Tried, bounds: Bounds) -> bool:
     return not _falls_short(tried) and tried.loss <= bounds.loss
 
 
-def next_trial(bounds: Bounds, tried: Sequence[Tried]) -> Next | None:
-    """Return the next step of a search, None once it is over.
+def next_trial(bounds: Bounds, tried: Sequence[SearchTrial]) -> NextTrial | None:
+    """Return the next search trial, None once the search is over.
 
     First the highest rate is offered; then the middle, on a logarithmic scale, between the highest
     rate that has passed and the lowest above it that has not, in short trials; and once these are
     close enough, each of both for the full length, unless it was; so is the last trial of all. A
-    trial of full length overrides short ones of its rate, and what was refused in one bounds the
-    search from above for good. Where one refuses what a short one has passed, as a token bucket
-    does, no short one that passed is believed: such rates are tried again from the highest on, and
-    all further trials are full. A trial whose sender alone fell short, by more than 5 %, is
-    repeated once before it counts as one that did not pass.
+    trial of full length overrides short ones of its rate, and a rate that it refuses bounds the
+    search from above for good. If it refuses a rate that a short one has passed, as with a token
+    bucket, no passed short trial counts: such rates are tried again from the highest on, and all
+    further trials are full. A trial whose sender alone fell short, by more than 5 %, is repeated
+    once before it counts as one that did not pass.
 
-    Assumed is that more is lost at higher rates; where it is not, the lowest rate at which too much
-    was lost in a trial of full length counts, and what passes above it does not.
+    Assumed is that more is lost at higher rates; otherwise the lowest rate at which too much was
+    lost in a trial of full length counts, and passed rates above it do not.
 
     Source: RFC 2544, sections 24 (short trials for the search, and full ones for the final
     determination) and 26.1; RFC 1242, section 3.17.
     """
     if len(tried) >= bounds.most:
         return None
-    if tried and _was_sender(tried[-1], bounds) and not _is_repeated(tried):
-        return Next(tried[-1].offered_bps, tried[-1].is_full)
+    if tried and _sender_fell_short(tried[-1], bounds) and not _is_repeated(tried):
+        return NextTrial(tried[-1].offered_bps, tried[-1].is_full)
     passed, refused = _around(bounds, tried)
     if len(tried) == bounds.most - 1 and passed is not None and not passed.is_full:
-        return Next(passed.offered_bps, is_full=True)
+        return NextTrial(passed.offered_bps, is_full=True)
     only_full = _only_full(bounds, tried)
     between = _hint(bounds, tried, passed, refused) if only_full else None
     between = between or _untried(bounds, passed, refused)
     if between is not None:
-        return Next(between, is_full=only_full)
+        return NextTrial(between, is_full=only_full)
     unsure = (one for one in (passed, refused) if one is not None and not one.is_full)
-    return next((Next(one.offered_bps, is_full=True) for one in unsure), None)
+    return next((NextTrial(one.offered_bps, is_full=True) for one in unsure), None)
 
 
-def _was_sender(tried: Tried, bounds: Bounds) -> bool:
+def _sender_fell_short(tried: SearchTrial, bounds: Bounds) -> bool:
     return _falls_short(tried) and tried.loss <= bounds.loss
 
 
-def _is_repeated(tried: Sequence[Tried]) -> bool:
-    """Return whether the last step had the rate and the length of the one before."""
+def _is_repeated(tried: Sequence[SearchTrial]) -> bool:
+    """Return whether the last search trial had the rate and the length of the previous one."""
     last = [(one.offered_bps, one.is_full) for one in tried[-2:]]
     return len(last) == 2 and last[0] == last[1]
 
 
-def _untried(bounds: Bounds, passed: Tried | None, refused: Tried | None) -> float | None:
+def _untried(
+    bounds: Bounds, passed: SearchTrial | None, refused: SearchTrial | None
+) -> float | None:
     """Return the next rate between passed and refused ones, None within the resolution."""
     if refused is None:
         return None if passed is not None else bounds.highest_bps
@@ -152,11 +154,14 @@ def _untried(bounds: Bounds, passed: Tried | None, refused: Tried | None) -> flo
 
 
 def _hint(
-    bounds: Bounds, tried: Sequence[Tried], passed: Tried | None, refused: Tried | None
+    bounds: Bounds,
+    tried: Sequence[SearchTrial],
+    passed: SearchTrial | None,
+    refused: SearchTrial | None,
 ) -> float | None:
-    """Return the highest rate between two that a short step has passed, not near the upper one.
+    """Return the highest rate between two that a short trial has passed, not near the upper one.
 
-    These are the farther apart, the farther away they are, as a binary search leaves them.
+    As a binary search leaves them, their distances grow with that from the result.
     """
     low = 0.0 if passed is None else passed.offered_bps
     high = math.inf if refused is None else refused.offered_bps / (1 + bounds.resolution)
@@ -164,15 +169,15 @@ def _hint(
     return max((rate for rate in known if low < rate < high), default=None)
 
 
-def _only_full(bounds: Bounds, tried: Sequence[Tried]) -> bool:
-    """Return whether a step of full length has refused a rate that a short one had passed."""
+def _only_full(bounds: Bounds, tried: Sequence[SearchTrial]) -> bool:
+    """Return whether a trial of full length has refused a rate that a short one had passed."""
     passed = {one.offered_bps for one in tried if not one.is_full and passes(one, bounds)}
     return any(
         one.is_full and one.offered_bps in passed and not passes(one, bounds) for one in tried
     )
 
 
-def throughput(bounds: Bounds, tried: Sequence[Tried]) -> FoundThroughput:
+def throughput(bounds: Bounds, tried: Sequence[SearchTrial]) -> FoundThroughput:
     """Return the result of a search so far. Arguments are those of ``next_trial``.
 
     Assumed is what it assumes.
@@ -191,7 +196,10 @@ def throughput(bounds: Bounds, tried: Sequence[Tried]) -> FoundThroughput:
 
 
 def _ended(
-    bounds: Bounds, tried: Sequence[Tried], passed: Tried | None, refused: Tried | None
+    bounds: Bounds,
+    tried: Sequence[SearchTrial],
+    passed: SearchTrial | None,
+    refused: SearchTrial | None,
 ) -> SearchEnd:
     if next_trial(bounds, tried) is not None or not tried:
         return SearchEnd.STEPS
@@ -203,11 +211,11 @@ def _ended(
         return SearchEnd.STEPS
     if passed is None:
         return SearchEnd.LOWEST if refused.offered_bps <= bounds.lowest_bps else SearchEnd.STEPS
-    return SearchEnd.SENDER if _was_sender(refused, bounds) else SearchEnd.FOUND
+    return SearchEnd.SENDER if _sender_fell_short(refused, bounds) else SearchEnd.FOUND
 
 
 def expected_trials(bounds: Bounds) -> tuple[int, int]:
-    """Return the expected numbers of short and full steps of a search.
+    """Return the expected numbers of short and full trials of a search.
 
     Assumed is that no two trials disagree, and that the result is between the bounds.
 
@@ -218,12 +226,14 @@ def expected_trials(bounds: Bounds) -> tuple[int, int]:
     return 1 + halves, 2
 
 
-def _around(bounds: Bounds, tried: Sequence[Tried]) -> tuple[Tried | None, Tried | None]:
+def _around(
+    bounds: Bounds, tried: Sequence[SearchTrial]
+) -> tuple[SearchTrial | None, SearchTrial | None]:
     """Return the highest rate that has passed, and the lowest refused one above it.
 
-    Of each rate the last trial of full length counts, or of those the last.
+    For each rate the last trial of full length counts, or without one the last.
     """
-    known: dict[float, Tried] = {}
+    known: dict[float, SearchTrial] = {}
     only_full = _only_full(bounds, tried)
     for one in tried:
         if only_full and not one.is_full and passes(one, bounds):
@@ -248,11 +258,11 @@ def _around(bounds: Bounds, tried: Sequence[Tried]) -> tuple[Tried | None, Tried
 def total_rates(points: Iterable[SizePoint]) -> dict[int, float]:
     """Return the throughput of all connections together by size, bits per second.
 
-    The connections of a pair begin together and move the same, and all is moved when the slowest is
-    done: theirs is ``pair_throughput_bps``. The rates of those that were done before and left it
-    the path would add up to more than the path has. Where it is not known it is their number times
-    the rate of the slowest, which is too high where another one is slowest in each trial. Pairs add
-    up. Only of sizes that every connection has measured.
+    The connections of a pair begin together and transfer the same amount, which is complete when
+    the slowest is done: their rate is ``pair_throughput_bps``. The sum of single rates would exceed
+    the capacity of the path, as the slowest has it alone at the end. Where it is unknown it is
+    their number times the rate of the slowest, which is too high if another one is slowest in each
+    trial. The rates of pairs are added. Only for sizes that every connection has measured.
 
     Assumed is that the connections of a pair begin a size together.
 

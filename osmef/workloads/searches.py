@@ -1,4 +1,4 @@
-"""Searches by several steps: for token buckets, and for the highest rate with an allowed loss.
+"""Searches: for token buckets, and by search trials for the highest rate at an allowed loss.
 
 Bulk transfers empty a token bucket, and repeat that after pauses.
 """
@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from osmef.agent.messages import BulkResult
-from osmef.analysis.throughput import Bounds, Next, Tried, next_trial, passes, throughput
+from osmef.analysis.throughput import Bounds, NextTrial, SearchTrial, next_trial, passes, throughput
 from osmef.analysis.token_bucket import (
     Bucket,
     Estimate,
@@ -258,28 +258,28 @@ FOUND = (
     ),
 )  # fmt: skip
 
-Steps = Sequence[Sequence[Datagrams]]
-"""The flows of all pairs in each step, in the order of the steps."""
+SearchTrials = Sequence[Sequence[Datagrams]]
+"""The flows of all pairs in each search trial, in order."""
 
 
-def tried_so_far(bounds: Bounds, steps: Steps) -> list[Tried]:
-    """Return the result of each step, at rates of one flow.
+def trials_so_far(bounds: Bounds, trials: SearchTrials) -> list[SearchTrial]:
+    """Return the result of each search trial, at rates of one flow.
 
     The rate that was offered in each follows from what came before it.
     """
-    tried: list[Tried] = []
-    for records in steps:
+    tried: list[SearchTrial] = []
+    for records in trials:
         wanted = next_trial(bounds, tried)
-        if wanted is None:  # no step runs without being wanted
+        if wanted is None:  # every trial was requested
             break
         tried.append(_tried(wanted, records))
     return tried
 
 
-def _tried(wanted: Next, records: Sequence[Datagrams]) -> Tried:
+def _tried(wanted: NextTrial, records: Sequence[Datagrams]) -> SearchTrial:
     sending = [flow.sent_bps or 0.0 for one in records for flow in one.sender.flows]
     sent, lost, _ = _counts(records)
-    return Tried(
+    return SearchTrial(
         offered_bps=wanted.offered_bps,
         sent_bps=sum(sending) / len(sending),
         loss=lost / sent if sent else 0.0,
@@ -295,14 +295,19 @@ def _counts(records: Sequence[Datagrams]) -> tuple[int, int, int | None]:
     return sum(flow.sent for flow in flows), sum(flow.lost for flow in flows), drops
 
 
-def search_found(bounds: Bounds, steps: Steps, lengths_s: tuple[float, float]) -> RateSearch:
+def search_result(
+    bounds: Bounds, trials: SearchTrials, lengths_s: tuple[float, float]
+) -> RateSearch:
     """Return the result of a search, of all flows together.
 
-    ``lengths_s`` are those of a short and of a full step.
+    ``lengths_s`` are those of a short and of a full search trial.
     """
-    tried = tried_so_far(bounds, steps)
-    found, flows = throughput(bounds, tried), len([f for one in steps[0] for f in one.sender.flows])
-    counted = zip(tried, map(_counts, steps), strict=True)
+    tried = trials_so_far(bounds, trials)
+    found, flows = (
+        throughput(bounds, tried),
+        len([f for one in trials[0] for f in one.sender.flows]),
+    )
+    counted = zip(tried, map(_counts, trials), strict=True)
     return RateSearch(
         loss_percent=100 * bounds.loss,
         ended=SearchEnding(found.ended.value),
@@ -323,9 +328,9 @@ def search_found(bounds: Bounds, steps: Steps, lengths_s: tuple[float, float]) -
     )
 
 
-def confirming(bounds: Bounds, steps: Steps) -> int | None:
-    """Return the step that confirmed the highest rate, from 0; None without any."""
-    tried = tried_so_far(bounds, steps)
+def confirming_trial(bounds: Bounds, trials: SearchTrials) -> int | None:
+    """Return the index of the search trial that confirmed the highest rate; None without any."""
+    tried = trials_so_far(bounds, trials)
     confirmed = throughput(bounds, tried).confirmed
     return None if confirmed is None else tried.index(confirmed)
 

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from osmef.analysis.throughput import (
     Bounds,
     FoundThroughput,
-    Next,
+    NextTrial,
     SearchEnd,
-    Tried,
+    SearchTrial,
     expected_trials,
     half_performance_length,
     next_trial,
@@ -26,16 +26,16 @@ from osmef.analysis.throughput import (
 from osmef.results.observations import Purpose, SizePoint, SweepMode
 
 BOUNDS = Bounds(lowest_bps=1e6, highest_bps=1e9, loss=0.001, resolution=0.01, most=60)
-Path = Callable[[Next], tuple[float, float]]
+Path = Callable[[NextTrial], tuple[float, float]]
 """What is sent of an offered rate, and which share of it is lost."""
 
 
-def search(path: Path, bounds: Bounds = BOUNDS) -> tuple[FoundThroughput, list[Tried]]:
+def search(path: Path, bounds: Bounds = BOUNDS) -> tuple[FoundThroughput, list[SearchTrial]]:
     """Search until nothing more is wanted."""
-    tried: list[Tried] = []
+    tried: list[SearchTrial] = []
     while (wanted := next_trial(bounds, tried)) is not None:
         sent_bps, loss = path(wanted)
-        tried.append(Tried(wanted.offered_bps, sent_bps, loss, wanted.is_full))
+        tried.append(SearchTrial(wanted.offered_bps, sent_bps, loss, wanted.is_full))
         assert len(tried) <= bounds.most
     return throughput(bounds, tried), tried
 
@@ -43,7 +43,7 @@ def search(path: Path, bounds: Bounds = BOUNDS) -> tuple[FoundThroughput, list[T
 def link(rate_bps: float, loss: float = 0.0) -> Path:
     """Return a path that loses what does not fit, and a share of all else."""
 
-    def of(wanted: Next) -> tuple[float, float]:
+    def of(wanted: NextTrial) -> tuple[float, float]:
         room = min(1.0, rate_bps / wanted.offered_bps)
         return wanted.offered_bps, 1 - room * (1 - loss)
 
@@ -102,14 +102,14 @@ def test_what_the_sender_does_not_reach_is_not_the_path_s() -> None:
 def test_a_sender_that_waits_once_for_a_cpu_changes_nothing() -> None:
     short = iter([False, False, True])
 
-    def of(wanted: Next) -> tuple[float, float]:
+    def of(wanted: NextTrial) -> tuple[float, float]:
         sent, loss = link(3e8)(wanted)
         return (0.7 * sent, 0.0) if next(short, False) else (sent, loss)
 
     found, tried = search(of)
     assert found.ended is SearchEnd.FOUND
     assert found.passed_bps == pytest.approx(3e8, rel=0.01)
-    assert tried[3] == Tried(tried[2].offered_bps, tried[2].offered_bps, tried[3].loss, False)
+    assert tried[3] == SearchTrial(tried[2].offered_bps, tried[2].offered_bps, tried[3].loss, False)
 
 
 def test_what_was_sent_a_little_slower_is_told_as_it_was_sent() -> None:
@@ -122,7 +122,7 @@ def test_what_was_sent_a_little_slower_is_told_as_it_was_sent() -> None:
 def test_a_rate_refused_by_chance_in_a_short_step_is_tried_for_longer() -> None:
     hit = iter([False, True])  # the second step, of 32 Mbit/s, has a burst of loss
 
-    def of(wanted: Next) -> tuple[float, float]:
+    def of(wanted: NextTrial) -> tuple[float, float]:
         offered, loss = link(3e8)(wanted)
         return offered, 0.5 if next(hit, False) else loss
 
@@ -133,7 +133,7 @@ def test_a_rate_refused_by_chance_in_a_short_step_is_tried_for_longer() -> None:
 
 
 def test_a_rate_that_only_short_steps_pass_is_given_up() -> None:
-    def of(wanted: Next) -> tuple[float, float]:  # a bucket that lasts for a short step
+    def of(wanted: NextTrial) -> tuple[float, float]:  # a bucket that lasts for a short step
         return link(2e8 if wanted.is_full else 3e8)(wanted)
 
     found, _ = search(of)
@@ -142,7 +142,7 @@ def test_a_rate_that_only_short_steps_pass_is_given_up() -> None:
 
 
 def test_more_loss_in_the_middle_counts() -> None:
-    def of(wanted: Next) -> tuple[float, float]:
+    def of(wanted: NextTrial) -> tuple[float, float]:
         return wanted.offered_bps, 0.5 if 3e7 < wanted.offered_bps < 4e7 else 0.0
 
     bounds = Bounds(1e6, 5e8, 0.0, 0.01, 60)
@@ -167,7 +167,7 @@ def test_nothing_tried_is_nothing_found() -> None:
 def test_a_search_ends_whatever_it_meets(seed: int, share: float) -> None:
     chance = np.random.default_rng(seed)
 
-    def of(wanted: Next) -> tuple[float, float]:
+    def of(wanted: NextTrial) -> tuple[float, float]:
         sent = wanted.offered_bps * (1.0 if chance.random() < 0.9 else 0.5)
         return sent, float(chance.random() < share)
 

@@ -22,7 +22,7 @@ from osmef.analysis.hypothesis_tests import (
 from osmef.analysis.null_distributions import rank_sums
 from osmef.analysis.quantiles import is_known, lasting_interval, quantile_interval
 from osmef.analysis.replication import repetitions_for_median
-from osmef.analysis.throughput import Bounds, Next, Tried, next_trial, throughput
+from osmef.analysis.throughput import Bounds, NextTrial, SearchTrial, next_trial, throughput
 from osmef.analysis.token_bucket import is_proved
 from osmef.analysis.trends import carried_trend, common_autocorrelation
 from tests.simulate.shapes import (
@@ -506,14 +506,14 @@ class _Link:
     queue_s: float = 0.0
     waits: float = 0.0
 
-    def tried(self, chance: np.random.Generator, wanted: Next) -> Tried:
+    def tried(self, chance: np.random.Generator, wanted: NextTrial) -> SearchTrial:
         length_s = _FULL_S if wanted.is_full else _STEP_S
         sent_bps = wanted.offered_bps * (1 - self.waits * chance.random())
         sent = int(sent_bps * length_s / _BITS)
         over = max(0.0, (sent_bps - _ROOM) * length_s - self.queue_s * _ROOM) / _BITS
         bursts = chance.poisson(length_s / 100) * self.burst_s / length_s
         lost = over + chance.binomial(max(0, sent - int(over)), min(1.0, self.loss + bursts))
-        return Tried(wanted.offered_bps, sent_bps, lost / sent, wanted.is_full)
+        return SearchTrial(wanted.offered_bps, sent_bps, lost / sent, wanted.is_full)
 
 
 def search_truth() -> Iterator[Case]:
@@ -531,7 +531,7 @@ def search_truth() -> Iterator[Case]:
         truth = _ROOM * (1 + full_queue) * (1 - link.loss) / (1 - _BOUNDS.loss)
 
         def holds(chance: np.random.Generator, link: _Link = link, truth: float = truth) -> bool:
-            tried: list[Tried] = []
+            tried: list[SearchTrial] = []
             while (wanted := next_trial(_BOUNDS, tried)) is not None:
                 tried.append(link.tried(chance, wanted))
             found = throughput(_BOUNDS, tried)

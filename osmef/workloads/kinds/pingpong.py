@@ -284,9 +284,7 @@ class PingPongSettings(WorkloadSettings):
 
     @classmethod
     def asking(cls, host: str, port: int | None, given: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the given settings with the URL of an existing ping, or pong with ``relay:
-        false``.
-        """
+        """Return the settings with the URL of ping, or with ``relay: false`` of pong."""
         path = "/pong/{size}" if given.get("relay") is False else "/mping/{size}"
         where = Foreign(host, _USUAL_PORT if port is None else port, path)
         others = {key: value for key, value in given.items() if key != "relay"}

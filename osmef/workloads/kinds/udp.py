@@ -27,7 +27,13 @@ from osmef.scenario.workload import Directions, TransferDirection, WorkloadSetti
 from osmef.units import format_rate
 from osmef.workloads.base import Outcome, Part, PartResult, Span, Step, Value, Workload
 from osmef.workloads.metrics import CPU, JAIN, endpoint_cpu_percent, merged, quantile_us
-from osmef.workloads.searches import FOUND, confirming, search_found, search_metrics, tried_so_far
+from osmef.workloads.searches import (
+    FOUND,
+    confirming_trial,
+    search_metrics,
+    search_result,
+    trials_so_far,
+)
 
 if TYPE_CHECKING:
     from osmef.scenario.model import Scenario
@@ -350,7 +356,7 @@ class UdpFlows(Workload[UdpSettings]):
     def parts(self) -> tuple[Part, ...]:
         """Return one part for each direction: the receiver listens, and the sender connects."""
         if self._bounds is not None:
-            return self._step([])
+            return self._next_search_trial([])
         return self._parts(self._settings.rate, self._settings.duration)
 
     def _parts(self, rate_bps: float, duration_s: float) -> tuple[Part, ...]:
@@ -375,12 +381,12 @@ class UdpFlows(Workload[UdpSettings]):
         return () if search is None else (search.rest,) * (search.most - 1)
 
     def again(self, pairs: Sequence[Sequence[PartResult]]) -> tuple[Part, ...]:
-        """Return the next step of a search; none at its end."""
-        return self._step(self._steps(pairs))
+        """Return the next search trial; none at the end of the search."""
+        return self._next_search_trial(self._steps(pairs))
 
     @property
     def further_s(self) -> Span:
-        """The duration of further steps: as many as a search needs without noise."""
+        """The duration of further search trials: as many as a search needs without noise."""
         s, bounds = self._settings, self._bounds
         if s.search is None or bounds is None:
             return super().further_s
@@ -401,19 +407,19 @@ class UdpFlows(Workload[UdpSettings]):
         ways = len(self._directions)
         return round(ways * s.rate * s.connections * seconds / 8) if s.rate else None
 
-    def _step(self, steps: Sequence[Sequence[Datagrams]]) -> tuple[Part, ...]:
-        """Return the next step of a search."""
+    def _next_search_trial(self, steps: Sequence[Sequence[Datagrams]]) -> tuple[Part, ...]:
+        """Return the next search trial."""
         search, bounds = self._settings.search, self._bounds
         if search is None or bounds is None:
             return ()
-        wanted = next_trial(bounds, tried_so_far(bounds, steps))
+        wanted = next_trial(bounds, trials_so_far(bounds, steps))
         if wanted is None:
             return ()
         length = self._settings.duration if wanted.is_full else search.step
         return self._parts(wanted.offered_bps, length)
 
     def _steps(self, pairs: Sequence[Sequence[PartResult]]) -> list[list[Datagrams]]:
-        """Return the flows of all pairs by step of a search."""
+        """Return the flows of all pairs by search trial."""
         (direction,) = self._directions
         return [
             [self._record(ran, Purpose.MEASURED, direction) for ran in step]
@@ -458,12 +464,12 @@ class UdpFlows(Workload[UdpSettings]):
         return Outcome(metrics, datagrams=datagrams)
 
     def _search(self, bounds: Bounds, steps: Sequence[Sequence[Datagrams]]) -> Outcome:
-        """Return the search's result, and the metrics of its confirming step."""
+        """Return the search's result, and the metrics of its confirming search trial."""
         search = self._settings.search
         step_s = search.step if search is not None else 0.0
-        found = search_found(bounds, steps, (step_s, self._settings.duration))
+        found = search_result(bounds, steps, (step_s, self._settings.duration))
         metrics: dict[str, float | None] = dict.fromkeys(one.name for one in self.measures)
-        at = confirming(bounds, steps)
+        at = confirming_trial(bounds, steps)
         if at is not None:
             usual = datagram_metrics(steps[at], self._settings.rate)
             metrics |= {name: value for name, value in usual.items() if name in metrics}
