@@ -168,7 +168,7 @@ def describe_pairs(values: Mapping[int, Sequence[float]]) -> MetricSummary:
     Source: those of ``describe`` and ``split``.
     """
     known = {str(pair): list(rows) for pair, rows in values.items() if rows}
-    reported = describe([value for rows in known.values() for value in rows])
+    description = describe([value for rows in known.values() for value in rows])
     over = describe([statistics.median(rows) for rows in known.values()])
     reason = over.ci95_reason
     update: dict[str, object] = {
@@ -181,7 +181,7 @@ def describe_pairs(values: Mapping[int, Sequence[float]]) -> MetricSummary:
     if (found := split(known)) is not None and found.mean:
         update["between_percent"] = 100 * found.between / abs(found.mean)
         update["within_percent"] = 100 * found.within / abs(found.mean)
-    return reported.model_copy(update=update)
+    return description.model_copy(update=update)
 
 
 def judge(low: float | None, high: float | None, bound: float, *, at_least: bool) -> Verdict:

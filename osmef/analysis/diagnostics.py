@@ -284,12 +284,12 @@ def _paired(values: pd.DataFrame, a: str, b: str) -> dict[str, object]:
     if both.empty:
         return {"method": "unpaired", "blocks": 0, "paired_p": None}
     first, second = both[a].tolist(), both[b].tolist()
-    reported = {"method": "paired", "blocks": len(both)}
+    columns = {"method": "paired", "blocks": len(both)}
     if min(*first, *second) <= 0:
-        return reported | {"paired_p": paired_difference(first, second).p}
+        return columns | {"paired_p": paired_difference(first, second).p}
     found = paired_ratio(first, second)
     ends = {"ratio_low": found.interval.low, "ratio_high": found.interval.high}
-    return reported | {"ratio": found.value, **ends, "paired_p": found.p}
+    return columns | {"ratio": found.value, **ends, "paired_p": found.p}
 
 
 def nested_pairs(trials: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
@@ -390,7 +390,7 @@ def _series_checks(series: Mapping[str, float]) -> dict[str, object]:
     values, names = list(series.values()), list(series)
     middle = statistics.median(values)
     stepping = _blocks(values, MOST_STEPPING)
-    reported: dict[str, object] = {
+    checks: dict[str, object] = {
         **dict.fromkeys(("autocorrelation", "autocorrelation_p", "drift_percent", "drift_p")),
         "steps": list[str](),
         "steps_p": find_step(stepping).p,
@@ -399,16 +399,16 @@ def _series_checks(series: Mapping[str, float]) -> dict[str, object]:
         "outliers": [name for name, far in zip(names, outliers(values), strict=True) if far],
     }
     if len(values) < FEWEST:
-        return reported
-    if memory := autocorrelation(values):
-        reported["autocorrelation"] = float(memory.coefficients[0])
-        reported["autocorrelation_p"] = memory.p
+        return checks
+    if correlation := autocorrelation(values):
+        checks["autocorrelation"] = float(correlation.coefficients[0])
+        checks["autocorrelation_p"] = correlation.p
     blocks = _blocks(values, MOST)
     trend = drift(blocks)
     if middle:
-        reported["drift_percent"] = 100 * trend.slope * (len(blocks) - 1) / abs(middle)
-    reported["drift_p"] = trend.p
-    return reported
+        checks["drift_percent"] = 100 * trend.slope * (len(blocks) - 1) / abs(middle)
+    checks["drift_p"] = trend.p
+    return checks
 
 
 def _blocks(values: Sequence[float], most: int) -> list[float]:
@@ -431,13 +431,13 @@ def _remember(
 def _correct(rows: Sequence[dict[str, object]], series: Sequence[Mapping[str, float]]) -> None:
     """Correct all p-values of the rows, and name the significant changes."""
     names = ("autocorrelation_p", "drift_p", "steps_p", "spreads_p")
-    reported = [(row, name, p) for row in rows for name in names
+    tests = [(row, name, p) for row in rows for name in names
             if isinstance(p := row[name], float)]  # fmt: skip
     first = {row["metric"]: row for row in reversed(rows)}  # it is the same for all cells
-    reported += [(row, "common_memory_p", p) for row in first.values()
+    tests += [(row, "common_memory_p", p) for row in first.values()
              if isinstance(p := row["common_memory_p"], float)]  # fmt: skip
     levels: dict[tuple[int, str], float] = {}
-    for (row, name, p), corrected in zip(reported, holm([p for *_, p in reported]), strict=True):
+    for (row, name, p), corrected in zip(tests, holm([p for *_, p in tests]), strict=True):
         row[name] = corrected
         if name in {"steps_p", "spreads_p"} and corrected is not None and corrected <= LEVEL:
             levels[id(row), name] = LEVEL * p / corrected * (1 + 1e-9)

@@ -128,21 +128,21 @@ def _costs(
         mine = good[good[column] == layer]
         if layer == reference or base.empty:
             continue
-        unit, method, reported = _compared(mine, base, metric)
+        unit, method, comparison = _compared(mine, base, metric)
         yield {
             **key,
             "metric": metric,
             column: layer,
             "reference": reference,
-            "n": reported.n,
+            "n": comparison.n,
             "unit": unit,
             "method": method,
             "reference_median": float(base[metric].median()),
             "median": float(mine[metric].median()),
-            "ratio": reported.value,
-            "ratio_low": reported.interval.low,
-            "ratio_high": reported.interval.high,
-            "p": reported.p,
+            "ratio": comparison.value,
+            "ratio_low": comparison.interval.low,
+            "ratio_high": comparison.interval.high,
+            "p": comparison.p,
         }
 
 
@@ -157,15 +157,15 @@ def _compared(mine: pd.DataFrame, base: pd.DataFrame, metric: str) -> tuple[str,
     values = blocks(both, metric)
     on_pairs = has_pairs(both)
     if {"layer", "reference"} <= set(values.columns) and len(whole := values.dropna()):
-        reported = paired_ratio(whole["layer"].tolist(), whole["reference"].tolist())
-        return "pairs" if on_pairs else "blocks", "paired", reported
+        comparison = paired_ratio(whole["layer"].tolist(), whole["reference"].tolist())
+        return "pairs" if on_pairs else "blocks", "paired", comparison
     first, second = (
         independent(of, metric, by_session=on_pairs and not has_pairs(of)) for of in (mine, base)
     )
     ratio = median_ratio(first, second)
     n = min(len(first), len(second))
-    reported = Paired(n, ratio.value, ratio.interval, mann_whitney(first, second).p)
-    return "pairs" if on_pairs else "trials", "unpaired", reported
+    comparison = Paired(n, ratio.value, ratio.interval, mann_whitney(first, second).p)
+    return "pairs" if on_pairs else "trials", "unpaired", comparison
 
 
 def _of_run(both: pd.DataFrame, metric: str) -> float | None:

@@ -255,9 +255,9 @@ def _share(found: Array, null: tuple[Array, Array]) -> float:
     return (1 + above) / (1 + known.size)
 
 
-def _null(rows: Iterator[Array], reported: Callable[[Array], Array]) -> tuple[Array, Array]:
+def _null(rows: Iterator[Array], statistic: Callable[[Array], Array]) -> tuple[Array, Array]:
     """Return the excess of each number of steps over one, and the sorted maxima of noise."""
-    found = np.concatenate([reported(some) for some in rows])
+    found = np.concatenate([statistic(some) for some in rows])
     known = np.quantile(found, _EQUAL, axis=0)
     offsets = known - known[0]
     return offsets, np.sort((found - offsets).max(axis=1))
@@ -436,5 +436,5 @@ def _negative_log_likelihood(sums: Array, begin: Indices, end: Indices) -> Array
     ones = np.take_along_axis(sums, high, axis=1) - np.take_along_axis(sums, low, axis=1)
     count = np.maximum(high - low, 1)
     share = np.clip(ones / count, _NOTHING, 1 - _NOTHING)
-    reported: Array = -count * (share * np.log(share) + (1 - share) * np.log1p(-share))
-    return reported[:, 0] if flat else reported
+    result: Array = -count * (share * np.log(share) + (1 - share) * np.log1p(-share))
+    return result[:, 0] if flat else result

@@ -153,8 +153,8 @@ def session_trials(trials: pd.DataFrame) -> pd.DataFrame:
             "no trial is of a session",
             cure="give a campaign, or what `osmef import sessions` made",
         )
-    reported = known["scenario"].str.cat(known["provider"].astype("string"), sep=" ", na_rep="")
-    known = settled(known.assign(platform=known["platform"].fillna(reported.str.strip())))
+    usual_names = known["scenario"].str.cat(known["provider"].astype("string"), sep=" ", na_rep="")
+    known = settled(known.assign(platform=known["platform"].fillna(usual_names.str.strip())))
     return known.assign(cell=cell_names(known, place_columns(known)))
 
 
@@ -196,9 +196,9 @@ def _intervals(points: pd.DataFrame, metric: str, by: list[str]) -> pd.DataFrame
     """Return the interval of the median of each group that has one."""
     rows = []
     for key, values in points.groupby(by, sort=False)[metric]:
-        reported = describe(values.tolist())
-        if reported.ci95_low is not None:
-            rows.append((*key, reported.ci95_low, reported.ci95_high))
+        description = describe(values.tolist())
+        if description.ci95_low is not None:
+            rows.append((*key, description.ci95_low, description.ci95_high))
     return pd.DataFrame(rows, columns=pd.Index([*by, *_ENDS])).astype(dict.fromkeys(_ENDS, float))
 
 

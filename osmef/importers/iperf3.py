@@ -212,10 +212,10 @@ def _all_there(lines: Lines, series: Sequence[_Row], ends: Sequence[_Row]) -> bo
     """Return whether each stream has its last line: of the receiver, or of old UDP what it sent."""
     streams = {row.flow for row in (*series, *ends) if row.flow != "SUM"}
     if {row.whose for row in ends} == {""}:
-        reported = [found["id"] for _, line in lines if (found := _OLD_UDP.match(line))]
+        ended = [found["id"] for _, line in lines if (found := _OLD_UDP.match(line))]
     else:
-        reported = [row.flow for row in ends if row.whose == "receiver"]
-    return sorted(reported) == sorted(streams)
+        ended = [row.flow for row in ends if row.whose == "receiver"]
+    return sorted(ended) == sorted(streams)
 
 
 def _is_unheard(row: _Row) -> bool:

@@ -81,22 +81,20 @@ def _keep(run: RunDirectory, origins: Sequence[Origin]) -> dict[Text, str]:
 
 def shortened(oddities: Sequence[Oddity]) -> list[str]:
     """Return the first oddities of all files, and where the others are."""
-    reported = [str(oddity) for oddity in oddities[:MOST_NOTES]]
+    lines = [str(oddity) for oddity in oddities[:MOST_NOTES]]
     if (more := len(oddities) - MOST_NOTES) > 0:
-        reported.append(
-            f"and {more} more: all are in the summaries of the runs, or in their {NOTES}"
-        )
-    return reported
+        lines.append(f"and {more} more: all are in the summaries of the runs, or in their {NOTES}")
+    return lines
 
 
 def _warnings(run: RunDirectory, oddities: Sequence[Oddity]) -> list[str]:
     """Return the oddities as warnings of a summary; a file has all if they are many."""
-    reported = [str(oddity) for oddity in oddities]
-    if len(reported) <= MOST_NOTES:
-        return reported
-    write_atomically(run.path / NOTES, "".join(f"{one}\n" for one in reported).encode())
-    more = f"and {len(reported) - MOST_NOTES} more: all are in {NOTES} of the run"
-    return [*reported[:MOST_NOTES], more]
+    lines = [str(oddity) for oddity in oddities]
+    if len(lines) <= MOST_NOTES:
+        return lines
+    write_atomically(run.path / NOTES, "".join(f"{one}\n" for one in lines).encode())
+    more = f"and {len(lines) - MOST_NOTES} more: all are in {NOTES} of the run"
+    return [*lines[:MOST_NOTES], more]
 
 
 def _write_rows(run: RunDirectory, index: int, record: Record) -> None:
@@ -269,7 +267,7 @@ def in_cells(origins: Sequence[Origin], *, pool_ends: bool) -> list[Origin]:
         found = [_with_ends(record) for record in found]
     cells = {cell_key(record): record for record in found if record.failure is None}
     return [
-        Origin(_as_its_like(record, cells) if record.failure else record, origin.text)
+        Origin(_matching_success(record, cells) if record.failure else record, origin.text)
         for record, origin in zip(found, origins, strict=True)
     ]
 
@@ -290,9 +288,9 @@ def _with_ends(record: Record) -> Record:
     return replace(record, values={**record.values, **ends})
 
 
-def _as_its_like(record: Record, cells: Mapping[str, Record]) -> Record:
-    reported = {(name, value) for name, value in record.values.items() if value is not None}
-    like = [one for one in cells.values() if reported <= one.values.items()]
+def _matching_success(record: Record, cells: Mapping[str, Record]) -> Record:
+    values = {(name, value) for name, value in record.values.items() if value is not None}
+    like = [one for one in cells.values() if values <= one.values.items()]
     if cell_key(record) in cells or len(like) != 1:
         return record
     (one,) = like

@@ -99,8 +99,8 @@ def start(host: LayerHost, space: str | None) -> tuple[str, ...]:
 def _create(root: Root, words: list[str], folder: str, own: str) -> None:
     done = root.run(["sh", "-c", _APART, f"{folder}/{_LOG}", *words, "create", "-b", folder, own])
     if done.status:
-        reported = root.do(["cat", f"{folder}/{_LOG}"]).encode()
-        raise error_of(root.name, CRUN, replace(done, stderr=reported))
+        log = root.do(["cat", f"{folder}/{_LOG}"]).encode()
+        raise error_of(root.name, CRUN, replace(done, stderr=log))
 
 
 def _own_copy(root: Root, folder: str) -> list[str]:
@@ -122,9 +122,9 @@ def remove(root: Root, own: str) -> None:
     link = f"{_LINKS}/{own}"
     leads = root.run(["readlink", link])
     folder = leads.stdout.decode().strip() if leads.status == 0 else f"{PLACE}/{own}"
-    reported = root.run(["cat", f"{folder}/{_COMMAND}"])
-    if reported.status == 0 and root.run(["test", "-e", f"{folder}/{_STATE}/{own}"]).status == 0:
-        root.do([*reported.stdout.decode().splitlines(), "delete", "--force", own])
+    removal = root.run(["cat", f"{folder}/{_COMMAND}"])
+    if removal.status == 0 and root.run(["test", "-e", f"{folder}/{_STATE}/{own}"]).status == 0:
+        root.do([*removal.stdout.decode().splitlines(), "delete", "--force", own])
     root.do(["rm", "-rf", "--one-file-system", "--", folder, link])
 
 

@@ -220,8 +220,8 @@ def _ipv6_settings(end: End) -> dict[str, dict[str, str]]:
     """Return the IPv6 settings of interfaces that are not ours, with all and default."""
     found: dict[str, dict[str, str]] = {}
     names = [f"--include={key}" for key in IPV6_KEYS]
-    reported = end.host.root.do(within(end.space, ["grep", "-rs", *names, ".", IPV6]))
-    for line in reported.splitlines():
+    text = end.host.root.do(within(end.space, ["grep", "-rs", *names, ".", IPV6]))
+    for line in text.splitlines():
         path, _, value = line.partition(":")
         name, key = path.removeprefix(f"{IPV6}/").split("/")
         found.setdefault(name, dict.fromkeys(IPV6_KEYS, ""))[key] = value

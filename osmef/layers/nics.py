@@ -38,16 +38,16 @@ SETTING = r"(ipv[46]|mpls)/(conf|neigh)/[a-z0-9_]{1,40}=-?[0-9]{1,20}"
 
 def address_text(device: str, address: Mapping[str, Any]) -> str:
     """Return an address with its attributes, from the JSON of ip(8)."""
-    reported = {word: address[name] for name, word in _VALUES.items() if name in address}
-    if reported.get("label") == device:
-        del reported["label"]
-    if reported.get("scope") == "global":
-        del reported["scope"]
+    attributes = {word: address[name] for name, word in _VALUES.items() if name in address}
+    if attributes.get("label") == device:
+        del attributes["label"]
+    if attributes.get("scope") == "global":
+        del attributes["scope"]
     if "address" in address:
-        reported = {"peer": address["address"], **reported}
+        attributes = {"peer": address["address"], **attributes}
     if address.get("preferred_life_time") == 0:
-        reported["preferred_lft"] = 0
-    words = [f"{word}={value}" for word, value in reported.items()]
+        attributes["preferred_lft"] = 0
+    words = [f"{word}={value}" for word, value in attributes.items()]
     words += [flag for flag in _FLAGS if address.get(flag)]
     return ";".join([f"{address.get('local')}/{address.get('prefixlen')}", *words])
 
@@ -60,11 +60,11 @@ def unknown(address: Mapping[str, Any]) -> list[str]:
 def address_words(text: str) -> str:
     """Return the arguments of ip(8) for a result of ``address_text``."""
     own, *rest = text.split(";")
-    reported = dict(word.partition("=")[::2] for word in rest)
-    if "peer" in reported:
+    attributes = dict(word.partition("=")[::2] for word in rest)
+    if "peer" in attributes:
         own, length = own.split("/")
-        own = f"{own} peer {reported.pop('peer')}/{length}"
-    return " ".join([own, *(f"{word} {value}".strip() for word, value in reported.items())])
+        own = f"{own} peer {attributes.pop('peer')}/{length}"
+    return " ".join([own, *(f"{word} {value}".strip() for word, value in attributes.items())])
 
 
 def networks_of(addresses: Sequence[Mapping[str, Any]]) -> set[str]:

@@ -163,8 +163,8 @@ class Root:
 
     def ask(self, space: str | None, *words: str) -> list[dict[str, Any]]:
         """Return the JSON output of ip(8) in a network namespace."""
-        reported = self.do([*_ip(space), "-j", *words])
-        found = json.loads(reported or "[]")
+        output = self.do([*_ip(space), "-j", *words])
+        found = json.loads(output or "[]")
         return [one for one in found if isinstance(one, dict) and one]
 
 

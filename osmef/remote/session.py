@@ -212,9 +212,9 @@ class SshSession:
         """
         said = self.run(argv).stdout.strip()
         if said and not _WORD.fullmatch(said):
-            reported = said[:_MAX_MESSAGE_CHARS].decode(errors="replace")
+            output = said[:_MAX_MESSAGE_CHARS].decode(errors="replace")
             raise ReachError(
-                f"programs that are run there print more than they should: {reported!r}",
+                f"programs that are run there print more than they should: {output!r}",
                 where=self.name,
                 cure=QUIET_CURE,
             )

@@ -270,8 +270,8 @@ def explain_conflict(error: ErrorDetails, tree: Node, swept: Sequence[Assignment
     last, key = concerned[-1]
     others = {a.name: a.text for a, _ in concerned if a is not last}
     if others:
-        reported = ", ".join(f"{name}: {text}" for name, text in others.items())
-        message = f"{message} (here together with {reported})"
+        values_text = ", ".join(f"{name}: {text}" for name, text in others.items())
+        message = f"{message} (here together with {values_text})"
         cure = f"{cure}; or leave the combination out with sweep.exclude"
     inside = any(key[: len(path)] == path for path in last.paths)
     place = tree.nearest(key) if inside else last.value

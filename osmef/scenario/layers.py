@@ -58,12 +58,12 @@ class LayerSettings(Model):
     @property
     def label(self) -> str:
         """Its short name in cells and tables: the kind, with non-default settings."""
-        reported = self.model_dump(mode="json", exclude_defaults=True, exclude={"kind"})
-        units = {name: quantity_of(type(self).model_fields[name]) for name in reported}
+        keys = self.model_dump(mode="json", exclude_defaults=True, exclude={"kind"})
+        units = {name: quantity_of(type(self).model_fields[name]) for name in keys}
         shown = {
-            name: unit.show(reported[name]).replace(" ", "") for name, unit in units.items() if unit
+            name: unit.show(keys[name]).replace(" ", "") for name, unit in units.items() if unit
         }
-        return label_of({"kind": self.kind, **reported, **shown})
+        return label_of({"kind": self.kind, **keys, **shown})
 
     def problems(self, scenario: Scenario) -> Iterator[PydanticCustomError]:
         """Yield conflicts with the rest of the scenario."""
@@ -116,9 +116,9 @@ def label_of(written: object) -> str:
     if not isinstance(written, Mapping):
         return str(written)
     plain = {key: value for key, value in written.items() if key != "kind"}
-    reported = [f"{k}={v if isinstance(v, str) else json.dumps(v)}" for k, v in plain.items()]
+    parts = [f"{k}={v if isinstance(v, str) else json.dumps(v)}" for k, v in plain.items()]
     kind = str(written.get("kind"))
-    return f"{kind}({' '.join(reported)})" if reported else kind
+    return f"{kind}({' '.join(parts)})" if parts else kind
 
 
 class _Layers(ByKind):
@@ -147,8 +147,8 @@ class _Layers(ByKind):
             if error.type != "unknown_kind":
                 raise
             expected = [*(error.context or {})["expected"], *map(str, ProviderNetwork)]
-            reported = {"what": self.kinds.what, "expected": expected}
-            raise PydanticCustomError("unknown_kind", "no such {what}", reported) from error
+            context = {"what": self.kinds.what, "expected": expected}
+            raise PydanticCustomError("unknown_kind", "no such {what}", context) from error
 
     def __get_pydantic_json_schema__(
         self, _schema: CoreSchema, handler: GetJsonSchemaHandler

@@ -82,9 +82,9 @@ def type_of(field: FieldInfo, style: Style) -> str:
     """Describe the type of a key, with its limits."""
     quantity = quantity_of(field)
     show: Callable[[float], str] = quantity.show if quantity else str
-    reported = _of_field(field, style)
+    text = _of_field(field, style)
     if quantity is not None:
-        reported = _QUANTITIES[quantity.show] + " or null" * ("null" in reported)
+        text = _QUANTITIES[quantity.show] + " or null" * ("null" in text)
     limits = [
         f"{words} {show(getattr(mark, name)) if name != 'lt' else '2^63'}"
         + (_counted(field) if name == "max_length" else "")
@@ -92,7 +92,7 @@ def type_of(field: FieldInfo, style: Style) -> str:
         for name, words in _LIMITS
         if hasattr(mark, name)
     ]
-    return ", ".join([reported, *limits])
+    return ", ".join([text, *limits])
 
 
 def _of_field(field: FieldInfo, style: Style) -> str:
@@ -179,11 +179,11 @@ def json_schema() -> Json:
 
 def _or_kind_alone(settings: Json, key: str) -> Json:
     kinds = [default_kind(model) for model in models_at((key,))]
-    reported: Json = {
+    base: Json = {
         name: settings.pop(name) for name in ("description", "default") if name in settings
     }
     choices = settings.pop("anyOf", [settings])
-    return {**reported, "anyOf": [{"enum": kinds}, *map(_any_kind, choices)]}
+    return {**base, "anyOf": [{"enum": kinds}, *map(_any_kind, choices)]}
 
 
 def _any_kind(settings: Json) -> Json:

@@ -153,7 +153,7 @@ class SweepAxis:
         return {identity(one.value): one for one in self.assignments}
 
     @property
-    def told(self) -> str:
+    def values_text(self) -> str:
         """Its first values in the syntax of a file."""
         shown = ", ".join(one.text for one in islice(self.identities.values(), _SHOWN))
         more = len(self.values) - _SHOWN
@@ -335,7 +335,7 @@ def _can_match(sweep: Sweep, entry: Sequence[Assignment]) -> bool:
             sweep.note(assignment.value, message, f"the axes are: {known}")
         elif identity(assignment.value) not in axis.identities:
             message = f"exclude matches no cell: {assignment.text} is not in {assignment.name}"
-            sweep.note(assignment.value, message, f"its values are: {axis.told}")
+            sweep.note(assignment.value, message, f"its values are: {axis.values_text}")
         else:
             continue
         good = False

@@ -287,8 +287,8 @@ def packages_of(files: Sequence[Path]) -> tuple[str, ...]:
     owners = _output_of("dpkg-query", "--search", *dict.fromkeys(paths)).splitlines()
     packages = sorted({line.partition(": ")[0] for line in owners})
     shown = "--showformat=${Package} ${Version}\n"
-    reported = _output_of("dpkg-query", "--show", shown, *packages).splitlines() if packages else []
-    return tuple(sorted(set(reported))) or names
+    lines = _output_of("dpkg-query", "--show", shown, *packages).splitlines() if packages else []
+    return tuple(sorted(set(lines))) or names
 
 
 def _output_of(name: str, *arguments: str) -> str:

@@ -369,11 +369,11 @@ class BundleStore:
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         lock = os.open(self.directory / _LOCK, flags, 0o600)
         try:
-            reported = False
+            has_reported = False
             while not _taken(lock):
-                if not reported:
+                if not has_reported:
                     self.progress("waiting for another osmef that makes a bundle")
-                reported = True
+                has_reported = True
                 self.check()
                 time.sleep(_LOOK_S)
             yield

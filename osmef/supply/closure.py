@@ -367,11 +367,11 @@ def _find_program(program: Program, name: str, tree: Tree, where: str) -> tuple[
             return _behind_script(path, found, tree, where)
     package = program.debian_package
     have = [name for folder in _PROGRAMS for name in tree.names(folder, package)]
-    reported = ", ".join(have[:_MOST_LISTED]) + (", …" if have[_MOST_LISTED:] else "")
+    listed = ", ".join(have[:_MOST_LISTED]) + (", …" if have[_MOST_LISTED:] else "")
     raise SupplyError(
         f"the package {package} has no program of this name",
         where=where,
-        cure=f"it has {reported}: is it one of these?" if have else "name the package that has it",
+        cure=f"it has {listed}: is it one of these?" if have else "name the package that has it",
     )
 
 

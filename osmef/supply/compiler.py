@@ -215,8 +215,8 @@ def _go(machine: Architecture, where: str) -> Compiler:
     """Return Go, from PATH or a Python package. Raises SupplyError."""
     beside = Path(sys.executable).parent
     path = shutil.which("go", path=f"{search_path()}{os.pathsep}{beside}")
-    reported = _output_of(path, "version").split() if path else []
-    if path is None or reported[:2] != ["go", "version"]:
+    version = _output_of(path, "version").split() if path else []
+    if path is None or version[:2] != ["go", "version"]:
         raise SupplyError("this machine has no Go", where=where, cure=_NO_GO)
     # No C, so static; no other Go from the internet, and nothing of the user's settings.
     environment = {
@@ -229,17 +229,17 @@ def _go(machine: Architecture, where: str) -> Compiler:
         "GOFLAGS": "",
         "GO111MODULE": "auto",
     }
-    return Compiler(reported[2], {"go": (path,)}, openmp=None, environment=environment)
+    return Compiler(version[2], {"go": (path,)}, openmp=None, environment=environment)
 
 
 def _javac(where: str) -> Compiler:
     """Return javac. Raises SupplyError."""
     found = {name: shutil.which(name, path=search_path()) for name in ("javac", "jar")}
     paths = {name: (path,) for name, path in found.items() if path is not None}
-    reported = _output_of(paths["javac"][0], "-version").strip() if "javac" in paths else ""
-    if len(paths) < len(found) or not reported:
+    version = _output_of(paths["javac"][0], "-version").strip() if "javac" in paths else ""
+    if len(paths) < len(found) or not version:
         raise SupplyError("this machine has no javac and jar", where=where, cure=_NO_JAVAC)
-    return Compiler(reported, paths, openmp=None)
+    return Compiler(version, paths, openmp=None)
 
 
 def _zig(machine: Architecture, *, openmp: bool) -> Compiler | None:

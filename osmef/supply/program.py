@@ -206,9 +206,9 @@ class Program:
 def check_ways(ways: Sequence[str], name: str) -> None:
     """Raise InputError unless these are valid ways of supply, each once."""
     if not ways or len(set(ways)) != len(ways) or not set(ways) <= set(WAYS):
-        reported = ", ".join(ways) or "none"
+        listed = ", ".join(ways) or "none"
         cure = f"name one or several of {', '.join(WAYS)}, each once"
-        raise _bad(name, f"these are not ways to have a program: {reported}", cure)
+        raise _bad(name, f"these are not ways to have a program: {listed}", cure)
 
 
 def _is_inside(path: str) -> bool:

@@ -125,8 +125,8 @@ def _state_of_files(
     """
     paths = [f"{place.folder}/{name}" for name in bundle.pushed]
     done = session.run(["stat", "-c", _STATE, "--", *paths])
-    reported = done.stdout.decode(errors="replace")
-    return reported if done.status == 0 and _FINER_THAN_SECONDS.search(reported) else None
+    state = done.stdout.decode(errors="replace")
+    return state if done.status == 0 and _FINER_THAN_SECONDS.search(state) else None
 
 
 def _wrong(
@@ -295,8 +295,8 @@ def plan(program: Program, architecture: str | None, supplier: Supplier | None =
     """Describe how an endpoint would get a program, without connecting or making anything."""
     supplier = supplier or Supplier()
     ways = program.ways
-    reported = [_planned(way, program, architecture, supplier) for way in ways]
-    return f"{program.name}: {', else '.join(reported) or 'no way to have it'}"
+    descriptions = [_planned(way, program, architecture, supplier) for way in ways]
+    return f"{program.name}: {', else '.join(descriptions) or 'no way to have it'}"
 
 
 def make(

@@ -377,8 +377,8 @@ class Programs(Workload[P], Generic[P]):
     def _ended(self, parts: Sequence[PartResult]) -> Iterator[EndedProgram]:
         for group, ran in zip(self._groups(), parts, strict=True):
             names = {"sender": ran.sender, "receiver": ran.receiver}
-            reported = zip(group, ran.results, ran.printed, ran.interfaces, strict=True)
-            for (run, end), result, printed, interface in reported:
+            rows = zip(group, ran.results, ran.printed, ran.interfaces, strict=True)
+            for (run, end), result, printed, interface in rows:
                 if not isinstance(result, ExecResult):
                     raise ProgramError("the agent gave no end of a program", where=names[end])
                 yield EndedProgram(run, end, names[end], result, printed, interface)

@@ -197,20 +197,18 @@ def bucket_metrics(
         one.burst_bps.value if one is not None else rate
         for one, rate in zip(known, rates_bps, strict=True)
     ]
-    reported: dict[str, float | None] = dict.fromkeys(
-        ("sustained_bps", "bucket_mb", "fell_after_s")
-    )
-    reported["burst_bps"] = sum(bursts)
+    metrics: dict[str, float | None] = dict.fromkeys(("sustained_bps", "bucket_mb", "fell_after_s"))
+    metrics["burst_bps"] = sum(bursts)
     if len(emptied) == len(known):
-        reported |= {
+        metrics |= {
             "sustained_bps": sum(one.sustained_bps.value for one in emptied),
             "bucket_mb": sum(one.size_bytes.value for one in emptied) / 1e6,
             "fell_after_s": sum(one.fell_s.value for one in emptied) / len(emptied),
         }
     if refilled:
         rates = [one.filling_bps.value for one in found if one.filling_bps is not None]
-        reported["filling_bps"] = sum(rates) if len(rates) == len(found) else None
-    return reported
+        metrics["filling_bps"] = sum(rates) if len(rates) == len(found) else None
+    return metrics
 
 
 def _emptied(found: Bucket) -> Emptied:

@@ -499,8 +499,8 @@ def _command_of_program(task: Task, upstream: Task | None) -> dict[str, Value]:
     words = list(_texts([argv]))
     command["argv"] = task.host.command_line([*words, *step.ipv6] if is_ipv6 else words)
     if task.rank is not None:
-        reported = [f"{name}={value}" for name, value in task.environment.items()]
-        command |= {"channel": CHANNEL, "env": [*_texts([command.get("env", [])]), *reported]}
+        variables = [f"{name}={value}" for name, value in task.environment.items()]
+        command |= {"channel": CHANNEL, "env": [*_texts([command.get("env", [])]), *variables]}
     return {**command, "bind": bind, "port": port} if step.listens and port else command
 
 

@@ -157,13 +157,12 @@ class TrialWorkload:
         if self._background is None:
             return replace(outcome, metrics={**outcome.metrics, **machines})
         beside = self._outcome(self._background, job.trial, Purpose.BACKGROUND, done.ran)
-        reported = zip(map(of_background, self._background.measures), beside.metrics.values(),
-                   strict=True)  # fmt: skip
+        names = [of_background(one).name for one in self._background.measures]
         return replace(
             outcome,
             metrics={
                 **outcome.metrics,
-                **{one.name: value for one, value in reported},
+                **dict(zip(names, beside.metrics.values(), strict=True)),
                 **machines,
             },
             transfers=outcome.transfers + beside.transfers,

@@ -266,9 +266,9 @@ class Container(Layer[ContainerSettings]):
         """Return the container's own address; None where it shares that of the underlay."""
         if end.space is not None or self.settings.network == "host":
             return None
-        reported = json.loads(host.root.do([engine, "inspect", name]))[0]["NetworkSettings"]
-        networks = (reported.get("Networks") or {}).values()
-        found = [reported.get("IPAddress"), *(one.get("IPAddress") for one in networks)]
+        settings = json.loads(host.root.do([engine, "inspect", name]))[0]["NetworkSettings"]
+        networks = (settings.get("Networks") or {}).values()
+        found = [settings.get("IPAddress"), *(one.get("IPAddress") for one in networks)]
         address = next((str(one) for one in found if one), None)
         if address is None:
             raise EndpointError(

@@ -187,11 +187,11 @@ def _ended(name: str) -> OutputError:
 
 
 def _length(output: str, complete: int) -> int:
-    reported, all_of_them = _LENGTH.search(output), _DOCUMENTS.search(output)
+    length, all_of_them = _LENGTH.search(output), _DOCUMENTS.search(output)
     differ = _DIFFER.search(output) and all_of_them
-    if reported is not None and reported[1] and not differ:
-        return whole(reported[1], "length")
-    if reported is None or all_of_them is None:
+    if length is not None and length[1] and not differ:
+        return whole(length[1], "length")
+    if length is None or all_of_them is None:
         raise _ended("length")
     return round(whole(all_of_them[1], "HTML transferred") / complete)
 

@@ -374,8 +374,8 @@ def _lacks_offload(facts: Mapping[str, Any], what: str) -> bool:
         "receive": ("generic_receive_offload", "large_receive_offload"),
     }[what]
     interfaces = [one for name, one in (facts.get("interfaces") or {}).items() if name != "lo"]
-    reported = [one["offloads"] for one in interfaces if one.get("offloads")]
-    known = [[on for name in names if (on := some.get(name)) is not None] for some in reported]
+    offloads = [one["offloads"] for one in interfaces if one.get("offloads")]
+    known = [[on for name in names if (on := some.get(name)) is not None] for some in offloads]
     return bool(known) and all(some and not any(some) for some in known)
 
 

@@ -252,8 +252,8 @@ def _test(banner: re.Match[str], body: str, line: int) -> NetperfOutput:
 def _options(rest: str) -> str | None:
     """Return the options at the end of a banner."""
     notes = [note.strip() for note in rest.split(" : ")[1:]]
-    reported = [note for note in notes if note and not _NO_SETTING.fullmatch(note)]
-    return ", ".join(reported) or None
+    settings = [note for note in notes if note and not _NO_SETTING.fullmatch(note)]
+    return ", ".join(settings) or None
 
 
 def _sizes(row: Sequence[str], names: Sequence[str]) -> dict[str, Setting]:

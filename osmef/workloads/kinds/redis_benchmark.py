@@ -221,11 +221,11 @@ def _measures(test: str, *, leads: bool) -> tuple[Measure, ...]:
     )  # fmt: skip
     times = (
         Measure(
-            name=f"{test}_{key}_us", unit="us", better=Better.LOWER, label=f"{command}, {reported}",
+            name=f"{test}_{key}_us", unit="us", better=Better.LOWER, label=f"{command}, {quantile}",
             head=f"{command}\n{key} µs" if key in {"p50", "p99"} else None, digits=".0f",
             over_pairs=OverPairs.WORST, source="redis-benchmark.c, latency",
-            help=f"{reported} of the time from sending {command} until its answer was there",
+            help=f"{quantile} of the time from sending {command} until its answer was there",
         )
-        for key, reported in _TIMES.items()
+        for key, quantile in _TIMES.items()
     )  # fmt: skip
     return (rate, *times)

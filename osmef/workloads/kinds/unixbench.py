@@ -138,8 +138,8 @@ def read(text: str) -> UnixbenchOutput:
     for test, after in _parts(tests, text):
         name = names.get(test[1])
         if name is None or name in scores:
-            reported_values = "is unknown" if name is None else "is there twice"
-            raise OutputError(f"the test {test[1][:60]} {reported_values}")
+            problem = "is unknown" if name is None else "is there twice"
+            raise OutputError(f"the test {test[1][:60]} {problem}")
         scores[name] = _score(name, after, min(copies))
     ratios = [one.index for one in scores.values() if one.index is not None]
     partial = _geometric_mean(ratios) if ratios else None
