@@ -65,8 +65,8 @@ def read_text(text: str) -> Outputs[Iperf3Output]:
     """Read the outputs in a text, one after the other.
 
     A run without the lines at its end, as of a client that was killed, has an error, and keeps its
-    intervals. What is no line of iperf3 is passed over, as the calling script may have printed
-    beside it. Raises OutputError where there is none that can be read.
+    intervals. Lines of other programs, such as the calling script, are ignored. Raises OutputError
+    without any readable line.
     """
     runs: list[Iperf3Output] = []
     odd: list[Odd] = []
@@ -117,7 +117,7 @@ def _to_its_end(run: Lines) -> tuple[Lines, Lines]:
 def _starts(lines: Lines) -> list[int]:
     """Return where runs start. What --title or --timestamps put before the line is before others.
 
-    So a line of the calling script is none, such as that it was connecting to a host.
+    So a line of the calling script does not match, such as one on connecting to a host.
     """
     return [
         at
@@ -193,8 +193,8 @@ def _run(lines: Lines) -> Iperf3Output:
 def _why(lines: Lines, series: Sequence[_Row], ends: Sequence[_Row]) -> str | None:
     """Return why a run failed; None for one that did not.
 
-    One that was interrupted has lines at its end, too: an end that it did not hear of has nothing.
-    Where the last line of all is missing, others may be.
+    An interrupted run has final lines, too, but without the other end's results. If the very last
+    line is missing, others may be, too.
     """
     for _, line in lines:
         if found := _ENDS_RUN.match(line):
@@ -209,7 +209,7 @@ def _why(lines: Lines, series: Sequence[_Row], ends: Sequence[_Row]) -> str | No
 
 
 def _all_there(lines: Lines, series: Sequence[_Row], ends: Sequence[_Row]) -> bool:
-    """Return whether each stream has its last line: of the receiver, or of old UDP what it sent."""
+    """Return whether each stream has its last line: the receiver's, or the sent one of old UDP."""
     streams = {row.flow for row in (*series, *ends) if row.flow != "SUM"}
     if {row.whose for row in ends} == {""}:
         ended = [found["id"] for _, line in lines if (found := _OLD_UDP.match(line))]

@@ -54,7 +54,7 @@ def parse(text: Text) -> Parsed:
     - aggregate_btc_bps is the sum of the receivers' rates, each over the connection's own time:
       the file has no common interval. connection_btc_bps is their mean, jain_fairness of them.
     - cpu_*_percent is the sum over the connections of user and system time over real time,
-      connection_cpu_*_percent the mean over them, as the paper has it.
+      connection_cpu_*_percent the mean over them, as in the paper.
     - retransmits is their sum, connect_rtt_mean_us the mean of the RTT that nuttcp saw when it
       connected.
 

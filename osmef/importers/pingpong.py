@@ -158,7 +158,7 @@ def parse_ppbench(text: Text) -> Parsed:
         except InputError as error:
             oddities.append(Oddity(where, error.message, False))
             continue
-        # A row without a good answer has failed, whatever its column says.
+        # A row without a successful response has failed, whatever its column says.
         failed[of] += max(reported, 1 if request.error else 0)
         series[of].append(request)
         lines[of].append(line)

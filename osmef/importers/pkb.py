@@ -146,7 +146,7 @@ def _metric(
 ) -> tuple[str | None, float, Measure | None, str | None]:
     """Return name, value, measure if it is PKB's own, and netperf's test.
 
-    The name is None for a histogram, whose value says nothing.
+    The name is None for a histogram, whose value has no meaning.
     """
     reported, test = str(sample["metric"]), str(sample["test"])
     value, unit = in_own_unit(amount(sample["value"], reported, where), str(sample["unit"]))

@@ -1,6 +1,6 @@
 """Reproduction of published results: printed value, ours from the same data, and a verdict.
 
-The data is no part of OSMeF. Where a source contradicts itself, the line says so, and why.
+The data is no part of OSMeF. Contradictions within a source are noted in the line.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Agreement(StrEnum):
 class PublishedValue:
     """A published value and ours; ``within`` is the tolerance, in the unit of both.
 
-    ``why`` says what is wrong with the published one; then ours is expected to differ.
+    ``why`` is the error of the published one; then ours is expected to differ.
     """
 
     source: str

@@ -326,7 +326,7 @@ def search_result(
     )
 
 
-def confirming_trial(bounds: Bounds, trials: SearchTrials) -> int | None:
+def best_trial(bounds: Bounds, trials: SearchTrials) -> int | None:
     """Return the index of the search trial that confirmed the highest rate; None without any."""
     tried = trials_so_far(bounds, trials)
     confirmed = throughput(bounds, tried).confirmed

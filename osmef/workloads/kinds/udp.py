@@ -27,13 +27,7 @@ from osmef.scenario.workload import Directions, TransferDirection, WorkloadSetti
 from osmef.units import format_rate
 from osmef.workloads.base import Outcome, Part, PartResult, Span, Step, Value, Workload
 from osmef.workloads.metrics import CPU, JAIN, endpoint_cpu_percent, merged, quantile_us
-from osmef.workloads.searches import (
-    FOUND,
-    confirming_trial,
-    search_metrics,
-    search_result,
-    trials_so_far,
-)
+from osmef.workloads.searches import FOUND, best_trial, search_metrics, search_result, trials_so_far
 
 if TYPE_CHECKING:
     from osmef.scenario.model import Scenario
@@ -469,7 +463,7 @@ class UdpFlows(Workload[UdpSettings]):
         step_s = search.step if search is not None else 0.0
         found = search_result(bounds, steps, (step_s, self._settings.duration))
         metrics: dict[str, float | None] = dict.fromkeys(one.name for one in self.measures)
-        at = confirming_trial(bounds, steps)
+        at = best_trial(bounds, steps)
         if at is not None:
             usual = datagram_metrics(steps[at], self._settings.rate)
             metrics |= {name: value for name, value in usual.items() if name in metrics}
