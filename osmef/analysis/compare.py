@@ -217,8 +217,7 @@ def compare(  # noqa: PLR0913, PLR0917 - four have defaults
     share of the median of ``a``; it is at least what is ``negligible`` of the measure: 1 of a
     count, such as retransmits, and of a time in microseconds, 0.1 of a percentage. Where that is 0,
     and so is the median, it is 0, and ``reason`` says so.
-    ``COLUMNS`` says what the columns are. ``attrs`` is that of
-    ``_attributes``.
+    ``COLUMNS`` says what the columns are, ``_attributes`` what ``attrs`` holds.
 
     Assumed are independent trials, runs or sessions, and, for the interval, that a cell's
     distribution only shifts. For 95 % at least 4 against 4 are needed. Of tables without a

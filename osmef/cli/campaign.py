@@ -311,8 +311,7 @@ def run(  # noqa: PLR0913, PLR0917 - its options
             finally:
                 context.executor.close()
                 _close_vm_pool(context)
-        found = store.sessions(row.id)
-        _print_status(row.name, phase, found)
+        _print_status(row.name, phase, found := store.sessions(row.id))
     if phase is CampaignPhase.STOPPED:
         raise typer.Exit(0 if until_idle else Interrupted.exit_code)
     nothing = phase is CampaignPhase.ENDED and not any(

@@ -62,11 +62,7 @@ def recommend_command(  # noqa: PLR0913, PLR0917 - each is an option of the comm
     ] = None,
     prices: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="A price list, YAML or CSV, instead of recorded prices.",
-            show_default=False,
-        ),
+        typer.Option(metavar="FILE", help="A price list, YAML or CSV, instead of recorded prices."),
     ] = None,
     where: Where = None,
     as_json: AsJson = False,
@@ -267,9 +263,8 @@ def similarity_command(  # noqa: PLR0913, PLR0917 - one parameter an option
         rows = _records(found[found["rank"] <= most])
         if as_json:
             by = dict(zip(measured["component"], measured["by"], strict=True))
-            about = {"by": by, "left_out": measured.attrs.get("left", {})}
-            counted = {"counterparts": rows, "cheapest": costs}
-            print_json({"components": list(by), **about, **counted})
+            about = {"components": [*by], "by": by, "left_out": measured.attrs.get("left", {})}
+            print_json({**about, "counterparts": rows, "cheapest": costs})
             return
     _print(rows, measured)
     if cheapest:

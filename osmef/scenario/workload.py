@@ -162,8 +162,9 @@ class WorkloadSettings(Model):
 
     @property
     def connections_per_pair(self) -> int | None:
-        """How many parallel connections each pair has; None for a workload without."""
-        return None
+        """Parallel connections of each pair: ``connections``; None for a workload without."""
+        found: int | None = getattr(self, "connections", None)
+        return found
 
     @property
     def is_for_once(self) -> bool:

@@ -54,7 +54,7 @@ def test_a_module_has_600_lines_at_most() -> None:
     assert {str(path): length for path, length in lengths.items() if length > 600} == {}
 
 
-def test_a_function_fits_a_screen_of_60_lines() -> None:
+def test_a_function_has_less_than_60_lines() -> None:
     functions = [
         (f"{path.relative_to(ROOT)}: {node.name}", (node.end_lineno or 0) - node.lineno + 1)
         for path in sources()
@@ -62,4 +62,4 @@ def test_a_function_fits_a_screen_of_60_lines() -> None:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     ]
     assert len(functions) > 4000
-    assert [one for one in functions if one[1] > 60] == []
+    assert [one for one in functions if one[1] >= 60] == []

@@ -227,11 +227,6 @@ class ApachebenchSettings(ProgramsSettings):
         default=True, description="false: a new connection for each request (without -k)"
     )
 
-    @property
-    def connections_per_pair(self) -> int | None:
-        """How many requests of each pair are in flight."""
-        return self.connections
-
     def for_background(self, duration_s: float) -> Self:
         """Return the settings of a background that lasts so long, however many requests."""
         return self.model_copy(update={"duration": duration_s, "requests": None})

@@ -258,11 +258,6 @@ class BtcSettings(WorkloadSettings):
             )
 
     @property
-    def connections_per_pair(self) -> int | None:
-        """How many parallel connections each pair has."""
-        return self.connections
-
-    @property
     def directions(self) -> Directions:
         """Which ways its data goes."""
         return self.direction.directions

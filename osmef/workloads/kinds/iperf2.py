@@ -205,11 +205,6 @@ class Iperf2Settings(ProgramsSettings):
         default=None, ge=1, description="of what is written at a time, or of a datagram (-l)"
     )
 
-    @property
-    def connections_per_pair(self) -> int | None:
-        """How many connections each pair has."""
-        return self.connections
-
     @model_validator(mode="after")
     def _server_sees_all(self) -> Iperf2Settings:
         if (

@@ -459,11 +459,6 @@ class Iperf3Settings(ServerSettings):
 
     usual_port: ClassVar = 5201
 
-    @property
-    def connections_per_pair(self) -> int | None:
-        """How many connections each pair has."""
-        return self.connections
-
 
 class Iperf3(Tool[Iperf3Settings]):
     """A server for one client, and its client."""

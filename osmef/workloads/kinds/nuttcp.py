@@ -352,11 +352,6 @@ class NuttcpSettings(ProgramsSettings):
         default=None, ge=1, description="of what is written at a time, or of a datagram (-l)"
     )
 
-    @property
-    def connections_per_pair(self) -> int | None:
-        """How many connections each pair has."""
-        return self.connections
-
 
 class Nuttcp(Tool[NuttcpSettings]):
     """A server for one client, and its client, at a port of their own."""

@@ -301,11 +301,6 @@ class PingPongSettings(WorkloadSettings):
         return Directions.ONE
 
     @property
-    def connections_per_pair(self) -> int | None:
-        """How many requests of each pair are in flight."""
-        return self.connections
-
-    @property
     def foreign(self) -> Foreign | None:
         """The existing server, if any."""
         return None if self.server is None else read_url(self.server, "server")

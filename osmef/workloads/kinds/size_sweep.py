@@ -98,11 +98,6 @@ class SizeSweepSettings(WorkloadSettings):
     check: bool = Field(default=False, description="compare what arrives with what was sent")
 
     @property
-    def connections_per_pair(self) -> int | None:
-        """How many parallel connections each pair has."""
-        return self.connections
-
-    @property
     def directions(self) -> Directions:
         """Which ways its data goes: of ping-pong in turns."""
         return _DIRECTIONS[self.mode]

@@ -274,11 +274,6 @@ class UdpSettings(WorkloadSettings):
             )
 
     @property
-    def connections_per_pair(self) -> int | None:
-        """How many parallel flows each pair has."""
-        return self.connections
-
-    @property
     def directions(self) -> Directions:
         """Which ways its data goes."""
         return self.direction.directions

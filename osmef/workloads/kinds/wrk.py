@@ -153,11 +153,6 @@ class WrkSettings(ProgramsSettings):
         description="how long an answer may take before it counts as failed, whole seconds",
     )  # fmt: skip
 
-    @property
-    def connections_per_pair(self) -> int | None:
-        """How many connections each pair has."""
-        return self.connections
-
     @model_validator(mode="after")
     def _threads_have_connections(self) -> WrkSettings:
         if self.threads > self.connections:
