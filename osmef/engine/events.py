@@ -15,7 +15,7 @@ from datetime import datetime
 from functools import wraps
 from typing import TYPE_CHECKING, Annotated, Any, ParamSpec
 
-from pydantic import AfterValidator, Field, Strict, TypeAdapter, ValidationError
+from pydantic import AfterValidator, BeforeValidator, Field, Strict, TypeAdapter, ValidationError
 
 from osmef.providers.base import Resource
 from osmef.results.summary import EndpointInfo, HourlyPrice
@@ -82,13 +82,42 @@ class Extended(Event):
     repeat: Annotated[int, Strict(), Field(ge=1, le=100_000)]
 
 
+def _text_or_none(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _whole_or_none(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+_MaybeText = Annotated[str | None, BeforeValidator(_text_or_none)]
+_MaybeWhole = Annotated[int | None, BeforeValidator(_whole_or_none)]
+
+
+@dataclass(frozen=True)
+class ControllerIdentity:
+    """The process that works on a run, and the lock that it holds; None is unknown.
+
+    ``machine`` is an id of the machine, ``boot`` of its boot, ``processes`` of the PID namespace;
+    ``began`` is the start of the process in clock ticks since boot (proc(5)).
+    """
+
+    host: _MaybeText = None
+    machine: _MaybeText = None
+    boot: _MaybeText = None
+    processes: _MaybeText = None
+    pid: _MaybeWhole = None
+    began: _MaybeWhole = None
+    lock: _MaybeText = None
+
+
 @dataclass(frozen=True)
 class Started(Event):
     """A controller started or resumed: the number of missing trials, and its identity."""
 
     seed: _Seed | None = None
     missing: _Whole | None = None
-    controller: dict[str, Any] | None = None
+    controller: ControllerIdentity | None = None
 
 
 @dataclass(frozen=True)

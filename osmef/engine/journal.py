@@ -19,11 +19,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from pydantic_core import from_json
 
 from osmef.engine.events import (
+    ControllerIdentity,
     Created,
     Deployed,
     Destroyed,
@@ -317,17 +318,17 @@ class Controller:
         return self.state is State.LIVE or (self.state is State.UNSEEN and not over)
 
 
-def this_controller(directory: RunDirectory) -> dict[str, Any]:
-    """Return the journal's identity of this process, which holds the directory's lock."""
-    return {
-        "host": socket.gethostname(),
-        "machine": _machine(),
-        "boot": _read(_BOOT),
-        "processes": _processes(),
-        "pid": os.getpid(),
-        "began": _began(os.getpid()),
-        "lock": f"{files.KIND}:{files.identity(directory.path)}",
-    }
+def this_controller(directory: RunDirectory) -> ControllerIdentity:
+    """Return the identity of this process, which holds the directory's lock."""
+    return ControllerIdentity(
+        host=socket.gethostname(),
+        machine=_machine(),
+        boot=_read(_BOOT),
+        processes=_processes(),
+        pid=os.getpid(),
+        began=_began(os.getpid()),
+        lock=f"{files.KIND}:{files.identity(directory.path)}",
+    )
 
 
 def controller_of(directory: RunDirectory, *, lock_is_free: bool = True) -> Controller:
@@ -344,7 +345,7 @@ def controller_of(directory: RunDirectory, *, lock_is_free: bool = True) -> Cont
     if reported is None or latest.is_over:
         return Controller(State.DEAD)
     state = _state(reported, directory, lock_is_free=lock_is_free)
-    return Controller(state, None if state is State.DEAD else str(reported.get("host")), deadline)
+    return Controller(state, None if state is State.DEAD else str(reported.host), deadline)
 
 
 def is_at_work(directory: RunDirectory) -> bool:
@@ -377,24 +378,23 @@ def refuse_second(directory: RunDirectory, *, is_dead: bool) -> None:
         )
 
 
-def _state(reported: Mapping[str, Any], directory: RunDirectory, *, lock_is_free: bool) -> State:
+def _state(reported: ControllerIdentity, directory: RunDirectory, *, lock_is_free: bool) -> State:
     here = this_controller(directory)
-
-    def same(*keys: str) -> bool:
-        return all(reported.get(key) is not None and reported.get(key) == here[key] for key in keys)
-
-    if same("boot") or (reported.get("boot") is here["boot"] is None and same("host")):
+    same_host = _same(reported.host, here.host)
+    without_boots = reported.boot is here.boot is None
+    if _same(reported.boot, here.boot) or (without_boots and same_host):
         if lock_is_free and _had_lock(reported, directory):
             return State.DEAD  # this is the directory that it had locked, maybe in a container
-        if same("processes"):
-            lives = (
-                reported.get("began") is not None
-                and _began(reported.get("pid")) == reported["began"]
-            )
-            return State.LIVE if lives else State.DEAD
-        return State.UNSEEN
+        if not _same(reported.processes, here.processes):
+            return State.UNSEEN
+        return State.LIVE if _same(reported.began, _began(reported.pid)) else State.DEAD
     # Machines that were copied have one id: the name is compared, too.
-    return State.DEAD if same("machine", "host") else State.UNSEEN
+    return State.DEAD if _same(reported.machine, here.machine) and same_host else State.UNSEEN
+
+
+def _same(reported: object, here: object) -> bool:
+    """Return whether two values are known, and the same."""
+    return reported is not None and reported == here
 
 
 def _machine() -> str | None:
@@ -418,9 +418,9 @@ def _processes() -> str | None:
         return None
 
 
-def _began(pid: object) -> int | None:
+def _began(pid: int | None) -> int | None:
     """Return the start time of a process, in clock ticks since boot (proc(5)); None if ended."""
-    if not isinstance(pid, int):
+    if pid is None:
         return None
     try:
         words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
@@ -429,9 +429,9 @@ def _began(pid: object) -> int | None:
     return None if words[0] in {"Z", "X"} else int(words[19])
 
 
-def _had_lock(reported: Mapping[str, Any], directory: RunDirectory) -> bool:
+def _had_lock(reported: ControllerIdentity, directory: RunDirectory) -> bool:
     """Return whether a controller held the lock of this very directory, which is free by now."""
-    had, here = reported.get("lock"), files.identity(directory.path)
+    had, here = reported.lock, files.identity(directory.path)
     if not here or had not in (here, f"{files.KIND}:{here}"):
         return False
     return had != here or not files.is_held_by_older(directory.path)

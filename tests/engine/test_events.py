@@ -12,6 +12,7 @@ import pytest
 from osmef.engine.cost import spent
 from osmef.engine.events import (
     Charged,
+    ControllerIdentity,
     Created,
     Deployed,
     Destroyed,
@@ -60,7 +61,7 @@ EVENTS = (
     Planned(seed=-7, digest="ab" * 32),
     Planned(7, "ab" * 32, "2027-01-04 night", "night", "pair", ("connections=1",)),
     Extended(6),
-    Started(7, 12, {"host": "here", "pid": 4}),
+    Started(7, 12, ControllerIdentity(host="here", pid=4)),
     Provisioning({"a": PRICE, "b": None}, {"a": None, "b": PRICE}, 1e9),
     Deployed(INFO, PRICE),
     Deployed(INFO, None),

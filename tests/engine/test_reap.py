@@ -9,7 +9,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -282,7 +282,7 @@ class Copied:
 def copied(tmp_path: Path, memory: dict[str, Site]) -> Iterator[Copied]:
     with RunDirectory.create(tmp_path / "there", "copied", "name: copied\n", ".yaml") as run:
         journal = Journal(run.journal)
-        write_note(journal, "start", controller=this_controller(run))
+        write_note(journal, "start", controller=asdict(this_controller(run)))
         write_note(journal, "provision", prices={}, deadline=now(600))
         one = thing("one", run.id, deadline=now(600))
         rule = replace(one, name="rule", deadline=None)  # some marks have no room for a deadline
