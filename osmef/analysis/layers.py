@@ -69,10 +69,11 @@ def layer_costs(
 
     ``trials`` are those of ``osmef.load`` with a column ``column`` of texts, such as "bare",
     "vxlan" or "container+vxlan"; each layer is compared with ``reference`` where all else that was
-    swept, the platform and the achieved place are the same: they are columns, too. Then: metric,
-    layer, reference; n, and unit, what it counts; method; reference_median and median over all
-    trials, in the metric's unit; ratio, layer to reference, with ratio_low and ratio_high, its 95 %
-    interval; p of a ratio of 1, and p_holm over the whole table. NaN is unknown.
+    swept, the platform and the achieved place are the same: ``attrs["by"]`` names these columns.
+    Others: metric, layer, reference; n, and unit, what it counts; method; reference_median and
+    median over all trials, in the metric's unit; ratio, layer to reference, with ratio_low and
+    ratio_high, its 95 % interval; p of a ratio of 1, and p_holm over the whole table. NaN is
+    unknown.
 
     Where a run has blocks the two trials of a block are compared ("paired", ``paired_ratio``; unit
     "blocks"), and with several pairs of endpoints the medians of each pair (unit "pairs"). Of
@@ -105,8 +106,9 @@ def layer_costs(
     for row, p in zip(found, holm([row["p"] for row in found]), strict=True):
         row["p_holm"] = p
     names = [*others, "metric", column, "reference", "n", "unit", "method", *_NUMBERS]
-    table = pd.DataFrame(found, columns=pd.Index(names))
-    return table.astype(dict.fromkeys(_NUMBERS, "float64"))
+    table = pd.DataFrame(found, columns=pd.Index(names)).astype(dict.fromkeys(_NUMBERS, "float64"))
+    table.attrs["by"] = others
+    return table
 
 
 def _groups(

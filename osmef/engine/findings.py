@@ -210,7 +210,7 @@ def layer_costs_of(cells: Sequence[CellInfo], directory: RunDirectory) -> list[L
     trials, measures = comparable(load(directory.path))
     units = {one.name: one.unit for one in measures}
     table = layer_costs(trials, list(units))
-    others = list(table.columns[: list(table.columns).index("metric")])
+    others = table.attrs["by"]
     shown = [name for name in others if table[name].nunique(dropna=False) > 1]
     found = [
         LayerCost(

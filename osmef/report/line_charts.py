@@ -563,6 +563,6 @@ def _draw_shares(axes: Axes, found: pd.DataFrame, names: Sequence[str]) -> None:
 
 def _name(row: dict[object, object], found: pd.DataFrame, look: Look) -> str:
     """Return the label of a row: the layer, and other swept values where they differ."""
-    others = list(found.columns[: list(found.columns).index("metric")])
+    others = found.attrs["by"]
     reported = [f"{name}={row[name]}" for name in others if found[name].nunique(dropna=False) > 1]
     return look.named(", ".join([*map(str, reported), str(row[LAYER])]))

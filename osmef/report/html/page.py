@@ -212,7 +212,7 @@ def layer_table(trials: pd.DataFrame) -> Table | None:
     if found.empty:
         return None
     words = {one.name: one for one in measures}
-    others = list(found.columns[: list(found.columns).index("metric")])
+    others = found.attrs["by"]
     shown = [name for name in others if found[name].nunique(dropna=False) > 1]
     columns = [
         Column("layer"),
