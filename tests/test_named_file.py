@@ -221,7 +221,7 @@ OTHERS = {
     "providers/local/addresses.py",
     "providers/local/daemon.py",
     "providers/local/cloud.py",
-    "providers/local/processes.py",
+    "providers/local/sandbox.py",
     "providers/local/requirements.py",
     "providers/openstack/network.py",
     "report/html/layout.py",

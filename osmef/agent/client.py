@@ -195,7 +195,8 @@ class AgentClient:
             if isinstance(event, wanted):
                 return event
         self.close()
-        raise self.lost(f"no {wanted.__name__.lower()} within {timeout_s:g} s")
+        name = wanted.__name__.removesuffix("Event").removesuffix("Report").lower()
+        raise self.lost(f"no {name} within {timeout_s:g} s")
 
     def clock_offset(self, answer_s: float = ANSWER_S) -> ClockOffset:
         """Estimate the clock offset as NTP does: by the exchange with the least delay (RFC 5905).

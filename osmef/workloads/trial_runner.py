@@ -30,8 +30,8 @@ from osmef.errors import AgentError, EndpointError, ProgramError
 from osmef.results.observations import Purpose
 from osmef.results.trial import Interval
 from osmef.workloads.base import Part, PartResult, Value
+from osmef.workloads.failing import BIND_CURE, LATE_CURE, Fault, ended_badly, error_of, rank
 from osmef.workloads.reading import Printed
-from osmef.workloads.siege import BIND_CURE, LATE_CURE, Fault, ended_badly, error_of, rank
 from osmef.workloads.tasks import (
     MOST_AT_ONCE,
     PROGRAM,

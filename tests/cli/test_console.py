@@ -64,7 +64,7 @@ def test_a_run_without_figures_loads_nothing_for_figures_and_analysis(tmp_path: 
         "run.finish()\n"
         "heavy = {'pandas', 'matplotlib', 'scipy', 'pyroute2', 'rich.markdown', 'rich.progress',\n"
         "    'numpy', 'pyarrow', 'urllib.request', 'osmef.supply.supply', 'osmef.apt',\n"
-        "    'osmef.engine.reap', 'osmef.prices', 'osmef.workloads.siege'}\n"
+        "    'osmef.engine.reap', 'osmef.prices.apis', 'osmef.workloads.siege'}\n"
         "print(sorted(heavy & sys.modules.keys()))\n"
     )
     told = subprocess.run(

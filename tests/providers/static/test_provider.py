@@ -311,7 +311,7 @@ def test_its_user_stays_logged_in_while_a_machine_is_taken(
 
 
 @pytest.mark.parametrize(
-    "strange",
+    "allow_foreign",
     [
         "somewhere",
         "osmef/run/host-1/1/\N{SUPERSCRIPT TWO}",
