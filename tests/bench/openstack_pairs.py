@@ -12,7 +12,7 @@ from osmef.providers.cloud.tenants import Tenant
 from osmef.providers.openstack.access import open_cloud
 from osmef.providers.openstack.network import source_address
 from osmef.providers.openstack.provider import Build, OpenStackProvider
-from osmef.providers.openstack.resource_types import Maker, Mark, rules_for
+from osmef.providers.openstack.resource_types import TYPES, Maker, Mark, rules_for
 from osmef.remote.login import KeyPair
 from osmef.scenario.clouds.openstack import BootSource, OpenStackSettings
 from osmef.scenario.fields import EndpointKind
@@ -48,7 +48,7 @@ def with_provider(pairs: int, made: Made) -> None:
     """Make and delete pairs as a run does, all but SSH."""
     key = KeyPair.generate("bench")
     order = RunContext(RUN, requests_of(pairs), key, NoLedger(), time.time() + 3600)
-    maker = Maker(Mark.of(order), order.ledger)
+    maker = Maker(Mark.of(order), order.ledger, TYPES)
     tenant = Tenant("tenant-1", 1, "bench", open_cloud({"cloud": CLOUD}))
     boot = BootSource(image=IMAGE)
     settings = OpenStackSettings.model_validate(

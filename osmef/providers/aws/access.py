@@ -18,9 +18,7 @@ from osmef.providers.base import Access, Check, go_on
 from osmef.providers.cloud import account as cloud
 from osmef.providers.cloud.account import Again, CloudWaits
 from osmef.providers.cloud.errors import ErrorTable, Meaning, Row
-from osmef.providers.cloud.tenants import access_with
 from osmef.providers.parallel import AT_ONCE
-from osmef.scenario.clouds.aws import AwsSettings
 
 _NO_ANSWER = (
     sdk.HTTPClientError,
@@ -214,10 +212,3 @@ class Account(cloud.Account):
             return answer
         pages: Answer = client.get_paginator(action).paginate(**request).build_full_result()
         return pages
-
-
-def access_of(settings: AwsSettings, profile: str | None = None) -> Access:
-    """Return the access of an account: by its profile, or the settings' own, in their region."""
-    return access_with(
-        cloud=profile or settings.profile, region=settings.region, uri=settings.endpoint_url
-    )

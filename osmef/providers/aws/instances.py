@@ -18,7 +18,7 @@ from osmef.errors import (
 from osmef.providers.aws.access import ERRORS, Account, where
 from osmef.providers.aws.lookup import FlavorInfo, Image
 from osmef.providers.aws.network import TenantNet, attach
-from osmef.providers.aws.resource_types import Facts, Maker, tags_for
+from osmef.providers.aws.resource_types import Facts, Maker, tags_for, token_of
 from osmef.providers.cloud.account import Again
 from osmef.providers.cloud.build import Vm, VmSpec
 from osmef.providers.cloud_init import cloud_config
@@ -83,7 +83,7 @@ def make_instance(maker: Maker, spec: InstanceSpec, settings: AwsSettings, ends:
         "MinCount": 1,
         "MaxCount": 1,
         "KeyName": spec.net.keypair,
-        "ClientToken": maker.token(f"{spec.name} {spec.zone}"),
+        "ClientToken": token_of(maker.mark, f"{spec.name} {spec.zone}"),
         "UserData": cloud_config(
             spec.image.user, spec.login_key, spec.host_key, ends - time.time()
         ),
@@ -105,7 +105,7 @@ def make_instance(maker: Maker, spec: InstanceSpec, settings: AwsSettings, ends:
         request["Placement"] = dict(spec.place)
     if settings.spot:
         request["InstanceMarketOptions"] = {"MarketType": "spot"}
-    return maker.make(spec.account, "instance", spec.name, **request)
+    return str(maker.make(spec.account, "instance", spec.name, **request))
 
 
 def add_nics(maker: Maker, instance: Instance, settings: AwsSettings) -> Instance:
@@ -119,7 +119,7 @@ def add_nics(maker: Maker, instance: Instance, settings: AwsSettings) -> Instanc
             *(spec.account, "network-interface", name),
             SubnetId=spec.net.nic_subnets[spec.zone, settings.nic_network(card)],
             Groups=[spec.net.group],
-            ClientToken=maker.token(name),
+            ClientToken=token_of(maker.mark, name),
         )
         nics.append(attach(spec.account, nic, instance.id, card + 1))
     return replace(instance, nics=tuple(nics))

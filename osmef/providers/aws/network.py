@@ -110,7 +110,7 @@ class NetMaker:
         def make(what: str, cidr: IPv4Network) -> str:
             name = self.maker.mark.name(f"net-{net.tenant.number}-{what}")
             reported = {"VpcId": net.vpc, "CidrBlock": str(cidr), "AvailabilityZoneId": zone}
-            return self.maker.make(net.account, "subnet", name, **reported)
+            return str(self.maker.make(net.account, "subnet", name, **reported))
 
         zones = list(dict.fromkeys([*net.subnets, zone]))
         usual, further = net.blocks(zones.index(zone))

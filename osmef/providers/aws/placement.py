@@ -12,7 +12,7 @@ from osmef.errors import PolicyError, ProviderError
 from osmef.providers.aws.access import Account
 from osmef.providers.aws.instances import Instance, list_standing
 from osmef.providers.aws.lookup import FlavorInfo
-from osmef.providers.aws.resource_types import Facts, Maker
+from osmef.providers.aws.resource_types import Facts, Maker, token_of
 from osmef.providers.base import EndpointRequest, Problem
 from osmef.providers.cloud.lookup import host_numbers
 from osmef.scenario.clouds.aws import AwsPlacedBy, AwsSettings
@@ -39,7 +39,7 @@ def partitions_of(requests: Sequence[EndpointRequest]) -> dict[str, int]:
     return {slot: number + 1 for (_lane, slot), number in numbers.items()}
 
 
-def _kind_of_host(slot: str, flavors: Sequence[FlavorInfo]) -> dict[str, str]:
+def _kind_of_host(slot: str, flavors: Sequence[FlavorInfo]) -> dict[str, Any]:
     """Return the instance type or family of a dedicated host. Raises ProviderError."""
     types = sorted({flavor.name for flavor in flavors})
     families = sorted({flavor.family for flavor in flavors})
@@ -106,14 +106,13 @@ class Placer:
             standing = {resource.id for resource, _account in self.maker.made}
             if self._hosts.get(key) not in standing:
                 name = self.maker.mark.name(f"{slot}-{zone}")
-                kind: dict[str, Any] = {**_kind_of_host(slot, flavors)}
                 self._hosts[key] = self.maker.make(
                     *(account, "dedicated-host", name),
                     AvailabilityZone=zone,
                     AutoPlacement="off",
                     Quantity=1,
-                    ClientToken=self.maker.token(f"{name} {next(self._numbers)}"),
-                    **kind,
+                    ClientToken=token_of(self.maker.mark, f"{name} {next(self._numbers)}"),
+                    **_kind_of_host(slot, flavors),
                 )
             return self._hosts[key]
 

@@ -6,17 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from osmef.providers.aws import instances, lookup, network, placement
-from osmef.providers.aws.access import Account, access_of
+from osmef.providers.aws.access import Account
 from osmef.providers.aws.instances import Instance, InstanceSpec
 from osmef.providers.aws.lookup import FlavorInfo, Names, id_of
 from osmef.providers.aws.network import NetMaker, TenantNet
 from osmef.providers.aws.placement import Placer
-from osmef.providers.aws.resource_types import TYPES, Maker
-from osmef.providers.base import Access, Check, Endpoint, EndpointRequest, RunContext, go_on
+from osmef.providers.aws.resource_types import TYPES
+from osmef.providers.base import Access, Check, Endpoint, EndpointRequest, go_on
 from osmef.providers.cloud import build
 from osmef.providers.cloud.lookup import first_with_room
 from osmef.providers.cloud.public_cloud import VmCloud
-from osmef.providers.cloud.tenants import Tenant, networks_for, slots_of
+from osmef.providers.cloud.tenants import Tenant, access_with, networks_for, slots_of
 from osmef.providers.marks import Mark
 from osmef.providers.parallel import side_by_side
 from osmef.remote.login import Login
@@ -24,62 +24,6 @@ from osmef.scenario.clouds.aws import AwsAccess, AwsPlacedBy, AwsSettings
 from osmef.scenario.location import Gone, Location
 
 _OF_A_ZONE = {"instance", "network-interface", "dedicated-host"}
-
-
-class AwsProvider(VmCloud[Account, Mark, Instance]):
-    """Instances of one or several accounts in one region of EC2."""
-
-    kind = "aws"
-    accounts_by = "profile"
-    Settings = AwsSettings
-    rules = placement
-    access_model = AwsAccess
-    types = TYPES
-
-    def check(self, requests: Sequence[EndpointRequest], still: Check = go_on) -> None:
-        """Check credentials, names, and quotas. Raises ProviderError."""
-        settings = self._settings
-        network.controller_of(settings)
-        if settings.placement_by is AwsPlacedBy.PARTITION:
-            placement.partitions_of(requests)
-        tenants = self.tenants_of(slots_of(requests), still)
-        names = _names_of(settings, tenants, requests)
-        if settings.zone is None and any(request.zone is None for request in requests):
-            lookup.free_zones(names, settings, requests)
-        lookup.check_quotas(settings, tenants, names, requests)
-
-    def check_peers(
-        self, requests: Sequence[EndpointRequest], elsewhere: Sequence[EndpointRequest]
-    ) -> None:
-        """Check whether security groups have enough rules. Raises QuotaError."""
-        network.check_rules(requests, elsewhere)
-
-    def log_in(self, named: str | None, check: Check) -> Account:
-        """Log into the account of a profile. Raises ProviderError."""
-        return Account(access_of(self._settings, named), self._waits, check)
-
-    def build(self, context: RunContext, tenants: Sequence[Tenant[Account]]) -> Build:
-        """Return the builder of a run's instances."""
-        maker = Maker(Mark.of(context), context.ledger)
-        return Build(self._settings, context, maker, tenants, self.remove)
-
-    def endpoint(self, vm: Instance, login: Login) -> Endpoint:
-        """Return the endpoint that an instance is."""
-        flavor, usual = vm.spec.flavor, super().endpoint(vm, login)
-        slow = f"{flavor.name} has no enhanced networking (ENA)"
-        return replace(usual, network=flavor.network, warnings=() if flavor.ena else (slow,))
-
-    def describe(self, endpoints: Sequence[Endpoint]) -> list[Location]:
-        """Read back the instances' locations, all of an account in one call."""
-        vms = self.built().vms
-        ours = [vms[endpoint.name] for endpoint in endpoints]
-        there = placement.locations_of(ours, self._settings.placement_by)
-        return [there.get(instance.id, Gone()) for instance in ours]
-
-    @classmethod
-    def open(cls, access: Access) -> Account:
-        """Log into an account in a region, by default those of the environment."""
-        return Account(access)
 
 
 def _names_of(
@@ -198,3 +142,52 @@ class Build(build.Build[Account, TenantNet, Instance]):
             network.close_group(net, network.data_from(address))
         for address in sorted(sources - before):
             network.open_group(net, network.data_from(address))
+
+
+class AwsProvider(VmCloud[Account, Mark, Instance]):
+    """Instances of one or several accounts in one region of EC2."""
+
+    kind = "aws"
+    accounts_by = "profile"
+    Settings = AwsSettings
+    rules = placement
+    access_model = AwsAccess
+    types = TYPES
+    build_type = Build
+    opener = Account
+
+    def check(self, requests: Sequence[EndpointRequest], still: Check = go_on) -> None:
+        """Check credentials, names, and quotas. Raises ProviderError."""
+        settings = self._settings
+        network.controller_of(settings)
+        if settings.placement_by is AwsPlacedBy.PARTITION:
+            placement.partitions_of(requests)
+        tenants = self.tenants_of(slots_of(requests), still)
+        names = _names_of(settings, tenants, requests)
+        if settings.zone is None and any(request.zone is None for request in requests):
+            lookup.free_zones(names, settings, requests)
+        lookup.check_quotas(settings, tenants, names, requests)
+
+    def check_peers(
+        self, requests: Sequence[EndpointRequest], elsewhere: Sequence[EndpointRequest]
+    ) -> None:
+        """Check whether security groups have enough rules. Raises QuotaError."""
+        network.check_rules(requests, elsewhere)
+
+    def access_to(self, named: str | None) -> Access:
+        """Return the access of a profile, or the settings' own, in their region."""
+        settings, profile = self._settings, named or self._settings.profile
+        return access_with(cloud=profile, region=settings.region, uri=settings.endpoint_url)
+
+    def endpoint(self, vm: Instance, login: Login) -> Endpoint:
+        """Return the endpoint that an instance is."""
+        flavor, usual = vm.spec.flavor, super().endpoint(vm, login)
+        slow = f"{flavor.name} has no enhanced networking (ENA)"
+        return replace(usual, network=flavor.network, warnings=() if flavor.ena else (slow,))
+
+    def describe(self, endpoints: Sequence[Endpoint]) -> list[Location]:
+        """Read back the instances' locations, all of an account in one call."""
+        vms = self.built().vms
+        ours = [vms[endpoint.name] for endpoint in endpoints]
+        there = placement.locations_of(ours, self._settings.placement_by)
+        return [there.get(instance.id, Gone()) for instance in ours]

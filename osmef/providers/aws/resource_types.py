@@ -13,7 +13,7 @@ from osmef.providers.aws.access import Account, raise_unsuccessful, where
 from osmef.providers.base import Unread, pass_over
 from osmef.providers.cloud import resource_types
 from osmef.providers.cloud.account import Again
-from osmef.providers.cloud.resource_types import Creation, Found
+from osmef.providers.cloud.resource_types import Found
 from osmef.providers.marks import Mark
 
 _KEY = "osmef_run"
@@ -58,16 +58,21 @@ class ResourceType(resource_types.ResourceType[Account]):
         there = (self._found(one, account, unread) for one in self._listed(answer))
         return [one for one in there if one is not None and run in {None, one.mark.run}]
 
-    def create(self, account: Account, request: Mapping[str, Any]) -> str:
-        """Make one in one call, and return its id. Raises as the SDK."""
+    def request(self, mark: Mark, name: str, **body: Any) -> dict[str, Any]:
+        """Return the request to create one of this name."""
+        tagged = [*body.get("TagSpecifications", ()), *tags_for(self.name, mark, name)]
+        return {**body, "TagSpecifications": tagged}
+
+    def create(self, account: Account, name: str, request: Facts) -> str:  # noqa: ARG002
+        """Create one, and return its id. Raises as the SDK."""
         answer: Any = account.ask(self.creates, **request)
         found = answer.get(self.made or self.noun, answer)
         one = found[0] if isinstance(found, list) else found
         return str(one if isinstance(one, str) else one[self.id_key])
 
-    def find(self, account: Account, run: str, name: str) -> str | None:
+    def find(self, account: Account, mark: Mark, name: str, request: Facts) -> str | None:  # noqa: ARG002
         """Return the id of one of a run by its name. Raises ProviderError."""
-        return next((one.id for one in self.owned(account, run) if one.name == name), None)
+        return next((one.id for one in self.owned(account, mark.run) if one.name == name), None)
 
     def look(self, account: Account, id_: str) -> Found[Account] | None:
         """Find one by its id, which EC2 knows before it lists it by tag. Raises ProviderError.
@@ -176,23 +181,10 @@ TYPES = {
 """By name, which is that in tags, too."""
 
 
-class Maker(resource_types.Maker[Account, Mark]):
-    """Creates the resources of a run. Thread-safe."""
+def token_of(mark: Mark, name: str) -> str:
+    """Return the idempotency token for a resource of this name."""
+    whole = f"{mark.run} {mark.made} {name}"
+    return hashlib.sha256(whole.encode()).hexdigest()[:_MOST_TOKEN]
 
-    def make(self, account: Account, kind: str, name: str, **request: Any) -> str:
-        """Make one resource of this name, and return its id. Raises ProviderError."""
-        tagged = [*request.pop("TagSpecifications", ()), *tags_for(kind, self.mark, name)]
-        whole, type_ = {**request, "TagSpecifications": tagged}, TYPES[kind]
-        wanted = Creation(
-            kind,
-            name,
-            lambda: type_.create(account, whole),
-            lambda: type_.find(account, self.mark.run, name),
-            str,
-        )
-        return self.create(account, wanted)
 
-    def token(self, name: str) -> str:
-        """Return the idempotency token for a resource of this name."""
-        whole = f"{self.mark.run} {self.mark.made} {name}"
-        return hashlib.sha256(whole.encode()).hexdigest()[:_MOST_TOKEN]
+Maker = resource_types.Maker[Account, Mark]

@@ -119,5 +119,5 @@ class TenantNet(tenants.TenantNet[Subscription]):
 def make_net(maker: Maker, tenant: Tenant[Subscription], names: Names, region: str) -> TenantNet:
     """Create the resource group of a tenant. Raises ProviderError."""
     group = maker.mark.name(str(tenant.number))
-    maker.make(tenant.account, GROUP, group, {"location": region})
+    maker.make(tenant.account, GROUP, group, location=region)
     return TenantNet(tenant, names, group)

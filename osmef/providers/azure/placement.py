@@ -167,7 +167,7 @@ class Placer:
 
     def _make(self, net: TenantNet, kind: str, name: str, body: Body) -> str:
         """Make one in a network's group, and return its id."""
-        return str(self._maker.make(net.account, kind, net.path(name), body).id)
+        return str(self._maker.make(net.account, kind, net.path(name), **body).id)
 
 
 def problems_of(settings: AzureSettings, cell: Cell) -> Iterator[Problem]:

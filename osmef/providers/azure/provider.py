@@ -13,7 +13,7 @@ from osmef.providers.azure.access import ERRORS, USUAL, Subscription, open_subsc
 from osmef.providers.azure.lookup import Size
 from osmef.providers.azure.network import TenantNet
 from osmef.providers.azure.placement import Placer, VmPlacement
-from osmef.providers.azure.resource_types import TYPES, Maker, destroy, list_owned, schedule_of
+from osmef.providers.azure.resource_types import TYPES, destroy, list_owned, schedule_of
 from osmef.providers.azure.vms import ShutdownSchedules, Vm, VmSpec
 from osmef.providers.base import (
     Access,
@@ -21,7 +21,6 @@ from osmef.providers.base import (
     Endpoint,
     EndpointRequest,
     Resource,
-    RunContext,
     Unread,
     go_on,
     pass_over,
@@ -38,74 +37,6 @@ from osmef.scenario.location import Gone, Location
 _GROUP, _NETWORK = "guard", "net"
 Numbered = tuple[int, EndpointRequest]
 """A request, and the number of the VM for it."""
-
-
-class AzureProvider(VmCloud[Subscription, Mark, Vm]):
-    """VMs of one or several subscriptions in one region of Azure."""
-
-    kind = "azure"
-    Settings = AzureSettings
-    rules = placement
-    access_model = AzureAccess
-    types = TYPES
-    usual_waits = USUAL
-    account_is = accounts_by = "subscription"
-
-    def check(self, requests: Sequence[EndpointRequest], still: Check = go_on) -> None:
-        """Check credentials, registrations, names and quotas. Raises ProviderError."""
-        settings = self._settings
-
-        def check(share: Share[Subscription]) -> None:
-            subscription, there, ours = share
-            lookup.check_namespaces(subscription)
-            names = lookup.look_up(subscription, settings, ours)
-            sizes = [names.wanted[r.flavor or settings.default_flavor] for r in ours]
-            nics = sum(request.nics for request in ours)
-            need = lookup.needs_of(settings, sizes, len(there), nics)
-            lookup.check_quotas(subscription, settings.region, need)
-
-        side_by_side(check, shares(self.tenants_of(slots_of(requests), still), requests))
-
-    def log_in(self, named: str | None, check: Check) -> Subscription:
-        """Log into a subscription. Raises ProviderError."""
-        access = access_with(cloud=named, uri=self._settings.endpoint_url)
-        return open_subscription(access, self._waits, check)
-
-    def build(self, context: RunContext, tenants: Sequence[Tenant[Subscription]]) -> Build:
-        """Return what makes the VMs of a run."""
-        maker = Maker(Mark.of(context), context.ledger)
-        return Build(self._settings, context, maker, tenants, self.remove)
-
-    def describe(self, endpoints: Sequence[Endpoint]) -> list[Location]:
-        """Read back the VMs' locations. Raises ProviderError."""
-        region, made = self._settings.region, self.built().vms
-
-        def read(endpoint: Endpoint) -> Location:
-            try:
-                return vms.read_place(made[endpoint.name], region)
-            except NotFoundError:  # taken back, as spot VMs may be
-                return Gone()
-
-        return side_by_side(read, endpoints)
-
-    @classmethod
-    def open(cls, access: Access) -> Subscription:
-        """Log into a subscription, by default that of the environment."""
-        return open_subscription(access)
-
-    @classmethod
-    def find(
-        cls, account: Subscription, run: str | None, unread: Unread = pass_over
-    ) -> list[Resource]:
-        """List what is ours in a subscription: resource groups, and what is in them."""
-        return [one.resource for one in list_owned(account, run, unread)]
-
-    @classmethod
-    def tear_down(
-        cls, resources: Sequence[tuple[Resource, Subscription]], gone: Callable[[Resource], None]
-    ) -> None:
-        """Destroy resources with the groups that they are in. Raises the first error."""
-        destroy(resources, gone)
 
 
 @dataclass
@@ -245,17 +176,17 @@ class Build(build.Build[Subscription, TenantNet, Vm]):
     def _give_address(self, one: Numbered) -> None:
         net, path = self.nets[str(one[1].tenant)], self._path(one)
         body = network.public_ip(self.settings.region)
-        self._public[path] = (net, self.maker.make(net.account, "public-ip", path, body))
+        self._public[path] = (net, self.maker.make(net.account, "public-ip", path, **body))
 
     def _make_network(self, net: TenantNet) -> None:
         region, controller = self.settings.region, str(self.settings.controller_cidr)
         slot, addresses = net.tenant.slot, self.sources(net)
         body = network.security_group(region, controller, self._blocks(net, addresses))
-        guard = self.maker.make(net.account, "security-group", net.path(_GROUP), body)
+        guard = self.maker.make(net.account, "security-group", net.path(_GROUP), **body)
         self._allowed[slot] = addresses
         nics = self.nic_networks(net.tenant)
         body = network.network(region, net.block, str(guard.id), nics)
-        made = self.maker.make(net.account, "network", net.path(_NETWORK), body)
+        made = self.maker.make(net.account, "network", net.path(_NETWORK), **body)
         subnets = {str(subnet.name): str(subnet.id) for subnet in made.properties.subnets}
         self._subnets[slot] = subnets
 
@@ -273,3 +204,62 @@ class Build(build.Build[Subscription, TenantNet, Vm]):
             place=self._places[request.name],
             ends=self.context.deadline,
         )
+
+
+class AzureProvider(VmCloud[Subscription, Mark, Vm]):
+    """VMs of one or several subscriptions in one region of Azure."""
+
+    kind = "azure"
+    Settings = AzureSettings
+    rules = placement
+    access_model = AzureAccess
+    types = TYPES
+    build_type = Build
+    opener = staticmethod(open_subscription)
+    usual_waits = USUAL
+    account_is = accounts_by = "subscription"
+
+    def check(self, requests: Sequence[EndpointRequest], still: Check = go_on) -> None:
+        """Check credentials, registrations, names and quotas. Raises ProviderError."""
+        settings = self._settings
+
+        def check(share: Share[Subscription]) -> None:
+            subscription, there, ours = share
+            lookup.check_namespaces(subscription)
+            names = lookup.look_up(subscription, settings, ours)
+            sizes = [names.wanted[r.flavor or settings.default_flavor] for r in ours]
+            nics = sum(request.nics for request in ours)
+            need = lookup.needs_of(settings, sizes, len(there), nics)
+            lookup.check_quotas(subscription, settings.region, need)
+
+        side_by_side(check, shares(self.tenants_of(slots_of(requests), still), requests))
+
+    def access_to(self, named: str | None) -> Access:
+        """Return the access of a subscription, or of the environment's."""
+        return access_with(cloud=named, uri=self._settings.endpoint_url)
+
+    def describe(self, endpoints: Sequence[Endpoint]) -> list[Location]:
+        """Read back the VMs' locations. Raises ProviderError."""
+        region, made = self._settings.region, self.built().vms
+
+        def read(endpoint: Endpoint) -> Location:
+            try:
+                return vms.read_place(made[endpoint.name], region)
+            except NotFoundError:  # taken back, as spot VMs may be
+                return Gone()
+
+        return side_by_side(read, endpoints)
+
+    @classmethod
+    def find(
+        cls, account: Subscription, run: str | None, unread: Unread = pass_over
+    ) -> list[Resource]:
+        """List what is ours in a subscription: resource groups, and what is in them."""
+        return [one.resource for one in list_owned(account, run, unread)]
+
+    @classmethod
+    def tear_down(
+        cls, resources: Sequence[tuple[Resource, Subscription]], gone: Callable[[Resource], None]
+    ) -> None:
+        """Destroy resources with the groups that they are in. Raises the first error."""
+        destroy(resources, gone)

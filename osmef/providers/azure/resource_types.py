@@ -21,7 +21,7 @@ from osmef.providers.azure.access import Subscription
 from osmef.providers.base import Resource, Unread, pass_over
 from osmef.providers.cloud import resource_types, teardown
 from osmef.providers.cloud.account import Again
-from osmef.providers.cloud.resource_types import Creation, Found
+from osmef.providers.cloud.resource_types import Found
 from osmef.providers.cloud.teardown import Gone
 from osmef.providers.marks import Mark
 from osmef.providers.parallel import side_by_side
@@ -113,11 +113,15 @@ class ResourceType(resource_types.ResourceType[Subscription]):
         # PROVIDER/TYPE[/TYPE] has GROUP/NAME[/NAME], and the group is one itself.
         return all(parts) and len(parts) == self.type.count("/") + (self.name != GROUP)
 
-    def put(self, subscription: Subscription, name: str, body: Mapping[str, Any]) -> Any:
-        """Create or update one; return it, or its poller."""
-        operations = self.operations(subscription)
+    def request(self, mark: Mark, name: str, **body: Any) -> Body:  # noqa: ARG002
+        """Return the request to create one."""
+        return {**body, "tags": mark.tags}
+
+    def create(self, account: Subscription, name: str, request: Body) -> Any:
+        """Create or update one; return it, or its poller. Repeated, it makes nothing twice."""
+        operations = self.operations(account)
         begin = getattr(operations, "begin_create_or_update", None)
-        return (begin or operations.create_or_update)(*name.split("/"), body)
+        return (begin or operations.create_or_update)(*name.split("/"), request)
 
     def get(self, subscription: Subscription, name: str) -> Any:
         """Return one."""
@@ -331,22 +335,4 @@ def _remove_group(some: Entries, gone: Gone) -> list[Entry]:
     return []
 
 
-class Maker(resource_types.Maker[Subscription, Mark]):
-    """Creates the resources of a run. Thread-safe."""
-
-    def make(
-        self, subscription: Subscription, kind: str, name: str, body: Mapping[str, Any]
-    ) -> Any:
-        """Create a marked resource of this name, and return it when it exists.
-
-        A request that is repeated makes nothing twice: it names the resource. Raises ProviderError.
-        """
-        marked = {**body, "tags": self.mark.tags}
-        wanted = Creation[Any](
-            kind,
-            name,
-            lambda: TYPES[kind].put(subscription, name, marked),
-            lambda: None,
-            lambda made: str(made.id),
-        )
-        return self.create(subscription, wanted)
+Maker = resource_types.Maker[Subscription, Mark]

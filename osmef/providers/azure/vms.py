@@ -93,7 +93,7 @@ def make_nics(
 
     def make(path: str, subnet: str, address: str | None) -> Any:
         body = interface(settings.region, subnets[subnet], address, accelerated=fast)
-        return maker.make(spec.net.account, "network-interface", path, body)
+        return maker.make(spec.net.account, "network-interface", path, **body)
 
     further = [
         make(path, nic_subnet(settings.nic_network(card)), None)
@@ -107,7 +107,7 @@ def make_vm(
 ) -> Vm:
     """Create a VM with its interfaces and address, and wait until it runs. Raises ProviderError."""
     body = body_of(spec, settings, [str(nic.id) for nic in nics])
-    made = maker.make(spec.net.account, "vm", spec.path, body)
+    made = maker.make(spec.net.account, "vm", spec.path, **body)
     private = str(nics[0].properties.ip_configurations[0].properties.private_ip_address)
     macs = tuple(_mac_of(spec, path) for path in spec.nic_paths)
     return Vm(spec, str(made.id), private, str(public.properties.ip_address), macs)
@@ -238,7 +238,7 @@ class ShutdownSchedules:
         """Schedule a VM's shutdown, where its region supports it. Raises ProviderError."""
         body = schedule_body(vm.id, self._region, self._ends(time.time()))
         try:
-            self._maker.make(vm.spec.account, _KIND, schedule_of(vm.spec.path), body)
+            self._maker.make(vm.spec.account, _KIND, schedule_of(vm.spec.path), **body)
         except ProviderError as error:
             if not is_not_in_region(error.__cause__):
                 raise
@@ -267,10 +267,10 @@ class ShutdownSchedules:
     def _renew(self, vm: Vm, now: float) -> None:
         subscription, name = vm.spec.net.account, schedule_of(vm.spec.path)
         body = schedule_body(vm.id, self._region, self._ends(now))
-        marked = {**body, "tags": self._maker.mark.tags}
+        request = TYPES[_KIND].request(self._maker.mark, name, **body)
         subscription.do(
             f"moving the {_KIND} {name} on",
-            lambda: TYPES[_KIND].put(subscription, name, marked),
+            lambda: TYPES[_KIND].create(subscription, name, request),
         )
 
     def _ends(self, now: float) -> float:

@@ -25,6 +25,7 @@ from osmef.providers.cloud.account import CloudWaits
 from osmef.providers.cloud.build import Build, V
 from osmef.providers.cloud.resource_types import A, M, Maker, Types
 from osmef.providers.cloud.tenants import Tenant, open_tenants, slots_of
+from osmef.providers.marks import Mark
 from osmef.providers.parallel import AT_ONCE
 from osmef.remote.login import Login
 from osmef.scenario.fields import EndpointKind, Family, ProviderNetwork, Tenancy
@@ -48,13 +49,17 @@ class PublicCloud(Provider, Generic[A, M]):
 
     _maker: Maker[A, M] | None = None
 
-    @classmethod
-    @abstractmethod
-    def open(cls, access: Access) -> A:
-        """Log into the account of ``access``, or else the environment's.
+    opener: ClassVar[Callable[..., Any]]
+    """Logs into the account of an access, or else the environment's.
 
-        Raises ProviderError.
-        """
+    Takes the access, the waits and their check. Raises ProviderError.
+    """
+
+    @classmethod
+    def open(cls, access: Access) -> A:
+        """Log into the account of ``access``, or else the environment's. Raises ProviderError."""
+        account: A = cls.opener(access)
+        return account
 
     @classmethod
     def open_again(cls, access: Access) -> A | None:
@@ -153,6 +158,8 @@ class VmCloud(PublicCloud[A, M], Generic[A, M, V]):
     """A public cloud of VMs only, in networks of the run."""
 
     rules: PlacementRules
+    mark_type: ClassVar[type[Mark]] = Mark
+    build_type: ClassVar[type[Build[Any, Any, Any]]]
     account_is: ClassVar[str] = "account"
     """What the cloud calls what its tenants have one of each."""
     accounts_by: ClassVar[str] = "account"
@@ -167,15 +174,19 @@ class VmCloud(PublicCloud[A, M], Generic[A, M, V]):
         self._build: Build[A, Any, V] | None = None
 
     @abstractmethod
+    def access_to(self, named: str | None) -> Access:
+        """Return the access to what ``provider.tenants`` names so, or else the settings' own."""
+
     def log_in(self, named: str | None, check: Check) -> A:
-        """Log into the account that ``provider.tenants`` names so, or else the settings' own.
+        """Log into such an account. All its waits call ``check``. Raises ProviderError."""
+        account: A = self.opener(self.access_to(named), self._waits, check)
+        return account
 
-        All its waits call ``check``. Raises ProviderError.
-        """
-
-    @abstractmethod
-    def build(self, context: RunContext, tenants: Sequence[Tenant[A]]) -> Build[A, Any, V]:
+    def build(
+        self, context: RunContext, maker: Maker[A, M], tenants: Sequence[Tenant[A]]
+    ) -> Build[A, Any, V]:
         """Return the builder of a run, which has created nothing yet."""
+        return self.build_type(self._settings, context, maker, tenants, self.remove)
 
     def problems_of(self, cell: Cell) -> Iterator[Problem]:
         """Yield what is not supported for any cell, also of a single end."""
@@ -211,9 +222,10 @@ class VmCloud(PublicCloud[A, M], Generic[A, M, V]):
 
     def begin(self, context: RunContext) -> Build[A, Any, V]:
         """Log in, and return the builder of a run. Raises ProviderError."""
+        mark: Any = self.mark_type.of(context)
+        self._maker = Maker(mark, context.ledger, self.types)
         self._tenants = self.tenants_of(slots_of(context.requests), context.check)
-        self._build = self.build(context, self._tenants)
-        self._maker = self._build.maker
+        self._build = self.build(context, self._maker, self._tenants)
         return self._build
 
     def create(self, context: RunContext) -> list[Endpoint]:

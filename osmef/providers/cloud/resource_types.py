@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
@@ -15,7 +15,6 @@ from osmef.providers.parallel import AT_ONCE, side_by_side
 
 A = TypeVar("A", bound=Account)
 M = TypeVar("M", bound=Mark)
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -80,6 +79,25 @@ class ResourceType(ABC, Generic[A]):
             same += [] if found is None else [found]
         return [one for one in same if one.mark.run == resource.run]
 
+    def request(self, mark: Any, name: str, **body: Any) -> Any:
+        """Return the request to create one of this name, with a mark of the cloud's kind.
+
+        A retry sends it as it is. By default the mark is in ``tags``.
+        """
+        return {**body, "name": name, "tags": mark.tags}
+
+    def create(self, account: A, name: str, request: Any) -> Any:
+        """Create one, in one call, and return it or its id. Raises as the SDK, ProviderError.
+
+        Only of a type that no request names, as that of disks which a cloud makes with its VMs,
+        there is nothing to create.
+        """
+        raise NotImplementedError(self.name)
+
+    def find(self, account: A, mark: Any, name: str, request: Any) -> Any | None:  # noqa: ARG002
+        """Return what a request, whose answer got lost, has created; by default nothing."""
+        return None
+
     @abstractmethod
     def delete(self, found: Found[A]) -> Any:
         """Delete one, in one call."""
@@ -121,43 +139,36 @@ def owned(
     return list({(one.kind, one.id): one for some in found for one in some}.values())
 
 
-@dataclass(frozen=True)
-class Creation(Generic[T]):
-    """A resource to create: its type and name, and the creating call.
-
-    ``find`` looks for it by its mark, ``id_of`` returns the id of what either of them returned.
-    """
-
-    kind: str
-    name: str
-    call: Callable[[], T]
-    find: Callable[[], T | None]
-    id_of: Callable[[T], str]
-
-
 @dataclass
 class Maker(Generic[A, M]):
     """Creates the resources of a run. Thread-safe."""
 
     mark: M
     ledger: Ledger
+    types: Types[A]
     made: list[tuple[Resource, A]] = field(default_factory=list)
     """All that was asked for, with the account that it is in, in this order."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def create(self, account: A, wanted: Creation[T]) -> T:
-        """Create a resource, never twice, and return it. Raises ProviderError.
+    def make(self, account: A, kind: str, name: str, **body: Any) -> Any:
+        """Create a marked resource, never twice, and return it. Raises ProviderError.
 
         It is noted as intended before, and with its id afterwards. Where the cloud surely refused,
         it is noted as gone.
         """
-        intended = self.mark.resource(account.provider, wanted.kind, wanted.name, account.access)
+        type_ = self.types[kind]
+        request = type_.request(self.mark, name, **body)
+        intended = self.mark.resource(account.provider, kind, name, account.access)
         with self._lock:
             self.ledger.intend(intended)
             self.made.append((intended, account))
-        doing = f"making the {wanted.kind} {wanted.name}"
-        made = account.create(doing, wanted.call, wanted.find, lambda: self.forget(intended))
-        known = replace(intended, id=wanted.id_of(made))
+        made = account.create(
+            f"making the {kind} {name}",
+            lambda: type_.create(account, name, request),
+            lambda: type_.find(account, self.mark, name, request),
+            lambda: self.forget(intended),
+        )
+        known = replace(intended, id=str(getattr(made, "id", made)))
         with self._lock:
             self.ledger.created(known)
             self.made[self.made.index((intended, account))] = (known, account)

@@ -117,6 +117,7 @@ def is_early(error: Exception) -> bool:
     return ERRORS.is_not_yet(error) and (ours or not ERRORS.is_gone(error))
 
 
+USUAL = CloudWaits()
 AT_ONCE = 8
 """Requests on their way at once; the connections of one client are ten."""
 _ANSWER_S = 60.0
@@ -144,9 +145,10 @@ class Project(cloud.Account):
         project: str,
         credentials: Credentials,
         url: str | None = None,
+        waits: CloudWaits = USUAL,
         check: Check = go_on,
     ) -> None:
-        super().__init__(access_with(cloud=project, uri=url), project, CloudWaits(), check)
+        super().__init__(access_with(cloud=project, uri=url), project, waits, check)
         self.id = project
         self._credentials = credentials
         self._options = {"api_endpoint": url} if url else None
@@ -231,7 +233,7 @@ def last(url: str) -> str:
     return url.rsplit("/", 1)[-1]
 
 
-def open_project(access: Access, check: Check = go_on) -> Project:
+def open_project(access: Access, waits: CloudWaits = USUAL, check: Check = go_on) -> Project:
     """Open the project that ``access`` names, or else that of the credentials.
 
     Raises CredentialsError.
@@ -247,4 +249,4 @@ def open_project(access: Access, check: Check = go_on) -> Project:
             where="provider: gce",
             cure="write provider.project, or set GOOGLE_CLOUD_PROJECT",
         )
-    return Project(project, credentials, access.get("uri"), check)
+    return Project(project, credentials, access.get("uri"), waits, check)

@@ -96,7 +96,7 @@ def make_vm(maker: Maker, spec: VmSpec, settings: GceSettings) -> Vm:
     """Create a VM, and wait until it runs. Raises ProviderError."""
     project = spec.net.account
     body = body_of(maker, spec, settings)
-    maker.make(project, "instance", spec.zone, spec.name, body)
+    maker.make(project, "instance", spec.name, where=spec.zone, body=body)
     end = time.monotonic() + settings.boot_timeout
     while True:
         found = look(spec, ERRORS.is_not_yet)

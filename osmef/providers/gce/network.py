@@ -74,21 +74,21 @@ def _make_network(
     cidrs: Mapping[str, IPv4Network],
 ) -> Network:
     """Create a network with a subnet in each region, and a rule for data within it."""
-    name = maker.mark.name(what)
+    name, blocks = maker.mark.name(what), map(str, cidrs.values())
     network = f"projects/{project.id}/global/networks/{name}"
     body = compute_v1.Network(auto_create_subnetworks=False, mtu=settings.mtu)
-    maker.make(project, "network", "", name, body)
+    maker.make(project, "network", name, body=body)
     data = maker.mark.name(f"data-{what}")
 
     def add(region: str) -> str:
         subnet = maker.mark.name(f"{what}-{region}")
         body = compute_v1.Subnetwork(network=network, ip_cidr_range=str(cidrs[region]))
-        maker.make(project, "subnet", region, subnet, body)
+        maker.make(project, "subnet", subnet, where=region, body=body)
         return f"projects/{project.id}/regions/{region}/subnetworks/{subnet}"
 
     subnets, _ = together(
         lambda: side_by_side(add, cidrs, at_once=AT_ONCE),
-        lambda: maker.make(project, "firewall", "", data, _rule(network, map(str, cidrs.values()))),
+        lambda: maker.make(project, "firewall", data, body=_rule(network, blocks)),
     )
     return Network(network, dict(zip(cidrs, subnets, strict=True)))
 
@@ -101,7 +101,7 @@ def open_to(
     Return the name of the rule. Raises ProviderError.
     """
     name = maker.mark.name(f"{what}-{net.tenant.number}")
-    maker.make(net.account, "firewall", "", name, _rule(net.network.path, sources, ports))
+    maker.make(net.account, "firewall", name, body=_rule(net.network.path, sources, ports))
     return name
 
 

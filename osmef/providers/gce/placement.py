@@ -82,7 +82,7 @@ def make_policies(
             group = {"collocation": "COLLOCATED"}
         name, region = maker.mark.name(f"{zone}-{lane}"), region_of(zone)
         body = compute_v1.ResourcePolicy(group_placement_policy=group)
-        maker.make(project, "policy", region, name, body)
+        maker.make(project, "policy", name, where=region, body=body)
         path = f"projects/{project.id}/regions/{region}/resourcePolicies/{name}"
         for member in members:
             domain = None if compact else slots.index(member.host) + 1

@@ -14,7 +14,6 @@ from osmef.providers.base import (
     Endpoint,
     EndpointRequest,
     Resource,
-    RunContext,
     Unread,
     go_on,
     pass_over,
@@ -29,78 +28,10 @@ from osmef.providers.gce.instances import ENDED, Vm, VmSpec, look, make_vm
 from osmef.providers.gce.lookup import Image, MachineType, region_of, wanted_of
 from osmef.providers.gce.network import TenantNet, make_net, open_to
 from osmef.providers.gce.placement import VmPlacement
-from osmef.providers.gce.resource_types import TYPES, Maker, Mark
+from osmef.providers.gce.resource_types import TYPES, Mark
 from osmef.providers.parallel import side_by_side
 from osmef.scenario.clouds.gce import GceAccess, GceSettings
 from osmef.scenario.location import Gone, Location
-
-
-class GceProvider(VmCloud[Project, Mark, Vm]):
-    """VMs in one or several projects of Google Cloud."""
-
-    kind = "gce"
-    Settings = GceSettings
-    rules = placement
-    access_model = GceAccess
-    types = TYPES
-    at_once = AT_ONCE
-    account_is = accounts_by = "project"
-
-    def check(self, requests: Sequence[EndpointRequest], still: Check = go_on) -> None:
-        """Check credentials, names and quotas. Raises ProviderError."""
-        settings, tenants = self._settings, self.tenants_of(slots_of(requests), still)
-        project = tenants[0].account
-        plan = plan_zones(project, settings, requests)
-        # The quota is the region's: which of its zones is chosen does not matter.
-        usual = settings.zone or next(iter(plan.free), "")
-        zones = {one.name: one.zone or usual for one in requests}
-        images = lookup.images_for(project, settings, plan.types)
-        lookup.check_fits(settings, plan.types, images.values())
-        chosen = {one.name: plan.type_of(settings, one, zones[one.name]) for one in requests}
-        for one in requests:
-            for zone in [zones[one.name]] if one.zone or settings.zone else plan.free:
-                lookup.check_nics(one, plan.type_of(settings, one, zone))
-        for account, some, ours in shares(tenants, requests):
-            types: dict[str, list[MachineType]] = {region: [] for region in plan.regions}
-            for one in ours:
-                types[region_of(zones[one.name])].append(chosen[one.name])
-            nics = [networks_for(settings, [r for r in ours if r.tenant == t.slot]) for t in some]
-            lookup.check_project(account, nics, settings, types)
-            for region, them in types.items():
-                lookup.check_region(account, region, settings, them)
-        if settings.node_group is not None:
-            placement.places_on_nodes(project, settings, requests, zones)
-
-    def log_in(self, named: str | None, check: Check) -> Project:
-        """Open a project. Raises ProviderError."""
-        cloud, uri = named or self._settings.project, self._settings.endpoint_url
-        return open_project(access_with(cloud=cloud, uri=uri), check)
-
-    def build(self, context: RunContext, tenants: Sequence[Tenant[Project]]) -> Build:
-        """Return the builder of a run's VMs."""
-        maker = Maker(Mark.of(context), context.ledger)
-        return Build(self._settings, context, maker, tenants, self.remove, at_once=AT_ONCE)
-
-    def describe(self, endpoints: Sequence[Endpoint]) -> list[Location]:
-        """Read back the VMs' locations. Raises ProviderError."""
-        vms = [self.built().vms[endpoint.name] for endpoint in endpoints]
-        nodes: dict[str, str] = {}
-        for zone in {vm.spec.zone for vm in vms} if self._settings.node_group else ():
-            there = placement.nodes_of(self._tenants[0].account, self._settings, zone)
-            nodes |= {name: node for node, names in there.items() for name in names}
-        return [_place_of(vm, nodes) for vm in vms]
-
-    @classmethod
-    def open(cls, access: Access) -> Project:
-        """Open a project, by default that of the credentials. Raises CredentialsError."""
-        return open_project(access)
-
-    @classmethod
-    def find(cls, account: Project, run: str | None, unread: Unread = pass_over) -> list[Resource]:
-        """List our resources in a project, without boot disks: they are deleted with VMs."""
-        there = super().find(account, run, unread)
-        vms = {one.id for one in there if one.kind == "instance"}
-        return [one for one in there if one.kind != "disk" or one.id not in vms]
 
 
 def _place_of(vm: Vm, nodes: Mapping[str, str]) -> Location:
@@ -179,6 +110,7 @@ def _lacks(where: str, types: Sequence[WantedFlavor]) -> NotFoundError:
 class Build(build.Build[Project, TenantNet, Vm]):
     """Provisioning of one run. Every step raises ProviderError."""
 
+    at_once: int = AT_ONCE
     plan: ZoneOffers = field(default_factory=ZoneOffers)
     _places: dict[str, VmPlacement] = field(default_factory=dict)
     _images: dict[str, Image] = field(default_factory=dict)
@@ -269,3 +201,64 @@ class Build(build.Build[Project, TenantNet, Vm]):
             image=self._images[type_.architecture],
             place=self._places.get(request.name, VmPlacement()),
         )
+
+
+class GceProvider(VmCloud[Project, Mark, Vm]):
+    """VMs in one or several projects of Google Cloud."""
+
+    kind = "gce"
+    Settings = GceSettings
+    rules = placement
+    access_model = GceAccess
+    types = TYPES
+    build_type = Build
+    mark_type = Mark
+    opener = staticmethod(open_project)
+    at_once = AT_ONCE
+    account_is = accounts_by = "project"
+
+    def check(self, requests: Sequence[EndpointRequest], still: Check = go_on) -> None:
+        """Check credentials, names and quotas. Raises ProviderError."""
+        settings, tenants = self._settings, self.tenants_of(slots_of(requests), still)
+        project = tenants[0].account
+        plan = plan_zones(project, settings, requests)
+        # The quota is the region's: which of its zones is chosen does not matter.
+        usual = settings.zone or next(iter(plan.free), "")
+        zones = {one.name: one.zone or usual for one in requests}
+        images = lookup.images_for(project, settings, plan.types)
+        lookup.check_fits(settings, plan.types, images.values())
+        chosen = {one.name: plan.type_of(settings, one, zones[one.name]) for one in requests}
+        for one in requests:
+            for zone in [zones[one.name]] if one.zone or settings.zone else plan.free:
+                lookup.check_nics(one, plan.type_of(settings, one, zone))
+        for account, some, ours in shares(tenants, requests):
+            types: dict[str, list[MachineType]] = {region: [] for region in plan.regions}
+            for one in ours:
+                types[region_of(zones[one.name])].append(chosen[one.name])
+            nics = [networks_for(settings, [r for r in ours if r.tenant == t.slot]) for t in some]
+            lookup.check_project(account, nics, settings, types)
+            for region, them in types.items():
+                lookup.check_region(account, region, settings, them)
+        if settings.node_group is not None:
+            placement.places_on_nodes(project, settings, requests, zones)
+
+    def access_to(self, named: str | None) -> Access:
+        """Return the access of a project, or of the settings' own."""
+        settings = self._settings
+        return access_with(cloud=named or settings.project, uri=settings.endpoint_url)
+
+    def describe(self, endpoints: Sequence[Endpoint]) -> list[Location]:
+        """Read back the VMs' locations. Raises ProviderError."""
+        vms = [self.built().vms[endpoint.name] for endpoint in endpoints]
+        nodes: dict[str, str] = {}
+        for zone in {vm.spec.zone for vm in vms} if self._settings.node_group else ():
+            there = placement.nodes_of(self._tenants[0].account, self._settings, zone)
+            nodes |= {name: node for node, names in there.items() for name in names}
+        return [_place_of(vm, nodes) for vm in vms]
+
+    @classmethod
+    def find(cls, account: Project, run: str | None, unread: Unread = pass_over) -> list[Resource]:
+        """List our resources in a project, without boot disks: they are deleted with VMs."""
+        there = super().find(account, run, unread)
+        vms = {one.id for one in there if one.kind == "instance"}
+        return [one for one in there if one.kind != "disk" or one.id not in vms]

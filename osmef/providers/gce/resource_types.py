@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ from google.cloud import compute_v1
 from osmef.providers import marks
 from osmef.providers.base import Resource, Unread, pass_over
 from osmef.providers.cloud import resource_types
-from osmef.providers.cloud.resource_types import Creation, Found
+from osmef.providers.cloud.resource_types import Found
 from osmef.providers.gce.access import Project
 from osmef.providers.marks import PREFIX
 
@@ -77,6 +77,32 @@ class ResourceType(resource_types.ResourceType[Project]):
         """Return the location fields of a request."""
         return {self.scope: where} if self.scope else {}
 
+    def request(self, mark: Mark, name: str, **body: Any) -> dict[str, Any]:
+        """Return the request to create one, given by ``body``, in a zone or region ``where``.
+
+        It has an id, so that what it asks for comes about once, after a lost answer, too.
+        """
+        one = body["body"]
+        one.name, one.description = name, mark.text
+        fields = {f"{self.field}_resource": one, "request_id": str(uuid.uuid4())}
+        return fields | self.place(body.get("where", ""))
+
+    def create(self, account: Project, name: str, request: Mapping[str, Any]) -> str:
+        """Create one, wait for it, and return its id. Raises as the SDK, ProviderError."""
+        account.change(f"making the {self.name} {name}", self.service, "insert_unary", **request)
+        return self._id(name, request)
+
+    def find(
+        self, account: Project, mark: Mark, name: str, request: Mapping[str, Any]
+    ) -> str | None:
+        """Return the id of what a request has created. Raises ProviderError."""
+        id_ = self._id(name, request)
+        there = self.look(account, id_)
+        return id_ if there is not None and there.mark == mark else None
+
+    def _id(self, name: str, request: Mapping[str, Any]) -> str:
+        return id_of(request.get(self.scope, ""), name)
+
     def look(self, account: Project, id_: str) -> Found[Project] | None:
         """Find a resource of ours. Raises ProviderError."""
         where, _, name = id_.rpartition("/")
@@ -134,26 +160,4 @@ TYPES = {
 """By name."""
 
 
-class Maker(resource_types.Maker[Project, Mark]):
-    """Creates the resources of a run. Thread-safe."""
-
-    def make(self, project: Project, kind: str, where: str, name: str, body: Any) -> None:
-        """Create one of this name in a zone or region, and wait for it. Raises ProviderError.
-
-        The request keeps its id when it is repeated, so that what it asks for comes about once,
-        after a lost answer, too.
-        """
-        type_, id_ = TYPES[kind], id_of(where, name)
-        body.name, body.description = name, self.mark.text
-        request = {f"{type_.field}_resource": body, "request_id": str(uuid.uuid4())}
-
-        def call() -> str:
-            doing = f"making the {kind} {name}"
-            project.change(doing, type_.service, "insert_unary", **request, **type_.place(where))
-            return id_
-
-        def find() -> str | None:
-            there = type_.look(project, id_)
-            return id_ if there is not None and there.mark == self.mark else None
-
-        self.create(project, Creation(kind, name, call, find, lambda made: made))
+Maker = resource_types.Maker[Project, Mark]

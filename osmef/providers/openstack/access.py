@@ -35,9 +35,7 @@ from osmef.providers.base import Access, Check, go_on
 from osmef.providers.cloud import account as cloud
 from osmef.providers.cloud.account import Again, CloudWaits
 from osmef.providers.cloud.errors import ErrorTable, Meaning, Row
-from osmef.providers.cloud.tenants import access_with
 from osmef.providers.parallel import AT_ONCE
-from osmef.scenario.clouds.openstack import OpenStackSettings
 
 T = TypeVar("T")
 
@@ -258,12 +256,7 @@ class Cloud(cloud.Account):
 _PROJECT_CURE = "give project_name or project_id in clouds.yaml, or OS_PROJECT_NAME"
 
 
-def access_of(settings: OpenStackSettings, cloud: str | None = None) -> Access:
-    """Return the access of a cloud of clouds.yaml in the settings' region, or the settings' own."""
-    return access_with(cloud=cloud or settings.cloud, region=settings.region)
-
-
-def open_cloud(access: Access, check: Check = go_on, waits: CloudWaits = USUAL) -> Cloud:
+def open_cloud(access: Access, waits: CloudWaits = USUAL, check: Check = go_on) -> Cloud:
     """Log into the cloud that ``access`` names, or else the environment.
 
     ``check`` is called at least once a second in every wait, and may raise.

@@ -31,9 +31,9 @@ from osmef.providers.cloud import build, resource_types
 from osmef.providers.cloud.account import CloudWaits
 from osmef.providers.cloud.public_cloud import VmCloud
 from osmef.providers.cloud.ssh_access import BootingGuest
-from osmef.providers.cloud.tenants import Tenant, open_tenants, slots_of
+from osmef.providers.cloud.tenants import Tenant, access_with, open_tenants, slots_of
 from osmef.providers.openstack import lookup, network, placement, servers
-from osmef.providers.openstack.access import USUAL, Cloud, access_of, identity, login_of, open_cloud
+from osmef.providers.openstack.access import USUAL, Cloud, identity, login_of, open_cloud
 from osmef.providers.openstack.lookup import KEY_PAIRS, Names, needs_floating
 from osmef.providers.openstack.network import NetMaker, TenantNet
 from osmef.providers.openstack.placement import VmPlacement
@@ -60,6 +60,8 @@ class OpenStackProvider(VmCloud[Cloud, Mark, Server]):
     rules = placement
     access_model = OpenStackAccess
     types = TYPES
+    mark_type = Mark
+    opener = staticmethod(open_cloud)
     usual_waits = USUAL
     has_zones = False
     nics_carry = EVERYTHING
@@ -120,9 +122,10 @@ class OpenStackProvider(VmCloud[Cloud, Mark, Server]):
         """Return the machine of each physical host. Raises CapacityError."""
         return self._hosts.machines(requests)
 
-    def log_in(self, named: str | None, check: Check) -> Cloud:
-        """Log into the project of a cloud of clouds.yaml. Raises ProviderError."""
-        return open_cloud(access_of(self._settings, named), check, self._waits)
+    def access_to(self, named: str | None) -> Access:
+        """Return the access of a cloud of clouds.yaml, or of the settings' own."""
+        settings = self._settings
+        return access_with(cloud=named or settings.cloud, region=settings.region)
 
     def tenants_of(self, slots: Sequence[str], check: Check) -> list[Tenant[Cloud]]:
         """Log into the projects of the tenants, or make them in a run. Raises ProviderError.
@@ -144,21 +147,19 @@ class OpenStackProvider(VmCloud[Cloud, Mark, Server]):
 
     def create(self, context: RunContext) -> list[Endpoint]:
         """Create networks and servers, and wait for SSH. Raises ProviderError."""
-        self._maker = Maker(Mark.of(context), context.ledger)
         if not slots_of(context.requests):
             return self._hosts.create(context)
         vms = super().create(context)
         made = {endpoint.name: endpoint for endpoint in (*self._hosts.made, *vms)}
         return [made[request.name] for request in context.requests]
 
-    def build(self, context: RunContext, tenants: Sequence[Tenant[Cloud]]) -> Build:
+    def build(self, context: RunContext, maker: Maker, tenants: Sequence[Tenant[Cloud]]) -> Build:
         """Return the builder of a run's servers, with physical hosts locked."""
         hosts, fixed = self._hosts.create(context), self._hosts.names(context.requests)
         ours = replace(
             context, requests=[one for one in context.requests if one.tenant is not None]
         )
-        maker, settings = self._maker, self._settings
-        return Build(settings, ours, maker, tenants, self.remove, hosts=hosts, fixed=fixed)
+        return Build(self._settings, ours, maker, tenants, self.remove, hosts=hosts, fixed=fixed)
 
     def endpoint(self, vm: Server, login: Login) -> Endpoint:
         """Return the endpoint that a server is."""
@@ -207,11 +208,6 @@ class OpenStackProvider(VmCloud[Cloud, Mark, Server]):
         if receiver.request.tenant in {None, sender.request.tenant}:
             return Provider.data_address(self, receiver, sender, layer, family)
         return self.built().vms[receiver.name].address_from(sender)
-
-    @classmethod
-    def open(cls, access: Access) -> Cloud:
-        """Log into a project, by default that of the environment."""
-        return open_cloud(access)
 
     @classmethod
     def open_again(cls, access: Access) -> Cloud | None:

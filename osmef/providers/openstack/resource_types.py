@@ -14,7 +14,7 @@ from osmef.errors import ProviderError
 from osmef.providers import marks
 from osmef.providers.base import Unread, pass_over
 from osmef.providers.cloud import resource_types
-from osmef.providers.cloud.resource_types import Creation, Found
+from osmef.providers.cloud.resource_types import Found
 from osmef.providers.marks import PREFIX, name_in_text
 from osmef.providers.openstack.access import Cloud
 from osmef.remote.login import SSH_PORT
@@ -87,16 +87,26 @@ class ResourceType(resource_types.ResourceType[Cloud]):
         marks_: dict[str, Any] = {"description": mark.text, "metadata": mark.tags}
         return {"name": name} | {k: v for k, v in marks_.items() if k == self.carrier}
 
-    def create(self, connection: Connection, mark: Mark, name: str, body: Mapping[str, Any]) -> Any:
-        """Create one. Raises as the SDK."""
-        create = getattr(self.proxy(connection), f"create_{self.noun}")
-        return create(**self.marked(mark, name), **body)
+    def request(self, mark: Mark, name: str, **body: Any) -> dict[str, Any]:
+        """Return the request to create one of this name."""
+        return {**self.marked(mark, name), **body}
 
-    def find(self, connection: Connection, project: str, run: str, name: str) -> Any | None:
-        """Find a run's resource by name, in the project of this id. Raises as the SDK."""
-        for one in self.there(connection, project, run):
-            mark = self.mark_of(one)
-            if self.name_of(one) == name and mark is not None and mark.run == run:
+    def create(self, account: Cloud, name: str, request: Mapping[str, Any]) -> Any:  # noqa: ARG002
+        """Create one. Raises as the SDK."""
+        create = f"create_{self.noun}"
+        return account.connected(lambda c: getattr(self.proxy(c), create)(**request))
+
+    def find(
+        self,
+        account: Cloud,
+        mark: Mark,
+        name: str,
+        request: Mapping[str, Any],  # noqa: ARG002
+    ) -> Any | None:
+        """Find a run's resource by name. Raises as the SDK."""
+        for one in account.connected(lambda c: list(self.there(c, account.id, mark.run))):
+            its = self.mark_of(one)
+            if self.name_of(one) == name and its is not None and its.run == mark.run:
                 return one
         return None
 
@@ -282,17 +292,4 @@ def rules_for(controllers: Iterable[str], peers: Iterable[str]) -> list[Rule]:
     return ssh + [Rule(protocol, _DATA, s) for protocol in ("tcp", "udp") for s in sources]
 
 
-class Maker(resource_types.Maker[Cloud, Mark]):
-    """Creates the resources of a run. Thread-safe."""
-
-    def make(self, cloud: Cloud, kind: str, name: str, **body: Any) -> Any:
-        """Create one of this name, with the run's mark. Raises ProviderError."""
-        type_, run = TYPES[kind], self.mark.run
-        wanted = Creation[Any](
-            kind,
-            name,
-            lambda: cloud.connected(lambda c: type_.create(c, self.mark, name, body)),
-            lambda: cloud.connected(lambda c: type_.find(c, cloud.id, run, name)),
-            lambda made: str(getattr(made, "id", "")),
-        )
-        return self.create(cloud, wanted)
+Maker = resource_types.Maker[Cloud, Mark]

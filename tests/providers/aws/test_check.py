@@ -17,11 +17,11 @@ from osmef.errors import (
     ProviderError,
     QuotaError,
 )
-from osmef.providers.aws.access import Account, access_of
+from osmef.providers.aws.access import Account
 from osmef.providers.aws.lookup import check_quotas, find_flavors, look_up
 from osmef.providers.aws.placement import Placer
 from osmef.providers.aws.provider import AwsProvider
-from osmef.providers.aws.resource_types import Maker
+from osmef.providers.aws.resource_types import TYPES, Maker
 from osmef.providers.base import EndpointRequest, go_on
 from osmef.providers.marks import Mark
 from osmef.providers.sites import Sites
@@ -142,7 +142,7 @@ def find(api: Api, wanted: str | FlavorNeed, **more: Any) -> tuple[str, str]:
     """Return the names of the instance type and the image that are found."""
     ours = settings(api, **more)
     request = requests("tenant-1", flavor=wanted)
-    names = look_up(Account(access_of(ours)), ours, request)
+    names = look_up(Account(AwsProvider(ours).access_to(None)), ours, request)
     flavor = names.flavors[wanted]
     return flavor.name, names.images[flavor.architecture].name
 
@@ -222,7 +222,7 @@ def test_a_missing_permission_to_read_is_named(api: Api) -> None:
 
 @pytest.mark.parametrize(("asked", "calls"), [("0", 2), ("", 2), ("3600", 1)])
 def test_ec2_is_not_asked_before_it_wants_to_be(api: Api, asked: str, calls: int) -> None:
-    account = Account(access_of(settings(api)))
+    account = Account(AwsProvider(settings(api)).access_to(None))
     account.retry_s = 60.0
     api.faults.append(Fault("DescribeVpcs", "RequestLimitExceeded", 503, retry_after=asked))
     try:
@@ -242,8 +242,8 @@ def test_an_image_without_the_driver_of_the_network_is_refused(api: Api) -> None
 
 def test_types_of_two_families_share_no_dedicated_host(api: Api) -> None:
     ours, wanted = settings(api, placement_by="dedicated-host"), requests("tenant-1")
-    account = Account(access_of(ours))
-    placer = Placer(Maker(Mark("a-run", 1, 2), Notes()), ours, wanted)
+    account = Account(AwsProvider(ours).access_to(None))
+    placer = Placer(Maker(Mark("a-run", 1, 2), Notes(), TYPES), ours, wanted)
     flavors = find_flavors(account, ["c5.large", "c5.xlarge", "m5.large"])
     apart = [flavors["c5.large"], flavors["m5.large"]]
     with pytest.raises(ProviderError, match=r"is of one family, .* c5.large and m5.large"):
@@ -256,8 +256,8 @@ def test_types_of_two_families_share_no_dedicated_host(api: Api) -> None:
 
 def test_a_host_that_was_given_back_is_not_used_again(api: Api) -> None:
     ours, wanted = settings(api, placement_by="dedicated-host"), requests("tenant-1")
-    account = Account(access_of(ours))
-    maker = Maker(Mark("a-run", 1, 2), Notes())
+    account = Account(AwsProvider(ours).access_to(None))
+    maker = Maker(Mark("a-run", 1, 2), Notes(), TYPES)
     placer = Placer(maker, ours, wanted)
     flavors = list(find_flavors(account, ["c5.large"]).values())
     where = (account, wanted[0], "eu-central-1a", flavors)
@@ -270,7 +270,7 @@ def test_a_host_that_was_given_back_is_not_used_again(api: Api) -> None:
 
 
 def test_an_api_that_is_not_there_is_an_error_of_the_api(api: Api) -> None:
-    account = Account(access_of(settings(api)))
+    account = Account(AwsProvider(settings(api)).access_to(None))
     account.retry_s = 0.0
     api.faults.append(Fault("DescribeVpcs", "InternalError", 500, times=-1))
     with pytest.raises(ProviderError, match="as the test wants it"):

@@ -10,7 +10,7 @@ from osmef.errors import PolicyError, ProviderError
 from osmef.providers.aws.access import Account
 from osmef.providers.aws.network import NetMaker
 from osmef.providers.aws.provider import AwsProvider
-from osmef.providers.aws.resource_types import Maker
+from osmef.providers.aws.resource_types import TYPES, Maker
 from osmef.providers.base import Resource
 from osmef.providers.cloud.account import CloudWaits
 from osmef.providers.cloud.tenants import Tenant
@@ -31,7 +31,7 @@ NO_GROUPS = "<DescribeSecurityGroupsResponse><securityGroupInfo/></DescribeSecur
 
 @pytest.fixture
 def maker(api: Api) -> Maker:
-    return Maker(Mark("a-run", made=1, deadline=2), Notes())
+    return Maker(Mark("a-run", made=1, deadline=2), Notes(), TYPES)
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from osmef.errors import (
 )
 from osmef.providers.azure.access import ERRORS, Subscription, open_subscription
 from osmef.providers.azure.network import public_ip
-from osmef.providers.azure.resource_types import Maker
+from osmef.providers.azure.resource_types import TYPES, Maker
 from osmef.providers.marks import Mark
 from tests.azure.arm import OTHER, REGION, SUBSCRIPTION, Arm, Fault
 from tests.providers.azure.conftest import Api, vm
@@ -43,9 +43,9 @@ def lab(arm: Arm) -> Subscription:
 @pytest.fixture
 def make(lab: Subscription) -> Make:
     """Makes an address in a group that is there."""
-    maker = Maker(MARK, MemoryLedger())
-    maker.make(lab, "resource-group", MARK.name("1"), {"location": REGION})
-    return lambda: maker.make(lab, "public-ip", f"{MARK.name('1')}/a", public_ip(REGION))
+    maker = Maker(MARK, MemoryLedger(), TYPES)
+    maker.make(lab, "resource-group", MARK.name("1"), location=REGION)
+    return lambda: maker.make(lab, "public-ip", f"{MARK.name('1')}/a", **public_ip(REGION))
 
 
 @pytest.mark.parametrize(("status", "code"), [(429, "TooManyRequests"), (503, "ServerBusy")])

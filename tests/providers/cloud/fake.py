@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
-from osmef.providers.base import Access, Unread, pass_over
+from osmef.providers.base import Access, Ledger, Unread, pass_over
 from osmef.providers.cloud.account import Account, CloudWaits
 from osmef.providers.cloud.errors import ErrorTable, Meaning, Row
 from osmef.providers.cloud.public_cloud import PublicCloud
-from osmef.providers.cloud.resource_types import Creation, Found, Maker, ResourceType
+from osmef.providers.cloud.resource_types import Found, Maker, ResourceType
 from osmef.providers.marks import Mark
 
 CODES = {
@@ -157,6 +158,18 @@ class Type(ResourceType[Shop]):
             return None
         return Found(self.name, id_, there.name, mark, account)
 
+    def request(self, mark: Mark, name: str, **body: Any) -> Any:  # noqa: ARG002
+        """Return the tags of one."""
+        return {**mark.tags, **body}
+
+    def create(self, account: Shop, name: str, request: Mapping[str, str]) -> str:
+        """Make one, and return its id."""
+        return account.api.create(self.name, name, request)
+
+    def find(self, account: Shop, mark: Mark, name: str, request: Any) -> str | None:  # noqa: ARG002
+        """Return the id of one of a run by its name."""
+        return next((one.id for one in self.owned(account, mark.run) if one.name == name), None)
+
     def delete(self, found: Found[Shop]) -> None:
         """Delete one."""
         found.account.api.delete(found.id, 2 if self.is_slow else None)
@@ -184,20 +197,12 @@ TYPES = {
 }
 
 
-class ShopMaker(Maker[Shop, Mark]):
-    """Makes things in the cloud."""
+MARK = Mark("a-run", 1, 2)
 
-    def make(self, account: Shop, kind: str, name: str) -> str:
-        """Make one, and return its id."""
 
-        def find() -> str | None:
-            ours = TYPES[kind].owned(account, self.mark.run)
-            return next((one.id for one in ours if one.name == name), None)
-
-        def call() -> str:
-            return account.api.create(kind, name, self.mark.tags)
-
-        return self.create(account, Creation(kind, name, call, find, lambda made: made))
+def maker_for(ledger: Ledger) -> Maker[Shop, Mark]:
+    """Return what makes things of a run in the cloud."""
+    return Maker(MARK, ledger, TYPES)
 
 
 class Provider(PublicCloud[Shop, Mark]):

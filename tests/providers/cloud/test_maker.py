@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 
 from osmef.errors import ApiError, PolicyError, ProviderError
+from osmef.providers.cloud.resource_types import Maker
 from osmef.providers.marks import Mark
-from tests.providers.cloud.fake import Api, Provider, Refused, Shop, ShopMaker
+from tests.providers.cloud.fake import Api, Provider, Refused, Shop, maker_for
 from tests.providers.conftest import MemoryLedger
-
-MARK = Mark("a-run", 1, 2)
 
 
 @pytest.fixture
@@ -18,8 +17,8 @@ def account() -> Shop:
 
 
 @pytest.fixture
-def maker(ledger: MemoryLedger) -> ShopMaker:
-    return ShopMaker(MARK, ledger)
+def maker(ledger: MemoryLedger) -> Maker[Shop, Mark]:
+    return maker_for(ledger)
 
 
 def events(ledger: MemoryLedger) -> list[str]:
@@ -30,7 +29,7 @@ def events(ledger: MemoryLedger) -> list[str]:
     ("codes", "calls"), [([], 1), (["slow down"], 2), (["busy", "busy"], 3), (["lost"], 1)]
 )
 def test_what_passes_is_repeated_and_made_once(
-    account: Shop, maker: ShopMaker, ledger: MemoryLedger, codes: list[str], calls: int
+    account: Shop, maker: Maker[Shop, Mark], ledger: MemoryLedger, codes: list[str], calls: int
 ) -> None:
     account.api.faults["create vm"] = list(codes)
     made = maker.make(account, "vm", "one")
@@ -41,7 +40,7 @@ def test_what_passes_is_repeated_and_made_once(
 
 
 def test_what_was_made_and_is_listed_late_is_not_made_again(
-    account: Shop, maker: ShopMaker
+    account: Shop, maker: Maker[Shop, Mark]
 ) -> None:
     """After the lost answer no list shows it; the cloud refuses another one of its name."""
     account.api.faults = {"create vm": ["lost", "exists", "exists"]}
@@ -59,7 +58,7 @@ def test_what_was_made_and_is_listed_late_is_not_made_again(
 
 
 def test_what_was_refused_is_noted_as_gone(
-    account: Shop, maker: ShopMaker, ledger: MemoryLedger
+    account: Shop, maker: Maker[Shop, Mark], ledger: MemoryLedger
 ) -> None:
     account.api.faults["create vm"] = ["slow down", "denied"]
     with pytest.raises(PolicyError, match="making the vm one"):
@@ -70,7 +69,7 @@ def test_what_was_refused_is_noted_as_gone(
 
 @pytest.mark.parametrize("codes", [["lost", "denied"], ["busy", "denied"]])
 def test_a_refusal_after_a_lost_answer_is_not_believed(
-    account: Shop, maker: ShopMaker, ledger: MemoryLedger, codes: list[str]
+    account: Shop, maker: Maker[Shop, Mark], ledger: MemoryLedger, codes: list[str]
 ) -> None:
     account.api.faults["create vm"] = list(codes)
     account.api.hidden.add("vm-1")
@@ -83,7 +82,7 @@ def test_a_refusal_after_a_lost_answer_is_not_believed(
 
 
 def test_what_was_taken_and_can_not_be_followed_stays_noted(
-    account: Shop, maker: ShopMaker, ledger: MemoryLedger, monkeypatch: pytest.MonkeyPatch
+    account: Shop, maker: Maker[Shop, Mark], ledger: MemoryLedger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A request was throttled, the next one taken, and then nobody tells how it ends."""
     codes = ["slow down", ""]

@@ -9,7 +9,7 @@ import pytest
 from osmef.errors import Interrupted, PolicyError, ProviderError
 from osmef.providers.base import Resource
 from osmef.providers.marks import Mark
-from tests.providers.cloud.fake import Api, Provider, Shop, ShopMaker, Thing
+from tests.providers.cloud.fake import Api, Provider, Shop, Thing, maker_for
 from tests.providers.conftest import MemoryLedger
 
 MARK = Mark("a-run", 1, 2)
@@ -24,7 +24,7 @@ class Lab:
 
     def __post_init__(self) -> None:
         self.account = Shop(self.api)
-        self.maker = ShopMaker(MARK, self.ledger)
+        self.maker = maker_for(self.ledger)
 
     def make(self, *kinds: str) -> list[str]:
         """Make things of these types, each by the name of its number."""

@@ -244,7 +244,7 @@ def test_a_stop_ends_a_login_that_nobody_answers(silent: socket.socket) -> None:
             raise Interrupted("stopped by SIGINT")
 
     with pytest.raises(Interrupted):
-        open_cloud({"cloud": "red"}, check)
+        open_cloud({"cloud": "red"}, check=check)
     thread.join()
     asked[0].close()
 

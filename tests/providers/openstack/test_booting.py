@@ -19,7 +19,7 @@ from osmef.providers.openstack.access import open_cloud
 from osmef.providers.openstack.lookup import FlavorInfo, Names, ResolvedBootSource
 from osmef.providers.openstack.network import TenantNet
 from osmef.providers.openstack.placement import VmPlacement
-from osmef.providers.openstack.resource_types import Maker, Mark
+from osmef.providers.openstack.resource_types import TYPES, Maker, Mark
 from osmef.providers.openstack.servers import BootingServers, ServerSpec, make_servers
 from osmef.providers.parallel import AT_ONCE
 from osmef.remote.login import KeyPair
@@ -63,7 +63,10 @@ def test_the_reason_of_an_error_is_waited_for(
         return None
 
     settings = OpenStackSettings.model_validate({"boot": {"image": "i"}})
-    flavor, maker = FlavorInfo("small", 1, 512, 1, "1"), Maker(Mark(RUN, 1, 2), MemoryLedger())
+    flavor, maker = (
+        FlavorInfo("small", 1, 512, 1, "1"),
+        Maker(Mark(RUN, 1, 2), MemoryLedger(), TYPES),
+    )
     names = Names(ResolvedBootSource("image", "i"), {}, None, None, (), (), ())
     with keystone(answers={"compute": nova}) as url:
         write_cloud(clouds, url, "p1")
@@ -97,7 +100,10 @@ def make(
     """Make servers, and return the names of what was made, in that order."""
     usual = OpenStackSettings.model_validate({"boot": {"image": "i"}})
     settings = usual.model_copy(update={"boot_timeout": boot_timeout_s})
-    flavor, maker = FlavorInfo("small", 1, 512, 1, "1"), Maker(Mark(RUN, 1, 2), MemoryLedger())
+    flavor, maker = (
+        FlavorInfo("small", 1, 512, 1, "1"),
+        Maker(Mark(RUN, 1, 2), MemoryLedger(), TYPES),
+    )
     names = Names(ResolvedBootSource("image", "i"), {}, None, None, (), (), ())
     with keystone(answers={"compute": nova, "network": neutron}) as url:
         write_cloud(clouds, url, "p1")

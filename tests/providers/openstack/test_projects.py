@@ -11,7 +11,7 @@ from osmef.errors import ProviderError
 from osmef.providers.base import Resource
 from osmef.providers.openstack.access import open_cloud
 from osmef.providers.openstack.provider import OpenStackProvider, make_tenants
-from osmef.providers.openstack.resource_types import Maker, Mark
+from osmef.providers.openstack.resource_types import TYPES, Maker, Mark
 from tests.providers.conftest import MemoryLedger
 from tests.providers.openstack.lab import DEADLINE, RUN, Lab
 
@@ -25,7 +25,7 @@ def groups_in(admin: Any, project: str) -> set[str]:
 
 def test_a_project_with_a_foreign_group_in_it_stays_until_that_is_gone(lab: Lab) -> None:
     lab.dirty.add("admin")
-    maker = Maker(Mark(RUN, 1, DEADLINE), MemoryLedger())
+    maker = Maker(Mark(RUN, 1, DEADLINE), MemoryLedger(), TYPES)
     (tenant,) = make_tenants(maker, open_cloud({"cloud": "admin"}), ["tenant-1"])
     project = tenant.account.id
     gone: list[Resource] = []
