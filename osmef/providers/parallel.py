@@ -35,6 +35,12 @@ def side_by_side(work: Callable[[T], S], things: Iterable[T], *, at_once: int = 
     return [future.result() for future in futures]
 
 
+def by_each(work: Callable[[T], S], things: Iterable[T], *, at_once: int = AT_ONCE) -> dict[T, S]:
+    """Map a function over hashable things, as side_by_side, and return the results by them."""
+    keys = list(things)
+    return dict(zip(keys, side_by_side(work, keys, at_once=at_once), strict=True))
+
+
 def beside(work: Callable[[Callable[[], None]], T], check: Callable[[], None]) -> T:
     """Run a function in a thread that Ctrl-C does not reach, and return its result.
 

@@ -1,13 +1,10 @@
-"""Lookup of an account's instance types, images, zones and quotas.
-
-Names of availability zones differ between accounts, their ids do not.
-"""
+"""Lookup of an account's instance types, images, zones and quotas."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from osmef.errors import CapacityError, NotFoundError, ProviderError
@@ -16,12 +13,13 @@ from osmef.providers.base import EndpointRequest
 from osmef.providers.cloud.errors import Meaning
 from osmef.providers.cloud.lookup import (
     Flavor,
+    Offers,
     Quota,
     WantedFlavor,
-    check_cards,
+    Zones,
+    common_zones,
     compare_quotas,
     known_names,
-    meets,
     smallest,
 )
 from osmef.providers.cloud.public_cloud import Share, shares
@@ -33,94 +31,50 @@ from osmef.scenario.fields import FlavorNeed
 _GROUPS = {AwsPlacedBy.PARTITION, AwsPlacedBy.SPREAD, AwsPlacedBy.CLUSTER}
 
 
-@dataclass(frozen=True)
-class Names:
-    """Results of the lookup in an account.
-
-    Instance types by what was asked for, images by CPU architecture, the ids of zones by their
-    names, and the ids of the zones that have each instance type.
-    """
-
-    flavors: Mapping[WantedFlavor, FlavorInfo]
-    images: Mapping[str, Image]
-    zones: Mapping[str, str]
-    offered: Mapping[str, set[str]]
-
-    def zone_name(self, zone: str) -> str:
-        """Return the account's own name of a zone, given by its id."""
-        return next(name for name, key in self.zones.items() if key == zone)
-
-
-def look_up(account: Account, settings: AwsSettings, requests: Sequence[EndpointRequest]) -> Names:
+def look_up(
+    account: Account, settings: AwsSettings, requests: Sequence[EndpointRequest]
+) -> Offers[FlavorInfo, Image]:
     """Look up instance types, images and zones. Raises ProviderError."""
     flavors = find_flavors(account, [r.flavor or settings.default_flavor for r in requests])
-    for request in requests:
-        flavor = flavors[request.flavor or settings.default_flavor]
-        _check_placing(flavor, request, settings)
-        check_cards(request, flavor.name, flavor.nics)
     images = {
         architecture: find_image(account, settings, architecture)
         for architecture in {flavor.architecture for flavor in flavors.values()}
     }
-    for flavor in flavors.values():
-        image = images[flavor.architecture]
+    found = Offers(settings.default_flavor, flavors, images, zones_of(account))
+    for request in requests:
+        if settings.is_ambiguous(request.zone):
+            raise ProviderError(
+                f"the zone {request.zone} means another place in each account",
+                where=request.name,
+                cure=f"write its id: {found.zones.id_of(str(request.zone))}",
+            )
+        flavor = found.check(request, request.zone or settings.zone)
+        _check_placing(flavor, request, settings)
+        image = found.image_of(flavor)
         if flavor.ena and not image.ena:
             raise ProviderError(
                 f"the image {image.id} has no driver for the enhanced networking of {flavor.name}",
                 where="provider.image",
                 cure="use an image with ENA support, as all of the last years have",
             )
-    there = zones_of(account)
-    offered = offering(account, [flavor.name for flavor in flavors.values()])
-    for request in requests:
-        flavor = flavors[request.flavor or settings.default_flavor]
-        if settings.is_ambiguous(request.zone):
-            raise ProviderError(
-                f"the zone {request.zone} means another place in each account",
-                where=request.name,
-                cure=f"write its id: {id_of(there, str(request.zone))}",
-            )
-        wanted = request.zone or settings.zone
-        if wanted is not None:
-            _check_zone(flavor.name, wanted, there, offered)
-    return Names(flavors, images, there, offered)
-
-
-def free_zones(
-    names: Mapping[str, Names], settings: AwsSettings, requests: Sequence[EndpointRequest]
-) -> list[str]:
-    """Return the ids of the zones that have all that requests without a zone ask for.
-
-    ``names`` are those of the tenants by their slots. The order is that of the first account's
-    names of zones. Raises CapacityError where there is none.
-    """
-    offered = []
-    for request in requests:
-        if request.zone is None:
-            there = names[str(request.tenant)]
-            flavor = there.flavors[request.flavor or settings.default_flavor].name
-            offered.append((flavor, there.offered[flavor]))
-    first, *others = (one.zones for one in names.values())
-    found = [
-        zone
-        for _name, zone in sorted(first.items())
-        if all(zone in other.values() for other in others)
-        and all(zone in places for _flavor, places in offered)
-    ]
-    if not found:
-        message = f"no zone has all of {', '.join(sorted({flavor for flavor, _ in offered}))}"
-        cure = "use other instance types, or another region"
-        raise CapacityError(message, where="provider.zone", cure=cure)
     return found
 
 
-def _check_zone(
-    flavor: str, wanted: str, there: Mapping[str, str], offered: Mapping[str, set[str]]
-) -> None:
-    if id_of(there, wanted) not in offered[flavor]:
-        has = {name: zone for name, zone in there.items() if zone in offered[flavor]}
-        cure = f"use one of: {_zone_list(has)}" if has else "use another instance type"
-        raise CapacityError(f"the zone {wanted} has no {flavor}", where="provider.zone", cure=cure)
+def free_zones(
+    offers: Mapping[str, Offers[FlavorInfo, Image]], requests: Sequence[EndpointRequest]
+) -> list[str]:
+    """Return the ids of the zones that have all that requests without a zone ask for.
+
+    Offers are by the tenants' slots. Raises CapacityError where there is none.
+    """
+    free = [request for request in requests if request.zone is None]
+    found = common_zones(offers, free)
+    if not found:
+        names = sorted({offers[str(one.tenant)].flavor_of(one).name for one in free})
+        message = f"no zone has all of {', '.join(names)}"
+        cure = "use other instance types, or another region"
+        raise CapacityError(message, where="provider.zone", cure=cure)
+    return found
 
 
 def _check_placing(flavor: FlavorInfo, request: EndpointRequest, settings: AwsSettings) -> None:
@@ -136,32 +90,11 @@ def _check_placing(flavor: FlavorInfo, request: EndpointRequest, settings: AwsSe
         raise ProviderError(message, where=request.name, cure=cure)
 
 
-def zones_of(account: Account) -> dict[str, str]:
+def zones_of(account: Account) -> Zones:
     """Return the ids of the zones that the account may use, by its own names of them."""
-    answer = account.read(
-        "describe_availability_zones",
-        "listing zones",
-        Filters=where(zone_type="availability-zone"),
-    )
-    return {
-        str(zone["ZoneName"]): str(zone["ZoneId"])
-        for zone in answer["AvailabilityZones"]
-        if zone["State"] == "available"
-    }
-
-
-def id_of(zones: Mapping[str, str], wanted: str) -> str:
-    """Return the id of a zone that is given by name or id. Raises NotFoundError."""
-    if wanted in zones.values():
-        return wanted
-    if wanted not in zones:
-        cure = f"use one of: {_zone_list(zones)}"
-        raise NotFoundError(f"there is no zone {wanted!r}", where="provider.zone", cure=cure)
-    return zones[wanted]
-
-
-def _zone_list(zones: Mapping[str, str]) -> str:
-    return ", ".join(f"{name} ({key})" for name, key in sorted(zones.items()))
+    wanted = where(zone_type="availability-zone", state="available")
+    answer = account.read("describe_availability_zones", "listing zones", Filters=wanted)
+    return Zones({str(one["ZoneName"]): str(one["ZoneId"]) for one in answer["AvailabilityZones"]})
 
 
 def offering(account: Account, flavors: Iterable[str]) -> dict[str, set[str]]:
@@ -187,21 +120,17 @@ _PLAIN = re.compile(r"[cmr](?P<generation>[0-9]+)[a-z]*\.")
 
 @dataclass(frozen=True)
 class FlavorInfo(Flavor):
-    """An instance type: its name, CPUs, memory in MiB, and what its network can do.
+    """An instance type, and what its network can do.
 
     ``ena`` is whether it has enhanced networking (the Elastic Network Adapter), ``groups`` which
-    strategies of placement groups it takes, ``nics`` how many interfaces it has room for on the
-    first network card of its hardware, None where EC2 does not report it. ``network`` is what
-    EC2 says of its rate.
+    strategies of placement groups it takes, ``network`` what EC2 says of its rate. Its network
+    cards are the interfaces that the first network card of its hardware has room for.
     """
 
-    ram_mib: int
-    architecture: str
     ena: bool
     groups: tuple[str, ...]
     hosts: bool
     network: str | None = None
-    nics: int | None = None
 
     @property
     def family(self) -> str:
@@ -212,8 +141,10 @@ class FlavorInfo(Flavor):
 def find_flavors(
     account: Account, wanted: Iterable[WantedFlavor]
 ) -> dict[WantedFlavor, FlavorInfo]:
-    """Look instance types up. Raises NotFoundError with close names."""
-    return {one: _find(account, one) for one in dict.fromkeys(wanted)}
+    """Look instance types up, and their zones. Raises NotFoundError with close names."""
+    found = {one: _find(account, one) for one in dict.fromkeys(wanted)}
+    zones = offering(account, [one.name for one in found.values()])
+    return {one: replace(flavor, zones=zones[flavor.name]) for one, flavor in found.items()}
 
 
 def _find(account: Account, wanted: WantedFlavor) -> FlavorInfo:
@@ -240,17 +171,15 @@ def _smallest(account: Account, need: FlavorNeed) -> FlavorInfo:
         instance_storage_supported="false",
         **{"processor_info.supported_architecture": "x86_64"},
     )
-    plain = [(_info(one), _PLAIN.match(str(one["InstanceType"]))) for one in there]
-    fitting = [
-        (one, int(found["generation"]))
-        for one, found in plain
-        if found and meets(need, one.vcpus, one.ram_mib)
-    ]
+    plain = [one for one in map(_info, there) if _generation(one.name)]
+    lacks = f"no instance type in {account.region} has {need}"
+    return smallest(plain, need, lacks, lambda one: (-_generation(one.name),))
 
-    def size_of(one: tuple[FlavorInfo, int]) -> tuple[object, ...]:
-        return one[0].vcpus, one[0].ram_mib, -one[1], one[0].name
 
-    return smallest(fitting, size_of, f"no instance type in {account.region} has {need}")[0]
+def _generation(name: str) -> int:
+    """Return the generation of a plain instance type, 0 of another one."""
+    found = _PLAIN.match(name)
+    return int(found["generation"]) if found else 0
 
 
 def _list(account: Account, **filters: str) -> list[Mapping[str, Any]]:
@@ -427,12 +356,12 @@ _SPOT = QuotaKind("vCPUs of standard spot instances", "ec2", "L-34B43A08")
 def check_quotas(
     settings: AwsSettings,
     tenants: Sequence[Tenant[Account]],
-    names: Mapping[str, Names],
+    offers: Mapping[str, Offers[FlavorInfo, Image]],
     requests: Sequence[EndpointRequest],
 ) -> list[str]:
     """Compare what the requests need with the quotas of the tenants' accounts.
 
-    ``names`` are by the slots of tenants. Returns a line for the user for each quota that can't be
+    Offers are by the tenants' slots. Returns a line for the user for each quota that can't be
     read. Raises QuotaError with everything that an account has too little of.
     """
 
@@ -440,22 +369,21 @@ def check_quotas(
         account, some, ours = share
         nics = sum(1 + request.nics for request in ours if request.nics)
         need = {_VPCS: len(some)} | ({_NICS: nics} if nics else {})
-        return _check(account, _needs(settings, names, ours) | need)
+        return _check(account, _needs(settings, offers, ours) | need)
 
     found = side_by_side(check, shares(tenants, requests))
     return [line for lines in found for line in lines]
 
 
 def _needs(
-    settings: AwsSettings, names: Mapping[str, Names], requests: Sequence[EndpointRequest]
+    settings: AwsSettings,
+    offers: Mapping[str, Offers[FlavorInfo, Image]],
+    requests: Sequence[EndpointRequest],
 ) -> dict[QuotaKind, int]:
     """Return the vCPUs that count against the quota; those on dedicated hosts do not."""
     hosts = settings.placement_by is AwsPlacedBy.DEDICATED_HOST
     counted = [request for request in requests if not (hosts and request.host is not None)]
-    flavors = [
-        names[str(request.tenant)].flavors[request.flavor or settings.default_flavor]
-        for request in counted
-    ]
+    flavors = [offers[str(request.tenant)].flavor_of(request) for request in counted]
     vcpus = sum(flavor.vcpus for flavor in flavors if _is_standard(flavor.name))
     return {_SPOT if settings.spot else _ON_DEMAND: vcpus} if vcpus else {}
 

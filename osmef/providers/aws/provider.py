@@ -8,17 +8,17 @@ from dataclasses import dataclass, field, replace
 from osmef.providers.aws import instances, lookup, network, placement
 from osmef.providers.aws.access import Account
 from osmef.providers.aws.instances import Instance, InstanceSpec
-from osmef.providers.aws.lookup import FlavorInfo, Names, id_of
+from osmef.providers.aws.lookup import FlavorInfo, Image
 from osmef.providers.aws.network import NetMaker, TenantNet
 from osmef.providers.aws.placement import Placer
 from osmef.providers.aws.resource_types import TYPES
 from osmef.providers.base import Access, Check, Endpoint, EndpointRequest, go_on
 from osmef.providers.cloud import build
-from osmef.providers.cloud.lookup import first_with_room
+from osmef.providers.cloud.lookup import Offers, first_with_room
 from osmef.providers.cloud.public_cloud import VmCloud
 from osmef.providers.cloud.tenants import Tenant, access_with, networks_for, slots_of
 from osmef.providers.marks import Mark
-from osmef.providers.parallel import side_by_side
+from osmef.providers.parallel import by_each, side_by_side
 from osmef.remote.login import Login
 from osmef.scenario.clouds.aws import AwsAccess, AwsPlacedBy, AwsSettings
 from osmef.scenario.location import Gone, Location
@@ -26,24 +26,24 @@ from osmef.scenario.location import Gone, Location
 _OF_A_ZONE = {"instance", "network-interface", "dedicated-host"}
 
 
-def _names_of(
+def _offers(
     settings: AwsSettings, tenants: Sequence[Tenant[Account]], requests: Sequence[EndpointRequest]
-) -> dict[str, Names]:
+) -> dict[str, Offers[FlavorInfo, Image]]:
     """Look up what tenants need, by their slots. Raises ProviderError."""
 
-    def look(tenant: Tenant[Account]) -> Names:
-        ours = [request for request in requests if request.tenant == tenant.slot]
-        return lookup.look_up(tenant.account, settings, ours)
+    def look(slot: str) -> Offers[FlavorInfo, Image]:
+        ours = [request for request in requests if request.tenant == slot]
+        return lookup.look_up(accounts[slot], settings, ours)
 
-    found = side_by_side(look, tenants)
-    return dict(zip((tenant.slot for tenant in tenants), found, strict=True))
+    accounts = {tenant.slot: tenant.account for tenant in tenants}
+    return by_each(look, accounts)
 
 
 @dataclass
 class Build(build.Build[Account, TenantNet, Instance]):
     """Provisioning of one run. Every method raises ProviderError."""
 
-    _names: dict[str, Names] = field(default_factory=dict)
+    _offers: dict[str, Offers[FlavorInfo, Image]] = field(default_factory=dict)
     """By the tenant's slot."""
     _keys: dict[str, str] = field(default_factory=dict)
     """The names of key pairs by their accounts."""
@@ -56,14 +56,13 @@ class Build(build.Build[Account, TenantNet, Instance]):
     def look_up(self) -> None:
         """Look up all names, and import the run's key."""
         self._controller = network.controller_of(self.settings)
-        self._names = _names_of(self.settings, self.tenants, self.context.requests)
+        self._offers = _offers(self.settings, self.tenants, self.context.requests)
         requests = self.context.requests
-        for line in lookup.check_quotas(self.settings, self.tenants, self._names, requests):
+        for line in lookup.check_quotas(self.settings, self.tenants, self._offers, requests):
             self.context.progress(line)
         accounts = {tenant.account.id: tenant.account for tenant in self.tenants}
         maker, public = NetMaker(self.maker), self.context.key.public
-        pairs = side_by_side(lambda one: maker.keypair(one, public), accounts.values())
-        self._keys = dict(zip(accounts, pairs, strict=True))
+        self._keys = by_each(lambda id_: maker.keypair(accounts[id_], public), accounts)
 
     def make_net(self, tenant: Tenant[Account]) -> TenantNet:
         """Create a tenant's VPC and its security group."""
@@ -88,12 +87,12 @@ class Build(build.Build[Account, TenantNet, Instance]):
         """Return the ids of zones to try for requests without one."""
         if self._zone is not None:
             return [self._zone]
-        zones = next(iter(self._names.values())).zones
+        zones = next(iter(self._offers.values())).zones
         if self.settings.zone is not None:
-            return [id_of(zones, self.settings.zone)]
+            return [zones.id_of(self.settings.zone)]
         if all(request.zone for request in requests):
-            return [id_of(zones, str(requests[0].zone))]
-        return lookup.free_zones(self._names, self.settings, requests)
+            return [zones.id_of(str(requests[0].zone))]
+        return lookup.free_zones(self._offers, requests)
 
     def _make_in(self, zone: str, requests: Sequence[EndpointRequest]) -> list[Instance]:
         self.context.progress(f"making {len(requests)} instances in {zone}")
@@ -112,19 +111,15 @@ class Build(build.Build[Account, TenantNet, Instance]):
         return made
 
     def _zone_of(self, request: EndpointRequest, free: str) -> str:
-        names = self._names[str(request.tenant)]
-        return free if request.zone is None else id_of(names.zones, request.zone)
-
-    def _flavor(self, request: EndpointRequest) -> FlavorInfo:
-        flavors = self._names[str(request.tenant)].flavors
-        return flavors[request.flavor or self.settings.default_flavor]
+        zones = self._offers[str(request.tenant)].zones
+        return free if request.zone is None else zones.id_of(request.zone)
 
     def _spec(self, one: tuple[EndpointRequest, str]) -> InstanceSpec:
         request, zone = one
-        names, account = self._names[str(request.tenant)], self.nets[str(request.tenant)].account
-        flavor = self._flavor(request)
+        offers, account = self._offers[str(request.tenant)], self.nets[str(request.tenant)].account
+        flavor = offers.flavor_of(request)
         beside = [
-            self._flavor(other)
+            self._offers[str(other.tenant)].flavor_of(other)
             for other in self.context.requests
             if other.host == request.host and self.nets[str(other.tenant)].account is account
         ]
@@ -132,8 +127,8 @@ class Build(build.Build[Account, TenantNet, Instance]):
             **self.basis(request, self.maker.mark.name(f"{next(self.numbers)}-{request.name}")),
             zone=zone,
             flavor=flavor,
-            image=names.images[flavor.architecture],
-            place=self._placer.place(account, request, names.zone_name(zone), beside),
+            image=offers.image_of(flavor),
+            place=self._placer.place(account, request, offers.zones.name_of(zone), beside),
         )
 
     def let_in(self, net: TenantNet, sources: set[str], before: set[str]) -> None:
@@ -163,10 +158,10 @@ class AwsProvider(VmCloud[Account, Mark, Instance]):
         if settings.placement_by is AwsPlacedBy.PARTITION:
             placement.partitions_of(requests)
         tenants = self.tenants_of(slots_of(requests), still)
-        names = _names_of(settings, tenants, requests)
+        offers = _offers(settings, tenants, requests)
         if settings.zone is None and any(request.zone is None for request in requests):
-            lookup.free_zones(names, settings, requests)
-        lookup.check_quotas(settings, tenants, names, requests)
+            lookup.free_zones(offers, requests)
+        lookup.check_quotas(settings, tenants, offers, requests)
 
     def check_peers(
         self, requests: Sequence[EndpointRequest], elsewhere: Sequence[EndpointRequest]

@@ -13,84 +13,62 @@ from osmef.providers.base import EndpointRequest
 from osmef.providers.cloud.errors import Meaning
 from osmef.providers.cloud.lookup import (
     Flavor,
+    Offers,
     Quota,
     WantedFlavor,
-    check_cards,
+    Zones,
     compare_quotas,
     known_names,
     smallest,
 )
-from osmef.providers.parallel import side_by_side, together
+from osmef.providers.parallel import by_each, together
 from osmef.scenario.clouds.azure import AzureSettings
 from osmef.units import parse_count
-
-_GIB = 2**30
 
 
 @dataclass(frozen=True)
 class Size(Flavor):
     """A size of VMs, as listed among the SKUs of one region.
 
-    ``zones`` are the logical zones that have it, ``closed`` says why it can't be used in the
-    region, None if it can; ``nics`` how many interfaces it has, None where Azure does not report
-    it.
+    ``closed`` says why it can't be used in the region, None if it can.
     """
 
     family: str
-    ram_bytes: int
-    zones: frozenset[str]
     accelerated: bool
-    architecture: str
     generations: frozenset[str]
     spot: bool
     closed: str | None
-    nics: int | None = None
-
-
-@dataclass(frozen=True)
-class Names:
-    """Results of the lookup in a subscription.
-
-    ``zones`` are the region's physical zones by the subscription's own names of them.
-    """
-
-    sizes: Mapping[str, Size]
-    wanted: Mapping[WantedFlavor, Size]
-    images: Mapping[str, Image]
-    zones: Mapping[str, str]
-
-    def logical(self, zone: str | None) -> str | None:
-        """Return the subscription's own name of a zone, also of one given by its physical name."""
-        return _logical(self.zones, zone)
-
-    def image_for(self, size: Size) -> Image:
-        """Return the image for VMs of a size."""
-        return self.images[size.architecture]
 
 
 def look_up(
     subscription: Subscription, settings: AzureSettings, requests: Sequence[EndpointRequest]
-) -> Names:
+) -> Offers[Size, Image]:
     """Look up all names. Raises NotFoundError with the known ones, CapacityError, ProviderError."""
-    zones, sizes = together(
-        lambda: _zones(subscription, settings.region), lambda: _sizes(subscription, settings.region)
+    region = settings.region
+    zones, skus = together(
+        lambda: _zones(subscription, region),
+        lambda: subscription.do(
+            "listing sizes",
+            lambda: list(subscription.compute.resource_skus.list(filter=f"location eq '{region}'")),
+        ),
     )
+    sizes = [_info(sku, zones) for sku in skus if sku.resource_type == "virtualMachines"]
     asked = {request.flavor or settings.default_flavor for request in requests}
     wanted = {one: _size(sizes, one) for one in asked}
-    for request in requests:
-        size = wanted[request.flavor or settings.default_flavor]
-        _refuse_unusable(settings, size, _logical(zones, request.zone or settings.zone), zones)
-        check_cards(request, size.name, size.nics)
+    for size in wanted.values():
+        _refuse_unusable(settings, size)
     images = {
         architecture: find_image(subscription, settings, architecture)
         for architecture in {size.architecture for size in wanted.values()}
     }
-    for size in wanted.values():
-        images[size.architecture].refuse_unfit(size.name, size.architecture, size.generations)
-    return Names(sizes, wanted, images, zones)
+    found = Offers(settings.default_flavor, wanted, images, zones)
+    for request in requests:
+        size = found.check(request, request.zone or settings.zone)
+        found.image_of(size).refuse_unfit(size)
+    return found
 
 
-def _zones(subscription: Subscription, region: str) -> dict[str, str]:
+def _zones(subscription: Subscription, region: str) -> Zones:
     """Return the region's physical zones by logical ones; a subscription has names of its own."""
     there = subscription.do(
         "listing regions",
@@ -99,26 +77,14 @@ def _zones(subscription: Subscription, region: str) -> dict[str, str]:
     for location in there:
         if location.name == region:
             mappings = location.availability_zone_mappings or ()
-            return {str(m.logical_zone): str(m.physical_zone) for m in mappings}
+            return Zones({str(m.logical_zone): str(m.physical_zone) for m in mappings})
     names = [str(location.name) for location in there]
     raise NotFoundError(
         f"there is no region {region!r}", where="provider.region", cure=known_names(names, region)
     )
 
 
-def _logical(zones: Mapping[str, str], zone: str | None) -> str | None:
-    return next((ours for ours, physical in zones.items() if physical == zone), zone)
-
-
-def _sizes(subscription: Subscription, region: str) -> dict[str, Size]:
-    there = subscription.do(
-        "listing sizes",
-        lambda: list(subscription.compute.resource_skus.list(filter=f"location eq '{region}'")),
-    )
-    return {str(sku.name): _info(sku) for sku in there if sku.resource_type == "virtualMachines"}
-
-
-def _info(sku: Any) -> Size:
+def _info(sku: Any, known: Zones) -> Size:
     can = {str(one.name): str(one.value) for one in sku.capabilities or ()}
     places = [place for place in sku.location_info or () if place.zones]
     zones = {str(zone) for place in places for zone in place.zones}
@@ -133,8 +99,8 @@ def _info(sku: Any) -> Size:
         name=str(sku.name),
         family=str(sku.family),
         vcpus=int(can.get("vCPUsAvailable") or can.get("vCPUs") or 0),
-        ram_bytes=int(float(can.get("MemoryGB") or 0) * _GIB),
-        zones=frozenset(zones),
+        ram_mib=int(float(can.get("MemoryGB") or 0) * 1024),
+        zones={known[zone] for zone in zones if zone in known},
         accelerated=can.get("AcceleratedNetworkingEnabled") == "True",
         architecture=can.get("CpuArchitectureType", "x64"),
         generations=frozenset(can.get("HyperVGenerations", "V1").split(",")),
@@ -144,32 +110,20 @@ def _info(sku: Any) -> Size:
     )
 
 
-def _size(there: Mapping[str, Size], wanted: WantedFlavor) -> Size:
+def _size(there: Sequence[Size], wanted: WantedFlavor) -> Size:
     if isinstance(wanted, str):
-        found = {name.lower(): size for name, size in there.items()}.get(wanted.lower())
+        found = next((one for one in there if one.name.lower() == wanted.lower()), None)
         if found is None:
             lacks = f"there is no size {wanted!r} in this region"
-            raise NotFoundError(lacks, where="flavor", cure=known_names(there, wanted))
+            cure = known_names([one.name for one in there], wanted)
+            raise NotFoundError(lacks, where="flavor", cure=cure)
         return found
-    fitting = [
-        size
-        for size in there.values()
-        if size.closed is None
-        and size.architecture == "x64"
-        and size.vcpus >= wanted.vcpus
-        and size.ram_bytes >= (wanted.ram or 0)
-    ]
-
-    def size_of(one: Size) -> tuple[object, ...]:
-        return one.vcpus, one.ram_bytes, not one.accelerated, one.name
-
+    open_ = [size for size in there if size.closed is None and size.architecture == "x64"]
     lacks = f"no size has {wanted} that this subscription may use"
-    return smallest(fitting, size_of, lacks)
+    return smallest(open_, wanted, lacks, lambda one: (not one.accelerated,))
 
 
-def _refuse_unusable(
-    settings: AzureSettings, size: Size, zone: str | None, zones: Mapping[str, str]
-) -> None:
+def _refuse_unusable(settings: AzureSettings, size: Size) -> None:
     """Raise CapacityError or ProviderError for a size that is not usable as requested."""
     kind: type[ProviderError] = CapacityError
     if size.closed is not None:
@@ -178,12 +132,6 @@ def _refuse_unusable(
             "use another size or region, or ask Azure to open it for the subscription",
         )
         message = f"the size {size.name} is not to be had in {settings.region}: {size.closed}"
-    elif zone is not None and zone not in zones:
-        kind, key, cure = NotFoundError, "zone", known_names(zones, zone)
-        message = f"{settings.region} has no zone {zone!r}"
-    elif zone is not None and zone not in size.zones:
-        key, cure = "zone", f"zones that have it: {', '.join(sorted(size.zones)) or 'none'}"
-        message = f"the size {size.name} is not to be had in zone {zone}"
     elif settings.accelerated and not size.accelerated:
         kind, key = ProviderError, "provider.accelerated"
         cure = "use a size that has it, or leave the key out"
@@ -219,14 +167,16 @@ class Image:
     generation: str | None = None
     plan: dict[str, str] | None = None
 
-    def refuse_unfit(self, size: str, architecture: str, generations: frozenset[str]) -> None:
+    def refuse_unfit(self, size: Size) -> None:
         """Raise ProviderError if VMs of a size can't boot it."""
         image, key = f"the image {self.name} is", "provider.image"
-        if self.architecture not in {None, architecture}:
-            message = f"{image} for {self.architecture}, the size {size} is {architecture}"
+        if self.architecture not in {None, size.architecture}:
+            message = (
+                f"{image} for {self.architecture}, the size {size.name} is {size.architecture}"
+            )
             raise ProviderError(message, where=key, cure="use another image or size")
-        if self.generation not in {None, *generations}:
-            taken = f"the size {size} takes {', '.join(sorted(generations))}"
+        if self.generation not in {None, *size.generations}:
+            taken = f"the size {size.name} takes {', '.join(sorted(size.generations))}"
             cure = "use another SKU of the image, often with or without -gen2"
             message = f"{image} of generation {self.generation}, {taken}"
             raise ProviderError(message, where=key, cure=cure)
@@ -356,7 +306,7 @@ def check_namespaces(subscription: Subscription) -> None:
         )
         return str(found.registration_state)
 
-    for namespace, state in zip(_NAMESPACES, side_by_side(state_of, _NAMESPACES), strict=True):
+    for namespace, state in by_each(state_of, _NAMESPACES).items():
         if state not in {"Registered", "Registering"}:
             raise ProviderError(
                 f"it is not registered to use the namespace {namespace} ({state})",

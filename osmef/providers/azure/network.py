@@ -8,9 +8,10 @@ from ipaddress import IPv4Network
 from typing import Any
 
 from osmef.providers.azure.access import Subscription
-from osmef.providers.azure.lookup import Names
+from osmef.providers.azure.lookup import Image, Size
 from osmef.providers.azure.resource_types import GROUP, Body, Maker, body_in
 from osmef.providers.cloud import tenants
+from osmef.providers.cloud.lookup import Offers
 from osmef.providers.cloud.tenants import Tenant, block_of, split
 from osmef.remote.login import SSH_PORT
 from osmef.scenario.fields import DATA_PORTS
@@ -103,7 +104,7 @@ def interface(region: str, subnet: str, public: str | None, *, accelerated: bool
 class TenantNet(tenants.TenantNet[Subscription]):
     """A tenant's resource group and network."""
 
-    names: Names
+    offers: Offers[Size, Image]
     group: str
 
     @property
@@ -116,8 +117,10 @@ class TenantNet(tenants.TenantNet[Subscription]):
         return f"{self.group}/{what}"
 
 
-def make_net(maker: Maker, tenant: Tenant[Subscription], names: Names, region: str) -> TenantNet:
+def make_net(
+    maker: Maker, tenant: Tenant[Subscription], offers: Offers[Size, Image], region: str
+) -> TenantNet:
     """Create the resource group of a tenant. Raises ProviderError."""
     group = maker.mark.name(str(tenant.number))
     maker.make(tenant.account, GROUP, group, location=region)
-    return TenantNet(tenant, names, group)
+    return TenantNet(tenant, offers, group)

@@ -16,7 +16,7 @@ from typing import Any
 from osmef.providers.azure.network import TenantNet
 from osmef.providers.azure.resource_types import Body, Maker, body_in
 from osmef.providers.base import EndpointRequest, Problem
-from osmef.providers.parallel import side_by_side
+from osmef.providers.parallel import by_each
 from osmef.scenario.clouds.azure import AzureSettings
 from osmef.scenario.fields import RECORD, Placement, Tenancy
 from osmef.scenario.model import Scenario
@@ -96,8 +96,8 @@ class Placer:
         }
 
     def _zone(self, request: EndpointRequest) -> str | None:
-        names = self._nets[str(request.tenant)].names
-        return names.logical(zone_of(self._settings, request))
+        zones, zone = self._nets[str(request.tenant)].offers.zones, zone_of(self._settings, request)
+        return None if zone is None else zones.name_of(zones.id_of(zone))
 
     def _account(self, request: EndpointRequest) -> str:
         return self._nets[str(request.tenant)].account.id
@@ -122,7 +122,7 @@ class Placer:
             return self._make(net, "proximity-group", f"near-{lane}", self._body())
 
         wanted = sorted({self._vicinity(request) for request in requests})
-        return dict(zip(wanted, side_by_side(make, wanted), strict=True))
+        return by_each(make, wanted)
 
     def _availability_sets(
         self, lanes: Mapping[_Lane, Sequence[EndpointRequest]], near: Mapping[_Lane, str]
@@ -137,7 +137,7 @@ class Placer:
             return self._make(self._nets[tenant], "availability-set", f"apart-{lane}", body)
 
         wanted = sorted(key for key, ones in lanes.items() if needs_set(self._settings, ones))
-        return dict(zip(wanted, side_by_side(make, wanted), strict=True))
+        return by_each(make, wanted)
 
     def _hosts(self, requests: Sequence[EndpointRequest]) -> dict[_Slot, str]:
         """Create a dedicated host for each slot in a zone, in one group a zone."""
@@ -160,7 +160,7 @@ class Placer:
             name = f"{groups[account, zone]}/{slot}"
             return self._make(self._net_of(account), "dedicated-host", name, body)
 
-        return dict(zip(slots, side_by_side(make, slots), strict=True))
+        return by_each(make, slots)
 
     def _body(self, **properties: Any) -> Body:
         return body_in(self._settings.region, **properties)

@@ -10,7 +10,6 @@ from typing import Any
 from osmef.errors import NotFoundError
 from osmef.providers.azure import lookup, network, placement, vms
 from osmef.providers.azure.access import ERRORS, USUAL, Subscription, open_subscription
-from osmef.providers.azure.lookup import Size
 from osmef.providers.azure.network import TenantNet
 from osmef.providers.azure.placement import Placer, VmPlacement
 from osmef.providers.azure.resource_types import TYPES, destroy, list_owned, schedule_of
@@ -26,7 +25,7 @@ from osmef.providers.base import (
     pass_over,
 )
 from osmef.providers.cloud import build
-from osmef.providers.cloud.lookup import first_with_room
+from osmef.providers.cloud.lookup import common_zones, first_with_room
 from osmef.providers.cloud.public_cloud import Share, VmCloud, shares
 from osmef.providers.cloud.tenants import Tenant, access_with, slots_of
 from osmef.providers.marks import Mark
@@ -69,8 +68,8 @@ class Build(build.Build[Subscription, TenantNet, Vm]):
 
     def make_net(self, tenant: Tenant[Subscription]) -> TenantNet:
         """Create a tenant's resource group."""
-        names = lookup.look_up(tenant.account, self.settings, self.requests_of(tenant))
-        return network.make_net(self.maker, tenant, names, self.settings.region)
+        offers = lookup.look_up(tenant.account, self.settings, self.requests_of(tenant))
+        return network.make_net(self.maker, tenant, offers, self.settings.region)
 
     def names_of(self, vm: Vm) -> list[str]:
         """Return the names of a VM, its interfaces, its address and its schedule."""
@@ -108,9 +107,9 @@ class Build(build.Build[Subscription, TenantNet, Vm]):
         def make_in(zone: str) -> list[Vm]:
             if zone != first:
                 for _, request in numbered:
-                    logical = self.nets[str(request.tenant)].names.logical(zone)
+                    zones = self.nets[str(request.tenant)].offers.zones
                     place = self._places[request.name]
-                    self._places[request.name] = replace(place, zone=logical)
+                    self._places[request.name] = replace(place, zone=zones.name_of(zone))
             return side_by_side(self._make_vm, numbered)
 
         def roll_back() -> None:
@@ -130,11 +129,8 @@ class Build(build.Build[Subscription, TenantNet, Vm]):
         places = [self._places[request.name] for _, request in numbered]
         if any(place.zone or place.availability_set or place.host for place in places):
             return []
-        offered = []
-        for _, request in numbered:
-            zones = self.nets[str(request.tenant)].names.zones
-            offered.append({zones[one] for one in self._size(request).zones if one in zones})
-        return sorted(set.intersection(*offered))
+        offers = {slot: net.offers for slot, net in self.nets.items()}
+        return common_zones(offers, [request for _, request in numbered])
 
     def _make_vm(self, one: Numbered) -> Vm:
         spec = self._spec(*one)
@@ -193,14 +189,10 @@ class Build(build.Build[Subscription, TenantNet, Vm]):
     def _path(self, one: Numbered) -> str:
         return self.nets[str(one[1].tenant)].path(vms.vm_name(*one))
 
-    def _size(self, request: EndpointRequest) -> Size:
-        names = self.nets[str(request.tenant)].names
-        return names.wanted[request.flavor or self.settings.default_flavor]
-
     def _spec(self, number: int, request: EndpointRequest) -> VmSpec:
         return VmSpec(
             **self.basis(request, vms.vm_name(number, request)),
-            flavor=self._size(request),
+            flavor=self.nets[str(request.tenant)].offers.flavor_of(request),
             place=self._places[request.name],
             ends=self.context.deadline,
         )
@@ -226,8 +218,8 @@ class AzureProvider(VmCloud[Subscription, Mark, Vm]):
         def check(share: Share[Subscription]) -> None:
             subscription, there, ours = share
             lookup.check_namespaces(subscription)
-            names = lookup.look_up(subscription, settings, ours)
-            sizes = [names.wanted[r.flavor or settings.default_flavor] for r in ours]
+            offers = lookup.look_up(subscription, settings, ours)
+            sizes = [offers.flavor_of(request) for request in ours]
             nics = sum(request.nics for request in ours)
             need = lookup.needs_of(settings, sizes, len(there), nics)
             lookup.check_quotas(subscription, settings.region, need)

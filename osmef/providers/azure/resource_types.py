@@ -24,7 +24,7 @@ from osmef.providers.cloud.account import Again
 from osmef.providers.cloud.resource_types import Found
 from osmef.providers.cloud.teardown import Gone
 from osmef.providers.marks import Mark
-from osmef.providers.parallel import side_by_side
+from osmef.providers.parallel import by_each, side_by_side
 
 Body = dict[str, Any]
 Entry = tuple[Resource, Subscription]
@@ -137,9 +137,8 @@ class ResourceType(resource_types.ResourceType[Subscription]):
         self, account: Subscription, resources: Sequence[Resource]
     ) -> list[list[Found[Subscription]]]:
         """Return each whose group carries our mark; its deletion finds whether it still exists."""
-        groups = list(dict.fromkeys(group_of(one) for one in resources))
-        there = side_by_side(lambda group: mark_of_group(account, group), groups)
-        marks = dict(zip(groups, there, strict=True))
+        groups = {group_of(one) for one in resources}
+        marks = by_each(lambda group: mark_of_group(account, group), groups)
         return [
             [Found(self.name, one.id or one.name, one.name, mark, account)]
             if (mark := marks[group_of(one)]) is not None and mark.run == one.run

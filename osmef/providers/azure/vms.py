@@ -44,7 +44,7 @@ class VmSpec(build.VmSpec[TenantNet]):
     @property
     def image_name(self) -> str:
         """The name of its image."""
-        return self.net.names.image_for(self.flavor).name
+        return self.net.offers.image_of(self.flavor).name
 
     @property
     def path(self) -> str:
@@ -125,7 +125,7 @@ def _mac_of(spec: VmSpec, path: str) -> str:
 
 def body_of(spec: VmSpec, settings: AzureSettings, nics: Sequence[str]) -> Body:
     """Return a VM as the API takes it, with its interfaces, given by id."""
-    image = spec.net.names.image_for(spec.flavor)
+    image = spec.net.offers.image_of(spec.flavor)
     properties: Body = {
         "hardwareProfile": {"vmSize": spec.flavor.name},
         "storageProfile": {
@@ -192,7 +192,7 @@ def read_place(vm: Vm, region: str) -> Location:
     )
     if found.properties and found.properties.provisioning_state == "Deleting":
         return Gone()
-    zones = [net.names.zones.get(zone, zone) for zone in found.zones or ()]
+    zones = [net.offers.zones.get(zone, zone) for zone in found.zones or ()]
     return location_of(found.properties, region, next(iter(zones), None), net.tenant.label)
 
 

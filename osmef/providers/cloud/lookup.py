@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from osmef.errors import CapacityError, NotFoundError, QuotaError
 from osmef.providers.base import EndpointRequest
 from osmef.providers.cloud.errors import USUAL_CURES, Meaning
 from osmef.scenario.fields import FlavorNeed
 
-F = TypeVar("F")
 WantedFlavor = str | FlavorNeed
 """A flavor by its name, or a need that the smallest meets."""
 
@@ -22,10 +21,22 @@ _MIB = 2**20
 
 @dataclass(frozen=True)
 class Flavor:
-    """A size of VMs, whatever the cloud calls it: its name and CPUs."""
+    """A size of VMs, whatever the cloud calls it: its name, CPUs and memory in MiB.
+
+    ``zones`` are the ids of the zones that have it; ``nics`` how many network cards it may have
+    with the usual one, None where the cloud reports no limit.
+    """
 
     name: str
     vcpus: int
+    ram_mib: int
+    architecture: str = field(default="", kw_only=True)
+    zones: Set[str] = field(default=frozenset(), kw_only=True)
+    nics: int | None = field(default=None, kw_only=True)
+
+
+F = TypeVar("F", bound=Flavor)
+I = TypeVar("I")  # noqa: E741 - of images
 
 
 def known_names(known: Iterable[str], wanted: str, what: str = "of them") -> str:
@@ -39,36 +50,114 @@ def known_names(known: Iterable[str], wanted: str, what: str = "of them") -> str
     )
 
 
-def meets(need: FlavorNeed, vcpus: int, ram_mib: int) -> bool:
-    """Return whether so many CPUs and MiB of memory meet a need."""
-    return vcpus >= need.vcpus and ram_mib * _MIB >= (need.ram or 0)
+def fitting(there: Iterable[F], need: FlavorNeed) -> list[F]:
+    """Return the flavors with the CPUs and the memory that are needed."""
+    ram = need.ram or 0
+    return [one for one in there if one.vcpus >= need.vcpus and one.ram_mib * _MIB >= ram]
 
 
-def smallest(fitting: Iterable[F], size_of: Callable[[F], tuple[Any, ...]], lacks: str) -> F:
-    """Return the smallest of the flavors that fit a need.
+def smallest(
+    there: Iterable[F],
+    need: FlavorNeed,
+    lacks: str,
+    then: Callable[[F], tuple[Any, ...]] = lambda _flavor: (),
+) -> F:
+    """Return the smallest of the flavors that fit a need, of several the first by ``then``.
 
     Raises NotFoundError, with ``lacks`` as its message, where there is none.
     """
-    found = min(fitting, key=size_of, default=None)
+
+    def size_of(one: F) -> tuple[Any, ...]:
+        return one.vcpus, one.ram_mib, *then(one), one.name
+
+    found = min(fitting(there, need), key=size_of, default=None)
     if found is None:
         cure = "ask for less, write the name of one, or use another region"
         raise NotFoundError(lacks, where="flavor", cure=cure)
     return found
 
 
-def check_cards(request: EndpointRequest, flavor: str, most: int | None) -> None:
-    """Raise CapacityError where a flavor has too few network cards for a request.
-
-    ``most`` is how many it may have with the usual one, None where the cloud reports no limit.
-    """
+def check_cards(request: EndpointRequest, flavor: Flavor) -> None:
+    """Raise CapacityError where a flavor has too few network cards for a request."""
+    most = flavor.nics
     if most is not None and request.nics >= most:
         free = most - 1
         raise CapacityError(
-            f"{flavor} has {most} network card{'s' * (most != 1)}, and {request.nics + 1} are"
+            f"{flavor.name} has {most} network card{'s' * (most != 1)}, and {request.nics + 1} are"
             f" needed: the usual one and nics: {request.nics}",
             where=request.name,
             cure=f"use a larger flavor, or write nics: {free}" if free else "use a larger flavor",
         )
+
+
+class Zones(dict[str, str]):
+    """The ids of a region's zones, which all accounts share, by an account's own names of them."""
+
+    def id_of(self, zone: str) -> str:
+        """Return the id of a zone that is given by name or id. Raises NotFoundError."""
+        if zone in self.values():
+            return zone
+        if zone not in self:
+            there = f"use one of: {self.listed(self.values())}"
+            cure = there if self else "leave it out: there are no zones"
+            raise NotFoundError(f"there is no zone {zone!r}", where="provider.zone", cure=cure)
+        return self[zone]
+
+    def name_of(self, zone: str) -> str:
+        """Return the account's own name of a zone that is given by its id."""
+        return next(name for name, id_ in self.items() if id_ == zone)
+
+    def listed(self, some: Container[str]) -> str:
+        """Format the zones of some ids."""
+        return ", ".join(f"{name} ({id_})" for name, id_ in sorted(self.items()) if id_ in some)
+
+
+@dataclass(frozen=True)
+class Offers(Generic[F, I]):
+    """What an account offers of what requests ask for.
+
+    Flavors by what is asked for, where ``default`` is that of a request that names none; images by
+    CPU architecture; and the zones of the region.
+    """
+
+    default: WantedFlavor
+    flavors: Mapping[WantedFlavor, F]
+    images: Mapping[str, I]
+    zones: Zones
+
+    def flavor_of(self, request: EndpointRequest) -> F:
+        """Return the flavor of a request."""
+        return self.flavors[request.flavor or self.default]
+
+    def image_of(self, flavor: F) -> I:
+        """Return the image for VMs of a flavor."""
+        return self.images[flavor.architecture]
+
+    def check(self, request: EndpointRequest, zone: str | None) -> F:
+        """Return the flavor of a request. ``zone`` is the one it has to be in, if any.
+
+        Raises CapacityError where that lacks the flavor, or the flavor network cards.
+        """
+        flavor = self.flavor_of(request)
+        check_cards(request, flavor)
+        if zone is not None and self.zones.id_of(zone) not in flavor.zones:
+            there = self.zones.listed(flavor.zones)
+            cure = f"use one of: {there}" if there else "use another flavor"
+            lacks = f"the zone {zone} has no {flavor.name}"
+            raise CapacityError(lacks, where="provider.zone", cure=cure)
+        return flavor
+
+
+def common_zones(
+    offers: Mapping[str, Offers[F, Any]], requests: Sequence[EndpointRequest]
+) -> list[str]:
+    """Return the ids of the zones that have all that these requests ask for.
+
+    Offers are by the tenants' slots. The order is that of the first account's names of zones.
+    """
+    each = [(offers[str(request.tenant)], request) for request in requests]
+    has = [{*there.zones.values()} & there.flavor_of(request).zones for there, request in each]
+    return sorted(set.intersection(*has), key=each[0][0].zones.name_of)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from osmef.providers.cloud.account import Again
 from osmef.providers.cloud.ssh_access import BootingGuest
 from osmef.providers.cloud_init import cloud_config, keys_in, user_data
 from osmef.providers.gce.access import ERRORS, last
-from osmef.providers.gce.lookup import Image, MachineType, disk_type_of, region_of
+from osmef.providers.gce.lookup import Image, disk_type_of, region_of
 from osmef.providers.gce.network import TenantNet
 from osmef.providers.gce.placement import VmPlacement
 from osmef.providers.gce.resource_types import Maker
@@ -40,7 +40,6 @@ _NICS = {NicType.GVNIC: "GVNIC", NicType.VIRTIO: "VIRTIO_NET"}
 class VmSpec(build.VmSpec[TenantNet]):
     """A VM to create."""
 
-    flavor: MachineType
     zone: str
     image: Image
     place: VmPlacement

@@ -10,18 +10,18 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from google.cloud import compute_v1
 
 from osmef.errors import NotFoundError, ProviderError
-from osmef.providers.base import EndpointRequest, Problem
+from osmef.providers.base import Problem
 from osmef.providers.cloud.lookup import (
     Flavor,
     Quota,
     WantedFlavor,
-    check_cards,
     compare_quotas,
-    meets,
+    smallest,
 )
 from osmef.providers.gce.access import Project, last
 from osmef.scenario.clouds.gce import GceSettings, NicType
@@ -56,13 +56,6 @@ class Image:
     gvnic: bool
 
 
-@dataclass(frozen=True)
-class MachineType(Flavor):
-    """A machine type: its name, CPUs and architecture."""
-
-    architecture: str
-
-
 def region_of(zone: str) -> str:
     """Return the region of a zone: "us-central1" of "us-central1-a"."""
     return zone.rpartition("-")[0]
@@ -84,40 +77,40 @@ def zones_of(project: Project, region: str) -> list[str]:
     return found
 
 
-def wanted_of(settings: GceSettings, request: EndpointRequest) -> WantedFlavor:
-    """Return the machine type of a request, by name or need."""
-    return request.flavor or settings.default_flavor
-
-
-def machine_type(project: Project, zone: str, wanted: WantedFlavor) -> MachineType | None:
+def machine_type(project: Project, zone: str, wanted: WantedFlavor) -> Flavor:
     """Find a machine type in a zone: by name, or the smallest that fits the need.
 
-    A need is for whole CPUs of the usual kind. Raises ProviderError.
+    A need is for whole CPUs of the usual kind. Raises NotFoundError, ProviderError.
     """
     service = compute_v1.MachineTypesClient
     if isinstance(wanted, str):
         doing = f"looking for the machine type {wanted}"
-        best = project.find(doing, service, zone=zone, machine_type=wanted)
-    else:
-        fitting = [
-            one
-            for one in project.every("listing machine types", service, zone=zone)
-            if meets(wanted, one.guest_cpus, one.memory_mb)
-            and not (one.is_shared_cpu or one.accelerators or one.deprecated.state)
-            and one.architecture in {_X86, ""}
-        ]
-        best = min(fitting, key=lambda one: (one.guest_cpus, one.memory_mb, one.name), default=None)
-    if best is None:
-        return None
-    return MachineType(str(best.name), int(best.guest_cpus), str(best.architecture or _X86))
+        return flavor_of(project.ask(doing, service, "get", zone=zone, machine_type=wanted))
+    usual = [
+        flavor_of(one)
+        for one in project.every("listing machine types", service, zone=zone)
+        if not (one.is_shared_cpu or one.accelerators or one.deprecated.state)
+        and one.architecture in {_X86, ""}
+    ]
+    return smallest(usual, wanted, f"{zone} has no machine type with {wanted}")
+
+
+def flavor_of(one: Any) -> Flavor:
+    """Return a machine type of the API's as a flavor."""
+    vcpus, name = int(one.guest_cpus), str(one.name)
+    nics = max(_LEAST_NICS, min(vcpus, _MOST_NICS))
+    architecture = str(one.architecture or _X86)
+    return Flavor(name, vcpus, int(one.memory_mb), architecture=architecture, nics=nics)
 
 
 def types_in(
     project: Project, zone: str, wanted: Sequence[WantedFlavor]
-) -> dict[WantedFlavor, MachineType] | None:
+) -> dict[WantedFlavor, Flavor] | None:
     """Find machine types in a zone; None if it lacks one. Raises ProviderError."""
-    found = {one: machine_type(project, zone, one) for one in dict.fromkeys(wanted)}
-    return {k: v for k, v in found.items() if v} if all(found.values()) else None
+    try:
+        return {one: machine_type(project, zone, one) for one in dict.fromkeys(wanted)}
+    except NotFoundError:
+        return None
 
 
 def find_image(project: Project, wanted: str | None, architecture: str) -> Image:
@@ -146,7 +139,7 @@ def find_image(project: Project, wanted: str | None, architecture: str) -> Image
 
 
 def images_for(
-    project: Project, settings: GceSettings, types: Iterable[MachineType]
+    project: Project, settings: GceSettings, types: Iterable[Flavor]
 ) -> dict[str, Image]:
     """Find the image for machines of these types, by architecture. Raises as ``find_image``."""
     architectures = {one.architecture for one in types}
@@ -166,7 +159,7 @@ _SPARE = "PREEMPTIBLE_CPUS"
 
 
 def check_region(
-    project: Project, region: str, settings: GceSettings, types: Sequence[MachineType]
+    project: Project, region: str, settings: GceSettings, types: Sequence[Flavor]
 ) -> None:
     """Raise QuotaError with every exceeded quota of the region for VMs of these types."""
     found = project.ask("reading quotas", compute_v1.RegionsClient, "get", region=region)
@@ -185,7 +178,7 @@ def check_project(
     project: Project,
     nics: Sequence[int],
     settings: GceSettings,
-    types: Mapping[str, Sequence[MachineType]],
+    types: Mapping[str, Sequence[Flavor]],
 ) -> None:
     """Raise QuotaError for networks, or for VMs over all regions, that exceed a quota.
 
@@ -204,7 +197,7 @@ def check_project(
     _compare(project.id, found.quotas, need)
 
 
-def _cpus_of(one: MachineType) -> str:
+def _cpus_of(one: Flavor) -> str:
     series = series_of(one.name)
     return f"{series.upper()}_CPUS" if series in _OF_SERIES else "CPUS"
 
@@ -237,9 +230,7 @@ _LEAST_NICS, _MOST_NICS = 2, 8
 _NEVER_COMPACT = {"e2", "f1", "g1", "n1", "t2a", "t2d"}
 
 
-def check_fits(
-    settings: GceSettings, types: Iterable[MachineType], images: Iterable[Image]
-) -> None:
+def check_fits(settings: GceSettings, types: Iterable[Flavor], images: Iterable[Image]) -> None:
     """Raise ProviderError for what the cloud would refuse only after networks are created."""
     found = [problem for one in types for problem in _problems_of(settings, one)]
     for image in images:
@@ -250,12 +241,7 @@ def check_fits(
         raise ProviderError(message, where=key, cure=cure)
 
 
-def check_nics(request: EndpointRequest, one: MachineType) -> None:
-    """Raise CapacityError where a machine type has too few interfaces for a request."""
-    check_cards(request, one.name, max(_LEAST_NICS, min(one.vcpus, _MOST_NICS)))
-
-
-def _problems_of(settings: GceSettings, one: MachineType) -> Iterator[Problem]:
+def _problems_of(settings: GceSettings, one: Flavor) -> Iterator[Problem]:
     """Yield what a machine type lacks that the settings ask for."""
     series = series_of(one.name)
     if settings.tier_1 and (series in _NEVER_TIER_1 or one.vcpus < _LEAST_TIER_1_VCPUS):

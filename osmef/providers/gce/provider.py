@@ -19,13 +19,13 @@ from osmef.providers.base import (
     pass_over,
 )
 from osmef.providers.cloud import build
-from osmef.providers.cloud.lookup import WantedFlavor, first_with_room
+from osmef.providers.cloud.lookup import Flavor, WantedFlavor, check_cards, first_with_room
 from osmef.providers.cloud.public_cloud import VmCloud, shares
 from osmef.providers.cloud.tenants import Tenant, access_with, networks_for, slots_of
 from osmef.providers.gce import lookup, placement
 from osmef.providers.gce.access import AT_ONCE, Project, open_project
 from osmef.providers.gce.instances import ENDED, Vm, VmSpec, look, make_vm
-from osmef.providers.gce.lookup import Image, MachineType, region_of, wanted_of
+from osmef.providers.gce.lookup import Image, region_of
 from osmef.providers.gce.network import TenantNet, make_net, open_to
 from osmef.providers.gce.placement import VmPlacement
 from osmef.providers.gce.resource_types import TYPES, Mark
@@ -46,7 +46,7 @@ def _place_of(vm: Vm, nodes: Mapping[str, str]) -> Location:
     return placement.location_of(found, spec.net.tenant.label, spec.account.id, nodes)
 
 
-Types = Mapping[WantedFlavor, MachineType]
+Types = Mapping[WantedFlavor, Flavor]
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class ZoneOffers:
     free: Sequence[str] = ()
 
     @property
-    def types(self) -> list[MachineType]:
+    def types(self) -> list[Flavor]:
         """All machine types, in all zones."""
         return [one for types in self.zones.values() for one in types.values()]
 
@@ -69,9 +69,9 @@ class ZoneOffers:
         """The regions of all zones, in their order."""
         return list(dict.fromkeys(region_of(zone) for zone in sorted(self.zones)))
 
-    def type_of(self, settings: GceSettings, request: EndpointRequest, zone: str) -> MachineType:
+    def type_of(self, settings: GceSettings, request: EndpointRequest, zone: str) -> Flavor:
         """Return the machine type of a request in a zone."""
-        return self.zones[zone][wanted_of(settings, request)]
+        return self.zones[zone][request.flavor or settings.default_flavor]
 
 
 def plan_zones(
@@ -80,7 +80,7 @@ def plan_zones(
     """Find zones in which the requests can be met. Raises NotFoundError, ProviderError."""
     wanted: dict[str | None, list[WantedFlavor]] = defaultdict(list)
     for request in requests:
-        wanted[request.zone or settings.zone].append(wanted_of(settings, request))
+        wanted[request.zone or settings.zone].append(request.flavor or settings.default_flavor)
     free = wanted.pop(None, [])
     offers: dict[str, Types] = {}
     for zone, types in wanted.items():
@@ -230,9 +230,9 @@ class GceProvider(VmCloud[Project, Mark, Vm]):
         chosen = {one.name: plan.type_of(settings, one, zones[one.name]) for one in requests}
         for one in requests:
             for zone in [zones[one.name]] if one.zone or settings.zone else plan.free:
-                lookup.check_nics(one, plan.type_of(settings, one, zone))
+                check_cards(one, plan.type_of(settings, one, zone))
         for account, some, ours in shares(tenants, requests):
-            types: dict[str, list[MachineType]] = {region: [] for region in plan.regions}
+            types: dict[str, list[Flavor]] = {region: [] for region in plan.regions}
             for one in ours:
                 types[region_of(zones[one.name])].append(chosen[one.name])
             nics = [networks_for(settings, [r for r in ours if r.tenant == t.slot]) for t in some]

@@ -19,8 +19,8 @@ from osmef.providers.cloud.lookup import (
     Quota,
     WantedFlavor,
     compare_quotas,
+    fitting,
     known_names,
-    meets,
 )
 from osmef.providers.cloud.tenants import networks_for
 from osmef.providers.openstack.access import Cloud
@@ -34,9 +34,8 @@ _ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class FlavorInfo(Flavor):
-    """A flavor: its name and id, and its size in CPUs, MiB of memory and GiB of disk."""
+    """A flavor, with its GiB of disk and its id."""
 
-    ram_mib: int
     disk_gib: int
     id: str
 
@@ -184,15 +183,15 @@ def choose_flavor(
                 cure=_BIGGER,
             )
         return named
-    fitting = [one for one in there if meets(wanted, one.vcpus, one.ram_mib)]
+    large = fitting(there, wanted)
     # On a disk of 0 only those may boot an image whom a policy lets.
-    bootable = [f for f in fitting if source.fits(f) and (f.disk_gib or not source.own_disk)]
+    bootable = [f for f in large if source.fits(f) and (f.disk_gib or not source.own_disk)]
     if not bootable:
         largest = max(there, key=lambda f: (f.vcpus, f.ram_mib), default=None)
-        room = f" and room for what servers boot from: {source}" if fitting else ""
+        room = f" and room for what servers boot from: {source}" if large else ""
         usual = f"the largest is {largest.name}" if largest else "there is no flavor at all"
         raise NotFoundError(
-            f"no flavor has {wanted}{room}", where="flavor", cure=_BIGGER if fitting else usual
+            f"no flavor has {wanted}{room}", where="flavor", cure=_BIGGER if large else usual
         )
     return min(bootable, key=lambda f: (f.vcpus, f.ram_mib, f.disk_gib, f.name))
 

@@ -14,7 +14,7 @@ from osmef.errors import CapacityError, PolicyError
 from osmef.providers.base import EndpointRequest, Problem
 from osmef.providers.openstack.access import Cloud
 from osmef.providers.openstack.resource_types import Maker
-from osmef.providers.parallel import side_by_side
+from osmef.providers.parallel import by_each
 from osmef.scenario.clouds.openstack import OpenStackSettings, PlacedBy
 from osmef.scenario.fields import EndpointKind, Placement, ProviderNetwork, Tenancy
 from osmef.scenario.location import Location
@@ -144,9 +144,8 @@ def places_of(
         zone = settings.zones[0] if settings.zones else None
         groups = plan_groups(requests, soft=settings.soft)
         made = _make_groups(maker, clouds, set(groups.values()))
-        return {
-            r.name: VmPlacement(group=made.get(groups.get(r.name)), zone=zone) for r in requests
-        }
+        ours = {name: made[group] for name, group in groups.items()}
+        return {r.name: VmPlacement(group=ours.get(r.name), zone=zone) for r in requests}
     if settings.placement_by is PlacedBy.ZONE:
         zones = assign_places(requests, settings.zones)
         return {r.name: VmPlacement(zone=zones.get(r.host or "")) for r in requests}
@@ -162,16 +161,14 @@ def places_of(
     return {r.name: VmPlacement(zone=forced.get(r.host or "")) for r in requests}
 
 
-def _make_groups(
-    maker: Maker, clouds: Mapping[str, Cloud], groups: set[Group]
-) -> dict[Group | None, str]:
+def _make_groups(maker: Maker, clouds: Mapping[str, Cloud], groups: set[Group]) -> dict[Group, str]:
     def make(group: Group) -> str:
         name = maker.mark.whole_name(f"group-{group.number}")
         made = maker.make(clouds[group.tenant], "server-group", name, policy=group.policy)
         return str(made.id)
 
     ordered = sorted(groups, key=lambda group: group.number)
-    return dict(zip(ordered, side_by_side(make, ordered), strict=True))
+    return by_each(make, ordered)
 
 
 def usable_hosts(cloud: Cloud, settings: OpenStackSettings) -> list[ComputeHost]:

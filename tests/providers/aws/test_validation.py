@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from osmef.errors import CapacityError
-from osmef.providers.aws.lookup import FlavorInfo, Names, free_zones
+from osmef.providers.aws.lookup import FlavorInfo, Image, free_zones
 from osmef.providers.aws.provider import AwsProvider
 from osmef.providers.base import EndpointRequest
-from osmef.providers.cloud.lookup import WantedFlavor
+from osmef.providers.cloud.lookup import Offers, WantedFlavor, Zones
 from osmef.scenario.clouds.aws import AwsSettings
 from osmef.scenario.fields import EndpointKind
 from osmef.scenario.load import load_text
@@ -46,13 +46,13 @@ def test_neighbours_are_in_one_zone(provider: str, receiver: str, *, possible: b
     )
 
 
-def names() -> Names:
+def offers() -> Offers[FlavorInfo, Image]:
+    offered = {"everywhere": {"id-1", "id-2", "new"}, "here": {"id-1"}, "there": {"id-2"}}
     flavors: dict[WantedFlavor, FlavorInfo] = {
-        name: FlavorInfo(name, 2, 4096, "x86_64", ena=True, groups=(), hosts=False)
-        for name in ("everywhere", "here", "there")
+        name: FlavorInfo(name, 2, 4096, ena=True, groups=(), hosts=False, zones=zones)
+        for name, zones in offered.items()
     }
-    offered = {"everywhere": {"id-1", "id-2"}, "here": {"id-1"}, "there": {"id-2"}}
-    return Names(flavors, {}, {"r-1a": "id-1", "r-1b": "id-2"}, offered)
+    return Offers("everywhere", flavors, {}, Zones({"r-1b": "id-1", "r-1a": "id-2"}))
 
 
 def request(flavor: str | None, zone: str | None = None) -> EndpointRequest:
@@ -63,20 +63,18 @@ def request(flavor: str | None, zone: str | None = None) -> EndpointRequest:
 @pytest.mark.parametrize(
     ("requests", "zones"),
     [
-        ([request(None)], ["id-1", "id-2"]),
+        ([request(None)], ["id-2", "id-1"]),  # by their names in the account
         ([request(None), request("there")], ["id-2"]),
-        ([request(None), request("there", "r-1b")], ["id-1", "id-2"]),
+        ([request(None), request("there", "r-1b")], ["id-2", "id-1"]),
         ([request("here"), request("there", "r-1b")], ["id-1"]),
     ],
 )
 def test_what_is_asked_for_in_a_zone_limits_no_other(
     requests: list[EndpointRequest], zones: list[str]
 ) -> None:
-    settings = AwsSettings(region="r-1", default_flavor="everywhere")
-    assert free_zones({"tenant-1": names()}, settings, requests) == zones
+    assert free_zones({"tenant-1": offers()}, requests) == zones
 
 
 def test_no_zone_with_all_that_may_be_anywhere_is_told() -> None:
-    settings = AwsSettings(region="r-1", default_flavor="everywhere")
     with pytest.raises(CapacityError, match="no zone has all of here, there"):
-        free_zones({"tenant-1": names()}, settings, [request("here"), request("there")])
+        free_zones({"tenant-1": offers()}, [request("here"), request("there")])

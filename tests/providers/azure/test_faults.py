@@ -228,7 +228,7 @@ def test_where_a_region_has_no_room_the_zones_are_tried(api: Api, full: str) -> 
     api.arm.full = {"", full}
     _, made = api.make(vm("a"), vm("b"))
     zones = {one["zones"][0] for one in api.bodies("virtualMachines")}
-    physical = {made[0].spec.net.names.zones[zone] for zone in zones}
+    physical = {made[0].spec.net.offers.zones[zone] for zone in zones}
     assert physical == {f"{REGION}-az2" if full else f"{REGION}-az1"}
     assert any("no room in westeurope" in line for line in api.told)
     assert len(api.bodies("virtualMachines")) == len(api.bodies("networkInterfaces")) == 2

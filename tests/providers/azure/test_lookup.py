@@ -8,13 +8,13 @@ import pytest
 
 from osmef.errors import CapacityError, NotFoundError, ProviderError, QuotaError
 from osmef.providers.azure.access import open_subscription
-from osmef.providers.azure.lookup import Names, look_up
+from osmef.providers.azure.lookup import Image, Size, look_up
+from osmef.providers.cloud.lookup import Offers
 from osmef.scenario.fields import FlavorNeed
 from tests.azure.arm import OTHER, REGION, SUBSCRIPTION
 from tests.azure.catalog import Offered, Published
 from tests.providers.azure.conftest import Api, vm
 
-GIB = 2**30
 NOT_HERE = {"type": "Location", "reasonCode": "NotAvailableForSubscription"}
 NOT_IN_2 = {
     "type": "Zone",
@@ -23,7 +23,7 @@ NOT_IN_2 = {
 }
 
 
-def names(api: Api, *requests: Any, **keys: Any) -> Names:
+def names(api: Api, *requests: Any, **keys: Any) -> Offers[Size, Image]:
     subscription = open_subscription({"uri": api.arm.url})
     return look_up(subscription, api.settings(**keys), requests or [vm("a")])
 
@@ -49,7 +49,7 @@ def test_a_need_takes_the_smallest_size_that_fits(
         Offered("Standard_B2s", 2, 8, capabilities={"AcceleratedNetworkingEnabled": "False"}),
     ]
     need = FlavorNeed.model_validate({"vcpus": vcpus, "ram": ram})
-    assert names(api, vm("a", flavor=need)).wanted[need].name == expected
+    assert names(api, vm("a", flavor=need)).flavors[need].name == expected
 
 
 def test_a_need_that_nothing_fulfils_is_told(api: Api) -> None:
@@ -59,8 +59,8 @@ def test_a_need_that_nothing_fulfils_is_told(api: Api) -> None:
 
 def test_a_size_has_as_many_cpus_as_can_be_used(api: Api) -> None:
     api.arm.sizes.append(Offered("Standard_M8-2ms", 8, 218, capabilities={"vCPUsAvailable": "2"}))
-    found = names(api, vm("a", flavor="standard_m8-2MS")).wanted["standard_m8-2MS"]
-    assert (found.name, found.vcpus, found.ram_bytes) == ("Standard_M8-2ms", 2, 218 * GIB)
+    found = names(api, vm("a", flavor="standard_m8-2MS")).flavors["standard_m8-2MS"]
+    assert (found.name, found.vcpus, found.ram_mib) == ("Standard_M8-2ms", 2, 218 * 1024)
 
 
 @pytest.mark.parametrize(
@@ -70,8 +70,8 @@ def test_a_size_has_as_many_cpus_as_can_be_used(api: Api) -> None:
         ({"region": "westeurop"}, NotFoundError, "did you mean westeurope"),
         ({"default_flavor": "closed"}, CapacityError, "NotAvailableForSubscription"),
         ({"zone": "7"}, NotFoundError, "no zone '7'"),
-        ({"zone": "2", "default_flavor": "half"}, CapacityError, "zones that have it: 1"),
-        ({"zone": f"{REGION}-az2", "default_flavor": "half"}, CapacityError, "not to be had"),
+        ({"zone": "2", "default_flavor": "half"}, CapacityError, "has no half"),
+        ({"zone": f"{REGION}-az2", "default_flavor": "half"}, CapacityError, "use one of: 1 ("),
         ({"accelerated": True, "default_flavor": "slow"}, ProviderError, "accelerated"),
         ({"spot": True, "default_flavor": "slow"}, CapacityError, "spare capacity"),
         ({"image": "debian:debian-12"}, ProviderError, "names no image"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,7 +18,11 @@ from osmef.providers.cloud.account import Account
 from osmef.providers.cloud.build import Build, Vm, VmSpec
 from osmef.providers.cloud.lookup import (
     Flavor,
+    Offers,
     Quota,
+    WantedFlavor,
+    Zones,
+    common_zones,
     compare_quotas,
     first_with_room,
     host_numbers,
@@ -28,7 +32,7 @@ from osmef.providers.cloud.lookup import (
 from osmef.providers.cloud.ssh_access import BootingGuest
 from osmef.providers.cloud.tenants import Tenant, TenantNet, block_of, open_tenants
 from osmef.remote.login import KeyPair
-from osmef.scenario.fields import EndpointKind
+from osmef.scenario.fields import EndpointKind, FlavorNeed
 from tests.providers.cloud.fake import ERRORS, QUICK
 from tests.providers.conftest import MemoryLedger
 
@@ -92,7 +96,7 @@ class Made(Build[Cloud, TenantNet[Cloud], Here]):
         return [self._vm(one, next(self.numbers)) for one in requests]
 
     def _vm(self, one: EndpointRequest, number: int) -> Here:
-        net, flavor = self.nets[str(one.tenant)], Flavor("small", 2)
+        net, flavor = self.nets[str(one.tenant)], Flavor("small", 2, 4096)
         order = VmSpec(one, f"vm-{number}", net, self.context.key, None, flavor)
         return Here(order, f"id-{number}", f"10.0.0.{number}", f"192.0.2.{number}")
 
@@ -206,9 +210,56 @@ def test_names_that_are_not_known_have_a_cure() -> None:
 
 
 def test_the_smallest_that_fits_a_need_is_taken() -> None:
-    assert smallest([4, 2, 8], lambda one: (one,), "no flavor has it") == 2
+    there = [Flavor("b", 4, 8192), Flavor("c", 2, 4096), Flavor("a", 2, 4096), Flavor("d", 1, 512)]
+    need = FlavorNeed.model_validate({"vcpus": 2, "ram": "4GiB"})
+    assert smallest(there, need, "no flavor has it").name == "a"
+    assert smallest(there, need, "no flavor has it", lambda one: (one.name != "c",)).name == "c"
     with pytest.raises(NotFoundError, match="no flavor has it"):
-        smallest(list[int](), lambda one: (one,), "no flavor has it")
+        smallest(there, FlavorNeed.model_validate({"vcpus": 2, "ram": "9GiB"}), "no flavor has it")
+
+
+def offers(zones: dict[str, str], **has: set[str]) -> Offers[Flavor, str]:
+    flavors: dict[WantedFlavor, Flavor] = {
+        name: Flavor(name, 2, 4096, architecture="x64", zones=there, nics=2)
+        for name, there in has.items()
+    }
+    return Offers("small", flavors, {"x64": "debian"}, Zones(zones))
+
+
+def test_a_zone_is_named_by_its_id_or_by_the_accounts_own_name() -> None:
+    zones = Zones({"1": "id-b", "2": "id-a"})
+    assert [zones.id_of(zone) for zone in ("1", "id-b", "2", "id-a")] == ["id-b"] * 2 + ["id-a"] * 2
+    assert zones.name_of("id-a") == "2"
+    with pytest.raises(NotFoundError, match="no zone '3'") as raised:
+        zones.id_of("3")
+    assert raised.value.cure == "use one of: 1 (id-b), 2 (id-a)"
+    with pytest.raises(NotFoundError) as raised:
+        Zones().id_of("1")
+    assert raised.value.cure == "leave it out: there are no zones"
+
+
+def test_a_flavor_is_checked_for_its_cards_and_in_its_zone() -> None:
+    there = offers({"1": "id-b", "2": "id-a"}, small={"id-a"}, none=set())
+    assert there.check(request("a"), None).name == "small"
+    assert there.check(request("a"), "2") is there.check(request("a"), "id-a")
+    assert there.image_of(there.flavor_of(request("a"))) == "debian"
+    with pytest.raises(CapacityError, match="the zone 1 has no small") as raised:
+        there.check(request("a"), "1")
+    assert raised.value.cure == "use one of: 2 (id-a)"
+    with pytest.raises(CapacityError, match="has no none") as raised:
+        there.check(replace(request("a"), flavor="none"), "1")
+    assert raised.value.cure == "use another flavor"
+    with pytest.raises(CapacityError, match="small has 2 network cards"):
+        there.check(replace(request("a"), nics=2), None)
+
+
+def test_zones_for_all_are_those_of_every_account_in_the_order_of_the_first() -> None:
+    one = offers({"1": "id-b", "2": "id-a", "3": "id-c"}, small={"id-a", "id-b", "id-c", "new"})
+    two = offers({"1": "id-a", "2": "id-b"}, small={"id-a", "id-b", "id-c", "new"})
+    both = {"tenant-1": one, "tenant-2": two}
+    assert common_zones(both, [request("a")]) == ["id-b", "id-a", "id-c"]
+    assert common_zones(both, [request("a"), request("b", tenant=2)]) == ["id-b", "id-a"]
+    assert common_zones(both, [request("b", tenant=2)]) == ["id-a", "id-b"]
 
 
 @given(st.integers(0, 255), st.integers(0, 255))

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from osmef.errors import ProviderError
-from osmef.providers.gce.lookup import Image, MachineType, check_fits
+from osmef.providers.cloud.lookup import Flavor
+from osmef.providers.gce.lookup import Image, check_fits
 from osmef.scenario.clouds.gce import GceSettings
 
 USUAL = {"region": "here-1", "controller_cidr": "203.0.113.7/32"}
@@ -37,7 +38,7 @@ def test_what_does_not_fit_is_told_before_anything_is_made(
 ) -> None:
     settings = GceSettings.model_validate({**USUAL, **keys})
     vcpus = int(type_.rpartition("-")[2]) if type_[-1].isdigit() else 2
-    types = [MachineType(type_, vcpus, "X86_64")]
+    types = [Flavor(type_, vcpus, 4096, architecture="X86_64")]
     if where is None:
         check_fits(settings, types, [image])
         return

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from google.cloud import compute_v1
 
 from osmef.errors import CapacityError, QuotaError
 from osmef.providers.base import EndpointRequest
-from osmef.providers.gce.lookup import MachineType, check_nics
+from osmef.providers.cloud.lookup import check_cards
+from osmef.providers.gce.lookup import flavor_of
 from tests.providers.gce.lab import Lab, asked, vm
 from tests.providers.gce.test_faults import INSERT_VM
 from tests.waiting import until
@@ -24,10 +26,11 @@ def with_nics(name: str, nics: int, host: str = "host-1") -> EndpointRequest:
 def test_a_machine_type_has_an_interface_for_each_cpu_of_at_most_eight(
     vcpus: int, most: int
 ) -> None:
-    one = MachineType(f"n2-standard-{vcpus}", vcpus, "X86_64")
-    check_nics(with_nics("a", most), one)
+    reported = compute_v1.MachineType(name=f"n2-standard-{vcpus}", guest_cpus=vcpus)
+    one = flavor_of(reported)
+    check_cards(with_nics("a", most), one)
     with pytest.raises(CapacityError, match=f"{most + 2} are needed") as raised:
-        check_nics(with_nics("a", most + 1), one)
+        check_cards(with_nics("a", most + 1), one)
     assert f"nics: {most}" in str(raised.value.cure)
 
 
