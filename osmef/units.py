@@ -220,3 +220,8 @@ def convert(value: float, unit: str, into: str) -> float:
         f"{unit[:40]} can't be converted into {into[:40]}; write both in units of one kind,"
         " such as MB/s and bit/s, or ms and s"
     )
+
+
+def whole_gib(size: int) -> int:
+    """Return a size in bytes as GiB, rounded up."""
+    return -(-size // 2**30)

@@ -23,8 +23,8 @@ from osmef.providers.cloud.account import Again
 from osmef.providers.cloud.build import Vm, VmSpec
 from osmef.providers.cloud_init import cloud_config
 from osmef.scenario.clouds.aws import AwsSettings
+from osmef.units import whole_gib
 
-_GIB = 2**30
 _NO_ROOM = ("Server.InsufficientInstanceCapacity", "Server.SpotInstanceTermination")
 _ENDED = {"shutting-down", "terminated", "stopping", "stopped"}
 
@@ -42,11 +42,6 @@ class InstanceSpec(VmSpec[TenantNet]):
     def image_name(self) -> str:
         """The id of its image."""
         return self.image.id
-
-    @property
-    def nic_names(self) -> list[str]:
-        """The names of its further interfaces."""
-        return [f"{self.name}-nic-{number}" for number in range(1, self.request.nics + 1)]
 
 
 @dataclass(frozen=True)
@@ -126,7 +121,7 @@ def add_nics(maker: Maker, instance: Instance, settings: AwsSettings) -> Instanc
 
 
 def _disk(spec: InstanceSpec, settings: AwsSettings) -> dict[str, Any]:
-    size_gib = max(spec.image.disk_gib, -(-settings.disk // _GIB))
+    size_gib = max(spec.image.disk_gib, whole_gib(settings.disk))
     return {"VolumeSize": size_gib, "VolumeType": "gp3", "DeleteOnTermination": True}
 
 
@@ -136,21 +131,22 @@ def await_instances(specs: Mapping[str, InstanceSpec], timeout_s: float) -> list
     Raises BootError, CapacityError.
     """
     found: dict[str, Instance] = {}
-    end = time.monotonic() + timeout_s
-    while True:
-        left = {key: spec for key, spec in specs.items() if key not in found}
-        states = _look(left, found)
+
+    def running(*, late: bool) -> list[Instance] | None:
+        states = _look({key: spec for key, spec in specs.items() if key not in found}, found)
         if not states:
             return [found[key] for key in specs]
-        if time.monotonic() > end:
-            key, state = next(iter(states.items()))
-            raise BootError(
-                f"the instance is still {state} after {timeout_s:.0f} s",
-                where=specs[key].request.name,
-                cure="look at it in the EC2 console, or raise provider.boot_timeout",
-            )
-        account = next(iter(specs.values())).account
-        account.wait(account.waits.look_s)
+        if not late:
+            return None
+        key, state = next(iter(states.items()))
+        raise BootError(
+            f"the instance is still {state} after {timeout_s:.0f} s",
+            where=specs[key].request.name,
+            cure="look at it in the EC2 console, or raise provider.boot_timeout",
+        )
+
+    account: Account = next(iter(specs.values())).account
+    return account.until(running, timeout_s)
 
 
 def _look(specs: Mapping[str, InstanceSpec], found: dict[str, Instance]) -> dict[str, str]:

@@ -134,48 +134,34 @@ def tags_for(kind: str, mark: Mark, name: str) -> list[dict[str, Any]]:
     return [{"ResourceType": kind, "Tags": [{"Key": k, "Value": v} for k, v in tags.items()]}]
 
 
+def _type(
+    name: str, stage: int, of: type[ResourceType] = ResourceType, **unusual: Any
+) -> ResourceType:
+    """Return a type whose noun and actions follow from its name, as far as they are usual."""
+    snake, noun = name.replace("-", "_"), name.title().replace("-", "")
+    usual = {
+        "noun": noun,
+        "creates": f"create_{snake}",
+        "lists": f"describe_{snake}s",
+        "deletes": f"delete_{snake}",
+    }
+    return of(name, stage, **{**usual, **unusual})
+
+
+_INSTANCE: Any = {"creates": "run_instances", "deletes": "terminate_instances", "made": "Instances"}
+_HOST: Any = {"creates": "allocate_hosts", "lists": "describe_hosts", "deletes": "release_hosts"}
 TYPES = {
     one.name: one
     for one in (
-        ResourceType(
-            *("instance", 0, "Instance"),
-            *("run_instances", "describe_instances", "terminate_instances"),
-            within="Reservations",
-            made="Instances",
-            many=True,
-            is_slow=True,
-        ),
-        ResourceType(
-            *("key-pair", 0, "KeyPair"),
-            *("import_key_pair", "describe_key_pairs", "delete_key_pair"),
-            by="KeyName",
-        ),
-        ResourceType(
-            *("network-interface", 1, "NetworkInterface", "create_network_interface"),
-            *("describe_network_interfaces", "delete_network_interface"),
-        ),
-        ResourceType(
-            *("placement-group", 2, "PlacementGroup", "create_placement_group"),
-            *("describe_placement_groups", "delete_placement_group"),
-            id_as="GroupId",
-            by="GroupName",
-        ),
-        ResourceType(
-            *("security-group", 2, "SecurityGroup", "create_security_group"),
-            *("describe_security_groups", "delete_security_group"),
-            id_as="GroupId",
-        ),
-        ResourceType("subnet", 2, "Subnet", "create_subnet", "describe_subnets", "delete_subnet"),
-        _Gateway(
-            *("internet-gateway", 2, "InternetGateway", "create_internet_gateway"),
-            *("describe_internet_gateways", "delete_internet_gateway"),
-        ),
-        ResourceType(
-            *("dedicated-host", 2, "Host", "allocate_hosts", "describe_hosts", "release_hosts"),
-            made="HostIds",
-            many=True,
-        ),
-        ResourceType("vpc", 3, "Vpc", "create_vpc", "describe_vpcs", "delete_vpc"),
+        _type("instance", 0, within="Reservations", many=True, is_slow=True, **_INSTANCE),
+        _type("key-pair", 0, creates="import_key_pair", by="KeyName"),
+        _type("network-interface", 1),
+        _type("placement-group", 2, id_as="GroupId", by="GroupName"),
+        _type("security-group", 2, id_as="GroupId"),
+        _type("subnet", 2),
+        _type("internet-gateway", 2, _Gateway),
+        _type("dedicated-host", 2, noun="Host", made="HostIds", many=True, **_HOST),
+        _type("vpc", 3),
     )
 }
 """By name, which is that in tags, too."""

@@ -28,8 +28,8 @@ from osmef.providers.cloud_init import cloud_config, user_data
 from osmef.providers.parallel import side_by_side
 from osmef.scenario.clouds.azure import AzureSettings
 from osmef.scenario.location import Gone, Location
+from osmef.units import whole_gib
 
-_GIB = 2**30
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9-]+")
 
 
@@ -54,7 +54,7 @@ class VmSpec(build.VmSpec[TenantNet]):
     @property
     def nic_paths(self) -> list[str]:
         """The names of its further interfaces, with the group's."""
-        return [f"{self.path}-nic-{number}" for number in range(1, self.request.nics + 1)]
+        return [self.net.path(name) for name in self.nic_names]
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ def body_of(spec: VmSpec, settings: AzureSettings, nics: Sequence[str]) -> Body:
                 "name": spec.name,
                 "createOption": "FromImage",
                 "deleteOption": "Delete",
-                "diskSizeGB": -(-int(settings.disk) // _GIB),
+                "diskSizeGB": whole_gib(settings.disk),
             },
         },
         "osProfile": _os_profile(spec, settings),

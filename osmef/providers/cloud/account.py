@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, TypeVar
+from typing import ClassVar, Protocol, TypeVar
 
 from osmef.errors import ProviderError
 from osmef.providers.base import Access, Check, go_on
@@ -13,8 +14,16 @@ from osmef.providers.cloud.errors import ErrorTable, Meaning
 from osmef.providers.retry import LIMIT_S, Retry
 
 T = TypeVar("T")
+Seen = TypeVar("Seen", covariant=True)  # noqa: PLC0105
 Again = Callable[[Exception], bool]
 """Tells of an error whether the same call may do when it is repeated."""
+
+
+class Look(Protocol[Seen]):
+    """Looks at something that is on its way; None as long as it is."""
+
+    def __call__(self, *, late: bool) -> Seen | None:
+        """Return it. Raises where it has failed, or is ``late``."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +89,13 @@ class Account:
     def wait(self, seconds: float) -> None:
         """Wait, and call ``check`` once a second meanwhile."""
         Retry(self.check).wait(seconds)
+
+    def until(self, look: Look[T], limit_s: float) -> T:
+        """Look until there is something, and return it. ``look`` raises where it is ``late``."""
+        end = time.monotonic() + limit_s
+        while (found := look(late=time.monotonic() > end)) is None:
+            self.wait(self.waits.look_s)
+        return found
 
     def repeat(
         self, call: Callable[[], T], again: Again | None = None, limit_s: float | None = None

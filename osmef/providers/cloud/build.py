@@ -41,6 +41,11 @@ class VmSpec(Generic[S]):
         """What the results call its image, None for nothing."""
         return None
 
+    @property
+    def nic_names(self) -> list[str]:
+        """The names of its further network cards, where these are resources."""
+        return [f"{self.name}-nic-{number}" for number in range(1, self.request.nics + 1)]
+
 
 O = TypeVar("O", bound=VmSpec[Any])  # noqa: E741
 

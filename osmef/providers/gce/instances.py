@@ -23,6 +23,7 @@ from osmef.providers.gce.placement import VmPlacement
 from osmef.providers.gce.resource_types import Maker
 from osmef.remote.login import HostKeys
 from osmef.scenario.clouds.gce import GceSettings, NicType
+from osmef.units import whole_gib
 
 USER = "osmef"
 """The account that the guest agent makes where the settings name none."""
@@ -30,7 +31,6 @@ ENDED = {"DEPROVISIONING", "STOPPED", "STOPPING", "SUSPENDED", "SUSPENDING", "TE
 """States of a VM that ran and does so no more, or not for long."""
 _HOST_KEYS = "hostkeys/"
 """The namespace of guest attributes that the guest agent writes at a VM's first boot."""
-_GIB = 2**30
 _LEAST_RUN_S, _LONGEST_RUN_S = 30, 120 * 24 * 3600
 _TIER_1 = {"total_egress_bandwidth_tier": "TIER_1"}
 _NICS = {NicType.GVNIC: "GVNIC", NicType.VIRTIO: "VIRTIO_NET"}
@@ -96,19 +96,21 @@ def make_vm(maker: Maker, spec: VmSpec, settings: GceSettings) -> Vm:
     project = spec.net.account
     body = body_of(maker, spec, settings)
     maker.make(project, "instance", spec.name, where=spec.zone, body=body)
-    end = time.monotonic() + settings.boot_timeout
-    while True:
+
+    def running(*, late: bool) -> Vm | None:
         found = look(spec, ERRORS.is_not_yet)
         private, public = addresses_of(found)
         if found.status == "RUNNING" and private and public:
             return Vm(spec, f"{spec.zone}/{spec.name}", private, public, macs_of(found))
-        if found.status in ENDED or time.monotonic() > end:
-            raise BootError(
-                f"the VM is {found.status}",
-                where=spec.request.name,
-                cure="was it taken back, as spot VMs may be? look at it: gcloud compute instances",
-            )
-        project.wait(1.0)
+        if not late and found.status not in ENDED:
+            return None
+        raise BootError(
+            f"the VM is {found.status}",
+            where=spec.request.name,
+            cure="was it taken back, as spot VMs may be? look at it: gcloud compute instances",
+        )
+
+    return project.until(running, settings.boot_timeout)
 
 
 def addresses_of(instance: Any) -> tuple[str, str]:
@@ -144,7 +146,7 @@ def body_of(maker: Maker, spec: VmSpec, settings: GceSettings) -> Any:
 
 
 def _disk(maker: Maker, spec: VmSpec, settings: GceSettings) -> Any:
-    size = max(-(-int(settings.disk) // _GIB), spec.image.disk_gib)
+    size = max(whole_gib(settings.disk), spec.image.disk_gib)
     kind = disk_type_of(settings, spec.flavor.name)
     return compute_v1.AttachedDisk(
         boot=True,

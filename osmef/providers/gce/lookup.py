@@ -6,7 +6,6 @@ Sources: Google's "Configure per VM Tier_1 networking performance", "Use Google 
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from osmef.providers.cloud.lookup import (
 )
 from osmef.providers.gce.access import Project, last
 from osmef.scenario.clouds.gce import GceSettings, NicType
+from osmef.units import whole_gib
 
 _X86, _ARM = "X86_64", "ARM64"
 _DEBIAN = {_X86: "debian-12", _ARM: "debian-12-arm64"}
@@ -146,7 +146,6 @@ def images_for(
     return {one: find_image(project, settings.image, one) for one in architectures}
 
 
-_GIB = 2**30
 _OF_SERIES = {"a2", "c2", "c2d", "c3", "e2", "m1", "m2", "m3", "n2", "n2a", "n2d", "t2a", "t2d"}
 """Series of machines whose CPUs have quotas of their own."""
 _DISKS = {
@@ -170,7 +169,7 @@ def check_region(
         need[_SPARE if spare else _cpus_of(one)] += one.vcpus
         need["INSTANCES"] += 1
         need["IN_USE_ADDRESSES"] += 1
-        need[_DISKS.get(disk_type_of(settings, one.name), "")] += math.ceil(settings.disk / _GIB)
+        need[_DISKS.get(disk_type_of(settings, one.name), "")] += whole_gib(settings.disk)
     _compare(f"{project.id} in {region}", found.quotas, need)
 
 

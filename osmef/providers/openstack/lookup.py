@@ -28,6 +28,7 @@ from osmef.providers.openstack.placement import plan_groups
 from osmef.providers.openstack.resource_types import rules_for
 from osmef.providers.parallel import together
 from osmef.scenario.clouds.openstack import OpenStackSettings, PlacedBy, Reach
+from osmef.units import whole_gib
 
 _ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 
@@ -282,7 +283,6 @@ def needs_floating(settings: OpenStackSettings, requests: Iterable[EndpointReque
     return settings.way_in is Reach.FLOATING or (settings.network is None and len(parties) > 1)
 
 
-_GIB = 2**30
 KEY_PAIRS = "key pairs"
 _OWN_RULES = 2
 """Neutron gives every new security group two rules for what goes out."""
@@ -367,7 +367,7 @@ def volume_gib(settings: OpenStackSettings, source: ResolvedBootSource) -> int:
     """Return the size of a server's boot volume in GiB, 0 if it boots from the flavor's disk."""
     if source.kind == "image" and settings.boot.size is None:
         return 0
-    return max(1, -(-(settings.boot.size or 0) // _GIB), source.disk_gib)
+    return max(1, whole_gib(settings.boot.size or 0), source.disk_gib)
 
 
 def check_quotas(cloud: Cloud, need: Mapping[str, int], *, made: bool = False) -> None:

@@ -161,18 +161,21 @@ def _make_volume(maker: Maker, spec: ServerSpec, size_gib: int, timeout_s: float
     keys = {"image": "image_id", "snapshot": "snapshot_id", "volume": "source_volume_id"}
     body = {"size": size_gib, keys[source.kind]: source.id}
     made = maker.make(cloud, "volume", spec.name, **body)
-    end = time.monotonic() + timeout_s
-    while True:
+
+    def available(*, late: bool) -> str | None:
         volume = cloud.ask("waiting for a volume", lambda c: c.block_storage.get_volume(made.id))
         if volume.status == "available":
             return str(made.id)
-        if volume.status.startswith("error") or time.monotonic() > end:
-            raise BootError(
-                f"its volume is {volume.status}",
-                where=spec.request.name,
-                cure="look at it: openstack volume show; is there room for volumes?",
-            )
-        cloud.wait(cloud.waits.look_s)
+        if not late and not volume.status.startswith("error"):
+            return None
+        raise BootError(
+            f"its volume is {volume.status}",
+            where=spec.request.name,
+            cure="look at it: openstack volume show; is there room for volumes?",
+        )
+
+    volume: str = cloud.until(available, timeout_s)
+    return volume
 
 
 def list_servers(cloud: Cloud, run: str) -> list[Any]:

@@ -13,6 +13,7 @@ import botocore.session
 from botocore import xform_name
 
 import osmef.providers.aws
+from osmef.providers.aws.resource_types import TYPES
 from tests.aws.policy import PATH, allowed, statements
 
 SERVICES = {"ec2": "ec2", "ssm": "ssm", "sts": "sts", "service-quotas": "servicequotas"}
@@ -31,6 +32,12 @@ def strings() -> Iterator[str]:
                 yield node.value
 
 
+def actions() -> Iterator[str]:
+    """Return the actions on resource types, whose names the code derives from those of types."""
+    for one in TYPES.values():
+        yield from (one.creates, one.lists, one.deletes)
+
+
 def permissions() -> set[str]:
     """Return what the actions of the code need, as policies name it."""
     session = botocore.session.get_session()
@@ -39,7 +46,7 @@ def permissions() -> set[str]:
         for service, prefix in SERVICES.items()
         for action in session.get_service_model(service).operation_names
     }
-    return {known[text] for text in strings() if text in known}
+    return {known[text] for text in (*strings(), *actions()) if text in known}
 
 
 def test_the_policy_allows_what_the_code_calls_and_nothing_else() -> None:
