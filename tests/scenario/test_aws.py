@@ -28,7 +28,7 @@ def refused(provider: str, rest: str = "") -> str:
         ("dedicated: true\nplacement_by: dedicated-host", "", "yours alone", "remove dedicated"),
         ("controller_cidr: anywhere", "", "no block of IPv4 addresses", "198.51.100.7/32"),
         ("zone: ra\ntenants: {red: a, blue: b}", "", "another place in each account", "its id"),
-        ("", "placement: same-host", "only on a dedicated one", "placement_by: dedicated-host"),
+        ("", "placement: same-host", "only on a dedicated host", "placement_by: dedicated-host"),
         ("placement_by: cluster", "placement: different-host", "near each other", "partition"),
         (
             "tenants: {red: a, blue: b}",
@@ -40,7 +40,7 @@ def refused(provider: str, rest: str = "") -> str:
             "tenants: {red: a, blue: b}\nplacement_by: dedicated-host",
             "placement: same-host\ntenancy: different-tenant",
             "belongs to one account",
-            "each tenant is a VPC",
+            "each tenant is a network",
         ),
         ("tenants: {red: a}", "tenancy: different-tenant", "two accounts", "another profile"),
         (

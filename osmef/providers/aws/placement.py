@@ -14,7 +14,7 @@ from osmef.providers.aws.instances import Instance, list_standing
 from osmef.providers.aws.lookup import FlavorInfo
 from osmef.providers.aws.resource_types import Facts, Maker, token_of
 from osmef.providers.base import EndpointRequest, Problem
-from osmef.providers.cloud.lookup import host_numbers
+from osmef.providers.cloud.placement import HostRules, host_numbers
 from osmef.scenario.clouds.aws import AwsPlacedBy, AwsSettings
 from osmef.scenario.fields import Placement, Tenancy
 from osmef.scenario.location import Location
@@ -173,41 +173,29 @@ def _nodes(account: Account, ids: Sequence[str]) -> dict[str, str]:
 
 def problems_of(settings: AwsSettings, cell: Cell) -> Iterator[Problem]:
     """Yield what is not supported for a cell of two ends."""
-    scenario = cell.scenario
-    apart = scenario.tenancy is Tenancy.DIFFERENT_TENANT
-    if settings.placement_by is AwsPlacedBy.CLUSTER and len(set(scenario.zones_of_ends)) > 1:
+    scenario, by = cell.scenario, settings.placement_by
+    apart = scenario.placement is Placement.DIFFERENT_HOST
+    across = scenario.tenancy is Tenancy.DIFFERENT_TENANT and settings.tenants is not None
+    yield from HostRules(
+        own="a dedicated host",
+        owner="account",
+        given=by is AwsPlacedBy.DEDICATED_HOST,
+        ask="write provider.placement_by: dedicated-host",
+        near="placement: any with placement_by: cluster",
+    ).problems_of(settings, scenario)
+    if by is AwsPlacedBy.CLUSTER and len(set(scenario.zones_of_ends)) > 1:
         cure = "write one zone for both ends, or provider.placement_by: partition"
         yield ("endpoints", "a cluster is in one zone", cure)
-    if scenario.placement is Placement.SAME_HOST:
-        yield from _same_host(settings, accounts=apart and settings.tenants is not None)
-    if scenario.placement is Placement.DIFFERENT_HOST:
-        yield from _different_host(settings, cell, accounts=apart and settings.tenants is not None)
-
-
-def _same_host(settings: AwsSettings, *, accounts: bool) -> Iterator[Problem]:
-    if settings.placement_by is not AwsPlacedBy.DEDICATED_HOST:
-        cure = (
-            "write provider.placement_by: dedicated-host; the nearest without one is placement: any"
-            " with placement_by: cluster"
-        )
-        yield ("placement", "instances share a host for sure only on a dedicated one", cure)
-    elif accounts:
-        cure = "leave provider.tenants out: each tenant is a VPC of its own then"
-        yield ("placement", "a dedicated host belongs to one account", cure)
-
-
-def _different_host(settings: AwsSettings, cell: Cell, *, accounts: bool) -> Iterator[Problem]:
-    by = settings.placement_by
-    if by is AwsPlacedBy.CLUSTER:
+    if by is AwsPlacedBy.CLUSTER and apart:
         cure = "write provider.placement_by: partition or spread, or placement: any"
         yield ("placement", "a cluster keeps instances near each other, on one host or not", cure)
-    elif accounts and by is not AwsPlacedBy.DEDICATED_HOST:
+    elif across and apart and by is not AwsPlacedBy.DEDICATED_HOST:
         cure = (
             "leave provider.tenants out (each tenant is a VPC then), or write placement_by:"
             " dedicated-host"
         )
         yield ("placement", "a placement group does not reach across accounts", cure)
-    if by is AwsPlacedBy.SPREAD and cell.scenario.shares_hosts:
+    if by is AwsPlacedBy.SPREAD and apart and scenario.shares_hosts:
         cure = "write provider.placement_by: partition or dedicated-host"
         yield ("placement", "several instances of one end are spread, too", cure)
 

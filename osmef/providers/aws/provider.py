@@ -14,7 +14,8 @@ from osmef.providers.aws.placement import Placer
 from osmef.providers.aws.resource_types import TYPES
 from osmef.providers.base import Access, Check, Endpoint, EndpointRequest, go_on
 from osmef.providers.cloud import build
-from osmef.providers.cloud.lookup import Offers, first_with_room
+from osmef.providers.cloud.lookup import Offers
+from osmef.providers.cloud.placement import first_with_room
 from osmef.providers.cloud.public_cloud import VmCloud
 from osmef.providers.cloud.tenants import Tenant, access_with, networks_for, slots_of
 from osmef.providers.marks import Mark

@@ -16,9 +16,10 @@ from typing import Any
 from osmef.providers.azure.network import TenantNet
 from osmef.providers.azure.resource_types import Body, Maker, body_in
 from osmef.providers.base import EndpointRequest, Problem
+from osmef.providers.cloud.placement import HostRules
 from osmef.providers.parallel import by_each
 from osmef.scenario.clouds.azure import AzureSettings
-from osmef.scenario.fields import RECORD, Placement, Tenancy
+from osmef.scenario.fields import Placement, Tenancy
 from osmef.scenario.model import Scenario
 from osmef.scenario.study import Cell
 
@@ -64,15 +65,13 @@ def zone_of(settings: AzureSettings, request: EndpointRequest) -> str | None:
     return request.zone or settings.zone
 
 
+@dataclass(frozen=True)
 class Placer:
     """Creates the placement resources of VMs. Every method raises ProviderError."""
 
-    def __init__(
-        self, maker: Maker, settings: AzureSettings, nets: Mapping[str, TenantNet]
-    ) -> None:
-        self._maker = maker
-        self._settings = settings
-        self._nets = nets
+    maker: Maker
+    settings: AzureSettings
+    nets: Mapping[str, TenantNet]
 
     def place(self, requests: Sequence[EndpointRequest]) -> dict[str, VmPlacement]:
         """Return the placement of each request by name."""
@@ -96,11 +95,11 @@ class Placer:
         }
 
     def _zone(self, request: EndpointRequest) -> str | None:
-        zones, zone = self._nets[str(request.tenant)].offers.zones, zone_of(self._settings, request)
+        zones, zone = self.nets[str(request.tenant)].offers.zones, zone_of(self.settings, request)
         return None if zone is None else zones.name_of(zones.id_of(zone))
 
     def _account(self, request: EndpointRequest) -> str:
-        return self._nets[str(request.tenant)].account.id
+        return self.nets[str(request.tenant)].account.id
 
     def _slot(self, request: EndpointRequest) -> _Slot:
         return self._account(request), self._zone(request), request.host or ""
@@ -110,10 +109,10 @@ class Placer:
 
     def _net_of(self, account: str) -> TenantNet:
         """Return the first tenant's network of a subscription: it holds what its tenants share."""
-        return next(net for net in self._nets.values() if net.account.id == account)
+        return next(net for net in self.nets.values() if net.account.id == account)
 
     def _proximity_groups(self, requests: Sequence[EndpointRequest]) -> dict[_Lane, str]:
-        if not self._settings.proximity:
+        if not self.settings.proximity:
             return {}
 
         def make(vicinity: _Lane) -> str:
@@ -134,14 +133,14 @@ class Placer:
             counts["platformUpdateDomainCount"] = _UPDATE_DOMAINS
             body = self._body(**counts, **within.properties)
             body["sku"] = {"name": "Aligned"}
-            return self._make(self._nets[tenant], "availability-set", f"apart-{lane}", body)
+            return self._make(self.nets[tenant], "availability-set", f"apart-{lane}", body)
 
-        wanted = sorted(key for key, ones in lanes.items() if needs_set(self._settings, ones))
+        wanted = sorted(key for key, ones in lanes.items() if needs_set(self.settings, ones))
         return by_each(make, wanted)
 
     def _hosts(self, requests: Sequence[EndpointRequest]) -> dict[_Slot, str]:
         """Create a dedicated host for each slot in a zone, in one group a zone."""
-        if self._settings.dedicated_host is None:
+        if self.settings.dedicated_host is None:
             return {}
         slots = list(dict.fromkeys(self._slot(request) for request in requests if request.host))
         groups: dict[tuple[str, str | None], str] = {}
@@ -156,46 +155,36 @@ class Placer:
         def make(one: _Slot) -> str:
             account, zone, slot = one
             body = self._body(platformFaultDomain=0, autoReplaceOnFailure=False)
-            body["sku"] = {"name": self._settings.dedicated_host}
+            body["sku"] = {"name": self.settings.dedicated_host}
             name = f"{groups[account, zone]}/{slot}"
             return self._make(self._net_of(account), "dedicated-host", name, body)
 
         return by_each(make, slots)
 
     def _body(self, **properties: Any) -> Body:
-        return body_in(self._settings.region, **properties)
+        return body_in(self.settings.region, **properties)
 
     def _make(self, net: TenantNet, kind: str, name: str, body: Body) -> str:
         """Make one in a network's group, and return its id."""
-        return str(self._maker.make(net.account, kind, net.path(name), **body).id)
+        return str(self.maker.make(net.account, kind, net.path(name), **body).id)
 
 
 def problems_of(settings: AzureSettings, cell: Cell) -> Iterator[Problem]:
     """Yield what is not supported for a cell of two ends."""
-    scenario = cell.scenario
-    apart = scenario.tenancy is Tenancy.DIFFERENT_TENANT
+    scenario, why = cell.scenario, _unknown_hosts(settings, cell.scenario)
+    ask = "name a type of dedicated hosts in provider.dedicated_host"
+    rules = HostRules(
+        own="a dedicated host",
+        owner="subscription",
+        given=settings.dedicated_host is not None,
+        ask=ask,
+        near="placement: any with provider.proximity",
+        unknown=why and f"{why}, and Azure does not report whether hosts differ there",
+        cure=f"give the ends two zones, {ask}, or write placement: any, or on_mismatch: record",
+    )
     yield from _zones(settings, scenario)
-    if settings.dedicated_host is not None:
-        if apart and settings.tenants is not None and scenario.placement is Placement.SAME_HOST:
-            cure = "leave provider.tenants out: each tenant is a network of its own then"
-            yield ("placement", "a dedicated host belongs to one subscription", cure)
-        return
-    if scenario.placement is Placement.SAME_HOST:
-        cure = (
-            "name a type of dedicated hosts in provider.dedicated_host; the nearest without one is"
-            " placement: any with provider.proximity"
-        )
-        yield ("placement", "VMs share a host for sure only on a dedicated host", cure)
-    if scenario.placement is Placement.DIFFERENT_HOST and scenario.shares_hosts:
-        cure = "name a type of dedicated hosts in provider.dedicated_host, or placement: any"
-        yield ("placement", "several VMs of one end can't be kept on one host", cure)
-    why = _unknown_hosts(settings, scenario)
-    if why is not None and scenario.on_mismatch != RECORD:
-        cure = (
-            "give the ends two zones, name a type of dedicated hosts in provider.dedicated_host, or"
-            " write placement: any, or on_mismatch: record"
-        )
-        yield ("placement", f"{why}, and Azure does not report whether hosts differ there", cure)
+    yield from rules.of_several(scenario)
+    yield from rules.problems_of(settings, scenario)
 
 
 def _zones(settings: AzureSettings, scenario: Scenario) -> Iterator[Problem]:
@@ -222,18 +211,15 @@ def _are_apart(zones: tuple[str | None, str | None]) -> bool:
 
 def warnings_of(settings: AzureSettings, cell: Cell) -> Iterator[str]:
     """Yield what Azure does not guarantee for a cell, and the cure."""
-    scenario = cell.scenario
-    if settings.dedicated_host is not None:
-        return
-    why = _unknown_hosts(settings, scenario)
+    why = _unknown_hosts(settings, cell.scenario)
     if why is not None:
         yield f"{why}: whether hosts differ is left to chance, and not reported"
 
 
 def _unknown_hosts(settings: AzureSettings, scenario: Scenario) -> str | None:
     """Return why it is unknown whether hosts differ, None if it is known."""
-    zones = scenario.zones_of_ends
-    if scenario.placement is not Placement.DIFFERENT_HOST or _are_apart(zones):
+    zones, given = scenario.zones_of_ends, settings.dedicated_host is not None
+    if scenario.placement is not Placement.DIFFERENT_HOST or given or _are_apart(zones):
         return None
     if scenario.tenancy is Tenancy.DIFFERENT_TENANT:
         return "availability sets do not reach across tenants"

@@ -25,7 +25,8 @@ from osmef.providers.base import (
     pass_over,
 )
 from osmef.providers.cloud import build
-from osmef.providers.cloud.lookup import common_zones, first_with_room
+from osmef.providers.cloud.lookup import common_zones
+from osmef.providers.cloud.placement import first_with_room
 from osmef.providers.cloud.public_cloud import Share, VmCloud, shares
 from osmef.providers.cloud.tenants import Tenant, access_with, slots_of
 from osmef.providers.marks import Mark

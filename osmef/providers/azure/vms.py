@@ -6,7 +6,7 @@ import re
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from osmef.errors import Interrupted, OsmefError, ProviderError
@@ -218,6 +218,7 @@ def location_of(properties: Any, region: str, zone: str | None, tenant: str) -> 
 _KIND = "schedule"
 
 
+@dataclass
 class ShutdownSchedules:
     """Shutdown schedules of a run's VMs, renewed periodically. Thread-safe.
 
@@ -225,31 +226,32 @@ class ShutdownSchedules:
     the controller lives, each time after ``renewed_s`` seconds.
     """
 
-    def __init__(self, maker: Maker, spec: RunContext, region: str, renewed_s: float) -> None:
-        self._maker = maker
-        self._spec = spec
-        self._region = region
-        self._renewed_s = renewed_s
-        self._vms: list[Vm] = []
-        self._stopped = threading.Event()
+    maker: Maker
+    context: RunContext
+    region: str
+    renewed_s: float
+    _vms: list[Vm] = field(default_factory=list)
+    _stopped: threading.Event = field(default_factory=threading.Event)
+
+    def __post_init__(self) -> None:
         self._thread = threading.Thread(target=self._keep, daemon=True)
 
     def add(self, vm: Vm) -> None:
         """Schedule a VM's shutdown, where its region supports it. Raises ProviderError."""
-        body = schedule_body(vm.id, self._region, self._ends(time.time()))
+        body = schedule_body(vm.id, self.region, self._ends(time.time()))
         try:
-            self._maker.make(vm.spec.account, _KIND, schedule_of(vm.spec.path), **body)
+            self.maker.make(vm.spec.account, _KIND, schedule_of(vm.spec.path), **body)
         except ProviderError as error:
             if not is_not_in_region(error.__cause__):
                 raise
-            lacks = f"Azure has no schedule in {self._region} to end {vm.spec.name} by"
-            self._spec.progress(lacks)
+            lacks = f"Azure has no schedule in {self.region} to end {vm.spec.name} by"
+            self.context.progress(lacks)
         else:
             self._vms.append(vm)
 
     def start(self) -> None:
         """Renew them periodically, if the deadline is too far away for one schedule."""
-        if self._ends(time.time()) < self._spec.deadline:
+        if self._ends(time.time()) < self.context.deadline:
             self._thread.start()
 
     def stop(self) -> None:
@@ -260,27 +262,27 @@ class ShutdownSchedules:
 
     def renew(self, now: float) -> None:
         """Renew the existing schedules, as at a UNIX time. Raises ProviderError."""
-        there = {one.name for one, _ in list(self._maker.made) if one.kind == _KIND}
+        there = {one.name for one, _ in list(self.maker.made) if one.kind == _KIND}
         existing = [vm for vm in list(self._vms) if schedule_of(vm.spec.path) in there]
         side_by_side(lambda vm: self._renew(vm, now), existing)
 
     def _renew(self, vm: Vm, now: float) -> None:
         subscription, name = vm.spec.net.account, schedule_of(vm.spec.path)
-        body = schedule_body(vm.id, self._region, self._ends(now))
-        request = TYPES[_KIND].request(self._maker.mark, name, **body)
+        body = schedule_body(vm.id, self.region, self._ends(now))
+        request = TYPES[_KIND].request(self.maker.mark, name, **body)
         subscription.do(
             f"moving the {_KIND} {name} on",
             lambda: TYPES[_KIND].create(subscription, name, request),
         )
 
     def _ends(self, now: float) -> float:
-        return min(self._spec.deadline, now + FARTHEST_S)
+        return min(self.context.deadline, now + FARTHEST_S)
 
     def _keep(self) -> None:
-        while not self._stopped.wait(self._renewed_s):
+        while not self._stopped.wait(self.renewed_s):
             try:
                 self.renew(time.time())
             except Interrupted:
                 return
             except OsmefError as error:
-                self._spec.progress(f"Azure may end VMs within a day: {error.message}")
+                self.context.progress(f"Azure may end VMs within a day: {error.message}")

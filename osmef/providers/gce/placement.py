@@ -14,12 +14,12 @@ from google.cloud import compute_v1
 
 from osmef.errors import CapacityError
 from osmef.providers.base import EndpointRequest, Problem
-from osmef.providers.cloud.lookup import host_numbers
+from osmef.providers.cloud.placement import HostRules, host_numbers
 from osmef.providers.gce.access import Project, last
 from osmef.providers.gce.lookup import region_of
 from osmef.providers.gce.resource_types import Maker
 from osmef.scenario.clouds.gce import GceSettings
-from osmef.scenario.fields import RECORD, Placement, Tenancy
+from osmef.scenario.fields import Placement, Tenancy
 from osmef.scenario.location import Location
 from osmef.scenario.model import Scenario
 from osmef.scenario.study import Cell
@@ -166,25 +166,24 @@ def _rack(instance: Any, subblock: str) -> str | None:
 
 def problems_of(settings: GceSettings, cell: Cell) -> Iterator[Problem]:
     """Yield what is not supported for a cell of two ends."""
-    scenario = cell.scenario
+    scenario, unknown = cell.scenario, _hosts_unknown(settings, cell.scenario)
+    given = settings.node_group is not None
+    rules = HostRules(
+        own="a sole-tenant node",
+        owner="project",
+        given=given,
+        ask="name a group of sole-tenant nodes in provider.node_group",
+        near="placement: different-host with provider.compact",
+        unknown="the cloud can't distinguish the hosts of two projects" if unknown else None,
+        cure="write placement: any, or on_mismatch: record; or leave provider.tenants out",
+    )
     yield from _of_one_zone(settings, scenario)
-    if settings.node_group is not None:
-        if scenario.tenancy is Tenancy.DIFFERENT_TENANT and settings.tenants is not None:
-            cure = "leave provider.tenants out: each tenant is a network of its own then"
-            yield ("tenancy", "a group of sole-tenant nodes belongs to one project", cure)
-        return
-    if scenario.placement is Placement.SAME_HOST:
-        cure = (
-            "name a group of sole-tenant nodes in provider.node_group; the nearest without one is"
-            " placement: different-host with provider.compact"
-        )
-        yield ("placement", "VMs share a host for sure only on a sole-tenant node", cure)
-    if scenario.placement is Placement.DIFFERENT_HOST and scenario.shares_hosts:
-        cure = "name a group of sole-tenant nodes in provider.node_group, or placement: any"
-        yield ("placement", "several VMs of one end can't be kept on one host", cure)
-    if _hosts_unknown(settings, scenario) and scenario.on_mismatch != RECORD:
-        cure = "write placement: any, or on_mismatch: record; or leave provider.tenants out"
-        yield ("placement", "the cloud can't distinguish the hosts of two projects", cure)
+    yield from rules.of_several(scenario)
+    across = scenario.tenancy is Tenancy.DIFFERENT_TENANT and settings.tenants is not None
+    if given and across and scenario.placement is not Placement.SAME_HOST:
+        cure = "leave provider.tenants out: each tenant is a network of its own then"
+        yield ("tenancy", "a group of sole-tenant nodes belongs to one project", cure)
+    yield from rules.problems_of(settings, scenario)
 
 
 def _of_one_zone(settings: GceSettings, scenario: Scenario) -> Iterator[Problem]:
@@ -199,19 +198,16 @@ def _of_one_zone(settings: GceSettings, scenario: Scenario) -> Iterator[Problem]
 
 def warnings_of(settings: GceSettings, cell: Cell) -> Iterator[str]:
     """Yield what the cloud does not guarantee for a cell, and the cure."""
-    scenario = cell.scenario
-    if settings.node_group is not None:
-        return
-    if _hosts_unknown(settings, scenario):
+    if _hosts_unknown(settings, cell.scenario):
         yield "placement policies do not reach across projects: different hosts are left to chance"
-    elif settings.compact and scenario.placement is Placement.DIFFERENT_HOST:
+    elif settings.compact and cell.scenario.placement is Placement.DIFFERENT_HOST:
         yield "a compact policy keeps VMs near each other, not on different hosts; it is verified"
 
 
 def _hosts_unknown(settings: GceSettings, scenario: Scenario) -> bool:
     """Return whether it is unknown if hosts differ that a cell wants to."""
     zones = scenario.zones_of_ends
-    if None not in zones and len(set(zones)) > 1:
+    if settings.node_group is not None or (None not in zones and len(set(zones)) > 1):
         return False
     across = len(settings.tenants or ()) > 1 and scenario.tenancy is Tenancy.DIFFERENT_TENANT
     return across and scenario.placement is Placement.DIFFERENT_HOST

@@ -19,7 +19,8 @@ from osmef.providers.base import (
     pass_over,
 )
 from osmef.providers.cloud import build
-from osmef.providers.cloud.lookup import Flavor, WantedFlavor, check_cards, first_with_room
+from osmef.providers.cloud.lookup import Flavor, WantedFlavor, check_cards
+from osmef.providers.cloud.placement import first_with_room
 from osmef.providers.cloud.public_cloud import VmCloud, shares
 from osmef.providers.cloud.tenants import Tenant, access_with, networks_for, slots_of
 from osmef.providers.gce import lookup, placement

@@ -24,11 +24,10 @@ from osmef.providers.cloud.lookup import (
     Zones,
     common_zones,
     compare_quotas,
-    first_with_room,
-    host_numbers,
     known_names,
     smallest,
 )
+from osmef.providers.cloud.placement import first_with_room, host_numbers
 from osmef.providers.cloud.ssh_access import BootingGuest
 from osmef.providers.cloud.tenants import Tenant, TenantNet, block_of, open_tenants
 from osmef.remote.login import KeyPair
