@@ -99,6 +99,13 @@ class Bed(ABC):
         """Return a provider of the cloud, with the usual settings."""
 
     @abstractmethod
+    def let_in(self) -> dict[str, set[str]]:
+        """Return from which addresses data comes in, of those that have a rule of their own.
+
+        By the end of the name of the tenant's firewall, such as "net-1".
+        """
+
+    @abstractmethod
     def wrong(self, what: Wrong) -> AbstractContextManager[None]:
         """Have something go wrong."""
 
@@ -121,6 +128,11 @@ class Bed(ABC):
         """List the VMs that are ours."""
         return [one for one in self.owned() if one.kind == self.vm]
 
+    def tenants(self) -> Provider:
+        """Return a provider of two tenants: of one account, where that has networks for both."""
+        return self.provider()
+
     def request(self, name: str) -> EndpointRequest:
-        """Return a request for a VM, wherever the cloud likes."""
-        return EndpointRequest(name, "sender", EndpointKind.VM, self.flavor, None, "tenant-1")
+        """Return a request for a VM, wherever the cloud likes; "b2" is of the second tenant."""
+        tenant = f"tenant-{name[1:] or 1}"
+        return EndpointRequest(name, "sender", EndpointKind.VM, self.flavor, None, tenant)

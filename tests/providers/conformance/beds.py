@@ -10,6 +10,7 @@ from typing import Any
 import openstack
 from google.cloud import compute_v1
 
+from osmef.providers.aws.access import Account
 from osmef.providers.aws.provider import AwsProvider
 from osmef.providers.azure.access import USUAL, open_subscription
 from osmef.providers.azure.provider import AzureProvider
@@ -18,6 +19,7 @@ from osmef.providers.cloud.account import CloudWaits
 from osmef.providers.gce.provider import GceProvider
 from osmef.providers.openstack.provider import OpenStackProvider
 from osmef.scenario.clouds.aws import AwsSettings
+from osmef.scenario.fields import DATA_PORTS
 from tests.aws.api import REGION, Api
 from tests.aws.api import Fault as Ec2Fault
 from tests.azure.kinds import Fault as ArmFault
@@ -47,6 +49,19 @@ class Aws(Bed):
         """Return a provider of the usual account."""
         settings = AwsSettings.model_validate(settings_for(self._api))
         return AwsProvider(settings, CloudWaits(look_s=0.1, late_s=0.1, gone_s=0.3))
+
+    def let_in(self) -> dict[str, set[str]]:
+        """Return the addresses in the rules of security groups."""
+        answer = Account(self.access).read("describe_security_groups", "looking at groups")
+        return {
+            str(group["GroupName"]): {
+                str(block["CidrIp"]).removesuffix("/32")
+                for rule in group["IpPermissions"]
+                if rule.get("FromPort") == DATA_PORTS.start
+                for block in rule["IpRanges"]
+            }
+            for group in answer["SecurityGroups"]
+        }
 
     @contextmanager
     def wrong(self, what: Wrong) -> Iterator[None]:
@@ -89,6 +104,15 @@ class Gce(Bed):
     def here(self, work: Callable[[], T]) -> T:
         """Return what work returns where the VMs can be reached."""
         return self._lab.cloud.here(work)
+
+    def let_in(self) -> dict[str, set[str]]:
+        """Return the addresses in the rules for peers."""
+        found: dict[str, set[str]] = {"net-1": set(), "net-2": set()}
+        for rule in self._lab.project().every("looking", compute_v1.FirewallsClient):
+            blocks = {block.removesuffix("/32") for block in rule.source_ranges}
+            if "-peers-" in rule.name:
+                found["net" + rule.name[-2:]] |= blocks
+        return found
 
     def wrong(self, what: Wrong) -> AbstractContextManager[None]:
         """Have something go wrong."""
@@ -136,6 +160,22 @@ class Azure(Bed):
         """Return a provider of the usual subscription."""
         return AzureProvider(self._api.settings(), replace(USUAL, late_s=0.1, gone_s=0.3))
 
+    def let_in(self) -> dict[str, set[str]]:
+        """Return the addresses in the rules of security groups, by the names of their groups."""
+        found = {}
+        things = self._api.arm.things.values()
+        for guard in (one for one in things if one["type"].endswith("/networkSecurityGroups")):
+            rules = guard["properties"]["securityRules"]
+            blocks = {
+                block
+                for rule in rules
+                if rule["name"].startswith("data-")
+                for block in rule["properties"]["sourceAddressPrefixes"]
+            }
+            ours = {block.removesuffix("/32") for block in blocks if block.endswith("/32")}
+            found[f"net-{guard['id'].split('/')[4][-1]}"] = ours
+        return found
+
     @contextmanager
     def wrong(self, what: Wrong) -> Iterator[None]:
         """Have something go wrong."""
@@ -178,6 +218,23 @@ class OpenStack(Bed):
     def provider(self) -> OpenStackProvider:
         """Return a provider of the usual project."""
         return self._lab.provider()
+
+    def tenants(self) -> OpenStackProvider:
+        """Return a provider of two projects."""
+        self._lab.dirty.add("bob")
+        return self._lab.provider(projects={"red": "alice", "blue": "bob"})
+
+    def let_in(self) -> dict[str, set[str]]:
+        """Return the addresses in the rules of both projects' security groups."""
+        found = {}
+        for number, cloud in enumerate(("alice", "bob"), 1):
+            with openstack.connect(cloud=cloud) as api:
+                project = api.current_project_id
+                rules = list(api.network.security_group_rules(project_id=project))
+            ours = [one for one in rules if one.port_range_min == DATA_PORTS.start]
+            blocks = {str(one.remote_ip_prefix) for one in ours if one.remote_ip_prefix}
+            found[f"net-{number}"] = {block.removesuffix("/32") for block in blocks}
+        return found
 
     def here(self, work: Callable[[], T]) -> T:
         """Return what work returns where the VMs can be reached."""

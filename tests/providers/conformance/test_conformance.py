@@ -38,11 +38,15 @@ MORE = pytest.mark.real("clouds")
 
 @contextmanager
 def made(bed: Bed, *names: str, journal: Journal | None = None) -> Iterator[Made]:
-    """Hand out a provider that has made nothing yet, and see that it leaves nothing."""
+    """Hand out a provider that has made nothing yet, and see that it leaves nothing.
+
+    Where a name ends in 2, it is of two tenants.
+    """
     notes = Journal() if journal is None else journal
     requests = [bed.request(name) for name in names]
     key, deadline = KeyPair.generate("lab"), float(int(time.time()) + 3600)
-    one = Made(bed, bed.provider(), RunContext(RUN, requests, key, notes, deadline), notes)
+    provider = bed.tenants() if any(name.endswith("2") for name in names) else bed.provider()
+    one = Made(bed, provider, RunContext(RUN, requests, key, notes, deadline), notes)
     try:
         yield one
     finally:
@@ -100,6 +104,46 @@ def test_a_replacement_stands_and_the_old_one_is_gone(bed: Bed) -> None:
         gone = [number for number, (what, _) in enumerate(events) if what == "destroyed"]
         assert [events[number][1] for number in gone] == [old.resource_id]
         assert events.index(("created", new.resource_id)) < gone[0]
+
+
+@pytest.mark.parametrize(
+    ("what", "error"), [(Wrong.DENIED, PolicyError), (Wrong.FULL, CapacityError)]
+)
+def test_a_replacement_that_fails_leaves_the_old_one(
+    bed: Bed, what: Wrong, error: type[ProviderError]
+) -> None:
+    with made(bed, "a") as lab:
+        lab.create()
+        (old,) = lab.endpoints
+        with bed.wrong(what), pytest.raises(error):
+            bed.here(lambda: lab.provider.replace(old, lab.order))
+        (place,) = lab.provider.describe([old])
+        assert not isinstance(place, Gone)
+        new = bed.here(lambda: lab.provider.replace(old, lab.order))
+        assert new.resource_id != old.resource_id
+        assert old.resource_id not in {one.id for one in bed.vms()}
+
+
+def admitted(bed: Bed, number: int) -> set[str]:
+    """Return the addresses that may send data to a tenant."""
+    (found,) = (some for name, some in bed.let_in().items() if name.endswith(f"net-{number}"))
+    return found
+
+
+def test_each_tenant_admits_the_vms_of_others_and_its_peers_alone(bed: Bed) -> None:
+    with made(bed, "a", "b2") as lab:
+        lab.create()
+        one, two = (str(endpoint.public_address) for endpoint in lab.endpoints)
+        assert one != two
+        assert lab.endpoints[0].request.tenant != lab.endpoints[1].request.tenant
+        assert (admitted(bed, 1), admitted(bed, 2)) == ({two}, {one})
+        bed.here(lambda: lab.provider.admit(lab.endpoints[:1], ["198.51.100.9"]))
+        assert (admitted(bed, 1), admitted(bed, 2)) == ({two, "198.51.100.9"}, {one})
+        new = bed.here(lambda: lab.provider.replace(lab.endpoints[1], lab.order))
+        assert admitted(bed, 1) == {str(new.public_address), "198.51.100.9"}
+        assert admitted(bed, 2) == {one}
+        bed.here(lambda: lab.provider.admit(lab.endpoints[:1], []))
+        assert admitted(bed, 1) == {str(new.public_address)}
 
 
 @pytest.mark.parametrize("what", [Wrong.THROTTLED, pytest.param(Wrong.LOST, marks=MORE)])
