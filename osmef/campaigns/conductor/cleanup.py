@@ -22,6 +22,7 @@ from osmef.campaigns.watching.monitoring import CampaignLog, NotifyCallback
 from osmef.engine.journal import Journal
 from osmef.errors import OsmefError, StorageError
 from osmef.results.files import storage
+from osmef.results.rundir import RunDirectory
 
 if TYPE_CHECKING:
     from osmef.campaigns.state.store import Store
@@ -90,7 +91,7 @@ def _stands(path: str) -> bool:
     if is_absent(path):
         return True
     try:
-        return bool(Journal(Path(path) / "journal.jsonl").existing())
+        return bool(Journal(RunDirectory(Path(path)).journal).existing())
     except OsmefError:  # unknown
         return True
 

@@ -130,7 +130,7 @@ def measure(
 
 def clear(path: Path) -> None:
     """Destroy leftover resources of a session that will not be resumed. Raises OsmefError."""
-    if not (path / "journal.jsonl").exists():
+    if not RunDirectory(path).journal.exists():
         return
     with RunDirectory.open(path) as directory:
         directory.acquire()
@@ -143,7 +143,7 @@ def conclude(path: Path) -> SessionResult:
 
     Raises OsmefError.
     """
-    if Journal(path / "journal.jsonl").history().plan:
+    if Journal(RunDirectory(path).journal).history().plan:
         with RunDirectory.open(path) as directory:
             directory.acquire()
             directory.finish()
@@ -155,7 +155,7 @@ def so_far(path: Path, state: SessionState, why: str | None) -> SessionResult:
     """Return the partial result of an attempt that failed: its trials and its cost."""
     try:
         trials = RunDirectory(path).read_trials().trials
-        cost = spent(Journal(path / "journal.jsonl").history()).cost
+        cost = spent(Journal(RunDirectory(path).journal).history()).cost
     except OsmefError:  # it is reported already
         return SessionResult(state, why=why)
     ok = sum(trial.status is Status.OK for trial in trials)
@@ -166,7 +166,7 @@ def so_far(path: Path, state: SessionState, why: str | None) -> SessionResult:
 @contextmanager
 def _directory(work: SessionJob) -> Iterator[RunDirectory]:
     path = Path(work.directory)
-    if not (path / "journal.jsonl").exists():
+    if not RunDirectory(path).journal.exists():
         if path.exists():  # killed before its journal began: it is ours, and holds nothing
             for left in path.iterdir():
                 left.unlink()
