@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from ipaddress import IPv4Network
 from typing import Any
 
-from osmef.providers.azure.access import Subscription
+from osmef.providers.azure.access import ERRORS, Subscription
 from osmef.providers.azure.lookup import Image, Size
 from osmef.providers.azure.resource_types import GROUP, Body, Maker, body_in
 from osmef.providers.cloud import tenants
 from osmef.providers.cloud.lookup import Offers
 from osmef.providers.cloud.tenants import Tenant, block_of, split
 from osmef.remote.login import SSH_PORT
+from osmef.scenario.clouds.azure import AzureSettings
 from osmef.scenario.fields import DATA_PORTS
 
 _PREFIX = 20
 _DATA = f"{DATA_PORTS.start}-{DATA_PORTS.stop - 1}"
-SUBNET = "vms"
+SUBNET, _GUARD = "vms", "guard"
 DATA_RULES = {"data-tcp": ("Tcp", 200), "data-udp": ("Udp", 210)}
 """The rules for data ports, by name: their protocol and priority."""
 
@@ -106,6 +108,8 @@ class TenantNet(tenants.TenantNet[Subscription]):
 
     offers: Offers[Size, Image]
     group: str
+    subnets: dict[str, str] = field(default_factory=dict)
+    """The ids of subnets by their names, once the network is made."""
 
     @property
     def block(self) -> IPv4Network:
@@ -124,3 +128,25 @@ def make_net(
     group = maker.mark.name(str(tenant.number))
     maker.make(tenant.account, GROUP, group, location=region)
     return TenantNet(tenant, offers, group)
+
+
+def make_network(maker: Maker, net: TenantNet, settings: AzureSettings, nics: int) -> None:
+    """Create a tenant's network with its security group. Raises ProviderError."""
+    region, account = settings.region, net.account
+    rules = security_group(region, str(settings.controller_cidr), [str(net.block)])
+    guard = maker.make(account, "security-group", net.path(_GUARD), **rules)
+    body = network(region, net.block, str(guard.id), nics)
+    made = maker.make(account, "network", net.path("net"), **body)
+    net.subnets.update((str(one.name), str(one.id)) for one in made.properties.subnets)
+
+
+def let_in(net: TenantNet, addresses: Iterable[str]) -> None:
+    """Allow data from its network and these addresses only, by two rules. Raises ProviderError."""
+    operations = net.account.network.security_rules
+    blocks = [str(net.block), *(f"{address}/32" for address in addresses)]
+    for name in DATA_RULES:
+        change = partial(
+            operations.begin_create_or_update, net.group, _GUARD, name, data_rule(name, blocks)
+        )
+        doing = f"changing the rule {name} of {net.group}/{_GUARD}"
+        net.account.do(doing, change, ERRORS.is_not_yet)

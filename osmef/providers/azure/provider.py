@@ -9,7 +9,7 @@ from typing import Any
 
 from osmef.errors import NotFoundError
 from osmef.providers.azure import lookup, network, placement, vms
-from osmef.providers.azure.access import ERRORS, USUAL, Subscription, open_subscription
+from osmef.providers.azure.access import USUAL, Subscription, open_subscription
 from osmef.providers.azure.network import TenantNet
 from osmef.providers.azure.placement import Placer, VmPlacement
 from osmef.providers.azure.resource_types import TYPES, destroy, list_owned, schedule_of
@@ -34,7 +34,6 @@ from osmef.providers.parallel import side_by_side, together
 from osmef.scenario.clouds.azure import AzureAccess, AzureSettings
 from osmef.scenario.location import Gone, Location
 
-_GROUP, _NETWORK = "guard", "net"
 Numbered = tuple[int, EndpointRequest]
 """A request, and the number of the VM for it."""
 
@@ -45,12 +44,8 @@ class Build(build.Build[Subscription, TenantNet, Vm]):
 
     _places: dict[str, VmPlacement] = field(default_factory=dict)
     """By the name of the request."""
-    _public: dict[str, tuple[TenantNet, Any]] = field(default_factory=dict)
-    """The network and public address of each VM by its name with the group's."""
-    _nics: dict[str, list[Any]] = field(default_factory=dict)
-    """The interfaces of each VM by its name with the group's."""
-    _subnets: dict[str, dict[str, str]] = field(default_factory=dict)
-    """The ids of the subnets of each slot by their names."""
+    _nics: dict[str, tuple[Any, list[Any]]] = field(default_factory=dict)
+    """The public address and the interfaces of each VM, by its name with the group's."""
 
     def __post_init__(self) -> None:
         renewed_s = self.tenants[0].account.waits.renewed_s
@@ -79,16 +74,12 @@ class Build(build.Build[Subscription, TenantNet, Vm]):
 
     def create_vms(self, requests: Sequence[EndpointRequest]) -> list[Vm]:
         """Create VMs with their addresses, lane by lane."""
-        numbered = [(next(self.numbers), request) for request in requests]
-        if self._subnets:
-            side_by_side(self._give_address, numbered)
-            self.open_data()
-        else:
-            together(self._choose_places, lambda: self._make_networks(numbered))
-        self.context.progress(f"making {len(numbered)} VMs")
+        if not self._places:
+            together(self._choose_places, self._make_networks)
+        self.context.progress(f"making {len(requests)} VMs")
         lanes: dict[int, list[Numbered]] = defaultdict(list)
-        for number, request in numbered:
-            lanes[request.lane].append((number, request))
+        for request in requests:
+            lanes[request.lane].append((next(self.numbers), request))
         made = side_by_side(self._create_lane, lanes.values())
         return [vm for some in made for vm in some]
 
@@ -96,10 +87,11 @@ class Build(build.Build[Subscription, TenantNet, Vm]):
         placer = Placer(self.maker, self.settings, self.nets)
         self._places = placer.place(self.context.requests)
 
-    def _make_networks(self, numbered: Sequence[Numbered]) -> None:
-        # A network's guard names the public addresses of the other tenants.
-        side_by_side(self._give_address, numbered)
-        side_by_side(self._make_network, self.nets.values())
+    def _make_networks(self) -> None:
+        def make(net: TenantNet) -> None:
+            network.make_network(self.maker, net, self.settings, self.nic_networks(net.tenant))
+
+        side_by_side(make, self.nets.values())
 
     def _create_lane(self, numbered: Sequence[Numbered]) -> list[Vm]:
         """Create the VMs of a lane; without capacity, in another zone where allowed."""
@@ -135,57 +127,15 @@ class Build(build.Build[Subscription, TenantNet, Vm]):
 
     def _make_vm(self, one: Numbered) -> Vm:
         spec = self._spec(*one)
-        public = self._public[spec.path][1]
         if spec.path not in self._nics:
-            subnets = self._subnets[spec.net.tenant.slot]
-            nics = vms.make_nics(self.maker, spec, self.settings, subnets, public)
-            self._nics[spec.path] = nics
-        vm = vms.make_vm(self.maker, spec, self.settings, self._nics[spec.path], public)
+            self._nics[spec.path] = vms.make_nics(self.maker, spec, self.settings)
+        vm = vms.make_vm(self.maker, spec, self.settings, *self._nics[spec.path])
         self.schedules.add(vm)
         return vm
 
     def let_in(self, net: TenantNet, sources: set[str], before: set[str]) -> None:  # noqa: ARG002
-        """Allow data from these addresses, by two rules."""
-        operations = net.account.network.security_rules
-        for name in network.DATA_RULES:
-            body = network.data_rule(name, self._blocks(net, sources))
-            net.account.do(
-                f"changing the rule {name} of {net.group}/{_GROUP}",
-                lambda name=name, body=body: operations.begin_create_or_update(  # type: ignore[misc]
-                    net.group, _GROUP, name, body
-                ),
-                ERRORS.is_not_yet,
-            )
-
-    def sources(self, net: TenantNet) -> set[str]:
-        """Return the addresses elsewhere: those of other tenants are known in advance."""
-        existing = {one.name for one, _ in list(self.maker.made) if one.kind == "public-ip"}
-        others = {
-            str(address.properties.ip_address)
-            for path, (other, address) in list(self._public.items())
-            if other is not net and path in existing
-        }
-        return others | self._peers.get(net.tenant.slot, set())
-
-    def _blocks(self, net: TenantNet, addresses: set[str]) -> set[str]:
-        return {str(net.block), *(f"{address}/32" for address in addresses)}
-
-    def _give_address(self, one: Numbered) -> None:
-        net, path = self.nets[str(one[1].tenant)], self._path(one)
-        body = network.public_ip(self.settings.region)
-        self._public[path] = (net, self.maker.make(net.account, "public-ip", path, **body))
-
-    def _make_network(self, net: TenantNet) -> None:
-        region, controller = self.settings.region, str(self.settings.controller_cidr)
-        slot, addresses = net.tenant.slot, self.sources(net)
-        body = network.security_group(region, controller, self._blocks(net, addresses))
-        guard = self.maker.make(net.account, "security-group", net.path(_GROUP), **body)
-        self._allowed[slot] = addresses
-        nics = self.nic_networks(net.tenant)
-        body = network.network(region, net.block, str(guard.id), nics)
-        made = self.maker.make(net.account, "network", net.path(_NETWORK), **body)
-        subnets = {str(subnet.name): str(subnet.id) for subnet in made.properties.subnets}
-        self._subnets[slot] = subnets
+        """Allow data from these addresses."""
+        network.let_in(net, sources)
 
     def _path(self, one: Numbered) -> str:
         return self.nets[str(one[1].tenant)].path(vms.vm_name(*one))

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from osmef.errors import Interrupted, OsmefError, ProviderError
 from osmef.providers.azure.access import ERRORS, is_not_in_region
 from osmef.providers.azure.lookup import Size
-from osmef.providers.azure.network import SUBNET, TenantNet, interface, nic_subnet
+from osmef.providers.azure.network import SUBNET, TenantNet, interface, nic_subnet, public_ip
 from osmef.providers.azure.placement import VmPlacement
 from osmef.providers.azure.resource_types import (
     FARTHEST_S,
@@ -82,28 +82,28 @@ def vm_name(number: int, request: EndpointRequest) -> str:
     return f"{number}-{_NOT_IN_NAMES.sub('-', request.name)[:40]}".rstrip("-")
 
 
-def make_nics(
-    maker: Maker, spec: VmSpec, settings: AzureSettings, subnets: Mapping[str, str], public: Any
-) -> list[Any]:
-    """Create the interfaces of a VM, the first one with an existing public address.
+def make_nics(maker: Maker, spec: VmSpec, settings: AzureSettings) -> tuple[Any, list[Any]]:
+    """Create the public address and the interfaces of a VM, of which the first one has it.
 
-    ``subnets`` are ids of subnets by their names. Raises ProviderError.
+    Raises ProviderError.
     """
     fast = spec.flavor.accelerated if settings.accelerated is None else settings.accelerated
+    account, subnets = spec.net.account, spec.net.subnets
 
     def make(path: str, subnet: str, address: str | None) -> Any:
         body = interface(settings.region, subnets[subnet], address, accelerated=fast)
-        return maker.make(spec.net.account, "network-interface", path, **body)
+        return maker.make(account, "network-interface", path, **body)
 
+    public = maker.make(account, "public-ip", spec.path, **public_ip(settings.region))
     further = [
         make(path, nic_subnet(settings.nic_network(card)), None)
         for card, path in enumerate(spec.nic_paths)
     ]
-    return [make(spec.path, SUBNET, str(public.id)), *further]
+    return public, [make(spec.path, SUBNET, str(public.id)), *further]
 
 
 def make_vm(
-    maker: Maker, spec: VmSpec, settings: AzureSettings, nics: Sequence[Any], public: Any
+    maker: Maker, spec: VmSpec, settings: AzureSettings, public: Any, nics: Sequence[Any]
 ) -> Vm:
     """Create a VM with its interfaces and address, and wait until it runs. Raises ProviderError."""
     body = body_of(spec, settings, [str(nic.id) for nic in nics])

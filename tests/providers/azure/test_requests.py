@@ -227,7 +227,7 @@ def test_the_address_of_a_vm_that_is_gone_is_let_in_no_more(api: Api) -> None:
     build = provider.built()
     (new,) = build.create_vms([old.spec.request])
     both = {f"{old.public}/32", f"{new.public}/32"}
-    assert both <= set(rules(api)["2"]["data-tcp"]["sourceAddressPrefixes"])
+    assert both & set(rules(api)["2"]["data-tcp"]["sourceAddressPrefixes"]) == {f"{old.public}/32"}
     gone = {*build.names_of(old)}
     provider.remove([one for one in provider.made() if one[0].name in gone])
     build.register([new])
