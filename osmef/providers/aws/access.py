@@ -53,7 +53,6 @@ _ROWS = (
     ),
     Row(Meaning.THROTTLED, "RequestLimitExceeded|Throttl|TooManyRequests|SlowDown"),
     Row(Meaning.TRANSIENT, raised=_NO_ANSWER),
-    Row(Meaning.TRANSIENT, statuses={500, 502, 503, 504}),
     Row(Meaning.QUOTA, "LimitExceeded$|CountExceeded$|^QuotaExceeded|LimitExceededException$"),
     Row(Meaning.IN_USE, "^DependencyViolation$|InUse$|Occupied$|^Incorrect(Instance)?State$"),
     Row(Meaning.EXISTS, r"\.Duplicate$|AlreadyExists$"),
@@ -66,8 +65,6 @@ _CURES = {
     " Service Quotas",
     Meaning.NO_CAPACITY: "use another zone or instance type, on-demand instead of spot, or wait",
     Meaning.TRANSIENT: "is EC2 up in this region? try again later",
-    Meaning.OTHER: "change in the scenario what the cloud calls wrong; if nothing is, try it by the"
-    " `aws` command",
 }
 
 
@@ -126,6 +123,7 @@ ERRORS = ErrorTable(
     library=(BotoCoreError, ClientError, ResponseParserError),
     rows=_ROWS,
     cures=_CURES,
+    tool="aws",
     code_of=code_of,
     status_of=lambda error: _answer(error).get("HTTPStatusCode"),
     details_of=details_of,

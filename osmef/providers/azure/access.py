@@ -88,7 +88,6 @@ _ROWS = (
         "|CanceledAndSuperseded|ResourceGroupBeingDeleted|ReferencedResourceNotProvisioned"
         "|ReservedForAnotherVm",
     ),
-    Row(Meaning.CREDENTIALS, statuses={401}),
     Row(Meaning.DENIED, statuses={403}, named=_ACTION, naming=_ASSIGN),
     Row(Meaning.GONE, statuses={404}),
     Row(
@@ -96,8 +95,6 @@ _ROWS = (
         "ResourceGroupNotFound|ResourceNotFound|ParentResourceNotFound|InvalidResourceReference"
         "|^NotFound$",
     ),
-    Row(Meaning.THROTTLED, statuses={429}),
-    Row(Meaning.TRANSIENT, statuses=range(500, 600)),
 )
 _CURES = {
     Meaning.CREDENTIALS: "log in with `az login`, or set AZURE_TENANT_ID, AZURE_CLIENT_ID and"
@@ -107,8 +104,6 @@ _CURES = {
     " Quotas)",
     Meaning.NO_CAPACITY: "use another size, zone or region, or wait until Azure has room",
     Meaning.TRANSIENT: "is Azure well? (azure.status.microsoft) try again later",
-    Meaning.OTHER: "change in the scenario what the cloud calls wrong; if nothing is, try it by the"
-    " `az` command",
 }
 
 
@@ -143,6 +138,7 @@ ERRORS = ErrorTable(
     library=(AzureError,),
     rows=_ROWS,
     cures=_CURES,
+    tool="az",
     code_of=code_of,
     status_of=lambda error: getattr(error, "status_code", None),
     details_of=details_of,

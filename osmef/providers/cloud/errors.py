@@ -65,6 +65,9 @@ USUAL_CURES: Mapping[Meaning, str] = {
     Meaning.TRANSIENT: "is the cloud's API up? try again later",
     Meaning.GONE: "was it removed by somebody?",
 }
+_TRY = (
+    "change in the scenario what the cloud calls wrong; if nothing is, try it by the `{}` command"
+)
 
 
 @dataclass(frozen=True)
@@ -87,6 +90,18 @@ class Row:
     naming: str = "{}"
 
 
+AGAIN = frozenset({408, 429, 500, 502, 503, 504})
+"""Statuses after which the same call may do."""
+_BY_STATUS = (
+    Row(Meaning.CREDENTIALS, statuses={401}),
+    Row(Meaning.DENIED, statuses={403}),
+    Row(Meaning.GONE, statuses={404}),
+    Row(Meaning.THROTTLED, statuses={429}),
+    Row(Meaning.TRANSIENT, statuses=AGAIN),
+)
+"""Meanings of an answer's status, where no row of a cloud says more."""
+
+
 def _headers_of_response(error: Exception) -> Mapping[str, str]:
     return getattr(getattr(error, "response", None), "headers", None) or {}
 
@@ -95,6 +110,7 @@ def _headers_of_response(error: Exception) -> Mapping[str, str]:
 class ErrorTable:
     """How to read a cloud's errors, and their meanings: the first matching row.
 
+    Where none matches, the status of the answer decides. ``tool`` is the cloud's own command.
     ``library`` are the exceptions of the SDK. ``code_of``, ``status_of``, ``details_of`` and
     ``headers_of`` read one: the cloud's code ("" without one), the HTTP status (None without an
     answer), the cloud's own words, and the headers of the answer, by default those of its
@@ -104,6 +120,7 @@ class ErrorTable:
     library: tuple[type[Exception], ...]
     rows: Sequence[Row]
     cures: Mapping[Meaning, str]
+    tool: str
     status_of: Callable[[Exception], int | None]
     details_of: Callable[[Exception], str]
     code_of: Callable[[Exception], str] = lambda _error: ""
@@ -173,10 +190,10 @@ class ErrorTable:
             meaning = Meaning.OTHER
         if meaning in {Meaning.THROTTLED, Meaning.NO_SERVICE}:
             meaning = Meaning.TRANSIENT
-        return self.cures.get(meaning) or USUAL_CURES[meaning]
+        return self.cures.get(meaning) or USUAL_CURES.get(meaning) or _TRY.format(self.tool)
 
     def _row_of(self, error: Exception) -> Row | None:
-        return next((row for row in self.rows if self._fits(row, error)), None)
+        return next((row for row in (*self.rows, *_BY_STATUS) if self._fits(row, error)), None)
 
     def _fits(self, row: Row, error: Exception) -> bool:
         return (

@@ -19,7 +19,7 @@ from osmef.errors import ApiError, CredentialsError, NotFoundError
 from osmef.providers.base import Access, Check, go_on
 from osmef.providers.cloud import account as cloud
 from osmef.providers.cloud.account import Again, CloudWaits
-from osmef.providers.cloud.errors import ErrorTable, Meaning, Row
+from osmef.providers.cloud.errors import AGAIN, ErrorTable, Meaning, Row
 from osmef.providers.cloud.tenants import access_with
 from osmef.providers.marks import PREFIX
 
@@ -28,10 +28,7 @@ _PERMISSION = r"'(compute\.[A-Za-z.]+|iam\.[A-Za-z.]+)' permission"
 _API = (GoogleAPICallError,)
 _ROWS = (
     Row(Meaning.TRANSIENT, raised=(TransportError, requests.ConnectionError, requests.Timeout)),
-    # Not of operations: a failed one fails again.
     Row(Meaning.THROTTLED, "ratelimitexceeded", raised=_API),
-    Row(Meaning.THROTTLED, statuses={429}, raised=_API),
-    Row(Meaning.TRANSIENT, statuses={408, 500, 502, 503, 504}, raised=_API),
     Row(Meaning.CREDENTIALS, raised=(GoogleAuthError,)),
     Row(Meaning.NOT_READY, "^resourcenotready$"),
     Row(Meaning.IN_USE, "^resourceinuse(byanotherresource)?$"),
@@ -49,9 +46,9 @@ _ROWS = (
         "^(resourceexhausted|resourcepoolexhausted|zoneresourcepoolexhausted(withdetails)?)$",
     ),
     Row(Meaning.GONE, "^(resource)?notfound$"),
-    Row(Meaning.CREDENTIALS, statuses={401}),
     Row(Meaning.DENIED, statuses={403}, named=_PERMISSION, naming=_GRANT),
-    Row(Meaning.GONE, statuses={404}),
+    # A failed operation fails again.
+    Row(Meaning.OTHER, statuses=AGAIN, when=lambda error: isinstance(error, OperationError)),
 )
 _CURES = {
     Meaning.CREDENTIALS: "run `gcloud auth application-default login`, or point"
@@ -59,8 +56,6 @@ _CURES = {
     Meaning.DENIED: "grant the role of docs/policies/gce-role.yaml in this project; is its Compute"
     " Engine API enabled?",
     Meaning.NO_CAPACITY: "use another zone or machine type, or wait until the cloud has room",
-    Meaning.OTHER: "change in the scenario what the cloud calls wrong; if nothing is, try it by the"
-    " `gcloud` command",
 }
 _CALL = re.compile(r"^[A-Z]+ https?://\S+: ")
 """What the library puts before the words of the cloud."""
@@ -103,6 +98,7 @@ ERRORS = ErrorTable(
     library=(GoogleAPICallError, GoogleAuthError, requests.RequestException, OperationError),
     rows=_ROWS,
     cures=_CURES,
+    tool="gcloud",
     code_of=_reason_of,
     status_of=_status_of,
     details_of=details_of,

@@ -70,8 +70,6 @@ _CURES = {
     " docs/providers/openstack.md)",
     Meaning.NO_CAPACITY: "use a smaller flavor, another placement, or wait until the cloud has"
     " room",
-    Meaning.OTHER: "change in the scenario what the cloud calls wrong; if nothing is, try it by"
-    " the `openstack` command",
 }
 
 
@@ -100,26 +98,22 @@ def is_tls(error: BaseException | None) -> bool:
 _ROWS = (
     Row(Meaning.CREDENTIALS, when=is_tls, cure=_TLS_CURE),
     Row(Meaning.CREDENTIALS, raised=_NO_CREDENTIALS),
-    Row(Meaning.CREDENTIALS, statuses={401}),
     Row(
         Meaning.QUOTA,
         statuses={403, 409, 413},
         words=rf"(?is)^(?!.*(policy doesn't allow|disallowed by policy)).*({_QUOTA_WORDS})",
     ),
-    Row(Meaning.THROTTLED, statuses={429}),
     Row(Meaning.TRANSIENT, raised=_NO_ANSWER),
-    Row(Meaning.TRANSIENT, statuses={500, 502, 503, 504}),
     Row(Meaning.NO_SERVICE, raised=(auth.CatalogException, sdk.EndpointNotFound)),
     # Cinder answers 400 about a volume that is still being detached.
     Row(Meaning.IN_USE, statuses={400}, words="status must be"),
     Row(Meaning.IN_USE, statuses={409}),
-    Row(Meaning.DENIED, statuses={403}),
-    Row(Meaning.GONE, statuses={404}),
 )
 ERRORS = ErrorTable(
     library=(sdk.SDKException, auth.ClientException),
     rows=_ROWS,
     cures=_CURES,
+    tool="openstack",
     status_of=status_of,
     details_of=details_of,
 )

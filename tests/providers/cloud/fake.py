@@ -41,6 +41,7 @@ ERRORS = ErrorTable(
     library=(Refused,),
     rows=[Row(meaning, f"^{code}$") for code, (meaning, _) in CODES.items()],
     cures={Meaning.DENIED: "ask for the right", Meaning.OTHER: "look at the manual"},
+    tool="shop",
     code_of=lambda error: error.code if isinstance(error, Refused) else "",
     status_of=_status_of,
     details_of=str,
