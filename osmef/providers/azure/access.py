@@ -208,6 +208,7 @@ class Subscription(cloud.Account):
     def __init__(self, access: Access, waits: CloudWaits = USUAL, check: Check = go_on) -> None:
         super().__init__(access, f"subscription {access['cloud']}", waits, check)
         self.id = access["cloud"]
+        self.deleted_groups: set[str] = set()
         with _PREPARING:
             _prepare_models()
         url = access.get("uri")

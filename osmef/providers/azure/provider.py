@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,7 +12,7 @@ from osmef.providers.azure import lookup, network, placement, vms
 from osmef.providers.azure.access import USUAL, Subscription, open_subscription
 from osmef.providers.azure.network import TenantNet
 from osmef.providers.azure.placement import Placer, VmPlacement
-from osmef.providers.azure.resource_types import TYPES, destroy, list_owned, schedule_of
+from osmef.providers.azure.resource_types import TYPES, list_owned, schedule_of
 from osmef.providers.azure.vms import ShutdownSchedules, Vm, VmSpec
 from osmef.providers.base import (
     Access,
@@ -199,10 +199,3 @@ class AzureProvider(VmCloud[Subscription, Mark, Vm]):
     ) -> list[Resource]:
         """List what is ours in a subscription: resource groups, and what is in them."""
         return [one.resource for one in list_owned(account, run, unread)]
-
-    @classmethod
-    def tear_down(
-        cls, resources: Sequence[tuple[Resource, Subscription]], gone: Callable[[Resource], None]
-    ) -> None:
-        """Destroy resources with the groups that they are in. Raises the first error."""
-        destroy(resources, gone)

@@ -9,27 +9,21 @@ from __future__ import annotations
 import datetime
 import math
 import re
-import threading
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Any
 
-from osmef.errors import NotFoundError, OsmefError, ProviderError
+from osmef.errors import NotFoundError, ProviderError
 from osmef.providers.azure.access import Subscription
 from osmef.providers.base import Resource, Unread, pass_over
 from osmef.providers.cloud import resource_types, teardown
 from osmef.providers.cloud.account import Again
 from osmef.providers.cloud.resource_types import Found
-from osmef.providers.cloud.teardown import Gone
 from osmef.providers.marks import Mark
-from osmef.providers.parallel import by_each, side_by_side
+from osmef.providers.parallel import by_each
 
 Body = dict[str, Any]
-Entry = tuple[Resource, Subscription]
-"""Something in the ledger, and the subscription that it is in."""
-Entries = Sequence[Entry]
 GROUP = "resource-group"
 _VM_NAME = re.compile(r"\d+-[A-Za-z0-9-]+")
 """Of a VM of ours, and so of its disk."""
@@ -146,6 +140,11 @@ class ResourceType(resource_types.ResourceType[Subscription]):
             for one in resources
         ]
 
+    def remove(self, found: Found[Subscription], again: Again) -> None:
+        """Delete one that did not go with its group; absent is success. Raises ProviderError."""
+        if found.name.partition("/")[0] not in found.account.deleted_groups:
+            super().remove(found, again)
+
     def delete(self, found: Found[Subscription]) -> Any:
         """Delete one; return what waits for that."""
         operations = self.operations(found.account)
@@ -165,7 +164,22 @@ class _Vm(ResourceType):
 
 @dataclass(frozen=True)
 class _Group(ResourceType):
-    """A resource group, which is deleted with all that is in it."""
+    """A resource group, which is deleted with all that is in it.
+
+    Where something keeps it, all that is ours in it is deleted first.
+    """
+
+    def remove(self, found: Found[Subscription], again: Again) -> None:
+        """Delete one; absent is success. Raises ProviderError."""
+        account = found.account
+        try:
+            super().remove(found, lambda _error: False)
+        except ProviderError:
+            inside, _ = list_group(account, found.name, found.mark)
+            ours = [(one.resource, account) for one in inside]
+            teardown.destroy(_INSIDE, ours, lambda _resource: None)
+            super().remove(found, again)
+        account.deleted_groups.add(found.name)
 
     def delete(self, found: Found[Subscription]) -> Any:
         """Delete one that holds nothing of others; return what waits for that."""
@@ -191,20 +205,20 @@ _SDK = (
     ("host-group", "compute/hostgroups", "compute.dedicated_host_groups"),
     ("availability-set", "compute/availabilitysets", "compute.availability_sets"),
     ("proximity-group", "compute/proximityplacementgroups", "compute.proximity_placement_groups"),
-    (GROUP, "resources/resourcegroups", "resources.resource_groups"),
 )
 """Names, Azure's types, and where the SDK has their operations, in the order of deletion."""
-_UNUSUAL: dict[str, type[ResourceType]] = {"vm": _Vm, GROUP: _Group}
-"""Those whose deletion is not the usual one."""
-TYPES: dict[str, ResourceType] = {
-    "schedule": ResourceType("schedule", 0, _SCHEDULES, Schedules),
+_INSIDE: dict[str, ResourceType] = {
+    "schedule": ResourceType("schedule", 1, _SCHEDULES, Schedules),
     **{
-        name: _UNUSUAL.get(name, ResourceType)(
-            *(name, stage, f"microsoft.{type_}", attrgetter(path)), is_last=name == GROUP
+        name: (_Vm if name == "vm" else ResourceType)(
+            name, stage, f"microsoft.{type_}", attrgetter(path)
         )
-        for stage, (name, type_, path) in enumerate(_SDK, 1)
+        for stage, (name, type_, path) in enumerate(_SDK, 2)
     },
 }
+"""Those in a resource group."""
+_GROUPS = attrgetter("resources.resource_groups")
+TYPES = {GROUP: _Group(GROUP, 0, "microsoft.resources/resourcegroups", _GROUPS), **_INSIDE}
 """By name."""
 _BY_TYPE = {one.type: one for one in TYPES.values()}
 
@@ -273,65 +287,6 @@ def list_group(
         elif kind is not None:
             ours.append(Found(kind.name, str(one.id), name, mark, subscription))
     return ours, others
-
-
-def destroy(resources: Entries, gone: Gone) -> None:
-    """Destroy resources, each in its subscription: a group as a whole, or else thing by thing.
-
-    ``gone`` is called for each as soon as it is gone. What is in a resource group that does not
-    carry our mark is not touched, and counts as gone; what others put into one that does stays, as
-    far as our role may see it. Goes on after a failure, and raises the first at the end.
-    """
-    known, lock = {id(resource) for resource, _ in resources}, threading.Lock()
-    failures: list[OsmefError] = []
-    groups: dict[tuple[int, str], list[Entry]] = defaultdict(list)
-    for resource, account in resources:
-        groups[id(account), group_of(resource)].append((resource, account))
-
-    def notify(resource: Resource) -> None:
-        if id(resource) in known:
-            with lock:
-                gone(resource)
-
-    def remove(some: Entries) -> list[Entry]:
-        try:
-            return _remove_group(some, notify)
-        except OsmefError as error:
-            failures.append(error)
-            return []
-
-    left = [one for some in side_by_side(remove, groups.values()) for one in some]
-    try:
-        teardown.destroy(TYPES, left, notify)
-    except OsmefError as error:
-        failures.append(error)
-    if failures:
-        raise failures[0]
-
-
-def _remove_group(some: Entries, gone: Gone) -> list[Entry]:
-    """Delete a group, if it is among these, all of it, in one call.
-
-    Return what is left to be deleted thing by thing: all that is ours in a group that did not go,
-    and what is not for sure in one of ours. Raises ProviderError.
-    """
-    account = some[0][1]
-    group = next((one for one, _ in some if one.kind == GROUP), None)
-    mark = None if group is None else mark_of_group(account, group.name)
-    if group is None or mark is None or mark.run != group.run:
-        return list(some)
-    try:
-        found = Found(GROUP, group.id or group.name, group.name, mark, account)
-        TYPES[GROUP].remove(found, lambda _error: False)
-    except ProviderError:
-        if mark_of_group(account, group.name) is not None:
-            known = {(one.kind, one.name) for one, _ in some}
-            inside = [one.resource for one in list_group(account, group.name, mark)[0]]
-            more = [(one, account) for one in inside if (one.kind, one.name) not in known]
-            return [*some, *more]
-    for one, _ in some:
-        gone(one)
-    return []
 
 
 Maker = resource_types.Maker[Subscription, Mark]
