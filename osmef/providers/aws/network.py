@@ -67,59 +67,57 @@ def check_rules(requests: Sequence[EndpointRequest], elsewhere: Sequence[Endpoin
             )
 
 
-@dataclass(frozen=True)
-class NetMaker:
-    """Creates what the instances of tenants need. Every method raises ProviderError."""
+def make_keypair(maker: Maker, account: Account, public: str) -> str:
+    """Import the public half of the run's key, and return the pair's name. Raises ProviderError."""
+    name = maker.mark.name("key")
+    maker.make(account, "key-pair", name, KeyName=name, PublicKeyMaterial=public.encode())
+    return name
 
-    maker: Maker
 
-    def keypair(self, account: Account, public: str) -> str:
-        """Hand the public half of the run's key over, and return the pair's name."""
-        name, key = self.maker.mark.name("key"), public.encode()
-        self.maker.make(account, "key-pair", name, KeyName=name, PublicKeyMaterial=key)
-        return name
+def make_net(maker: Maker, tenant: Tenant[Account], keypair: str, controller: str) -> TenantNet:
+    """Create a VPC with gateway and security group; subnets follow with their zones.
 
-    def net(self, tenant: Tenant[Account], keypair: str, controller: str) -> TenantNet:
-        """Create a VPC with gateway and security group; subnets follow with their zones."""
-        name, account = self.maker.mark.name(f"net-{tenant.number}"), tenant.account
-        block = str(block_of(tenant.number, _VPC))
-        vpc = self.maker.make(account, "vpc", name, CidrBlock=block)
-        self._route(account, vpc, self.maker.make(account, "internet-gateway", name))
-        reported = {"GroupName": name, "Description": "endpoints of an OSMeF run", "VpcId": vpc}
-        group = self.maker.make(account, "security-group", name, **reported)
-        net = TenantNet(tenant, vpc, group, keypair)
-        open_group(net, [ssh_from(controller), *data_from_itself(group)])
-        return net
+    Raises ProviderError.
+    """
+    name, account = maker.mark.name(f"net-{tenant.number}"), tenant.account
+    vpc = maker.make(account, "vpc", name, CidrBlock=str(block_of(tenant.number, _VPC)))
+    _route(account, vpc, maker.make(account, "internet-gateway", name))
+    reported = {"GroupName": name, "Description": "endpoints of an OSMeF run", "VpcId": vpc}
+    group = maker.make(account, "security-group", name, **reported)
+    net = TenantNet(tenant, vpc, group, keypair)
+    open_group(net, [ssh_from(controller), *data_from_itself(group)])
+    return net
 
-    def _route(self, account: Account, vpc: str, gateway: str) -> None:
-        """Join the VPC to the Internet, in the route table that all its subnets have."""
-        ends = {"VpcId": vpc, "InternetGatewayId": gateway}
-        _set(account, "attach_internet_gateway", ends, "Resource.AlreadyAssociated")
-        table = account.do(
-            "looking for the route table", lambda: _main_table(account, vpc), ERRORS.is_not_yet
-        )
-        route = {"DestinationCidrBlock": _EVERYWHERE, "GatewayId": gateway}
-        _set(account, "create_route", {"RouteTableId": table, **route}, "RouteAlreadyExists")
 
-    def subnets(self, net: TenantNet, zone: str, nics: int = 0) -> None:
-        """Create those subnets of a zone, given by its id, that do not exist yet.
+def _route(account: Account, vpc: str, gateway: str) -> None:
+    """Join the VPC to the Internet, in the route table that all its subnets have."""
+    ends = {"VpcId": vpc, "InternetGatewayId": gateway}
+    _set(account, "attach_internet_gateway", ends, "Resource.AlreadyAssociated")
+    table = account.do(
+        "looking for the route table", lambda: _main_table(account, vpc), ERRORS.is_not_yet
+    )
+    route = {"DestinationCidrBlock": _EVERYWHERE, "GatewayId": gateway}
+    _set(account, "create_route", {"RouteTableId": table, **route}, "RouteAlreadyExists")
 
-        They are the usual one, and so many for further interfaces.
-        """
 
-        def make(what: str, cidr: IPv4Network) -> str:
-            name = self.maker.mark.name(f"net-{net.tenant.number}-{what}")
-            reported = {"VpcId": net.vpc, "CidrBlock": str(cidr), "AvailabilityZoneId": zone}
-            return str(self.maker.make(net.account, "subnet", name, **reported))
+def make_subnets(maker: Maker, net: TenantNet, zone: str, nics: int = 0) -> None:
+    """Create those subnets of a zone, given by its id, that do not exist yet.
 
-        zones = list(dict.fromkeys([*net.subnets, zone]))
-        usual, further = net.blocks(zones.index(zone))
-        if zone not in net.subnets:
-            net.subnets[zone] = make(zone, usual)
-        for number in range(nics):
-            if (zone, number) not in net.nic_subnets:
-                made = make(f"{zone}-nic-{number + 1}", further[number])
-                net.nic_subnets[zone, number] = made
+    They are the usual one, and so many for further interfaces. Raises ProviderError.
+    """
+
+    def make(what: str, cidr: IPv4Network) -> str:
+        name = maker.mark.name(f"net-{net.tenant.number}-{what}")
+        reported = {"VpcId": net.vpc, "CidrBlock": str(cidr), "AvailabilityZoneId": zone}
+        return str(maker.make(net.account, "subnet", name, **reported))
+
+    zones = list(dict.fromkeys([*net.subnets, zone]))
+    usual, further = net.blocks(zones.index(zone))
+    if zone not in net.subnets:
+        net.subnets[zone] = make(zone, usual)
+    for number in range(nics):
+        if (zone, number) not in net.nic_subnets:
+            net.nic_subnets[zone, number] = make(f"{zone}-nic-{number + 1}", further[number])
 
 
 def _main_table(account: Account, vpc: str) -> str:

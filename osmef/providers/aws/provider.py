@@ -9,7 +9,7 @@ from osmef.providers.aws import instances, lookup, network, placement
 from osmef.providers.aws.access import Account
 from osmef.providers.aws.instances import Instance, InstanceSpec
 from osmef.providers.aws.lookup import FlavorInfo, Image
-from osmef.providers.aws.network import NetMaker, TenantNet
+from osmef.providers.aws.network import TenantNet
 from osmef.providers.aws.placement import Placer
 from osmef.providers.aws.resource_types import TYPES
 from osmef.providers.base import Access, Check, Endpoint, EndpointRequest, go_on
@@ -62,13 +62,15 @@ class Build(build.Build[Account, TenantNet, Instance]):
         for line in lookup.check_quotas(self.settings, self.tenants, self._offers, requests):
             self.context.progress(line)
         accounts = {tenant.account.id: tenant.account for tenant in self.tenants}
-        maker, public = NetMaker(self.maker), self.context.key.public
-        self._keys = by_each(lambda id_: maker.keypair(accounts[id_], public), accounts)
+        maker, public = self.maker, self.context.key.public
+        self._keys = by_each(
+            lambda id_: network.make_keypair(maker, accounts[id_], public), accounts
+        )
 
     def make_net(self, tenant: Tenant[Account]) -> TenantNet:
         """Create a tenant's VPC and its security group."""
         key = self._keys[tenant.account.id]
-        return NetMaker(self.maker).net(tenant, key, self._controller)
+        return network.make_net(self.maker, tenant, key, self._controller)
 
     def names_of(self, vm: Instance) -> list[str]:
         """Return the names of an instance and its further interfaces."""
@@ -99,8 +101,8 @@ class Build(build.Build[Account, TenantNet, Instance]):
         self.context.progress(f"making {len(requests)} instances in {zone}")
         zones = [self._zone_of(request, zone) for request in requests]
         for request, one in zip(requests, zones, strict=True):
-            net = self.nets[str(request.tenant)]
-            NetMaker(self.maker).subnets(net, one, networks_for(self.settings, [request]))
+            nics = networks_for(self.settings, [request])
+            network.make_subnets(self.maker, self.nets[str(request.tenant)], one, nics)
         specs = side_by_side(self._spec, list(zip(requests, zones, strict=True)))
         ends = self.context.deadline
         maker, settings = self.maker, self.settings

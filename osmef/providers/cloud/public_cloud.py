@@ -33,11 +33,7 @@ from osmef.scenario.study import Cell
 
 
 class PublicCloud(Provider, Generic[A, M]):
-    """A cloud whose ``types`` of resources are created, listed and destroyed in accounts.
-
-    One that groups its resources, and deletes whole groups, has ``find``, ``tear_down`` and
-    ``makes`` of its own in the place of the table.
-    """
+    """A cloud whose ``types`` of resources are created, listed and destroyed in accounts."""
 
     types: ClassVar[Types] = {}  # type: ignore[type-arg] # each cloud has accounts of its own
     at_once: ClassVar[int] = AT_ONCE

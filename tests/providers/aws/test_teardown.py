@@ -8,7 +8,7 @@ import pytest
 
 from osmef.errors import PolicyError, ProviderError
 from osmef.providers.aws.access import Account
-from osmef.providers.aws.network import NetMaker
+from osmef.providers.aws.network import make_keypair, make_net, make_subnets
 from osmef.providers.aws.provider import AwsProvider
 from osmef.providers.aws.resource_types import TYPES, Maker
 from osmef.providers.base import Resource
@@ -43,10 +43,9 @@ def account(api: Api) -> Account:
 
 def make_site(maker: Maker, account: Account) -> None:
     """Make a network with all that belongs to it."""
-    sites = NetMaker(maker)
-    key = sites.keypair(account, KeyPair.generate("test").public)
-    site = sites.net(Tenant("tenant-1", 1, "one", account), key, "192.0.2.1/32")
-    sites.subnets(site, "euc1-az1")
+    key = make_keypair(maker, account, KeyPair.generate("test").public)
+    net = make_net(maker, Tenant("tenant-1", 1, "one", account), key, "192.0.2.1/32")
+    make_subnets(maker, net, "euc1-az1")
 
 
 def make_host(maker: Maker, account: Account) -> None:
