@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -18,50 +17,37 @@ from osmef.errors import PolicyError
 from osmef.providers import retry
 from osmef.providers.base import Resource
 from osmef.providers.cloud import resource_types, teardown
-from osmef.providers.marks import Mark
 from tests.providers.quick import QuickTime
 
 PAGE = Path(__file__).parents[2] / "docs" / "adding-a-provider.md"
 
 
-class Fake(HTTPServer):
-    """The API of the fifth cloud; it answers with the statuses of ``refusals`` before it works."""
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
-        ours, theirs = Mark("a-run", 1, 2).tags, {"owner": "somebody"}
-        self.vms = [{"id": f"v{n}", "name": "a", "tags": t} for n, t in enumerate((ours, theirs))]
-        self.refusals: list[int] = []
-
-
-class Handler(BaseHTTPRequestHandler):
-    """Lists VMs, and deletes one."""
-
-    server: Fake
-
-    def do_GET(self) -> None:
-        self._answer()
-
-    def do_DELETE(self) -> None:
-        id_ = self.path.rpartition("/")[2]
-        if not self.server.refusals:
-            self.server.vms = [one for one in self.server.vms if one["id"] != id_]
-        self._answer()
-
-    def _answer(self) -> None:
-        refusals = self.server.refusals
-        self.send_response(refusals.pop(0) if refusals else 200)
-        self.end_headers()
-        self.wfile.write(json.dumps(self.server.vms).encode())
-
-    def log_message(self, *_arguments: object) -> None:
-        pass
+def shown(what: str) -> str:
+    """Return the code of the page with this in it."""
+    text = PAGE.read_text(encoding="utf-8")
+    blocks: list[str] = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    (code,) = [one for one in blocks if what in one]
+    return code
 
 
 @pytest.fixture
-def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[Fake]:
+def load(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], ModuleType]:
+    """Make modules of what the page shows."""
+
+    def load_(what: str) -> ModuleType:
+        module = ModuleType("osmef_mycloud")
+        monkeypatch.setitem(sys.modules, module.__name__, module)  # dataclasses look it up there
+        exec(compile(shown(what), str(PAGE), "exec"), vars(module))  # noqa: S102 - our own page
+        return module
+
+    return load_
+
+
+@pytest.fixture
+def fake(load: Callable[[str], ModuleType], monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """The API of the fifth cloud, as the page shows it."""
     monkeypatch.setattr(retry, "time", QuickTime())
-    server = Fake()
+    server = load("HTTPServer").Fake()
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     yield server
@@ -70,27 +56,10 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[Fake]:
     server.server_close()
 
 
-def shown_code() -> str:
-    """Return the module that the page shows."""
-    text = PAGE.read_text(encoding="utf-8")
-    blocks: list[str] = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
-    (code,) = [one for one in blocks if "ErrorTable(" in one]
-    return code
-
-
-@pytest.fixture
-def mycloud(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """The module that the page shows."""
-    code = shown_code()
-    module = ModuleType("osmef_mycloud")
-    monkeypatch.setitem(sys.modules, module.__name__, module)  # dataclasses look it up there
-    exec(compile(code, str(PAGE), "exec"), vars(module))  # noqa: S102 - our own page
-    return module
-
-
 def test_the_vms_of_a_fifth_cloud_are_listed_and_taken_away(
-    mycloud: ModuleType, fake: Fake
+    load: Callable[[str], ModuleType], fake: Any
 ) -> None:
+    mycloud = load("ErrorTable(")
     project = mycloud.Project({"uri": f"http://127.0.0.1:{fake.server_port}"})
     fake.refusals = [503, 429]
     (found,) = resource_types.owned(mycloud.TYPES, [project], None)
@@ -112,7 +81,7 @@ def test_lint_accepts_the_module_of_the_page() -> None:
         done = subprocess.run(
             [*ruff, *command, "--stdin-filename", path, "-"],
             cwd=PAGE.parents[1],
-            input=shown_code(),
+            input=shown("ErrorTable("),
             text=True,
             capture_output=True,
             check=False,
