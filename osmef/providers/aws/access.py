@@ -53,10 +53,12 @@ _ROWS = (
     ),
     Row(Meaning.THROTTLED, "RequestLimitExceeded|Throttl|TooManyRequests|SlowDown"),
     Row(Meaning.TRANSIENT, raised=_NO_ANSWER),
+    Row(Meaning.TRANSIENT, statuses={500, 502, 503, 504}),
     Row(Meaning.QUOTA, "LimitExceeded$|CountExceeded$|^QuotaExceeded|LimitExceededException$"),
     Row(Meaning.IN_USE, "^DependencyViolation$|InUse$|Occupied$|^Incorrect(Instance)?State$"),
     Row(Meaning.EXISTS, r"\.Duplicate$|AlreadyExists$"),
     Row(Meaning.GONE, r"\.Malformed$|\.Unknown$|NotFound$"),
+    Row(Meaning.OTHER, statuses={401, 403, 404, 408}),  # its codes say what these mean
 )
 _CURES = {
     Meaning.CREDENTIALS: "does `aws sts get-caller-identity` work with this profile?",

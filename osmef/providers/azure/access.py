@@ -95,6 +95,8 @@ _ROWS = (
         "ResourceGroupNotFound|ResourceNotFound|ParentResourceNotFound|InvalidResourceReference"
         "|^NotFound$",
     ),
+    Row(Meaning.THROTTLED, statuses={429}),
+    Row(Meaning.TRANSIENT, statuses=range(500, 600)),
 )
 _CURES = {
     Meaning.CREDENTIALS: "log in with `az login`, or set AZURE_TENANT_ID, AZURE_CLIENT_ID and"
@@ -208,7 +210,6 @@ class Subscription(cloud.Account):
     def __init__(self, access: Access, waits: CloudWaits = USUAL, check: Check = go_on) -> None:
         super().__init__(access, f"subscription {access['cloud']}", waits, check)
         self.id = access["cloud"]
-        self.deleted_groups: set[str] = set()
         with _PREPARING:
             _prepare_models()
         url = access.get("uri")

@@ -17,7 +17,7 @@ from typing import Any
 from osmef.errors import NotFoundError, ProviderError
 from osmef.providers.azure.access import Subscription
 from osmef.providers.base import Resource, Unread, pass_over
-from osmef.providers.cloud import resource_types, teardown
+from osmef.providers.cloud import resource_types
 from osmef.providers.cloud.account import Again
 from osmef.providers.cloud.resource_types import Found
 from osmef.providers.marks import Mark
@@ -140,11 +140,6 @@ class ResourceType(resource_types.ResourceType[Subscription]):
             for one in resources
         ]
 
-    def remove(self, found: Found[Subscription], again: Again) -> None:
-        """Delete one that did not go with its group; absent is success. Raises ProviderError."""
-        if found.name.partition("/")[0] not in found.account.deleted_groups:
-            super().remove(found, again)
-
     def delete(self, found: Found[Subscription]) -> Any:
         """Delete one; return what waits for that."""
         operations = self.operations(found.account)
@@ -164,22 +159,15 @@ class _Vm(ResourceType):
 
 @dataclass(frozen=True)
 class _Group(ResourceType):
-    """A resource group, which is deleted with all that is in it.
+    """A resource group, which is deleted with all that is in it."""
 
-    Where something keeps it, all that is ours in it is deleted first.
-    """
+    def holds(self, holder: Resource, other: Resource) -> bool:
+        """Return whether another resource is in a group."""
+        return other.name.startswith(f"{holder.name}/")
 
-    def remove(self, found: Found[Subscription], again: Again) -> None:
-        """Delete one; absent is success. Raises ProviderError."""
-        account = found.account
-        try:
-            super().remove(found, lambda _error: False)
-        except ProviderError:
-            inside, _ = list_group(account, found.name, found.mark)
-            ours = [(one.resource, account) for one in inside]
-            teardown.destroy(_INSIDE, ours, lambda _resource: None)
-            super().remove(found, again)
-        account.deleted_groups.add(found.name)
+    def inside(self, found: Found[Subscription]) -> list[Found[Subscription]]:
+        """List what is ours in a group. Raises ProviderError."""
+        return list_group(found.account, found.name, found.mark)[0]
 
     def delete(self, found: Found[Subscription]) -> Any:
         """Delete one that holds nothing of others; return what waits for that."""
@@ -205,20 +193,22 @@ _SDK = (
     ("host-group", "compute/hostgroups", "compute.dedicated_host_groups"),
     ("availability-set", "compute/availabilitysets", "compute.availability_sets"),
     ("proximity-group", "compute/proximityplacementgroups", "compute.proximity_placement_groups"),
+    (GROUP, "resources/resourcegroups", "resources.resource_groups"),
 )
 """Names, Azure's types, and where the SDK has their operations, in the order of deletion."""
-_INSIDE: dict[str, ResourceType] = {
-    "schedule": ResourceType("schedule", 1, _SCHEDULES, Schedules),
+_UNUSUAL: dict[str, type[ResourceType]] = {"vm": _Vm, GROUP: _Group}
+"""Those whose deletion is not the usual one."""
+TYPES: dict[str, ResourceType] = {
+    "schedule": ResourceType("schedule", 0, _SCHEDULES, Schedules),
     **{
-        name: (_Vm if name == "vm" else ResourceType)(
-            name, stage, f"microsoft.{type_}", attrgetter(path)
+        name: _UNUSUAL.get(name, ResourceType)(
+            *(name, stage, f"microsoft.{type_}", attrgetter(path)),
+            is_last=name == GROUP,
+            holds_others=name == GROUP,
         )
-        for stage, (name, type_, path) in enumerate(_SDK, 2)
+        for stage, (name, type_, path) in enumerate(_SDK, 1)
     },
 }
-"""Those in a resource group."""
-_GROUPS = attrgetter("resources.resource_groups")
-TYPES = {GROUP: _Group(GROUP, 0, "microsoft.resources/resourcegroups", _GROUPS), **_INSIDE}
 """By name."""
 _BY_TYPE = {one.type: one for one in TYPES.values()}
 

@@ -49,6 +49,8 @@ class ResourceType(ABC, Generic[A]):
     """Whether a deletion is only asked for, and ``still_there`` tells when it is done."""
     is_last: bool = field(default=False, kw_only=True)
     """Whether it is only deleted where all that was to go before it is gone."""
+    holds_others: bool = field(default=False, kw_only=True)
+    """Whether its deletion takes all that is in it, and so is tried before all others."""
 
     @abstractmethod
     def owned(self, account: A, run: str | None, unread: Unread = pass_over) -> list[Found[A]]:
@@ -57,6 +59,14 @@ class ResourceType(ABC, Generic[A]):
     def look(self, account: A, id_: str) -> Found[A] | None:  # noqa: ARG002
         """Find one by its id, which may be known before it is listed; None if absent."""
         return None
+
+    def holds(self, holder: Resource, other: Resource) -> bool:  # noqa: ARG002
+        """Return whether another resource of its account is in one of this type."""
+        return False
+
+    def inside(self, found: Found[A]) -> list[Found[A]]:  # noqa: ARG002
+        """List what is ours in one of this type. Raises ProviderError."""
+        return []
 
     def has(self, resource: Resource) -> bool:
         """Return whether a resource's id, if any, and its name have the form of this type."""

@@ -17,6 +17,8 @@ from osmef.providers.cloud.resource_types import A, Found, ResourceType, Types
 from osmef.providers.parallel import AT_ONCE, side_by_side
 
 Gone = Callable[[Resource], None]
+Entry = tuple[Resource, A]
+"""A resource, and the account that it is in."""
 _Key = tuple[int, str, str]
 
 
@@ -32,9 +34,11 @@ def destroy(
     ``gone`` is called for each as soon as it is gone. What does not carry our mark is not touched,
     and counts as gone. Goes on after a failure, and raises the first at the end.
     """
-    teardown = _Teardown(types, gone, at_once)
+    known = {id(resource) for resource, _ in resources}
+    teardown = _Teardown(types, lambda one: gone(one) if id(one) in known else None, at_once)
+    left = teardown.delete_wholes(resources)
     began = time.monotonic()
-    teardown.find(resources)
+    teardown.find(left)
     first, *later = sorted({one.stage for one in types.values()})
     teardown.delete(first)
     if teardown.unseen:
@@ -62,6 +66,48 @@ class _Teardown(Generic[A]):
     """The accounts in which something failed to go."""
     _failures: list[OsmefError] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def delete_wholes(self, resources: Sequence[Entry[A]]) -> list[Entry[A]]:
+        """Delete what holds others, with these, and return what is to be deleted by itself."""
+        holders = [one for one in resources if self.types[one[0].kind].holds_others]
+        inside = {id(one[0]): self._inside(one, resources) for one in holders}
+        held = {id(one[0]) for some in inside.values() for one in some} | inside.keys()
+        free = [one for one in resources if id(one[0]) not in held]
+        left = side_by_side(
+            lambda one: self._delete_whole(one, inside[id(one[0])]), holders, at_once=self.at_once
+        )
+        return free + [one for some in left for one in some]
+
+    def _inside(self, holder: Entry[A], resources: Sequence[Entry[A]]) -> list[Entry[A]]:
+        (whole, account), holds = holder, self.types[holder[0].kind].holds
+        return [one for one in resources if one[1] is account and holds(whole, one[0])]
+
+    def _delete_whole(self, holder: Entry[A], inside: Sequence[Entry[A]]) -> list[Entry[A]]:
+        """Return what is left where it does not go: also what is ours in it, and not known yet."""
+        (resource, account), type_ = holder, self.types[holder[0].kind]
+        try:
+            (found,) = type_.existing(account, [resource])
+            if not found or not self._goes(found[0], resource):
+                known = {(one.kind, one.name) for one, _ in inside}
+                there = [one.resource for some in found for one in type_.inside(some)]
+                more = [one for one in there if (one.kind, one.name) not in known]
+                return [holder, *inside, *((one, account) for one in more)]
+        except OsmefError as error:
+            self._note(error, account)
+            return []
+        with self._lock:
+            for one, _ in (holder, *inside):
+                self.gone(one)
+        return []
+
+    def _goes(self, found: Found[A], resource: Resource) -> bool:
+        """Delete what holds others in one call, and return whether it is gone."""
+        type_ = self.types[found.kind]
+        try:
+            type_.remove(found, lambda _error: False)
+        except ProviderError:
+            return not type_.existing(found.account, [resource])[0]
+        return True
 
     def find(self, resources: Iterable[tuple[Resource, A]], *, again: bool = False) -> None:
         """Find the marked ones of the resources; absent ones are looked for ``again``."""

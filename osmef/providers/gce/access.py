@@ -28,7 +28,10 @@ _PERMISSION = r"'(compute\.[A-Za-z.]+|iam\.[A-Za-z.]+)' permission"
 _API = (GoogleAPICallError,)
 _ROWS = (
     Row(Meaning.TRANSIENT, raised=(TransportError, requests.ConnectionError, requests.Timeout)),
+    # Not of operations: a failed one fails again.
     Row(Meaning.THROTTLED, "ratelimitexceeded", raised=_API),
+    Row(Meaning.THROTTLED, statuses={429}, raised=_API),
+    Row(Meaning.TRANSIENT, statuses=AGAIN, raised=_API),
     Row(Meaning.CREDENTIALS, raised=(GoogleAuthError,)),
     Row(Meaning.NOT_READY, "^resourcenotready$"),
     Row(Meaning.IN_USE, "^resourceinuse(byanotherresource)?$"),
@@ -47,7 +50,6 @@ _ROWS = (
     ),
     Row(Meaning.GONE, "^(resource)?notfound$"),
     Row(Meaning.DENIED, statuses={403}, named=_PERMISSION, naming=_GRANT),
-    # A failed operation fails again.
     Row(Meaning.OTHER, statuses=AGAIN, when=lambda error: isinstance(error, OperationError)),
 )
 _CURES = {

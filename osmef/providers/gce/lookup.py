@@ -20,6 +20,7 @@ from osmef.providers.cloud.lookup import (
     Quota,
     WantedFlavor,
     compare_quotas,
+    fitting,
     smallest,
 )
 from osmef.providers.gce.access import Project, last
@@ -77,22 +78,24 @@ def zones_of(project: Project, region: str) -> list[str]:
     return found
 
 
-def machine_type(project: Project, zone: str, wanted: WantedFlavor) -> Flavor:
+def machine_type(project: Project, zone: str, wanted: WantedFlavor) -> Flavor | None:
     """Find a machine type in a zone: by name, or the smallest that fits the need.
 
-    A need is for whole CPUs of the usual kind. Raises NotFoundError, ProviderError.
+    A need is for whole CPUs of the usual kind. Raises ProviderError.
     """
     service = compute_v1.MachineTypesClient
     if isinstance(wanted, str):
         doing = f"looking for the machine type {wanted}"
-        return flavor_of(project.ask(doing, service, "get", zone=zone, machine_type=wanted))
+        found = project.find(doing, service, zone=zone, machine_type=wanted)
+        return None if found is None else flavor_of(found)
     usual = [
         flavor_of(one)
         for one in project.every("listing machine types", service, zone=zone)
         if not (one.is_shared_cpu or one.accelerators or one.deprecated.state)
         and one.architecture in {_X86, ""}
     ]
-    return smallest(usual, wanted, f"{zone} has no machine type with {wanted}")
+    fit = fitting(usual, wanted)
+    return smallest(fit, wanted, "") if fit else None
 
 
 def flavor_of(one: Any) -> Flavor:
@@ -107,10 +110,8 @@ def types_in(
     project: Project, zone: str, wanted: Sequence[WantedFlavor]
 ) -> dict[WantedFlavor, Flavor] | None:
     """Find machine types in a zone; None if it lacks one. Raises ProviderError."""
-    try:
-        return {one: machine_type(project, zone, one) for one in dict.fromkeys(wanted)}
-    except NotFoundError:
-        return None
+    found = {one: machine_type(project, zone, one) for one in dict.fromkeys(wanted)}
+    return {k: v for k, v in found.items() if v} if all(found.values()) else None
 
 
 def find_image(project: Project, wanted: str | None, architecture: str) -> Image:

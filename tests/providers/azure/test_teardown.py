@@ -249,7 +249,8 @@ def test_each_subscription_is_cleared_by_its_own_access(api: Api) -> None:
 def test_what_fails_is_told_after_the_rest(api: Api) -> None:
     api.make(vm("a"), vm("b", tenant="tenant-2"))
     known = api.owned()
-    api.arm.faults.append(Fault("GET .*/resourcegroups/[^/]*-1$", 403, "Forbidden"))
+    forbidden = Fault("GET .*/resourcegroups/[^/]*-1$", 403, "Forbidden", times=1000)
+    api.arm.faults.append(forbidden)
     with pytest.raises(PolicyError):
         AzureProvider.destroy(known, lambda _one: None)
     assert len(api.bodies("resourceGroups")) == 1

@@ -8,8 +8,10 @@ import pytest
 
 from osmef.errors import Interrupted, PolicyError, ProviderError
 from osmef.providers.base import Resource
+from osmef.providers.cloud import teardown
+from osmef.providers.cloud.resource_types import Found
 from osmef.providers.marks import Mark
-from tests.providers.cloud.fake import Api, Provider, Shop, Thing, maker_for
+from tests.providers.cloud.fake import TYPES, Api, Provider, Shop, Thing, Type, maker_for
 from tests.providers.conftest import MemoryLedger
 
 MARK = Mark("a-run", 1, 2)
@@ -186,3 +188,86 @@ def test_a_request_to_stop_ends_the_waits(lab: Lab) -> None:
     with pytest.raises(Interrupted):
         lab.close()
     assert lab.left == ["net"]
+
+
+@dataclass(frozen=True)
+class Box(Type):
+    """What is deleted with all that is in it, by their names."""
+
+    def holds(self, holder: Resource, other: Resource) -> bool:
+        """Return whether another is in it."""
+        return other.name.startswith(f"{holder.name}/")
+
+    def inside(self, found: Found[Shop]) -> list[Found[Shop]]:
+        """List what is in it."""
+        there = [one for type_ in BOXED.values() for one in type_.owned(found.account, None)]
+        return [one for one in there if self.holds(found.resource, one.resource)]
+
+    def delete(self, found: Found[Shop]) -> None:
+        """Delete it with all in it."""
+        super().delete(found)
+        for one in self.inside(found):
+            del found.account.api.things[one.id]
+
+
+BOXED = {**TYPES, "box": Box("box", 4, is_last=True, holds_others=True)}
+
+
+@pytest.fixture
+def boxes(lab: Lab) -> Lab:
+    """Two boxes with a VM and a rule in each, and a rule in none."""
+    lab.maker.types = BOXED
+    for box in ("one", "two"):
+        lab.maker.make(lab.account, "box", box)
+        lab.maker.make(lab.account, "vm", f"{box}/vm")
+        lab.maker.make(lab.account, "rule", f"{box}/rule")
+    lab.maker.make(lab.account, "rule", "free")
+    return lab
+
+
+def clear(lab: Lab) -> tuple[list[str], list[str]]:
+    """Destroy all that was made, and return the deletions, and what is gone."""
+    gone: list[str] = []
+    lab.api.calls.clear()
+    try:
+        teardown.destroy(BOXED, lab.maker.made, lambda one: gone.append(one.name), at_once=1)
+    finally:
+        deleted = [call for call in lab.api.calls if call.startswith("delete ")]
+    return deleted, gone
+
+
+ALL = ["free", "one", "one/rule", "one/vm", "two", "two/rule", "two/vm"]
+
+
+def test_what_holds_others_goes_with_them_in_one_call(boxes: Lab) -> None:
+    deleted, gone = clear(boxes)
+    assert deleted == ["delete box", "delete box", "delete rule"]
+    assert sorted(gone) == ALL
+    assert boxes.api.things == {}
+
+
+def test_what_is_in_one_that_stays_goes_first_also_if_it_is_not_known(boxes: Lab) -> None:
+    boxes.api.create("vm", "one/late", MARK.tags)
+    boxes.api.faults["delete box"] = ["in use"]
+    deleted, gone = clear(boxes)
+    assert deleted[:2] == ["delete box", "delete box"]
+    assert sorted(deleted[2:-1]) == ["delete rule", "delete rule", "delete vm", "delete vm"]
+    assert deleted[-1] == "delete box"
+    assert sorted(gone) == ALL
+    assert boxes.api.things == {}
+
+
+def test_one_that_can_not_be_read_keeps_no_other(boxes: Lab) -> None:
+    boxes.api.faults["list box"] = ["denied"]
+    gone: list[str] = []
+    with pytest.raises(PolicyError):
+        teardown.destroy(BOXED, boxes.maker.made, lambda one: gone.append(one.name), at_once=1)
+    assert sorted(gone) == ["free", "two", "two/rule", "two/vm"]
+    assert {one.name for one in boxes.api.things.values()} == {"one", "one/rule", "one/vm"}
+
+
+def test_one_that_never_goes_is_told_and_all_in_it_goes(boxes: Lab) -> None:
+    boxes.api.faults["delete box"] = ["denied", "", "denied"]
+    with pytest.raises(PolicyError):
+        clear(boxes)
+    assert {one.name for one in boxes.api.things.values()} == {"one"}
