@@ -97,20 +97,19 @@ def zones_of(account: Account) -> Zones:
     return Zones({str(one["ZoneName"]): str(one["ZoneId"]) for one in answer["AvailabilityZones"]})
 
 
-def offering(account: Account, flavors: Iterable[str]) -> dict[str, set[str]]:
+def offering(account: Account, flavors: Iterable[str]) -> dict[str, frozenset[str]]:
     """Return the ids of the zones that have each instance type."""
     wanted = sorted(set(flavors))
-    found: dict[str, set[str]] = {flavor: set() for flavor in wanted}
-    if wanted:
-        answer = account.read(
-            "describe_instance_type_offerings",
-            "listing which zone has which instance type",
-            LocationType="availability-zone-id",
-            Filters=where(instance_type=wanted),
-        )
-        for one in answer["InstanceTypeOfferings"]:
-            found[str(one["InstanceType"])].add(str(one["Location"]))
-    return found
+    if not wanted:
+        return {}
+    answer = account.read(
+        "describe_instance_type_offerings",
+        "listing which zone has which instance type",
+        LocationType="availability-zone-id",
+        Filters=where(instance_type=wanted),
+    )
+    there = [(str(one["InstanceType"]), one["Location"]) for one in answer["InstanceTypeOfferings"]]
+    return {flavor: frozenset(zone for of, zone in there if of == flavor) for flavor in wanted}
 
 
 _ARCHITECTURES = ("x86_64", "arm64")

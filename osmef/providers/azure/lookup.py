@@ -100,7 +100,7 @@ def _info(sku: Any, known: Zones) -> Size:
         family=str(sku.family),
         vcpus=int(can.get("vCPUsAvailable") or can.get("vCPUs") or 0),
         ram_mib=int(float(can.get("MemoryGB") or 0) * 1024),
-        zones={known[zone] for zone in zones if zone in known},
+        zones=frozenset(known[zone] for zone in zones if zone in known),
         accelerated=can.get("AcceleratedNetworkingEnabled") == "True",
         architecture=can.get("CpuArchitectureType", "x64"),
         generations=frozenset(can.get("HyperVGenerations", "V1").split(",")),

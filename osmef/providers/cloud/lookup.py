@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any, Generic, TypeVar
@@ -31,7 +31,7 @@ class Flavor:
     vcpus: int
     ram_mib: int
     architecture: str = field(default="", kw_only=True)
-    zones: Set[str] = field(default=frozenset(), kw_only=True)
+    zones: frozenset[str] = field(default=frozenset(), kw_only=True)
     nics: int | None = field(default=None, kw_only=True)
 
 

@@ -138,6 +138,10 @@ class Tour:
         talk("compute: limits", "alice", "GET", "compute /limits")
         talk("compute: zones", "alice", "GET", "compute /os-availability-zone")
         hosts = "compute /os-services?binary=nova-compute"
+        # A service that has just begun has reported nothing yet.
+        talk.until(
+            lambda: all(one["updated_at"] for one in talk.ask("admin", "GET", hosts)[2]["services"])
+        )
         talk("compute: hosts", "admin", "GET", hosts)
         talk("compute: hosts for a member", "alice", "GET", hosts)
         quotas = f"compute /os-quota-sets/{self.ids['project alice']}"

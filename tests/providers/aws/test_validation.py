@@ -49,7 +49,7 @@ def test_neighbours_are_in_one_zone(provider: str, receiver: str, *, possible: b
 def offers() -> Offers[FlavorInfo, Image]:
     offered = {"everywhere": {"id-1", "id-2", "new"}, "here": {"id-1"}, "there": {"id-2"}}
     flavors: dict[WantedFlavor, FlavorInfo] = {
-        name: FlavorInfo(name, 2, 4096, ena=True, groups=(), hosts=False, zones=zones)
+        name: FlavorInfo(name, 2, 4096, ena=True, groups=(), hosts=False, zones=frozenset(zones))
         for name, zones in offered.items()
     }
     return Offers("everywhere", flavors, {}, Zones({"r-1b": "id-1", "r-1a": "id-2"}))

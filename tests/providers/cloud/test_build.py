@@ -219,7 +219,7 @@ def test_the_smallest_that_fits_a_need_is_taken() -> None:
 
 def offers(zones: dict[str, str], **has: set[str]) -> Offers[Flavor, str]:
     flavors: dict[WantedFlavor, Flavor] = {
-        name: Flavor(name, 2, 4096, architecture="x64", zones=there, nics=2)
+        name: Flavor(name, 2, 4096, architecture="x64", zones=frozenset(there), nics=2)
         for name, there in has.items()
     }
     return Offers("small", flavors, {"x64": "debian"}, Zones(zones))
