@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from osmef.cli.campaign_options import CampaignName
+from osmef.cli.campaign_options import CampaignName, StateUrl
 from osmef.cli.completion import complete_campaign
 from osmef.cli.console import PAGE_HELP, err, out, reporting
 from osmef.units import counted
@@ -66,15 +66,7 @@ def report_command(  # noqa: PLR0913, PLR0917 - what can be asked for
         str | None,
         typer.Option(help="What the page is called; without, the campaign.", show_default=False),
     ] = None,
-    state: Annotated[
-        str,
-        typer.Option(
-            "--state",
-            metavar="URL",
-            envvar="OSMEF_STATE",
-            help="Database of campaigns, as SQLAlchemy names it; by default SQLite in your home.",
-        ),
-    ] = "",
+    state: StateUrl = "",
 ) -> None:
     """Write one page of a campaign: platforms, sessions, times of day, change over the weeks."""
     with reporting():
@@ -122,15 +114,7 @@ Url = Annotated[str, typer.Argument(metavar="URL", help="Where the archive is, s
 def export_command(
     name: CampaignName,
     url: Url,
-    state: Annotated[
-        str,
-        typer.Option(
-            "--state",
-            metavar="URL",
-            envvar="OSMEF_STATE",
-            help="Database of campaigns, as SQLAlchemy names it; by default SQLite in your home.",
-        ),
-    ] = "",
+    state: StateUrl = "",
 ) -> None:
     """Archive a campaign: one Parquet data set, its runs whole, and a manifest with hashes."""
     with reporting():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -25,6 +25,17 @@ def complete_run(begin: str) -> list[str]:
     found = [f"{folder}{slash}{one}" for one in _directories(Path(folder or slash or "."), name)]
     named = ["latest", *_directories(Path("results"), name)] if not slash else []
     return [*(one for one in named if one.startswith(name)), *found]
+
+
+Runs = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="RUNS",
+        autocompletion=complete_run,
+        help="Run directories, directories that hold some, or patterns.",
+    ),
+]
+"""The runs that a command reads together."""
 
 
 def _directories(place: Path, begin: str) -> list[str]:

@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Column, Table
 
 from osmef.cli.console import AsJson, err, out, print_json, print_note, reporting
-from osmef.kinds import LAYERS, WORKLOADS
+from osmef.kinds import LAYERS, WORKLOADS, Kinds
 from osmef.results.measure import Measure, shown_unit
 from osmef.scenario.base import keys_of
 from osmef.scenario.fields import ProviderNetwork
@@ -41,16 +41,23 @@ def workloads_command(
         if name is not None:
             _show(name, as_json=as_json)
             return
-        broken = WORKLOADS.broken()
-        usable = [kind for kind in WORKLOADS.names if WORKLOADS.working(kind)]
-    rows = [(kind, WORKLOADS.line(kind), WORKLOADS.package(kind)) for kind in usable]
+        _list(WORKLOADS, "workload", "what it measures", [], as_json=as_json)
+
+
+def _list(
+    kinds: Kinds, noun: str, what: str, rows: Sequence[tuple[str, str, str]], *, as_json: bool
+) -> None:
+    """Show the kinds of one sort behind some rows, and those that can't be used."""
+    broken = kinds.broken()
+    usable = [one for one in kinds.names if kinds.working(one)]
+    shown = [*rows, *((one, kinds.line(one), kinds.package(one)) for one in usable)]
     if as_json:
-        listed = [dict(zip(("name", "what", "package"), row, strict=True)) for row in rows]
-        print_json({"workloads": listed, "broken": [vars(one) for one in broken]})
+        listed = [dict(zip(("name", "what", "package"), row, strict=True)) for row in shown]
+        print_json({f"{noun}s": listed, "broken": [vars(one) for one in broken]})
         return
-    print_table(("workload", "what it measures", "from"), rows)
+    print_table((noun, what, "from"), shown)
     for one in broken:
-        text = f"the workload {one.name} of the package {one.package} can't be used: {one.why}"
+        text = f"the {noun} {one.name} of the package {one.package} can't be used: {one.why}"
         print_note(err, text)
 
 
@@ -140,18 +147,8 @@ def layers_command(
         if name is not None:
             _show_layer(name, as_json=as_json)
             return
-        broken = LAYERS.broken()
-        usable = [kind for kind in LAYERS.names if LAYERS.working(kind)]
-    rows = [(str(kind), reported, "osmef") for kind, reported in _OF_THE_PROVIDER.items()]
-    rows += [(kind, LAYERS.line(kind), LAYERS.package(kind)) for kind in usable]
-    if as_json:
-        listed = [dict(zip(("name", "what", "package"), row, strict=True)) for row in rows]
-        print_json({"layers": listed, "broken": [vars(one) for one in broken]})
-        return
-    print_table(("layer", "what it is", "from"), rows)
-    for one in broken:
-        text = f"the layer {one.name} of the package {one.package} can't be used: {one.why}"
-        print_note(err, text)
+        rows = [(str(kind), line, "osmef") for kind, line in _OF_THE_PROVIDER.items()]
+        _list(LAYERS, "layer", "what it is", rows, as_json=as_json)
 
 
 def _show_layer(name: str, *, as_json: bool) -> None:

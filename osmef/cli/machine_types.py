@@ -10,7 +10,7 @@ import typer
 from rich.markup import escape
 from rich.text import Text
 
-from osmef.cli.completion import complete_run
+from osmef.cli.completion import Runs
 from osmef.cli.console import AsJson, Where, err, out, print_json, print_note, reporting, where_of
 from osmef.errors import InputError
 from osmef.report.fit import column, table
@@ -34,14 +34,7 @@ _COLOURS = {"yes": "green", "likely": "cyan", "unknown": "yellow", "no": "red"}
 
 
 def recommend_command(  # noqa: PLR0913, PLR0917 - each is an option of the command line
-    runs: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="RUNS",
-            autocompletion=complete_run,
-            help="Run directories, directories that hold some, or patterns.",
-        ),
-    ],
+    runs: Runs,
     btc: Annotated[
         str | None,
         typer.Option(metavar="RATE", help="Aggregate BTC of at least this.", show_default=False),

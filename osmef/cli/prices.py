@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from osmef.cli.completion import complete_metric, complete_run
+from osmef.cli.completion import Runs, complete_metric
 from osmef.cli.console import AsJson, Where, err, out, print_json, reporting, where_of
 from osmef.errors import NotFoundError
 from osmef.prices.price_list import fetched_file, read_book, update
@@ -105,14 +105,7 @@ def update_command(
 
 @app.command("rank", epilog=_RANK_EPILOG)
 def rank_command(  # noqa: PLR0913, PLR0917 - each is an option of the command line
-    runs: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="RUNS",
-            autocompletion=complete_run,
-            help="Run directories, directories that hold some, or patterns.",
-        ),
-    ],
+    runs: Runs,
     metric: Annotated[
         str | None,
         typer.Option(

@@ -18,7 +18,7 @@ import typer
 from rich.markup import escape
 from rich.text import Text
 
-from osmef.cli.completion import complete_run
+from osmef.cli.completion import Runs
 from osmef.cli.console import (
     PAGE_HELP,
     AsJson,
@@ -265,14 +265,7 @@ The page needs no network and no other file."""
 
 
 def report_command(
-    runs: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="RUNS",
-            autocompletion=complete_run,
-            help="Run directories, directories that hold some, or patterns of them.",
-        ),
-    ],
+    runs: Runs,
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help=PAGE_HELP)] = Path(
         "report.html"
     ),

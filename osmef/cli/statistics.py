@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
-from osmef.cli.completion import complete_metric, complete_run
+from osmef.cli.completion import Runs, complete_metric
 from osmef.cli.console import (
     AsJson,
     Where,
@@ -56,14 +56,7 @@ def _precision(text: object) -> float:
 
 
 def statistics_command(  # noqa: PLR0913, PLR0917 - each is an option of the command line
-    runs: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="RUNS",
-            autocompletion=complete_run,
-            help="Run directories, directories that hold some, or patterns.",
-        ),
-    ],
+    runs: Runs,
     metric: Annotated[
         list[str] | None,
         typer.Option(
