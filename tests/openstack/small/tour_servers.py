@@ -182,20 +182,14 @@ class Servers:
         failed = f"{SERVERS}/detail?name=%5Etour-fails"
         talk("servers: those that failed", "alice", "GET", failed)
         talk("servers: one that failed on its only host", "alice", "GET", f"{SERVERS}/{alone}")
-        other = self.made(
-            "one with no host left",
-            hints={"group": self.ids["group"]},
-            availability_zone="az2",
-            name="tour-2",
-        )
+        # A group of its own: the other one's server may be on the only host of this zone.
+        body = {"server_group": {"name": "tour-alone", "policy": "anti-affinity"}}
+        group = talk.ask("alice", "POST", GROUPS, body)[2]["server_group"]["id"]
+        there: dict[str, Any] = {"hints": {"group": group}, "availability_zone": "az2"}
+        other = self.made("one with no host left", name="tour-2", **there)
         server = self.settled(other)
         assert server["status"] == "ACTIVE", server.get("fault")
-        more = self.made(
-            "one more with no host left",
-            hints={"group": self.ids["group"]},
-            availability_zone="az2",
-            name="tour-3",
-        )
+        more = self.made("one more with no host left", name="tour-3", **there)
         self.settled(more)
         talk("servers: one on no host", "alice", "GET", f"{SERVERS}/{more}")
         talk(
@@ -226,6 +220,7 @@ class Servers:
                 _FORCE,
             )
         self.gone(key, alone, other, more)
+        talk.ask("alice", "DELETE", f"{GROUPS}/{group}")
         talk(
             "servers: taking away what is gone",
             "alice",
