@@ -90,3 +90,12 @@ def test_a_reference_to_a_module_that_was_renamed_is_found(tmp_path: Path) -> No
 def test_a_page_has_no_riddle(path: Path) -> None:
     text = prose(path)
     assert [text[max(0, m.start() - 60) : m.end() + 40] for m in RIDDLES.finditer(text)] == []
+
+
+def test_the_tests_that_pages_name_exist() -> None:
+    named = {
+        name for page in PAGES for name in re.findall(r"`(test_[a-z]+_\w+)`", page.read_text())
+    }
+    sources = "".join(path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
+    assert len(named) > 40
+    assert named - {*re.findall(r"def (test_\w+)\(", sources)} == set()
