@@ -64,6 +64,8 @@ class _Teardown(Generic[A]):
     _failed: set[_Key] = field(default_factory=set)
     _stuck: set[int] = field(default_factory=set)
     """The accounts in which something failed to go."""
+    _early: list[OsmefError] = field(default_factory=list)
+    """Failures with what holds others, which keep nothing else from going."""
     _failures: list[OsmefError] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -92,12 +94,13 @@ class _Teardown(Generic[A]):
                 there = [one.resource for some in found for one in type_.inside(some)]
                 more = [one for one in there if (one.kind, one.name) not in known]
                 return [holder, *inside, *((one, account) for one in more)]
+            with self._lock:
+                for one, _ in (holder, *inside):
+                    self.gone(one)
         except OsmefError as error:
-            self._note(error, account)
-            return []
-        with self._lock:
-            for one, _ in (holder, *inside):
-                self.gone(one)
+            self._explain(error, account)
+            with self._lock:
+                self._early.append(error)
         return []
 
     def _goes(self, found: Found[A], resource: Resource) -> bool:
@@ -234,11 +237,14 @@ class _Teardown(Generic[A]):
         self._note(error, found.account)
 
     def _note(self, error: OsmefError, account: A) -> None:
-        if error.cure in {None, account.errors.cure_of(Meaning.OTHER)}:
-            error.cure = f"{account.look_at}, then: osmef reap --provider {account.provider}"
+        self._explain(error, account)
         with self._lock:
             self._stuck.add(id(account))
             self._failures.append(error)
+
+    def _explain(self, error: OsmefError, account: A) -> None:
+        if error.cure in {None, account.errors.cure_of(Meaning.OTHER)}:
+            error.cure = f"{account.look_at}, then: osmef reap --provider {account.provider}"
 
     def _done(self, found: Found[A]) -> None:
         with self._lock:
@@ -248,8 +254,8 @@ class _Teardown(Generic[A]):
 
     def finish(self) -> None:
         """Raise the first failure."""
-        if self._failures:
-            raise self._failures[0]
+        for error in (*self._early, *self._failures):
+            raise error
 
 
 def _key(found: Found[A]) -> _Key:

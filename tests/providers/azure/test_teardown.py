@@ -246,11 +246,17 @@ def test_each_subscription_is_cleared_by_its_own_access(api: Api) -> None:
     assert api.arm.things == {}
 
 
-def test_what_fails_is_told_after_the_rest(api: Api) -> None:
+@pytest.mark.parametrize("slow", [False, True])
+def test_what_fails_is_told_after_the_rest(api: Api, slow: bool) -> None:
     api.make(vm("a"), vm("b", tenant="tenant-2"))
     known = api.owned()
     forbidden = Fault("GET .*/resourcegroups/[^/]*-1$", 403, "Forbidden", times=1000)
     api.arm.faults.append(forbidden)
+    if slow:
+        api.arm.faults += [
+            Fault(GROUP, 409, "ResourceGroupDeletionBlocked"),
+            Fault("DELETE .*networkInterfaces", 400, "NicReservedForAnotherVm", times=2),
+        ]
     with pytest.raises(PolicyError):
         AzureProvider.destroy(known, lambda _one: None)
     assert len(api.bodies("resourceGroups")) == 1

@@ -257,8 +257,10 @@ def test_what_is_in_one_that_stays_goes_first_also_if_it_is_not_known(boxes: Lab
     assert boxes.api.things == {}
 
 
-def test_one_that_can_not_be_read_keeps_no_other(boxes: Lab) -> None:
-    boxes.api.faults["list box"] = ["denied"]
+@pytest.mark.parametrize("codes", [[], ["in use"]])
+def test_one_that_can_not_be_read_keeps_no_other(boxes: Lab, codes: list[str]) -> None:
+    """Also one that does not go at once, and in which something is in use for a while."""
+    boxes.api.faults = {"list box": ["denied"], "delete box": codes, "delete rule": codes * 2}
     gone: list[str] = []
     with pytest.raises(PolicyError):
         teardown.destroy(BOXED, boxes.maker.made, lambda one: gone.append(one.name), at_once=1)
