@@ -17,7 +17,7 @@ from osmef.errors import (
 )
 from osmef.providers.aws.access import ERRORS, Account, where
 from osmef.providers.aws.lookup import FlavorInfo, Image
-from osmef.providers.aws.network import TenantNet, attach
+from osmef.providers.aws.network import TenantNet, attach, keypair_of
 from osmef.providers.aws.resource_types import Facts, Maker, tags_for, token_of
 from osmef.providers.cloud.account import Again
 from osmef.providers.cloud.build import Vm, VmSpec
@@ -77,7 +77,7 @@ def make_instance(maker: Maker, spec: InstanceSpec, settings: AwsSettings, ends:
         "InstanceType": spec.flavor.name,
         "MinCount": 1,
         "MaxCount": 1,
-        "KeyName": spec.net.keypair,
+        "KeyName": keypair_of(maker.mark),
         "ClientToken": token_of(maker.mark, f"{spec.name} {spec.zone}"),
         "UserData": cloud_config(
             spec.image.user, spec.login_key, spec.host_key, ends - time.time()

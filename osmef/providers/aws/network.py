@@ -18,6 +18,7 @@ from osmef.providers.aws.resource_types import Maker
 from osmef.providers.base import EndpointRequest
 from osmef.providers.cloud import tenants
 from osmef.providers.cloud.tenants import Tenant, block_of, slots_of, split
+from osmef.providers.marks import Mark
 from osmef.remote.login import SSH_PORT
 from osmef.scenario.clouds.aws import AwsSettings
 from osmef.scenario.fields import DATA_PORTS
@@ -38,7 +39,6 @@ class TenantNet(tenants.TenantNet[Account]):
 
     vpc: str
     group: str
-    keypair: str
     subnets: dict[str, str] = field(default_factory=dict)
     nic_subnets: dict[tuple[str, int], str] = field(default_factory=dict)
 
@@ -67,14 +67,18 @@ def check_rules(requests: Sequence[EndpointRequest], elsewhere: Sequence[Endpoin
             )
 
 
-def make_keypair(maker: Maker, account: Account, public: str) -> str:
-    """Import the public half of the run's key, and return the pair's name. Raises ProviderError."""
-    name = maker.mark.name("key")
+def keypair_of(mark: Mark) -> str:
+    """Return the name of a run's key pair, in each of its accounts."""
+    return mark.name("key")
+
+
+def make_keypair(maker: Maker, account: Account, public: str) -> None:
+    """Import the public half of the run's key. Raises ProviderError."""
+    name = keypair_of(maker.mark)
     maker.make(account, "key-pair", name, KeyName=name, PublicKeyMaterial=public.encode())
-    return name
 
 
-def make_net(maker: Maker, tenant: Tenant[Account], keypair: str, controller: str) -> TenantNet:
+def make_net(maker: Maker, tenant: Tenant[Account], controller: str) -> TenantNet:
     """Create a VPC with gateway and security group; subnets follow with their zones.
 
     Raises ProviderError.
@@ -84,7 +88,7 @@ def make_net(maker: Maker, tenant: Tenant[Account], keypair: str, controller: st
     _route(account, vpc, maker.make(account, "internet-gateway", name))
     reported = {"GroupName": name, "Description": "endpoints of an OSMeF run", "VpcId": vpc}
     group = maker.make(account, "security-group", name, **reported)
-    net = TenantNet(tenant, vpc, group, keypair)
+    net = TenantNet(tenant, vpc, group)
     open_group(net, [ssh_from(controller), *data_from_itself(group)])
     return net
 

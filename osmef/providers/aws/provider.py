@@ -17,27 +17,14 @@ from osmef.providers.cloud import build
 from osmef.providers.cloud.lookup import Offers
 from osmef.providers.cloud.placement import first_with_room
 from osmef.providers.cloud.public_cloud import VmCloud
-from osmef.providers.cloud.tenants import Tenant, access_with, networks_for, slots_of
+from osmef.providers.cloud.tenants import Tenant, access_with, networks_for, offers_of, slots_of
 from osmef.providers.marks import Mark
-from osmef.providers.parallel import by_each, side_by_side
+from osmef.providers.parallel import side_by_side
 from osmef.remote.login import Login
 from osmef.scenario.clouds.aws import AwsAccess, AwsPlacedBy, AwsSettings
 from osmef.scenario.location import Gone, Location
 
 _OF_A_ZONE = {"instance", "network-interface", "dedicated-host"}
-
-
-def _offers(
-    settings: AwsSettings, tenants: Sequence[Tenant[Account]], requests: Sequence[EndpointRequest]
-) -> dict[str, Offers[FlavorInfo, Image]]:
-    """Look up what tenants need, by their slots. Raises ProviderError."""
-
-    def look(slot: str) -> Offers[FlavorInfo, Image]:
-        ours = [request for request in requests if request.tenant == slot]
-        return lookup.look_up(accounts[slot], settings, ours)
-
-    accounts = {tenant.slot: tenant.account for tenant in tenants}
-    return by_each(look, accounts)
 
 
 @dataclass
@@ -46,8 +33,6 @@ class Build(build.Build[Account, TenantNet, Instance]):
 
     _offers: dict[str, Offers[FlavorInfo, Image]] = field(default_factory=dict)
     """By the tenant's slot."""
-    _keys: dict[str, str] = field(default_factory=dict)
-    """The names of key pairs by their accounts."""
     _zone: str | None = None
     """The id of the zone of instances that name none."""
 
@@ -57,20 +42,17 @@ class Build(build.Build[Account, TenantNet, Instance]):
     def look_up(self) -> None:
         """Look up all names, and import the run's key."""
         self._controller = network.controller_of(self.settings)
-        self._offers = _offers(self.settings, self.tenants, self.context.requests)
         requests = self.context.requests
+        self._offers = offers_of(lookup.look_up, self.settings, self.tenants, requests)
         for line in lookup.check_quotas(self.settings, self.tenants, self._offers, requests):
             self.context.progress(line)
-        accounts = {tenant.account.id: tenant.account for tenant in self.tenants}
+        accounts = {tenant.account.id: tenant.account for tenant in self.tenants}.values()
         maker, public = self.maker, self.context.key.public
-        self._keys = by_each(
-            lambda id_: network.make_keypair(maker, accounts[id_], public), accounts
-        )
+        side_by_side(lambda one: network.make_keypair(maker, one, public), accounts)
 
     def make_net(self, tenant: Tenant[Account]) -> TenantNet:
         """Create a tenant's VPC and its security group."""
-        key = self._keys[tenant.account.id]
-        return network.make_net(self.maker, tenant, key, self._controller)
+        return network.make_net(self.maker, tenant, self._controller)
 
     def names_of(self, vm: Instance) -> list[str]:
         """Return the names of an instance and its further interfaces."""
@@ -161,7 +143,7 @@ class AwsProvider(VmCloud[Account, Mark, Instance]):
         if settings.placement_by is AwsPlacedBy.PARTITION:
             placement.partitions_of(requests)
         tenants = self.tenants_of(slots_of(requests), still)
-        offers = _offers(settings, tenants, requests)
+        offers = offers_of(lookup.look_up, settings, tenants, requests)
         if settings.zone is None and any(request.zone is None for request in requests):
             lookup.free_zones(offers, requests)
         lookup.check_quotas(settings, tenants, offers, requests)

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Network
-from typing import Generic
+from typing import Any, Generic, TypeVar
 
 from osmef.errors import ProviderError
 from osmef.providers.base import Access, EndpointRequest
 from osmef.providers.cloud.resource_types import A
-from osmef.providers.parallel import side_by_side
+from osmef.providers.parallel import by_each, side_by_side
 from osmef.scenario.clouds.base import CloudSettings
 
+T = TypeVar("T")
 _POOL = IPv4Network("10.0.0.0/8")
 
 
@@ -53,6 +54,24 @@ class TenantNet(Generic[A]):
     def account(self) -> A:
         """Its account."""
         return self.tenant.account
+
+
+def offers_of(
+    look_up: Callable[[A, Any, Sequence[EndpointRequest]], T],
+    settings: Any,
+    tenants: Iterable[Tenant[A]],
+    requests: Sequence[EndpointRequest],
+) -> dict[str, T]:
+    """Look up what each tenant's account offers of its requests, by the tenants' slots.
+
+    Raises ProviderError.
+    """
+    accounts = {tenant.slot: tenant.account for tenant in tenants}
+
+    def look(slot: str) -> T:
+        return look_up(accounts[slot], settings, [one for one in requests if one.tenant == slot])
+
+    return by_each(look, accounts)
 
 
 def slots_of(requests: Sequence[EndpointRequest]) -> list[str]:

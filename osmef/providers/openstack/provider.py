@@ -31,10 +31,10 @@ from osmef.providers.cloud import build, resource_types
 from osmef.providers.cloud.account import CloudWaits
 from osmef.providers.cloud.public_cloud import VmCloud
 from osmef.providers.cloud.ssh_access import BootingGuest
-from osmef.providers.cloud.tenants import Tenant, access_with, open_tenants, slots_of
+from osmef.providers.cloud.tenants import Tenant, access_with, offers_of, open_tenants, slots_of
 from osmef.providers.openstack import lookup, network, placement, servers
 from osmef.providers.openstack.access import USUAL, Cloud, identity, login_of, open_cloud
-from osmef.providers.openstack.lookup import KEY_PAIRS, Names, needs_floating
+from osmef.providers.openstack.lookup import KEY_PAIRS, needs_floating
 from osmef.providers.openstack.network import NetMaker, TenantNet
 from osmef.providers.openstack.placement import VmPlacement
 from osmef.providers.openstack.resource_types import TYPES, Maker, Mark, Rule, rules_for
@@ -252,14 +252,11 @@ class Build(build.Build[Cloud, TenantNet, Server]):
 
     def look_up(self) -> None:
         """Look up all names, and choose the addresses of networks."""
-
-        def look(tenant: Tenant[Cloud]) -> Names:
-            ours = self.requests_of(tenant)
-            return lookup.look_up(tenant.account, self.settings, ours, floating=self._floating)
-
-        known = side_by_side(look, self.tenants)
-        used = [subnet for names in known for subnet in names.used] + network.used_here()
-        for tenant, names in zip(self.tenants, known, strict=True):
+        look_up = partial(lookup.look_up, floating=self._floating)
+        known = offers_of(look_up, self.settings, self.tenants, self.context.requests)
+        used = [subnet for names in known.values() for subnet in names.used] + network.used_here()
+        for tenant in self.tenants:
+            names = known[tenant.slot]
             own = self.settings.network is None
             sizes = [len(self.requests_of(tenant))] * (own + self.nic_networks(tenant))
             cidrs: list[IPv4Network] = network.choose_subnets(sizes, used)

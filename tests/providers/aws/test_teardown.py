@@ -43,8 +43,8 @@ def account(api: Api) -> Account:
 
 def make_site(maker: Maker, account: Account) -> None:
     """Make a network with all that belongs to it."""
-    key = make_keypair(maker, account, KeyPair.generate("test").public)
-    net = make_net(maker, Tenant("tenant-1", 1, "one", account), key, "192.0.2.1/32")
+    make_keypair(maker, account, KeyPair.generate("test").public)
+    net = make_net(maker, Tenant("tenant-1", 1, "one", account), "192.0.2.1/32")
     make_subnets(maker, net, "euc1-az1")
 
 
