@@ -199,7 +199,11 @@ class _Transport(RequestsTransport):  # type: ignore[misc] # azure-core loads it
 
 
 class Subscription(cloud.Account):
-    """One subscription. Thread-safe."""
+    """One subscription, by default that of the environment. Thread-safe.
+
+    Logs in, and looks whether it is there. Raises CredentialsError where nothing names one,
+    ProviderError.
+    """
 
     provider = "azure"
     errors = ERRORS
@@ -208,8 +212,15 @@ class Subscription(cloud.Account):
     refusal_leaves_nothing = False  # a VM that could not be allocated is there all the same
 
     def __init__(self, access: Access, waits: CloudWaits = USUAL, check: Check = go_on) -> None:
-        super().__init__(access, f"subscription {access['cloud']}", waits, check)
-        self.id = access["cloud"]
+        id_ = access.get("cloud") or os.environ.get("AZURE_SUBSCRIPTION_ID")
+        if not id_:
+            raise CredentialsError(
+                "nothing says which subscription to use",
+                where="provider: azure",
+                cure="set AZURE_SUBSCRIPTION_ID, or write provider.tenants: {NAME: ID}",
+            )
+        super().__init__({**access, "cloud": id_}, f"subscription {id_}", waits, check)
+        self.id = id_
         with _PREPARING:
             _prepare_models()
         url = access.get("uri")
@@ -226,6 +237,7 @@ class Subscription(cloud.Account):
         if url is not None:
             address = url.rstrip("/")
             self._options |= {"base_url": address, "credential_scopes": [f"{address}/.default"]}
+        self.do("logging in", lambda: self.subscriptions.subscriptions.get(id_))
 
     @cached_property
     def compute(self) -> ComputeManagementClient:
@@ -293,24 +305,3 @@ class Subscription(cloud.Account):
 def word(value: Any) -> str | None:
     """Return an enum's value as in the API."""
     return None if value is None else str(getattr(value, "value", value))
-
-
-def open_subscription(
-    access: Access, waits: CloudWaits = USUAL, check: Check = go_on
-) -> Subscription:
-    """Log in, by default to the subscription of the environment, and look whether it is there.
-
-    Raises CredentialsError where nothing names one, ProviderError.
-    """
-    id_ = access.get("cloud") or os.environ.get("AZURE_SUBSCRIPTION_ID")
-    if not id_:
-        raise CredentialsError(
-            "nothing says which subscription to use",
-            where="provider: azure",
-            cure="set AZURE_SUBSCRIPTION_ID, or write provider.tenants: {NAME: SUBSCRIPTION-ID}",
-        )
-    subscription = Subscription({**access, "cloud": id_}, waits, check)
-    subscription.do(
-        "logging in", lambda: subscription.subscriptions.subscriptions.get(subscription.id)
-    )
-    return subscription

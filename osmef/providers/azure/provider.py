@@ -9,7 +9,7 @@ from typing import Any
 
 from osmef.errors import NotFoundError
 from osmef.providers.azure import lookup, network, placement, vms
-from osmef.providers.azure.access import USUAL, Subscription, open_subscription
+from osmef.providers.azure.access import USUAL, Subscription
 from osmef.providers.azure.network import TenantNet
 from osmef.providers.azure.placement import Placer, VmPlacement
 from osmef.providers.azure.resource_types import TYPES, list_owned, schedule_of
@@ -158,7 +158,7 @@ class AzureProvider(VmCloud[Subscription, Mark, Vm]):
     access_model = AzureAccess
     types = TYPES
     build_type = Build
-    opener = staticmethod(open_subscription)
+    opener = Subscription
     usual_waits = USUAL
     account_is = accounts_by = "subscription"
 

@@ -11,7 +11,6 @@ from typing import Any
 import google.auth
 import requests
 from google.api_core.exceptions import GoogleAPICallError
-from google.auth.credentials import Credentials
 from google.auth.exceptions import GoogleAuthError, TransportError
 from google.cloud import compute_v1
 
@@ -131,24 +130,30 @@ _SCOPES = ("https://www.googleapis.com/auth/compute",)
 
 
 class Project(cloud.Account):
-    """One project. Thread-safe."""
+    """One project, by default that of the credentials. Thread-safe.
+
+    Raises CredentialsError where there are none, or name no project.
+    """
 
     provider = "gce"
     errors = ERRORS
     look_at = "look at it with gcloud"
     is_idempotent = True  # a request keeps its id when it is repeated
 
-    def __init__(
-        self,
-        project: str,
-        credentials: Credentials,
-        url: str | None = None,
-        waits: CloudWaits = USUAL,
-        check: Check = go_on,
-    ) -> None:
+    def __init__(self, access: Access, waits: CloudWaits = USUAL, check: Check = go_on) -> None:
+        try:
+            self._credentials, own = google.auth.default(scopes=_SCOPES)
+        except GoogleAuthError as error:
+            raise ERRORS.translate(error, "looking for credentials") from error
+        project, url = access.get("cloud") or own, access.get("uri")
+        if project is None:
+            raise CredentialsError(
+                "the credentials name no project",
+                where="provider: gce",
+                cure="write provider.project, or set GOOGLE_CLOUD_PROJECT",
+            )
         super().__init__(access_with(cloud=project, uri=url), project, waits, check)
         self.id = project
-        self._credentials = credentials
         self._options = {"api_endpoint": url} if url else None
         self._clients: dict[type, Any] = {}
         self._lock = threading.Lock()
@@ -229,22 +234,3 @@ class Project(cloud.Account):
 def last(url: str) -> str:
     """Return the name at the end of a resource's URL."""
     return url.rsplit("/", 1)[-1]
-
-
-def open_project(access: Access, waits: CloudWaits = USUAL, check: Check = go_on) -> Project:
-    """Open the project that ``access`` names, or else that of the credentials.
-
-    Raises CredentialsError.
-    """
-    try:
-        credentials, own = google.auth.default(scopes=_SCOPES)
-    except GoogleAuthError as error:
-        raise ERRORS.translate(error, "looking for credentials") from error
-    project = access.get("cloud") or own
-    if project is None:
-        raise CredentialsError(
-            "the credentials name no project",
-            where="provider: gce",
-            cure="write provider.project, or set GOOGLE_CLOUD_PROJECT",
-        )
-    return Project(project, credentials, access.get("uri"), waits, check)

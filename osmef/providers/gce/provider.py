@@ -24,7 +24,7 @@ from osmef.providers.cloud.placement import first_with_room
 from osmef.providers.cloud.public_cloud import VmCloud, shares
 from osmef.providers.cloud.tenants import Tenant, access_with, networks_for, slots_of
 from osmef.providers.gce import lookup, placement
-from osmef.providers.gce.access import AT_ONCE, Project, open_project
+from osmef.providers.gce.access import AT_ONCE, Project
 from osmef.providers.gce.instances import ENDED, Vm, VmSpec, look, make_vm
 from osmef.providers.gce.lookup import Image, region_of
 from osmef.providers.gce.network import TenantNet, make_net, open_to
@@ -214,7 +214,7 @@ class GceProvider(VmCloud[Project, Mark, Vm]):
     types = TYPES
     build_type = Build
     mark_type = Mark
-    opener = staticmethod(open_project)
+    opener = Project
     at_once = AT_ONCE
     account_is = accounts_by = "project"
 

@@ -17,7 +17,7 @@ from osmef.errors import (
     ProviderError,
     QuotaError,
 )
-from osmef.providers.azure.access import ERRORS, Subscription, open_subscription
+from osmef.providers.azure.access import ERRORS, Subscription
 from osmef.providers.azure.network import public_ip
 from osmef.providers.azure.resource_types import TYPES, Maker
 from osmef.providers.marks import Mark
@@ -37,7 +37,7 @@ def arm(api: Api) -> Arm:
 
 @pytest.fixture
 def lab(arm: Arm) -> Subscription:
-    return open_subscription({"uri": arm.url})
+    return Subscription({"uri": arm.url})
 
 
 @pytest.fixture
@@ -184,7 +184,7 @@ def test_a_region_without_schedules_is_told_and_used(api: Api) -> None:
 def test_wrong_secrets_are_told(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AZURE_CLIENT_SECRET", "another")
     with pytest.raises(CredentialsError, match="Invalid client secret") as caught:
-        open_subscription({"uri": api.arm.url})
+        Subscription({"uri": api.arm.url})
     assert "az login" in str(caught.value.cure)
     assert api.arm.calls == []
 
@@ -192,7 +192,7 @@ def test_wrong_secrets_are_told(api: Api, monkeypatch: pytest.MonkeyPatch) -> No
 def test_missing_credentials_are_told(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AZURE_CLIENT_SECRET")
     with pytest.raises(CredentialsError) as caught:
-        open_subscription({"uri": api.arm.url})
+        Subscription({"uri": api.arm.url})
     assert "AZURE_CLIENT_SECRET" in str(caught.value.cure)
 
 
@@ -205,7 +205,7 @@ def test_no_subscription_at_all_is_told(api: Api, monkeypatch: pytest.MonkeyPatc
 
 def test_an_unknown_subscription_is_told(api: Api) -> None:
     with pytest.raises(NotFoundError, match="SubscriptionNotFound") as caught:
-        open_subscription({"uri": api.arm.url, "cloud": OTHER.replace("4", "5")})
+        Subscription({"uri": api.arm.url, "cloud": OTHER.replace("4", "5")})
     assert "az account list" in str(caught.value.cure)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from osmef.errors import CapacityError, NotFoundError, ProviderError, QuotaError
-from osmef.providers.azure.access import open_subscription
+from osmef.providers.azure.access import Subscription
 from osmef.providers.azure.lookup import Image, Size, look_up
 from osmef.providers.cloud.lookup import Offers
 from osmef.scenario.fields import FlavorNeed
@@ -24,7 +24,7 @@ NOT_IN_2 = {
 
 
 def names(api: Api, *requests: Any, **keys: Any) -> Offers[Size, Image]:
-    subscription = open_subscription({"uri": api.arm.url})
+    subscription = Subscription({"uri": api.arm.url})
     return look_up(subscription, api.settings(**keys), requests or [vm("a")])
 
 

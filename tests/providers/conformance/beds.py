@@ -12,7 +12,7 @@ from google.cloud import compute_v1
 
 from osmef.providers.aws.access import Account
 from osmef.providers.aws.provider import AwsProvider
-from osmef.providers.azure.access import USUAL, open_subscription
+from osmef.providers.azure.access import USUAL, Subscription
 from osmef.providers.azure.provider import AzureProvider
 from osmef.providers.base import Resource
 from osmef.providers.cloud.account import CloudWaits
@@ -197,7 +197,7 @@ class Azure(Bed):
 
     def foreign(self) -> tuple[Resource, Callable[[], bool]]:
         """Make a resource group."""
-        subscription = open_subscription(self.access)
+        subscription = Subscription(self.access)
         groups = subscription.resources.resource_groups
         id_ = str(groups.create_or_update(NAME, {"location": "westeurope"}).id)
         there = Resource("azure", "resource-group", NAME, RUN, id_, access=subscription.access)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from osmef.providers.base import Access, Endpoint, EndpointRequest, RunContext
-from osmef.providers.gce.access import Project, open_project
+from osmef.providers.gce.access import Project
 from osmef.providers.gce.provider import GceProvider
 from osmef.remote.login import KeyPair
 from osmef.scenario.clouds.gce import GceSettings
@@ -77,7 +77,7 @@ class Lab:
 
     def project(self) -> Project:
         """Open the usual project."""
-        return open_project(self.access)
+        return Project(self.access)
 
     def create(self, provider: GceProvider, wanted: RunContext) -> list[Endpoint]:
         """Have the provider make things in this process, where it can reach the VMs."""

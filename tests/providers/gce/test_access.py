@@ -14,7 +14,7 @@ from google.api_core.exceptions import from_http_status
 from google.auth.transport.requests import AuthorizedSession
 
 from osmef.errors import CredentialsError, ProviderError
-from osmef.providers.gce.access import ERRORS, open_project
+from osmef.providers.gce.access import ERRORS, Project
 from osmef.providers.gce.provider import GceProvider
 from tests.gce.cloud import GceCloud
 from tests.providers.gce.lab import Lab, vm
@@ -81,15 +81,15 @@ def test_a_run_without_credentials_ends_before_it_begins(lab: Lab, tmp_path: Pat
 def test_project_is_that_of_the_settings_or_of_the_credentials(
     lab: Lab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    assert open_project({}).id == "alpha-1"
-    assert open_project({"cloud": "beta-2"}).id == "beta-2"
+    assert Project({}).id == "alpha-1"
+    assert Project({"cloud": "beta-2"}).id == "beta-2"
     account = json.loads(lab.cloud.credentials.read_text())
     del account["project_id"]
     path = tmp_path / "account.json"
     path.write_text(json.dumps(account))
     monkeypatch.setenv(CREDENTIALS, str(path))
     with pytest.raises(CredentialsError, match="name no project"):
-        open_project({})
+        Project({})
 
 
 def test_project_that_is_not_there(lab: Lab) -> None:

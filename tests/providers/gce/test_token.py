@@ -18,7 +18,7 @@ from google.cloud import compute_v1
 from osmef.engine.journal import Journal
 from osmef.errors import ProviderError
 from osmef.providers.base import Resource
-from osmef.providers.gce.access import open_project
+from osmef.providers.gce.access import Project
 from tests.gce.cloud import UNIVERSE
 from tests.invoked import invoke
 
@@ -155,7 +155,7 @@ def test_no_command_line_has_it_sent_there(stranger: Listener) -> None:
 @pytest.mark.usefixtures("google")
 def test_a_redirection_does_not_take_it_along() -> None:
     with listening() as elsewhere, listening(elsewhere.url) as api:
-        project = open_project({"cloud": "lab", "uri": api.url})
+        project = Project({"cloud": "lab", "uri": api.url})
         with suppress(ProviderError):  # what is there is no API
             project.every("listing zones", compute_v1.ZonesClient)
         assert len(api.tokens) == 1
