@@ -326,7 +326,7 @@ def iozone(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_real_run_of_iozone(
     hosts: MakeHosts, disk: Path, iozone: Path, monkeypatch: pytest.MonkeyPatch, streams: int
 ) -> None:
-    monkeypatch.setattr(Victim, "words", lambda _self, argv: [str(iozone), *argv[1:]])
+    monkeypatch.setattr(Victim, "command_line", lambda _self, argv: [str(iozone), *argv[1:]])
     keys = {"size": "2MiB", "record": "64KiB", "streams": streams, "tests": ["write"]}
     made = tool("iozone", **with_direct("iozone", disk, **keys))
     found = measure(hosts("sender", "receiver"), made)
