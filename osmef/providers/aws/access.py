@@ -134,6 +134,8 @@ ERRORS = ErrorTable(
 
 
 Answer = Mapping[str, Any]
+ENDED = {"shutting-down", "terminated", "stopping", "stopped"}
+"""States of an instance that ran and does so no more."""
 
 USUAL = CloudWaits()
 _ANSWER_S = 60
@@ -212,3 +214,10 @@ class Account(cloud.Account):
             return answer
         pages: Answer = client.get_paginator(action).paginate(**request).build_full_result()
         return pages
+
+    def list_instances(
+        self, doing: str = "listing instances", again: Again | None = None, **which: Any
+    ) -> list[Answer]:
+        """List instances in one call. Raises ProviderError."""
+        answer = self.read("describe_instances", doing, again=again, **which)
+        return [one for some in answer["Reservations"] for one in some["Instances"]]

@@ -421,12 +421,8 @@ def _used(account: Account, one: QuotaKind) -> int:
     if one is _NICS:
         there = account.read("describe_network_interfaces", "listing network interfaces")
         return len(there["NetworkInterfaces"])
-    answer = account.read(
-        "describe_instances",
-        "listing instances that run",
-        Filters=where(instance_state_name=["pending", "running"]),
-    )
-    running = [facts for some in answer["Reservations"] for facts in some["Instances"]]
+    states = where(instance_state_name=["pending", "running"])
+    running = account.list_instances("listing instances that run", Filters=states)
     return sum(
         facts["CpuOptions"]["CoreCount"] * facts["CpuOptions"]["ThreadsPerCore"]
         for facts in running

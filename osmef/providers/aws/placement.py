@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
-from osmef.errors import PolicyError, ProviderError
-from osmef.providers.aws.access import Account
-from osmef.providers.aws.instances import Instance, list_standing
+from osmef.errors import NotFoundError, PolicyError, ProviderError
+from osmef.providers.aws.access import ENDED, ERRORS, Account, where
 from osmef.providers.aws.lookup import FlavorInfo
 from osmef.providers.aws.resource_types import Facts, Maker, token_of
 from osmef.providers.base import EndpointRequest, Problem
+from osmef.providers.cloud.build import Vm
 from osmef.providers.cloud.placement import HostRules, host_numbers
 from osmef.scenario.clouds.aws import AwsPlacedBy, AwsSettings
 from osmef.scenario.fields import Placement, Tenancy
@@ -117,12 +118,12 @@ class Placer:
             return self._hosts[key]
 
 
-def locations_of(instances: Sequence[Instance], by: AwsPlacedBy) -> dict[str, Location]:
+def locations_of(instances: Sequence[Vm[Any]], by: AwsPlacedBy) -> dict[str, Location]:
     """Read back the locations of running instances, by id. Raises ProviderError."""
     found: dict[str, Location] = {}
     for account in {id(i.spec.account): i.spec.account for i in instances}.values():
         ours = {i.id: i for i in instances if i.spec.account is account}
-        there = list_standing(account, list(ours))
+        there = _list_standing(account, list(ours))
         nodes = _nodes(account, [str(facts["InstanceId"]) for facts in there]) if there else {}
         for facts in there:
             instance = ours[str(facts["InstanceId"])]
@@ -136,6 +137,21 @@ def locations_of(instances: Sequence[Instance], by: AwsPlacedBy) -> dict[str, Lo
                 tenant=instance.spec.net.label,
             )
     return found
+
+
+def _list_standing(account: Account, ids: Sequence[str]) -> list[Facts]:
+    """List those of the instances that still run. Raises ProviderError."""
+    end = time.monotonic() + account.waits.gone_s
+
+    def again(error: Exception) -> bool:
+        late = ERRORS.is_gone(error) and time.monotonic() < end
+        return late or ERRORS.is_transient(error)
+
+    try:
+        found = account.list_instances(again=again, InstanceIds=list(ids))
+    except NotFoundError:  # some were taken back, and forgotten since, as those of spot are
+        found = account.list_instances(Filters=where(instance_id=ids))
+    return [one for one in found if one["State"]["Name"] not in ENDED]
 
 
 def _rack(facts: Facts, by: AwsPlacedBy, nodes: Mapping[str, str]) -> str | None:

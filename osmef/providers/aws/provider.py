@@ -2,27 +2,192 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
-from osmef.providers.aws import instances, lookup, network, placement
-from osmef.providers.aws.access import Account
-from osmef.providers.aws.instances import Instance, InstanceSpec
+from osmef.errors import (
+    BootError,
+    CapacityError,
+    CredentialsError,
+    PolicyError,
+    ProviderError,
+)
+from osmef.providers.aws import lookup, network, placement
+from osmef.providers.aws.access import ENDED, ERRORS, Account
 from osmef.providers.aws.lookup import FlavorInfo, Image
-from osmef.providers.aws.network import TenantNet
+from osmef.providers.aws.network import TenantNet, attach, keypair_of
 from osmef.providers.aws.placement import Placer
-from osmef.providers.aws.resource_types import TYPES
+from osmef.providers.aws.resource_types import TYPES, Facts, Maker, tags_for, token_of
 from osmef.providers.base import Access, Check, Endpoint, EndpointRequest, go_on
 from osmef.providers.cloud import build
+from osmef.providers.cloud.build import Vm, VmSpec
 from osmef.providers.cloud.lookup import Offers
 from osmef.providers.cloud.placement import first_with_room
 from osmef.providers.cloud.public_cloud import VmCloud
 from osmef.providers.cloud.tenants import Tenant, access_with, networks_for, offers_of, slots_of
+from osmef.providers.cloud_init import cloud_config
 from osmef.providers.marks import Mark
 from osmef.providers.parallel import side_by_side
 from osmef.remote.login import Login
 from osmef.scenario.clouds.aws import AwsAccess, AwsPlacedBy, AwsSettings
 from osmef.scenario.location import Gone, Location
+from osmef.units import whole_gib
+
+_NO_ROOM = ("Server.InsufficientInstanceCapacity", "Server.SpotInstanceTermination")
+
+
+@dataclass(frozen=True)
+class InstanceSpec(VmSpec[TenantNet]):
+    """An instance to create, in a zone given by its id."""
+
+    flavor: FlavorInfo
+    zone: str
+    image: Image
+    place: Mapping[str, Any]
+
+    @property
+    def image_name(self) -> str:
+        """The id of its image."""
+        return self.image.id
+
+
+@dataclass(frozen=True)
+class Instance(Vm[InstanceSpec]):
+    """A running instance."""
+
+    def user(self, settings: AwsSettings) -> str:  # noqa: ARG002
+        """Return the account that SSH logs into: that of the image."""
+        return self.spec.image.user
+
+    def console(self) -> str:
+        """Return what is on the console so far. Raises CredentialsError, PolicyError."""
+        for latest in (True, False):  # types before Nitro know only what was kept some minutes ago
+            try:
+                answer = self.spec.account.read(
+                    "get_console_output", "reading a console", InstanceId=self.id, Latest=latest
+                )
+            except (CredentialsError, PolicyError):
+                raise
+            except ProviderError:
+                continue
+            return str(answer.get("Output") or "")
+        return ""
+
+
+def make_instance(maker: Maker, spec: InstanceSpec, settings: AwsSettings, ends: float) -> str:
+    """Request an instance, and return its id; it does not run yet. Raises ProviderError.
+
+    It ends itself at about ``ends``, a UNIX time.
+    """
+    request: dict[str, Any] = {
+        "ImageId": spec.image.id,
+        "InstanceType": spec.flavor.name,
+        "MinCount": 1,
+        "MaxCount": 1,
+        "KeyName": keypair_of(maker.mark),
+        "ClientToken": token_of(maker.mark, f"{spec.name} {spec.zone}"),
+        "UserData": cloud_config(
+            spec.image.user, spec.login_key, spec.host_key, ends - time.time()
+        ),
+        "InstanceInitiatedShutdownBehavior": "terminate",
+        "MetadataOptions": {"HttpTokens": "required"},
+        "NetworkInterfaces": [
+            {
+                "DeviceIndex": 0,
+                "SubnetId": spec.net.subnets[spec.zone],
+                "Groups": [spec.net.group],
+                "AssociatePublicIpAddress": True,
+                "DeleteOnTermination": True,
+            }
+        ],
+        "BlockDeviceMappings": [{"DeviceName": spec.image.root, "Ebs": _disk(spec, settings)}],
+        "TagSpecifications": tags_for("volume", maker.mark, spec.name),
+    }
+    if spec.place:
+        request["Placement"] = dict(spec.place)
+    if settings.spot:
+        request["InstanceMarketOptions"] = {"MarketType": "spot"}
+    return str(maker.make(spec.account, "instance", spec.name, **request))
+
+
+def add_nics(maker: Maker, instance: Instance, settings: AwsSettings) -> Instance:
+    """Create the further interfaces of a running instance, and attach them. Raises ProviderError.
+
+    They come afterwards: EC2 gives one that is made with several no public address.
+    """
+    spec, nics = instance.spec, []
+    for card, name in enumerate(spec.nic_names):
+        nic = maker.make(
+            *(spec.account, "network-interface", name),
+            SubnetId=spec.net.nic_subnets[spec.zone, settings.nic_network(card)],
+            Groups=[spec.net.group],
+            ClientToken=token_of(maker.mark, name),
+        )
+        nics.append(attach(spec.account, nic, instance.id, card + 1))
+    return replace(instance, nics=tuple(nics))
+
+
+def _disk(spec: InstanceSpec, settings: AwsSettings) -> dict[str, Any]:
+    size_gib = max(spec.image.disk_gib, whole_gib(settings.disk))
+    return {"VolumeSize": size_gib, "VolumeType": "gp3", "DeleteOnTermination": True}
+
+
+def await_instances(specs: Mapping[str, InstanceSpec], timeout_s: float) -> list[Instance]:
+    """Wait until all instances, given by id, run and have a public address; in their order.
+
+    Raises BootError, CapacityError.
+    """
+    found: dict[str, Instance] = {}
+
+    def running(*, late: bool) -> list[Instance] | None:
+        states = _look({key: spec for key, spec in specs.items() if key not in found}, found)
+        if not states:
+            return [found[key] for key in specs]
+        if not late:
+            return None
+        key, state = next(iter(states.items()))
+        raise BootError(
+            f"the instance is still {state} after {timeout_s:.0f} s",
+            where=specs[key].request.name,
+            cure="look at it in the EC2 console, or raise provider.boot_timeout",
+        )
+
+    account: Account = next(iter(specs.values())).account
+    return account.until(running, timeout_s)
+
+
+def _look(specs: Mapping[str, InstanceSpec], found: dict[str, Instance]) -> dict[str, str]:
+    """Add the running instances, and return the states of the others."""
+    states = {}
+    for account in {id(o.account): o.account for o in specs.values()}.values():
+        ours = [key for key, spec in specs.items() if spec.account is account]
+        there = account.list_instances(again=ERRORS.is_not_yet, InstanceIds=ours)
+        by_id = {str(facts["InstanceId"]): facts for facts in there}
+        for key in ours:
+            facts, state = by_id.get(key, {}), "not known yet"
+            if facts:
+                state = str(facts["State"]["Name"])
+            if state in ENDED:
+                raise _failed(specs[key], facts)
+            if state == "running" and facts.get("PublicIpAddress"):
+                addresses = str(facts["PrivateIpAddress"]), str(facts["PublicIpAddress"])
+                found[key] = Instance(specs[key], key, *addresses)
+            else:
+                states[key] = state
+    return states
+
+
+def _failed(spec: InstanceSpec, facts: Facts) -> ProviderError:
+    reason = facts.get("StateReason", {})
+    kind = CapacityError if reason.get("Code") in _NO_ROOM else BootError
+    return kind(
+        f"the instance ended at once: {reason.get('Message') or facts['State']['Name']}",
+        where=spec.request.name,
+        cure="use another zone or instance type, or look at the reason in the EC2 console",
+    )
+
 
 _OF_A_ZONE = {"instance", "network-interface", "dedicated-host"}
 
@@ -88,10 +253,10 @@ class Build(build.Build[Account, TenantNet, Instance]):
         specs = side_by_side(self._spec, list(zip(requests, zones, strict=True)))
         ends = self.context.deadline
         maker, settings = self.maker, self.settings
-        ids = side_by_side(lambda spec: instances.make_instance(maker, spec, settings, ends), specs)
+        ids = side_by_side(lambda spec: make_instance(maker, spec, settings, ends), specs)
         asked = dict(zip(ids, specs, strict=True))
-        running = instances.await_instances(asked, settings.boot_timeout)
-        made = side_by_side(lambda one: instances.add_nics(maker, one, settings), running)
+        running = await_instances(asked, settings.boot_timeout)
+        made = side_by_side(lambda one: add_nics(maker, one, settings), running)
         self._zone = zone
         return made
 

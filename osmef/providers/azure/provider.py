@@ -1,25 +1,37 @@
-"""Provider of Azure, and the VMs of a run in a region with capacity for them."""
+"""Provider of Azure: the VMs of a run in a region with capacity, and their scheduled shutdown."""
 
 from __future__ import annotations
 
+import re
+import threading
+import time
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from osmef.errors import NotFoundError
-from osmef.providers.azure import lookup, network, placement, vms
-from osmef.providers.azure.access import USUAL, Subscription
-from osmef.providers.azure.network import TenantNet
+from osmef.errors import Interrupted, NotFoundError, OsmefError, ProviderError
+from osmef.providers.azure import lookup, network, placement
+from osmef.providers.azure.access import ERRORS, USUAL, Subscription, is_not_in_region
+from osmef.providers.azure.lookup import Size
+from osmef.providers.azure.network import SUBNET, TenantNet, interface, nic_subnet, public_ip
 from osmef.providers.azure.placement import Placer, VmPlacement
-from osmef.providers.azure.resource_types import TYPES, list_owned, schedule_of
-from osmef.providers.azure.vms import ShutdownSchedules, Vm, VmSpec
+from osmef.providers.azure.resource_types import (
+    FARTHEST_S,
+    TYPES,
+    Body,
+    Maker,
+    list_owned,
+    schedule_body,
+    schedule_of,
+)
 from osmef.providers.base import (
     Access,
     Check,
     Endpoint,
     EndpointRequest,
     Resource,
+    RunContext,
     Unread,
     go_on,
     pass_over,
@@ -29,10 +41,270 @@ from osmef.providers.cloud.lookup import common_zones
 from osmef.providers.cloud.placement import first_with_room
 from osmef.providers.cloud.public_cloud import Share, VmCloud, shares
 from osmef.providers.cloud.tenants import Tenant, access_with, slots_of
+from osmef.providers.cloud_init import cloud_config, user_data
 from osmef.providers.marks import Mark
 from osmef.providers.parallel import side_by_side, together
 from osmef.scenario.clouds.azure import AzureAccess, AzureSettings
 from osmef.scenario.location import Gone, Location
+from osmef.units import whole_gib
+
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9-]+")
+
+
+@dataclass(frozen=True)
+class VmSpec(build.VmSpec[TenantNet]):
+    """A VM to create, by its name in its group. ``ends`` is the UNIX time of its shutdown."""
+
+    flavor: Size
+    place: VmPlacement
+    ends: float
+
+    @property
+    def image_name(self) -> str:
+        """The name of its image."""
+        return self.net.offers.image_of(self.flavor).name
+
+    @property
+    def path(self) -> str:
+        """The name of the VM, its interface and its address, with the group's."""
+        return self.net.path(self.name)
+
+    @property
+    def nic_paths(self) -> list[str]:
+        """The names of its further interfaces, with the group's."""
+        return [self.net.path(name) for name in self.nic_names]
+
+
+@dataclass(frozen=True)
+class Vm(build.Vm[VmSpec]):
+    """A running VM."""
+
+    shown_by = "serial log"
+
+    def console(self) -> str:
+        """Return what it wrote on its serial port, as far as boot diagnostics keep it.
+
+        Raises ProviderError, also as long as it wrote nothing.
+        """
+        subscription, names = self.spec.net.account, self.spec.path.split("/")
+        machines = subscription.compute.virtual_machines
+        reported = subscription.do(
+            "reading boot diagnostics", lambda: machines.retrieve_boot_diagnostics_data(*names)
+        )
+        link = reported.serial_console_log_blob_uri
+        return subscription.fetch(str(link)) if link else ""
+
+
+def vm_name(number: int, request: EndpointRequest) -> str:
+    """Return the name of a VM in its group, which is a valid host name."""
+    return f"{number}-{_NOT_IN_NAMES.sub('-', request.name)[:40]}".rstrip("-")
+
+
+def make_nics(maker: Maker, spec: VmSpec, settings: AzureSettings) -> tuple[Any, list[Any]]:
+    """Create the public address and the interfaces of a VM, of which the first one has it.
+
+    Raises ProviderError.
+    """
+    fast = spec.flavor.accelerated if settings.accelerated is None else settings.accelerated
+    account, subnets = spec.net.account, spec.net.subnets
+
+    def make(path: str, subnet: str, address: str | None) -> Any:
+        body = interface(settings.region, subnets[subnet], address, accelerated=fast)
+        return maker.make(account, "network-interface", path, **body)
+
+    public = maker.make(account, "public-ip", spec.path, **public_ip(settings.region))
+    further = [
+        make(path, nic_subnet(settings.nic_network(card)), None)
+        for card, path in enumerate(spec.nic_paths)
+    ]
+    return public, [make(spec.path, SUBNET, str(public.id)), *further]
+
+
+def make_vm(
+    maker: Maker, spec: VmSpec, settings: AzureSettings, public: Any, nics: Sequence[Any]
+) -> Vm:
+    """Create a VM with its interfaces and address, and wait until it runs. Raises ProviderError."""
+    body = body_of(spec, settings, [str(nic.id) for nic in nics])
+    made = maker.make(spec.net.account, "vm", spec.path, **body)
+    private = str(nics[0].properties.ip_configurations[0].properties.private_ip_address)
+    macs = tuple(_mac_of(spec, path) for path in spec.nic_paths)
+    return Vm(spec, str(made.id), private, str(public.properties.ip_address), macs)
+
+
+def _mac_of(spec: VmSpec, path: str) -> str:
+    """Return the MAC address of an interface, which it has once its VM runs."""
+    subscription = spec.net.account
+    nic = subscription.do(
+        f"looking at the interface {path}",
+        lambda: TYPES["network-interface"].get(subscription, path),
+    )
+    return str(nic.properties.mac_address).replace("-", ":").lower()
+
+
+def body_of(spec: VmSpec, settings: AzureSettings, nics: Sequence[str]) -> Body:
+    """Return a VM as the API takes it, with its interfaces, given by id."""
+    image = spec.net.offers.image_of(spec.flavor)
+    properties: Body = {
+        "hardwareProfile": {"vmSize": spec.flavor.name},
+        "storageProfile": {
+            "imageReference": dict(image.reference),
+            "osDisk": {
+                "name": spec.name,
+                "createOption": "FromImage",
+                "deleteOption": "Delete",
+                "diskSizeGB": whole_gib(settings.disk),
+            },
+        },
+        "osProfile": _os_profile(spec, settings),
+        "networkProfile": {
+            "networkInterfaces": [
+                {"id": nic, "properties": {"primary": number == 0}}
+                for number, nic in enumerate(nics)
+            ]
+        },
+        # Without an account of storage, Azure keeps the serial port's output.
+        "diagnosticsProfile": {"bootDiagnostics": {"enabled": True}},
+        **spec.place.properties,
+    }
+    if settings.spot:
+        properties |= {
+            "priority": "Spot",
+            "evictionPolicy": "Delete",
+            "billingProfile": {"maxPrice": -1.0},  # never evicted for its price
+        }
+    body: Body = {"location": settings.region, "properties": properties}
+    if spec.place.zone is not None:
+        body["zones"] = [spec.place.zone]
+    if image.plan is not None:
+        body["plan"] = dict(image.plan)
+    return body
+
+
+def _os_profile(spec: VmSpec, settings: AzureSettings) -> Body:
+    user = settings.user
+    config = cloud_config(user, spec.login_key, spec.host_key, spec.ends - time.time())
+    key = {"path": f"/home/{user}/.ssh/authorized_keys", "keyData": spec.login_key.public.strip()}
+    return {
+        "computerName": spec.name,
+        "adminUsername": user,
+        "customData": user_data(config, None),
+        "linuxConfiguration": {
+            "disablePasswordAuthentication": True,
+            "ssh": {"publicKeys": [key]},
+        },
+    }
+
+
+def read_place(vm: Vm, region: str) -> Location:
+    """Read back the location of a VM that is not being deleted.
+
+    Raises ProviderError, NotFoundError where it is not seen for a while.
+    """
+    net, (group, name) = vm.spec.net, vm.spec.path.split("/")
+    subscription = net.account
+    found = subscription.do(
+        f"looking at the vm {name}",
+        lambda: subscription.compute.virtual_machines.get(group, name, expand="instanceView"),
+        ERRORS.is_gone,
+        subscription.waits.gone_s,
+    )
+    if found.properties and found.properties.provisioning_state == "Deleting":
+        return Gone()
+    zones = [net.offers.zones.get(zone, zone) for zone in found.zones or ()]
+    return location_of(found.properties, region, next(iter(zones), None), net.tenant.label)
+
+
+def location_of(properties: Any, region: str, zone: str | None, tenant: str) -> Location:
+    """Return the location in a VM's properties.
+
+    Azure names a physical host only where it is a dedicated one. A fault domain, a rack or what
+    shares no power and switch with others, has a number within its availability set.
+    """
+    view, spread, host = properties.instance_view, properties.availability_set, properties.host
+    domain = view.platform_fault_domain if view else None
+    scope = str(spread.id).lower() if spread and host is None else None
+    return Location(
+        host=str(host.id).lower() if host else None,
+        host_scope=scope,
+        rack=None if scope is None or domain is None else f"{scope}/{domain}",
+        zone=zone,
+        region=region,
+        tenant=tenant,
+    )
+
+
+_KIND = "schedule"
+
+
+@dataclass
+class ShutdownSchedules:
+    """Shutdown schedules of a run's VMs, renewed periodically. Thread-safe.
+
+    A schedule can't be more than a day away. Where the deadline is, they are moved on as long as
+    the controller lives, each time after ``renewed_s`` seconds.
+    """
+
+    maker: Maker
+    context: RunContext
+    region: str
+    renewed_s: float
+    _vms: list[Vm] = field(default_factory=list)
+    _stopped: threading.Event = field(default_factory=threading.Event)
+
+    def __post_init__(self) -> None:
+        self._thread = threading.Thread(target=self._keep, daemon=True)
+
+    def add(self, vm: Vm) -> None:
+        """Schedule a VM's shutdown, where its region supports it. Raises ProviderError."""
+        body = schedule_body(vm.id, self.region, self._ends(time.time()))
+        try:
+            self.maker.make(vm.spec.account, _KIND, schedule_of(vm.spec.path), **body)
+        except ProviderError as error:
+            if not is_not_in_region(error.__cause__):
+                raise
+            lacks = f"Azure has no schedule in {self.region} to end {vm.spec.name} by"
+            self.context.progress(lacks)
+        else:
+            self._vms.append(vm)
+
+    def start(self) -> None:
+        """Renew them periodically, if the deadline is too far away for one schedule."""
+        if self._ends(time.time()) < self.context.deadline:
+            self._thread.start()
+
+    def stop(self) -> None:
+        """Stop renewing them."""
+        self._stopped.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def renew(self, now: float) -> None:
+        """Renew the existing schedules, as at a UNIX time. Raises ProviderError."""
+        there = {one.name for one, _ in list(self.maker.made) if one.kind == _KIND}
+        existing = [vm for vm in list(self._vms) if schedule_of(vm.spec.path) in there]
+        side_by_side(lambda vm: self._renew(vm, now), existing)
+
+    def _renew(self, vm: Vm, now: float) -> None:
+        subscription, name = vm.spec.net.account, schedule_of(vm.spec.path)
+        body = schedule_body(vm.id, self.region, self._ends(now))
+        request = TYPES[_KIND].request(self.maker.mark, name, **body)
+        subscription.do(
+            f"moving the {_KIND} {name} on",
+            lambda: TYPES[_KIND].create(subscription, name, request),
+        )
+
+    def _ends(self, now: float) -> float:
+        return min(self.context.deadline, now + FARTHEST_S)
+
+    def _keep(self) -> None:
+        while not self._stopped.wait(self.renewed_s):
+            try:
+                self.renew(time.time())
+            except Interrupted:
+                return
+            except OsmefError as error:
+                self.context.progress(f"Azure may end VMs within a day: {error.message}")
+
 
 Numbered = tuple[int, EndpointRequest]
 """A request, and the number of the VM for it."""
@@ -128,8 +400,8 @@ class Build(build.Build[Subscription, TenantNet, Vm]):
     def _make_vm(self, one: Numbered) -> Vm:
         spec = self._spec(*one)
         if spec.path not in self._nics:
-            self._nics[spec.path] = vms.make_nics(self.maker, spec, self.settings)
-        vm = vms.make_vm(self.maker, spec, self.settings, *self._nics[spec.path])
+            self._nics[spec.path] = make_nics(self.maker, spec, self.settings)
+        vm = make_vm(self.maker, spec, self.settings, *self._nics[spec.path])
         self.schedules.add(vm)
         return vm
 
@@ -138,11 +410,11 @@ class Build(build.Build[Subscription, TenantNet, Vm]):
         network.let_in(net, sources)
 
     def _path(self, one: Numbered) -> str:
-        return self.nets[str(one[1].tenant)].path(vms.vm_name(*one))
+        return self.nets[str(one[1].tenant)].path(vm_name(*one))
 
     def _spec(self, number: int, request: EndpointRequest) -> VmSpec:
         return VmSpec(
-            **self.basis(request, vms.vm_name(number, request)),
+            **self.basis(request, vm_name(number, request)),
             flavor=self.nets[str(request.tenant)].offers.flavor_of(request),
             place=self._places[request.name],
             ends=self.context.deadline,
@@ -187,7 +459,7 @@ class AzureProvider(VmCloud[Subscription, Mark, Vm]):
 
         def read(endpoint: Endpoint) -> Location:
             try:
-                return vms.read_place(made[endpoint.name], region)
+                return read_place(made[endpoint.name], region)
             except NotFoundError:  # taken back, as spot VMs may be
                 return Gone()
 

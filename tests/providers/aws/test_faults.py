@@ -212,7 +212,7 @@ def test_reap_without_journals_takes_what_is_due_and_nothing_foreign(
     ended = lab(*reap, "--older-than", "1h", "--yes", "--out", "nowhere")
     assert ended.code == 0, ended.err
     assert lab.owned() != []  # it was made just now, and its controller may live elsewhere
-    ended = lab(*reap, "--older-than", "1s", "--yes", "--out", "nowhere")
+    ended = lab(*reap, "--older-than", "0s", "--yes", "--out", "nowhere")
     assert ended.code == 0, ended.err
     assert lab.owned() == []
     assert foreign <= everything(lab)

@@ -15,8 +15,7 @@ from typing import Any
 import pytest
 
 from osmef.providers.azure.access import USUAL
-from osmef.providers.azure.provider import AzureProvider
-from osmef.providers.azure.vms import Vm
+from osmef.providers.azure.provider import AzureProvider, Vm
 from osmef.providers.base import EndpointRequest, Resource, RunContext
 from osmef.remote.login import KeyPair
 from osmef.scenario.clouds.azure import AzureSettings

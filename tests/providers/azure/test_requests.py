@@ -12,9 +12,8 @@ from azure.mgmt.compute import models as compute_models
 from azure.mgmt.network import models as network_models
 
 from osmef.providers.azure.access import USUAL, Subscription
-from osmef.providers.azure.provider import AzureProvider, Build
+from osmef.providers.azure.provider import AzureProvider, Build, read_place
 from osmef.providers.azure.resource_types import schedule_body
-from osmef.providers.azure.vms import read_place
 from osmef.providers.base import EndpointRequest
 from osmef.scenario.fields import DATA_PORTS
 from osmef.scenario.location import Gone, same_host

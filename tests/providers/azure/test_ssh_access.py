@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from osmef.errors import BootError, PolicyError, ReachError
-from osmef.providers.azure.vms import Vm
+from osmef.providers.azure.provider import Vm
 from osmef.providers.base import RunContext
 from osmef.providers.cloud_init import MOST_CONSOLE
 from osmef.remote.login import HostKeys
