@@ -58,15 +58,17 @@ class Own:
     def names(self) -> tuple[str, ...]:
         """Return the kinds with a module."""
         spec = find_spec(self.package)
-        places = list(spec.submodule_search_locations or ()) if spec else []
-        found = pkgutil.iter_modules(places)
+        directories = list(spec.submodule_search_locations or ()) if spec else []
+        found = pkgutil.iter_modules(directories)
         if "." not in self.module:
             modules = [one.name for one in found if not one.ispkg]
             kinds = (self.shared.get(one, (one.replace("_", "-"),)) for one in modules)
             return tuple(sorted(chain.from_iterable(kinds)))
         module = Path(*self.module.partition(".")[2].split(".")).with_suffix(".py")  # of a package
         packages = (one.name for one in found if one.ispkg)
-        there = (one for one in packages if any(Path(at, one, module).exists() for at in places))
+        there = (
+            one for one in packages if any(Path(at, one, module).exists() for at in directories)
+        )
         return tuple(one.replace("_", "-") for one in there)
 
     def get(self, name: str) -> type[Any]:

@@ -40,7 +40,7 @@ def kept_image() -> GuestImage:
         directory.mkdir(exist_ok=True)
         for old in directory.glob("test-*"):
             shutil.rmtree(old)
-        order = BuildRequest(
+        request = BuildRequest(
             name=name,
             directory=directory,
             suite=None,
@@ -50,7 +50,7 @@ def kept_image() -> GuestImage:
             progress=print,
             check=lambda: None,
         )
-        return build_image(order)
+        return build_image(request)
 
 
 def _directory() -> Path:

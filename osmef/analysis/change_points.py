@@ -88,7 +88,7 @@ def find_step(values: Sequence[float], shortest: int = SHORTEST) -> LevelShift:
     found = cuts.scan(scores[None, :])[0]
     best = int(np.argmax(found))
     begin, end = int(cuts.begin[best]), int(cuts.end[best])
-    at = _place(series, begin, end, shortest)
+    at = _clearest_cut(series, begin, end, shortest)
     levels = float(np.median(series[begin:at])), float(np.median(series[at:end]))
 
     def remembers() -> float:
@@ -113,7 +113,7 @@ def both_p(scores: Array, cuts: Cuts, found: float, remembers: Callable[[], floa
     return max(other, _order_p(scores, cuts, found, most))
 
 
-def _place(series: Array, begin: int, end: int, shortest: int) -> int:
+def _clearest_cut(series: Array, begin: int, end: int, shortest: int) -> int:
     """Return the cut of a part at which its values are nearest to both levels' medians.
 
     Ranks show that there is a change, but not how far apart the levels are, so a value or two
@@ -220,11 +220,11 @@ class Cuts(NamedTuple):
     def t(self, rows: Array, at: Indices) -> Array:
         """Return Student's |t| of each row at its own cut, infinite without spread."""
         begin, middle, end = (one[at][:, None] for one in self)
-        places = np.arange(rows.shape[1])[None, :]
+        indices = np.arange(rows.shape[1])[None, :]
         total = np.zeros(len(rows))
         means, counts = [], []
         for low, high in ((begin, middle), (middle, end)):
-            inside = (places >= low) & (places < high)
+            inside = (indices >= low) & (indices < high)
             count = inside.sum(axis=1)
             mean = (rows * inside).sum(axis=1) / count
             total += (((rows - mean[:, None]) * inside) ** 2).sum(axis=1)
@@ -256,14 +256,14 @@ def cuts_of(count: int, shortest: int) -> Cuts:
     while length >= 2 * shortest:
         number = 2 * math.ceil(count / length) - 1
         shift = (count - length) / max(1, number - 1)
-        for place in range(number):
-            begin = math.floor(place * shift)
-            parts[begin, min(count, math.ceil(place * shift + length))] = None
+        for window in range(number):
+            begin = math.floor(window * shift)
+            parts[begin, min(count, math.ceil(window * shift + length))] = None
         length /= math.sqrt(2)
-    return _joined([_places(begin, end, shortest, _FINEST) for begin, end in parts])
+    return _joined([_candidate_cuts(begin, end, shortest, _FINEST) for begin, end in parts])
 
 
-def _places(begin: int, end: int, shortest: int, most: int) -> Indices:
+def _candidate_cuts(begin: int, end: int, shortest: int, most: int) -> Indices:
     """Return begin, middle and end of the cuts of a part, at about ``most`` places or all."""
     step = max(1, (end - begin) // most)
     middles = np.arange(begin + shortest, end - shortest + 1, step)

@@ -454,13 +454,13 @@ def _name_changes(
     """Write the change-points of level and spread at these levels of p."""
     if not steps and not spreads:
         return
-    values, places = _blocks(list(series.values()), MOST_STEPPING), list(series)
-    size = math.ceil(len(places) / MOST_STEPPING)
+    values, labels = _blocks(list(series.values()), MOST_STEPPING), list(series)
+    size = math.ceil(len(labels) / MOST_STEPPING)
     if steps:
-        row["steps"] = [places[cut * size] for cut in change_points(values, steps)]
+        row["steps"] = [labels[cut * size] for cut in change_points(values, steps)]
     if spreads:
         found = spread_changes(values, change_points(values), spreads)
-        row["spreads"] = [places[cut * size] for cut in found]
+        row["spreads"] = [labels[cut * size] for cut in found]
 
 
 def _below(row: Mapping[str, object], name: str) -> bool:

@@ -373,19 +373,19 @@ def _best_further_step(
     fits: Array, products: Array, chosen: tuple[Indices, ...], shortest: int
 ) -> tuple[Indices, Array]:
     """Return the best step given one or two others, and its reduction of the sum of squares."""
-    every, places = np.arange(len(fits)), np.arange(fits.shape[1])
+    every, indices = np.arange(len(fits)), np.arange(fits.shape[1])
     left, norms = fits, np.broadcast_to(products.diagonal(), fits.shape)
     done: list[Array] = []
     far = np.ones(fits.shape, dtype=bool)
     for at in chosen:
         column = products[at]
-        for earlier, place in zip(done, chosen, strict=False):
-            column = column - earlier * (earlier[every, at] / earlier[every, place])[:, None]
+        for earlier, index in zip(done, chosen, strict=False):
+            column = column - earlier * (earlier[every, at] / earlier[every, index])[:, None]
         norm = np.maximum(column[every, at], _NOTHING)[:, None]
         left = left - column * (left[every, at][:, None] / norm)
         norms = norms - column**2 / norm
         done.append(column)
-        far &= np.abs(places - at[:, None]) >= shortest
+        far &= np.abs(indices - at[:, None]) >= shortest
     taken = np.where(far & (norms > 1e-9), left**2 / np.maximum(norms, 1e-9), 0.0)
     best = taken.argmax(axis=1)
     return best, taken[every, best]
@@ -412,15 +412,15 @@ def _level_shift_ratios(rows: Array, shortest: int) -> Array:
 def _further_cut(sums: Array, bounds: tuple[Indices, ...], shortest: int) -> tuple[Indices, Array]:
     """Return the best further cut of parts, and the negative log-likelihood of all parts then."""
     count = sums.shape[1] - 1
-    places = np.broadcast_to(np.arange(count + 1), sums.shape)
+    indices = np.broadcast_to(np.arange(count + 1), sums.shape)
     parts = list(pairwise(bounds))
     whole = [_negative_log_likelihood(sums, begin, end) for begin, end in parts]
     total = np.sum(whole, axis=0)
     gain = np.zeros(sums.shape)
     for (begin, end), before in zip(parts, whole, strict=True):
         low, high = begin[:, None], end[:, None]
-        inside = (places >= low + shortest) & (places <= high - shortest)
-        wide = np.where(inside, places, low + 1), np.broadcast_to(low, sums.shape)
+        inside = (indices >= low + shortest) & (indices <= high - shortest)
+        wide = np.where(inside, indices, low + 1), np.broadcast_to(low, sums.shape)
         split = _negative_log_likelihood(sums, wide[1], wide[0]) + _negative_log_likelihood(
             sums, wide[0], np.broadcast_to(high, sums.shape)
         )

@@ -136,12 +136,12 @@ def group_quantiles(
     return pd.DataFrame(columns, index=found.astype("int64"))
 
 
-def _at(ordered: npt.NDArray[np.floating], place: npt.NDArray[np.floating]) -> Numbers:
+def _at(ordered: npt.NDArray[np.floating], rank: npt.NDArray[np.floating]) -> Numbers:
     """Return linearly interpolated elements."""
-    below = np.floor(place).astype(int)
-    low, high = ordered[below], ordered[np.ceil(place).astype(int)]
+    below = np.floor(rank).astype(int)
+    low, high = ordered[below], ordered[np.ceil(rank).astype(int)]
     with np.errstate(invalid="ignore"):  # both may be infinite
-        between: Numbers = low + (place - below) * (high - low)
+        between: Numbers = low + (rank - below) * (high - low)
     return np.where(low == high, low, between)
 
 

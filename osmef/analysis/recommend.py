@@ -44,7 +44,7 @@ class Fit(StrEnum):
     NO = "no"
 
 
-_ORDER = {fit: place for place, fit in enumerate(Fit)}
+_ORDER = {fit: rank for rank, fit in enumerate(Fit)}
 
 
 @dataclass(frozen=True)

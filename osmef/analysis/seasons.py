@@ -289,8 +289,8 @@ def contrast_table(sessions: pd.DataFrame) -> pd.DataFrame:
     table = pd.DataFrame(rows, columns=pd.Index([*KEY, *names]))
     table = table.astype(dict.fromkeys(_NUMBERS, "float64"))
     corrected = holm([None if pd.isna(p) else float(p) for p in table["p"]])
-    place = list(table.columns).index("p") + 1
-    table.insert(place, "p_holm", pd.Series(corrected, index=table.index, dtype="float64"))
+    column = list(table.columns).index("p") + 1
+    table.insert(column, "p_holm", pd.Series(corrected, index=table.index, dtype="float64"))
     return table
 
 
@@ -471,7 +471,7 @@ def spread_table(sessions: pd.DataFrame) -> pd.DataFrame:
     cuts = [[begin for begin, _, _ in levels(of)][1:] for of in groups.values()]
     series = [level(of).tolist() for of in groups.values()]
     rows = []
-    for (key, of), places in zip(groups.items(), all_spread_changes(series, cuts), strict=True):
+    for (key, of), changes in zip(groups.items(), all_spread_changes(series, cuts), strict=True):
         far = pd.Series(
             [
                 100 * abs(value - middle) / abs(middle) if middle else math.nan
@@ -479,9 +479,9 @@ def spread_table(sessions: pd.DataFrame) -> pd.DataFrame:
                 for value in level(of).iloc[begin:end]
             ]
         )
-        ends = itertools.pairwise([0, *places, len(of)])
+        ends = itertools.pairwise([0, *changes, len(of)])
         sizes = [float(far.iloc[begin:end].median()) for begin, end in ends]
-        for cut, (before, after) in zip(places, itertools.pairwise(sizes), strict=True):
+        for cut, (before, after) in zip(changes, itertools.pairwise(sizes), strict=True):
             found = dict(zip(KEY, key, strict=True)) | _between(of, cut)
             rows.append({**found, "before": before, "after": after})
     return pd.DataFrame(rows, columns=pd.Index([*KEY, *names]))

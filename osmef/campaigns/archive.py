@@ -133,8 +133,8 @@ def export_campaign(name: str, state: str, url: str) -> Archived:
         cure = "wait for its end, or stop the campaign"
         raise InputError(f"the run {live[0]} is still measured", where=name, cure=cure)
     place_of_all = Path(tempfile.gettempdir())
-    with storage("put the archive together in", place_of_all), scratch("archive") as place:
-        return _send(remote, record, runs, place)
+    with storage("put the archive together in", place_of_all), scratch("archive") as directory:
+        return _send(remote, record, runs, directory)
 
 
 def _runs(directory: Path) -> list[RunDirectory]:
@@ -148,16 +148,16 @@ def _runs(directory: Path) -> list[RunDirectory]:
 
 
 def _send(
-    remote: ArchiveUrl, record: CampaignRecord, runs: Sequence[RunDirectory], place: Path
+    remote: ArchiveUrl, record: CampaignRecord, runs: Sequence[RunDirectory], directory: Path
 ) -> Archived:
     campaign = record.campaign
     entries: list[ArchivedFile] = []
-    for name, file in _files(record, runs, place):
+    for name, file in _files(record, runs, directory):
         with storage("read", file):
             size = file.stat().st_size
             entries.append(ArchivedFile(path=name, sha256=sha256_of(file), bytes=size))
         remote.put(name, file)
-        if file.is_relative_to(place):
+        if file.is_relative_to(directory):
             file.unlink()
     manifest = ArchiveManifest(
         osmef=osmef.__version__,
@@ -172,7 +172,7 @@ def _send(
         runs=[run.id for run in runs],
         files=entries,
     )
-    draft = place / MANIFEST
+    draft = directory / MANIFEST
     with storage("write", draft):
         draft.write_text(manifest.model_dump_json(indent=1) + "\n", encoding="utf-8")
     remote.put(MANIFEST, draft)
@@ -186,10 +186,10 @@ def _archived(manifest: ArchiveManifest, text: str) -> Archived:
 
 
 def _files(
-    record: CampaignRecord, runs: Sequence[RunDirectory], place: Path
+    record: CampaignRecord, runs: Sequence[RunDirectory], directory: Path
 ) -> Iterator[tuple[str, Path]]:
-    """Yield each file of the archive under its name there; those in ``place`` are made for it."""
-    file = place / CAMPAIGN
+    """Yield each file of the archive by its name there; those in ``directory`` are made for it."""
+    file = directory / CAMPAIGN
     with storage("write", file):
         file.write_text(record.campaign.text, encoding="utf-8")
     yield CAMPAIGN, file
@@ -198,11 +198,11 @@ def _files(
         tables["trials"] = _trials(load(*(run.path for run in runs if run.trials.is_file())))
     schemas = {name: table.schema for name, table in tables.items()} | TABLES
     for name, table in tables.items():
-        file = place / f"{name}.parquet"
+        file = directory / f"{name}.parquet"
         with storage("write", file):
             parquet.write_table(table, file, compression=_COMPRESSION)
         yield f"{name}.parquet", file
-    file = place / "schema.json"
+    file = directory / "schema.json"
     with storage("write", file):
         file.write_text(json.dumps(_schema(schemas), indent=1) + "\n", encoding="utf-8")
     yield "schema.json", file
@@ -210,7 +210,7 @@ def _files(
         for table in TABLES:
             if (run.path / f"{table}.parquet").is_file():
                 yield f"{table}/run={run.id}/part.parquet", run.path / f"{table}.parquet"
-        file = place / f"{run.id}.tar.gz"
+        file = directory / f"{run.id}.tar.gz"
         _pack(run.path, file)
         yield f"runs/{run.id}.tar.gz", file
 

@@ -271,13 +271,13 @@ class PoolPolicy:
                 self._log.note("note", f"{directory.id}: {where}; {cure} {self._row.out}")
                 continue
             try:
-                bill = destroy_orphan(directory)
+                uncounted = destroy_orphan(directory)
             except OsmefError as error:
                 self._log.note("failure", f"{directory.id}: left standing: {error}")
                 continue
-            if bill.session is not None and bill.cost is not None:
-                amount, currency = bill.cost.amount, bill.cost.currency
-                self._store.pay(self._row.id, bill.session, amount, currency)
+            if uncounted.session is not None and uncounted.cost is not None:
+                amount, currency = uncounted.cost.amount, uncounted.cost.currency
+                self._store.pay(self._row.id, uncounted.session, amount, currency)
             self._log.note(
                 "note", f"{directory.id}: VMs that were kept no longer exist, nor do their keys"
             )

@@ -131,17 +131,17 @@ def uninstall(
 
 
 def _add_units(job: ConductorService, to: Path | None) -> None:
-    place = to or _units()
+    directory = to or _units()
     is_system = to is None and os.geteuid() == 0
-    with storage("make a directory", place):
-        place.mkdir(parents=True, exist_ok=True)
-    file, timing, secret = _unit_files(place, job.name)
+    with storage("make a directory", directory):
+        directory.mkdir(parents=True, exist_ok=True)
+    file, timing, secret = _unit_files(directory, job.name)
     _write_environment(secret, job)
     text = service(job, secret.resolve(), network=is_system)
     write_atomically(file, text.encode(), 0o644)
     write_atomically(timing, timer(job).encode(), 0o644)
     if to is not None:
-        out.print(f"{job.unit}.timer and {job.unit}.service are in {place}; nothing is started")
+        out.print(f"{job.unit}.timer and {job.unit}.service are in {directory}; nothing is started")
         return
     _systemctl("daemon-reload")
     _systemctl("enable", "--now", timing.name)
@@ -172,10 +172,10 @@ def _go_on(job: ConductorService) -> None:
     store.close()
 
 
-def _unit_files(place: Path, name: str) -> tuple[Path, Path, Path]:
+def _unit_files(directory: Path, name: str) -> tuple[Path, Path, Path]:
     """Return the paths of the service, the timer and the environment file."""
     unit = unit_of(name)
-    return place / f"{unit}.service", place / f"{unit}.timer", place / f"{unit}.env"
+    return directory / f"{unit}.service", directory / f"{unit}.timer", directory / f"{unit}.env"
 
 
 def _cron_environment(name: str) -> Path:

@@ -38,9 +38,9 @@ Runs = Annotated[
 """The runs that a command reads together."""
 
 
-def _directories(place: Path, begin: str) -> list[str]:
+def _directories(directory: Path, begin: str) -> list[str]:
     try:
-        inside = [one.name for one in place.iterdir() if one.is_dir()]
+        inside = [one.name for one in directory.iterdir() if one.is_dir()]
     except OSError:  # there is none, or it can't be read: nothing to offer
         return []
     return sorted(one for one in inside if one.startswith(begin) and not one.startswith("."))

@@ -73,7 +73,7 @@ def _show(name: str, *, as_json: bool) -> None:
         heads = ("key", "value", "default", "meaning")
         settings = [dict(zip(heads, row, strict=True)) for row in rows]
         reported = {"name": name, "what": WORKLOADS.line(name), "package": WORKLOADS.package(name)}
-        declared = told_of(measures)
+        declared = measures_json(measures)
         print_json(
             {
                 **reported,
@@ -103,7 +103,7 @@ def _programs(name: str) -> list[str]:
     return [how_to_have(program, None) for program in known]
 
 
-def told_of(measures: Iterable[Measure]) -> list[dict[str, object]]:
+def measures_json(measures: Iterable[Measure]) -> list[dict[str, object]]:
     """Return measures as JSON."""
     return [one.model_dump(mode="json", include=_OF_MEASURE) for one in measures]
 
@@ -175,7 +175,7 @@ def _show_layer(name: str, *, as_json: bool) -> None:
         reported = {"name": name, "what": LAYERS.line(name), "package": LAYERS.package(name)}
         listed = [dict(zip(heads, row, strict=True)) for row in rows]
         more = {"settings": listed, "needs": needs, "carried_by": settings.carried_by}
-        more |= {"measures": told_of(kind.measures)}
+        more |= {"measures": measures_json(kind.measures)}
         print_json({**reported, **more, "families": families, "example": example})
         return
     out.print(f"[bold]{escape(name)}[/]  {escape(LAYERS.line(name))}\nfrom {LAYERS.package(name)}")

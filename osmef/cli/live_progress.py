@@ -50,8 +50,8 @@ class LiveProgress(ProgressObserver):
         self._progress.update(self._task, total=trials, completed=0)
 
     @override
-    def trial_spared(self, planned: PlannedTrial) -> None:
-        super().trial_spared(planned)
+    def trial_skipped(self, planned: PlannedTrial) -> None:
+        super().trial_skipped(planned)
         self._progress.update(self._task, total=self.total)
 
     @override

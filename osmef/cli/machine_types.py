@@ -122,7 +122,7 @@ def _show(rows: Sequence[Mapping[Any, Any]]) -> None:
         column("fits", [Text(str(row["fit"]), style=_COLOURS[str(row["fit"])]) for row in rows]),
         column("provider", [_text(row["provider"]) for row in rows], rank=2),
         column("flavors", [_flavors(row) for row in rows]),
-        column("place", [_place(row) for row in rows]),
+        column("place", [_placement(row) for row in rows]),
         column("aggregate BTC", [_evidence(row, "btc", format_rate) for row in rows], right=True),
         column(
             "RTT µs",
@@ -147,9 +147,9 @@ def _flavors(row: Mapping[Any, Any]) -> str:
     return " to ".join(map(_text, dict.fromkeys((row["sender_flavors"], row["receiver_flavors"]))))
 
 
-def _place(row: Mapping[Any, Any]) -> str:
-    place = (row["achieved_placement"], row["achieved_tenancy"])
-    return ", ".join(_text(one) for one in place if one)
+def _placement(row: Mapping[Any, Any]) -> str:
+    placement = (row["achieved_placement"], row["achieved_tenancy"])
+    return ", ".join(_text(one) for one in placement if one)
 
 
 def _cells(row: Mapping[Any, Any]) -> str:

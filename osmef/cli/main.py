@@ -336,9 +336,9 @@ def _setting(name: str) -> str:
 
 def _value(option: str, words: Sequence[str]) -> str:
     """Return the value of an option."""
-    for place, word in enumerate(words):
+    for index, word in enumerate(words):
         if word == option:
-            after = words[place + 1 : place + 2]
+            after = words[index + 1 : index + 2]
             return next((one for one in after if not one.startswith("-")), "VALUE")
         if word.startswith(f"{option}="):
             return word.partition("=")[2]

@@ -84,7 +84,7 @@ class ProgressObserver(Observer):
         self._since = self._clock()
 
     @override
-    def trial_spared(self, planned: PlannedTrial) -> None:
+    def trial_skipped(self, planned: PlannedTrial) -> None:
         with self._lock:
             self.total -= 1
 

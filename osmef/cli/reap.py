@@ -117,8 +117,8 @@ def reap_command(  # noqa: PLR0913, PLR0917 - an argument an option
         if not as_json:
             for orphan in orphans:
                 console.print(f"{escape(_describe(orphan))}")
-            for spared in found.spared:
-                err.print(escape(_why_spared(spared)))
+            for skipped in found.skipped:
+                err.print(escape(_why_skipped(skipped)))
             for line in found.unread:
                 err.print(f"left alone: {escape(line)}")
         confirmed = yes or (bool(orphans) and not as_json and _confirm(len(orphans)))
@@ -185,7 +185,7 @@ def _print_json(found: ReapScan, stay: list[Orphan], left: list[FailedDestructio
             "left": [{**_record(one), "error": errors.get(one.resource.key)} for one in stay],
             "spared": [
                 {"run": one.run, "machine": one.machine, "count": len(one.resources)}
-                for one in found.spared
+                for one in found.skipped
             ],
             "unread": found.unread,
             "errors": [error_record(error) for error in found.errors],
@@ -202,7 +202,7 @@ def _describe(orphan: Orphan) -> str:
     return f"{name} of run {r.run}{reported}: {orphan.reason}"
 
 
-def _why_spared(one: SkippedRun) -> str:
+def _why_skipped(one: SkippedRun) -> str:
     count = len(one.resources)
     return (
         f"left alone: {count} thing{'s' * (count > 1)} of run {one.run}, whose controller is on the"

@@ -245,8 +245,8 @@ def _pairs(rows: list[dict[Any, Any]]) -> list[TextColumn]:
         columns.append(column(head, of, rank=rank, right=True))
     if any(row["method"] == "paired" for row in rows):
         heads = ("cells\nare", "a / b within\nblocks", "signed rank\np after Holm")
-        for place, head in enumerate(heads):
-            of = [_of_blocks(row)[place] for row in rows]
+        for index, head in enumerate(heads):
+            of = [_of_blocks(row)[index] for row in rows]
             columns.append(column(head, of, rank=1, right=True))
     return columns
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from osmef.engine.plan import Plan, PlannedCell, endpoints_of, programs_of_layers
 from osmef.errors import InputError, Problem, ProviderError, SupplyError
-from osmef.providers.base import Check, EndpointRequest, go_on
+from osmef.providers.base import CancellationCheck, EndpointRequest, never_cancelled
 from osmef.providers.sites import sites_of
 from osmef.results.trial import Status, Trial
 from osmef.scenario.fields import EndpointKind, read_bound, tries_of
@@ -38,9 +38,9 @@ def check_study(study: Study) -> None:
     try:
         sites.machines(endpoints_of(study))
     except ProviderError as error:
-        place = f"{error.where or 'provider'}.hosts"
+        key = f"{error.where or 'provider'}.hosts"
         message = f"for all cells together {error.message}"
-        problem = study.cells[0].problem(place, message, str(error.cure))
+        problem = study.cells[0].problem(key, message, str(error.cure))
         raise InputError.from_problems([problem]) from error
 
 
@@ -91,17 +91,17 @@ def _unexpected(study: Study) -> Iterator[Problem]:
             yield first.problem(key, f"{name} is in {unit}: {error}".partition(";")[0], cure)
 
 
-def check_provider(plan: Plan, still: Check = go_on) -> None:
+def check_provider(plan: Plan, check_cancelled: CancellationCheck = never_cancelled) -> None:
     """Check tools, credentials and quotas before provisioning. Raises ProviderError.
 
-    Every wait calls ``still``, which may raise Interrupted.
+    Every wait calls ``check_cancelled``, which may raise Interrupted.
     """
     scenario = plan.study.scenario
     retry = tries_of(scenario.on_mismatch) > 0
     requests = [
         replace(one, movable=retry and one.kind is EndpointKind.VM) for one in plan.endpoints
     ]
-    sites_of(scenario).check(requests, still)
+    sites_of(scenario).check(requests, check_cancelled)
 
 
 def warnings_of(study: Study) -> list[str]:

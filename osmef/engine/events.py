@@ -465,7 +465,7 @@ class Observer:
     def trial_started(self, planned: PlannedTrial) -> None:
         """Note that a trial begins."""
 
-    def trial_spared(self, planned: PlannedTrial) -> None:
+    def trial_skipped(self, planned: PlannedTrial) -> None:
         """Note that a trial is skipped, as the stopping rule has ended its cell."""
 
     def rate(self, planned: PlannedTrial, bits_per_second: float) -> None:

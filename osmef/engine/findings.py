@@ -237,10 +237,10 @@ def layer_costs_of(cells: Sequence[CellInfo], directory: RunDirectory) -> list[L
 def ordered(costs: Sequence[LayerCost], cells: Sequence[CellInfo]) -> list[LayerCost]:
     """Return ratios in the order of the cells, by layer; trials come in random order."""
     layers = list(dict.fromkeys(cell.values.get(_LAYER) for cell in cells))
-    return sorted(costs, key=lambda one: (layers.index(one.layer), _place(one, cells)))
+    return sorted(costs, key=lambda one: (layers.index(one.layer), _index_of(one, cells)))
 
 
-def _place(cost: LayerCost, cells: Sequence[CellInfo]) -> int:
+def _index_of(cost: LayerCost, cells: Sequence[CellInfo]) -> int:
     """Return the number of the first cell that has the values of a ratio."""
     for number, cell in enumerate(cells):
         if all(cell.values.get(name, value) == value for name, value in cost.values.items()):

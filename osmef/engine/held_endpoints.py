@@ -145,26 +145,26 @@ class HeldEndpoints:
         self._step(f"looking after {counted(len(self.provisioned.endpoints), 'endpoint')}")
         ends = list(self.provisioned.endpoints.values())
         try:
-            places = self.sites.describe(ends)
+            locations = self.sites.describe(ends)
         except (NotFoundError, CapacityError, Interrupted):
             raise
         except OsmefError as error:  # of the cloud's, and nothing that the endpoints have done
             reported = f"the endpoints' present placement can't be read: {error.message}"
             self.user.observer.warning(reported)
-            places = [self.provisioned.places[end.name] for end in ends]
-        for end, place in zip(ends, places, strict=True):
-            if isinstance(place, Gone):
+            locations = [self.provisioned.locations[end.name] for end in ends]
+        for end, location in zip(ends, locations, strict=True):
+            if isinstance(location, Gone):
                 raise loss_of(end.name)
-            self._note_place(end.name, place)
+            self._note_place(end.name, location)
         side_by_side(self._reach, ends)
 
-    def _note_place(self, name: str, place: Location) -> None:
-        before = self.provisioned.places[name]
-        if has_moved(before, place):
-            how = f"{moved_from(before, place)}, while it was kept"
+    def _note_place(self, name: str, location: Location) -> None:
+        before = self.provisioned.locations[name]
+        if has_moved(before, location):
+            how = f"{moved_from(before, location)}, while it was kept"
             self.user.observer.warning(f"the cloud has moved {name}, {how}")
             self.provisioned.earlier.setdefault(name, []).append(before)
-        self.provisioned.places[name] = place
+        self.provisioned.locations[name] = location
 
     def _reach(self, end: Endpoint) -> None:
         deadline = time.monotonic() + self.reach_s
@@ -176,7 +176,7 @@ class HeldEndpoints:
         return replace(
             provisioned,
             endpoints={name: provisioned.endpoints[name] for name in names},
-            places={name: provisioned.places[name] for name in names},
+            locations={name: provisioned.locations[name] for name in names},
         )
 
     def close(self) -> None:

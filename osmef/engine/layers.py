@@ -26,7 +26,7 @@ from osmef.providers.sites import Sites
 from osmef.results.observations import InterfaceUse
 from osmef.scenario.fields import DATA_PORTS, Family, ProviderNetwork
 from osmef.supply.program import Program
-from osmef.workloads import Job, Outcome, Pair
+from osmef.workloads import Outcome, Pair, TrialJob
 from osmef.workloads.base import Part, Workload
 from osmef.workloads.tasks import TaskTimeouts
 from osmef.workloads.trial_runner import run_parts
@@ -53,15 +53,19 @@ class TrafficCounter:
     def _count(self) -> dict[tuple[str, str | None], Counters]:
         """Read the counters of all namespaces, by endpoint and namespace."""
         every = [ends for _, ends in self._layers] + [self._outer]
-        places = dict.fromkeys((name, end.space) for ends in every for name, end in ends.items())
-        with ThreadPoolExecutor(max_workers=min(_MOST_COUNTED, len(places))) as pool:
-            found = pool.map(lambda place: counters(self._hosts[place[0]].root, place[1]), places)
-            return dict(zip(places, found, strict=True))
+        namespaces = dict.fromkeys(
+            (name, end.space) for ends in every for name, end in ends.items()
+        )
+        with ThreadPoolExecutor(max_workers=min(_MOST_COUNTED, len(namespaces))) as pool:
+            found = pool.map(
+                lambda space: counters(self._hosts[space[0]].root, space[1]), namespaces
+            )
+            return dict(zip(namespaces, found, strict=True))
 
     def into(self, outcome: Outcome) -> Outcome:
         """Add the counted traffic to an outcome. Raises EndpointError, ReachError."""
         after = self._count()
-        change = {place: now.since(self._before[place]) for place, now in after.items()}
+        change = {space: now.since(self._before[space]) for space, now in after.items()}
         metrics, interfaces = dict(outcome.metrics), list(outcome.interfaces)
         for layer, ends in self._layers:
             reported = {
@@ -389,13 +393,13 @@ class Layers:
         try:
             for settings in reversed(key.stack):
                 layer = layer_of(settings)
-                ground, attached = self._up(layer, key, ends)
+                underlay, attached = self._up(layer, key, ends)
                 raised.below.append((layer, attached))
                 if not known:
-                    reported = ground.each(_facts_at(layer, attached))
+                    reported = underlay.each(_facts_at(layer, attached))
                     for name, found in reported.items():
                         facts[name][settings.label] = found
-                ends = {name: _standing_on(end, attached) for name, end in ends.items()}
+                ends = {name: _as_underlay(end, attached) for name, end in ends.items()}
         except EndpointError as error:
             error.message = f"the layer {key.label}: {error.message}"
             raise
@@ -418,13 +422,13 @@ class Layers:
         before = {name: len(end.host.traces) for name, end in ends.items()}
         tries = 0
         while True:
-            ground, tries = self._ground(key, ends), tries + 1
+            underlay, tries = self._underlay(key, ends), tries + 1
             try:
-                return ground, layer.up(ground)
+                return underlay, layer.up(underlay)
             except DuplicateError:
                 if tries == _MOST_NETWORKS:
                     raise
-                ground.each(lambda end: end.host.drop_all(before[end.name]))
+                underlay.each(lambda end: end.host.drop_all(before[end.name]))
 
     def _verify(self, key: StackKey) -> None:
         """Send a test transfer from the first end to each other one. Raises EndpointError."""
@@ -434,7 +438,7 @@ class Layers:
             for host in (pair.sender, pair.receiver):
                 host.agent(_FIRST)  # that it can't be started there is another failure
             try:
-                run_parts(Job(0, [pair], check=self._context.check, waits=_WAITS), _try_out())
+                run_parts(TrialJob(0, [pair], check=self._context.check, waits=_WAITS), _try_out())
             except EndpointError as error:
                 raise EndpointError(
                     f"the layer {key.label} is up, and nothing gets through it from {first} to"
@@ -470,7 +474,7 @@ class Layers:
             found[name] = End(host, own, peers, mtu)
         return found
 
-    def _ground(self, key: StackKey, ends: Mapping[str, End]) -> Underlay:
+    def _underlay(self, key: StackKey, ends: Mapping[str, End]) -> Underlay:
         """Return the underlay of a layer, with inner addresses that no end uses."""
         taken = [net for end in ends.values() for net in end.host.networks(end.space)]
         taken += [f"{one.own[peer]}" for one in ends.values() for peer in one.own]
@@ -537,7 +541,7 @@ def layer_of(settings: Any) -> Layer[Any]:
     return made
 
 
-def _standing_on(end: End, attached: Mapping[str, LayerEnd]) -> End:
+def _as_underlay(end: End, attached: Mapping[str, LayerEnd]) -> End:
     """Return an end as the underlay of the next layer."""
     mine = attached[end.name]
     own = dict.fromkeys(end.peers, mine.bind)

@@ -33,7 +33,7 @@ from osmef.results.trial import Failure, SessionTag, Status, Trial
 from osmef.scenario.fields import RECORD, Family
 from osmef.scenario.location import Location
 from osmef.scenario.workload import UntilKnown
-from osmef.workloads import Job, Outcome, Pair, TrialWorkload
+from osmef.workloads import Outcome, Pair, TrialJob, TrialWorkload
 
 if TYPE_CHECKING:
     from osmef.engine.layers import Layers
@@ -68,7 +68,7 @@ class StoppingRule:
             self._values[trial.cell][trial.index] = value
             self._known.pop(trial.cell, None)
 
-    def spares(self, planned: PlannedTrial) -> bool:
+    def skips(self, planned: PlannedTrial) -> bool:
         """Return whether a trial is skipped, as its cell has ended."""
         key = planned.cell.cell.key
         if self._rule is None:
@@ -101,13 +101,13 @@ class EndedTrial:
 class Batch:
     """Trials up to the next reading of locations, and their results so far.
 
-    ``ended`` are those that were recorded, ``spared`` those whose cell is known, ``disturbed``
+    ``ended`` are those that were recorded, ``skipped`` those whose cell is known, ``disturbed``
     those that lost an end: they were not recorded.
     """
 
     trials: Sequence[PlannedTrial]
     ended: list[PlannedTrial] = field(default_factory=list)
-    spared: list[PlannedTrial] = field(default_factory=list)
+    skipped: list[PlannedTrial] = field(default_factory=list)
     disturbed: list[EndedTrial] = field(default_factory=list)
 
 
@@ -126,64 +126,64 @@ class TrialContext:
     stopping_rule: StoppingRule | None = None
 
     @property
-    def places(self) -> dict[str, Location]:
+    def locations(self) -> dict[str, Location]:
         """The locations of the endpoints."""
         return {name: station.location for name, station in self.stations.items()}
 
 
-def run_trials(bench: TrialContext, batch: Batch, parallel: int) -> None:
+def run_trials(context: TrialContext, batch: Batch, parallel: int) -> None:
     """Run trials, at most ``parallel`` concurrently, and record each when it ends.
 
     Trials that share a host, or the router, never run at once. After a cancellation ended trials
     are recorded, too. Once a trial has lost an endpoint, no further one begins. Raises Interrupted,
     StorageError.
     """
-    conflicts = TrialConflicts(bench.places)
+    conflicts = TrialConflicts(context.locations)
     waiting = list(batch.trials)
     running: dict[Future[EndedTrial], PlannedTrial] = {}
-    with ThreadPoolExecutor(max_workers=parallel) as pool, _stopping_others(bench.stop):
+    with ThreadPoolExecutor(max_workers=parallel) as pool, _stopping_others(context.stop):
         while running or (waiting and not batch.disturbed):
-            if bench.stop.reason is None and not batch.disturbed:
-                _spare(bench, batch, waiting)
+            if context.stop.reason is None and not batch.disturbed:
+                _skip(context, batch, waiting)
                 for planned in conflicts.startable(waiting, list(running.values()), parallel):
                     waiting.remove(planned)
-                    running[pool.submit(_run_trial, bench, planned)] = planned
+                    running[pool.submit(_run_trial, context, planned)] = planned
             done, _ = wait(running, timeout=_POLL_S, return_when=FIRST_COMPLETED)
             for future in done:
                 planned = running.pop(future)
                 with contextlib.suppress(Interrupted):  # raised below, once all have ended
-                    _take(bench, batch, planned, future.result())
+                    _take(context, batch, planned, future.result())
             if not running:
-                bench.stop.check()
+                context.stop.check()
 
 
-def _spare(bench: TrialContext, batch: Batch, waiting: list[PlannedTrial]) -> None:
+def _skip(context: TrialContext, batch: Batch, waiting: list[PlannedTrial]) -> None:
     """Remove the trials of cells that the stopping rule has ended."""
-    if bench.stopping_rule is None:
+    if context.stopping_rule is None:
         return
-    for planned in [one for one in waiting if bench.stopping_rule.spares(one)]:
+    for planned in [one for one in waiting if context.stopping_rule.skips(one)]:
         waiting.remove(planned)
-        batch.spared.append(planned)
-        bench.observer.trial_spared(planned)
+        batch.skipped.append(planned)
+        context.observer.trial_skipped(planned)
 
 
-def _take(bench: TrialContext, batch: Batch, planned: PlannedTrial, ended: EndedTrial) -> None:
-    lost = ended.lost or lost_ends(bench.sites, bench.stations, ended.trial)
+def _take(context: TrialContext, batch: Batch, planned: PlannedTrial, ended: EndedTrial) -> None:
+    lost = ended.lost or lost_ends(context.sites, context.stations, ended.trial)
     if lost:
         batch.disturbed.append(replace(ended, lost=lost))
         return
-    record(bench, ended.trial, ended.outcome)
+    record(context, ended.trial, ended.outcome)
     batch.ended.append(planned)
 
 
-def record(bench: TrialContext, trial: Trial, outcome: Outcome) -> None:
+def record(context: TrialContext, trial: Trial, outcome: Outcome) -> None:
     """Record a trial, and notify the observer. Raises StorageError."""
-    bench.directory.write_intervals(trial.index, outcome.intervals)
-    bench.directory.write_requests(trial.index, outcome.requests)
-    bench.directory.append_trial(trial)
-    if bench.stopping_rule is not None:
-        bench.stopping_rule.add(trial)
-    bench.observer.trial_ended(trial)
+    context.directory.write_intervals(trial.index, outcome.intervals)
+    context.directory.write_requests(trial.index, outcome.requests)
+    context.directory.append_trial(trial)
+    if context.stopping_rule is not None:
+        context.stopping_rule.add(trial)
+    context.observer.trial_ended(trial)
 
 
 @contextlib.contextmanager
@@ -196,31 +196,33 @@ def _stopping_others(stop: CancellationToken) -> Iterator[None]:
         raise
 
 
-def _run_trial(bench: TrialContext, planned: PlannedTrial) -> EndedTrial:
+def _run_trial(context: TrialContext, planned: PlannedTrial) -> EndedTrial:
     """Run one trial. Its failure is recorded; only a cancellation is raised."""
-    bench.stop.wait(planned.cell.cell.scenario.pause)
-    bench.observer.trial_started(planned)
+    context.stop.wait(planned.cell.cell.scenario.pause)
+    context.observer.trial_started(planned)
     started_at, started = datetime.now(UTC), time.monotonic()
     outcome, failure = Outcome(metrics={}), None
     carried: list[Carried] = []
     silent: Sequence[str] = ()
-    found = pair_placements(planned.cell, bench.places)
+    found = pair_placements(planned.cell, context.locations)
     try:
         for end in planned.cell.endpoints:
-            bench.stations[end.name].check()
+            context.stations[end.name].check()
         if planned.cell.cell.scenario.on_mismatch != RECORD:
             check(requested(planned.cell), found)
-        ends = [bench.stations[end.name] for end in planned.cell.endpoints]
-        carried = at_once(Station.carried, ends, bench.stop)
-        outcome = _measure(bench, planned)
+        ends = [context.stations[end.name] for end in planned.cell.endpoints]
+        carried = at_once(Station.carried, ends, context.stop)
+        outcome = _measure(context, planned)
     except Interrupted:
         raise
     except OsmefError as error:
-        bench.stop.check()
+        context.stop.check()
         failure = Failure.of(error)
-        silent = _silent_ends(bench, planned) if failure.kind in BROKEN else ()
+        silent = _silent_ends(context, planned) if failure.kind in BROKEN else ()
     gave = _TrialResult(started_at, time.monotonic() - started, overall(found.values()), carried)
-    return EndedTrial(_record(planned, bench.session_tag, gave, outcome, failure), outcome, silent)
+    return EndedTrial(
+        _record(planned, context.session_tag, gave, outcome, failure), outcome, silent
+    )
 
 
 @dataclass(frozen=True)
@@ -280,65 +282,65 @@ def _record(
     )
 
 
-def _silent_ends(bench: TrialContext, planned: PlannedTrial) -> list[str]:
+def _silent_ends(context: TrialContext, planned: PlannedTrial) -> list[str]:
     """Return the ends of a failed trial that no longer answer. Raises Interrupted."""
-    ends = [bench.stations[end.name] for end in planned.cell.endpoints]
+    ends = [context.stations[end.name] for end in planned.cell.endpoints]
     if any(station.has_lost_agents for station in ends):
-        bench.stop.wait(_FOLLOWS_S)
-    answers = at_once(Station.answers, ends, bench.stop)
+        context.stop.wait(_FOLLOWS_S)
+    answers = at_once(Station.answers, ends, context.stop)
     return [one.name for one, does in zip(ends, answers, strict=True) if not does]
 
 
-def _measure(bench: TrialContext, planned: PlannedTrial) -> Outcome:
+def _measure(context: TrialContext, planned: PlannedTrial) -> Outcome:
     scenario, cell = planned.cell.cell.scenario, planned.cell
-    ends = [bench.stations[end.name] for end in cell.endpoints]
-    bench.sites.prepare([end.endpoint for end in ends], scenario.directions)
-    if bench.layers is not None:
-        bench.layers.prepare(cell)
-    watch = bench.layers.watch(cell) if bench.layers is not None else None
-    job = Job(
+    ends = [context.stations[end.name] for end in cell.endpoints]
+    context.sites.prepare([end.endpoint for end in ends], scenario.directions)
+    if context.layers is not None:
+        context.layers.prepare(cell)
+    watch = context.layers.watch(cell) if context.layers is not None else None
+    job = TrialJob(
         trial=planned.index,
         pairs=[
-            _pair(bench, one.name, other.name, planned)
+            _pair(context, one.name, other.name, planned)
             for one, other in (cell.ring if scenario.workload.together else cell.pairs)
         ],
-        progress=lambda rate: bench.observer.rate(planned, rate),
-        round_trip=lambda us: bench.observer.round_trip(planned, us),
-        request_rate=lambda per_second: bench.observer.request_rate(planned, per_second),
-        check=bench.stop.check,
+        progress=lambda rate: context.observer.rate(planned, rate),
+        round_trip=lambda us: context.observer.round_trip(planned, us),
+        request_rate=lambda per_second: context.observer.request_rate(planned, per_second),
+        check=context.stop.check,
         stagger_s=scenario.stagger,
-        keep=lambda name, data: bench.directory.write_raw(planned.index, name, data),
+        keep=lambda name, data: context.directory.write_raw(planned.index, name, data),
     )
     ends = [station for station in ends if station.has_brought]
     try:
         outcome = TrialWorkload(scenario).run(job)
     except ProgramError as error:
-        _check_programs(bench, ends, f"; {error.message}")
+        _check_programs(context, ends, f"; {error.message}")
         raise
-    _check_programs(bench, ends)
+    _check_programs(context, ends)
     return outcome if watch is None else watch.into(outcome)
 
 
-def _check_programs(bench: TrialContext, ends: Sequence[Station], failed: str = "") -> None:
+def _check_programs(context: TrialContext, ends: Sequence[Station], failed: str = "") -> None:
     """Fail a trial during which a supplied program was modified on an endpoint.
 
     Raises EndpointError.
     """
     try:
         if ends:
-            at_once(Station.check_programs, ends, bench.stop)
+            at_once(Station.check_programs, ends, context.stop)
     except EndpointError as error:
         error.message += failed
         raise
 
 
-def _pair(bench: TrialContext, sender: str, receiver: str, planned: PlannedTrial) -> Pair:
-    here, there = bench.stations[sender], bench.stations[receiver]
-    scenario, sites = planned.cell.cell.scenario, bench.sites
+def _pair(context: TrialContext, sender: str, receiver: str, planned: PlannedTrial) -> Pair:
+    here, there = context.stations[sender], context.stations[receiver]
+    scenario, sites = planned.cell.cell.scenario, context.sites
     if here is there:
         loopback = _LOOPBACK[scenario.family]
         return Pair(here, there, loopback, loopback)
-    inner = bench.layers.pair(planned.cell, sender, receiver) if bench.layers else None
+    inner = context.layers.pair(planned.cell, sender, receiver) if context.layers else None
     if inner is not None:
         return inner
     path = (scenario.network, scenario.family)

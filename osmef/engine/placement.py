@@ -58,11 +58,11 @@ def requested(cell: PlannedCell) -> PairPlacement:
 
 
 def pair_placement(
-    one: EndpointRequest, other: EndpointRequest, places: Mapping[str, Location]
+    one: EndpointRequest, other: EndpointRequest, locations: Mapping[str, Location]
 ) -> PairPlacement:
     """Return the placement of two endpoints, as far as their locations are known."""
     nowhere = Location()
-    here, there = places.get(one.name, nowhere), places.get(other.name, nowhere)
+    here, there = locations.get(one.name, nowhere), locations.get(other.name, nowhere)
     if one is other:
         return PairPlacement(Placement.SAME_HOST, _tenancy(here, there), 0)
     together = same_host(here, there)
@@ -79,11 +79,11 @@ def _tenancy(here: Location, there: Location) -> Tenancy | None:
     return Tenancy.SAME_TENANT if one else Tenancy.DIFFERENT_TENANT
 
 
-def pair_placements(cell: PlannedCell, places: Places) -> dict[tuple[str, str], PairPlacement]:
+def pair_placements(cell: PlannedCell, locations: Places) -> dict[tuple[str, str], PairPlacement]:
     """Return the placement of every pair of a cell, by the names of its ends."""
     if cell.cell.scenario.workload.asked is not None:  # nothing is known of the other end
         return {(a.name, b.name): PairPlacement(None, None, None) for a, b in cell.pairs}
-    return {(a.name, b.name): pair_placement(a, b, places) for a, b in cell.pairs}
+    return {(a.name, b.name): pair_placement(a, b, locations) for a, b in cell.pairs}
 
 
 def overall(found: Iterable[PairPlacement]) -> PairPlacement:
@@ -136,7 +136,7 @@ class ProvisionedEndpoints:
     """Endpoints by name, their locations, and earlier locations of replaced ones."""
 
     endpoints: dict[str, Endpoint]
-    places: dict[str, Location]
+    locations: dict[str, Location]
     earlier: dict[str, list[Location]] = field(default_factory=dict)
 
 
@@ -156,13 +156,13 @@ def provision(
     context.check()
     provisioned = ProvisionedEndpoints(made, _describe(sites, made))
     for number in range(1, tries + 1):
-        moving = to_replace(cells, provisioned.places)
+        moving = to_replace(cells, provisioned.locations)
         if not moving:
             break
         context.progress(f"recreating {', '.join(moving)}, attempt {number} of {tries}")
         failed = _replace(sites, context, provisioned, moving)
         note(Replaced(tuple(moving), number, str(failed) if failed else None))
-        provisioned.places = _describe(sites, provisioned.endpoints)
+        provisioned.locations = _describe(sites, provisioned.endpoints)
         if failed:
             context.progress(f"that failed: {failed.message}")
             break
@@ -179,7 +179,7 @@ def _replace(
             provisioned.endpoints[name] = sites.replace(provisioned.endpoints[name], context)
         except (ProviderError, EndpointError) as error:  # also one that SSH does not reach
             return error
-        provisioned.earlier.setdefault(name, []).append(provisioned.places[name])
+        provisioned.earlier.setdefault(name, []).append(provisioned.locations[name])
     return None
 
 
@@ -188,13 +188,13 @@ def _describe(sites: Sites, endpoints: Mapping[str, Endpoint]) -> dict[str, Loca
     return dict(zip(endpoints, found, strict=True))
 
 
-def to_replace(cells: Iterable[PlannedCell], places: Mapping[str, Location]) -> list[str]:
+def to_replace(cells: Iterable[PlannedCell], locations: Mapping[str, Location]) -> list[str]:
     """Return a small set of endpoints that covers every wrongly placed pair.
 
     The choice is greedy: the one in most such pairs, and of several the one in fewest good pairs.
     An unknown placement can't be corrected, and a physical host can't be moved.
     """
-    wrong, good, movable = _sort(cells, places)
+    wrong, good, movable = _sort(cells, locations)
     often = Counter(name for pair in good for name in pair)
     chosen: list[str] = []
     while wrong:
@@ -209,7 +209,7 @@ Pairs = list[tuple[str, str]]
 
 
 def _sort(
-    cells: Iterable[PlannedCell], places: Mapping[str, Location]
+    cells: Iterable[PlannedCell], locations: Mapping[str, Location]
 ) -> tuple[Pairs, Pairs, set[str]]:
     """Return the wrongly placed pairs that can be helped, the good ones, and movable endpoints."""
     wrong: Pairs = []
@@ -219,7 +219,7 @@ def _sort(
         wanted = requested(cell)
         movable |= {end.name for end in cell.endpoints if end.kind is EndpointKind.VM}
         for one, other in cell.pairs:
-            found = pair_placement(one, other, places)
+            found = pair_placement(one, other, locations)
             keys = mismatches(wanted, [found])
             if not keys:
                 good.append((one.name, other.name))
@@ -239,8 +239,8 @@ Key = tuple[str, int | None]
 class TrialConflicts:
     """Conflicts between cells, by achieved placement, or the requested one if unknown."""
 
-    def __init__(self, places: Mapping[str, Location]) -> None:
-        self._places = places
+    def __init__(self, locations: Mapping[str, Location]) -> None:
+        self._places = locations
         self._known: dict[frozenset[Key], bool] = {}
 
     def startable(

@@ -83,7 +83,7 @@ class ReapScan:
     """Orphans, resources of possibly living runs, and clouds that could not be searched."""
 
     orphans: list[Orphan] = field(default_factory=list)
-    spared: list[SkippedRun] = field(default_factory=list)
+    skipped: list[SkippedRun] = field(default_factory=list)
     errors: list[OsmefError] = field(default_factory=list)
     unread: list[str] = field(default_factory=list)
     """What looks like ours, and its mark can't be read: it is left alone."""
@@ -128,7 +128,7 @@ def find_orphans(search: Search) -> ReapScan:
     result = ReapScan()
     runs = _runs(search.out, result.errors)
     for name, run in runs.items():
-        spared: list[Resource] = []
+        skipped: list[Resource] = []
         for orphan in run.left:
             resource = orphan.resource
             if search.provider not in {None, resource.provider}:
@@ -136,12 +136,12 @@ def find_orphans(search: Search) -> ReapScan:
             # What is another run's is left alone while that one's controller may live, too.
             whys = [one.why(search, resource) for one in (run, runs.get(resource.run, run))]
             if None in whys:
-                spared.append(resource)
+                skipped.append(resource)
             else:
                 among = found if refusal_of(orphan) is None else doubtful
                 among[resource.key] = replace(orphan, reason=str(whys[0]))
-        if spared and run.controller.state is State.UNSEEN:
-            result.spared.append(SkippedRun(name, str(run.controller.machine), spared))
+        if skipped and run.controller.state is State.UNSEEN:
+            result.skipped.append(SkippedRun(name, str(run.controller.machine), skipped))
     for resource in _owned(search, runs, result):
         marked = _by_mark(search, resource, runs)
         if marked is not None and not _is_among(resource, found):
@@ -208,9 +208,9 @@ def _by_mark(search: Search, resource: Resource, runs: Mapping[str, _Run]) -> Or
 def _owned(search: Search, runs: Mapping[str, _Run], result: ReapScan) -> Iterator[Resource]:
     """Yield marked resources of every cloud; keep the errors of those that fail."""
     for kind in (search.provider,) if search.provider else AMBIENT:
-        places = [search.access, *(_named(kind, runs) if search.provider else [])]
-        for n, access in enumerate(places):
-            if access in places[:n]:
+        accesses = [search.access, *(_named(kind, runs) if search.provider else [])]
+        for n, access in enumerate(accesses):
+            if access in accesses[:n]:
                 continue
             try:
                 if n > 0:
@@ -295,15 +295,15 @@ def destroy(orphans: Sequence[Orphan], *, allow_foreign: bool = False) -> list[F
     could not be noted, or must not be destroyed: see ``refusal_of``.
     """
     refused: list[FailedDestruction] = []
-    places: dict[tuple[str, tuple[tuple[str, str], ...]], list[Orphan]] = defaultdict(list)
+    accesses: dict[tuple[str, tuple[tuple[str, str], ...]], list[Orphan]] = defaultdict(list)
     for orphan in orphans:
         error = refusal_of(orphan, allow_foreign=allow_foreign)
         if error is not None:
             refused.append(FailedDestruction(orphan, error))
             continue
         resource = orphan.resource
-        places[resource.provider, tuple(sorted(resource.access.items()))].append(orphan)
-    destroyed = (_destroy_at(kind, many) for (kind, _), many in places.items())
+        accesses[resource.provider, tuple(sorted(resource.access.items()))].append(orphan)
+    destroyed = (_destroy_at(kind, many) for (kind, _), many in accesses.items())
     return [*refused, *(left for some in destroyed for left in some)]
 
 

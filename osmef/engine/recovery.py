@@ -195,7 +195,10 @@ Why = Sequence[str] | OsmefError
 
 
 def recheck_locations(
-    bench: TrialContext, group: int, trials: Sequence[PlannedTrial], note: Callable[[Located], None]
+    context: TrialContext,
+    group: int,
+    trials: Sequence[PlannedTrial],
+    note: Callable[[Located], None],
 ) -> None:
     """Read locations after some trials of a group, and correct the affected trials.
 
@@ -205,42 +208,44 @@ def recheck_locations(
     Raises StorageError, and CapacityError where an endpoint is not the run's own any more: then
     all of these fail.
     """
-    before = bench.places
+    before = context.locations
     indexes = tuple(planned.index for planned in trials)
     try:
-        after = _moved(bench)
+        after = _moved(context)
     except CapacityError as error:  # another run measures there, too, since an unknown time
-        _correct(bench, {one.index: one for one in trials}, error)
+        _correct(context, {one.index: one for one in trials}, error)
         raise
     except OsmefError as error:  # also Interrupted: the next trial meets the stop, too
-        bench.observer.warning(f"the endpoints' present placement can't be read: {error.message}")
+        context.observer.warning(f"the endpoints' present placement can't be read: {error.message}")
         note(Located(group, indexes, {}, str(error)))
         return
-    for name, place in after.items():
-        bench.stations[name].location = place
-        bench.observer.warning(f"the cloud has moved {name}, {moved_from(before[name], place)}")
-    wrong = {one.index: one for one in trials if _differs(one, before, bench.places)}
+    for name, location in after.items():
+        context.stations[name].location = location
+        context.observer.warning(
+            f"the cloud has moved {name}, {moved_from(before[name], location)}"
+        )
+    wrong = {one.index: one for one in trials if _differs(one, before, context.locations)}
     if wrong:
-        _correct(bench, wrong, list(after))
+        _correct(context, wrong, list(after))
     note(Located(group, indexes, after, None))
 
 
-def _moved(bench: TrialContext) -> dict[str, Location]:
+def _moved(context: TrialContext) -> dict[str, Location]:
     """Return the new locations of endpoints that have moved."""
-    stations = [station for station in bench.stations.values() if station.lost is None]
-    found = bench.sites.describe([station.endpoint for station in stations])
+    stations = [station for station in context.stations.values() if station.lost is None]
+    found = context.sites.describe([station.endpoint for station in stations])
     for station in lose(stations, found):
-        bench.observer.warning(f"{station.name}: {loss_of(station.name).message}")
+        context.observer.warning(f"{station.name}: {loss_of(station.name).message}")
     return {
-        station.name: place
-        for station, place in zip(stations, found, strict=True)
-        if has_moved(station.location, place)
+        station.name: location
+        for station, location in zip(stations, found, strict=True)
+        if has_moved(station.location, location)
     }
 
 
 def moved_from(before: Location, after: Location) -> str:
     """Describe a move, from where to where, as far as known."""
-    here, there = (place.host or place.rack or place.zone for place in (before, after))
+    here, there = (location.host or location.rack or location.zone for location in (before, after))
     return f"from {here or 'somewhere'} to {there or 'somewhere else'}"
 
 
@@ -248,21 +253,21 @@ def _differs(planned: PlannedTrial, before: Places, after: Places) -> bool:
     return pair_placements(planned.cell, before) != pair_placements(planned.cell, after)
 
 
-def _correct(bench: TrialContext, wrong: Mapping[int, PlannedTrial], why: Why) -> None:
+def _correct(context: TrialContext, wrong: Mapping[int, PlannedTrial], why: Why) -> None:
     """Clear the placement in the records of trials, or fail those that depend on it."""
-    found = {trial.index: trial for trial in bench.directory.read_trials().trials}
+    found = {trial.index: trial for trial in context.directory.read_trials().trials}
     corrected = [
-        _corrected(trial, wrong[index], why, bench)
+        _corrected(trial, wrong[index], why, context)
         for index, trial in found.items()
         if index in wrong and trial.status is Status.OK
     ]
-    bench.directory.correct_trials(corrected)
+    context.directory.correct_trials(corrected)
 
 
-def _corrected(trial: Trial, planned: PlannedTrial, why: Why, bench: TrialContext) -> Trial:
+def _corrected(trial: Trial, planned: PlannedTrial, why: Why, context: TrialContext) -> Trial:
     if isinstance(why, OsmefError):
         return _failed_by(trial, why)
-    if not _fails(planned, bench):
+    if not _fails(planned, context):
         return _unplaced(trial)
     ends = [end.name for end in planned.cell.endpoints if end.name in why]
     error = PlacementError(
@@ -273,9 +278,9 @@ def _corrected(trial: Trial, planned: PlannedTrial, why: Why, bench: TrialContex
     return _failed_by(trial, error)
 
 
-def _fails(planned: PlannedTrial, bench: TrialContext) -> bool:
+def _fails(planned: PlannedTrial, context: TrialContext) -> bool:
     """Return whether the trial would fail with the present placement."""
-    found = pair_placements(planned.cell, bench.places).values()
+    found = pair_placements(planned.cell, context.locations).values()
     recorded = planned.cell.cell.scenario.on_mismatch == RECORD
     return not recorded and bool(mismatches(requested(planned.cell), found))
 
@@ -297,7 +302,7 @@ MOST_ATTEMPTS = 3
 
 
 def measure_group(
-    bench: TrialContext, trials: Sequence[PlannedTrial], parallel: int
+    context: TrialContext, trials: Sequence[PlannedTrial], parallel: int
 ) -> list[PlannedTrial]:
     """Run the trials of a group; return those whose endpoints stay lost.
 
@@ -305,38 +310,38 @@ def measure_group(
     again. Locations are read after each batch. Raises Interrupted, StorageError, and CapacityError
     where an endpoint no longer belongs to the run.
     """
-    journal = Journal(bench.directory.journal)
+    journal = Journal(context.directory.journal)
     left = list(trials)
-    while some := [one for one in left if is_measurable(one, bench.stations)]:
+    while some := [one for one in left if is_measurable(one, context.stations)]:
         batch = Batch(some)
         try:
-            run_trials(bench, batch, parallel)
+            run_trials(context, batch, parallel)
             if batch.disturbed:
-                _recover(bench, batch, journal)
+                _recover(context, batch, journal)
         except Interrupted:
             if batch.ended:
-                recheck_locations(bench, some[0].group, batch.ended, journal.note)
+                recheck_locations(context, some[0].group, batch.ended, journal.note)
             raise
-        recheck_locations(bench, some[0].group, batch.ended, journal.note)
-        ended = {one.index for one in (*batch.ended, *batch.spared)}
+        recheck_locations(context, some[0].group, batch.ended, journal.note)
+        ended = {one.index for one in (*batch.ended, *batch.skipped)}
         left = [one for one in left if one.index not in ended]
     return left
 
 
-def _recover(bench: TrialContext, batch: Batch, journal: Journal) -> None:
+def _recover(context: TrialContext, batch: Batch, journal: Journal) -> None:
     """Wait for lost endpoints, and for others that do not answer."""
-    _note_disturbed(bench, batch, journal)
-    here = [one for one in bench.stations.values() if one.lost is None]
-    answers = at_once(Station.answers, here, bench.stop)
+    _note_disturbed(context, batch, journal)
+    here = [one for one in context.stations.values() if one.lost is None]
+    answers = at_once(Station.answers, here, context.stop)
     silent = [one for one, does in zip(here, answers, strict=True) if not does]
     for station in silent:
         station.lose(ReachError("it does not answer", where=station.name))
-    _ask_cloud(bench, silent)  # a deleted one is not awaited
+    _ask_cloud(context, silent)  # a deleted one is not awaited
     if awaited := [one for one in silent if isinstance(one.lost, ReachError)]:
-        _await(bench, awaited, journal)
+        _await(context, awaited, journal)
 
 
-def _note_disturbed(bench: TrialContext, batch: Batch, journal: Journal) -> None:
+def _note_disturbed(context: TrialContext, batch: Batch, journal: Journal) -> None:
     """Note the trials that lost an end; after several such attempts a trial has failed."""
     before = Counter(one.trial for one in journal.history().all(Disturbed))
     planned = {one.index: one for one in batch.trials}
@@ -346,7 +351,7 @@ def _note_disturbed(bench: TrialContext, batch: Batch, journal: Journal) -> None
         journal.note(Disturbed(trial.index, trial.cell, tuple(ended.lost), why))
         attempts = before[trial.index] + 1
         if attempts >= MOST_ATTEMPTS:
-            record(bench, _failed(ended, attempts), ended.outcome)
+            record(context, _failed(ended, attempts), ended.outcome)
             batch.ended.append(planned[trial.index])
 
 
@@ -363,12 +368,12 @@ def _failed(ended: EndedTrial, attempts: int) -> Trial:
     return ended.trial.model_copy(update={"failure": failure})
 
 
-def _await(bench: TrialContext, stations: Sequence[Station], journal: Journal) -> None:
+def _await(context: TrialContext, stations: Sequence[Station], journal: Journal) -> None:
     """Wait until endpoints are reachable again, within the run's time limit."""
-    names, limit = ", ".join(one.name for one in stations), format_duration(bench.patience_s)
-    bench.observer.step(f"no answer from {names}: waiting up to {limit}")
+    names, limit = ", ".join(one.name for one in stations), format_duration(context.patience_s)
+    context.observer.step(f"no answer from {names}: waiting up to {limit}")
     since, began = datetime.now(UTC), time.monotonic()
-    retry = Retry(bench.stop.check, bench.patience_s)
+    retry = Retry(context.stop.check, context.patience_s)
 
     def reach(station: Station) -> OsmefError | float:
         try:
@@ -379,23 +384,23 @@ def _await(bench: TrialContext, stations: Sequence[Station], journal: Journal) -
             return error
         return time.monotonic() - began
 
-    found = list(zip(stations, at_once(reach, stations, bench.stop), strict=True))
+    found = list(zip(stations, at_once(reach, stations, context.stop), strict=True))
     for station, after in found:
         if isinstance(after, OsmefError):
             station.lose(after)
         else:
             journal.note(Recovered(station.name, since.isoformat(), round(after, 1)))
-            bench.observer.warning(f"{station.name} answers again, after {after:.0f} s")
-    if bench.layers is not None:
-        bench.layers.again(one.name for one, after in found if not isinstance(after, OsmefError))
+            context.observer.warning(f"{station.name} answers again, after {after:.0f} s")
+    if context.layers is not None:
+        context.layers.again(one.name for one, after in found if not isinstance(after, OsmefError))
     given_up = [station for station, after in found if isinstance(after, OsmefError)]
-    _ask_cloud(bench, given_up)
+    _ask_cloud(context, given_up)
     for station in given_up:
         if station.lost is not None:
-            bench.observer.warning(f"{station.name} is given up: {station.lost.message}")
+            context.observer.warning(f"{station.name} is given up: {station.lost.message}")
 
 
-def _ask_cloud(bench: TrialContext, stations: Sequence[Station]) -> None:
+def _ask_cloud(context: TrialContext, stations: Sequence[Station]) -> None:
     """Mark those lost that no longer exist in their cloud. Raises Interrupted."""
     if stations:
-        at_once(lambda some: ask_cloud(bench.sites, some), [stations], bench.stop)
+        at_once(lambda some: ask_cloud(context.sites, some), [stations], context.stop)

@@ -101,7 +101,7 @@ class Run:
         missing = [
             planned
             for planned in self.plan.trials
-            if planned.index not in done and not rule.spares(planned)
+            if planned.index not in done and not rule.skips(planned)
         ]
         journal = Journal(self.directory.journal)
         who = this_controller(self.directory)
@@ -281,7 +281,7 @@ class Run:
         supplier = Supplier(store)
         at_once(lambda name: stations[name].provide(needed[name], supplier), needed, self.stop)
 
-    def _measure(self, missing: list[PlannedTrial], bench: TrialContext) -> None:
+    def _measure(self, missing: list[PlannedTrial], context: TrialContext) -> None:
         """Run the trials group by group, with the facts before and after each.
 
         Raises LostError where some are left, for want of their endpoints.
@@ -290,18 +290,18 @@ class Run:
         self.observer.measuring(len(missing), span, self.measures)
         starts = len(Journal(self.directory.journal).history().all(Started))
         moment = first_moment(missing[0].group, starts)
-        facts = collect_facts(bench.stations, self.directory, moment, {})
+        facts = collect_facts(context.stations, self.directory, moment, {})
         for text in warnings_there(self.plan.cells, facts):
-            bench.observer.warning(text)
+            context.observer.warning(text)
         left: list[PlannedTrial] = []
         for group, some in groupby(missing, key=lambda planned: planned.group):
             trials = list(some)
-            if any(is_measurable(planned, bench.stations) for planned in trials):
-                trials = measure_group(bench, trials, most_at_once(trials))
-                facts = collect_facts(bench.stations, self.directory, f"{group:05}", facts)
+            if any(is_measurable(planned, context.stations) for planned in trials):
+                trials = measure_group(context, trials, most_at_once(trials))
+                facts = collect_facts(context.stations, self.directory, f"{group:05}", facts)
             left += trials
         if left:
-            raise lost_error(bench.stations, left, len(self.plan.trials))
+            raise lost_error(context.stations, left, len(self.plan.trials))
 
 
 def longest_s(trials: list[PlannedTrial]) -> float:

@@ -323,7 +323,7 @@ class Station:
     def _roomy_session(self, prefix: tuple[str, ...]) -> SshSession:
         """Return a session with room for another channel, a new one if need be."""
         self._more = [session for session in self._more if session.is_open]
-        others = [used for place, used in self._used.items() if place != prefix]
+        others = [used for location, used in self._used.items() if location != prefix]
         for session in (self._session, *self._more):
             if sum(used is session for used in others) < _PLACES_A_SESSION:
                 return session
@@ -420,7 +420,7 @@ def open_stations(provisioned: ProvisionedEndpoints, context: RunContext) -> dic
     """
     pool = ThreadPoolExecutor(max_workers=min(_MOST_AT_ONCE, len(provisioned.endpoints)))
     futures: list[Future[Station]] = [
-        pool.submit(Station, endpoint, provisioned.places[name], context.run)
+        pool.submit(Station, endpoint, provisioned.locations[name], context.run)
         for name, endpoint in provisioned.endpoints.items()
     ]
     try:
@@ -512,15 +512,15 @@ def loss_of(name: str) -> CapacityError:
     )
 
 
-def lose(stations: Sequence[Station], places: Sequence[Location]) -> list[Station]:
+def lose(stations: Sequence[Station], locations: Sequence[Location]) -> list[Station]:
     """Mark the stations lost whose endpoints no longer exist in their cloud; return those.
 
     Earlier trials on it are kept: it has not moved.
     """
     gone = [
         station
-        for station, place in zip(stations, places, strict=True)
-        if isinstance(place, Gone) and not isinstance(station.lost, CapacityError)
+        for station, location in zip(stations, locations, strict=True)
+        if isinstance(location, Gone) and not isinstance(station.lost, CapacityError)
     ]
     for station in gone:
         station.lose(loss_of(station.name))

@@ -139,17 +139,17 @@ def _endpoints(history: History) -> dict[str, EndpointInfo]:
     found: dict[str, EndpointInfo] = {}
     for name, tenure in history.endpoints.items():
         found[name] = tenure.info
-        for place, group in tenure.moves:
-            found[name] = _moved(found[name], place, group)
+        for location, group in tenure.moves:
+            found[name] = _moved(found[name], location, group)
     return found
 
 
-def _moved(info: EndpointInfo, place: Location, group: int) -> EndpointInfo:
-    where = moved_from(info.achieved, place)
+def _moved(info: EndpointInfo, location: Location, group: int) -> EndpointInfo:
+    where = moved_from(info.achieved, location)
     warning = f"the cloud moved it {where}, in group {group} of the trials"
     return info.model_copy(
         update={
-            "achieved": place,
+            "achieved": location,
             "earlier": [*info.earlier, info.achieved],
             "warnings": [*info.warnings, warning],
         }
@@ -279,7 +279,7 @@ def _run_info(
 
 def _is_complete(plan: Plan, log: TrialLog) -> bool:
     rule, done = StoppingRule(plan, log.trials), {trial.index for trial in log.trials}
-    return all(one.index in done or rule.spares(one) for one in plan.trials)
+    return all(one.index in done or rule.skips(one) for one in plan.trials)
 
 
 def _with_facts(
@@ -371,9 +371,9 @@ def _found(
     good = [trial for trial in trials if trial.status is Status.OK]
     if good:
         return [PairPlacement(t.achieved_placement, t.achieved_tenancy, t.distance) for t in good]
-    places = {name: info.achieved for name, info in endpoints.items()}
-    exist = all(end.name in places for end in planned.endpoints)
-    return list(pair_placements(planned, places).values()) if exist else []
+    locations = {name: info.achieved for name, info in endpoints.items()}
+    exist = all(end.name in locations for end in planned.endpoints)
+    return list(pair_placements(planned, locations).values()) if exist else []
 
 
 def _limits(trials: list[Trial]) -> dict[Limit, int]:

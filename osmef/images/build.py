@@ -117,9 +117,9 @@ def open_fakeroot(check: Callable[[], None]) -> FakerootRunner:
         find_program("newuidmap", "uidmap", WHERE)
         user = ("--user", "--map-root-user", "--map-auto")
     spaces = ("--mount", "--pid", "--fork", "--kill-child=KILL", "--mount-proc")
-    workshop = FakerootRunner((setpriv, "--pdeathsig", "KILL", unshare, *user, *spaces), check)
+    runner = FakerootRunner((setpriv, "--pdeathsig", "KILL", unshare, *user, *spaces), check)
     try:
-        workshop.run(["true"])
+        runner.run(["true"])
     except ProviderError as error:
         raise ProviderError(
             f"this machine does not let this user make namespaces: {error.message}",
@@ -127,7 +127,7 @@ def open_fakeroot(check: Callable[[], None]) -> FakerootRunner:
             cure="run it as root; or see that /etc/subuid and /etc/subgid have a line for this"
             " user, and that user namespaces are allowed",
         ) from error
-    return workshop
+    return runner
 
 
 def _output(process: subprocess.Popen[bytes]) -> int:
@@ -267,35 +267,35 @@ class BuildRequest:
     check: Callable[[], None]
 
 
-def build_image(order: BuildRequest) -> GuestImage:
+def build_image(request: BuildRequest) -> GuestImage:
     """Build an image and return it.
 
     Raises InputError for what can't be ordered, ProviderError for a tool that is missing or
     failed, StorageError for the disk. Nothing of it stays then.
     """
     began = time.monotonic()
-    _check(order)
-    machine, suite = this_architecture(), find_suite(order.suite)
+    _check(request)
+    machine, suite = this_architecture(), find_suite(request.suite)
     for program, package in (("mke2fs", "e2fsprogs"), ("qemu-img", "qemu-utils")):
         find_program(program, package, WHERE)
-    workshop = open_fakeroot(order.check)
-    with _storage(order.directory), _draft(order, workshop) as draft:
+    runner = open_fakeroot(request.check)
+    with _storage(request.directory), _draft(request, runner) as draft:
         root = draft / "tree"
-        order.progress(f"installing Debian {suite} for {machine.architecture}")
-        command = install_command(suite, machine, order.packages, draft)
+        request.progress(f"installing Debian {suite} for {machine.architecture}")
+        command = install_command(suite, machine, request.packages, draft)
         temporary = draft / "tmp"  # mmdebstrap leaves its own files behind when it is killed
         temporary.mkdir()
-        workshop.run(
-            command, lambda line: _report_step(line, order.progress), TMPDIR=str(temporary)
+        runner.run(
+            command, lambda line: _report_step(line, request.progress), TMPDIR=str(temporary)
         )
         packages = installed_packages(root)
         release = _take_kernel(root, draft)
-        _make_disk(order, workshop, draft)
+        _make_disk(request, runner, draft)
         for path in (root, temporary, draft / "apt.conf", draft / "sources.list"):
-            _remove(workshop, path)
+            _remove(runner, path)
         manifest = Manifest(
             schema_version=1,
-            name=order.name,
+            name=request.name,
             created=datetime.now(UTC).replace(microsecond=0),
             build_s=round(time.monotonic() - began, 1),
             osmef=osmef.__version__,
@@ -304,28 +304,28 @@ def build_image(order: BuildRequest) -> GuestImage:
             kernel=release,
             boot=_boot(machine),
             seed="tar-disk-1",
-            disk_bytes=order.disk_bytes,
+            disk_bytes=request.disk_bytes,
             files=_files(draft),
-            wanted=order.packages,
+            wanted=request.packages,
             packages=packages,
         )
         (draft / MANIFEST).write_text(manifest.model_dump_json(indent=2) + "\n")
-        return _publish(draft, order.directory / order.name)
+        return _publish(draft, request.directory / request.name)
 
 
-def _check(order: BuildRequest) -> None:
-    check_name(order.name)
-    check_packages(order.packages)
-    if order.disk_bytes < _LEAST_DISK_BYTES:
+def _check(request: BuildRequest) -> None:
+    check_name(request.name)
+    check_packages(request.packages)
+    if request.disk_bytes < _LEAST_DISK_BYTES:
         raise InputError(
             f"a guest needs a disk of {format_size(_LEAST_DISK_BYTES)} or more",
             where="--size",
             cure="write, for example: --size 2GiB",
         )
-    if (order.directory / order.name).exists() and not order.force:
+    if (request.directory / request.name).exists() and not request.force:
         raise InputError(
-            f"there is an image {order.name} already",
-            where=str(order.directory / order.name),
+            f"there is an image {request.name} already",
+            where=str(request.directory / request.name),
             cure="add --force to replace it, or give this one another --name",
         )
 
@@ -352,26 +352,26 @@ def _storage(directory: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _draft(order: BuildRequest, workshop: FakerootRunner) -> Iterator[Path]:
+def _draft(request: BuildRequest, runner: FakerootRunner) -> Iterator[Path]:
     """Provide a directory for the image, removed unless it was published.
 
     What a killed build left goes first.
     """
-    kind = f"image-{order.name}"
-    with draft_directory(order.directory, kind, partial(_remove, workshop)) as draft:
-        for other in at_work(order.directory, kind):
+    kind = f"image-{request.name}"
+    with draft_directory(request.directory, kind, partial(_remove, runner)) as draft:
+        for other in at_work(request.directory, kind):
             if other != draft:
                 raise InputError(
-                    f"the image {order.name} is being built by another process",
+                    f"the image {request.name} is being built by another process",
                     where=str(other),
                     cure="wait for it, or give this one another --name",
                 )
         yield draft
 
 
-def _remove(workshop: FakerootRunner, path: Path) -> None:
+def _remove(runner: FakerootRunner, path: Path) -> None:
     """Remove a tree that may have files of users that only the namespace's root can remove."""
-    undisturbed = FakerootRunner(workshop.prefix, lambda: None)
+    undisturbed = FakerootRunner(runner.prefix, lambda: None)
     undisturbed.run(["rm", "-rf", "--one-file-system", str(path)])
 
 
@@ -400,18 +400,18 @@ def _take_kernel(root: Path, draft: Path) -> str:
     return release
 
 
-def _make_disk(order: BuildRequest, workshop: FakerootRunner, draft: Path) -> None:
+def _make_disk(request: BuildRequest, runner: FakerootRunner, draft: Path) -> None:
     raw = draft / "root.raw"
-    order.progress(f"making the disk of {format_size(order.disk_bytes)}")
+    request.progress(f"making the disk of {format_size(request.disk_bytes)}")
     # No work is left to the guest's kernel: it would run while something is measured.
     eager = "lazy_itable_init=0,lazy_journal_init=0"
     mke2fs = ["mke2fs", "-q", "-F", "-t", "ext4", "-L", "osmef-root", "-E", eager]
-    size = f"{order.disk_bytes // _MIB}M"
-    workshop.run([*mke2fs, "-d", str(draft / "tree"), str(raw), size])
-    order.progress("compressing it")
+    size = f"{request.disk_bytes // _MIB}M"
+    runner.run([*mke2fs, "-d", str(draft / "tree"), str(raw), size])
+    request.progress("compressing it")
     convert = ["qemu-img", "convert", "-f", "raw", "-O", "qcow2", "-c"]
     root = draft / _FORMATS["root"][0]
-    workshop.run([*convert, "-o", "compression_type=zstd", str(raw), str(root)])
+    runner.run([*convert, "-o", "compression_type=zstd", str(raw), str(root)])
     raw.unlink()
 
 

@@ -73,7 +73,7 @@ def parse(text: Text) -> Parsed:
     rates = [
         8 * KIB * _of(ends["rx"], "rate_KBps", text, f"conn_{n}.rx") for n, ends in flows.items()
     ]
-    placement, tenancy, distance = _place(document, sender, receiver)
+    placement, tenancy, distance = _placement(document, sender, receiver)
     record = Record(
         workload="btc",
         metrics={
@@ -198,7 +198,7 @@ def _ends(document: dict[str, Any], text: Text) -> tuple[str, str]:
     return (sender, sender) if receiver == "127.0.0.1" else (sender, receiver)
 
 
-def _place(
+def _placement(
     document: dict[str, Any], sender: str, receiver: str
 ) -> tuple[Placement | None, Tenancy | None, int | None]:
     """Return the placement in the run's name; distance as in section IV-D of the paper."""

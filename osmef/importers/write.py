@@ -219,8 +219,8 @@ def _endpoint(
 def _cell(key: str, trials: Sequence[Trial]) -> CellInfo:
     first = trials[0]
     good = [trial for trial in trials if trial.status is Status.OK]
-    places = {(t.achieved_placement, t.achieved_tenancy, t.distance) for t in trials}
-    placement, tenancy, distance = places.pop() if len(places) == 1 else (None, None, None)
+    placements = {(t.achieved_placement, t.achieved_tenancy, t.distance) for t in trials}
+    placement, tenancy, distance = placements.pop() if len(placements) == 1 else (None, None, None)
     metrics = dict.fromkeys(name for trial in good for name in trial.metrics)
     return CellInfo(
         key=key,

@@ -74,7 +74,7 @@ def counters_from(text: str) -> Counters:
         elif past_interfaces:
             continue
         elif len(words) > max(_COLUMNS.values()) and all(map(str.isdecimal, words)):
-            interfaces[name] = {key: int(words[place]) for key, place in _COLUMNS.items()}
+            interfaces[name] = {key: int(words[column]) for key, column in _COLUMNS.items()}
     return Counters(interfaces, tcp)
 
 
@@ -210,7 +210,7 @@ class Layer(ABC, Generic[S]):
         """
 
     @abstractmethod
-    def up(self, ground: Underlay) -> Mapping[str, LayerEnd]:
+    def up(self, underlay: Underlay) -> Mapping[str, LayerEnd]:
         """Raise it between the ends, and return each. Raises EndpointError.
 
         The caller removes what was created, also after an error.
@@ -240,10 +240,10 @@ class Layer(ABC, Generic[S]):
             " the layer",
         )
 
-    def mtu(self, end: End, overhead: int, ground: Underlay) -> int:
+    def mtu(self, end: End, overhead: int, underlay: Underlay) -> int:
         """Return the inner MTU: as set, or as the underlay leaves it, in bytes."""
         left = end.mtu - overhead
-        least = 1280 if ground.family is Family.IPV6 else 68
+        least = 1280 if underlay.family is Family.IPV6 else 68
         if self.settings.mtu is None and left < least:
             raise EndpointError(
                 f"the network below carries packets of {end.mtu} bytes, of which"
@@ -254,25 +254,25 @@ class Layer(ABC, Generic[S]):
         return self.settings.mtu or left
 
 
-def several_times(ground: Underlay, attempt: Callable[[], Mapping[str, T]]) -> Mapping[str, T]:
+def several_times(underlay: Underlay, attempt: Callable[[], Mapping[str, T]]) -> Mapping[str, T]:
     """Retry with other numbers, such as ports, while one is in use.
 
     Raises EndpointError.
     """
-    before = {end.name: len(end.host.traces) for end in ground.ends.values()}
+    before = {end.name: len(end.host.traces) for end in underlay.ends.values()}
     error: InUseError | None = None
     for _ in range(_MOST_TRIES):
         try:
             return attempt()
         except InUseError as caught:
             error = caught
-            at_all(ground.ends.values(), lambda end: end.host.drop_all(before[end.name]))
+            at_all(underlay.ends.values(), lambda end: end.host.drop_all(before[end.name]))
     raise error or EndpointError("no number is free")
 
 
-def peers_of(ground: Underlay, end: End) -> Sequence[str]:
+def peers_of(underlay: Underlay, end: End) -> Sequence[str]:
     """Return the names of all ends but one."""
-    return [name for name in ground.ends if name != end.name]
+    return [name for name in underlay.ends if name != end.name]
 
 
 def facts_of(layer: Layer[Any], host: LayerHost, attached: LayerEnd) -> dict[str, Any]:

@@ -132,10 +132,10 @@ def _bundle(program: bytes, config: str) -> bytes:
     """Return a bundle of the OCI as a tar file: its configuration, and the agent alone."""
     with io.BytesIO() as file:
         with tarfile.open(fileobj=file, mode="w") as tar:
-            for place in ("", "/tmp", "/proc", "/sys", "/dev", "/etc"):  # noqa: S108 - of an image
-                directory = tarfile.TarInfo(f"{_ROOT}{place}")
+            for path in ("", "/tmp", "/proc", "/sys", "/dev", "/etc"):  # noqa: S108 - of an image
+                directory = tarfile.TarInfo(f"{_ROOT}{path}")
                 directory.type = tarfile.DIRTYPE
-                directory.mode = 0o1777 if place == "/tmp" else 0o755  # noqa: S108
+                directory.mode = 0o1777 if path == "/tmp" else 0o755  # noqa: S108
                 tar.addfile(directory)
             for name, data, mode in (
                 (f"{_ROOT}/{AGENT}", program, 0o755),

@@ -35,7 +35,7 @@ class Tunnel(Layer[S]):
     """Whether its addresses are seen on the link below, where strangers may have them."""
 
     @abstractmethod
-    def numbers(self, ground: Underlay) -> Mapping[str, int]:
+    def numbers(self, underlay: Underlay) -> Mapping[str, int]:
         """Choose the common identifiers of all ends, such as a VNI and a port."""
 
     @abstractmethod
@@ -50,7 +50,7 @@ class Tunnel(Layer[S]):
         return host.new_link(space, words)
 
     def settle(
-        self, end: End, space: str, device: str, ground: Underlay, numbers: Mapping[str, int]
+        self, end: End, space: str, device: str, underlay: Underlay, numbers: Mapping[str, int]
     ) -> None:
         """Configure an interface in its namespace before it is up."""
 
@@ -64,36 +64,38 @@ class Tunnel(Layer[S]):
         except KernelError as error:
             raise self.lacking(error) from error
 
-    def up(self, ground: Underlay) -> Mapping[str, LayerEnd]:
+    def up(self, underlay: Underlay) -> Mapping[str, LayerEnd]:
         """Raise it between all ends. Raises EndpointError."""
 
         def attempt() -> Mapping[str, LayerEnd]:
-            numbers = self.numbers(ground)
-            return ground.each(lambda end: self._raise(end, ground, numbers))
+            numbers = self.numbers(underlay)
+            return underlay.each(lambda end: self._raise(end, underlay, numbers))
 
-        return several_times(ground, attempt)
+        return several_times(underlay, attempt)
 
-    def _raise(self, end: End, ground: Underlay, numbers: Mapping[str, int]) -> LayerEnd:
-        host, peers = end.host, peers_of(ground, end)
-        mtu = self.mtu(end, self.overhead[ground.family], ground)
-        own = ground.inner[end.name]
+    def _raise(self, end: End, underlay: Underlay, numbers: Mapping[str, int]) -> LayerEnd:
+        host, peers = end.host, peers_of(underlay, end)
+        mtu = self.mtu(end, self.overhead[underlay.family], underlay)
+        own = underlay.inner[end.name]
         space = host.new_space()
         ways = [[peer] for peer in peers] if self.to_each else [peers]
         devices = []
         for way in ways:
-            device = self.make(host, end.space, self.link(end, way[0], numbers, ground.family))
+            device = self.make(host, end.space, self.link(end, way[0], numbers, underlay.family))
             host.root.ip(end.space, f"link set dev {device} netns {space}")
             host.moved(device)
-            self.settle(end, space, device, ground, numbers)
+            self.settle(end, space, device, underlay, numbers)
             lines = [f"link set dev {device} mtu {mtu} up"]
             if self.on_link:
                 host.root.ip(space, *lines)
-                take_address(host.root, space, device, own, ground.width)
+                take_address(host.root, space, device, own, underlay.width)
                 lines = []
             else:
-                no_check = " nodad" if ground.family is Family.IPV6 else ""
-                lines.append(f"address add {own}/{ground.width} dev {device}{no_check}")
-            routes = (f"route add {ground.inner[one]}/{ground.width} dev {device}" for one in way)
+                no_check = " nodad" if underlay.family is Family.IPV6 else ""
+                lines.append(f"address add {own}/{underlay.width} dev {device}{no_check}")
+            routes = (
+                f"route add {underlay.inner[one]}/{underlay.width} dev {device}" for one in way
+            )
             host.root.ip(space, *lines, *(f"{route} src {own}" for route in routes))
             devices.append(device)
         return LayerEnd(own, own, space, mtu, tuple(devices))
@@ -124,46 +126,48 @@ class Routed(Layer[S]):
         """Try it in a namespace. Raises EndpointError."""
 
     @abstractmethod
-    def join(self, end: End, outer: str, ground: Underlay) -> str:
+    def join(self, end: End, outer: str, underlay: Underlay) -> str:
         """Attach the near end of the veth pair to the endpoint; return the addressed interface."""
 
-    def up(self, ground: Underlay) -> Mapping[str, LayerEnd]:
+    def up(self, underlay: Underlay) -> Mapping[str, LayerEnd]:
         """Raise it at all ends. Raises EndpointError."""
-        return several_times(ground, lambda: ground.each(lambda end: self._raise(end, ground)))
+        return several_times(
+            underlay, lambda: underlay.each(lambda end: self._raise(end, underlay))
+        )
 
-    def _raise(self, end: End, ground: Underlay) -> LayerEnd:
-        host, own, gateway = end.host, ground.inner[end.name], ground.gateway
-        space, mtu = host.new_space(), self.mtu(end, 0, ground)
+    def _raise(self, end: End, underlay: Underlay) -> LayerEnd:
+        host, own, gateway = end.host, underlay.inner[end.name], underlay.gateway
+        space, mtu = host.new_space(), self.mtu(end, 0, underlay)
         inner = "eth0"
         outer = host.new_link(end.space, f"mtu {mtu} type veth peer name {inner} netns {space}")
-        near = self.join(end, outer, ground)
+        near = self.join(end, outer, underlay)
         no_check = ""
-        if ground.family is Family.IPV6:
+        if underlay.family is Family.IPV6:
             no_check = " nodad"
             _enable_ipv6(end, near)
         host.root.ip(
             end.space,
             f"link set dev {outer} up",
-            f"address add {gateway}/{ground.width} dev {near}{no_check}",
-            f"route add {own}/{ground.width} dev {near}",
+            f"address add {gateway}/{underlay.width} dev {near}{no_check}",
+            f"route add {own}/{underlay.width} dev {near}",
         )
         host.root.ip(
             space,
             f"link set dev {inner} mtu {mtu} up",
-            f"address add {own}/{ground.width} dev {inner}{no_check}",
-            f"route add {gateway}/{ground.width} dev {inner}",
+            f"address add {own}/{underlay.width} dev {inner}{no_check}",
+            f"route add {gateway}/{underlay.width} dev {inner}",
             f"route add default via {gateway} dev {inner} src {own}",
         )
-        if ground.family is Family.IPV6:
+        if underlay.family is Family.IPV6:
             pass_on_ipv6(end)
         else:
-            ways = [host.way_to(end.space, end.peers[one])[0] for one in peers_of(ground, end)]
+            ways = [host.way_to(end.space, end.peers[one])[0] for one in peers_of(underlay, end)]
             for interface in (near, *ways):
                 pass_on(end, interface)
-        return self.lead(end, ground, LayerEnd(own, own, space, mtu, (inner,)))
+        return self.lead(end, underlay, LayerEnd(own, own, space, mtu, (inner,)))
 
     @abstractmethod
-    def lead(self, end: End, ground: Underlay, attached: LayerEnd) -> LayerEnd:
+    def lead(self, end: End, underlay: Underlay, attached: LayerEnd) -> LayerEnd:
         """Route peers to an end; return it as they see it. Raises EndpointError."""
 
 

@@ -81,14 +81,12 @@ def networks_of(addresses: Sequence[Mapping[str, Any]]) -> set[str]:
 
 def settings_of(root: Root, device: str) -> dict[str, str]:
     """Return an interface's sysctls, by their paths without its name (ip-sysctl)."""
-    places = [f"{_ROOT}/{group}/{device}" for group in _GROUPS]
+    paths = [f"{_ROOT}/{group}/{device}" for group in _GROUPS]
     found: dict[str, str] = {}
-    for line in (
-        root.run(["grep", "-rs", ".", *places]).stdout.decode(errors="replace").splitlines()
-    ):
+    for line in root.run(["grep", "-rs", ".", *paths]).stdout.decode(errors="replace").splitlines():
         path, _, value = line.partition(":")
-        place, _, key = path.rpartition("/")
-        group = place.removeprefix(f"{_ROOT}/").removesuffix(f"/{device}")
+        directory, _, key = path.rpartition("/")
+        group = directory.removeprefix(f"{_ROOT}/").removesuffix(f"/{device}")
         found[f"{group}/{key}"] = value.strip()
     return found
 

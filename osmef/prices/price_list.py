@@ -122,11 +122,11 @@ def update(
         message = f"there is no price API of {kind!r} that OSMeF knows"
         raise InputError(message, cure=f"name one of: {', '.join(KINDS)}")
     known = [price for price in read_book().prices if price.provider == kind]
-    places = list(regions) or sorted({price.region for price in known if price.region})
+    wanted = list(regions) or sorted({price.region for price in known if price.region})
     sizes = list(flavors) or sorted({price.flavor for price in known})
     fetch = cast("Fetch", getattr(import_module("osmef.prices.apis"), f"fetch_{kind}"))
     try:
-        found = fetch(places, sizes, url)
+        found = fetch(wanted, sizes, url)
     except (KeyError, IndexError, TypeError, ValueError) as error:
         raise ApiError(f"the price API answers something else: {error!r}", where=kind) from error
     dated = [_as_of_today(price) for price in found]

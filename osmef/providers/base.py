@@ -83,11 +83,11 @@ class Endpoint:
         return self.request.name
 
 
-Check = Callable[[], None]
+CancellationCheck = Callable[[], None]
 """What a wait calls at least once a second; raises Interrupted after a request to stop."""
 
 
-def go_on() -> None:
+def never_cancelled() -> None:
     """Do nothing: the default check of a wait, which never cancels."""
 
 
@@ -218,10 +218,14 @@ class Provider(ABC):
     """What an ``access`` may say: each key as its scenario's settings take it."""
 
     @abstractmethod
-    def check(self, requests: Sequence[EndpointRequest], still: Check = go_on) -> None:
+    def check(
+        self,
+        requests: Sequence[EndpointRequest],
+        check_cancelled: CancellationCheck = never_cancelled,
+    ) -> None:
         """Check tools, credentials, names, and quotas against the requests.
 
-        Makes nothing. Every wait calls ``still``. Raises ProviderError with a cure.
+        Makes nothing. Every wait calls ``check_cancelled``. Raises ProviderError with a cure.
         """
 
     @abstractmethod

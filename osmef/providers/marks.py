@@ -23,7 +23,7 @@ _LATEST = 10**11 - 1
 class Mark:
     """The run, and the UNIX times of its start and its deadline.
 
-    ``site`` is the order's, and no part of what can be read.
+    ``site`` is that of the run context, and no part of what can be read back.
     """
 
     run: str

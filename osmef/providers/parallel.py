@@ -49,14 +49,14 @@ def beside(work: Callable[[Callable[[], None]], T], check: Callable[[], None]) -
     """
     over = threading.Event()
 
-    def go_on() -> None:
+    def check_both() -> None:
         check()
         if over.is_set():
             raise Interrupted("stopped")
 
     with ThreadPoolExecutor(1) as pool:
         try:
-            return pool.submit(work, go_on).result()
+            return pool.submit(work, check_both).result()
         finally:
             over.set()
 

@@ -11,13 +11,13 @@ from osmef.errors import Interrupted, OsmefError, ProviderError
 from osmef.providers import provider_for
 from osmef.providers.base import (
     Access,
-    Check,
+    CancellationCheck,
     Endpoint,
     EndpointRequest,
     Problem,
     Provider,
     RunContext,
-    go_on,
+    never_cancelled,
 )
 from osmef.providers.parallel import beside, side_by_side
 from osmef.scenario.fields import Family, Placement, ProviderNetwork, Tenancy
@@ -117,20 +117,24 @@ class Sites:
         self._clouds = clouds
         self._made: dict[str, Endpoint] = {}
 
-    def check(self, requests: Sequence[EndpointRequest], still: Check = go_on) -> None:
+    def check(
+        self,
+        requests: Sequence[EndpointRequest],
+        check_cancelled: CancellationCheck = never_cancelled,
+    ) -> None:
         """Check each cloud against its requests. Raises ProviderError with a cure."""
         used = _used(requests)
 
-        def check(site: str | None, still: Check) -> None:
+        def check(site: str | None, check_cancelled: CancellationCheck) -> None:
             elsewhere = [request for request in requests if request.site != site]
             with _naming(site):
                 self._clouds[site].check_peers(_at(site, requests), elsewhere)
-                self._clouds[site].check(_at(site, requests), still)
+                self._clouds[site].check(_at(site, requests), check_cancelled)
 
         if len(used) == 1:  # in this thread, which Ctrl-C reaches
-            check(used[0], still)
+            check(used[0], check_cancelled)
         else:
-            beside(lambda both: side_by_side(lambda site: check(site, both), used), still)
+            beside(lambda both: side_by_side(lambda site: check(site, both), used), check_cancelled)
 
     def problems(self, cell: Cell) -> list[tuple[str, str, str]]:
         """List what the clouds do not support of a cell, as (scenario key, message, cure)."""
@@ -172,7 +176,7 @@ class Sites:
         def create(site: str | None) -> list[Endpoint]:
             try:
                 with _naming(site):
-                    return self._clouds[site].create(self._order_at(site, context, check))
+                    return self._clouds[site].create(self._context_at(site, context, check))
             except BaseException as error:
                 failures.append(error)
                 return []
@@ -185,10 +189,10 @@ class Sites:
         side_by_side(lambda site: self._admit(site, all_requests), _used(context.requests))
         return [self._made[request.name] for request in context.requests]
 
-    def _order_at(
+    def _context_at(
         self, site: str | None, context: RunContext, check: Callable[[], None]
     ) -> RunContext:
-        """Return the order for one site, whose progress is prefixed by its name."""
+        """Return the context of one site, whose progress is prefixed by its name."""
         if site is None:
             return context
         return replace(
@@ -217,13 +221,13 @@ class Sites:
             with _naming(site):
                 found = self._clouds[site].describe(ours)
             return {
-                end.name: place.model_copy(update={"site": site})
-                for end, place in zip(ours, found, strict=True)
+                end.name: location.model_copy(update={"site": site})
+                for end, location in zip(ours, found, strict=True)
             }
 
         found = side_by_side(describe, _used([end.request for end in endpoints]))
-        places = {name: place for some in found for name, place in some.items()}
-        return [places[end.name] for end in endpoints]
+        locations = {name: location for some in found for name, location in some.items()}
+        return [locations[end.name] for end in endpoints]
 
     def prepare(self, endpoints: Sequence[Endpoint], directions: Directions) -> None:
         """Prepare the networks for a trial between endpoints. Raises ProviderError."""
@@ -237,12 +241,12 @@ class Sites:
         site = endpoint.request.site
         with _naming(site):
             made = self._clouds[site].replace(
-                endpoint, self._order_at(site, context, context.check)
+                endpoint, self._context_at(site, context, context.check)
             )
         self._made[made.name] = made
         all_requests = list(self._made.values())
-        for place in _used([end.request for end in all_requests]):
-            self._admit(place, all_requests)
+        for location in _used([end.request for end in all_requests]):
+            self._admit(location, all_requests)
         return made
 
     def close(self) -> None:

@@ -337,16 +337,22 @@ def connection_failed(login: Login, error: BaseException) -> ReachError:
 
 def _of_connection(login: Login, error: BaseException) -> tuple[str, str]:
     """Return message and cure."""
-    place = login.place
+    socket_address = login.socket_address
     if isinstance(error, OsmefError):
         return error.message, error.cure or "is the endpoint up?"
     if isinstance(error, paramiko.ChannelException):
         if error.code == _FORBIDDEN:
-            return f"it does not forward to {place}", "set AllowTcpForwarding and PermitOpen there"
-        return f"{place} does not take the connection", f"is {login.address} up? {_FROM_THE_JUMP}"
+            return (
+                f"it does not forward to {socket_address}",
+                "set AllowTcpForwarding and PermitOpen there",
+            )
+        return (
+            f"{socket_address} does not take the connection",
+            f"is {login.address} up? {_FROM_THE_JUMP}",
+        )
     for kind, message, cure in _SOCKET:
         if isinstance(error, kind):
-            return message.format(place=place, address=login.address), cure
+            return message.format(socket_address=socket_address, address=login.address), cure
     if isinstance(error, OSError) and error.errno in _NO_ROUTE:
         cure = "check the address, and the way there: router, floating IP, VPN, or a jump host"
         return f"no route to {login.address}", cure
@@ -362,12 +368,12 @@ _SOCKET = (
     ),
     (
         TimeoutError,
-        "no answer from {place}",
+        "no answer from {socket_address}",
         "is the endpoint up? a firewall or a security group may drop SSH from here",
     ),
     (
         ConnectionRefusedError,
-        "{place} refused it",
+        "{socket_address} refused it",
         "is sshd running there, on this port? a firewall may refuse it, too",
     ),
 )
@@ -376,7 +382,8 @@ _SOCKET = (
 def handshake_failed(login: Login, error: BaseException) -> ReachError:
     """Return the error of a failed SSH handshake."""
     return ReachError(
-        f"{login.place} takes connections, and does not speak SSH with us: {reason(error)}",
+        f"{login.socket_address} takes connections, and does not speak SSH with us:"
+        f" {reason(error)}",
         where=login.name,
         cure="is this the port of sshd? one that is just starting or overloaded is silent at first",
     )

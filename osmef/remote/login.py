@@ -140,6 +140,6 @@ class Login:
     kept: SshSession | None = field(default=None, compare=False, repr=False)
 
     @property
-    def place(self) -> str:
+    def socket_address(self) -> str:
         """Address and port, for messages."""
         return f"{self.address} port {self.port}"

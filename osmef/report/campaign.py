@@ -229,7 +229,7 @@ def write_tables(data: CampaignData, directory: Path) -> list[Path]:
 def sections(data: CampaignData) -> list[tuple[str, str]]:
     """Return each cell and metric of the sessions, metrics in their order, cells by name."""
     pairs = data.sessions[["cell", "metric"]].drop_duplicates()
-    order = {name: place for place, name in enumerate(data.metrics)}
+    order = {name: index for index, name in enumerate(data.metrics)}
     found = [(str(cell), str(metric)) for cell, metric in pairs.itertuples(index=False)]
     return sorted(found, key=lambda one: (order[one[1]], one[0]))
 
@@ -350,7 +350,7 @@ def _draw_course(  # noqa: PLR0913 - a panel and what is in it
     *,
     timed: bool,
 ) -> None:
-    at = _places(rows, timed=timed)
+    at = _positions(rows, timed=timed)
     values = rows["value"].to_numpy(dtype="float64") / divisor
     if planned is not None and timed:
         _draw_gaps(axes, rows, planned)
@@ -378,13 +378,13 @@ def _draw_levels(
     *,
     timed: bool,
 ) -> None:
-    at = _places(rows, timed=timed)
+    at = _positions(rows, timed=timed)
     for begin, end, height in found if len(found) > 1 else []:
         ends = (at[begin], at[end - 1])
         axes.plot(ends, (height / divisor,) * 2, color="black", ls="--", linewidth=1.6)
 
 
-def _places(rows: pd.DataFrame, *, timed: bool) -> np.ndarray:
+def _positions(rows: pd.DataFrame, *, timed: bool) -> np.ndarray:
     """Return where the sessions are on the x axis."""
     return _times(rows["began"]) if timed else np.arange(1, len(rows) + 1)
 
@@ -397,11 +397,11 @@ def _times(column: pd.Series) -> np.ndarray:
 def _unbroken(rows: pd.DataFrame, planned: pd.DataFrame) -> list[slice]:
     """Return which rows are consecutive in the calendar, without a failed one between."""
     known = set(rows["session"])
-    place, misses = {}, 0
+    index, misses = {}, 0
     for session in planned["session"]:
         misses += session not in known
-        place[session] = misses
-    marks = [place.get(session) for session in rows["session"]]
+        index[session] = misses
+    marks = [index.get(session) for session in rows["session"]]
     cuts = [n for n in range(1, len(marks)) if marks[n] is None or marks[n] != marks[n - 1]]
     ends = [0, *cuts, len(marks)]
     return [slice(begin, end) for begin, end in itertools.pairwise(ends)]
@@ -442,9 +442,9 @@ def windows(medians: pd.DataFrame, look: Look = PLAIN) -> Figure:
     for row in medians.to_dict("records"):
         number = kinds.index(str(row["window"]))
         shift = (number - (len(kinds) - 1) / 2) * 0.7 / len(kinds)
-        place = names.index(str(row["platform"])) + shift
+        index = names.index(str(row["platform"])) + shift
         ends = (row["ci95_low"], row["ci95_high"])
-        _draw_median(axes, row["median"], ends, place, how.divisor, number)
+        _draw_median(axes, row["median"], ends, index, how.divisor, number)
     axes.set_yticks(range(len(names)), rows, fontsize=7.5)
     axes.set_ylim(len(names) - 0.5, -0.5)
     axes.grid(visible=False, axis="y")
@@ -457,14 +457,14 @@ def _draw_median(  # noqa: PLR0913, PLR0917 - a point and its bar
     axes: Axes,
     median: float,
     ends: Sequence[float],
-    place: float,
+    index: float,
     divisor: float,
     number: int,
 ) -> None:
     look = stroke(number)
     if not any(pd.isna(end) for end in ends):
-        axes.plot([end / divisor for end in ends], [place] * 2, color=look.colour, linewidth=1.4)
-    axes.plot([median / divisor], [place], ls="none", marker=look.marker, color=look.colour,
+        axes.plot([end / divisor for end in ends], [index] * 2, color=look.colour, linewidth=1.4)
+    axes.plot([median / divisor], [index], ls="none", marker=look.marker, color=look.colour,
               markeredgecolor="white", markersize=5)  # fmt: skip
 
 

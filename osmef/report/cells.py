@@ -56,7 +56,7 @@ class ShownCell:
     source: str
     label: str
     variant: Variant
-    place: ShownPlacement
+    placement: ShownPlacement
     connections: int | None
     trials: pd.DataFrame
 
@@ -99,8 +99,8 @@ def cells_of(trials: pd.DataFrame, look: Look, *, by_run: bool = False) -> list[
         values, first = reported[key], firsts[key]
         source = look.named(sources[str(key[0])])
         parts = [_part(names[name], values[name], look) for name in varying if name in values]
-        place = _place(first)
-        parts += [f"asked for: {place.asked}"] if place.asked else []
+        placement = _placement(first)
+        parts += [f"asked for: {placement.asked}"] if placement.asked else []
         label = ", ".join(filter(None, [source, *parts])) or str(first.get("scenario") or key[1])
         found.append(
             ShownCell(
@@ -110,7 +110,7 @@ def cells_of(trials: pd.DataFrame, look: Look, *, by_run: bool = False) -> list[
                 label=look.named(label),
                 variant=tuple((name, values[name]) for name in varying
                               if name in values and not has_axis(name)),
-                place=place,
+                placement=placement,
                 connections=_known(first.get("connections")),
                 trials=rows,
             )
@@ -123,7 +123,9 @@ def cells_of(trials: pd.DataFrame, look: Look, *, by_run: bool = False) -> list[
 def _told_apart(cells: Sequence[ShownCell], look: Look) -> list[ShownCell]:
     """Return the cells with places in ambiguous labels."""
     alike: dict[str, set[str]] = defaultdict(set)
-    words = [", ".join(filter(None, (one.place.placement, one.place.tenancy))) for one in cells]
+    words = [
+        ", ".join(filter(None, (one.placement.placement, one.placement.tenancy))) for one in cells
+    ]
     for cell, where in zip(cells, words, strict=True):
         alike[cell.label].add(where)
     return [
@@ -217,7 +219,7 @@ def _known(value: Any) -> Any:
     return value.item() if hasattr(value, "item") else value
 
 
-def _place(row: Any) -> ShownPlacement:
+def _placement(row: Any) -> ShownPlacement:
     distance = _known(row.get("distance"))
     senders = _known(row.get("senders"))
     if senders == _known(row.get("receivers")) is not None and "," not in senders:

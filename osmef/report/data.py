@@ -81,13 +81,13 @@ class Data:
 
     def _in_order(self, trials: pd.DataFrame) -> pd.DataFrame:
         """Return the trials in the order of the sweep instead of their execution."""
-        place = {
+        index = {
             (run, cell.key): (at, number)
             for at, (run, summary) in enumerate(self.summaries.items())
             for number, cell in enumerate(summary.cells)
         }
-        last = (len(place), 0)  # of a run that has not ended
-        keys = [place.get(ends, last) for ends in zip(trials["run"], trials["cell"], strict=True)]
+        last = (len(index), 0)  # of a run that has not ended
+        keys = [index.get(ends, last) for ends in zip(trials["run"], trials["cell"], strict=True)]
         return trials.iloc[sorted(range(len(keys)), key=keys.__getitem__)]
 
     @cached_property

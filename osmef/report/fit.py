@@ -79,7 +79,7 @@ def fitted(columns: Sequence[TextColumn], width: int | None) -> tuple[list[TextC
     kept = [one for one in columns if not one.rank or any(text.plain for text in one.texts)]
     left: list[str] = []
     while width is not None and total(kept) > width and any(one.rank for one in kept):
-        last = max(range(len(kept)), key=lambda place: (kept[place].rank, place))
+        last = max(range(len(kept)), key=lambda index: (kept[index].rank, index))
         left.append(kept.pop(last).name)
     return kept, [one.name for one in columns if one.name in left]
 
@@ -185,9 +185,9 @@ def _broken(label: Text, width: int) -> Iterator[Text]:
 def _line(texts: Sequence[Text], columns: Sequence[TextColumn], gap: int, margin: str) -> Text:
     """Return a row as one line."""
     found = Text(margin, no_wrap=True, overflow="ignore")
-    for place, (text, one) in enumerate(zip(texts, columns, strict=True)):
+    for index, (text, one) in enumerate(zip(texts, columns, strict=True)):
         spare = " " * (one.width - cell_len(text.plain))
-        found.append(" " * gap if place else "")
+        found.append(" " * gap if index else "")
         found.append_text(Text(spare) + text if one.right else text + Text(spare))
     found.rstrip()
     return found

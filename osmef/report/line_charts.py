@@ -551,11 +551,11 @@ def _panels(trials: pd.DataFrame, metric: str | None) -> list[tuple[Measure, pd.
 def _draw_shares(axes: Axes, found: pd.DataFrame, names: Sequence[str]) -> None:
     axes.axvline(1, color="black", ls="--", linewidth=0.8)
     of = stroke(0)
-    for place, (ratio, low, high) in enumerate(
+    for number, (ratio, low, high) in enumerate(
         zip(found["ratio"], found["ratio_low"], found["ratio_high"], strict=True)
     ):
-        axes.plot((low, high), (place, place), color=of.colour, linewidth=1.6, marker="|")
-        axes.plot(ratio, place, color=of.colour, marker=of.marker, ls="none")
+        axes.plot((low, high), (number, number), color=of.colour, linewidth=1.6, marker="|")
+        axes.plot(ratio, number, color=of.colour, marker=of.marker, ls="none")
     axes.set_yticks(range(len(found)), names, fontsize=7.5)
     axes.set_ylim(len(found) - 0.5, -0.5)
     axes.grid(visible=False, axis="y")

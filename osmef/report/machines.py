@@ -81,7 +81,7 @@ class _Host:
     def rows(self) -> int:
         return sum(map(len, self.columns))
 
-    def places(self) -> dict[str, Position]:
+    def positions(self) -> dict[str, Position]:
         """Return the positions of the endpoints."""
         placed = [(node, column) for column, nodes in enumerate(self.columns) for node in nodes]
         return {
@@ -112,17 +112,17 @@ def topology(endpoints: pd.DataFrame, pairs: pd.DataFrame, look: Look = PLAIN) -
     nodes = [_node(name, *reported[name]) for name in reported if name in used]
     nodes += [_node(name, None, None) for name in used if name not in reported]  # it has not ended
     hosts = _hosts(nodes, rates)
-    places = {name: place for host in hosts for name, place in host.places().items()}
+    positions = {name: position for host in hosts for name, position in host.positions().items()}
     tenants = list(dict.fromkeys(node.tenant for node in nodes))
     words = {node.name: _lines(look.named(node.name)) for node in nodes}
     few = rates if len(rates) <= _MOST_LABELS else {}
     labels = _labels(
-        {ends: look.named(format_rate(bps)) for ends, bps in few.items()}, places, words
+        {ends: look.named(format_rate(bps)) for ends, bps in few.items()}, positions, words
     )
     title = "Where the endpoints were placed, and their rates"
     caption = _caption(max(rates.values()), many=not few, left=len(labels) < len(few))
     header = Words(title, caption, str(pairs["run"].iloc[0]))
-    curves = [_control(places[a], places[b])[1] / 2 + (places[a][1] + places[b][1]) / 4
+    curves = [_control(positions[a], positions[b])[1] / 2 + (positions[a][1] + positions[b][1]) / 4
               for a, b in rates]  # fmt: skip
     below = max(_ROW * max(host.rows for host in hosts), 0.1 - min(curves))
     right = hosts[-1].left + hosts[-1].width
@@ -140,11 +140,11 @@ def topology(endpoints: pd.DataFrame, pairs: pd.DataFrame, look: Look = PLAIN) -
     thin, more = _WIDTHS if len(rates) <= _MOST_WIDE else _WIDTHS_OF_MANY
     for (sender, receiver), bps in rates.items():
         width = thin + more * bps / (top or 1)
-        ends = places[sender], places[receiver]
+        ends = positions[sender], positions[receiver]
         _draw_edge(axes, ends, labels.get((sender, receiver)), width, scale)
     for node in nodes:
         look_of = stroke(tenants.index(node.tenant))
-        _draw_node(axes, places[node.name], words[node.name], look_of, scale)
+        _draw_node(axes, positions[node.name], words[node.name], look_of, scale)
     axes.set_xlim(-0.3, right + 0.3)
     axes.set_ylim(-below - 0.1, above)
     axes.set_aspect("equal")
@@ -238,8 +238,8 @@ def _draw_host(axes: Axes, host: _Host, name: str, scale: float) -> None:
     axes.text(middle, 0.72, name, ha="center", va="bottom", fontsize=8 * scale, weight="bold")
 
 
-def _draw_node(axes: Axes, place: Position, name: str, look: Stroke, scale: float) -> None:
-    x, y = place
+def _draw_node(axes: Axes, position: Position, name: str, look: Stroke, scale: float) -> None:
+    x, y = position
     style: dict[str, Any] = {"ls": "none", "marker": look.marker, "color": look.colour, "zorder": 3}
     axes.plot([x], [y], markersize=13 * scale, **style)
     box = {"boxstyle": "square,pad=0.1", "facecolor": _HOST, "edgecolor": "none"}
@@ -257,7 +257,7 @@ class _Room:
     def __init__(self, taken: list[_Box]) -> None:
         self._taken = taken
 
-    def place(self, label: str, candidates: Iterable[Position]) -> Position | None:
+    def position(self, label: str, candidates: Iterable[Position]) -> Position | None:
         """Return the first free position of a label, and occupy it; None without any."""
         for at in candidates:
             box = _box_of(label, at)
@@ -282,9 +282,9 @@ def _meet(one: _Box, other: _Box) -> bool:
     return one[0] < other[1] and other[0] < one[1] and one[2] < other[3] and other[2] < one[3]
 
 
-def _boxes_of(place: Position, name: str) -> list[_Box]:
+def _boxes_of(position: Position, name: str) -> list[_Box]:
     """Return the areas of an endpoint: its mark, and its name below."""
-    (x, y), lines = place, name.split("\n")
+    (x, y), lines = position, name.split("\n")
     half = _LETTER * max(map(len, lines)) / 2
     return [
         (x - 0.18, x + 0.18, y - 0.18, y + 0.18),
@@ -296,26 +296,28 @@ _Ends = tuple[str, str]
 
 
 def _labels(
-    reported: Mapping[_Ends, str], places: Mapping[str, Position], words: Mapping[str, str]
+    reported: Mapping[_Ends, str], positions: Mapping[str, Position], words: Mapping[str, str]
 ) -> dict[_Ends, tuple[str, Position]]:
     """Return the labels of arrows that fit along their path, with positions.
 
     Where other arrows pass is taken last, so that a rate is seldom on the wrong one.
     """
-    room = _Room([box for name, text in words.items() for box in _boxes_of(places[name], text)])
+    room = _Room([box for name, text in words.items() for box in _boxes_of(positions[name], text)])
     found = {}
     paths = {
-        ends: _path(places[ends[0]], places[ends[1]]) for ends in reported if ends[0] != ends[1]
+        ends: _path(positions[ends[0]], positions[ends[1]])
+        for ends in reported
+        if ends[0] != ends[1]
     }
     for (sender, receiver), label in reported.items():
-        ends = places[sender], places[receiver]
+        ends = positions[sender], positions[receiver]
         x, y = ends[0]
         loop = [(x, y + 0.26 + _LINE / 2)]
         others = [path for other, path in paths.items() if other != (sender, receiver)]
         along = [_along(*ends, share) for share in _SHARES]
         along.sort(key=lambda at, label=label: _crossed(_box_of(label, at), others))  # type: ignore[misc]
         ways = loop if sender == receiver else along
-        at = room.place(label, ways)
+        at = room.position(label, ways)
         if at is not None:
             found[sender, receiver] = label, at
     return found
@@ -417,10 +419,10 @@ def similarity(matrix: pd.DataFrame, look: Look = PLAIN) -> Figure:
     axes.grid(visible=False)
     axes.spines[:].set_visible(False)
     providers = [_provider(machine) for machine in matrix.index]
-    for place in range(1, count):
-        if providers[place] != providers[place - 1]:
-            axes.axhline(place - 0.5, color="white", linewidth=2)
-            axes.axvline(place - 0.5, color="white", linewidth=2)
+    for position in range(1, count):
+        if providers[position] != providers[position - 1]:
+            axes.axhline(position - 0.5, color="white", linewidth=2)
+            axes.axvline(position - 0.5, color="white", linewidth=2)
     figure.colorbar(image, ax=axes, label="similarity", shrink=0.8)
     return figure
 
@@ -451,9 +453,9 @@ def price(result: PricePerformance, measure: Measure, look: Look = PLAIN) -> Fig
     bar = max(_BAR_INCHES, LINE_INCHES * lines + 0.04)
     figure, (axes,) = page(header, {}, look, size=(6.6, 0.7 + bar * rows), whole=True)
     _draw_bars(axes, ranking, how.divisor, currency)
-    for place, missing in enumerate(unpriced["price_per_hour"].isna(), start=len(ranking)):
+    for position, missing in enumerate(unpriced["price_per_hour"].isna(), start=len(ranking)):
         text = "price unknown" if missing else "result unknown"
-        axes.text(0, place, f" {text}", va="center", fontsize=7, color=GREY, style="italic")
+        axes.text(0, position, f" {text}", va="center", fontsize=7, color=GREY, style="italic")
     axes.set_yticks(range(rows), names, fontsize=7.5)
     axes.set_ylim(rows - 0.5, -0.5)
     axes.margins(x=0.16)
@@ -469,16 +471,21 @@ def _draw_bars(axes: Axes, ranking: pd.DataFrame, divisor: float, currency: str)
     widths = ranking["per_price"] / divisor
     axes.barh(range(len(ranking)), widths, 0.72, **patch(0))
     ends = _ends(ranking, divisor)
-    for place, (low, high) in enumerate(ends):
+    for position, (low, high) in enumerate(ends):
         axes.plot(
-            (low, high), (place, place), color="black", linewidth=1.2, marker="|", markersize=5
+            (low, high),
+            (position, position),
+            color="black",
+            linewidth=1.2,
+            marker="|",
+            markersize=5,
         )
     highs = [high for _, high in ends] or [math.nan] * len(ranking)
     prices = zip(ranking["price_per_hour"], widths, highs, strict=True)
-    for place, (amount, width, high) in enumerate(prices):
+    for position, (amount, width, high) in enumerate(prices):
         axes.annotate(
             f"{amount:g} {currency}/h",
-            (width if math.isnan(high) else max(width, high), place),
+            (width if math.isnan(high) else max(width, high), position),
             xytext=(5, 0), textcoords="offset points", va="center", fontsize=7,
         )  # fmt: skip
 

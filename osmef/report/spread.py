@@ -128,8 +128,8 @@ def sessions(trials: pd.DataFrame, look: Look = PLAIN, *, metric: str | None = N
     figure, (axes,) = page(header, legend, look, size=size, whole=True)
     width = 0.8 / len(cells)
     for number, cell in enumerate(cells):
-        for place, values in enumerate(_by_session(cell, name, order)):
-            at = place + (number - (len(cells) - 1) / 2) * width
+        for position, values in enumerate(_by_session(cell, name, order)):
+            at = position + (number - (len(cells) - 1) / 2) * width
             _draw_box(axes, at, [value / how.divisor for value in values], width, number)
     axes.set_xticks(range(len(order)), names, rotation=90 if upright else 0)
     if upright:

@@ -89,9 +89,9 @@ def _numbers(summary: Summary) -> list[TextColumn]:
         column("dist", list(map(_distance, cells)), rank=_DISTANCE, right=True),
         column("ok", list(map(_trials, cells)), right=True),
     ]
-    for place, measure in enumerate(measures):
+    for index, measure in enumerate(measures):
         shown = [_shown(cell, measure) for cell in cells]
-        rank = _SPARE if measure.spare else 0 if measure in leading else 1 + place
+        rank = _SPARE if measure.spare else 0 if measure in leading else 1 + index
         found.append(column(head_of(measure), shown, rank=rank, right=True))
         if measure is first and any(intervals):
             ends = [one or _NOTHING for one in intervals]
@@ -272,10 +272,10 @@ def layer_table(summary: Summary, width: int | None = None) -> Group | None:
         column(
             heads[metric].replace(" ", "\n"),
             [_ratio(costs.get((row, metric))) for row in rows],
-            rank=1 if metric in leading else 2 + place,
+            rank=1 if metric in leading else 2 + index,
             right=True,
         )
-        for place, metric in enumerate(metrics)
+        for index, metric in enumerate(metrics)
     ]
     shown = table(
         reported, width, _layer_caption(found), title=f"Times that of {found[0].reference}"
@@ -292,9 +292,9 @@ def _sorted(rows: list[_LayerRow], names: list[str]) -> tuple[list[str], list[_L
     widest = max(by, key=lambda key: max(len(_label(row, key)) for row in rows))
     if max(len(_label(row, widest)) for row in rows) <= LONG:
         return by, rows
-    place = {text: n for n, text in enumerate(dict.fromkeys(_label(row, widest) for row in rows))}
+    index = {text: n for n, text in enumerate(dict.fromkeys(_label(row, widest) for row in rows))}
     by.sort(key=lambda key: key != widest)
-    return by, sorted(rows, key=lambda row: place[_label(row, widest)])
+    return by, sorted(rows, key=lambda row: index[_label(row, widest)])
 
 
 def _label(row: _LayerRow, key: str) -> str:

@@ -233,7 +233,7 @@ def _measured(points: Mapping[Variant, list[Point]]) -> Points:
 
 
 def _series(cell: ShownCell) -> Series:
-    return cell.source, cell.place
+    return cell.source, cell.placement
 
 
 def _order(series: Series) -> tuple[object, ...]:
@@ -387,7 +387,7 @@ def _draw_udp(trials: pd.DataFrame, look: Look, metric: str, words: tuple[str, s
     if not points:
         raise nothing("UDP at a rate", "give runs of `workload: udp` with a rate")
     keys = sorted(points, key=lambda key: (key[1].order, key[0], key[2]))
-    several = len({connections for _source, _place, connections in keys}) > 1
+    several = len({connections for _source, _placement, connections in keys}) > 1
     lines = [
         ChartLine(_udp_name(key, look, several=several), stroke(number), points[key])
         for number, key in enumerate(keys)
@@ -409,13 +409,15 @@ def _draw_udp(trials: pd.DataFrame, look: Look, metric: str, words: tuple[str, s
 
 
 def _udp_series(cell: ShownCell) -> _UdpSeries:
-    return cell.source, cell.place, cell.connections or 1
+    return cell.source, cell.placement, cell.connections or 1
 
 
 def _udp_name(series: _UdpSeries, look: Look, *, several: bool) -> str:
-    source, place, connections = series
+    source, placement, connections = series
     count = [f"{connections} connections"] if several else []
-    return look.named(", ".join([*filter(None, [source]), *map(look.named, place.lines), *count]))
+    return look.named(
+        ", ".join([*filter(None, [source]), *map(look.named, placement.lines), *count])
+    )
 
 
 def _panel(cell: ShownCell) -> Variant:
@@ -499,6 +501,6 @@ def _scale_name(series: _ScaleSeries, every: dict[_ScaleSeries, list[Point]], lo
     source, placement, labelled = series
     names = short_names(key for _, _, values in every for key, _ in values)
     parts = [f"{names[key]} {look.named(written(value))}" for key, value in labelled]
-    if len({place for _, place, _ in every}) > 1 or not parts:
+    if len({placement for _, placement, _ in every}) > 1 or not parts:
         parts.append(look.named(placement.replace("-", " ")))
     return look.named(", ".join([*filter(None, [source]), *parts]))

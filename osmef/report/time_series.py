@@ -77,7 +77,7 @@ def intervals(rows: pd.DataFrame, trials: pd.DataFrame, look: Look = PLAIN) -> F
     divisor, name = rate_unit(top)
     alike = top <= _ALIKE * min(tops.values())
     ways = sorted({line.back for each in found.values() for line in each})
-    strokes = {back: _plain(place) for place, back in enumerate(ways)}
+    strokes = {back: _plain(index) for index, back in enumerate(ways)}
     several = any(len(_trials_of(each)) > 1 for each in found.values())
     legend = _legend(strokes, several=several)
     roles = tuple(sorted({role for key in found for role in groups[key]["role"].unique()}))
@@ -148,9 +148,9 @@ def _median(lines: list[DirectionRates]) -> Rates:
     middles = (edges[:-1] + edges[1:]) / 2
     at = np.full((len(lines), len(middles)), np.nan)
     for row, line in zip(at, lines, strict=True):
-        place = np.searchsorted(line.edges, middles) - 1
-        inside = (place >= 0) & (place < len(line.rates))
-        row[inside] = line.rates[place[inside]]
+        index = np.searchsorted(line.edges, middles) - 1
+        inside = (index >= 0) & (index < len(line.rates))
+        row[inside] = line.rates[index[inside]]
     enough = np.flatnonzero((~np.isnan(at)).sum(axis=0) * 2 >= len(lines))
     first, last = enough[0], enough[-1] + 1
     return edges[first : last + 1], np.nanmedian(at[:, first:last], axis=0)
@@ -199,13 +199,13 @@ def _back_to_itself(trial: pd.DataFrame) -> pd.Series[bool]:
 def _lines(rows: pd.DataFrame, cell: ShownCell) -> Iterator[DirectionRates]:
     """Yield the trials of a cell in order, by direction."""
     senders = str(cell.trials["senders"].iloc[0]).split(",")
-    for place, (_, trial) in enumerate(rows.groupby("trial")):
+    for index, (_, trial) in enumerate(rows.groupby("trial")):
         back = ~(trial["source"].isin(senders) | trial["source"].isna())
         if trial["source"].eq(trial["target"]).all():
             back = _back_to_itself(trial)
         for is_back, way in trial.groupby(back if not back.all() else ~back):
             each = [_rates(flow) for _, flow in way.groupby(_FLOW[3:], dropna=False)]
-            yield DirectionRates(place, bool(is_back), *together(each), each)
+            yield DirectionRates(index, bool(is_back), *together(each), each)
 
 
 def _rates(rows: pd.DataFrame) -> Rates:
@@ -324,10 +324,10 @@ def course(
     top = max(float(line.rates.max()) for one in found for line in one.lines)
     divisor, unit = rate_unit(top)
     ways = sorted({line.back for one in found for line in one.lines})
-    strokes = {_WAYS[way]: stroke(place) for place, way in enumerate(ways)}
+    strokes = {_WAYS[way]: stroke(index) for index, way in enumerate(ways)}
     names = _names_of([protocol for one in found for protocol, _ in one.times])
-    for place, name in enumerate(names.values()):
-        strokes[name] = stroke(len(ways) + place)
+    for index, name in enumerate(names.values()):
+        strokes[name] = stroke(len(ways) + index)
     plain = {name: one.line() for name, one in strokes.items()}
     for name, sample in plain.items():
         sample.set_marker("")
@@ -456,14 +456,14 @@ def bucket(
     header = Words("Token bucket", caption, source_of(trials))
     number = count * (2 if refills else 1)
     figure, panels = page(header, {}, look, number, size, same_y=False, same_x=False, columns=count)
-    for place, one in enumerate(shown):
-        above = panels[place]
+    for index, one in enumerate(shown):
+        above = panels[index]
         name_panel(above, one.label if count > 1 else "", count)
         _draw_rate(above, one, divisor)
         above.set_ylim(0, _HEADROOM * top / divisor)
         above.set_xlabel("time since the start in s")
         if refills:
-            _draw_refills(panels[count + place], one)
+            _draw_refills(panels[count + index], one)
     panels[0].set_ylabel(f"goodput in {unit}")
     if refills:
         panels[count].set_ylabel("bucket in MB")

@@ -274,8 +274,8 @@ def explain_conflict(error: ErrorDetails, tree: Node, swept: Sequence[Assignment
         message = f"{message} (here together with {values_text})"
         cure = f"{cure}; or leave the combination out with sweep.exclude"
     inside = any(key[: len(path)] == path for path in last.paths)
-    place = tree.nearest(key) if inside else last.value
-    return place.problem(message, cure)
+    node = tree.nearest(key) if inside else last.value
+    return node.problem(message, cure)
 
 
 def _touches(assignment: Assignment, key: Keys) -> bool:
@@ -310,10 +310,10 @@ def _misfit(path: Keys, tree: Node, swept: Sequence[Assignment]) -> Problem | No
             if whole[: len(path)] == path:
                 message, cure = _has_no(whole, around, tree)
                 return one.key.problem(f"{one.name} can't be swept here: {message}", cure)
-    whole, place = _made(path, tree)
-    if place is None or not _kinds_with(whole, around):
+    whole, node = _made(path, tree)
+    if node is None or not _kinds_with(whole, around):
         return None
-    return place.problem(*_has_no(whole, around, tree))
+    return node.problem(*_has_no(whole, around, tree))
 
 
 def _made(path: Keys, tree: Node) -> tuple[Keys, Node | None]:
@@ -421,10 +421,10 @@ def _wrong_text(error: ErrorDetails, path: Keys, node: Node, tree: Node) -> Prob
         message, cure = "is not written as it has to be", "it has to match {pattern}, as grep -E"
         cure = cure.format(**error["ctx"]) + " reads it"
     is_key = error["loc"][-1] == "[key]"
-    place = _key(tree, path) if is_key else node
+    node = _key(tree, path) if is_key else node
     given = path[-1] if is_key else node.plain()
     label = f"the name {quoted(given)}" if is_key else _label(path)
-    return place.problem(f"{label} {message.format(**error.get('ctx', {}))}", cure)
+    return node.problem(f"{label} {message.format(**error.get('ctx', {}))}", cure)
 
 
 def _wrong_kind(error: ErrorDetails, path: Keys, node: Node, _tree: Node) -> Problem:

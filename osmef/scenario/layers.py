@@ -84,8 +84,8 @@ class LayerSettings(Model):
 
     def _misplaced(self, stack: Stack) -> Iterator[PydanticCustomError]:
         """Yield conflicts with the layer below it, if any."""
-        place = next(number for number, one in enumerate(stack) if one is self)
-        below = stack[place + 1] if place + 1 < len(stack) else None
+        index = next(number for number, one in enumerate(stack) if one is self)
+        below = stack[index + 1] if index + 1 < len(stack) else None
         if below is None or self.carried_by in below.carries:
             return
         if not below.carries:
@@ -95,8 +95,8 @@ class LayerSettings(Model):
                 cure = "write it once"
         else:
             message = f"the layer {below.kind} does not carry what {self.kind} sends"
-            standing = [name for name in LAYERS.own if self.carried_by in _carried(name)]
-            cure = f"put it on one of: {', '.join(standing)}; or on the network itself"
+            possible = [name for name in LAYERS.own if self.carried_by in _carried(name)]
+            cure = f"put it on one of: {', '.join(possible)}; or on the network itself"
         yield conflict(message, cure, "layer")
 
 

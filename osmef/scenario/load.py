@@ -129,8 +129,8 @@ def with_inventories(tree: Node, folder: Path) -> tuple[Node, list[Problem]]:
         problems += wrong
         if inventories.count > MAX_NODES:
             message = f"all inventories together hold more than {MAX_NODES} values"
-            place = tree.nearest(cloud)
-            return tree, [*problems, place.problem(message, "name fewer, or shorter ones")]
+            node = tree.nearest(cloud)
+            return tree, [*problems, node.problem(message, "name fewer, or shorter ones")]
     return tree, problems
 
 

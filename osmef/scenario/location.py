@@ -69,8 +69,8 @@ def has_moved(before: Location, after: Location) -> bool:
     return any(None not in pair and pair[0] != pair[1] for pair in pairs)
 
 
-def _is_nowhere(place: Location) -> bool:
-    return place == Location(site=place.site)
+def _is_nowhere(location: Location) -> bool:
+    return location == Location(site=location.site)
 
 
 def _are_two_sites(one: Location, other: Location) -> bool:

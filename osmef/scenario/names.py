@@ -238,7 +238,7 @@ def assign(tree: Node, paths: tuple[Keys, ...], value: Node) -> Node:
         both = dict(zip(("sender", "receiver"), pair, strict=True))
         tree = tree.put(("endpoints",), Node(value.source, value.index, both))
     if len(paths) > 1:
-        paths = tuple(p for p in paths if (place := tree.get(p[:-1])) and place.content is not None)
+        paths = tuple(p for p in paths if (node := tree.get(p[:-1])) and node.content is not None)
     for path in paths:
         tree = tree.put(path, value)
     return tree

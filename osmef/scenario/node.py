@@ -32,7 +32,7 @@ class SourceText:
 
     def problem(self, index: int, message: str, cure: str) -> Problem:
         """Return a problem at a character; the end is that of the last line."""
-        starts, end = self._places
+        starts, end = self._line_starts
         index = min(index, end)
         line = bisect_right(starts, index)
         column = index - starts[line - 1] + 1
@@ -42,7 +42,7 @@ class SourceText:
         """Return the line for display; empty if it may have a secret."""
         if self.is_option or line in self._secret_lines:
             return ""
-        starts, _ = self._places
+        starts, _ = self._line_starts
         end = starts[line] if line < len(starts) else len(self.text)
         return excerpt(
             self.text[starts[line - 1] : end].removesuffix("\n").removesuffix("\r"), column
@@ -53,7 +53,7 @@ class SourceText:
         return secret_lines(self.text)
 
     @cached_property
-    def _places(self) -> tuple[list[int], int]:
+    def _line_starts(self) -> tuple[list[int], int]:
         """The offsets of all lines' beginnings, and of the end."""
         starts = [0, *(match.end() for match in re.finditer("\n", self.text))]
         return starts, len(self.text.rstrip())
@@ -287,14 +287,14 @@ def secret_lines(text: str) -> frozenset[int]:
         if not words:
             continue
         # An item of a list may have the indentation of the list's key, and is inside it.
-        place = 2 * (len(line) - len(line.lstrip())) + words.startswith("-")
-        while around and around[-1][0] >= place:
+        depth = 2 * (len(line) - len(line.lstrip())) + words.startswith("-")
+        while around and around[-1][0] >= depth:
             around.pop()
         named = _SECRET.search(line) is not None
         inside = named or (bool(around) and around[-1][1])
         if inside or follows:
             found.add(number)
-        around.append((place, inside))
+        around.append((depth, inside))
         follows = named
     return frozenset(found)
 

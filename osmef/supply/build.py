@@ -237,8 +237,8 @@ class _ThisMachine:
     """File system of this machine."""
 
     def find(self, path: str) -> ClosureFile | None:
-        place = Path(path)
-        return ClosureFile(place.resolve(), "") if place.is_file() else None
+        file = Path(path)
+        return ClosureFile(file.resolve(), "") if file.is_file() else None
 
 
 def packed_with_libraries(
@@ -408,42 +408,42 @@ def _take_tar(archive: tarfile.TarFile, folder: Path, where: str) -> None:
     links: list[tuple[Path, str]] = []
     room = _Room(where)
     for member in archive:
-        place = _place(member.name, folder, where)
+        path = _path_in(member.name, folder, where)
         if member.isdir():
-            place.mkdir(parents=True, exist_ok=True)
+            path.mkdir(parents=True, exist_ok=True)
         elif member.isreg():
             source = archive.extractfile(member)
             assert source is not None  # noqa: S101 - it is a regular file
-            room.write(source, place, executable=bool(member.mode & 0o100))
+            room.write(source, path, executable=bool(member.mode & 0o100))
         elif member.issym() or member.islnk():
             base = posixpath.dirname(member.name) if member.issym() else ""
             target = posixpath.normpath(posixpath.join(base, member.linkname))
-            _place(target, folder, where)
-            up = os.path.relpath(folder / target, place.parent)
-            links.append((place, up))
+            _path_in(target, folder, where)
+            up = os.path.relpath(folder / target, path.parent)
+            links.append((path, up))
         else:
             raise _bad(where, f"{member.name!r} is a device or a pipe")
         room.count()
     root = folder.resolve()
-    for place, target in links:
-        if place.parent.resolve() != root / place.parent.relative_to(folder):
-            raise _bad(where, f"{place.relative_to(folder)} lies behind a link")
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.unlink(missing_ok=True)
-        place.symlink_to(target)
-    _refuse_escapes([place for place, _ in links], folder, where)
+    for path, target in links:
+        if path.parent.resolve() != root / path.parent.relative_to(folder):
+            raise _bad(where, f"{path.relative_to(folder)} lies behind a link")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.unlink(missing_ok=True)
+        path.symlink_to(target)
+    _refuse_escapes([path for path, _ in links], folder, where)
 
 
 def _take_zip(archive: zipfile.ZipFile, folder: Path, where: str) -> None:
     room = _Room(where)
     for entry in archive.infolist():
-        place = _place(entry.filename, folder, where)
+        path = _path_in(entry.filename, folder, where)
         mode = entry.external_attr >> 16
         if entry.is_dir():
-            place.mkdir(parents=True, exist_ok=True)
+            path.mkdir(parents=True, exist_ok=True)
         elif stat.S_IFMT(mode) in {0, stat.S_IFREG}:
             with archive.open(entry) as source:
-                room.write(source, place, executable=bool(mode & 0o100))
+                room.write(source, path, executable=bool(mode & 0o100))
         else:
             raise _bad(where, f"{entry.filename!r} is a link, a device or a pipe")
         room.count()
@@ -462,18 +462,18 @@ class _Room:
         if self._members < 0:
             raise _bad(self._where, f"it holds more than {_MOST_MEMBERS} files")
 
-    def write(self, source: IO[bytes], place: Path, *, executable: bool) -> None:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        with place.open("wb") as file:
+    def write(self, source: IO[bytes], path: Path, *, executable: bool) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("wb") as file:
             while data := source.read(_PART_BYTES):
                 self._bytes -= len(data)
                 if self._bytes < 0:
                     raise _bad(self._where, f"it unpacks to more than {format_size(_MOST_BYTES)}")
                 file.write(data)
-        place.chmod(0o755 if executable else 0o644)
+        path.chmod(0o755 if executable else 0o644)
 
 
-def _place(name: str, folder: Path, where: str) -> Path:
+def _path_in(name: str, folder: Path, where: str) -> Path:
     """Return the path of an archive's member. Raises SupplyError for one outside."""
     path = posixpath.normpath(name)
     if name.startswith("/") or "\\" in name or "\0" in name or path.split("/")[0] == "..":

@@ -237,11 +237,11 @@ class Tree:
         for parent, folders, files in os.walk(folder):
             for name in (*folders, *files):
                 path = Path(parent, name)
-                place = f"/{path.relative_to(folder).as_posix()}"
+                absolute = f"/{path.relative_to(folder).as_posix()}"
                 if path.is_symlink():
-                    self._links.setdefault(place, str(path.readlink()))
+                    self._links.setdefault(absolute, str(path.readlink()))
                 elif path.is_file():
-                    self._files.setdefault(place, ClosureFile(path, package))
+                    self._files.setdefault(absolute, ClosureFile(path, package))
 
     def _resolved(self, path: str) -> str:
         """Resolve the links in a path; empty for a loop."""
@@ -404,7 +404,7 @@ def _read(found: ClosureFile, path: str, machine: Architecture, where: str) -> E
 
 
 def _follow(
-    places: _Libraries,
+    available: _Libraries,
     program: tuple[str, Elf],
     libraries: dict[str, ClosureFile],
     wanted: Sequence[tuple[str, str]],
@@ -417,7 +417,7 @@ def _follow(
         origin, name, folders = waiting.pop()
         if name in libraries:
             continue
-        found, path = places.find(name, folders)
+        found, path = available.find(name, folders)
         if found is None:
             by = f", which {origin} needs," if origin else ""
             raise SupplyError(
@@ -429,7 +429,7 @@ def _follow(
         if len(libraries) > _MOST_LIBRARIES:
             raise SupplyError(f"it needs more than {_MOST_LIBRARIES} libraries", where=where)
         inherited = () if root.runpath else _expanded(root.rpath, program[0])
-        waiting += _needs(path, _read(found, path, places.machine, where), inherited)
+        waiting += _needs(path, _read(found, path, available.machine, where), inherited)
 
 
 def _needs(

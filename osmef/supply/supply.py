@@ -81,76 +81,79 @@ def place_of(bundle: ProgramBundle, session: SshSession, directory: str) -> Bund
     return BundleLocation(directory, folder, absolute)
 
 
-def command_line(bundle: ProgramBundle, place: BundleLocation) -> tuple[str, ...]:
+def command_line(bundle: ProgramBundle, location: BundleLocation) -> tuple[str, ...]:
     """Return the command line of a bundled program at its location."""
-    return tuple(word.replace(HERE, place.absolute) for word in bundle.manifest.argv)
+    return tuple(word.replace(HERE, location.absolute) for word in bundle.manifest.argv)
 
 
-def push(bundle: ProgramBundle, session: SshSession, place: BundleLocation) -> int:
+def push(bundle: ProgramBundle, session: SshSession, location: BundleLocation) -> int:
     """Upload the missing files of a bundle; return the number of bytes.
 
     Only the login can read them; all are gone with the run's directory. Afterwards all have been
     verified. Raises EndpointError that names a file that has been cut or changed, ReachError.
     """
-    wrong = _wrong(bundle, session, place)
+    wrong = _wrong(bundle, session, location)
     if not wrong:
         return 0
-    session.make_directory(place.directory)
-    session.make_directory(place.folder)
+    session.make_directory(location.directory)
+    session.make_directory(location.folder)
     for name, file in wrong.items():
         mode = 0o700 if file.kind in _RUNS else 0o600
-        session.put(bundle.contents[name], f"{place.folder}/{name}", mode)
-    verify(bundle, session, place)
+        session.put(bundle.contents[name], f"{location.folder}/{name}", mode)
+    verify(bundle, session, location)
     return sum(file.size_bytes for file in wrong.values())
 
 
-def verify(bundle: ProgramBundle, session: SshSession, place: BundleLocation) -> None:
+def verify(bundle: ProgramBundle, session: SshSession, location: BundleLocation) -> None:
     """Verify the hashes of all files there. Raises EndpointError that names a wrong one."""
-    wrong = _wrong(bundle, session, place)
+    wrong = _wrong(bundle, session, location)
     if wrong:
         name = next(iter(wrong))
         raise EndpointError(
-            f"{place.folder}/{name} is not the file that was sent: it is missing, cut or changed",
+            f"{location.folder}/{name} is not the file that was sent: it is missing, cut or"
+            " changed",
             where=session.name,
             cure="is the endpoint's disk full or failing? does anything else change files there?",
         )
 
 
 def _state_of_files(
-    bundle: ProgramBundle, session: SshSession, place: BundleLocation
+    bundle: ProgramBundle, session: SshSession, location: BundleLocation
 ) -> str | None:
     """Return a state that changes with any change of these files; None where it is unknown.
 
     No program can set the time at which a file changed back, but some report it by the second.
     """
-    paths = [f"{place.folder}/{name}" for name in bundle.pushed]
+    paths = [f"{location.folder}/{name}" for name in bundle.pushed]
     done = session.run(["stat", "-c", _STATE, "--", *paths])
     state = done.stdout.decode(errors="replace")
     return state if done.status == 0 and _FINER_THAN_SECONDS.search(state) else None
 
 
 def _wrong(
-    bundle: ProgramBundle, session: SshSession, place: BundleLocation
+    bundle: ProgramBundle, session: SshSession, location: BundleLocation
 ) -> dict[str, BundledFile]:
     """Return the files that are missing or modified."""
-    found = _hashes(bundle, session, place)
+    found = _hashes(bundle, session, location)
     return {name: file for name, file in bundle.pushed.items() if found.get(name) != file.sha256}
 
 
-def _hashes(bundle: ProgramBundle, session: SshSession, place: BundleLocation) -> dict[str, str]:
+def _hashes(bundle: ProgramBundle, session: SshSession, location: BundleLocation) -> dict[str, str]:
     """Return the hashes of files there, by sha256sum, or else by reading them back."""
-    paths = [f"{place.folder}/{name}" for name in bundle.pushed]
+    paths = [f"{location.folder}/{name}" for name in bundle.pushed]
     said = session.run(["sha256sum", "--", *paths]).stdout.decode(errors="replace")
     matches = map(_LINE.fullmatch, said.splitlines())
     found = {match[2].rpartition("/")[2]: match[1] for match in matches if match}
-    return found or _read_back(bundle, session, place)  # there may be no such program
+    return found or _read_back(bundle, session, location)  # there may be no such program
 
 
-def _read_back(bundle: ProgramBundle, session: SshSession, place: BundleLocation) -> dict[str, str]:
-    there = set(session.list_directory(place.folder))
+def _read_back(
+    bundle: ProgramBundle, session: SshSession, location: BundleLocation
+) -> dict[str, str]:
+    there = set(session.list_directory(location.folder))
     return {
         name: hashlib.sha256(
-            session.read(f"{place.folder}/{name}", file.size_bytes + 1)
+            session.read(f"{location.folder}/{name}", file.size_bytes + 1)
         ).hexdigest()
         for name, file in bundle.pushed.items()
         if name in there
@@ -191,7 +194,7 @@ class Supplied:
     facts: Mapping[str, JsonValue]
     """Facts about the program that results record."""
     bundle: ProgramBundle | None = None
-    place: BundleLocation | None = None
+    location: BundleLocation | None = None
 
     @property
     def files(self) -> dict[str, BundledFile]:
@@ -203,9 +206,9 @@ class Supplied:
 
         Existing files are not sent again. Raises EndpointError, ReachError.
         """
-        if self.bundle is None or self.place is None:
+        if self.bundle is None or self.location is None:
             return 0
-        return push(self.bundle, session, self.place)
+        return push(self.bundle, session, self.location)
 
     def verify(self, session: SshSession, known: str | None = None) -> str | None:
         """Check that its files are unchanged, and return their state.
@@ -213,11 +216,11 @@ class Supplied:
         If their state is still the ``known`` one, large files are not read again. Raises
         EndpointError that names a wrong file, ReachError.
         """
-        if self.bundle is None or self.place is None:
+        if self.bundle is None or self.location is None:
             return None
-        state = _state_of_files(self.bundle, session, self.place)
+        state = _state_of_files(self.bundle, session, self.location)
         if state is None or state != known:
-            verify(self.bundle, session, self.place)
+            verify(self.bundle, session, self.location)
         return state
 
 
@@ -344,7 +347,7 @@ def _there(
     return Supplied(program.name, way, (found.path,), data, {**facts, **more})
 
 
-def _pushed(way: Way, bundle: ProgramBundle, place: BundleLocation) -> Supplied:
+def _pushed(way: Way, bundle: ProgramBundle, location: BundleLocation) -> Supplied:
     manifest = bundle.manifest
     packages: dict[str, JsonValue] = {
         name: package.version for name, package in manifest.packages.items()
@@ -358,8 +361,10 @@ def _pushed(way: Way, bundle: ProgramBundle, place: BundleLocation) -> Supplied:
         **({"build": build} if build else {}),
         **({"notes": list(manifest.notes)} if manifest.notes else {}),
     }
-    data = {path: f"{place.absolute}/{name}" for path, name in manifest.data.items()}
-    return Supplied(manifest.program, way, command_line(bundle, place), data, facts, bundle, place)
+    data = {path: f"{location.absolute}/{name}" for path, name in manifest.data.items()}
+    return Supplied(
+        manifest.program, way, command_line(bundle, location), data, facts, bundle, location
+    )
 
 
 def _obtained(program: Program, machine: Architecture) -> ProgramBundle:

@@ -522,8 +522,8 @@ class DiskSettings(ProgramsSettings):
         kind = _inside(facts, "file_systems", self.directory, "type")
         memory = _inside(facts, "memory", "total_bytes")
         if kind in _IN_MEMORY:
-            place = "the directory of the run" if self.directory == "{dir}" else self.directory
-            yield f"{place} is in memory there ({kind}): no disk is measured"
+            directory = "the directory of the run" if self.directory == "{dir}" else self.directory
+            yield f"{directory} is in memory there ({kind}): no disk is measured"
         elif self.is_cached and isinstance(memory, int) and self.file_bytes <= memory:
             sizes = f"{format_size(self.file_bytes)} of files fit into {format_size(memory)}"
             yield f"{sizes} of memory: the page cache is measured, and the disk only in part"

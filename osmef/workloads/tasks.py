@@ -207,7 +207,7 @@ class TaskTimeouts:
     abort_s: float = 5.0
 
 
-class Host(Protocol):
+class AgentHost(Protocol):
     """An endpoint that can start agents."""
 
     @property
@@ -246,8 +246,8 @@ class Pair:
     (``sender_bind``, ``receiver_bind``).
     """
 
-    sender: Host
-    receiver: Host
+    sender: AgentHost
+    receiver: AgentHost
     sender_address: str
     receiver_address: str
     sender_bind: str | None = None
@@ -321,12 +321,12 @@ class Task:
         return 2 * self._connections * each  # an end that sends and receives reports both
 
     @property
-    def host(self) -> Host:
+    def host(self) -> AgentHost:
         """Its endpoint."""
         return _host(self.pair, self.step)
 
     @property
-    def peer(self) -> Host:
+    def peer(self) -> AgentHost:
         """The peer's endpoint."""
         return self.pair.receiver if self.step.end == "sender" else self.pair.sender
 
@@ -384,16 +384,16 @@ def make_tasks(
         agent = next(agents[_host(pair, step).name])
         return Task(f"{trial}.{name}", pair, part, step, cookie, agent, waits)
 
-    def group(number: int, pair: Pair, place: int, part: Part) -> list[Task]:
+    def group(number: int, pair: Pair, index: int, part: Part) -> list[Task]:
         cookie = secrets.token_hex(16)
         part = replace(part, delay_s=part.delay_s + number * stagger_s)
         return [
-            task(pair, part, step, cookie, f"{number}.{place}.{at}")
+            task(pair, part, step, cookie, f"{number}.{index}.{at}")
             for at, step in enumerate(part.steps)
         ]
 
     return [
-        [group(number, pair, place, part) for place, part in enumerate(parts)]
+        [group(number, pair, index, part) for index, part in enumerate(parts)]
         for number, pair in enumerate(pairs)
     ]
 
@@ -405,7 +405,7 @@ def _start_agents(
 
     Raises the first ReachError or AgentError.
     """
-    hosts: dict[str, Host] = {}
+    hosts: dict[str, AgentHost] = {}
     needed: Counter[str] = Counter()
     for pair in pairs:
         for part in parts:
@@ -414,14 +414,14 @@ def _start_agents(
                 hosts[host.name] = host
                 needed[host.name] += 1
 
-    def start(host: Host) -> Iterator[AgentClient]:
+    def start(host: AgentHost) -> Iterator[AgentClient]:
         return iter([host.agent(f"job-{number}") for number in range(needed[host.name])])
 
     with ThreadPoolExecutor(min(len(hosts), MOST_AT_ONCE)) as pool:
         return dict(zip(hosts, pool.map(start, hosts.values()), strict=True))
 
 
-def _host(pair: Pair, step: Step) -> Host:
+def _host(pair: Pair, step: Step) -> AgentHost:
     return pair.sender if step.end == "sender" else pair.receiver
 
 

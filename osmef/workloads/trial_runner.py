@@ -103,7 +103,7 @@ _TOO_MUCH = "it printed more than such a job may"
 
 
 @dataclass(frozen=True)
-class Job:
+class TrialJob:
     """A trial: its number and its pairs.
 
     ``progress`` is called with the latest rate of the measured parts in bits per second,
@@ -149,7 +149,7 @@ class TrialResults:
         return replace(self, ran=ran)
 
 
-def pause_between(job: Job, seconds: float) -> None:
+def pause_between(job: TrialJob, seconds: float) -> None:
     """Pause between two runs of the parts. Raises as ``job.check`` does."""
     end = time.monotonic() + seconds
     while (left := end - time.monotonic()) > 0:
@@ -169,7 +169,7 @@ def _shifted(ran: PartResult, seconds: float) -> PartResult:
     return replace(ran, intervals=intervals, start_s=began_s)
 
 
-def run_parts(job: Job, parts: Sequence[Part]) -> TrialResults:
+def run_parts(job: TrialJob, parts: Sequence[Part]) -> TrialResults:
     """Run parts between every pair. Raises AgentError, ProgramError, ReachError.
 
     Afterwards every agent is idle or has ended, also after an error; the output of programs is kept
@@ -196,7 +196,7 @@ def run_parts(job: Job, parts: Sequence[Part]) -> TrialResults:
 class _TrialRunner:
     """All agents of one trial: collects their events, and finds the cause of a failure."""
 
-    def __init__(self, job: Job, parts: Sequence[Part]) -> None:
+    def __init__(self, job: TrialJob, parts: Sequence[Part]) -> None:
         self._job, self._waits = job, job.waits
         self._inbox = Inbox()
         self._groups = make_tasks(job.trial, job.pairs, parts, job.waits, job.stagger_s)

@@ -18,7 +18,7 @@ from osmef.scenario.model import Scenario
 from osmef.scenario.workload import WorkloadSettings
 from osmef.supply.program import Program
 from osmef.workloads.base import End, Outcome, Part, PartResult, Span, Workload
-from osmef.workloads.trial_runner import Job, TrialResults, pause_between, run_parts
+from osmef.workloads.trial_runner import TrialJob, TrialResults, pause_between, run_parts
 
 OTHERS = Measure(
     name="cpu_others_percent", unit="%", better="neither", label="CPU of others",
@@ -142,7 +142,7 @@ class TrialWorkload:
         steps = (step for _, part in self._parts for step in part.steps if step.end == end)
         return tuple(dict.fromkeys(step.directory for step in steps if step.directory is not None))
 
-    def run(self, job: Job) -> Outcome:
+    def run(self, job: TrialJob) -> Outcome:
         """Run a trial; every agent is idle or ended then. Raises as ``run_parts``."""
         done = self._perform(job)
         outcome = self._outcome(self._measured, job.trial, Purpose.MEASURED, done.ran)
@@ -178,7 +178,7 @@ class TrialWorkload:
         owners = [owner for owner, _ in self._parts]
         return owners + [self._measured] * (count - len(owners))
 
-    def _perform(self, job: Job) -> TrialResults:
+    def _perform(self, job: TrialJob) -> TrialResults:
         """Run all parts, and those after pauses."""
         done = run_parts(job, [part for _, part in self._parts])
         for rest_s in self._measured.pauses:

@@ -11,7 +11,7 @@ from osmef.providers.base import EndpointRequest, Resource, RunContext
 from osmef.providers.cloud.tenants import Tenant
 from osmef.providers.openstack.access import open_cloud
 from osmef.providers.openstack.network import source_address
-from osmef.providers.openstack.provider import Build, OpenStackProvider
+from osmef.providers.openstack.provider import OpenStackProvider, Provisioning
 from osmef.providers.openstack.resource_types import TYPES, Maker, Mark, rules_for
 from osmef.remote.login import KeyPair
 from osmef.scenario.clouds.openstack import BootSource, OpenStackSettings
@@ -47,16 +47,16 @@ def requests_of(pairs: int) -> list[EndpointRequest]:
 def with_provider(pairs: int, made: Made) -> None:
     """Make and delete pairs as a run does, all but SSH."""
     key = KeyPair.generate("bench")
-    order = RunContext(RUN, requests_of(pairs), key, NoLedger(), time.time() + 3600)
-    maker = Maker(Mark.of(order), order.ledger, TYPES)
+    context = RunContext(RUN, requests_of(pairs), key, NoLedger(), time.time() + 3600)
+    maker = Maker(Mark.of(context), context.ledger, TYPES)
     tenant = Tenant("tenant-1", 1, "bench", open_cloud({"cloud": CLOUD}))
     boot = BootSource(image=IMAGE)
     settings = OpenStackSettings.model_validate(
         {"cloud": CLOUD, "boot": boot, "boot_timeout": "1h"}
     )
-    build = Build(settings, order, maker, [tenant], lambda _some: None)
+    provisioning = Provisioning(settings, context, maker, [tenant], lambda _some: None)
     try:
-        build.create_all()
+        provisioning.create_all()
         made()
     finally:
         OpenStackProvider.tear_down(list(maker.made), lambda _resource: None)

@@ -10,7 +10,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
-from osmef.providers.base import Check, Endpoint, EndpointRequest, Provider, RunContext, go_on
+from osmef.providers.base import (
+    CancellationCheck,
+    Endpoint,
+    EndpointRequest,
+    Provider,
+    RunContext,
+    never_cancelled,
+)
 from osmef.providers.local.provider import LocalProvider
 from osmef.remote.session import SshSession
 from osmef.scenario.clouds.local import LocalSettings
@@ -55,11 +62,15 @@ class Rack(LocalProvider):
     def __init__(self, _settings: object) -> None:
         super().__init__(LocalSettings(kind="local"))
 
-    def check(self, requests: Sequence[EndpointRequest], still: Check = go_on) -> None:
+    def check(
+        self,
+        requests: Sequence[EndpointRequest],
+        check_cancelled: CancellationCheck = never_cancelled,
+    ) -> None:
         pass
 
-    def create(self, order: RunContext) -> list[Endpoint]:
-        return [self._make(request) for request in order.requests]
+    def create(self, context: RunContext) -> list[Endpoint]:
+        return [self._make(request) for request in context.requests]
 
     def _make(self, request: EndpointRequest) -> Endpoint:
         folder = self.folder / f"{request.name}-{len(self.made)}"

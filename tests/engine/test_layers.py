@@ -66,8 +66,8 @@ def test_bonds_need_a_kernel_and_a_cloud_that_give_their_cards(
 
 @pytest.mark.parametrize("are_kept", [True, False])
 def test_what_goes_with_its_endpoint_is_not_taken_down_before(*, are_kept: bool) -> None:
-    ground, _ = recorded(2)
-    hosts = {name: end.host for name, end in ground.ends.items()}
+    underlay, _ = recorded(2)
+    hosts = {name: end.host for name, end in underlay.ends.items()}
     hosts["a"].stays, hosts["b"].stays = True, False
     session = SimpleNamespace(
         run=lambda _argv, stdin: Output(0, stdin, b""), word=lambda _argv: "0"
@@ -87,18 +87,18 @@ def test_what_goes_with_its_endpoint_is_not_taken_down_before(*, are_kept: bool)
 @pytest.mark.parametrize("family", Family)
 def test_no_two_layers_have_the_same_addresses_inside(family: Family) -> None:
     """Of a macvlan in a namespace no route of its endpoint tells, nor of a container's."""
-    ground, _ = recorded(2)
-    order = SimpleNamespace(check=lambda: None)
-    layers = Layers({}, *cast("tuple[Sites, RunContext, Journal]", (None, order, None)))
+    underlay, _ = recorded(2)
+    context = SimpleNamespace(check=lambda: None)
+    layers = Layers({}, *cast("tuple[Sites, RunContext, Journal]", (None, context, None)))
     keys = [StackKey((), family, (f"a{n}", f"b{n}")) for n in range(100)]
     found = []
     for key in keys:
         layers._raised[key] = _Raised()
         ends = {
             name: End(end.host, {}, {}, 1500)
-            for name, end in zip(key.names, ground.ends.values(), strict=True)
+            for name, end in zip(key.names, underlay.ends.values(), strict=True)
         }
-        found.append(layers._ground(key, ends))
+        found.append(layers._underlay(key, ends))
     inner = [address for one in found for address in (*one.inner.values(), one.gateway)]
     assert len(set(inner)) == 300
     assert len({one.subnet for one in found}) == 100
@@ -106,7 +106,7 @@ def test_no_two_layers_have_the_same_addresses_inside(family: Family) -> None:
 
 @pytest.mark.parametrize("strangers", [1, 9])
 def test_other_addresses_are_taken_where_strangers_have_the_first(strangers: int) -> None:
-    ground, _ = recorded(2)
+    underlay, _ = recorded(2)
     layers = Layers({}, *cast("tuple[Sites, RunContext, Journal]", (None, None, None)))
     layers._context = cast("RunContext", SimpleNamespace(check=lambda: None))
     key = StackKey((), Family.IPV4, ("a", "b"))
@@ -114,7 +114,7 @@ def test_other_addresses_are_taken_where_strangers_have_the_first(strangers: int
     session = SimpleNamespace(
         run=lambda _argv, stdin: Output(0, stdin, b""), word=lambda _argv: "0"
     )
-    ends = {name: End(end.host, {}, {}, 1500) for name, end in ground.ends.items()}
+    ends = {name: End(end.host, {}, {}, 1500) for name, end in underlay.ends.items()}
     for end in ends.values():
         end.host.root = Root(cast("SshSession", session))
     tried = list[str]()

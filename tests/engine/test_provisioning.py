@@ -85,10 +85,10 @@ GROUPS = plan_of(
 
 @given(st.fixed_dictionaries({end.name: st.sampled_from("abc") for end in GROUPS.endpoints}))
 def test_every_wrong_pair_loses_an_end(hosts: dict[str, str]) -> None:
-    places = {name: Location(host=host, tenant="t") for name, host in hosts.items()}
-    moved = set(to_replace(GROUPS.cells, places))
+    locations = {name: Location(host=host, tenant="t") for name, host in hosts.items()}
+    moved = set(to_replace(GROUPS.cells, locations))
     for cell in GROUPS.cells:
-        for pair, found in pair_placements(cell, places).items():
+        for pair, found in pair_placements(cell, locations).items():
             if mismatches(requested(cell), [found]):
                 assert moved & set(pair)
 
@@ -101,16 +101,16 @@ class Scheduler(LocalProvider):
     failure: OsmefError | None = None
     replaced: list[str] = field(default_factory=list)
 
-    def create(self, order: RunContext) -> list[Endpoint]:
+    def create(self, context: RunContext) -> list[Endpoint]:
         return [
             Endpoint(request, "1", login(request.name), "a", None, None)
-            for request in order.requests
+            for request in context.requests
         ]
 
     def describe(self, endpoints: Sequence[Endpoint]) -> list[Location]:
         return [Location(host=self.script[e.name][0], tenant="t") for e in endpoints]
 
-    def replace(self, endpoint: Endpoint, order: RunContext) -> Endpoint:  # noqa: ARG002
+    def replace(self, endpoint: Endpoint, context: RunContext) -> Endpoint:  # noqa: ARG002
         if self.failure:
             raise self.failure
         self.replaced.append(endpoint.name)
@@ -119,7 +119,7 @@ class Scheduler(LocalProvider):
 
 
 @pytest.fixture
-def order(tmp_path: Path) -> RunContext:
+def context(tmp_path: Path) -> RunContext:
     journal = Journal(tmp_path / "journal.jsonl")
     return RunContext("run", PLACEMENTS.endpoints, KeyPair.generate("test"), journal, 0.0)
 
@@ -128,25 +128,25 @@ Try = Callable[[Scheduler, int], ProvisionedEndpoints]
 
 
 @pytest.fixture
-def tried(order: RunContext) -> Try:
-    assert isinstance(order.ledger, Journal)
-    note = order.ledger.note
+def tried(context: RunContext) -> Try:
+    assert isinstance(context.ledger, Journal)
+    note = context.ledger.note
     return lambda cloud, tries: provision(
-        Sites({None: cloud}), order, PLACEMENTS.cells, tries, note
+        Sites({None: cloud}), context, PLACEMENTS.cells, tries, note
     )
 
 
 def test_an_endpoint_is_made_anew_until_it_stands_as_requested(
-    tried: Try, order: RunContext
+    tried: Try, context: RunContext
 ) -> None:
     cloud = Scheduler({SENDER: ["a"], NEAR: ["b", "c", "a"], FAR: ["b"]})
     provisioned = tried(cloud, 3)
     assert cloud.replaced == [NEAR, NEAR]
-    assert provisioned.places == at(AS_ASKED)
+    assert provisioned.locations == at(AS_ASKED)
     assert provisioned.endpoints[NEAR].resource_id == "3"
     assert [place.host for place in provisioned.earlier[NEAR]] == ["b", "c"]
-    assert isinstance(order.ledger, Journal)
-    notes = read_notes(order.ledger, "replace")
+    assert isinstance(context.ledger, Journal)
+    notes = read_notes(context.ledger, "replace")
     assert [(n["endpoints"], n["attempt"], n["error"]) for n in notes] == [
         ([NEAR], 1, None),
         ([NEAR], 2, None),
@@ -156,7 +156,7 @@ def test_an_endpoint_is_made_anew_until_it_stands_as_requested(
 @pytest.mark.parametrize("tries", [0, 1, 2])
 def test_no_more_tries_than_allowed(tried: Try, tries: int) -> None:
     cloud = Scheduler({SENDER: ["a"], NEAR: ["b"] * 9, FAR: ["b"]})
-    assert tried(cloud, tries).places[NEAR].host == "b"
+    assert tried(cloud, tries).locations[NEAR].host == "b"
     assert cloud.replaced == [NEAR] * tries
 
 
@@ -164,18 +164,18 @@ def test_no_more_tries_than_allowed(tried: Try, tries: int) -> None:
     "failure", [CapacityError("no room elsewhere"), ReachError("no room for a connection")]
 )
 def test_an_endpoint_that_can_t_be_made_anew_ends_the_tries_and_not_the_run(
-    tried: Try, order: RunContext, failure: OsmefError
+    tried: Try, context: RunContext, failure: OsmefError
 ) -> None:
     cloud = Scheduler({SENDER: ["a"], NEAR: ["b", "a"], FAR: ["b"]}, failure)
     provisioned = tried(cloud, 3)
-    assert provisioned.places[NEAR].host == "b"
+    assert provisioned.locations[NEAR].host == "b"
     assert provisioned.earlier == {}
-    assert isinstance(order.ledger, Journal)
-    (note,) = read_notes(order.ledger, "replace")
+    assert isinstance(context.ledger, Journal)
+    (note,) = read_notes(context.ledger, "replace")
     assert "no room" in note["error"]
 
 
-def test_a_stop_ends_the_tries(order: RunContext) -> None:
+def test_a_stop_ends_the_tries(context: RunContext) -> None:
     def stop() -> None:
         raise Interrupted("stopped by the test")
 
@@ -183,7 +183,7 @@ def test_a_stop_ends_the_tries(order: RunContext) -> None:
     with pytest.raises(Interrupted):
         provision(
             Sites({None: cloud}),
-            replace(order, check=stop),
+            replace(context, check=stop),
             PLACEMENTS.cells,
             3,
             lambda *_a, **_k: None,
@@ -218,7 +218,7 @@ class Wandering(MemoryProvider):
             for e, place in zip(endpoints, found, strict=True)
         ]
 
-    def replace(self, endpoint: Endpoint, order: RunContext) -> Endpoint:  # noqa: ARG002
+    def replace(self, endpoint: Endpoint, context: RunContext) -> Endpoint:  # noqa: ARG002
         Wandering.made_anew += 1
         return endpoint
 

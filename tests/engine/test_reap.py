@@ -299,7 +299,7 @@ ELSEWHERE = {"host": "far", "machine": "m", "boot": "b", "lock": "1:1"}
 @pytest.mark.parametrize("named", [None, "memory"])
 def test_a_copy_of_a_living_run_is_left_alone(copied: Copied, named: str | None) -> None:
     found = find_orphans(Search(copied.out, named, {"cloud": LAB} if named else {}))
-    assert (found.orphans, found.spared) == ([], [])
+    assert (found.orphans, found.skipped) == ([], [])
     with pytest.raises(StorageError, match="of which this directory is a copy"):
         refuse_second(RunDirectory(copied.out / copied.run.id), is_dead=True)
 
@@ -323,7 +323,7 @@ def test_what_is_copied_from_another_machine_may_live_there(
     search = Search(copied.out, named, {"cloud": LAB} if named else {})
     found = find_orphans(search)
     assert found.orphans == []
-    assert [(one.run, one.machine, len(one.resources)) for one in found.spared] == [
+    assert [(one.run, one.machine, len(one.resources)) for one in found.skipped] == [
         (copied.run.id, host, 2)
     ]
     with pytest.raises(InputError, match=host):
@@ -342,7 +342,7 @@ def test_what_is_copied_from_another_machine_is_taken_after_its_deadline(copied:
     found = find_orphans(Search(copied.out))
     assert sorted(one.resource.name for one in found.orphans) == ["one", "rule"]
     assert {one.reason for one in found.orphans} == {"its controller on far is past its deadline"}
-    assert found.spared == []
+    assert found.skipped == []
     refuse_second(RunDirectory(copied.out / copied.run.id), is_dead=False)
 
 
@@ -432,9 +432,9 @@ def test_whoever_holds_the_lock_of_a_dead_older_run_keeps_nobody_from_it(copied:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be two users")
-@pytest.mark.parametrize(("lives", "spared"), [(True, 2), (False, 0)])
+@pytest.mark.parametrize(("lives", "skipped"), [(True, 2), (False, 0)])
 def test_a_run_whose_lock_one_may_not_read_is_known_by_its_process(
-    copied: Copied, lives: bool, spared: int
+    copied: Copied, lives: bool, skipped: int
 ) -> None:
     notes = read_notes(Journal(copied.run.journal))
     notes[0]["controller"]["began"] += not lives
@@ -447,7 +447,7 @@ def test_a_run_whose_lock_one_may_not_read_is_known_by_its_process(
         assert copied.run.is_live() is None
         assert is_at_work(copied.run) is lives
         found = find_orphans(Search(copied.run.path.parent))
-        assert (len(found.orphans), found.errors) == (2 - spared, [])
+        assert (len(found.orphans), found.errors) == (2 - skipped, [])
         assert {one.error.kind for one in reap(found.orphans)} <= {"storage"}
     finally:
         os.seteuid(0)
@@ -532,7 +532,7 @@ def test_a_start_that_can_t_be_read_may_be_one_elsewhere(copied: Copied) -> None
     journal = copied.journal
     journal.path.write_text(journal.path.read_text().replace('{"at"', '{"at', 1))
     found = find_orphans(Search(copied.out))
-    assert (found.orphans, [one.run for one in found.spared]) == ([], [copied.run.id])
+    assert (found.orphans, [one.run for one in found.skipped]) == ([], [copied.run.id])
     with pytest.raises(InputError, match="that its damaged journal does not name"):
         refuse_second(RunDirectory(copied.out / copied.run.id), is_dead=False)
     write_note(journal, "end")
@@ -767,8 +767,8 @@ def test_the_command_tells_what_it_leaves_alone_and_takes_it_on_the_user_s_word(
     assert code == 0
     assert f"left alone: 2 things of run {copied.run.id}" in " ".join(text.split())
     assert len(memory[LAB].things) == 2
-    spared = json.loads(reap_command(*out, "--json")[1])["spared"]
-    assert spared == [{"run": copied.run.id, "machine": "far", "count": 2}]
+    skipped = json.loads(reap_command(*out, "--json")[1])["spared"]
+    assert skipped == [{"run": copied.run.id, "machine": "far", "count": 2}]
     assert reap_command(*out, "--yes", "--controller-is-dead")[0] == 0
     assert memory[LAB].things == {}
 

@@ -38,8 +38,8 @@ class Full(LocalProvider):
 
     closed = 0
 
-    def create(self, order: RunContext) -> list[Endpoint]:
-        order.progress("looking for room")
+    def create(self, context: RunContext) -> list[Endpoint]:
+        context.progress("looking for room")
         raise CapacityError("no room")
 
     def close(self) -> None:

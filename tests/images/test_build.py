@@ -17,7 +17,7 @@ from tests.images.bundles import write_bundle
 
 
 @pytest.fixture
-def order(tmp_path: Path) -> BuildRequest:
+def build_request(tmp_path: Path) -> BuildRequest:
     return BuildRequest(
         name="plain",
         directory=tmp_path / "images",
@@ -30,13 +30,13 @@ def order(tmp_path: Path) -> BuildRequest:
     )
 
 
-def refused(order: BuildRequest, kind: type[OsmefError]) -> str:
+def refused(build_request: BuildRequest, kind: type[OsmefError]) -> str:
     """Return why there is no such image, and see that nothing was left."""
-    before = sorted(order.directory.iterdir()) if order.directory.exists() else []
+    before = sorted(build_request.directory.iterdir()) if build_request.directory.exists() else []
     with pytest.raises(kind) as caught:
-        build_image(order)
+        build_image(build_request)
     assert caught.value.cure or isinstance(caught.value, Interrupted)
-    after = sorted(order.directory.iterdir()) if order.directory.exists() else []
+    after = sorted(build_request.directory.iterdir()) if build_request.directory.exists() else []
     assert after == before
     return str(caught.value)
 
@@ -52,27 +52,27 @@ def refused(order: BuildRequest, kind: type[OsmefError]) -> str:
     ],
 )
 def test_what_can_t_be_ordered(
-    order: BuildRequest, change: dict[str, object], message: str
+    build_request: BuildRequest, change: dict[str, object], message: str
 ) -> None:
-    assert message in refused(replace(order, **change), InputError)  # type: ignore[arg-type]
+    assert message in refused(replace(build_request, **change), InputError)  # type: ignore[arg-type]
 
 
-def test_an_image_is_replaced_only_by_force(order: BuildRequest) -> None:
-    order.directory.mkdir()
-    write_bundle(order.directory, order.name)
-    assert "--force" in refused(order, InputError)
+def test_an_image_is_replaced_only_by_force(build_request: BuildRequest) -> None:
+    build_request.directory.mkdir()
+    write_bundle(build_request.directory, build_request.name)
+    assert "--force" in refused(build_request, InputError)
 
 
 @pytest.mark.real("images")
-def test_a_disk_that_is_full(order: BuildRequest) -> None:
+def test_a_disk_that_is_full(build_request: BuildRequest) -> None:
     if os.geteuid() != 0:
         pytest.skip("only root can mount a small file system")
-    order.directory.mkdir()
+    build_request.directory.mkdir()
     code = (
         "import sys; from osmef.__main__ import main;"
-        f"sys.argv = ['osmef', 'image', 'build', '--output', {str(order.directory)!r}]; main()"
+        f"sys.argv = ['osmef', 'image', 'build', '--output', {str(build_request.directory)!r}]; main()"
     )
-    mount = f'mount -t tmpfs -o size=50m tmpfs {order.directory} && exec "$@"'
+    mount = f'mount -t tmpfs -o size=50m tmpfs {build_request.directory} && exec "$@"'
     done = subprocess.run(
         ["unshare", "--mount", "sh", "-c", mount, "sh", sys.executable, "-c", code],
         capture_output=True,
@@ -89,7 +89,7 @@ class TestWithTools:
     """Builds that begin for real."""
 
     def test_stopped_in_the_middle_nothing_is_left(
-        self, order: BuildRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+        self, build_request: BuildRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         temporary = tmp_path / "temporary"
         temporary.mkdir()
@@ -104,25 +104,27 @@ class TestWithTools:
             if began:
                 raise Interrupted("stopped by SIGINT")
 
-        stopped = replace(order, progress=progress, check=check)
+        stopped = replace(build_request, progress=progress, check=check)
         assert "stopped by SIGINT" in refused(stopped, Interrupted)
-        assert order.directory.name not in Path("/proc/mounts").read_text()
+        assert build_request.directory.name not in Path("/proc/mounts").read_text()
         assert list(temporary.iterdir()) == []
 
-    def test_a_release_that_is_not_there(self, order: BuildRequest) -> None:
-        message = refused(replace(order, suite="osmef-no-such"), ProviderError)
+    def test_a_release_that_is_not_there(self, build_request: BuildRequest) -> None:
+        message = refused(replace(build_request, suite="osmef-no-such"), ProviderError)
         assert "mmdebstrap failed: E: The repository" in message
         assert "look at --suite" in message
 
-    def test_only_one_builds_an_image_at_a_time(self, order: BuildRequest) -> None:
+    def test_only_one_builds_an_image_at_a_time(self, build_request: BuildRequest) -> None:
         def build_it_too(_line: str) -> None:
-            raise Interrupted(refused(order, InputError))
+            raise Interrupted(refused(build_request, InputError))
 
-        first = replace(order, progress=build_it_too)
+        first = replace(build_request, progress=build_it_too)
         assert "being built by another process" in refused(first, Interrupted)
 
-    def test_what_a_killed_build_left_goes_with_the_next(self, order: BuildRequest) -> None:
-        draft = order.directory / f".osmef-image-{order.name}-0123456789abcdef.draft"
+    def test_what_a_killed_build_left_goes_with_the_next(self, build_request: BuildRequest) -> None:
+        draft = (
+            build_request.directory / f".osmef-image-{build_request.name}-0123456789abcdef.draft"
+        )
         (draft / "tree/etc").mkdir(parents=True)
         seen: list[bool] = []
 
@@ -131,22 +133,22 @@ class TestWithTools:
             raise Interrupted("seen enough")
 
         with pytest.raises(Interrupted):
-            build_image(replace(order, progress=look))
+            build_image(replace(build_request, progress=look))
         assert seen == [False]
-        assert list(order.directory.iterdir()) == []
+        assert list(build_request.directory.iterdir()) == []
 
     def test_no_link_leads_a_build_to_another_directory(
-        self, order: BuildRequest, tmp_path: Path
+        self, build_request: BuildRequest, tmp_path: Path
     ) -> None:
-        order.directory.mkdir()
+        build_request.directory.mkdir()
         victim = tmp_path / "etc"
         (victim / "ssh").mkdir(parents=True)
-        (order.directory / f".{order.name}.draft").symlink_to(victim)
+        (build_request.directory / f".{build_request.name}.draft").symlink_to(victim)
 
         def look(_line: str) -> None:
             raise Interrupted("seen enough")
 
-        refused(replace(order, progress=look), Interrupted)
+        refused(replace(build_request, progress=look), Interrupted)
         assert (victim / "ssh").is_dir()
 
     def test_a_tool_that_fails_says_what_it_said(self) -> None:

@@ -131,7 +131,7 @@ class Machines:
     def notes(self, name: str) -> Notes:
         return cast("Notes", self.hosts[name].notes)
 
-    def ground(
+    def underlay(
         self, family: Family = Family.IPV4, below: Mapping[str, LayerEnd] | None = None
     ) -> Underlay:
         """Return what a layer is raised on: the cable, or another layer."""
@@ -262,7 +262,7 @@ def raised(
         pytest.skip(f"not on this machine: {error.message}")
     finally:
         host.drop("netns", space)
-    return layer.up(machines.ground(family))
+    return layer.up(machines.underlay(family))
 
 
 def check_whole_life(
@@ -313,7 +313,7 @@ def recorded(count: int = 3) -> tuple[Underlay, dict[str, Recorder]]:
     }
     inner = {name: f"198.18.0.{number}" for number, name in enumerate(names, 1)}
     take = iter([range(20999, 21000)])
-    ground = Underlay(
+    underlay = Underlay(
         Family.IPV4, ends, inner, "198.18.3.232", "198.18.0.0/22", lambda _count, _busy: next(take)
     )
-    return ground, roots
+    return underlay, roots

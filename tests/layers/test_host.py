@@ -132,7 +132,7 @@ def test_a_port_that_somebody_has_is_not_taken(machines: Machines) -> None:
     machines.on("b", "ip", "link", "add", "theirs", "type", "vxlan", "id", "9", "dstport", "20900")
     machines.on("b", "ip", "link", "set", "theirs", "up")
     assert 20900 in machines.hosts["b"].busy_ports(None)
-    attached = Vxlan(VxlanSettings()).up(machines.ground())
+    attached = Vxlan(VxlanSettings()).up(machines.underlay())
     assert machines.send(attached) == 100_000
     (device,) = attached["a"].devices
     told = machines.on("a", "ip", "-n", str(attached["a"].space), "-d", "link", "show", device)
@@ -141,7 +141,7 @@ def test_a_port_that_somebody_has_is_not_taken(machines: Machines) -> None:
 
 def test_a_network_that_is_routed_somewhere_is_not_taken(machines: Machines) -> None:
     machines.on("a", "ip", "route", "add", "198.18.0.0/24", "dev", "data0")
-    attached = Vxlan(VxlanSettings()).up(machines.ground())
+    attached = Vxlan(VxlanSettings()).up(machines.underlay())
     assert attached["a"].address == "198.18.4.1"
     assert machines.send(attached) == 100_000
 
@@ -150,13 +150,13 @@ def test_it_is_raised_anew_where_an_end_could_not(
     machines: Machines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The identifier is one that b has already: both ends get another one."""
-    layer, ground = Vxlan(VxlanSettings()), machines.ground()
+    layer, underlay = Vxlan(VxlanSettings()), machines.underlay()
     numbers = iter([{"id": 7, "port": 20500}, {"id": 8, "port": 20501}])
-    monkeypatch.setattr(layer, "numbers", lambda _ground: next(numbers))
+    monkeypatch.setattr(layer, "numbers", lambda _underlay: next(numbers))
     line = ("type", "vxlan", "id", "7", "local", "10.9.3.2", "dstport", "20500")
     machines.on("b", "ip", "link", "add", "theirs", *line)
     machines.on("b", "ip", "link", "set", "theirs", "up")
-    attached = layer.up(ground)
+    attached = layer.up(underlay)
     assert machines.send(attached) == 100_000
     assert len(machines.on("a", "ip", "netns", "list").splitlines()) == 4, "one more for each"
 

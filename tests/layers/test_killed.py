@@ -90,7 +90,7 @@ def mortal(
 def live(machines: Machines, settings: LayerSettings, family: Family) -> bool:
     """Raise a layer and take it down; tell whether the program lived to see the end."""
     try:
-        layer_of(settings).up(machines.ground(family))
+        layer_of(settings).up(machines.underlay(family))
         machines.lower()
     except KilledError:
         return False

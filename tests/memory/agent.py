@@ -10,7 +10,7 @@ from typing import Any
 import osmef
 from osmef.agent.messages import PROTOCOL
 from tests.memory.model import Event
-from tests.memory.network import Job, Network, Place
+from tests.memory.network import Network, Place, TrialJob
 
 _SERVES = ("ping", "pong")
 _KINDS = ("bulk", "udp", "exchange", "sizes", "siege", *_SERVES)
@@ -57,7 +57,7 @@ class Agent:
         self.status: int | None = None
         self._network = network
         self._say = say
-        self._job: Job | None = None
+        self._job: TrialJob | None = None
         self._last: str | None = None
 
     def end(self, status: int = 0) -> None:
@@ -68,7 +68,7 @@ class Agent:
             if job is not None:
                 self._network.leave(job)
 
-    def tell(self, job: Job, event: Event) -> None:
+    def tell(self, job: TrialJob, event: Event) -> None:
         """Tell an event of the job that runs; the job has ended then, if it is the last one."""
         if job is not self._job:
             return
@@ -91,7 +91,7 @@ class Agent:
                 self._obey(command)
 
     def _fail(self, command: dict[str, Any], kind: str) -> None:
-        job = self._job = self._job or Job(self, command)
+        job = self._job = self._job or TrialJob(self, command)
         self._network.leave(job)
         self.tell(job, {"event": "error", "kind": kind, "flow": 3, "message": "it is told to"})
 
@@ -120,7 +120,7 @@ class Agent:
         if self._job is not None:
             self._refuse("a job is running; abort it or wait for its end")
             return
-        job = self._job = Job(self, command)
+        job = self._job = TrialJob(self, command)
         if job.kind == "ping":
             self._network.connect(job)
         if job.kind in _SERVES or command.get("side") == "listen":

@@ -14,14 +14,14 @@ from osmef.errors import ApiError, CapacityError, OsmefError
 from osmef.kinds import PROVIDERS
 from osmef.providers.base import (
     Access,
-    Check,
+    CancellationCheck,
     Endpoint,
     EndpointRequest,
     Provider,
     Resource,
     RunContext,
     Unread,
-    go_on,
+    never_cancelled,
     pass_over,
 )
 from osmef.providers.marks import Mark
@@ -144,7 +144,11 @@ class MemoryProvider(Provider):
     def __init__(self, _settings: LocalSettings) -> None:
         self._ours: dict[str, tuple[RunContext, Resource]] = {}
 
-    def check(self, requests: Sequence[EndpointRequest], still: Check = go_on) -> None:
+    def check(
+        self,
+        requests: Sequence[EndpointRequest],
+        check_cancelled: CancellationCheck = never_cancelled,
+    ) -> None:
         """Find nothing that lacks."""
 
     def problems(self, cell: Cell) -> list[tuple[str, str, str]]:  # noqa: ARG002

@@ -51,18 +51,18 @@ class Teller(Protocol):
     def place(self) -> Place:
         """Where it runs."""
 
-    def tell(self, job: Job, event: Event) -> None:
+    def tell(self, job: TrialJob, event: Event) -> None:
         """Tell the controller an event of a job."""
 
 
 @dataclass(eq=False)
-class Job:
+class TrialJob:
     """A job of an agent; ``upstream`` is what it connects to, ``start_ns`` when it starts."""
 
     agent: Teller
     command: dict[str, Any]
     port: int | None = None
-    upstream: Job | None = None
+    upstream: TrialJob | None = None
     start_ns: int | None = None
     served: list[int] = field(default_factory=list)
 
@@ -102,10 +102,10 @@ class Network:
         self.carried: Counter[str] = Counter()
         """What the card of each endpoint has carried either way, in bytes."""
         self._path_of = path_of
-        self._listening: dict[tuple[object, int | None], Job] = {}
-        self._connected: list[Job] = []
+        self._listening: dict[tuple[object, int | None], TrialJob] = {}
+        self._connected: list[TrialJob] = []
 
-    def listen(self, job: Job) -> None:
+    def listen(self, job: TrialJob) -> None:
         """Have a job listen, or fail."""
         address, port = str(job.command["bind"]), int(job.command.get(_own_port(job)) or 0)
         job.port = port or _FIRST_FREE + len(self._listening)
@@ -118,7 +118,7 @@ class Network:
             job.start_ns = job.agent.place.clock_ns()[0]
             job.agent.tell(job, {"event": "listening", "port": job.port})
 
-    def connect(self, job: Job) -> bool:
+    def connect(self, job: TrialJob) -> bool:
         """Connect a job to what listens; tell whether that has come about."""
         host, port = job.command["host"], job.command["port"]
         there = self._listening.get((job.agent.place if host == LOOPBACK else host, port))
@@ -132,7 +132,7 @@ class Network:
             return True
         return False
 
-    def arm(self, job: Job) -> None:
+    def arm(self, job: TrialJob) -> None:
         """Connect a job that waits for its start then."""
         if self.connect(job) and job.upstream is not None:
             self._connected.append(job)
@@ -141,7 +141,7 @@ class Network:
                 job.upstream.agent.tell(job.upstream, {"event": "connected"})
             job.agent.tell(job, {"event": "connected"})
 
-    def start(self, job: Job, at_ns: int) -> None:
+    def start(self, job: TrialJob, at_ns: int) -> None:
         """Start a job at a time of its monotonic clock; 0: now."""
         real_ns, steady_ns = job.agent.place.clock_ns()
         job.start_ns = real_ns + max(0, at_ns - steady_ns) if at_ns else real_ns
@@ -152,7 +152,7 @@ class Network:
         for one in together:
             self._finish(one, loaded=any(_loads(other, one) for other in together))
 
-    def _finish(self, job: Job, *, loaded: bool) -> None:
+    def _finish(self, job: TrialJob, *, loaded: bool) -> None:
         """Have both ends of a job tell all, or the end of a siege."""
         there = job.upstream
         assert there is not None
@@ -173,7 +173,7 @@ class Network:
                 for server in (there, *filter(None, [there.upstream])):
                     server.served += lengths
 
-    def stop(self, job: Job) -> None:
+    def stop(self, job: TrialJob) -> None:
         """End a server, which tells its result."""
         self._listening.pop(job.key, None)
         real_ns, _ = job.agent.place.clock_ns()
@@ -182,7 +182,7 @@ class Network:
         run = Run(job.command, none, none, job.trial, began_ns, served=job.served)
         job.agent.tell(job, http.served(run, max(1, real_ns - began_ns) / 1e9))
 
-    def leave(self, job: Job) -> None:
+    def leave(self, job: TrialJob) -> None:
         """Take a job away whose agent has ended, or was told to abort: its peer is reset."""
         if job.port is not None:
             self._listening.pop(job.key, None)
@@ -193,16 +193,16 @@ class Network:
                 _fail(other, "reset", "the peer left before the start", 0)
 
 
-def _own_port(job: Job) -> str:
+def _own_port(job: TrialJob) -> str:
     return "listen_port" if job.kind == "ping" else "port"
 
 
-def _fail(job: Job, kind: str, message: str, flow: int | None = None) -> None:
+def _fail(job: TrialJob, kind: str, message: str, flow: int | None = None) -> None:
     told = {"event": "error", "kind": kind, "flow": flow, "message": message}
     job.agent.tell(job, told)
 
 
-def _loads(other: Job, job: Job) -> bool:
+def _loads(other: TrialJob, job: TrialJob) -> bool:
     """Tell whether another job loads the path for as long as one runs."""
     if job is other or other.kind not in _LOADS or job.kind == "siege":
         return False

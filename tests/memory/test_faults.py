@@ -140,14 +140,14 @@ def test_a_stop_in_a_trial_takes_all_away_and_the_run_goes_on_later(
     world.faults = [Fault(end, 2, command, passes_over=True, then=stop)]
     lab.begin(PAIR)
     with pytest.raises(Interrupted, match="stopped by the test"):
-        lab.go_on()
+        lab.never_cancelled()
     assert [trial.index for trial in lab.trials] == [1]
     run = lab.summary["run"]
     assert (run["complete"], run["ended_at"]) == (False, None)
     assert read_notes(lab.journal, "gone")
     nothing_is_left(lab)
     kept = lab.trials[0]
-    lab.go_on()
+    lab.never_cancelled()
     assert lab.watcher.started == [2, 3]
     assert lab.trials[0] == kept
     assert lab.summary["run"]["complete"]
@@ -168,7 +168,7 @@ def test_a_stop_before_the_first_trial_takes_all_away(
     world.watch = watch
     lab.begin(PAIR)
     with pytest.raises(Interrupted):
-        lab.go_on()
+        lab.never_cancelled()
     assert seen.count("make") == (1 if (what, which) == ("make", 1) else 2)
     assert (lab.trials, lab.watcher.started) == ([], [])
     nothing_is_left(lab)
@@ -216,7 +216,7 @@ def test_whenever_it_is_stopped_a_run_ends_as_one_that_never_was(
             lab.renew()
             world.watch = watch
             try:
-                lab.go_on()
+                lab.never_cancelled()
             except Interrupted:
                 assert left[0] <= 0
             nothing_is_left(lab)
@@ -237,7 +237,7 @@ def test_where_one_endpoint_can_t_be_made_the_others_go_again(
     world.no_room_for = {missing}
     lab.begin(PLACES)
     with pytest.raises(CapacityError, match="no room"):
-        lab.go_on()
+        lab.never_cancelled()
     made = [machine.name for machine in world.made]
     assert made == ["sender-h1-t1", "receiver-h1-t1", "receiver-h2-t1"][: len(made)]
     assert missing not in made
@@ -245,7 +245,7 @@ def test_where_one_endpoint_can_t_be_made_the_others_go_again(
     assert (lab.trials, lab.summary["run"]["complete"]) == ([], False)
     nothing_is_left(lab)
     world.no_room_for = set()
-    lab.go_on()
+    lab.never_cancelled()
     assert lab.summary["run"]["complete"]
     nothing_is_left(lab)
 
@@ -269,7 +269,7 @@ def test_what_the_cloud_does_not_let_go_stays_in_the_journal_and_resume_takes_it
         Fault(SENDER, 2, "bulk", then=partial(lab.watcher.stop.request, "stopped by the test"))
     ]
     with pytest.raises(ApiError, match="does not let"):
-        lab.go_on()
+        lab.never_cancelled()
     assert list(world.marks) == [name]
     assert [one.name for one in lab.journal.existing()] == [name]
     assert not read_notes(lab.journal, "gone")
@@ -277,7 +277,7 @@ def test_what_the_cloud_does_not_let_go_stays_in_the_journal_and_resume_takes_it
     assert lab.command("reap", "--out", str(lab.folder), "--yes") == (0, "nothing left\n")
     assert list(world.marks) == [name], "it is left to the process that holds the run"
     assert [orphan.resource.name for orphan in leftovers(lab.directory)] == [name]
-    lab.go_on()
+    lab.never_cancelled()
     assert lab.summary["run"]["complete"]
     nothing_is_left(lab)
 
@@ -287,7 +287,7 @@ def test_reap_takes_what_a_dead_run_has_left(lab: Lab, world: World) -> None:
     assert lab.directory is not None
     world.stuck = {f"osmef-{lab.directory.id}-vm-{name}" for name in (SENDER, RECEIVER)}
     with pytest.raises(OsmefError):
-        lab.go_on()
+        lab.never_cancelled()
     assert set(world.marks) == world.stuck
     world.stuck = set()
     lab.directory.close()

@@ -62,13 +62,13 @@ def test_a_run_that_was_interrupted_goes_on_to_the_same_end(lab: Lab, world: Wor
     lab.begin(scenario())
     lab.watcher.beginning = stop
     with pytest.raises(Interrupted):
-        lab.go_on()
+        lab.never_cancelled()
     assert not lab.summary["run"]["complete"]
-    lab.go_on()
+    lab.never_cancelled()
     assert ended(lab.summary) == {"same-host": 8, "different-host": 12}
     assert lab.summary["run"]["complete"]
     assert Counter(one.index for one in lab.trials).most_common(1)[0][1] == 1
-    lab.go_on()
+    lab.never_cancelled()
     assert lab.watcher.started == []
 
 

@@ -13,7 +13,13 @@ from osmef.engine.check import check_study, warnings_of
 from osmef.engine.cost import cost_of
 from osmef.engine.plan import Plan, make_plan
 from osmef.errors import CapacityError, InputError, Interrupted, NotFoundError, ProviderError
-from osmef.providers.base import Check, Endpoint, EndpointRequest, RunContext, go_on
+from osmef.providers.base import (
+    CancellationCheck,
+    Endpoint,
+    EndpointRequest,
+    RunContext,
+    never_cancelled,
+)
 from osmef.providers.local.provider import LocalProvider
 from osmef.providers.marks import Mark
 from osmef.providers.sites import Sites, sites_of
@@ -149,7 +155,7 @@ class Walled(LocalProvider):
     def check(
         self,
         requests: Sequence[EndpointRequest],  # noqa: ARG002
-        still: Check = go_on,  # noqa: ARG002
+        check_cancelled: CancellationCheck = never_cancelled,  # noqa: ARG002
     ) -> None:
         raise NotFoundError(
             "no such network", where="provider.network", cure="set provider.network"
@@ -163,20 +169,20 @@ class Walled(LocalProvider):
             public_address=f"{self.net}.{self.made}",
         )
 
-    def create(self, order: RunContext) -> list[Endpoint]:
-        order.progress("making all")
-        self.planned = [request.name for request in order.all_requests]
+    def create(self, context: RunContext) -> list[Endpoint]:
+        context.progress("making all")
+        self.planned = [request.name for request in context.all_requests]
         if self.full:
             raise CapacityError("no room")
         while self.waits is not None:
-            order.check()
+            context.check()
             self.waits.wait(0.01)
-        return [self._make(request) for request in order.requests]
+        return [self._make(request) for request in context.requests]
 
     def describe(self, endpoints: Sequence[Endpoint]) -> list[Location]:
         return [Location(host=end.data_address) for end in endpoints]
 
-    def replace(self, endpoint: Endpoint, order: RunContext) -> Endpoint:  # noqa: ARG002
+    def replace(self, endpoint: Endpoint, context: RunContext) -> Endpoint:  # noqa: ARG002
         return self._make(endpoint.request)
 
     def data_address(
@@ -198,7 +204,7 @@ class Walled(LocalProvider):
             raise ProviderError("it does not answer", where="provider")
 
 
-def order(plan: Plan, lines: list[str] | None = None) -> RunContext:
+def context(plan: Plan, lines: list[str] | None = None) -> RunContext:
     key = KeyPair.generate("test")
     told = [] if lines is None else lines
     return RunContext("run", plan.endpoints, key, MemoryLedger(), 0.0, progress=told.append)
@@ -213,7 +219,7 @@ TRIANGLE = plan_of(
 def test_each_site_lets_in_those_of_the_other_and_nobody_else() -> None:
     here, there, lines = Walled("1.1.1"), Walled("2.2.2"), list[str]()
     sites = Sites({"here": here, "there": there})
-    sender, near, far = sites.create(order(TRIANGLE, lines))
+    sender, near, far = sites.create(context(TRIANGLE, lines))
     assert (here.admitted, there.admitted) == (
         {"1": {"2.2.2.1"}, "2": {"2.2.2.1"}},
         {"1": {"1.1.1.1", "1.1.1.2"}},
@@ -232,7 +238,7 @@ def test_each_site_lets_in_those_of_the_other_and_nobody_else() -> None:
 def test_a_site_knows_all_of_its_own_endpoints_also_of_those_that_are_not_made_now() -> None:
     here, there = Walled("1.1.1"), Walled("2.2.2")
     sender, near, far = TRIANGLE.endpoints
-    whole = order(TRIANGLE)
+    whole = context(TRIANGLE)
     Sites({"here": here, "there": there}).create(
         replace(whole, requests=[sender, far], planned=whole.requests)
     )
@@ -242,7 +248,7 @@ def test_a_site_knows_all_of_its_own_endpoints_also_of_those_that_are_not_made_n
 
 def test_a_peer_elsewhere_arrives_where_nat_translates_to() -> None:
     sites = Sites({"here": Walled("1.1.1"), "there": Walled("2.2.2")})
-    sender, _, far = sites.create(order(TRIANGLE))
+    sender, _, far = sites.create(context(TRIANGLE))
     behind = replace(far, listen_address="192.168.0.1")
     path = (ProviderNetwork.BARE, Family.IPV4)
     assert sites.data_address(behind, sender, *path) == "2.2.2.1"
@@ -261,7 +267,7 @@ def test_a_plan_names_the_machines_of_all_sites() -> None:
 def test_an_endpoint_that_is_made_anew_is_let_in_and_lets_in() -> None:
     here, there = Walled("1.1.1"), Walled("2.2.2")
     sites = Sites({"here": here, "there": there})
-    what = order(TRIANGLE)
+    what = context(TRIANGLE)
     *_, far = sites.create(what)
     sites.replace(far, what)
     assert here.admitted["1"] == {"2.2.2.2"}  # the first one's address may be somebody else's now
@@ -272,7 +278,7 @@ def test_when_one_site_fails_the_others_stop_and_all_are_closed() -> None:
     full, slow = Walled("1.1.1", full=True), Walled("2.2.2", waits=threading.Event())
     sites = Sites({"here": full, "there": slow})
     with pytest.raises(CapacityError, match="no room") as caught:
-        sites.create(order(TRIANGLE))
+        sites.create(context(TRIANGLE))
     assert caught.value.where == "sites.here"
     with pytest.raises(ProviderError, match="does not answer"):
         sites.close()
@@ -285,11 +291,11 @@ def test_a_stop_is_no_failure_of_a_site() -> None:
 
     here, there = (Walled("1.1.1", waits=threading.Event()) for _ in range(2))
     with pytest.raises(Interrupted, match="stopped by the test"):
-        Sites({"here": here, "there": there}).create(replace(order(TRIANGLE), check=stop))
+        Sites({"here": here, "there": there}).create(replace(context(TRIANGLE), check=stop))
 
 
 def test_things_of_two_sites_in_one_account_have_two_names() -> None:
-    marks = [Mark.of(replace(order(TRIANGLE), site=number)) for number in (None, 1, 2)]
+    marks = [Mark.of(replace(context(TRIANGLE), site=number)) for number in (None, 1, 2)]
     assert [mark.name("net-1") for mark in marks] == [
         "osmef-run-net-1",
         "osmef-run-s1-net-1",

@@ -183,8 +183,8 @@ def test_a_path_from_the_home_becomes_one_from_the_root(
     here = supply(bundled, session, HERE, ".osmef-run-vm-1", supplier)
     home = session.run(["pwd"]).stdout.decode().strip()
     assert here.argv[-1].startswith(f"{home}/.osmef-run-vm-1/seq-")
-    assert here.place is not None
-    assert here.place.folder.startswith(".osmef-run-vm-1/seq-")
+    assert here.location is not None
+    assert here.location.folder.startswith(".osmef-run-vm-1/seq-")
 
 
 def test_data_lies_beside_the_program(session: SshSession, tmp_path: Path) -> None:

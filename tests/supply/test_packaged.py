@@ -64,8 +64,8 @@ def as_a_plain_user(session: SshSession, here: Supplied) -> list[str]:
     words = ["env", "-i", *here.argv]
     if os.geteuid() != 0:
         return words
-    assert here.place is not None
-    session.run(["chown", "-R", f"{NOBODY}:{NOBODY}", here.place.directory])
+    assert here.location is not None
+    session.run(["chown", "-R", f"{NOBODY}:{NOBODY}", here.location.directory])
     drop = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
     return [*drop, "--no-new-privs", *words]
 
@@ -109,8 +109,8 @@ def test_a_bundle_loads_nothing_of_the_endpoint(
     session: SshSession, run_directory: str, supplier: Supplier
 ) -> None:
     here = pushed(IPERF3, session, run_directory, supplier)
-    assert here.place is not None
-    loader, folder, path = here.argv[0], here.place.absolute, here.argv[-1]
+    assert here.location is not None
+    loader, folder, path = here.argv[0], here.location.absolute, here.argv[-1]
     listed = session.run([loader, "--inhibit-cache", "--library-path", folder, "--list", path])
     places = [
         line.split(" => ")[1].split()[0]
@@ -118,7 +118,7 @@ def test_a_bundle_loads_nothing_of_the_endpoint(
         if " => " in line
     ]
     assert places
-    assert all(place.startswith(f"{folder}/") for place in places)
+    assert all(location.startswith(f"{folder}/") for location in places)
 
 
 @pytest.mark.parametrize(

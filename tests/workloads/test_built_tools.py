@@ -22,7 +22,7 @@ from osmef.supply.supply import Supplier, build_from_source
 from osmef.workloads.kinds.stream import StreamSettings
 from osmef.workloads.kinds.unixbench import BASELINE, UnixbenchSettings
 from osmef.workloads.tasks import TaskTimeouts
-from osmef.workloads.trial_runner import Job, run_parts
+from osmef.workloads.trial_runner import TrialJob, run_parts
 from tests.workloads.conftest import MakeHosts, pairs
 from tests.workloads.test_tools import OUTPUTS, numbers, tool
 
@@ -275,7 +275,7 @@ def measured(hosts: MakeHosts, kind: str, archive: str, **keys: Any) -> Mapping[
     )
     there = hosts("sender", "receiver")
     there[0].station.provide(made.programs, Supplier(store))
-    job = Job(trial=0, pairs=pairs(there[:1], there[1:]), waits=TaskTimeouts(arm_s=30.0))
+    job = TrialJob(trial=0, pairs=pairs(there[:1], there[1:]), waits=TaskTimeouts(arm_s=30.0))
     done = run_parts(job, made.parts())
     return made.outcome(0, Purpose.MEASURED, done.ran).metrics
 

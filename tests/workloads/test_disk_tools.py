@@ -24,7 +24,7 @@ from osmef.supply.supply import Supplier, build_from_source
 from osmef.workloads.kinds.iozone import Iozone
 from osmef.workloads.programs import DiskSettings
 from osmef.workloads.tool import Tool
-from osmef.workloads.trial_runner import Job, run_parts
+from osmef.workloads.trial_runner import TrialJob, run_parts
 from tests.workloads.conftest import MakeHosts, Victim, pairs
 from tests.workloads.test_tools import OUTPUTS, numbers, tool
 
@@ -240,7 +240,7 @@ def disk(tmp_path: Path) -> Path:
 
 
 def measure(two: list[Victim], made: Tool[Any]) -> dict[str, float | None]:
-    job = Job(trial=0, pairs=pairs([two[0]], [two[1]]))
+    job = TrialJob(trial=0, pairs=pairs([two[0]], [two[1]]))
     done = run_parts(job, made.parts())
     return dict(made.outcome(0, Purpose.MEASURED, done.ran).metrics)
 

@@ -18,7 +18,7 @@ from osmef.scenario.clouds.local import LocalSettings
 from osmef.scenario.fields import EndpointKind, Family, ProviderNetwork
 from osmef.workloads.kinds.btc import BtcSettings, BulkTransfer
 from osmef.workloads.tasks import Pair, TaskTimeouts
-from osmef.workloads.trial_runner import Job, run_parts
+from osmef.workloads.trial_runner import TrialJob, run_parts
 from tests.unique import unique
 
 
@@ -60,6 +60,6 @@ def test_flows_that_drain_slowly_are_waited_for(slow_pair: Pair) -> None:
     workload = BulkTransfer(
         BtcSettings.model_validate({"duration": "200ms", "interval": "100ms", "connections": 4})
     )
-    ran = run_parts(Job(1, [slow_pair], waits=waits), workload.parts()).ran
+    ran = run_parts(TrialJob(1, [slow_pair], waits=waits), workload.parts()).ran
     (transfer,) = workload.outcome(1, Purpose.MEASURED, ran).transfers
     assert transfer.sender.elapsed_s > 2.4

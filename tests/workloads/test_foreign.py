@@ -20,7 +20,7 @@ from osmef.results.observations import Purpose
 from osmef.scenario.load import load
 from osmef.workloads.base import Outcome
 from osmef.workloads.kinds.pingpong import Foreign, PingPong, PingPongSettings, read_url
-from osmef.workloads.trial_runner import Job, run_parts
+from osmef.workloads.trial_runner import TrialJob, run_parts
 from tests.agents.lab import closed_port
 from tests.agents.web import published_ping, published_pong, read_head, talker
 from tests.workloads.conftest import MakeHosts, Victim, pairs
@@ -51,7 +51,7 @@ def written(folder: Path, ends: str, url: str) -> Path:
 
 def run(work: PingPong, host: Sequence[Victim]) -> Outcome:
     (one,) = host
-    performed = run_parts(Job(1, pairs([one], [one])), work.parts())
+    performed = run_parts(TrialJob(1, pairs([one], [one])), work.parts())
     return work.outcome(1, Purpose.MEASURED, performed.ran)
 
 

@@ -28,7 +28,7 @@ from osmef.results.trial import Status, Trial
 from osmef.scenario.load import load_text
 from osmef.workloads.base import Outcome, Part, PartResult, Step
 from osmef.workloads.tasks import Pair, TaskTimeouts
-from osmef.workloads.trial_runner import Job, run_parts
+from osmef.workloads.trial_runner import TrialJob, run_parts
 from osmef.workloads.trial_workload import TrialWorkload
 from tests.flood import bounded_memory
 from tests.workloads.conftest import MakeHosts, MakeScript, pairs
@@ -73,7 +73,7 @@ def test_an_agent_that_tells_more_than_its_job_has_is_an_error(
 ) -> None:
     host = scripted({"job-0": f"echo '{line('connected')}'; yes '{said}'"})
     with bounded_memory(), pytest.raises(AgentError, match="more than such a job may") as caught:
-        run_parts(Job(3, [Pair(host, host, "127.0.0.1", "127.0.0.1")]), [PART])
+        run_parts(TrialJob(3, [Pair(host, host, "127.0.0.1", "127.0.0.1")]), [PART])
     assert caught.value.where == host.name
 
 
@@ -83,7 +83,7 @@ def test_an_agent_that_chatters_without_end_misses_its_deadline(
 ) -> None:
     waits = TaskTimeouts(stall_s=0.0, drain_s=0.0, grace_s=0.2, abort_s=0.2)
     host = scripted({"job-0": f"echo '{line('connected')}'; yes '{said}'"})
-    job = Job(3, [Pair(host, host, "127.0.0.1", "127.0.0.1")], waits=waits)
+    job = TrialJob(3, [Pair(host, host, "127.0.0.1", "127.0.0.1")], waits=waits)
     with bounded_memory(), pytest.raises(AgentError, match="missed every deadline"):
         run_parts(job, [PART])
 
@@ -157,7 +157,7 @@ def spoilt_runs(draw: st.DrawFn, ran: list[list[PartResult]]) -> list[list[PartR
 def test_no_result_of_an_agent_is_more_than_an_error(hosts: MakeHosts, workload: str) -> None:
     text = f"name: a\nworkload: {workload}"
     trial_workload = TrialWorkload(load_text(text, Path("a.yaml")).scenario)
-    job = Job(1, pairs(hosts("s1"), hosts("r1")))
+    job = TrialJob(1, pairs(hosts("s1"), hosts("r1")))
     ran = run_parts(job, [part for _, part in trial_workload._parts]).ran
 
     @settings(max_examples=150)

@@ -16,7 +16,7 @@ from osmef.scenario.load import load
 from osmef.supply.bundle import BundleStore
 from osmef.supply.supply import Supplier
 from osmef.workloads.kinds.pingpong import LANGUAGES, Implementation, PingPong, PingPongSettings
-from osmef.workloads.trial_runner import Job, run_parts
+from osmef.workloads.trial_runner import TrialJob, run_parts
 from tests.agents.languages import runtime_of
 from tests.workloads.conftest import MakeHosts, Victim, pairs
 
@@ -107,7 +107,7 @@ def test_every_request_gets_an_answer(
     work = workload(implementation=language, sizes=["10B", "50kB"], repetitions=50, connections=3)
     (sender,), (receiver,) = hosts("s1"), hosts("r1")
     provide(work, sender, receiver, tmp_path / "programs")
-    performed = run_parts(Job(1, pairs([sender], [receiver])), work.parts())
+    performed = run_parts(TrialJob(1, pairs([sender], [receiver])), work.parts())
     outcome = work.outcome(1, Purpose.MEASURED, performed.ran)
     rows = pa.concat_tables(outcome.requests).to_pylist()
     assert len(rows) == 100
@@ -144,10 +144,10 @@ def test_a_server_that_does_not_come_up_is_told_with_what_it_said(
     work = workload(implementation="python", sizes=["10B"])
     (sender,), (receiver,) = hosts("s1"), hosts("r1")
     provide(work, sender, receiver, tmp_path / "programs")
-    (there,) = (one.place for one in receiver.station._supplied if one.place)
+    (there,) = (one.location for one in receiver.station._supplied if one.location)
     receiver.station._session.put(
         b"raise SystemExit('no room')\n", f"{there.folder}/pingpong.py", 0o600
     )
     with pytest.raises(ProgramError, match="no room") as caught:
-        run_parts(Job(1, pairs([sender], [receiver])), work.parts())
+        run_parts(TrialJob(1, pairs([sender], [receiver])), work.parts())
     assert caught.value.where == "r1"

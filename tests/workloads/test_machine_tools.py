@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from osmef.errors import OutputError
 from osmef.results.observations import Purpose
 from osmef.workloads.tasks import TaskTimeouts
-from osmef.workloads.trial_runner import Job, run_parts
+from osmef.workloads.trial_runner import TrialJob, run_parts
 from tests.workloads.conftest import MakeHosts, pairs
 from tests.workloads.test_tools import OUTPUTS, numbers, tool
 
@@ -37,7 +37,7 @@ def measured(hosts: MakeHosts, kind: str, package: str, **keys: Any) -> Mapping[
     if missing:
         pytest.skip(f"no {missing[0]} here (Debian: apt install {package})")
     there = pairs(*[[host] for host in hosts("sender", "receiver")])
-    done = run_parts(Job(trial=0, pairs=there, waits=PATIENT), made.parts())
+    done = run_parts(TrialJob(trial=0, pairs=there, waits=PATIENT), made.parts())
     return made.outcome(0, Purpose.MEASURED, done.ran).metrics
 
 

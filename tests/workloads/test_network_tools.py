@@ -26,7 +26,7 @@ from osmef.workloads.base import Outcome, Workload
 from osmef.workloads.kinds.apachebench import read_quantiles
 from osmef.workloads.kinds.latency import Latency, LatencySettings
 from osmef.workloads.tasks import Pair
-from osmef.workloads.trial_runner import Job, run_parts
+from osmef.workloads.trial_runner import TrialJob, run_parts
 from tests.workloads.conftest import MakeHosts
 from tests.workloads.test_tools import OUTPUTS, numbers, tool
 
@@ -268,7 +268,7 @@ def run_workload(hosts: MakeHosts, address: str, made: Workload[Any]) -> Outcome
     """Run a workload between two endpoints with real agents."""
     sender, receiver = hosts("sender", "receiver")
     pair = Pair(sender, receiver, address, address)
-    done = run_parts(Job(trial=0, pairs=[pair]), made.parts())
+    done = run_parts(TrialJob(trial=0, pairs=[pair]), made.parts())
     return made.outcome(0, Purpose.MEASURED, done.ran)
 
 
@@ -408,7 +408,7 @@ def test_a_background_tells_its_numbers_at_its_end(hosts: MakeHosts) -> None:
     ]
     sender, receiver = hosts("sender", "receiver")
     pair = Pair(sender, receiver, "127.0.0.1", "127.0.0.1")
-    ((_, last),) = run_parts(Job(trial=0, pairs=[pair]), parts).ran
+    ((_, last),) = run_parts(TrialJob(trial=0, pairs=[pair]), parts).ran
     found = measured.outcome(0, Purpose.BACKGROUND, [[last]]).metrics
     assert (found["program_s"] or 0) > 1.9
     assert (found["goodput_bps"] or 0) > 0

@@ -20,7 +20,7 @@ from osmef.workloads.base import Outcome, PartResult
 from osmef.workloads.kinds.pingpong import PingPong, PingPongSettings
 from osmef.workloads.siege import as_batch, request_metrics, requests_table
 from osmef.workloads.tasks import Pair
-from osmef.workloads.trial_runner import Job, run_parts
+from osmef.workloads.trial_runner import TrialJob, run_parts
 from tests.workloads.conftest import MakeHosts, MakeScript, pairs
 
 GOOD = {
@@ -34,7 +34,7 @@ def workload(**settings: Any) -> PingPong:
     return PingPong(PingPongSettings.model_validate(settings))
 
 
-def run(work: PingPong, job: Job) -> Outcome:
+def run(work: PingPong, job: TrialJob) -> Outcome:
     outcome = work.outcome(job.trial, Purpose.MEASURED, run_parts(job, work.parts()).ran)
     assert outcome.metrics.keys() == {one.name for one in work.measures}
     return outcome
@@ -98,7 +98,7 @@ def test_the_estimate_is_of_seconds_and_never_beyond_the_deadline() -> None:
 @pytest.mark.parametrize("relay", [True, False])
 def test_every_request_of_two_pairs_is_kept(hosts: MakeHosts, relay: bool) -> None:
     work = workload(sizes=["1kB", "50kB"], repetitions=600, connections=3, relay=relay)
-    outcome = run(work, Job(7, pairs(hosts("s1"), hosts("r1", "r2"))))
+    outcome = run(work, TrialJob(7, pairs(hosts("s1"), hosts("r1", "r2"))))
     kept = pa.concat_tables(outcome.requests)
     assert kept.schema == TABLES["requests"]
     rows = kept.to_pylist()
@@ -124,7 +124,7 @@ def test_every_request_of_two_pairs_is_kept(hosts: MakeHosts, relay: bool) -> No
 
 def test_an_open_loop_asks_at_its_rate(hosts: MakeHosts) -> None:
     work = workload(sizes=["100B"], repetitions=100, rate=200, connections=2)
-    outcome = run(work, Job(1, pairs(hosts("s1"), hosts("r1"))))
+    outcome = run(work, TrialJob(1, pairs(hosts("s1"), hosts("r1"))))
     starts = pa.concat_tables(outcome.requests)["intended_start_s"].to_pylist()
     assert starts == pytest.approx([k / 200 for k in range(100)], abs=1e-6)
 
@@ -132,7 +132,7 @@ def test_an_open_loop_asks_at_its_rate(hosts: MakeHosts) -> None:
 def test_the_sizes_of_every_trial_are_alike(hosts: MakeHosts) -> None:
     work = workload(coverage=0.0001)
     between = pairs(hosts("s1"), hosts("r1"))
-    first, second = (run(work, Job(n, between)).requests[0]["size"] for n in (1, 2))
+    first, second = (run(work, TrialJob(n, between)).requests[0]["size"] for n in (1, 2))
     assert len(first) == 50
     assert first == second
 
@@ -149,10 +149,10 @@ def test_a_killed_pong_fails_the_trial_and_is_named(hosts: MakeHosts) -> None:
 
     work = workload(sizes=["1kB"], repetitions=1000, rate=50)
     with pytest.raises(AgentError, match="the agent is gone") as caught:
-        run_parts(Job(1, pairs(senders, receivers), check=check), work.parts())
+        run_parts(TrialJob(1, pairs(senders, receivers), check=check), work.parts())
     assert caught.value.where == "r1"
     assert begun[0] == float("inf")
-    run(workload(coverage=0.0001), Job(2, pairs(senders, receivers)))
+    run(workload(coverage=0.0001), TrialJob(2, pairs(senders, receivers)))
 
 
 def said(event: str, **values: Any) -> str:
@@ -184,7 +184,7 @@ def test_an_unreachable_pong_fails_the_trial(
     retries: dict[str, object] = {"retries": 1} if relay else {}
     pair = Pair(hosts("s1")[0], pong, "127.0.0.1", "127.0.0.1")
     with pytest.raises(AgentError, match=message) as caught:
-        run(workload(coverage=0.0001, relay=relay, **retries), Job(3, [pair]))
+        run(workload(coverage=0.0001, relay=relay, **retries), TrialJob(3, [pair]))
     assert "firewall" in str(caught.value.cure)
     assert "s1" in str(caught.value.where)
 
@@ -193,10 +193,10 @@ def test_what_takes_too_long_fails_the_trial_and_says_what_to_do(hosts: MakeHost
     between = pairs(hosts("s1"), hosts("r1"))
     slow = workload(sizes=["1MB"], repetitions=100_000, deadline="300ms")
     with pytest.raises(AgentError, match="missed every deadline") as caught:
-        run_parts(Job(1, between), slow.parts())
+        run_parts(TrialJob(1, between), slow.parts())
     assert caught.value.where == "s1"
     assert "deadline" in str(caught.value.cure)
-    run(workload(coverage=0.0001), Job(2, between))
+    run(workload(coverage=0.0001), TrialJob(2, between))
 
 
 # --- what they tell

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from osmef.errors import AgentError, EndpointError, ProgramError
 from osmef.workloads.base import Part, Step, Value
 from osmef.workloads.tasks import KeyValueSpace, TaskTimeouts
-from osmef.workloads.trial_runner import Job, TrialResults, run_parts
+from osmef.workloads.trial_runner import TrialJob, TrialResults, run_parts
 from tests.workloads.conftest import MakeHosts, Victim, pairs
 
 
@@ -168,7 +168,7 @@ def processes(count: int, *arguments: str, argv: Sequence[str] = ()) -> tuple[Pa
 
 
 def run(hosts: list[Victim], parts: Sequence[Part]) -> TrialResults:
-    return run_parts(Job(3, pairs(hosts, hosts[:1]), waits=TaskTimeouts(grace_s=1.0)), parts)
+    return run_parts(TrialJob(3, pairs(hosts, hosts[:1]), waits=TaskTimeouts(grace_s=1.0)), parts)
 
 
 def test_all_processes_of_all_endpoints_are_one_job(hosts: MakeHosts) -> None:
@@ -208,4 +208,4 @@ def test_an_address_without_an_interface_is_an_error(hosts: MakeHosts) -> None:
     (one,) = hosts("one")
     there = [pair.__class__(one, one, "192.0.2.9", "192.0.2.9") for pair in pairs([one], [one])]
     with pytest.raises(EndpointError, match="no network interface"):
-        run_parts(Job(3, there), processes(1))
+        run_parts(TrialJob(3, there), processes(1))

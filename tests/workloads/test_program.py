@@ -22,7 +22,7 @@ from osmef.scenario.fields import DATA_PORTS, EndpointKind
 from osmef.workloads.base import Outcome
 from osmef.workloads.kinds.program import ProgramSettings, ScenarioPrograms
 from osmef.workloads.tasks import Pair, TaskTimeouts
-from osmef.workloads.trial_runner import Job, run_parts
+from osmef.workloads.trial_runner import TrialJob, run_parts
 from tests.workloads.conftest import MakeHosts, Victim, pairs
 
 SHORT = TaskTimeouts(arm_s=3.0, grace_s=1.0)
@@ -48,7 +48,7 @@ def measure(
 def outcome(hosts: Sequence[Victim], *runs: Mapping[str, object], **keys: object) -> Outcome:
     workload = ScenarioPrograms(settings_of(*runs, **keys))
     there = pairs([hosts[0]], list(hosts[1:]))
-    job = Job(trial=0, pairs=there, waits=SHORT)
+    job = TrialJob(trial=0, pairs=there, waits=SHORT)
     try:
         done = run_parts(job, workload.parts())
         return workload.outcome(0, Purpose.MEASURED, done.ran)
@@ -131,7 +131,7 @@ def test_a_server_may_take_several_ports_in_a_row(two: list[Victim]) -> None:
 def test_what_differs_with_ipv6(two: list[Victim], address: str, told: str) -> None:
     workload = ScenarioPrograms(settings_of(sh('echo {peer} {host} "$@"', "a", ipv6=["-6"])))
     there = [Pair(two[0], two[1], address, address)]
-    ((ran,),) = run_parts(Job(trial=0, pairs=there), workload.parts()).ran
+    ((ran,),) = run_parts(TrialJob(trial=0, pairs=there), workload.parts()).ran
     assert ran.printed[0].stdout.decode() == f"{told}\n"
 
 
@@ -262,7 +262,7 @@ def test_a_client_that_fails_is_the_cause_and_its_server_is_not_waited_for(
 @pytest.mark.parametrize("purpose", [Purpose.MEASURED, Purpose.BACKGROUND])
 def test_what_it_printed_is_kept_where_it_fails_too(two: list[Victim], purpose: Purpose) -> None:
     kept: dict[str, bytes] = {}
-    job = Job(trial=0, pairs=pairs([two[0]], [two[1]]), keep=kept.__setitem__)
+    job = TrialJob(trial=0, pairs=pairs([two[0]], [two[1]]), keep=kept.__setitem__)
     failing = ScenarioPrograms(settings_of(sh("echo one; echo two >&2; exit 1")))
     parts = [replace(part, purpose=purpose) for part in failing.parts()]
     with pytest.raises(ProgramError) as caught:
@@ -289,7 +289,7 @@ def test_arguments_arrive_as_they_are_written(two: list[Victim], arguments: list
     workload = ScenarioPrograms(
         settings_of({"on": "sender", "argv": ["printf", "%s\\0", *written]})
     )
-    ((ran,),) = run_parts(Job(trial=0, pairs=pairs([two[0]], [two[1]])), workload.parts()).ran
+    ((ran,),) = run_parts(TrialJob(trial=0, pairs=pairs([two[0]], [two[1]])), workload.parts()).ran
     assert ran.printed[0].stdout.decode().split("\0")[:-1] == arguments
 
 
@@ -303,7 +303,7 @@ def test_a_background_runs_until_the_others_have_ended(two: list[Victim]) -> Non
         *measured.parts(),
         *(replace(part, purpose=Purpose.BACKGROUND) for part in beside.parts()),
     ]
-    done = run_parts(Job(trial=0, pairs=pairs([two[0]], [two[1]])), parts)
+    done = run_parts(TrialJob(trial=0, pairs=pairs([two[0]], [two[1]])), parts)
     ((first, second),) = done.ran
     assert measured.outcome(0, Purpose.MEASURED, [[first]]).metrics["rate"] == 1e6
     assert beside.outcome(0, Purpose.BACKGROUND, [[second]]).metrics["rate"] == 7e6
@@ -316,7 +316,7 @@ def test_beside_a_bulk_transfer(two: list[Victim]) -> None:
     bulk = BulkTransfer(BtcSettings(duration="200ms", interval="100ms"))
     beside = ScenarioPrograms(settings_of(sh("exec sleep 600")))
     parts = [*bulk.parts(), *(replace(p, purpose=Purpose.BACKGROUND) for p in beside.parts())]
-    done = run_parts(Job(trial=0, pairs=pairs([two[0]], [two[1]])), parts)
+    done = run_parts(TrialJob(trial=0, pairs=pairs([two[0]], [two[1]])), parts)
     assert bulk.outcome(0, Purpose.MEASURED, [[done.ran[0][0]]]).metrics["aggregate_btc_bps"]
     assert left(two[0]) == []
 

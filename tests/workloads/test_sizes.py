@@ -10,7 +10,7 @@ from osmef.agent.messages import PointEvent, SizesResult
 from osmef.errors import AgentError, InputError
 from osmef.results.observations import Purpose
 from osmef.scenario.load import load_text
-from osmef.workloads import Job, TrialWorkload
+from osmef.workloads import TrialJob, TrialWorkload
 from osmef.workloads.base import PartResult
 from osmef.workloads.kinds.size_sweep import SizeSweep, SizeSweepSettings, count_sizes
 from tests.workloads.conftest import MakeHosts, pairs
@@ -98,7 +98,9 @@ def test_a_sweep_with_real_agents(hosts: MakeHosts) -> None:
     text = "{kind: size-sweep, max: 64B, point: 2ms, connections: 2, check: true, mode: both}"
     workload = TrialWorkload(load_text(f"name: a\nworkload: {text}", Path("a.yaml")).scenario)
     rates: list[float] = []
-    outcome = workload.run(Job(1, pairs(hosts("s1"), hosts("r1", "r2")), progress=rates.append))
+    outcome = workload.run(
+        TrialJob(1, pairs(hosts("s1"), hosts("r1", "r2")), progress=rates.append)
+    )
     assert outcome.metrics.keys() == {one.name for one in workload.measures}
     largest = {p.receiver: p.pair_throughput_bps or 0 for p in outcome.sizes if p.size == 64}
     assert rates[-1] == pytest.approx(sum(largest.values())), "what the bar shows"
@@ -113,7 +115,7 @@ def test_latency_idle_and_loaded_with_real_agents(hosts: MakeHosts) -> None:
     text = "workload: {kind: latency, duration: 300ms, idle: 200ms, size: 100B, rate: 200}\n"
     text += "background: {connections: 2, interval: 100ms}\nlead: 100ms"
     workload = TrialWorkload(load_text(f"name: a\n{text}", Path("a.yaml")).scenario)
-    outcome = workload.run(Job(1, pairs(hosts("s1"), hosts("r1"))))
+    outcome = workload.run(TrialJob(1, pairs(hosts("s1"), hosts("r1"))))
     assert outcome.metrics.keys() == {one.name for one in workload.measures}
     assert [e.phase.value for e in outcome.exchanges] == ["idle", "loaded"]
     due = [e.count + (e.unsent or 0) for e in outcome.exchanges]

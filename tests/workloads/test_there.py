@@ -20,7 +20,7 @@ from osmef.supply.supply import Supplier, default_store
 from osmef.workloads.kinds.iperf3 import Iperf3, Iperf3Settings
 from osmef.workloads.kinds.netperf import Netperf, NetperfSettings
 from osmef.workloads.tool import read_address
-from osmef.workloads.trial_runner import Job, run_parts
+from osmef.workloads.trial_runner import TrialJob, run_parts
 from tests.waiting import until
 from tests.workloads.conftest import MakeHosts, pairs
 
@@ -91,7 +91,7 @@ def test_an_iperf3_server_that_is_there(hosts: MakeHosts) -> None:
         work = Iperf3(Iperf3Settings.model_validate(
             {"server": f"127.0.0.1:{port}", "duration": "1s"}))  # fmt: skip
         host.station.provide(work.needs("sender"), Supplier(default_store()))
-        done = run_parts(Job(1, pairs([host], [host])), work.parts())
+        done = run_parts(TrialJob(1, pairs([host], [host])), work.parts())
     metrics = work.outcome(1, Purpose.MEASURED, done.ran).metrics
     assert (metrics["goodput_bps"] or 0) > 1e6
 
@@ -111,6 +111,6 @@ def test_a_netserver_that_is_there(hosts: MakeHosts) -> None:
         work = Netperf(NetperfSettings.model_validate(
             {"server": f"127.0.0.1:{port}", "duration": "1s", "test": "tcp-rr"}))  # fmt: skip
         host.station.provide(work.needs("sender"), Supplier(default_store()))
-        done = run_parts(Job(1, pairs([host], [host])), work.parts())
+        done = run_parts(TrialJob(1, pairs([host], [host])), work.parts())
     metrics = work.outcome(1, Purpose.MEASURED, done.ran).metrics
     assert (metrics["exchanges_per_s"] or 0) > 10

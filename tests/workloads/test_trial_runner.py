@@ -22,7 +22,7 @@ from osmef.workloads.kinds.btc import BtcSettings, BulkTransfer
 from osmef.workloads.kinds.pingpong import PingPongSettings
 from osmef.workloads.kinds.udp import UdpSettings
 from osmef.workloads.tasks import Pair, TaskTimeouts
-from osmef.workloads.trial_runner import Job, run_parts
+from osmef.workloads.trial_runner import TrialJob, run_parts
 from osmef.workloads.trial_workload import workload_for
 from tests.workloads.conftest import MakeHosts, MakeScript, Victim, pairs
 
@@ -47,7 +47,7 @@ def received(ran: PartResult) -> int:
 def test_every_sender_sends_to_every_receiver_at_one_time(hosts: MakeHosts) -> None:
     senders, receivers = hosts("s1", "s2"), hosts("r1", "r2")
     rates: list[float] = []
-    job = Job(7, pairs(senders, receivers), progress=rates.append)
+    job = TrialJob(7, pairs(senders, receivers), progress=rates.append)
     done = run_parts(job, parts(duration="1s", connections=2))
     ran = [one for (one,) in done.ran]
     assert [(one.sender, one.receiver) for one in ran] == [
@@ -73,7 +73,7 @@ def test_one_endpoint_can_be_both_ends_and_a_single_start_waits_for_no_clock(
     hosts: MakeHosts,
 ) -> None:
     (loopback,) = hosts("here")
-    done = run_parts(Job(1, pairs([loopback], [loopback])), parts())
+    done = run_parts(TrialJob(1, pairs([loopback], [loopback])), parts())
     assert received(done.ran[0][0]) > 0
     assert done.start_spread_s is None
 
@@ -81,7 +81,9 @@ def test_one_endpoint_can_be_both_ends_and_a_single_start_waits_for_no_clock(
 def test_a_part_starts_later_by_its_delay(hosts: MakeHosts) -> None:
     senders, receivers = hosts("s1"), hosts("r1")
     (first,) = parts()
-    (ran,) = run_parts(Job(1, pairs(senders, receivers)), [first, replace(first, delay_s=1.0)]).ran
+    (ran,) = run_parts(
+        TrialJob(1, pairs(senders, receivers)), [first, replace(first, delay_s=1.0)]
+    ).ran
     assert start_ns(ran[1]) - start_ns(ran[0]) > 0.3e9
 
 
@@ -89,7 +91,7 @@ def test_the_same_agents_take_one_trial_after_the_other(hosts: MakeHosts) -> Non
     senders, receivers = hosts("s1"), hosts("r1")
     before = senders[0].agent("job-0")
     for trial in (1, 2):
-        run_parts(Job(trial, pairs(senders, receivers)), parts())
+        run_parts(TrialJob(trial, pairs(senders, receivers)), parts())
     assert senders[0].agent("job-0") is before
 
 
@@ -110,7 +112,7 @@ def test_a_port_that_another_program_holds_is_passed_over(
     quick = settings.model_copy(update={"duration": 0.3, "interval": 0.1, "repetitions": 1})
     with hold_next_port(receivers[0]), hold_next_port(senders[0]):
         done = run_parts(
-            Job(1, pairs(senders, receivers)), workload_for(quick, background=False).parts()
+            TrialJob(1, pairs(senders, receivers)), workload_for(quick, background=False).parts()
         )
     assert len(done.ran[0][0].results) >= 2
 
@@ -118,22 +120,22 @@ def test_a_port_that_another_program_holds_is_passed_over(
 def test_an_address_that_is_not_there_is_told_after_some_tries(hosts: MakeHosts) -> None:
     (host,) = hosts("s1")
     with pytest.raises(AgentError, match=r"bind: .*192\.0\.2\.1") as caught:
-        run_parts(Job(1, [Pair(host, host, "192.0.2.1", "192.0.2.1")]), parts())
+        run_parts(TrialJob(1, [Pair(host, host, "192.0.2.1", "192.0.2.1")]), parts())
     assert caught.value.where == "s1"
 
 
 # --- one end fails
 
 
-Fault = Callable[[Victim, Job], Job]
+Fault = Callable[[Victim, TrialJob], TrialJob]
 
 
-def killed_before_it_is_armed(victim: Victim, job: Job) -> Job:
+def killed_before_it_is_armed(victim: Victim, job: TrialJob) -> TrialJob:
     victim.doomed = True
     return job
 
 
-def killed_while_all_are_armed(victim: Victim, job: Job) -> Job:
+def killed_while_all_are_armed(victim: Victim, job: TrialJob) -> TrialJob:
     waits: list[None] = []
 
     def check() -> None:
@@ -144,7 +146,7 @@ def killed_while_all_are_armed(victim: Victim, job: Job) -> Job:
     return replace(job, check=check)
 
 
-def killed_while_it_runs(victim: Victim, job: Job) -> Job:
+def killed_while_it_runs(victim: Victim, job: TrialJob) -> TrialJob:
     dead: list[float] = []
 
     def progress(rate: float) -> None:
@@ -164,14 +166,14 @@ def test_the_end_that_is_killed_is_blamed_and_the_next_trial_is_well(
 ) -> None:
     senders, receivers = hosts("s1", "s2"), hosts("r1")
     victim = senders[0] if end == "sender" else receivers[0]
-    job = fault(victim, Job(1, pairs(senders, receivers)))
+    job = fault(victim, TrialJob(1, pairs(senders, receivers)))
     started = time.monotonic()
     with pytest.raises(AgentError, match=r"the agent is gone: .*(killed|KILL)") as caught:
         run_parts(job, parts(duration="20s"))
     assert caught.value.where == victim.name
     assert "background" not in caught.value.message
     assert time.monotonic() - started < 15
-    done = run_parts(Job(2, pairs(senders, receivers)), parts())
+    done = run_parts(TrialJob(2, pairs(senders, receivers)), parts())
     assert all(received(ran) > 0 for (ran,) in done.ran)
 
 
@@ -179,7 +181,7 @@ def test_a_background_that_dies_fails_the_trial_and_is_named(hosts: MakeHosts) -
     senders, receivers = hosts("s1"), hosts("r1")
     (measured,) = parts(duration="20s")
     beside = replace(measured, purpose=Purpose.BACKGROUND)
-    job = killed_while_it_runs(receivers[0], Job(1, pairs(senders, receivers)))
+    job = killed_while_it_runs(receivers[0], TrialJob(1, pairs(senders, receivers)))
     with pytest.raises(AgentError, match=r"the background: the agent is gone") as caught:
         run_parts(job, [beside, measured])
     assert caught.value.where == "r1"
@@ -194,11 +196,11 @@ def test_a_stop_ends_all_of_it(hosts: MakeHosts) -> None:
             raise Interrupted("stopped by the test")
 
     started = time.monotonic()
-    job = Job(1, pairs(senders, receivers), running.append, check)
+    job = TrialJob(1, pairs(senders, receivers), running.append, check)
     with pytest.raises(Interrupted):
         run_parts(job, parts(duration="20s"))
     assert time.monotonic() - started < 15
-    run_parts(Job(2, pairs(senders, receivers)), parts())
+    run_parts(TrialJob(2, pairs(senders, receivers)), parts())
 
 
 def test_an_agent_that_hangs_is_named_and_ended(hosts: MakeHosts) -> None:
@@ -207,10 +209,10 @@ def test_an_agent_that_hangs_is_named_and_ended(hosts: MakeHosts) -> None:
     receivers[0].signal(signal.SIGSTOP)
     waits = TaskTimeouts(arm_s=0.2, grace_s=0.2, abort_s=0.2)
     with pytest.raises(AgentError, match="missed every deadline") as caught:
-        run_parts(Job(1, pairs(senders, receivers), waits=waits), parts())
+        run_parts(TrialJob(1, pairs(senders, receivers), waits=waits), parts())
     assert caught.value.where == "r1"
     assert hanging.gone is not None
-    run_parts(Job(2, pairs(senders, receivers)), parts())
+    run_parts(TrialJob(2, pairs(senders, receivers)), parts())
 
 
 def test_an_agent_without_a_clock_is_named_and_ended(hosts: MakeHosts) -> None:
@@ -220,9 +222,9 @@ def test_an_agent_without_a_clock_is_named_and_ended(hosts: MakeHosts) -> None:
     receivers[0].agent("job-1")
     senders[1].signal(signal.SIGSTOP)
     with pytest.raises(AgentError, match="no clock within") as caught:
-        run_parts(Job(1, pairs(senders, receivers), waits=TaskTimeouts(clock_s=0.5)), parts())
+        run_parts(TrialJob(1, pairs(senders, receivers), waits=TaskTimeouts(clock_s=0.5)), parts())
     assert caught.value.where == "s2"
-    run_parts(Job(2, pairs(senders, receivers)), parts())
+    run_parts(TrialJob(2, pairs(senders, receivers)), parts())
 
 
 # --- agents that are not ours
@@ -234,7 +236,7 @@ def test_an_agent_that_does_not_understand_is_quoted_at_once(scripted: MakeScrip
     host = scripted({"job-0": script, "job-1": script})
     started = time.monotonic()
     with pytest.raises(AgentError, match="not my thing"):
-        run_parts(Job(1, [Pair(host, host, "127.0.0.1", "127.0.0.1")]), parts())
+        run_parts(TrialJob(1, [Pair(host, host, "127.0.0.1", "127.0.0.1")]), parts())
     assert time.monotonic() - started < 10
 
 
@@ -272,7 +274,7 @@ SERVED = Part(
 def test_a_server_is_stopped_when_the_others_have_their_results(scripted: MakeScript) -> None:
     server = f'{SERVER}\ncase $stop in *\\"stop\\"*) {result(0)};; esac\ncat >/dev/null'
     host = scripted({"job-0": server, "job-1": CLIENT})
-    ((ran,),) = run_parts(Job(3, [Pair(host, host, "127.0.0.1", "127.0.0.1")]), [SERVED]).ran
+    ((ran,),) = run_parts(TrialJob(3, [Pair(host, host, "127.0.0.1", "127.0.0.1")]), [SERVED]).ran
     assert [one.id for one in ran.results] == ["3.0.0.0", "3.0.0.1"]
 
 
@@ -281,7 +283,7 @@ def test_the_requests_a_second_of_all_pairs_are_shown(scripted: MakeScript) -> N
     client = CLIENT.replace("read start\n", f"read start\n{progress}\n")
     host = scripted({"job-0": f"{SERVER}\n{result(0)}\ncat >/dev/null", "job-1": client})
     shown: list[float] = []
-    job = Job(3, [Pair(host, host, "127.0.0.1", "127.0.0.1")], request_rate=shown.append)
+    job = TrialJob(3, [Pair(host, host, "127.0.0.1", "127.0.0.1")], request_rate=shown.append)
     run_parts(job, [SERVED])
     assert shown == [250]
 
@@ -307,7 +309,7 @@ def test_a_relay_listens_and_connects(scripted: MakeScript) -> None:
         Step("sender", "siege", {}),
     )
     pair = Pair(host, host, sender_address="192.0.2.1", receiver_address="192.0.2.2")
-    ((ran,),) = run_parts(Job(3, [pair]), [Part(steps, duration_s=0.1)]).ran
+    ((ran,),) = run_parts(TrialJob(3, [pair]), [Part(steps, duration_s=0.1)]).ran
     assert len(ran.results) == 3
 
 
@@ -317,6 +319,6 @@ def test_a_server_that_does_not_stop_fails_the_trial_and_is_ended(
     host = scripted({"job-0": f"{SERVER}\ncat >/dev/null", "job-1": CLIENT})
     pair, waits = Pair(host, host, "127.0.0.1", "127.0.0.1"), TaskTimeouts(stop_s=0.2, abort_s=0.2)
     with pytest.raises(AgentError, match="missed every deadline") as caught:
-        run_parts(Job(3, [pair], waits=waits), [SERVED])
+        run_parts(TrialJob(3, [pair], waits=waits), [SERVED])
     assert caught.value.where == host.name
     assert host.started[0].gone is not None

@@ -7,7 +7,7 @@ from pathlib import Path
 from osmef.results.observations import Purpose
 from osmef.scenario.load import load_text
 from osmef.scenario.model import Scenario
-from osmef.workloads import Job, TrialWorkload
+from osmef.workloads import TrialJob, TrialWorkload
 from tests.workloads.conftest import MakeHosts, pairs
 
 
@@ -42,7 +42,7 @@ def test_both_are_recorded_and_the_background_is_there_all_the_time(hosts: MakeH
     senders, receivers = hosts("s1"), hosts("r1", "r2")
     text = "workload: {duration: 300ms, interval: 100ms}\nbackground: {connections: 3}\nlead: 200ms"
     workload = TrialWorkload(scenario(text))
-    outcome = workload.run(Job(1, pairs(senders, receivers)))
+    outcome = workload.run(TrialJob(1, pairs(senders, receivers)))
     assert list(outcome.metrics) == names(workload)
     assert all((outcome.metrics[f"{p}aggregate_btc_bps"] or 0) > 0 for p in ("", "background_"))
     assert outcome.metrics["background_jain_fairness"] is not None

@@ -16,7 +16,7 @@ from osmef.errors import AgentError
 from osmef.results.observations import Datagrams, Direction, Purpose
 from osmef.workloads.base import Outcome, PartResult
 from osmef.workloads.kinds.udp import UdpFlows, UdpSettings, datagram_metrics
-from osmef.workloads.trial_runner import Job, run_parts
+from osmef.workloads.trial_runner import TrialJob, run_parts
 from tests.workloads.conftest import MakeHosts, pairs
 
 
@@ -29,7 +29,7 @@ def workload(**settings: Any) -> UdpFlows:
 def measured(hosts: MakeHosts, **settings: Any) -> tuple[Outcome, list[list[PartResult]]]:
     """Run once between two pairs of real agents."""
     one = workload(**settings)
-    done = run_parts(Job(7, pairs(hosts("s1"), hosts("r1", "r2"))), one.parts())
+    done = run_parts(TrialJob(7, pairs(hosts("s1"), hosts("r1", "r2"))), one.parts())
     outcome = one.outcome(7, Purpose.MEASURED, done.ran)
     assert outcome.metrics.keys() == {one.name for one in one.measures}
     return outcome, done.ran
@@ -92,7 +92,7 @@ def test_a_killed_agent_is_named(hosts: MakeHosts, end: str) -> None:
             victim.signal(signal.SIGKILL)
         rates.append(bps)
 
-    job = Job(1, pairs(senders, receivers), progress=progress)
+    job = TrialJob(1, pairs(senders, receivers), progress=progress)
     with pytest.raises(AgentError) as caught:
         run_parts(job, workload(duration="60s").parts())
     assert caught.value.where == end
@@ -249,7 +249,7 @@ def test_a_search_knows_how_long_and_how_much_it_is_at_most() -> None:
 def test_a_search_between_real_agents(hosts: MakeHosts) -> None:
     search = {**SEARCH, "lowest": "1Mbit/s", "loss": "20 %", "most": 4}
     one = workload(rate="3Mbit/s", size="200B", search=search)
-    job = Job(7, pairs(hosts("s1"), hosts("r1")))
+    job = TrialJob(7, pairs(hosts("s1"), hosts("r1")))
     done = run_parts(job, one.parts())
     while again := one.again(done.ran):
         done = done.then(run_parts(job, again))

@@ -58,7 +58,7 @@ def uncleared(paths: Iterable[str]) -> str | None:
 
     Those that are not here may be on another machine, and stay.
     """
-    return "\n".join(path for path in paths if _stands(path)) or None
+    return "\n".join(path for path in paths if _still_exists(path)) or None
 
 
 def paths_of(session: SessionRow) -> list[str]:
@@ -87,7 +87,7 @@ def _left(session: SessionRow) -> list[str]:
     return list(dict.fromkeys((session.uncleared or "").splitlines()))
 
 
-def _stands(path: str) -> bool:
+def _still_exists(path: str) -> bool:
     if is_absent(path):
         return True
     try:
@@ -157,8 +157,8 @@ class Cleanup:
             self._sweep_at(now + _AGAIN)
 
     def _notify(self, session: SessionRow, why: str) -> None:
-        place = Path(session.directory or "").parent
-        by_hand = f"it is tried again; by hand: osmef reap --out {place}"
+        directory = Path(session.directory or "").parent
+        by_hand = f"it is tried again; by hand: osmef reap --out {directory}"
         self._log.note(
             "failure", f"{session.slot} {session.platform}: left standing: {why}; {by_hand}"
         )

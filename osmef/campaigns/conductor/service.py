@@ -124,8 +124,10 @@ def cron_line(job: ConductorService, environment: Path) -> str:
     command line.
     """
     command = shlex.join(job.command)
-    place, log, secret = (shlex.quote(str(one)) for one in (job.directory, job.log, environment))
-    text = f"cd {place} && set -a && . {secret} && {command} >>{log} 2>&1"
+    directory, log, secret = (
+        shlex.quote(str(one)) for one in (job.directory, job.log, environment)
+    )
+    text = f"cd {directory} && set -a && . {secret} && {command} >>{log} 2>&1"
     return f"*/5 * * * * {text.replace('%', chr(92) + '%')} {mark(job.name)}"
 
 

@@ -104,8 +104,8 @@ def _whom(whom: Notify, tree: Node) -> Notify:
         return whom.model_copy(update={"webhook": _read_secret(in_home(whom.webhook_file))})
     except InputError as error:
         what = f"notify.webhook_file: {error.message}"
-        place = tree.nearest(("notify", "webhook_file"))
-        raise InputError.from_problems([place.problem(what, error.cure or "")]) from None
+        node = tree.nearest(("notify", "webhook_file"))
+        raise InputError.from_problems([node.problem(what, error.cure or "")]) from None
 
 
 def _read_secret(path: Path) -> SecretStr:
@@ -190,8 +190,8 @@ def overrides(campaign: Campaign, platform: Platform, folder: Path) -> dict[str,
 def _placed(error: InputError, platform: Platform, campaign: Campaign, tree: Node) -> list[Problem]:
     """Return problems with their positions: in the scenario, or in the overriding campaign."""
     if not error.problems:
-        place = tree.nearest(("scenarios", str(campaign.scenarios.index(platform.scenario))))
-        return [place.problem(f"{error.where}: {error.message}", error.cure or "check the path")]
+        node = tree.nearest(("scenarios", str(campaign.scenarios.index(platform.scenario))))
+        return [node.problem(f"{error.where}: {error.message}", error.cure or "check the path")]
     ours = {
         "--set provider": ("providers", platform.provider or ""),
         "--set flavor": ("classes",),
@@ -221,10 +221,8 @@ def _explain(error: ErrorDetails, tree: Node) -> Problem:
     if error["type"] == "extra_forbidden":
         known = list(_INSIDE.get(path[0], Campaign).model_fields)
         entry = tree.nearest(path[:-1]).entries.get(path[-1])
-        place = entry.key if entry else tree.nearest(path)
-        return place.problem(
-            f"unknown key {quoted(path[-1])}", did_you_mean(path[-1], known, known)
-        )
+        node = entry.key if entry else tree.nearest(path)
+        return node.problem(f"unknown key {quoted(path[-1])}", did_you_mean(path[-1], known, known))
     if error["type"] == "missing":
         what, cure = f"the key {path[-1]!r} is missing", f"add a line {path[-1]}: …"
         return tree.nearest(path).problem(what, cure)

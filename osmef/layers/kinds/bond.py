@@ -195,15 +195,15 @@ class Bond(Layer[BondSettings]):
             words += " lacp_rate fast"
         return words + (f" xmit_hash_policy {self.settings.hash}" if self.settings.hash else "")
 
-    def up(self, ground: Underlay) -> Mapping[str, LayerEnd]:
+    def up(self, underlay: Underlay) -> Mapping[str, LayerEnd]:
         """Raise it at all ends, and wait for the carrier of cards. Raises EndpointError."""
-        made = ground.each(lambda end: self._raise(end, ground))
-        ground.each(lambda end: self._wait(end.host, made[end.name], ground))
-        ground.each(lambda end: self._lead(end, made[end.name], ground))
+        made = underlay.each(lambda end: self._raise(end, underlay))
+        underlay.each(lambda end: self._wait(end.host, made[end.name], underlay))
+        underlay.each(lambda end: self._lead(end, made[end.name], underlay))
         return made
 
-    def _raise(self, end: End, ground: Underlay) -> LayerEnd:
-        host, own = end.host, ground.inner[end.name]
+    def _raise(self, end: End, underlay: Underlay) -> LayerEnd:
+        host, own = end.host, underlay.inner[end.name]
         space = host.new_space()
         nics = host.acquire_nics(host.nics[: self.settings.nics], space)
         if self.settings.mode is BondMode.LACP:
@@ -220,25 +220,25 @@ class Bond(Layer[BondSettings]):
             _hold(host, space, [nic.device for nic in nics], rate)
         return LayerEnd(own, own, space, mtu, (bond,))
 
-    def _lead(self, end: End, attached: LayerEnd, ground: Underlay) -> None:
+    def _lead(self, end: End, attached: LayerEnd, underlay: Underlay) -> None:
         """Give the bond its address, and routes to the peers."""
         (bond,), space, own = attached.devices, attached.space, attached.address
-        take_address(end.host.root, space, bond, own, ground.width)
+        take_address(end.host.root, space, bond, own, underlay.width)
         routes = (
-            f"route add {ground.inner[peer]}/{ground.width} dev {bond} src {own}"
-            for peer in peers_of(ground, end)
+            f"route add {underlay.inner[peer]}/{underlay.width} dev {bond} src {own}"
+            for peer in peers_of(underlay, end)
         )
         end.host.root.ip(space, *routes)
 
-    def _wait(self, host: LayerHost, attached: LayerEnd, ground: Underlay) -> None:
+    def _wait(self, host: LayerHost, attached: LayerEnd, underlay: Underlay) -> None:
         """Wait for the carrier of all cards and, with 802.3ad, for LACP."""
-        deadline = ground.clock() + _CARRIER_S
+        deadline = underlay.clock() + _CARRIER_S
         while (why := self._not_yet(host, attached)) is not None:
-            if ground.clock() > deadline:
+            if underlay.clock() > deadline:
                 raise EndpointError(
                     why[0], where=host.name, cure=why[1] + "; or measure without the layer"
                 )
-            ground.check()
+            underlay.check()
             time.sleep(_POLL_S)
 
     def _not_yet(self, host: LayerHost, attached: LayerEnd) -> tuple[str, str] | None:

@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 class Bridged(VethNat):
     """The network that engines have by default: a bridge, and translated addresses."""
 
-    def join(self, end: End, outer: str, ground: Underlay) -> str:
+    def join(self, end: End, outer: str, underlay: Underlay) -> str:
         """Attach the cable to a bridge of its own."""
-        return into_bridge(end, outer, self.mtu(end, 0, ground))
+        return into_bridge(end, outer, self.mtu(end, 0, underlay))
 
 
 def network_for(network: str, mtu: int | None, ports: int) -> Layer[Any] | None:
@@ -169,43 +169,43 @@ class Container(Layer[ContainerSettings]):
         why = "; ".join(dict.fromkeys(said))
         raise EndpointError(f"no container engine: {why}", where=host.name, cure=_CURE)
 
-    def up(self, ground: Underlay) -> Mapping[str, LayerEnd]:
+    def up(self, underlay: Underlay) -> Mapping[str, LayerEnd]:
         """Start a container at each end. Raises EndpointError."""
-        self._engines = ground.each(lambda end: self._engine(end.host))
+        self._engines = underlay.each(lambda end: self._engine(end.host))
         if CRUN in self._engines.values():
-            return self._up_by_crun(ground)
+            return self._up_by_crun(underlay)
 
         def attempt() -> Mapping[str, LayerEnd]:
             if self.settings.network == "bridge":
-                self._ports = ground.free_ports(self.settings.ports)
-            return ground.each(lambda end: self._start(end, ground))
+                self._ports = underlay.free_ports(self.settings.ports)
+            return underlay.each(lambda end: self._start(end, underlay))
 
-        return several_times(ground, attempt)
+        return several_times(underlay, attempt)
 
-    def _up_by_crun(self, ground: Underlay) -> Mapping[str, LayerEnd]:
+    def _up_by_crun(self, underlay: Underlay) -> Mapping[str, LayerEnd]:
         """Start a container of crun at each end, in a network that is made for it."""
-        for end in ground.ends.values():
+        for end in underlay.ends.values():
             crun.supply_program(end.host)
             if self.settings.network == "bridge":
                 crun.supply_program(end.host, NFT)
-        self._engines = dict.fromkeys(ground.ends, CRUN)
+        self._engines = dict.fromkeys(underlay.ends, CRUN)
         network = None
-        if all(end.below is None for end in ground.ends.values()):
+        if all(end.below is None for end in underlay.ends.values()):
             network = network_for(self.settings.network, self.settings.mtu, self.settings.ports)
-        under = network.up(ground) if network is not None else None
+        under = network.up(underlay) if network is not None else None
 
         def start(end: End) -> LayerEnd:
             at = under[end.name] if under is not None else end.below
             prefix = crun.start(end.host, at.space if at is not None else None)
             if under is not None:
                 return replace(under[end.name], prefix=prefix)
-            return self._attached(end, ground, None, prefix)
+            return self._attached(end, underlay, None, prefix)
 
-        return ground.each(start)
+        return underlay.each(start)
 
-    def _start(self, end: End, ground: Underlay) -> LayerEnd:
+    def _start(self, end: End, underlay: Underlay) -> LayerEnd:
         host, engine = end.host, self._engines[end.name]
-        network = self._network(end, ground)
+        network = self._network(end, underlay)
         home = host.root.session.run(["pwd"]).stdout.decode().strip()
 
         def load(name: str) -> None:
@@ -230,9 +230,9 @@ class Container(Layer[ContainerSettings]):
         made = host.make("container", lambda n: host.names.of_engine(engine, n), start)
         name = made.partition(":")[2]
         prefix = (*host.root.before, engine, "exec", "--interactive", name)
-        return self._attached(end, ground, self._address(host, engine, name, end), prefix)
+        return self._attached(end, underlay, self._address(host, engine, name, end), prefix)
 
-    def _network(self, end: End, ground: Underlay) -> list[str]:
+    def _network(self, end: End, underlay: Underlay) -> list[str]:
         """Return the engine's arguments for a container's network, created if need be."""
         host, engine, wanted = end.host, self._engines[end.name], self.settings.network
         if end.space is not None:
@@ -249,18 +249,18 @@ class Container(Layer[ContainerSettings]):
             return [f"--publish={ports}:{ports}/{protocol}" for protocol in ("tcp", "udp")]
         if wanted != "macvlan":
             return [f"--network={wanted}"]
-        below, _ = host.way_to(None, end.peers[peers_of(ground, end)[0]])
+        below, _ = host.way_to(None, end.peers[peers_of(underlay, end)[0]])
 
-        try_address(host, below, ground.inner[end.name], ground.width)
+        try_address(host, below, underlay.inner[end.name], underlay.width)
 
         def make(name: str) -> None:
             own = name.partition(":")[2]
             words = ["network", "create", "--driver=macvlan", f"--opt=parent={below}"]
-            net = [f"--subnet={ground.subnet}", f"--gateway={ground.gateway}"]
+            net = [f"--subnet={underlay.subnet}", f"--gateway={underlay.gateway}"]
             host.root.do([engine, *words, *net, own])
 
         network = host.make("network", lambda n: host.names.of_engine(engine, n), make)
-        return [f"--network={network.partition(':')[2]}", f"--ip={ground.inner[end.name]}"]
+        return [f"--network={network.partition(':')[2]}", f"--ip={underlay.inner[end.name]}"]
 
     def _address(self, host: LayerHost, engine: str, name: str, end: End) -> str | None:
         """Return the container's own address; None where it shares that of the underlay."""
@@ -279,15 +279,15 @@ class Container(Layer[ContainerSettings]):
         return address
 
     def _attached(
-        self, end: End, ground: Underlay, own: str | None, prefix: tuple[str, ...]
+        self, end: End, underlay: Underlay, own: str | None, prefix: tuple[str, ...]
     ) -> LayerEnd:
-        peer = peers_of(ground, end)[0]
+        peer = peers_of(underlay, end)[0]
         if end.below is not None:
             return LayerEnd(
                 end.below.address, end.below.bind, end.space, end.mtu, ports=end.below.ports,
                 prefix=prefix,
             )  # fmt: skip
-        seen = ground.ends[peer].peers[end.name]
+        seen = underlay.ends[peer].peers[end.name]
         if own is None:
             return LayerEnd(seen, end.own[peer], None, end.mtu, prefix=prefix)
         if self.settings.network == "bridge":
@@ -308,11 +308,11 @@ def image_of(program: bytes) -> bytes:
     """Return a root file system with the agent alone, as a tar file."""
     with io.BytesIO() as file:
         with tarfile.open(fileobj=file, mode="w") as tar:
-            for place in ("tmp", "proc", "sys", "dev", "etc"):
-                directory = tarfile.TarInfo(place)
+            for path in ("tmp", "proc", "sys", "dev", "etc"):
+                directory = tarfile.TarInfo(path)
                 directory.type, directory.mode = (
                     tarfile.DIRTYPE,
-                    0o1777 if place == "tmp" else 0o755,
+                    0o1777 if path == "tmp" else 0o755,
                 )
                 tar.addfile(directory)
             agent = tarfile.TarInfo(_AGENT)

@@ -46,9 +46,9 @@ class Geneve(Tunnel[GeneveSettings]):
     # The inner frame's own header (14), Geneve's without options (8), UDP's (8) and that of IP.
     overhead: ClassVar[Mapping[Family, int]] = {Family.IPV4: 50, Family.IPV6: 70}
 
-    def numbers(self, ground: Underlay) -> Mapping[str, int]:
+    def numbers(self, underlay: Underlay) -> Mapping[str, int]:
         """Choose an identifier and a free port."""
-        return {"id": secrets.randbelow(2**24 - 1) + 1, "port": ground.free_port()}
+        return {"id": secrets.randbelow(2**24 - 1) + 1, "port": underlay.free_port()}
 
     def link(self, end: End, peer: str, numbers: Mapping[str, int], family: Family) -> str:
         """Return ip(8)'s arguments for it."""
@@ -76,7 +76,7 @@ class Gre(Tunnel[GreSettings]):
     # GRE's header with its key (8), and that of IP.
     overhead: ClassVar[Mapping[Family, int]] = {Family.IPV4: 28, Family.IPV6: 48}
 
-    def numbers(self, ground: Underlay) -> Mapping[str, int]:  # noqa: ARG002
+    def numbers(self, underlay: Underlay) -> Mapping[str, int]:  # noqa: ARG002
         """Choose a key."""
         return {"key": secrets.randbelow(2**32 - 1) + 1}
 
@@ -104,7 +104,7 @@ class Ipip(Tunnel[IpipSettings]):
     module = "ipip"
     overhead: ClassVar[Mapping[Family, int]] = {Family.IPV4: 20, Family.IPV6: 40}
 
-    def numbers(self, ground: Underlay) -> Mapping[str, int]:  # noqa: ARG002
+    def numbers(self, underlay: Underlay) -> Mapping[str, int]:  # noqa: ARG002
         """Return nothing: it has no identifier."""
         return {}
 
@@ -162,15 +162,15 @@ class Ipsec(Tunnel[IpsecSettings]):
     def _fresh(self) -> str:
         return secrets.token_hex(self.settings.key_bits // 8 + _SALT_BYTES)
 
-    def numbers(self, ground: Underlay) -> Mapping[str, int]:
+    def numbers(self, underlay: Underlay) -> Mapping[str, int]:
         """Choose SPI and key for each direction of each pair, and the request id."""
         self._ways = {
             (one, other): (secrets.randbelow(2**32 - _FIRST_SPI) + _FIRST_SPI, self._fresh())
-            for one in ground.ends
-            for other in ground.ends
+            for one in underlay.ends
+            for other in underlay.ends
             if one != other
         }
-        any_end = next(iter(ground.ends.values()))
+        any_end = next(iter(underlay.ends.values()))
         return {"id": int(any_end.host.names.ipsec(secrets.randbelow(2**11)))}
 
     def link(self, end: End, peer: str, numbers: Mapping[str, int], family: Family) -> str:
@@ -180,7 +180,7 @@ class Ipsec(Tunnel[IpsecSettings]):
         return f"type xfrm dev {below} if_id {numbers['id']}"
 
     def settle(
-        self, end: End, space: str, device: str, ground: Underlay, numbers: Mapping[str, int]
+        self, end: End, space: str, device: str, underlay: Underlay, numbers: Mapping[str, int]
     ) -> None:
         """Create states and policies, by standard input."""
         del space, device
@@ -188,9 +188,9 @@ class Ipsec(Tunnel[IpsecSettings]):
         if end.space is None:
             host.note("xfrm", number)
         lines: list[str] = []
-        for peer in peers_of(ground, end):
+        for peer in peers_of(underlay, end):
             here, there = end.own[peer], end.peers[peer]
-            mine, theirs = (f"{ground.inner[one]}/{ground.width}" for one in (end.name, peer))
+            mine, theirs = (f"{underlay.inner[one]}/{underlay.width}" for one in (end.name, peer))
             lines += [
                 self._state(here, there, *self._ways[end.name, peer], number),
                 self._state(there, here, *self._ways[peer, end.name], number),
@@ -242,9 +242,9 @@ class Vxlan(Tunnel[VxlanSettings]):
     # The inner frame's own header (14), VXLAN's (8), UDP's (8) and that of IP.
     overhead: ClassVar[Mapping[Family, int]] = {Family.IPV4: 50, Family.IPV6: 70}
 
-    def numbers(self, ground: Underlay) -> Mapping[str, int]:
+    def numbers(self, underlay: Underlay) -> Mapping[str, int]:
         """Choose an identifier and a free port."""
-        return {"id": secrets.randbelow(2**24 - 1) + 1, "port": ground.free_port()}
+        return {"id": secrets.randbelow(2**24 - 1) + 1, "port": underlay.free_port()}
 
     def link(self, end: End, peer: str, numbers: Mapping[str, int], family: Family) -> str:
         """Return ip(8)'s arguments for it."""
@@ -258,14 +258,14 @@ class Vxlan(Tunnel[VxlanSettings]):
         )  # fmt: skip
 
     def settle(
-        self, end: End, space: str, device: str, ground: Underlay, numbers: Mapping[str, int]
+        self, end: End, space: str, device: str, underlay: Underlay, numbers: Mapping[str, int]
     ) -> None:
         """Add its peers to the forwarding database, if there are several."""
         del numbers
         if len(end.peers) > 1:
             lines = [
                 f"fdb append {_ZERO_MAC} dev {device} dst {end.peers[peer]}\n"
-                for peer in peers_of(ground, end)
+                for peer in peers_of(underlay, end)
             ]
             end.host.root.do(["bridge", "-n", space, "-batch", "-"], "".join(lines).encode())
 
@@ -316,14 +316,14 @@ class Wireguard(Tunnel[WireguardSettings]):
         self._by_program.add(host.name)
         return host.new_link_of(space, lambda name: [_PROGRAM, name])
 
-    def numbers(self, ground: Underlay) -> Mapping[str, int]:
+    def numbers(self, underlay: Underlay) -> Mapping[str, int]:
         """Choose a free port, and make a key for each end."""
         from cryptography.hazmat.primitives.asymmetric.x25519 import (  # noqa: PLC0415 - slow to load
             X25519PrivateKey,
         )
 
-        self._keys = {name: X25519PrivateKey.generate() for name in ground.ends}
-        return {"port": ground.free_port()}
+        self._keys = {name: X25519PrivateKey.generate() for name in underlay.ends}
+        return {"port": underlay.free_port()}
 
     def link(self, end: End, peer: str, numbers: Mapping[str, int], family: Family) -> str:
         """Return ip(8)'s arguments for it."""
@@ -331,20 +331,20 @@ class Wireguard(Tunnel[WireguardSettings]):
         return "type wireguard"
 
     def settle(
-        self, end: End, space: str, device: str, ground: Underlay, numbers: Mapping[str, int]
+        self, end: End, space: str, device: str, underlay: Underlay, numbers: Mapping[str, int]
     ) -> None:
         """Set its key and its peers, by standard input."""
-        text = self._configuration(end, ground, numbers["port"]).encode()
+        text = self._configuration(end, underlay, numbers["port"]).encode()
         end.host.root.do(within(space, ["wg", "setconf", device, _STDIN]), text)
 
-    def _configuration(self, end: End, ground: Underlay, port: int) -> str:
+    def _configuration(self, end: End, underlay: Underlay, port: int) -> str:
         """Return a configuration in wg(8)'s syntax."""
         lines = ["[Interface]", f"PrivateKey = {_private(self._keys[end.name])}"]
         lines.append(f"ListenPort = {port}")
         for peer, address in end.peers.items():
             at = f"[{address}]" if ":" in address else address
             lines += ["[Peer]", f"PublicKey = {_public(self._keys[peer])}"]
-            lines += [f"AllowedIPs = {ground.inner[peer]}/{ground.width}"]
+            lines += [f"AllowedIPs = {underlay.inner[peer]}/{underlay.width}"]
             lines += [f"Endpoint = {at}:{port}"]
         return "\n".join(lines) + "\n"
 

@@ -44,17 +44,17 @@ class Bridge(Routed[BridgeSettings]):
         cable = host.new_link(space, "type veth")
         host.root.ip(space, f"link set dev {cable} master {bridge}")
 
-    def join(self, end: End, outer: str, ground: Underlay) -> str:
+    def join(self, end: End, outer: str, underlay: Underlay) -> str:
         """Attach the veth pair to a bridge of its own."""
-        return into_bridge(end, outer, self.mtu(end, 0, ground))
+        return into_bridge(end, outer, self.mtu(end, 0, underlay))
 
-    def lead(self, end: End, ground: Underlay, attached: LayerEnd) -> LayerEnd:
+    def lead(self, end: End, underlay: Underlay, attached: LayerEnd) -> LayerEnd:
         """Add routes to the others' namespaces on the endpoint."""
         host = end.host
-        for peer in peers_of(ground, end):
-            inner, via = ground.inner[peer], end.peers[peer]
+        for peer in peers_of(underlay, end):
+            inner, via = underlay.inner[peer], end.peers[peer]
             below, _ = host.way_to(end.space, via)
-            line = f"route add {inner}/{ground.width} via {via} dev {below} proto {ROUTES}"
+            line = f"route add {inner}/{underlay.width} via {via} dev {below} proto {ROUTES}"
             if end.space is None:
                 host.note("route", f"{inner}@{below}")
             host.root.ip(end.space, line)
@@ -89,7 +89,7 @@ class Macvlan(Tunnel[MacvlanSettings]):
     on_link = True
     overhead: ClassVar[Mapping[Family, int]] = {Family.IPV4: 0, Family.IPV6: 0}
 
-    def numbers(self, ground: Underlay) -> Mapping[str, int]:  # noqa: ARG002
+    def numbers(self, underlay: Underlay) -> Mapping[str, int]:  # noqa: ARG002
         """Return nothing: it has no identifier."""
         return {}
 
@@ -152,17 +152,17 @@ class VethNat(Routed[VethNatSettings]):
             rules("osmef_probe", *_EXAMPLES[family], range(20000, 20008), cable),
         )
 
-    def join(self, end: End, outer: str, ground: Underlay) -> str:
+    def join(self, end: End, outer: str, underlay: Underlay) -> str:
         """Do nothing: the veth pair is complete."""
-        del end, ground
+        del end, underlay
         return outer
 
-    def up(self, ground: Underlay) -> Mapping[str, LayerEnd]:
+    def up(self, underlay: Underlay) -> Mapping[str, LayerEnd]:
         """Raise it at all ends. Raises EndpointError."""
-        self._ports = ground.free_ports(self.settings.ports)
-        return super().up(ground)
+        self._ports = underlay.free_ports(self.settings.ports)
+        return super().up(underlay)
 
-    def lead(self, end: End, ground: Underlay, attached: LayerEnd) -> LayerEnd:
+    def lead(self, end: End, underlay: Underlay, attached: LayerEnd) -> LayerEnd:
         """Add masquerade and DNAT."""
         host, own = end.host, sorted(set(end.own.values()))
         near = host.root.ask(end.space, "route", "get", attached.bind)[0]["dev"]
@@ -174,8 +174,8 @@ class VethNat(Routed[VethNatSettings]):
             host.make("nft", host.names.table, make)
         else:
             make(host.names.table(0))
-        peer = peers_of(ground, end)[0]
-        return replace(attached, address=ground.ends[peer].peers[end.name], ports=self._ports)
+        peer = peers_of(underlay, end)[0]
+        return replace(attached, address=underlay.ends[peer].peers[end.name], ports=self._ports)
 
     def facts(self, host: LayerHost, attached: LayerEnd) -> dict[str, Any]:  # noqa: ARG002
         """Return the version of nft, and the number of forwarded ports."""

@@ -14,7 +14,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from botocore.parsers import ResponseParserError
 
 from osmef.errors import CredentialsError, ProviderError
-from osmef.providers.base import Access, Check, go_on
+from osmef.providers.base import Access, CancellationCheck, never_cancelled
 from osmef.providers.cloud import account as cloud
 from osmef.providers.cloud.account import Again, CloudWaits
 from osmef.providers.cloud.errors import ErrorTable, Meaning, Row
@@ -157,7 +157,9 @@ class Account(cloud.Account):
     errors = ERRORS
     look_at = "look at it in the EC2 console"
 
-    def __init__(self, access: Access, waits: CloudWaits = USUAL, check: Check = go_on) -> None:
+    def __init__(
+        self, access: Access, waits: CloudWaits = USUAL, check: CancellationCheck = never_cancelled
+    ) -> None:
         super().__init__(access, " ".join(["aws", *access.values()]), waits, check)
         self._lock = threading.Lock()
         self._clients: dict[str, Any] = {}

@@ -14,8 +14,8 @@ from osmef.providers.aws.access import ENDED, ERRORS, Account, where
 from osmef.providers.aws.lookup import FlavorInfo
 from osmef.providers.aws.resource_types import Facts, Maker, token_of
 from osmef.providers.base import EndpointRequest, Problem
-from osmef.providers.cloud.build import Vm
 from osmef.providers.cloud.placement import HostRules, host_numbers
+from osmef.providers.cloud.provisioning import Vm
 from osmef.scenario.clouds.aws import AwsPlacedBy, AwsSettings
 from osmef.scenario.fields import Placement, Tenancy
 from osmef.scenario.location import Location
@@ -104,8 +104,8 @@ class Placer:
         key = id(account), slot, zone
         with self._lock:
             # Those of a zone without room for all were given back.
-            standing = {resource.id for resource, _account in self.maker.made}
-            if self._hosts.get(key) not in standing:
+            existing = {resource.id for resource, _account in self.maker.made}
+            if self._hosts.get(key) not in existing:
                 name = self.maker.mark.name(f"{slot}-{zone}")
                 self._hosts[key] = self.maker.make(
                     *(account, "dedicated-host", name),
@@ -123,7 +123,7 @@ def locations_of(instances: Sequence[Vm[Any]], by: AwsPlacedBy) -> dict[str, Loc
     found: dict[str, Location] = {}
     for account in {id(i.spec.account): i.spec.account for i in instances}.values():
         ours = {i.id: i for i in instances if i.spec.account is account}
-        there = _list_standing(account, list(ours))
+        there = _list_running(account, list(ours))
         nodes = _nodes(account, [str(facts["InstanceId"]) for facts in there]) if there else {}
         for facts in there:
             instance = ours[str(facts["InstanceId"])]
@@ -139,7 +139,7 @@ def locations_of(instances: Sequence[Vm[Any]], by: AwsPlacedBy) -> dict[str, Loc
     return found
 
 
-def _list_standing(account: Account, ids: Sequence[str]) -> list[Facts]:
+def _list_running(account: Account, ids: Sequence[str]) -> list[Facts]:
     """List those of the instances that still run. Raises ProviderError."""
     end = time.monotonic() + account.waits.gone_s
 

@@ -20,11 +20,17 @@ from osmef.providers.aws.lookup import FlavorInfo, Image
 from osmef.providers.aws.network import TenantNet, attach, keypair_of
 from osmef.providers.aws.placement import Placer
 from osmef.providers.aws.resource_types import TYPES, Facts, Maker, tags_for, token_of
-from osmef.providers.base import Access, Check, Endpoint, EndpointRequest, go_on
-from osmef.providers.cloud import build
-from osmef.providers.cloud.build import Vm, VmSpec
+from osmef.providers.base import (
+    Access,
+    CancellationCheck,
+    Endpoint,
+    EndpointRequest,
+    never_cancelled,
+)
+from osmef.providers.cloud import provisioning
 from osmef.providers.cloud.lookup import Offers
-from osmef.providers.cloud.placement import first_with_room
+from osmef.providers.cloud.placement import first_with_capacity
+from osmef.providers.cloud.provisioning import Vm, VmSpec
 from osmef.providers.cloud.public_cloud import VmCloud
 from osmef.providers.cloud.tenants import Tenant, access_with, networks_for, offers_of, slots_of
 from osmef.providers.cloud_init import cloud_config
@@ -45,7 +51,7 @@ class InstanceSpec(VmSpec[TenantNet]):
     flavor: FlavorInfo
     zone: str
     image: Image
-    place: Mapping[str, Any]
+    placement: Mapping[str, Any]
 
     @property
     def image_name(self) -> str:
@@ -105,8 +111,8 @@ def make_instance(maker: Maker, spec: InstanceSpec, settings: AwsSettings, ends:
         "BlockDeviceMappings": [{"DeviceName": spec.image.root, "Ebs": _disk(spec, settings)}],
         "TagSpecifications": tags_for("volume", maker.mark, spec.name),
     }
-    if spec.place:
-        request["Placement"] = dict(spec.place)
+    if spec.placement:
+        request["Placement"] = dict(spec.placement)
     if settings.spot:
         request["InstanceMarketOptions"] = {"MarketType": "spot"}
     return str(maker.make(spec.account, "instance", spec.name, **request))
@@ -193,7 +199,7 @@ _OF_A_ZONE = {"instance", "network-interface", "dedicated-host"}
 
 
 @dataclass
-class Build(build.Build[Account, TenantNet, Instance]):
+class Provisioning(provisioning.Provisioning[Account, TenantNet, Instance]):
     """Provisioning of one run. Every method raises ProviderError."""
 
     _offers: dict[str, Offers[FlavorInfo, Image]] = field(default_factory=dict)
@@ -226,7 +232,7 @@ class Build(build.Build[Account, TenantNet, Instance]):
     def create_vms(self, requests: Sequence[EndpointRequest]) -> list[Instance]:
         """Create running instances, in a zone with capacity if it was free to choose."""
         before = len(self.maker.made)
-        return first_with_room(
+        return first_with_capacity(
             self._zones(requests),
             lambda zone: self._make_in(zone, requests),
             lambda: self.remove([m for m in self.made_since(before) if m[0].kind in _OF_A_ZONE]),
@@ -278,10 +284,10 @@ class Build(build.Build[Account, TenantNet, Instance]):
             zone=zone,
             flavor=flavor,
             image=offers.image_of(flavor),
-            place=self._placer.place(account, request, offers.zones.name_of(zone), beside),
+            placement=self._placer.place(account, request, offers.zones.name_of(zone), beside),
         )
 
-    def let_in(self, net: TenantNet, sources: set[str], before: set[str]) -> None:
+    def allow_ingress(self, net: TenantNet, sources: set[str], before: set[str]) -> None:
         """Allow data from these addresses alone, by a rule each."""
         for address in sorted(before - sources):
             network.close_group(net, network.data_from(address))
@@ -298,16 +304,20 @@ class AwsProvider(VmCloud[Account, Mark, Instance]):
     rules = placement
     access_model = AwsAccess
     types = TYPES
-    build_type = Build
+    provisioning_type = Provisioning
     opener = Account
 
-    def check(self, requests: Sequence[EndpointRequest], still: Check = go_on) -> None:
+    def check(
+        self,
+        requests: Sequence[EndpointRequest],
+        check_cancelled: CancellationCheck = never_cancelled,
+    ) -> None:
         """Check credentials, names, and quotas. Raises ProviderError."""
         settings = self._settings
         network.controller_of(settings)
         if settings.placement_by is AwsPlacedBy.PARTITION:
             placement.partitions_of(requests)
-        tenants = self.tenants_of(slots_of(requests), still)
+        tenants = self.tenants_of(slots_of(requests), check_cancelled)
         offers = offers_of(lookup.look_up, settings, tenants, requests)
         if settings.zone is None and any(request.zone is None for request in requests):
             lookup.free_zones(offers, requests)
@@ -332,7 +342,7 @@ class AwsProvider(VmCloud[Account, Mark, Instance]):
 
     def describe(self, endpoints: Sequence[Endpoint]) -> list[Location]:
         """Read back the instances' locations, all of an account in one call."""
-        vms = self.built().vms
+        vms = self.provisioned().vms
         ours = [vms[endpoint.name] for endpoint in endpoints]
         there = placement.locations_of(ours, self._settings.placement_by)
         return [there.get(instance.id, Gone()) for instance in ours]

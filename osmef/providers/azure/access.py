@@ -33,7 +33,7 @@ from azure.mgmt.resource.resources import ResourceManagementClient
 from azure.mgmt.resource.subscriptions import SubscriptionClient
 
 from osmef.errors import ApiError, CredentialsError
-from osmef.providers.base import Access, Check, go_on
+from osmef.providers.base import Access, CancellationCheck, never_cancelled
 from osmef.providers.cloud import account as cloud
 from osmef.providers.cloud.account import Again, CloudWaits
 from osmef.providers.cloud.errors import ErrorTable, Meaning, Row
@@ -211,7 +211,9 @@ class Subscription(cloud.Account):
     is_idempotent = True  # a request to create names the thing
     refusal_leaves_nothing = False  # a VM that could not be allocated is there all the same
 
-    def __init__(self, access: Access, waits: CloudWaits = USUAL, check: Check = go_on) -> None:
+    def __init__(
+        self, access: Access, waits: CloudWaits = USUAL, check: CancellationCheck = never_cancelled
+    ) -> None:
         id_ = access.get("cloud") or os.environ.get("AZURE_SUBSCRIPTION_ID")
         if not id_:
             raise CredentialsError(

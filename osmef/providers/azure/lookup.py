@@ -86,8 +86,8 @@ def _zones(subscription: Subscription, region: str) -> Zones:
 
 def _info(sku: Any, known: Zones) -> Size:
     can = {str(one.name): str(one.value) for one in sku.capabilities or ()}
-    places = [place for place in sku.location_info or () if place.zones]
-    zones = {str(zone) for place in places for zone in place.zones}
+    zoned = [one for one in sku.location_info or () if one.zones]
+    zones = {str(zone) for one in zoned for zone in one.zones}
     closed = None
     for restriction in sku.restrictions or ():
         if restriction.type == "Zone":

@@ -140,7 +140,7 @@ def make_network(maker: Maker, net: TenantNet, settings: AzureSettings, nics: in
     net.subnets.update((str(one.name), str(one.id)) for one in made.properties.subnets)
 
 
-def let_in(net: TenantNet, addresses: Iterable[str]) -> None:
+def allow_ingress(net: TenantNet, addresses: Iterable[str]) -> None:
     """Allow data from its network and these addresses only, by two rules. Raises ProviderError."""
     operations = net.account.network.security_rules
     blocks = [str(net.block), *(f"{address}/32" for address in addresses)]

@@ -144,8 +144,8 @@ class Placer:
             return {}
         slots = list(dict.fromkeys(self._slot(request) for request in requests if request.host))
         groups: dict[tuple[str, str | None], str] = {}
-        places = sorted({(account, zone) for account, zone, _ in slots}, key=str)
-        for number, key in enumerate(places, 1):
+        keys = sorted({(account, zone) for account, zone, _ in slots}, key=str)
+        for number, key in enumerate(keys, 1):
             groups[key] = f"hosts-{number}"
             body = self._body(platformFaultDomainCount=1, supportAutomaticPlacement=False)
             if key[1] is not None:

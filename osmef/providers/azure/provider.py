@@ -27,18 +27,18 @@ from osmef.providers.azure.resource_types import (
 )
 from osmef.providers.base import (
     Access,
-    Check,
+    CancellationCheck,
     Endpoint,
     EndpointRequest,
     Resource,
     RunContext,
     Unread,
-    go_on,
+    never_cancelled,
     pass_over,
 )
-from osmef.providers.cloud import build
+from osmef.providers.cloud import provisioning
 from osmef.providers.cloud.lookup import common_zones
-from osmef.providers.cloud.placement import first_with_room
+from osmef.providers.cloud.placement import first_with_capacity
 from osmef.providers.cloud.public_cloud import Share, VmCloud, shares
 from osmef.providers.cloud.tenants import Tenant, access_with, slots_of
 from osmef.providers.cloud_init import cloud_config, user_data
@@ -52,11 +52,11 @@ _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9-]+")
 
 
 @dataclass(frozen=True)
-class VmSpec(build.VmSpec[TenantNet]):
+class VmSpec(provisioning.VmSpec[TenantNet]):
     """A VM to create, by its name in its group. ``ends`` is the UNIX time of its shutdown."""
 
     flavor: Size
-    place: VmPlacement
+    placement: VmPlacement
     ends: float
 
     @property
@@ -76,7 +76,7 @@ class VmSpec(build.VmSpec[TenantNet]):
 
 
 @dataclass(frozen=True)
-class Vm(build.Vm[VmSpec]):
+class Vm(provisioning.Vm[VmSpec]):
     """A running VM."""
 
     shown_by = "serial log"
@@ -164,7 +164,7 @@ def body_of(spec: VmSpec, settings: AzureSettings, nics: Sequence[str]) -> Body:
         },
         # Without an account of storage, Azure keeps the serial port's output.
         "diagnosticsProfile": {"bootDiagnostics": {"enabled": True}},
-        **spec.place.properties,
+        **spec.placement.properties,
     }
     if settings.spot:
         properties |= {
@@ -173,8 +173,8 @@ def body_of(spec: VmSpec, settings: AzureSettings, nics: Sequence[str]) -> Body:
             "billingProfile": {"maxPrice": -1.0},  # never evicted for its price
         }
     body: Body = {"location": settings.region, "properties": properties}
-    if spec.place.zone is not None:
-        body["zones"] = [spec.place.zone]
+    if spec.placement.zone is not None:
+        body["zones"] = [spec.placement.zone]
     if image.plan is not None:
         body["plan"] = dict(image.plan)
     return body
@@ -311,10 +311,10 @@ Numbered = tuple[int, EndpointRequest]
 
 
 @dataclass
-class Build(build.Build[Subscription, TenantNet, Vm]):
+class Provisioning(provisioning.Provisioning[Subscription, TenantNet, Vm]):
     """Provisioning of one run. Every method raises ProviderError."""
 
-    _places: dict[str, VmPlacement] = field(default_factory=dict)
+    _placements: dict[str, VmPlacement] = field(default_factory=dict)
     """By the name of the request."""
     _nics: dict[str, tuple[Any, list[Any]]] = field(default_factory=dict)
     """The public address and the interfaces of each VM, by its name with the group's."""
@@ -346,7 +346,7 @@ class Build(build.Build[Subscription, TenantNet, Vm]):
 
     def create_vms(self, requests: Sequence[EndpointRequest]) -> list[Vm]:
         """Create VMs with their addresses, lane by lane."""
-        if not self._places:
+        if not self._placements:
             together(self._choose_places, self._make_networks)
         self.context.progress(f"making {len(requests)} VMs")
         lanes: dict[int, list[Numbered]] = defaultdict(list)
@@ -357,7 +357,7 @@ class Build(build.Build[Subscription, TenantNet, Vm]):
 
     def _choose_places(self) -> None:
         placer = Placer(self.maker, self.settings, self.nets)
-        self._places = placer.place(self.context.requests)
+        self._placements = placer.place(self.context.requests)
 
     def _make_networks(self) -> None:
         def make(net: TenantNet) -> None:
@@ -373,8 +373,8 @@ class Build(build.Build[Subscription, TenantNet, Vm]):
             if zone != first:
                 for _, request in numbered:
                     zones = self.nets[str(request.tenant)].offers.zones
-                    place = self._places[request.name]
-                    self._places[request.name] = replace(place, zone=zones.name_of(zone))
+                    placement = self._placements[request.name]
+                    self._placements[request.name] = replace(placement, zone=zones.name_of(zone))
             return side_by_side(self._make_vm, numbered)
 
         def roll_back() -> None:
@@ -383,16 +383,19 @@ class Build(build.Build[Subscription, TenantNet, Vm]):
             self.remove([m for m in list(self.maker.made) if (m[0].kind, m[0].name) in gone])
 
         zones = [first, *self._other_zones(numbered)]
-        return first_with_room(zones, make_in, roll_back, self.context.progress)
+        return first_with_capacity(zones, make_in, roll_back, self.context.progress)
 
     def _where(self, numbered: Sequence[Numbered]) -> str:
-        zones = {self._places[request.name].zone for _, request in numbered} - {None}
+        zones = {self._placements[request.name].zone for _, request in numbered} - {None}
         return f"zone {', '.join(sorted(map(str, zones)))}" if zones else self.settings.region
 
     def _other_zones(self, numbered: Sequence[Numbered]) -> list[str]:
         """Return the physical zones with all sizes wanted, where the zone is free to choose."""
-        places = [self._places[request.name] for _, request in numbered]
-        if any(place.zone or place.availability_set or place.host for place in places):
+        placements = [self._placements[request.name] for _, request in numbered]
+        if any(
+            placement.zone or placement.availability_set or placement.host
+            for placement in placements
+        ):
             return []
         offers = {slot: net.offers for slot, net in self.nets.items()}
         return common_zones(offers, [request for _, request in numbered])
@@ -405,9 +408,9 @@ class Build(build.Build[Subscription, TenantNet, Vm]):
         self.schedules.add(vm)
         return vm
 
-    def let_in(self, net: TenantNet, sources: set[str], before: set[str]) -> None:  # noqa: ARG002
+    def allow_ingress(self, net: TenantNet, sources: set[str], before: set[str]) -> None:  # noqa: ARG002
         """Allow data from these addresses."""
-        network.let_in(net, sources)
+        network.allow_ingress(net, sources)
 
     def _path(self, one: Numbered) -> str:
         return self.nets[str(one[1].tenant)].path(vm_name(*one))
@@ -416,7 +419,7 @@ class Build(build.Build[Subscription, TenantNet, Vm]):
         return VmSpec(
             **self.basis(request, vm_name(number, request)),
             flavor=self.nets[str(request.tenant)].offers.flavor_of(request),
-            place=self._places[request.name],
+            placement=self._placements[request.name],
             ends=self.context.deadline,
         )
 
@@ -429,12 +432,16 @@ class AzureProvider(VmCloud[Subscription, Mark, Vm]):
     rules = placement
     access_model = AzureAccess
     types = TYPES
-    build_type = Build
+    provisioning_type = Provisioning
     opener = Subscription
     usual_waits = USUAL
     account_is = accounts_by = "subscription"
 
-    def check(self, requests: Sequence[EndpointRequest], still: Check = go_on) -> None:
+    def check(
+        self,
+        requests: Sequence[EndpointRequest],
+        check_cancelled: CancellationCheck = never_cancelled,
+    ) -> None:
         """Check credentials, registrations, names and quotas. Raises ProviderError."""
         settings = self._settings
 
@@ -447,7 +454,7 @@ class AzureProvider(VmCloud[Subscription, Mark, Vm]):
             need = lookup.needs_of(settings, sizes, len(there), nics)
             lookup.check_quotas(subscription, settings.region, need)
 
-        side_by_side(check, shares(self.tenants_of(slots_of(requests), still), requests))
+        side_by_side(check, shares(self.tenants_of(slots_of(requests), check_cancelled), requests))
 
     def access_to(self, named: str | None) -> Access:
         """Return the access of a subscription, or of the environment's."""
@@ -455,7 +462,7 @@ class AzureProvider(VmCloud[Subscription, Mark, Vm]):
 
     def describe(self, endpoints: Sequence[Endpoint]) -> list[Location]:
         """Read back the VMs' locations. Raises ProviderError."""
-        region, made = self._settings.region, self.built().vms
+        region, made = self._settings.region, self.provisioned().vms
 
         def read(endpoint: Endpoint) -> Location:
             try:

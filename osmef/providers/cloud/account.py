@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Protocol, TypeVar
 
 from osmef.errors import ProviderError
-from osmef.providers.base import Access, Check, go_on
+from osmef.providers.base import Access, CancellationCheck, never_cancelled
 from osmef.providers.cloud.errors import ErrorTable, Meaning
 from osmef.providers.retry import LIMIT_S, Retry
 
@@ -76,7 +76,13 @@ class Account:
     id: str = ""
     """Which one it is, by the cloud's own id."""
 
-    def __init__(self, access: Access, name: str, waits: CloudWaits, check: Check = go_on) -> None:
+    def __init__(
+        self,
+        access: Access,
+        name: str,
+        waits: CloudWaits,
+        check: CancellationCheck = never_cancelled,
+    ) -> None:
         self.access = access
         """How to reach it again."""
         self.name = name

@@ -77,8 +77,8 @@ def host_numbers(
     }
 
 
-def first_with_room(
-    places: Sequence[P],
+def first_with_capacity(
+    zones: Sequence[P],
     make: Callable[[P], T],
     roll_back: Callable[[], None],
     progress: Callable[[str], None],
@@ -89,15 +89,15 @@ def first_with_room(
     another zone would not help; ``progress`` gets a line for the user. Raises CapacityError where
     no zone has capacity, and what ``make`` does.
     """
-    for place in places[:-1]:
+    for zone in zones[:-1]:
         try:
-            return make(place)
+            return make(zone)
         except CapacityError as error:
             roll_back()
-            progress(f"no room in {place}: {error.message}")
+            progress(f"no room in {zone}: {error.message}")
     try:
-        return make(places[-1])
+        return make(zones[-1])
     except CapacityError as error:
-        if len(places) > 1:
-            error.message = f"{error.message}; tried: {', '.join(map(str, places))}"
+        if len(zones) > 1:
+            error.message = f"{error.message}; tried: {', '.join(map(str, zones))}"
         raise

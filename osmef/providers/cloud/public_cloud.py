@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Generic, Protocol
 from osmef.errors import ProviderError
 from osmef.providers.base import (
     Access,
-    Check,
+    CancellationCheck,
     Endpoint,
     EndpointRequest,
     Problem,
@@ -17,12 +17,12 @@ from osmef.providers.base import (
     Resource,
     RunContext,
     Unread,
-    go_on,
+    never_cancelled,
     pass_over,
 )
 from osmef.providers.cloud import resource_types, teardown
 from osmef.providers.cloud.account import CloudWaits
-from osmef.providers.cloud.build import Build, V
+from osmef.providers.cloud.provisioning import Provisioning, V
 from osmef.providers.cloud.resource_types import A, M, Maker, Types
 from osmef.providers.cloud.tenants import Tenant, open_tenants, slots_of
 from osmef.providers.marks import Mark
@@ -121,7 +121,7 @@ class PublicCloud(Provider, Generic[A, M]):
     def close(self) -> None:
         """Destroy all resources; may be called again. Raises ProviderError."""
         for account in self.accounts():
-            account.check = go_on
+            account.check = never_cancelled
         self.remove(self.made())
 
     def data_address(
@@ -155,7 +155,7 @@ class VmCloud(PublicCloud[A, M], Generic[A, M, V]):
 
     rules: PlacementRules
     mark_type: ClassVar[type[Mark]] = Mark
-    build_type: ClassVar[type[Build[Any, Any, Any]]]
+    provisioning_type: ClassVar[type[Provisioning[Any, Any, Any]]]
     account_is: ClassVar[str] = "account"
     """What the cloud calls what its tenants have one of each."""
     accounts_by: ClassVar[str] = "account"
@@ -167,22 +167,22 @@ class VmCloud(PublicCloud[A, M], Generic[A, M, V]):
         self._settings = settings
         self._waits = waits or self.usual_waits
         self._tenants: list[Tenant[A]] = []
-        self._build: Build[A, Any, V] | None = None
+        self._provisioning: Provisioning[A, Any, V] | None = None
 
     @abstractmethod
     def access_to(self, named: str | None) -> Access:
         """Return the access to what ``provider.tenants`` names so, or else the settings' own."""
 
-    def log_in(self, named: str | None, check: Check) -> A:
+    def log_in(self, named: str | None, check: CancellationCheck) -> A:
         """Log into such an account. All its waits call ``check``. Raises ProviderError."""
         account: A = self.opener(self.access_to(named), self._waits, check)
         return account
 
-    def build(
+    def provisioning(
         self, context: RunContext, maker: Maker[A, M], tenants: Sequence[Tenant[A]]
-    ) -> Build[A, Any, V]:
+    ) -> Provisioning[A, Any, V]:
         """Return the builder of a run, which has created nothing yet."""
-        return self.build_type(self._settings, context, maker, tenants, self.remove)
+        return self.provisioning_type(self._settings, context, maker, tenants, self.remove)
 
     def problems_of(self, cell: Cell) -> Iterator[Problem]:
         """Yield what is not supported for any cell, also of a single end."""
@@ -212,17 +212,17 @@ class VmCloud(PublicCloud[A, M], Generic[A, M, V]):
         alone = cell.scenario.endpoints.loopback is not None
         return [] if alone else list(self.rules.warnings_of(self._settings, cell))
 
-    def tenants_of(self, slots: Sequence[str], check: Check) -> list[Tenant[A]]:
+    def tenants_of(self, slots: Sequence[str], check: CancellationCheck) -> list[Tenant[A]]:
         """Log into the accounts of the tenants, one for each slot. Raises ProviderError."""
         return open_tenants(slots, self._settings.tenants, lambda named: self.log_in(named, check))
 
-    def begin(self, context: RunContext) -> Build[A, Any, V]:
+    def begin(self, context: RunContext) -> Provisioning[A, Any, V]:
         """Log in, and return the builder of a run. Raises ProviderError."""
         mark: Any = self.mark_type.of(context)
         self._maker = Maker(mark, context.ledger, self.types)
         self._tenants = self.tenants_of(slots_of(context.requests), context.check)
-        self._build = self.build(context, self._maker, self._tenants)
-        return self._build
+        self._provisioning = self.provisioning(context, self._maker, self._tenants)
+        return self._provisioning
 
     def create(self, context: RunContext) -> list[Endpoint]:
         """Create networks and VMs, and wait for SSH. Raises ProviderError."""
@@ -245,23 +245,23 @@ class VmCloud(PublicCloud[A, M], Generic[A, M, V]):
 
     def close(self) -> None:
         """Destroy all that was made; may be called again. Raises ProviderError."""
-        if self._build is not None:
-            self._build.end()
+        if self._provisioning is not None:
+            self._provisioning.end()
         super().close()
 
-    def built(self) -> Build[A, Any, V]:
+    def provisioned(self) -> Provisioning[A, Any, V]:
         """Return the builder. Raises ProviderError before anything was created."""
-        if self._build is None:
+        if self._provisioning is None:
             raise nothing_made(self.kind)
-        return self._build
+        return self._provisioning
 
     def replace(self, endpoint: Endpoint, context: RunContext) -> Endpoint:  # noqa: ARG002
         """Recreate a VM; the old one is destroyed once the new one runs. Raises ProviderError."""
-        return self.endpoint(*self.built().replace(endpoint.request))
+        return self.endpoint(*self.provisioned().replace(endpoint.request))
 
     def admit(self, endpoints: Sequence[Endpoint], peers: Sequence[str]) -> None:
         """Open the data ports of VMs to peers elsewhere. Raises ProviderError."""
-        self.built().admit([endpoint.name for endpoint in endpoints], peers)
+        self.provisioned().admit([endpoint.name for endpoint in endpoints], peers)
 
     def accounts(self) -> Iterable[A]:
         """Return the tenants' accounts."""

@@ -15,7 +15,7 @@ from google.auth.exceptions import GoogleAuthError, TransportError
 from google.cloud import compute_v1
 
 from osmef.errors import ApiError, CredentialsError, NotFoundError
-from osmef.providers.base import Access, Check, go_on
+from osmef.providers.base import Access, CancellationCheck, never_cancelled
 from osmef.providers.cloud import account as cloud
 from osmef.providers.cloud.account import Again, CloudWaits
 from osmef.providers.cloud.errors import AGAIN, ErrorTable, Meaning, Row
@@ -140,7 +140,9 @@ class Project(cloud.Account):
     look_at = "look at it with gcloud"
     is_idempotent = True  # a request keeps its id when it is repeated
 
-    def __init__(self, access: Access, waits: CloudWaits = USUAL, check: Check = go_on) -> None:
+    def __init__(
+        self, access: Access, waits: CloudWaits = USUAL, check: CancellationCheck = never_cancelled
+    ) -> None:
         try:
             self._credentials, own = google.auth.default(scopes=_SCOPES)
         except GoogleAuthError as error:

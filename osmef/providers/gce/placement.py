@@ -145,15 +145,15 @@ def location_of(instance: Any, tenant: str, project: str, nodes: Mapping[str, st
     a project only, as the cloud hashes them.
     """
     zone = last(instance.zone)
-    place = {"zone": zone, "region": region_of(zone), "tenant": tenant}
+    known = {"zone": zone, "region": region_of(zone), "tenant": tenant}
     node = nodes.get(instance.name)
     if node is not None:
-        return Location(host=node, host_scope=project, **place)
+        return Location(host=node, host_scope=project, **known)
     reported = instance.resource_status
     topology = reported.physical_host_topology
     host = topology.host or reported.physical_host or None
     rack = _rack(instance, topology.subblock)
-    return Location(host=host, host_scope=project, rack=rack, **place)
+    return Location(host=host, host_scope=project, rack=rack, **known)
 
 
 def _rack(instance: Any, subblock: str) -> str | None:

@@ -16,18 +16,18 @@ from google.cloud import compute_v1
 from osmef.errors import BootError, CapacityError, NotFoundError
 from osmef.providers.base import (
     Access,
-    Check,
+    CancellationCheck,
     Endpoint,
     EndpointRequest,
     Resource,
     Unread,
-    go_on,
+    never_cancelled,
     pass_over,
 )
-from osmef.providers.cloud import build
+from osmef.providers.cloud import provisioning
 from osmef.providers.cloud.account import Again
 from osmef.providers.cloud.lookup import Flavor, WantedFlavor, check_cards
-from osmef.providers.cloud.placement import first_with_room
+from osmef.providers.cloud.placement import first_with_capacity
 from osmef.providers.cloud.public_cloud import VmCloud, shares
 from osmef.providers.cloud.ssh_access import BootingGuest
 from osmef.providers.cloud.tenants import Tenant, access_with, networks_for, slots_of
@@ -56,12 +56,12 @@ _NICS = {NicType.GVNIC: "GVNIC", NicType.VIRTIO: "VIRTIO_NET"}
 
 
 @dataclass(frozen=True)
-class VmSpec(build.VmSpec[TenantNet]):
+class VmSpec(provisioning.VmSpec[TenantNet]):
     """A VM to create."""
 
     zone: str
     image: Image
-    place: VmPlacement
+    placement: VmPlacement
 
     @property
     def image_name(self) -> str:
@@ -70,7 +70,7 @@ class VmSpec(build.VmSpec[TenantNet]):
 
 
 @dataclass(frozen=True)
-class Vm(build.Vm[VmSpec]):
+class Vm(provisioning.Vm[VmSpec]):
     """A running VM."""
 
     shown_by = "serial port"
@@ -151,7 +151,7 @@ def macs_of(instance: Any) -> tuple[str, ...]:
 
 def body_of(maker: Maker, spec: VmSpec, settings: GceSettings) -> Any:
     """Return a VM as the API's request body."""
-    policy = spec.place.policy
+    policy = spec.placement.policy
     return compute_v1.Instance(
         machine_type=f"zones/{spec.zone}/machineTypes/{spec.flavor.name}",
         labels=maker.mark.labels,
@@ -217,7 +217,7 @@ def _scheduling(maker: Maker, spec: VmSpec, settings: GceSettings) -> Any:
         "automatic_restart": False,
         "instance_termination_action": "DELETE",
         "max_run_duration": {"seconds": min(max(left, _LEAST_RUN_S), _LONGEST_RUN_S)},
-        **spec.place.scheduling(),
+        **spec.placement.scheduling(),
     }
     if settings.spot:
         fields |= {"provisioning_model": "SPOT", "on_host_maintenance": "TERMINATE"}
@@ -299,12 +299,12 @@ def _lacks(where: str, types: Sequence[WantedFlavor]) -> NotFoundError:
 
 
 @dataclass
-class Build(build.Build[Project, TenantNet, Vm]):
+class Provisioning(provisioning.Provisioning[Project, TenantNet, Vm]):
     """Provisioning of one run. Every step raises ProviderError."""
 
     at_once: int = AT_ONCE
     plan: ZoneOffers = field(default_factory=ZoneOffers)
-    _places: dict[str, VmPlacement] = field(default_factory=dict)
+    _placements: dict[str, VmPlacement] = field(default_factory=dict)
     _images: dict[str, Image] = field(default_factory=dict)
     _rounds: Iterator[int] = field(default_factory=lambda: count(1))
     _rules: dict[str, str] = field(default_factory=dict)
@@ -321,7 +321,7 @@ class Build(build.Build[Project, TenantNet, Vm]):
         regions, nics = self.plan.regions, self.nic_networks(tenant)
         return make_net(self.maker, tenant, self.settings, regions, nics)
 
-    def let_in(self, net: TenantNet, sources: set[str], before: set[str]) -> None:  # noqa: ARG002
+    def allow_ingress(self, net: TenantNet, sources: set[str], before: set[str]) -> None:  # noqa: ARG002
         """Allow data from these addresses, by a rule that replaces the earlier one."""
         slot = net.tenant.slot
         former = self._rules.pop(slot, None)
@@ -347,8 +347,8 @@ class Build(build.Build[Project, TenantNet, Vm]):
 
         def make_in(zone: str) -> list[Vm]:
             there = {**{one.name: zone for one in free}, **fixed}
-            self._places = {}
-            self._place(there, requests)
+            self._placements = {}
+            self._make_policies(there, requests)
             try:
                 made = self._boot(named, there)
             except CapacityError as error:
@@ -362,17 +362,17 @@ class Build(build.Build[Project, TenantNet, Vm]):
             self.remove(self.made_since(before))
 
         zones = self.plan.free or [""]
-        return first_with_room(zones, make_in, roll_back, self.context.progress)
+        return first_with_capacity(zones, make_in, roll_back, self.context.progress)
 
-    def _place(self, zones: Mapping[str, str], requests: Sequence[EndpointRequest]) -> None:
+    def _make_policies(self, zones: Mapping[str, str], requests: Sequence[EndpointRequest]) -> None:
         if self.settings.node_group is not None:
             project = self.tenants[0].account
-            self._places = placement.places_on_nodes(project, self.settings, requests, zones)
+            self._placements = placement.places_on_nodes(project, self.settings, requests, zones)
             return
         for project, _, ours in shares(self.tenants, requests):
             compact = self.settings.compact
             made = placement.make_policies(self.maker, project, ours, zones, compact=compact)
-            self._places |= made
+            self._placements |= made
 
     def _boot(self, requests: Sequence[EndpointRequest], zones: Mapping[str, str]) -> list[Vm]:
         if not requests:
@@ -391,7 +391,7 @@ class Build(build.Build[Project, TenantNet, Vm]):
             zone=zone,
             flavor=type_,
             image=self._images[type_.architecture],
-            place=self._places.get(request.name, VmPlacement()),
+            placement=self._placements.get(request.name, VmPlacement()),
         )
 
 
@@ -403,15 +403,19 @@ class GceProvider(VmCloud[Project, Mark, Vm]):
     rules = placement
     access_model = GceAccess
     types = TYPES
-    build_type = Build
+    provisioning_type = Provisioning
     mark_type = Mark
     opener = Project
     at_once = AT_ONCE
     account_is = accounts_by = "project"
 
-    def check(self, requests: Sequence[EndpointRequest], still: Check = go_on) -> None:
+    def check(
+        self,
+        requests: Sequence[EndpointRequest],
+        check_cancelled: CancellationCheck = never_cancelled,
+    ) -> None:
         """Check credentials, names and quotas. Raises ProviderError."""
-        settings, tenants = self._settings, self.tenants_of(slots_of(requests), still)
+        settings, tenants = self._settings, self.tenants_of(slots_of(requests), check_cancelled)
         project = tenants[0].account
         plan = plan_zones(project, settings, requests)
         # The quota is the region's: which of its zones is chosen does not matter.
@@ -441,7 +445,7 @@ class GceProvider(VmCloud[Project, Mark, Vm]):
 
     def describe(self, endpoints: Sequence[Endpoint]) -> list[Location]:
         """Read back the VMs' locations. Raises ProviderError."""
-        vms = [self.built().vms[endpoint.name] for endpoint in endpoints]
+        vms = [self.provisioned().vms[endpoint.name] for endpoint in endpoints]
         nodes: dict[str, str] = {}
         for zone in {vm.spec.zone for vm in vms} if self._settings.node_group else ():
             there = placement.nodes_of(self._tenants[0].account, self._settings, zone)

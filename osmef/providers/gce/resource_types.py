@@ -73,7 +73,7 @@ class ResourceType(resource_types.ResourceType[Project]):
         parts = () if resource.id is None else resource.id.split("/")
         return not parts or (all(parts) and len(parts) == (2 if self.scope else 1))
 
-    def place(self, where: str) -> dict[str, str]:
+    def location_fields(self, where: str) -> dict[str, str]:
         """Return the location fields of a request."""
         return {self.scope: where} if self.scope else {}
 
@@ -85,7 +85,7 @@ class ResourceType(resource_types.ResourceType[Project]):
         one = body["body"]
         one.name, one.description = name, mark.text
         fields = {f"{self.field}_resource": one, "request_id": str(uuid.uuid4())}
-        return fields | self.place(body.get("where", ""))
+        return fields | self.location_fields(body.get("where", ""))
 
     def create(self, account: Project, name: str, request: Mapping[str, Any]) -> str:
         """Create one, wait for it, and return its id. Raises as the SDK, ProviderError."""
@@ -107,7 +107,9 @@ class ResourceType(resource_types.ResourceType[Project]):
         """Find a resource of ours. Raises ProviderError."""
         where, _, name = id_.rpartition("/")
         doing = f"looking for the {self.name} {name}"
-        found = account.find(doing, self.service, **{self.field: name}, **self.place(where))
+        found = account.find(
+            doing, self.service, **{self.field: name}, **self.location_fields(where)
+        )
         return None if found is None else self._found(account, where, found)
 
     def owned(
@@ -120,7 +122,7 @@ class ResourceType(resource_types.ResourceType[Project]):
     def delete(self, found: Found[Project]) -> None:
         """Delete one, and wait for its end. Raises as the SDK, ProviderError."""
         where, doing = found.id.rpartition("/")[0], f"deleting the {self.name} {found.name}"
-        named = {self.field: found.name, **self.place(where)}
+        named = {self.field: found.name, **self.location_fields(where)}
         found.account.change(doing, self.service, "delete_unary", **named)
 
     def _found(

@@ -12,14 +12,14 @@ from typing import Any
 from osmef.errors import CapacityError, InputError, OsmefError, ProviderError
 from osmef.providers.base import (
     Access,
-    Check,
+    CancellationCheck,
     Endpoint,
     EndpointRequest,
     Provider,
     Resource,
     RunContext,
     Unread,
-    go_on,
+    never_cancelled,
     pass_over,
 )
 from osmef.providers.libvirt import provision, xml
@@ -35,7 +35,7 @@ from osmef.providers.libvirt.connection import (
 )
 from osmef.providers.libvirt.guest import check_emulator, find_guest
 from osmef.providers.libvirt.networks import find_networks, seen_from
-from osmef.providers.libvirt.provision import Build, architecture_of, need_of, ram_bytes_of
+from osmef.providers.libvirt.provision import Provisioning, architecture_of, need_of, ram_bytes_of
 from osmef.providers.libvirt.storage import find_image, find_iso_tool, remove_pool
 from osmef.providers.marks import unread_line
 from osmef.providers.parallel import side_by_side
@@ -211,7 +211,11 @@ class LibvirtProvider(Provider):
         self._machines: dict[str, StaticProvider] = {}
         self._placed: Mapping[str, str] = {}
 
-    def check(self, requests: Sequence[EndpointRequest], still: Check = go_on) -> None:
+    def check(
+        self,
+        requests: Sequence[EndpointRequest],
+        check_cancelled: CancellationCheck = never_cancelled,
+    ) -> None:
         """Check image, connections, emulators, networks and memory. Raises ProviderError."""
         settings = self._settings
         placed = provision.place(settings, requests)
@@ -226,7 +230,7 @@ class LibvirtProvider(Provider):
         hosts = self._open(guests, placed)
         try:
             for host in hosts.values():
-                host.check = still
+                host.check = check_cancelled
             self._check_identities(hosts)
             for host in hosts.values():
                 check_emulator(host, architecture_of(host, image))
@@ -306,10 +310,10 @@ class LibvirtProvider(Provider):
                 host.check = context.check
             self._maker = Maker(Mark.of(context), context.ledger)
             machines = [endpoint.data_address for endpoint in made.values()]
-            build = Build(
+            provisioning = Provisioning(
                 *(self._settings, context, self._maker, self._hosts, image, self._placed, machines)
             )
-            made |= {endpoint.name: endpoint for endpoint in build.make(guests)}
+            made |= {endpoint.name: endpoint for endpoint in provisioning.make(guests)}
         return [made[request.name] for request in context.requests]
 
     def _of_inventory(

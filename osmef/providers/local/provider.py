@@ -15,14 +15,14 @@ from osmef.errors import ProviderError
 from osmef.programs import find_program
 from osmef.providers.base import (
     Access,
-    Check,
+    CancellationCheck,
     Endpoint,
     EndpointRequest,
     Provider,
     Resource,
     RunContext,
     Unread,
-    go_on,
+    never_cancelled,
     pass_over,
 )
 from osmef.providers.local import sandbox, wire
@@ -81,12 +81,12 @@ class LocalProvider(Provider):
         self._sandbox: Sandbox | None = None
         self._resources: list[Resource] = []
         self._close_ledger: Callable[[Resource], None] = lambda _resource: None
-        self._places: dict[str, PlacedEndpoint] = {}
+        self._placed: dict[str, PlacedEndpoint] = {}
 
     def check(
         self,
         requests: Sequence[EndpointRequest],  # noqa: ARG002
-        still: Check = go_on,  # noqa: ARG002
+        check_cancelled: CancellationCheck = never_cancelled,  # noqa: ARG002
     ) -> None:
         """Check for sshd, unshare and the right to make namespaces. Raises ProviderError."""
         check_machine()
@@ -195,17 +195,17 @@ class LocalProvider(Provider):
         )
         sandbox = self._start(context)
         sandbox.ask("build", cloud=asdict(cloud))
-        context.progress(f"starting {_count(layout.places, 'endpoint')}")
-        host_keys = [KeyPair.generate(place.request.name) for place in layout.places]
-        for place, host_key in zip(layout.places, host_keys, strict=True):
-            switches = tuple(map(self._settings.switch, range(place.request.nics)))
-            guest = _guest(place, sshd, host_key, context.key, switches)
+        context.progress(f"starting {_count(layout.placed_endpoints, 'endpoint')}")
+        host_keys = [KeyPair.generate(placed.request.name) for placed in layout.placed_endpoints]
+        for placed, host_key in zip(layout.placed_endpoints, host_keys, strict=True):
+            switches = tuple(map(self._settings.switch, range(placed.request.nics)))
+            guest = _guest(placed, sshd, host_key, context.key, switches)
             sandbox.ask("boot", guest=asdict(guest))
         sandbox.ask("wait")
-        self._places = {place.request.name: place for place in layout.places}
+        self._placed = {placed.request.name: placed for placed in layout.placed_endpoints}
         return [
-            self._endpoint(sandbox, place, host_key, context.key)
-            for place, host_key in zip(layout.places, host_keys, strict=True)
+            self._endpoint(sandbox, placed, host_key, context.key)
+            for placed, host_key in zip(layout.placed_endpoints, host_keys, strict=True)
         ]
 
     def _start(self, context: RunContext) -> Sandbox:
@@ -228,30 +228,30 @@ class LocalProvider(Provider):
         return self._sandbox
 
     def _endpoint(
-        self, sandbox: Sandbox, place: PlacedEndpoint, host_key: KeyPair, key: KeyPair
+        self, sandbox: Sandbox, placed: PlacedEndpoint, host_key: KeyPair, key: KeyPair
     ) -> Endpoint:
-        name, flavor = place.request.name, place.flavor
-        wanted = len(place.cpus) if flavor is None else self._settings.flavors[flavor].vcpus
+        name, flavor = placed.request.name, placed.flavor
+        wanted = len(placed.cpus) if flavor is None else self._settings.flavors[flavor].vcpus
         warnings: tuple[str, ...] = ()
-        if wanted > len(place.cpus):
-            warnings = (f"has {len(place.cpus)} CPUs of the {wanted} of its flavor",)
+        if wanted > len(placed.cpus):
+            warnings = (f"has {len(placed.cpus)} CPUs of the {wanted} of its flavor",)
         return Endpoint(
-            request=place.request,
+            request=placed.request,
             resource_id=f"{sandbox.identity}/{name}",
             login=Login(
                 name=name,
                 user=_user(),
-                address=place.management,
+                address=placed.management,
                 host_keys=HostKeys((host_key.public,)),
                 key=key,
                 connect=partial(sandbox.connect, name),
             ),
-            data_address=place.physical or place.address,
+            data_address=placed.physical or placed.address,
             flavor=flavor,
-            vcpus=len(place.cpus),
+            vcpus=len(placed.cpus),
             warnings=warnings,
-            data_address6=ipv6_of(place.physical or place.address) if has_ipv6() else None,
-            nics=tuple(map(wire.nic_name, range(place.request.nics))),
+            data_address6=ipv6_of(placed.physical or placed.address) if has_ipv6() else None,
+            nics=tuple(map(wire.nic_name, range(placed.request.nics))),
             network=self._network,
         )
 
@@ -277,7 +277,7 @@ class LocalProvider(Provider):
         A link's token bucket refills while the link waits for the other direction, and so would
         pass up to twice the rate.
         """
-        hosts = sorted({self._places[one.name].host for one in endpoints})
+        hosts = sorted({self._placed[one.name].host for one in endpoints})
         if self._sandbox is None:
             raise ProviderError("the local cloud is closed")
         self._sandbox.ask("prepare", hosts=hosts, in_turns=directions is Directions.IN_TURNS)
@@ -287,7 +287,7 @@ class LocalProvider(Provider):
     ) -> str:
         """Return a host's overlay address for a VM and for ``layer: overlay``."""
         overlay = layer is ProviderNetwork.OVERLAY or sender.request.kind is EndpointKind.VM
-        address = self._places[receiver.name].address if overlay else receiver.data_address
+        address = self._placed[receiver.name].address if overlay else receiver.data_address
         return address if family is Family.IPV4 else ipv6_of(address)
 
     def close(self) -> None:
@@ -366,23 +366,23 @@ def _user() -> str:
 
 
 def _guest(
-    place: PlacedEndpoint,
+    placed: PlacedEndpoint,
     sshd: str,
     host_key: KeyPair,
     login_key: KeyPair,
     switches: tuple[str, ...],
 ) -> wire.GuestSpec:
-    name = place.request.name
+    name = placed.request.name
     return wire.GuestSpec(
         name=name,
         # 63 bytes is the longest label that DNS and every tool take (RFC 1035).
-        hostname=place.host if place.physical is not None else name[:63],
-        host=place.host,
-        tenant=place.tenant,
-        on_host=place.physical is not None,
-        address=place.address,
-        management=place.management,
-        cpus=place.cpus,
+        hostname=placed.host if placed.physical is not None else name[:63],
+        host=placed.host,
+        tenant=placed.tenant,
+        on_host=placed.physical is not None,
+        address=placed.address,
+        management=placed.management,
+        cpus=placed.cpus,
         sshd=sshd,
         user=_user(),
         uid=os.getuid(),
@@ -416,7 +416,7 @@ class Layout:
     """A whole cloud; endpoints are in the order of the requests."""
 
     cloud: CloudSpec
-    places: tuple[PlacedEndpoint, ...]
+    placed_endpoints: tuple[PlacedEndpoint, ...]
 
 
 def cpus_for(role: str, wanted: int, available: Sequence[int], taken: int = 0) -> tuple[int, ...]:
@@ -462,14 +462,14 @@ def lay_out(
     tenants = _numbered(slots or ["tenant-1"], settings.tenants, "tenants")
     pools = [plan.endpoints(plan.tenant(number)) for number in tenants.values()]
     management = plan.endpoints(plan.management)
-    places = []
+    placed_endpoints = []
     of_nodes = 0
     for request, host in zip(requests, at, strict=True):
         tenant = tenants[request.tenant] if request.tenant is not None else 0
         is_host = request.kind is EndpointKind.HOST
         flavor = None if is_host else flavor_of(settings, request.flavor)
         wanted = len(cpus) if flavor is None else settings.flavors[flavor].vcpus
-        places.append(
+        placed_endpoints.append(
             PlacedEndpoint(
                 request=request,
                 host=f"host-{host + 1}",
@@ -482,7 +482,9 @@ def lay_out(
             )
         )
         of_nodes += wanted if request.role == "node" else 0
-    return Layout(_cloud(settings, plan, 1 + max(at), len(tenants), places), tuple(places))
+    return Layout(
+        _cloud(settings, plan, 1 + max(at), len(tenants), placed_endpoints), tuple(placed_endpoints)
+    )
 
 
 def flavor_of(settings: LocalSettings, wanted: str | FlavorNeed | None) -> str:
@@ -502,10 +504,13 @@ def _cloud(
     plan: AddressPlan,
     hosts: int,
     tenants: int,
-    places: Sequence[PlacedEndpoint],
+    placed_endpoints: Sequence[PlacedEndpoint],
 ) -> CloudSpec:
     names = [f"tenant-{number + 1}" for number in range(tenants)]
-    present = {name: {place.host for place in places if place.tenant == name} for name in names}
+    present = {
+        name: {placed.host for placed in placed_endpoints if placed.tenant == name}
+        for name in names
+    }
     return CloudSpec(
         link_rate_bps=settings.link_rate,
         burst_bytes=settings.burst,

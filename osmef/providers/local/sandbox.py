@@ -346,8 +346,8 @@ def has_module(name: str) -> bool:
     """
     if not name or Path("/sys/module", name).exists():
         return True
-    place = Path("/lib/modules", os.uname().release)
-    lists = [place / f"modules.{kind}" for kind in ("dep", "builtin")]
+    directory = Path("/lib/modules", os.uname().release)
+    lists = [directory / f"modules.{kind}" for kind in ("dep", "builtin")]
     found = re.compile(rf"/{re.escape(name)}\.ko\b")
     return any(found.search(file.read_text()) for file in lists if file.exists())
 

@@ -31,7 +31,7 @@ from openstack.identity.v3._proxy import Proxy as IdentityV3
 
 from osmef.errors import CredentialsError
 from osmef.named_file import read_text_file
-from osmef.providers.base import Access, Check, go_on
+from osmef.providers.base import Access, CancellationCheck, never_cancelled
 from osmef.providers.cloud import account as cloud
 from osmef.providers.cloud.account import Again, CloudWaits
 from osmef.providers.cloud.errors import ErrorTable, Meaning, Row
@@ -135,7 +135,11 @@ class Cloud(cloud.Account):
     lists_lag = False
 
     def __init__(
-        self, region: CloudRegion, access: Access, check: Check = go_on, waits: CloudWaits = USUAL
+        self,
+        region: CloudRegion,
+        access: Access,
+        check: CancellationCheck = never_cancelled,
+        waits: CloudWaits = USUAL,
     ) -> None:
         named = {key: access[key] for key in ("cloud", "region", "project") if access.get(key)}
         name = "/".join(named.values()) or "the cloud of OS_* variables"
@@ -250,7 +254,9 @@ class Cloud(cloud.Account):
 _PROJECT_CURE = "give project_name or project_id in clouds.yaml, or OS_PROJECT_NAME"
 
 
-def open_cloud(access: Access, waits: CloudWaits = USUAL, check: Check = go_on) -> Cloud:
+def open_cloud(
+    access: Access, waits: CloudWaits = USUAL, check: CancellationCheck = never_cancelled
+) -> Cloud:
     """Log into the cloud that ``access`` names, or else the environment.
 
     ``check`` is called at least once a second in every wait, and may raise.

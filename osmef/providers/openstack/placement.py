@@ -67,7 +67,7 @@ def _divide(
 
 def assign_places(
     requests: Sequence[EndpointRequest],
-    places: Sequence[str],
+    targets: Sequence[str],
     fixed: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
     """Assign a host or zone to each host slot, round-robin.
@@ -80,9 +80,9 @@ def assign_places(
         if request.host is not None and request.host not in slots[request.lane]:
             slots[request.lane].append(request.host)
     most = max((len(lane) for lane in slots.values()), default=0)
-    if most > len(places):
+    if most > len(targets):
         raise CapacityError(
-            f"the plan needs {most} different hosts at once, and there are {len(places)}",
+            f"the plan needs {most} different hosts at once, and there are {len(targets)}",
             where="provider: openstack",
             cure="name more of them in provider.compute_hosts or provider.zones",
         )
@@ -91,9 +91,9 @@ def assign_places(
     for lane in slots.values():
         for slot in (slot for slot in lane if slot not in chosen):
             taken = {chosen[other] for other in lane if other in chosen}
-            free = (place for place in (*places[turn:], *places[:turn]) if place not in taken)
+            free = (target for target in (*targets[turn:], *targets[:turn]) if target not in taken)
             chosen[slot] = next(free)
-            turn = (places.index(chosen[slot]) + 1) % len(places)
+            turn = (targets.index(chosen[slot]) + 1) % len(targets)
     return chosen
 
 

@@ -16,7 +16,7 @@ from openstack.connection import Connection
 from osmef.errors import CredentialsError, NotFoundError, PolicyError, ProviderError
 from osmef.providers.base import (
     Access,
-    Check,
+    CancellationCheck,
     Endpoint,
     EndpointRequest,
     Problem,
@@ -24,10 +24,10 @@ from osmef.providers.base import (
     Resource,
     RunContext,
     Unread,
-    go_on,
+    never_cancelled,
     pass_over,
 )
-from osmef.providers.cloud import build, resource_types
+from osmef.providers.cloud import provisioning, resource_types
 from osmef.providers.cloud.account import CloudWaits
 from osmef.providers.cloud.public_cloud import VmCloud
 from osmef.providers.cloud.ssh_access import BootingGuest
@@ -77,15 +77,21 @@ class OpenStackProvider(VmCloud[Cloud, Mark, Server]):
             self.outside = frozenset()
         self._hosts = HostEndpoints(settings.hosts, "OpenStack")
 
-    def check(self, requests: Sequence[EndpointRequest], still: Check = go_on) -> None:
+    def check(
+        self,
+        requests: Sequence[EndpointRequest],
+        check_cancelled: CancellationCheck = never_cancelled,
+    ) -> None:
         """Check credentials, names and quotas. Raises ProviderError."""
         self._hosts.check(requests)
         if slots_of(requests):  # else physical hosts alone
-            beside(lambda both: self._check(requests, both), still)
+            beside(lambda both: self._check(requests, both), check_cancelled)
 
-    def _check(self, requests: Sequence[EndpointRequest], still: Check) -> None:
+    def _check(
+        self, requests: Sequence[EndpointRequest], check_cancelled: CancellationCheck
+    ) -> None:
         settings, slots = self._settings, slots_of(requests)
-        tenants, made = self.tenants_of(slots, still), settings.projects == _MADE
+        tenants, made = self.tenants_of(slots, check_cancelled), settings.projects == _MADE
         if settings.placement_by is PlacedBy.HOST:
             placement.usable_hosts(tenants[0].account, settings)
         floating = needs_floating(settings, requests)
@@ -127,7 +133,7 @@ class OpenStackProvider(VmCloud[Cloud, Mark, Server]):
         settings = self._settings
         return access_with(cloud=named or settings.cloud, region=settings.region)
 
-    def tenants_of(self, slots: Sequence[str], check: Check) -> list[Tenant[Cloud]]:
+    def tenants_of(self, slots: Sequence[str], check: CancellationCheck) -> list[Tenant[Cloud]]:
         """Log into the projects of the tenants, or make them in a run. Raises ProviderError.
 
         Where none are created yet, it is the administrator's.
@@ -153,13 +159,17 @@ class OpenStackProvider(VmCloud[Cloud, Mark, Server]):
         made = {endpoint.name: endpoint for endpoint in (*self._hosts.made, *vms)}
         return [made[request.name] for request in context.requests]
 
-    def build(self, context: RunContext, maker: Maker, tenants: Sequence[Tenant[Cloud]]) -> Build:
+    def provisioning(
+        self, context: RunContext, maker: Maker, tenants: Sequence[Tenant[Cloud]]
+    ) -> Provisioning:
         """Return the builder of a run's servers, with physical hosts locked."""
         hosts, fixed = self._hosts.create(context), self._hosts.names(context.requests)
         ours = replace(
             context, requests=[one for one in context.requests if one.tenant is not None]
         )
-        return Build(self._settings, ours, maker, tenants, self.remove, hosts=hosts, fixed=fixed)
+        return Provisioning(
+            self._settings, ours, maker, tenants, self.remove, hosts=hosts, fixed=fixed
+        )
 
     def endpoint(self, vm: Server, login: Login) -> Endpoint:
         """Return the endpoint that a server is."""
@@ -170,20 +180,20 @@ class OpenStackProvider(VmCloud[Cloud, Mark, Server]):
         """Read back the hosts of the servers, all of a project in one call."""
         physical = self._hosts.describe(endpoints)
         there = {}
-        for tenant in self.built().tenants if len(physical) < len(endpoints) else ():
-            for server in servers.list_servers(tenant.account, self.built().context.run):
+        for tenant in self.provisioned().tenants if len(physical) < len(endpoints) else ():
+            for server in servers.list_servers(tenant.account, self.provisioned().context.run):
                 hosts, region = self._settings.compute_hosts, tenant.account.region
                 there[str(server.id)] = placement.location_of(server, tenant.label, hosts, region)
         return [
             physical.get(endpoint.name)
             or there.get(endpoint.resource_id)
-            or servers.unlisted(self.built().vms[endpoint.name])
+            or servers.unlisted(self.provisioned().vms[endpoint.name])
             for endpoint in endpoints
         ]
 
     def admit(self, endpoints: Sequence[Endpoint], peers: Sequence[str]) -> None:
         """Open the data ports of servers to peers elsewhere. Raises ProviderError."""
-        if self._build is not None:  # else there are physical hosts alone
+        if self._provisioning is not None:  # else there are physical hosts alone
             super().admit(endpoints, peers)
 
     def accounts(self) -> Iterable[Cloud]:
@@ -207,7 +217,7 @@ class OpenStackProvider(VmCloud[Cloud, Mark, Server]):
         """Return the address in a common network, else the floating one."""
         if receiver.request.tenant in {None, sender.request.tenant}:
             return Provider.data_address(self, receiver, sender, layer, family)
-        return self.built().vms[receiver.name].address_from(sender)
+        return self.provisioned().vms[receiver.name].address_from(sender)
 
     @classmethod
     def open_again(cls, access: Access) -> Cloud | None:
@@ -232,7 +242,7 @@ class OpenStackProvider(VmCloud[Cloud, Mark, Server]):
 
 
 @dataclass
-class Build(build.Build[Cloud, TenantNet, Server]):
+class Provisioning(provisioning.Provisioning[Cloud, TenantNet, Server]):
     """Provisioning of one run's servers. Every method raises ProviderError."""
 
     vm_is: ClassVar[str] = "server"
@@ -242,9 +252,9 @@ class Build(build.Build[Cloud, TenantNet, Server]):
     fixed: Mapping[str, str] = field(default_factory=dict)
     """The names of those of them by their slots."""
     _net_makers: dict[str, NetMaker] = field(default_factory=dict)
-    _places: dict[str, VmPlacement] = field(default_factory=dict)
+    _placements: dict[str, VmPlacement] = field(default_factory=dict)
     _joining: Sequence[Server] = ()
-    """Servers that run, and that others are to let in before SSH gets in."""
+    """Running servers whose addresses other tenants allow before SSH answers."""
 
     def __post_init__(self) -> None:
         all_requests = [*self.context.requests, *(host.request for host in self.hosts)]
@@ -268,7 +278,7 @@ class Build(build.Build[Cloud, TenantNet, Server]):
     def choose_places(self) -> None:
         """Create server groups, or choose among hosts or zones."""
         clouds = {tenant.slot: tenant.account for tenant in self.tenants}
-        self._places = placement.places_of(
+        self._placements = placement.places_of(
             self.maker, self.settings, clouds, self.context.requests, self.fixed
         )
 
@@ -293,7 +303,7 @@ class Build(build.Build[Cloud, TenantNet, Server]):
         return ServerSpec(
             **self.basis(request, servers.server_name(self.maker, next(self.numbers), request)),
             flavor=net.names.flavors[request.flavor or self.settings.default_flavor],
-            place=self._places[request.name],
+            placement=self._placements[request.name],
         )
 
     def register(self, vms: Sequence[Server]) -> None:
@@ -338,7 +348,7 @@ class Build(build.Build[Cloud, TenantNet, Server]):
         blocks = [f"{address}/32" for address in addresses]
         return {*rules_for(network.controllers_for(self.settings, ours), blocks)}
 
-    def let_in(self, net: TenantNet, sources: set[Rule], before: set[Rule]) -> None:
+    def allow_ingress(self, net: TenantNet, sources: set[Rule], before: set[Rule]) -> None:
         """Update the run's group to these rules only."""
         network.open_group(net, sources - before)
         self._allowed[net.tenant.slot] = sources | before  # also if the rest fails

@@ -15,7 +15,7 @@ from typing import Any
 from osmef.errors import BootError, NotFoundError, ProviderError
 from osmef.named_file import in_home, read_text_file
 from osmef.providers.base import Endpoint, EndpointRequest
-from osmef.providers.cloud import build
+from osmef.providers.cloud import provisioning
 from osmef.providers.cloud_init import MOST_BYTES, cloud_config, user_data
 from osmef.providers.openstack.access import ERRORS, FLOATING_AT_ONCE, Cloud, meaning_of_fault
 from osmef.providers.openstack.lookup import FlavorInfo, volume_gib
@@ -37,11 +37,11 @@ _LISTED = 100
 
 
 @dataclass(frozen=True)
-class ServerSpec(build.VmSpec[TenantNet]):
+class ServerSpec(provisioning.VmSpec[TenantNet]):
     """A server to create."""
 
     flavor: FlavorInfo
-    place: VmPlacement
+    placement: VmPlacement
 
     @property
     def ip_name(self) -> str:
@@ -55,7 +55,7 @@ class ServerSpec(build.VmSpec[TenantNet]):
 
 
 @dataclass(frozen=True)
-class Server(build.Vm[ServerSpec]):
+class Server(provisioning.Vm[ServerSpec]):
     """A running server, and the id of its port. Its public address is a floating one, if any.
 
     ``further`` are the SDK's ports of its further network cards, in the order of their networks.
@@ -105,7 +105,7 @@ def make_server(maker: Maker, spec: ServerSpec, settings: OpenStackSettings) -> 
         "security_groups": [{"name": group} for group in net.security_groups],
         "key_name": net.keypair,
         "user_data": user_data_of(settings, spec.login_key, spec.host_key),
-        **spec.place.attributes,
+        **spec.placement.attributes,
     }
     if settings.config_drive:
         body["config_drive"] = True
@@ -267,7 +267,7 @@ def _groups(specs: Sequence[ServerSpec]) -> list[list[ServerSpec]]:
     """Return the servers of each server group, and each of the others by itself, in order."""
     groups: dict[tuple[str | None, str], list[ServerSpec]] = defaultdict(list)
     for spec in specs:
-        group = spec.place.group
+        group = spec.placement.group
         groups[group, spec.name if group is None else ""].append(spec)
     return list(groups.values())
 
@@ -368,17 +368,17 @@ class BootingServers:
         return missing
 
     def _look_at(self, cloud: Cloud, specs: Mapping[str, ServerSpec]) -> dict[str, str]:
-        built = specs.keys() - self._list(cloud, "BUILD")
-        missing = dict.fromkeys(specs.keys() - built, "BUILD")
-        if not built:
+        begun = specs.keys() - self._list(cloud, "BUILD")
+        missing = dict.fromkeys(specs.keys() - begun, "BUILD")
+        if not begun:
             return missing
-        running = built & self._list(cloud, "ACTIVE")
+        running = begun & self._list(cloud, "ACTIVE")
         with self.changed:
             new = {specs[key].name for key in running} - self.running
             self.running |= new
             self.building -= len(new)
             self.changed.notify_all()
-        if lost := built - running:
+        if lost := begun - running:
             there = {str(server.id): server for server in list_servers(cloud, self.run)}
             missing |= {
                 key: _status(specs[key], _look_closer(cloud, key, there.get(key))) for key in lost

@@ -21,7 +21,7 @@ L = TypeVar("L")
 R = TypeVar("R")
 
 Hosts = Mapping[str, InventoryHost]
-Places = Mapping[str, Sequence[str]]
+PhysicalHosts = Mapping[str, Sequence[str]]
 """The names of the entries on each physical host."""
 Tenants = Mapping[str, str | None]
 """The real tenant of each tenant slot; None is that of VMs that declare none."""
@@ -46,16 +46,16 @@ def assign(requests: Sequence[EndpointRequest], hosts: Hosts) -> dict[str, str]:
     for request in requests:
         if request.host is not None:
             slots.setdefault(request.host, []).append(request)
-    places = _places(hosts)
-    all_requests = [name for there in places.values() for name in there]
+    physical_hosts = _physical_hosts(hosts)
+    all_requests = [name for there in physical_hosts.values() for name in there]
     names = list(dict.fromkeys(r.tenant for r in requests if r.tenant is not None))
     for tenants in _tenants(names, hosts):
-        search = _Search(requests, slots, hosts, places, tenants)
+        search = _Search(requests, slots, hosts, physical_hosts, tenants)
         for where in search.spreads():
-            found = search.seat(requests, where, all_requests)
+            found = search.assign(requests, where, all_requests)
             if found is not None:
                 return found
-    raise _missing(requests, hosts, places)
+    raise _missing(requests, hosts, physical_hosts)
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class _Search:
     requests: Sequence[EndpointRequest]
     slots: Mapping[str, Sequence[EndpointRequest]]
     hosts: Hosts
-    places: Places
+    physical_hosts: PhysicalHosts
     tenants: Tenants
 
     def spreads(self) -> Iterator[Mapping[str, str]]:
@@ -73,30 +73,30 @@ class _Search:
 
         The first one is enough unless requests without a slot need what it takes.
         """
-        room = {
-            (slot, place)
+        feasible = {
+            (slot, host_name)
             for slot, wanted in self.slots.items()
-            for place, there in self.places.items()
-            if self.seat(wanted, {slot: place}, there) is not None
+            for host_name, there in self.physical_hosts.items()
+            if self.assign(wanted, {slot: host_name}, there) is not None
         }
-        first = _match(list(self.slots), list(self.places), lambda s, p: (s, p) in room)
+        first = _match(list(self.slots), list(self.physical_hosts), lambda s, p: (s, p) in feasible)
         if first is None:
             return
         yield first
         if any(request.host is None for request in self.requests):
-            for chosen in islice(permutations(self.places, len(self.slots)), _MOST_WAYS):
+            for chosen in islice(permutations(self.physical_hosts, len(self.slots)), _MOST_WAYS):
                 where = dict(zip(self.slots, chosen, strict=True))
-                if room.issuperset(where.items()):
+                if feasible.issuperset(where.items()):
                     yield where
 
-    def seat(
+    def assign(
         self, wanted: Sequence[EndpointRequest], where: Mapping[str, str], names: Sequence[str]
     ) -> dict[str, str] | None:
         """Assign an entry of its slot's host to each request; None if impossible."""
 
         def fits(request: EndpointRequest, name: str) -> bool:
             host = self.hosts[name]
-            if request.host is not None and name not in self.places[where[request.host]]:
+            if request.host is not None and name not in self.physical_hosts[where[request.host]]:
                 return False
             if request.kind is not host.kind or not _has_size(host, request.flavor):
                 return False
@@ -108,13 +108,13 @@ class _Search:
         return None if found is None else {request.name: name for request, name in found.items()}
 
 
-def _places(hosts: Hosts) -> Places:
+def _physical_hosts(hosts: Hosts) -> PhysicalHosts:
     """Return the entries by physical host; those of an unknown host come last."""
-    places: dict[str, list[str]] = {}
+    physical_hosts: dict[str, list[str]] = {}
     for name, host in sorted(hosts.items(), key=lambda item: physical_host(*item) is None):
-        place = physical_host(name, host) or f"the unknown host of {name}"
-        places.setdefault(place, []).append(name)
-    return places
+        host_name = physical_host(name, host) or f"the unknown host of {name}"
+        physical_hosts.setdefault(host_name, []).append(name)
+    return physical_hosts
 
 
 def _tenants(slots: Sequence[str], hosts: Hosts) -> list[Tenants]:
@@ -140,24 +140,26 @@ def _match(
     """
     held: dict[R, L] = {}
 
-    def place(left: L, tried: set[R]) -> bool:
+    def augment(left: L, tried: set[R]) -> bool:
         able = [right for right in rights if right not in tried and fits(left, right)]
         able.sort(key=lambda right: right in held)  # who came first stays, if there is room
         for right in able:
             if right in tried:
                 continue
             tried.add(right)
-            if right not in held or place(held[right], tried):
+            if right not in held or augment(held[right], tried):
                 held[right] = left
                 return True
         return False
 
-    if all(place(left, set()) for left in lefts):
+    if all(augment(left, set()) for left in lefts):
         return {left: right for right, left in held.items()}
     return None
 
 
-def _missing(requests: Sequence[EndpointRequest], hosts: Hosts, places: Places) -> CapacityError:
+def _missing(
+    requests: Sequence[EndpointRequest], hosts: Hosts, physical_hosts: PhysicalHosts
+) -> CapacityError:
     needed, had = (Counter(one.kind for one in many) for many in (requests, hosts.values()))
     cure = "add them to the inventory, or ask for less: endpoints, placement, tenancy, parallel"
     for kind, word in ((EndpointKind.VM, "VMs"), (EndpointKind.HOST, "physical hosts")):
@@ -169,11 +171,11 @@ def _missing(requests: Sequence[EndpointRequest], hosts: Hosts, places: Places) 
         words = _words(request.kind, request.flavor, request.tenant, request.nics)
         slots.setdefault(request.host or "any host", []).append(words)
     there = {
-        place: [
+        host_name: [
             _words(host.kind, host.flavor, host.location.tenant, len(host.nics))
             for host in map(hosts.__getitem__, names)
         ]
-        for place, names in places.items()
+        for host_name, names in physical_hosts.items()
     }
     message = (
         f"no hosts of the inventory fit. Needed are: {_list(slots)}. There are: {_list(there)}"
@@ -183,8 +185,8 @@ def _missing(requests: Sequence[EndpointRequest], hosts: Hosts, places: Places) 
 
 def _list(words: Mapping[str, Sequence[str]]) -> str:
     return "; ".join(
-        f"{place} with " + ", ".join(f"{count} {word}" for word, count in Counter(many).items())
-        for place, many in words.items()
+        f"{host_name} with " + ", ".join(f"{count} {word}" for word, count in Counter(many).items())
+        for host_name, many in words.items()
     )
 
 
@@ -233,7 +235,7 @@ def _group(
         first = replace(first, flavor=None, tenant=None)
         where = [host or f"host-of-{role}", *(f"host-of-{role}-{n}" for n in numbers[1:])]
         return [
-            replace(first, name=f"{role}-{n}", host=place)
-            for n, place in zip(numbers, where, strict=True)
+            replace(first, name=f"{role}-{n}", host=host_name)
+            for n, host_name in zip(numbers, where, strict=True)
         ]
     return [replace(first, name=f"{role}-{n}") for n in numbers]

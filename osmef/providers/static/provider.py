@@ -12,14 +12,14 @@ from threading import Lock
 from osmef.errors import CapacityError, InputError, OsmefError, ProviderError
 from osmef.providers.base import (
     Access,
-    Check,
+    CancellationCheck,
     Endpoint,
     EndpointRequest,
     Provider,
     Resource,
     RunContext,
     Unread,
-    go_on,
+    never_cancelled,
     pass_over,
 )
 from osmef.providers.parallel import side_by_side
@@ -58,7 +58,7 @@ class StaticProvider(Provider):
     def check(
         self,
         requests: Sequence[EndpointRequest],
-        still: Check = go_on,  # noqa: ARG002
+        check_cancelled: CancellationCheck = never_cancelled,  # noqa: ARG002
     ) -> None:
         """Assign a machine to each request, and check keys and known hosts."""
         for name in assign(requests, self._hosts).values():
@@ -334,7 +334,7 @@ class HostEndpoints:
         """Return the locations of the physical hosts among the endpoints, by name."""
         ours = [e for e in endpoints if e.request.kind is EndpointKind.HOST]
         found = self._provider.describe(ours) if ours else []
-        return {endpoint.name: place for endpoint, place in zip(ours, found, strict=True)}
+        return {endpoint.name: location for endpoint, location in zip(ours, found, strict=True)}
 
     def close(self) -> None:
         """Unlock the hosts. Raises ProviderError, ReachError."""

@@ -539,15 +539,15 @@ def _calendar(planned: pd.DataFrame | None) -> Drawn | None:
 
 def _sections(data: CampaignData, these: list[tuple[str, str]]) -> Iterator[Section]:
     names, _shared = short_cells({cell: None for cell, _metric in these})
-    for place, (cell, metric) in enumerate(these, start=1):
+    for index, (cell, metric) in enumerate(these, start=1):
         platforms = of_section(data.platforms, cell, metric)
         scale = scale_of(data.measures[metric], [describe(platforms["median"].tolist())])
         title = f"{scale.words[0].upper()}{scale.words[1:]}"
         title += f", {names[cell]}" if len(names) > 1 else ""
         look = Look(of=names[cell] if len(names) > 1 else "")
-        figures = list(_figures(data, cell, metric, place, look)) if place <= _MOST_DRAWN else []
+        figures = list(_figures(data, cell, metric, index, look)) if index <= _MOST_DRAWN else []
         results = sessions_table(of_section(data.sessions, cell, metric), platforms, scale)
-        yield Section(place, title, list(_tables(data, cell, metric)), results, figures)
+        yield Section(index, title, list(_tables(data, cell, metric)), results, figures)
 
 
 def _tables(data: CampaignData, cell: str, metric: str) -> Iterator[Table]:

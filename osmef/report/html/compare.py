@@ -64,13 +64,13 @@ def changes(
     words = Words("Change from A to B", _CAPTION.format(more=more).strip(), "")
     figure, (axes,) = page(words, legend, look, size=(6.6, high))
     axes.axvline(0, color="black", ls="--", linewidth=0.8)
-    for place, row in enumerate(kept):
+    for index, row in enumerate(kept):
         low, at, high_end = (
             100 * row[end] / row["median_a"] for end in ("low", "difference", "high")
         )
         of = _of(str(row["verdict"]))
-        axes.plot((low, high_end), (place, place), color=of.colour, linewidth=1.6)
-        axes.plot(at, place, color=of.colour, marker=of.marker, ls="none")
+        axes.plot((low, high_end), (index, index), color=of.colour, linewidth=1.6)
+        axes.plot(at, index, color=of.colour, marker=of.marker, ls="none")
     axes.set_yticks(range(len(kept)), labels, fontsize=7.5)
     axes.set_ylim(len(kept) - 0.5, -0.5)
     axes.grid(visible=False, axis="y")

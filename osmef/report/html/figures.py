@@ -150,7 +150,7 @@ def live(figure: Figure) -> Markup | None:
     if not panels or any(axes.images or _has_bars(axes) for axes in panels):
         return None
     names = _legend(figure)
-    traces = [one for place, axes in enumerate(panels, 1) for one in _traces(axes, place, names)]
+    traces = [one for number, axes in enumerate(panels, 1) for one in _traces(axes, number, names)]
     if not traces or sum(len(one["x"]) for one in traces) > _MOST_POINTS:
         return None
     _name_once(traces)
@@ -234,9 +234,9 @@ def _key(x: float) -> float:
     return float(f"{x:.6g}")
 
 
-def _traces(axes: Axes, place: int, names: _Legend) -> Iterator[Json]:
+def _traces(axes: Axes, number: int, names: _Legend) -> Iterator[Json]:
     bars, ticks = _Bars.of(axes), _fixed_ticks(axes.xaxis)
-    where = {"xaxis": f"x{place}", "yaxis": f"y{place}"}
+    where = {"xaxis": f"x{number}", "yaxis": f"y{number}"}
     for line in axes.lines:
         xs, ys = (_numbers(values) for values in (line.get_xdata(), line.get_ydata()))
         colour, dashes = _hex(line.get_color()), _dashes(line)
@@ -301,9 +301,9 @@ def _shading(steps: StepPatch) -> Iterator[Json]:
         }  # fmt: skip
 
 
-def _across(axes: Axes, place: int) -> Iterator[Json]:
+def _across(axes: Axes, number: int) -> Iterator[Json]:
     """Return the reference lines of a panel as shapes."""
-    own = "" if place == 1 else str(place)
+    own = "" if number == 1 else str(number)
     ways = (
         (axes.get_yaxis_transform(which="grid"), (f"x{own} domain", f"y{own}")),
         (axes.get_xaxis_transform(which="grid"), (f"x{own}", f"y{own} domain")),
@@ -335,7 +335,7 @@ def _hover_text(
     x: float | None, ends: tuple[float, float] | None, ticks: Mapping[float, str]
 ) -> str:
     """Return the hover text: category, and interval."""
-    place = (
+    number = (
         ""
         if x is None
         else next(
@@ -343,7 +343,7 @@ def _hover_text(
         )
     )
     interval = f"<br>{ends[0]:.4g} to {ends[1]:.4g}" if ends else ""
-    return f"{_plain(place, ', ')}{interval}"
+    return f"{_plain(number, ', ')}{interval}"
 
 
 def _error(
@@ -388,7 +388,7 @@ def _name_once(traces: Sequence[Json]) -> None:
 
 def _layout(figure: Figure, panels: Sequence[Axes]) -> Json:
     """Return axes and titles, with the panels placed as in the figure."""
-    grid = [_place(axes) for axes in panels]
+    grid = [_grid_position(axes) for axes in panels]
     rows, columns = (1 + max(one[at] for one in grid) for at in (0, 1))
     layout: Json = {"annotations": [], "meta": {"rows": rows}}
     layout["shapes"] = [one for at, axes in enumerate(panels, 1) for one in _across(axes, at)]
@@ -412,16 +412,16 @@ def _layout(figure: Figure, panels: Sequence[Axes]) -> Json:
     return layout
 
 
-def _place(axes: Axes) -> tuple[int, int]:
+def _grid_position(axes: Axes) -> tuple[int, int]:
     """Return the row and column of a panel."""
     spec = axes.get_subplotspec()
     return (spec.rowspan.start, spec.colspan.start) if spec else (0, 0)
 
 
-def _span(place: int, count: int, gap: float) -> tuple[float, float]:
+def _span(number: int, count: int, gap: float) -> tuple[float, float]:
     """Return begin and end of one of so many panels, from 0 to 1."""
     size = (1 - gap * (count - 1)) / count
-    begin = place * (size + gap)
+    begin = number * (size + gap)
     return begin, begin + size
 
 
@@ -445,8 +445,8 @@ def _axis(axis: Axis, label: str = "") -> Json:
 def _ticks(axis: Axis) -> dict[float, str]:
     """Return the positions and labels of an axis's ticks."""
     low, high = sorted(axis.get_view_interval())
-    places = [float(one) for one in axis.get_majorticklocs() if low <= one <= high]
-    return dict(zip(places, axis.get_major_formatter().format_ticks(places), strict=True))
+    ticks = [float(one) for one in axis.get_majorticklocs() if low <= one <= high]
+    return dict(zip(ticks, axis.get_major_formatter().format_ticks(ticks), strict=True))
 
 
 def _fixed_ticks(axis: Axis) -> dict[float, str]:

@@ -247,7 +247,7 @@ def placement_table(summary: Summary) -> Table:
         ].append(cell)
     imported = summary.run.scenario_digest is None
     rows = [
-        _place(cells, imported=imported, declared=_is_declared(cells[0], summary))
+        _placement(cells, imported=imported, declared=_is_declared(cells[0], summary))
         for cells in groups.values()
     ]
     columns = [
@@ -272,7 +272,7 @@ def _is_declared(cell: CellInfo, summary: Summary) -> bool:
     return "static" in kinds
 
 
-def _place(cells: list[CellInfo], *, imported: bool, declared: bool) -> list[Field]:
+def _placement(cells: list[CellInfo], *, imported: bool, declared: bool) -> list[Field]:
     cell = cells[0]
     among = "itself (loopback)" if is_alone(cell) else "each other"
     return [

@@ -297,8 +297,8 @@ def _endpoint(info: EndpointInfo) -> list[Field]:
         text(info.kind),
         _flavor(info),
         text(info.vcpus),
-        _place(info.achieved.host, info.requested.host, info.earlier),
-        _place(info.achieved.tenant, info.requested.tenant, []),
+        _placement(info.achieved.host, info.requested.host, info.earlier),
+        _placement(info.achieved.tenant, info.requested.tenant, []),
         text(info.achieved.zone or info.achieved.region),
         Field(addresses[0], tuple(addresses[1:])) if addresses else text(None),
         text(_at(before, "cpu", "model")),
@@ -321,7 +321,7 @@ def _flavor(info: EndpointInfo) -> Field:
     return Field(info.flavor or NOTHING, (price,))
 
 
-def _place(achieved: str | None, asked: str | None, earlier: Sequence[Location]) -> Field:
+def _placement(achieved: str | None, asked: str | None, earlier: Sequence[Location]) -> Field:
     lines = [f"asked for: {asked}"] if asked not in (None, achieved) else []
     lines += [f"before that on {one.host}" for one in earlier if one.host]
     return Field(achieved or "unknown", tuple(lines), key=achieved or "")

@@ -47,7 +47,7 @@ class AzureSettings(NicSettings, PublicCloudSettings):
     )
     controller_cidr: Cidr | None = Field(
         default=None,
-        description="from where SSH is let in; has to be written, as Azure does not report the"
+        description="from where SSH is allowed; has to be written, as Azure does not report the"
         " address at which it sees this machine",
     )
     accelerated: bool | None = Field(

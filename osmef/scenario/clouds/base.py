@@ -283,7 +283,7 @@ class PublicCloudSettings(CloudSettings):
     )
     controller_cidr: Cidr | None = Field(
         default=None,
-        description="from where SSH is let in; by default the address at which the cloud sees this"
+        description="from where SSH is allowed; by default the address at which the cloud sees this"
         " machine",
     )
     host_keys: HostKeySource = Field(

@@ -41,7 +41,7 @@ class GceSettings(PublicCloudSettings):
         " tenant is a network of its own in one project",
     )
     controller_cidr: Cidr = Field(
-        description="from where SSH is let in: this machine's address on the Internet, as /32"
+        description="from where SSH is allowed: this machine's address on the Internet, as /32"
     )
     default_flavor: Text = Field(
         default="n2-standard-4", description="machine type of an endpoint that names none"

@@ -129,8 +129,8 @@ class OpenStackSettings(NicSettings, CloudWithHosts):
     )
     controller_cidr: Cidr | None = Field(
         default=None,
-        description="from where SSH is let in; by default the address from which this machine talks"
-        " to the servers, which is wrong behind NAT",
+        description="from where SSH is allowed; by default the address from which this machine"
+        " talks to the servers, which is wrong behind NAT",
     )
     host_keys: HostKeySource = Field(
         default=HostKeySource.GIVEN,
@@ -185,8 +185,8 @@ class OpenStackSettings(NicSettings, CloudWithHosts):
         """
         if self.placement_by is PlacedBy.SERVER_GROUP:
             return kinds
-        places = self.zones if self.placement_by is PlacedBy.ZONE else self.compute_hosts
-        return max(1, min(parallel, len(places) // 2))
+        hosts = self.zones if self.placement_by is PlacedBy.ZONE else self.compute_hosts
+        return max(1, min(parallel, len(hosts) // 2))
 
 
 class OpenStackAccess(CloudAccess):

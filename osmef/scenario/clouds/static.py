@@ -214,8 +214,8 @@ class StaticSettings(CloudWithHosts):
 
     def lanes(self, parallel: int, kinds: int) -> int:  # noqa: ARG002
         """Return one lane for each concurrent trial, of two physical hosts each."""
-        places = {host.location.host or name for name, host in self.hosts.items()}
-        return max(1, min(parallel, len(places) // 2))
+        hosts = {host.location.host or name for name, host in self.hosts.items()}
+        return max(1, min(parallel, len(hosts) // 2))
 
 
 class StaticAccess(CloudAccess):

@@ -76,13 +76,13 @@ def _inside(value: Mapping[str, Any], key: str) -> Mapping[str, Any]:
 def _times(requests: list[Mapping[str, Any]]) -> list[float]:
     """Return the latencies of counted requests, which must be numbered in order."""
     found = []
-    for place, one in enumerate(requests, start=1):
-        if whole(one.get("request"), "the number of a request") != place:
-            raise OutputError(f"request {place} of ioping is missing")
+    for index, one in enumerate(requests, start=1):
+        if whole(one.get("request"), "the number of a request") != index:
+            raise OutputError(f"request {index} of ioping is missing")
         if one.get("ignored") is False:
-            found.append(positive(one.get("time"), f"the time of request {place}") / 1e3)
+            found.append(positive(one.get("time"), f"the time of request {index}") / 1e3)
         elif one.get("ignored") is not True:
-            raise OutputError(f"ioping does not report whether request {place} counts")
+            raise OutputError(f"ioping does not report whether request {index} counts")
     return found
 
 

@@ -61,14 +61,14 @@ class Cards(Recorder):
 
 
 def ground_of(count: int = 2) -> tuple[Underlay, dict[str, Cards]]:
-    ground, _ = recorded(count)
-    roots = {name: Cards() for name in ground.ends}
+    underlay, _ = recorded(count)
+    roots = {name: Cards() for name in underlay.ends}
     nics = tuple(f"eth{n}" for n in range(1, 5))
     ends = {
         name: replace(end, host=replace(end.host, root=roots[name], nics=nics, stays=False))
-        for name, end in ground.ends.items()
+        for name, end in underlay.ends.items()
     }
-    return replace(ground, ends=ends), roots
+    return replace(underlay, ends=ends), roots
 
 
 def lines(root: Recorder) -> list[str]:
@@ -76,8 +76,8 @@ def lines(root: Recorder) -> list[str]:
 
 
 def test_cards_are_joined_each_endpoint_its_own() -> None:
-    ground, roots = ground_of(3)
-    made = Bond(BondSettings(nics=2)).up(ground)
+    underlay, roots = ground_of(3)
+    made = Bond(BondSettings(nics=2)).up(underlay)
     for name, root in roots.items():
         told = lines(root)
         bond, space = made[name].devices[0], made[name].space
@@ -88,17 +88,17 @@ def test_cards_are_joined_each_endpoint_its_own() -> None:
             f"link set dev eth{n} master {bond}" for n in (1, 2)
         ]
         assert sum(line.startswith("route add") for line in told) == 2
-        kinds = [trace.kind for trace in ground.ends[name].host.traces]
+        kinds = [trace.kind for trace in underlay.ends[name].host.traces]
         assert kinds == ["netns", "nic", "nic"]
     assert made["a"].mtu == 1498, "that of the card with the smallest one"
 
 
 def test_what_is_asked_for_is_what_the_kernel_is_told() -> None:
-    ground, roots = ground_of()
+    underlay, roots = ground_of()
     settings = BondSettings.model_validate(
         {"mode": "balance-xor", "hash": "layer3+4", "mtu": 9000, "rate": "10Mbit/s"}, strict=False
     )
-    made = Bond(settings).up(ground)
+    made = Bond(settings).up(underlay)
     told = lines(roots["a"])
     assert any(line.endswith("xmit_hash_policy layer3+4") for line in told)
     assert any("mode balance-xor" in line for line in told)
@@ -110,8 +110,8 @@ def test_what_is_asked_for_is_what_the_kernel_is_told() -> None:
 
 def test_the_first_card_is_preferred_at_all_ends_where_one_is() -> None:
     for mode in BondMode:
-        ground, roots = ground_of()
-        Bond(BondSettings(mode=mode)).up(ground)
+        underlay, roots = ground_of()
+        Bond(BondSettings(mode=mode)).up(underlay)
         preferred = [line for line in lines(roots["b"]) if "primary eth1" in line]
         assert bool(preferred) == (mode in {BondMode.BACKUP, BondMode.TLB, BondMode.ALB})
 
@@ -126,8 +126,8 @@ def test_the_first_card_is_preferred_at_all_ends_where_one_is() -> None:
 def test_what_keeps_a_bond_from_carrying_is_told(
     mode: BondMode, lacking: Mapping[str, object], told: str
 ) -> None:
-    ground, roots = ground_of()
-    minutes = replace(ground, clock=counted(step=60).__next__)
+    underlay, roots = ground_of()
+    minutes = replace(underlay, clock=counted(step=60).__next__)
     for name, value in lacking.items():
         setattr(roots["b"], name, value)
     with pytest.raises(EndpointError, match=told) as refused:
@@ -139,9 +139,9 @@ def test_what_keeps_a_bond_from_carrying_is_told(
 @pytest.mark.parametrize("duplex", ["full", "unknown"])
 def test_cards_that_tell_no_duplex_are_told_theirs_where_lacp_is_spoken(duplex: str) -> None:
     for mode in (BondMode.LACP, BondMode.ROUND_ROBIN):
-        ground, roots = ground_of()
+        underlay, roots = ground_of()
         roots["a"].duplex = roots["b"].duplex = duplex
-        Bond(BondSettings(mode=mode)).up(ground)
+        Bond(BondSettings(mode=mode)).up(underlay)
         set_to = [argv[-5:] for argv in roots["a"].argvs if "ethtool" in argv]
         wanted = [[f"eth{n}", "speed", "10000", "duplex", "full"] for n in (1, 2)]
         assert set_to == (wanted if (mode, duplex) == (BondMode.LACP, "unknown") else [])
@@ -149,27 +149,27 @@ def test_cards_that_tell_no_duplex_are_told_theirs_where_lacp_is_spoken(duplex: 
 
 @pytest.mark.parametrize(("stays", "has_ethtool"), [(True, True), (False, False)])
 def test_where_the_duplex_can_not_be_set_it_is_told(*, stays: bool, has_ethtool: bool) -> None:
-    ground, roots = ground_of()
+    underlay, roots = ground_of()
     roots["b"].has_ethtool = has_ethtool
-    ends = dict(ground.ends)
+    ends = dict(underlay.ends)
     ends["b"] = replace(ends["b"], host=replace(ends["b"].host, stays=stays))
     with pytest.raises(EndpointError, match="eth1 works in unknown duplex") as refused:
-        Bond(BondSettings(mode=BondMode.LACP)).up(replace(ground, ends=ends))
+        Bond(BondSettings(mode=BondMode.LACP)).up(replace(underlay, ends=ends))
     assert refused.value.where == "b"
     assert "ethtool -s eth1 speed 10000 duplex full" in str(refused.value.cure)
 
 
 def test_too_few_cards_are_told_before() -> None:
-    ground, _ = ground_of()
-    host = replace(ground.ends["a"].host, nics=("eth1",))
+    underlay, _ = ground_of()
+    host = replace(underlay.ends["a"].host, nics=("eth1",))
     with pytest.raises(EndpointError, match="joins 2 free network cards, and it has 1"):
-        Bond(BondSettings()).probe(host, "space", ground.family)
+        Bond(BondSettings()).probe(host, "space", underlay.family)
 
 
 def test_a_kernel_without_bonds_is_told(machines: Machines) -> None:
     host = machines.hosts["a"]
     with pytest.raises(EndpointError) as told:
-        Bond(BondSettings()).probe(host, host.new_space(), machines.ground().family)
+        Bond(BondSettings()).probe(host, host.new_space(), machines.underlay().family)
     # The first process of the namespaces is not in those of the machine: that is told first.
     assert "another network namespace than the first process" in told.value.message
 
@@ -231,7 +231,7 @@ def test_it_is_named_by_what_is_set() -> None:
 
 
 def test_where_it_is_measured() -> None:
-    ground, _ = ground_of()
-    made = Bond(BondSettings()).up(ground)
+    underlay, _ = ground_of()
+    made = Bond(BondSettings()).up(underlay)
     assert isinstance(made["a"], LayerEnd)
-    assert made["a"].address == made["a"].bind == ground.inner["a"]
+    assert made["a"].address == made["a"].bind == underlay.inner["a"]

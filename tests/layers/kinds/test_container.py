@@ -83,7 +83,7 @@ def container(machines: Machines, network: str) -> Container:
 def test_what_was_made_of_an_engine_goes(machines: Machines, tmp_path: Path, network: str) -> None:
     engine.install(machines, tmp_path)
     before = machines.state()
-    made = container(machines, network).up(machines.ground())
+    made = container(machines, network).up(machines.underlay())
     assert bool(made["a"].ports) == (network == "bridge")
     assert {one.split("/")[2].partition(":")[0] for one in engine.has(tmp_path)} == {
         *("container", "image"),
@@ -100,7 +100,7 @@ def test_what_was_made_of_an_engine_is_found_by_its_name(
     machines: Machines, tmp_path: Path, network: str
 ) -> None:
     engine.install(machines, tmp_path)
-    container(machines, network).up(machines.ground())
+    container(machines, network).up(machines.underlay())
     for name, host in machines.hosts.items():
         left = traces_of_run(host.root, host.names)
         made = {trace for trace in machines.notes(name).existing if ":" in trace.name}
@@ -133,7 +133,7 @@ def test_beside_a_layer_that_forwards_it_is_off_again_at_the_end(
     stacks = []
     for layer in reversed(layers) if container_first else layers:
         machines.hosts = {name: replace(host, traces=[]) for name, host in machines.hosts.items()}
-        layer.up(machines.ground())
+        layer.up(machines.underlay())
         stacks.append(machines.hosts)
     for machines.hosts in reversed(stacks):
         machines.lower()
@@ -145,7 +145,7 @@ def test_an_engine_that_hangs_is_ended_and_told_and_not_asked_again(
 ) -> None:
     machines.hosts["a"].root.removal_s = 0.1
     engine.install(machines, tmp_path, remove="exec sleep infinity")
-    container(machines, "host").up(machines.ground())
+    container(machines, "host").up(machines.underlay())
     host = machines.hosts["a"]
     with pytest.raises(EndpointError, match=r"`podman rm` did not end within 0.1 s") as told:
         host.drop_all()
@@ -179,7 +179,7 @@ def test_without_an_engine_crun_makes_it_and_nothing_is_left(
     space = machines.hosts["a"].new_space()
     layer.probe(machines.hosts["a"], space, Family.IPV4)
     machines.hosts["a"].drop("netns", space)
-    attached = layer.up(machines.ground())
+    attached = layer.up(machines.underlay())
     for name, end in attached.items():
         assert end.prefix is not None
         assert machines.on(name, *end.prefix, "/osmef-agent", "--version").startswith("osmef-agent")
@@ -202,8 +202,8 @@ def test_on_another_layer_crun_makes_it_in_the_network_of_that(
         host.program = find_binary(this_architecture().name).data
         host.folder = "var/lib"  # of a machine that goes with its run
     before = [*machines.state(), *runtime.has(machines), machines.on("a", "ls", "/run")]
-    below = Macvlan(MacvlanSettings()).up(machines.ground())
-    made = Container(ContainerSettings(engine="crun")).up(machines.ground(below=below))
+    below = Macvlan(MacvlanSettings()).up(machines.underlay())
+    made = Container(ContainerSettings(engine="crun")).up(machines.underlay(below=below))
     assert {name: end.space for name, end in made.items()} == {
         name: end.space for name, end in below.items()
     }
@@ -227,7 +227,7 @@ def test_crun_is_brought_where_one_end_has_no_engine(
     for host in machines.hosts.values():
         host.program = find_binary(this_architecture().name).data
         host.supply_program = lambda program, name=host.name: brought.append((name, program.name))  # type: ignore[misc]
-    Container(ContainerSettings(network="host")).up(machines.ground())
+    Container(ContainerSettings(network="host")).up(machines.underlay())
     assert {("a", "crun"), ("b", "crun")} == set(brought)
     assert engine.has(tmp_path) == []
     machines.lower()

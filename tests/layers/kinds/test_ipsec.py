@@ -18,12 +18,12 @@ def test_it_is_raised_carries_and_goes(machines: Machines, family: Family) -> No
 
 @pytest.mark.parametrize("bits", [128, 192, 256])
 def test_both_ends_of_a_way_have_its_key_and_no_key_is_in_a_command_line(bits: int) -> None:
-    ground, roots = recorded(3)
+    underlay, roots = recorded(3)
     layer = Ipsec(IpsecSettings(key_bits=bits))
-    numbers = layer.numbers(ground)
+    numbers = layer.numbers(underlay)
     states: dict[str, set[tuple[str, ...]]] = {}
-    for name, end in ground.ends.items():
-        layer.settle(end, "its-space", "om1", ground, numbers)
+    for name, end in underlay.ends.items():
+        layer.settle(end, "its-space", "om1", underlay, numbers)
         text = "".join(roots[name].inputs)
         found = re.findall(r"state add src (\S+) dst (\S+) .* spi (\S+) .* 0x([0-9a-f]+) 128", text)
         states[name] = set(found)
@@ -36,7 +36,7 @@ def test_both_ends_of_a_way_have_its_key_and_no_key_is_in_a_command_line(bits: i
         assert set(re.findall(r"(?:reqid|priority|if_id) (\S+)", text)) == {number}
         assert end.host.traces == [Trace("xfrm", number)]
         assert is_of("a-run", Trace("xfrm", number))
-    for name, end in ground.ends.items():
+    for name, end in underlay.ends.items():
         for other, address in end.peers.items():
             there = {one for one in states[other] if end.own[other] in one[:2]}
             assert {one for one in states[name] if address in one[:2]} == there

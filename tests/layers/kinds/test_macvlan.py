@@ -18,7 +18,7 @@ def test_it_is_raised_carries_and_goes(machines: Machines, family: Family) -> No
 def test_an_address_that_a_stranger_on_the_link_has_is_not_taken(
     machines: Machines, family: Family
 ) -> None:
-    ground = machines.ground(family)
+    underlay = machines.underlay(family)
     machines.on("b", "ip", "netns", "add", "theirs")
     for line in (
         "link add stranger link data0 type macvlan mode bridge",
@@ -27,19 +27,19 @@ def test_an_address_that_a_stranger_on_the_link_has_is_not_taken(
         machines.on("b", "ip", *line.split())
     for line in (
         "link set dev stranger up",
-        f"address add {ground.inner['a']}/{ground.width} dev stranger"
+        f"address add {underlay.inner['a']}/{underlay.width} dev stranger"
         + (" nodad" if family is Family.IPV6 else ""),
     ):
         machines.on("b", "ip", "-n", "theirs", *line.split())
     before = machines.state()
-    with pytest.raises(DuplicateError, match=f"{ground.inner['a']} is in use") as refused:
-        Macvlan(MacvlanSettings()).up(ground)
+    with pytest.raises(DuplicateError, match=f"{underlay.inner['a']} is in use") as refused:
+        Macvlan(MacvlanSettings()).up(underlay)
     assert refused.value.where == "a"
     if family is Family.IPV4:
         assert "52:54:00:00:00:99" in refused.value.message
     machines.lower()
     with pytest.raises(DuplicateError, match="is in use on its link"):
-        try_address(machines.hosts["a"], "data0", ground.inner["a"], ground.width)
-    try_address(machines.hosts["a"], "data0", ground.gateway, ground.width)
+        try_address(machines.hosts["a"], "data0", underlay.inner["a"], underlay.width)
+    try_address(machines.hosts["a"], "data0", underlay.gateway, underlay.width)
     machines.lower()
     assert machines.state() == before

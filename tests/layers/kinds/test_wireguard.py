@@ -22,13 +22,13 @@ def test_it_is_raised_carries_and_goes(machines: Machines, family: Family) -> No
 def test_each_end_knows_the_public_keys_of_the_others_and_no_key_is_in_a_command_line(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    ground, roots = recorded(3)
+    underlay, roots = recorded(3)
     monkeypatch.setattr(LayerHost, "busy_ports", lambda _host, _space: set())
     layer = Wireguard(WireguardSettings())
-    numbers = layer.numbers(ground)
+    numbers = layer.numbers(underlay)
     keys, peers = {}, {}
-    for name, end in ground.ends.items():
-        layer.settle(end, "its-space", "om1", ground, numbers)
+    for name, end in underlay.ends.items():
+        layer.settle(end, "its-space", "om1", underlay, numbers)
         (text,) = (one for one in roots[name].inputs if one)
         lines = [line.partition(" = ")[::2] for line in text.splitlines()]
         private = X25519PrivateKey.from_private_bytes(b64decode(dict(lines)["PrivateKey"]))
@@ -40,7 +40,11 @@ def test_each_end_knows_the_public_keys_of_the_others_and_no_key_is_in_a_command
         assert not any(value in told for key, value in lines if key.endswith("Key"))
     for name, known in peers.items():
         assert known == {
-            (keys[other], f"{ground.inner[other]}/32", f"{ground.ends[name].peers[other]}:20999")
-            for other in ground.ends
+            (
+                keys[other],
+                f"{underlay.inner[other]}/32",
+                f"{underlay.ends[name].peers[other]}:20999",
+            )
+            for other in underlay.ends
             if other != name
         }

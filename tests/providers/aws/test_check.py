@@ -22,7 +22,7 @@ from osmef.providers.aws.lookup import check_quotas, find_flavors, look_up
 from osmef.providers.aws.placement import Placer
 from osmef.providers.aws.provider import AwsProvider
 from osmef.providers.aws.resource_types import TYPES, Maker
-from osmef.providers.base import EndpointRequest, go_on
+from osmef.providers.base import EndpointRequest, never_cancelled
 from osmef.providers.marks import Mark
 from osmef.providers.sites import Sites
 from osmef.scenario.clouds.aws import AwsSettings
@@ -132,7 +132,7 @@ def test_two_tenants_of_one_account_need_two_vpcs_there(api: Api) -> None:
 def test_quotas_that_nobody_may_read_are_told_of_and_stop_nothing(api: Api) -> None:
     api.faults.append(Fault("GetServiceQuota", "AccessDeniedException", times=-1))
     ours, wanted = settings(api), requests("tenant-1")
-    tenants = AwsProvider(ours).tenants_of(["tenant-1"], go_on)
+    tenants = AwsProvider(ours).tenants_of(["tenant-1"], never_cancelled)
     names = {"tenant-1": look_up(tenants[0].account, ours, wanted)}
     told = check_quotas(ours, tenants, names, wanted)
     assert ["GetServiceQuota" in line for line in told] == [True, True]

@@ -1,4 +1,4 @@
-"""From where SSH is let in."""
+"""From where SSH is allowed."""
 
 from __future__ import annotations
 

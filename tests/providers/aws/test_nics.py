@@ -59,12 +59,12 @@ def pair(request: pytest.FixtureRequest, lab: Lab) -> Iterator[tuple[Lab, list[E
 def two(lab: Lab, **more: Any) -> Iterator[tuple[Lab, list[Endpoint]]]:
     wanted = [request("sender", nics=2), request("receiver", nics=1)]
     notes = Notes()
-    order = RunContext("direct", wanted, KeyPair.generate("test"), notes, time.time() + 600)
+    context = RunContext("direct", wanted, KeyPair.generate("test"), notes, time.time() + 600)
     provider = AwsProvider(lab.settings(**more), QUICK)
     provider.check(wanted)
     try:
-        made = lab.cloud.within(lambda: provider.create(order))
-        new = lab.cloud.within(lambda: provider.replace(made[0], order))
+        made = lab.cloud.within(lambda: provider.create(context))
+        new = lab.cloud.within(lambda: provider.replace(made[0], context))
         yield lab, [new, made[1]]
     finally:
         provider.close()

@@ -30,7 +30,7 @@ class Made:
 
     lab: Lab
     provider: AwsProvider
-    order: RunContext
+    context: RunContext
     endpoints: list[Endpoint]
 
 
@@ -49,12 +49,12 @@ def pair(lab: Lab) -> Iterator[Made]:
     ]
     notes = Notes()
     key = KeyPair.generate("test")
-    order = RunContext(
+    context = RunContext(
         run="direct", requests=requests, key=key, ledger=notes, deadline=time.time() + 600
     )
     provider = AwsProvider(lab.settings(), QUICK)
     provider.check(requests)
-    yield Made(lab, provider, order, lab.cloud.within(lambda: provider.create(order)))
+    yield Made(lab, provider, context, lab.cloud.within(lambda: provider.create(context)))
     provider.close()
     assert lab.owned() == []
     assert notes.there == set()
@@ -95,13 +95,13 @@ def test_peers_of_another_cloud_are_let_in_at_the_data_ports_alone(pair: Made) -
 def test_the_address_of_an_instance_that_is_gone_is_let_in_no_more(lab: Lab) -> None:
     requests = [request("sender"), request("receiver", tenant="tenant-2")]
     key, ledger = KeyPair.generate("test"), Notes()
-    order = RunContext("direct", requests, key, ledger, time.time() + 600)
+    context = RunContext("direct", requests, key, ledger, time.time() + 600)
     provider = AwsProvider(lab.settings(), QUICK)
     try:
-        sender, receiver = lab.cloud.within(lambda: provider.create(order))
-        new = lab.cloud.within(lambda: provider.replace(sender, order))
+        sender, receiver = lab.cloud.within(lambda: provider.create(context))
+        new = lab.cloud.within(lambda: provider.replace(sender, context))
         groups = lab.cloud.backends()[0].describe_security_groups()
-        let_in = [
+        allow_ingress = [
             {rule.ip_range["CidrIp"] for rule in group.ingress_rules if rule.ip_range}
             for group in groups
             if group.name.startswith("osmef-")
@@ -109,14 +109,14 @@ def test_the_address_of_an_instance_that_is_gone_is_let_in_no_more(lab: Lab) -> 
     finally:
         provider.close()
     ssh = f"{OUTSIDE}/32"
-    assert sorted(map(sorted, let_in)) == sorted(
+    assert sorted(map(sorted, allow_ingress)) == sorted(
         sorted({ssh, f"{one.public_address}/32"}) for one in (new, receiver)
     )
 
 
 def test_a_replacement_stands_in_the_zone_of_the_old_one(pair: Made) -> None:
     old, other = pair.endpoints
-    new = pair.lab.cloud.within(lambda: pair.provider.replace(old, pair.order))
+    new = pair.lab.cloud.within(lambda: pair.provider.replace(old, pair.context))
     assert [place.zone for place in pair.provider.describe([new, other])] == [
         "euc1-az1",
         "euc1-az3",
@@ -125,14 +125,14 @@ def test_a_replacement_stands_in_the_zone_of_the_old_one(pair: Made) -> None:
 
 def test_where_a_replacement_is_not_reached_the_old_one_is_described(lab: Lab) -> None:
     requests = [request("sender", host="host-1"), request("receiver", host="host-2")]
-    order = RunContext("direct", requests, KeyPair.generate("test"), Notes(), time.time() + 600)
+    context = RunContext("direct", requests, KeyPair.generate("test"), Notes(), time.time() + 600)
     provider = AwsProvider(lab.settings(host_keys="console", placement_by="spread"), QUICK)
     try:
-        old, _other = lab.cloud.within(lambda: provider.create(order))
+        old, _other = lab.cloud.within(lambda: provider.create(context))
         before = provider.describe([old])
         lab.cloud.faults.append(Fault("GetConsoleOutput", "UnauthorizedOperation", 403, times=-1))
         with pytest.raises(PolicyError):
-            lab.cloud.within(lambda: provider.replace(old, order))
+            lab.cloud.within(lambda: provider.replace(old, context))
         after = provider.describe([old])
         running = [call.action for call in lab.cloud.calls].count("RunInstances")
     finally:
@@ -151,11 +151,11 @@ def test_a_host_of_the_plan_is_a_dedicated_one_in_each_account(lab: Lab) -> None
         request("near", host="host-2", zone=zone),
         request("far", host="host-2", zone=zone, tenant="tenant-2", flavor="m5.large"),
     ]
-    order = RunContext("direct", requests, KeyPair.generate("test"), Notes(), time.time() + 600)
+    context = RunContext("direct", requests, KeyPair.generate("test"), Notes(), time.time() + 600)
     tenants = {"red": "red", "blue": "blue"}
     provider = AwsProvider(lab.settings(tenants=tenants, placement_by="dedicated-host"), QUICK)
     try:
-        endpoints = lab.cloud.within(lambda: provider.create(order))
+        endpoints = lab.cloud.within(lambda: provider.create(context))
         hosts = [place.host for place in provider.describe(endpoints)]
     finally:
         provider.close()

@@ -59,7 +59,7 @@ class Api:
     def provider(self, **keys: Any) -> AzureProvider:
         return AzureProvider(self.settings(**keys), replace(USUAL, late_s=0.1))
 
-    def order(self, *requests: EndpointRequest, run: str = "lab-1") -> RunContext:
+    def context(self, *requests: EndpointRequest, run: str = "lab-1") -> RunContext:
         return RunContext(
             run=run,
             requests=requests,
@@ -72,7 +72,7 @@ class Api:
     def make(self, *requests: EndpointRequest, **keys: Any) -> tuple[AzureProvider, list[Vm]]:
         """Make VMs as a run does, up to where it would wait for SSH."""
         provider = self.provider(**keys)
-        return provider, provider.begin(self.order(*requests)).create_all()
+        return provider, provider.begin(self.context(*requests)).create_all()
 
     def owned(self) -> list[Resource]:
         return AzureProvider.owned({"uri": self.arm.url})

@@ -164,7 +164,7 @@ def test_a_namespace_that_is_registered_no_more_is_told_and_leaves_nothing(api: 
     api.arm.faults.append(Fault("PUT .*/schedules/", 409, "MissingSubscriptionRegistration", text))
     provider = api.provider()
     with pytest.raises(ProviderError) as caught:
-        provider.create(api.order(vm("a")))
+        provider.create(api.context(vm("a")))
     assert caught.value.cure == "az provider register --namespace Microsoft.DevTestLab"
     provider.close()
     assert api.arm.things == {}
@@ -239,7 +239,7 @@ def test_no_room_anywhere_is_told_with_what_was_tried(api: Api) -> None:
     api.arm.full = {"", *(f"{REGION}-az{n}" for n in (1, 2, 3))}
     provider = api.provider()
     with pytest.raises(CapacityError, match=r"tried: westeurope, westeurope-az3, .*az1"):
-        provider.create(api.order(vm("a"), vm("b")))
+        provider.create(api.context(vm("a"), vm("b")))
     provider.close()
     assert api.arm.things == {}
 
@@ -266,7 +266,7 @@ def test_a_failure_in_the_middle_leaves_nothing(api: Api) -> None:
     api.arm.faults.append(Fault("PUT .*virtualMachines/2-b", 409, "QuotaExceeded", late=True))
     provider = api.provider(proximity=True)
     with pytest.raises(QuotaError):
-        provider.create(api.order(vm("a"), vm("b"), vm("c", tenant="tenant-2")))
+        provider.create(api.context(vm("a"), vm("b"), vm("c", tenant="tenant-2")))
     assert len(api.bodies("virtualMachines")) >= 1
     provider.close()
     assert api.arm.things == {}

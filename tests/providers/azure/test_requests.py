@@ -12,7 +12,7 @@ from azure.mgmt.compute import models as compute_models
 from azure.mgmt.network import models as network_models
 
 from osmef.providers.azure.access import USUAL, Subscription
-from osmef.providers.azure.provider import AzureProvider, Build, read_place
+from osmef.providers.azure.provider import AzureProvider, Provisioning, read_place
 from osmef.providers.azure.resource_types import schedule_body
 from osmef.providers.base import EndpointRequest
 from osmef.scenario.fields import DATA_PORTS
@@ -93,14 +93,14 @@ def times_of_day(ends: float) -> set[str]:
 
 def test_a_vm_that_is_needed_for_days_is_ended_a_day_after_its_controller_is_lost(api: Api) -> None:
     now, provider = time.time(), api.provider()
-    order = replace(api.order(vm("a")), deadline=now + 40 * HOUR_S)
-    provider.begin(order).create_all()
+    context = replace(api.context(vm("a")), deadline=now + 40 * HOUR_S)
+    provider.begin(context).create_all()
     assert scheduled(api) in times_of_day(now + 23 * HOUR_S)
-    built = provider.built()
-    assert isinstance(built, Build)
-    built.schedules.renew(now + 13 * HOUR_S)
+    provisioned = provider.provisioned()
+    assert isinstance(provisioned, Provisioning)
+    provisioned.schedules.renew(now + 13 * HOUR_S)
     assert scheduled(api) in times_of_day(now + 36 * HOUR_S)
-    built.schedules.renew(now + 20 * HOUR_S)  # and never after the deadline
+    provisioned.schedules.renew(now + 20 * HOUR_S)  # and never after the deadline
     assert scheduled(api) in times_of_day(now + 40 * HOUR_S)
     (body,) = api.bodies("schedules")
     assert set(body["tags"]) == {"osmef_run", "osmef_made", "osmef_deadline"}
@@ -116,8 +116,8 @@ def test_schedules_are_moved_on_only_while_the_run_lasts(api: Api, days: int) ->
         threading.Event(),
     )
     put = Fault("PUT .*schedules/", 500, "Broken", times=2, then=moved.set)
-    order = replace(api.order(vm("a")), deadline=time.time() + HOUR_S + days * 24 * HOUR_S)
-    provider.begin(order).create_all()
+    context = replace(api.context(vm("a")), deadline=time.time() + HOUR_S + days * 24 * HOUR_S)
+    provider.begin(context).create_all()
     api.arm.faults.append(put)
     assert moved.wait(30.0 if days else 0.2) is bool(days)
     provider.close()
@@ -223,15 +223,15 @@ def test_other_clouds_are_let_in_where_they_meet(api: Api) -> None:
 
 def test_the_address_of_a_vm_that_is_gone_is_let_in_no_more(api: Api) -> None:
     provider, (old, other) = api.make(vm("a"), vm("b", tenant="tenant-2"))
-    build = provider.built()
-    (new,) = build.create_vms([old.spec.request])
+    provisioning = provider.provisioned()
+    (new,) = provisioning.create_vms([old.spec.request])
     both = {f"{old.public}/32", f"{new.public}/32"}
     assert both & set(rules(api)["2"]["data-tcp"]["sourceAddressPrefixes"]) == {f"{old.public}/32"}
-    gone = {*build.names_of(old)}
+    gone = {*provisioning.names_of(old)}
     provider.remove([one for one in provider.made() if one[0].name in gone])
-    build.register([new])
+    provisioning.register([new])
     assert both & set(rules(api)["2"]["data-tcp"]["sourceAddressPrefixes"]) == {f"{new.public}/32"}
-    assert new.spec.place == old.spec.place
+    assert new.spec.placement == old.spec.placement
     assert other.public not in {old.public, new.public}
 
 
@@ -244,7 +244,7 @@ def test_hosts_of_one_tenant_and_lane_are_spread_by_a_set(api: Api) -> None:
         vm("e"),
     ]
     _, made = api.make(*requests)
-    sets = {one.spec.request.name: one.spec.place.availability_set for one in made}
+    sets = {one.spec.request.name: one.spec.placement.availability_set for one in made}
     assert sets["a1"] == sets["a2"]
     assert sets["b1"] == sets["b2"] != sets["a1"]
     assert {sets[name] for name in ("c1", "c2", "d", "e")} == {None}
@@ -263,7 +263,7 @@ def spread(api: Api) -> list[Any]:
 def test_vms_are_kept_near_each_other_lane_by_lane(api: Api) -> None:
     requests = [vm("a", host="host-1"), vm("b", host="host-2"), vm("c", lane=2)]
     _, made = api.make(*requests, vm("d", tenant="tenant-2"), proximity=True)
-    near = {one.spec.request.name: one.spec.place.proximity for one in made}
+    near = {one.spec.request.name: one.spec.placement.proximity for one in made}
     assert near["a"] == near["b"] == near["d"] != near["c"]
     (one,) = spread(api)
     assert one["properties"]["proximityPlacementGroup"]["id"] == near["a"]
@@ -296,7 +296,7 @@ def test_a_host_of_the_plan_is_another_one_in_each_zone(api: Api) -> None:
         for end, host in (("a", "host-1"), ("b", "host-1"), ("c", "host-2"))
     ]
     _, made = api.make(*requests, dedicated_host="DSv5-Type1")
-    hosts = {one.spec.request.name: one.spec.place.host for one in made}
+    hosts = {one.spec.request.name: one.spec.placement.host for one in made}
     assert hosts["a1"] == hosts["b1"]
     assert hosts["a2"] == hosts["b2"]
     assert len(set(hosts.values())) == len(api.bodies("hosts")) == 4
@@ -325,7 +325,7 @@ def test_a_vm_that_is_not_seen_for_a_moment_is_looked_for(api: Api) -> None:
 
 def test_a_vm_that_was_taken_back_is_gone(api: Api) -> None:
     provider = AzureProvider(api.settings(spot=True), replace(USUAL, gone_s=0.2))
-    (made,) = provider.begin(api.order(vm("a"))).create_all()
+    (made,) = provider.begin(api.context(vm("a"))).create_all()
     endpoint = provider.endpoint(made, None)  # type: ignore[arg-type]
     (body,) = api.bodies("virtualMachines")
     body["properties"]["provisioningState"] = "Deleting"

@@ -27,7 +27,7 @@ def use(api: Api) -> None:
     for number, keys in enumerate(WAYS):
         provider = api.provider(**keys)
         provider.check(requests)
-        made = provider.begin(api.order(*requests, run=f"lab-{number}")).create_all()
+        made = provider.begin(api.context(*requests, run=f"lab-{number}")).create_all()
         made[0].console()
         endpoints = [provider.endpoint(one, None) for one in made]  # type: ignore[arg-type]
         provider.describe(endpoints)

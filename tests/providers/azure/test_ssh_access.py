@@ -25,64 +25,64 @@ a login:
 """
 
 
-def keys_of(made: Vm, order: RunContext, within_s: float = 60.0) -> HostKeys:
+def keys_of(made: Vm, context: RunContext, within_s: float = 60.0) -> HostKeys:
     guest = made.guest(
         AzureSettings(
             region="r", default_flavor="f", user="debian", controller_cidr="198.51.100.7/32"
         )
     )
-    return guest.accept_keys(order, time.monotonic() + within_s)
+    return guest.accept_keys(context, time.monotonic() + within_s)
 
 
 def console(api: Api, **keys: Any) -> tuple[Vm, RunContext]:
-    order = api.order(vm("a"))
-    (made,) = api.provider(host_keys="console", **keys).begin(order).create_all()
-    return made, order
+    context = api.context(vm("a"))
+    (made,) = api.provider(host_keys="console", **keys).begin(context).create_all()
+    return made, context
 
 
 def test_a_key_that_was_given_is_the_only_one(api: Api) -> None:
-    order = api.order(vm("a"))
-    (made,) = api.provider().begin(order).create_all()
+    context = api.context(vm("a"))
+    (made,) = api.provider().begin(context).create_all()
     assert made.spec.host_key is not None
-    assert keys_of(made, order).accepted == (" ".join(made.spec.host_key.public.split()[:2]),)
+    assert keys_of(made, context).accepted == (" ".join(made.spec.host_key.public.split()[:2]),)
     assert api.arm.count("retrieveBootDiagnosticsData") == 0
 
 
 def test_keys_are_read_from_the_serial_log(api: Api) -> None:
-    made, order = console(api)
+    made, context = console(api)
     api.arm.console = lambda _key: CONSOLE
-    assert keys_of(made, order).accepted == (KEY,)
+    assert keys_of(made, context).accepted == (KEY,)
 
 
 def test_a_log_that_is_not_written_yet_is_waited_for(api: Api) -> None:
-    made, order = console(api)
+    made, context = console(api)
     texts = ["Linux booting\n", CONSOLE]
     api.arm.console = lambda _key: texts.pop(0)
     api.arm.faults.append(Fault("retrieveBootDiagnosticsData", 409, "BootDiagnosticsNotReady"))
-    assert keys_of(made, order).accepted == (KEY,)
+    assert keys_of(made, context).accepted == (KEY,)
     assert texts == []
 
 
 def test_without_keys_in_time_none_is_accepted(api: Api) -> None:
-    made, order = console(api)
+    made, context = console(api)
     api.arm.console = lambda _key: "Kernel panic"
     with pytest.raises(BootError, match="no SSH host keys") as caught:
-        keys_of(made, order, within_s=0.0)
+        keys_of(made, context, within_s=0.0)
     assert "Kernel panic" in caught.value.message
 
 
 def test_why_a_log_can_not_be_read_is_told(api: Api) -> None:
-    made, order = console(api)
+    made, context = console(api)
     api.arm.faults.append(Fault("retrieveBootDiagnosticsData", 409, "NotHere", times=9))
     with pytest.raises(BootError, match=r"can't be read: .*NotHere"):
-        keys_of(made, order, within_s=0.0)
+        keys_of(made, context, within_s=0.0)
 
 
 def test_who_may_not_read_the_log_is_told_at_once(api: Api) -> None:
-    made, order = console(api)
+    made, context = console(api)
     api.arm.role.remove("microsoft.compute/virtualmachines/retrievebootdiagnosticsdata/action")
     with pytest.raises(PolicyError) as caught:
-        keys_of(made, order)
+        keys_of(made, context)
     assert "retrievebootdiagnosticsdata" in str(caught.value.cure)
 
 
@@ -104,8 +104,8 @@ def test_of_a_serial_log_without_end_the_end_is_kept(api: Api) -> None:
 def test_a_vm_that_is_up_is_told_from_one_that_never_was(
     api: Api, text: str, kind: type[BootError] | None
 ) -> None:
-    made, order = console(api)
+    made, context = console(api)
     api.arm.console = lambda _key: text
     error = ReachError("no route to host")
-    shown = made.guest(api.settings()).explain(error, order)
+    shown = made.guest(api.settings()).explain(error, context)
     assert type(shown) is kind if kind else shown is error

@@ -36,8 +36,8 @@ def test_all_that_was_made_is_listed_and_goes(api: Api) -> None:
 
 def test_only_one_run_is_listed_where_one_is_asked_for(api: Api) -> None:
     provider = api.provider()
-    provider.begin(api.order(vm("a"), run="lab-1")).create_all()
-    api.provider().begin(api.order(vm("a"), run="lab-2")).create_all()
+    provider.begin(api.context(vm("a"), run="lab-1")).create_all()
+    api.provider().begin(api.context(vm("a"), run="lab-2")).create_all()
     found = AzureProvider.owned({"uri": api.arm.url}, "lab-2")
     assert {one.run for one in found} == {"lab-2"}
     provider.close()
@@ -56,8 +56,8 @@ def test_a_group_that_does_not_go_at_once_goes_part_by_part(
     destroy(api)
     assert api.arm.things == {}
     deleted = [call.split("/")[-2] for call in api.arm.calls if call.startswith("DELETE ")]
-    order = [one for one in dict.fromkeys(deleted) if one != "resourcegroups"]
-    assert order == [
+    context = [one for one in dict.fromkeys(deleted) if one != "resourcegroups"]
+    assert context == [
         "schedules",
         "virtualMachines",
         "disks",
@@ -204,7 +204,7 @@ def test_parts_of_what_is_ours_go_with_it(api: Api) -> None:
 
 def test_lists_are_read_to_their_end(api: Api) -> None:
     for number in range(3):
-        api.provider().begin(api.order(vm("a"), run=f"lab-{number}")).create_all()
+        api.provider().begin(api.context(vm("a"), run=f"lab-{number}")).create_all()
     before = api.arm.count("GET .*/resourcegroups$")
     assert {one.run for one in api.owned()} == {f"lab-{number}" for number in range(3)}
     assert api.arm.count("GET .*/resourcegroups$") - before == 3
@@ -223,7 +223,7 @@ def test_a_group_that_was_only_intended_when_the_run_died_is_found_late(api: Api
     provider = api.provider()
     api.arm.faults.append(Fault("PUT .*/resourcegroups/[^/]+$", 400, "Dead", lost=True))
     with pytest.raises(ProviderError):
-        provider.create(api.order(vm("a")))
+        provider.create(api.context(vm("a")))
     (what, intended) = api.ledger.events[0]
     assert (what, intended.id) == ("intend", None)
     api.arm.faults.append(Fault("GET .*/resourcegroups/[^/]+$", 404, "ResourceGroupNotFound"))

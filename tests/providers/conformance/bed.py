@@ -99,7 +99,7 @@ class Bed(ABC):
         """Return a provider of the cloud, with the usual settings."""
 
     @abstractmethod
-    def let_in(self) -> dict[str, set[str]]:
+    def allow_ingress(self) -> dict[str, set[str]]:
         """Return from which addresses data comes in, of those that have a rule of their own.
 
         By the end of the name of the tenant's firewall, such as "net-1".

@@ -50,7 +50,7 @@ class Aws(Bed):
         settings = AwsSettings.model_validate(settings_for(self._api))
         return AwsProvider(settings, CloudWaits(look_s=0.1, late_s=0.1, gone_s=0.3))
 
-    def let_in(self) -> dict[str, set[str]]:
+    def allow_ingress(self) -> dict[str, set[str]]:
         """Return the addresses in the rules of security groups."""
         answer = Account(self.access).read("describe_security_groups", "looking at groups")
         return {
@@ -105,7 +105,7 @@ class Gce(Bed):
         """Return what work returns where the VMs can be reached."""
         return self._lab.cloud.here(work)
 
-    def let_in(self) -> dict[str, set[str]]:
+    def allow_ingress(self) -> dict[str, set[str]]:
         """Return the addresses in the rules for peers."""
         found: dict[str, set[str]] = {"net-1": set(), "net-2": set()}
         for rule in self._lab.project().every("looking", compute_v1.FirewallsClient):
@@ -160,7 +160,7 @@ class Azure(Bed):
         """Return a provider of the usual subscription."""
         return AzureProvider(self._api.settings(), replace(USUAL, late_s=0.1, gone_s=0.3))
 
-    def let_in(self) -> dict[str, set[str]]:
+    def allow_ingress(self) -> dict[str, set[str]]:
         """Return the addresses in the rules of security groups, by the names of their groups."""
         found = {}
         things = self._api.arm.things.values()
@@ -224,7 +224,7 @@ class OpenStack(Bed):
         self._lab.dirty.add("bob")
         return self._lab.provider(projects={"red": "alice", "blue": "bob"})
 
-    def let_in(self) -> dict[str, set[str]]:
+    def allow_ingress(self) -> dict[str, set[str]]:
         """Return the addresses in the rules of both projects' security groups."""
         found = {}
         for number, cloud in enumerate(("alice", "bob"), 1):

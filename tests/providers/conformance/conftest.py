@@ -24,8 +24,8 @@ BEDS = {
 }
 
 
-def _at_once(guest: BootingGuest, order: RunContext, _deadline: float) -> Login:
-    return Login(guest.name, guest.user, guest.address, HostKeys(()), order.key)
+def _at_once(guest: BootingGuest, context: RunContext, _deadline: float) -> Login:
+    return Login(guest.name, guest.user, guest.address, HostKeys(()), context.key)
 
 
 @pytest.fixture(params=BEDS)

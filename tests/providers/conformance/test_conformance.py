@@ -24,13 +24,13 @@ class Made:
 
     bed: Bed
     provider: Provider
-    order: RunContext
+    context: RunContext
     journal: Journal
     endpoints: list[Endpoint] = field(default_factory=list)
 
     def create(self) -> None:
         """Make the endpoints."""
-        self.endpoints = self.bed.here(lambda: self.provider.create(self.order))
+        self.endpoints = self.bed.here(lambda: self.provider.create(self.context))
 
 
 MORE = pytest.mark.real("clouds")
@@ -96,7 +96,7 @@ def test_a_replacement_stands_and_the_old_one_is_gone(bed: Bed) -> None:
     with made(bed, "a", "b") as lab:
         lab.create()
         old = lab.endpoints[0]
-        new = bed.here(lambda: lab.provider.replace(old, lab.order))
+        new = bed.here(lambda: lab.provider.replace(old, lab.context))
         ids = {one.id for one in bed.vms()}
         assert ids == {new.resource_id, vm_id(lab, 1)}
         assert new.request == old.request
@@ -116,17 +116,19 @@ def test_a_replacement_that_fails_leaves_the_old_one(
         lab.create()
         (old,) = lab.endpoints
         with bed.wrong(what), pytest.raises(error):
-            bed.here(lambda: lab.provider.replace(old, lab.order))
+            bed.here(lambda: lab.provider.replace(old, lab.context))
         (place,) = lab.provider.describe([old])
         assert not isinstance(place, Gone)
-        new = bed.here(lambda: lab.provider.replace(old, lab.order))
+        new = bed.here(lambda: lab.provider.replace(old, lab.context))
         assert new.resource_id != old.resource_id
         assert old.resource_id not in {one.id for one in bed.vms()}
 
 
 def admitted(bed: Bed, number: int) -> set[str]:
     """Return the addresses that may send data to a tenant."""
-    (found,) = (some for name, some in bed.let_in().items() if name.endswith(f"net-{number}"))
+    (found,) = (
+        some for name, some in bed.allow_ingress().items() if name.endswith(f"net-{number}")
+    )
     return found
 
 
@@ -139,7 +141,7 @@ def test_each_tenant_admits_the_vms_of_others_and_its_peers_alone(bed: Bed) -> N
         assert (admitted(bed, 1), admitted(bed, 2)) == ({two}, {one})
         bed.here(lambda: lab.provider.admit(lab.endpoints[:1], ["198.51.100.9"]))
         assert (admitted(bed, 1), admitted(bed, 2)) == ({two, "198.51.100.9"}, {one})
-        new = bed.here(lambda: lab.provider.replace(lab.endpoints[1], lab.order))
+        new = bed.here(lambda: lab.provider.replace(lab.endpoints[1], lab.context))
         assert admitted(bed, 1) == {str(new.public_address), "198.51.100.9"}
         assert admitted(bed, 2) == {one}
         bed.here(lambda: lab.provider.admit(lab.endpoints[:1], []))
@@ -227,7 +229,7 @@ def test_what_carries_the_mark_is_found_and_goes_without_a_journal(bed: Bed) -> 
         lab.create()
         found = bed.owned()
         assert all(type(lab.provider).makes(one) for one in found)
-        assert {(one.run, one.deadline) for one in found} == {(RUN, lab.order.deadline)}
+        assert {(one.run, one.deadline) for one in found} == {(RUN, lab.context.deadline)}
         gone: list[Resource] = []
         type(lab.provider).destroy(found, gone.append)
         assert names_of(gone) == names_of(found)
@@ -251,6 +253,6 @@ def test_a_request_to_stop_ends_it_and_all_goes(bed: Bed) -> None:
             if lab.journal.noted("intend", bed.vm):
                 raise Interrupted("stopped")
 
-        lab.order = replace(lab.order, check=check)
+        lab.context = replace(lab.context, check=check)
         with bed.wrong(Wrong.LOST), pytest.raises(Interrupted):  # it waits to look again
             lab.create()

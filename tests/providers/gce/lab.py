@@ -90,7 +90,7 @@ class Lab:
         """Hand out a provider and the endpoints that it made."""
         provider = self.provider(**settings)
         try:
-            yield provider, self.create(provider, order(*requests))
+            yield provider, self.create(provider, context(*requests))
         finally:
             provider.close()
 
@@ -120,7 +120,7 @@ def vm(
     return EndpointRequest(name, "sender", EndpointKind.VM, flavor, host, tenant, zone=zone)
 
 
-def order(*requests: EndpointRequest, run: str = RUN) -> RunContext:
+def context(*requests: EndpointRequest, run: str = RUN) -> RunContext:
     return RunContext(run, requests, KeyPair.generate("lab"), MemoryLedger(), time.time() + LONG_S)
 
 

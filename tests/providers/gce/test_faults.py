@@ -19,7 +19,7 @@ from osmef.providers.base import Resource
 from osmef.providers.gce.provider import GceProvider
 from osmef.scenario.location import Gone
 from tests.providers.conftest import MemoryLedger
-from tests.providers.gce.lab import RUN, Lab, asked, order, refusal, vm
+from tests.providers.gce.lab import RUN, Lab, asked, context, refusal, vm
 from tests.providers.quick import PACE
 
 FULL: dict[str, Any] = {
@@ -68,7 +68,7 @@ def test_an_operation_that_ends_with_an_error_ends_the_run(
 @pytest.mark.parametrize("end", [FULL, BROKEN])
 def test_what_was_refused_is_not_looked_for(lab: Lab, end: dict[str, Any]) -> None:
     """The journal says at once that it is not there, and nothing of the removal waits for it."""
-    provider, wanted = lab.provider(zone="here-1-a"), order(vm())
+    provider, wanted = lab.provider(zone="here-1-a"), context(vm())
     with (
         lab.cloud.fault("operation", "insert .*/instances/", **end),
         pytest.raises(ProviderError),
@@ -265,7 +265,7 @@ def test_what_was_just_made_may_be_seen_late(lab: Lab, lag: tuple[str, int, str]
 
 
 def test_what_lists_and_looks_do_not_show_yet_goes_all_the_same(lab: Lab) -> None:
-    provider, wanted = lab.provider(), order(vm())
+    provider, wanted = lab.provider(), context(vm())
     lab.create(provider, wanted)
     unseen = {"kind": "call", "pattern": "GET .*/zones/[a-z0-9-]+/instances/", "times": 1}
     with lab.cloud.faults(
@@ -307,7 +307,7 @@ def test_lost_answers_make_nothing_twice(lab: Lab) -> None:
 def test_refusal_after_a_lost_answer_is_not_believed(lab: Lab) -> None:
     """The VM was made when its answer was lost: what came after it says nothing of that."""
     post = {"kind": "call", "pattern": INSERT_VM, "times": 1}
-    provider, wanted = lab.provider(), order(vm())
+    provider, wanted = lab.provider(), context(vm())
     with (
         lab.cloud.faults({**post, "lose": True}, {**post, **refusal(403, "forbidden")}),
         pytest.raises(PolicyError),

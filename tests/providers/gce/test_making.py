@@ -15,7 +15,7 @@ from osmef.scenario.fields import DATA_PORTS, Family, FlavorNeed, ProviderNetwor
 from osmef.scenario.location import distance, same_host
 from tests.gce.cloud import CONTROLLER
 from tests.gce.services.contents import IMAGES
-from tests.providers.gce.lab import LONG_S, Lab, asked, order, refusal, vm
+from tests.providers.gce.lab import LONG_S, Lab, asked, context, refusal, vm
 
 DATA = f"{DATA_PORTS.start}-{DATA_PORTS.stop - 1}"
 NEWEST = IMAGES["debian-12"]
@@ -177,7 +177,7 @@ def test_hosts_that_the_cloud_tells_are_read_back(lab: Lab) -> None:
 
 
 def test_an_endpoint_is_made_anew_before_the_old_one_goes(lab: Lab) -> None:
-    provider, wanted = lab.provider(compact=True), order(vm("a"), vm("b", "host-2"))
+    provider, wanted = lab.provider(compact=True), context(vm("a"), vm("b", "host-2"))
     _, old = lab.create(provider, wanted)
     new = lab.cloud.here(lambda: provider.replace(old, wanted))
     there = lab.owned()
@@ -196,7 +196,7 @@ def test_an_endpoint_is_made_anew_before_the_old_one_goes(lab: Lab) -> None:
 
 def test_where_one_made_anew_is_not_reached_the_old_one_is_described(lab: Lab) -> None:
     """Both stand on one host, and the new one on another: what is measured is the old one."""
-    provider, wanted = lab.provider(compact=True, show_hosts=True), order(vm("a"), vm("b"))
+    provider, wanted = lab.provider(compact=True, show_hosts=True), context(vm("a"), vm("b"))
     with lab.cloud.fault("host", times=2, host="host-7"):
         a, b = lab.create(provider, wanted)
     unread = {**UNREAD, **refusal(403, "forbidden"), "times": 99}
@@ -215,7 +215,7 @@ def test_where_one_made_anew_is_not_reached_the_old_one_is_described(lab: Lab) -
 
 def test_the_address_of_a_vm_that_is_gone_is_let_in_no_more(lab: Lab) -> None:
     requests = [vm("a"), vm("b", "host-2", "tenant-2")]
-    provider, wanted = lab.provider(), order(*requests)
+    provider, wanted = lab.provider(), context(*requests)
     with lab.cloud.recorded() as calls:
         old, other = lab.create(provider, wanted)
         provider.admit([old], ["203.0.113.9"])
@@ -223,14 +223,14 @@ def test_the_address_of_a_vm_that_is_gone_is_let_in_no_more(lab: Lab) -> None:
         provider.admit([new], ["203.0.113.10"])
         there = {one.removeprefix("firewall ") for one in lab.owned() if "firewall" in one}
         provider.close()
-        let_in = {
+        allow_ingress = {
             source
             for call in asked(calls(), "firewalls.insert")
             if call["body"]["name"] in there
             for source in call["body"]["sourceRanges"]
         }
     stand = {f"{new.public_address}/32", f"{other.public_address}/32"}
-    assert let_in == {CONTROLLER, "10.1.0.0/20", "10.2.0.0/20", *stand, "203.0.113.10/32"}
+    assert allow_ingress == {CONTROLLER, "10.1.0.0/20", "10.2.0.0/20", *stand, "203.0.113.10/32"}
     assert lab.owned() == []
 
 
@@ -338,7 +338,7 @@ def test_more_hosts_than_the_group_has_nodes_are_refused(lab: Lab) -> None:
 def test_more_hosts_than_a_spread_policy_has_domains_are_refused(lab: Lab) -> None:
     provider = lab.provider()
     with pytest.raises(CapacityError, match="9 different hosts"):
-        lab.create(provider, order(*(vm(str(n), f"host-{n}") for n in range(9))))
+        lab.create(provider, context(*(vm(str(n), f"host-{n}") for n in range(9))))
     provider.close()
     assert lab.owned() == []
 
@@ -349,7 +349,7 @@ def test_what_is_owned_carries_run_and_times(lab: Lab) -> None:
         found = GceProvider.owned(access)
         others = GceProvider.owned(access, "another-run")
     assert {one.kind for one in found} == {"instance", "policy", "firewall", "subnet", "network"}
-    assert {one.run for one in found} == {order().run}
+    assert {one.run for one in found} == {context().run}
     assert all(one.made and one.deadline and one.made < one.deadline for one in found)
     assert others == []
 

@@ -12,7 +12,7 @@ from osmef.providers.base import Resource
 from osmef.providers.gce.provider import GceProvider
 from osmef.providers.gce.resource_types import TYPES, id_of
 from osmef.scenario.fields import FlavorNeed
-from tests.providers.gce.lab import RUN, Lab, asked, order, refusal, vm
+from tests.providers.gce.lab import RUN, Lab, asked, context, refusal, vm
 
 ROLE = Path(__file__).parents[3] / "docs/policies/gce-role.yaml"
 INSERT_VM = {
@@ -72,7 +72,7 @@ def test_role_has_the_permissions_of_all_calls_that_are_made(lab: Lab) -> None:
 def make_all(lab: Lab) -> None:
     """Make a pair as the plan of a run has it, see where it stands, and leave it there."""
     requests = [vm("a"), vm("b", "host-2")]
-    provider, wanted = lab.provider(), order(*requests)
+    provider, wanted = lab.provider(), context(*requests)
     provider.check(requests)
     unread = refusal(404, "notFound")
     with lab.cloud.fault("call", "GET .*/getGuestAttributes", times=1, **unread):

@@ -154,8 +154,8 @@ def two_guests(alpha: Hypervisor, image: GuestImage, key: KeyPair) -> Iterator[l
     provider = LibvirtProvider(settings)
     with alpha.inside():
         try:
-            order = RunContext("test-bonds", requests, key, Forgetful(), time.time() + 3600)
-            yield provider.create(order)
+            context = RunContext("test-bonds", requests, key, Forgetful(), time.time() + 3600)
+            yield provider.create(context)
         finally:
             provider.close()
 

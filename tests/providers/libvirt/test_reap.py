@@ -87,8 +87,8 @@ def test_reap_lists_before_it_destroys_and_leaves_what_is_young_or_foreign(
     leave(host, made_s=-2 * HOUR, deadline_s=HOUR)
     where = ("reap", "--provider", "libvirt", "--uri", host.uri)
     for young in (where, (*where, "--older-than", "3h", "--yes")):
-        spared = osmef(*young)
-        assert (spared.code, spared.out) == (0, "nothing left\n")
+        skipped = osmef(*young)
+        assert (skipped.code, skipped.out) == (0, "nothing left\n")
     asked = osmef(*where, "--older-than", "1h")  # and nobody answers
     assert asked.code == 1
     for kind in KINDS:

@@ -50,9 +50,9 @@ requests = [
     EndpointRequest("vm-1", "sender", EndpointKind.VM, None, "host-1", "tenant-1"),
     EndpointRequest("vm-2", "receiver", EndpointKind.VM, None, "host-2", "tenant-1"),
 ]
-order = RunContext(RUN, requests, KeyPair.generate(RUN), Ledger(), time.time() + 600, progress)
+context = RunContext(RUN, requests, KeyPair.generate(RUN), Ledger(), time.time() + 600, progress)
 try:
-    provider.create(order)
+    provider.create(context)
     say("ready")
     sys.stdin.read()
 finally:

@@ -56,15 +56,15 @@ def test_slots_keep_together_and_apart(pairs: list[tuple[int, int | None]]) -> N
         for number, (host, tenant) in enumerate(pairs)
     ]
     layout = lay_out(LocalSettings(hosts=6, tenants=5), requests, BLOCK, [0, 1])
-    for one in layout.places:
-        for other in layout.places:
+    for one in layout.placed_endpoints:
+        for other in layout.placed_endpoints:
             assert (one.host == other.host) == (one.request.host == other.request.host)
             if None not in {one.request.tenant, other.request.tenant}:
                 assert (one.tenant == other.tenant) == (one.request.tenant == other.request.tenant)
-    addresses = [a for p in layout.places for a in (p.address, p.management)]
+    addresses = [a for p in layout.placed_endpoints for a in (p.address, p.management)]
     assert len(set(addresses)) == len(addresses)
     networks = {tenant.name: tenant for tenant in layout.cloud.tenants}
-    for place in layout.places:
+    for place in layout.placed_endpoints:
         assert place.host in networks[place.tenant].hosts
 
 
@@ -95,12 +95,12 @@ def test_too_few_hosts_or_tenants(vm: Vm, settings: LocalSettings, what: str) ->
 def test_a_flavor_is_its_own_the_default_or_the_first(vm: Vm) -> None:
     requests = [vm("a", "host-1", flavor="large"), vm("b", "host-1")]
     first = lay_out(LocalSettings(), requests, BLOCK, range(8))
-    assert [(place.flavor, len(place.cpus)) for place in first.places] == [
+    assert [(place.flavor, len(place.cpus)) for place in first.placed_endpoints] == [
         ("large", 4),
         ("small", 1),
     ]
     default = lay_out(LocalSettings(default_flavor="medium"), requests, BLOCK, range(8))
-    assert default.places[1].flavor == "medium"
+    assert default.placed_endpoints[1].flavor == "medium"
 
 
 @pytest.mark.parametrize(

@@ -386,8 +386,8 @@ def test_the_user_reads_what_is_made(machine: None, vm: Vm, ledger: Ledger, run_
     lines: list[str] = []
     key, provider = KeyPair.generate("t"), LocalProvider(LocalSettings())
     try:
-        order = RunContext(run_name, requests, key, ledger, time.time() + 600, lines.append)
-        for endpoint in provider.create(order):
+        context = RunContext(run_name, requests, key, ledger, time.time() + 600, lines.append)
+        for endpoint in provider.create(context):
             SshSession.open(endpoint.login).close()
     finally:
         provider.close()

@@ -94,5 +94,5 @@ def server(
     return EndpointRequest(name, "sender", EndpointKind.VM, flavor, host, tenant, lane)
 
 
-def order(*requests: EndpointRequest, run: str = RUN) -> RunContext:
+def context(*requests: EndpointRequest, run: str = RUN) -> RunContext:
     return RunContext(run, requests, KeyPair.generate("lab"), MemoryLedger(), DEADLINE)

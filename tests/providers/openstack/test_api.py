@@ -25,7 +25,7 @@ from osmef.scenario.fields import FlavorNeed
 from tests.openstack.calls import recorded
 from tests.openstack.faults import calls_fail
 from tests.openstack.settings import REGION
-from tests.providers.openstack.lab import Lab, order, server
+from tests.providers.openstack.lab import Lab, context, server
 
 pytestmark = pytest.mark.timeout(1200)  # the first test waits for the cloud
 
@@ -205,7 +205,7 @@ def test_nothing_says_which_cloud(provider: Make) -> None:
 def test_a_member_may_not_make_projects(provider: Make) -> None:
     asked = provider(projects="made")
     with pytest.raises(PolicyError) as caught:
-        asked.create(order(server()))
+        asked.create(context(server()))
     assert "name projects" in str(caught.value.cure)
     asked.close()
 

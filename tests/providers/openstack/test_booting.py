@@ -72,9 +72,9 @@ def test_the_reason_of_an_error_is_waited_for(
         write_cloud(clouds, url, "p1")
         tenant = Tenant("tenant-1", 1, "one", open_cloud({"cloud": "lab"}, waits=QUICK))
         site, key = TenantNet(tenant, names, "net", None, None, "key"), KeyPair.generate("lab")
-        order = ServerSpec(server(), NAME, site, key, None, flavor, VmPlacement())
+        context = ServerSpec(server(), NAME, site, key, None, flavor, VmPlacement())
         with pytest.raises(ProviderError, match=said) as caught:
-            make_servers(maker, [order], settings, lambda _servers: None)
+            make_servers(maker, [context], settings, lambda _servers: None)
     assert caught.value.kind == kind
 
 

@@ -16,7 +16,7 @@ from osmef.providers.openstack.provider import OpenStackProvider
 from osmef.scenario.clouds.openstack import BootSource, OpenStackSettings
 from tests.openstack.calls import recorded
 from tests.openstack.faults import calls_fail, guests_hang, hosts_fail
-from tests.providers.openstack.lab import Lab, order, server, servers_of
+from tests.providers.openstack.lab import Lab, context, server, servers_of
 from tests.waiting import until
 
 pytestmark = pytest.mark.timeout(1200)  # the first test waits for the cloud
@@ -204,7 +204,7 @@ def test_destroying_what_is_gone_or_not_ours_is_success_and_touches_nothing(lab:
 def test_a_failure_half_way_is_cleared_away(lab: Lab) -> None:
     lab.dirty.add("alice")
     provider = OpenStackProvider(OpenStackSettings(cloud="alice", boot=BootSource(image="guest")))
-    wanted = order(server("a"), server("b", "host-2"))
+    wanted = context(server("a"), server("b", "host-2"))
     with (
         calls_fail(lab.cloud, "neutron-server", "POST .*/routers", 400),
         pytest.raises(Exception, match="router") as caught,

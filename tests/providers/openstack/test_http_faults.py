@@ -16,7 +16,7 @@ from tests.openstack.calls import recorded
 from tests.openstack.faults import all_calls_fail, hosts_fail
 from tests.openstack.settings import FAR_REGION, REGION
 from tests.openstack.small.talk import Talk
-from tests.providers.openstack.lab import Lab, order, server, servers_of
+from tests.providers.openstack.lab import Lab, context, server, servers_of
 
 MAKING = [
     ("nova-api", "POST .*/(servers|os-keypairs|os-server-groups)$"),
@@ -102,7 +102,7 @@ def test_no_valid_host_is_an_error_of_capacity(small_lab: Lab) -> None:
     """The zone has one host, and the servers are to stand on two."""
     made = small_lab.provider(zones=["az2"])
     with pytest.raises(CapacityError, match="No valid host") as caught:
-        small_lab.create(made, order(server("a"), server("b", "host-2")))
+        small_lab.create(made, context(server("a"), server("b", "host-2")))
     assert "another placement" in str(caught.value.cure)
     made.close()
     assert small_lab.owned() == servers_of("alice") == []
@@ -111,7 +111,7 @@ def test_no_valid_host_is_an_error_of_capacity(small_lab: Lab) -> None:
 def test_server_in_error_says_why_and_nothing_is_left(small_lab: Lab) -> None:
     made = small_lab.provider(zones=["az2"])
     with hosts_fail(small_lab.cloud), pytest.raises(CapacityError, match="not start") as caught:
-        small_lab.create(made, order(server()))
+        small_lab.create(made, context(server()))
     assert "Exhausted all hosts available for retrying build failures" in caught.value.message
     made.close()
     assert small_lab.owned() == servers_of("alice") == []
@@ -127,7 +127,7 @@ def test_answers_that_are_lost_and_calls_that_fail_make_nothing_twice(
         recorded(small_lab.cloud) as calls,
         all_calls_fail(small_lab.cloud, MAKING, how, times),
     ):
-        small_lab.create(made, order(server("a"), server("b", "host-2")))
+        small_lab.create(made, context(server("a"), server("b", "host-2")))
     assert len([call for call in calls if call.lost or call.status == 503]) >= 2 * 3
     there = Counter(one.split()[0] for one in small_lab.owned())
     assert there == {
@@ -146,7 +146,7 @@ def test_answers_that_are_lost_and_calls_that_fail_make_nothing_twice(
 def test_what_went_without_an_answer_counts_as_gone(small_lab: Lab) -> None:
     """Each deletion is done and its answer lost, so that it is asked for again: 404."""
     made, gone = small_lab.provider(), list[Resource]()
-    small_lab.create(made, order(server("a"), server("b", "host-2")))
+    small_lab.create(made, context(server("a"), server("b", "host-2")))
     left = OpenStackProvider.owned({"cloud": "alice"})
     with recorded(small_lab.cloud) as calls, all_calls_fail(small_lab.cloud, DELETING, "lose"):
         OpenStackProvider.destroy(left, gone.append)

@@ -14,7 +14,7 @@ from tests.openstack.calls import Call, recorded
 from tests.openstack.faults import calls_fail
 from tests.openstack.small.talk import kind_of, read
 from tests.openstack.small.tour import RECORDED
-from tests.providers.openstack.lab import Lab, order, server, servers_of
+from tests.providers.openstack.lab import Lab, context, server, servers_of
 from tests.waiting import until
 
 ALMOST_OURS = "osmef-lab-20260101T000000Z-abcd-1-a"
@@ -60,7 +60,7 @@ def test_server_groups_keep_servers_together_and_apart(small_lab: Lab) -> None:
     made = small_lab.provider(compute_hosts=["cmp1", "cmp2", "cmp3"], host_keys="console")
     with recorded(small_lab.cloud) as calls:
         try:
-            places: list[Location] = made.describe(small_lab.create(made, order(*requests)))
+            places: list[Location] = made.describe(small_lab.create(made, context(*requests)))
         finally:
             made.close()
     a, b, c, d = (place.host for place in places)
@@ -121,7 +121,7 @@ def test_a_pair_is_made_and_deleted_by_so_many_calls(small_lab: Lab) -> None:
     requests = [server("a", "host-1"), server("b", "host-1")]
     provider = small_lab.provider()
     with recorded(small_lab.cloud) as calls:
-        small_lab.create(provider, order(*requests))
+        small_lab.create(provider, context(*requests))
         provider.close()
     made = [call for call in calls if call.method in {"POST", "PUT"} and call.service != "keystone"]
     assert Counter(f"{call.method} {call.path.split('/')[-1]}" for call in made) == {

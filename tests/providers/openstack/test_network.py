@@ -66,8 +66,8 @@ def test_only_ssh_and_the_data_ports_are_let_in() -> None:
         Rule("tcp", (22, 22), "198.51.100.7/32")
     ]
     for source in (None, "203.0.113.5/32"):
-        let_in = {(r.protocol, r.ports) for r in rules if r.source == source}
-        assert let_in == {("tcp", (20000, 20999)), ("udp", (20000, 20999))}
+        allow_ingress = {(r.protocol, r.ports) for r in rules if r.source == source}
+        assert allow_ingress == {("tcp", (20000, 20999)), ("udp", (20000, 20999))}
     assert len(rules) == 5
 
 

@@ -12,7 +12,7 @@ from osmef.errors import QuotaError
 from osmef.providers.base import Endpoint, EndpointRequest
 from osmef.scenario.clouds.openstack import OpenStackSettings
 from tests.openstack.faults import calls_fail
-from tests.providers.openstack.lab import Lab, order, server
+from tests.providers.openstack.lab import Lab, context, server
 from tests.providers.openstack.test_quota import need
 from tests.providers.openstack.test_quota import server as sized
 from tests.waiting import until
@@ -64,7 +64,7 @@ def test_cards_of_one_place_meet_and_carry_frames_of_all_addresses(
     made = small_lab.provider(nic_networks=networks)
     requests = [with_nics("a", 2), with_nics("b", 1, "host-2")]
     try:
-        a, b = small_lab.create(made, order(*requests))
+        a, b = small_lab.create(made, context(*requests))
         assert (len(set(a.nics)), len(b.nics)) == (2, 1)
         ports = ports_of()
         nets = [[ports[mac].network_id for mac in end.nics] for end in (a, b)]
@@ -98,7 +98,7 @@ def subnets() -> dict[str, Any]:
 
 def test_a_server_that_is_made_anew_has_its_cards(small_lab: Lab) -> None:
     made = small_lab.provider()
-    wanted = order(with_nics("a", 2))
+    wanted = context(with_nics("a", 2))
     try:
         (old,) = small_lab.create(made, wanted)
         new: Endpoint = small_lab.cloud.here(lambda: made.replace(old, wanted))

@@ -29,13 +29,15 @@ APART_AND_THEN_TOGETHER = "|".join(
 
 def peers_of(*clouds: str) -> tuple[set[str], set[str]]:
     """Return the blocks that data is let in from, and the floating addresses that there are."""
-    let_in, addresses = set(), set()
+    allow_ingress, addresses = set(), set()
     for cloud in clouds:
         with openstack.connect(cloud=cloud) as api:
             rules = [one for one in api.network.security_group_rules() if one.port_range_min]
-            let_in |= {r.remote_ip_prefix for r in rules if r.port_range_min == DATA_PORTS.start}
+            allow_ingress |= {
+                r.remote_ip_prefix for r in rules if r.port_range_min == DATA_PORTS.start
+            }
             addresses |= {f"{ip.floating_ip_address}/32" for ip in api.network.ips()}
-    return {block for block in let_in if block}, addresses
+    return {block for block in allow_ingress if block}, addresses
 
 
 def test_retry_really_makes_a_server_anew_where_it_should_stand(lab: Lab) -> None:
@@ -51,12 +53,12 @@ def test_retry_really_makes_a_server_anew_where_it_should_stand(lab: Lab) -> Non
         process = lab.start("run", scenario)
         lab.osmef.until(process, "measuring")
         there = servers_of("alice") + servers_of("bob")
-        let_in, addresses = peers_of("alice", "bob")
+        allow_ingress, addresses = peers_of("alice", "bob")
         ended = lab.osmef.finish(process)
     assert ended.code == 0, ended.err
     assert len(there) == 2, "the old one goes before anything is measured"
     assert any("-3-" in name for name in there)
-    assert let_in == addresses, "an address that was given back lets nobody in"
+    assert allow_ingress == addresses, "an address that was given back lets nobody in"
     events = lab.journal()
     assert events.count(("replace", "")) == 1
     assert events.count(("created", "server")) == events.count(("destroyed", "server")) == 3

@@ -66,14 +66,14 @@ def host(number: int) -> EndpointRequest:
 
 
 @pytest.fixture
-def order(tmp_path: Path) -> RunContext:
+def context(tmp_path: Path) -> RunContext:
     run = f"static-{unique()}-{tmp_path.name.replace('_', '-')}"
     return RunContext(run, [host(1)], KEY, Notes(), time.time() + 600)
 
 
-def events(order: RunContext) -> list[tuple[str, str]]:
-    assert isinstance(order.ledger, Notes)
-    return [(event, resource.name) for event, resource in order.ledger.events]
+def events(context: RunContext) -> list[tuple[str, str]]:
+    assert isinstance(context.ledger, Notes)
+    return [(event, resource.name) for event, resource in context.ledger.events]
 
 
 def held(machine: Any) -> lock.LockOwner | None:
@@ -84,18 +84,18 @@ def held(machine: Any) -> lock.LockOwner | None:
         session.close()
 
 
-def test_a_machine_is_locked_described_and_given_back(machines: Any, order: RunContext) -> None:
+def test_a_machine_is_locked_described_and_given_back(machines: Any, context: RunContext) -> None:
     machine = machines("a")
     provider = provider_for(settings(a=machine))
-    provider.check(order.requests)
+    provider.check(context.requests)
     try:
-        (endpoint,) = provider.create(order)
+        (endpoint,) = provider.create(context)
         assert endpoint.data_address == "127.0.0.1"  # where SSH arrives
         assert endpoint.vcpus == len(os.sched_getaffinity(0))
         assert provider.describe([endpoint]) == [Location(host="a")]
-        assert held(machine) == holder_of(host(1), order)
+        assert held(machine) == holder_of(host(1), context)
         session = SshSession.open(replace(endpoint.login, kept=None))
-        directory = directory_of(order.run, endpoint.name)
+        directory = directory_of(context.run, endpoint.name)
         session.put(b"x", f"{directory}/osmef-agent", 0o700)
         provider.close()
         assert session.run(["test", "-e", directory]).status == 1
@@ -103,8 +103,8 @@ def test_a_machine_is_locked_described_and_given_back(machines: Any, order: RunC
         assert held(machine) is None
     finally:
         provider.close()
-    name = f"osmef-{order.run}-host-1"
-    assert events(order) == [("intend", name), ("created", name), ("destroyed", name)]
+    name = f"osmef-{context.run}-host-1"
+    assert events(context) == [("intend", name), ("created", name), ("destroyed", name)]
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_what_no_run_makes_is_not_removed(kind: str, name: str) -> None:
     "command", ["echo only backups", "echo Welcome; eval $SSH_ORIGINAL_COMMAND", "internal-sftp"]
 )
 def test_a_machine_whose_programs_say_more_than_they_should_is_refused(
-    machines: Any, order: RunContext, command: str
+    machines: Any, context: RunContext, command: str
 ) -> None:
     machine = machines("a")
     keys = machine.sshd.directory / "authorized_keys"
@@ -137,63 +137,63 @@ def test_a_machine_whose_programs_say_more_than_they_should_is_refused(
     provider = StaticProvider(settings(a=machine))
     try:
         with pytest.raises(ReachError, match="print more than they should") as caught:
-            provider.create(order)
+            provider.create(context)
     finally:
         provider.close()
     assert "bashrc" in str(caught.value.cure)
-    assert events(order) == []
+    assert events(context) == []
 
 
-def test_nothing_secret_is_noted(machines: Any, order: RunContext) -> None:
+def test_nothing_secret_is_noted(machines: Any, context: RunContext) -> None:
     machine = machines("a")
     provider = StaticProvider(settings(a=machine))
     try:
-        provider.create(order)
+        provider.create(context)
     finally:
         provider.close()
-    assert isinstance(order.ledger, Notes)
-    (access,) = {tuple(resource.access.items()) for _, resource in order.ledger.events}
+    assert isinstance(context.ledger, Notes)
+    (access,) = {tuple(resource.access.items()) for _, resource in context.ledger.events}
     assert dict(access) == {"host": "a", **machine.entry}
 
 
 @root
-def test_two_machines_are_two_hosts(machines: Any, order: RunContext) -> None:
+def test_two_machines_are_two_hosts(machines: Any, context: RunContext) -> None:
     provider = StaticProvider(settings(a=machines("a"), b=machines("b")))
     lines: list[str] = []
-    order = replace(order, requests=[host(1), host(2)], progress=lines.append)
+    context = replace(context, requests=[host(1), host(2)], progress=lines.append)
     try:
-        endpoints = provider.create(order)
+        endpoints = provider.create(context)
         assert [one.name for one in endpoints] == ["host-1", "host-2"]
         assert [place.host for place in provider.describe(endpoints)] == ["a", "b"]
     finally:
         provider.close()
     assert lines == ["logging in to 2 static hosts"]
-    assert len(events(order)) == 6
+    assert len(events(context)) == 6
 
 
-def test_one_machine_under_two_names_is_refused(machines: Any, order: RunContext) -> None:
+def test_one_machine_under_two_names_is_refused(machines: Any, context: RunContext) -> None:
     machine = machines("a")
     provider = StaticProvider(settings(a=machine, b=machine))
     try:
         with pytest.raises(CapacityError, match="the same machine as that of host-"):
-            provider.create(replace(order, requests=[host(1), host(2)]))
+            provider.create(replace(context, requests=[host(1), host(2)]))
     finally:
         provider.close()
     assert held(machine) is None
 
 
 def test_a_machine_that_another_run_measures_on_is_left_alone(
-    machines: Any, order: RunContext
+    machines: Any, context: RunContext
 ) -> None:
     machine = machines("a")
     first, second = (StaticProvider(settings(a=machine)) for _ in range(2))
     try:
-        first.create(order)
-        with pytest.raises(CapacityError, match=f"the run {order.run} measures") as caught:
-            second.create(replace(order, run="other", ledger=Notes()))
+        first.create(context)
+        with pytest.raises(CapacityError, match=f"the run {context.run} measures") as caught:
+            second.create(replace(context, run="other", ledger=Notes()))
         assert "osmef reap" in str(caught.value.cure)
         second.close()
-        assert held(machine) == holder_of(host(1), order)
+        assert held(machine) == holder_of(host(1), context)
     finally:
         first.close()
         second.close()
@@ -203,20 +203,20 @@ def test_a_machine_that_another_run_measures_on_is_left_alone(
     ("run", "left_s", "taken"), [("dead", -60, True), ("dead", 60, False), (None, 60, True)]
 )
 def test_a_lock_past_its_deadline_or_of_the_run_itself_is_taken_over(
-    machines: Any, order: RunContext, run: str | None, left_s: float, taken: bool
+    machines: Any, context: RunContext, run: str | None, left_s: float, taken: bool
 ) -> None:
     machine = machines("a")
     session = SshSession.open(machine.sshd.login())
-    old = lock.LockOwner(run or order.run, "host-1", 0, int(time.time() + left_s))
+    old = lock.LockOwner(run or context.run, "host-1", 0, int(time.time() + left_s))
     lock.acquire(session, old)
     provider = StaticProvider(settings(a=machine))
     try:
         if taken:
-            provider.create(order)
-            assert held(machine) == holder_of(host(1), order)
+            provider.create(context)
+            assert held(machine) == holder_of(host(1), context)
         else:
             with pytest.raises(CapacityError):
-                provider.create(order)
+                provider.create(context)
             assert held(machine) == old
     finally:
         provider.close()
@@ -225,11 +225,11 @@ def test_a_lock_past_its_deadline_or_of_the_run_itself_is_taken_over(
 
 
 def test_who_comes_second_to_a_stale_lock_leaves_the_new_one(
-    machines: Any, order: RunContext
+    machines: Any, context: RunContext
 ) -> None:
     session = SshSession.open(machines("a").sshd.login())
     stale = lock.LockOwner("dead", "host-1", 0, 1)
-    first = lock.LockOwner("first", "host-1", 1, int(order.deadline))
+    first = lock.LockOwner("first", "host-1", 1, int(context.deadline))
     try:
         lock.acquire(session, stale)
         lock.acquire(session, first)
@@ -257,15 +257,15 @@ class Meddled(SshSession):
         return moved
 
 
-def test_who_loses_the_machine_to_a_third_one_learns_it(machines: Any, order: RunContext) -> None:
+def test_who_loses_the_machine_to_a_third_one_learns_it(machines: Any, context: RunContext) -> None:
     machine = machines("a")
     stale = lock.LockOwner("dead", "host-1", 0, 1)
     provider = StaticProvider(settings(a=machine))
     session = Meddled.open(machine.sshd.login())
     assert isinstance(session, Meddled)
-    session.other = lock.LockOwner("third", "host-1", 1, int(order.deadline))
+    session.other = lock.LockOwner("third", "host-1", 1, int(context.deadline))
     try:
-        (endpoint,) = provider.create(order)
+        (endpoint,) = provider.create(context)
         assert provider.describe([endpoint])
         lock.remove(session, stale)  # as read before the run took it over
         assert lock.holder(session) == session.other
@@ -280,15 +280,15 @@ def test_who_loses_the_machine_to_a_third_one_learns_it(machines: Any, order: Ru
         session.close()
 
 
-def test_a_lock_that_the_machine_has_lost_is_made_anew(machines: Any, order: RunContext) -> None:
+def test_a_lock_that_the_machine_has_lost_is_made_anew(machines: Any, context: RunContext) -> None:
     machine = machines("a")
     provider = StaticProvider(settings(a=machine))
     session = SshSession.open(machine.sshd.login())
     try:
-        (endpoint,) = provider.create(order)
+        (endpoint,) = provider.create(context)
         session.remove(lock.PATH)  # as a boot does, and logind
         assert provider.describe([endpoint]) == [Location(host="a")]
-        assert held(machine) == holder_of(host(1), order)
+        assert held(machine) == holder_of(host(1), context)
     finally:
         provider.close()
         session.close()
@@ -296,12 +296,12 @@ def test_a_lock_that_the_machine_has_lost_is_made_anew(machines: Any, order: Run
 
 
 def test_its_user_stays_logged_in_while_a_machine_is_taken(
-    machines: Any, order: RunContext
+    machines: Any, context: RunContext
 ) -> None:
     machine = machines("a")
     provider = StaticProvider(settings(a=machine))
     try:
-        provider.create(order)
+        provider.create(context)
         (server,) = machine.sshd.servers
         with pytest.raises(subprocess.TimeoutExpired):
             server.wait(timeout=0.5)
@@ -320,7 +320,7 @@ def test_its_user_stays_logged_in_while_a_machine_is_taken(
     ],
 )
 def test_a_strange_lock_is_not_touched(
-    machines: Any, order: RunContext, allow_foreign: str
+    machines: Any, context: RunContext, allow_foreign: str
 ) -> None:
     machine = machines("a")
     session = SshSession.open(machine.sshd.login())
@@ -328,7 +328,7 @@ def test_a_strange_lock_is_not_touched(
     provider = StaticProvider(settings(a=machine))
     try:
         with pytest.raises(ReachError, match="none of ours: "):
-            provider.create(order)
+            provider.create(context)
         with pytest.raises(ReachError):
             provider.close()
         assert session.read_link(lock.PATH) == allow_foreign
@@ -338,7 +338,9 @@ def test_a_strange_lock_is_not_touched(
         provider.close()
 
 
-def test_a_run_that_goes_on_gets_the_machines_that_it_had(machines: Any, order: RunContext) -> None:
+def test_a_run_that_goes_on_gets_the_machines_that_it_had(
+    machines: Any, context: RunContext
+) -> None:
     rack = {"kind": "vm", "location": {"host": "rack", "tenant": "blue"}}
     large, plain = machines("large"), machines("plain")
     large.entry.update(rack, flavor="large")
@@ -348,7 +350,7 @@ def test_a_run_that_goes_on_gets_the_machines_that_it_had(machines: Any, order: 
     provider = StaticProvider(settings(large=large, plain=plain))
     assert provider.machines([some]) == {"any": "large"}
     try:
-        (endpoint,) = provider.create(replace(order, requests=[some], planned=[some, other]))
+        (endpoint,) = provider.create(replace(context, requests=[some], planned=[some, other]))
         assert endpoint.resource_id == "plain"
     finally:
         provider.close()
@@ -356,22 +358,22 @@ def test_a_run_that_goes_on_gets_the_machines_that_it_had(machines: Any, order: 
 
 @root
 def test_a_failure_on_one_machine_leaves_nothing_on_the_others(
-    machines: Any, order: RunContext
+    machines: Any, context: RunContext
 ) -> None:
     good, bad = machines("a"), machines("b")
     (bad.sshd.directory / "known_hosts").write_text("")
     provider = StaticProvider(settings(a=good, b=bad))
     try:
         with pytest.raises(HostKeyError, match="no key of it is known"):
-            provider.create(replace(order, requests=[host(1), host(2)]))
+            provider.create(replace(context, requests=[host(1), host(2)]))
     finally:
         provider.close()
     assert held(good) is None
-    noted = [event for event, _ in events(order)]
+    noted = [event for event, _ in events(context)]
     assert noted.count("intend") == noted.count("destroyed")
 
 
-def test_a_request_to_stop_ends_the_making(machines: Any, order: RunContext) -> None:
+def test_a_request_to_stop_ends_the_making(machines: Any, context: RunContext) -> None:
     machine = machines("a")
     provider = StaticProvider(settings(a=machine))
 
@@ -380,27 +382,27 @@ def test_a_request_to_stop_ends_the_making(machines: Any, order: RunContext) -> 
 
     try:
         with pytest.raises(Interrupted):
-            provider.create(replace(order, check=stop))
+            provider.create(replace(context, check=stop))
     finally:
         provider.close()
     assert held(machine) is None
 
 
 def test_what_a_dead_controller_left_is_found_and_destroyed_by_its_journal(
-    machines: Any, order: RunContext
+    machines: Any, context: RunContext
 ) -> None:
     machine = machines("a")
     dead = StaticProvider(settings(a=machine))
-    dead.create(order)
-    assert isinstance(order.ledger, Notes)
-    resource = order.ledger.events[0][1]  # as it was intended
+    dead.create(context)
+    assert isinstance(context.ledger, Notes)
+    resource = context.ledger.events[0][1]  # as it was intended
     kind = provider_class("static")
-    assert [one.run for one in kind.owned(resource.access)] == [order.run]
+    assert [one.run for one in kind.owned(resource.access)] == [context.run]
     assert kind.owned(resource.access, "other") == []
     assert kind.owned({}) == []
     ways = {key: value for key, value in resource.access.items() if key not in {"host", "ssh"}}
     (named,) = kind.owned({"uri": resource.access["ssh"], **ways})
-    assert (named.made, named.deadline) == (int(order.made), int(order.deadline))
+    assert (named.made, named.deadline) == (int(context.made), int(context.deadline))
     with pytest.raises(InputError, match="in no cloud"):
         kind.owned({"cloud": "lab"})
     gone: list[Resource] = []
@@ -412,13 +414,13 @@ def test_what_a_dead_controller_left_is_found_and_destroyed_by_its_journal(
 
 
 def test_a_machine_that_can_t_be_reached_keeps_no_other_from_being_cleaned(
-    machines: Any, order: RunContext
+    machines: Any, context: RunContext
 ) -> None:
     machine = machines("a")
     provider = StaticProvider(settings(a=machine))
-    provider.create(order)
-    assert isinstance(order.ledger, Notes)
-    (resource,) = {one.name: one for _, one in order.ledger.events}.values()
+    provider.create(context)
+    assert isinstance(context.ledger, Notes)
+    (resource,) = {one.name: one for _, one in context.ledger.events}.values()
     nowhere = replace(resource, access={**resource.access, "ssh": "me@255.255.255.255"})
     gone: list[Resource] = []
     with pytest.raises(ReachError, match="no route"):
@@ -436,7 +438,7 @@ def test_a_machine_that_can_t_be_reached_keeps_no_other_from_being_cleaned(
     ],
 )
 def test_the_address_to_measure_at_can_be_named(
-    machines: Any, order: RunContext, more: dict[str, str], expected: str
+    machines: Any, context: RunContext, more: dict[str, str], expected: str
 ) -> None:
     machine = machines("a")
     machine.entry.update(more)
@@ -444,19 +446,19 @@ def test_the_address_to_measure_at_can_be_named(
     try:
         if "interface" in more:
             with pytest.raises(NotFoundError, match=expected):
-                provider.create(order)
+                provider.create(context)
         else:
-            assert provider.create(order)[0].data_address == expected
+            assert provider.create(context)[0].data_address == expected
     finally:
         provider.close()
 
 
-def test_behind_nat_it_listens_at_an_address_of_its_own(machines: Any, order: RunContext) -> None:
+def test_behind_nat_it_listens_at_an_address_of_its_own(machines: Any, context: RunContext) -> None:
     machine = machines("a")
     machine.entry.update(data_address="192.0.2.7", listen_address="10.0.0.7", data_address6="::7")
     provider = StaticProvider(settings(a=machine))
     try:
-        (there,) = provider.create(order)
+        (there,) = provider.create(context)
         path = (there, there, ProviderNetwork.BARE)
         v4, v6 = Family.IPV4, Family.IPV6
         assert provider.data_address(*path, v4) == "192.0.2.7"
@@ -467,18 +469,18 @@ def test_behind_nat_it_listens_at_an_address_of_its_own(machines: Any, order: Ru
 
 
 def test_a_check_connects_to_nothing_and_tells_what_is_missing(
-    machines: Any, order: RunContext
+    machines: Any, context: RunContext
 ) -> None:
     machine = machines("a")
     provider = StaticProvider(settings(a=machine))
-    provider.check(order.requests)
+    provider.check(context.requests)
     assert machine.sshd.servers == []
     with pytest.raises(CapacityError, match="2 physical hosts are needed"):
         provider.check([host(1), host(2)])
     (machine.sshd.directory / "known_hosts").unlink()
     (machine.sshd.directory / "known_hosts").mkdir()
     with pytest.raises(CredentialsError, match="known_hosts"):
-        provider.check(order.requests)
+        provider.check(context.requests)
 
 
 def problem(key: str, message: str, cure: str) -> Problem:

@@ -538,11 +538,11 @@ class RunMirror:
 
     def append(self, name: str, line: bytes) -> None:
         """Append a line to a file."""
-        append_line(self._place(name), line)
+        append_line(self._path_of(name), line)
 
     def write(self, name: str, data: bytes) -> None:
         """Write a file."""
-        path = self._place(name)
+        path = self._path_of(name)
         with storage("make a directory", path.parent):
             path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, data)
@@ -574,7 +574,7 @@ class RunMirror:
         finally:
             self._directory.close()
 
-    def _place(self, name: str) -> Path:
+    def _path_of(self, name: str) -> Path:
         parts = PurePosixPath(name)
         if parts.is_absolute() or ".." in parts.parts:
             raise StorageError("a worker named a file outside its run directory", where=name)
@@ -588,5 +588,5 @@ def _is_transferable(path: Path) -> bool:
 
 def _is_of_a_machine(resource: Resource) -> bool:
     """Return whether only the machine that created it can find it (local cloud, libvirt)."""
-    _, _, place = resource.access.get("uri", "").partition("://")
-    return resource.provider in AMBIENT or place.startswith("/")
+    _, _, path = resource.access.get("uri", "").partition("://")
+    return resource.provider in AMBIENT or path.startswith("/")

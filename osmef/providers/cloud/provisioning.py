@@ -95,7 +95,7 @@ def host_key_for(host_keys: HostKeySource, request: EndpointRequest) -> KeyPair 
 
 
 @dataclass
-class Build(ABC, Generic[A, S, V]):
+class Provisioning(ABC, Generic[A, S, V]):
     """Provisioning of one run. Every method raises ProviderError.
 
     ``remove`` destroys some of what was made, and notes it.
@@ -115,9 +115,9 @@ class Build(ABC, Generic[A, S, V]):
     """By the name of the request."""
     numbers: Iterator[int] = field(default_factory=lambda: count(1))
     _peers: dict[str, set[str]] = field(default_factory=dict)
-    """The addresses elsewhere that each slot lets in."""
+    """Allowed peers at other sites, by the tenant's slot."""
     _allowed: dict[str, set[Any]] = field(default_factory=dict)
-    """All that each slot lets in by now."""
+    """Sources that the firewall allows by now, by the tenant's slot."""
     at_once: int = AT_ONCE
 
     @abstractmethod
@@ -129,7 +129,7 @@ class Build(ABC, Generic[A, S, V]):
         """Create running VMs, in any order."""
 
     @abstractmethod
-    def let_in(self, net: S, sources: set[Any], before: set[Any]) -> None:
+    def allow_ingress(self, net: S, sources: set[Any], before: set[Any]) -> None:
         """Allow data into a tenant's networks from these sources only, replacing earlier ones."""
 
     def guest_of(self, vm: V) -> BootingGuest:
@@ -204,7 +204,7 @@ class Build(ABC, Generic[A, S, V]):
             slot, wanted = net.tenant.slot, self.sources(net)
             before = self._allowed.get(slot, set())
             if wanted != before:
-                self.let_in(net, wanted, before)
+                self.allow_ingress(net, wanted, before)
                 self._allowed[slot] = wanted
 
         side_by_side(open_, self.nets.values(), at_once=self.at_once)

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from osmef.errors import CapacityError, NotFoundError, ProviderError, QuotaError
 from osmef.providers.base import EndpointRequest, RunContext
 from osmef.providers.cloud.account import Account
-from osmef.providers.cloud.build import Build, Vm, VmSpec
 from osmef.providers.cloud.lookup import (
     Flavor,
     Offers,
@@ -27,7 +26,8 @@ from osmef.providers.cloud.lookup import (
     known_names,
     smallest,
 )
-from osmef.providers.cloud.placement import first_with_room, host_numbers
+from osmef.providers.cloud.placement import first_with_capacity, host_numbers
+from osmef.providers.cloud.provisioning import Provisioning, Vm, VmSpec
 from osmef.providers.cloud.ssh_access import BootingGuest
 from osmef.providers.cloud.tenants import Tenant, TenantNet, block_of, open_tenants
 from osmef.remote.login import KeyPair
@@ -82,7 +82,7 @@ class Here(Vm[VmSpec[TenantNet[Cloud]]]):
 
 
 @dataclass
-class Made(Build[Cloud, TenantNet[Cloud], Here]):
+class Made(Provisioning[Cloud, TenantNet[Cloud], Here]):
     """VMs that are there at once; ``rules`` is what each tenant's network lets in."""
 
     rules: dict[str, set[str]] = field(default_factory=dict)
@@ -96,13 +96,13 @@ class Made(Build[Cloud, TenantNet[Cloud], Here]):
 
     def _vm(self, one: EndpointRequest, number: int) -> Here:
         net, flavor = self.nets[str(one.tenant)], Flavor("small", 2, 4096)
-        order = VmSpec(one, f"vm-{number}", net, self.context.key, None, flavor)
-        return Here(order, f"id-{number}", f"10.0.0.{number}", f"192.0.2.{number}")
+        context = VmSpec(one, f"vm-{number}", net, self.context.key, None, flavor)
+        return Here(context, f"id-{number}", f"10.0.0.{number}", f"192.0.2.{number}")
 
     def guest_of(self, vm: Here) -> BootingGuest:
         raise NotImplementedError(vm)
 
-    def let_in(self, net: TenantNet[Cloud], addresses: set[str], before: set[str]) -> None:
+    def allow_ingress(self, net: TenantNet[Cloud], addresses: set[str], before: set[str]) -> None:
         self.changes.append((net.tenant.slot, addresses, before))
         self.rules[net.tenant.slot] = addresses
 
@@ -110,11 +110,11 @@ class Made(Build[Cloud, TenantNet[Cloud], Here]):
 def made(*requests: EndpointRequest) -> Made:
     slots = sorted({str(one.tenant) for one in requests})
     tenants = open_tenants(slots, None, lambda _one: Cloud("usual"))
-    order = RunContext(
+    context = RunContext(
         "lab-1", requests, KeyPair.generate("lab"), MemoryLedger(), time.time() + 600
     )
     settings = SimpleNamespace(nics_apart=True)
-    found = Made(settings, order, SimpleNamespace(made=[]), tenants, lambda _some: None)
+    found = Made(settings, context, SimpleNamespace(made=[]), tenants, lambda _some: None)
     found.create_all()
     return found
 
@@ -187,12 +187,12 @@ def test_places_are_tried_in_turn_while_there_is_no_room() -> None:
     def roll_back() -> None:
         back.append("all")
 
-    assert first_with_room(["a", "b", "c", "d"], make, roll_back, told.append) == "made in c"
+    assert first_with_capacity(["a", "b", "c", "d"], make, roll_back, told.append) == "made in c"
     assert (back, len(told)) == (["all", "all"], 2)
     with pytest.raises(CapacityError, match="b is full; tried: a, b\n"):
-        first_with_room(["a", "b"], make, roll_back, told.append)
+        first_with_capacity(["a", "b"], make, roll_back, told.append)
     with pytest.raises(CapacityError, match="a is full\n"):
-        first_with_room(["a"], make, roll_back, told.append)
+        first_with_capacity(["a"], make, roll_back, told.append)
 
 
 def test_all_that_lacks_is_told_at_once_and_what_nobody_tells_stops_nobody() -> None:
