@@ -93,7 +93,9 @@ def test_no_link_in_a_directory_of_all_leads_to_another_file(tmp_path: Path) -> 
     ("old", "wanted", "mode"),
     [(None, None, 0o640), (None, 0o600, 0o600), (0o600, None, 0o600), (0o644, 0o600, 0o600)],
 )
-def test_who_may_read_it(tmp_path: Path, old: int | None, wanted: int | None, mode: int) -> None:
+def test_a_draft_file_has_the_wanted_mode(
+    tmp_path: Path, old: int | None, wanted: int | None, mode: int
+) -> None:
     path = tmp_path / "it"
     if old is not None:
         path.touch()
@@ -106,7 +108,7 @@ def test_who_may_read_it(tmp_path: Path, old: int | None, wanted: int | None, mo
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root has files of other users")
-def test_a_stranger_s_file_gives_its_mode_to_none_of_ours(tmp_path: Path) -> None:
+def test_the_mode_of_another_users_file_is_not_taken_over(tmp_path: Path) -> None:
     path = tmp_path / "it"
     path.touch()
     path.chmod(0o666)
@@ -143,7 +145,7 @@ def test_a_name_may_be_as_long_as_the_disk_allows(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["", "image-debian"])
-def test_what_a_kill_left_goes_with_the_next_start(tmp_path: Path, kind: str) -> None:
+def test_drafts_left_by_a_kill_are_deleted_at_the_next_start(tmp_path: Path, kind: str) -> None:
     with program(WRITER, tmp_path, kind) as writer:
         writer.send_signal(signal.SIGKILL)
         writer.wait()
@@ -160,7 +162,7 @@ def test_what_a_kill_left_goes_with_the_next_start(tmp_path: Path, kind: str) ->
 
 
 @pytest.mark.parametrize("kind", ["", "image-debian"])
-def test_what_another_works_on_stays(tmp_path: Path, kind: str) -> None:
+def test_drafts_in_use_by_another_process_are_kept(tmp_path: Path, kind: str) -> None:
     with program(WRITER, tmp_path, kind) as writer:
         (draft,) = tmp_path.iterdir()
         assert at_work(tmp_path, kind) == [draft]
@@ -175,7 +177,7 @@ def test_what_another_works_on_stays(tmp_path: Path, kind: str) -> None:
     assert {one.name for one in tmp_path.iterdir()} == (set() if kind else {"it", "other"})
 
 
-def test_what_a_kill_left_below_goes_too(tmp_path: Path) -> None:
+def test_drafts_left_by_a_kill_in_subdirectories_are_deleted_too(tmp_path: Path) -> None:
     (tmp_path / "facts" / "before").mkdir(parents=True)
     with program(WRITER, tmp_path / "facts" / "before", ""):
         pass
@@ -183,7 +185,7 @@ def test_what_a_kill_left_below_goes_too(tmp_path: Path) -> None:
     assert list((tmp_path / "facts" / "before").iterdir()) == []
 
 
-def test_only_our_own_drafts_go(tmp_path: Path) -> None:
+def test_only_our_own_stale_drafts_are_deleted(tmp_path: Path) -> None:
     name = ".osmef-0123456789abcdef.draft"
     kept = [".page.html.draft", ".osmef-1.draft", f"x{name}", ".osmef-image-0123456789abcdef.draft"]
     for one in kept:
@@ -203,7 +205,7 @@ def test_only_our_own_drafts_go(tmp_path: Path) -> None:
     assert set(tmp_path.iterdir()) == before
 
 
-def test_tidying_up_at_the_same_moment_takes_no_file_away(tmp_path: Path) -> None:
+def test_concurrent_cleanup_deletes_no_finished_file(tmp_path: Path) -> None:
     with program(TIDIER, tmp_path) as one, program(TIDIER, tmp_path) as other:
         for number in range(300):
             write(tmp_path / str(number % 10))
@@ -224,7 +226,7 @@ def test_threads_write_one_file_at_once(tmp_path: Path) -> None:
     assert (tmp_path / "it").read_text() in texts
 
 
-def test_a_scratch_directory_is_ours_alone_and_goes(
+def test_a_scratch_directory_is_private_and_deleted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
@@ -238,7 +240,7 @@ def test_a_scratch_directory_is_ours_alone_and_goes(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_directory_that_went_to_its_place_stays(tmp_path: Path) -> None:
+def test_a_draft_directory_renamed_to_its_final_name_is_kept(tmp_path: Path) -> None:
     with draft_directory(tmp_path, "image-x") as draft:
         draft.rename(tmp_path / "x")
     assert list(tmp_path.iterdir()) == [tmp_path / "x"]

@@ -16,12 +16,12 @@ def all_errors() -> list[type[OsmefError]]:
     return [member for member in members if issubclass(member, OsmefError)]
 
 
-def test_the_docstring_draws_the_whole_tree() -> None:
+def test_the_docstring_lists_the_whole_error_hierarchy() -> None:
     drawn = {m["name"]: int(m["code"]) for m in TREE.finditer(errors.__doc__ or "")}
     assert drawn == {error.__name__: error.exit_code for error in all_errors()}
 
 
-def test_kinds_tell_errors_apart() -> None:
+def test_error_kinds_are_unique() -> None:
     kinds = [error.kind for error in all_errors()]
     assert len(kinds) == len(set(kinds))
 
@@ -35,7 +35,7 @@ def test_kinds_tell_errors_apart() -> None:
         ("results/", "make room", "results/: disk is full\n  cure: make room"),
     ],
 )
-def test_a_message_says_where_what_and_the_cure(
+def test_an_error_message_has_location_text_and_cure(
     where: str | None, cure: str | None, text: str
 ) -> None:
     assert str(StorageError("disk is full", where=where, cure=cure)) == text

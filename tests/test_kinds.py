@@ -96,7 +96,7 @@ def site(tmp_path: Path) -> Site:
     return Site(tmp_path)
 
 
-def test_our_own_are_what_has_a_module() -> None:
+def test_built_in_kinds_are_those_that_have_a_module() -> None:
     modules = {path.stem for path in Path(kinds.__file__).parent.glob("[a-z]*.py")}
     assert set(WORKLOADS.own) == {name.replace("_", "-") for name in modules} >= {"btc", "udp"}
     clouds = {"aws", "azure", "gce", "libvirt", "local", "openstack", "static"}
@@ -166,7 +166,7 @@ class TestGood:
             "sweep: {workload: [btc, {kind: paint, drying: 10s}]}",
         ],
     )
-    def test_scenarios_take_it(self, site: Site, text: str) -> None:
+    def test_an_installed_workload_can_be_used_in_scenarios(self, site: Site, text: str) -> None:
         done = site.osmef("validate", site.write(text))
         assert done.code == 0, done.err
 
@@ -181,7 +181,9 @@ class TestGood:
             ("background: paint", "there is no background 'paint'"),
         ],
     )
-    def test_what_is_wrong_is_told_with_its_place(self, site: Site, text: str, said: str) -> None:
+    def test_an_error_in_a_workload_is_reported_with_its_position(
+        self, site: Site, text: str, said: str
+    ) -> None:
         done = site.osmef("validate", site.write(text))
         assert done.code == 2
         assert said in done.err
@@ -229,7 +231,7 @@ def test_the_measures_are_those_of_the_default_settings(
         ("udp", "loss_percent"),
     ],
 )
-def test_our_own_tell_what_they_measure(kind: str, name: str) -> None:
+def test_built_in_workloads_declare_their_metrics(kind: str, name: str) -> None:
     names = {one.name for one in usual_measures(kind)}
     assert name in names
     assert not {"loaded_rtt_p50_us", "reverse_aggregate_btc_bps"} & names
@@ -248,7 +250,7 @@ def test_our_own_tell_what_they_measure(kind: str, name: str) -> None:
         (f"{GOOD}\nX = Paint", "btc = pkg:X", "osmef itself has a workload of this name"),
     ],
 )
-def test_a_broken_one_is_named_and_stops_no_other(
+def test_a_broken_plugin_is_named_and_does_not_stop_others(
     site: Site, module: str, point: str, why: str
 ) -> None:
     site.install("pkg", module, point)
@@ -296,13 +298,15 @@ class Plain(Tool[Settings]):
         (PLAIN.replace("    kind", '    """Of it."""\n    kind'), "Of it."),
     ],
 )
-def test_a_kind_says_what_it_is_itself(site: Site, module: str, line: str) -> None:
+def test_an_installed_kind_is_listed_with_its_own_docstring(
+    site: Site, module: str, line: str
+) -> None:
     site.install("pkg", module, "plain = pkg:Plain")
     lines = {one["name"]: one["what"] for one in site.told("workloads")["workloads"]}
     assert lines["plain"] == line
 
 
-def test_of_two_packages_with_one_name_the_first_has_it(site: Site) -> None:
+def test_of_two_plugins_with_one_name_the_first_is_used(site: Site) -> None:
     site.install("one", GOOD, "paint = one:Paint")
     site.install("two", GOOD, "paint = two:Paint")
     listed = site.told("workloads")
@@ -321,7 +325,7 @@ def test_a_package_brings_a_cloud(site: Site) -> None:
     assert site.osmef("plan", site.write("provider: mist")).code == 0
 
 
-def test_one_that_is_not_there(site: Site) -> None:
+def test_an_unknown_name_is_reported(site: Site) -> None:
     done = site.osmef("workloads", "nothing")
     assert done.code == 2
     assert "there is no workload 'nothing'" in done.err

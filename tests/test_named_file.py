@@ -74,7 +74,7 @@ def odd(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, str]:
     return make(tmp_path / "odd"), why
 
 
-def test_what_is_no_file_to_read_is_an_error_with_a_cure(odd: tuple[Path, str]) -> None:
+def test_an_unreadable_path_is_an_error_with_a_cure(odd: tuple[Path, str]) -> None:
     path, why = odd
     with pytest.raises(UnfitFileError, match=why) as caught:
         read_file(path, SMALL)
@@ -94,7 +94,7 @@ def test_a_file_is_read_up_to_its_bound(tmp_path: Path) -> None:
         read_file(file, 4095)
 
 
-def test_a_file_that_does_not_tell_its_size_is_read_up_to_its_bound() -> None:
+def test_a_file_without_a_known_size_is_read_up_to_its_limit() -> None:
     endless = Path("/proc/self/maps")
     assert endless.stat().st_size == 0
     assert read_file(endless, SMALL)
@@ -190,7 +190,7 @@ READERS: dict[str, Callable[[Path], object]] = {
 @pytest.mark.timeout(30)
 @pytest.mark.parametrize("name", READERS)
 @pytest.mark.parametrize("kind", ["pipe", "zero"])
-def test_what_is_named_anywhere_is_read_only_if_it_is_a_file(
+def test_every_named_path_is_read_only_if_it_is_a_regular_file(
     tmp_path: Path, name: str, kind: str
 ) -> None:
     folder = tmp_path / "run"
@@ -235,7 +235,7 @@ OTHERS = {
 }
 
 
-def test_no_other_place_reads_what_a_user_may_name() -> None:
+def test_user_named_files_are_read_only_by_the_checked_functions() -> None:
     root = Path(osmef.__file__).parent
     reading = re.compile(r"\.read_(text|bytes)\(\)|\.read_text\((encoding|errors)|\.open\(\"rb?\"")
     found = {

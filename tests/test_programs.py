@@ -18,7 +18,7 @@ def test_system_programs_are_found_without_their_directories_in_path(
     assert os.access(find_program("sh", "dash", "test"), os.X_OK)
 
 
-def test_one_s_own_path_goes_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_users_path_is_searched_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     own = tmp_path / "sh"
     own.touch(mode=0o755)
     monkeypatch.setenv("PATH", str(tmp_path))

@@ -97,7 +97,7 @@ def test_sizes(text: str, count: int) -> None:
         "inf s",
     ],
 )
-def test_what_nobody_could_tell_is_refused_with_a_cure(parse: object, text: str) -> None:
+def test_an_ambiguous_quantity_is_rejected_with_a_cure(parse: object, text: str) -> None:
     assert callable(parse)
     with pytest.raises(ValueError, match=r".+; write it as '"):
         parse(text)
@@ -231,7 +231,9 @@ def test_a_count_is_read_back(count: int) -> None:
         (parse_size, "64K", "did you mean 64kB?"),
     ],
 )
-def test_what_was_meant_is_told(parse: Callable[[str], float], text: str, words: str) -> None:
+def test_the_intended_quantity_is_suggested(
+    parse: Callable[[str], float], text: str, words: str
+) -> None:
     with pytest.raises(ValueError, match=re.escape(words)):
         parse(text)
 

@@ -45,7 +45,7 @@ def test_a_pushed_agent_is_the_one_of_this_installation(
     assert session.run(["stat", "-c", "%a", deployed.path]).stdout == b"700\n"
 
 
-def test_an_architecture_without_an_agent_is_told_with_those_that_have_one() -> None:
+def test_an_architecture_without_an_agent_is_rejected_and_the_supported_ones_are_listed() -> None:
     with pytest.raises(AgentError, match=r"'vax'.*x86_64") as caught:
         find_binary("vax")
     assert "make agents" in str(caught.value.cure)
@@ -106,7 +106,7 @@ def test_an_agent_that_dies_leaves_the_others_at_work(
     assert agents.open().clock_offset().uncertainty_s < 5
 
 
-def test_what_is_said_in_the_name_of_no_agent_ends_the_conversation(
+def test_a_message_without_a_valid_agent_number_is_a_protocol_error(
     session: SshSession, tmp_path: Path
 ) -> None:
     hello = json.dumps({"event": "hello", "protocol": 2, "version": "9", "machine": "x", "pid": 1})
@@ -132,7 +132,7 @@ def test_what_is_said_in_the_name_of_no_agent_ends_the_conversation(
         ),
     ],
 )
-def test_what_is_not_our_agent_is_refused(
+def test_a_program_that_is_no_osmef_agent_is_rejected(
     session: SshSession, tmp_path: Path, script: str, message: str
 ) -> None:
     fake = program(session, tmp_path, script)
@@ -141,7 +141,7 @@ def test_what_is_not_our_agent_is_refused(
     session.remove_directory(fake.directory)
 
 
-def test_an_agent_that_says_nothing_is_given_up(session: SshSession, tmp_path: Path) -> None:
+def test_an_agent_that_sends_no_hello_times_out(session: SshSession, tmp_path: Path) -> None:
     fake = program(session, tmp_path, "cat")
     with pytest.raises(AgentError, match="no hello within") as caught:
         Agents.start(session, fake, hello_s=0.2)
@@ -191,7 +191,7 @@ def test_a_number_without_end_is_outside_the_protocol(number: str) -> None:
     ],
     ids=["brackets", "arrays", "objects", "too few", "too many", "too long", "surrogate"],
 )
-def test_a_line_that_no_agent_says_is_outside_the_protocol(line: str) -> None:
+def test_a_malformed_event_line_is_a_protocol_error(line: str) -> None:
     event = parse_event(line)
     assert isinstance(event, OutputEnded)
     assert len(event.reason) < 1000
@@ -202,7 +202,7 @@ def test_a_text_may_hold_what_looks_like_a_large_number() -> None:
     assert isinstance(parse_event(line), ErrorEvent)
 
 
-def test_of_a_key_that_is_told_twice_the_last_one_counts() -> None:
+def test_the_last_value_of_a_duplicate_json_key_is_used() -> None:
     line = '{"event":"hello","event":"clock","realtime_ns":1,"monotonic_ns":2,"realtime_ns":3}'
     assert parse_event(line) == ClockReport(event="clock", realtime_ns=3, monotonic_ns=2)
 

@@ -52,7 +52,7 @@ def test_a_rate_that_is_none_is_refused(bad: float) -> None:
 
 
 @given(rates)
-def test_it_lies_between_one_share_and_one(xs: list[float]) -> None:
+def test_jain_fairness_is_between_1_over_n_and_1(xs: list[float]) -> None:
     j = jain_fairness(xs)
     if any(xs):
         assert j is not None
@@ -68,7 +68,7 @@ def test_unit_and_order_do_not_matter(xs: list[float]) -> None:
 
 
 @given(st.integers(1, 100), st.integers(0, 100), st.floats(min_value=1e-300, max_value=1e300))
-def test_k_of_n_that_share_evenly_give_k_over_n(k: int, idle: int, x: float) -> None:
+def test_k_equal_flows_of_n_have_the_fairness_k_over_n(k: int, idle: int, x: float) -> None:
     assert jain_fairness([x] * k + [0.0] * idle) == pytest.approx(k / (k + idle))
 
 
@@ -126,7 +126,7 @@ def transfer(tcp: TcpState, *, receiver: str = "b") -> tuple[Transfer, list[Inte
 KNOWN = TcpState(sent_bytes=50_000_000, retransmitted_bytes=1_000_000, rtt_min_us=2000.0)
 
 
-def test_of_a_transfer() -> None:
+def test_the_rfc6349_metrics_of_a_transfer() -> None:
     one, rows = transfer(KNOWN)
     assert rfc6349_metrics([one], rows) == {
         "transfer_time_ratio": pytest.approx(4 * 30 / 80),
@@ -135,12 +135,12 @@ def test_of_a_transfer() -> None:
     }
 
 
-def test_of_a_group_each_pair_has_its_own_intervals() -> None:
+def test_each_pair_of_a_group_has_its_own_intervals() -> None:
     (one, rows), (two, more) = transfer(KNOWN), transfer(KNOWN, receiver="c")
     assert rfc6349_metrics([one, two], rows + more) == rfc6349_metrics([one], rows)
 
 
-def test_what_the_kernel_does_not_tell_is_unknown() -> None:
+def test_metrics_of_values_that_the_kernel_does_not_report_are_unknown() -> None:
     one, rows = transfer(TcpState(sent_bytes=1000))
     metrics = rfc6349_metrics([one], rows)
     assert metrics["tcp_efficiency_percent"] is None
@@ -389,7 +389,7 @@ CASES = {
 
 
 @pytest.mark.parametrize(("sender", "receiver", "intervals", "expected"), CASES.values(), ids=CASES)
-def test_a_verdict(
+def test_the_limiting_factor_is_found(
     sender: TransferEnd, receiver: TransferEnd, intervals: list[Interval], expected: Limit
 ) -> None:
     (limit,) = transfer_limits(sender, receiver, intervals)
@@ -425,7 +425,7 @@ share = st.floats(0, 2)
     idle=share,
     interrupts=share,
 )
-def test_whatever_the_kernel_says_there_is_one_verdict(
+def test_any_kernel_values_give_exactly_one_verdict(
     numbers: dict[str, Any],
     cpu: float,
     wait: float | None,

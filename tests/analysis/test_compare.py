@@ -76,7 +76,7 @@ def test_a_rate_that_falls_is_worse_and_a_time_that_falls_is_better(
     assert (row["median_a"], row["margin"], row["n_b"]) == (100, 5, 6)
 
 
-def test_too_few_trials_are_inconclusive_and_say_so() -> None:
+def test_too_few_trials_are_inconclusive_with_a_reason() -> None:
     row = compare(trials(BASE[:3]), trials([1.0, 2.0, 3.0])).iloc[0]
     assert row["verdict"] == "inconclusive"
     assert row["reason"] == "n = 3 and 3 are too few for 95 %"
@@ -101,7 +101,7 @@ def test_losses_that_are_all_zero_are_the_same() -> None:
     ("column", "value"),
     [("workload", "udp"), ("distance", 4), ("connections", 8), ("background", "btc")],
 )
-def test_what_was_defined_otherwise_is_not_compared(column: str, value: object) -> None:
+def test_cells_with_different_definitions_are_not_compared(column: str, value: object) -> None:
     with pytest.raises(InputError, match=f"cell all: {column} is .* and {value}"):
         compare(trials(BASE), trials(BASE, other={column: value}))
 
@@ -114,7 +114,7 @@ def test_another_unit_is_not_compared() -> None:
         compare(trials(BASE, BASE), other)
 
 
-def test_what_nobody_describes_is_not_judged() -> None:
+def test_a_metric_without_a_description_is_not_compared() -> None:
     bare = pd.DataFrame({"cell": "all", "frames": BASE})
     with pytest.raises(InputError, match="nothing says what the numbers of this frame are"):
         compare(bare, bare)
@@ -192,7 +192,7 @@ def test_each_platform_is_compared_with_itself() -> None:
     assert lost.attrs["only_a"] == ["gce: all"]
 
 
-def test_what_else_differs_is_told() -> None:
+def test_other_differing_columns_are_reported() -> None:
     table = compare(
         trials(BASE, other={"sender_flavors": "small", "provider": "aws"}),
         trials(BASE, other={"sender_flavors": "large", "provider": "aws"}),
@@ -256,7 +256,7 @@ def test_a_small_median_has_an_absolute_margin(
     ("after", "expected"),
     [([0.02] * 6, "worse"), ([0.0] * 5 + [3.0], "inconclusive"), ([0.0] * 6, "same")],
 )
-def test_a_share_of_nothing_is_told(after: list[float], expected: str) -> None:
+def test_a_comparison_with_zero_has_no_relative_margin(after: list[float], expected: str) -> None:
     """Once is no regression, always is; how much does not matter of nothing, nobody knows."""
     a = trials(BASE).assign(errors_per_s=0.0)
     errors = Measure(name="errors_per_s", unit="1/s", better="lower")
@@ -300,7 +300,7 @@ def test_a_cell_that_failed_before_its_place_was_known_is_compared() -> None:
         compare(good, good.assign(distance=None))
 
 
-def test_a_place_that_the_cloud_did_not_choose_again_is_not_lost() -> None:
+def test_a_placement_that_the_cloud_did_not_choose_again_is_not_counted_as_lost() -> None:
     near, far = (
         trials(BASE, other={"achieved_placement": place})
         for place in ("same-host", "different-host")

@@ -19,7 +19,7 @@ def use(elapsed_s: float = 10.0, steal_s: float | None = 0.0, **spent: float) ->
     )
 
 
-def test_what_the_trial_itself_used_is_not_of_others() -> None:
+def test_the_cpu_use_of_the_trial_itself_is_not_attributed_to_others() -> None:
     found = contention([use(user=5.0, nice=4.0, system=9.0)], own_user_s=1.0)
     assert found.others == pytest.approx(100 * 8 / 20)
     assert found.steal == 0
@@ -31,7 +31,7 @@ def test_the_endpoint_with_the_most_counts() -> None:
     assert found.steal == pytest.approx(30)
 
 
-def test_nothing_is_said_where_nobody_watched() -> None:
+def test_contention_is_unknown_without_a_sampled_interval() -> None:
     found = contention([use(elapsed_s=0.0, user=1.0), use(steal_s=None)], own_user_s=0.0)
     assert (found.others, found.steal) == (0.0, None)
     two_ticks = contention([use(elapsed_s=0.02, user=0.041)], own_user_s=0.0)
@@ -40,7 +40,7 @@ def test_nothing_is_said_where_nobody_watched() -> None:
 
 
 @given(st.lists(st.floats(0, 20), min_size=1, max_size=8), st.floats(0, 200))
-def test_a_share_is_never_below_nothing(users: list[float], own: float) -> None:
+def test_a_share_is_never_negative(users: list[float], own: float) -> None:
     found = contention([use(user=user) for user in users], own)
     assert found.others is not None
     assert 0 <= found.others <= 100
@@ -56,9 +56,11 @@ def test_a_share_is_never_below_nothing(users: list[float], own: float) -> None:
         ([1.0], [12.0], "the hypervisor gave 12 % of an endpoint's CPUs to others"),
     ],
 )
-def test_what_is_told_of(others: list[float], steal: list[float], words: str) -> None:
+def test_contention_is_reported_above_its_limits(
+    others: list[float], steal: list[float], words: str
+) -> None:
     assert contended(others, steal) == words
 
 
-def test_both_are_told_of() -> None:
+def test_cpu_use_by_others_and_steal_are_both_reported() -> None:
     assert " and the hypervisor gave 20 %" in contended([50.0], [20.0])

@@ -15,7 +15,7 @@ numbers = st.floats(min_value=-1e9, max_value=1e9)
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
-def test_what_is_no_number_is_refused(bad: float) -> None:
+def test_non_finite_values_are_rejected(bad: float) -> None:
     with pytest.raises(ValueError, match="must be finite"):
         describe([1.0, bad])
 
@@ -29,7 +29,7 @@ def test_describe_a_small_sample() -> None:
     assert (metric.ci95_low, metric.ci95_high, metric.ci95_reason) == (2.0, 9.0, None)
 
 
-def test_what_is_unknown_is_none_and_never_zero() -> None:
+def test_unknown_statistics_are_none_and_never_zero() -> None:
     nothing = describe([None, None])
     assert nothing.n == 0
     known = nothing.model_dump(exclude={"n", "ci95_reason"}).values()
@@ -66,7 +66,7 @@ def test_one_row_a_cell_and_metric_in_the_order_of_the_trials() -> None:
     assert first["ci95_reason"] == "n = 3; 95 % needs n >= 6"
 
 
-def test_what_is_unknown_is_missing() -> None:
+def test_unknown_statistics_are_missing_in_the_table() -> None:
     table = describe_cells(TRIALS, ["retransmits"])
     assert table[["median", "mean", "stdev", "ci95_low"]].isna().all(axis=None)
 

@@ -20,7 +20,7 @@ def slow_start(trials: int = 6, seconds: int = 2) -> list[list[float]]:
     return [[float(rate) for rate in row] for row in rows]
 
 
-def test_a_slow_start_is_told_with_its_length_and_what_it_costs() -> None:
+def test_a_slow_start_is_found_with_its_length_and_loss() -> None:
     found = find_warm_up(slow_start())
     assert found is not None
     assert found.intervals == 2
@@ -44,11 +44,11 @@ def test_noise_has_no_warm_up(name: str) -> None:
 
 
 @pytest.mark.parametrize("series", [[], [[1.0] * 7], [[0.0] * 10], [[]]])
-def test_too_little_tells_nothing(series: list[list[float]]) -> None:
+def test_too_few_intervals_show_no_warm_up(series: list[list[float]]) -> None:
     assert find_warm_up(series) is None
 
 
-def test_a_burst_is_none() -> None:
+def test_a_burst_at_the_start_is_no_warm_up() -> None:
     found = find_warm_up([[300.0, 200.0, *([100.0] * 8)]] * 6)
     assert found is not None
     assert (found.p, found.intervals, found.loss) == (1.0, 0, 0.0)
@@ -58,7 +58,7 @@ rates = st.lists(st.floats(0, 1e12), max_size=30)
 
 
 @given(series=st.lists(rates, max_size=6))
-def test_whatever_the_rates_are(series: list[list[float]]) -> None:
+def test_warm_up_detection_accepts_any_rates(series: list[list[float]]) -> None:
     found = find_warm_up(series)
     assert found is None or 0 < found.p <= 1 + 1e-9
 
@@ -80,7 +80,7 @@ def intervals(series: dict[str, list[list[float]]], warmup: int = 0) -> pd.DataF
     return pd.DataFrame(rows)
 
 
-def test_cells_with_a_slow_start_are_told() -> None:
+def test_cells_with_a_slow_start_are_reported() -> None:
     flat = [[100.0] * 10] * 6
     table = warm_ups(intervals({"a=1": slow_start(), "a=2": flat}))
     (row,) = table.to_dict("records")
@@ -90,7 +90,7 @@ def test_cells_with_a_slow_start_are_told() -> None:
     assert row["loss_percent"] == pytest.approx(8, abs=1)
 
 
-def test_what_was_given_as_warm_up_is_left_out() -> None:
+def test_intervals_of_the_configured_warm_up_are_excluded() -> None:
     assert warm_ups(intervals({"a=1": slow_start()}, warmup=2)).empty
 
 
@@ -117,14 +117,14 @@ def told(frame: pd.DataFrame) -> dict[object, object]:
     return dict(row)
 
 
-def test_nothing_speaks_against_mere_noise() -> None:
+def test_plain_noise_raises_no_doubts() -> None:
     row = told(trials(noise(30).tolist()))
     assert (row["n"], row["doubts"], row["steps"]) == (30, "", [])
     assert row["repetitions"] == 6
 
 
 @pytest.mark.real("simulations")
-def test_memory_drift_steps_and_outliers_are_told() -> None:
+def test_autocorrelation_drift_steps_and_outliers_are_reported() -> None:
     memory = np.cumsum(noise(200) - 100)
     assert "remember" in str(told(trials(memory.tolist()))["doubts"])
     turns = [100 + (-1) ** at + float(value) / 1000 for at, value in enumerate(noise(30))]
@@ -137,7 +137,7 @@ def test_memory_drift_steps_and_outliers_are_told() -> None:
     assert "20" in far["outliers"]  # type: ignore[operator]
 
 
-def test_a_spread_that_changes_is_told_and_a_drift_is_none() -> None:
+def test_a_change_of_spread_is_reported_and_a_drift_is_not_taken_for_one() -> None:
     noise = np.random.default_rng(1).standard_normal(80)
     noise[40:] *= 10
     row = told(trials((100 + noise).tolist()))
@@ -213,7 +213,7 @@ def test_cells_of_a_run_are_compared_block_by_block() -> None:
     assert pairs(apart, [X])["method"].tolist() == ["unpaired"]
 
 
-def test_what_was_measured_at_two_places_is_two_cells() -> None:
+def test_trials_at_two_placements_are_two_cells() -> None:
     frames = [
         trials([rate], run=f"r{n}", session=f"day {n}", achieved_placement=place)
         for n, (rate, place) in enumerate([(10.0, "same-host"), (1.0, "different-host")] * 6)
@@ -242,7 +242,7 @@ def test_tables_of_mere_noise_seldom_have_a_doubt(shape: str) -> None:
     assert doubted <= 4
 
 
-def test_a_memory_that_no_cell_alone_can_show_is_seen_over_all_of_them() -> None:
+def test_autocorrelation_too_weak_in_each_cell_is_found_over_all_cells() -> None:
     """Of 10 values correlated by 0.5 the 95 % interval of the median holds it in two of three."""
     chance, seen = np.random.default_rng(3), 0
     for _ in range(8):
@@ -289,7 +289,7 @@ def test_a_cell_on_one_pair_is_one_value_beside_cells_on_several() -> None:
     assert (row["n_a"], row["n_b"], row["method"]) == (6, 1, "unpaired")
 
 
-def test_what_is_needed_is_pairs_where_there_are_several() -> None:
+def test_with_several_pairs_the_needed_repetitions_are_counted_in_pairs() -> None:
     row = data_quality(on_pairs(np.random.default_rng(5), cells=1), [X]).iloc[0]
     assert (row["n"], row["pairs"]) == (30, 6)
     assert row["repetitions"] > 30  # trials on one pair more often don't help

@@ -26,7 +26,7 @@ def test_each_value_that_differs_is_named() -> None:
     ]
 
 
-def test_what_moves_does_not_count() -> None:
+def test_volatile_facts_are_not_compared() -> None:
     a = {
         "uptime_s": 1,
         "load": {"one": 2},
@@ -37,7 +37,7 @@ def test_what_moves_does_not_count() -> None:
     assert differences(a, b, MOVING) == [Difference("memory.total_bytes", 8, 16)]
 
 
-def test_who_has_which_value_is_told_of_what_is_not_the_same_everywhere() -> None:
+def test_differing_values_are_listed_with_the_records_that_have_them() -> None:
     old, new = {"cpu": {"model": "old", "online": 2}}, {"cpu": {"model": "new", "online": 2}}
     assert spread({"a": new, "b": old, "c": old, "d": {}}) == [
         Spread("cpu.model", {'"old"': ["b", "c"], '"new"': ["a"], "null": ["d"]}),
@@ -45,7 +45,7 @@ def test_who_has_which_value_is_told_of_what_is_not_the_same_everywhere() -> Non
     ]
 
 
-def test_what_one_side_could_not_read_is_one_line_a_group() -> None:
+def test_facts_unknown_on_one_side_are_one_line_per_group() -> None:
     offloads = {"gro": True, "tso": False, "gso": True}
     a = {"eth0": {"mtu": 1500, "offloads": None}, "os": "12", "swap": 1}
     b = {"eth0": {"mtu": 9000, "offloads": offloads}, "os": "13"}
@@ -59,14 +59,14 @@ def test_what_one_side_could_not_read_is_one_line_a_group() -> None:
     assert with_groups(differences(b, a))[1] == Difference("eth0.offloads.*", "3 values", None)
 
 
-def test_what_is_in_no_group_has_a_line_of_its_own() -> None:
+def test_a_fact_in_no_group_has_its_own_line() -> None:
     found = differences({"mtu": 1500, "swap": 1}, {})
     assert with_groups(found) == found
     every = spread({"a": {"mtu": 1500, "swap": 1}, "b": {}})
     assert spread_with_groups(every) == every
 
 
-def test_what_the_same_hosts_lack_is_one_line_a_group() -> None:
+def test_facts_missing_on_the_same_hosts_are_one_line_per_group() -> None:
     whole = {"eth0": {"mtu": 1500, "offloads": {"gro": True, "tso": False}}, "cpu": {"mhz": 2}}
     lacking = {"eth0": {"mtu": 9000, "offloads": None}}
     assert spread_with_groups(spread({"a": whole, "b": whole, "c": lacking})) == [
@@ -77,7 +77,7 @@ def test_what_the_same_hosts_lack_is_one_line_a_group() -> None:
 
 
 @given(st.dictionaries(st.text(max_size=3), records, min_size=2, max_size=2))
-def test_of_two_records_the_same_keys_are_told_as_by_differences(
+def test_spread_and_differences_list_the_same_keys_of_two_records(
     two: dict[str, dict[str, object]],
 ) -> None:
     a, b = two.values()

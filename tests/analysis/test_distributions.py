@@ -40,7 +40,7 @@ def test_the_binomial_distribution_is_that_of_scipy(
     assert binomial_more(k, n, share) == pytest.approx(expected, rel=1e-9, abs=1e-250)
 
 
-def test_of_a_million_requests_the_tails_are_right() -> None:
+def test_binomial_tails_are_correct_for_a_million_requests() -> None:
     for k in (949_564, 950_000, 950_430):
         found = binomial_at_most(k, 1_000_000, 0.95)
         assert found == pytest.approx(float(special.bdtr(k, 1_000_000, 0.95)), rel=1e-7)

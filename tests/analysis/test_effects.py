@@ -47,7 +47,9 @@ def test_the_order_of_the_values_does_not_matter_and_the_interval_holds_the_effe
 
 @pytest.mark.parametrize("measure", [hodges_lehmann, hedges_g, cliffs_delta])
 @given(a=samples, b=samples)
-def test_both_ways_round_are_opposite(measure: Measure, a: list[float], b: list[float]) -> None:
+def test_swapped_samples_give_the_opposite_effect(
+    measure: Measure, a: list[float], b: list[float]
+) -> None:
     one, other = measure(a, b), measure(b, a)
     assume(one.value is not None and one.interval.low is not None)
     assert (one.value or 0) == pytest.approx(-(other.value or 0), abs=1e-9)
@@ -55,7 +57,7 @@ def test_both_ways_round_are_opposite(measure: Measure, a: list[float], b: list[
 
 
 @given(samples, samples, st.floats(0.1, 10), st.floats(-50, 50))
-def test_what_a_unit_and_an_offset_do(
+def test_effect_sizes_scale_with_the_unit_and_ignore_an_offset(
     a: list[float], b: list[float], scale: float, offset: float
 ) -> None:
     moved_a, moved_b = ([scale * x + offset for x in one] for one in (a, b))
@@ -101,7 +103,7 @@ CASES: list[tuple[Measure, int, Callable[[float], float]]] = [
 
 @pytest.mark.parametrize(("measure", "n", "truth"), CASES)
 @pytest.mark.parametrize("shift", [0.0, 1.0])
-def test_intervals_hold_the_truth_as_often_as_promised(
+def test_intervals_cover_the_true_effect_at_their_stated_rate(
     measure: Measure, n: int, truth: Callable[[float], float], shift: float
 ) -> None:
     chance, held, times = np.random.default_rng(11), 0, 200
@@ -156,7 +158,7 @@ def test_hedges_g_by_hand() -> None:
 
 
 @pytest.mark.parametrize("t_of", [0.0, 0.7, 3.0, 12.0])
-def test_the_interval_of_g_stands_where_the_non_central_t_says(t_of: float) -> None:
+def test_the_interval_of_hedges_g_is_that_of_the_noncentral_t_distribution(t_of: float) -> None:
     n = 8
     base = np.array(stats.norm.ppf((np.arange(n) + 0.5) / n))
     a, b = (base + t_of).tolist(), base.tolist()
@@ -186,7 +188,7 @@ def test_a12_is_the_share_of_wins() -> None:
 
 
 @given(samples, samples)
-def test_the_ratio_of_medians_is_that(a: list[float], b: list[float]) -> None:
+def test_median_ratio_is_the_ratio_of_the_medians(a: list[float], b: list[float]) -> None:
     effect = median_ratio(a, b)
     assert effect.value == statistics.median(a) / statistics.median(b)
     assert (effect.interval.low is None) == (min(len(a), len(b)) < 6)
@@ -198,7 +200,7 @@ def test_a_ratio_of_what_is_not_positive_is_refused() -> None:
 
 
 @pytest.mark.parametrize("measure", [hodges_lehmann, hedges_g, cliffs_delta, a12, median_ratio])
-def test_of_nothing_it_says_why(measure: Measure) -> None:
+def test_the_effect_size_of_an_empty_sample_has_a_reason(measure: Measure) -> None:
     effect = measure([], [1.0, 2.0])
     assert effect.value is None
     assert effect.interval.low is None
@@ -209,7 +211,7 @@ def test_without_spread_g_is_not_defined() -> None:
     assert hedges_g([1.0, 1.0], [2.0, 2.0]).value is None
 
 
-def test_too_few_say_so() -> None:
+def test_too_few_values_give_a_reason_instead_of_an_interval() -> None:
     effect = hodges_lehmann([1.0, 2.0, 3.0], [4.0, 5.0, 6.0])
     assert effect.value == -3
     assert effect.interval.reason == "n = 3 and 3 are too few for 95 %"

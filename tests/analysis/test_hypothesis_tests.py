@@ -92,7 +92,9 @@ def test_many_values_that_are_all_the_same_do_not_differ() -> None:
 
 
 @given(samples, samples)
-def test_a_test_has_no_side_and_no_unit(a: list[float], b: list[float]) -> None:
+def test_hypothesis_tests_are_symmetric_and_independent_of_the_unit(
+    a: list[float], b: list[float]
+) -> None:
     for test in (welch, mann_whitney):
         p = test(a, b).p
         assert test(b, a).p == (None if p is None else pytest.approx(p, abs=1e-9))
@@ -104,18 +106,18 @@ def test_a_test_has_no_side_and_no_unit(a: list[float], b: list[float]) -> None:
     ("a", "b", "reason"),
     [([1.0], [1.0, 2.0], "2 values"), ([1.0, 1.0], [2.0, 2.0], "spread"), ([], [], "2 values")],
 )
-def test_what_can_not_be_tested_says_why(a: list[float], b: list[float], reason: str) -> None:
+def test_an_impossible_welch_test_has_a_reason(a: list[float], b: list[float], reason: str) -> None:
     test = welch(a, b)
     assert test.p is None
     assert reason in (test.reason or "")
 
 
-def test_mann_whitney_of_nothing_says_why() -> None:
+def test_mann_whitney_of_an_empty_sample_has_a_reason() -> None:
     assert mann_whitney([], [1.0]).reason == "each sample needs a value"
 
 
 @pytest.mark.parametrize("test", [welch, mann_whitney])
-def test_what_is_no_number_is_refused(test: type) -> None:
+def test_non_finite_values_are_rejected(test: type) -> None:
     with pytest.raises(ValueError, match="must be finite"):
         test([1.0, math.nan], [1.0, 2.0])
 
@@ -132,7 +134,7 @@ def test_holm_is_that_of_statsmodels(given_values: list[float | None]) -> None:
         np.testing.assert_allclose([p for p in corrected if p is not None], theirs, atol=1e-12)
 
 
-def test_false_alarms_of_many_pairs_are_as_rare_as_promised() -> None:
+def test_the_corrected_false_alarm_rate_of_many_pairs_is_within_its_limit() -> None:
     chance, alarms = np.random.default_rng(2), 0
     for _ in range(200):
         drawn = [chance.normal(0, 1, 5).tolist() for _ in range(4)]
@@ -215,7 +217,9 @@ def test_p_is_the_share_of_all_signs(both: list[tuple[int, int]]) -> None:
 
 
 @given(pairs, st.floats(0.1, 10))
-def test_both_ways_round_are_opposite(both: list[tuple[int, int]], factor: float) -> None:
+def test_swapped_samples_give_the_opposite_effect(
+    both: list[tuple[int, int]], factor: float
+) -> None:
     a, b = [float(x) for x, _ in both], [float(y) for _, y in both]
     one, other = paired_difference(a, b), paired_difference(b, a)
     assert one.value == pytest.approx(-(other.value or 0.0))
@@ -225,7 +229,7 @@ def test_both_ways_round_are_opposite(both: list[tuple[int, int]], factor: float
     assert ratio.value == pytest.approx(factor * (paired_ratio(a, b).value or 0))
 
 
-def test_without_ties_it_is_that_of_scipy() -> None:
+def test_without_ties_the_wilcoxon_p_value_is_that_of_scipy() -> None:
     chance = np.random.default_rng(1)
     for n in (8, 30, 60):
         a, b = chance.normal(0.3, 1, (2, n))
@@ -292,7 +296,7 @@ def test_many_cells_that_are_alike_seldom_differ_and_one_that_does_is_found() ->
     assert friedman(pd.DataFrame(table[:, :1])) is None
 
 
-def test_what_is_no_pair_is_refused() -> None:
+def test_unpaired_or_non_positive_values_are_rejected() -> None:
     with pytest.raises(ValueError, match="no pairs"):
         paired_difference([1.0], [])
     with pytest.raises(ValueError, match="above 0"):
@@ -316,7 +320,7 @@ def test_it_is_the_larger_p_of_both_tests(a: list[float], b: list[float]) -> Non
     assert lower_p([3 * x for x in a], [3 * x for x in b]) == pytest.approx(found)
 
 
-def test_many_values_are_approximated_and_few_tell_nothing() -> None:
+def test_many_values_are_approximated_and_too_few_give_no_p_value() -> None:
     chance = np.random.default_rng(1)
     a, b = chance.normal(1, 1, 80).tolist(), chance.normal(0, 1, 80).tolist()
     assert (lower_p(a, b) or 1) < 1e-6
@@ -388,7 +392,7 @@ def test_a_table_of_equal_cells_with_a_memory_seldom_alarms() -> None:
     assert alarms <= 10
 
 
-def test_memory_is_told_about_as_large_as_it_is_and_not_where_there_is_none() -> None:
+def test_autocorrelation_is_estimated_near_its_true_size_and_as_zero_without_any() -> None:
     chance = np.random.default_rng(7)
     known = [allowed_autocorrelation(correlated(0.5)(chance, (48, 10)).tolist()) for _ in range(30)]
     assert 0.4 < float(np.median(known)) < 0.6
@@ -400,6 +404,6 @@ def test_memory_is_told_about_as_large_as_it_is_and_not_where_there_is_none() ->
     assert allowed_autocorrelation([[1.0, 2.0]]) == 0
 
 
-def test_unknown_ones_are_not_of_the_family() -> None:
+def test_unknown_p_values_are_excluded_from_the_correction() -> None:
     assert hommel([None, 0.04, None]) == [None, 0.04, None]
     assert hommel([None, 0.03, 0.04])[0] is None

@@ -68,7 +68,7 @@ def test_the_cpu_s_time_for_each_gb_is_that_of_both_ends_and_of_the_kernel() -> 
     assert set(layer_costs(known, ["cpu_s_per_gb"])["layer"]) == {"container+vxlan"}, "unknown"
 
 
-def test_of_several_runs_each_counts_as_one() -> None:
+def test_each_of_several_runs_counts_as_one_value() -> None:
     chance = np.random.default_rng(2)
     several = [run(chance, f"r{n}", 3) for n in range(6)]
     whole = pd.concat(several, ignore_index=True)
@@ -78,7 +78,7 @@ def test_of_several_runs_each_counts_as_one() -> None:
     assert row["ratio_low"] <= row["ratio"] <= row["ratio_high"]
 
 
-def test_without_blocks_it_says_that_it_is_unpaired_and_is_less_sure() -> None:
+def test_a_comparison_without_blocks_is_unpaired_and_has_wider_intervals() -> None:
     paired = layer_costs(run(np.random.default_rng(3)), [BTC]).iloc[0]
     apart = layer_costs(run(np.random.default_rng(3), sequential=True), [BTC]).iloc[0]
     assert (apart["unit"], apart["method"]) == ("trials", "unpaired")
@@ -87,7 +87,7 @@ def test_without_blocks_it_says_that_it_is_unpaired_and_is_less_sure() -> None:
 
 
 @pytest.mark.real("simulations")
-def test_layers_that_cost_nothing_seldom_seem_to() -> None:
+def test_layers_without_cost_are_rarely_found_significant() -> None:
     chance, alarms = np.random.default_rng(4), 0
     for _ in range(60):
         table = run(chance)

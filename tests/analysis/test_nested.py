@@ -27,7 +27,7 @@ def drawn(
     return {str(number): row.tolist() for number, row in enumerate(rows)}
 
 
-def test_both_parts_of_the_spread_are_found() -> None:
+def test_the_variance_between_and_within_pairs_is_found() -> None:
     found = split(drawn(np.random.default_rng(1), 400, 3, 14, 5))
     assert found is not None
     assert found.between == pytest.approx(14, rel=0.1)
@@ -80,7 +80,9 @@ def test_the_interval_over_pairs_holds_where_that_of_all_trials_does_not() -> No
         (14, 5, 1e6, NextSample.TRIALS),
     ],
 )
-def test_what_to_add(between: float, within: float, pair_cost: float, expected: NextSample) -> None:
+def test_more_pairs_or_more_trials_are_recommended_by_their_cost(
+    between: float, within: float, pair_cost: float, expected: NextSample
+) -> None:
     found = split(drawn(np.random.default_rng(4), 40, 4, between, within))
     assert found is not None
     assert found.more(pair_cost, 10) is expected
@@ -101,7 +103,7 @@ numbers = st.floats(-1e9, 1e9)
 
 
 @given(rows=st.dictionaries(st.text(max_size=3), st.lists(numbers, max_size=5), max_size=5))
-def test_any_values(rows: Rows) -> None:
+def test_nested_variance_accepts_any_values(rows: Rows) -> None:
     found = split(rows)
     assert found is None or (found.within >= 0 and found.between >= 0)
 
@@ -159,7 +161,7 @@ def test_equal_runs_on_other_pairs_are_seldom_called_different() -> None:
     assert pooled > 15
 
 
-def test_what_pairs_differ_by_is_no_memory_and_no_drift() -> None:
+def test_differences_between_pairs_are_no_autocorrelation_and_no_drift() -> None:
     rows = drawn(np.random.default_rng(8), 6, 6, 14, 1)
     (row,) = data_quality(frame(rows), ["x_bps"]).to_dict("records")
     assert row["doubts"] == ""
@@ -184,7 +186,7 @@ def test_few_pairs_have_an_interval_of_their_mean(pairs: int) -> None:
     assert held / 2000 == pytest.approx(0.95, abs=0.015)
 
 
-def test_what_one_more_would_bring_and_cost() -> None:
+def test_the_gain_and_cost_of_one_more_pair_or_trial_are_computed() -> None:
     rows = {"1": [1.0, 3.0], "2": [7.0, 9.0]}
     trials = frame(rows).assign(wall_s=36.0, price_per_hour=0.4, currency="USD")
     (told,) = nested_pairs(trials, ["x_bps"]).to_dict("records")

@@ -49,7 +49,7 @@ def test_prices_that_mislead_are_refused(table: pd.DataFrame, said: str) -> None
         price_performance(RESULTS, table, RATE)
 
 
-def test_what_is_better_lower_has_no_price_performance() -> None:
+def test_a_metric_that_is_better_lower_has_no_price_performance() -> None:
     with pytest.raises(InputError, match="better lower"):
         price_performance(
             RESULTS.assign(rtt_p50_us=1.0), prices(("a", "s", 1.0)), measure("rtt_p50_us")

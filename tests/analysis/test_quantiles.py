@@ -113,7 +113,7 @@ def test_the_smallest_number_for_a_quantile(quantile: float, needed: int) -> Non
 @given(
     st.integers(2, 400), st.floats(0.01, 0.99), st.sampled_from([0.5, 0.8, 0.9, 0.95, 0.99, 0.999])
 )
-def test_the_ranks_cover_what_they_promise_and_no_closer_ones_do(
+def test_the_interval_ranks_reach_the_confidence_and_no_closer_ranks_do(
     n: int, quantile: float, confidence: float
 ) -> None:
     ranks = interval_ranks(n, quantile, confidence)
@@ -143,7 +143,7 @@ def test_an_interval_turns_with_its_values(values: list[float], quantile: float)
 
 
 @pytest.mark.parametrize("quantile", [0.5, 0.75, 0.95])
-def test_it_holds_the_true_quantile_as_often_as_promised(quantile: float) -> None:
+def test_the_quantile_interval_covers_the_true_quantile_at_its_stated_rate(quantile: float) -> None:
     chance = np.random.default_rng(7)
     truth = float(stats.lognorm.ppf(quantile, 1))
     intervals = [
@@ -169,7 +169,7 @@ def test_the_distribution_function_is_that_of_scipy(values: list[float]) -> None
     assert np.all(mine.share <= mine.high)
 
 
-def test_the_band_holds_the_whole_function_as_often_as_promised() -> None:
+def test_the_ecdf_band_covers_the_whole_distribution_at_its_stated_rate() -> None:
     chance, held = np.random.default_rng(3), 0
     for _ in range(1000):
         found = ecdf(chance.uniform(0, 1, 30))
@@ -197,7 +197,7 @@ def stopped(values: list[float], width: float) -> tuple[int, float, float] | Non
 
 
 @pytest.mark.parametrize("shape", INDEPENDENT)
-def test_who_looks_after_each_value_and_stops_has_the_median_in_it(shape: str) -> None:
+def test_the_interval_covers_the_median_even_with_optional_stopping(shape: str) -> None:
     chance, missed, times = np.random.default_rng(3), 0, 200
     truth = float(np.median(SHAPES[shape](np.random.default_rng(0), (100_001,))))
     ended = 0
@@ -216,7 +216,7 @@ def test_it_is_wider_than_the_interval_of_a_single_look(n: int, confidence: floa
     assert rank <= lasting_rank(n + 1, confidence) <= rank + 1
 
 
-def test_the_bet_is_fair() -> None:
+def test_the_expected_wealth_of_the_sequential_test_is_the_stake() -> None:
     """Over all 2^n ways of falling below or above, the mean wealth is the stake."""
     for n in range(1, 12):
         wealth = [2**n / ((n + 1) * math.comb(n, s)) for s in range(n + 1)]

@@ -73,7 +73,7 @@ def test_the_best_first_with_the_evidence_and_what_is_missing() -> None:
     assert "needs n >= 6" in table["missing"]["hasty"]
 
 
-def test_without_a_budget_an_unknown_price_does_no_harm_but_stands_last() -> None:
+def test_without_a_budget_options_of_unknown_price_are_ranked_last() -> None:
     table = recommend(ALL, Needs(btc_bps=5e9, connections=10))
     assert table["sender_flavors"].tolist()[:4] == ["blank", "good", "dear", "free"]
     assert table["fit"].tolist()[:4] == ["yes"] * 4
@@ -102,7 +102,7 @@ def test_cells_are_judged_each_for_itself_and_the_best_one_counts() -> None:
     assert recommend(loaded, Needs(btc_bps=4e9))["fit"].tolist() == ["no"]
 
 
-def test_what_cost_another_price_is_another_offer() -> None:
+def test_the_same_flavor_at_another_price_is_another_option() -> None:
     both = pd.concat([trials("m", [5e9] * 6, [], price=1.0), trials("m", [9e9] * 6, [], price=9.0)])
     (row,) = recommend(both, Needs(btc_bps=4e9, price_per_hour=2.0)).to_dict("records")
     assert (row["fit"], row["btc_median"], row["price_per_hour"]) == ("yes", 5e9, 1.0)
@@ -148,7 +148,7 @@ def test_an_option_of_which_trials_failed_is_only_likely() -> None:
 
 
 @pytest.mark.parametrize("needs", [Needs(), Needs(connections=10)])
-def test_needing_nothing_is_refused(needs: Needs) -> None:
+def test_a_recommendation_without_requirements_is_rejected(needs: Needs) -> None:
     with pytest.raises(InputError, match=r"no requirement is given|needs a BTC"):
         recommend(ALL, needs)
 

@@ -75,7 +75,7 @@ def test_a_session_is_the_median_of_its_trials_and_a_run_without_one_is_a_sessio
         ),
     ],
 )
-def test_what_tells_platforms_apart(
+def test_the_columns_that_distinguish_platforms_are_found(
     columns: dict[str, list[object]], told: list[str], names: list[str]
 ) -> None:
     frame = trials(**columns)
@@ -83,7 +83,7 @@ def test_what_tells_platforms_apart(
     assert platform_names(frame, told) == names
 
 
-def test_what_one_of_two_frames_does_not_know_tells_nothing() -> None:
+def test_a_column_unknown_in_one_frame_distinguishes_no_platforms() -> None:
     several = trials(provider=["aws", "gce"])
     assert platform_columns(several, trials(provider=["aws"])) == ["provider"]
     assert platform_columns(several, trials(provider=[None])) == []
@@ -167,13 +167,13 @@ def test_a_session_is_the_median_of_its_points() -> None:
     assert table["ci95_low"].isna().all()
 
 
-def test_one_session_has_no_variability() -> None:
+def test_a_single_session_has_no_cov() -> None:
     table = variability(pd.DataFrame({"p": ["a"], "x": [3.0]}), "x", ["p"])
     assert table["cov_percent"].isna().all()
     assert table["median"].tolist() == [3.0]
 
 
-def test_the_interval_of_the_cov_holds_the_true_one_as_often_as_it_promises() -> None:
+def test_the_cov_interval_covers_the_true_cov_at_its_stated_rate() -> None:
     chance, held = np.random.default_rng(3), 0
     for _ in range(400):
         found = cov_interval((100 + 10 * chance.standard_normal(4)).tolist())
@@ -237,7 +237,7 @@ def test_that_many_trials_are_enough_in_four_of_five_cases(shape: str, pilot: in
 
 
 @pytest.mark.parametrize("error", [0.1, 0.3])
-def test_of_many_values_not_many_more_are_wanted_than_are_needed(error: float) -> None:
+def test_the_recommended_repetitions_are_close_to_those_needed(error: float) -> None:
     chance = np.random.default_rng(4)
     n = repetitions_for_median(chance.lognormal(0, 0.5, 4000).tolist(), error)
     assert n is not None
@@ -257,14 +257,14 @@ def test_even_trials_need_only_the_fewest() -> None:
     assert repetitions_for_mean([5.0] * 6, 0.01) == 2
 
 
-def test_where_no_number_is_enough() -> None:
+def test_an_unreachable_precision_has_no_number_of_repetitions() -> None:
     assert repetitions_for_median([1.0, 1.0, 1.0, 9.0, 9.0, 9.0], 0.001) is None
     assert repetitions_for_median([-1.0, 0.0, 1.0], 0.1) is None
     assert repetitions_for_mean([-1.0, 1.0], 0.1) is None
 
 
 @pytest.mark.parametrize("needed", [repetitions_for_mean, repetitions_for_median])
-def test_what_makes_no_sense_is_refused(needed: type) -> None:
+def test_invalid_arguments_are_rejected(needed: type) -> None:
     with pytest.raises(ValueError, match="at least 2 values"):
         needed([1.0], 0.1)
     with pytest.raises(ValueError, match="above 0"):

@@ -110,7 +110,7 @@ def test_the_median_of_a_session_has_an_interval_from_six_trials_on() -> None:
     assert math.isnan(second["ci95_high"])
 
 
-def test_a_trial_that_tells_no_platform_is_of_its_scenario_and_provider() -> None:
+def test_a_trial_without_a_platform_is_assigned_to_its_scenario_and_provider() -> None:
     told = session_trials(pd.DataFrame([trial("one", 1.0, platform=None), trial("one", 1.0)]))
     assert told["platform"].tolist() == ["pair local", "a"]
     with pytest.raises(InputError, match="no trial is of a session"):
@@ -143,7 +143,9 @@ def test_places_of_a_cell_are_never_one_result() -> None:
         (None, set()),
     ],
 )
-def test_what_the_name_of_a_window_says(window: str | None, sides: set[str]) -> None:
+def test_the_name_of_a_window_determines_its_day_and_hour_classes(
+    window: str | None, sides: set[str]
+) -> None:
     assert sides_of(window) == sides
 
 
@@ -178,7 +180,7 @@ def test_days_that_have_no_hour_in_common_are_not_compared() -> None:
     assert math.isnan(row["p"])
 
 
-def test_a_holiday_counts_as_the_calendar_says() -> None:
+def test_a_holiday_is_counted_by_its_day_class_in_the_calendar() -> None:
     table = sessions(days=7).assign(day="weekday")
     table.loc[table.index < 4, "day"] = "weekend"
     row = rows(contrast_table(table), "a")["weekday",]
@@ -193,7 +195,7 @@ def test_windows_of_other_names_are_compared_two_by_two() -> None:
     assert pairs == [["lunch", "night"], ["lunch", "sunday"], ["night", "sunday"]]
 
 
-def test_few_sessions_say_so() -> None:
+def test_few_sessions_give_no_interval_and_the_least_possible_p() -> None:
     row = first(contrast_table(sessions(days=2)))
     assert (row["n_a"], row["n_b"]) == (2, 2)
     assert math.isnan(row["low"])
@@ -219,7 +221,7 @@ def test_platforms_are_tested_two_by_two_within_a_cell_and_metric() -> None:
     assert other["n_a"] == 28
 
 
-def test_what_is_usual_for_a_window_is_taken_away() -> None:
+def test_the_usual_level_of_each_window_is_subtracted() -> None:
     table = sessions()
     usual = table["value"].groupby(table["window"]).median()
     assert usual.max() - usual.min() > 15
@@ -247,7 +249,7 @@ def test_a_step_is_found_also_beside_a_gap(days: int, lost: int) -> None:
     assert row["last_began"] < START + timedelta(days=days / 2) <= row["first_began"]
 
 
-def test_without_a_step_there_is_none() -> None:
+def test_a_series_without_a_step_has_no_changes() -> None:
     table = sessions()
     assert change_table(table).empty
     row = first(course_table(table))
@@ -347,7 +349,7 @@ def test_p_is_the_share_of_all_ways_to_divide_each_stratum(seed: int) -> None:
     assert stratified_shift(strata).p == pytest.approx(min(1.0, 2 * min(tails) / len(sums)))
 
 
-def test_what_differs_between_strata_does_not_hide_a_difference_within_them() -> None:
+def test_differences_between_strata_do_not_hide_a_difference_within_them() -> None:
     chance = np.random.default_rng(1)
     strata, pooled = [], ([], [])  # type: ignore[var-annotated]
     for base in (100.0, 160.0):
@@ -364,7 +366,7 @@ def test_what_differs_between_strata_does_not_hide_a_difference_within_them() ->
     assert apart.interval.low > 0
 
 
-def test_a_stratum_of_one_side_does_not_count() -> None:
+def test_a_stratum_with_values_of_one_side_is_ignored() -> None:
     found = stratified_shift([([1.0, 2.0], []), ([], [9.0])])
     assert (found.value, found.p, found.interval.reason) == (
         None,

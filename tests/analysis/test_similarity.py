@@ -40,7 +40,9 @@ def machines(**rows: list[float]) -> pd.DataFrame:
 
 
 @given(vectors, st.sampled_from([0.125, 8.0, 1024.0]))
-def test_what_a_similarity_is(table: pd.DataFrame, factor: float) -> None:
+def test_similarity_is_symmetric_between_0_and_1_and_independent_of_units(
+    table: pd.DataFrame, factor: float
+) -> None:
     matrix = similarity_matrix(table).to_numpy()
     assert np.all((matrix >= 0) & (matrix <= 1))
     assert np.all(np.diag(matrix) == 1)
@@ -56,7 +58,7 @@ def test_by_hand() -> None:
 
 
 @pytest.mark.parametrize(("bad", "said"), [(0, "0"), (-1, "-1"), (math.nan, "missing")])
-def test_what_is_not_positive_is_named(bad: float, said: str) -> None:
+def test_a_value_that_is_not_positive_is_named_in_the_error(bad: float, said: str) -> None:
     table = machines(aws_m=[2, 10], gce_n=[4, bad]).set_axis(["threads", "cpu_s"], axis=1)
     with pytest.raises(InputError, match=f"gce n: cpu_s is {said}"):
         similarity_matrix(table)
@@ -115,7 +117,7 @@ KINDS: dict[str, Callable[[np.random.Generator, int], npt.NDArray[np.float64]]] 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("ratio", [1.0, 1.1])
-def test_intervals_hold_the_true_similarity_as_often_as_they_say(kind: str, ratio: float) -> None:
+def test_intervals_cover_the_true_similarity_at_their_stated_rate(kind: str, ratio: float) -> None:
     """Five components of six measurements each; the median of each kind is 1."""
     random, cases, held = np.random.default_rng(7), 60, 0
     truth = 1 - (1 - 1 / ratio) ** 2
@@ -159,7 +161,7 @@ def test_the_components_that_decide_are_named_with_their_ratio() -> None:
     assert counterparts(exact(a_m=(2, 10), b_n=(2, 10)))["decided_by"].tolist() == [[], []]
 
 
-def test_noise_ties_what_it_hides() -> None:
+def test_counterparts_within_the_noise_are_marked_as_tied() -> None:
     near = {"cpu_s": [10, 10.6, 9.4, 10.3, 9.7, 10]}
     far = {"cpu_s": [20, 21, 19, 20.5, 19.5, 20]}
     other = {"cpu_s": [10.1, 10.7, 9.5, 10.4, 9.8, 10.1]}
@@ -191,7 +193,7 @@ def test_the_cheapest_that_is_not_worse_in_any_component() -> None:
     )
 
 
-def test_what_has_no_price_is_left_out() -> None:
+def test_machines_without_a_price_are_omitted() -> None:
     machines = exact(a_m=(8, 10), b_n=(8, 10))
     assert cheapest(machines, prices(a_m=1.0))["counterpart"].isna().all()
     assert cheapest(machines, prices()).empty

@@ -65,12 +65,12 @@ def test_both_may_change_at_once() -> None:
 
 
 @pytest.mark.parametrize("values", [[], [1.0] * 50, [1.0, 2.0] * 4, [1.0] * 9])
-def test_where_nothing_can_change(values: list[float]) -> None:
+def test_a_series_too_short_or_constant_has_no_changes(values: list[float]) -> None:
     assert spread_changes(values) == []
     assert find_spread(values).p is None
 
 
-def test_of_many_series_all_together_are_corrected() -> None:
+def test_p_values_of_many_series_are_corrected_together() -> None:
     row = wider(60, 3.0, 1)
     p = find_spread(row).p
     assert p is not None

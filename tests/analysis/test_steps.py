@@ -26,11 +26,11 @@ def test_noise_of_any_shape_seldom_has_a_change(shape: str, count: int) -> None:
 @pytest.mark.parametrize(
     "memory", [0.9, *(pytest.param(one, marks=SLOW) for one in (0.6, 0.7, 0.8))]
 )
-def test_a_series_that_remembers_seldom_has_a_change(memory: float) -> None:
+def test_an_autocorrelated_series_rarely_shows_a_change(memory: float) -> None:
     assert alarms(correlated(memory), 30, 200) <= 19
 
 
-def test_hosts_that_a_series_stays_on_for_a_while_are_no_changes() -> None:
+def test_staying_on_a_host_for_a_while_is_rarely_taken_for_a_change() -> None:
     assert alarms(staying(0.5), 30, 200) <= 19
 
 
@@ -87,7 +87,7 @@ def test_a_single_value_is_no_level() -> None:
 
 
 @pytest.mark.parametrize("values", [[], [1.0] * 50, [1.0, 2.0] * 4])
-def test_where_nothing_can_change(values: list[float]) -> None:
+def test_a_series_too_short_or_constant_has_no_changes(values: list[float]) -> None:
     assert change_points(values) == []
     step = find_step(values)
     assert (step.at, step.p) == (None, None)

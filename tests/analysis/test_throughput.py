@@ -51,7 +51,7 @@ def link(rate_bps: float, loss: float = 0.0) -> Path:
 
 
 @given(st.floats(1.1e6, 0.99e9), st.floats(0, 0.1), st.floats(0.001, 0.2))
-def test_the_truth_is_between_what_passed_and_what_did_not(
+def test_the_true_rate_is_between_the_passed_and_the_refused_rate(
     rate_bps: float, loss: float, resolution: float
 ) -> None:
     bounds = Bounds(1e6, 1e9, loss, resolution, 200)
@@ -79,20 +79,20 @@ def test_the_first_step_offers_the_highest_rate_and_the_last_ones_are_full() -> 
     assert [one.is_full for one in tried[-2:]] == [True, True]
 
 
-def test_a_path_that_takes_all_is_told_as_such() -> None:
+def test_a_path_that_passes_the_highest_rate_is_reported_as_such() -> None:
     found, tried = search(link(2e9))
     assert found == FoundThroughput(1e9, None, SearchEnd.HIGHEST, tried[1])
     assert [one.is_full for one in tried] == [False, True]
 
 
-def test_a_path_that_loses_at_any_rate_is_told_as_such() -> None:
+def test_a_path_with_loss_at_every_rate_is_reported_as_such() -> None:
     found, tried = search(link(2e9, loss=0.01))
     assert found == FoundThroughput(None, 1e6, SearchEnd.LOWEST)
     assert (tried[-1].offered_bps, tried[-1].is_full) == (1e6, True)
     assert tried[-1].loss == pytest.approx(0.01)
 
 
-def test_what_the_sender_does_not_reach_is_not_the_path_s() -> None:
+def test_a_rate_the_sender_cannot_reach_is_not_attributed_to_the_path() -> None:
     found, _ = search(lambda wanted: (min(wanted.offered_bps, 2e8), 0.0))
     assert found.ended is SearchEnd.SENDER
     assert found.passed_bps == 2e8
@@ -112,7 +112,7 @@ def test_a_sender_that_waits_once_for_a_cpu_changes_nothing() -> None:
     assert tried[3] == SearchTrial(tried[2].offered_bps, tried[2].offered_bps, tried[3].loss, False)
 
 
-def test_what_was_sent_a_little_slower_is_told_as_it_was_sent() -> None:
+def test_the_rate_actually_sent_is_reported_when_below_the_offered_rate() -> None:
     found, _ = search(lambda wanted: (0.97 * wanted.offered_bps, link(3e8)(wanted)[1]))
     assert found.ended is SearchEnd.FOUND
     assert found.passed_bps == pytest.approx(0.97 * 3e8, rel=0.01)
@@ -159,7 +159,7 @@ def test_too_few_steps_still_confirm_what_passed(most: int) -> None:
     assert found.refused_bps > found.passed_bps * 1.001  # type: ignore[operator]
 
 
-def test_nothing_tried_is_nothing_found() -> None:
+def test_a_search_without_trials_finds_no_rate() -> None:
     assert throughput(BOUNDS, []) == FoundThroughput(None, None, SearchEnd.STEPS)
 
 
@@ -212,7 +212,7 @@ def test_all_is_moved_when_the_slowest_connection_is_done() -> None:
     assert total_rates([*points, point(4, 9.0)]) == {1: 2.0, 2: 10.0}
 
 
-def test_where_another_connection_is_slowest_each_time_they_move_what_the_pair_has_moved() -> None:
+def test_total_rates_use_the_rate_of_the_pair() -> None:
     points = [point(2, 5.0, pair_bps=8.0), point(2, 7.0, flow=1, pair_bps=8.0)]
     assert total_rates([*points, point(2, 1.0, sender="c")]) == {2: 9.0}
 
@@ -248,7 +248,7 @@ def test_where_half_of_the_highest_rate_is_reached(
     st.floats(1e-6, 1e-2),
     st.floats(1e6, 1e10),
 )
-def test_of_a_path_with_latency_and_bandwidth_it_is_their_product(
+def test_n_half_of_an_ideal_path_is_latency_times_bandwidth(
     latency_s: float, bytes_per_s: float
 ) -> None:
     """Hockney's model: a message of n bytes takes latency + n / bandwidth, so n_1/2 = l * b."""

@@ -96,7 +96,7 @@ def test_a_slow_start_before_the_burst_does_not_hide_it() -> None:
         pytest.param([1000] * 10 + [100, 900] * 10, id="no plateau"),
     ],
 )
-def test_no_knee(sizes: list[int]) -> None:
+def test_a_series_without_a_knee_has_none(sizes: list[int]) -> None:
     assert find_knee([1.0] * len(sizes), sizes) is None
 
 
@@ -199,7 +199,7 @@ def test_a_lower_rate_that_is_not_known_yet_is_no_proof() -> None:
 
 
 @pytest.mark.parametrize("spread", [0.0, 0.02, 0.1, 0.3])
-def test_a_steady_transfer_proves_nothing(spread: float) -> None:
+def test_a_steady_transfer_is_not_taken_for_a_token_bucket(spread: float) -> None:
     chance, wrong = np.random.default_rng(1), 0
     for _ in range(30):
         sizes = [max(1, round(1e8 * one)) for one in chance.normal(1, spread, 60)]
@@ -207,7 +207,7 @@ def test_a_steady_transfer_proves_nothing(spread: float) -> None:
     assert wrong <= 1
 
 
-def test_what_passes_after_a_rest() -> None:
+def test_the_fill_rate_of_a_token_bucket_is_estimated_after_a_rest() -> None:
     sustained = Estimate(1e8, 0.99e8, 1.01e8)
     sizes = bucket(5e7, 1e9, 1e8, 30, 0.1)
     assert has_settled([0.1] * 30, sizes, 1e8)
@@ -217,13 +217,13 @@ def test_what_passes_after_a_rest() -> None:
     assert holds(one, 5e7)
 
 
-def test_nothing_that_passes_after_a_short_rest() -> None:
+def test_a_path_without_a_burst_after_a_rest_has_a_fill_rate_of_zero() -> None:
     one = find_filling([1.0] * 8, [12_500_000] * 8, Estimate(1e8, 0.99e8, 1.01e8))
     assert one is not None
     assert one.value == pytest.approx(0, abs=1)
 
 
-def test_a_rate_that_does_not_come_back_tells_nothing() -> None:
+def test_a_rate_that_does_not_settle_gives_no_fill_rate() -> None:
     assert not has_settled([1.0] * 20, [10**8] * 20, 1e8)
     assert find_filling([1.0] * 20, [10**8] * 20, Estimate(1e8, None, None)) is None
 
@@ -255,7 +255,7 @@ values = st.lists(st.integers(10**6, 2 * 10**6), min_size=5, max_size=9, unique=
 
 
 @given(rows=values)
-def test_of_one_cell_it_is_kendalls_exact_test(rows: list[int]) -> None:
+def test_the_trend_of_one_cell_is_kendalls_exact_test(rows: list[int]) -> None:
     found = carried_trend([(rows, range(len(rows)))])
     assert found is not None
     expected = kendalltau(range(len(rows)), rows, method="exact").pvalue
@@ -276,7 +276,7 @@ def test_two_cells_have_the_exact_distribution_of_their_sum() -> None:
     assert found.p == pytest.approx(float(expected))
 
 
-def test_a_bucket_that_empties_is_told() -> None:
+def test_an_emptying_token_bucket_is_reported() -> None:
     rates = [10.0, 9.9, 10.1, 6.0, 2.0, 2.1, 1.9, 1.8]
     found = carried_trend([(rates, [10.0 * number for number in range(8)])])
     assert found is not None
@@ -284,7 +284,7 @@ def test_a_bucket_that_empties_is_told() -> None:
     assert found.change < -0.5
 
 
-def test_many_cells_tell_what_one_cannot() -> None:
+def test_many_cells_together_show_a_trend_that_one_cell_cannot() -> None:
     chance = np.random.default_rng(3)
     cells = []
     for _ in range(24):
@@ -316,7 +316,7 @@ def test_a_small_change_is_none() -> None:
         pytest.param(([], []), id="none"),
     ],
 )
-def test_cells_that_tell_nothing(cell: tuple[list[float], list[float]]) -> None:
+def test_cells_without_enough_data_give_no_trend(cell: tuple[list[float], list[float]]) -> None:
     assert carried_trend([cell]) is None
 
 

@@ -56,7 +56,7 @@ def test_many_short_series_without_a_memory_seldom_have_a_common_one(shape: str)
     assert alarms <= 11
 
 
-def test_what_many_short_series_have_in_common_is_found() -> None:
+def test_common_autocorrelation_of_many_short_series_is_found() -> None:
     chance, found = np.random.default_rng(2), []
     for _ in range(30):
         memory = common_autocorrelation(
@@ -122,7 +122,7 @@ def test_a_drift_is_found_at_its_slope_in_spite_of_outliers() -> None:
     assert found.p < 1e-6
 
 
-def test_uneven_positions_count() -> None:
+def test_drift_uses_uneven_positions() -> None:
     found = drift([0.0, 2.0, 20.0, 22.0], positions=[0, 1, 10, 11])
     assert found.slope == pytest.approx(2)
     assert found.tau == pytest.approx(1)
@@ -134,7 +134,7 @@ def test_a_constant_series_has_no_drift() -> None:
     assert (found.slope, found.tau, found.p) == (0, 0, 1)
 
 
-def test_noise_has_a_drift_as_seldom_as_promised() -> None:
+def test_noise_shows_a_drift_at_most_at_the_stated_rate() -> None:
     chance = np.random.default_rng(9)
     alarms = sum(drift(chance.lognormal(0, 1, 15).tolist()).p < 0.05 for _ in range(200))
     assert alarms <= 20

@@ -59,7 +59,9 @@ def rules(**changed: Any) -> Any:
         (ADDRESS, [], "InvalidRequestFormat"),
     ],
 )
-def test_a_body_is_what_its_model_says(arm: Arm, path: str, body: Any, code: str | None) -> None:
+def test_a_request_body_is_validated_against_its_model(
+    arm: Arm, path: str, body: Any, code: str | None
+) -> None:
     answer = put(arm, path, body)
     if code is None:
         assert answer.status in {200, 201}
@@ -72,7 +74,7 @@ def test_another_version_of_the_api_is_refused(arm: Arm) -> None:
     assert answer.body["error"]["code"] == "InvalidApiVersionParameter"
 
 
-def test_what_is_referred_to_must_be_there(arm: Arm) -> None:
+def test_a_reference_to_a_missing_resource_is_rejected(arm: Arm) -> None:
     subnet = {"name": "vms", "properties": {"networkSecurityGroup": {"id": f"{GUARD}-other"}}}
     block = {"addressSpace": {"addressPrefixes": ["10.0.0.0/20"]}, "subnets": [subnet]}
     path = f"{GROUP}/providers/Microsoft.Network/virtualNetworks/net"

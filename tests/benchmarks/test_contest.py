@@ -60,7 +60,7 @@ def test_a_peer_that_fails_is_left_out_and_named() -> None:
     assert row[-1] == "not measured"
 
 
-def test_a_quantity_that_a_program_does_not_tell_is_not_nought() -> None:
+def test_a_quantity_that_a_program_does_not_report_is_not_shown_as_zero() -> None:
     contest = Contest("line", {AGENT: lambda: {"figure": 1.0}, "a": lambda: {"figure": None}})
     _, [row] = hold_quietly(contest, 1)
     assert row[2] == "-"

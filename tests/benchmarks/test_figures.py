@@ -82,7 +82,7 @@ def test_requests_per_second() -> None:
         (agent_transfer, "nuttcp/parse-8.txt"),
     ],
 )
-def test_what_failed_or_was_measured_otherwise_gives_no_figure(
+def test_output_of_a_failed_or_different_test_gives_no_figure(
     read: Callable[[str], object], name: str
 ) -> None:
     with pytest.raises(OutputError):

@@ -5,7 +5,7 @@ from pathlib import Path
 from tests.bench.report import NOTES, Table, write
 
 
-def test_a_section_replaces_its_elder_and_leaves_the_others(tmp_path: Path) -> None:
+def test_a_section_replaces_its_previous_version_and_keeps_the_others(tmp_path: Path) -> None:
     page = tmp_path / "benchmarks.md"
     write(page, ["## One\n\nold\n", "## Two\n\nkept\n"])
     write(page, ["## One\n\nnew\n", "## Three\n\nadded\n"])

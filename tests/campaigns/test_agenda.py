@@ -24,12 +24,12 @@ from tests.campaigns.test_calendar import campaign, only
         ("UTC", "2026-03-23", []),
     ],
 )
-def test_when_the_clock_is_set(zone: str, start: str, expected: list[str]) -> None:
+def test_daylight_saving_changes_are_found(zone: str, start: str, expected: list[str]) -> None:
     found = clock_changes(campaign(start=start, time_zone=zone))
     assert [f"{c.before:%Y-%m-%d %H:%M%z} {c.after:%Y-%m-%d %H:%M%z}" for c in found] == expected
 
 
-def test_openings_are_told_in_local_time() -> None:
+def test_openings_are_in_local_time() -> None:
     keys: dict[str, Any] = {"time_zone": "Europe/Berlin", "holidays": ["2026-03-27"]}
     found = openings(campaign(windows=only("21:00", "05:00"), **keys))
     assert [one.day.day for one in found if one.holiday] == [27]
@@ -38,7 +38,7 @@ def test_openings_are_told_in_local_time() -> None:
 
 
 @given(seed=st.integers(0, 2**63 - 1), jitter=st.integers(0, 86400))
-def test_every_session_is_told_once(seed: int, jitter: int) -> None:
+def test_every_planned_session_is_listed_once_in_the_openings(seed: int, jitter: int) -> None:
     of = campaign(
         scenarios=["a.yaml", "b.yaml", "c.yaml"],
         time_zone="Asia/Kathmandu",

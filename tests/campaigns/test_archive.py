@@ -91,7 +91,9 @@ def assert_same(a: Path, b: Path) -> None:
         assert (wrong, missing) == ([], [])
 
 
-def test_there_and_back(state: str, memory: str, tmp_path: Path) -> None:
+def test_an_exported_campaign_is_imported_unchanged(
+    state: str, memory: str, tmp_path: Path
+) -> None:
     sent = export_campaign("short", state, memory)
     got = import_archive(memory, tmp_path / "back")
     assert sent == got
@@ -149,7 +151,7 @@ def test_a_flipped_byte_is_refused_wherever_it_is(state: str, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("gone", ["trials.parquet", "runs"])
-def test_a_file_that_is_gone_is_told(state: str, tmp_path: Path, gone: str) -> None:
+def test_a_missing_archive_file_is_reported(state: str, tmp_path: Path, gone: str) -> None:
     url = (tmp_path / "archive").as_uri()
     export_campaign("short", state, url)
     victim = tmp_path / "archive" / gone
@@ -226,7 +228,7 @@ def test_a_run_that_is_no_good_tar_is_refused(state: str, tmp_path: Path, bad: b
 
 
 @pytest.mark.parametrize("text", ["{", "[]", "{}", '{"archive_version": 2}'])
-def test_a_manifest_of_another_kind_is_told(text: str, tmp_path: Path) -> None:
+def test_an_unreadable_manifest_is_reported(text: str, tmp_path: Path) -> None:
     (tmp_path / MANIFEST).write_text(text)
     with pytest.raises(InputError, match="this manifest is damaged, or a newer OSMeF wrote it"):
         import_archive(tmp_path.as_uri(), tmp_path / "back")
@@ -244,7 +246,7 @@ def test_a_run_that_is_measured_is_waited_for(state: str, memory: str) -> None:
     ("url", "told"),
     [("ftpx://a/b", "no place"), ("s3://", "no bucket"), ("gdrive://a/b", "no place|no library")],
 )
-def test_a_url_of_no_place_is_told(state: str, url: str, told: str) -> None:
+def test_an_invalid_export_url_is_reported(state: str, url: str, told: str) -> None:
     with pytest.raises(InputError, match=told):
         export_campaign("short", state, url)
 
@@ -271,7 +273,9 @@ def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     server.stop()
 
 
-def test_there_and_back_over_s3(state: str, bucket: str, tmp_path: Path) -> None:
+def test_a_campaign_exported_to_s3_is_imported_unchanged(
+    state: str, bucket: str, tmp_path: Path
+) -> None:
     url = f"s3://{bucket}/deep/short"
     export_campaign("short", state, url)
     import_archive(url, tmp_path / "back")
@@ -300,7 +304,9 @@ def test_a_directory_in_use_is_left_alone(state: str, memory: str, tmp_path: Pat
     assert (tmp_path / "mine").read_text() == "keep"
 
 
-def test_what_was_imported_has_its_calendar(state: str, memory: str, tmp_path: Path) -> None:
+def test_an_imported_campaign_is_reported_with_its_calendar(
+    state: str, memory: str, tmp_path: Path
+) -> None:
     def run(*arguments: str | Path) -> str:
         result = invoke("campaign", *arguments)
         assert result.exit_code == 0, result.output
@@ -328,7 +334,9 @@ import_archive(sys.argv[1], Path(sys.argv[2]))
 """
 
 
-def test_what_a_killed_import_left_goes_with_the_next(state: str, tmp_path: Path) -> None:
+def test_the_remains_of_a_killed_import_are_deleted_by_the_next_one(
+    state: str, tmp_path: Path
+) -> None:
     archive, into = tmp_path / "archive", tmp_path / "back"
     export_campaign("short", state, archive.as_uri())
     last = archive / json.loads((archive / MANIFEST).read_text())["files"][-1]["path"]

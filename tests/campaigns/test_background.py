@@ -17,7 +17,7 @@ def test_no_link_leads_the_log_to_another_file(tmp_path: Path) -> None:
     assert victim.read_text() == ""
 
 
-def test_what_it_prints_goes_to_the_end_of_its_log(tmp_path: Path) -> None:
+def test_the_output_of_a_background_process_is_appended_to_its_log(tmp_path: Path) -> None:
     log = tmp_path / "campaign.log"
     log.write_text("before\n")
     with pytest.raises(StorageError, match="it ended at once"):

@@ -54,7 +54,7 @@ def test_a_holiday_is_a_day_of_the_weekend() -> None:
         ("weekend", [15]),
     ],
 )
-def test_a_cron_line_knows_holidays_by_its_days(days: str, expected: list[int]) -> None:
+def test_the_days_key_of_a_cron_window_applies_to_holidays(days: str, expected: list[int]) -> None:
     nightly = {"cron": "30 2 * * mon-fri", "length": "1h", "days": days}
     found = campaign(
         start="2026-12-14", weeks=1, windows={"nightly": nightly}, holidays=["2026-12-15"]
@@ -83,7 +83,7 @@ def test_a_window_that_the_clock_leaves_out_keeps_its_length() -> None:
     assert found[-1].opens == datetime(2026, 3, 29, 1, tzinfo=UTC)
 
 
-def test_what_is_left_out_begins_when_the_clock_goes_on() -> None:
+def test_an_opening_in_a_skipped_hour_begins_after_the_clock_change() -> None:
     found = slots(campaign(time_zone="Europe/Berlin", windows=only("02:30", "06:00")))
     assert found[-1].opens == datetime(2026, 3, 29, 1, tzinfo=UTC)  # 3:00 in Berlin
 
@@ -98,7 +98,7 @@ def test_nothing_begins_after_the_deadline(deadline: str) -> None:
     assert all(one.due < one.slot.closes <= end for one in found[-1:])
 
 
-def test_more_sessions_than_anybody_wants_are_refused() -> None:
+def test_too_many_sessions_are_rejected() -> None:
     scenarios = [f"{number}.yaml" for number in range(1000)]
     with pytest.raises(InputError, match="has 260000 sessions or more"):
         slots(campaign(scenarios=scenarios, weeks=52))

@@ -29,7 +29,7 @@ def left(place: Path, more: str = "") -> Stage:
     return stage
 
 
-def test_a_cloud_that_takes_its_time_keeps_nobody_waiting(tmp_path: Path) -> None:
+def test_a_slow_cleanup_does_not_block_the_conductor(tmp_path: Path) -> None:
     """Sessions begin meanwhile, others know that the conductor lives, and a stop is heard."""
     stage, executor = left(tmp_path, "exclusive: false\n"), Held()
     mine = conductor(stage, executor)
@@ -49,7 +49,7 @@ def test_a_cloud_that_takes_its_time_keeps_nobody_waiting(tmp_path: Path) -> Non
     assert (stage.sessions[0].state, stage.sessions[0].uncleared) == (SessionState.FAILED, None)
 
 
-def test_who_wants_the_cloud_alone_waits_until_it_is_clean(tmp_path: Path) -> None:
+def test_an_exclusive_session_waits_until_the_cloud_is_cleaned_up(tmp_path: Path) -> None:
     stage, executor = left(tmp_path), Held()
     mine = conductor(stage, executor)
     assert mine._step() is None
@@ -62,7 +62,7 @@ def test_who_wants_the_cloud_alone_waits_until_it_is_clean(tmp_path: Path) -> No
     assert len(executor.works) == 1
 
 
-def test_what_was_being_cleaned_up_is_left_to_the_next_conductor(tmp_path: Path) -> None:
+def test_an_interrupted_cleanup_is_finished_by_the_next_conductor(tmp_path: Path) -> None:
     """The first one is killed in it."""
     stage, executor = left(tmp_path), Held()
     stage.clock.time += 9 * HOUR
@@ -74,7 +74,7 @@ def test_what_was_being_cleaned_up_is_left_to_the_next_conductor(tmp_path: Path)
 
 
 @pytest.mark.parametrize("error", [ApiError("503"), PermissionError("no")])
-def test_what_does_not_go_is_tried_again_later(tmp_path: Path, error: Exception) -> None:
+def test_a_failed_deletion_is_retried_later(tmp_path: Path, error: Exception) -> None:
     stage, executor = left(tmp_path), Held()
     stage.clock.time += 9 * HOUR
     mine = conductor(stage, executor)
@@ -94,7 +94,7 @@ def test_what_does_not_go_is_tried_again_later(tmp_path: Path, error: Exception)
     assert stage.sessions[0].uncleared is None
 
 
-def test_a_directory_that_nobody_may_look_into_ends_no_conductor(tmp_path: Path) -> None:
+def test_an_unreadable_run_directory_does_not_stop_the_conductor(tmp_path: Path) -> None:
     """One whose name is too long for a file system, as another machine's may be."""
     stage = Stage(tmp_path)
     stage.clock.time = START + 16 * HOUR + timedelta(minutes=45)

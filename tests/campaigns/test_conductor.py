@@ -120,7 +120,7 @@ def test_each_session_runs_once_and_at_its_time(stage: Stage) -> None:
         ("skip", {SessionState.DONE: 4, SessionState.MISSED: 3}),
     ],
 )
-def test_what_was_due_while_nobody_was_there(
+def test_sessions_due_while_no_conductor_ran_follow_the_missed_policy(
     tmp_path: Path, policy: str, expected: dict[SessionState, int]
 ) -> None:
     """Back on the third day at noon: its window is still open."""
@@ -148,7 +148,7 @@ def test_an_outage_is_waited_out_inside_the_window(stage: Stage) -> None:
     assert stage.states == [SessionState.DONE] * 7
 
 
-def test_whoever_is_to_hear_of_failures_hears_once_of_each(stage: Stage) -> None:
+def test_each_failure_is_notified_once(stage: Stage) -> None:
     """Also of one that does not count as an attempt, such as a full disk."""
     errors = [StorageError("full")] * 2 + [ApiError("503")] * 2 + [StorageError("full")]
 
@@ -173,7 +173,7 @@ def test_an_outage_that_lasts_is_a_failure_with_its_reason(stage: Stage) -> None
     assert "503" in (stage.sessions[0].why or "")
 
 
-def test_a_bug_ends_its_session_only(stage: Stage) -> None:
+def test_an_unexpected_exception_fails_its_session_only(stage: Stage) -> None:
     def measure(work: SessionJob) -> SessionResult:
         return (
             done(work)
@@ -256,7 +256,7 @@ def test_a_platform_that_is_known_is_left_alone(tmp_path: Path) -> None:
     assert stage.states == [SessionState.DONE] * 8 + [SessionState.CONVERGED] * 6
 
 
-def test_a_platform_that_is_not_known_goes_on(tmp_path: Path) -> None:
+def test_a_platform_without_a_precise_result_continues_to_be_measured(tmp_path: Path) -> None:
     stage = Stage(tmp_path, "stop: {width_percent: 0.001, minimum: 6}\n", weeks=2)
     clouds = EmulatedClouds(stage.clock, tmp_path / "things")
     stage.conduct(clouds.measure)
@@ -291,7 +291,7 @@ def test_a_cell_that_is_known_is_left_out_and_the_others_go_on(tmp_path: Path) -
     assert reopen(whole).left_out == ()
 
 
-def test_a_cell_is_measured_again_when_the_rule_wants_more(tmp_path: Path) -> None:
+def test_a_stopped_cell_is_measured_again_under_a_stricter_stop_rule(tmp_path: Path) -> None:
     (tmp_path / "sweep.yaml").write_text(SWEEP)
     stage = Stage(tmp_path, RULE, scenarios="sweep.yaml", weeks=2)
     clouds = EmulatedClouds(stage.clock, tmp_path / "things")
@@ -372,7 +372,7 @@ def leave(work: SessionJob) -> None:
             Journal(directory.journal).intend(vm)
 
 
-def test_what_an_interrupted_session_left_goes_when_its_window_has_closed(
+def test_resources_of_an_interrupted_session_are_deleted_after_its_window_closes(
     stage: Stage, cloud: Site
 ) -> None:
     def interrupted(work: SessionJob) -> SessionResult:
@@ -389,7 +389,7 @@ def test_what_an_interrupted_session_left_goes_when_its_window_has_closed(
 
 
 @pytest.mark.parametrize("error", [ApiError("503"), InputError("no"), ZeroDivisionError()])
-def test_what_a_failed_session_left_goes_once_the_cloud_lets_it(
+def test_resources_of_a_failed_session_are_deleted_when_the_cloud_permits(
     stage: Stage, cloud: Site, error: Exception
 ) -> None:
     def fails(work: SessionJob) -> SessionResult:
@@ -408,7 +408,7 @@ def test_what_a_failed_session_left_goes_once_the_cloud_lets_it(
     assert any("nothing is left" in text for kind, text in stage.told)
 
 
-def test_what_does_not_go_is_told_once_and_tried_by_the_next_conductor(
+def test_failed_deletions_are_reported_once_and_retried_by_the_next_conductor(
     stage: Stage, cloud: Site
 ) -> None:
     def fails(work: SessionJob) -> SessionResult:

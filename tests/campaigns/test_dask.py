@@ -245,7 +245,7 @@ def join(address: str) -> Iterator[Callable[[CancellationToken], DaskExecutor]]:
         yield make
 
 
-def test_each_session_runs_where_the_tags_say(
+def test_each_session_runs_on_a_worker_with_its_tags(
     tmp_path: Path, workers: Workers, join: Callable[[CancellationToken], DaskExecutor]
 ) -> None:
     clouds = EmulatedClouds(SimulatedClock(START), tmp_path / "things")
@@ -267,7 +267,7 @@ def test_each_session_runs_where_the_tags_say(
     assert len(set(used)) == 2
 
 
-def test_nobody_has_the_tag(tmp_path: Path, address: str) -> None:
+def test_a_tag_that_no_worker_has_is_an_error(tmp_path: Path, address: str) -> None:
     clouds = EmulatedClouds(SimulatedClock(START), tmp_path / "things")
     waits = ClusterTimeouts(worker_s=0.1, look_s=0.1)
     with closing(DaskExecutor(address, CancellationToken(), lambda *_: None, waits)) as dask:
@@ -316,7 +316,7 @@ def test_the_scheduler_is_gone(tmp_path: Path) -> None:
         assert dask.room == 0
 
 
-def test_what_is_left_is_taken_away_by_a_worker(
+def test_leftover_resources_are_deleted_by_a_worker(
     tmp_path: Path, workers: Workers, join: Callable[[CancellationToken], DaskExecutor]
 ) -> None:
     work = session(tmp_path, "north")

@@ -37,7 +37,7 @@ INSERT INTO sessions VALUES (7, 1, '2026-03-23 day', 'day', '2026-03-23 09:00:00
 """
 
 
-def test_a_database_of_before_versions_goes_on(tmp_path: Path) -> None:
+def test_a_database_without_a_version_is_migrated_and_continued(tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / "state.sqlite")) as connection:
         connection.executescript(OLD)
     stage = Stage(tmp_path)
@@ -103,7 +103,7 @@ def test_a_larger_budget_brings_sessions_back(tmp_path: Path) -> None:
     assert again.states == [SessionState.DONE] * 7
 
 
-def test_what_failed_comes_back_with_a_mended_scenario(tmp_path: Path) -> None:
+def test_failed_sessions_are_planned_again_with_a_changed_scenario(tmp_path: Path) -> None:
     stage = Stage(tmp_path)
 
     def broken(work: SessionJob) -> SessionResult:
@@ -144,7 +144,9 @@ def test_gaps_are_records(tmp_path: Path) -> None:
     assert stage.store.gaps(1) == [gap]
 
 
-def test_a_look_costs_what_has_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_idle_conductor_reads_one_row_per_poll(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Idle it reads one row, whatever else there is; nothing is written."""
     stage = Stage(tmp_path)
     statements: list[str] = []

@@ -133,7 +133,7 @@ def test_pairs_are_those_of_a_class_and_have_the_p_of_appendix_d(tables: Path) -
         assert p == pytest.approx(row["published_p"], rel=0.1, abs=5e-4)
 
 
-def test_what_is_got_for_its_price_is_that_of_tables_11_and_15(tables: Path) -> None:
+def test_the_price_performance_is_that_of_tables_11_and_15(tables: Path) -> None:
     told = pd.read_csv(published("deval-2017/prices.csv"))
     told["platform"] = "unixbench " + told["platform"].map(CLOUDS)
     key = ["platform", "instance_class"]

@@ -39,7 +39,7 @@ def static(*destinations: str) -> dict[str, Any]:
         ({**STACK, "cloud": "lab"}, {**STACK, "default_flavor": "small"}),  # by OS_CLOUD
     ],
 )
-def test_the_same(
+def test_settings_of_the_same_resources_exclude_each_other(
     one: dict[str, Any], other: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OS_CLOUD", "lab")
@@ -59,7 +59,9 @@ def test_the_same(
         ({"kind": "local"}, {"kind": "libvirt", "uri": "qemu+ssh://me@lab/system"}),
     ],
 )
-def test_another(one: dict[str, Any], other: dict[str, Any]) -> None:
+def test_settings_of_other_resources_do_not_exclude_each_other(
+    one: dict[str, Any], other: dict[str, Any]
+) -> None:
     assert not exclusive_resources(settings(one)) & exclusive_resources(settings(other))
 
 

@@ -13,7 +13,7 @@ from tests.campaigns.shown import make_shown
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_what_can_not_be_drawn_is_not_drawn_again_and_again(
+def test_a_figure_that_fails_is_not_drawn_again_at_each_request(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each look at the page would begin it anew, every three seconds."""

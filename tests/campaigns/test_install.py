@@ -101,7 +101,7 @@ def test_units_that_systemd_takes(place: Path) -> None:
     assert verify(units) == ""
 
 
-def test_without_its_database_the_service_begins_again(place: Path) -> None:
+def test_the_service_restarts_when_its_database_is_unavailable(place: Path) -> None:
     assert osmef(place, "install", "weeks.yaml", "--to", "units").returncode == 0
     failed = osmef(place, "run", "weeks.yaml", "--until-idle", OSMEF_STATE="sqlite:////proc/no/s")
     text = (place / "units" / "osmef-campaign-weeks.service").read_text()
@@ -152,7 +152,9 @@ def test_installed_again_it_keeps_what_the_clouds_need(place: Path) -> None:
 
 
 @pytest.mark.parametrize("how", ["a link", "open to all"])
-def test_no_stranger_says_what_the_environment_of_the_service_is(tmp_path: Path, how: str) -> None:
+def test_an_environment_file_that_another_user_controls_is_rejected(
+    tmp_path: Path, how: str
+) -> None:
     evil = tmp_path / "evil"
     evil.write_text("LD_PRELOAD=/tmp/evil.so\n")
     path = tmp_path / "osmef-campaign-weeks.env"
@@ -188,7 +190,7 @@ def test_a_line_of_crontab_runs_what_it_should(place: Path) -> None:
     assert shown == f"{place}|postgresql://me:secret@h/{ODD}|lab|{ODD}"
 
 
-def test_only_its_own_line_goes(tmp_path: Path) -> None:
+def test_only_the_crontab_line_of_the_campaign_is_removed(tmp_path: Path) -> None:
     line, other = (
         cron_line(job(tmp_path, name=name), tmp_path / "env") for name in ("weeks", "weeks-2")
     )
@@ -258,7 +260,7 @@ def test_into_systemd_and_out_again(place: Path, kept: Path) -> None:
     assert (refused.returncode, "there are no units" in refused.stderr) == (2, True)
 
 
-def test_a_stopped_campaign_goes_on_when_it_is_installed(place: Path, kept: Path) -> None:
+def test_a_stopped_campaign_is_resumed_when_installed(place: Path, kept: Path) -> None:
     store = Store(f"sqlite:///{place / 's.sqlite'}")
     store.register("weeks", {"file": "weeks.yaml", "text": "", "out": "results"}, [], START)
     store.set_phase(1, CampaignPhase.STOPPED)
@@ -299,7 +301,7 @@ def test_a_timer_that_fires_at_the_opening_leaves_no_gap(tmp_path: Path) -> None
     assert stage.store.gaps(stage.store.campaign("test").id) == []
 
 
-def test_the_end_is_told_once(tmp_path: Path) -> None:
+def test_the_end_of_a_campaign_is_notified_once(tmp_path: Path) -> None:
     """cron looks again every five minutes for as long as its line is there."""
     stage = Stage(tmp_path, until_idle=True)
     stage.clock.time = START + timedelta(days=6, hours=9)
@@ -311,7 +313,9 @@ def test_the_end_is_told_once(tmp_path: Path) -> None:
     ]
 
 
-def test_who_comes_by_himself_leaves_a_stopped_campaign_alone(tmp_path: Path) -> None:
+def test_an_automatically_started_conductor_does_not_resume_a_stopped_campaign(
+    tmp_path: Path,
+) -> None:
     """Until somebody says that it goes on; a conductor that was ended by a signal stops nothing."""
     stage = Stage(tmp_path, until_idle=True)
     stage.clock.time = START + timedelta(hours=9)

@@ -56,7 +56,7 @@ def session(place: Path) -> SessionRow:
 
 @pytest.mark.timeout(600)  # a run and most of one, on a loaded machine
 @pytest.mark.parametrize(("moment", "finished"), [("step putting the agent", 0), ("trial 3", 2)])
-def test_a_session_goes_on_after_a_kill(place: Path, moment: str, finished: int) -> None:
+def test_a_killed_session_is_resumed(place: Path, moment: str, finished: int) -> None:
     with subprocess.Popen(command(place), cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         seen = ""

@@ -86,7 +86,7 @@ def kill_often(file: Path, place: Path, kills: int) -> tuple[Path, Path]:
 
 @pytest.mark.real("campaigns")
 @pytest.mark.timeout(1200)  # twenty starts of Python, on a loaded machine
-def test_kills_change_nothing(file: Path, tmp_path: Path) -> None:
+def test_repeated_kills_do_not_change_the_results(file: Path, tmp_path: Path) -> None:
     calm, _ = kill_often(file, tmp_path, KILLS)
     ends, numbers = results(calm)
     assert len(ends) == 4 * 4 * 14
@@ -96,7 +96,7 @@ def test_kills_change_nothing(file: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.timeout(600)
-def test_kills_change_nothing_of_what_is_left_out(file: Path, tmp_path: Path) -> None:
+def test_repeated_kills_do_not_change_the_skipped_cells(file: Path, tmp_path: Path) -> None:
     """Whoever goes on leaves the same cells out of the same sessions."""
     short = FILE.replace(", three: local, four: local", "").replace("weeks: 4", "weeks: 2")
     windows = "windows: [weekday-offpeak, weekend-peak, weekend-offpeak]\n"

@@ -74,7 +74,7 @@ def test_a_cloud_is_measured_by_one_at_a_time(store: Store) -> None:
     assert store.claim(first, HERE, NOW) is Refusal.TAKEN  # it is done
 
 
-def test_what_measures_several_clouds_has_each_of_them_alone(tmp_path: Path) -> None:
+def test_a_session_on_several_clouds_claims_each_exclusively(tmp_path: Path) -> None:
     office, rack = (
         f"{{kind: static, hosts: {{{a}: {{ssh: {a}, kind: vm}}, {b}: {{ssh: {b}, kind: vm}}}}}}"
         for a, b in ("ab", "cd")
@@ -109,7 +109,7 @@ def test_a_session_holds_all_its_places(store: Store) -> None:
     assert set(store.busy(NOW)) == {"c"}
 
 
-def test_what_a_dead_process_held_is_free(store: Store) -> None:
+def test_claims_of_a_dead_process_are_released(store: Store) -> None:
     first, second = store.sessions(1)[:2]
     host, boot, pid, started = HERE.split(" ")
     claimed(store, first, f"{host} {boot} {pid} {int(started) - 1}")
@@ -154,7 +154,7 @@ def test_a_clone_of_this_machine_lives_as_long_as_its_lease(store: Store) -> Non
     assert isinstance(store.claim(second, HERE, NOW), SessionRow)
 
 
-def test_who_has_lost_a_session_writes_no_more_of_it(store: Store, tmp_path: Path) -> None:
+def test_a_conductor_that_lost_a_session_cannot_write_it(store: Store, tmp_path: Path) -> None:
     """Machine A sleeps for longer than its lease, and comes back while B measures."""
     session = store.sessions(1)[0]
     a = claimed(store, session, A)
@@ -181,7 +181,7 @@ def test_a_plan_that_is_out_of_date_begins_nothing(store: Store) -> None:
     assert store.claim(session, HERE, NOW) is Refusal.TAKEN
 
 
-def test_what_was_claimed_and_never_begun_is_planned_again(store: Store) -> None:
+def test_a_claimed_session_that_never_started_is_planned_again(store: Store) -> None:
     first, second = store.sessions(1)[:2]
     claimed(store, first)
     running = store.claim(second, HERE, NOW, ClaimTerms(exclusive=False))
@@ -233,7 +233,7 @@ def test_a_phase_stays_while_another_machine_conducts(store: Store) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
-def test_who_is_gone() -> None:
+def test_a_dead_process_is_recognized_by_its_identity() -> None:
     host, boot, pid, started = HERE.split(" ")
     assert is_gone(HERE) is False
     assert process_of(HERE) == int(pid)
@@ -250,7 +250,7 @@ def test_who_is_gone() -> None:
         assert process_of(f"{other} {boot} {pid} {started}") is None
 
 
-def test_who_conducts_it_elsewhere_has_to_say_so(store: Store) -> None:
+def test_a_conductor_on_another_machine_must_renew_its_lease(store: Store) -> None:
     store.set_phase(1, CampaignPhase.ACTIVE, A)
     store.renew(1, A, NOW)
     row = store.campaign("test")
@@ -263,7 +263,7 @@ def test_who_conducts_it_elsewhere_has_to_say_so(store: Store) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
-def test_a_zombie_is_gone() -> None:
+def test_a_zombie_process_counts_as_dead() -> None:
     host, boot, *_ = HERE.split(" ")
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
         stat = Path(f"/proc/{process.pid}/stat").read_text()

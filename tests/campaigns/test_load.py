@@ -38,7 +38,7 @@ def test_a_scenario_is_named_as_such(file: Path) -> None:
     assert f"osmef run {file}" in cure
 
 
-def test_what_a_platform_sets_stands_in_its_scenario(file: Path) -> None:
+def test_settings_of_a_platform_are_in_its_scenario(file: Path) -> None:
     file.write_text(GOOD + "pause: 3s\nclasses: [general]\n")
     (study,) = read_campaign(file).studies.values()
     assert (study.scenario.provider.kind, study.scenario.pause) == ("local", 3.0)
@@ -78,7 +78,9 @@ def test_what_a_platform_sets_stands_in_its_scenario(file: Path) -> None:
         ("classes: [general, general]", 5, "'general' is here twice"),
     ],
 )
-def test_a_wrong_value_is_told_at_its_place(file: Path, more: str, line: int, message: str) -> None:
+def test_a_wrong_value_is_reported_at_its_line(
+    file: Path, more: str, line: int, message: str
+) -> None:
     (found,) = problems(file, f"{GOOD}{more}\n")
     assert found[0] == line
     assert message in found[1]
@@ -87,7 +89,7 @@ def test_a_wrong_value_is_told_at_its_place(file: Path, more: str, line: int, me
 
 
 @pytest.mark.parametrize("day", ["9999-12-30", "0001-01-01"])
-def test_a_start_that_no_clock_knows(file: Path, day: str) -> None:
+def test_a_start_date_out_of_range_is_rejected(file: Path, day: str) -> None:
     (found,) = problems(file, GOOD.replace("2026-03-23", day))
     assert (found[0], "start is" in found[1]) == (4, True)
 
@@ -102,13 +104,13 @@ def test_platforms_of_one_name_would_be_mixed(file: Path) -> None:
     assert found[2] == "rename one of them"
 
 
-def test_a_wrong_provider_is_told_in_the_campaign_file(file: Path) -> None:
+def test_a_wrong_provider_is_reported_in_the_campaign_file(file: Path) -> None:
     (found,) = problems(file, GOOD.replace("local", "cloudy"))
     assert found[0] == 3
     assert "there is no provider 'cloudy'" in found[1]
 
 
-def test_a_wrong_scenario_is_told_in_the_scenario(file: Path, tmp_path: Path) -> None:
+def test_a_wrong_scenario_is_reported_in_the_scenario_file(file: Path, tmp_path: Path) -> None:
     (tmp_path / "pair.yaml").write_text(SCENARIO + "repeet: 3\n")
     file.write_text(GOOD)
     with pytest.raises(InputError) as caught:
@@ -118,7 +120,7 @@ def test_a_wrong_scenario_is_told_in_the_scenario(file: Path, tmp_path: Path) ->
     assert problem.line == 3
 
 
-def test_a_scenario_that_is_not_there_is_told_where_it_is_named(file: Path) -> None:
+def test_a_missing_scenario_file_is_reported_where_it_is_named(file: Path) -> None:
     (found,) = problems(file, GOOD.replace("pair.yaml", "other.yaml"))
     assert found[0] == 2
     assert "there is no such file" in found[1]
@@ -144,7 +146,7 @@ def test_a_budget_needs_prices(file: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "[]", "3", "a: [", "\x00"])
-def test_what_is_no_campaign_at_all(file: Path, text: str) -> None:
+def test_a_malformed_campaign_file_is_rejected(file: Path, text: str) -> None:
     assert problems(file, text)
 
 

@@ -71,7 +71,7 @@ def test_every_figure(tmp_path: Path) -> None:
     assert found["last_end_timestamp_seconds", labels()] > 0
 
 
-def test_a_file_whose_conductor_has_died_tells_by_its_times(tmp_path: Path) -> None:
+def test_the_timestamps_of_a_metrics_file_show_a_dead_conductor(tmp_path: Path) -> None:
     """It stays as it was: what was due next and when somebody was seen do not move any more."""
     store = make_shown(tmp_path)
     number = store.campaign("shown").id
@@ -104,7 +104,7 @@ def test_a_file_for_node_exporter(tmp_path: Path) -> None:
     assert [one.name for one in tmp_path.glob("*.prom*")] == ["osmef.prom"]
 
 
-def test_a_file_that_can_t_be_written_is_told_once(tmp_path: Path) -> None:
+def test_an_unwritable_metrics_file_is_reported_once(tmp_path: Path) -> None:
     store = make_shown(tmp_path)
     told: list[tuple[str, str]] = []
     path = tmp_path / "there" / "is" / "nothing.prom"

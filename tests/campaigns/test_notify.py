@@ -15,7 +15,7 @@ from osmef.campaigns.schedule.model import Notify
 from osmef.campaigns.watching.monitoring import Notifier, notify
 
 
-def test_nobody_is_waited_for_and_what_happens_meanwhile_is_told_together(tmp_path: Path) -> None:
+def test_notifications_do_not_block_and_failures_meanwhile_are_combined(tmp_path: Path) -> None:
     gate, heard = tmp_path / "gate", tmp_path / "heard"
     os.mkfifo(gate)
     command = ["sh", "-c", f"read line < {gate}; cat >> {heard}"]
@@ -42,14 +42,14 @@ def test_nobody_is_waited_for_and_what_happens_meanwhile_is_told_together(tmp_pa
     assert [line["text"] for line in lines if line["kind"] == "end"] == ["over"]
 
 
-def test_who_is_nobody_is_told_nothing() -> None:
+def test_without_a_recipient_no_notification_is_sent() -> None:
     messenger = Notifier(Notify())
     messenger.notify({"kind": "end"})
     assert messenger.close() == []
     assert "notify" not in {thread.name for thread in threading.enumerate()}
 
 
-def test_a_port_that_speaks_no_http() -> None:
+def test_a_webhook_port_without_http_is_reported() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def answer() -> None:

@@ -110,25 +110,27 @@ def test_peak_is_slower_on_weekdays_and_the_holiday_is_none(written: tuple[Page,
     assert pd.read_csv(csv / "changes.csv").empty
 
 
-def test_a_directory_that_a_campaign_knows_has_its_calendar(place: Path, tmp_path: Path) -> None:
+def test_the_directory_of_a_campaign_is_reported_with_its_calendar(
+    place: Path, tmp_path: Path
+) -> None:
     page = report(place, tmp_path, place / "two-clouds")
     assert "107 of 112 done" in page.source
 
 
-def test_the_runs_alone_say_that_the_calendar_is_not_there(place: Path, tmp_path: Path) -> None:
+def test_a_report_of_runs_alone_notes_the_missing_calendar(place: Path, tmp_path: Path) -> None:
     moved = Path(shutil.copytree(place / "two-clouds", tmp_path / "moved"))
     page = report(place, tmp_path, moved)
     assert "Only the runs are here, not the calendar" in page.source
     assert not (tmp_path / "csv" / "calendar.csv").exists()
 
 
-def test_what_is_no_campaign_is_told(tmp_path: Path) -> None:
+def test_an_unknown_campaign_is_reported(tmp_path: Path) -> None:
     state = f"sqlite:///{tmp_path / 'none.sqlite'}"
     told = osmef("nothing", "--state", state, code=2)
     assert "there is no campaign 'nothing'" in told
 
 
-def test_a_metric_that_nobody_has_is_told(place: Path, tmp_path: Path) -> None:
+def test_an_unknown_metric_is_reported(place: Path, tmp_path: Path) -> None:
     state = f"sqlite:///{place / 'state.sqlite'}"
     told = osmef("two-clouds", "--state", state, "--metric", "speed", code=2)
     assert "no trial has a metric 'speed'" in told
@@ -194,7 +196,7 @@ def test_the_tables_of_a_thesis_in_one_command(tmp_path: Path) -> None:
     assert "11.68 %" in page.source
 
 
-def test_cells_that_were_left_out_are_told(tmp_path: Path) -> None:
+def test_skipped_cells_are_reported(tmp_path: Path) -> None:
     (tmp_path / "pair.yaml").write_text(SCENARIO + "sweep: {connections: [1, 8]}\n")
     file = tmp_path / "known.yaml"
     windows = "windows: {day: {opens: '09:00', closes: '17:00'}}\n"

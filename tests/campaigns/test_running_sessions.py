@@ -46,7 +46,7 @@ CLOUDS = st.lists(st.sampled_from(["north", "south", "north\nsouth"]), max_size=
 
 
 @given(CLOUDS, st.data())
-def test_it_is_what_looking_at_all_of_them_would_find(
+def test_the_bookkeeping_of_running_sessions_equals_a_full_scan(
     clouds: list[str], data: st.DataObject
 ) -> None:
     running = RunningSessions()

@@ -85,7 +85,7 @@ def files_with_the_token(place: Path) -> list[str]:
     return found
 
 
-def test_only_the_campaign_file_knows_the_webhook(place: Path) -> None:
+def test_only_the_campaign_file_contains_the_webhook(place: Path) -> None:
     file, state = place / "short.yaml", f"sqlite:///{place / 'state.sqlite'}"
     with hook() as url:
         # The same again where it might be forgotten.
@@ -112,7 +112,7 @@ def test_only_the_campaign_file_knows_the_webhook(place: Path) -> None:
         read_campaign(place / "back" / CAMPAIGN)
 
 
-def test_an_archive_of_an_older_version_is_not_believed_to_have_none(place: Path) -> None:
+def test_secrets_in_an_archive_of_an_older_version_are_redacted_on_import(place: Path) -> None:
     (place / "short.yaml").write_text(FILE)
     conduct(place / "short.yaml", place / "state.sqlite", place / "short")
     archive = place / "archive"
@@ -166,7 +166,7 @@ def test_the_file_stays_as_it_is_but_for_the_secret(told: str, kept: str | None)
     assert campaign.name == "short"
 
 
-def test_what_holds_no_secret_stays_as_it_is() -> None:
+def test_text_without_a_secret_is_kept_unchanged() -> None:
     text = f"# see https://osmef.example/docs\n{FILE}providers: {{a: {{kind: local}}}}\n"
     assert redacted(text, Path("short.yaml")) == text
     assert not is_redacted(text, Path("short.yaml"))
@@ -179,7 +179,7 @@ def test_a_file_of_json_stays_one() -> None:
     assert json.loads(redacted(text, Path("x.json")))["notify"] == {"webhook": REDACTED}
 
 
-def test_what_can_not_be_read_holds_no_address() -> None:
+def test_a_url_in_an_unreadable_file_is_redacted() -> None:
     assert redacted(f"notify: [{{{URL}", Path("x.yaml")) == f"notify: [{{{REDACTED}"
 
 
@@ -218,7 +218,7 @@ def test_no_problem_repeats_the_secret(place: Path, told: str) -> None:
         (None, f"/{TOKEN}", "can't be asked"),
     ],
 )
-def test_why_a_webhook_was_not_told_says_no_word_of_it(
+def test_an_error_of_a_webhook_does_not_reveal_its_url(
     port: int | None, path: str, why: str
 ) -> None:
     host = "127.0.0.1" if port else f"{'x' * 70}.{TOKEN.replace('/', '.')}"
@@ -230,7 +230,7 @@ def test_why_a_webhook_was_not_told_says_no_word_of_it(
     assert TOKEN[:5] not in repr(whom)
 
 
-def test_why_a_command_failed_says_no_word_of_it() -> None:
+def test_an_error_of_the_notify_command_does_not_reveal_its_arguments() -> None:
     for command in (["false", URL], ["/no/such", URL], ["a\0", URL], ["sleep"]):
         (problem,) = notify(Notify(command=command), {"kind": "end"})
         assert problem.startswith("the command of notify: ")
@@ -266,7 +266,7 @@ def modes(place: Path) -> set[int]:
     return {stat.S_IMODE(one.stat().st_mode) for one in place.glob("state.sqlite*")}
 
 
-def test_nobody_else_reads_the_database(tmp_path: Path) -> None:
+def test_the_database_is_readable_by_its_owner_only(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'state.sqlite'}"
     old = os.umask(0)
     try:
@@ -283,7 +283,7 @@ def test_nobody_else_reads_the_database(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root has links of other users")
-def test_no_stranger_says_where_the_database_is(tmp_path: Path) -> None:
+def test_a_database_link_of_another_user_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "mine.sqlite").symlink_to(tmp_path / "elsewhere")
     Store(f"sqlite:///{tmp_path / 'mine.sqlite'}").close()
     assert (tmp_path / "elsewhere").stat().st_mode & 0o777 == 0o600
@@ -316,7 +316,7 @@ connection.execute("BEGIN IMMEDIATE")
 """
 
 
-def test_opening_the_database_again_gives_no_lock_away(tmp_path: Path) -> None:
+def test_opening_the_database_again_releases_no_lock(tmp_path: Path) -> None:
     """Who closes a file gives up all locks that his process has on it (fcntl_locking(2))."""
     path = tmp_path / "state.sqlite"
     store = Store(f"sqlite:///{path}")

@@ -96,7 +96,7 @@ def bearer(token: str = TOKEN) -> str:
         {"Authorization": "Bearer tök"},
     ],
 )
-def test_nothing_without_the_token(
+def test_requests_without_the_token_are_forbidden(
     server: StatusServer, path: str, headers: dict[str, str]
 ) -> None:
     encoded = {name: value.encode().decode("latin-1") for name, value in headers.items()}
@@ -167,7 +167,7 @@ def test_no_path_sends_a_browser_to_another_host(server: StatusServer, path: str
         ("GET / HTTP/1.1", ["Host: localhost", *("X: x" for _ in range(200))], 431),
     ],
 )
-def test_an_odd_request_gets_an_answer(
+def test_a_malformed_request_gets_an_error_status(
     server: StatusServer, line: str, headers: list[str], status: int
 ) -> None:
     assert say(server, line.replace("{}", TOKEN), *headers)[0] == status
@@ -214,7 +214,7 @@ def test_it_can_only_be_read(server: StatusServer, method: str) -> None:
         "/static/serve.py",
     ],
 )
-def test_what_is_not_there(server: StatusServer, path: str) -> None:
+def test_an_unknown_path_is_a_404(server: StatusServer, path: str) -> None:
     assert ask(server, path, Authorization=bearer())[0] == 404
 
 

@@ -48,7 +48,7 @@ def test_a_thread_that_can_not_begin_costs_its_session_only(
 
 
 @pytest.mark.parametrize("error", [ValueError("not allowed to raise it"), OSError("no")])
-def test_a_system_that_lets_open_fewer_files_than_it_says(
+def test_a_refused_raise_of_the_open_file_limit_is_ignored(
     monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     """macOS says that there is no limit, and takes no such one."""

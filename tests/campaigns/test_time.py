@@ -120,7 +120,7 @@ def test_a_machine_that_slept_leaves_a_gap(stage: Stage, monkeypatch: pytest.Mon
     assert "no conductor of the campaign was running" in (stage.sessions[0].why or "")
 
 
-def test_time_in_which_nobody_conducted_is_a_gap(stage: Stage) -> None:
+def test_time_without_a_conductor_is_recorded_as_a_gap(stage: Stage) -> None:
     def stops(work: SessionJob) -> SessionResult:
         stage.stop.request("stopped by SIGTERM")
         return done(work)
@@ -140,7 +140,7 @@ def test_time_in_which_nobody_conducted_is_a_gap(stage: Stage) -> None:
     )
 
 
-def test_what_was_missed_says_why(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missed_session_has_a_reason(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     """It was paused on the first day, and another session had the cloud on the second."""
     wait, store = stage.clock.wait, stage.store
     store.set_phase(TEST, CampaignPhase.PAUSED)
@@ -189,7 +189,7 @@ def test_a_pause_outlives_its_conductor(stage: Stage) -> None:
     assert executor.works == {}
 
 
-def test_what_another_process_has_taken_over_is_halted_and_not_written(stage: Stage) -> None:
+def test_a_session_taken_over_by_another_process_is_stopped_and_not_written(stage: Stage) -> None:
     """The machine sleeps past its lease; another one goes on with its session."""
     executor, halted = Held(), list[int]()
     mine = conductor(stage, executor, halted)
@@ -212,7 +212,7 @@ def test_what_another_process_has_taken_over_is_halted_and_not_written(stage: St
     assert any("taken it over" in text for _, text in stage.told)
 
 
-def test_what_another_process_has_given_back_waits_for_ours_to_clean_up(stage: Stage) -> None:
+def test_a_session_returned_by_another_process_waits_for_our_cleanup(stage: Stage) -> None:
     executor, halted = Held(), list[int]()
     mine = conductor(stage, executor, halted)
     stage.clock.time = START + 9 * HOUR
@@ -230,7 +230,7 @@ def test_what_another_process_has_given_back_waits_for_ours_to_clean_up(stage: S
     assert [one.session for one in executor.works.values()] == [work.session] * 2
 
 
-def test_what_another_machine_has_left_is_for_that_one_to_clear(
+def test_resources_left_by_another_machine_are_cleaned_up_by_it(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its run directory is not here: the session begins anew, and is cleared when it is back."""
@@ -262,7 +262,7 @@ def test_what_another_machine_has_left_is_for_that_one_to_clear(
     assert stage.sessions[0].uncleared is None
 
 
-def test_a_campaign_that_had_a_cloud_lets_another_one_have_it(tmp_path: Path) -> None:
+def test_a_campaign_yields_a_released_cloud_to_another_one(tmp_path: Path) -> None:
     """Without that its second platform would begin first: the other one only asks at times."""
     stage = Stage(tmp_path, "providers: {one: local, two: local}\n")
     (tmp_path / "other").mkdir()
@@ -288,7 +288,7 @@ def test_a_campaign_that_had_a_cloud_lets_another_one_have_it(tmp_path: Path) ->
     assert len(executor.works) == 2
 
 
-def test_a_stop_is_heard_while_many_begin(tmp_path: Path) -> None:
+def test_sessions_are_started_in_batches_so_that_a_stop_is_noticed(tmp_path: Path) -> None:
     """Each look begins some of them; what has ended, a stop and the lease come in between."""
     names = ", ".join(f"c{number}: local" for number in range(250))
     stage = Stage(tmp_path, f"providers: {{{names}}}\nexclusive: false\n")

@@ -44,7 +44,9 @@ def told(heard: Path) -> Iterator[tuple[str, str]]:
         yield found["kind"], found["text"]
 
 
-def test_a_disk_that_has_room_again_goes_on_with_the_session(tmp_path: Path, heard: Path) -> None:
+def test_a_session_is_resumed_once_the_full_disk_has_space_again(
+    tmp_path: Path, heard: Path
+) -> None:
     """It is full at the beginning, then in the journal, then in the trials."""
     stage = Stage(tmp_path, hook(heard) + "seed: 1\n")
     clouds = EmulatedClouds(stage.clock, tmp_path / "things")
@@ -129,7 +131,7 @@ class TakesBack(Observer):
             Rack.named[name].switch_off()
 
 
-def test_a_session_that_loses_an_endpoint_goes_on_with_what_is_left(
+def test_a_session_that_loses_an_endpoint_is_resumed_for_the_remaining_trials(
     tmp_path: Path, heard: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stage = Stage(tmp_path, hook(heard))

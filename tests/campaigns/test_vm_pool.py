@@ -88,7 +88,7 @@ def kept(tmp_path: Path) -> Kept:
     return Kept(tmp_path)
 
 
-def test_one_pair_serves_all_sessions_and_goes_after_the_last(kept: Kept) -> None:
+def test_one_vm_pair_is_used_by_all_sessions_and_deleted_after_the_last(kept: Kept) -> None:
     assert kept.conduct() is CampaignPhase.ENDED
     assert kept.stage.states == [SessionState.DONE] * 7
     (only,) = kept.held
@@ -101,7 +101,7 @@ def test_one_pair_serves_all_sessions_and_goes_after_the_last(kept: Kept) -> Non
         assert run.vms_since is not None
 
 
-def test_what_stands_between_sessions_is_counted(kept: Kept) -> None:
+def test_the_cost_of_vms_kept_between_sessions_is_counted(kept: Kept) -> None:
     kept.conduct()
     store = kept.stage.store
     stood = 0.20 * (6 * 24 + LENGTH / timedelta(hours=1))  # the emulated sessions cost nothing
@@ -121,7 +121,7 @@ def test_the_plan_counts_from_the_first_session_to_the_last(kept: Kept) -> None:
     assert found.record()["kept_vms"][0]["platform"] == "pair"
 
 
-def test_hosts_that_are_there_anyway_are_not_kept(tmp_path: Path) -> None:
+def test_static_hosts_are_not_held_between_sessions(tmp_path: Path) -> None:
     host = "{{ssh: {0}, kind: vm, location: {{host: {0}}}}}"
     hosts = f"{{a: {host.format('a')}, b: {host.format('b')}}}"
     clouds = f"providers: {{rack: {{kind: static, hosts: {hosts}}}, here: local}}\n"
@@ -131,7 +131,7 @@ def test_hosts_that_are_there_anyway_are_not_kept(tmp_path: Path) -> None:
     assert [one.name for one in preview(stage.campaign_plan).kept] == ["pair here"]
 
 
-def test_a_pair_that_does_not_serve_is_made_anew(kept: Kept) -> None:
+def test_an_unusable_vm_pair_is_recreated(kept: Kept) -> None:
     def dies_once(work: SessionJob) -> SessionResult:
         end = kept.clouds.measure(work)
         if len(kept.said("done")) == 2:
@@ -169,7 +169,7 @@ def test_a_stop_leaves_nothing_and_a_new_start_makes_a_new_pair(kept: Kept) -> N
     assert kept.things == []
 
 
-def test_a_pause_lets_it_go(kept: Kept) -> None:
+def test_a_pause_deletes_the_kept_vms(kept: Kept) -> None:
     def pauses(work: SessionJob) -> SessionResult:
         kept.stage.store.set_phase(1, CampaignPhase.PAUSED, this_process())
         return kept.clouds.measure(work)
@@ -179,14 +179,14 @@ def test_a_pause_lets_it_go(kept: Kept) -> None:
     assert kept.things == []
 
 
-def test_who_leaves_when_idle_stays_as_long_as_it_keeps_vms(kept: Kept) -> None:
+def test_an_until_idle_conductor_stays_while_it_keeps_vms(kept: Kept) -> None:
     kept.stage.until_idle = True
     kept.stage.clock.time = START + timedelta(hours=9)
     assert kept.conduct() is CampaignPhase.ENDED
     assert len(kept.held) == 1
 
 
-def test_a_budget_is_not_spent_on_vms_that_nobody_uses(tmp_path: Path) -> None:
+def test_the_budget_is_not_spent_on_idle_vms(tmp_path: Path) -> None:
     """A day and a night cost 4.80 USD: three of them are more than 12."""
     kept = Kept(tmp_path, "budget: 12 USD\n")
     assert kept.conduct() is CampaignPhase.ENDED
@@ -196,7 +196,7 @@ def test_a_budget_is_not_spent_on_vms_that_nobody_uses(tmp_path: Path) -> None:
     assert kept.things == []
 
 
-def test_what_would_not_go_is_tried_again(kept: Kept) -> None:
+def test_deletion_of_kept_vms_is_retried(kept: Kept) -> None:
     def sticks(work: SessionJob) -> SessionResult:
         end = kept.clouds.measure(work)
         kept.things[0].with_suffix(".stuck").touch()
@@ -240,7 +240,7 @@ def four(tmp_path: Path) -> Path:
 
 
 @pytest.mark.timeout(600)
-def test_what_a_killed_conductor_kept_is_gone_with_the_next_start(four: Path) -> None:
+def test_vms_kept_by_a_killed_conductor_are_deleted_at_the_next_start(four: Path) -> None:
     out, database = four.parent / "out", four.parent / "state.sqlite"
     things = out / "things"
     command = [sys.executable, "-m", "tests.campaigns.emulated", str(four), str(database), str(out)]
@@ -260,7 +260,7 @@ def test_what_a_killed_conductor_kept_is_gone_with_the_next_start(four: Path) ->
     assert len(list(out.glob(f"{PREFIX}*"))) == 12
 
 
-def test_what_stood_after_a_kill_is_counted_until_it_is_gone(tmp_path: Path) -> None:
+def test_the_cost_of_vms_left_by_a_kill_is_counted_until_their_deletion(tmp_path: Path) -> None:
     """Made three hours ago, lent two hours ago, and found now."""
     price = {"amount": 0.1, "currency": "USD", "region": None, "date": "2026-03-01", "source": "x"}
     notes: list[tuple[int, dict[str, object]]] = [

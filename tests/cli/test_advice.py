@@ -21,7 +21,7 @@ def prices(osmef: Osmef) -> str:
     return osmef.write(PRICES, "prices.yaml")
 
 
-def test_what_was_measured_is_judged_by_what_is_needed(osmef: Osmef, prices: str) -> None:
+def test_measured_options_are_judged_by_the_requirements(osmef: Osmef, prices: str) -> None:
     needs = ("--btc", "900Mbit/s", "--budget", "0.30 USD", "--prices", prices)
     (option,) = osmef("recommend", SAMPLE, *needs, "--json").json()["options"]
     assert (option["fit"], option["btc_n"], option["btc_median"]) == ("likely", 2, 9.41e8)
@@ -78,7 +78,7 @@ def test_the_counterparts_of_machine_types(osmef: Osmef) -> None:
     assert "aws a: threads is 0" in refused.err
 
 
-def test_a_component_that_was_measured_nowhere_is_left_out(osmef: Osmef) -> None:
+def test_a_component_without_any_measurement_is_omitted(osmef: Osmef) -> None:
     text = "provider,flavor,threads,network_mb_per_s\naws,a,1,100\ngce,b,2,100\n"
     path = osmef.write(text, "machines.csv")
     found = osmef("similarity", path, "--json").json()
@@ -89,7 +89,7 @@ def test_a_component_that_was_measured_nowhere_is_left_out(osmef: Osmef) -> None
     assert "threads x2.00" in shown
 
 
-def test_a_table_of_prices_without_a_currency_says_so(osmef: Osmef) -> None:
+def test_a_price_table_without_a_currency_is_rejected(osmef: Osmef) -> None:
     osmef.write("provider,flavor,price_per_hour\nlocal,small,0.1\n", "prices.csv")
     needs = ("--budget", "1 USD", "--prices", "prices.csv")
     done = osmef("recommend", SAMPLE, *needs)
@@ -97,7 +97,7 @@ def test_a_table_of_prices_without_a_currency_says_so(osmef: Osmef) -> None:
     assert osmef("recommend", SAMPLE).code == 2
 
 
-def test_trials_are_looked_at_for_what_speaks_against_them(osmef: Osmef) -> None:
+def test_the_statistics_command_checks_the_quality_of_trials(osmef: Osmef) -> None:
     (row,) = osmef("statistics", SAMPLE, "--json").json()["cells"]
     assert (row["metric"], row["n"], row["drift_p"]) == ("aggregate_btc_bps", 2, None)
     shown = osmef("statistics", SAMPLE, "--metric", "jain_fairness", "--error", "1")

@@ -54,7 +54,7 @@ def test_a_file_to_begin_with_is_written_once(osmef: Osmef) -> None:
         (("local", "--repeat", "0"), "repeat is 0"),
     ],
 )
-def test_a_wrong_line_is_told(osmef: Osmef, words: tuple[str, ...], told: str) -> None:
+def test_a_wrong_command_line_is_reported(osmef: Osmef, words: tuple[str, ...], told: str) -> None:
     ended = osmef("quick", *words)
     assert (ended.code, told in ended.err) == (2, True), ended.err
     assert not (osmef.directory / "results").exists()

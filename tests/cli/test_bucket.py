@@ -19,7 +19,7 @@ def summary_of(osmef: Osmef) -> dict[str, Any]:
     return found
 
 
-def test_a_bucket_is_found_and_told_of(osmef: Osmef) -> None:
+def test_a_token_bucket_is_found_and_reported(osmef: Osmef) -> None:
     workload = "{kind: btc, until: knee, duration: 30s, interval: 50ms, refill: [2s]}"
     osmef.write(f"name: bucket\n{LINK}\nworkload: {workload}\n")
     done = osmef("run", "scenario.yaml")

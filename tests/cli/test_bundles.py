@@ -48,7 +48,7 @@ def test_a_script_is_listed(osmef: Osmef, store: BundleStore, tmp_path: Path) ->
     assert "hello build " in osmef("program", "list").out
 
 
-def test_without_bundles_it_says_how_to_make_one(
+def test_without_bundles_the_command_to_make_one_is_named(
     osmef: Osmef, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
@@ -90,13 +90,13 @@ def test_options_that_make_no_sense(osmef: Osmef, words: tuple[str, ...], messag
     assert message in osmef("program", *words, "--json").json()["error"]["message"]
 
 
-def test_machines_that_nothing_is_made_for(osmef: Osmef) -> None:
+def test_an_unsupported_architecture_is_rejected(osmef: Osmef) -> None:
     ended = osmef("program", "bundle", "bench", "--arch", "vax")
     assert ended.code == 3
     assert "not for 'vax'" in ended.err
 
 
-def test_without_apt_it_says_where_to_make_one(
+def test_without_apt_the_error_names_where_to_make_a_bundle(
     osmef: Osmef, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """As on a controller that is no Debian."""

@@ -174,7 +174,7 @@ def test_a_plan_fits_a_terminal(place: Path) -> None:
     assert "cost: " not in sums  # of one's own machine
 
 
-def test_a_campaign_whose_day_is_over_says_so(place: Path) -> None:
+def test_a_campaign_whose_windows_have_passed_is_reported(place: Path) -> None:
     campaign = json.loads((place / "now.json").read_text())
     (place / "now.json").write_text(
         json.dumps({**campaign, "start": "2026-01-05", "windows": ["weekday-peak"]})
@@ -208,13 +208,13 @@ def test_ctrl_c_and_on_again(place: Path) -> None:
     assert status(place)["counts"] == {"done": 2}
 
 
-def test_a_name_that_nobody_knows(place: Path) -> None:
+def test_an_unknown_campaign_name_is_rejected(place: Path) -> None:
     for verb in ("status", "log", "pause", "go-on", "stop"):
         refused = run(place, verb, "other")
         assert (refused.returncode, "there is no campaign 'other'" in refused.stderr) == (2, True)
 
 
-def test_a_state_that_is_none(place: Path) -> None:
+def test_an_invalid_state_url_is_rejected(place: Path) -> None:
     refused = run(place, "status", "--state", "nonsense")
     assert (refused.returncode, "no database" in refused.stderr) == (2, True)
     refused = run(place, "status", "--state", "sqlite:////proc/nowhere/x.sqlite")

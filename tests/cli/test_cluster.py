@@ -72,7 +72,7 @@ def test_a_process_that_fails_fails_the_trial_and_leaves_nothing(
     assert left_behind() == []
 
 
-def test_what_was_not_verified_does_not_count(osmef: Osmef, bundle: Path) -> None:
+def test_an_unverified_npb_result_fails_its_trial(osmef: Osmef, bundle: Path) -> None:
     wrong = PRINTED.replace("  SUCCESSFUL", "UNSUCCESSFUL")
     (bundle.parent / "printed").write_text(wrong)
     name = osmef.write(scenario(bundle), "cluster.json")
@@ -83,7 +83,7 @@ def test_what_was_not_verified_does_not_count(osmef: Osmef, bundle: Path) -> Non
     assert "UNSUCCESSFUL" in (osmef.run / "raw/1-0-node-h1-t1.stdout").read_text()
 
 
-def test_without_its_source_it_says_how_to_bring_it(
+def test_without_the_npb_source_the_command_to_build_it_is_named(
     osmef: Osmef, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))

@@ -72,7 +72,7 @@ def test_the_list_of_commands_imports_none_of_them() -> None:
     }
 
 
-def test_the_list_of_commands_says_of_each_what_its_own_help_says() -> None:
+def test_the_command_list_has_the_short_help_of_each_command() -> None:
     listed, loaded = (get_group(app).commands for app in (make_app([]), make_app()))
     assert [*listed] == [*loaded]
     for name, command in loaded.items():
@@ -146,7 +146,7 @@ def test_problems_come_as_json_too(osmef: Osmef) -> None:
     }
 
 
-def test_what_the_provider_can_t_do_is_a_problem_of_the_file(osmef: Osmef) -> None:
+def test_a_request_beyond_the_provider_is_reported_as_a_scenario_error(osmef: Osmef) -> None:
     text = """
 name: impossible
 provider: {kind: local, hosts: 1}
@@ -183,7 +183,7 @@ def test_bad_arguments_have_a_clear_error(
     assert "Traceback" not in ended.err
 
 
-def test_a_results_directory_that_can_t_be_written_is_told(osmef: Osmef) -> None:
+def test_an_unwritable_results_directory_is_reported(osmef: Osmef) -> None:
     osmef.write("", "file")
     ended = osmef("run", osmef.write("name: fine"), "--out", "file/results")
     assert ended.code == 4
@@ -191,7 +191,7 @@ def test_a_results_directory_that_can_t_be_written_is_told(osmef: Osmef) -> None
     assert "Traceback" not in ended.err
 
 
-def test_a_plan_tells_cells_endpoints_and_time_and_makes_nothing(osmef: Osmef) -> None:
+def test_a_plan_lists_cells_endpoints_and_time_and_creates_nothing(osmef: Osmef) -> None:
     name = osmef.write(
         "name: planned\nrepeat: 10\nworkload: {kind: btc, duration: 60s}\n"
         "sweep: {placement: [same-host, different-host], connections: [1, 5, 10]}\n"
@@ -247,14 +247,14 @@ def test_a_terminal_without_a_letter_shows_another(osmef: Osmef) -> None:
     assert "aggregate" in shown.out
 
 
-def test_a_file_name_that_is_no_text_is_told_all_the_same(osmef: Osmef) -> None:
+def test_a_file_name_with_invalid_utf8_is_reported(osmef: Osmef) -> None:
     for arguments in (("plan", "\udcff.yaml"), ("plan", "\udcff.yaml", "--json")):
         ended = osmef(*arguments)
         assert ended.code == 2
         assert "no such file" in ended.err + ended.out
 
 
-def test_a_run_that_lost_its_scenario_file_says_so(osmef: Osmef) -> None:
+def test_a_run_without_its_scenario_file_is_reported(osmef: Osmef) -> None:
     run = osmef.directory / "results" / "lost"
     run.mkdir(parents=True)
     (run / "lock").touch()
@@ -271,7 +271,7 @@ def test_ctrl_c_while_the_command_loads_leaves_no_traceback(osmef: Osmef, module
     assert (ended.code, ended.out, ended.err) == (4, "", "")
 
 
-def test_ctrl_c_while_a_command_works_is_told(osmef: Osmef) -> None:
+def test_ctrl_c_within_a_command_is_reported_as_interrupted(osmef: Osmef) -> None:
     at_work = osmef.interrupted_at("osmef.providers.local.provider")  # it is loaded when needed
     ended = osmef("plan", osmef.write("name: a"), "--json", prefix=at_work)
     assert ended.code == 4
@@ -280,7 +280,7 @@ def test_ctrl_c_while_a_command_works_is_told(osmef: Osmef) -> None:
 
 
 @pytest.mark.parametrize("command", ["validate", "run"])
-def test_a_scenario_that_is_no_file_is_told(osmef: Osmef, command: str) -> None:
+def test_a_scenario_that_is_no_regular_file_is_rejected(osmef: Osmef, command: str) -> None:
     os.mkfifo(osmef.directory / "endless.yaml")
     ended = osmef(command, "endless.yaml")
     assert ended.code == 2
@@ -298,7 +298,7 @@ def test_the_schemas_are_json_schemas(osmef: Osmef) -> None:
     assert osmef("schema", "nonsense").code == 2
 
 
-def test_nothing_to_reap_is_said(osmef: Osmef) -> None:
+def test_an_empty_reap_reports_nothing_left(osmef: Osmef) -> None:
     ended = osmef("reap")
     assert (ended.code, ended.out.strip()) == (0, "nothing left")
     nothing: dict[str, list[str]] = {
@@ -307,7 +307,7 @@ def test_nothing_to_reap_is_said(osmef: Osmef) -> None:
     assert osmef("reap", "--json").json() == nothing
 
 
-def test_the_reader_of_a_pipe_may_go(osmef: Osmef) -> None:
+def test_a_closed_output_pipe_is_no_error(osmef: Osmef) -> None:
     process = subprocess.run(
         ["sh", "-c", f"{sys.executable} -m osmef schema | head -n 1"],
         capture_output=True,
@@ -325,7 +325,7 @@ def test_the_version_is_printed(osmef: Osmef) -> None:
     assert shown.out.startswith("osmef ")
 
 
-def test_a_report_is_written_and_tells_what_has_not_ended(osmef: Osmef) -> None:
+def test_a_report_is_written_and_lists_unfinished_runs(osmef: Osmef) -> None:
     for name in ("ended", "killed"):
         shutil.copytree(SAMPLE, osmef.directory / name)
     (osmef.directory / "killed" / "summary.json").unlink()

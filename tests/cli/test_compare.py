@@ -60,7 +60,9 @@ def test_a_cell_that_b_lost_is_a_regression(osmef: Osmef, make_run: MakeRun) -> 
     assert osmef("compare", b, a, "--metric", BTC, "--fail-on", "regression").code == 0
 
 
-def test_people_get_a_table_and_what_differs_in_the_hosts(osmef: Osmef, make_run: MakeRun) -> None:
+def test_the_comparison_shows_a_table_and_differences_of_the_hosts(
+    osmef: Osmef, make_run: MakeRun
+) -> None:
     a, b = make_run("a", 1e9), make_run("b", 0.5e9)
     path = Path(b) / "summary.json"
     summary = json.loads(path.read_text())
@@ -73,9 +75,7 @@ def test_people_get_a_table_and_what_differs_in_the_hosts(osmef: Osmef, make_run
     assert "kernel.release was unknown, is 6.9" in ended.err
 
 
-def test_a_path_that_takes_smaller_packets_than_before_is_told(
-    osmef: Osmef, make_run: MakeRun
-) -> None:
+def test_a_smaller_path_mtu_than_before_is_reported(osmef: Osmef, make_run: MakeRun) -> None:
     a, b = make_run("a", 1e9), make_run("b", 1e9)
     for run, mtu in ((a, 1500), (b, 1450)):
         path = Path(run) / "summary.json"
@@ -124,7 +124,7 @@ def test_the_verdicts_are_added_up(osmef: Osmef, make_run: MakeRun) -> None:
     assert "1 comparison: 1 worse." in lines
 
 
-def test_what_is_correlated_is_one_note(osmef: Osmef, make_run: MakeRun) -> None:
+def test_correlated_trials_are_reported_in_one_note(osmef: Osmef, make_run: MakeRun) -> None:
     """Not one for each of a dozen metrics."""
     runs = [Path(make_run(name, 1e9)) for name in "ab"]
     for run in runs:
@@ -140,7 +140,7 @@ def test_what_is_correlated_is_one_note(osmef: Osmef, make_run: MakeRun) -> None
     assert "other metrics by less" in told
 
 
-def test_hosts_without_a_like_of_their_name_are_told(osmef: Osmef, make_run: MakeRun) -> None:
+def test_hosts_in_one_run_only_are_reported(osmef: Osmef, make_run: MakeRun) -> None:
     a, b = make_run("a", 1e9), make_run("b", 1e9)
     assert "not compared" not in osmef("compare", a, b, "--metric", BTC).err
     path = Path(b) / "summary.json"
@@ -188,9 +188,7 @@ def test_cells_of_two_scenarios_are_not_mixed(osmef: Osmef, make_run: MakeRun) -
     }
 
 
-def test_where_keeps_cells_and_forgets_how_others_were_measured(
-    osmef: Osmef, make_run: MakeRun
-) -> None:
+def test_the_where_option_compares_only_the_selected_cells(osmef: Osmef, make_run: MakeRun) -> None:
     a, b = make_run("a", 1e9), make_run("b", 1e9)
     for run, rates in ((a, (1e9, 1e9)), (b, (1e9, 0.5e9))):
         path = Path(run) / "trials.jsonl"
@@ -218,7 +216,7 @@ def test_too_few_trials_are_inconclusive(osmef: Osmef) -> None:
     assert "are too few" in " ".join(ended.out.split())
 
 
-def test_another_definition_is_refused(osmef: Osmef, make_run: MakeRun) -> None:
+def test_a_comparison_of_different_definitions_is_rejected(osmef: Osmef, make_run: MakeRun) -> None:
     a, b = make_run("a", 1e9), make_run("b", 1e9)
     scenario = Path(b) / "scenario.yaml"
     scenario.write_text(scenario.read_text().replace("duration: 1s", "duration: 60s"))
@@ -256,7 +254,9 @@ def test_a_metric_without_a_way_needs_one_to_fail(osmef: Osmef, make_run: MakeRu
     assert osmef("compare", a, b, "--metric", "frames").code == 0
 
 
-def test_failed_trials_fail_and_other_flavors_are_told(osmef: Osmef, make_run: MakeRun) -> None:
+def test_more_failed_trials_are_a_regression_and_differing_flavors_are_reported(
+    osmef: Osmef, make_run: MakeRun
+) -> None:
     a, b = make_run("a", 1e9), make_run("b", 1e9)
     path = Path(b) / "trials.jsonl"
     first = json.loads(path.read_text().splitlines()[0])
@@ -275,7 +275,7 @@ def test_failed_trials_fail_and_other_flavors_are_told(osmef: Osmef, make_run: M
     assert "sender_flavors is small in A and large in B" in told
 
 
-def test_what_is_not_judged_is_told(osmef: Osmef, make_run: MakeRun) -> None:
+def test_metrics_that_are_not_judged_are_listed(osmef: Osmef, make_run: MakeRun) -> None:
     a, b = make_run("a", 1e9), make_run("b", 1e9)
     for run, frames in ((a, 1000), (b, 10)):
         path = Path(run) / "trials.jsonl"
@@ -291,7 +291,7 @@ def test_what_is_not_judged_is_told(osmef: Osmef, make_run: MakeRun) -> None:
     assert osmef("compare", a, b, "--metric", BTC, "--json").json()["not_judged"] == []
 
 
-def test_a_place_that_b_does_not_have_is_no_regression(osmef: Osmef, make_run: MakeRun) -> None:
+def test_a_placement_missing_in_b_is_no_regression(osmef: Osmef, make_run: MakeRun) -> None:
     sides = {
         make_run("a", 1e9): ("same-host", "different-host"),
         make_run("b", 1e9): ("same-host",),
@@ -311,7 +311,7 @@ def test_a_place_that_b_does_not_have_is_no_regression(osmef: Osmef, make_run: M
 
 
 @pytest.mark.parametrize(("failed_a", "failed_b", "code"), [(0, 3, 1), (3, 3, 0), (3, 0, 0)])
-def test_what_fails_in_b_alone_is_a_regression(
+def test_trials_that_fail_in_b_only_are_a_regression(
     osmef: Osmef, make_run: MakeRun, failed_a: int, failed_b: int, code: int
 ) -> None:
     sides = {make_run("a", 1e9): failed_a, make_run("b", 1e9): failed_b}
@@ -325,7 +325,9 @@ def test_what_fails_in_b_alone_is_a_regression(
     assert osmef("compare", *sides, "--metric", BTC, "--fail-on", "regression").code == code
 
 
-def test_a_campaign_against_a_plain_run_says_what_counts(osmef: Osmef, make_run: MakeRun) -> None:
+def test_comparing_a_campaign_with_a_plain_run_notes_that_a_run_counts_as_a_session(
+    osmef: Osmef, make_run: MakeRun
+) -> None:
     a, b = make_run("a", 1e9), make_run("b", 1e9)
     path = Path(a) / "trials.jsonl"
     told = [{**json.loads(line), "session": "monday"} for line in path.read_text().splitlines()]
@@ -354,7 +356,7 @@ def test_a_correlation_is_claimed_only_where_it_is_proved(osmef: Osmef, tmp_path
     assert "too few" not in proved.err
 
 
-def test_a_page_says_what_failed_and_which_cells_one_side_lacks(
+def test_a_comparison_page_lists_failed_trials_and_cells_of_one_side_only(
     osmef: Osmef, make_run: MakeRun, tmp_path: Path
 ) -> None:
     a, b = make_run("a", 1e9), make_run("b", 1e9)

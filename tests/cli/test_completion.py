@@ -34,7 +34,7 @@ def offered(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
     return offer
 
 
-def test_settings_come_to_the_next_dot(offered: Offered) -> None:
+def test_settings_are_completed_up_to_the_next_dot(offered: Offered) -> None:
     assert offered("osmef run a.yaml --set conn") == ["connections="]
     assert "workload." in complete_setting("work")
     assert "workload.duration=" in complete_setting("workload.d")

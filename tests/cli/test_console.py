@@ -158,7 +158,7 @@ def osmef_on_a_terminal(directory: Path, *words: str) -> tuple[int, str]:
     return code, shown
 
 
-def test_a_scenario_s_names_and_texts_are_not_obeyed(tmp_path: Path) -> None:
+def test_control_characters_of_a_scenario_are_escaped(tmp_path: Path) -> None:
     scenario = {"name": EVIL, EVIL: 1, "workload": EVIL, "provider": {"kind": EVIL}}
     (tmp_path / "a.json").write_text(json.dumps(scenario))
     code, shown = osmef_on_a_terminal(tmp_path, "validate", "a.json")
@@ -194,19 +194,19 @@ def texts(value: Any) -> Iterator[tuple[Any, Any]]:
 
 
 @pytest.mark.parametrize("words", [["show"], ["show", "--json"]])
-def test_a_received_run_is_not_obeyed(evil_run: Path, words: list[str]) -> None:
+def test_control_characters_of_a_received_run_are_escaped(evil_run: Path, words: list[str]) -> None:
     code, _ = osmef_on_a_terminal(evil_run, *words, ".")
     assert code == 0
 
 
-def test_a_damaged_run_is_not_obeyed(tmp_path: Path) -> None:
+def test_control_characters_of_a_damaged_run_are_escaped(tmp_path: Path) -> None:
     document = json.loads((OLD_RUN / "summary.json").read_text())
     (tmp_path / "summary.json").write_text(json.dumps({**document, EVIL: 1}))
     code, _ = osmef_on_a_terminal(tmp_path, "show", ".")
     assert code == 2
 
 
-def test_a_wrong_command_line_is_not_obeyed(tmp_path: Path) -> None:
+def test_control_characters_of_a_wrong_command_line_are_escaped(tmp_path: Path) -> None:
     code, _ = osmef_on_a_terminal(tmp_path, "show", "a", f"{TITLE}\x9b2J\u202e")
     assert code == 2
 
@@ -234,7 +234,7 @@ with progress_for(err, verbose=True, quiet=False) as observer:
 """
 
 
-def test_progress_logs_and_errors_are_not_obeyed(tmp_path: Path) -> None:
+def test_control_characters_in_progress_logs_and_errors_are_escaped(tmp_path: Path) -> None:
     code, sent = on_a_terminal([sys.executable, "-c", HERE, EVIL], tmp_path)
     assert code == 0, sent
     assert sent.count(r"\x1b]0;owned\x07") >= 8
@@ -243,7 +243,7 @@ def test_progress_logs_and_errors_are_not_obeyed(tmp_path: Path) -> None:
 
 
 @given(st.text(st.characters()))
-def test_no_text_is_obeyed_and_what_is_harmless_stays(text: str) -> None:
+def test_control_characters_are_escaped_and_harmless_text_is_kept(text: str) -> None:
     assert OBEYED.search(plain(text)) is None
     assert plain(plain(text)) == plain(text)
     harmless = "".join(c for c in text if c.isprintable() or c in "\n\t")

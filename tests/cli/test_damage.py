@@ -259,7 +259,7 @@ def check_words(damaged: Damaged, before: Journal, done: Told) -> None:
 
 
 @pytest.mark.usefixtures("full")
-def test_damage_is_an_error_with_a_cure_and_true(runs: dict[str, Path], tmp_path: Path) -> None:
+def test_damage_is_reported_correctly_with_a_cure(runs: dict[str, Path], tmp_path: Path) -> None:
     """Of what can't be shown, reaped, loaded or resumed any more, and never a traceback."""
     for number in range(FIRST, FIRST + COUNT):
         how = "ended" if number % 2 else "killed"

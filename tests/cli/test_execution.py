@@ -84,7 +84,7 @@ def test_the_result_of_a_trial_is_what_leads(
     assert f"[1/1] trial 1{told}, done" in file.getvalue()
 
 
-def test_of_trials_that_end_early_the_time_left_is_a_bound(plan: Plan) -> None:
+def test_the_time_left_of_trials_that_may_end_early_is_an_upper_bound(plan: Plan) -> None:
     with progress_for(Console(file=io.StringIO()), False, False, lambda: 100.0) as observer:
         assert isinstance(observer, ProgressObserver)
         observer.measuring(len(plan.trials), Span(None, 5400.0), [])
@@ -136,11 +136,11 @@ def test_no_number_of_trials_is_shown_before_it_is_known() -> None:
     assert "?" not in file.getvalue().replace("[?25", "")
 
 
-def test_what_runs_is_told_in_short(plan: Plan) -> None:
+def test_the_running_trial_is_shown_in_short(plan: Plan) -> None:
     assert "same-host, different-tenant, connections=10" in shown(plan, 100, 24.0)
 
 
-def test_the_time_left_goes_down_within_a_trial(plan: Plan) -> None:
+def test_the_time_left_decreases_within_a_trial(plan: Plan) -> None:
     assert "24 s left" in shown(plan, 80, 24.0)
     assert "19 s left" in shown(plan, 80, 24.0, wait_s=5.0)
     assert "< 1 s left" in shown(plan, 80, 24.0, wait_s=30.0)
@@ -155,7 +155,7 @@ def test_the_time_left_goes_down_within_a_trial(plan: Plan) -> None:
         (Span(None, 5400.0), "1 trial, at most 1 h 30 min"),
     ],
 )
-def test_a_log_says_how_long_all_trials_take(planned: Span, told: str) -> None:
+def test_a_log_shows_the_planned_duration_of_all_trials(planned: Span, told: str) -> None:
     file = io.StringIO()
     with progress_for(Console(file=file, width=80), False, False) as observer:
         observer.measuring(1, planned, [])

@@ -71,7 +71,9 @@ def test_measuring_and_reading_need_no_package_of_an_extra() -> None:
     ],
     ids=lambda one: one[0] if isinstance(one, tuple) else one,
 )
-def test_what_is_missing_is_named_with_its_cure(arguments: tuple[str, ...], extra: str) -> None:
+def test_a_missing_extra_is_named_with_its_install_command(
+    arguments: tuple[str, ...], extra: str
+) -> None:
     done = _bare(_OSMEF, *arguments)
     assert done.returncode == 3, done.stderr
     assert f"pip install 'osmef[{extra}]'" in done.stderr

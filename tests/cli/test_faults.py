@@ -96,7 +96,7 @@ def test_a_signal_while_a_transfer_runs_ends_it_at_once(
     assert not (osmef.run / "trials.jsonl").exists(), "an interrupted trial is no result"
 
 
-def test_a_run_ends_before_its_deadline_and_tells_how_to_go_on(
+def test_a_run_ends_before_its_deadline_and_names_the_resume_command(
     osmef: Osmef, left_behind: LeftBehind
 ) -> None:
     text = QUICK.replace("repeat: 2", "repeat: 500\ndeadline: 15s")
@@ -133,7 +133,7 @@ def test_a_signal_after_the_last_trial_takes_nothing_away(
         *(pytest.param(one, marks=MORE) for one in ("making a local cloud", "putting", "[2/8]")),
     ],
 )
-def test_a_killed_controller_leaves_nothing_and_its_run_goes_on(
+def test_a_killed_controller_is_cleaned_up_and_its_run_resumed(
     osmef: Osmef, left_behind: LeftBehind, stage: str
 ) -> None:
     process = osmef.start("run", osmef.write(QUICK))
@@ -245,7 +245,7 @@ def test_an_agent_that_is_killed_in_a_transfer_fails_its_trial_alone(
     assert left_behind() == []
 
 
-def test_a_receiver_that_is_gone_leaves_its_trials_and_the_run_goes_on(
+def test_a_lost_receiver_leaves_its_trials_unmeasured_and_the_run_continues(
     osmef: Osmef, left_behind: LeftBehind
 ) -> None:
     process = osmef.start("run", osmef.write(TWO))
@@ -287,9 +287,7 @@ def test_a_local_cloud_that_is_killed_leaves_its_trials_to_be_measured(
     assert left_behind() == []
 
 
-def test_trials_that_have_failed_are_measured_again_by_wish(
-    osmef: Osmef, left_behind: LeftBehind
-) -> None:
+def test_failed_trials_are_measured_again_on_request(osmef: Osmef, left_behind: LeftBehind) -> None:
     process = osmef.start("run", osmef.write(TWO))
     osmef.until(process, "measuring")
     os.kill(busy_agents(process.pid)["sender-h1-t1"], signal.SIGKILL)
@@ -329,7 +327,7 @@ def test_a_link_that_is_cut_in_a_transfer_fails_the_trial_with_a_reason(
     assert left_behind() == []
 
 
-def test_a_full_disk_stops_the_run_and_room_lets_it_go_on(
+def test_a_full_disk_stops_the_run_and_it_is_resumed_with_free_space(
     osmef: Osmef, left_behind: LeftBehind
 ) -> None:
     results = osmef.directory / "results"
@@ -356,7 +354,7 @@ def test_a_full_disk_stops_the_run_and_room_lets_it_go_on(
     assert done == list(range(1, len(done) + 1))
 
 
-def test_an_endpoint_with_a_wrong_host_key_is_not_talked_to(
+def test_an_endpoint_with_a_wrong_host_key_is_rejected(
     osmef: Osmef, left_behind: LeftBehind
 ) -> None:
     # The daemon is told another key than the controller expects.
@@ -390,7 +388,7 @@ def test_an_endpoint_with_a_wrong_host_key_is_not_talked_to(
     assert left_behind() == []
 
 
-def test_without_an_sshd_the_user_is_told_what_to_install(osmef: Osmef) -> None:
+def test_a_missing_sshd_is_reported_with_the_package_to_install(osmef: Osmef) -> None:
     hide = (
         'for d in /usr/sbin /usr/local/sbin /sbin; do mount -t tmpfs none $d || :; done; exec "$@"'
     )

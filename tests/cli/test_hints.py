@@ -46,7 +46,7 @@ def told(capsys: pytest.CaptureFixture[str]) -> Told:
         ("similarity --machines a.csv", "osmef similarity FILE"),
     ],
 )
-def test_a_setting_that_is_no_option_is_told_with_what_to_write(
+def test_an_unknown_option_that_is_a_setting_is_reported_with_its_right_form(
     told: Told, line: str, cure: str
 ) -> None:
     answer = told(line)
@@ -55,7 +55,9 @@ def test_a_setting_that_is_no_option_is_told_with_what_to_write(
 
 
 @pytest.mark.parametrize("line", ["run a.yaml --colour red", "show a --duration 10s", "run -q a"])
-def test_what_is_no_setting_or_has_no_say_is_told_as_always(told: Told, line: str) -> None:
+def test_an_unknown_option_that_no_setting_replaces_is_reported_as_usual(
+    told: Told, line: str
+) -> None:
     answer = told(line)
     assert "No such option: " in answer
     assert "--set" not in answer

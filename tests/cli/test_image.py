@@ -26,7 +26,7 @@ def test_images_are_listed(osmef: Osmef) -> None:
     assert [image["path"] for image in printed["damaged"]] == ["images/bad"]
 
 
-def test_without_images_it_says_how_to_make_one(osmef: Osmef) -> None:
+def test_without_images_the_command_to_build_one_is_named(osmef: Osmef) -> None:
     ended = osmef("image", "list", "--output", "nowhere")
     assert (ended.code, ended.out) == (0, "")
     assert "osmef image build" in ended.err

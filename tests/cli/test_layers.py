@@ -218,7 +218,7 @@ def test_layers_are_raised_again_when_a_machine_was_lost_and_is_back(
     assert lab.left() == []
 
 
-def test_layers_are_listed_and_told(osmef: Osmef) -> None:
+def test_layers_are_listed_and_described(osmef: Osmef) -> None:
     listed = osmef("layers", "--json").json()
     names = [one["name"] for one in listed["layers"]]
     assert names[:2] == ["bare", "overlay"]

@@ -38,7 +38,9 @@ def events(run: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("where", [">&-", "<&- >&- 2>&-", ">/dev/full 2>/dev/full"])
-def test_a_run_goes_on_to_its_end(osmef: Osmef, left_behind: LeftBehind, where: str) -> None:
+def test_a_run_without_usable_output_streams_completes(
+    osmef: Osmef, left_behind: LeftBehind, where: str
+) -> None:
     ended = osmef("run", "-v", osmef.write(SHORT), prefix=to(where))
     assert ended.code == 0, ended.err
     assert "Traceback" not in ended.err
@@ -132,7 +134,7 @@ def killed(osmef: Osmef) -> Path:
     return osmef.run
 
 
-def test_what_was_left_is_reaped(osmef: Osmef) -> None:
+def test_leftover_resources_are_reaped_without_usable_output(osmef: Osmef) -> None:
     run = killed(osmef)
     assert osmef("reap", prefix=to(">/dev/full 2>/dev/full")).code == 1
     assert osmef("reap", "--yes", prefix=to(">&- 2>&-")).code == 0
@@ -169,7 +171,7 @@ def test_a_terminal_that_closes_leaves_nothing_of_a_run_that_is_resumed(osmef: O
     assert len(read_notes(Journal(run / "journal.jsonl"), "start")) == 1, "it did not go on"
 
 
-def test_the_exit_code_is_that_of_the_work_and_what_is_lost_is_told(osmef: Osmef) -> None:
+def test_the_exit_code_is_kept_when_output_fails_and_the_loss_is_reported(osmef: Osmef) -> None:
     ended = osmef("run", "nothing.yaml", "--json", prefix=to(">/dev/full"))
     assert ended.code == 2
     assert "nothing.yaml" in ended.err
@@ -188,7 +190,7 @@ def test_the_exit_code_is_that_of_the_work_and_what_is_lost_is_told(osmef: Osmef
         ("--version",),
     ],
 )
-def test_what_only_shows_something_fails_where_that_is_lost(
+def test_a_command_that_only_prints_fails_if_its_output_is_lost(
     osmef: Osmef, words: tuple[str, ...]
 ) -> None:
     for where, why in (
@@ -234,7 +236,7 @@ def pipe() -> Iterator[tuple[int, int]]:
             os.close(end)
 
 
-def test_a_reader_that_pauses_misses_lines_and_holds_nothing_up() -> None:
+def test_a_slow_output_reader_loses_lines_and_does_not_block() -> None:
     with pipe() as (reader, writer):
         stream = stream_to(LossyWriter(writer, patience_s=0.01), "utf-8")
         print("a" * 9000, file=stream)

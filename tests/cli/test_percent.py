@@ -36,7 +36,7 @@ def test_the_sign_may_be_written(capsys: pytest.CaptureFixture[str]) -> None:
         ("plot", "pingpong-latency", SAMPLE, "--bands", "50%,x"),
     ],
 )
-def test_what_is_no_percentage_is_refused(
+def test_an_invalid_percentage_is_rejected(
     capsys: pytest.CaptureFixture[str], words: tuple[str, ...]
 ) -> None:
     code, out, told = _answer(capsys, *words)

@@ -25,7 +25,9 @@ def test_every_ending_can_be_written() -> None:
 
 
 @pytest.mark.parametrize("suffix", MAGIC)
-def test_a_figure_is_written_as_its_ending_says(osmef: Osmef, tmp_path: Path, suffix: str) -> None:
+def test_a_figure_is_written_in_the_format_of_its_file_suffix(
+    osmef: Osmef, tmp_path: Path, suffix: str
+) -> None:
     path = tmp_path / f"btc{suffix}"
     done = osmef("plot", "btc-connections", SAMPLE, "-o", str(path), "--title", "Ours")
     assert (done.code, done.out.strip()) == (0, f"figure: {path}")
@@ -67,7 +69,7 @@ def test_the_options_reach_the_figure(osmef: Osmef, tmp_path: Path) -> None:
         (("ecdf", SAMPLE, "--metric", "agregate_btc_bps"), "did you mean 'aggregate_btc_bps'?"),
     ],
 )
-def test_what_is_wrong_is_said_with_a_cure(
+def test_wrong_plot_arguments_are_reported_with_a_cure(
     osmef: Osmef, tmp_path: Path, words: tuple[str, ...], told: str
 ) -> None:
     done = osmef("plot", *words)
@@ -85,7 +87,7 @@ def test_a_file_that_can_not_be_written_keeps_what_it_was(osmef: Osmef, tmp_path
     assert [one.name for one in tmp_path.iterdir()] == ["x.svg"]
 
 
-def test_an_unknown_kind_tells_the_known_ones(osmef: Osmef) -> None:
+def test_an_unknown_figure_kind_is_rejected_and_the_known_ones_are_listed(osmef: Osmef) -> None:
     done = osmef("plot", "pie", SAMPLE)
     assert done.code == 2
     assert "btc-connections" in done.err
@@ -126,6 +128,6 @@ def test_similarity_needs_no_run(osmef: Osmef, tmp_path: Path) -> None:
     assert "has no column flavor" in " ".join(done.err.split())
 
 
-def test_a_kind_that_is_not_there_is_told_with_the_nearest(osmef: Osmef) -> None:
+def test_an_unknown_figure_kind_is_reported_with_the_nearest(osmef: Osmef) -> None:
     done = osmef("plot", "btc-conections", "anything")
     assert (done.code, "btc-connections" in done.err) == (2, True)

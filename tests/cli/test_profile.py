@@ -44,7 +44,7 @@ def test_one_flavor_is_named_on_the_command_line_and_shown(osmef: Osmef) -> None
     assert "local small" not in ended.out
 
 
-def test_workloads_that_are_none_are_told_before_anything_is_made(osmef: Osmef) -> None:
+def test_unknown_workloads_are_reported_before_anything_is_created(osmef: Osmef) -> None:
     ended = osmef("profile", osmef.write(SCENARIO), "--with", "unixbank")
     assert ended.code == 2
     assert "unixbank" in ended.err
@@ -111,7 +111,7 @@ def test_sysbench_takes_the_place_of_tachyon(osmef: Osmef, poor: Sequence[str]) 
 
 
 @pytest.mark.real("programs")
-def test_nothing_takes_the_place_of_what_was_named(osmef: Osmef, poor: Sequence[str]) -> None:
+def test_a_named_program_is_not_substituted(osmef: Osmef, poor: Sequence[str]) -> None:
     path = osmef.write(SCENARIO)
     ended = osmef("profile", path, "--with", "tachyon", prefix=(*poor,))
     assert ended.code == 3

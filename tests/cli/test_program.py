@@ -82,7 +82,9 @@ def test_a_run_has_the_numbers_of_its_programs(
         ("run: [{on: sender, argv: [x]}]\n  metrics: {a: {unit: s}}", "write pattern, or json"),
     ],
 )
-def test_what_is_wrong_is_told_with_its_place(osmef: Osmef, text: str, said: str) -> None:
+def test_an_error_in_a_workload_is_reported_with_its_position(
+    osmef: Osmef, text: str, said: str
+) -> None:
     name = osmef.write(f"name: x\nworkload:\n  kind: program\n  {text}\n")
     ended = osmef("validate", name)
     assert ended.code == 2
@@ -112,7 +114,7 @@ def test_kill_9_leaves_no_program_on_a_machine(osmef: Osmef, lab: Lab) -> None:
     assert osmef("reap", "--yes", prefix=lab.prefix).code == 0
 
 
-def test_a_program_that_nobody_has_ends_the_run_before_its_first_trial(
+def test_an_unavailable_program_ends_the_run_before_its_first_trial(
     osmef: Osmef, left_behind: Callable[[], list[str]]
 ) -> None:
     name = osmef.write(LOCAL.replace("  metrics:", "  needs: [no-such-program-at-all]\n  metrics:"))
@@ -125,7 +127,7 @@ def test_a_program_that_nobody_has_ends_the_run_before_its_first_trial(
     assert left_behind() == []
 
 
-def test_a_program_that_is_there_is_used_and_told(osmef: Osmef) -> None:
+def test_an_installed_program_is_used_and_recorded(osmef: Osmef) -> None:
     ended = osmef("run", osmef.write(LOCAL.replace("  metrics:", "  needs: [sh]\n  metrics:")))
     assert ended.code == 0, ended.err
     facts = json.loads((osmef.run / "facts/00000/sender-h1-t1.json").read_text())

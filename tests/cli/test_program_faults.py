@@ -326,7 +326,7 @@ def bench(*words: str) -> dict[str, object]:
     return {**usual, "run": run, "metrics": RATE}
 
 
-def test_a_bundle_that_changes_on_the_endpoint_fails_its_trial_and_is_sent_anew(
+def test_a_bundle_changed_on_the_endpoint_fails_its_trial_and_is_sent_again(
     osmef: Osmef, left_behind: LeftBehind
 ) -> None:
     (osmef.directory / "bench.tar.gz").write_bytes(of_script("osmef-bench", BENCH))
@@ -346,7 +346,7 @@ def test_a_bundle_that_changes_on_the_endpoint_fails_its_trial_and_is_sent_anew(
     assert left_behind() == []
 
 
-def test_a_bundle_that_is_cut_is_told_before_anything_is_made(osmef: Osmef) -> None:
+def test_a_truncated_bundle_is_reported_before_anything_is_created(osmef: Osmef) -> None:
     path = osmef.directory / "bench.tar.gz"
     path.write_bytes(of_script("osmef-bench", BENCH)[:-9])
     workload = {**bench("1"), "bundles": {"osmef-bench": str(path)}}
@@ -444,7 +444,7 @@ exec sleep {MARK}
 OF_BOTH_FAMILIES = 8
 
 
-def test_a_host_that_writes_something_else_is_told(osmef: Osmef, lab: Lab) -> None:
+def test_a_host_that_stores_a_file_wrongly_is_reported(osmef: Osmef, lab: Lab) -> None:
     there = [path for path in SFTP_SERVERS if Path(path).exists()]
     if not there:
         pytest.skip("no sftp-server here (Debian: apt install openssh-sftp-server)")
@@ -467,9 +467,7 @@ def test_a_host_that_writes_something_else_is_told(osmef: Osmef, lab: Lab) -> No
         assert lab.left() == []
 
 
-def test_a_connection_that_is_lost_leaves_nothing_and_costs_no_trial(
-    osmef: Osmef, lab: Lab
-) -> None:
+def test_a_lost_connection_leaves_no_process_and_costs_no_trial(osmef: Osmef, lab: Lab) -> None:
     stays = {"kind": "program", "duration": "60s", "run": [sh(STAYS_ONCE, on="both")]}
     workloads: list[Mapping[str, object]] = [stays, Case([argv("true")]).workload]
     process = osmef.start("run", osmef.write(text_of(workloads, **ENDS)), prefix=lab.prefix)

@@ -115,7 +115,7 @@ def test_a_search_by_mark_takes_no_way_of_a_journal_that_runs_a_program(
     assert "can't be taken" in ended.out.replace("\n", " ")
 
 
-def test_reap_takes_no_such_way_on_its_command_line_either(program: Path) -> None:
+def test_reap_rejects_a_libvirt_uri_that_runs_a_command(program: Path) -> None:
     uri = f"qemu+ssh://lab/system?command={program}"
     ended = osmef("reap", "--provider", "libvirt", "--uri", uri)
     assert not ran(program)
@@ -127,7 +127,7 @@ def sandbox(run: str) -> Resource:
     return Resource("local", "sandbox", f"osmef-{run}", run, "pid:1:1")
 
 
-def test_what_is_of_another_run_is_not_destroyed_unasked(tmp_path: Path) -> None:
+def test_resources_of_another_run_are_not_destroyed_without_permission(tmp_path: Path) -> None:
     run = received(tmp_path / "results", sandbox(RUN), sandbox("another"))
     journal = Journal(run / "journal.jsonl")
     assert osmef("resume", run).code == 2

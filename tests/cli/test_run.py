@@ -208,7 +208,7 @@ repeat: 1
 
 
 @pytest.mark.skipif(not has_ipv6(), reason="this machine's kernel has no IPv6")
-def test_every_workload_goes_over_ipv6(osmef: Osmef) -> None:
+def test_every_workload_runs_over_ipv6(osmef: Osmef) -> None:
     text = """
 name: six
 family: ipv6

@@ -56,7 +56,9 @@ def begin(osmef: Osmef, folder: Path, *prefix: str, **more: Any) -> Any:
     return process
 
 
-def test_a_run_leaves_nothing_and_tells_the_file_system(osmef: Osmef, folder: Path) -> None:
+def test_a_run_leaves_nothing_behind_and_records_the_file_system(
+    osmef: Osmef, folder: Path
+) -> None:
     ended = osmef("run", scenario(osmef, folder))
     assert ended.code == 0, ended.err
     assert names(folder) == ["kept"]
@@ -67,7 +69,9 @@ def test_a_run_leaves_nothing_and_tells_the_file_system(osmef: Osmef, folder: Pa
 
 
 @pytest.mark.real("tools")
-def test_that_no_disk_is_measured_is_told_at_once_and_kept(osmef: Osmef, folder: Path) -> None:
+def test_a_run_directory_in_memory_is_warned_of_at_once_and_in_the_summary(
+    osmef: Osmef, folder: Path
+) -> None:
     if shutil.which("ioping") is None:
         pytest.skip("no ioping here (Debian: apt install ioping)")
     workload = {"kind": "ioping", "duration": "1s", "size": "1MiB", "direct": False}

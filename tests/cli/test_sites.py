@@ -125,7 +125,7 @@ def test_a_machine_behind_nat_is_met_at_its_public_address(osmef: Osmef, lab: La
 
 
 @pytest.mark.parametrize("site", ["here", "there"])
-def test_when_one_site_fails_the_other_gives_all_back(osmef: Osmef, lab: Lab, site: str) -> None:
+def test_when_one_site_fails_the_other_is_released(osmef: Osmef, lab: Lab, site: str) -> None:
     machine = "a" if site == "here" else "b"
     (lab.folder / machine / "shm" / "osmef-lock").symlink_to("not-ours")
     ended = osmef("run", scenario(osmef), prefix=lab.prefix)

@@ -57,7 +57,7 @@ def test_a_run_measures_between_two_machines_and_leaves_nothing(osmef: Osmef, la
     assert osmef("reap", prefix=lab.prefix).code == 0
 
 
-def test_vms_of_which_nobody_says_where_they_stand_are_measured_only_if_wanted_so(
+def test_vms_with_unknown_hosts_are_measured_only_with_on_mismatch_record(
     osmef: Osmef, lab: Lab
 ) -> None:
     osmef.write(HOSTS.replace("interface:", "kind: vm, interface:"), "hosts.yaml")
@@ -74,7 +74,7 @@ def test_vms_of_which_nobody_says_where_they_stand_are_measured_only_if_wanted_s
     assert "their placement is unknown" in " ".join(ended.out.split())
 
 
-def test_after_kill_9_the_machines_clean_themselves_and_the_run_goes_on(
+def test_after_kill_9_the_machines_clean_themselves_and_the_run_is_resumed(
     osmef: Osmef, lab: Lab
 ) -> None:
     process = osmef.start("run", scenario(osmef, "1s"), prefix=lab.prefix)
@@ -90,7 +90,7 @@ def test_after_kill_9_the_machines_clean_themselves_and_the_run_goes_on(
     assert osmef("reap", prefix=lab.prefix).out == "nothing left\n"
 
 
-def test_what_is_left_where_nothing_could_clean_up_is_reaped_by_ssh(osmef: Osmef, lab: Lab) -> None:
+def test_machines_that_could_not_clean_themselves_are_reaped_by_ssh(osmef: Osmef, lab: Lab) -> None:
     process = osmef.start("run", scenario(osmef, "30s"), prefix=lab.prefix)
     osmef.until(process, "measuring")
     assert len(lab.left()) == 4
@@ -183,7 +183,7 @@ def test_a_machine_that_boots_in_a_run_costs_no_trial(osmef: Osmef, lab: Lab) ->
         assert osmef("reap", prefix=lab.prefix).out == "nothing left\n"
 
 
-def test_a_run_that_is_killed_while_it_waits_for_a_machine_goes_on(osmef: Osmef, lab: Lab) -> None:
+def test_a_run_killed_while_waiting_for_a_machine_is_resumed(osmef: Osmef, lab: Lab) -> None:
     process = osmef.start("run", scenario(osmef), prefix=lab.prefix)
     osmef.until(process, "[1/4]")
     lab.switch_off("b")
@@ -197,7 +197,7 @@ def test_a_run_that_is_killed_while_it_waits_for_a_machine_goes_on(osmef: Osmef,
         assert lab.left() == []
 
 
-def test_ctrl_c_ends_the_wait_for_a_machine_and_the_run_goes_on_once_it_is_back(
+def test_ctrl_c_ends_the_wait_for_a_machine_and_the_run_is_resumed_once_it_is_back(
     osmef: Osmef, lab: Lab
 ) -> None:
     process = osmef.start("run", scenario(osmef), prefix=lab.prefix)
@@ -241,7 +241,7 @@ def test_ctrl_c_ends_the_wait_for_a_machine_and_the_run_goes_on_once_it_is_back(
         "behind its jump host",
     ],
 )
-def test_what_keeps_a_machine_from_being_used_is_told(
+def test_the_reason_why_a_machine_is_unusable_is_reported(
     osmef: Osmef, lab: Lab, before: object, said: str
 ) -> None:
     assert callable(before)
@@ -254,7 +254,7 @@ def test_what_keeps_a_machine_from_being_used_is_told(
     assert lab.left() == []
 
 
-def test_a_home_where_no_program_may_run_is_told(osmef: Osmef, lab: Lab) -> None:
+def test_a_home_directory_mounted_noexec_is_reported(osmef: Osmef, lab: Lab) -> None:
     inside = ("nsenter", f"--target={lab.listener('b')}", "--mount")
     subprocess.run([*inside, "mount", "-o", "remount,bind,noexec", "/root"], check=True)
     ended = osmef("run", scenario(osmef), prefix=lab.prefix)
@@ -265,7 +265,7 @@ def test_a_home_where_no_program_may_run_is_told(osmef: Osmef, lab: Lab) -> None
     assert lab.left() == []
 
 
-def test_an_inventory_that_lacks_hosts_is_told_before_anything_is_connected_to(
+def test_an_inventory_with_too_few_hosts_is_rejected_before_any_connection(
     osmef: Osmef,
 ) -> None:
     ended = osmef("validate", scenario(osmef, hosts="a: {ssh: node-a}\n"))
@@ -273,7 +273,7 @@ def test_an_inventory_that_lacks_hosts_is_told_before_anything_is_connected_to(
     assert "hosts.yaml:1:1: 2 physical hosts are needed, and the inventory has 1" in ended.err
 
 
-def test_a_plan_tells_which_machine_each_endpoint_becomes(osmef: Osmef) -> None:
+def test_a_plan_shows_the_machine_of_each_endpoint(osmef: Osmef) -> None:
     name = scenario(osmef, hosts="left: {ssh: node-a}\nright: {ssh: node-b}\n")
     shown = osmef("plan", name)
     assert shown.code == 0, shown.err

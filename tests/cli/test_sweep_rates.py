@@ -33,7 +33,7 @@ def test_a_ping_pong_of_messages_is_no_faster_than_the_link(osmef: Osmef) -> Non
     assert all(0.8 * LINK_BPS * PAYLOAD < rate < 1.05 * LINK_BPS for rate in rates), rates
 
 
-def test_beside_it_a_transfer_both_ways_has_a_link_for_each(osmef: Osmef) -> None:
+def test_a_bidirectional_transfer_has_a_link_for_each_direction(osmef: Osmef) -> None:
     sizes = "{kind: size-sweep, min: 8kB, max: 10kB, perturbation: 0B, point: 60ms}"
     both = "{kind: btc, direction: both, duration: 400ms}"
     text = f"workload: {both}\nsweep: {{workload: [{both}, {sizes}]}}\nrepeat: 2\n"

@@ -115,7 +115,7 @@ def test_its_table_has_the_heads_and_formats_that_it_declares(
     assert [one["name"] for one in summary["measures"]] == [one.name for one in MEASURES]
 
 
-def test_without_any_head_all_of_it_is_shown(osmef: Osmef, make_run: MakeRun) -> None:
+def test_without_column_heads_all_metrics_are_shown(osmef: Osmef, make_run: MakeRun) -> None:
     bare = tuple(one.model_copy(update={"head": None, "digits": None}) for one in MEASURES)
     shown = osmef("show", make_run("one", measures=bare))
     (row,) = [row for row in rows(shown.out) if row[:1] == ["2"]]
@@ -154,7 +154,9 @@ def test_its_page_has_its_units(osmef: Osmef, make_run: MakeRun, with_summary: b
     assert ("°C" in page) == with_summary, "which only the table of all numbers shows"
 
 
-def test_what_is_better_its_measures_say(osmef: Osmef, make_run: MakeRun) -> None:
+def test_the_direction_of_improvement_is_taken_from_the_metric_declarations(
+    osmef: Osmef, make_run: MakeRun
+) -> None:
     compared = osmef("compare", make_run("slow"), make_run("fast", 2.0), "--json")
     assert compared.code == 0, compared.err
     told = compared.json()
@@ -167,7 +169,7 @@ def test_what_is_better_its_measures_say(osmef: Osmef, make_run: MakeRun) -> Non
     assert (regression.code, len(worse)) == (1, 6)
 
 
-def test_settings_beside_a_background_that_nobody_knows_are_not_compared(
+def test_settings_with_an_unknown_background_are_not_compared(
     osmef: Osmef, make_run: MakeRun
 ) -> None:
     for name in ("one", "two"):
@@ -199,7 +201,9 @@ def test_its_statistics_are_of_what_leads(osmef: Osmef, make_run: MakeRun) -> No
     assert [row["metric"] for row in every["pairs"]] == ["score"]
 
 
-def test_its_price_is_told_of_what_is_better_higher(osmef: Osmef, make_run: MakeRun) -> None:
+def test_price_performance_is_shown_for_metrics_that_are_better_higher_only(
+    osmef: Osmef, make_run: MakeRun
+) -> None:
     make_run("one")
     prices = "provider,flavor,price_per_hour,currency,region,date,source\n"
     osmef.write(f"{prices}local,small,0.5,USD,,2026-11-01,a list\n", "prices.csv")

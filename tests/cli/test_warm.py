@@ -15,7 +15,7 @@ from tests.cli.warm import HERE, entered
         (("nsenter", "--net=/proc/1/ns/net", "--", "env", "-u", "HOME", "A=b"), 1),
     ],
 )
-def test_a_prefix_is_entered(prefix: tuple[str, ...], namespaces: int) -> None:
+def test_a_namespace_prefix_is_entered(prefix: tuple[str, ...], namespaces: int) -> None:
     found = entered(prefix)
     assert found is not None
     assert len(found.namespaces) == namespaces
@@ -30,5 +30,5 @@ def test_a_prefix_is_entered(prefix: tuple[str, ...], namespaces: int) -> None:
         ("nsenter", "--net=/proc/1/ns/net", "--", "env", "PYTHONPATH=/here"),
     ],
 )
-def test_what_else_there_may_be_is_run_as_a_program(prefix: tuple[str, ...]) -> None:
+def test_other_command_prefixes_are_run_as_programs(prefix: tuple[str, ...]) -> None:
     assert entered(prefix) is None

@@ -89,7 +89,7 @@ def test_every_scenario_is_valid(text: str) -> None:
     assert load_text(text, Path("page.yaml")).cells
 
 
-def test_the_sweep_example_has_as_many_cells_as_the_page_says() -> None:
+def test_the_sweep_example_has_the_documented_number_of_cells() -> None:
     (text,) = [p.values[0] for p in _scenarios() if "sweep-example" in str(p.values[0])]
     assert len(load_text(str(text), Path("page.yaml")).cells) == 10
 
@@ -205,7 +205,7 @@ def test_the_results_reference_has_every_column_of_a_frame() -> None:
 
 
 @pytest.mark.parametrize("name", hooks.models())
-def test_every_key_of_a_model_says_what_it_means(name: str) -> None:
+def test_every_key_of_a_model_has_a_description(name: str) -> None:
     fields = hooks.models()[name].model_fields
     assert [key for key, field in fields.items() if not field.description] == []
 
@@ -245,7 +245,7 @@ def test_every_page_is_in_the_navigation() -> None:
     assert named == {page for page in pages if not page.startswith("notebooks/data/")}
 
 
-def test_nothing_is_fetched_from_elsewhere() -> None:
+def test_the_manual_loads_nothing_external() -> None:
     config = yaml.safe_load((ROOT / "mkdocs.yml").read_text())
     assert config["theme"]["font"] is False
     # The theme asks GitHub for a repository's figures, and others for what else is named so.

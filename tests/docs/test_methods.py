@@ -63,7 +63,7 @@ def test_the_page_names_functions_that_there_are() -> None:
 
 
 @pytest.mark.parametrize(("module", "name"), public(), ids=str)
-def test_a_function_says_what_it_assumes_and_where_it_is_from(module: str, name: str) -> None:
+def test_an_analysis_function_documents_its_assumptions_and_source(module: str, name: str) -> None:
     told = getattr(importlib.import_module(f"osmef.analysis.{module}"), name).__doc__
     words = " ".join(told.split())
     assert re.search(r"[Aa]ssum|takes the values .* for independent", words), "what it assumes"

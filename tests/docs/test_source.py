@@ -34,13 +34,13 @@ def docstrings(path: Path) -> Iterator[tuple[str, str]]:
             yield f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', 1)}", text
 
 
-def test_no_docstring_has_a_riddle() -> None:
+def test_no_docstring_has_obscure_wording() -> None:
     texts = [one for path in sources() for one in docstrings(path)]
     assert len(texts) > 4000
     assert [(place, found[0]) for place, text in texts if (found := RIDDLES.search(text))] == []
 
 
-def test_a_riddle_is_found() -> None:
+def test_obscure_wording_is_found() -> None:
     for text in (
         "Take what became of a job; of one that was given up nobody wants to know it.",
         "Tell whether EC2 failed at something.",

@@ -87,7 +87,7 @@ def test_a_reference_to_a_module_that_was_renamed_is_found(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
-def test_a_page_has_no_riddle(path: Path) -> None:
+def test_a_page_has_no_obscure_wording(path: Path) -> None:
     text = prose(path)
     assert [text[max(0, m.start() - 60) : m.end() + 40] for m in RIDDLES.finditer(text)] == []
 

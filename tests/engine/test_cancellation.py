@@ -51,7 +51,7 @@ def test_a_second_signal_does_not_break_the_cleaning_up() -> None:
     assert told[1] == "still cleaning up, please wait"
 
 
-def test_a_signal_stops_also_where_it_can_not_be_told() -> None:
+def test_a_signal_stops_even_if_reporting_it_fails() -> None:
     def tell(text: str) -> None:
         raise BrokenPipeError(text)
 
@@ -100,7 +100,7 @@ def test_a_signal_before_the_deadline_is_the_reason() -> None:
         assert stop.reason == "stopped by the test"
 
 
-def test_what_is_asked_above_is_asked_below_and_not_the_other_way_round() -> None:
+def test_cancellation_of_a_parent_token_reaches_its_children_and_not_vice_versa() -> None:
     above = CancellationToken()
     one, other = CancellationToken(above), CancellationToken(above)
     one.expire(time.time() - 1, "its deadline")

@@ -33,18 +33,18 @@ def test_machines_that_others_used_are_named_with_the_worst_trial() -> None:
     assert "other programs used 80 % of an endpoint's CPUs" in note
 
 
-def test_an_idle_machine_is_not_told_of() -> None:
+def test_an_idle_machine_is_not_reported_as_contended() -> None:
     assert contended_cells({"a": busy(1.0, 95.0, 3.0), "b": []}) == []
     assert contended_cells({"a": trials({"cpu_others_percent": None}, {})}) == []
 
 
-def test_steal_is_told_of() -> None:
+def test_cpu_steal_is_reported() -> None:
     (note,) = contended_cells({"a": busy(0.0, 0.0, steal=25.0)})
     assert "the hypervisor gave 25 %" in note
     assert "in 1 of 1 cell:" in note
 
 
-def test_senders_that_sent_less_than_was_offered_are_told_of() -> None:
+def test_senders_below_the_offered_rate_are_reported() -> None:
     rates = [{"offered_bps": 6e7, "sent_bps": sent} for sent in (4.5e7, 6e7)]
     beside = {"background_offered_bps": 1e8, "background_sent_bps": 2e7}
     (note,) = unsent({"a": trials(*rates), "b": trials(beside)})
@@ -54,7 +54,7 @@ def test_senders_that_sent_less_than_was_offered_are_told_of() -> None:
     assert unsent({"a": trials(*told, {"offered_bps": 6e7, "sent_bps": None})}) == []
 
 
-def test_a_short_common_interval_is_told_of() -> None:
+def test_a_short_common_interval_is_reported() -> None:
     told = trials({"common_percent": 57.8}, {"common_percent": 99.0}, {"common_percent": None})
     (note,) = short_intervals({"all": told})
     assert "in 1 of 2 trials" in note
@@ -62,7 +62,7 @@ def test_a_short_common_interval_is_told_of() -> None:
     assert short_intervals({"all": trials({"common_percent": 80.0}, {})}) == []
 
 
-def test_what_a_workload_says_of_its_numbers_is_told_once() -> None:
+def test_a_warning_of_a_workload_about_its_numbers_is_reported_once() -> None:
     text = "name: test\nworkload: {kind: stream, program: /opt/stream}\nendpoints: {loopback: {}}\n"
     cells = make_plan(load_text(text, Path("test.yaml"))).cells
     rates = {"triad_bytes_per_s": 1e9, "array_caches": 1.5}

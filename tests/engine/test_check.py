@@ -26,12 +26,14 @@ DISCARD = "mode discard: the receiving end throws the data away in the kernel"
         ),
     ],
 )
-def test_what_makes_the_numbers_others_is_said(text: str, expected: list[str]) -> None:
+def test_settings_that_change_the_meaning_of_the_numbers_are_warned_of(
+    text: str, expected: list[str]
+) -> None:
     study = load_text(f"name: test\nprovider: local\n{text}", Path("test.yaml"))
     assert [one for one in warnings_of(study) if "CPUs" not in one] == expected
 
 
-def test_what_facts_make_of_the_numbers_is_said_of_whom_they_are() -> None:
+def test_warnings_from_facts_name_the_endpoints_concerned() -> None:
     text = """name: test
 workload: {kind: fio, direct: false, size: 1GB}
 background: {kind: dbench}
@@ -84,7 +86,7 @@ sweep: {placement: [same-host, different-host]}
         ),
     ],
 )
-def test_what_all_cells_need_together_is_looked_for_like_what_each_needs(
+def test_needs_of_all_cells_together_are_checked_like_those_of_each(
     cloud: str, lacking: str, column: int
 ) -> None:
     study = load_text(f"{PLACES}provider: {cloud}\n", Path("test.yaml"))

@@ -73,7 +73,7 @@ def test_a_run_within_its_budget_may_start() -> None:
     check_budget(plan, cost_of(plan))
 
 
-def test_what_was_spent_before_counts(tmp_path: Path) -> None:
+def test_money_spent_before_counts_against_the_budget(tmp_path: Path) -> None:
     plan = plan_of(f"budget: 1.1 USD\nprices: [{PRICE}]")
     price = (
         '{"amount": 0.5, "currency": "USD", "region": null, "date": "2026-01-01", "source": "us"}'
@@ -111,7 +111,7 @@ def journal_of(tmp_path: Path, plan: Plan, hours: int) -> Journal:
     return journal
 
 
-def test_spare_capacity_has_cost_at_most_what_the_list_says(tmp_path: Path) -> None:
+def test_spare_capacity_is_charged_at_most_at_the_list_price(tmp_path: Path) -> None:
     plan = plan_of(f"budget: 4.1 USD\n{SPOT}\n{LIST}")
     cost, before = cost_of(plan), spent(journal_of(tmp_path, plan, 3).history())
     assert (before.vm_hours, before.cost) == (6.0, None)
@@ -123,7 +123,7 @@ def test_spare_capacity_has_cost_at_most_what_the_list_says(tmp_path: Path) -> N
         check_budget(dear, cost, before)
 
 
-def test_what_nobody_knows_is_not_nothing() -> None:
+def test_an_unknown_cost_is_not_taken_as_zero() -> None:
     plan = plan_of(f"budget: 9 USD\n{SPOT}\n{LIST}")
     cost, before = cost_of(plan), Spent(1.0, (None, None), (None, None))
     with pytest.raises(InputError, match="the cost of the run so far is not known"):
@@ -171,11 +171,11 @@ def test_the_cure_fetches_exactly_the_prices_that_are_unknown() -> None:
     ],
     ids=["no price by the flavor", "by need", "not in the catalog"],
 )
-def test_a_cure_names_only_what_helps(provider: str, rest: str, cure: str) -> None:
+def test_a_cure_names_only_remedies_that_apply(provider: str, rest: str, cure: str) -> None:
     assert cure_of(f"provider: {{{provider}}}\n{rest}").startswith(cure)
 
 
-def test_the_day_of_the_oldest_price_is_told() -> None:
+def test_the_date_of_the_oldest_price_is_reported() -> None:
     ends = "endpoints: {sender: {flavor: small}, receiver: {flavor: large}}"
     prices = ", ".join(
         f"{{provider: local, flavor: {flavor}, per_hour: 1 USD, date: {day}, source: us}}"
@@ -195,7 +195,7 @@ def test_the_day_of_the_oldest_price_is_told() -> None:
         ("azure", "dedicated_host: DSv5-Type1"),
     ],
 )
-def test_hardware_for_one_alone_is_not_priced_by_the_flavor(kind: str, alone: str) -> None:
+def test_dedicated_hardware_is_not_priced_by_the_flavor(kind: str, alone: str) -> None:
     usual = f"kind: {kind}, region: r, default_flavor: f, controller_cidr: 192.0.2.1/32"
     price = (
         f"{{provider: {kind}, region: r, flavor: f, per_hour: 1 USD, date: 2026-01-01, source: us}}"

@@ -87,7 +87,7 @@ def history(name: str) -> History:
 
 
 @pytest.mark.parametrize("event", EVENTS, ids=lambda event: type(event).__name__)
-def test_what_is_written_is_read(event: Event) -> None:
+def test_a_written_event_is_read_back(event: Event) -> None:
     told = json.loads(json.dumps({"at": AT, **written(event)}))
     entry = parse(1, told)
     assert (entry.event, entry.damage) == (event, None)
@@ -99,7 +99,7 @@ def test_each_kind_is_among_those_that_are_written_and_read() -> None:
 
 
 @pytest.mark.parametrize("event", EVENTS, ids=lambda event: type(event).__name__)
-def test_what_a_newer_version_says_beside_is_passed_over(event: Event) -> None:
+def test_unknown_keys_of_a_newer_version_are_ignored(event: Event) -> None:
     told = {"at": AT, **written(event), "colour": "blue"}
     assert parse(1, told).event == event
 
@@ -110,7 +110,7 @@ def test_an_event_of_a_newer_version_is_no_damage() -> None:
 
 
 @pytest.mark.parametrize("told", [7, None, [], {}, {"event": "end"}, {"at": AT, "event": ["end"]}])
-def test_what_is_no_event_is_damage(told: object) -> None:
+def test_an_invalid_event_is_reported_as_damage(told: object) -> None:
     assert parse(1, told).damage is not None
 
 
@@ -141,7 +141,7 @@ def test_a_journal_of_an_older_version(name: str, told: Told) -> None:
     assert (found.has_ended, found.latest.is_over) == (told.has_ended, told.is_over)
 
 
-def test_the_first_version_tells_no_controller_and_no_price() -> None:
+def test_a_journal_of_the_first_version_has_no_controller_and_no_price() -> None:
     found = history("first-version")
     assert found.plan == Planned(7, found.plan.digest if found.plan else "")
     assert found.all(Started) == [Started(7, 4)]
@@ -157,7 +157,7 @@ def test_a_version_without_the_most_costs_at_most_what_is_paid() -> None:
     assert (first.begin.minute, first.end.minute) == (1, 31), "until the next start: it was killed"
 
 
-def test_a_pool_knows_who_used_it() -> None:
+def test_the_journal_of_a_pool_records_the_sessions_that_used_it() -> None:
     found = history("pool")
     users = [(type(one), one.session) for one in found.all(PoolEvent)]
     assert users[:3] == [(Requested, 11), (EndpointsLent, 11), (Returned, 11)]
@@ -175,7 +175,7 @@ def test_an_endpoint_that_came_back_is_no_session_that_did() -> None:
 
 
 @pytest.mark.parametrize("path", sorted(JOURNALS.glob("*.jsonl")), ids=lambda path: path.stem)
-def test_an_older_line_is_written_again_as_it_was(path: Path) -> None:
+def test_a_journal_line_of_an_older_version_is_rewritten_unchanged(path: Path) -> None:
     """But for what that version did not write, and for events that are gone."""
     for line in path.read_text().splitlines():
         told = json.loads(line)

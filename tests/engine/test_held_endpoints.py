@@ -90,7 +90,7 @@ def test_two_runs_measure_on_the_same_endpoints(
     assert whole.amount == pytest.approx(0.2)
 
 
-def test_what_does_not_serve_is_told(plan: Plan, held: HeldEndpoints) -> None:
+def test_unusable_held_endpoints_are_reported(plan: Plan, held: HeldEndpoints) -> None:
     held.reach_s = 0.2
     held.make()
     other = make_plan(load_text(SCENARIO + "description: another\n", Path("pair.yaml")), 1)
@@ -134,7 +134,9 @@ def test_a_cloud_that_does_not_answer_costs_no_endpoints(plan: Plan, held: HeldE
     assert ["503" in text for text in heard.warnings] == [True]
 
 
-def test_a_cloud_that_knows_them_no_more_is_believed(plan: Plan, held: HeldEndpoints) -> None:
+def test_held_endpoints_that_the_cloud_no_longer_has_are_treated_as_lost(
+    plan: Plan, held: HeldEndpoints
+) -> None:
     held.sites = Sites({None: Forgetful(NotFoundError("no such server"))})
     held.make()
     with pytest.raises(NotFoundError):

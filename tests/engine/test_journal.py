@@ -22,7 +22,7 @@ SANDBOX = Resource("local", "sandbox", "one", run="r")
 OTHER = replace(SANDBOX, name="two")
 
 
-def test_what_was_intended_stands_until_it_is_destroyed(tmp_path: Path) -> None:
+def test_an_intended_resource_is_listed_until_it_is_destroyed(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "journal.jsonl")
     assert journal.existing() == []
     journal.intend(SANDBOX)
@@ -132,7 +132,7 @@ def test_a_note_of_nothing_known_hides_no_other(tmp_path: Path, odd: str) -> Non
     assert journal.existing() == [SANDBOX]
 
 
-def test_what_a_newer_version_says_beside_is_passed_over(tmp_path: Path) -> None:
+def test_unknown_keys_of_a_newer_version_are_ignored(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "journal.jsonl")
     write_note(journal, "intend", resource={**asdict(SANDBOX), "colour": "blue"})
     assert journal.existing() == [SANDBOX]
@@ -169,7 +169,9 @@ BRACKETS = b"[" * 100_000 + b"\n"
     ],
     ids=["brackets", "braces", "digits", "half", "long", "plan", "time", "provision", "resource"],
 )
-def test_a_damaged_line_is_told_and_hides_no_other(tmp_path: Path, line: bytes) -> None:
+def test_a_damaged_line_is_reported_and_hides_no_other_resource(
+    tmp_path: Path, line: bytes
+) -> None:
     journal = Journal(tmp_path / "journal.jsonl")
     journal.intend(SANDBOX)
     with journal.path.open("ab") as file:
@@ -192,7 +194,7 @@ def test_an_endpoint_of_a_name_that_no_file_has_is_damage(tmp_path: Path, name: 
 
 
 @pytest.mark.parametrize("rest", [b"[", b'{"at"', b"\xff"])
-def test_what_a_killed_writer_has_left_is_no_damage(tmp_path: Path, rest: bytes) -> None:
+def test_an_unfinished_last_line_is_no_damage(tmp_path: Path, rest: bytes) -> None:
     journal = Journal(tmp_path / "journal.jsonl")
     journal.intend(SANDBOX)
     with journal.path.open("ab") as file:
@@ -218,7 +220,7 @@ def test_a_resource_of_a_name_that_none_has_is_damage(tmp_path: Path, key: str, 
     assert len(journal.history().damage()) == 1
 
 
-def test_a_pipe_in_the_place_of_a_journal_holds_nobody_up(tmp_path: Path) -> None:
+def test_a_named_pipe_instead_of_a_journal_does_not_block(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "journal.jsonl")
     with pytest.raises(StorageError, match="no regular file"):
         read_notes(Journal(tmp_path / "journal.jsonl"))

@@ -34,7 +34,7 @@ def check(text: str) -> None:
     check_study(load_text(f"name: x\n{text}\n", Path("x.yaml")))
 
 
-def test_what_a_cloud_does_not_carry_is_a_problem_of_the_file(
+def test_a_layer_that_the_cloud_does_not_carry_is_a_scenario_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     check(f"provider: {CLOUD}\nlayer: vxlan")
@@ -65,7 +65,7 @@ def test_bonds_need_a_kernel_and_a_cloud_that_give_their_cards(
 
 
 @pytest.mark.parametrize("are_kept", [True, False])
-def test_what_goes_with_its_endpoint_is_not_taken_down_before(*, are_kept: bool) -> None:
+def test_layers_deleted_with_their_endpoint_are_not_removed_before(*, are_kept: bool) -> None:
     underlay, _ = recorded(2)
     hosts = {name: end.host for name, end in underlay.ends.items()}
     hosts["a"].stays, hosts["b"].stays = True, False
@@ -105,7 +105,7 @@ def test_no_two_layers_have_the_same_addresses_inside(family: Family) -> None:
 
 
 @pytest.mark.parametrize("strangers", [1, 9])
-def test_other_addresses_are_taken_where_strangers_have_the_first(strangers: int) -> None:
+def test_other_addresses_are_tried_when_the_first_are_in_use(strangers: int) -> None:
     underlay, _ = recorded(2)
     layers = Layers({}, *cast("tuple[Sites, RunContext, Journal]", (None, None, None)))
     layers._context = cast("RunContext", SimpleNamespace(check=lambda: None))
@@ -146,7 +146,7 @@ def ports() -> Station:
     return station
 
 
-def test_a_port_of_a_layer_is_no_port_of_a_job() -> None:
+def test_ports_of_layers_are_not_used_by_jobs() -> None:
     one, other = ports(), ports()
     other.reserved = {20999}
     assert reserve([one, other], 2, {20998}) == range(20996, 20998)
@@ -156,7 +156,7 @@ def test_a_port_of_a_layer_is_no_port_of_a_job() -> None:
     assert {one.data_ports(1, range(20996, 20998)) for _ in range(5)} == {20996, 20997}
 
 
-def test_too_few_ports_are_told() -> None:
+def test_too_few_free_data_ports_are_reported() -> None:
     one = ports()
     one.endpoint = cast("Endpoint", SimpleNamespace(name="vm-1"))
     one.reserved = set(range(20000, 21000))
@@ -166,7 +166,7 @@ def test_too_few_ports_are_told() -> None:
         assert told.value.where == "vm-1"
 
 
-def test_what_ethtool_says_of_an_interface() -> None:
+def test_the_features_in_ethtool_output_are_parsed() -> None:
     text = (
         "Features for om1:\n"
         "rx-checksumming: on\n"

@@ -63,9 +63,7 @@ def lost_of(told: Told | None, stations: dict[str, Station], kind: str = "agent"
 
 
 @pytest.mark.parametrize("kind", ["agent", "reach", "host-key", "login", "credentials"])
-def test_what_is_there_no_more_is_named_and_not_tried_again(
-    stations: dict[str, Station], kind: str
-) -> None:
+def test_a_lost_endpoint_is_named_and_not_retried(stations: dict[str, Station], kind: str) -> None:
     assert lost_of({"a": HERE}, stations, kind) == ["b"]
     lost: OsmefError | None = stations["b"].lost
     assert isinstance(lost, CapacityError)
@@ -78,7 +76,7 @@ def test_what_is_there_no_more_is_named_and_not_tried_again(
 @pytest.mark.parametrize(
     ("told", "kind"), [({"a": HERE, "b": HERE}, "agent"), (None, "agent"), ({}, "placement")]
 )
-def test_other_failures_have_lost_nothing(
+def test_other_failures_lose_no_endpoint(
     stations: dict[str, Station], told: Told | None, kind: str
 ) -> None:
     assert lost_of(told, stations, kind) == []

@@ -103,13 +103,13 @@ def ends(trials: Sequence[Trial]) -> list[tuple[str, Placement | None]]:
     return [(trial.status, trial.achieved_placement) for trial in trials]
 
 
-def test_nothing_moves(run: RunIt) -> None:
+def test_without_a_migration_no_trial_is_affected(run: RunIt) -> None:
     summary, trials = run("host-2", "host-2", "host-2")
     assert ends(trials) == [("ok", DIFFERENT)] * 2
     assert not any("moved" in warning for warning in summary.run.warnings)
 
 
-def test_what_was_measured_while_it_moved_fails_and_so_does_what_comes_after(run: RunIt) -> None:
+def test_trials_during_a_migration_and_at_a_wrong_placement_after_it_fail(run: RunIt) -> None:
     summary, trials = run("host-2", "host-1", "host-1")
     assert ends(trials) == [("failed", None), ("failed", SAME)]
     moved, wrong = trials
@@ -125,7 +125,7 @@ def test_what_was_measured_while_it_moved_fails_and_so_does_what_comes_after(run
     assert any("moved it from host-2 to host-1, in group 1" in w for w in summary.run.warnings)
 
 
-def test_nothing_stays_of_what_was_found_before_a_trial_failed(run: RunIt) -> None:
+def test_findings_of_a_trial_that_fails_later_are_discarded(run: RunIt) -> None:
     knee = "{kind: btc, until: knee, duration: 2s, interval: 100ms}"
     _, (_, kept) = run("host-2", "host-2", "host-2", workload=knee)
     assert kept.buckets
@@ -134,13 +134,15 @@ def test_nothing_stays_of_what_was_found_before_a_trial_failed(run: RunIt) -> No
     assert (moved.buckets, moved.search, moved.transfers) == ([], None, [])
 
 
-def test_what_is_nowhere_any_more_has_moved(run: RunIt) -> None:
+def test_an_endpoint_without_a_known_host_counts_as_migrated(run: RunIt) -> None:
     summary, trials = run("host-2", NOWHERE, "host-2")
     assert ends(trials) == [("failed", None), ("failed", None)]
     assert [cell.n_ok for cell in summary.cells] == [0, 0]
 
 
-def test_what_is_gone_has_not_moved_and_is_not_tried_again(run: RunIt, tmp_path: Path) -> None:
+def test_a_reclaimed_endpoint_is_lost_and_not_counted_as_migrated(
+    run: RunIt, tmp_path: Path
+) -> None:
     with pytest.raises(LostError, match="taken back, as spot VMs may be") as caught:
         run("host-2", GONE, "host-2")
     with RunDirectory.open(path_in(tmp_path)) as directory:
@@ -151,13 +153,13 @@ def test_what_is_gone_has_not_moved_and_is_not_tried_again(run: RunIt, tmp_path:
     assert not any("moved" in warning for warning in summary.run.warnings)
 
 
-def test_what_was_measured_before_it_moved_keeps_its_place(run: RunIt) -> None:
+def test_trials_before_a_migration_keep_their_placement(run: RunIt) -> None:
     summary, trials = run("host-2", "host-2", "host-1")
     assert ends(trials) == [("ok", DIFFERENT), ("failed", None)]
     assert [cell.n_ok for cell in summary.cells] == [1, 0]
 
 
-def test_where_the_place_is_only_recorded_it_is_unknown_while_it_moved(run: RunIt) -> None:
+def test_with_on_mismatch_record_the_placement_is_unknown_during_a_migration(run: RunIt) -> None:
     summary, trials = run("host-2", "host-1", "host-1", more="on_mismatch: record")
     assert ends(trials) == [("ok", None), ("ok", SAME)]
     assert [trial.distance for trial in trials] == [None, 0]
@@ -165,19 +167,19 @@ def test_where_the_place_is_only_recorded_it_is_unknown_while_it_moved(run: RunI
     assert [cell.mismatch for cell in summary.cells] == [["placement", "distance"]] * 2
 
 
-def test_where_any_place_will_do_nothing_fails(run: RunIt) -> None:
+def test_with_placement_any_no_trial_fails_by_a_migration(run: RunIt) -> None:
     summary, trials = run("host-2", "host-1", "host-1", more="placement: any")
     assert ends(trials) == [("ok", None), ("ok", SAME)]
     assert [cell.mismatch for cell in summary.cells] == [[], []]
 
 
-def test_a_move_that_changes_nothing_between_the_ends_is_told_alone(run: RunIt) -> None:
+def test_a_migration_that_keeps_the_placement_is_only_a_warning(run: RunIt) -> None:
     summary, trials = run("host-2", "host-3", "host-3")
     assert ends(trials) == [("ok", DIFFERENT)] * 2
     assert any("moved it from host-2 to host-3" in warning for warning in summary.run.warnings)
 
 
-def test_a_look_that_fails_ends_no_run(run: RunIt) -> None:
+def test_a_failed_host_check_does_not_end_the_run(run: RunIt) -> None:
     summary, trials = run("host-2", DOWN, "host-2")
     assert ends(trials) == [("ok", DIFFERENT)] * 2
     assert any(
@@ -207,7 +209,7 @@ def not_read(summary: Summary) -> list[str]:
     return [warning for warning in summary.run.warnings if "could not be checked" in warning]
 
 
-def test_a_stop_is_followed_by_a_look(run: RunIt, tmp_path: Path) -> None:
+def test_hosts_are_checked_once_more_after_a_stop(run: RunIt, tmp_path: Path) -> None:
     with pytest.raises(Interrupted):
         run("host-2", "host-1", stopping=True)
     with RunDirectory.open(path_in(tmp_path)) as directory:
@@ -217,7 +219,7 @@ def test_a_stop_is_followed_by_a_look(run: RunIt, tmp_path: Path) -> None:
     assert (moved.failure.kind, moved.metrics) == ("placement", {})
 
 
-def test_a_look_that_failed_is_told_also_after_the_run_has_gone_on(
+def test_a_failed_host_check_is_still_reported_after_a_resume(
     run: RunIt, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(Interrupted):
@@ -233,7 +235,9 @@ def test_a_look_that_failed_is_told_also_after_the_run_has_gone_on(
     assert not_read(summary) == [warning]
 
 
-def test_groups_that_a_killed_run_did_not_look_after_are_told(run: RunIt, tmp_path: Path) -> None:
+def test_trial_groups_without_a_host_check_due_to_a_kill_are_reported(
+    run: RunIt, tmp_path: Path
+) -> None:
     run("host-2", "host-2", "host-2")
     path = path_in(tmp_path)
     with RunDirectory.open(path) as directory:

@@ -7,7 +7,7 @@ from osmef.engine.events import Observer
 from tests.logged import logged
 
 
-def test_what_an_observer_raises_is_logged_and_goes_no_further() -> None:
+def test_an_exception_of_an_observer_is_logged_and_not_propagated() -> None:
     class Broken(Observer):
         def step(self, text: str) -> None:
             raise BrokenPipeError(text)

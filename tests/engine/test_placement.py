@@ -93,7 +93,7 @@ def test_what_is_not_as_requested_is_named(
 
 
 @pytest.mark.parametrize("text", [LOOPBACK, "endpoints: {node: {}}\nworkload: npb"])
-def test_one_alone_is_where_it_is(text: str) -> None:
+def test_a_single_endpoint_always_has_the_requested_placement(text: str) -> None:
     cell = cell_of(text)
     (end,) = cell.endpoints
     assert requested(cell) == PairPlacement(None, Tenancy.SAME_TENANT, 0)
@@ -118,7 +118,7 @@ def test_a_member_elsewhere_is_found() -> None:
     assert pair_placements(cell, places)["sender-small-h1-t1", "receiver-h2-t1"].distance is None
 
 
-def test_what_differs_has_nothing_in_common() -> None:
+def test_different_values_have_no_common_value() -> None:
     assert the_same([1, 1]) == 1
     assert the_same([1, 2]) is None
     assert the_same([]) is None

@@ -45,7 +45,7 @@ def test_the_four_placements_of_the_paper_have_distances_0_2_4_4() -> None:
     }
 
 
-def test_what_is_left_out_takes_nothing_from_the_others() -> None:
+def test_skipped_cells_do_not_change_the_others() -> None:
     whole = plan_of(PLACEMENTS, 7)
     known = [one.cell.key for one in whole.cells if one.distance == 4]
     part = make_plan(whole.study, 7, known)
@@ -147,7 +147,7 @@ def test_a_group_is_every_sender_with_every_receiver() -> None:
         ),
     ],
 )
-def test_nodes_send_to_each_other_and_none_to_itself(
+def test_every_node_sends_to_all_others_and_not_to_itself(
     place: str, names: list[str], hosts: list[str | None], distance: int | None
 ) -> None:
     (cell,) = plan_of(f"{place}\nendpoints: {{node: {{count: 3}}}}").cells
@@ -180,7 +180,7 @@ def test_fewer_nodes_are_the_first_of_more() -> None:
 
 
 @pytest.mark.parametrize("ends", ["{node: {count: 3}}", "{sender: {count: 2}, receiver: {}}"])
-def test_what_all_endpoints_run_together_is_needed_on_all_of_them(ends: str) -> None:
+def test_programs_of_a_cluster_workload_are_needed_on_all_endpoints(ends: str) -> None:
     plan = plan_of(f"endpoints: {ends}\nworkload: {{kind: npb, benchmark: ep}}")
     needed = programs_of(plan.cells)
     assert set(needed) == {end.name for end in plan.endpoints}
@@ -422,6 +422,6 @@ def test_a_group_of_physical_hosts_is_a_machine_each() -> None:
         ("sweep: {flavor: [small, medium]}", None),
     ],
 )
-def test_what_may_run_at_once_and_never_can_is_told(text: str, told: str | None) -> None:
+def test_a_parallel_setting_without_effect_is_reported(text: str, told: str | None) -> None:
     found = without_effect(plan_of(text))
     assert (found is None) if told is None else (found is not None and told in found)

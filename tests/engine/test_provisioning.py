@@ -64,7 +64,9 @@ def at(hosts: Mapping[str, str | None]) -> dict[str, Location]:
         ({SENDER: "a", NEAR: None, FAR: "b"}, []),
     ],
 )
-def test_as_few_as_needed_are_made_anew(hosts: dict[str, str | None], moved: list[str]) -> None:
+def test_as_few_endpoints_as_needed_are_recreated(
+    hosts: dict[str, str | None], moved: list[str]
+) -> None:
     assert to_replace(PLACEMENTS.cells, at(hosts)) == moved
 
 
@@ -84,7 +86,7 @@ GROUPS = plan_of(
 
 
 @given(st.fixed_dictionaries({end.name: st.sampled_from("abc") for end in GROUPS.endpoints}))
-def test_every_wrong_pair_loses_an_end(hosts: dict[str, str]) -> None:
+def test_every_misplaced_pair_has_an_endpoint_replaced(hosts: dict[str, str]) -> None:
     locations = {name: Location(host=host, tenant="t") for name, host in hosts.items()}
     moved = set(to_replace(GROUPS.cells, locations))
     for cell in GROUPS.cells:
@@ -136,7 +138,7 @@ def tried(context: RunContext) -> Try:
     )
 
 
-def test_an_endpoint_is_made_anew_until_it_stands_as_requested(
+def test_an_endpoint_is_recreated_until_it_is_placed_as_requested(
     tried: Try, context: RunContext
 ) -> None:
     cloud = Scheduler({SENDER: ["a"], NEAR: ["b", "c", "a"], FAR: ["b"]})
@@ -163,7 +165,7 @@ def test_no_more_tries_than_allowed(tried: Try, tries: int) -> None:
 @pytest.mark.parametrize(
     "failure", [CapacityError("no room elsewhere"), ReachError("no room for a connection")]
 )
-def test_an_endpoint_that_can_t_be_made_anew_ends_the_tries_and_not_the_run(
+def test_a_failed_recreation_of_an_endpoint_ends_the_retries_and_not_the_run(
     tried: Try, context: RunContext, failure: OsmefError
 ) -> None:
     cloud = Scheduler({SENDER: ["a"], NEAR: ["b", "a"], FAR: ["b"]}, failure)
@@ -191,7 +193,7 @@ def test_a_stop_ends_the_tries(context: RunContext) -> None:
     assert cloud.replaced == []
 
 
-def test_a_provider_that_can_t_move_says_so() -> None:
+def test_a_provider_that_cannot_move_endpoints_reports_it() -> None:
     request = PLACEMENTS.endpoints[0]
     endpoint = Endpoint(request, "1", login(request.name), "a", None, None)
     plain = LocalProvider.__new__(LocalProvider)
@@ -254,7 +256,7 @@ def run(tmp_path: Path, world: World, monkeypatch: pytest.MonkeyPatch) -> Iterat
     ("on_mismatch", "anew", "good"),
     [("fail", 0, False), ("retry 1", 1, True), ("retry 3", 1, True), ("record", 0, True)],
 )
-def test_a_run_says_what_was_asked_for_and_what_was_achieved(
+def test_a_run_records_the_requested_and_the_achieved_placement(
     run: RunIt, on_mismatch: str, anew: int, good: bool
 ) -> None:
     summary = run(on_mismatch)

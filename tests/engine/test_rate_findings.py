@@ -54,7 +54,7 @@ def test_ten_seconds_at_a_rate_up_to_so_much_may_be_a_burst() -> None:
         pytest.param("{kind: latency, duration: 10s}", "Up to 10 Gigabit", id="no-rate"),
     ],
 )
-def test_nothing_else_is_told(workload: str, network: str | None) -> None:
+def test_no_rate_warning_is_given_without_a_burst_rate(workload: str, network: str | None) -> None:
     assert told(workload, network) == []
 
 
@@ -96,18 +96,18 @@ def trial(index: int, ended: SearchEnding, drops: int | None = 0) -> Trial:
 
 
 @pytest.mark.parametrize("ended", SearchEnding)
-def test_each_ending_is_told(ended: SearchEnding) -> None:
+def test_each_search_ending_is_reported(ended: SearchEnding) -> None:
     assert of_searches([trial(3, ended)]) == [f"trial 3: {ENDS[ended]}"]
 
 
-def test_what_the_receiver_dropped_is_not_the_path_s() -> None:
+def test_loss_at_the_receiver_is_not_attributed_to_the_path() -> None:
     (told,) = of_searches([trial(1, SearchEnding.FOUND, drops=60)])
     assert told.endswith("do not; the receiver dropped most of that")
     (told,) = of_searches([trial(1, SearchEnding.FOUND, drops=None)])
     assert "receiver" not in told
 
 
-def test_of_many_only_what_was_not_found_is_told_once_each() -> None:
+def test_of_many_searches_only_unsuccessful_ones_are_reported_in_one_note() -> None:
     many = [trial(n, SearchEnding.FOUND) for n in range(1, 21)]
     assert of_searches(many) == []
     many += [trial(n, SearchEnding.HIGHEST) for n in range(21, 24)]

@@ -59,7 +59,7 @@ def orphans(out: Path, run: str, **search: Any) -> list[Orphan]:
 
 
 @pytest.mark.parametrize(("left_s", "reasons"), [(600, []), (-60, ["its deadline has passed"])])
-def test_what_no_journal_knows_is_taken_by_its_mark_once_its_deadline_has_passed(
+def test_resources_in_no_journal_are_reaped_by_their_mark_after_their_deadline(
     tmp_path: Path, run: str, left_s: float, reasons: list[str]
 ) -> None:
     with cloud(run, Journal(tmp_path / "elsewhere.jsonl"), time.time() + left_s):
@@ -69,7 +69,7 @@ def test_what_no_journal_knows_is_taken_by_its_mark_once_its_deadline_has_passed
             assert found(tmp_path, run) == []
 
 
-def test_a_run_with_a_live_controller_is_left_alone_and_taken_when_it_is_dead(
+def test_a_run_is_reaped_only_when_its_controller_is_dead(
     tmp_path: Path,
 ) -> None:
     with RunDirectory.create(tmp_path, "reap", "name: reap\n", ".yaml") as directory:
@@ -83,7 +83,7 @@ def test_a_run_with_a_live_controller_is_left_alone_and_taken_when_it_is_dead(
             assert journal.existing() == []
 
 
-def test_what_is_gone_already_is_noted_so(tmp_path: Path) -> None:
+def test_resources_already_gone_are_recorded_as_destroyed(tmp_path: Path) -> None:
     with RunDirectory.create(tmp_path, "reap", "name: reap\n", ".yaml") as directory:
         journal = Journal(directory.journal)
         with cloud(directory.id, journal, time.time() + 60):
@@ -95,7 +95,7 @@ def test_what_is_gone_already_is_noted_so(tmp_path: Path) -> None:
         assert found(tmp_path, directory.id) == []
 
 
-def test_what_was_made_longer_ago_is_taken_before_its_deadline_if_so_wanted(
+def test_older_resources_are_reaped_before_their_deadline_on_request(
     tmp_path: Path, run: str
 ) -> None:
     with cloud(run, Journal(tmp_path / "elsewhere.jsonl"), time.time() + 600):
@@ -140,7 +140,7 @@ def dead_run(out: Path, *resources: Resource) -> None:
         Journal(directory / "journal.jsonl").intend(replace(resource, id=None))
 
 
-def test_a_cloud_is_asked_only_if_it_is_named_and_where_it_is_said_to_be(
+def test_a_cloud_is_searched_only_if_it_is_named_with_its_location(
     tmp_path: Path, memory: dict[str, Site]
 ) -> None:
     add(
@@ -155,7 +155,9 @@ def test_a_cloud_is_asked_only_if_it_is_named_and_where_it_is_said_to_be(
     assert [error.kind for error in nowhere.errors] == ["credentials"]
 
 
-def test_journals_say_where_else_to_look(tmp_path: Path, memory: dict[str, Site]) -> None:
+def test_other_clouds_named_in_journals_are_searched_too(
+    tmp_path: Path, memory: dict[str, Site]
+) -> None:
     first = thing("first", "run-1", FAR, deadline=now(600))
     hidden = thing("hidden", "run-1", FAR, deadline=now(600))  # of that run, and not in its journal
     other = thing("other", "run-2", FAR, deadline=now(-600))
@@ -170,7 +172,7 @@ def test_journals_say_where_else_to_look(tmp_path: Path, memory: dict[str, Site]
     assert names(search) == []
 
 
-def test_a_place_that_can_t_be_reached_hides_no_other(
+def test_an_unreachable_cloud_hides_no_other_orphans(
     tmp_path: Path, memory: dict[str, Site]
 ) -> None:
     first = thing("first", "run-1", LAB, deadline=now(600))
@@ -195,7 +197,7 @@ def test_things_of_one_name_in_two_places_are_both_destroyed(
     assert names(Search(tmp_path)) == []
 
 
-def test_what_a_newer_version_made_keeps_nothing_from_being_destroyed(
+def test_resources_of_a_newer_version_do_not_block_destroying_others(
     tmp_path: Path, memory: dict[str, Site]
 ) -> None:
     first, known, odd = (thing("one", run, deadline=now(600)) for run in ("a", "b", "c"))
@@ -234,7 +236,7 @@ def test_a_place_that_is_named_in_two_ways_has_each_thing_once(
         ((None, None), None, False),
     ],
 )
-def test_what_no_journal_knows_has_to_be_due(
+def test_resources_in_no_journal_are_reaped_only_when_due(
     tmp_path: Path,
     memory: dict[str, Site],
     times: tuple[float | None, float | None],
@@ -315,7 +317,7 @@ def test_a_copy_of_a_living_run_is_left_alone(copied: Copied, named: str | None)
     ids=["another machine", "of no id", "of the same id", "another container"],
 )
 @pytest.mark.parametrize("named", [None, "memory"])
-def test_what_is_copied_from_another_machine_may_live_there(
+def test_a_run_copied_from_another_machine_may_still_be_running_there(
     copied: Copied, named: str | None, says: dict[str, object]
 ) -> None:
     copied.say(**says)
@@ -334,7 +336,7 @@ def test_what_is_copied_from_another_machine_may_live_there(
     assert {one.reason for one in said} == {f"its controller on {host} is dead, as you say"}
 
 
-def test_what_is_copied_from_another_machine_is_taken_after_its_deadline(copied: Copied) -> None:
+def test_a_run_copied_from_another_machine_is_reaped_after_its_deadline(copied: Copied) -> None:
     copied.say(**ELSEWHERE)
     notes = read_notes(copied.journal)
     notes[1]["deadline"] = notes[2]["resource"]["deadline"] = now(-1)
@@ -355,7 +357,7 @@ def test_what_is_copied_from_another_machine_is_taken_after_its_deadline(copied:
     ],
     ids=["its process is gone", "another has its number", "started anew"],
 )
-def test_a_copy_of_a_run_that_died_on_this_machine_is_taken(
+def test_a_copy_of_a_run_that_died_on_this_machine_is_reaped(
     copied: Copied, says: dict[str, object]
 ) -> None:
     if "boot" in says and read_notes(copied.journal)[0]["controller"]["machine"] is None:
@@ -367,7 +369,7 @@ def test_a_copy_of_a_run_that_died_on_this_machine_is_taken(
     refuse_second(RunDirectory(copied.out / copied.run.id), is_dead=False)
 
 
-def test_a_run_that_died_while_its_process_lives_on_is_taken(copied: Copied) -> None:
+def test_a_dead_run_of_a_living_process_is_reaped(copied: Copied) -> None:
     """A campaign's process has many runs, one after the other; the lock tells of which it died."""
     copied.run.close()
     found = find_orphans(Search(copied.run.path.parent))
@@ -375,7 +377,7 @@ def test_a_run_that_died_while_its_process_lives_on_is_taken(copied: Copied) -> 
     refuse_second(copied.run, is_dead=False)
 
 
-def test_a_container_s_run_is_taken_by_the_next_one_with_its_directory(copied: Copied) -> None:
+def test_a_run_of_an_ended_container_is_reaped_from_the_next_one(copied: Copied) -> None:
     """Of another name, and without a view of the other's processes."""
     copied.run.close()
     journal = Journal(copied.run.journal)
@@ -399,7 +401,7 @@ def by_older(copied: Copied) -> Path:
 
 
 @pytest.mark.parametrize("said", [{}, {"host": "3f2a", "machine": None, "processes": "pid:[1]"}])
-def test_a_run_of_an_older_version_is_taken_once_its_lock_is_free(
+def test_a_run_of_an_older_version_is_reaped_once_its_lock_is_free(
     copied: Copied, said: dict[str, object]
 ) -> None:
     by_older(copied)
@@ -420,7 +422,7 @@ def test_a_living_run_of_an_older_version_is_left_alone(copied: Copied) -> None:
             refuse_second(copied.run, is_dead=True)
 
 
-def test_whoever_holds_the_lock_of_a_dead_older_run_keeps_nobody_from_it(copied: Copied) -> None:
+def test_a_foreign_lock_on_a_dead_older_run_does_not_block_reaping(copied: Copied) -> None:
     path = by_older(copied)
     notes = read_notes(Journal(copied.run.journal))
     notes[0]["controller"]["began"] = 1
@@ -464,7 +466,7 @@ def test_a_run_that_has_ended_elsewhere_may_go_on_here(copied: Copied, end: str)
 @pytest.mark.parametrize(
     "odd", [{"kind": "wm"}, {"kind": "vm ", "id": None}, {"provider": "memori"}], ids=str
 )
-def test_a_resource_that_its_provider_can_t_tell_keeps_no_other(
+def test_a_resource_unknown_to_its_provider_does_not_block_reaping_others(
     tmp_path: Path, memory: dict[str, Site], odd: dict[str, Any]
 ) -> None:
     one, other = thing("one", "run"), thing("other", "run")
@@ -475,7 +477,7 @@ def test_a_resource_that_its_provider_can_t_tell_keeps_no_other(
     assert set(memory[LAB].things) == {"one"}
 
 
-def test_what_can_t_be_read_of_a_mark_is_told_and_ends_nothing(
+def test_an_unreadable_mark_is_reported_and_does_not_end_the_reaping(
     tmp_path: Path, memory: dict[str, Site], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     add(memory, thing("old", "run", deadline=now(-60)))
@@ -497,7 +499,7 @@ def test_a_run_that_can_t_be_read_hides_no_other(tmp_path: Path, memory: dict[st
     assert [error.kind for error in found.errors] == ["storage"]
 
 
-def test_a_journal_of_brackets_is_told_and_hides_no_other(
+def test_a_damaged_journal_is_reported_and_hides_no_other_run(
     tmp_path: Path, memory: dict[str, Site]
 ) -> None:
     one, other = thing("one", "broken"), thing("other", "whole")
@@ -512,7 +514,7 @@ def test_a_journal_of_brackets_is_told_and_hides_no_other(
     assert reap(found.orphans) == []
 
 
-def test_what_hides_no_resource_is_not_told_by_reap(
+def test_damage_that_hides_no_resource_is_not_reported_by_reap(
     tmp_path: Path, memory: dict[str, Site]
 ) -> None:
     """As what a newer version writes of an endpoint."""
@@ -539,7 +541,9 @@ def test_a_start_that_can_t_be_read_may_be_one_elsewhere(copied: Copied) -> None
     assert len(find_orphans(Search(copied.out)).orphans) == 2
 
 
-def test_damage_after_the_start_keeps_nobody_from_a_run_s_own_directory(copied: Copied) -> None:
+def test_damage_after_the_start_does_not_block_reaping_the_runs_own_directory(
+    copied: Copied,
+) -> None:
     copied.run.close()
     with copied.run.journal.open("ab") as file:
         file.write(b"[\n")
@@ -547,7 +551,7 @@ def test_damage_after_the_start_keeps_nobody_from_a_run_s_own_directory(copied: 
     refuse_second(copied.run, is_dead=False)
 
 
-def test_what_does_not_carry_our_mark_is_not_touched(
+def test_resources_without_our_mark_are_not_destroyed(
     tmp_path: Path, memory: dict[str, Site]
 ) -> None:
     mine, reused = (
@@ -564,7 +568,7 @@ def test_what_does_not_carry_our_mark_is_not_touched(
     assert Journal(tmp_path / "run" / "journal.jsonl").existing() == []
 
 
-def test_all_of_a_place_is_destroyed_at_once_and_what_stays_is_told(
+def test_all_resources_of_a_location_are_destroyed_at_once_and_failures_reported(
     tmp_path: Path, memory: dict[str, Site]
 ) -> None:
     here = [thing(f"a{n}", "run", deadline=now(-1)) for n in range(3)]
@@ -590,7 +594,9 @@ def test_things_of_one_name_at_two_places_are_two(tmp_path: Path, memory: dict[s
     assert Journal(tmp_path / "run" / "journal.jsonl").existing() == []
 
 
-def test_what_two_accesses_lead_to_is_found_once(tmp_path: Path, memory: dict[str, Site]) -> None:
+def test_a_resource_reachable_by_two_accesses_is_listed_once(
+    tmp_path: Path, memory: dict[str, Site]
+) -> None:
     resource = thing("one", "run")
     add(memory, resource)
     dead_run(tmp_path, resource)
@@ -603,7 +609,9 @@ def test_what_two_accesses_lead_to_is_found_once(tmp_path: Path, memory: dict[st
     assert memory[LAB].things == {}
 
 
-def test_a_full_disk_stops_no_removal_and_is_told(tmp_path: Path, memory: dict[str, Site]) -> None:
+def test_a_full_disk_stops_no_removal_and_is_reported(
+    tmp_path: Path, memory: dict[str, Site]
+) -> None:
     things = [thing(name, "run") for name in ("one", "two")]
     add(memory, *things)
     dead_run(tmp_path, *things)
@@ -640,7 +648,7 @@ def told_by(out: Path, name: str, *resources: Resource) -> Path:
     return out / name
 
 
-def test_what_a_journal_tells_of_another_run_goes_only_on_its_user_s_word(
+def test_resources_of_another_run_in_a_journal_are_destroyed_only_if_the_user_allows(
     tmp_path: Path, memory: dict[str, Site]
 ) -> None:
     theirs, mine = (thing(run, run, deadline=now(600)) for run in ("theirs", "mine"))
@@ -656,7 +664,9 @@ def test_what_a_journal_tells_of_another_run_goes_only_on_its_user_s_word(
     assert find_orphans(Search(tmp_path)).orphans == []
 
 
-def test_not_even_then_while_that_run_lives(tmp_path: Path, memory: dict[str, Site]) -> None:
+def test_resources_of_another_run_are_spared_while_it_is_running(
+    tmp_path: Path, memory: dict[str, Site]
+) -> None:
     with RunDirectory.create(tmp_path, "live", "name: live\n", ".yaml") as live:
         one = thing("one", live.id, deadline=now(-1))
         Journal(live.journal).created(one)
@@ -667,7 +677,7 @@ def test_not_even_then_while_that_run_lives(tmp_path: Path, memory: dict[str, Si
     assert reap(find_orphans(Search(tmp_path)).orphans) == []
 
 
-def test_it_keeps_nothing_from_being_taken_by_its_own_journal_or_its_mark(
+def test_resources_named_by_other_journals_are_reaped_by_their_own_journal_or_mark(
     tmp_path: Path, memory: dict[str, Site]
 ) -> None:
     own, marked = (thing(run, run, deadline=now(-1)) for run in ("own", "marked"))
@@ -695,7 +705,9 @@ def test_a_renamed_directory_is_asked_about_and_a_link_to_one_is_not(
     assert memory[LAB].things == {}
 
 
-def test_a_way_that_can_t_be_taken_stops_no_other(tmp_path: Path, memory: dict[str, Site]) -> None:
+def test_an_unusable_access_does_not_block_reaping_others(
+    tmp_path: Path, memory: dict[str, Site]
+) -> None:
     bad = replace(
         thing("bad", "run"), provider="libvirt", access={"uri": "qemu+ext:///system?command=x"}
     )
@@ -758,7 +770,7 @@ def test_a_terminal_that_closes_ends_no_reap(
     assert "SIGHUP: stopping and cleaning up\n" in text
 
 
-def test_the_command_tells_what_it_leaves_alone_and_takes_it_on_the_user_s_word(
+def test_reap_lists_spared_resources_and_destroys_them_only_if_the_user_allows(
     copied: Copied, memory: dict[str, Site]
 ) -> None:
     copied.say(**ELSEWHERE)
@@ -783,7 +795,7 @@ def test_the_command_tells_what_it_leaves_alone_and_takes_it_on_the_user_s_word(
         (["--provider", "memory"], 3, "no credentials"),
     ],
 )
-def test_what_the_command_can_t_do_is_told_with_a_cure(
+def test_wrong_reap_arguments_are_reported_with_a_cure(
     tmp_path: Path, memory: dict[str, Site], arguments: list[str], code: int, told: str
 ) -> None:
     ended, text = reap_command("--out", str(tmp_path), *arguments)

@@ -214,7 +214,7 @@ def test_all_that_are_lost_at_once_are_awaited_at_once(directory: Make, world: W
     assert indices(run) == []
 
 
-def test_what_its_cloud_has_no_more_is_not_awaited(directory: Make, world: World) -> None:
+def test_a_reclaimed_vm_is_not_waited_for(directory: Make, world: World) -> None:
     run = directory(PAIR)
     script = Script(world, {3: taken_back(RECEIVER)})
     with pytest.raises(LostError, match="taken back, as spot VMs may be") as caught:
@@ -227,14 +227,14 @@ def test_what_its_cloud_has_no_more_is_not_awaited(directory: Make, world: World
     assert len(world.made) == 4
 
 
-def test_what_is_taken_back_while_it_is_awaited_is_named_so(directory: Make, world: World) -> None:
+def test_a_vm_reclaimed_while_waited_for_is_reported_as_such(directory: Make, world: World) -> None:
     run = directory(PAIR)
     script = Script(world, {1: off(RECEIVER)}, taken_back(RECEIVER))
     with pytest.raises(LostError, match="taken back, as spot VMs may be"):
         go(run, script, SHORT_S)
 
 
-def test_one_that_comes_back_with_another_host_key_is_not_talked_to(
+def test_a_machine_that_returns_with_another_host_key_is_rejected(
     directory: Make, world: World
 ) -> None:
     run = directory(PAIR)
@@ -250,7 +250,7 @@ def test_one_that_comes_back_with_another_host_key_is_not_talked_to(
     assert indices(run) == [1]
 
 
-def test_one_that_answers_before_it_takes_files_is_asked_again(
+def test_a_machine_that_answers_before_it_accepts_files_is_retried(
     directory: Make, world: World
 ) -> None:
     run = directory(PAIR.replace("40", "2"))
@@ -262,7 +262,7 @@ def test_one_that_answers_before_it_takes_files_is_asked_again(
     assert go(run, Script(world, {1: off(RECEIVER)}, boots)).run.complete
 
 
-def test_one_that_comes_back_elsewhere_has_moved(directory: Make, world: World) -> None:
+def test_a_machine_that_returns_on_another_host_has_migrated(directory: Make, world: World) -> None:
     run = directory(PAIR.replace("40", "3"))
 
     def moves(_script: Script) -> None:
@@ -291,9 +291,7 @@ def test_a_trial_that_brings_its_endpoint_down_each_time_has_failed(
     assert "lost in each of its 3 attempts" in failed.failure.message
 
 
-def test_it_has_failed_also_where_each_attempt_was_of_another_start(
-    directory: Make, world: World
-) -> None:
+def test_attempts_of_a_trial_are_counted_across_resumes(directory: Make, world: World) -> None:
     run = directory(PAIR.replace("40", "3"))
     for _ in range(3):
         with pytest.raises(LostError):
@@ -334,7 +332,7 @@ def with_failures(run: RunDirectory, world: World) -> None:
     assert summary.cells[0].n_failed == 2
 
 
-def test_failed_trials_are_measured_again_by_wish_alone(directory: Make, world: World) -> None:
+def test_failed_trials_are_measured_again_only_on_request(directory: Make, world: World) -> None:
     run = directory(PAIR.replace("40", "5"))
     with_failures(run, world)
     script = Script(world, {})

@@ -19,7 +19,7 @@ from tests.journals import write_note
 TEXT = "name: pair\nworkload: {duration: 1s}\nrepeat: 2\n"
 
 
-def test_a_run_that_goes_on_knows_its_session(tmp_path: Path) -> None:
+def test_a_resumed_run_keeps_its_session(tmp_path: Path) -> None:
     session_tag = SessionTag("2027-01-04 night", "night", "pair here")
     with RunDirectory.create(tmp_path, "pair", TEXT, ".yaml") as run:
         plan = make_plan(load_text(TEXT, run.scenario), 7)
@@ -82,7 +82,7 @@ def change(run: RunDirectory, event: str, how: Change) -> None:
     ],
     ids=["digest", "seed", "text", "bool", "short", "null", "left out", "session", "event"],
 )
-def test_a_damaged_plan_is_told_as_that(run: RunDirectory, how: Change) -> None:
+def test_a_damaged_plan_is_reported_as_such(run: RunDirectory, how: Change) -> None:
     assert reopen(run).seed == 7
     change(run, "plan", how)
     with pytest.raises(InputError, match="1 measured trial kept") as caught:
@@ -92,7 +92,7 @@ def test_a_damaged_plan_is_told_as_that(run: RunDirectory, how: Change) -> None:
 
 
 @pytest.mark.parametrize("summary", [None, "", "{}"])
-def test_a_lost_journal_is_no_import_and_trials_are_no_nothing(
+def test_a_lost_journal_is_reported_with_the_number_of_measured_trials(
     run: RunDirectory, summary: str | None
 ) -> None:
     run.journal.unlink()
@@ -107,7 +107,7 @@ def test_a_lost_journal_is_no_import_and_trials_are_no_nothing(
         reopen(run)
 
 
-def test_a_journal_of_brackets_is_told_with_its_line(run: RunDirectory) -> None:
+def test_a_damaged_journal_is_reported_with_its_line(run: RunDirectory) -> None:
     run.journal.write_bytes(b"[" * 100_000 + b"\n")
     with pytest.raises(InputError, match=r"journal.jsonl:1 is damaged"):
         reopen(run)
@@ -139,7 +139,7 @@ def test_a_trial_that_is_not_of_the_plan_ends_it(
 
 
 @pytest.mark.parametrize("text", ["", "name: pair\n", "name: [", "\0", TEXT.replace("2", "3")])
-def test_another_scenario_is_told_as_that(run: RunDirectory, text: str) -> None:
+def test_a_changed_scenario_is_reported_as_such(run: RunDirectory, text: str) -> None:
     run.scenario.write_text(text)
     with pytest.raises(InputError, match="is not the one that the journal of the run names"):
         reopen(run)
@@ -170,7 +170,7 @@ def test_more_trials_follow_those_that_there_are(order: str) -> None:
     assert not set(groups[:6]) & set(groups[6:])
 
 
-def test_a_run_that_was_extended_goes_on_with_all_of_its_trials(run: RunDirectory) -> None:
+def test_an_extended_run_is_resumed_with_all_of_its_trials(run: RunDirectory) -> None:
     plan = reopen(run)
     longer = extend(run, plan, 4)
     assert len(reopen(run).trials) == len(plan.trials)
@@ -181,7 +181,7 @@ def test_a_run_that_was_extended_goes_on_with_all_of_its_trials(run: RunDirector
     assert "to 4 of each cell" in told
 
 
-def test_what_can_t_be_extended_is_told(run: RunDirectory, tmp_path: Path) -> None:
+def test_a_run_that_cannot_be_extended_is_reported(run: RunDirectory, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="has 2 trials already"):
         extend(run, reopen(run), 2)
     for text, session_tag, words in (

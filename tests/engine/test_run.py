@@ -77,7 +77,7 @@ def test_a_run_whose_observer_fails_ends_as_it_does_otherwise(full: RunDirectory
     assert read_notes(Journal(full.journal))[-1]["event"] == "gone"
 
 
-def test_nothing_comes_between_a_run_and_its_teardown(full: RunDirectory) -> None:
+def test_an_exception_does_not_prevent_the_teardown(full: RunDirectory) -> None:
     with pytest.raises(SystemExit):
         measure(full, Deaf(SystemExit(1), at="tearing down"))
     assert Full.closed == 1

@@ -34,7 +34,9 @@ def test_an_endpoint_that_takes_no_agent_is_left_without_a_connection(tmp_path: 
         sshd.close()
 
 
-def test_what_starts_a_program_is_told_where_that_is(sshd: Sshd, tmp_path: Path) -> None:
+def test_a_wrapper_command_gets_the_path_of_the_provided_program(
+    sshd: Sshd, tmp_path: Path
+) -> None:
     endpoint = Endpoint(REQUEST, "id", sshd.login(), "192.0.2.1", None, None)
     bundle = tmp_path / "seq.tar.gz"
     bundle.write_bytes(packed(Program("seq"), tmp_path / "tree"))
@@ -56,7 +58,7 @@ def test_what_starts_a_program_is_told_where_that_is(sshd: Sshd, tmp_path: Path)
         station.close()
 
 
-def test_an_endpoint_that_can_not_tell_its_cpus_says_so(tmp_path: Path) -> None:
+def test_an_endpoint_with_a_broken_nproc_is_an_error(tmp_path: Path) -> None:
     nproc = tmp_path / "nproc"
     nproc.write_text("#!/bin/sh\necho many\n")
     nproc.chmod(0o755)
@@ -72,9 +74,7 @@ def test_an_endpoint_that_can_not_tell_its_cpus_says_so(tmp_path: Path) -> None:
         sshd.close()
 
 
-def test_an_sshd_that_hangs_costs_one_trial_and_is_connected_to_anew(
-    sshd: Sshd, tmp_path: Path
-) -> None:
+def test_a_hanging_sshd_costs_one_trial_and_is_reconnected(sshd: Sshd, tmp_path: Path) -> None:
     login = replace(sshd.login(), waits=SshTimeouts(answer_s=0.5))
     endpoint = Endpoint(REQUEST, "id", login, "192.0.2.1", None, None)
     station = Station(endpoint, Location(host="h", tenant="t"), tmp_path.name)

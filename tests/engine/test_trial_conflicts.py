@@ -95,7 +95,7 @@ def apart() -> tuple[PlannedTrial, PlannedTrial]:
     return one, other
 
 
-def test_where_two_trials_really_stand_counts_and_not_what_was_asked_for() -> None:
+def test_conflicts_of_trials_follow_the_achieved_and_not_the_requested_placement() -> None:
     one, other = apart()
     everywhere = {
         end.name: Location(host="one host", tenant="t")
@@ -105,7 +105,7 @@ def test_where_two_trials_really_stand_counts_and_not_what_was_asked_for() -> No
     assert TrialConflicts(everywhere).startable([one, other], [], 2) == [one]
 
 
-def test_hosts_of_two_tenants_that_nobody_can_compare_count_by_what_was_asked_for() -> None:
+def test_incomparable_hosts_of_two_tenants_are_taken_as_requested() -> None:
     one, other = apart()
     found = {
         end.name: Location(host="h", host_scope=scope, tenant=scope)
@@ -115,7 +115,7 @@ def test_hosts_of_two_tenants_that_nobody_can_compare_count_by_what_was_asked_fo
     assert TrialConflicts(found).startable([one, other], [], 2) == [one, other]
 
 
-def test_what_stands_nobody_knows_where_runs_alone() -> None:
+def test_a_trial_with_unknown_hosts_runs_alone() -> None:
     anywhere = next(trial for trial in PLAN.trials if None in slots(trial))
     for other in PLAN.trials:
         assert BLIND.startable([anywhere, other], [], 2) == [anywhere]

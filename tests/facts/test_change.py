@@ -37,7 +37,7 @@ def test_rates_and_cpu_between_two_snapshots() -> None:
 
 
 @pytest.mark.parametrize("uptime_s", [100.0, 99.0, 0.0, None])
-def test_without_a_time_between_there_are_no_rates(uptime_s: float | None) -> None:
+def test_without_elapsed_time_there_are_no_rates(uptime_s: float | None) -> None:
     """The same moment twice, a restart of the endpoint, or no uptime at all."""
     result: Any = change(snapshot(100.0), later(uptime_s))
     assert result["elapsed_s"] is None

@@ -57,7 +57,7 @@ def test_facts_of_this_machine(shell: list[str]) -> None:
     assert "lo" not in facts["interfaces"]
 
 
-def test_an_endpoint_without_any_program_tells_less(tmp_path: Path) -> None:
+def test_an_endpoint_without_programs_reports_fewer_facts(tmp_path: Path) -> None:
     """The script adds sbin to the path; without tc, date and ethtool the rest still holds."""
     (tmp_path / "cat").symlink_to("/bin/cat")
     facts = run_here(["/bin/sh", "-s"], path=str(tmp_path))
@@ -70,7 +70,7 @@ def test_an_endpoint_without_any_program_tells_less(tmp_path: Path) -> None:
     assert "lo" in facts["counters"]
 
 
-def test_of_a_file_no_more_lines_are_read_than_wanted() -> None:
+def test_of_a_facts_file_only_the_needed_lines_are_read() -> None:
     marked = f"\n{BOUNDARY} 99999 \n"
     lines = "/proc/stat:cpu  100 0 0 0 0 0 0 0 0 0\n/proc/stat:cpu0 7 7 7 7 7 7 7 7 7 7\n"
     both = read((marked + lines).encode(), BOUNDARY)
@@ -89,7 +89,7 @@ def test_the_script_holds_nothing_from_outside_but_the_boundary() -> None:
     assert first.replace(b"a" * 32, b"b" * 32) == second
 
 
-def test_an_endpoint_that_says_nothing_has_every_fact_and_none_known() -> None:
+def test_an_endpoint_without_any_output_has_every_fact_unknown() -> None:
     facts: Any = read(b"", BOUNDARY)
     for fact in FACTS:
         value = facts

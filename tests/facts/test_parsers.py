@@ -71,7 +71,7 @@ def test_no_text_makes_a_parser_fail_or_give_what_nothing_can_hold(fact: Fact, t
 
 
 @pytest.mark.parametrize("fact", KNOWN.values(), ids=KNOWN.keys())
-def test_nothing_is_none_and_not_zero(fact: Fact) -> None:
+def test_an_empty_fact_is_none_and_not_zero(fact: Fact) -> None:
     assert fact.read("") is None
     assert fact.read("\n") is None
 
@@ -85,7 +85,7 @@ def test_a_number_without_end_is_nothing(fact: Fact) -> None:
 @pytest.mark.parametrize(
     "output", ["qdisc x 0: dev eth0 root\n", "x: on\n", "a=b\n", "0,", "a: b\n"]
 )
-def test_much_of_the_same_takes_no_long_time(fact: Fact, output: str) -> None:
+def test_long_repetitive_output_is_parsed_quickly(fact: Fact, output: str) -> None:
     began = time.process_time()
     fact.read(output * (900_000 // len(output)))
     assert time.process_time() - began < 3

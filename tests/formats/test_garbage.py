@@ -54,7 +54,7 @@ def _lines(path: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("path", GOOD, ids=name_of)
-def test_of_output_that_is_cut_off_nothing_else_is_read_than_of_all(path: Path) -> None:
+def test_truncated_output_gives_no_values_that_the_whole_output_lacks(path: Path) -> None:
     program, lines = path.parent.name, _lines(path)
     all_of_it = _checked(program, "".join(lines))
     for count in range(len(lines)):

@@ -180,7 +180,7 @@ def test_datagrams_of_an_old_version_are_received_less_what_was_lost() -> None:
     assert run.intervals[0].packets == 16
 
 
-def test_both_ways() -> None:
+def test_bidirectional_output_is_parsed() -> None:
     (run,) = read_text(BOTH_WAYS).found
     assert (run.direction, run.streams) == ("both", 1)
     assert run.forward is not None
@@ -244,7 +244,7 @@ def test_a_run_of_which_a_part_is_missing_has_no_other_numbers(text: str) -> Non
         assert ways in ([], [(whole.forward, whole.backward)]), text[:cut]
 
 
-def test_what_the_server_prints_is_not_counted_too() -> None:
+def test_server_output_is_not_counted_twice() -> None:
     (alone,) = read_text(OLD).found
     with_server = OLD.replace("\niperf Done.\n", SERVER)
     assert read_text(with_server + OLD).found[0] == alone
@@ -259,7 +259,7 @@ def test_a_rate_in_bytes_and_one_of_few_digits() -> None:
 
 
 @pytest.mark.parametrize("before", ["Fri Nov 27 01:18:02 2026 ", "run { A:  ", "[  5] "])
-def test_what_stands_before_each_line(before: str) -> None:
+def test_prefixes_before_each_line_are_ignored(before: str) -> None:
     (alone,) = read_text(TWO).found
     text = "".join(f"{before}{line}\n" for line in TWO.splitlines())
     assert is_text(text)
@@ -280,7 +280,7 @@ def test_verbose_has_the_cpu() -> None:
         assert (run.cpu_sender_percent, run.cpu_receiver_percent) == told
 
 
-def test_a_terabyte_that_an_old_version_has_no_name_for() -> None:
+def test_iperf3_output_with_a_null_unit_for_terabytes_is_parsed() -> None:
     sum_line = "[  4]   0.00-3600.00 sec  0.00 (null)s  4.97 Gbits/sec"
     text = re.sub(r"\[  4\]   0.00-2.00   sec  1.16 GBytes  4.9[78] Gbits/sec", sum_line, OLD)
     (run,) = read_text(text).found
@@ -296,7 +296,7 @@ def test_one_after_the_other() -> None:
     assert found[1].line == OLD.count("\n") + 1
 
 
-def test_what_is_none() -> None:
+def test_unparsable_input_is_rejected() -> None:
     assert is_text(OLD)
     assert not is_text('{"start": {}}')
     with pytest.raises(OutputError):

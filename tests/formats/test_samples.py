@@ -46,7 +46,7 @@ def test_two_runs_are_not_taken_for_one(program: str) -> None:
 
 @pytest.mark.parametrize("program", sorted(READERS))
 @pytest.mark.parametrize("text", ["", "\n", "0\n" * 3, "Segmentation fault (core dumped)\n"])
-def test_what_is_no_output_is_an_error_with_what_was_printed(program: str, text: str) -> None:
+def test_unparsable_output_is_an_error_that_shows_it(program: str, text: str) -> None:
     with pytest.raises(OutputError) as caught:
         read(program, text)
     assert caught.value.message

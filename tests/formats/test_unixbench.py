@@ -71,7 +71,7 @@ def test_a_score_is_between_what_passes_had_and_the_worst_third_does_not_count(
     assert log(worse, seconds, timebase).scores["pipe"].score == pytest.approx(found.score)
 
 
-def test_the_time_that_a_test_tells_counts_before_that_of_its_process() -> None:
+def test_the_time_printed_by_a_test_is_preferred_over_its_elapsed_time() -> None:
     text = (
         f"\n{'#' * 56}\nPipe Throughput -- 1 copy\n\n#### Pass 1\n\n"
         "# COUNT0: 100\n# COUNT1: 1\n# COUNT2: lps\n# TIME: {}\n# elapsed: 20\n# status: 0\n"
@@ -92,7 +92,7 @@ def test_the_time_that_a_test_tells_counts_before_that_of_its_process() -> None:
         ("#### Pass 1", "", "pipe has no pass"),
     ],
 )
-def test_what_is_wrong_is_told(old: str, new: str, said: str) -> None:
+def test_an_inconsistent_unixbench_output_is_reported(old: str, new: str, said: str) -> None:
     text = (
         f"\n{'#' * 56}\nPipe Throughput -- 1 copy\n\n#### Pass 1\n\n"
         "# COUNT0: 5\n# COUNT1: 1\n# COUNT2: lps\n# elapsed: 20\n# status: 0\n"

@@ -25,7 +25,7 @@ def description() -> Description:
     return Description()
 
 
-def test_what_conforms_is_read(description: Description) -> None:
+def test_a_valid_request_is_parsed(description: Description) -> None:
     call = description.read("POST", INSTANCES, {"requestId": "x", "$alt": "json"}, GOOD)
     assert call.id == "compute.instances.insert"
     assert (call["project"], call["zone"], call["requestId"]) == ("alpha-1", "here-1-a", "x")

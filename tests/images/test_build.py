@@ -51,7 +51,7 @@ def refused(build_request: BuildRequest, kind: type[OsmefError]) -> str:
         ({"disk_bytes": 1 << 20}, "a disk of 537 MB or more"),
     ],
 )
-def test_what_can_t_be_ordered(
+def test_an_invalid_image_order_is_rejected(
     build_request: BuildRequest, change: dict[str, object], message: str
 ) -> None:
     assert message in refused(replace(build_request, **change), InputError)  # type: ignore[arg-type]
@@ -70,7 +70,8 @@ def test_a_disk_that_is_full(build_request: BuildRequest) -> None:
     build_request.directory.mkdir()
     code = (
         "import sys; from osmef.__main__ import main;"
-        f"sys.argv = ['osmef', 'image', 'build', '--output', {str(build_request.directory)!r}]; main()"
+        f"sys.argv = ['osmef', 'image', 'build', '--output', {str(build_request.directory)!r}];"
+        "main()"
     )
     mount = f'mount -t tmpfs -o size=50m tmpfs {build_request.directory} && exec "$@"'
     done = subprocess.run(
@@ -121,7 +122,9 @@ class TestWithTools:
         first = replace(build_request, progress=build_it_too)
         assert "being built by another process" in refused(first, Interrupted)
 
-    def test_what_a_killed_build_left_goes_with_the_next(self, build_request: BuildRequest) -> None:
+    def test_the_remains_of_a_killed_build_are_deleted_by_the_next_one(
+        self, build_request: BuildRequest
+    ) -> None:
         draft = (
             build_request.directory / f".osmef-image-{build_request.name}-0123456789abcdef.draft"
         )
@@ -151,13 +154,13 @@ class TestWithTools:
         refused(replace(build_request, progress=look), Interrupted)
         assert (victim / "ssh").is_dir()
 
-    def test_a_tool_that_fails_says_what_it_said(self) -> None:
+    def test_the_output_of_a_failed_tool_is_shown(self) -> None:
         with pytest.raises(ProviderError, match=r"mke2fs failed: .*No such file"):
             open_fakeroot(lambda: None).run(["mke2fs", "/nowhere/disk", "1M"])
 
 
 @pytest.mark.real("images")
-def test_an_image_says_what_is_in_it(guest_image: GuestImage) -> None:
+def test_an_image_lists_its_packages_and_files(guest_image: GuestImage) -> None:
     manifest = guest_image.manifest
     assert {"openssh-server", "iproute2", "ethtool"} < set(manifest.packages)
     assert manifest.kernel.split("-cloud")[0] in str(manifest.packages)

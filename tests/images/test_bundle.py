@@ -35,7 +35,7 @@ def link(directory: Path) -> None:
     (directory / "vmlinuz").symlink_to(elsewhere)
 
 
-def test_an_image_knows_its_files(tmp_path: Path) -> None:
+def test_an_image_lists_its_files(tmp_path: Path) -> None:
     bundle = load_bundle(write_bundle(tmp_path, "plain"))
     assert bundle.manifest.packages == {"iproute2": "6.1.0-3"}
     assert [p.read_text() for p in (bundle.root, bundle.kernel, bundle.initrd)] == [

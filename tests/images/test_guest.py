@@ -40,7 +40,7 @@ def guest(guest_image: GuestImage, tmp_path_factory: pytest.TempPathFactory) -> 
         session.close()
 
 
-def test_it_is_who_the_seed_says(guest: Guest) -> None:
+def test_the_guest_has_the_hostname_of_the_seed(guest: Guest) -> None:
     assert guest.sh("hostname").strip() == "vm-1.example"
     assert "nobody can log in" not in guest.console
 
@@ -49,7 +49,7 @@ def test_it_has_an_address_by_dhcp(guest: Guest) -> None:
     assert "10.0.2.15/24" in guest.sh("ip -o -4 address show dev eth0")
 
 
-def test_it_tells_all_facts_that_a_machine_of_its_kind_has(guest: Guest) -> None:
+def test_the_guest_provides_all_facts(guest: Guest) -> None:
     facts = collect(guest.session)
     assert facts["hostname"] == "vm-1.example"
     missing = [key for key, value in facts.items() if value is None]
@@ -114,13 +114,15 @@ def said(image: GuestImage, directory: Path, words: str, *, disk: bool = True) -
             assert machine.process.wait(30) == 0
 
 
-def test_without_a_seed_it_says_its_host_key_and_that_nobody_gets_in(
+def test_without_a_seed_the_console_shows_the_host_key_and_that_login_is_impossible(
     guest_image: GuestImage, tmp_path: Path
 ) -> None:
     with said(guest_image, tmp_path, "host key ssh-ed25519 AAAA") as console:
         assert "no seed disk brought a key: nobody can log in" in console
 
 
-def test_without_a_disk_it_says_so_and_goes_off(guest_image: GuestImage, tmp_path: Path) -> None:
+def test_without_a_disk_the_guest_reports_it_and_powers_off(
+    guest_image: GuestImage, tmp_path: Path
+) -> None:
     with said(guest_image, tmp_path, "no root file system on any virtio disk", disk=False):
         pass

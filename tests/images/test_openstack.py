@@ -74,7 +74,7 @@ def test_userdata_brings_the_keys_of_user_and_host(service: Path, text: str) -> 
     assert guest.joinpath("ssh_host_ed25519_key").stat().st_mode & 0o777 == 0o600
 
 
-def test_without_userdata_the_key_pair_lets_in_and_the_guest_makes_a_key_of_its_own(
+def test_without_userdata_the_key_pair_is_authorized_and_no_host_key_is_preset(
     service: Path,
 ) -> None:
     key = service / "latest/meta-data/public-keys/0/openssh-key"

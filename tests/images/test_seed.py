@@ -47,13 +47,13 @@ def test_the_line_of_a_card(card: Card, line: str) -> None:
 
 
 @pytest.mark.parametrize("mac", ["", "52:54:00:00:00", "52:54:00:00:00:01\nx", "eth0"])
-def test_what_is_no_mac_address_is_refused(mac: str) -> None:
+def test_an_invalid_mac_address_is_rejected(mac: str) -> None:
     with pytest.raises(ValueError, match="not a MAC address"):
         Card(mac).line()
 
 
 @given(st.from_regex(r"[a-z][a-z0-9.-]{0,40}", fullmatch=True), st.integers(0, 40))
-def test_a_seed_holds_what_the_guest_is_told(hostname: str, cards: int) -> None:
+def test_a_seed_contains_hostname_keys_and_network(hostname: str, cards: int) -> None:
     macs = [f"52:54:00:00:00:{number:02x}" for number in range(cards)]
     seed = Seed(hostname, "ssh-ed25519 AAAA me", HOST, [Card(mac) for mac in macs])
     disk = seed.disk()

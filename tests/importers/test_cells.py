@@ -31,7 +31,9 @@ def _written(folder: Path, *texts: str) -> list[Path]:
 
 
 @pytest.mark.parametrize("failed", [REFUSED, _broken()])
-def test_a_failed_record_is_of_the_cell_that_has_all_it_tells(failed: str, tmp_path: Path) -> None:
+def test_a_failed_record_is_assigned_to_the_cell_that_matches_its_settings(
+    failed: str, tmp_path: Path
+) -> None:
     files = _written(tmp_path / "in", GOOD, failed, GOOD)
     (run,) = import_files("iperf3", files, tmp_path).runs
     (cell,) = run.read_summary().cells
@@ -45,7 +47,7 @@ def test_a_failed_record_that_may_be_of_two_cells_is_of_neither(tmp_path: Path) 
     assert sorted((one.n_ok, one.n_failed) for one in cells) == [(0, 1), (1, 0), (1, 0)]
 
 
-def test_a_failed_record_between_other_ends_tells_those_it_knows(tmp_path: Path) -> None:
+def test_a_failed_record_is_assigned_to_the_endpoints_it_names(tmp_path: Path) -> None:
     other = GOOD.replace('"host":\t"127.0.0.1"', '"host":\t"server-2"')
     files = _written(tmp_path / "in", GOOD, other, _broken())
     (run,) = import_files("iperf3", files, tmp_path).runs

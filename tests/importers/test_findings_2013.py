@@ -116,7 +116,9 @@ def test_vms_are_fair_and_hosts_are_not(medians: Medians) -> None:
     assert 0.7 < min(hosts) < max(hosts) < 0.92
 
 
-def test_where_the_data_and_the_text_disagree(trials: pd.DataFrame, medians: Medians) -> None:
+def test_contradictions_between_data_and_text_of_2013_are_reproduced(
+    trials: pd.DataFrame, medians: Medians
+) -> None:
     rates, fairness = medians["aggregate_btc_bps"], medians["jain_fairness"]
     # "Very close to 1, independently of the number of connections and across VM flavors".
     assert all(0.8 < fairness["vm_localhost_4cpu"][n] < 0.86 for n in (40, 50))

@@ -37,7 +37,7 @@ def uploads_of(run: Path) -> pd.DataFrame:
     return rows[rows["purpose"] == "background"].sort_values(["flow", "start_s"])
 
 
-def test_without_t0_all_series_share_the_first_moment_of_any(tmp_path: Path) -> None:
+def test_without_t0_all_series_begin_at_the_earliest_time(tmp_path: Path) -> None:
     run = imported(tmp_path, BE=points(5.5, 19, 40.0, dur=0.5))
     (line,) = (run / "trials.jsonl").read_text().splitlines()
     metrics = Trial.model_validate_json(line).metrics

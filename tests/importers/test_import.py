@@ -23,7 +23,7 @@ def _osmef(*words: str | Path) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_was_imported_is_a_run(kind: str, tmp_path: Path) -> None:
+def test_imported_files_become_runs(kind: str, tmp_path: Path) -> None:
     files = [path for path in sorted(DATA.iterdir()) if kind_of(path) == kind]
     done = import_files(kind, files, tmp_path)
     frame = osmef.load(tmp_path)
@@ -37,7 +37,7 @@ def test_what_was_imported_is_a_run(kind: str, tmp_path: Path) -> None:
         assert (code, run.id in output) == (0, True)
 
 
-def test_the_files_stay_in_the_run_as_they_were(tmp_path: Path) -> None:
+def test_imported_files_are_kept_unchanged_in_the_run(tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "x.txt").write_bytes((DATA / "nuttcp.txt").read_bytes() + b"\r\n")
@@ -124,7 +124,7 @@ def test_a_rate_of_sessions_is_judged(tmp_path: Path) -> None:
     assert _osmef("compare", *reversed(sides), "--fail-on", "regression")[0] == 0
 
 
-def test_sessions_say_what_their_metrics_are(tmp_path: Path) -> None:
+def test_imported_sessions_declare_unit_and_direction_of_their_metrics(tmp_path: Path) -> None:
     head = "instance_class,metric,unit,platform,session,value,better"
     rows = [
         "general,Tachyon,ms,aws,1,50,Lower", "general,dbench,MB/s,aws,1,100,",
@@ -149,7 +149,7 @@ def test_sessions_say_what_their_metrics_are(tmp_path: Path) -> None:
     ]
 
 
-def test_sessions_tell_their_windows_where_the_file_does(tmp_path: Path) -> None:
+def test_sessions_have_the_windows_given_in_the_file(tmp_path: Path) -> None:
     lines = (DATA / "sessions.csv").read_text().splitlines()[:3]
     windows = ("window", "weekday-peak", "")
     told = [f"{line},{window}" for line, window in zip(lines, windows, strict=True)]
@@ -177,7 +177,7 @@ def test_the_command_reports_what_is_odd(tmp_path: Path) -> None:
     assert (code, text.splitlines()[-1]) == (0, "1 file, 1 trial")
 
 
-def test_the_command_tells_machines(tmp_path: Path) -> None:
+def test_the_import_command_prints_json(tmp_path: Path) -> None:
     code, text = _osmef("import", "nuttcp", DATA / "nuttcp.txt", "--out", tmp_path, "--json")
     told = json.loads(text)
     assert (code, told["trials"], told["oddities"]) == (0, 1, [])
@@ -193,7 +193,7 @@ def test_figures_are_drawn_unless_they_are_left_out(word: str, drawn: bool, tmp_
     assert (run / "udp-loss.svg").exists() == drawn
 
 
-def test_one_file_that_is_none_does_not_stop_the_others(tmp_path: Path) -> None:
+def test_an_invalid_file_does_not_stop_the_import_of_others(tmp_path: Path) -> None:
     other = tmp_path / "other.json"
     other.write_bytes(b'{"a": 1}\n\xff')
     done = import_files("iperf3", [other, DATA / "iperf3-312-tcp.json"], tmp_path / "out")

@@ -28,7 +28,7 @@ FULL = (DATA / "iperf3-322-stream-full.jsonl").read_text()
         ((GOOD, "1 2 3 4", GOOD), 2, 1),
     ],
 )
-def test_what_is_not_whole_does_not_lose_the_others(
+def test_a_truncated_record_does_not_lose_the_others(
     parts: tuple[str, ...], records: int, oddities: int
 ) -> None:
     parsed = parse(Text("loop.json", "\n".join(parts)))

@@ -44,7 +44,7 @@ def test_a_compressed_file_is_read_and_kept_as_it_is(tmp_path: Path) -> None:
     assert _sources(done.runs[0]) == [packed]
 
 
-def test_a_compressed_file_that_is_cut_is_told(tmp_path: Path) -> None:
+def test_a_truncated_compressed_file_is_reported(tmp_path: Path) -> None:
     packed = gzip.compress((DATA / "flent-rrul.flent").read_bytes())
     for name, content in (("a.flent.gz", packed), ("b.flent.gz", packed[:500])):
         (tmp_path / name).write_bytes(content)
@@ -98,7 +98,7 @@ def test_a_mark_of_utf_8_at_the_beginning_is_read_and_kept(name: str, tmp_path: 
 @pytest.mark.parametrize(
     "name", ["iperf3-312-tcp.json", "netperf-rr.txt", "apachebench.txt", "ppbench.csv"]
 )
-def test_what_windows_powershell_saves_is_read_and_kept(
+def test_files_saved_by_windows_powershell_are_imported(
     name: str, mark: bytes, encoding: str, tmp_path: Path
 ) -> None:
     """Its > writes UTF-16, with two characters at the end of a line."""
@@ -136,7 +136,7 @@ def test_a_torn_row_costs_that_row_only(name: str, tmp_path: Path) -> None:
         assert done.trials > 0
 
 
-def test_what_is_no_csv_costs_its_row_only(tmp_path: Path) -> None:
+def test_an_invalid_csv_row_is_skipped_alone(tmp_path: Path) -> None:
     head, first, *rest = (DATA / "ppbench.csv").read_text().splitlines()
     path = tmp_path / "ppbench.csv"
     path.write_text("\n".join([head, first, "x" * 200_000, *rest]))
@@ -158,7 +158,7 @@ def test_a_row_with_a_negative_time_has_failed(tmp_path: Path) -> None:
     ]
 
 
-def test_many_odd_rows_are_told_in_few_lines(tmp_path: Path) -> None:
+def test_many_odd_rows_are_reported_in_few_lines(tmp_path: Path) -> None:
     head, first, *_ = (DATA / "ppbench.csv").read_text().splitlines()
     path = tmp_path / "ppbench.csv"
     path.write_text("\n".join([head, first, *[first.replace(",2.0,", ",-2.0,")] * 500]))

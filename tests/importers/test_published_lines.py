@@ -62,7 +62,7 @@ def test_a_value_is_the_same_or_differs(tmp_path: Path, printed: str, expected: 
     assert line.agreement is expected
 
 
-def test_the_table_fits_the_terminal_and_the_exit_code_tells_a_difference(
+def test_the_table_fits_the_terminal_and_the_exit_code_shows_a_difference(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(console.out, "_width", 40)
@@ -81,7 +81,7 @@ def test_the_table_fits_the_terminal_and_the_exit_code_tells_a_difference(
     assert count == "1 published value: 1 different"
 
 
-def test_a_known_fault_of_the_source_is_told_with_its_reason() -> None:
+def test_a_known_error_of_the_source_is_reported_with_its_reason() -> None:
     line = PublishedValue("a paper", "a number", 40.0, 31.0, 1.0, "it was cut")
     assert line.agreement is Agreement.WRONG_THERE
     assert line.deviation_percent == pytest.approx(-22.5)
@@ -99,7 +99,7 @@ def test_a_folder_without_data_is_an_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["prices.csv", "pvalues.csv"])
-def test_a_file_without_rows_is_named_whoever_reads_it(tmp_path: Path, name: str) -> None:
+def test_a_file_without_rows_is_named_in_the_error(tmp_path: Path, name: str) -> None:
     file = sessions(tmp_path, "20") / "deval-2017" / "sessions.csv"
     file.write_text("garbage\n")
     (file.parent / name).write_text("instance_class,platform\ngeneral,A\n")

@@ -68,7 +68,7 @@ def test_a_connection_of_2013_is_a_row_at_both_ends() -> None:
     assert sum(rates) == pytest.approx(record.metrics["aggregate_btc_bps"], rel=1e-3)
 
 
-def test_outputs_one_after_the_other_are_a_trial_each() -> None:
+def test_consecutive_outputs_in_a_file_are_separate_trials() -> None:
     for kind, name in (
         ("iperf3", "iperf3-312-tcp.json"),
         ("nuttcp", "nuttcp-v.txt"),
@@ -84,7 +84,7 @@ def test_outputs_one_after_the_other_are_a_trial_each() -> None:
         assert parsed.oddities == []
 
 
-def test_what_was_measured_in_2013_and_does_not_agree_is_told() -> None:
+def test_inconsistencies_in_results_of_2013_are_reported() -> None:
     text = _read("osmef2013.json").text.replace('"concurrent": 5', '"concurrent": 7')
     parsed = KINDS["osmef2013"](Text("a.json", text))
     assert [str(oddity) for oddity in parsed.oddities] == [
@@ -109,7 +109,7 @@ def test_a_host_of_2013_may_have_a_name_like_a_vm(name: str, kinds: set[Endpoint
     assert set(record.kinds.values()) == kinds
 
 
-def test_the_states_of_2013_are_facts_and_cpu_is_told_by_connection() -> None:
+def test_host_states_of_2013_become_facts_and_cpu_is_given_per_connection() -> None:
     state = {"kernel_version": "3.2.0-49-generic", "mem_total": "131992032", "load_1": "0.00"}
     (record,) = KINDS["osmef2013"](changed_2013(state_sender=state)).records
     expected = {"kernel": {"release": "3.2.0-49-generic"}, "memory": {"total_bytes": 135159840768}}
@@ -131,7 +131,7 @@ def test_the_states_of_2013_are_facts_and_cpu_is_told_by_connection() -> None:
         ("tx", {"rate_KBps": "0.00"}, "btc.conn_1.tx: not a byte was sent"),
     ],
 )
-def test_a_connection_of_2013_that_can_not_be_is_told(
+def test_an_implausible_connection_of_2013_is_reported(
     key: str, value: dict[str, str], told: str
 ) -> None:
     flows = json.loads(_read("osmef2013.json").text)["btc"]
@@ -141,7 +141,7 @@ def test_a_connection_of_2013_that_can_not_be_is_told(
     assert len(parsed.records) == 1
 
 
-def test_a_siege_by_hand_has_the_numbers_that_it_told() -> None:
+def test_a_manual_siege_is_imported_with_the_numbers_it_reported() -> None:
     text = _read("siege-by-hand.jsonl")
     told = json.loads(text.text.splitlines()[-1])
     (record,) = KINDS["siege"](text).records
@@ -150,7 +150,7 @@ def test_a_siege_by_hand_has_the_numbers_that_it_told() -> None:
     assert sum(row.length or 0 for row in record.requests) == told["length"]
 
 
-def test_rates_of_shaker_are_those_that_iperf3_told() -> None:
+def test_rates_of_shaker_equal_those_of_its_iperf3_output() -> None:
     (one, *_) = KINDS["shaker"](_read("shaker.json")).records
     told = json.loads((DATA / "iperf3-312-tcp.json").read_text())["intervals"]
     for row, interval in zip(one.intervals, told, strict=True):

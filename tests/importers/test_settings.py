@@ -65,7 +65,7 @@ CHANGES = [
 
 
 @pytest.mark.parametrize(("name", "old", "new"), CHANGES)
-def test_what_was_measured_in_another_way_is_another_cell(
+def test_files_with_different_settings_are_different_cells(
     name: str, old: str, new: str, tmp_path: Path
 ) -> None:
     text = (DATA / name).read_text()
@@ -86,7 +86,7 @@ def test_what_was_measured_in_another_way_is_another_cell(
 
 
 @pytest.mark.parametrize(("elapsed", "cells"), [("0.98", 1), ("1.04", 1), ("1.80", 1), ("2.00", 2)])
-def test_netperf_may_end_some_time_after_what_it_was_told(
+def test_netperf_may_end_slightly_after_its_requested_duration(
     elapsed: str, cells: int, tmp_path: Path
 ) -> None:
     text = (DATA / "netperf-stream.txt").read_text()
@@ -97,7 +97,7 @@ def test_netperf_may_end_some_time_after_what_it_was_told(
 
 
 @pytest.mark.parametrize("kind", ["iperf3", "nuttcp", "netperf"])
-def test_other_machines_alone_leave_the_cell_as_it_is(kind: str, tmp_path: Path) -> None:
+def test_different_machines_alone_do_not_change_the_cell(kind: str, tmp_path: Path) -> None:
     """Two clouds, each imported for itself, are compared by cells of one name."""
     name, old = {
         "iperf3": ("iperf3-312-tcp.json", '"host":\t"127.0.0.1"'),
@@ -117,7 +117,7 @@ def test_other_machines_alone_leave_the_cell_as_it_is(kind: str, tmp_path: Path)
     assert cells[0][1:] != cells[1][1:]
 
 
-def test_both_ways_between_two_machines_are_told_apart_by_the_direction(tmp_path: Path) -> None:
+def test_both_directions_between_two_machines_are_distinguished(tmp_path: Path) -> None:
     files = [DATA / f"iperf3-312-{name}.json" for name in ("tcp", "reverse")]
     (run,) = import_files("iperf3", files, tmp_path).runs
     assert {trial.values["direction"] for trial in run.read_trials().trials} == {

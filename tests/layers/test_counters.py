@@ -27,7 +27,7 @@ IpExt: 0
 """
 
 
-def test_what_the_kernel_tells_is_read() -> None:
+def test_the_kernel_counters_are_parsed() -> None:
     found = counters_from(TOLD)
     eth1 = {"rx_bytes": 5000, "rx_packets": 7, "tx_bytes": 6000, "tx_packets": 8}
     assert found.interfaces == {"eth1": eth1, "lo": dict.fromkeys(eth1, 0)}
@@ -56,11 +56,11 @@ def test_a_change_is_of_what_was_there_before(before: dict[str, int], now: dict[
 
 
 @given(st.text())
-def test_whatever_is_told_is_read_or_passed_over(text: str) -> None:
+def test_any_counter_text_is_parsed_or_ignored(text: str) -> None:
     assert isinstance(counters_from(text), Counters)
 
 
-def test_they_are_those_of_a_namespace(machines: Machines) -> None:
+def test_counters_are_those_of_the_namespace(machines: Machines) -> None:
     host = machines.hosts["a"]
     space = host.new_space()
     assert set(counters(host.root, space).interfaces) == {"lo"}

@@ -26,7 +26,9 @@ WORDS = st.text(st.characters(codec="utf-8"), min_size=1, max_size=60)
 
 
 @given(WORDS, WORDS, st.integers(0, 9999))
-def test_names_fit_and_are_known_as_the_run_s_own(run: str, endpoint: str, number: int) -> None:
+def test_resource_names_are_short_enough_and_recognized_as_those_of_the_run(
+    run: str, endpoint: str, number: int
+) -> None:
     of_run = TraceNames(run, endpoint)
     names = {
         "netns": of_run.space(number),
@@ -63,7 +65,7 @@ def test_names_fit_and_are_known_as_the_run_s_own(run: str, endpoint: str, numbe
         ("disk", "sda"),
     ],
 )
-def test_what_no_layer_makes_is_not_removed(kind: str, name: str) -> None:
+def test_resources_that_no_layer_creates_are_not_removed(kind: str, name: str) -> None:
     assert not is_of("a-run", Trace(kind, name))
 
 
@@ -77,11 +79,11 @@ def test_what_no_layer_makes_is_not_removed(kind: str, name: str) -> None:
         ("route", "fd6f:736d:6566:1::2@eth0"),
     ],
 )
-def test_what_a_layer_changes_is_set_back(kind: str, name: str) -> None:
+def test_settings_that_a_layer_changes_are_restored(kind: str, name: str) -> None:
     assert is_of("a-run", Trace(kind, name))
 
 
-def test_a_name_that_somebody_has_is_not_taken(machines: Machines) -> None:
+def test_a_namespace_name_in_use_is_skipped(machines: Machines) -> None:
     host = machines.hosts["a"]
     taken = host.names.space(1)
     machines.on("a", "ip", "netns", "add", taken)
@@ -92,7 +94,7 @@ def test_a_name_that_somebody_has_is_not_taken(machines: Machines) -> None:
     assert taken in machines.on("a", "ip", "netns", "list")
 
 
-def test_an_interface_of_somebody_else_is_left_alone(machines: Machines) -> None:
+def test_an_interface_of_another_owner_is_not_removed(machines: Machines) -> None:
     host = machines.hosts["a"]
     name = host.names.link(5)
     machines.on("a", "ip", "link", "add", name, "type", "bridge")
@@ -100,7 +102,9 @@ def test_an_interface_of_somebody_else_is_left_alone(machines: Machines) -> None
     assert name in machines.on("a", "ip", "link")
 
 
-def test_an_interface_that_a_program_makes_goes_with_the_run_s(machines: Machines) -> None:
+def test_an_interface_created_by_a_program_is_deleted_with_those_of_the_run(
+    machines: Machines,
+) -> None:
     host = machines.hosts["a"]
     name = host.new_link_of(None, lambda name: ["ip", "link", "add", name, "type", "bridge"])
     assert name in machines.on("a", "ip", "link", "show", "group", str(host.names.group))
@@ -108,7 +112,9 @@ def test_an_interface_that_a_program_makes_goes_with_the_run_s(machines: Machine
     assert name not in machines.on("a", "ip", "link")
 
 
-def test_what_a_program_makes_goes_before_it_is_in_the_run_s_group(machines: Machines) -> None:
+def test_an_interface_of_a_failed_program_is_deleted_although_in_no_group(
+    machines: Machines,
+) -> None:
     host = machines.hosts["a"]
     with pytest.raises(EndpointError):
         host.new_link_of(
@@ -119,7 +125,7 @@ def test_what_a_program_makes_goes_before_it_is_in_the_run_s_group(machines: Mac
     assert ": om" not in machines.on("a", "ip", "link")
 
 
-def test_a_tunnel_that_somebody_has_is_told_from_other_failures(machines: Machines) -> None:
+def test_an_existing_tunnel_is_distinguished_from_other_failures(machines: Machines) -> None:
     host = machines.hosts["a"]
     kind = "type vxlan id 5 local 10.9.3.1 remote 10.9.3.2 dstport 20005"
     host.new_link(None, kind)
@@ -128,7 +134,7 @@ def test_a_tunnel_that_somebody_has_is_told_from_other_failures(machines: Machin
     host.drop_all()
 
 
-def test_a_port_that_somebody_has_is_not_taken(machines: Machines) -> None:
+def test_a_udp_port_in_use_is_skipped(machines: Machines) -> None:
     machines.on("b", "ip", "link", "add", "theirs", "type", "vxlan", "id", "9", "dstport", "20900")
     machines.on("b", "ip", "link", "set", "theirs", "up")
     assert 20900 in machines.hosts["b"].busy_ports(None)
@@ -146,7 +152,7 @@ def test_a_network_that_is_routed_somewhere_is_not_taken(machines: Machines) -> 
     assert machines.send(attached) == 100_000
 
 
-def test_it_is_raised_anew_where_an_end_could_not(
+def test_a_tunnel_is_set_up_with_other_numbers_when_one_end_fails(
     machines: Machines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The identifier is one that b has already: both ends get another one."""
@@ -161,7 +167,7 @@ def test_it_is_raised_anew_where_an_end_could_not(
     assert len(machines.on("a", "ip", "netns", "list").splitlines()) == 4, "one more for each"
 
 
-def test_what_is_gone_already_is_removed_as_well(machines: Machines) -> None:
+def test_removing_a_missing_resource_succeeds(machines: Machines) -> None:
     host = machines.hosts["a"]
     for kind, name in {
         "netns": host.names.space(1),
@@ -175,7 +181,7 @@ def test_what_is_gone_already_is_removed_as_well(machines: Machines) -> None:
     assert {"container", "image", "network"} <= KINDS
 
 
-def test_a_login_that_may_not_become_root_is_told(machines: Machines) -> None:
+def test_a_login_without_root_privileges_is_reported(machines: Machines) -> None:
     shell = replace(machines.shells["a"], user="1000")
     shell.enter = (*shell.enter, "env", "PATH=/nowhere")
     with pytest.raises(EndpointError) as told:

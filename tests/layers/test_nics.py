@@ -42,12 +42,14 @@ nics = st.builds(
 
 
 @given(nics)
-def test_what_a_trace_tells_of_a_card_is_all_of_it(nic: SavedNic) -> None:
+def test_a_saved_nic_state_is_read_back_completely(nic: SavedNic) -> None:
     assert SavedNic.read("eth1", nic.text) == nic
 
 
 @given(nics, st.sampled_from(["eth1", "enp3s0f1", "wan.7"]))
-def test_the_trace_of_a_card_is_known_as_the_run_s_own(nic: SavedNic, device: str) -> None:
+def test_the_saved_state_of_a_nic_is_recognized_as_that_of_the_run(
+    nic: SavedNic, device: str
+) -> None:
     space = "osmef-" + "0" * 8 + "-1"
     assert not is_of("a-run", Trace("nic", f"{device}@{space}={nic.text}"))
 
@@ -62,7 +64,7 @@ def test_the_trace_of_a_card_is_known_as_the_run_s_own(nic: SavedNic, device: st
         "52:54:00:00:00:01,1500,up,eui64,10.0.0.1/24;label=a b",
     ],
 )
-def test_what_tells_of_no_card_is_refused(text: str) -> None:
+def test_an_invalid_saved_nic_state_is_rejected(text: str) -> None:
     with pytest.raises(ValueError, match=re.escape(text)):
         SavedNic.read("eth1", text)
 
@@ -256,19 +258,17 @@ def test_a_card_in_use_is_left_alone(host: LayerHost, lines: list[str], why: str
 @pytest.mark.parametrize(
     "words", ["root tbf rate 10mbit burst 20k latency 50ms", "ingress"], ids=["tbf", "ingress"]
 )
-def test_a_card_with_a_queue_discipline_of_somebody_is_left_alone(
-    host: LayerHost, words: str
-) -> None:
+def test_a_nic_with_a_configured_queue_discipline_is_not_used(host: LayerHost, words: str) -> None:
     host.root.do(["tc", "qdisc", "add", "dev", "card", *words.split()])
     with pytest.raises(EndpointError, match="has given it the queue discipline"):
         find(host.root, ["card"], stays=True)
 
 
-def test_a_card_that_is_named_twice_is_told(host: LayerHost) -> None:
+def test_a_nic_named_twice_is_rejected(host: LayerHost) -> None:
     with pytest.raises(EndpointError, match="card is named twice"):
         find(host.root, ["card", "52:54:00:00:00:01"], stays=True)
 
 
-def test_a_card_that_is_not_there_is_told(host: LayerHost) -> None:
+def test_a_missing_nic_is_reported(host: LayerHost) -> None:
     with pytest.raises(EndpointError, match="no network card eth7"):
         find(host.root, ["eth7"], stays=True)

@@ -144,7 +144,7 @@ def test_libvirt_is_reached_by_ssh(lab: Lab, monkeypatch: pytest.MonkeyPatch) ->
     connection.close()
 
 
-def test_nothing_of_it_is_in_the_network_of_the_machine(lab: Lab) -> None:
+def test_the_lab_creates_no_interface_in_the_network_of_the_machine(lab: Lab) -> None:
     assert not Path("/sys/class/net/br-lan").exists()
     with lab["alpha"].inside():
         assert "br-lan" in Path("/proc/thread-self/net/dev").read_text()

@@ -21,7 +21,9 @@ class Tiring(Path):
         return self.rate_bps * (1 - self.slower * trial)
 
 
-def test_every_trial_tells_what_its_endpoints_had_carried(lab: Lab, world: World) -> None:
+def test_every_trial_records_the_bytes_its_endpoints_had_sent_before(
+    lab: Lab, world: World
+) -> None:
     lab.run(SCENARIO)
     carried = [{one.endpoint: one.sent_bytes for one in trial.carried} for trial in lab.trials]
     (sender,) = lab.trials[0].senders
@@ -30,7 +32,7 @@ def test_every_trial_tells_what_its_endpoints_had_carried(lab: Lab, world: World
     assert sent == sorted(set(sent))
 
 
-def test_a_rate_that_falls_with_it_is_told(lab: Lab, world: World) -> None:
+def test_a_rate_that_falls_with_the_bytes_sent_is_reported(lab: Lab, world: World) -> None:
     world.usual = (NEAR, Tiring(), ROUTED)
     (told,) = [text for text in lab.run(SCENARIO)["run"]["warnings"] if "token bucket" in text]
     assert "aggregate BTC falls by 4" in told
@@ -43,6 +45,6 @@ def test_a_rate_that_rises_is_no_bucket_that_empties(lab: Lab, world: World) -> 
     assert told.endswith("): something else changes with time")
 
 
-def test_noise_is_not_told(lab: Lab, world: World) -> None:
+def test_noise_is_not_reported_as_a_token_bucket(lab: Lab, world: World) -> None:
     world.usual = (NEAR, Path(noise=0.05), ROUTED)
     assert not [text for text in lab.run(SCENARIO)["run"]["warnings"] if "bucket" in text]

@@ -133,7 +133,7 @@ MOMENTS = [("bulk", RECEIVER), ("bulk", SENDER), ("start", SENDER)]
 
 
 @pytest.mark.parametrize(("command", "end"), MOMENTS)
-def test_a_stop_in_a_trial_takes_all_away_and_the_run_goes_on_later(
+def test_a_stop_within_a_trial_deletes_everything_and_the_run_is_resumed(
     lab: Lab, world: World, command: str, end: str
 ) -> None:
     stop = partial(lab.watcher.stop.request, "stopped by the test")
@@ -174,9 +174,7 @@ def test_a_stop_before_the_first_trial_takes_all_away(
     nothing_is_left(lab)
 
 
-def test_ctrl_c_in_a_trial_ends_the_command_with_4_and_resume_goes_on(
-    lab: Lab, world: World
-) -> None:
+def test_ctrl_c_within_a_trial_exits_with_4_and_the_run_is_resumed(lab: Lab, world: World) -> None:
     interrupt = partial(signal.raise_signal, signal.SIGINT)
     world.faults = [Fault(SENDER, 2, "start", passes_over=True, then=interrupt)]
     code, said = lab.osmef_run(PAIR)
@@ -198,7 +196,7 @@ MOST = 40
 
 @settings(max_examples=12)
 @given(st.lists(st.integers(1, MOST), max_size=4))
-def test_whenever_it_is_stopped_a_run_ends_as_one_that_never_was(
+def test_a_run_stopped_at_any_moment_is_resumed_to_the_same_result(
     tmp_path_factory: pytest.TempPathFactory, moments: list[int]
 ) -> None:
     text = PAIR.replace("repeat: 3", "repeat: 2")
@@ -231,7 +229,7 @@ def test_whenever_it_is_stopped_a_run_ends_as_one_that_never_was(
 
 
 @pytest.mark.parametrize("missing", ["sender-h1-t1", "receiver-h1-t1", "receiver-h2-t2"])
-def test_where_one_endpoint_can_t_be_made_the_others_go_again(
+def test_when_one_endpoint_cannot_be_created_the_others_are_deleted(
     lab: Lab, world: World, missing: str
 ) -> None:
     world.no_room_for = {missing}
@@ -258,7 +256,7 @@ def test_no_room_ends_the_command_with_3(lab: Lab, world: World) -> None:
     nothing_is_left(lab)
 
 
-def test_what_the_cloud_does_not_let_go_stays_in_the_journal_and_resume_takes_it_first(
+def test_an_undeletable_resource_stays_in_the_journal_and_is_deleted_at_resume(
     lab: Lab, world: World
 ) -> None:
     lab.begin(PAIR)

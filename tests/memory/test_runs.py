@@ -195,7 +195,7 @@ def test_the_highest_rate_of_datagrams_is_that_of_the_path(lab: Lab, world: Worl
     nothing_is_left(lab)
 
 
-def test_a_search_that_finds_no_end_says_so(lab: Lab, world: World) -> None:
+def test_a_throughput_search_without_a_passing_rate_reports_it(lab: Lab, world: World) -> None:
     world.usual = (NEAR, Path(1e9, 200.0, loss=0.01), ROUTED)
     text = SEARCH.replace("repeat: 2", "repeat: 1") + "placement: different-host\n"
     metrics = lab.run(text)["cells"][0]["metrics"]
@@ -225,7 +225,7 @@ def medians(cell: dict[str, Any]) -> dict[str, float]:
     return {name: metric["median"] for name, metric in cell["metrics"].items()}
 
 
-def test_of_groups_every_sender_counts_with_each_receiver(lab: Lab, world: World) -> None:
+def test_in_groups_every_sender_is_counted_with_each_receiver(lab: Lab, world: World) -> None:
     ends = [f"{role}-h{host}-t1{more}" for role, host in (("sender", 1), ("receiver", 2))
             for more in ("", "-m2")]  # fmt: skip
     senders, receivers = ends[:2], ends[2:]
@@ -327,7 +327,7 @@ PATHS = st.builds(
 
 @settings(max_examples=10)
 @given(path=PATHS, seconds=st.integers(1, 3600), warmup_s=st.integers(0, 10))
-def test_whatever_the_path_gives_is_what_the_summary_says(
+def test_the_summary_has_the_rate_fairness_and_rtt_of_the_path(
     tmp_path_factory: pytest.TempPathFactory, path: Path, seconds: int, warmup_s: int
 ) -> None:
     count = len(path.shares)

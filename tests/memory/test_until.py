@@ -49,12 +49,12 @@ def test_the_interval_is_one_that_may_be_looked_at_after_each_trial(lab: Lab, wo
         assert (metric["ci95_low"], metric["ci95_high"]) == (expected.low, expected.high)
 
 
-def test_another_metric_may_say_when(lab: Lab, world: World) -> None:
+def test_another_metric_can_be_the_stopping_criterion(lab: Lab, world: World) -> None:
     summary = lab.run(scenario("{until: 5%, least: 10, most: 12, metric: jain_fairness}"))
     assert ended(summary) == {"same-host": 10, "different-host": 10}
 
 
-def test_a_run_that_was_interrupted_goes_on_to_the_same_end(lab: Lab, world: World) -> None:
+def test_an_interrupted_run_is_resumed_to_the_same_result(lab: Lab, world: World) -> None:
     def stop(planned: PlannedTrial) -> None:
         if planned.index == 11:
             lab.watcher.stop.request("that is enough")
@@ -78,7 +78,7 @@ def test_several_at_once(lab: Lab, world: World) -> None:
     assert 8 <= ended(summary)["same-host"] <= 9
 
 
-def test_a_metric_that_the_workload_does_not_tell_is_an_error_of_the_file(lab: Lab) -> None:
+def test_a_metric_that_the_workload_does_not_have_is_a_scenario_error(lab: Lab) -> None:
     with pytest.raises(InputError, match="no metric 'iops'") as caught:
         lab.begin(scenario("{until: 5%, metric: iops}"))
     assert "aggregate_btc_bps" in str(caught.value.problems[0].cure)

@@ -156,7 +156,7 @@ def test_affinity_and_its_opposite_are_kept(alice: Tenant, admin: Any) -> None:
         alice.api.compute.delete_server_group(group)
 
 
-def test_zones_are_obeyed(alice: Tenant, admin: Any) -> None:
+def test_servers_are_placed_in_their_availability_zone(alice: Tenant, admin: Any) -> None:
     assert hosts(admin, alice.boot(availability_zone="az2")) == ["cmp3"]
     assert hosts(admin, alice.boot(availability_zone="az1"))[0] in ("cmp1", "cmp2")
 
@@ -262,7 +262,7 @@ def test_a_service_stops_and_comes_back(alice: Tenant, openstack_cloud: Cloud) -
     assert list(alice.api.compute.flavors())
 
 
-def test_all_ends_with_the_cloud(tmp_path: Path) -> None:
+def test_all_processes_end_with_the_emulated_cloud(tmp_path: Path) -> None:
     """What was started ends by pid, also what it left behind, and nothing is left of it."""
     cloud = Cloud(tmp_path / "state")
     script = "sleep 600 & echo $!; exec sleep 600"

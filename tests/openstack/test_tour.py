@@ -18,11 +18,11 @@ def differences(said: dict[str, Said]) -> dict[str, object]:
     return {name: pair for name, pair in both.items() if pair[0] != pair[1]}
 
 
-def test_the_small_cloud_says_what_the_real_services_said(small_cloud: SmallCloud) -> None:
+def test_the_emulated_cloud_answers_as_the_real_services(small_cloud: SmallCloud) -> None:
     assert differences(said_by(small_cloud)) == {}
 
 
 @pytest.mark.timeout(1200)  # the first test waits for the cloud
-def test_the_real_services_still_say_what_was_recorded(openstack_cloud: Cloud) -> None:
+def test_the_real_services_still_answer_as_recorded(openstack_cloud: Cloud) -> None:
     """Else: make openstack-cloud ARGS=--guests; python -m tests.openstack record --guests."""
     assert differences(said_by(openstack_cloud)) == {}

@@ -51,7 +51,7 @@ def azure_item(price: float, **changes: Any) -> dict[str, Any]:
     }
 
 
-def test_azure_tells_the_linux_price_on_demand_over_all_pages(api: Api) -> None:
+def test_the_on_demand_linux_price_of_azure_is_found_over_all_pages(api: Api) -> None:
     others = [
         azure_item(0.207, productName="Virtual Machines Dsv5 Series Windows"),
         azure_item(0.02, meterName="D2s v5 Spot"),
@@ -69,7 +69,7 @@ def test_azure_tells_the_linux_price_on_demand_over_all_pages(api: Api) -> None:
     assert "armSkuName eq 'Standard_D2s_v5'" in unquote(api.asked[0][0])
 
 
-def test_of_two_prices_none_is_taken(api: Api) -> None:
+def test_of_two_contradicting_prices_none_is_used(api: Api) -> None:
     api.answers = [(200, {"Items": [azure_item(0.1), azure_item(0.2)]})]
     assert fetch_azure(["westeurope"], ["Standard_D2s_v5"], api.url) == []
 
@@ -84,7 +84,7 @@ def test_a_page_of_another_host_is_not_asked_for(api: Api) -> None:
     ("status", "kind"),
     [(401, CredentialsError), (403, PolicyError), (429, ApiError), (503, ApiError)],
 )
-def test_a_refusal_is_told_by_kind_and_leaves_the_file(
+def test_a_refused_price_update_is_reported_by_kind_and_keeps_the_file(
     api: Api, status: int, kind: type[ProviderError]
 ) -> None:
     api.answers = [(200, {"Items": [azure_item(0.115)]}), (status, {})]
@@ -101,7 +101,7 @@ def test_an_answer_of_another_shape_is_no_traceback(api: Api) -> None:
         update("azure", ["westeurope"], ["Standard_D2s_v5"], api.url)
 
 
-def test_what_was_fetched_counts_more_than_ours_and_keeps_other_flavors(api: Api) -> None:
+def test_fetched_prices_override_built_in_ones_and_keep_other_flavors(api: Api) -> None:
     other = azure_item(0.5, armSkuName="Standard_D8s_v5")
     api.answers = [(200, {"Items": [other]}), (200, {"Items": [azure_item(0.2)]})]
     update("azure", ["westeurope"], ["Standard_D8s_v5"], api.url)
@@ -113,7 +113,7 @@ def test_what_was_fetched_counts_more_than_ours_and_keeps_other_flavors(api: Api
     assert [path.name for path in fetched_file("azure").parent.iterdir()] == ["prices-azure.yaml"]
 
 
-def test_what_is_fetched_is_of_today_and_tells_since_when_it_holds(api: Api) -> None:
+def test_fetched_prices_have_todays_date_and_their_start_date(api: Api) -> None:
     api.answers = [(200, {"Items": [azure_item(0.115)]})]
     before = datetime.now(UTC).date()
     (price,) = update("azure", ["westeurope"], ["Standard_D2s_v5"], api.url)
@@ -147,7 +147,7 @@ def aws_product(price: str, unit: str = "Hrs") -> str:
     )
 
 
-def test_aws_tells_the_price_on_demand_over_all_pages(api: Api) -> None:
+def test_the_on_demand_price_of_aws_is_found_over_all_pages(api: Api) -> None:
     pytest.importorskip("boto3", reason="the extra osmef[aws] is not installed")
     api.answers = [
         (200, {"FormatVersion": "aws_v1", "PriceList": [], "NextToken": "more"}),
@@ -217,7 +217,7 @@ def test_google_s_cores_and_memory_are_added_up(api: Api) -> None:
 
 @pytest.mark.usefixtures("_token")
 @pytest.mark.parametrize("url", ["http://api.example.org", "https://googleapis.com.example.org"])
-def test_google_s_token_goes_to_google_alone(api: Api, url: str) -> None:
+def test_the_google_token_is_sent_to_google_only(api: Api, url: str) -> None:
     with pytest.raises(InputError) as caught:
         fetch_gce(["us-central1"], ["n2-standard-2"], url)
     assert caught.value.where == "--url"
@@ -238,7 +238,7 @@ def test_a_redirection_takes_no_token_along(api: Api) -> None:
 @pytest.mark.parametrize(
     "error", ["ProfileNotFound", "UnauthorizedSSOTokenError", "CredentialRetrievalError"]
 )
-def test_whoever_is_not_logged_into_aws_is_told_so(
+def test_a_missing_aws_login_is_reported(
     api: Api, error: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     raised = getattr(botocore.exceptions, error)

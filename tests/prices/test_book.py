@@ -53,7 +53,7 @@ NORTH, EVERYWHERE = one_price("1 USD", "north"), one_price("2 USD")
         ([[NORTH], [EVERYWHERE], []], EVERYWHERE, EVERYWHERE),
     ],
 )
-def test_the_uppermost_list_counts_and_in_it_the_region(
+def test_the_topmost_price_list_is_used_and_in_it_the_region(
     lists: list[list[Price]], in_north: Price, in_south: Price | None
 ) -> None:
     book = PriceBook(*lists)
@@ -64,7 +64,7 @@ def test_the_uppermost_list_counts_and_in_it_the_region(
     ]
 
 
-def test_a_price_of_ones_own_for_all_regions_goes_before_ours_of_one() -> None:
+def test_a_user_price_for_all_regions_overrides_a_built_in_price_of_one_region() -> None:
     ours = read_book().find("aws", "us-east-1", "m5.large")
     assert ours is not None
     assert ours.region == "us-east-1"
@@ -94,7 +94,7 @@ def counting(*own: Price) -> str:
         (GIVEN.date + DAY, "9 USD"),
     ],
 )
-def test_of_ours_and_a_fetched_price_the_later_one_counts(day: date, counts: str) -> None:
+def test_the_newer_of_a_built_in_and_a_fetched_price_is_used(day: date, counts: str) -> None:
     add_prices(fetched_file("aws"), [price("9 USD", day)])
     assert counting() == counts
 

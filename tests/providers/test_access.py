@@ -51,12 +51,14 @@ BAD: list[tuple[str, Access, str]] = [
 
 
 @pytest.mark.parametrize(("kind", "access"), GOOD)
-def test_what_our_own_journals_say_is_taken(kind: str, access: Access) -> None:
+def test_access_values_of_our_own_journals_are_accepted(kind: str, access: Access) -> None:
     check_access(kind, access, "journal.jsonl")
 
 
 @pytest.mark.parametrize(("kind", "access", "key"), BAD)
-def test_all_else_is_refused_with_its_place_and_a_cure(kind: str, access: Access, key: str) -> None:
+def test_other_access_values_are_rejected_with_position_and_cure(
+    kind: str, access: Access, key: str
+) -> None:
     with pytest.raises(InputError) as raised:
         check_access(kind, access, "journal.jsonl")
     assert raised.value.where == "journal.jsonl"
@@ -64,17 +66,17 @@ def test_all_else_is_refused_with_its_place_and_a_cure(kind: str, access: Access
     assert raised.value.cure
 
 
-def test_each_kind_of_cloud_was_thought_of() -> None:
+def test_access_checks_are_tested_for_every_provider_kind() -> None:
     assert {kind for kind, _ in GOOD} == set(provider_kinds())
     assert {kind for kind, _, _ in BAD} == set(provider_kinds()) - {"local"}
 
 
-def test_a_part_is_enough_where_the_environment_tells_the_rest() -> None:
+def test_a_partial_uri_is_accepted_when_the_environment_provides_the_rest() -> None:
     check_access("static", {"uri": "me@lab"}, "--uri", whole=False)
     with pytest.raises(InputError):
         check_access("static", {"uri": "-e"}, "--uri", whole=False)
 
 
-def test_a_kind_that_is_not_known_is_told() -> None:
+def test_an_unknown_provider_kind_is_reported() -> None:
     with pytest.raises(ProviderError, match="knows no provider"):
         check_access("cloud-nine", {}, "journal.jsonl")

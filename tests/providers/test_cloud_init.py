@@ -42,7 +42,7 @@ def test_the_guest_gets_the_runs_key_and_its_own_host_key(keys: tuple[KeyPair, K
     assert login.private not in text
 
 
-def test_without_a_host_key_the_guest_makes_its_own(keys: tuple[KeyPair, KeyPair]) -> None:
+def test_without_a_host_key_the_guest_generates_its_own(keys: tuple[KeyPair, KeyPair]) -> None:
     config = yaml.safe_load(cloud_config("root", keys[0], None))
     assert "ssh_keys" not in config
     assert config["disable_root"] is False
@@ -52,7 +52,7 @@ def test_without_a_host_key_the_guest_makes_its_own(keys: tuple[KeyPair, KeyPair
     ("own", "kind"),
     [("#!/bin/sh\ntrue\n", "text/x-shellscript"), ("#cloud-config\na: 1\n", "text/cloud-config")],
 )
-def test_own_userdata_stands_beside_ours(own: str, kind: str) -> None:
+def test_user_supplied_userdata_is_sent_along_with_ours(own: str, kind: str) -> None:
     ours = "#cloud-config\n{}\n"
     message = message_from_string(base64.b64decode(user_data(ours, own)).decode())
     parts = message.get_payload()
@@ -95,7 +95,7 @@ def test_a_console_that_repeats_itself_takes_no_long_time(part: str) -> None:
 
 
 @given(st.text() | st.text("AaSsHh -\n=ecdsa"))
-def test_every_key_that_a_guest_tells_is_one_that_others_can_take_apart(text: str) -> None:
+def test_every_host_key_found_in_a_console_can_be_parsed(text: str) -> None:
     console = f"-----BEGIN SSH HOST KEY KEYS-----\n{text}\n-----END SSH HOST KEY KEYS-----"
     for key in (*host_keys(console), *keys_in(f"ssh-rsa AAAA{text}")):
         kind, blob = key.split()
@@ -103,6 +103,6 @@ def test_every_key_that_a_guest_tells_is_one_that_others_can_take_apart(text: st
         assert blob.startswith("AAAA")
 
 
-def test_ours_alone_is_plain_json_which_every_yaml_parser_takes() -> None:
+def test_our_userdata_alone_is_plain_json() -> None:
     text = base64.b64decode(user_data(cloud_config("a", KeyPair.generate("x"), None), None))
     assert json.loads(text.decode().partition("\n")[2])

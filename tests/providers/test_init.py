@@ -10,7 +10,7 @@ from osmef.providers import provider_class, provider_for, provider_kinds
 from osmef.scenario.clouds.local import LocalSettings
 
 
-def test_every_kind_has_a_class_that_says_its_kind() -> None:
+def test_every_provider_kind_has_a_class_with_that_kind() -> None:
     assert "local" in provider_kinds()
     for kind in provider_kinds():
         assert provider_class(kind).kind == kind

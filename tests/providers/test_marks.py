@@ -44,7 +44,7 @@ def test_a_mark_is_read_as_it_was_written_or_not_at_all(run: str, made: str, dea
 
 
 @given(st.dictionaries(st.sampled_from([*Mark("a", 1, 2).tags, "Name"]), ANYTHING), ANYTHING)
-def test_what_is_no_text_is_no_mark(tags: dict[str, Any], text: Any) -> None:
+def test_a_mark_is_read_from_text_only(tags: dict[str, Any], text: Any) -> None:
     mark = Mark.of_tags(tags)
     assert mark is None or all(isinstance(tags[key], str) for key in mark.tags)
     for read in (Mark.of_text, OpenStackMark.of_name):
@@ -52,7 +52,7 @@ def test_what_is_no_text_is_no_mark(tags: dict[str, Any], text: Any) -> None:
 
 
 @pytest.mark.parametrize("odd", ODD)
-def test_odd_times_are_no_marks(odd: str) -> None:
+def test_marks_with_invalid_times_are_rejected(odd: str) -> None:
     tags = Mark("a", 1, 2).tags
     for key in ("osmef_made", "osmef_deadline"):
         assert Mark.of_tags({**tags, key: odd}) is None
@@ -64,7 +64,7 @@ def test_odd_times_are_no_marks(odd: str) -> None:
 
 
 @pytest.mark.parametrize("run", ["", "a/b", "a\0b", "a\nb", "a\x1b[2J", "\ud800", "x" * 256])
-def test_what_is_no_run_s_name_is_no_mark(run: str) -> None:
+def test_a_mark_with_an_invalid_run_name_is_rejected(run: str) -> None:
     assert Mark.read(run, "1", "2") is None
     assert sandbox._marked(["-m", MODULE, "--run", run, "--deadline", "1"]) is None
 
@@ -97,7 +97,7 @@ def test_any_description_of_a_guest_can_be_read(description: str) -> None:
     assert libvirt.address_of_xml(description) is None
 
 
-def test_a_copy_of_a_guest_is_none_of_ours_and_keeps_its_address() -> None:
+def test_a_copied_guest_is_not_ours_and_its_address_is_in_use() -> None:
     text = XML.format("name='y' id='a' made='1' deadline='2' address='10.0.0.1'")
     assert libvirt.mark_of_xml(text) is None
     assert libvirt.address_of_xml(text) == "10.0.0.1"

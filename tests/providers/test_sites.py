@@ -84,7 +84,9 @@ def problems_of(text: str) -> list[str]:
     ],
     ids=["out of reach", "too small", "no zones", "no flavor", "too few"],
 )
-def test_what_a_site_can_t_do_is_told_at_its_place(text: str, expected: list[str]) -> None:
+def test_a_request_that_a_site_cannot_fulfil_is_reported_at_its_position(
+    text: str, expected: list[str]
+) -> None:
     assert problems_of(text) == expected
 
 
@@ -216,7 +218,7 @@ TRIANGLE = plan_of(
 )
 
 
-def test_each_site_lets_in_those_of_the_other_and_nobody_else() -> None:
+def test_each_site_admits_only_the_endpoints_of_the_other() -> None:
     here, there, lines = Walled("1.1.1"), Walled("2.2.2"), list[str]()
     sites = Sites({"here": here, "there": there})
     sender, near, far = sites.create(context(TRIANGLE, lines))
@@ -235,7 +237,7 @@ def test_each_site_lets_in_those_of_the_other_and_nobody_else() -> None:
         sites.data_address(far, sender, ProviderNetwork.BARE, Family.IPV6)
 
 
-def test_a_site_knows_all_of_its_own_endpoints_also_of_those_that_are_not_made_now() -> None:
+def test_a_site_gets_all_of_its_planned_endpoints_including_those_not_created_now() -> None:
     here, there = Walled("1.1.1"), Walled("2.2.2")
     sender, near, far = TRIANGLE.endpoints
     whole = context(TRIANGLE)
@@ -264,7 +266,7 @@ def test_a_plan_names_the_machines_of_all_sites() -> None:
     assert caught.value.where == "sites.there"
 
 
-def test_an_endpoint_that_is_made_anew_is_let_in_and_lets_in() -> None:
+def test_a_recreated_endpoint_is_admitted_by_and_admits_its_peers() -> None:
     here, there = Walled("1.1.1"), Walled("2.2.2")
     sites = Sites({"here": here, "there": there})
     what = context(TRIANGLE)
@@ -274,7 +276,7 @@ def test_an_endpoint_that_is_made_anew_is_let_in_and_lets_in() -> None:
     assert there.admitted["2"] == {"1.1.1.1", "1.1.1.2"}
 
 
-def test_when_one_site_fails_the_others_stop_and_all_are_closed() -> None:
+def test_when_one_site_fails_the_others_are_stopped_and_all_closed() -> None:
     full, slow = Walled("1.1.1", full=True), Walled("2.2.2", waits=threading.Event())
     sites = Sites({"here": full, "there": slow})
     with pytest.raises(CapacityError, match="no room") as caught:

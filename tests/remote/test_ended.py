@@ -49,7 +49,7 @@ def test_the_wait_ends_with_its_limit(machine: Machine) -> None:
             channel.exec_command(words)
 
 
-def test_what_is_sent_too_late_to_an_ended_program_does_not_end_the_connection(sshd: Sshd) -> None:
+def test_late_input_to_an_ended_program_does_not_close_the_connection(sshd: Sshd) -> None:
     """paramiko may send a channel's last words after its close, at which sshd hangs up."""
     with closing(SshSession.open(sshd.login())) as session:
         transport = session._transport

@@ -15,12 +15,12 @@ def test_a_pair_is_what_paramiko_and_openssh_read() -> None:
     assert key.get_base64() == data
 
 
-def test_the_private_half_is_never_shown() -> None:
+def test_the_private_key_is_never_shown() -> None:
     pair = KeyPair.generate("x")
     assert "PRIVATE" in pair.private
     assert "PRIVATE" not in repr(pair)
     assert pair.private.splitlines()[1] not in f"{pair}"
 
 
-def test_no_two_pairs_are_the_same() -> None:
+def test_every_generated_key_pair_is_different() -> None:
     assert KeyPair.generate("x").public != KeyPair.generate("x").public

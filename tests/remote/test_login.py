@@ -79,7 +79,7 @@ def encrypt(path: Path) -> Path:
     return path
 
 
-def test_a_key_file_of_the_user_gets_in(sshd: Sshd, tmp_path: Path, no_agent: None) -> None:
+def test_a_key_file_of_the_user_is_accepted(sshd: Sshd, tmp_path: Path, no_agent: None) -> None:
     keys = OwnKeys((write(tmp_path / "key", sshd.user.private),))
     assert works(replace(sshd.login(), key=keys))
 
@@ -140,7 +140,7 @@ def test_an_agent_that_hangs_is_done_without(
             SshSession.open(login)
 
 
-def test_an_encrypted_key_gets_in_through_the_agent_and_else_not(
+def test_an_encrypted_key_works_only_through_the_ssh_agent(
     sshd: Sshd, tmp_path: Path, agent: Callable[[Path], None]
 ) -> None:
     file = write(tmp_path / "key", sshd.user.private)
@@ -165,7 +165,7 @@ def test_a_public_key_file_names_a_key_of_the_agent(
     ("content", "said"),
     [(None, "No such file"), ("", "holds no private key"), ("-----BEGIN", "holds no private key")],
 )
-def test_a_file_that_holds_no_key_is_told(
+def test_a_file_without_a_private_key_is_reported(
     sshd: Sshd, tmp_path: Path, no_agent: None, content: str | None, said: str
 ) -> None:
     file = tmp_path / "key"
@@ -186,7 +186,7 @@ def test_no_secret_is_logged(sshd: Sshd, tmp_path: Path, no_agent: None) -> None
     assert not any(line in text for line in sshd.user.private.splitlines()[1:-1])
 
 
-def test_an_sshd_that_hangs_up_after_a_few_keys_is_told(
+def test_an_sshd_that_disconnects_after_a_few_keys_is_reported(
     make_sshd: Callable[[str, str], Sshd], tmp_path: Path, no_agent: None
 ) -> None:
     server = make_sshd("few", "MaxAuthTries 2")
@@ -197,7 +197,7 @@ def test_an_sshd_that_hangs_up_after_a_few_keys_is_told(
         SshSession.open(replace(server.login(), key=OwnKeys(tuple(strangers))))
 
 
-def test_an_sshd_that_wants_more_than_a_key_is_told(
+def test_an_sshd_that_requires_more_than_a_key_is_reported(
     make_sshd: Callable[[str, str], Sshd],
 ) -> None:
     server = make_sshd("two", "AuthenticationMethods publickey,publickey")
@@ -238,7 +238,7 @@ def jumping(inner: Login, outer: Login) -> Login:
     return replace(inner, jump=replace(outer, name="jump-1"))
 
 
-def test_a_jump_host_forwards_the_connection_and_goes_with_it(
+def test_a_jump_host_forwards_the_connection_and_is_disconnected_with_it(
     make_sshd: Callable[[str, str], Sshd],
 ) -> None:
     first, second, last = make_sshd("first", ""), make_sshd("second", ""), make_sshd("last", "")
@@ -271,7 +271,7 @@ def test_the_host_key_of_each_jump_host_is_verified(make_sshd: Callable[[str, st
     ("options", "said"),
     [("AllowTcpForwarding no", "does not forward"), ("", "does not take the connection")],
 )
-def test_a_jump_host_that_gets_no_further_is_told(
+def test_a_jump_host_that_cannot_forward_is_reported(
     make_sshd: Callable[[str, str], Sshd], options: str, said: str
 ) -> None:
     first = make_sshd("first", options)
@@ -292,13 +292,13 @@ def test_a_jump_host_that_gets_no_further_is_told(
         ("no-such-name.invalid", "no name server knows the name no-such-name.invalid"),
     ],
 )
-def test_an_address_that_leads_nowhere_is_told(sshd: Sshd, address: str, said: str) -> None:
+def test_an_unreachable_address_is_reported(sshd: Sshd, address: str, said: str) -> None:
     with pytest.raises(ReachError, match=said) as caught:
         SshSession.open(replace(sshd.login(), address=address, connect=None))
     assert caught.value.cure
 
 
-def test_a_silent_address_is_told_from_one_that_refuses(sshd: Sshd) -> None:
+def test_a_silent_address_is_distinguished_from_a_refused_connection(sshd: Sshd) -> None:
     with socket.socket() as server, socket.socket() as first, socket.socket() as second:
         server.bind(("127.0.0.1", 0))
         server.listen(0)  # the kernel drops what asks for more, as a firewall does
@@ -326,7 +326,7 @@ def test_a_server_that_falls_silent_is_given_up(sshd: Sshd, said: bytes) -> None
     assert "overloaded" in str(caught.value.cure)
 
 
-def test_the_user_is_named_who_is_not_let_in(sshd: Sshd) -> None:
+def test_a_rejected_user_is_named(sshd: Sshd) -> None:
     with pytest.raises(LoginError, match="does not let nobody-here in"):
         SshSession.open(replace(sshd.login(), user="nobody-here"))
 

@@ -26,7 +26,7 @@ def test_a_program_s_output_and_status_come_back(session: SshSession) -> None:
     assert (ended.status, ended.stdout, ended.stderr) == (3, b"in\x00put", b"bad\n")
 
 
-def test_what_was_printed_is_read_also_when_all_is_over(session: SshSession) -> None:
+def test_output_is_read_even_after_the_channel_is_closed(session: SshSession) -> None:
     channel = session._channel(["sh", "-c", "echo out; echo why >&2; exit 3"], 5.0)
     until(lambda: channel.closed)
     assert outputs_of(channel) == (b"out\n", b"why\n")
@@ -43,7 +43,7 @@ def test_no_argument_is_ever_read_by_the_shell(session: SshSession, word: str) -
 
 
 @pytest.mark.parametrize("is_given", [False, True])
-def test_what_is_said_is_sent_at_once(sshd: Sshd, is_given: bool) -> None:
+def test_ssh_connections_use_tcp_nodelay(sshd: Sshd, is_given: bool) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         place: tuple[str, int] = listener.getsockname()
         connect = partial(socket.create_connection, place) if is_given else None
@@ -179,7 +179,9 @@ def test_a_process_is_spoken_to_in_lines(session: SshSession) -> None:
         ("sh -c 'kill -9 $$'; exit $?", "killed by SIGKILL"),
     ],
 )
-def test_the_way_a_process_ended_is_told(session: SshSession, script: str, ending: str) -> None:
+def test_the_exit_status_or_signal_of_a_process_is_reported(
+    session: SshSession, script: str, ending: str
+) -> None:
     process = session.start(["sh", "-c", script])
     assert process.read_line() is None
     assert process.ending().startswith(ending)
@@ -191,7 +193,7 @@ def test_a_line_without_an_end_is_not_kept_for_ever(session: SshSession) -> None
     assert process.ending() == "it printed a line of more than 1.05 MB"
 
 
-def test_another_host_key_is_refused_before_anything_is_said(sshd: Sshd) -> None:
+def test_another_host_key_is_rejected_before_authentication(sshd: Sshd) -> None:
     stranger = replace(sshd.login(), host_keys=HostKeys((KeyPair.generate("x").public,)))
     with pytest.raises(HostKeyError, match="not the one that the provider has for it"):
         SshSession.open(stranger)
@@ -199,12 +201,12 @@ def test_another_host_key_is_refused_before_anything_is_said(sshd: Sshd) -> None
     assert "userauth" not in sshd.log
 
 
-def test_a_key_that_is_not_let_in_is_an_error(sshd: Sshd) -> None:
+def test_a_key_that_is_not_authorized_is_an_error(sshd: Sshd) -> None:
     with pytest.raises(LoginError, match="the key of the run"):
         SshSession.open(replace(sshd.login(), key=KeyPair.generate("somebody")))
 
 
-def test_an_address_where_nobody_listens_is_an_error(sshd: Sshd) -> None:
+def test_a_closed_port_is_an_error(sshd: Sshd) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     login = replace(sshd.login(), address="127.0.0.1", port=port, connect=None)
@@ -265,7 +267,7 @@ def test_a_lost_connection_is_known(sshd: Sshd) -> None:
     ],
     ids=["no subsystem", "one session", "forbidden"],
 )
-def test_an_sshd_without_file_transfer_is_told(tmp_path: Path, options: str, cure: str) -> None:
+def test_an_sshd_without_file_transfer_is_reported(tmp_path: Path, options: str, cure: str) -> None:
     server = Sshd(tmp_path, options=options)
     session = SshSession.open(server.login())
     try:
@@ -316,7 +318,9 @@ def test_a_server_that_takes_no_more_programs_answers(tmp_path: Path) -> None:
     sshd.close()
 
 
-def test_a_file_where_a_link_should_be_is_told(session: SshSession, tmp_path: Path) -> None:
+def test_a_file_in_place_of_a_symbolic_link_is_reported(
+    session: SshSession, tmp_path: Path
+) -> None:
     (tmp_path / "lock").write_text("mine")
     with pytest.raises(ReachError, match="is no link of ours"):
         session.read_link(str(tmp_path / "lock"))

@@ -55,7 +55,7 @@ def address(login: Login) -> tuple[str, str, int]:
         ("a@[2001:db8::1]:2222", ("a", "2001:db8::1", 2222)),
     ],
 )
-def test_what_is_written_goes_before_the_configuration(
+def test_user_and_port_in_the_inventory_override_the_ssh_configuration(
     config: Write, ssh: str, expected: tuple[str, str, int]
 ) -> None:
     config(
@@ -64,7 +64,7 @@ def test_what_is_written_goes_before_the_configuration(
     assert address(find_login("a", ssh)) == expected
 
 
-def test_without_a_configuration_the_defaults_of_ssh_hold(config: Write) -> None:
+def test_without_an_ssh_configuration_the_defaults_are_used(config: Write) -> None:
     login = find_login("a", "node")
     assert address(login) == (getpass.getuser(), "node", 22)
     assert login.key == OwnKeys()
@@ -169,7 +169,7 @@ def test_ssh_itself_reads_the_same(config: Write, text: str) -> None:
         ("nonsense\n", "makes no sense"),
     ],
 )
-def test_what_can_t_be_followed_is_an_error(config: Write, text: str, said: str) -> None:
+def test_an_unsupported_ssh_configuration_is_an_error(config: Write, text: str, said: str) -> None:
     config(text)
     with pytest.raises(CredentialsError, match=said) as caught:
         find_login("a", "node")
@@ -234,7 +234,7 @@ def test_any_configuration_is_a_login_or_an_error(
             assert find_login("a", "node").name == "a"
 
 
-def test_the_command_that_lets_a_key_be_known_goes_the_same_way(config: Write) -> None:
+def test_the_suggested_ssh_command_uses_the_same_jump_host_and_known_hosts(config: Write) -> None:
     config("")
     login = find_login("a", "me@[::1]:2222", jump="gate", known_hosts="/lab/hosts")
     command = "ssh -oUserKnownHostsFile=/lab/hosts -p 2222 -J gate me@::1"
@@ -242,12 +242,12 @@ def test_the_command_that_lets_a_key_be_known_goes_the_same_way(config: Write) -
 
 
 @pytest.mark.parametrize("ssh", ["", "a b", "me@", "node:", "node:x", "a@b@c:", "[::1"])
-def test_what_is_no_destination_is_an_error(config: Write, ssh: str) -> None:
+def test_an_invalid_ssh_destination_is_an_error(config: Write, ssh: str) -> None:
     with pytest.raises(CredentialsError, match="is no "):
         find_login("a", ssh)
 
 
-def test_an_alias_with_everything_gets_in(config: Write, sshd: Sshd) -> None:
+def test_an_ssh_alias_with_all_options_can_log_in(config: Write, sshd: Sshd) -> None:
     with sshd.listening() as end:
         folder = config(
             f"Host node\n  HostName 127.0.0.1\n  Port {end.port}\n  User {end.user}\n"
@@ -296,7 +296,7 @@ def test_a_plain_proxy_command_is_run_without_a_shell(config: Write, sshd: Sshd)
 
 
 @pytest.mark.parametrize("command", ["no-such-program %h", "true"])
-def test_a_proxy_command_that_fails_is_told(config: Write, command: str) -> None:
+def test_a_failing_proxy_command_is_reported(config: Write, command: str) -> None:
     config(f"Host node\n  ProxyCommand {command}\n")
     with pytest.raises(ReachError):
         SshSession.open(find_login("a", "node"))

@@ -55,7 +55,7 @@ def test_an_sshd_that_comes_later_is_found(sshd: Sshd, free_port: int) -> None:
     session.close()
 
 
-def test_a_key_that_comes_later_is_let_in(sshd: Sshd) -> None:
+def test_a_key_that_is_authorized_later_is_accepted(sshd: Sshd) -> None:
     keys = sshd.directory / "authorized_keys"
     keys.write_text("")
 
@@ -76,16 +76,14 @@ def test_a_changed_host_key_is_an_error_at_once(sshd: Sshd) -> None:
     assert len(sshd.servers) == 1
 
 
-def test_without_any_key_there_is_nothing_to_wait_for(
-    sshd: Sshd, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_any_key_ssh_is_not_waited_for(sshd: Sshd, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
     keys = OwnKeys((sshd.directory / "none",))
     with pytest.raises(Exception, match="no key to log in with"):
         wait_for_ssh(replace(sshd.login(), key=keys), deadline=float("inf"), check=nothing)
 
 
-def test_the_last_reason_is_told_at_the_deadline(sshd: Sshd, free_port: int) -> None:
+def test_the_last_error_is_reported_at_the_deadline(sshd: Sshd, free_port: int) -> None:
     login = replace(sshd.login(), address="127.0.0.1", port=free_port, connect=None)
     with pytest.raises(ReachError, match=r"refused it, after \d+ s of waiting") as caught:
         wait_for_ssh(login, deadline=time.monotonic() + 1.5, check=nothing)
@@ -95,7 +93,7 @@ def test_the_last_reason_is_told_at_the_deadline(sshd: Sshd, free_port: int) -> 
         wait_for_ssh(stranger, deadline=time.monotonic() + 1.5, check=nothing)
 
 
-def test_a_server_that_says_nothing_costs_no_more_than_the_deadline(sshd: Sshd) -> None:
+def test_a_silent_server_is_waited_for_until_the_deadline_only(sshd: Sshd) -> None:
     kept: list[socket.socket] = []
 
     def connect() -> socket.socket:

@@ -90,7 +90,7 @@ def test_the_interval_of_a_session_is_a_bar() -> None:
     assert len(drawn) == len(rows)
 
 
-def test_without_a_calendar_nothing_is_joined() -> None:
+def test_without_a_calendar_points_are_not_connected() -> None:
     data = campaign()
     for axes in visible(course(data.sessions, None)):
         assert all(line.get_linestyle() == "None" for line in axes.lines)

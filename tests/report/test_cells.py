@@ -12,7 +12,7 @@ from osmef.report.options import PLAIN
 MakeTrials = Callable[..., pd.DataFrame]
 
 
-def test_a_swept_workload_is_told_once(make_trials: MakeTrials) -> None:
+def test_a_swept_workload_is_named_once_in_the_label(make_trials: MakeTrials) -> None:
     kinds = ("btc", "udp", "stress-ng")
     told = {kind: f"{{kind: {kind}, duration: 1s}}" for kind in kinds}
     trials = pd.concat(

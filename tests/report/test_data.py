@@ -58,7 +58,7 @@ def test_rows_of_other_trials_of_a_cell_are_left_out(
     assert (kept["size"].tolist(), kept["cell"].tolist()) == ([20], ["all"])
 
 
-def test_what_limited_is_of_whole_cells(run: Path) -> None:
+def test_limiting_factors_are_shown_for_whole_cells_only(run: Path) -> None:
     key = "connections=5,placement=any"
     assert Data(run, where={"cell": [key]}).limits.empty  # the summary is that of other cells
     with pytest.raises(InputError, match="for whole cells"):
@@ -66,7 +66,7 @@ def test_what_limited_is_of_whole_cells(run: Path) -> None:
 
 
 @pytest.mark.parametrize("value", ["free", "$0.1", '"1,024"'])
-def test_a_text_among_numbers_is_told_with_its_line(tmp_path: Path, value: str) -> None:
+def test_a_text_among_numbers_is_reported_with_its_line(tmp_path: Path, value: str) -> None:
     path = tmp_path / "prices.csv"
     path.write_text(f"flavor,price_per_hour\na,1\nb,{value}\nc,\n")
     with pytest.raises(InputError, match="price_per_hour is no number") as told:

@@ -131,7 +131,7 @@ def test_real_sessions_are_compared_as_sessions(
     assert [(row["n_a"], row["n_b"]) for row in told["rows"]] == [(2, 2)]
 
 
-def test_none_is_left_out() -> None:
+def test_every_figure_kind_is_registered() -> None:
     assert set(KINDS) == set(FigureKind)
 
 

@@ -196,7 +196,7 @@ def test_ro_crate(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("more", "said"), [((), "add -o run.zip"), (("-o", "x.zip"), "add --author")]
 )
-def test_what_a_crate_needs_is_told(
+def test_missing_options_of_a_ro_crate_export_are_reported(
     more: tuple[str, ...], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -253,7 +253,7 @@ def test_each_verdict_is_a_case() -> None:
     assert (suite.tests, suite.failures, suite.skipped, suite.errors) == (5, 3, 1, 0)
 
 
-def test_what_only_one_side_has_is_a_case_too() -> None:
+def test_a_metric_of_one_side_only_is_a_junit_case() -> None:
     lost = row("inconclusive") | {"median_b": None, "n_b": 0}
     new = row("inconclusive", metric="y_s") | {"median_a": None, "n_a": 0}
     text = write_junit("a and b", [lost, new], [], [])
@@ -264,7 +264,7 @@ def test_what_only_one_side_has_is_a_case_too() -> None:
     assert "medians 2 and -, n = 6 and 0" in text
 
 
-def test_a_verdict_is_told_before_its_reason() -> None:
+def test_a_verdict_is_written_before_its_reason() -> None:
     text = write_junit("a and b", [row("better") | {"reason": "A's median is 0"}], [], [])
     assert "better, A's median is 0: medians" in text
 
@@ -349,7 +349,7 @@ def test_each_size_of_each_cell_is_a_row(
     assert file.read_text().splitlines() == wanted
 
 
-def test_without_ping_the_path_is_pong_s_and_the_machine_its_name(
+def test_without_ping_the_exported_path_is_that_of_pong(
     make_cell: MakeCell, make_summary: MakeSummary, tmp_path: Path
 ) -> None:
     cell = make_cell(workload="pingpong", key="a=1,b=2")
@@ -362,7 +362,7 @@ def test_without_ping_the_path_is_pong_s_and_the_machine_its_name(
     assert row["Retries"] == "0"
 
 
-def test_what_can_t_be_exported_is_told(
+def test_a_run_that_cannot_be_exported_is_reported(
     make_cell: MakeCell, make_summary: MakeSummary, tmp_path: Path
 ) -> None:
     run = RunDirectory.create(tmp_path, "btc", "name: btc\n", ".yaml")
@@ -387,7 +387,7 @@ def test_what_can_t_be_exported_is_told(
 
 
 @given(rows=st.lists(st.tuples(st.integers(1, 3), st.floats(0.001, 1e4)), min_size=1, max_size=20))
-def test_the_numbers_are_ppbench_s(
+def test_the_exported_numbers_are_those_of_ppbench(
     make_cell: MakeCell, make_summary: MakeSummary, rows: Sequence[tuple[int, float]]
 ) -> None:
     cell = make_cell(workload="pingpong", key="all")
@@ -409,7 +409,7 @@ def test_the_numbers_are_ppbench_s(
         assert float(row["Total transferred"]) == 1000 * size
 
 
-def test_a_damaged_file_is_told(
+def test_a_damaged_parquet_file_is_reported(
     make_cell: MakeCell, make_summary: MakeSummary, tmp_path: Path
 ) -> None:
     run = write_run(tmp_path, make_summary(make_cell(workload="pingpong")), [[request(1, 1.0)]])

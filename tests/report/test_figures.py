@@ -65,7 +65,7 @@ def test_the_figures_of_a_run_are_called_as_the_kinds(pingpong_run: Path) -> Non
     assert all(path.stat().st_size > 1000 for path in paths)
 
 
-def test_those_that_are_possible() -> None:
+def test_only_possible_figures_are_offered() -> None:
     names = [one.name for one in possible(Data(SAMPLE))]
     assert {"btc-connections", "btc-distance", "fairness"} <= set(names)
     assert "fairness" not in [one.name for one in possible(Data(SAMPLE), own=True)]
@@ -89,7 +89,7 @@ def test_the_trials_can_be_chosen(pingpong_run: Path) -> None:
         _ = Data(pingpong_run, where={"connections": ["5"]}).trials
 
 
-def test_damage_is_not_taken_for_nothing_to_draw(pingpong_run: Path) -> None:
+def test_a_damaged_file_is_not_taken_for_missing_data(pingpong_run: Path) -> None:
     (pingpong_run / "requests.parquet").write_bytes(b"PAR1")
     with pytest.raises(InputError, match="no whole Parquet file"):
         list(possible(Data(pingpong_run)))

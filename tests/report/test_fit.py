@@ -30,14 +30,16 @@ def tables(draw: st.DrawFn) -> list[TextColumn]:
 
 
 @given(tables(), st.integers(10, 120))
-def test_it_fits_or_only_what_must_be_shown_is_left(columns: list[TextColumn], width: int) -> None:
+def test_the_table_fits_or_only_mandatory_columns_are_kept(
+    columns: list[TextColumn], width: int
+) -> None:
     kept, left = fitted(columns, width)
     assert total(kept) <= width or not any(one.rank for one in kept)
     assert all(one in kept for one in columns if not one.rank)
     assert len(left) >= len(columns) - len(kept)
 
 
-def test_the_highest_rank_goes_first_and_is_named() -> None:
+def test_the_column_of_the_highest_rank_is_omitted_first_and_named() -> None:
     columns = [
         column("key", ["a"]),
         column("first\nhead", ["1" * 30], rank=1, right=True),

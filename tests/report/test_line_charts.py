@@ -172,7 +172,7 @@ def test_sessions_of_a_platform_are_one_curve(make_cell: MakeCell, make_trials: 
     assert lines(axes)[0][1] == pytest.approx([1, 11 / 101, 11 / 101])
 
 
-def test_more_than_can_be_told_apart_are_refused(
+def test_too_many_series_or_panels_to_distinguish_are_rejected(
     make_cell: MakeCell, make_trials: MakeTrials
 ) -> None:
     cells = [make_cell(connections=n) for n in range(1, 30)]

@@ -56,7 +56,7 @@ def vectors(table: pd.DataFrame) -> dict[object, dict[str, float]]:
     return {name: {str(one): float(row[one]) for one in row.dropna().index} for name, row in rows}
 
 
-def test_runs_tell_cpus_memory_and_the_best_rate(make_run: MakeRun) -> None:
+def test_runs_provide_cpus_memory_and_the_best_rate(make_run: MakeRun) -> None:
     table = machines_of(Data(make_run("aws", "m5", (8e8, 1.6e9))))
     expected = {"threads": 2.0, "memory_mb": 4000.0, "network_mb_per_s": 200.0}
     assert vectors(table) == {("aws", "m5"): expected}
@@ -92,7 +92,7 @@ def test_only_what_all_machine_types_have_is_compared(make_run: MakeRun) -> None
         measured_machines(Data(aws))
 
 
-def test_what_different_programs_measured_is_not_compared(make_run: MakeRun) -> None:
+def test_results_of_different_programs_are_not_compared(make_run: MakeRun) -> None:
     aws, gce = make_run("aws", "m5", (8e8, 8e8)), make_run("gce", "n2", (8e8, 1.6e9))
     run = RunDirectory(gce)
     records = run.read_trials().trials
@@ -116,7 +116,7 @@ def with_settings(path: Path, *settings: Mapping[str, object]) -> Path:
     return path
 
 
-def test_what_was_measured_with_different_settings_is_not_compared(make_run: MakeRun) -> None:
+def test_results_with_different_settings_are_not_compared(make_run: MakeRun) -> None:
     small, large = ({"resolution": n, "duration": float(n)} for n in (512, 2048))
     aws = with_settings(make_run("aws", "m5", (8e8, 8e8)), small, small)
     gce = with_settings(make_run("gce", "n2", (8e8, 1.6e9)), large, large)
@@ -130,7 +130,7 @@ def test_what_was_measured_with_different_settings_is_not_compared(make_run: Mak
         measured_machines(Data(aws, azure))
 
 
-def test_of_settings_that_are_swept_the_best_counts(make_run: MakeRun) -> None:
+def test_of_swept_settings_the_best_result_is_used(make_run: MakeRun) -> None:
     swept = [{"connections": n, "duration": 1.0} for n in (1, 8)]
     aws = with_settings(make_run("aws", "m5", (8e8, 8e8)), *swept)
     gce = with_settings(make_run("gce", "n2", (8e8, 1.6e9)), {}, {"duration": 3.0})
@@ -225,7 +225,7 @@ def test_machine_types_of_sites_have_the_prices_of_their_kinds(make_run: MakeRun
     assert [of_one["price_per_hour"], of_two["price_per_hour"]] == [0.4, 0.4]
 
 
-def test_of_regions_the_price_of_that_counts_in_which_a_machine_was(make_run: MakeRun) -> None:
+def test_the_price_is_that_of_the_region_of_the_machine(make_run: MakeRun) -> None:
     path = make_run("aws", "m5", (8e8, 8e8))
     run = RunDirectory(path)
     summary = run.read_summary()

@@ -75,7 +75,7 @@ def test_nothing_is_drawn_of_nothing() -> None:
         topology(endpoints(("a", "h", "t")), pairs_of([]))
 
 
-def test_a_run_that_has_not_ended_tells_no_host_yet() -> None:
+def test_the_hosts_of_an_unfinished_run_are_shown_as_unclear() -> None:
     figure = topology(endpoints(), pairs(("x", "a", "b", 1.0)))
     shown = [text.get_text() for text in visible(figure)[0].texts]
     assert {"host of a unclear", "host of b unclear"} <= set(shown)
@@ -154,7 +154,7 @@ def test_no_words_lie_over_each_other_in_a_column_of_a_journal(width: float | No
     assert not any(one.overlaps(other) for one, other in combinations(boxes, 2))
 
 
-def test_what_is_too_narrow_for_its_words_is_refused() -> None:
+def test_a_figure_too_narrow_for_its_labels_is_rejected() -> None:
     ends = [(f"node-{n}", f"host-{n}", "t") for n in range(8)]
     rates = pairs(
         ("x", "node-0", "node-7", 1e9), *(("x", "node-0", f"node-{n}", 1e9) for n in range(1, 7))

@@ -146,7 +146,7 @@ def test_answers_without_content_are_on_a_linear_axis(
     assert log.axes[0].get_xscale() == "log"
 
 
-def test_the_caption_says_whose_times_these_are(trials: pd.DataFrame) -> None:
+def test_the_caption_names_the_program_that_measured_the_times(trials: pd.DataFrame) -> None:
     rows = [(100, 1.0), (200, 1.0)]
     for relayed in (True, False):
         second = requests("4", rows) if relayed else requests("4", rows, relay_s=np.nan)
@@ -194,7 +194,7 @@ def test_the_ratio_to_the_first_cell(
     assert np.isnan(y).any(), "a size that one cell has not is a gap"
 
 
-def test_another_reference(trials: pd.DataFrame) -> None:
+def test_another_reference_series_can_be_chosen(trials: pd.DataFrame) -> None:
     ones, twos = [(10, 1.0), (20, 1.0)], [(10, 2.0), (20, 2.0)]
     for name in ("connections 4", "4"):
         figure = draw(trials, ones, twos, LATENCY, relative=True, reference=name)
@@ -218,7 +218,7 @@ def test_a_cell_alone_has_no_reference(trials: pd.DataFrame) -> None:
         messages(requests("1", [(1, 1.0)]), trials, LATENCY, wanted=Messages(relative=True))
 
 
-def test_other_workloads_have_none(make_trials: MakeTrials) -> None:
+def test_other_workloads_have_no_pingpong_figure(make_trials: MakeTrials) -> None:
     with pytest.raises(NothingToDrawError):
         messages(requests("1", []), make_trials(cell="1"), LATENCY)
 
@@ -279,7 +279,7 @@ def test_a_median_between_gaps_has_a_marker(trials: pd.DataFrame) -> None:
 
 
 @pytest.mark.parametrize("count", [4, 5])
-def test_of_many_series_the_medians_stand_alone(make_trials: MakeTrials, count: int) -> None:
+def test_with_many_series_only_the_medians_are_drawn(make_trials: MakeTrials, count: int) -> None:
     cells = [str(n) for n in range(1, count + 1)]
     made = [make_trials(connections=int(c), workload="pingpong", cell=c) for c in cells]
     rows = pd.concat([requests(cell, MANY) for cell in cells])

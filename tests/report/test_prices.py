@@ -88,7 +88,7 @@ def test_a_price_list_without_any_of_the_flavors_is_an_error(
     assert "--flavor" in (caught.value.cure or "")
 
 
-def test_of_two_prices_in_one_region_the_latest_counts(make_run: MakeRun) -> None:
+def test_of_two_prices_in_one_region_the_latest_is_used(make_run: MakeRun) -> None:
     runs = (make_run("new", amount=0.3, date="2026-11-20"), make_run("old", amount=0.2))
     table = price_table(Data(*runs), None)
     assert table["price_per_hour"].tolist() == [0.3]
@@ -145,7 +145,7 @@ def test_trials_that_failed_are_counted(make_run: MakeRun) -> None:
     assert row == {"n": 6, "trials": 18, "failed": 12}
 
 
-def test_what_has_no_flavor_stands_apart(make_run: MakeRun) -> None:
+def test_endpoints_without_a_flavor_are_listed_separately(make_run: MakeRun) -> None:
     data = Data(make_run("known", amount=0.2), make_run("bare", flavor=None))
     _name, found = price_ranking(data, None, None)
     assert (len(found.ranking), len(found.unpriced)) == (1, 1)
@@ -169,7 +169,7 @@ def test_every_machine_is_paid_once(
     assert set(found["currency"]) == {"EUR"}
 
 
-def test_which_of_several_prices_holds_is_not_guessed(make_run: MakeRun, tmp_path: Path) -> None:
+def test_an_ambiguous_price_is_not_chosen(make_run: MakeRun, tmp_path: Path) -> None:
     file = tmp_path / "prices.csv"
     line = "local,m5,{},EUR,{},2026-11-01,ours\n"
     file.write_text(HEAD + line.format(0.1, "eu") + line.format(0.2, "us"))
@@ -201,7 +201,9 @@ def test_machines_at_sites_have_the_prices_of_their_own_clouds(
     assert found.ranking[["provider", "price_per_hour"]].to_numpy().tolist() == [["aws", 0.1]]
 
 
-def test_a_table_of_prices_without_a_column_says_so(make_run: MakeRun, tmp_path: Path) -> None:
+def test_a_price_table_without_a_required_column_is_reported(
+    make_run: MakeRun, tmp_path: Path
+) -> None:
     file = tmp_path / "prices.csv"
     file.write_text("provider,flavor,price_per_hour\nlocal,m5,0.1\n")
     with pytest.raises(InputError, match="no column currency"):

@@ -57,7 +57,7 @@ def test_sessions_are_boxes_and_few_trials_points(make_trials: MakeTrials) -> No
     assert "Fewer than 5 trials" in texts(figure)[-1]
 
 
-def test_without_sessions_there_are_none(make_trials: MakeTrials) -> None:
+def test_without_sessions_there_is_no_session_figure(make_trials: MakeTrials) -> None:
     with pytest.raises(NothingToDrawError, match="sessions"):
         sessions(make_trials())
 
@@ -175,7 +175,7 @@ def test_the_sessions_of_a_campaign_are_of_one_platform(make_trials: MakeTrials)
     assert legend(ecdf(trials)) == ["vm-to-vm, n = 6"]
 
 
-def test_the_platforms_of_a_campaign_are_told_apart(make_trials: MakeTrials) -> None:
+def test_the_platforms_of_a_campaign_are_separate_series(make_trials: MakeTrials) -> None:
     trials = pd.concat([campaign(make_trials, "aws"), campaign(make_trials, "gce")])
     assert legend(sessions(trials)) == ["aws", "gce"]
     assert legend(ecdf(trials)) == ["aws, n = 6", "gce, n = 6"]

@@ -38,7 +38,7 @@ def test_the_achieved_place_counts_and_not_the_requested_one(
     )
 
 
-def test_what_was_asked_for_is_told_where_it_was_not_achieved(
+def test_the_requested_placement_is_shown_where_it_was_not_achieved(
     make_cell: MakeCell, make_summary: MakeSummary
 ) -> None:
     achieved = {"achieved_placement": Placement.DIFFERENT_HOST, "distance": 2}
@@ -51,7 +51,7 @@ def test_what_was_asked_for_is_told_where_it_was_not_achieved(
 
 
 @pytest.mark.parametrize("key", ["placement", "tenancy"])
-def test_what_nobody_can_tell_is_no_label(
+def test_an_unknown_placement_is_labelled_unclear(
     make_cell: MakeCell, make_summary: MakeSummary, key: str
 ) -> None:
     cell = make_cell(mismatch=[key], **{f"achieved_{key}": None})
@@ -60,7 +60,7 @@ def test_what_nobody_can_tell_is_no_label(
     assert shown_values(cell)[key] == f"unclear (asked for: {cell.values[key]})"
 
 
-def test_where_the_cloud_decided_is_told_as_such(
+def test_a_placement_chosen_by_the_cloud_is_shown_as_such(
     make_cell: MakeCell, make_summary: MakeSummary
 ) -> None:
     achieved = {"achieved_placement": Placement.SAME_HOST, "distance": 0}
@@ -92,7 +92,7 @@ def test_places_are_ordered_by_distance_and_the_unknown_comes_last() -> None:
     assert ordered == [near, folded, far, unknown]
 
 
-def test_what_has_no_axis_is_a_variant(make_cell: MakeCell) -> None:
+def test_a_swept_value_without_an_axis_is_a_variant(make_cell: MakeCell) -> None:
     values = {"endpoints.sender.flavor": "large", "workload.connections": 3}
     assert variant(make_cell(values=values)) == (("endpoints.sender.flavor", "large"),)
 
@@ -201,7 +201,7 @@ PAIRS: dict[str, object] = {
 }
 
 
-def test_what_pairs_are_told_of() -> None:
+def test_the_variance_between_pairs_and_the_gain_of_more_pairs_are_reported() -> None:
     measure = Measure(name="x_bps", unit="bit/s", better="higher")
     assert pairs_of(PAIRS, measure) == (
         "x_bps varies by 14 % between its 5 pairs and by 5 % within one: 89 % of the variance is"
@@ -212,7 +212,7 @@ def test_what_pairs_are_told_of() -> None:
     )
 
 
-def test_of_enough_pairs_without_a_price_no_cost_is_told() -> None:
+def test_without_a_price_the_cost_of_more_pairs_is_omitted() -> None:
     measure = Measure(name="x_bps", unit="bit/s", better="higher")
     unknown = dict.fromkeys(("pair_s", "pair_cost", "trials_s", "trials_cost", "currency"))
     told = pairs_of({**PAIRS, **unknown, "pairs": 6}, measure)

@@ -42,14 +42,14 @@ def test_the_papers_experiments_fit_100_columns_and_is_plain(paper_summary: Make
     assert rows[-1][:5] == ["other", "other", "50", "4", "6/6"]
 
 
-def test_a_row_says_what_was_measured(make_cell: MakeCell, make_summary: MakeSummary) -> None:
+def test_a_row_shows_the_measured_values(make_cell: MakeCell, make_summary: MakeSummary) -> None:
     bps = [9.3e8, 9.4e8, 9.4e8, 9.4e8, 9.4e8, 9.5e8]
     expected = "other same 10 2 6/6 940 Mbit/s 930..950 94 Mbit/s 0.998 21 135 12 31250"
     text = lines(make_summary(make_cell(connections=10, aggregate_bps=bps)))
     assert expected.split() in [line.split() for line in text]
 
 
-def test_what_went_back_has_a_column_of_its_own(
+def test_the_reverse_rate_has_its_own_column(
     make_cell: MakeCell, make_summary: MakeSummary
 ) -> None:
     cell = make_cell(aggregate_bps=[9.4e8] * 3)
@@ -61,7 +61,7 @@ def test_what_went_back_has_a_column_of_its_own(
     assert not any("reverse" in line for line in lines(make_summary(cell)))
 
 
-def test_latency_says_how_many_exchanges_there_were_and_what_was_beside_them(
+def test_a_latency_row_shows_the_exchange_rate_and_the_background_rate(
     make_cell: MakeCell, make_summary: MakeSummary
 ) -> None:
     values = {
@@ -76,7 +76,7 @@ def test_latency_says_how_many_exchanges_there_were_and_what_was_beside_them(
     assert any(row.endswith(" 250 4000 200 Mbit/s") for row in rows)
 
 
-def test_what_limited_most_connections_is_named(
+def test_the_limit_of_most_connections_is_named(
     make_cell: MakeCell, make_summary: MakeSummary
 ) -> None:
     alone = make_cell(connections=1, limited_by={Limit.NETWORK: 6})
@@ -88,7 +88,7 @@ def test_what_limited_most_connections_is_named(
     assert last == ["net", "send CPU", "mixed", "-"]
 
 
-def test_without_six_trials_there_is_no_interval_and_the_table_says_why(
+def test_with_fewer_than_six_trials_the_table_explains_the_missing_interval(
     make_cell: MakeCell, make_summary: MakeSummary
 ) -> None:
     text = "\n".join(lines(make_summary(make_cell(aggregate_bps=[1e9] * 5))))
@@ -123,7 +123,7 @@ def test_the_table_shows_what_was_achieved(make_cell: MakeCell, make_summary: Ma
 
 
 @pytest.mark.parametrize("width", [60, 80, 100, 200])
-def test_it_fits_the_terminal_and_says_what_is_missing(
+def test_the_table_fits_the_terminal_and_lists_omitted_columns(
     paper_summary: MakeSummary, width: int
 ) -> None:
     text = lines(paper_summary(), width)
@@ -135,7 +135,7 @@ def test_it_fits_the_terminal_and_says_what_is_missing(
     assert all("aggregate" not in line for line in left)
 
 
-def test_what_is_spare_is_left_out_first(paper_summary: MakeSummary) -> None:
+def test_less_important_columns_are_omitted_first(paper_summary: MakeSummary) -> None:
     (told,) = [line for line in lines(paper_summary(), 80) if line.startswith("Left out")]
     assert told == "Left out, as 80 columns have no room: BTC per connection, J."
 
@@ -169,7 +169,7 @@ def test_the_sites_of_a_run_are_named(make_cell: MakeCell, make_summary: MakeSum
     assert not any("Sites" in line for line in lines(summary))
 
 
-def test_what_all_imported_cells_share_stands_below(
+def test_values_shared_by_all_imported_cells_are_shown_below_the_table(
     make_cell: MakeCell, make_summary: MakeSummary
 ) -> None:
     cells = [make_cell(connections=n, values={"mss_bytes": 1448}) for n in (1, 10)]
@@ -205,7 +205,7 @@ def test_rates_in_bytes_have_a_prefix_as_those_in_bits(
     assert not any("e+10" in row or row.endswith(" B/s") for row in rows)
 
 
-def test_what_another_program_measured_has_an_interval(
+def test_metrics_of_other_programs_have_intervals(
     make_cell: MakeCell, make_summary: MakeSummary
 ) -> None:
     scores = {"score": describe([1410.5, 1450.0, 1500.0, 1500.0, 1550.0, 1600.0])}
@@ -222,7 +222,7 @@ def test_what_another_program_measured_has_an_interval(
     assert not any("too few" in row for row in rows)
 
 
-def test_the_interval_of_one_pair_is_said_to_be_of_it(
+def test_the_interval_of_a_single_pair_is_noted_as_such(
     make_cell: MakeCell, make_summary: MakeSummary
 ) -> None:
     cell = make_cell(aggregate_bps=[9.3e8, 9.4e8, 9.4e8, 9.4e8, 9.4e8, 9.5e8])
@@ -292,7 +292,7 @@ def test_each_layer_has_a_row_with_the_ratio_and_interval_of_each_number(
     assert any("same block" in row for row in rows)
 
 
-def test_what_is_not_known_is_no_number(shown: Callable[..., list[str]]) -> None:
+def test_an_unknown_layer_cost_is_shown_without_a_number(shown: Callable[..., list[str]]) -> None:
     none: dict[str, Any] = {"ci95_low": None, "ci95_high": None}
     rows = shown(cost("vxlan", ratio=0.7, **none), cost("gre", ratio=None, **none))
     assert "vxlan 0.7" in rows
@@ -300,13 +300,13 @@ def test_what_is_not_known_is_no_number(shown: Callable[..., list[str]]) -> None
     assert any("Too few for an interval" in row for row in rows)
 
 
-def test_what_else_was_swept_stands_beside_the_layer(shown: Callable[..., list[str]]) -> None:
+def test_other_swept_values_are_shown_beside_the_layer(shown: Callable[..., list[str]]) -> None:
     rows = shown(*(cost("vxlan", ratio=n / 8, values={"connections": n}) for n in (1, 4)))
     assert any(row.startswith("vxlan 1 0.125 ") for row in rows)
     assert any(row.startswith("vxlan 4 0.5 ") for row in rows)
 
 
-def test_where_there_is_little_room_the_leading_number_stays(
+def test_in_a_narrow_table_the_leading_metric_is_kept(
     shown: Callable[..., list[str]],
 ) -> None:
     costs = [cost("vxlan", name) for name in ("rtt_mean_us", BTC, CPU)]
@@ -404,7 +404,7 @@ def test_no_count_falls_by_more_than_all_of_it() -> None:
     assert "218.0 %" not in text
 
 
-def test_what_no_table_shows_and_did_not_change_is_counted_alone() -> None:
+def test_unchanged_metrics_in_no_table_are_only_counted() -> None:
     other = row("rtt_min_us", verdict="same")
     text = "\n".join(shown_comparison(row("aggregate_btc_bps"), other))
     assert "RTT min" not in text
@@ -413,7 +413,7 @@ def test_what_no_table_shows_and_did_not_change_is_counted_alone() -> None:
     assert "RTT min" in "\n".join(shown_comparison(row("rtt_min_us", verdict="worse")))
 
 
-def test_a_reason_is_marked_and_told_once() -> None:
+def test_a_reason_is_marked_and_explained_once() -> None:
     reason = "better alone, but among all verdicts p = 0.93"
     one = row("aggregate_btc_bps", verdict="inconclusive", reason=reason)
     text = "\n".join(shown_comparison(one, one))

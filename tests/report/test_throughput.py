@@ -176,7 +176,7 @@ def test_a_place_that_was_not_asked_for_is_named(make_trials: MakeTrials) -> Non
     ]
 
 
-def test_what_is_not_known_is_called_so_and_comes_last(make_trials: MakeTrials) -> None:
+def test_an_unknown_distance_is_labelled_and_placed_last(make_trials: MakeTrials) -> None:
     trials = pd.concat([make_trials(distance=None), make_trials("same-host")])
     names = ticks(btc_distance(trials))
     assert [name.split("\n")[0] for name in names] == ["distance 0", "distance unknown"]
@@ -197,7 +197,7 @@ def test_a_rate_of_zero_is_drawn_all_the_same(make_trials: MakeTrials) -> None:
             draw(trials).draw_without_rendering()
 
 
-def test_without_a_single_result_nothing_is_drawn(make_trials: MakeTrials) -> None:
+def test_without_any_result_no_figure_is_drawn(make_trials: MakeTrials) -> None:
     for trials in (make_trials(aggregate_bps=[None]), make_trials(connections=None)):
         for draw in ALL:
             with pytest.raises(NothingToDrawError, match="give runs of `workload: btc`"):
@@ -242,7 +242,7 @@ def draw(
 Draw = Callable[..., tuple[list[str], list[str], list[list[float]]]]
 
 
-def test_a_bar_a_cell_and_a_legend_of_what_was_found(draw: Draw) -> None:
+def test_limits_have_a_bar_per_cell_and_a_legend_of_those_found(draw: Draw) -> None:
     names, bars, widths = draw({Limit.NETWORK: 6}, {Limit.NETWORK: 20, Limit.SENDER_CPU: 60})
     assert names == ["sender CPU", "network"]
     assert bars == ["connections 1", "connections 2"]
@@ -364,7 +364,7 @@ def test_rate_and_time_against_the_number_of_endpoints(make_trials: MakeTrials) 
     assert time.get_ylabel() == "time in s (logarithmic)"
 
 
-def test_what_else_was_swept_are_lines(make_trials: MakeTrials) -> None:
+def test_other_swept_values_are_separate_lines(make_trials: MakeTrials) -> None:
     trials = pd.concat(
         [
             scale_cell(make_trials, count, **{"workload.benchmark": name})

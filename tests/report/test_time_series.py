@@ -75,7 +75,7 @@ def test_the_rate_has_a_unit_that_suits_it(make_trials: MakeTrials) -> None:
     assert visible(figure)[0].get_ylabel() == "goodput in kbit/s"
 
 
-def test_what_has_no_rate_shows_that_of_its_background(make_trials: MakeTrials) -> None:
+def test_a_trial_without_a_rate_shows_that_of_its_background(make_trials: MakeTrials) -> None:
     """As latency beside bulk transfers, whose only intervals are the background's."""
     trials = make_trials(workload="latency", background="btc")
     table = [rows(trials, 1, flow, [125, 250], purpose="background") for flow in (0, 1)]
@@ -119,7 +119,7 @@ def test_nothing_is_drawn_of_nothing(make_trials: MakeTrials) -> None:
         intervals(rows(trials, 1, 0, []), trials)
 
 
-def test_a_run_of_which_only_the_sender_told(make_trials: MakeTrials) -> None:
+def test_a_run_with_intervals_of_the_sender_only_is_drawn_as_sent(make_trials: MakeTrials) -> None:
     trials = make_trials()
     table = rows(trials, 1, 0, [125, 250], endpoint="vm-1", peer="vm-2", role="sender")
     figure = intervals(table, trials)
@@ -144,7 +144,7 @@ def test_each_direction_is_a_line(make_trials: MakeTrials) -> None:
     assert visible(figure)[0].get_ylabel() == "goodput in kbit/s"
 
 
-def test_a_client_that_told_what_it_sent_and_got(make_trials: MakeTrials) -> None:
+def test_a_client_that_reports_both_directions_is_drawn_for_both(make_trials: MakeTrials) -> None:
     for server in ("vm-2", "vm-1"):  # also through its own loopback
         trials = make_trials(receivers=server)
         ends = {"endpoint": "vm-1", "peer": server}
@@ -166,7 +166,7 @@ def test_both_directions_of_a_loopback(make_trials: MakeTrials) -> None:
     assert [y for _, y in steps(intervals(pd.concat(flows[:2]), trials))][-1] == [2, 2]
 
 
-def test_what_only_went_back_is_one_line(make_trials: MakeTrials) -> None:
+def test_a_reverse_only_transfer_is_one_line(make_trials: MakeTrials) -> None:
     trials = make_trials()
     table = pd.concat([rows(trials, n, 0, [125], endpoint="vm-1", peer="vm-2") for n in (1, 2)])
     assert legend(intervals(table, trials)) == ["median of the trials", "single trials"]

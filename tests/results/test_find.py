@@ -57,7 +57,7 @@ def test_a_run_whose_name_looks_like_a_pattern(tmp_path: Path) -> None:
     assert len(find_runs(tmp_path / "run[1]")) == 1
 
 
-def test_what_leads_to_no_run_is_told(campaign: Path) -> None:
+def test_a_path_without_a_run_is_reported(campaign: Path) -> None:
     with pytest.raises(InputError, match="no run matches"):
         find_runs(campaign / "x*")
     with pytest.raises(InputError, match="no such run"):

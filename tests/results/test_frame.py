@@ -82,7 +82,7 @@ def test_one_row_a_trial_in_tidy_columns(run: RunDirectory, make_trial: MakeTria
     assert pd.isna(good["failure_kind"])
 
 
-def test_what_an_hour_of_a_cell_costs(tmp_path: Path) -> None:
+def test_the_hourly_price_of_a_cell_is_in_the_frame(tmp_path: Path) -> None:
     run = RunDirectory(shutil.copytree(OLD_RUN, tmp_path / "priced"))
     summary = run.read_summary()
     price = Cost(amount=0.2, currency="USD")
@@ -103,7 +103,7 @@ def test_a_sweep_over_the_placement_gives_one_column(
     assert "connections" in columns
 
 
-def test_a_sweep_over_whole_workloads_tells_them_apart(
+def test_a_sweep_over_whole_workloads_has_a_column_to_distinguish_them(
     run: RunDirectory, make_trial: MakeTrial
 ) -> None:
     run.append_trial(make_trial(1, values={"workload": "{duration: 1s}"}))
@@ -123,7 +123,7 @@ def test_a_swept_window_of_tcp_is_not_that_of_a_session(
     assert row["workload.window"] == 65536
 
 
-def test_a_swept_key_is_not_the_number_of_its_name(
+def test_a_swept_key_is_kept_apart_from_a_metric_of_the_same_name(
     run: RunDirectory, make_trial: MakeTrial
 ) -> None:
     """As `processes` of an endpoint, which is swept, and `processes` of all, which is measured."""
@@ -156,7 +156,7 @@ def test_a_run_of_version_1_still_loads(name: str) -> None:
     assert frame["aggregate_btc_bps"].median() == pytest.approx(9.41e8)
 
 
-def test_a_renamed_run_still_knows_its_scenario(tmp_path: Path) -> None:
+def test_a_renamed_run_keeps_its_scenario_name(tmp_path: Path) -> None:
     renamed = shutil.copytree(OLD_RUN, tmp_path / "monday")
     assert osmef.load(renamed)["scenario"].unique().tolist() == ["quickstart"]
 
@@ -195,7 +195,7 @@ def test_a_damaged_trial_is_bad_input(
     assert run.id in str(caught.value.where)
 
 
-def test_what_is_no_run_is_bad_input(tmp_path: Path) -> None:
+def test_a_path_that_is_no_run_is_an_input_error(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "missing", tmp_path / "missing" / "trials.jsonl"):
         with pytest.raises(InputError, match=r"no trials|no such run"):
             osmef.load(path)
@@ -214,7 +214,7 @@ def test_importing_osmef_loads_no_heavy_library() -> None:
     assert done.stdout.split()[1] == "False"
 
 
-def test_what_osmef_does_not_have_is_an_attribute_error() -> None:
+def test_an_unknown_osmef_attribute_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="nothing"):
         _ = osmef.nothing
 
@@ -253,7 +253,7 @@ def test_columns_can_be_added_to_a_frame_of_many_metrics(
     assert frame.assign(doubled=2 * frame["metric_7"])["doubled"].tolist() == [2.0]
 
 
-def test_a_frame_says_what_its_columns_are(run: RunDirectory, make_trial: MakeTrial) -> None:
+def test_a_frame_describes_its_columns(run: RunDirectory, make_trial: MakeTrial) -> None:
     run.write_measures([RATE])
     values = {"placement": "same-host", "colour": "red"}
     run.append_trial(make_trial(1, values=values, metrics={"odd_us": 3.0, "frames": 2.0}))
@@ -266,7 +266,7 @@ def test_a_frame_says_what_its_columns_are(run: RunDirectory, make_trial: MakeTr
     assert plain["measures"]["frames"]["unit"] == "1/s"
 
 
-def test_what_a_frame_says_of_its_columns_is_kept(
+def test_the_column_descriptions_of_a_frame_are_kept_by_pandas_operations(
     run: RunDirectory, make_trial: MakeTrial, tmp_path: Path
 ) -> None:
     run.write_measures([RATE])
@@ -293,7 +293,9 @@ def test_what_a_frame_says_of_its_columns_is_kept(
     assert frame.copy().attrs["measures"] is frame.attrs["measures"], "or each column would copy it"
 
 
-def test_a_frame_that_says_nothing_is_told(run: RunDirectory, make_trial: MakeTrial) -> None:
+def test_a_frame_without_column_descriptions_is_reported(
+    run: RunDirectory, make_trial: MakeTrial
+) -> None:
     run.write_measures([RATE])
     run.append_trial(make_trial(1, metrics={"frames": 1.0}))
     frame = osmef.load(run.path)
@@ -322,7 +324,7 @@ def test_runs_that_mean_two_things_by_a_name_are_not_mixed(
     assert measures_of(osmef.load(run.path, other.path)) == {"frames": RATE}
 
 
-def test_an_older_run_is_told_by_its_names() -> None:
+def test_metrics_of_an_older_run_are_described_by_their_names() -> None:
     measures = measures_of(osmef.load(OLD_RUN))
     btc, jain = (measures[name] for name in ("aggregate_btc_bps", "jain_fairness"))
     assert (btc.unit, btc.better, btc.leading, btc.head) == (

@@ -34,7 +34,7 @@ def test_no_file_has_no_lines(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("what", ["pipe", "directory", "device"])
-def test_what_is_no_file_holds_nobody_up(tmp_path: Path, what: str) -> None:
+def test_a_path_that_is_no_regular_file_does_not_block(tmp_path: Path, what: str) -> None:
     path = tmp_path / what
     if what == "pipe":
         os.mkfifo(path)

@@ -89,7 +89,7 @@ def older(run: RunDirectory) -> Path:
 
 @as_root
 @pytest.mark.parametrize("how", ["flock", "read lock"])
-def test_who_may_only_read_the_directory_can_t_hold_its_lock(
+def test_a_user_with_read_access_cannot_hold_the_lock(
     run: RunDirectory, start: Start, how: str
 ) -> None:
     assert said(start(STRANGER, str(run.path / "lock"), how)) == "PermissionError"
@@ -98,7 +98,7 @@ def test_who_may_only_read_the_directory_can_t_hold_its_lock(
 
 
 @as_root
-def test_a_stranger_s_flock_on_an_older_run_s_lock_stops_nobody(
+def test_a_foreign_flock_on_the_lock_of_an_older_run_does_not_block(
     run: RunDirectory, start: Start
 ) -> None:
     assert said(start(STRANGER, str(older(run)), "flock")) == "held"
@@ -109,7 +109,7 @@ def test_a_stranger_s_flock_on_an_older_run_s_lock_stops_nobody(
 
 
 @as_root
-def test_a_stranger_s_read_lock_on_an_older_run_s_lock_is_told_as_what_it_is(
+def test_a_foreign_read_lock_on_the_lock_of_an_older_run_is_reported_as_such(
     run: RunDirectory, start: Start
 ) -> None:
     assert said(start(STRANGER, str(older(run)), "read lock")) == "held"
@@ -124,7 +124,7 @@ def test_a_stranger_s_read_lock_on_an_older_run_s_lock_is_told_as_what_it_is(
 @pytest.mark.parametrize(
     ("directory", "expected"), [(0o755, 0o600), (0o775, 0o660), (0o700, 0o600)]
 )
-def test_who_may_write_into_the_directory_can_hold_its_lock(
+def test_a_user_with_write_access_can_hold_the_lock(
     tmp_path: Path, directory: int, expected: int
 ) -> None:
     tmp_path.chmod(directory)
@@ -133,7 +133,9 @@ def test_who_may_write_into_the_directory_can_hold_its_lock(
         assert stat.S_IMODE((tmp_path / "lock").stat().st_mode) == expected
 
 
-def test_looking_is_in_nobody_s_way(run: RunDirectory, start: Start) -> None:
+def test_checking_whether_a_run_is_live_does_not_block_its_lock(
+    run: RunDirectory, start: Start
+) -> None:
     """As `osmef reap` on a timer, again and again, while a run is taken up."""
     probers = [start(PROBER, str(run.path)) for _ in range(2)]
     assert [said(prober) for prober in probers] == ["probing", "probing"]
@@ -144,7 +146,7 @@ def test_looking_is_in_nobody_s_way(run: RunDirectory, start: Start) -> None:
     assert min(looks) > 100
 
 
-def test_a_look_of_this_process_takes_nothing_away(run: RunDirectory) -> None:
+def test_checking_the_lock_in_the_same_process_does_not_release_it(run: RunDirectory) -> None:
     """Other locks of fcntl(2) are gone when their process closes any file of the same name."""
     run.acquire()
     assert run.is_live()
@@ -192,7 +194,9 @@ def test_a_lock_that_is_given_back_is_free_while_a_forked_child_lives(run: RunDi
 
 
 @pytest.mark.parametrize("what", ["pipe", "link", "directory"])
-def test_what_is_no_file_is_no_lock(run: RunDirectory, what: str, tmp_path: Path) -> None:
+def test_a_lock_that_is_no_regular_file_is_rejected(
+    run: RunDirectory, what: str, tmp_path: Path
+) -> None:
     path = run.path / "lock"
     path.unlink()
     if what == "pipe":

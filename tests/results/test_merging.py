@@ -81,7 +81,7 @@ def test_a_full_disk_is_named(run: RunDirectory) -> None:
     assert len(pd.read_parquet(run.intervals)) == 3
 
 
-def test_a_merge_that_is_killed_is_told_and_can_be_made_again(
+def test_a_killed_merge_is_reported_and_can_be_repeated(
     run: RunDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _write(run, 1)

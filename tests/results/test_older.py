@@ -25,7 +25,7 @@ SINCE = {"datagrams_per_s", *(one.name for one in (*OF_MACHINES, *WAIT, COMMON))
 OLD_RUN = Path(__file__).parent / "data" / "quickstart-20261121T031500Z-3f9a"
 
 
-def test_no_name_has_changed_its_meaning() -> None:
+def test_no_metric_name_has_changed_its_meaning() -> None:
     """What is declared now must mean what older results mean by the same name."""
     now = [*WORKLOADS.items(), *MEASURES.items(), *((str(one), declared(*one)) for one in BOTH)]
     for one in together(now).values():
@@ -72,7 +72,9 @@ def test_an_older_run_looks_as_it_does_now(workload: str, background: str) -> No
         ("_us", "us", "neither", " us"),
     ],
 )
-def test_what_a_name_says(name: str, unit: str | None, better: str, words: str) -> None:
+def test_unit_and_direction_of_a_metric_are_derived_from_its_name(
+    name: str, unit: str | None, better: str, words: str
+) -> None:
     found = measure_of(name)
     assert (found.name, found.unit, found.better, found.words) == (name, unit, better, words)
 
@@ -83,7 +85,7 @@ def test_any_name_is_taken(name: str) -> None:
     assert [one.name for one in measures_of([("", "")], [name, name])] == [name]
 
 
-def test_a_summary_that_does_not_say_all_is_damaged() -> None:
+def test_a_summary_with_incomplete_metric_declarations_is_damaged() -> None:
     text = (OLD_RUN / "summary.json").read_bytes()
     whole = read_document(Summary, text, "here").model_dump(mode="json")
     for measures, told in (

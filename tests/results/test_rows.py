@@ -57,7 +57,7 @@ def test_only_what_is_wanted_is_read(runs: Path) -> None:
     assert frame["cell"].tolist() == [*"aabbcc"]
 
 
-def test_what_columns_mean_stands_in_the_frame(runs: Path) -> None:
+def test_the_meaning_of_columns_is_in_the_frame(runs: Path) -> None:
     for frame in (osmef.load_requests(runs), osmef.load_intervals(runs)):
         assert list(frame.attrs["columns"]) == list(frame.columns)
         assert all(frame.attrs["columns"].values())
@@ -73,7 +73,7 @@ def test_intervals_of_many_runs(runs: Path) -> None:
     assert osmef.load_intervals(runs, columns=["bytes"]).shape == (36, 1)
 
 
-def test_a_dataset_knows_the_run_of_its_rows_before_any_is_read(runs: Path) -> None:
+def test_a_dataset_can_be_filtered_by_run_before_reading(runs: Path) -> None:
     dataset = osmef.scan_requests(runs)
     assert dataset.schema.names[:2] == ["run", "trial"]
     (two,) = runs.glob("two-*")
@@ -100,7 +100,7 @@ def test_no_rows_is_an_empty_frame(runs: Path) -> None:
     assert "cell" in frame.columns
 
 
-def test_runs_without_requests_are_passed_over_and_none_at_all_is_told(runs: Path) -> None:
+def test_runs_without_requests_are_skipped_and_no_requests_at_all_is_an_error(runs: Path) -> None:
     (one,) = runs.glob("one-*")
     (one / "requests.parquet").unlink()
     assert osmef.load_requests(runs)["cell"].tolist() == [*"ccc"]
@@ -108,7 +108,7 @@ def test_runs_without_requests_are_passed_over_and_none_at_all_is_told(runs: Pat
         osmef.load_requests(one)
 
 
-def test_a_damaged_file_is_told(runs: Path) -> None:
+def test_a_damaged_parquet_file_is_reported(runs: Path) -> None:
     for path in runs.glob("*/requests.parquet"):
         path.write_bytes(path.read_bytes()[:100])
     with pytest.raises(InputError, match="no whole Parquet file"):
@@ -116,7 +116,7 @@ def test_a_damaged_file_is_told(runs: Path) -> None:
 
 
 @pytest.mark.parametrize("wanted", [{"columns": ["cell", "sise"]}, {"where": ds.field("sise") > 1}])
-def test_a_column_that_there_is_not_is_no_damage(runs: Path, wanted: dict[str, Any]) -> None:
+def test_an_unknown_column_is_not_reported_as_damage(runs: Path, wanted: dict[str, Any]) -> None:
     with pytest.raises(InputError, match="can't read these requests") as told:
         osmef.load_requests(runs, **wanted)
     assert "size" in str(told.value.cure)

@@ -29,14 +29,14 @@ def test_a_new_run_has_a_name_that_sorts_by_time_and_the_scenario_in_it(run: Run
     assert RunDirectory.open(run.path).id == run.id
 
 
-def test_the_name_is_known_from_inside_the_directory_too(
+def test_the_run_name_is_found_from_inside_the_directory(
     run: RunDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(run.path)
     assert RunDirectory.open(Path()).id == run.id
 
 
-def test_what_is_no_run_directory_is_bad_input(tmp_path: Path) -> None:
+def test_a_path_that_is_no_run_directory_is_an_input_error(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no run directory"):
         RunDirectory.open(tmp_path)
     with pytest.raises(InputError, match="there is no such run"):
@@ -73,7 +73,7 @@ def test_no_link_in_a_run_directory_is_written_through(
     assert read_live(run.path) == {}
 
 
-def test_what_a_program_printed_is_that_of_its_last_time_also_where_it_was_nothing(
+def test_raw_output_is_replaced_by_that_of_the_last_run_even_if_empty(
     run: RunDirectory,
 ) -> None:
     run.write_raw(1, "0-vm-1.stderr", b"")
@@ -84,7 +84,7 @@ def test_what_a_program_printed_is_that_of_its_last_time_also_where_it_was_nothi
     assert list((run.path / "raw").iterdir()) == []
 
 
-def test_a_run_that_goes_on_removes_what_a_kill_left(run: RunDirectory) -> None:
+def test_a_resumed_run_removes_the_remains_of_a_kill(run: RunDirectory) -> None:
     run.write_facts("before", "vm-1", {})
     run.close()
     draft = run.path / "facts" / "before" / ".osmef-0123456789abcdef.draft"
@@ -125,7 +125,7 @@ def test_a_trial_that_failed_after_all_loses_its_series_and_others_stay(
     run.correct_trials([failed])  # its series are merged by then: nothing is left to lose
 
 
-def test_of_a_trial_that_was_measured_again_the_newest_record_counts(
+def test_the_newest_record_of_a_repeated_trial_is_used(
     run: RunDirectory, make_trial: MakeTrial
 ) -> None:
     failure = Failure(kind="agent", message="stalled")
@@ -338,7 +338,7 @@ def test_a_part_that_is_no_file_is_not_waited_for(run: RunDirectory) -> None:
 
 
 @pytest.mark.parametrize("at", [0, 0.3, 0.6, 0.99])
-def test_a_damaged_part_is_told_and_takes_nothing_away(
+def test_a_damaged_part_is_reported_and_no_data_is_lost(
     run: RunDirectory, make_intervals: MakeIntervals, at: float
 ) -> None:
     for trial in (1, 2):
@@ -355,7 +355,7 @@ def test_a_damaged_part_is_told_and_takes_nothing_away(
     assert set(pd.read_parquet(run.intervals)["trial"]) == {1}
 
 
-def test_a_file_of_somebody_else_is_no_part(
+def test_unrelated_files_are_not_merged_as_parts(
     run: RunDirectory, make_intervals: MakeIntervals
 ) -> None:
     run.write_intervals(1, make_intervals(1))
@@ -403,7 +403,7 @@ def test_intervals_that_do_not_fit_leave_nothing_behind(
 # --- facts
 
 
-def test_facts_come_back(run: RunDirectory) -> None:
+def test_written_facts_are_read_back(run: RunDirectory) -> None:
     facts = {"hostname": "vm-ä", "load": {"1min": 0.5}, "speed_bps": None}
     for moment in ("00001", "-0001", "00000"):
         run.write_facts(moment, "vm-1", facts)

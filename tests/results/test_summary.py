@@ -38,14 +38,14 @@ def test_a_summary_comes_back_as_it_was(run: RunDirectory, summary: Summary) -> 
     assert run.summary.read_bytes().endswith(b"}\n")
 
 
-def test_what_is_written_fits_the_published_schema(
+def test_a_written_summary_conforms_to_the_published_schema(
     run: RunDirectory, summary: Summary, validator: jsonschema.Draft202012Validator
 ) -> None:
     run.write_summary(summary)
     validator.validate(json.loads(run.summary.read_text()))
 
 
-def test_the_published_schema_says_what_every_key_means() -> None:
+def test_the_published_schema_describes_every_key() -> None:
     schema = summary_schema()
     objects = [schema, *(part for part in schema["$defs"].values() if "properties" in part)]
     keys = [
@@ -58,7 +58,7 @@ def test_the_published_schema_says_what_every_key_means() -> None:
 @pytest.mark.parametrize(
     ("key", "value"), [("schema_version", "1"), ("cells", {}), ("unknown", 1), ("run", None)]
 )
-def test_what_does_not_fit_is_refused_by_schema_and_reader(
+def test_an_invalid_summary_is_rejected_by_schema_and_reader(
     run: RunDirectory,
     document: Any,
     validator: jsonschema.Draft202012Validator,

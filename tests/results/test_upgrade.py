@@ -43,7 +43,7 @@ def test_a_summary_of_version_1_is_of_one_pair_and_btc() -> None:
 
 
 @pytest.mark.parametrize("model", [Trial, Summary])
-def test_what_is_of_this_version_stays_as_it_is(model: type) -> None:
+def test_a_document_of_the_current_version_is_not_changed(model: type) -> None:
     document = {"schema_version": SCHEMA_VERSION, "senders": ["a"], "cells": []}
     assert upgrade(model, document) == document
 
@@ -55,7 +55,7 @@ def test_what_is_of_this_version_stays_as_it_is(model: type) -> None:
     ),
     st.sampled_from([Trial, Summary]),
 )
-def test_what_is_damaged_is_told_and_never_a_traceback(
+def test_a_damaged_document_is_reported_as_such(
     document: dict[str, object], model: type[Trial] | type[Summary]
 ) -> None:
     text = json.dumps({**document, "schema_version": 1}).encode()
@@ -63,7 +63,7 @@ def test_what_is_damaged_is_told_and_never_a_traceback(
         read_document(model, text, "here")
 
 
-def test_a_run_of_version_1_goes_on_with_the_tables_of_this_one(run: RunDirectory) -> None:
+def test_a_run_of_version_1_is_continued_with_the_current_table_format(run: RunDirectory) -> None:
     old = pd.DataFrame(
         {"trial": [1], "endpoint": ["vm-1"], "role": ["sender"], "flow": [0], "start_s": [0.0],
          "length_s": [1.0], "bytes": [7], "retransmits": [0], "rtt_us": [1.0], "cwnd": [10]}

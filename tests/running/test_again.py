@@ -75,7 +75,9 @@ def run_tests(tmp_path: Path, tests: str, *options: str) -> tuple[int, str]:
         ({"breaks_after": 1}, "in the teardown"),
     ],
 )
-def test_what_fails_once(tmp_path: Path, when: dict[str, object], how: str) -> None:
+def test_a_test_that_fails_once_is_run_again(
+    tmp_path: Path, when: dict[str, object], how: str
+) -> None:
     code, told = run(tmp_path, "--again", **when)
     assert (code, "2 passed, 1 run again" in told) == (0, True), told
     assert "test_it.py::test_one passed when run again" in told
@@ -83,7 +85,7 @@ def test_what_fails_once(tmp_path: Path, when: dict[str, object], how: str) -> N
     assert run(tmp_path, **when)[0] == 1
 
 
-def test_what_fails_twice(tmp_path: Path) -> None:
+def test_a_test_that_fails_twice_is_a_failure(tmp_path: Path) -> None:
     code, told = run(tmp_path, "--again", fails="times")
     assert (code, "1 failed, 1 passed" in told, "run again" in told) == (1, True, False), told
 

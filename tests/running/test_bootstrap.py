@@ -59,7 +59,7 @@ def test_it_does_not_wait_for_ever(programs: Path) -> None:
     assert calls == 61
 
 
-def test_other_errors_are_told_at_once(programs: Path) -> None:
+def test_other_errors_are_reported_at_once(programs: Path) -> None:
     done, calls = bootstrap(programs, 1000, "E: Unable to locate package no-such-package")
     assert done.returncode != 0
     assert "Unable to locate" in done.stderr

@@ -41,7 +41,7 @@ def inside(tmp_path: Path, script: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
-def test_a_worker_sees_nothing_but_its_own(tmp_path: Path) -> None:
+def test_a_worker_is_isolated_from_processes_files_and_network(tmp_path: Path) -> None:
     assert inside(tmp_path, "echo $TMPDIR").strip() == str(tmp_path / "home")
     assert len(inside(tmp_path, "cd /proc && echo [0-9]*").split()) <= 3
     assert set(inside(tmp_path, "ls /run").split()) == {"lock", "sshd"}

@@ -20,25 +20,25 @@ def test_contributing_has_every_part() -> None:
 
 
 @pytest.mark.parametrize("part", PARTS.values(), ids=PARTS)
-def test_what_a_part_covers_is_there(part: parts.Part) -> None:
+def test_the_files_that_a_part_covers_exist(part: parts.Part) -> None:
     for path in part.covers:
         assert (ROOT / path).exists(), f"{part.name} covers {path}, which is gone"
 
 
-def test_what_the_tiers_name_is_there() -> None:
+def test_the_files_that_the_tiers_name_exist() -> None:
     assert set(tiers._FILES.values()) <= set(PARTS)
     for path in (*tiers._FILES, *tiers.CHECK):
         assert (ROOT / path).exists(), path
 
 
-def test_a_change_asks_for_the_parts_that_cover_it() -> None:
+def test_a_changed_file_selects_the_test_parts_that_cover_it() -> None:
     asked = {one.name for one in parts_of(["osmef/providers/openstack/names.py", "README.md"])}
     assert {"clouds", "openstack", "openstack-guests", "openstack-volumes"} == asked
     assert parts_of(["README.md"]) == []
     assert parts_of(None) == list(PARTS.values())
 
 
-def test_what_has_changed_since_the_last_release(
+def test_files_changed_since_the_last_release_are_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(parts, "ROOT", tmp_path)

@@ -52,7 +52,7 @@ def refused(provider: str, rest: str = "") -> str:
         ("", "endpoints: {sender: {kind: host}, receiver: {}}", "no physical hosts", "leave kind"),
     ],
 )
-def test_what_can_not_be_is_refused_with_a_cure(
+def test_impossible_settings_are_rejected_with_a_cure(
     provider: str, rest: str, message: str, cure: str
 ) -> None:
     told = refused(provider, rest)
@@ -60,7 +60,7 @@ def test_what_can_not_be_is_refused_with_a_cure(
     assert cure in told
 
 
-def test_what_is_not_promised_and_what_costs_is_told() -> None:
+def test_missing_placement_guarantees_and_extra_charges_are_warned_of() -> None:
     ends = "endpoints: {sender: {count: 2}, receiver: {}}"
     text = f"{HEAD}placement: different-host\ntenancy: different-tenant\n{ends}\n"
     told = warnings_of(load_text(text, Path("file.yaml")))

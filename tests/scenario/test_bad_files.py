@@ -47,7 +47,7 @@ def test_no_expectation_lacks_its_file() -> None:
 
 
 @pytest.mark.parametrize("amount", ["5", "0.5"])
-def test_the_cure_of_a_sum_without_currency_is_one(tmp_path: Path, amount: str) -> None:
+def test_the_cure_for_a_sum_without_currency_is_valid(tmp_path: Path, amount: str) -> None:
     file = tmp_path / "sum.yaml"
     file.write_text(f"name: t\nbudget: {amount}\n")
     with pytest.raises(InputError) as caught:

@@ -119,7 +119,7 @@ def test_twice_as_much_is_twice_the_work(make: Callable[[int], str]) -> None:
         assert len(str(result)) < 100_000
 
 
-def test_the_place_of_a_problem_is_found_without_reading_the_file_again() -> None:
+def test_the_position_of_a_problem_is_found_without_rescanning_the_file() -> None:
     """A text that is searched once for each problem: the newlines before it are counted."""
     text = HEAD + "\n" * 50_000 + "seed: 1\n" * 1000
     calls, result = work(text)
@@ -145,7 +145,7 @@ def test_many_problems_are_counted(tmp_path: Path) -> None:
     assert len(shown.output.splitlines()) == 2 * MOST_PROBLEMS + 2 + excerpts
 
 
-def test_the_first_ones_of_the_file_are_told_whatever_is_wrong(tmp_path: Path) -> None:
+def test_the_first_problems_of_the_file_are_reported_of_any_kind(tmp_path: Path) -> None:
     file = tmp_path / "x.yaml"
     file.write_text(keys(200) + "repeat: 0\n")
     with pytest.raises(InputError) as caught:
@@ -182,7 +182,7 @@ def test_the_first_ones_of_the_file_are_told_whatever_is_wrong(tmp_path: Path) -
         ),
     ],
 )
-def test_what_would_take_for_ever_is_refused(text: str, message: str) -> None:
+def test_a_scenario_of_excessive_size_or_depth_is_rejected(text: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
         load_text(text, Path("x.yaml"))
 
@@ -195,6 +195,6 @@ def test_sites_of_one_inventory_read_it_once(tmp_path: Path) -> None:
         load_text(f"{HEAD}sites:\n{sites}", tmp_path / "x.yaml")
 
 
-def test_a_digit_of_another_script_is_a_key_as_any_other() -> None:
+def test_a_unicode_digit_is_treated_as_an_ordinary_key() -> None:
     with pytest.raises(InputError, match="'²'"):
         load_text(f"{HEAD}tags: []\nsweep: {{'²': [1]}}\n'²': 1\n", Path("x.yaml"))

@@ -44,7 +44,7 @@ def test_a_class_names_no_other_class(problems: Callable[..., list[str]]) -> Non
     assert found == ["file.yaml:4:6: the class 'a' names another class, 'class:memory'"]
 
 
-def test_a_wrong_file_is_told_at_its_own_place(
+def test_an_error_in_classes_yaml_is_reported_at_its_position(
     problems: Callable[..., list[str]], home: Path
 ) -> None:
     (home / "classes.yaml").write_text("memory: {vcpus: many}\n")

@@ -39,5 +39,5 @@ ONE, IN_TURNS, AT_ONCE = Directions.ONE, Directions.IN_TURNS, Directions.AT_ONCE
         ("workload: {kind: iperf3}", AT_ONCE),
     ],
 )
-def test_which_ways_data_goes(text: str, directions: Directions) -> None:
+def test_the_traffic_directions_of_each_workload(text: str, directions: Directions) -> None:
     assert load_text(f"name: a\n{text}", Path("a.yaml")).scenario.directions is directions

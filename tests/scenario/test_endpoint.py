@@ -83,7 +83,7 @@ def test_hosts_of_the_cloud_and_this_machine_are_taken(cloud: TypeAdapter[str], 
         (GOOGLE, "http://[::1"),
     ],
 )
-def test_all_others_are_refused_with_a_cure(cloud: TypeAdapter[str], url: str) -> None:
+def test_other_endpoint_urls_are_rejected_with_a_cure(cloud: TypeAdapter[str], url: str) -> None:
     with pytest.raises(ValidationError) as raised:
         cloud.validate_python(url)
     (error,) = raised.value.errors()

@@ -60,11 +60,11 @@ def test_an_empty_line_is_not_shown() -> None:
         f"private_key: |\n  -----BEGIN OPENSSH PRIVATE KEY-----\n  a\n  {SECRET}\n",
     ],
 )
-def test_what_may_be_a_secret_is_not_shown(text: str) -> None:
+def test_possible_secrets_are_not_shown(text: str) -> None:
     assert _excerpt(text, SECRET) == ""
 
 
-def test_what_follows_a_secret_is_shown() -> None:
+def test_the_lines_after_a_secret_are_shown() -> None:
     assert (
         _excerpt("password:\n  hidden\nname: x\nduration: 5\n", "5") == "duration: 5\n          ^"
     )

@@ -38,7 +38,7 @@ def test_a_bound_is_read_as_it_is_written(value: float, at_least: bool) -> None:
 
 
 @pytest.mark.parametrize("text", ["5 Gbit/s", "> 5", "== 5", ">= ", ">= -5 us", ">= 5; rm"])
-def test_what_is_no_bound_is_told_with_its_cure(text: str) -> None:
+def test_an_invalid_bound_is_reported_with_a_cure(text: str) -> None:
     with pytest.raises(InputError, match=r"(?s)a.yaml:2:.*write it as '>= 5 Gbit/s'"):
         load_text(f"name: a\nexpect: {{rtt_min_us: '{text}'}}\n", Path("a.yaml"))
 
@@ -51,7 +51,9 @@ def test_what_is_no_bound_is_told_with_its_cure(text: str) -> None:
         ("rtt_mean_us: '>= 1 Gbit/s'", "rtt_mean_us is in us"),
     ],
 )
-def test_what_no_cell_has_is_told_at_its_place(line: str, told: str) -> None:
+def test_an_expectation_that_fits_no_metric_is_reported_at_its_position(
+    line: str, told: str
+) -> None:
     study = load_text(f"name: a\nexpect:\n  {line}\n", Path("a.yaml"))
     with pytest.raises(InputError) as caught:
         check_study(study)

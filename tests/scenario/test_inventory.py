@@ -29,7 +29,7 @@ def hosts_of(text: str, path: Path) -> StaticSettings:
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
-def test_all_problems_of_an_inventory_are_told_at_their_places(path: Path) -> None:
+def test_all_problems_of_an_inventory_are_reported_at_their_positions(path: Path) -> None:
     text = f"name: a\nprovider: {{kind: static, inventory: {path.name}}}\n"
     with pytest.raises(InputError) as caught:
         load_text(text, FOLDER / "scenario.yaml")
@@ -53,9 +53,7 @@ def test_all_problems_of_an_inventory_are_told_at_their_places(path: Path) -> No
         ("{kind: static, hosts: 3}", "provider.hosts must be a mapping"),
     ],
 )
-def test_an_inventory_that_is_not_there_is_told_where_it_is_named(
-    provider: str, message: str
-) -> None:
+def test_a_missing_inventory_is_reported_where_it_is_named(provider: str, message: str) -> None:
     with pytest.raises(InputError) as caught:
         load_text(f"name: a\nprovider: {provider}\n", FOLDER / "scenario.yaml")
     (problem,) = caught.value.problems

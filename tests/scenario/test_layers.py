@@ -81,7 +81,7 @@ def test_bonds_of_different_kinds_are_of_the_same_cards() -> None:
                  "layer: {kind: bond, mode: balance-tlb}")  # fmt: skip
 
 
-def test_a_host_has_as_many_cards_as_any_cell_wants() -> None:
+def test_a_host_has_the_largest_number_of_nics_any_cell_needs() -> None:
     hosts = "endpoints: {sender: {kind: host}, receiver: {kind: host}}"
     found = study(f"{hosts}\nsweep: {{endpoints.sender.nics: [0, 3]}}")
     assert [one.nics for one in make_plan(found, seed=1).endpoints] == [3, 0]
@@ -90,7 +90,7 @@ def test_a_host_has_as_many_cards_as_any_cell_wants() -> None:
 CONTAINER = "layer: [{kind: container"
 
 
-def test_what_each_layer_carries_may_stand_on_it() -> None:
+def test_layers_can_be_stacked_on_layers_that_carry_them() -> None:
     for stack in ("[container, ipsec]", "[vxlan, bridge]", "[vxlan, veth-nat]", "[macvlan, vxlan]",
                   "[bridge, gre]", "[wireguard, wireguard]", "[veth-nat, ipsec]"):  # fmt: skip
         assert study(f"layer: {stack}").cells
@@ -133,7 +133,7 @@ def test_what_each_layer_carries_may_stand_on_it() -> None:
         (f"{CONTAINER}, network: my net}}]", "2:36", "match ^[A-Za-z0-9][A-Za-z0-9_.-]*$"),
     ],
 )
-def test_what_is_wrong_is_told_where_it_stands(text: str, place: str, told: str) -> None:
+def test_an_error_in_a_layer_is_reported_at_its_position(text: str, place: str, told: str) -> None:
     with pytest.raises(InputError) as refused:
         study(text)
     assert any(

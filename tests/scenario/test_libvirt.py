@@ -60,7 +60,7 @@ def test_bad_settings(tmp_path: Path, keys: str, said: str) -> None:
     assert all(problem.cure for problem in raised.value.problems)
 
 
-def test_the_short_form_is_this_machine(tmp_path: Path) -> None:
+def test_the_short_provider_form_uses_this_machine(tmp_path: Path) -> None:
     settings = of_file(tmp_path, "libvirt")
     assert settings.hypervisors == {"hypervisor": "qemu:///system"}
     assert settings.lanes(4, 2) == 1

@@ -22,7 +22,7 @@ SSH = "qemu+ssh://lab/system?"
         f"{SSH}mode=direct&socket=/run/libvirt-sock&keyfile=/home/me/.ssh/lab-1&no_tty=1",
     ],
 )
-def test_what_is_harmless_is_taken_as_it_is(uri: str) -> None:
+def test_a_harmless_libvirt_uri_is_accepted_unchanged(uri: str) -> None:
     assert check_uri(uri) == uri
 
 

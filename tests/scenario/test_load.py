@@ -83,7 +83,7 @@ def test_all_keys_become_typed_values(tmp_path: Path) -> None:
     assert study.digest == hashlib.sha256(FULL.encode()).hexdigest()
 
 
-def test_a_name_is_enough() -> None:
+def test_a_scenario_needs_only_a_name() -> None:
     study = load_text("name: a", Path("a.yaml"))
     assert [(cell.key, cell.values) for cell in study.cells] == [("all", ())]
     assert study.scenario == Scenario(name="a")
@@ -197,16 +197,14 @@ def test_any_data_is_a_study_or_an_input_error(data: dict[str, Any], path: Path)
         assert result.problems == tuple(sorted(result.problems))
 
 
-def test_a_key_without_a_space_is_named(tmp_path: Path) -> None:
+def test_a_missing_space_after_a_colon_is_reported(tmp_path: Path) -> None:
     with pytest.raises(InputError) as caught:
         load_text("name:a\nworkload: {kind: btc}\n", tmp_path / "x.yaml")
     assert [one.cure for one in caught.value.problems] == ["put a space after the colon of 'name:'"]
 
 
 @pytest.mark.parametrize(("name", "meant"), [("amazon", "aws"), ("GCP", "gce"), ("locl", "local")])
-def test_a_cloud_is_found_by_what_it_is_called_elsewhere(
-    tmp_path: Path, name: str, meant: str
-) -> None:
+def test_a_provider_is_suggested_by_its_common_names(tmp_path: Path, name: str, meant: str) -> None:
     with pytest.raises(InputError) as caught:
         load_text(f"name: a\nprovider: {name}\nworkload: {{kind: btc}}\n", tmp_path / "x.yaml")
     assert caught.value.problems[0].cure.startswith(f"did you mean {meant!r}?")

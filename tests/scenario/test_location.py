@@ -51,7 +51,9 @@ def test_one_host(one: dict[str, str], other: dict[str, str], expected: bool | N
 
 
 @given(locations, locations)
-def test_what_more_is_known_never_turns_the_answer(one: Location, other: Location) -> None:
+def test_more_location_values_never_reverse_the_same_host_answer(
+    one: Location, other: Location
+) -> None:
     known = same_host(one, other)
     for part in ("host", "rack", "zone", "region"):
         less = same_host(one.model_copy(update={part: None}), other)
@@ -79,7 +81,7 @@ def test_distance_follows_it(one: Location, other: Location) -> None:
         ({"host": "a", "host_scope": "x"}, {"host": "b", "host_scope": "y"}, False),
     ],
 )
-def test_what_is_told_no_more_has_not_moved_unless_nothing_is_told(
+def test_a_location_value_no_longer_reported_is_no_migration_unless_all_are_missing(
     before: dict[str, str], after: dict[str, str], *, moved: bool
 ) -> None:
     assert has_moved(Location(**before), Location(**after)) is moved

@@ -11,7 +11,7 @@ from osmef.scenario.study import Study
 @pytest.mark.parametrize(
     ("text", "tries"), [("fail", 0), ("record", 0), ("retry 1", 1), ("retry 20", 20)]
 )
-def test_how_often_endpoints_are_made_anew(
+def test_the_number_of_retries_is_read_from_on_mismatch(
     read: Callable[[str], Study], text: str, tries: int
 ) -> None:
     assert tries_of(read(f"name: a\non_mismatch: {text}").scenario.on_mismatch) == tries

@@ -38,5 +38,7 @@ def test_settings_that_contradict_each_other(settings: dict[str, Any], message: 
         ({"jump": "gate", "reach": "direct"}, Reach.DIRECT),
     ],
 )
-def test_the_way_in(settings: dict[str, Any], way: Reach) -> None:
+def test_the_ssh_reach_of_servers_follows_the_settings(
+    settings: dict[str, Any], way: Reach
+) -> None:
     assert OpenStackSettings(boot=IMAGE, **settings).way_in is way

@@ -72,7 +72,7 @@ def test_entries_of_include_with_another_value_fall_away(read: Reader) -> None:
     assert len(study.cells) == 6
 
 
-def test_a_sweep_that_falls_away_leaves_one_cell(read: Reader) -> None:
+def test_a_sweep_overridden_completely_leaves_one_cell(read: Reader) -> None:
     study = read("name: a\nsweep: {include: [{connections: 2}]}", {"connections": "3"})
     assert keys(study) == ["all"]
     assert btc_of(study.scenario).connections == 3
@@ -149,7 +149,7 @@ def test_the_text_read_again_gives_the_same_cells(overrides: dict[str, str], as_
     assert again.digest == study.digest
 
 
-def test_what_is_in_a_list_is_set_by_its_number(tmp_path: Path) -> None:
+def test_a_list_entry_is_overridden_by_its_index(tmp_path: Path) -> None:
     text = "name: a\nworkload: {kind: program, run: [{on: sender, argv: [sleep, 1]}]}"
     path = tmp_path / "a.yaml"
     study = load_text(text, path, {"workload.run.0.argv.1": "2"})

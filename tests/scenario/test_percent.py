@@ -30,7 +30,7 @@ def test_a_share_is_written_in_percent(written: str) -> None:
         ("500 %", "write a percentage from 0.01 % to 100 %, such as 5 %"),
     ],
 )
-def test_another_way_is_refused_with_what_to_write(written: str, cure: str) -> None:
+def test_another_notation_is_rejected_with_the_right_one(written: str, cure: str) -> None:
     with pytest.raises(InputError) as caught:
         load_text(TEXT.format(written), Path("a.yaml"))
     (problem,) = caught.value.problems

@@ -37,7 +37,7 @@ def problems(cloud: tuple[str, str], rest: str) -> list[tuple[int, str, str]]:
         (AZURE, "westeurope-az1", "'1', or eastus-az1"),
     ],
 )
-def test_what_can_be_no_zone_is_refused_where_it_stands(
+def test_an_invalid_zone_is_rejected_at_its_line(
     cloud: tuple[str, str], zone: str, form: str
 ) -> None:
     for line, rest in ((7, f"  zone: {zone}"), (10, f"{ENDS}{zone}")):
@@ -56,7 +56,7 @@ def test_what_can_be_no_zone_is_refused_where_it_stands(
         (AZURE, "eastus-az3"),
     ],
 )
-def test_what_may_be_one_is_taken(cloud: tuple[str, str], zone: str) -> None:
+def test_a_valid_zone_form_is_accepted(cloud: tuple[str, str], zone: str) -> None:
     assert problems(cloud, f"  zone: {zone}\n{ENDS}{zone}") == []
 
 

@@ -32,7 +32,9 @@ def read(receiver: str, workload: str, sender: str = "{kind: host}", more: str =
         ("{address: 192.0.2.7}", "pingpong", "192.0.2.7:8080"),
     ],
 )
-def test_one_end_is_ours_and_asks(receiver: str, workload: str, asked: str) -> None:
+def test_with_an_external_server_the_plan_has_one_endpoint(
+    receiver: str, workload: str, asked: str
+) -> None:
     study = read(receiver, workload)
     check_study(study)
     assert study.scenario.workload.asked == asked
@@ -78,7 +80,7 @@ def test_servers_can_be_swept() -> None:
         ("{address: 192.0.2.7}", "no-such-kind", "{}", (4, 11), "no workload 'no-such-kind'"),
     ],
 )
-def test_what_does_not_go_together_is_told_where_it_stands(
+def test_incompatible_server_settings_are_reported_at_their_position(
     receiver: str, workload: str, sender: str, place: tuple[int, int], told: str
 ) -> None:
     with pytest.raises(InputError, match=told) as raised:

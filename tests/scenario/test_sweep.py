@@ -59,7 +59,7 @@ def test_short_and_dotted_names_mean_the_same(read: Reader) -> None:
         ("endpoints: {loopback: {}, sender: null, receiver: }", ("small", "small")),
     ],
 )
-def test_flavor_goes_to_all_endpoints_that_are_there(
+def test_a_swept_flavor_is_applied_to_all_endpoints(
     read: Reader, endpoints: str, flavors: tuple[str, str]
 ) -> None:
     study = read(f"name: a\n{endpoints}\nsweep: {{flavor: [small]}}")
@@ -73,7 +73,7 @@ def test_one_end_of_the_default_pair_can_be_named(read: Reader) -> None:
     assert {cell.scenario.ends[1].kind for cell in study.cells} == {"vm"}
 
 
-def test_whole_mappings_go_before_what_is_in_them(read: Reader) -> None:
+def test_whole_mappings_are_applied_before_their_entries(read: Reader) -> None:
     text = """
 name: a
 sweep:
@@ -87,7 +87,7 @@ sweep:
     )
 
 
-def test_a_kind_alone_is_a_mapping_too(read: Reader) -> None:
+def test_a_workload_given_by_kind_alone_can_be_swept(read: Reader) -> None:
     study = read("name: a\nworkload: btc\nsweep: {workload.connections: [3]}")
     assert btc_of(study.cells[0].scenario).connections == 3
 
@@ -103,7 +103,7 @@ workload:
 """
 
 
-def test_what_is_in_a_list_is_named_by_its_number(read: Reader) -> None:
+def test_a_list_entry_is_swept_by_its_index(read: Reader) -> None:
     study = read(f"{PROGRAMS}sweep: {{workload.run.1.argv.2: [1, 8], family: [ipv4, ipv6]}}")
     assert keys(study)[-1] == "workload.run.1.argv.2=8,family=ipv6"
     told = [cell.scenario.workload.model_dump()["run"] for cell in study.cells]
@@ -143,7 +143,7 @@ def test_arguments_that_are_swept_are_texts_too(read: Reader, swept: str) -> Non
     assert [*run["argv"], *run["env"].values()][-1] == "2.50"
 
 
-def test_what_is_in_a_mapping_of_names_is_named_by_its_key(read: Reader) -> None:
+def test_a_mapping_entry_is_swept_by_its_key(read: Reader) -> None:
     patterns = "sweep: {workload.metrics.rate.pattern: ['(y)', '(z)']}"
     study = read(PROGRAMS + patterns)
     told = [cell.scenario.workload.model_dump()["metrics"]["rate"] for cell in study.cells]
@@ -173,7 +173,7 @@ sweep:
         ("workload.run.0.argv.0.x", "'workload.run.0.argv.0.x' is no value that can be swept"),
     ],
 )
-def test_what_is_in_no_list_is_told(read: Reader, place: str, said: str) -> None:
+def test_a_sweep_over_a_missing_list_entry_is_reported(read: Reader, place: str, said: str) -> None:
     with pytest.raises(InputError) as caught:
         read(f"{PROGRAMS}sweep: {{{place}: [a, b]}}")
     assert said in str(caught.value)
@@ -273,7 +273,7 @@ def test_all_names_that_can_be_swept_are_known() -> None:
         ("mtu", "write it with its path: layer.mtu"),
     ],
 )
-def test_the_cure_of_an_axis_without_a_place_says_where_it_has_one(
+def test_the_cure_of_an_unknown_sweep_axis_names_its_valid_place(
     read: Reader, name: str, cure: str
 ) -> None:
     with pytest.raises(InputError) as caught:

@@ -36,7 +36,7 @@ def yaml_data(text: str) -> object:
 
 
 @given(DATA, st.sampled_from([None, 1, "\t"]))
-def test_json_is_what_json_says(data: object, indent: int | str | None) -> None:
+def test_json_is_parsed_as_by_the_standard_library(data: object, indent: int | str | None) -> None:
     text = json.dumps(data, indent=indent)
     node, builder = read_json(SourceText("f", text))
     assert node is not None
@@ -45,7 +45,7 @@ def test_json_is_what_json_says(data: object, indent: int | str | None) -> None:
 
 
 @given(DATA)
-def test_every_json_value_stands_where_its_node_says(data: object) -> None:
+def test_every_json_node_has_the_position_of_its_value(data: object) -> None:
     text = json.dumps(data, indent=1)
     node, _builder = read_json(SourceText("f", text))
 

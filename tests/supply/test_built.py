@@ -138,7 +138,7 @@ def test_shared_libraries_are_those_of_this_machine_s_kind(code: Path) -> None:
 
 
 @needs_gcc
-def test_what_a_build_with_shared_libraries_needs_of_this_machine_is_told(code: Path) -> None:
+def test_the_build_packages_needed_for_shared_libraries_are_reported(code: Path) -> None:
     with pytest.raises(SupplyError, match="no-such-compiler") as caught:
         build(code, ("no-such-compiler",), shared=("gcc", "some-library-dev"))
     assert caught.value.cure is not None
@@ -186,7 +186,7 @@ def test_all_of_its_programs_are_static(code: Path) -> None:
 
 
 @needs_zig
-def test_without_openmp_it_says_so() -> None:
+def test_a_compiler_without_openmp_is_noted() -> None:
     compiler = find_compiler(find_architecture("s390x"), openmp=True, where="here")
     assert compiler.openmp is False
     assert "on one thread: zig" in compiler.notes[0]
@@ -203,12 +203,14 @@ def test_without_openmp_it_says_so() -> None:
         (("ln", "-s", "/bin/sh", "hello"), "made no hello"),
     ],
 )
-def test_what_can_t_be_built(code: Path, step: tuple[str, ...], message: str) -> None:
+def test_a_failed_build_is_reported(code: Path, step: tuple[str, ...], message: str) -> None:
     with pytest.raises(SupplyError, match=message):
         build(code, step, openmp=True)
 
 
-def test_steps_see_no_credentials(code: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_build_steps_have_no_access_to_credentials(
+    code: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "osmef-secret")
     step = ("sh", "-c", "env; echo HOME is $HOME; false")
     with pytest.raises(SupplyError) as caught:

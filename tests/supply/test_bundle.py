@@ -43,7 +43,7 @@ def test_a_bundle_is_read_as_it_was_made(tmp_path: Path) -> None:
     assert bundle.packed_bytes == len(GOOD)
 
 
-def test_what_is_in_it_can_be_seen_with_tar() -> None:
+def test_the_bundle_can_be_listed_with_tar() -> None:
     with tarfile.open(fileobj=io.BytesIO(GOOD)) as archive:
         modes = {member.name: (member.mode, member.mtime, member.uid) for member in archive}
     assert modes == {

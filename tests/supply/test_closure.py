@@ -21,7 +21,9 @@ LOADER = "lib64/ld-linux-x86-64.so.2"
 
 
 @pytest.mark.parametrize("name", ["seq", "tar", "openssl", "git", "ssh"])
-def test_a_program_of_this_machine_needs_what_the_loader_says(name: str, tmp_path: Path) -> None:
+def test_the_libraries_of_a_program_are_those_that_the_loader_lists(
+    name: str, tmp_path: Path
+) -> None:
     closure = cut(Program(name), tree_of(tmp_path, name), this_architecture())
     path = shutil.which(name)
     assert path is not None
@@ -69,7 +71,7 @@ def test_libraries_of_libraries_are_found_once_and_by_the_names_that_are_asked_f
     assert closure.libraries["liba.so.1"].path.name == "liba.so.1.2.3"
 
 
-def test_what_update_alternatives_would_make_is_named(tmp_path: Path) -> None:
+def test_alternatives_are_resolved_as_by_update_alternatives(tmp_path: Path) -> None:
     alternatives = (("bench", "bench-fast"), ("liba.so.1", "liba-fast.so.1"))
     files: dict[str, bytes | str] = {
         "usr/bin/bench-fast": program(["liba.so.1"]),
@@ -82,7 +84,7 @@ def test_what_update_alternatives_would_make_is_named(tmp_path: Path) -> None:
         of(tmp_path, files, alternatives=alternatives[:1])
 
 
-def test_a_script_that_only_starts_a_program_stands_for_it(tmp_path: Path) -> None:
+def test_a_wrapper_script_is_replaced_by_the_program_it_starts(tmp_path: Path) -> None:
     closure = of(
         tmp_path,
         {
@@ -186,14 +188,14 @@ CPU = program(machine=183)
         ),
     ],
 )
-def test_what_can_t_be_bundled_is_said(
+def test_a_program_that_cannot_be_bundled_is_reported(
     tmp_path: Path, files: dict[str, bytes | str], more: dict[str, object], message: str
 ) -> None:
     with pytest.raises(SupplyError, match=message):
         of(tmp_path, files, **more)
 
 
-def test_of_a_path_in_two_packages_the_first_counts(tmp_path: Path) -> None:
+def test_of_a_path_in_two_packages_the_first_is_used(tmp_path: Path) -> None:
     for package in ("first", "second"):
         lay(tmp_path / package, {"usr/bin/bench": package.encode()})
     tree = Tree({package: tmp_path / package for package in ("first", "second")})

@@ -95,7 +95,7 @@ def test_every_class_and_order_of_bytes(bits: int, order: str) -> None:
         (PROGRAM[:60], "cut off"),
     ],
 )
-def test_what_is_none(data: bytes, message: str) -> None:
+def test_unparsable_input_is_rejected(data: bytes, message: str) -> None:
     with pytest.raises(ElfError, match=message):
         parse(data)
 
@@ -134,7 +134,7 @@ def test_a_program_that_is_cut_off(length: int) -> None:
 
 
 @given(st.integers(0, 2**64 - 1), st.sampled_from([32, 40, 64, 72, 80, 96, 104]))
-def test_numbers_that_lead_nowhere(number: int, place: int) -> None:
+def test_corrupt_elf_offsets_are_handled(number: int, place: int) -> None:
     read(PROGRAM[:place] + struct.pack("<Q", number) + PROGRAM[place + 8 :])
 
 

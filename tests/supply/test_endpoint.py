@@ -80,7 +80,7 @@ def shown(tmp_path: Path) -> Iterator[tuple[SshSession, Path]]:
         ("printf '\\377\\376 7.1\\n'", "�� 7.1"),
     ],
 )
-def test_a_program_that_is_there_tells_its_version(
+def test_the_version_of_an_installed_program_is_found(
     shown: tuple[SshSession, Path], text: str, version: str | None
 ) -> None:
     session, folder = shown
@@ -96,7 +96,7 @@ def test_a_program_that_hangs_is_not_waited_for_long(shown: tuple[SshSession, Pa
     assert session.run(["true"]).status == 0
 
 
-def test_what_is_missing_is_said(shown: tuple[SshSession, Path]) -> None:
+def test_a_missing_or_unusable_program_is_reported(shown: tuple[SshSession, Path]) -> None:
     session, folder = shown
     with pytest.raises(SupplyError, match="the endpoint does not have it"):
         find(Program("osmef-bench"), session)
@@ -158,7 +158,7 @@ def test_a_bundle_runs_with_nothing_of_the_endpoint(
     assert (done.status, done.stdout) == (0, b"1\n2\n3\n"), done.stderr
 
 
-def test_it_is_the_logins_alone_and_goes_with_the_run(
+def test_provided_programs_are_private_to_the_login_and_deleted_with_the_run(
     session: SshSession, tmp_path: Path, bundled: Program
 ) -> None:
     run = tmp_path / "run"
@@ -209,7 +209,7 @@ def test_data_lies_beside_the_program(session: SshSession, tmp_path: Path) -> No
     ],
 )
 @pytest.mark.parametrize("tools", ["/usr/bin:/bin", "/nowhere"])
-def test_what_arrives_cut_or_changed_is_named(
+def test_a_file_truncated_or_changed_in_transfer_is_named(
     tmp_path: Path, bundled: Program, damage: str, tools: str
 ) -> None:
     server = shutil.which("sftp-server", path="/usr/lib/openssh:/usr/libexec/openssh:/usr/lib/ssh")
@@ -274,7 +274,7 @@ def test_files_are_read_again_only_where_something_was_done_to_them(
     ["exit 127", "for one; do echo $one 7 1 2026-11-24 11:00:00.000000000 +0000; done"],
     ids=["no stat", "by the second"],
 )
-def test_where_nobody_tells_what_was_done_they_are_read_each_time(
+def test_without_usable_file_times_the_files_are_read_each_time(
     shown: tuple[SshSession, Path], tmp_path: Path, bundled: Program, reads: Path, told: str
 ) -> None:
     session, folder = shown
@@ -306,7 +306,9 @@ def test_a_folder_that_a_loader_can_t_take(
         supplied(bundled, session, tmp_path / "a:b")
 
 
-def test_ways_that_fail_are_told(session: SshSession, bundled: Program, supplier: Supplier) -> None:
+def test_all_failed_ways_to_provide_a_program_are_reported(
+    session: SshSession, bundled: Program, supplier: Supplier
+) -> None:
     missing = Program("osmef-nothing", how=("present", "bundle"), bundle=bundled.bundle)
     with pytest.raises(SupplyError) as caught:
         supply(missing, session, HERE, ".run", supplier)
@@ -318,7 +320,7 @@ def test_ways_that_fail_are_told(session: SshSession, bundled: Program, supplier
         supply(wrong, session, HERE, ".run", supplier)
 
 
-def test_the_way_that_worked_tells_of_those_before(
+def test_failed_ways_before_the_successful_one_are_recorded(
     session: SshSession, bundled: Program, supplier: Supplier
 ) -> None:
     assert bundled.bundle is not None
@@ -338,7 +340,7 @@ def test_the_way_that_worked_tells_of_those_before(
         ("zypper", "zypper --non-interactive install"),
     ],
 )
-def test_what_would_install_it(manager: str, last: str) -> None:
+def test_the_install_commands_of_each_package_manager(manager: str, last: str) -> None:
     program = Program("ab", package="apache2-utils", packages=("libapr1",))
     commands = install_commands(manager, program, root=True)
     assert " ".join(commands[-1]).startswith(last)
@@ -371,7 +373,7 @@ def test_it_is_installed_only_where_that_is_allowed(
     assert str(found.facts["installed_by"]).count("osmef-b") == 1
 
 
-def test_a_package_manager_that_fails_says_why(
+def test_the_error_of_a_failed_package_manager_is_shown(
     shown: tuple[SshSession, Path], supplier: Supplier
 ) -> None:
     session, folder = shown

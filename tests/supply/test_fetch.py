@@ -55,7 +55,7 @@ def go_on() -> None:
     """Nobody stops it."""
 
 
-def test_what_is_at_a_url(web: str, tmp_path: Path) -> None:
+def test_a_file_is_downloaded_from_a_url(web: str, tmp_path: Path) -> None:
     download(f"{web}/good", SHA256, tmp_path / "x", go_on)
     assert (tmp_path / "x").read_bytes() == DATA
 
@@ -68,13 +68,13 @@ def test_what_is_at_a_url(web: str, tmp_path: Path) -> None:
         ("/cut", "can't be fetched|has the SHA-256"),
     ],
 )
-def test_what_can_t_be_fetched(web: str, tmp_path: Path, path: str, message: str) -> None:
+def test_a_failed_download_is_reported(web: str, tmp_path: Path, path: str, message: str) -> None:
     with pytest.raises(SupplyError, match=message) as caught:
         download(web + path, SHA256, tmp_path / "x", go_on)
     assert caught.value.where == web + path
 
 
-def test_another_hash_is_an_error(web: str, tmp_path: Path) -> None:
+def test_a_wrong_hash_is_an_error(web: str, tmp_path: Path) -> None:
     with pytest.raises(SupplyError, match=f"has the SHA-256 {SHA256}, not 00"):
         download(f"{web}/good", "0" * 64, tmp_path / "x", go_on)
 
@@ -188,7 +188,7 @@ def short(path: Path) -> None:
 
 
 @pytest.mark.parametrize("make", [garbage, short])
-def test_what_is_no_archive(tmp_path: Path, make: Callable[[Path], None]) -> None:
+def test_an_invalid_archive_is_rejected(tmp_path: Path, make: Callable[[Path], None]) -> None:
     make(tmp_path / "x")
     with pytest.raises(SupplyError, match="can't be unpacked"):
         lay_out(tmp_path / "x", tmp_path / "code")
@@ -232,7 +232,7 @@ def test_a_folder_is_copied(tmp_path: Path) -> None:
         hash_of(tmp_path / "nowhere")
 
 
-def test_what_python_leaves_beside_source_is_none_of_it(tmp_path: Path) -> None:
+def test_python_cache_files_are_not_part_of_the_source(tmp_path: Path) -> None:
     code = tmp_path / "code"
     (code / "inner").mkdir(parents=True)
     (code / "inner" / "hello.py").write_bytes(b"print()\n")

@@ -65,7 +65,7 @@ def test_go_makes_static_programs_for_other_machines(
 
 
 @needs_go
-def test_what_go_says_of_wrong_source_is_told(tmp_path: Path) -> None:
+def test_errors_of_the_go_compiler_are_shown(tmp_path: Path) -> None:
     (tmp_path / "hello.go").write_text("package main\n\nfunc main() { nothing() }\n")
     with pytest.raises(SupplyError, match="undefined: nothing"):
         build(tmp_path, "go", "made", ("go", "build", "-o", "made", "hello.go"))
@@ -89,7 +89,7 @@ def test_java_is_compiled_here_and_run_by_another_program(
     assert subprocess.run(argv, capture_output=True, check=True).stdout == b"hello there\n"
 
 
-def test_a_script_goes_as_it_is(tmp_path: Path) -> None:
+def test_a_script_is_bundled_unchanged(tmp_path: Path) -> None:
     (tmp_path / "hello.py").write_text("print('hello')\n")
     bundle = build(tmp_path, "script", "hello.py")
     manifest = bundle.manifest
@@ -100,7 +100,7 @@ def test_a_script_goes_as_it_is(tmp_path: Path) -> None:
     assert (manifest.build.compiler, manifest.libc) == ("none", "none")
 
 
-def test_of_c_what_is_no_program_is_still_refused(tmp_path: Path) -> None:
+def test_a_c_build_without_a_binary_is_still_rejected(tmp_path: Path) -> None:
     (tmp_path / "hello.py").write_text("print('hello')\n")
     with pytest.raises(SupplyError, match="no program or library of Linux"):
         build(tmp_path, "c", "hello.py", ("true",))
@@ -110,7 +110,7 @@ def test_of_c_what_is_no_program_is_still_refused(tmp_path: Path) -> None:
     ("language", "lacks", "cure"),
     [("go", "no Go", "golang-go"), ("java", "no javac", "default-jdk-headless")],
 )
-def test_a_controller_without_the_compiler_is_told_before_anything_runs(
+def test_a_missing_compiler_on_the_controller_is_reported_before_anything_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, language: Language, lacks: str, cure: str
 ) -> None:
     (tmp_path / "code").mkdir()
@@ -142,7 +142,7 @@ def test_go_is_found_beside_the_python_that_runs(
     )
 
 
-def test_go_has_names_of_its_own_for_machines() -> None:
+def test_go_architecture_names_are_translated() -> None:
     names = ["x86_64", "aarch64", "armv7l", "ppc64le", "s390x", "riscv64"]
     told = [find_architecture(name).go for name in names]
     assert told == ["amd64", "arm64", "arm", "ppc64le", "s390x", "riscv64"]

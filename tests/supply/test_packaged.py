@@ -155,7 +155,7 @@ def run_emulated(made: ProgramBundle, folder: Path) -> int | None:
     return done.returncode
 
 
-def test_a_machine_that_a_release_is_not_made_for(supplier: Supplier) -> None:
+def test_an_architecture_that_a_debian_release_lacks_is_rejected(supplier: Supplier) -> None:
     with pytest.raises(SupplyError, match="Debian bookworm is not made for riscv64") as caught:
         make("bundle", DBENCH, find_architecture("riscv64"), supplier)
     assert "--suite trixie" in str(caught.value.cure)
@@ -177,7 +177,7 @@ def test_the_same_packages_give_the_same_bytes(supplier: Supplier) -> None:
     assert plan(DBENCH, platform.machine(), supplier).endswith("(made already)")
 
 
-def test_the_manifest_says_what_is_in_it(supplier: Supplier) -> None:
+def test_the_manifest_lists_the_contents_of_the_bundle(supplier: Supplier) -> None:
     manifest = make("bundle", DBENCH, this_architecture(), supplier).manifest
     assert {"dbench", "libc6", "libpopt0"} <= set(manifest.packages)
     assert manifest.libc == f"glibc {manifest.packages['libc6'].version}"
@@ -198,13 +198,15 @@ def test_the_manifest_says_what_is_in_it(supplier: Supplier) -> None:
         (Program("dbench"), "osmef-no-such", "apt-get failed"),
     ],
 )
-def test_what_can_t_be_made(program: Program, suite: str, message: str) -> None:
+def test_a_bundle_that_cannot_be_made_is_reported(
+    program: Program, suite: str, message: str
+) -> None:
     with pytest.raises(SupplyError, match=message) as caught:
         bundle_of_packages(BundleRequest(program, this_architecture(), suite), print, lambda: None)
     assert caught.value.cure
 
 
-def test_a_registry_that_nobody_has_signed_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unsigned_package_repository_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("osmef.supply.debian.signed_by", lambda: "[signed-by=/dev/null] ")
     monkeypatch.setattr("osmef.supply.debian.sources", lambda _suite: [])
     monkeypatch.setattr(

@@ -36,7 +36,7 @@ def elsewhere(tmp_path: Path) -> Path:
     return path
 
 
-def test_ways_in_their_order(supplier: Supplier) -> None:
+def test_ways_to_provide_a_program_are_planned_in_order(supplier: Supplier) -> None:
     assert plan(BENCH, None, supplier) == (
         "bench: the endpoint's own, else a bundle of Debian bookworm's package bench-tools,"
         " else built from https://example.org/b.tar.gz"
@@ -48,7 +48,7 @@ def test_ways_in_their_order(supplier: Supplier) -> None:
     assert plan(Program("bench", how=("build",)), None, supplier) == "bench: no way to have it"
 
 
-def test_what_will_fail_is_said(supplier: Supplier, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plan_shows_what_will_fail(supplier: Supplier, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "(which fails: programs are supplied for" in plan(Program("bench"), "vax", supplier)
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.setattr("osmef.programs.SYSTEM_DIRECTORIES", ())
@@ -71,7 +71,7 @@ def test_a_bundle_that_was_made_elsewhere(supplier: Supplier, elsewhere: Path) -
         ("other", "it holds bench, not other"),
     ],
 )
-def test_another_one_is_not_taken(
+def test_a_bundle_of_another_program_or_architecture_is_rejected(
     supplier: Supplier, elsewhere: Path, name: str, message: str
 ) -> None:
     wrong = Program(name, bundle=elsewhere)
@@ -96,7 +96,7 @@ def test_a_bundle_without_the_data_that_is_needed(supplier: Supplier, elsewhere:
         (Program("bench", how=("bundle",)), "no apt-get on this machine"),
     ],
 )
-def test_what_no_endpoint_can_get_is_known_before_there_are_any(
+def test_programs_no_endpoint_can_get_are_rejected_before_creation(
     supplier: Supplier, monkeypatch: pytest.MonkeyPatch, program: Program, message: str
 ) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
@@ -126,7 +126,7 @@ def apt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 @pytest.mark.parametrize(
     ("parts", "suite"), [(["main"], "bookworm"), (["main", "non-free"], "trixie")]
 )
-def test_what_is_in_non_free_is_not_bundled_of_sources_without_it(
+def test_non_free_programs_are_not_bundled_without_a_non_free_source(
     supplier: Supplier, apt: Callable[..., None], parts: list[str], suite: str
 ) -> None:
     program = Program("bench", component="non-free", source=BROUGHT)
@@ -142,7 +142,7 @@ def test_what_is_in_non_free_is_not_bundled_of_sources_without_it(
     assert caught.value.cure == "add non-free to the sources of apt, and run apt-get update"
 
 
-def test_what_is_in_non_free_is_bundled_where_the_users_sources_have_it(
+def test_non_free_programs_are_bundled_with_a_non_free_source(
     supplier: Supplier, apt: Callable[..., None]
 ) -> None:
     program = Program("bench", component="non-free", source=BROUGHT)
@@ -156,7 +156,7 @@ def test_what_is_in_non_free_is_bundled_where_the_users_sources_have_it(
 @pytest.mark.parametrize(
     ("machine", "named"), [("x86_64", "x86_64"), ("aarch64", "aarch64"), ("vax", "x86_64")]
 )
-def test_how_to_bring_a_source_is_told_for_machines_like_this_one(
+def test_the_build_command_names_an_architecture_that_exists(
     supplier: Supplier, monkeypatch: pytest.MonkeyPatch, machine: str, named: str
 ) -> None:
     monkeypatch.setattr("platform.machine", lambda: machine)

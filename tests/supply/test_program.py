@@ -30,7 +30,7 @@ SOURCE = SourceCode((("make",),), ("bench",), path=Path("/src"))
         ({"name": "ab", "how": ("guess",)}, "not ways to have a program: guess"),
     ],
 )
-def test_what_no_program_can_be(fields: dict[str, Any], message: str) -> None:
+def test_an_invalid_program_definition_is_rejected(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message) as caught:
         Program(**fields)
     assert caught.value.cure
@@ -47,7 +47,7 @@ def test_what_no_program_can_be(fields: dict[str, Any], message: str) -> None:
         ({"path": Path("x"), "products": ("/x",)}, "products are paths"),
     ],
 )
-def test_what_no_source_can_be(fields: dict[str, Any], message: str) -> None:
+def test_an_invalid_source_definition_is_rejected(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         SourceCode(**{"steps": (("make",),), "products": ("x",), **fields})
 

@@ -50,12 +50,12 @@ def asked(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
     not without_network() or not Path("/etc/protocols").is_file(),
     reason="no namespaces here, or no /etc/protocols that could be hidden",
 )
-def test_protocols_are_known_where_the_system_knows_none(library: Path) -> None:
+def test_protocol_names_are_resolved_without_etc_protocols(library: Path) -> None:
     assert "protocol not found" in asked().stderr
     assert asked(LD_PRELOAD=str(library)).stdout.split() == ["6", "17", "1"]
 
 
-def test_a_protocol_that_nobody_knows(library: Path) -> None:
+def test_an_unknown_protocol_name_is_an_error(library: Path) -> None:
     script = "import socket; socket.getprotobyname('tcpx')"
     environment = {**os.environ, "LD_PRELOAD": str(library)}
     done = subprocess.run(
@@ -84,7 +84,7 @@ def test_without_a_compiler_there_is_a_cure(
     assert caught.value.cure == "pip install ziglang"
 
 
-def test_what_starts_a_program_loads_it_first() -> None:
+def test_the_loader_preloads_the_shim_before_the_program() -> None:
     contents = {"ld.so": b"--argv0", compiler.SHIM_FILE: b"", "NPtcp": b""}
     words = command_line("NPtcp", "ld.so", contents)
     assert words[words.index("--preload") + 1] == f"{HERE}/{compiler.SHIM_FILE}"

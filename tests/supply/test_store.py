@@ -45,7 +45,7 @@ def kept(store: BundleStore) -> Path:
     return path
 
 
-def test_it_is_made_once_and_again_when_that_is_wanted(store: BundleStore) -> None:
+def test_a_bundle_is_made_once_and_again_on_request(store: BundleStore) -> None:
     make = Maker()
     assert not store.has(WANTED)
     for _ in range(2):
@@ -58,7 +58,7 @@ def test_it_is_made_once_and_again_when_that_is_wanted(store: BundleStore) -> No
     assert store.directory.stat().st_mode & 0o777 == 0o700
 
 
-def test_what_is_made_of_something_else_is_another(store: BundleStore) -> None:
+def test_bundles_of_different_inputs_are_stored_separately(store: BundleStore) -> None:
     make = Maker()
     for wanted in (
         WANTED,
@@ -81,7 +81,7 @@ def change(path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", [cut, change])
-def test_a_damaged_one_is_made_again_with_a_note(
+def test_a_damaged_bundle_is_made_again_with_a_note(
     store: BundleStore, told: list[str], damage: Callable[[Path], None]
 ) -> None:
     make = Maker()
@@ -96,7 +96,7 @@ def test_a_damaged_one_is_made_again_with_a_note(
     assert kept(store).read_bytes() == GOOD
 
 
-def test_one_that_can_t_be_made_leaves_nothing(store: BundleStore) -> None:
+def test_a_failed_bundle_leaves_nothing(store: BundleStore) -> None:
     def fail() -> bytes:
         raise SupplyError("no such package")
 
@@ -105,7 +105,9 @@ def test_one_that_can_t_be_made_leaves_nothing(store: BundleStore) -> None:
     assert [path.name for path in store.directory.iterdir()] == [".lock"]
 
 
-def test_two_that_make_the_same_wait_for_each_other(store: BundleStore, told: list[str]) -> None:
+def test_concurrent_builds_of_one_bundle_wait_for_each_other(
+    store: BundleStore, told: list[str]
+) -> None:
     began, go_on = threading.Event(), threading.Event()
     make = Maker()
 
@@ -147,7 +149,7 @@ def test_a_wait_can_be_stopped(store: BundleStore) -> None:
     first.join()
 
 
-def test_a_killed_maker_is_in_nobodys_way(store: BundleStore) -> None:
+def test_a_killed_bundle_build_does_not_block_the_next(store: BundleStore) -> None:
     code = """
 import os, sys, signal
 from pathlib import Path

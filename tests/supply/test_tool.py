@@ -17,7 +17,7 @@ def tool(directory: Path, **more: object) -> ToolRunner:
     return ToolRunner("a test", dict(os.environ), directory, **more)  # type: ignore[arg-type]
 
 
-def test_what_it_prints(tmp_path: Path) -> None:
+def test_the_output_of_a_tool_is_returned(tmp_path: Path) -> None:
     assert tool(tmp_path).run(["sh", "-c", "pwd; echo error >&2"]) == f"{tmp_path}\nerror\n"
 
 
@@ -34,7 +34,9 @@ def test_what_it_prints(tmp_path: Path) -> None:
         (["yes"], "yes printed more than 1 MiB"),
     ],
 )
-def test_what_fails(tmp_path: Path, argv: list[str], message: str) -> None:
+def test_a_failed_tool_is_reported_with_its_output(
+    tmp_path: Path, argv: list[str], message: str
+) -> None:
     most_s = 0.5 if "sleep" in argv[-1] else 60.0
     with pytest.raises(SupplyError, match=message) as caught:
         tool(tmp_path, most_s=most_s, most_bytes=1 << 20).run(argv)
@@ -42,7 +44,7 @@ def test_what_fails(tmp_path: Path, argv: list[str], message: str) -> None:
     assert caught.value.cure
 
 
-def test_what_it_has_started_ends_with_it(tmp_path: Path) -> None:
+def test_child_processes_of_a_tool_end_with_it(tmp_path: Path) -> None:
     def stop() -> None:
         if (tmp_path / "pid").exists() and (tmp_path / "pid").read_text():
             raise Interrupted("stopped")
@@ -53,7 +55,7 @@ def test_what_it_has_started_ends_with_it(tmp_path: Path) -> None:
     until(lambda: not _lives(pid))
 
 
-def test_a_daemon_that_it_leaves_is_no_tool_any_more(tmp_path: Path) -> None:
+def test_a_daemon_left_by_a_tool_is_killed_and_not_waited_for(tmp_path: Path) -> None:
     began = time.monotonic()
     tool(tmp_path).run(["sh", "-c", "sleep 60 >/dev/null 2>&1 & echo $! >pid"])
     assert time.monotonic() - began < 30

@@ -16,7 +16,7 @@ def workload(**settings: Any) -> BulkTransfer:
     return BulkTransfer(BtcSettings.model_validate(settings))
 
 
-def test_what_is_not_asked_for_is_left_to_the_kernel() -> None:
+def test_settings_not_requested_are_left_to_the_kernel() -> None:
     (part,) = workload(duration="3s", connections=7).parts()
     listen, connect = part.steps
     assert (listen.end, listen.listens, connect.end, connect.listens) == (
@@ -120,7 +120,7 @@ def test_both_directions_are_two_transfers_with_numbers_of_their_own() -> None:
     ]
 
 
-def test_data_that_goes_the_wrong_way_is_no_result() -> None:
+def test_data_in_the_wrong_direction_is_an_error() -> None:
     with pytest.raises(AgentError, match="did not transfer reverse"):
         workload(direction="reverse").outcome(1, Purpose.MEASURED, [(forth(100),)])
 
@@ -139,7 +139,7 @@ def _interfaces(**offloads: bool) -> dict[str, object]:
     return {"interfaces": {"lo": loopback, "eth0": card, "eth1": {"mtu": 1500}}}
 
 
-def test_what_moves_each_packet_by_itself_is_warned_of() -> None:
+def test_missing_segmentation_and_receive_offloads_are_warned_of() -> None:
     settings = BtcSettings()
     none = _interfaces(tcp_segmentation_offload=False, generic_segmentation_offload=False)
     (text,) = settings.warnings_at("sender", none)

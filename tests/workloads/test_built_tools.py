@@ -92,7 +92,7 @@ def test_a_size_or_a_program_of_yours_is_taken() -> None:
         tool("stream", array_size=40_000_000, program="/opt/stream")
 
 
-def test_how_much_larger_arrays_are_than_caches_is_told() -> None:
+def test_the_ratio_of_array_size_to_cache_size_is_reported() -> None:
     output = (OUTPUTS / "stream" / "threads.txt").read_bytes()
     assert numbers(tool("stream"), output)["array_caches"] is None
     found = numbers(tool("stream"), b"last-level caches: 8000000 bytes\n" + output)
@@ -143,7 +143,9 @@ def bench(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
     return run
 
 
-def test_what_run_does_is_done(bench: Callable[..., subprocess.CompletedProcess[str]]) -> None:
+def test_our_unixbench_script_follows_the_run_program(
+    bench: Callable[..., subprocess.CompletedProcess[str]],
+) -> None:
     keys = {"tests": ["syscall", "spawn"], "iterations": 5}
     done = bench(**keys)
     assert done.stderr == ""
@@ -178,7 +180,7 @@ def test_a_test_that_fails_ends_it(
     assert "System Call Overhead -- 1 copy\n" in done.stdout
 
 
-def test_what_a_child_prints_after_its_parent_overwrites_nothing(
+def test_late_output_of_a_child_process_overwrites_nothing(
     bench: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
 ) -> None:
     """The two of context1 both print, and its process ends first."""
@@ -197,7 +199,7 @@ fi""",
     assert text.count("# elapsed: ") == text.count("# status: 0\n") == 2
 
 
-def test_a_folder_that_is_no_unixbench_is_told(
+def test_a_directory_without_unixbench_is_reported(
     bench: Callable[..., subprocess.CompletedProcess[str]],
 ) -> None:
     done = bench(tests=["hanoi"], iterations=1, copies=1)
@@ -205,7 +207,7 @@ def test_a_folder_that_is_no_unixbench_is_told(
     assert re.search(r"not found\n# elapsed: \S+\n# status: 127\n", done.stdout)
 
 
-def test_scripts_find_their_files(
+def test_unixbench_scripts_find_their_files(
     bench: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
 ) -> None:
     script(
@@ -218,7 +220,7 @@ def test_scripts_find_their_files(
     assert "# COUNT0: 8\n# COUNT1: 60\n# COUNT2: lpm\n" in done.stdout
 
 
-def test_what_is_brought_is_told_from_a_usual_build() -> None:
+def test_a_user_provided_unixbench_is_distinguished_from_a_built_one() -> None:
     made = tool("unixbench")
     assert [one.name for one in made.programs] == ["unixbench"]
     assert "make another index" in next(tool_settings().warnings())
@@ -244,7 +246,7 @@ def test_the_index_takes_half_an_hour_and_a_short_try_seconds() -> None:
         ({"directory": "UnixBench"}, "should match pattern"),
     ],
 )
-def test_what_can_not_be_is_told_before(keys: dict[str, Any], said: str) -> None:
+def test_impossible_settings_are_rejected_before_the_run(keys: dict[str, Any], said: str) -> None:
     with pytest.raises(ValidationError, match=said):
         tool("unixbench", **keys)
 

@@ -79,7 +79,7 @@ def test_every_benchmark_has_its_numbers(name: str) -> None:
         ({}, "", 4, "did it come to its end"),
     ],
 )
-def test_what_was_not_verified_is_no_number(
+def test_an_unverified_npb_result_is_rejected(
     keys: dict[str, Any], text: str, endpoints: int, said: str
 ) -> None:
     made = npb(**keys)
@@ -115,7 +115,7 @@ def test_only_the_program_that_is_run_is_needed() -> None:
     assert len({one.name for one in made.programs}) == 8 * 5
 
 
-def test_what_an_endpoint_does_not_tell_is_not_nought() -> None:
+def test_a_value_that_an_endpoint_does_not_report_is_not_zero() -> None:
     made = npb()
     text = sample("is")
     for odd in (None, TOLD.model_copy(update={"tx_bytes": [1, None, 1]})):
@@ -124,7 +124,7 @@ def test_what_an_endpoint_does_not_tell_is_not_nought() -> None:
     assert one.numbers(processes(one, text, 1))["moved_mb"] == 0
 
 
-def test_what_went_through_each_interface_is_told_once_of_each_endpoint() -> None:
+def test_interface_counters_are_recorded_once_per_endpoint() -> None:
     made = npb(processes=2)
     found = interfaces_of([one for each in processes(made, "", 2) for one in each])
     assert [(one.endpoint, one.name, one.measured) for one in found] == [

@@ -124,7 +124,9 @@ def test_large_files_take_their_time(
         ("{kind: memtier, ratio: half}", "ratio"),
     ],
 )
-def test_what_makes_no_sense_is_told_before(text: str, said: str, tmp_path: Path) -> None:
+def test_invalid_disk_settings_are_rejected_before_the_run(
+    text: str, said: str, tmp_path: Path
+) -> None:
     with pytest.raises(InputError) as caught:
         load_text(f"name: x\nworkload: {text}\n", tmp_path / "x.yaml")
     assert said in str(caught.value)
@@ -151,7 +153,7 @@ def facts(memory: int = 8 * 10**9, kind: str = "ext2/ext3") -> dict[str, Any]:
         ("dbench", {"sync": True}, facts(), []),
     ],
 )  # fmt: skip
-def test_where_memory_is_measured_it_says_so(
+def test_a_disk_test_that_measures_memory_is_warned_of(
     kind: str, keys: dict[str, Any], known: Mapping[str, Any], said: list[str]
 ) -> None:
     settings = tool(kind, **keys)._settings
@@ -161,7 +163,7 @@ def test_where_memory_is_measured_it_says_so(
     assert list(settings.warnings_at("receiver", known)) == []
 
 
-def test_a_depth_that_is_none_is_told() -> None:
+def test_a_queue_depth_without_effect_is_warned_of() -> None:
     assert "not the depth" in next(tool("fio", depth=4, direct=False)._settings.warnings())
     assert list(tool("fio", depth=4)._settings.warnings()) == []
 
@@ -170,7 +172,7 @@ def output(kind: str, name: str) -> bytes:
     return (OUTPUTS / kind.replace("-", "_") / f"{name}.txt").read_bytes()
 
 
-def test_both_ways_of_fio_are_told() -> None:
+def test_both_reads_and_writes_of_fio_are_reported() -> None:
     found = numbers(tool("fio", rw="randrw"), output("fio", "mixed-jobs"))
     assert found["read_iops"] == pytest.approx(32603.3966)
     assert found["read_p999_us"] == pytest.approx(2277.376)
@@ -183,7 +185,7 @@ def test_both_ways_of_fio_are_told() -> None:
         numbers(tool("fio", rw="write"), output("fio", "randread"))
 
 
-def test_percentiles_of_ioping_are_of_the_requests_that_it_tells() -> None:
+def test_percentiles_of_ioping_are_computed_from_the_printed_requests() -> None:
     found = numbers(tool("ioping"), output("ioping", "direct"))
     assert (found["latency_p50_us"], found["latency_p99_us"]) == (380.895, 1319.604)
     assert numbers(tool("ioping"), output("ioping", "quiet"))["latency_p99_us"] is None
@@ -209,7 +211,7 @@ def test_redis_benchmark_must_have_done_what_was_asked_for() -> None:
         numbers(tool("redis-benchmark"), output("redis-benchmark", "threads"))
 
 
-def test_memtier_tells_what_its_version_knows() -> None:
+def test_memtier_metrics_depend_on_its_version() -> None:
     found = numbers(tool("memtier"), output("memtier", "both"))
     assert (found["requests_per_s"], found["sets_per_s"]) == (717671.01, 65244.72)
     assert found["hits_percent"] == pytest.approx(9.469, abs=0.001)
@@ -286,7 +288,9 @@ def test_a_deadline_in_the_middle_leaves_nothing(kind: str, hosts: MakeHosts, di
 
 @pytest.mark.real("tools")
 @pytest.mark.parametrize("kind", ["fio", "ioping"])
-def test_too_little_room_is_told_before_it_begins(kind: str, hosts: MakeHosts, disk: Path) -> None:
+def test_too_little_disk_space_is_reported_before_the_program_starts(
+    kind: str, hosts: MakeHosts, disk: Path
+) -> None:
     made = tool(kind, **with_direct(kind, disk, size="1000TB"))
     needs(made)
     with pytest.raises(AgentError, match=f"MB in {disk}, and .* MB are missing") as caught:
@@ -295,7 +299,7 @@ def test_too_little_room_is_told_before_it_begins(kind: str, hosts: MakeHosts, d
 
 
 @pytest.mark.real("tools")
-def test_a_program_that_fails_says_why(hosts: MakeHosts, disk: Path) -> None:
+def test_the_error_of_a_failed_program_is_shown(hosts: MakeHosts, disk: Path) -> None:
     made = tool("fio", **with_direct("fio", disk, **{**SMALL["fio"], "engine": "nosuch"}))
     needs(made)
     with pytest.raises(ProgramError, match="engine nosuch not loadable"):

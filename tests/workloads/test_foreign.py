@@ -69,7 +69,7 @@ def run(work: PingPong, host: Sequence[Victim]) -> Outcome:
         ("http://a-1.b_c.example./{size}", Foreign("a-1.b_c.example.", 80, "/{size}")),
     ],
 )
-def test_a_url_says_where_requests_go(url: str, where: Foreign) -> None:
+def test_a_server_url_is_parsed(url: str, where: Foreign) -> None:
     assert read_url(url, "server") == where
     (siege,) = workload(server=url).parts()[0].steps
     told = {name: siege.parameters[name] for name in ("host", "port", "path")}
@@ -82,7 +82,7 @@ def test_a_url_says_where_requests_go(url: str, where: Foreign) -> None:
     port=st.integers(1, 65535),
     path=st.from_regex(r"/[a-z/]{0,9}", fullmatch=True),
 )
-def test_what_is_written_is_what_is_read(host: object, port: int, path: str) -> None:
+def test_a_written_server_url_is_read_back(host: object, port: int, path: str) -> None:
     where = Foreign(str(host), port, f"{path}{{size}}")
     assert read_url(f"http://{where.authority}{where.path}", "server") == where
 
@@ -114,7 +114,9 @@ def test_any_other_text_is_a_problem_with_a_cure(text: str) -> None:
         ("http://192.0.2.7/m ping/{size}", "what no request can have", "without #, spaces"),
     ],
 )
-def test_a_wrong_url_is_told_with_its_place(tmp_path: Path, url: str, said: str, cure: str) -> None:
+def test_an_invalid_url_is_reported_with_its_position(
+    tmp_path: Path, url: str, said: str, cure: str
+) -> None:
     path = written(tmp_path, "{loopback: {}}", url)
     with pytest.raises(InputError) as caught:
         load(path)
@@ -128,12 +130,14 @@ def test_a_wrong_url_is_told_with_its_place(tmp_path: Path, url: str, said: str,
     ("key", "value"),
     [("implementation", "go"), ("relay", False), ("retries", 3), ("ways", ["present"])],
 )
-def test_what_is_ping_s_and_pong_s_has_no_say(key: str, value: object) -> None:
+def test_ping_and_pong_settings_are_rejected_with_an_external_server(
+    key: str, value: object
+) -> None:
     with pytest.raises(ValidationError, match=f"{key} has no effect"):
         workload(server=GOOD, **{key: value})
 
 
-def test_one_endpoint_asks(tmp_path: Path) -> None:
+def test_an_external_server_is_used_by_one_endpoint_only(tmp_path: Path) -> None:
     path = written(tmp_path, "{sender: {kind: host}, receiver: {kind: host}}", GOOD)
     with pytest.raises(InputError, match="asked by one endpoint"):
         load(path)
@@ -144,7 +148,7 @@ def test_one_endpoint_asks(tmp_path: Path) -> None:
         load(path)
 
 
-def test_the_record_says_that_nothing_is_known_of_the_server() -> None:
+def test_an_external_server_is_noted_as_unknown() -> None:
     (said,) = PingPongSettings.model_validate({"server": GOOD}).warnings()
     assert GOOD in said
     assert "not known" in said
@@ -177,7 +181,7 @@ def test_a_ping_of_others_is_measured_as_ours(hosts: MakeHosts) -> None:
     assert metrics["cpu_sender_percent"] is not None
 
 
-def test_of_any_other_path_the_answer_itself_counts(hosts: MakeHosts) -> None:
+def test_for_other_paths_the_size_of_the_answer_is_recorded(hosts: MakeHosts) -> None:
     with published_pong("chunks") as port:
         work = workload(server=f"http://127.0.0.1:{port}/pong/{{size}}", sizes=["5kB"])
         outcome = run(work, hosts("s1"))
@@ -185,7 +189,7 @@ def test_of_any_other_path_the_answer_itself_counts(hosts: MakeHosts) -> None:
     assert (row["length"], row["relay_s"], row["retries"]) == (5000, None, None)
 
 
-def test_a_server_that_is_not_there_is_told(hosts: MakeHosts) -> None:
+def test_an_unreachable_server_is_reported(hosts: MakeHosts) -> None:
     url = f"http://127.0.0.1:{closed_port()}/mping/{{size}}"
     with pytest.raises(AgentError) as caught:
         run(workload(server=url, sizes=["5kB"]), hosts("s1"))

@@ -68,7 +68,7 @@ def line(event: str, **values: object) -> str:
     ],
     ids=["intervals", "flows", "points", "requests"],
 )
-def test_an_agent_that_tells_more_than_its_job_has_is_an_error(
+def test_an_agent_that_sends_more_events_than_its_job_allows_is_an_error(
     scripted: MakeScript, said: str
 ) -> None:
     host = scripted({"job-0": f"echo '{line('connected')}'; yes '{said}'"})

@@ -84,7 +84,7 @@ def test_a_sweep_over_all_languages_is_one_study(tmp_path: Path) -> None:
     assert [cell.scenario.workload.implementation for cell in load(path).cells] == [*Implementation]  # type: ignore[attr-defined]
 
 
-def test_an_unknown_language_is_told_with_its_place(tmp_path: Path) -> None:
+def test_an_unknown_implementation_language_is_reported_with_its_position(tmp_path: Path) -> None:
     path = tmp_path / "x.yaml"
     path.write_text("name: x\nworkload: {kind: pingpong, implementation: rust}\n")
     with pytest.raises(InputError) as caught:
@@ -129,7 +129,9 @@ def test_every_request_gets_an_answer(
     assert runtime is None or programs[runtime.name]["version"]
 
 
-def test_a_missing_runtime_is_told_before_anything_runs(hosts: MakeHosts, tmp_path: Path) -> None:
+def test_a_missing_runtime_is_reported_before_anything_runs(
+    hosts: MakeHosts, tmp_path: Path
+) -> None:
     (host,) = hosts("r1")
     runtime, program = workload(implementation="dart").needs("receiver")
     missing = replace(runtime, name="no-such-runtime", package="its-package")
@@ -138,7 +140,7 @@ def test_a_missing_runtime_is_told_before_anything_runs(hosts: MakeHosts, tmp_pa
     assert caught.value.cure == "install its-package on the endpoint"
 
 
-def test_a_server_that_does_not_come_up_is_told_with_what_it_said(
+def test_a_server_that_does_not_start_is_reported_with_its_output(
     hosts: MakeHosts, tmp_path: Path
 ) -> None:
     work = workload(implementation="python", sizes=["10B"])

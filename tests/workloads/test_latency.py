@@ -137,7 +137,7 @@ def test_a_rate_that_can_not_be_kept_is_a_number_of_its_own() -> None:
     assert first.response.min_us == 510
 
 
-def test_an_agent_that_tells_no_responses_leaves_them_unknown() -> None:
+def test_response_times_that_an_agent_does_not_report_are_unknown() -> None:
     workload = Latency(LatencySettings.model_validate({"rate": 50}), background=False)
     there = [(ran([10], waited_us=5),), (ran([10]),)]
     found = workload.outcome(1, Purpose.MEASURED, there).metrics
@@ -192,7 +192,7 @@ def test_each_protocol_has_numbers_of_its_own(
         ({"beside": ["tcp"]}, "a protocol is named twice"),
     ],
 )
-def test_what_does_not_go_together_is_said(written: dict[str, object], said: str) -> None:
+def test_incompatible_latency_settings_are_rejected(written: dict[str, object], said: str) -> None:
     with pytest.raises(ValidationError, match=said):
         LatencySettings.model_validate(written)
 

@@ -105,7 +105,9 @@ def test_settings_are_its_options(kind: str, keys: dict[str, Any], expected: str
         ("openssl-speed", {"algorithm": "-help"}, "should match pattern"),
     ],
 )
-def test_what_can_not_be_is_told_before(kind: str, keys: dict[str, Any], said: str) -> None:
+def test_impossible_settings_are_rejected_before_the_run(
+    kind: str, keys: dict[str, Any], said: str
+) -> None:
     with pytest.raises(ValidationError) as caught:
         tool(kind, **keys)
     assert said in str(caught.value)
@@ -162,7 +164,7 @@ def test_a_smaller_dictionary_than_wanted_is_an_error() -> None:
         numbers(tool("sevenzip", dictionary="1MiB"), output)
 
 
-def test_7_zip_before_17_tells_no_speed() -> None:
+def test_7_zip_before_17_reports_no_speed() -> None:
     newer = sample("sevenzip/7zr-bookworm").decode()
     older = re.sub(r"(?m)^Avr: +[0-9]+( .*\| +)[0-9]+", r"Avr:\1", newer)
     found = numbers(tool("sevenzip"), older.encode())

@@ -35,7 +35,7 @@ def declared(workload: str, background: str = "") -> tuple[Measure, ...]:
 
 
 @pytest.mark.parametrize(("workload", "background"), BOTH)
-def test_every_number_is_told_in_full(workload: str, background: str) -> None:
+def test_every_metric_is_fully_described(workload: str, background: str) -> None:
     measures = declared(workload, background)
     assert max(Counter(one.name for one in measures).values()) == 1
     assert [one.name for one in measures if not one.help or "\n" in one.help] == []
@@ -65,13 +65,15 @@ RATE = Measure(name="x", unit="bit/s", better="higher", help="how fast", head="x
     ("change", "told"),
     [({"unit": "B/s"}, "bit/s in a, and in B/s in b"), ({"better": "lower"}, "higher in a, and")],
 )
-def test_two_meanings_of_a_name_are_refused(change: dict[str, str], told: str) -> None:
+def test_contradicting_declarations_of_a_metric_are_rejected(
+    change: dict[str, str], told: str
+) -> None:
     other = RATE.model_validate({**RATE.model_dump(), **change})
     with pytest.raises(InputError, match=f"x is (in|better) {told}"):
         together([("a", [RATE]), ("b", [other])])
 
 
-def test_what_one_does_not_know_another_may() -> None:
+def test_unknown_parts_of_a_metric_are_taken_from_other_runs() -> None:
     rough = Measure(name="x", unit=None, better="neither")
     for lists in ([rough], [RATE]), ([RATE], [rough]):
         (found,) = together(zip("ab", lists, strict=True)).values()
@@ -79,7 +81,7 @@ def test_what_one_does_not_know_another_may() -> None:
         assert known == ("bit/s", Better.HIGHER, "x", True)
 
 
-def test_a_background_is_told_apart() -> None:
+def test_metrics_of_a_background_have_their_own_names() -> None:
     beside = of_background(RATE)
     assert (beside.name, beside.words) == ("background_x", "background x")
     assert (beside.head, beside.leading) == ("background\nx", False)

@@ -96,7 +96,7 @@ def test_settings_are_its_options(kind: str, keys: dict[str, Any], which: int, w
 
 
 @pytest.mark.parametrize("kind", PACKAGES)
-def test_what_its_programs_listen_on_is_of_the_ports_that_a_firewall_lets_through(
+def test_servers_listen_on_ports_that_the_firewall_admits(
     kind: str,
 ) -> None:
     connections = {"connections": 5} if kind == "nuttcp" else {}
@@ -107,7 +107,7 @@ def test_what_its_programs_listen_on_is_of_the_ports_that_a_firewall_lets_throug
 
 
 @pytest.mark.parametrize("text", ["{kind: netpipe}", "{kind: apachebench, requests: 9}"])
-def test_what_lasts_as_long_as_it_is_told_can_be_a_background(text: str, tmp_path: Path) -> None:
+def test_a_program_with_a_settable_duration_can_be_a_background(text: str, tmp_path: Path) -> None:
     scenario = f"name: x\nworkload: latency\nbackground: {text}\n"
     if "netpipe" in text:
         with pytest.raises(InputError):
@@ -119,7 +119,7 @@ def test_what_lasts_as_long_as_it_is_told_can_be_a_background(text: str, tmp_pat
     assert (lasting["duration"], lasting["requests"]) == (3, None)
 
 
-def test_what_needs_an_option_for_ipv6() -> None:
+def test_tools_that_need_an_ipv6_option_get_it() -> None:
     assert [run.ipv6 for run in tool("iperf2").runs()] == [["-V"], ["-V"]]
     assert [run.ipv6 for run in tool("nuttcp").runs()] == [["-6"], []]
 
@@ -139,7 +139,9 @@ def test_what_needs_an_option_for_ipv6() -> None:
         ("wrk", {"threads": 3, "connections": 2}, "needs a connection"),
     ],
 )
-def test_what_can_not_be_is_told_before(kind: str, keys: dict[str, Any], said: str) -> None:
+def test_impossible_settings_are_rejected_before_the_run(
+    kind: str, keys: dict[str, Any], said: str
+) -> None:
     with pytest.raises(ValidationError, match=said):
         tool(kind, **keys)
 
@@ -163,7 +165,7 @@ def test_netpipe_has_no_ipv6(tmp_path: Path) -> None:
         ("qperf", {"test": "udp-bw"}, "udp-bw-unified", {"goodput_bps", "loss_percent"}),
     ],
 )
-def test_other_tests_tell_other_numbers(
+def test_each_test_of_a_tool_has_its_own_metrics(
     kind: str, keys: dict[str, Any], sample: str, expected: set[str]
 ) -> None:
     made = tool(kind, **keys)
@@ -193,7 +195,7 @@ def test_other_tests_tell_other_numbers(
         ("netpipe", {}, "saved", "n_half_bytes", 38.165),
     ],
 )
-def test_what_is_computed_of_what_it_prints(
+def test_metrics_are_computed_from_the_tool_output(
     kind: str, keys: dict[str, Any], sample: str, name: str, value: float
 ) -> None:
     found = numbers(tool(kind, **keys), (OUTPUTS / kind / f"{sample}.txt").read_bytes())
@@ -213,7 +215,7 @@ def test_what_is_computed_of_what_it_prints(
         ("wrk", {}, "404", "no request got a good answer"),
     ],
 )
-def test_what_is_no_measurement_is_an_error(
+def test_output_without_a_measurement_is_an_error(
     kind: str, keys: dict[str, Any], sample: str, said: str
 ) -> None:
     with pytest.raises(OutputError, match=said):
@@ -399,7 +401,7 @@ def test_netperf_is_built_of_its_source(program: Program, tmp_path: Path) -> Non
 
 
 @pytest.mark.real("tools")
-def test_a_background_tells_its_numbers_at_its_end(hosts: MakeHosts) -> None:
+def test_a_background_reports_its_metrics_at_its_end(hosts: MakeHosts) -> None:
     beside, measured = tool("qperf", duration="1s"), tool("qperf", duration="2s")
     skip_without("qperf")
     parts = [

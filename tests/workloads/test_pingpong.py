@@ -189,7 +189,7 @@ def test_an_unreachable_pong_fails_the_trial(
     assert "s1" in str(caught.value.where)
 
 
-def test_what_takes_too_long_fails_the_trial_and_says_what_to_do(hosts: MakeHosts) -> None:
+def test_a_trial_past_its_deadline_fails_with_a_cure(hosts: MakeHosts) -> None:
     between = pairs(hosts("s1"), hosts("r1"))
     slow = workload(sizes=["1MB"], repetitions=100_000, deadline="300ms")
     with pytest.raises(AgentError, match="missed every deadline") as caught:
@@ -245,7 +245,7 @@ def test_a_part_of_the_requests_is_no_result() -> None:
         workload().outcome(1, Purpose.MEASURED, [[ran]])
 
 
-def test_what_is_no_siege_is_no_result() -> None:
+def test_a_result_without_a_siege_is_an_error() -> None:
     values = {**COUNTS, "event": "result", "id": "1", "job": "pong"}
     other = PongResult.model_validate({**values, "process": USE, "endpoint": STAT})
     with pytest.raises(AgentError, match="made no requests"):
@@ -255,7 +255,7 @@ def test_what_is_no_siege_is_no_result() -> None:
 # --- the metrics
 
 
-def test_what_failed_is_counted_and_left_out() -> None:
+def test_failed_requests_are_counted_and_excluded_from_times() -> None:
     one = table({}, {"relay_us": 750.0, "retries": 2}, {"error": 2, **UNANSWERED, "retries": None})
     other = table({"error": 5, "code": 503, "length": 0, "retries": 10, "relay_us": 1e9}, {})
     found = request_metrics([one, other], [0.5, 0.25])

@@ -19,7 +19,7 @@ def told(exchange: KeyValueSpace, rank: int, *lines: str) -> list[tuple[int, str
     return list(exchange.take(rank, "".join(f"{line}\n" for line in lines).encode()))
 
 
-def test_what_one_tells_another_gets() -> None:
+def test_a_value_that_one_process_puts_can_be_read_by_another() -> None:
     exchange = KeyValueSpace(["a", "b"])
     assert told(exchange, 0, "cmd=put kvsname=osmef key=card-0 value=10.0.0.1#20000") == [
         (0, "cmd=put_result rc=0 msg=success\n")
@@ -87,7 +87,7 @@ def test_lines_may_come_in_any_pieces(sizes: list[int]) -> None:
 
 
 @given(st.binary(max_size=300))
-def test_whatever_a_process_says_it_is_answered_or_an_error_of_its_endpoint(data: bytes) -> None:
+def test_any_input_of_a_process_is_answered_or_an_error_of_its_endpoint(data: bytes) -> None:
     where, answers = "b", []
     try:
         answers = list(KeyValueSpace(["a", "b"]).take(1, data))
@@ -110,7 +110,7 @@ def test_whatever_a_process_says_it_is_answered_or_an_error_of_its_endpoint(data
         "x" * 5000,
     ],
 )
-def test_what_is_not_known_is_an_error(line: str) -> None:
+def test_an_unknown_pmi_command_is_an_error(line: str) -> None:
     with pytest.raises(ProgramError) as caught:
         told(KeyValueSpace(["a", "b"]), 1, line)
     assert caught.value.where == "b"
@@ -125,7 +125,7 @@ def test_a_line_without_end_is_an_error() -> None:
         list(exchange.take(0, b"x" * 1000))
 
 
-def test_nobody_fills_the_memory() -> None:
+def test_the_key_value_space_is_limited_in_size() -> None:
     exchange = KeyValueSpace(["a"])
     lines = [f"cmd=put key={number} value=x" for number in range(10_000)]
     with pytest.raises(ProgramError, match="more than"):
@@ -179,14 +179,16 @@ def test_all_processes_of_all_endpoints_are_one_job(hosts: MakeHosts) -> None:
     assert {part.interfaces for part in ran} == {("lo",)}
 
 
-def test_one_that_fails_ends_the_others(hosts: MakeHosts) -> None:
+def test_a_failed_process_ends_the_others(hosts: MakeHosts) -> None:
     with pytest.raises(ProgramError, match="exit status 7") as caught:
         run(hosts("one", "two"), processes(1, "1"))
     assert caught.value.where == "two"
     assert "it has its reasons" in caught.value.tail
 
 
-def test_one_that_speaks_another_language_is_told_with_what_it_printed(hosts: MakeHosts) -> None:
+def test_an_unknown_pmi_command_is_reported_with_the_output_of_the_process(
+    hosts: MakeHosts,
+) -> None:
     talk = (
         "import os, time; print('its words', flush=True);"
         " os.write(int(os.environ['PMI_FD']), b'hello\\n'); time.sleep(60)"
@@ -196,7 +198,7 @@ def test_one_that_speaks_another_language_is_told_with_what_it_printed(hosts: Ma
     assert "its words" in caught.value.tail
 
 
-def test_one_whose_agent_is_killed_ends_the_trial(hosts: MakeHosts) -> None:
+def test_a_killed_agent_ends_the_trial(hosts: MakeHosts) -> None:
     victims = hosts("one", "two")
     victims[1].doomed = True
     with pytest.raises(AgentError) as caught:

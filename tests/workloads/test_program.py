@@ -85,7 +85,7 @@ assert urllib.request.urlopen(sys.argv[1]).read() == b"poong"
 NUMBER = {"rate": {"pattern": "rate ([0-9.]+)", "unit": "B/s", "written_in": "MB/s"}}
 
 
-def test_a_number_is_read_and_what_it_took_is_told(two: list[Victim]) -> None:
+def test_a_metric_is_read_and_the_resource_usage_is_reported(two: list[Victim]) -> None:
     found = measure(two, sh("echo rate 2.5; i=0; while [ $i -lt 50000 ]; do i=$((i+1)); done"),
                     metrics=NUMBER)  # fmt: skip
     assert found["rate"] == pytest.approx(2.5e6)
@@ -128,7 +128,9 @@ def test_a_server_may_take_several_ports_in_a_row(two: list[Victim]) -> None:
     ("address", "told"),
     [("127.0.0.1", "127.0.0.1 127.0.0.1 a"), ("::1", "::1 [::1] a -6")],
 )
-def test_what_differs_with_ipv6(two: list[Victim], address: str, told: str) -> None:
+def test_addresses_and_options_follow_the_address_family(
+    two: list[Victim], address: str, told: str
+) -> None:
     workload = ScenarioPrograms(settings_of(sh('echo {peer} {host} "$@"', "a", ipv6=["-6"])))
     there = [Pair(two[0], two[1], address, address)]
     ((ran,),) = run_parts(TrialJob(trial=0, pairs=there), workload.parts()).ran
@@ -207,7 +209,7 @@ def test_it_prints_numbers_as_everywhere(
         (sh("echo rate 7 >&2"), OutputError, "write stream: stderr"),
     ],
 )
-def test_what_fails_is_told_with_the_end_of_what_it_printed(
+def test_a_failed_program_is_reported_with_the_end_of_its_output(
     two: list[Victim], run: dict[str, object], kind: type[EndpointError], said: str
 ) -> None:
     with pytest.raises(kind) as caught:
@@ -221,7 +223,7 @@ def test_half_a_json_is_an_error(two: list[Victim]) -> None:
         measure(two, sh("printf '{\"a\": 1'"), metrics={"a": {"json": "a"}})
 
 
-def test_other_statuses_may_be_success(two: list[Victim]) -> None:
+def test_other_exit_statuses_can_be_declared_successful(two: list[Victim]) -> None:
     assert measure(two, sh("echo rate 1; exit 3", exits=[3]), metrics=NUMBER)["rate"] == 1e6
 
 
@@ -243,7 +245,7 @@ def test_a_server_that_is_never_ready(
     assert caught.value.where == "receiver"
 
 
-def test_a_server_that_does_not_end_is_told_how_to_be_one_that_serves(two: list[Victim]) -> None:
+def test_a_program_that_does_not_end_is_reported_with_the_serves_setting(two: list[Victim]) -> None:
     server = sh("exec sleep 600", on="receiver", ready="start")
     with pytest.raises(ProgramError, match="write serves: true") as caught:
         measure(two, server, sh("true"), deadline="500ms")
@@ -260,7 +262,7 @@ def test_a_client_that_fails_is_the_cause_and_its_server_is_not_waited_for(
 
 
 @pytest.mark.parametrize("purpose", [Purpose.MEASURED, Purpose.BACKGROUND])
-def test_what_it_printed_is_kept_where_it_fails_too(two: list[Victim], purpose: Purpose) -> None:
+def test_the_output_of_a_failed_program_is_kept(two: list[Victim], purpose: Purpose) -> None:
     kept: dict[str, bytes] = {}
     job = TrialJob(trial=0, pairs=pairs([two[0]], [two[1]]), keep=kept.__setitem__)
     failing = ScenarioPrograms(settings_of(sh("echo one; echo two >&2; exit 1")))
@@ -344,7 +346,7 @@ def test_an_agent_that_is_killed_takes_the_program_with_it(two: list[Victim]) ->
         ({"metrics": {"Bad Name": {"pattern": "(x)"}}}, "pattern"),
     ],
 )
-def test_what_can_not_be_is_told_before(keys: dict[str, Any], said: str) -> None:
+def test_impossible_settings_are_rejected_before_the_run(keys: dict[str, Any], said: str) -> None:
     usual = {"kind": "program", "run": [sh("x")]}
     with pytest.raises(ValidationError) as caught:
         ProgramSettings.model_validate_json(json.dumps(usual | keys), strict=True)

@@ -108,7 +108,7 @@ def test_it_may_be_printed_to_standard_error() -> None:
         ({"json": "a"}, "\n[" * 100_000, "no whole JSON"),
     ],
 )
-def test_what_is_no_number_is_an_error_that_shows_the_end(
+def test_output_without_a_number_is_an_error_that_shows_its_end(
     keys: dict[str, Any], stdout: str, said: str
 ) -> None:
     with pytest.raises(OutputError) as caught:
@@ -149,13 +149,15 @@ def test_the_end_of_what_it_printed_is_fit_to_be_shown(
         ({"pattern": "(x)", "unit": "furlong", "written_in": "s"}, "can't be converted"),
     ],
 )
-def test_what_can_not_be_read_is_told_before(keys: dict[str, Any], said: str) -> None:
+def test_an_invalid_metric_definition_is_rejected_before_the_run(
+    keys: dict[str, Any], said: str
+) -> None:
     with pytest.raises(ValidationError, match=said.replace("(", r"\(")):
         reading(**keys)
 
 
 @given(st.binary(max_size=300), st.binary(max_size=300))
-def test_garbage_is_an_error_or_a_number(stdout: bytes, stderr: bytes) -> None:
+def test_any_output_gives_a_finite_number_or_an_error(stdout: bytes, stderr: bytes) -> None:
     for keys in ({"pattern": r"(\S+)"}, {"json": "a"}, {"pattern": "(.)", "stream": "stderr"}):
         try:
             found = reading(**keys).value(Printed(stdout, stderr))

@@ -45,7 +45,7 @@ def test_it_runs_in_a_directory_of_its_own_there(two: list[Victim], elsewhere: P
     assert files(elsewhere) == ["kept"]
 
 
-def test_in_the_directory_of_the_run_nothing_stays_either(two: list[Victim]) -> None:
+def test_no_files_are_left_in_the_run_directory(two: list[Victim]) -> None:
     home = Path.home() / two[0].directory
     before = files(home)
     argument = {"pattern": "in ([0-9]+)"}
@@ -69,7 +69,7 @@ def test_several_pairs_have_a_directory_each(hosts: MakeHosts, elsewhere: Path) 
         (f"{WRITES} head -c 100000000 /dev/zero", "printed more than 100000 bytes"),
     ],
 )
-def test_what_fails_leaves_nothing(
+def test_a_failed_program_leaves_no_files(
     two: list[Victim], elsewhere: Path, script: str, said: str
 ) -> None:
     run = sh(script, directory=str(elsewhere))
@@ -87,7 +87,7 @@ def test_what_fails_leaves_nothing(
         ({"directory": "{dir}", "room": "1000TB"}, "MB are missing"),
     ],
 )
-def test_a_place_that_will_not_do_is_told_before(
+def test_an_unusable_scratch_directory_is_reported_before_the_run(
     two: list[Victim], keys: dict[str, object], said: str
 ) -> None:
     with pytest.raises(AgentError) as caught:
@@ -98,7 +98,7 @@ def test_a_place_that_will_not_do_is_told_before(
 
 
 @pytest.mark.parametrize("directory", ["home", "../x", "{dir}/x", "", "/a\nb"])
-def test_what_is_no_directory_is_an_error(tmp_path: Path, directory: str) -> None:
+def test_an_invalid_directory_is_an_error(tmp_path: Path, directory: str) -> None:
     run = f"{{on: sender, argv: [x], directory: {json.dumps(directory)}}}"
     text = f"name: x\nworkload: {{kind: program, run: [{run}]}}"
     with pytest.raises(InputError, match="directory"):
@@ -111,7 +111,7 @@ def test_room_without_a_directory_is_an_error(tmp_path: Path) -> None:
         load_text(text, tmp_path / "x.yaml")
 
 
-def test_a_trial_workload_tells_its_directories_by_end(tmp_path: Path) -> None:
+def test_a_trial_workload_lists_its_directories_by_end(tmp_path: Path) -> None:
     runs = (
         "{on: both, argv: [x], directory: /a}, {on: sender, argv: [x], directory: '{dir}'},"
         " {on: sender, argv: [y], directory: /a}, {on: receiver, argv: [z]}"
@@ -140,14 +140,16 @@ def test_only_what_a_run_has_left_at_an_endpoint_is_cleared(
     assert sorted(files(elsewhere)) == sorted(["kept", *others])
 
 
-def test_a_prefix_is_no_pattern(session: SshSession, elsewhere: Path) -> None:
+def test_a_scratch_prefix_is_not_expanded_as_a_glob_pattern(
+    session: SshSession, elsewhere: Path
+) -> None:
     (elsewhere / ".osmef-ab+x+1").mkdir()
     (elsewhere / ".osmef-[a]*+x+1").mkdir()
     clear(session, scratch_prefix("[a]*", "x"), str(elsewhere))
     assert sorted(files(elsewhere)) == [".osmef-ab+x+1", "kept"]
 
 
-def test_what_can_not_be_cleared_is_told(session: SshSession) -> None:
+def test_a_directory_that_cannot_be_cleared_is_reported(session: SshSession) -> None:
     if os.geteuid() != 0:
         pytest.skip("only root has something that it can't remove: in /proc")
     with pytest.raises(EndpointError, match="can't be removed: /proc/"):
@@ -162,11 +164,11 @@ def test_what_can_not_be_cleared_is_told(session: SshSession) -> None:
         ("", None), ("tmpfs 4096", None), ("tmpfs x 1 1", None), ("a b c d e", None),
     ],
 )  # fmt: skip
-def test_a_file_system_is_read_or_not_known(text: str, found: object) -> None:
+def test_a_file_system_line_is_parsed_or_unknown(text: str, found: object) -> None:
     assert read_file_system(text) == found
 
 
-def test_a_station_tells_the_file_systems_of_its_directories(
+def test_a_station_reports_the_file_systems_of_its_directories(
     two: list[Victim], elsewhere: Path
 ) -> None:
     two[0].station.expect(["{dir}", str(elsewhere), "/no/such/place"])

@@ -40,7 +40,7 @@ def test_an_address_with_a_port_or_without(text: str, where: tuple[str, int]) ->
 
 
 @pytest.mark.parametrize("text", ["", "a.example", "192.0.2.7:", "192.0.2.7:0", "192.0.2.7:99999"])
-def test_what_is_no_address_is_refused(text: str) -> None:
+def test_an_invalid_server_address_is_rejected(text: str) -> None:
     with pytest.raises(ValidationError, match=r"is no address|there is no port"):
         Iperf3Settings(server=text)
 
@@ -54,7 +54,7 @@ def written(folder: Path, ends: str, provider: str = "{kind: static, inventory: 
     return path
 
 
-def test_one_endpoint_asks_and_the_record_says_whom(tmp_path: Path) -> None:
+def test_one_endpoint_sends_requests_and_the_external_server_is_noted(tmp_path: Path) -> None:
     study = load(written(tmp_path, "{loopback: {kind: host}}"))
     check_study(study)
     (told,) = [text for text in warnings_of(study) if "192.0.2.7" in text]
@@ -96,7 +96,7 @@ def test_an_iperf3_server_that_is_there(hosts: MakeHosts) -> None:
     assert (metrics["goodput_bps"] or 0) > 1e6
 
 
-def test_of_a_server_that_is_there_no_program_is_needed() -> None:
+def test_an_external_server_needs_no_program_on_the_receiver() -> None:
     there = Netperf(NetperfSettings.model_validate({"server": "192.0.2.7"}))
     assert [one.name for one in there.needs("sender")] == ["netperf"]
     own = Netperf(NetperfSettings())

@@ -95,7 +95,7 @@ def test_settings_are_its_options(kind: str, keys: dict[str, Any], words: str) -
     assert words in " ".join(tool(kind, **keys).runs()[-1].argv)
 
 
-def test_threads_of_stream_are_told_by_the_environment() -> None:
+def test_the_thread_count_of_stream_is_set_by_the_environment() -> None:
     assert tool("stream", threads=3).runs()[0].env == {"OMP_NUM_THREADS": "3"}
 
 
@@ -107,7 +107,7 @@ def test_a_program_is_needed_where_it_runs() -> None:
     assert alone.needs("receiver") == ()
 
 
-def test_what_is_no_run_s_own_program_is_needed_where_any_runs() -> None:
+def test_extra_needed_programs_are_required_on_every_end_that_runs_one() -> None:
     """Such as what a script starts."""
     run = {"on": "sender", "argv": ["sh", "-c", "iperf3 --version"]}
     made = tool("program", run=[run], needs=["iperf3"])
@@ -137,7 +137,7 @@ def test_how_its_programs_are_had_is_a_setting(
 
 
 @pytest.mark.parametrize("keys", [{"ways": ["present", "present"]}, {"ways": []}, {"ways": ["x"]}])
-def test_ways_that_are_none(keys: dict[str, Any]) -> None:
+def test_invalid_ways_to_provide_a_program_are_rejected(keys: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         tool("iperf3", **keys)
 
@@ -174,7 +174,9 @@ def _numbers_in(value: Any) -> list[float]:
 
 @pytest.mark.parametrize("kind", TOOLS)
 @pytest.mark.parametrize("stdout", [b"", b"\xff\xfe", b"{", b"Throughput 0 MB/sec"])
-def test_what_it_never_prints_is_an_error_that_says_where(kind: str, stdout: bytes) -> None:
+def test_unparsable_tool_output_is_an_error_that_names_the_endpoint(
+    kind: str, stdout: bytes
+) -> None:
     with pytest.raises(OutputError) as caught:
         numbers(tool(kind), stdout)
     assert caught.value.where == "vm-1"
@@ -182,13 +184,13 @@ def test_what_it_never_prints_is_an_error_that_says_where(kind: str, stdout: byt
 
 
 @pytest.mark.parametrize("kind", TOOLS)
-def test_what_is_stopped_before_it_tells_has_no_numbers(kind: str) -> None:
+def test_a_tool_stopped_before_its_output_has_no_metrics(kind: str) -> None:
     made = tool(kind)
     pair = [ended(run, b"", stopped=not run.ready) for run in made.runs()]
     assert made.numbers([pair]) == {one.name: None for one in made.selected_measures()}
 
 
-def test_a_server_that_is_stopped_is_no_excuse() -> None:
+def test_a_stopped_server_does_not_excuse_missing_client_output() -> None:
     made = tool("iperf3")
     pair = [ended(run, b"", stopped=bool(run.ready)) for run in made.runs()]
     with pytest.raises(OutputError):
@@ -226,7 +228,7 @@ def test_arrays_that_did_not_validate_are_an_error() -> None:
         ),
     ],
 )
-def test_programs_that_can_not_work_are_told_before(
+def test_unusable_program_definitions_are_reported_before_the_run(
     monkeypatch: pytest.MonkeyPatch, run: dict[str, Any], said: str
 ) -> None:
     made = tool("iperf3")

@@ -146,7 +146,7 @@ def test_the_warmup_counts_in_no_metric(*, threads: bool) -> None:
     assert {name: metrics[name] for name in expected} == pytest.approx(expected)
 
 
-def test_the_warmup_has_no_say_in_what_limited_a_flow() -> None:
+def test_the_warmup_is_excluded_from_the_limiting_factor() -> None:
     transfer, rows = warmed(threads=False)
     (limit,) = transfer_limits(transfer.sender, transfer.receiver, rows)
     assert limit.limited_by == "sender-idle"
@@ -157,20 +157,20 @@ def test_the_warmup_has_no_say_in_what_limited_a_flow() -> None:
 
 
 @pytest.mark.parametrize(("common", "length"), [([None], 1.0), ([5], None), ([5], 0.0)])
-def test_without_a_common_interval_there_is_no_number(
+def test_a_transfer_without_a_common_interval_is_an_error(
     common: list[int | None], length: float | None
 ) -> None:
     with pytest.raises(AgentError, match="did not all run at one time"):
         transfer_metrics([transfer(common, length)], [])
 
 
-def test_without_a_byte_in_the_common_interval_there_is_no_number() -> None:
+def test_a_common_interval_without_any_byte_is_an_error() -> None:
     with pytest.raises(AgentError, match="nothing came while all connections ran"):
         transfer_metrics([transfer([0, 0], 0.001)], [])
     assert transfer_metrics([transfer([0, 8], 0.001)], [])["aggregate_btc_bps"] == 64_000
 
 
-def test_a_transfer_that_ended_in_its_warmup_says_so() -> None:
+def test_a_transfer_that_ended_in_its_warmup_is_reported() -> None:
     one, _ = warmed(threads=False)
     ended = flow(0, None, bytes=500, measured={"bytes": 0})
     receiver = TransferEnd.model_validate(

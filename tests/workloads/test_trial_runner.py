@@ -117,7 +117,7 @@ def test_a_port_that_another_program_holds_is_passed_over(
     assert len(done.ran[0][0].results) >= 2
 
 
-def test_an_address_that_is_not_there_is_told_after_some_tries(hosts: MakeHosts) -> None:
+def test_a_missing_address_is_reported_after_retries(hosts: MakeHosts) -> None:
     (host,) = hosts("s1")
     with pytest.raises(AgentError, match=r"bind: .*192\.0\.2\.1") as caught:
         run_parts(TrialJob(1, [Pair(host, host, "192.0.2.1", "192.0.2.1")]), parts())

@@ -19,7 +19,7 @@ def names(workload: TrialWorkload) -> list[str]:
     return [measure.name for measure in workload.measures]
 
 
-def test_a_workload_alone_lasts_as_long_as_itself() -> None:
+def test_a_workload_without_background_has_its_own_duration() -> None:
     workload = TrialWorkload(scenario("workload: {duration: 3s, warmup: 1s}"))
     assert workload.duration_s == 4
     assert not any(name.startswith("background_") for name in names(workload))

@@ -35,7 +35,7 @@ def measured(hosts: MakeHosts, **settings: Any) -> tuple[Outcome, list[list[Part
     return outcome, done.ran
 
 
-def test_both_ends_are_told_the_same() -> None:
+def test_both_ends_get_the_same_parameters() -> None:
     settings = {"rate": "1Mbit/s", "size": "500B", "burst": 4, "connections": 3, "dscp": 46}
     settings |= {"window": "64KiB", "warmup": "1s", "loss_threshold": "500ms"}
     (part,) = workload(**settings).parts()
@@ -73,7 +73,7 @@ def test_two_pairs_with_two_flows_each(hosts: MakeHosts, direction: str) -> None
     assert {i.retransmits for i in rows} == {None}
 
 
-def test_without_a_rate_nothing_is_offered(hosts: MakeHosts) -> None:
+def test_without_a_rate_the_offered_rate_is_unknown(hosts: MakeHosts) -> None:
     outcome, _ = measured(hosts, rate=0)
     assert outcome.metrics["offered_bps"] is None
     assert outcome.metrics["receiver_drops"] is None
@@ -226,14 +226,14 @@ def test_a_search_without_an_end_is_refused(settings: dict[str, Any], said: str)
     assert said in told(caught.value)
 
 
-def test_what_is_shorter_than_an_interval_is_one() -> None:
+def test_a_job_shorter_than_an_interval_has_one_interval() -> None:
     search = {**SEARCH, "step": "200ms", "lowest": "100Mbit/s"}
     for settings, length in (({}, 0.3), ({"search": search, "rate": "1Gbit/s"}, 0.2)):
         (part,) = workload(interval="1s", **settings).parts()
         assert {step.parameters["interval_s"] for step in part.steps} == {length}
 
 
-def test_a_search_knows_how_long_and_how_much_it_is_at_most() -> None:
+def test_a_search_has_an_upper_bound_of_duration_and_bytes() -> None:
     search = {"loss": "0 %", "resolution": "10 %", "step": "1s", "rest": "1s", "most": 10}
     one = workload(rate="100Mbit/s", size="100B", duration="5s", connections=2, search=search)
     # 100 Mbit/s to 100 kbit/s are 73 tenths: 7 halves, a beginning, and two for the full length.

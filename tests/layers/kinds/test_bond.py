@@ -93,7 +93,7 @@ def test_cards_are_joined_each_endpoint_its_own() -> None:
     assert made["a"].mtu == 1498, "that of the card with the smallest one"
 
 
-def test_what_is_asked_for_is_what_the_kernel_is_told() -> None:
+def test_the_bond_settings_are_passed_to_the_kernel() -> None:
     underlay, roots = ground_of()
     settings = BondSettings.model_validate(
         {"mode": "balance-xor", "hash": "layer3+4", "mtu": 9000, "rate": "10Mbit/s"}, strict=False
@@ -123,7 +123,7 @@ def test_the_first_card_is_preferred_at_all_ends_where_one_is() -> None:
         (BondMode.LACP, {"partner": "00:00:00:00:00:00"}, "speaks no LACP"),
     ],
 )
-def test_what_keeps_a_bond_from_carrying_is_told(
+def test_the_reason_why_a_bond_has_no_carrier_is_reported(
     mode: BondMode, lacking: Mapping[str, object], told: str
 ) -> None:
     underlay, roots = ground_of()
@@ -137,7 +137,7 @@ def test_what_keeps_a_bond_from_carrying_is_told(
 
 
 @pytest.mark.parametrize("duplex", ["full", "unknown"])
-def test_cards_that_tell_no_duplex_are_told_theirs_where_lacp_is_spoken(duplex: str) -> None:
+def test_the_duplex_of_nics_is_set_for_lacp_when_unknown(duplex: str) -> None:
     for mode in (BondMode.LACP, BondMode.ROUND_ROBIN):
         underlay, roots = ground_of()
         roots["a"].duplex = roots["b"].duplex = duplex
@@ -148,7 +148,7 @@ def test_cards_that_tell_no_duplex_are_told_theirs_where_lacp_is_spoken(duplex: 
 
 
 @pytest.mark.parametrize(("stays", "has_ethtool"), [(True, True), (False, False)])
-def test_where_the_duplex_can_not_be_set_it_is_told(*, stays: bool, has_ethtool: bool) -> None:
+def test_a_duplex_that_cannot_be_set_is_reported(*, stays: bool, has_ethtool: bool) -> None:
     underlay, roots = ground_of()
     roots["b"].has_ethtool = has_ethtool
     ends = dict(underlay.ends)
@@ -159,14 +159,14 @@ def test_where_the_duplex_can_not_be_set_it_is_told(*, stays: bool, has_ethtool:
     assert "ethtool -s eth1 speed 10000 duplex full" in str(refused.value.cure)
 
 
-def test_too_few_cards_are_told_before() -> None:
+def test_too_few_nics_are_reported_before_setup() -> None:
     underlay, _ = ground_of()
     host = replace(underlay.ends["a"].host, nics=("eth1",))
     with pytest.raises(EndpointError, match="joins 2 free network cards, and it has 1"):
         Bond(BondSettings()).probe(host, "space", underlay.family)
 
 
-def test_a_kernel_without_bonds_is_told(machines: Machines) -> None:
+def test_an_unusable_network_namespace_is_reported_before_bond_support(machines: Machines) -> None:
     host = machines.hosts["a"]
     with pytest.raises(EndpointError) as told:
         Bond(BondSettings()).probe(host, host.new_space(), machines.underlay().family)
@@ -179,7 +179,7 @@ def change(cards: Sequence[int], **tcp: int) -> Counters:
     return Counters({f"eth{n}": {**sent, "tx_packets": many} for n, many in enumerate(cards)}, tcp)
 
 
-def test_what_was_counted_makes_the_numbers() -> None:
+def test_bond_metrics_are_computed_from_the_counters() -> None:
     found = Bond(BondSettings()).outcome(
         [
             change([30, 10], OutSegs=200, RetransSegs=10, InSegs=50, TCPSACKReorder=3),
@@ -196,7 +196,7 @@ def test_what_was_counted_makes_the_numbers() -> None:
     }
 
 
-def test_no_share_is_told_of_a_handful_of_segments() -> None:
+def test_no_retransmission_share_is_given_for_few_segments() -> None:
     few = Bond(BondSettings()).outcome([change([1], InSegs=99, OutSegs=20, RetransSegs=1)])
     assert few["bond_retransmitted_percent"] is None
     assert few["bond_out_of_order_percent"] is None
@@ -216,7 +216,7 @@ def test_the_busiest_card_has_its_share_at_least(sent: list[list[int]]) -> None:
         assert 100 / max(map(len, sent)) - 1e-9 <= share <= 100 + 1e-9
 
 
-def test_all_that_it_tells_is_declared() -> None:
+def test_every_metric_of_a_bond_is_declared() -> None:
     told = Bond(BondSettings()).outcome([change([1, 1])])
     assert list(told) == [measure.name for measure in Bond.measures]
     assert json.dumps(told)
@@ -230,7 +230,7 @@ def test_it_is_named_by_what_is_set() -> None:
     )
 
 
-def test_where_it_is_measured() -> None:
+def test_traffic_is_measured_at_the_inner_address_of_the_bond() -> None:
     underlay, _ = ground_of()
     made = Bond(BondSettings()).up(underlay)
     assert isinstance(made["a"], LayerEnd)

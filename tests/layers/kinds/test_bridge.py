@@ -9,12 +9,14 @@ from tests.layers.machines import Machines, check_whole_life, raised
 
 
 @pytest.mark.parametrize("family", Family)
-def test_it_is_raised_carries_and_goes(machines: Machines, family: Family) -> None:
+def test_the_layer_is_set_up_carries_traffic_and_is_removed(
+    machines: Machines, family: Family
+) -> None:
     attached = check_whole_life(machines, lambda: Bridge(BridgeSettings()), family)
     assert attached["a"].mtu == 1500
 
 
-def test_of_ipv6_what_was_set_of_one_interface_alone_is_set_back(machines: Machines) -> None:
+def test_ipv6_settings_of_a_single_interface_are_restored(machines: Machines) -> None:
     for key, value in (("forwarding", "1"), ("accept_ra", "0")):
         path = f"/proc/sys/net/ipv6/conf/data0/{key}"
         machines.on("a", "sh", "-c", f"echo {value} > {path}")

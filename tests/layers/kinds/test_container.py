@@ -39,7 +39,7 @@ def test_the_image_has_the_agent_and_nothing_else() -> None:
         assert content.read() == b"\x7fELF"
 
 
-def test_an_endpoint_without_an_engine_is_told(machines: Machines) -> None:
+def test_a_missing_container_engine_is_reported(machines: Machines) -> None:
     shell = machines.shells["a"]
     shell.enter = (*shell.enter, "env", "PATH=/nowhere")
     with pytest.raises(EndpointError) as told:
@@ -49,7 +49,7 @@ def test_an_endpoint_without_an_engine_is_told(machines: Machines) -> None:
     assert "install podman or docker" in str(told.value.cure)
 
 
-def test_a_network_that_the_engine_has_not_is_told(machines: Machines, tmp_path: Path) -> None:
+def test_an_unknown_container_network_is_reported(machines: Machines, tmp_path: Path) -> None:
     podman = tmp_path / "podman"
     podman.write_text(ENGINE)
     podman.chmod(0o755)
@@ -80,7 +80,9 @@ def container(machines: Machines, network: str) -> Container:
 
 
 @pytest.mark.parametrize("network", ["host", "bridge", "macvlan"])
-def test_what_was_made_of_an_engine_goes(machines: Machines, tmp_path: Path, network: str) -> None:
+def test_all_container_engine_resources_are_removed(
+    machines: Machines, tmp_path: Path, network: str
+) -> None:
     engine.install(machines, tmp_path)
     before = machines.state()
     made = container(machines, network).up(machines.underlay())
@@ -96,7 +98,7 @@ def test_what_was_made_of_an_engine_goes(machines: Machines, tmp_path: Path, net
 
 
 @pytest.mark.parametrize("network", ["bridge", "macvlan"])
-def test_what_was_made_of_an_engine_is_found_by_its_name(
+def test_container_engine_resources_are_found_by_their_names(
     machines: Machines, tmp_path: Path, network: str
 ) -> None:
     engine.install(machines, tmp_path)
@@ -140,7 +142,7 @@ def test_beside_a_layer_that_forwards_it_is_off_again_at_the_end(
     assert machines.state() == before
 
 
-def test_an_engine_that_hangs_is_ended_and_told_and_not_asked_again(
+def test_a_hanging_container_engine_is_killed_reported_and_not_called_again(
     machines: Machines, tmp_path: Path
 ) -> None:
     machines.hosts["a"].root.removal_s = 0.1
@@ -168,7 +170,7 @@ def crun_words(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 @pytest.mark.real("layers")
 @pytest.mark.parametrize("network", ["host", "bridge", "macvlan"])
-def test_without_an_engine_crun_makes_it_and_nothing_is_left(
+def test_without_an_engine_crun_runs_the_container_and_leaves_nothing(
     machines: Machines, crun_words: list[str], network: str
 ) -> None:
     runtime.install(machines, crun_words)
@@ -194,7 +196,7 @@ def test_without_an_engine_crun_makes_it_and_nothing_is_left(
 
 
 @pytest.mark.real("layers")
-def test_on_another_layer_crun_makes_it_in_the_network_of_that(
+def test_on_another_layer_crun_uses_the_network_of_that_layer(
     machines: Machines, crun_words: list[str]
 ) -> None:
     runtime.install(machines, crun_words)
@@ -233,9 +235,7 @@ def test_crun_is_brought_where_one_end_has_no_engine(
     machines.lower()
 
 
-def test_an_endpoint_that_can_t_hide_its_cgroups_is_told(
-    machines: Machines, tmp_path: Path
-) -> None:
+def test_a_missing_mount_program_for_crun_is_reported(machines: Machines, tmp_path: Path) -> None:
     """Small systems have no mount, and crun none of its own."""
     crun = tmp_path / "crun"
     crun.write_text("#!/bin/sh\n")
@@ -247,7 +247,7 @@ def test_an_endpoint_that_can_t_hide_its_cgroups_is_told(
     assert "mount" in str(told.value.cure)
 
 
-def test_crun_has_no_networks_by_name() -> None:
+def test_crun_does_not_support_named_networks() -> None:
     with pytest.raises(InputError, match="crun has no network weave"):
         load_text(
             "name: x\nlayer: {kind: container, engine: crun, network: weave}\n", Path("x.yaml")

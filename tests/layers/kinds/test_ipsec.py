@@ -11,13 +11,15 @@ from tests.layers.machines import Machines, check_whole_life, recorded
 
 
 @pytest.mark.parametrize("family", Family)
-def test_it_is_raised_carries_and_goes(machines: Machines, family: Family) -> None:
+def test_the_layer_is_set_up_carries_traffic_and_is_removed(
+    machines: Machines, family: Family
+) -> None:
     attached = check_whole_life(machines, lambda: Ipsec(IpsecSettings()), family)
     assert attached["a"].mtu == 1500 - {Family.IPV4: 60, Family.IPV6: 80}[family]
 
 
 @pytest.mark.parametrize("bits", [128, 192, 256])
-def test_both_ends_of_a_way_have_its_key_and_no_key_is_in_a_command_line(bits: int) -> None:
+def test_both_ends_of_each_ipsec_direction_share_a_key_kept_off_command_lines(bits: int) -> None:
     underlay, roots = recorded(3)
     layer = Ipsec(IpsecSettings(key_bits=bits))
     numbers = layer.numbers(underlay)

@@ -9,15 +9,15 @@ from tests.layers.machines import Machines, check_whole_life
 
 
 @pytest.mark.parametrize("family", Family)
-def test_it_is_raised_carries_and_goes(machines: Machines, family: Family) -> None:
+def test_the_layer_is_set_up_carries_traffic_and_is_removed(
+    machines: Machines, family: Family
+) -> None:
     attached = check_whole_life(machines, lambda: Macvlan(MacvlanSettings()), family)
     assert attached["a"].mtu == 1500
 
 
 @pytest.mark.parametrize("family", Family)
-def test_an_address_that_a_stranger_on_the_link_has_is_not_taken(
-    machines: Machines, family: Family
-) -> None:
+def test_an_address_in_use_on_the_link_is_not_taken(machines: Machines, family: Family) -> None:
     underlay = machines.underlay(family)
     machines.on("b", "ip", "netns", "add", "theirs")
     for line in (

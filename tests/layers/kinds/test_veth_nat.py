@@ -8,6 +8,8 @@ from tests.layers.machines import Machines, check_whole_life
 
 
 @pytest.mark.parametrize("family", Family)
-def test_it_is_raised_carries_and_goes(machines: Machines, family: Family) -> None:
+def test_the_layer_is_set_up_carries_traffic_and_is_removed(
+    machines: Machines, family: Family
+) -> None:
     attached = check_whole_life(machines, lambda: VethNat(VethNatSettings()), family)
     assert attached["a"].mtu == 1500

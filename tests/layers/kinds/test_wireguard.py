@@ -14,12 +14,14 @@ PEER = ("PublicKey", "AllowedIPs", "Endpoint")
 
 
 @pytest.mark.parametrize("family", Family)
-def test_it_is_raised_carries_and_goes(machines: Machines, family: Family) -> None:
+def test_the_layer_is_set_up_carries_traffic_and_is_removed(
+    machines: Machines, family: Family
+) -> None:
     attached = check_whole_life(machines, lambda: Wireguard(WireguardSettings()), family)
     assert attached["a"].mtu == 1500 - {Family.IPV4: 60, Family.IPV6: 80}[family]
 
 
-def test_each_end_knows_the_public_keys_of_the_others_and_no_key_is_in_a_command_line(
+def test_each_end_has_the_public_keys_of_its_peers_and_no_key_is_in_a_command_line(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     underlay, roots = recorded(3)

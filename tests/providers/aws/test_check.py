@@ -102,7 +102,7 @@ def test_a_zone_of_several_accounts_is_given_by_its_id(api: Api) -> None:
         (VPCS, 1, {}, "1 VPCs (quota 1, in use 1)"),  # every account has a default one
     ],
 )
-def test_a_quota_that_is_too_small_is_told(
+def test_a_quota_that_is_too_small_is_reported(
     api: Api, code: str, limit: float, more: dict[str, Any], said: str
 ) -> None:
     gaps.quotas[code] = limit
@@ -112,7 +112,7 @@ def test_a_quota_that_is_too_small_is_told(
     assert "Service Quotas" in str(raised.value.cure)
 
 
-def test_what_runs_counts_and_what_is_on_dedicated_hosts_does_not(api: Api) -> None:
+def test_running_instances_count_against_the_quota_except_on_dedicated_hosts(api: Api) -> None:
     image = api.backends()[0].describe_images(owners=["136693071363"])[0].id
     api.backends()[0].run_instances(image, 1, None, [], instance_type="c5.xlarge", **PLAIN)
     gaps.quotas[STANDARD] = 7
@@ -129,7 +129,7 @@ def test_two_tenants_of_one_account_need_two_vpcs_there(api: Api) -> None:
         check(api, "tenant-1", "tenant-2")
 
 
-def test_quotas_that_nobody_may_read_are_told_of_and_stop_nothing(api: Api) -> None:
+def test_unreadable_quotas_are_reported_and_do_not_stop_the_run(api: Api) -> None:
     api.faults.append(Fault("GetServiceQuota", "AccessDeniedException", times=-1))
     ours, wanted = settings(api), requests("tenant-1")
     tenants = AwsProvider(ours).tenants_of(["tenant-1"], never_cancelled)
@@ -194,7 +194,7 @@ def test_a_need_becomes_the_smallest_type_that_fits(api: Api) -> None:
     ],
     ids=lambda value: str(value)[:40],
 )
-def test_what_is_not_there_is_named_with_a_cure(
+def test_a_missing_name_is_reported_with_a_cure(
     api: Api, more: dict[str, Any], kind: type[ProviderError], said: str
 ) -> None:
     with pytest.raises(kind) as raised:
@@ -203,7 +203,7 @@ def test_what_is_not_there_is_named_with_a_cure(
     assert raised.value.cure
 
 
-def test_credentials_that_are_missing_or_expired_are_told(api: Api, credentials: Path) -> None:
+def test_missing_or_expired_credentials_are_reported(api: Api, credentials: Path) -> None:
     api.faults.append(Fault("GetCallerIdentity", "ExpiredToken", 403))
     with pytest.raises(CredentialsError, match="as the test wants it"):
         check(api)
@@ -221,7 +221,7 @@ def test_a_missing_permission_to_read_is_named(api: Api) -> None:
 
 
 @pytest.mark.parametrize(("asked", "calls"), [("0", 2), ("", 2), ("3600", 1)])
-def test_ec2_is_not_asked_before_it_wants_to_be(api: Api, asked: str, calls: int) -> None:
+def test_the_retry_after_header_of_ec2_is_respected(api: Api, asked: str, calls: int) -> None:
     account = Account(AwsProvider(settings(api)).access_to(None))
     account.retry_s = 60.0
     api.faults.append(Fault("DescribeVpcs", "RequestLimitExceeded", 503, retry_after=asked))

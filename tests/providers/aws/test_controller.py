@@ -51,7 +51,7 @@ def test_amazon_is_asked_for_the_address(teller: str, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("path", ["/six", "/page", "/none"])
-def test_what_is_no_address_lets_nobody_in(
+def test_an_invalid_controller_address_is_rejected(
     teller: str, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(ProviderError) as raised:
@@ -59,6 +59,6 @@ def test_what_is_no_address_lets_nobody_in(
     assert "198.51.100.7/32" in str(raised.value.cure)
 
 
-def test_what_is_written_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_configured_controller_cidr_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     block = ask("http://127.0.0.1:1", "/", monkeypatch, controller_cidr="198.51.100.0/24")
     assert block == "198.51.100.0/24"

@@ -102,13 +102,13 @@ def test_a_missing_permission_is_named(code: str, message: str, action: str) -> 
     assert "docs/policies/aws.json" in str(shown)
 
 
-def test_what_only_ec2_can_read_is_left_out() -> None:
+def test_encoded_authorization_messages_of_ec2_are_omitted() -> None:
     text = "You are not authorized. Encoded authorization failure message: iV7x0pQ"
     shown = shown_of(error("UnauthorizedOperation", 403, text))
     assert "iV7x0pQ" not in str(shown)
 
 
-def test_what_may_pass_is_told_from_what_stays() -> None:
+def test_transient_errors_are_distinguished_from_permanent_ones() -> None:
     assert ERRORS.is_transient(error("RequestLimitExceeded", 503))
     assert ERRORS.is_transient(error("ThrottlingException"))
     assert ERRORS.is_transient(error("InternalError", 500))

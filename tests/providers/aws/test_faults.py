@@ -30,7 +30,7 @@ PASSING = [
 ]
 
 
-def test_what_passes_is_repeated_and_nothing_is_made_twice(lab: Lab) -> None:
+def test_transient_errors_are_retried_and_nothing_is_created_twice(lab: Lab) -> None:
     faults = [Fault(**vars(fault)) for fault in PASSING]
     lab.cloud.faults += faults
     ended = lab("run", lab.write())
@@ -42,7 +42,7 @@ def test_what_passes_is_repeated_and_nothing_is_made_twice(lab: Lab) -> None:
     assert lab.owned() == []
 
 
-def test_what_stays_is_named_with_a_cure_and_leaves_nothing(lab: Lab) -> None:
+def test_a_permanent_error_is_reported_with_a_cure_and_leaves_nothing(lab: Lab) -> None:
     lab.cloud.faults.append(Fault("CreateVpc", "VpcLimitExceeded", times=-1))
     ended = lab("run", lab.write())
     assert ended.code == 3
@@ -109,7 +109,7 @@ def test_the_next_zone_is_taken_where_an_instance_is_taken_back_at_once(lab: Lab
     assert lab.owned() == []
 
 
-def test_an_instance_that_does_not_boot_is_told_with_its_console(lab: Lab) -> None:
+def test_an_instance_that_does_not_boot_is_reported_with_its_console(lab: Lab) -> None:
     lab.cloud.stuck = True
     ended = lab("run", lab.write(boot_timeout="10s"))
     assert ended.code == 3
@@ -118,7 +118,7 @@ def test_an_instance_that_does_not_boot_is_told_with_its_console(lab: Lab) -> No
     assert lab.owned() == []
 
 
-def test_who_may_not_read_the_console_is_told_at_once(lab: Lab) -> None:
+def test_a_missing_permission_to_read_the_console_is_reported_at_once(lab: Lab) -> None:
     lab.cloud.faults.append(Fault("GetConsoleOutput", "UnauthorizedOperation", 403, times=-1))
     ended = lab("run", lab.write(host_keys="console"))
     assert ended.code == 3
@@ -153,7 +153,7 @@ def test_a_zone_that_was_asked_for_is_the_only_one_that_is_tried(lab: Lab) -> No
     assert lab.owned() == []
 
 
-def test_a_number_of_one_partition_is_not_published_as_one_of_two_hosts(lab: Lab) -> None:
+def test_different_partitions_alone_do_not_prove_different_hosts(lab: Lab) -> None:
     there = ("Placement.PartitionNumber=2", "Placement.PartitionNumber=1")
     lab.cloud.faults.append(Fault(RUN, change=there))
     ended = lab("run", lab.write(placement="different-host"))
@@ -181,7 +181,7 @@ def test_killed_before_the_answer_leaves_what_reap_finds(lab: Lab) -> None:
     assert {event for event, _kind in lab.journal()} >= {"intend", "destroyed"}
 
 
-def test_a_run_that_was_killed_goes_on(lab: Lab) -> None:
+def test_a_killed_run_is_resumed(lab: Lab) -> None:
     lab.cloud.faults.append(Fault(RUN, "InternalError", 500, after=True, then=killer(lab)))
     assert lab("run", lab.write()).code == -signal.SIGKILL
     ended = lab("resume", str(lab.osmef.run))
@@ -191,7 +191,7 @@ def test_a_run_that_was_killed_goes_on(lab: Lab) -> None:
     assert lab.owned() == []
 
 
-def test_what_was_made_and_is_not_listed_yet_is_reaped(lab: Lab) -> None:
+def test_a_created_instance_not_yet_listed_is_reaped(lab: Lab) -> None:
     lab.cloud.faults.append(Fault(RUN, "InternalError", 500, after=True, then=killer(lab)))
     assert lab("run", lab.write()).code == -signal.SIGKILL
     lab.cloud.faults.append(Fault("DescribeInstances", answer=NO_INSTANCES, holding="tag-key"))

@@ -33,7 +33,7 @@ def test_a_run_measures_between_partitions_and_leaves_nothing(lab: Lab) -> None:
 
 
 @pytest.mark.real("clouds")
-def test_two_vpcs_talk_over_public_addresses_with_keys_from_the_console(lab: Lab) -> None:
+def test_two_vpcs_communicate_over_public_addresses_with_keys_from_the_console(lab: Lab) -> None:
     scenario = lab.write(
         placement="different-host", tenancy="different-tenant", host_keys="console"
     )
@@ -60,7 +60,7 @@ def test_accounts_are_tenants(lab: Lab) -> None:
 
 
 @pytest.mark.real("clouds")
-def test_dedicated_hosts_promise_both_placements(lab: Lab) -> None:
+def test_dedicated_hosts_guarantee_both_placements(lab: Lab) -> None:
     scenario = lab.write(
         placement_by="dedicated-host", sweep={"placement": ["same-host", "different-host"]}
     )
@@ -71,7 +71,7 @@ def test_dedicated_hosts_promise_both_placements(lab: Lab) -> None:
     assert lab.owned() == []
 
 
-def test_what_ec2_cannot_promise_is_refused_with_the_nearest_thing(lab: Lab) -> None:
+def test_a_placement_that_ec2_cannot_guarantee_is_rejected_with_an_alternative(lab: Lab) -> None:
     ended = lab("validate", lab.write(placement="same-host"))
     assert ended.code != 0
     assert "dedicated" in ended.err + ended.out
@@ -90,7 +90,7 @@ def test_racks_keep_instances_apart(lab: Lab) -> None:
 
 
 @pytest.mark.real("clouds")
-def test_a_cluster_promises_nothing_and_its_node_is_told(lab: Lab) -> None:
+def test_a_cluster_group_guarantees_no_host_and_its_rack_is_recorded(lab: Lab) -> None:
     ended = lab("run", lab.write(placement_by="cluster", placement="any"))
     assert ended.code == 0, ended.err
     (cell,) = lab.summary["cells"]
@@ -100,7 +100,7 @@ def test_a_cluster_promises_nothing_and_its_node_is_told(lab: Lab) -> None:
     assert lab.owned() == []
 
 
-def test_all_that_can_be_asked_of_an_instance_is_asked(lab: Lab) -> None:
+def test_all_supported_instance_settings_are_applied(lab: Lab) -> None:
     ends = {"sender": {"flavor": {"vcpus": 2, "ram": "3GiB"}}, "receiver": {"flavor": "m5.large"}}
     image = f"{AMAZON}x86_64"
     scenario = lab.write(

@@ -36,14 +36,14 @@ def test_more_cards_than_an_instance_type_has_are_refused(api: Api) -> None:
     assert "larger flavor, or write nics: 2" in str(raised.value.cure)
 
 
-def test_of_a_type_with_several_network_cards_in_hardware_the_first_ones_room_counts(
+def test_the_nic_limit_is_that_of_the_first_hardware_network_card(
     api: Api,
 ) -> None:
     provider = AwsProvider(settings(api, default_flavor="p4d.24xlarge"))
     provider.check(requests("tenant-1", nics=8))  # 15 on each of four
 
 
-def test_a_quota_of_interfaces_that_is_too_small_is_told(api: Api) -> None:
+def test_a_network_interface_quota_that_is_too_small_is_reported(api: Api) -> None:
     gaps.quotas[NICS] = 4
     AwsProvider(settings(api)).check(requests("tenant-1"))
     with pytest.raises(QuotaError, match=r"6 network interfaces \(quota 4, in use 0\)"):
@@ -72,7 +72,7 @@ def two(lab: Lab, **more: Any) -> Iterator[tuple[Lab, list[Endpoint]]]:
     assert notes.there == set()
 
 
-def test_cards_are_on_subnets_of_the_run_and_told_by_their_addresses(
+def test_nics_are_on_subnets_of_the_run_and_identified_by_their_mac_addresses(
     pair: tuple[Lab, list[Endpoint]],
 ) -> None:
     lab, (sender, receiver) = pair

@@ -71,7 +71,7 @@ def test_endpoints_have_zones_of_their_own_and_are_apart(pair: Made) -> None:
     assert told == [(), ("c4.large has no enhanced networking (ENA)",)]
 
 
-def test_peers_of_another_cloud_are_let_in_at_the_data_ports_alone(pair: Made) -> None:
+def test_peers_of_another_cloud_are_admitted_to_the_data_ports_only(pair: Made) -> None:
     low, high = DATA_PORTS.start, DATA_PORTS.stop - 1
     for peers in ({9, 10}, {9, 10}, {9, 11}):  # again is no error, and who is not named is out
         pair.provider.admit(pair.endpoints, [f"203.0.113.{n}" for n in sorted(peers)])
@@ -92,7 +92,7 @@ def test_peers_of_another_cloud_are_let_in_at_the_data_ports_alone(pair: Made) -
         }
 
 
-def test_the_address_of_an_instance_that_is_gone_is_let_in_no_more(lab: Lab) -> None:
+def test_the_address_of_a_deleted_instance_is_removed_from_the_rules(lab: Lab) -> None:
     requests = [request("sender"), request("receiver", tenant="tenant-2")]
     key, ledger = KeyPair.generate("test"), Notes()
     context = RunContext("direct", requests, key, ledger, time.time() + 600)
@@ -123,7 +123,7 @@ def test_a_replacement_stands_in_the_zone_of_the_old_one(pair: Made) -> None:
     ]
 
 
-def test_where_a_replacement_is_not_reached_the_old_one_is_described(lab: Lab) -> None:
+def test_after_an_unreachable_replacement_the_old_instance_is_described(lab: Lab) -> None:
     requests = [request("sender", host="host-1"), request("receiver", host="host-2")]
     context = RunContext("direct", requests, KeyPair.generate("test"), Notes(), time.time() + 600)
     provider = AwsProvider(lab.settings(host_keys="console", placement_by="spread"), QUICK)

@@ -65,7 +65,7 @@ def kinds(account: Account) -> set[str]:
     return {one.kind for one in AwsProvider.find(account, None)}
 
 
-def test_a_network_goes_with_all_in_it_and_a_foreign_one_stays(
+def test_a_network_is_deleted_with_its_contents_and_a_foreign_one_is_kept(
     api: Api, maker: Maker, account: Account
 ) -> None:
     make_site(maker, account)
@@ -82,7 +82,7 @@ def test_a_network_goes_with_all_in_it_and_a_foreign_one_stays(
 
 
 @pytest.mark.parametrize("odd", ["²", "9" * 200, "soon", ""])
-def test_tags_of_somebody_else_that_can_t_be_read_are_told_and_hide_nothing(
+def test_unreadable_foreign_tags_are_reported_and_hide_no_resource(
     api: Api, maker: Maker, account: Account, odd: str
 ) -> None:
     make_site(maker, account)
@@ -97,13 +97,13 @@ def test_tags_of_somebody_else_that_can_t_be_read_are_told_and_hide_nothing(
     assert f"vpc {theirs.id}: its mark can't be read" in line
 
 
-def test_what_a_damaged_journal_names_is_none_of_its_kinds(account: Account) -> None:
+def test_resources_of_unknown_kinds_in_a_journal_are_not_accepted(account: Account) -> None:
     known = Resource("aws", "vpc", "osmef-a", "a", "vpc-1")
     assert AwsProvider.makes(known)
     assert not AwsProvider.makes(replace(known, kind="vpd"))
 
 
-def test_what_is_still_in_use_at_the_end_stays_alone_and_is_told(
+def test_only_a_resource_still_in_use_remains_and_is_reported(
     api: Api, maker: Maker, account: Account
 ) -> None:
     make_site(maker, account)
@@ -117,7 +117,7 @@ def test_what_is_still_in_use_at_the_end_stays_alone_and_is_told(
     assert kinds(account) == set()
 
 
-def test_a_permission_to_delete_that_is_missing_is_named_and_the_rest_goes(
+def test_a_missing_delete_permission_is_named_and_the_rest_is_deleted(
     api: Api, maker: Maker, account: Account
 ) -> None:
     make_site(maker, account)
@@ -150,7 +150,7 @@ def test_a_host_that_no_list_shows_yet_is_released_all_the_same(
     assert maker.made == []
 
 
-def test_what_is_not_known_yet_is_looked_for_again_after_a_while(
+def test_a_resource_not_yet_visible_is_looked_for_again(
     api: Api, maker: Maker, account: Account, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_host(maker, account)
@@ -165,7 +165,7 @@ def test_what_is_not_known_yet_is_looked_for_again_after_a_while(
     assert kinds(account) == set()
 
 
-def test_what_was_surely_refused_is_not_waited_for(
+def test_a_resource_whose_creation_was_refused_is_not_waited_for(
     api: Api, maker: Maker, account: Account
 ) -> None:
     api.faults.append(Fault("AllocateHosts", "InsufficientHostCapacity", 500))
@@ -174,7 +174,7 @@ def test_what_was_surely_refused_is_not_waited_for(
     assert maker.made == []
 
 
-def test_what_was_made_by_a_lost_request_is_found_when_it_is_listed(
+def test_a_resource_created_by_a_lost_request_is_found_once_listed(
     api: Api, maker: Maker, account: Account
 ) -> None:
     account.retry_s = 60.0

@@ -69,12 +69,12 @@ def request(flavor: str | None, zone: str | None = None) -> EndpointRequest:
         ([request("here"), request("there", "r-1b")], ["id-1"]),
     ],
 )
-def test_what_is_asked_for_in_a_zone_limits_no_other(
+def test_a_request_for_a_zone_does_not_limit_the_zones_of_others(
     requests: list[EndpointRequest], zones: list[str]
 ) -> None:
     assert free_zones({"tenant-1": offers()}, requests) == zones
 
 
-def test_no_zone_with_all_that_may_be_anywhere_is_told() -> None:
+def test_a_missing_zone_with_all_types_is_reported() -> None:
     with pytest.raises(CapacityError, match="no zone has all of here, there"):
         free_zones({"tenant-1": offers()}, [request("here"), request("there")])

@@ -58,7 +58,7 @@ def test_throttling_is_waited_for(
     assert arm.faults[0].times == 0
 
 
-def test_who_asks_to_wait_for_long_is_not_waited_for(arm: Arm, make: Make) -> None:
+def test_a_long_retry_after_is_not_waited_for(arm: Arm, make: Make) -> None:
     arm.faults.append(Fault(PUT_ADDRESS, 429, "TooManyRequests", times=9, after_s=3600))
     with pytest.raises(ApiError, match="3600 s") as caught:
         make()
@@ -86,7 +86,7 @@ def test_a_long_operation_is_looked_after_until_its_end(arm: Arm, make: Make) ->
         ("InternalExecutionError", ProviderError),
     ],
 )
-def test_the_kind_of_a_failure_is_told(
+def test_an_azure_failure_is_translated_to_its_error_kind(
     arm: Arm, make: Make, code: str, kind: type[ProviderError], late: bool
 ) -> None:
     text = "exceeding approved standardDSv5Family Cores quota" if "Operation" in code else "no"
@@ -97,7 +97,7 @@ def test_the_kind_of_a_failure_is_told(
     assert caught.value.cure or kind is ProviderError
 
 
-def test_what_is_not_seen_at_once_is_asked_for_again(arm: Arm, make: Make) -> None:
+def test_a_resource_not_visible_at_once_is_polled_again(arm: Arm, make: Make) -> None:
     arm.faults.append(Fault(GET_ADDRESS, 404, "ResourceNotFound", times=2))
     made = make()
     assert made.id
@@ -146,7 +146,7 @@ def test_a_missing_permission_to_read_is_named_before_anything_is_made(api: Api)
 @pytest.mark.parametrize(
     "namespace", ["Microsoft.Compute", "Microsoft.Network", "Microsoft.DevTestLab"]
 )
-def test_a_namespace_that_is_not_registered_is_told_before_anything_is_made(
+def test_an_unregistered_namespace_is_reported_before_anything_is_created(
     api: Api, namespace: str
 ) -> None:
     api.arm.unregistered[OTHER].add(namespace)
@@ -159,7 +159,7 @@ def test_a_namespace_that_is_not_registered_is_told_before_anything_is_made(
     assert api.arm.count("PUT ") == 0
 
 
-def test_a_namespace_that_is_registered_no_more_is_told_and_leaves_nothing(api: Api) -> None:
+def test_a_namespace_unregistered_meanwhile_is_reported_and_leaves_nothing(api: Api) -> None:
     text = "The subscription is not registered to use namespace 'Microsoft.DevTestLab'."
     api.arm.faults.append(Fault("PUT .*/schedules/", 409, "MissingSubscriptionRegistration", text))
     provider = api.provider()
@@ -170,7 +170,7 @@ def test_a_namespace_that_is_registered_no_more_is_told_and_leaves_nothing(api: 
     assert api.arm.things == {}
 
 
-def test_a_region_without_schedules_is_told_and_used(api: Api) -> None:
+def test_a_region_without_schedules_is_reported_and_used(api: Api) -> None:
     fault = Fault("PUT .*/schedules/", 400, "LocationNotAvailableForResourceType")
     api.arm.faults.append(fault)
     provider, made = api.make(vm("a"))
@@ -181,7 +181,7 @@ def test_a_region_without_schedules_is_told_and_used(api: Api) -> None:
     assert set(api.events("intend")) == set(api.events("destroyed"))
 
 
-def test_wrong_secrets_are_told(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wrong_credentials_are_reported(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AZURE_CLIENT_SECRET", "another")
     with pytest.raises(CredentialsError, match="Invalid client secret") as caught:
         Subscription({"uri": api.arm.url})
@@ -189,28 +189,28 @@ def test_wrong_secrets_are_told(api: Api, monkeypatch: pytest.MonkeyPatch) -> No
     assert api.arm.calls == []
 
 
-def test_missing_credentials_are_told(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_credentials_are_reported(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AZURE_CLIENT_SECRET")
     with pytest.raises(CredentialsError) as caught:
         Subscription({"uri": api.arm.url})
     assert "AZURE_CLIENT_SECRET" in str(caught.value.cure)
 
 
-def test_no_subscription_at_all_is_told(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_subscription_is_reported(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AZURE_SUBSCRIPTION_ID")
     with pytest.raises(CredentialsError) as caught:
         api.provider().check([vm("a")])
     assert "AZURE_SUBSCRIPTION_ID" in str(caught.value.cure)
 
 
-def test_an_unknown_subscription_is_told(api: Api) -> None:
+def test_an_unknown_subscription_is_reported(api: Api) -> None:
     with pytest.raises(NotFoundError, match="SubscriptionNotFound") as caught:
         Subscription({"uri": api.arm.url, "cloud": OTHER.replace("4", "5")})
     assert "az account list" in str(caught.value.cure)
 
 
 @pytest.mark.parametrize("error", [ServiceRequestError("refused"), ServiceResponseError("cut")])
-def test_an_api_that_does_not_answer_is_told(error: Exception) -> None:
+def test_an_unreachable_api_is_reported(error: Exception) -> None:
     shown = ERRORS.translate(error, "making it")
     assert type(shown) is ApiError
     assert "azure.status.microsoft" in str(shown.cure)
@@ -224,7 +224,7 @@ def test_every_error_of_azure_has_a_cure(status: int) -> None:
 
 
 @pytest.mark.parametrize("full", ["", f"{REGION}-az3"])
-def test_where_a_region_has_no_room_the_zones_are_tried(api: Api, full: str) -> None:
+def test_when_a_region_has_no_capacity_its_zones_are_tried(api: Api, full: str) -> None:
     api.arm.full = {"", full}
     _, made = api.make(vm("a"), vm("b"))
     zones = {one["zones"][0] for one in api.bodies("virtualMachines")}
@@ -235,7 +235,7 @@ def test_where_a_region_has_no_room_the_zones_are_tried(api: Api, full: str) -> 
     assert len(api.bodies("schedules")) == 2
 
 
-def test_no_room_anywhere_is_told_with_what_was_tried(api: Api) -> None:
+def test_no_capacity_anywhere_is_reported_with_the_places_tried(api: Api) -> None:
     api.arm.full = {"", *(f"{REGION}-az{n}" for n in (1, 2, 3))}
     provider = api.provider()
     with pytest.raises(CapacityError, match=r"tried: westeurope, westeurope-az3, .*az1"):
@@ -252,7 +252,7 @@ def test_no_room_anywhere_is_told_with_what_was_tried(api: Api) -> None:
         ([vm("a", host="host-1"), vm("b", host="host-2")], {}),
     ],
 )
-def test_what_was_asked_for_in_one_place_is_not_moved(
+def test_vms_requested_together_are_not_placed_in_different_zones(
     api: Api, requests: list[Any], keys: dict[str, Any]
 ) -> None:
     api.arm.full = {"", f"{REGION}-az3"}

@@ -68,7 +68,9 @@ def test_subscriptions_are_tenants_and_host_keys_come_from_the_console(lab: Lab)
 
 
 @pytest.mark.real("clouds")
-def test_dedicated_hosts_promise_both_placements_and_a_misplaced_vm_is_made_anew(lab: Lab) -> None:
+def test_dedicated_hosts_guarantee_both_placements_and_a_misplaced_vm_is_recreated(
+    lab: Lab,
+) -> None:
     lab.arm.misplaced = ["receiver-h1"]
     scenario = lab.write(
         provider={"dedicated_host": "DSv5-Type1"},
@@ -132,7 +134,7 @@ def test_reap_without_journals_takes_what_is_due_and_nothing_foreign(lab: Lab) -
 
 
 @pytest.mark.real("clouds")
-def test_a_run_that_was_killed_goes_on(lab: Lab) -> None:
+def test_a_killed_run_is_resumed(lab: Lab) -> None:
     lab.arm.faults.append(Fault("PUT .*schedules/", 500, "Dead", lost=True, then=killer(lab)))
     assert lab("run", lab.write()).code == -signal.SIGKILL
     ended = lab("resume", str(lab.osmef.run))

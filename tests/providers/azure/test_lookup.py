@@ -52,7 +52,7 @@ def test_a_need_takes_the_smallest_size_that_fits(
     assert names(api, vm("a", flavor=need)).flavors[need].name == expected
 
 
-def test_a_need_that_nothing_fulfils_is_told(api: Api) -> None:
+def test_a_flavor_need_that_no_size_fulfils_is_reported(api: Api) -> None:
     with pytest.raises(NotFoundError, match="no size has"):
         names(api, vm("a", flavor=FlavorNeed(vcpus=99)))
 
@@ -81,7 +81,7 @@ def test_a_size_has_as_many_cpus_as_can_be_used(api: Api) -> None:
         ({"default_flavor": "old"}, ProviderError, "is of generation V2"),
     ],
 )
-def test_what_is_not_there_is_told_before_anything_is_made(
+def test_unavailable_settings_are_reported_before_anything_is_created(
     api: Api, keys: dict[str, Any], kind: type[ProviderError], text: str
 ) -> None:
     lacks = {"AcceleratedNetworkingEnabled": "False", "LowPriorityCapable": "False"}
@@ -135,7 +135,7 @@ def test_an_image_of_the_users_is_named_by_its_id(api: Api) -> None:
         assert (found.name, found.reference) == (image, {key: image})
 
 
-def test_what_a_plan_needs_is_compared_with_all_quotas(api: Api) -> None:
+def test_the_needs_of_a_plan_are_compared_with_all_quotas(api: Api) -> None:
     api.arm.quotas["compute"] |= {"standardDSv5Family": (37, 40), "virtualMachines": (39, 40)}
     api.arm.quotas["network"]["VirtualNetworks"] = (40, 40)
     with pytest.raises(QuotaError) as caught:

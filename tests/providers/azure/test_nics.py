@@ -23,7 +23,7 @@ def test_more_cards_than_a_size_has_are_refused(api: Api) -> None:
         api.provider().check([vm("a", nics=1), vm("b", nics=2)])
 
 
-def test_a_quota_of_interfaces_that_is_too_small_is_told(api: Api) -> None:
+def test_a_network_interface_quota_that_is_too_small_is_reported(api: Api) -> None:
     api.arm.quotas["network"]["NetworkInterfaces"] = (1, 5)
     api.provider(**LARGE).check([vm("a", nics=1), vm("b", nics=1)])
     with pytest.raises(QuotaError, match=r"5 NetworkInterfaces \(quota 5, in use 1\)"):
@@ -57,14 +57,14 @@ def test_cards_are_in_subnets_of_their_own_without_an_address_outside(
     assert api.owned() == []
 
 
-def test_where_a_zone_has_no_room_the_cards_are_kept(api: Api) -> None:
+def test_when_a_zone_has_no_capacity_the_nics_are_kept(api: Api) -> None:
     api.arm.full = {"", "westeurope-az3"}
     _, (made,) = api.make(vm("a", nics=2), **LARGE)
     assert len(made.nics) == 2
     assert len(api.bodies("networkInterfaces")) == 3
 
 
-def test_a_run_with_cards_leaves_nothing_also_of_a_vm_that_is_made_anew(lab: Lab) -> None:
+def test_a_run_with_extra_nics_leaves_nothing_even_of_a_recreated_vm(lab: Lab) -> None:
     lab.arm.misplaced = ["sender"]
     ended = lab(
         "run",

@@ -31,7 +31,7 @@ def properties(api: Api, type_: str) -> Any:
     return one["properties"]
 
 
-def test_a_vm_is_what_the_settings_say(api: Api) -> None:
+def test_the_vm_request_follows_the_settings(api: Api) -> None:
     api.make(vm("a b/c"), user="me", disk="31GiB")
     (body,) = api.bodies("virtualMachines")
     told = body["properties"]
@@ -128,7 +128,7 @@ def test_schedules_are_moved_on_only_while_the_run_lasts(api: Api, days: int) ->
 
 
 @pytest.mark.parametrize(("host_keys", "given"), [("given", True), ("console", False)])
-def test_a_host_key_is_handed_over_where_it_is_given(api: Api, host_keys: str, given: bool) -> None:
+def test_a_given_host_key_is_passed_to_the_vm(api: Api, host_keys: str, given: bool) -> None:
     api.make(vm("a"), host_keys=host_keys)
     (body,) = api.bodies("virtualMachines")
     assert ("ssh_keys" in config_of(body)) is given
@@ -191,7 +191,7 @@ def test_ssh_comes_in_from_the_controller_and_data_from_the_network(api: Api) ->
 
 
 @pytest.mark.parametrize("tenants", [None, TENANTS])
-def test_tenants_let_in_each_others_addresses(api: Api, tenants: dict[str, str] | None) -> None:
+def test_tenants_admit_each_others_addresses(api: Api, tenants: dict[str, str] | None) -> None:
     _, made = api.make(vm("a"), vm("b", tenant="tenant-2"), tenants=tenants)
     one, other = made
     blocks = [net["properties"]["addressSpace"]["addressPrefixes"][0] for net in networks(api)]
@@ -209,7 +209,7 @@ def networks(api: Api) -> list[Any]:
     return sorted(api.bodies("virtualNetworks"), key=lambda one: str(one["id"].split("/")[4]))
 
 
-def test_other_clouds_are_let_in_where_they_meet(api: Api) -> None:
+def test_other_clouds_are_admitted_only_by_the_tenant_they_connect_to(api: Api) -> None:
     provider, made = api.make(vm("a"), vm("b", tenant="tenant-2"))
     endpoints = [provider.endpoint(one, None) for one in made]  # type: ignore[arg-type]
     provider.admit(endpoints[:1], ["203.0.113.7", "203.0.113.8"])
@@ -221,7 +221,7 @@ def test_other_clouds_are_let_in_where_they_meet(api: Api) -> None:
     assert found == {"1": ["203.0.113.7/32", "203.0.113.9/32"], "2": []}
 
 
-def test_the_address_of_a_vm_that_is_gone_is_let_in_no_more(api: Api) -> None:
+def test_the_address_of_a_deleted_vm_is_removed_from_the_rules(api: Api) -> None:
     provider, (old, other) = api.make(vm("a"), vm("b", tenant="tenant-2"))
     provisioning = provider.provisioned()
     (new,) = provisioning.create_vms([old.spec.request])
@@ -323,7 +323,7 @@ def test_a_vm_that_is_not_seen_for_a_moment_is_looked_for(api: Api) -> None:
     assert place.region == REGION
 
 
-def test_a_vm_that_was_taken_back_is_gone(api: Api) -> None:
+def test_a_reclaimed_vm_is_reported_as_lost(api: Api) -> None:
     provider = AzureProvider(api.settings(spot=True), replace(USUAL, gone_s=0.2))
     (made,) = provider.begin(api.context(vm("a"))).create_all()
     endpoint = provider.endpoint(made, None)  # type: ignore[arg-type]

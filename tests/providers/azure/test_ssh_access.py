@@ -63,7 +63,7 @@ def test_a_log_that_is_not_written_yet_is_waited_for(api: Api) -> None:
     assert texts == []
 
 
-def test_without_keys_in_time_none_is_accepted(api: Api) -> None:
+def test_missing_host_keys_in_the_console_are_a_boot_error(api: Api) -> None:
     made, context = console(api)
     api.arm.console = lambda _key: "Kernel panic"
     with pytest.raises(BootError, match="no SSH host keys") as caught:
@@ -71,14 +71,14 @@ def test_without_keys_in_time_none_is_accepted(api: Api) -> None:
     assert "Kernel panic" in caught.value.message
 
 
-def test_why_a_log_can_not_be_read_is_told(api: Api) -> None:
+def test_the_reason_why_a_log_is_unreadable_is_reported(api: Api) -> None:
     made, context = console(api)
     api.arm.faults.append(Fault("retrieveBootDiagnosticsData", 409, "NotHere", times=9))
     with pytest.raises(BootError, match=r"can't be read: .*NotHere"):
         keys_of(made, context, within_s=0.0)
 
 
-def test_who_may_not_read_the_log_is_told_at_once(api: Api) -> None:
+def test_a_missing_permission_to_read_the_log_is_reported_at_once(api: Api) -> None:
     made, context = console(api)
     api.arm.role.remove("microsoft.compute/virtualmachines/retrievebootdiagnosticsdata/action")
     with pytest.raises(PolicyError) as caught:
@@ -92,7 +92,7 @@ def test_a_log_is_fetched_without_our_token(api: Api) -> None:
     assert made.console() == "any text, {not: json}"
 
 
-def test_of_a_serial_log_without_end_the_end_is_kept(api: Api) -> None:
+def test_of_a_long_serial_log_the_end_is_kept(api: Api) -> None:
     made, _ = console(api)
     api.arm.console = lambda _key: "x" * 5_000_000 + "the end"
     read = made.console()
@@ -101,7 +101,7 @@ def test_of_a_serial_log_without_end_the_end_is_kept(api: Api) -> None:
 
 
 @pytest.mark.parametrize(("text", "kind"), [("Kernel panic", BootError), (CONSOLE, None)])
-def test_a_vm_that_is_up_is_told_from_one_that_never_was(
+def test_a_booted_vm_is_distinguished_from_one_that_never_booted(
     api: Api, text: str, kind: type[BootError] | None
 ) -> None:
     made, context = console(api)

@@ -22,7 +22,7 @@ def destroy(api: Api) -> list[str]:
     return gone
 
 
-def test_all_that_was_made_is_listed_and_goes(api: Api) -> None:
+def test_all_created_resources_are_listed_and_deleted(api: Api) -> None:
     api.make(vm("a"), vm("b", tenant="tenant-2"), proximity=True)
     listed = sorted(f"{one.kind} {one.name}" for one in api.owned())
     disks = [one for one in listed if one.startswith("disk ")]
@@ -48,7 +48,7 @@ def test_only_one_run_is_listed_where_one_is_asked_for(api: Api) -> None:
 @pytest.mark.parametrize(
     "code", ["InUseSubnetCannotBeDeleted", "ResourceGroupDeletionBlocked", "NicInUse"]
 )
-def test_a_group_that_does_not_go_at_once_goes_part_by_part(
+def test_a_resource_group_that_cannot_be_deleted_at_once_is_deleted_part_by_part(
     api: Api, code: str, late: bool
 ) -> None:
     api.make(vm("a"), vm("b"), proximity=True)
@@ -79,7 +79,7 @@ def test_a_group_that_does_not_go_at_once_goes_part_by_part(
     ],
 )
 @pytest.mark.parametrize("late", [False, True])
-def test_what_is_in_use_for_a_while_is_deleted_later(
+def test_a_resource_temporarily_in_use_is_deleted_later(
     api: Api, request_: str, code: str, late: bool
 ) -> None:
     api.make(vm("a"))
@@ -91,7 +91,7 @@ def test_what_is_in_use_for_a_while_is_deleted_later(
     assert api.arm.things == {}
 
 
-def test_a_lock_is_told_and_the_rest_goes(api: Api) -> None:
+def test_a_resource_lock_is_reported_and_the_rest_is_deleted(api: Api) -> None:
     api.make(vm("a"))
     (address,) = api.bodies("publicIPAddresses")
     api.arm.locks.add(address["id"].lower())
@@ -106,7 +106,7 @@ def test_a_lock_is_told_and_the_rest_goes(api: Api) -> None:
     assert api.arm.things == {}
 
 
-def test_a_locked_group_is_told_and_other_groups_go(api: Api) -> None:
+def test_a_locked_resource_group_is_reported_and_other_groups_are_deleted(api: Api) -> None:
     api.make(vm("a"), vm("b", tenant="tenant-2"))
     first, _ = api.bodies("resourceGroups")
     api.arm.locks.add(first["id"].lower())
@@ -118,7 +118,9 @@ def test_a_locked_group_is_told_and_other_groups_go(api: Api) -> None:
 @pytest.mark.parametrize(
     "tags", [None, {}, {"osmef_run": "lab-1"}, {"osmef_run": "lab-2", "osmef_made": "1"}]
 )
-def test_what_lost_our_mark_is_not_touched(api: Api, tags: dict[str, str] | None) -> None:
+def test_a_resource_group_that_lost_our_mark_is_not_deleted(
+    api: Api, tags: dict[str, str] | None
+) -> None:
     api.make(vm("a"))
     known = api.owned()
     (group,) = api.bodies("resourceGroups")
@@ -133,7 +135,7 @@ def test_what_lost_our_mark_is_not_touched(api: Api, tags: dict[str, str] | None
 
 
 @pytest.mark.parametrize("odd", ["²", "9" * 200, "soon", None])
-def test_tags_of_somebody_else_that_can_t_be_read_are_told_and_hide_nothing(
+def test_unreadable_foreign_tags_are_reported_and_hide_no_resource(
     api: Api, odd: str | None
 ) -> None:
     api.make(vm("a"), vm("b", tenant="tenant-2"))
@@ -146,7 +148,7 @@ def test_tags_of_somebody_else_that_can_t_be_read_are_told_and_hide_nothing(
     assert f"resource-group {first['name']}: its mark can't be read" in line
 
 
-def test_what_a_damaged_journal_names_is_none_of_its_kinds(api: Api) -> None:
+def test_resources_of_unknown_kinds_in_a_journal_are_not_accepted(api: Api) -> None:
     api.make(vm("a"), proximity=True)
     known = api.owned()
     assert all(AzureProvider.makes(one) for one in known)
@@ -174,7 +176,7 @@ def test_a_group_of_another_run_by_our_name_is_not_touched(api: Api) -> None:
         ("Microsoft.Storage/storageAccounts", "1-a", None),
     ],
 )
-def test_what_others_put_into_a_group_of_ours_stays_with_it(
+def test_foreign_resources_in_our_resource_group_are_kept_with_it(
     api: Api, type_: str, name: str, tags: dict[str, str] | None
 ) -> None:
     api.make(vm("a"))
@@ -192,7 +194,7 @@ def test_what_others_put_into_a_group_of_ours_stays_with_it(
     assert api.arm.things == {}
 
 
-def test_parts_of_what_is_ours_go_with_it(api: Api) -> None:
+def test_sub_resources_of_our_resources_are_deleted_with_them(api: Api) -> None:
     api.make(vm("a"))
     (machine,) = api.bodies("virtualMachines")
     type_ = "Microsoft.Compute/virtualMachines/extensions"
@@ -210,7 +212,7 @@ def test_lists_are_read_to_their_end(api: Api) -> None:
     assert api.arm.count("GET .*/resourcegroups$") - before == 3
 
 
-def test_what_goes_meanwhile_is_gone(api: Api) -> None:
+def test_resources_deleted_by_others_meanwhile_count_as_deleted(api: Api) -> None:
     api.make(vm("a"))
     known = api.owned()
     api.arm.things.clear()
@@ -247,7 +249,7 @@ def test_each_subscription_is_cleared_by_its_own_access(api: Api) -> None:
 
 
 @pytest.mark.parametrize("slow", [False, True])
-def test_what_fails_is_told_after_the_rest(api: Api, slow: bool) -> None:
+def test_a_failed_deletion_is_reported_after_the_rest_is_deleted(api: Api, slow: bool) -> None:
     api.make(vm("a"), vm("b", tenant="tenant-2"))
     known = api.owned()
     forbidden = Fault("GET .*/resourcegroups/[^/]*-1$", 403, "Forbidden", times=1000)

@@ -56,7 +56,7 @@ def cell_of(provider: str, rest: str) -> tuple[AzureProvider, Cell]:
         ),
     ],
 )
-def test_what_can_not_be_done_is_a_problem_with_the_nearest_thing(
+def test_an_impossible_request_is_a_problem_with_the_nearest_alternative(
     provider: str, rest: str, key: str, nearest: str
 ) -> None:
     asked, cell = cell_of(provider, rest)
@@ -78,7 +78,7 @@ def test_what_can_not_be_done_is_a_problem_with_the_nearest_thing(
         (f"{USUAL}, {TWO}", f"{NAMED_ZONES}\ntenancy: different-tenant"),
     ],
 )
-def test_what_can_be_done_is_no_problem(provider: str, rest: str) -> None:
+def test_a_possible_request_is_no_problem(provider: str, rest: str) -> None:
     asked, cell = cell_of(provider, rest)
     assert asked.problems(cell) == []
 
@@ -93,7 +93,7 @@ def test_what_can_be_done_is_no_problem(provider: str, rest: str) -> None:
         (f"{USUAL}, spot: true", "placement: different-host"),
     ],
 )
-def test_hosts_that_nobody_tells_apart_are_refused_unless_they_are_only_recorded(
+def test_indistinguishable_hosts_are_rejected_unless_only_recorded(
     provider: str, rest: str
 ) -> None:
     asked, cell = cell_of(provider, rest)
@@ -124,7 +124,9 @@ def test_hosts_that_nobody_tells_apart_are_refused_unless_they_are_only_recorded
         (USUAL, "endpoints: {loopback: {}}", None),
     ],
 )
-def test_what_is_not_promised_is_a_warning(provider: str, rest: str, warning: str | None) -> None:
+def test_a_placement_without_guarantee_is_a_warning(
+    provider: str, rest: str, warning: str | None
+) -> None:
     asked, cell = cell_of(provider, rest)
     told = asked.warnings(cell)
     assert (told == []) if warning is None else (warning in told[0])

@@ -28,7 +28,7 @@ def events(ledger: MemoryLedger) -> list[str]:
 @pytest.mark.parametrize(
     ("codes", "calls"), [([], 1), (["slow down"], 2), (["busy", "busy"], 3), (["lost"], 1)]
 )
-def test_what_passes_is_repeated_and_made_once(
+def test_a_transient_error_is_retried_and_the_resource_created_once(
     account: Shop, maker: Maker[Shop, Mark], ledger: MemoryLedger, codes: list[str], calls: int
 ) -> None:
     account.api.faults["create vm"] = list(codes)
@@ -39,7 +39,7 @@ def test_what_passes_is_repeated_and_made_once(
     assert [one.id for _event, one in ledger.events] == [None, made]
 
 
-def test_what_was_made_and_is_listed_late_is_not_made_again(
+def test_a_created_resource_listed_late_is_not_created_again(
     account: Shop, maker: Maker[Shop, Mark]
 ) -> None:
     """After the lost answer no list shows it; the cloud refuses another one of its name."""
@@ -57,7 +57,7 @@ def test_what_was_made_and_is_listed_late_is_not_made_again(
     assert list(account.api.things) == ["vm-1"]
 
 
-def test_what_was_refused_is_noted_as_gone(
+def test_a_refused_creation_is_recorded_as_destroyed(
     account: Shop, maker: Maker[Shop, Mark], ledger: MemoryLedger
 ) -> None:
     account.api.faults["create vm"] = ["slow down", "denied"]
@@ -68,7 +68,7 @@ def test_what_was_refused_is_noted_as_gone(
 
 
 @pytest.mark.parametrize("codes", [["lost", "denied"], ["busy", "denied"]])
-def test_a_refusal_after_a_lost_answer_is_not_believed(
+def test_a_refusal_after_a_lost_answer_does_not_prove_that_nothing_was_created(
     account: Shop, maker: Maker[Shop, Mark], ledger: MemoryLedger, codes: list[str]
 ) -> None:
     account.api.faults["create vm"] = list(codes)
@@ -81,7 +81,7 @@ def test_a_refusal_after_a_lost_answer_is_not_believed(
     assert account.api.things == {}
 
 
-def test_what_was_taken_and_can_not_be_followed_stays_noted(
+def test_an_accepted_creation_of_unknown_outcome_stays_in_the_journal(
     account: Shop, maker: Maker[Shop, Mark], ledger: MemoryLedger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A request was throttled, the next one taken, and then nobody tells how it ends."""
@@ -98,7 +98,7 @@ def test_what_was_taken_and_can_not_be_followed_stays_noted(
     assert events(ledger) == ["intend"]
 
 
-def test_who_asks_to_wait_for_longer_than_we_do_is_not_waited_for(account: Shop) -> None:
+def test_a_retry_after_beyond_our_limit_is_not_waited_for(account: Shop) -> None:
     def call() -> None:
         raise Refused("slow down", "3600")
 
@@ -106,7 +106,7 @@ def test_who_asks_to_wait_for_longer_than_we_do_is_not_waited_for(account: Shop)
         account.do("asking", call)
 
 
-def test_what_is_unknown_to_the_table_has_a_cure_and_is_not_repeated(account: Shop) -> None:
+def test_an_unknown_error_code_has_a_cure_and_is_not_retried(account: Shop) -> None:
     account.api.faults["get"] = ["odd"] * 2
     with pytest.raises(ProviderError, match="asking: the API says odd") as caught:
         account.do("asking", lambda: account.api.get("x"))

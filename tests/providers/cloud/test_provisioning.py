@@ -119,7 +119,7 @@ def made(*requests: EndpointRequest) -> Made:
     return found
 
 
-def test_tenants_let_in_each_others_addresses_and_those_of_their_peers_alone() -> None:
+def test_tenants_admit_only_each_others_addresses_and_those_of_their_peers() -> None:
     one = made(request("a"), request("b"), request("c", tenant=2))
     assert one.rules == {"tenant-1": {"192.0.2.3"}, "tenant-2": {"192.0.2.1", "192.0.2.2"}}
     one.admit(["a"], ["203.0.113.7"])
@@ -139,7 +139,7 @@ def test_rules_are_changed_only_where_others_may_send() -> None:
     assert one.changes == [("tenant-2", {"192.0.2.3"}, {"192.0.2.1"})]
 
 
-def test_the_address_of_a_vm_made_anew_is_let_in_no_more_before_it_goes(
+def test_the_address_of_a_replaced_vm_is_removed_from_the_rules_before_deletion(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     one = made(request("a"), request("b", tenant=2))
@@ -168,7 +168,7 @@ def test_host_slots_of_a_lane_get_different_numbers_from_0(some: list[tuple[int,
         assert here == list(range(len(here)))
 
 
-def test_more_hosts_at_once_than_there_are_is_told() -> None:
+def test_too_few_hosts_for_concurrent_use_are_reported() -> None:
     requests = [request("a", "h-1"), request("b", "h-2"), request("c", "h-3", lane=2)]
     host_numbers(requests, 2, "nodes", "provider.nodes", "add some")
     with pytest.raises(CapacityError, match="needs 2 different hosts at once, and there are 1 nod"):
@@ -195,7 +195,7 @@ def test_places_are_tried_in_turn_while_there_is_no_room() -> None:
         first_with_capacity(["a"], make, roll_back, told.append)
 
 
-def test_all_that_lacks_is_told_at_once_and_what_nobody_tells_stops_nobody() -> None:
+def test_all_missing_quotas_are_reported_at_once_and_unknown_ones_are_ignored() -> None:
     quotas = {"cores": Quota(8, 4), "ips": Quota(5), "nets": Quota(None, 99), "disks": Quota(1.5)}
     compare_quotas("here", {"cores": 4, "ips": 5, "nets": 9, "disks": 0, "untold": 9}, quotas)
     with pytest.raises(QuotaError, match=r"5 cores \(quota 8, in use 4\), 6 ips \(quota 5, in use"):

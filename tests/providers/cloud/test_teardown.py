@@ -59,14 +59,16 @@ def test_stages_go_one_after_the_other(lab: Lab) -> None:
 
 
 @pytest.mark.parametrize("codes", [["in use"] * 3, ["busy"], ["slow down"], ["lost"], ["gone"]])
-def test_what_is_in_use_or_fails_for_a_while_goes_later(lab: Lab, codes: list[str]) -> None:
+def test_a_resource_in_use_or_failing_temporarily_is_deleted_later(
+    lab: Lab, codes: list[str]
+) -> None:
     lab.make("net", "rule")
     lab.api.faults["delete net"] = list(codes)
     lab.close()
     assert lab.left == []
 
 
-def test_what_stays_is_told_with_a_cure_and_nothing_waits_for_what_it_uses(lab: Lab) -> None:
+def test_a_resource_that_remains_is_reported_and_what_it_uses_is_not_waited_for(lab: Lab) -> None:
     lab.make("project", "net", "rule", "vm")
     lab.api.faults = {"delete rule": ["odd"], "delete net": ["in use"] * 2}
     with pytest.raises(ProviderError, match="the API says odd") as caught:
@@ -78,7 +80,7 @@ def test_what_stays_is_told_with_a_cure_and_nothing_waits_for_what_it_uses(lab: 
     assert lab.left == []
 
 
-def test_what_may_not_be_deleted_is_told_as_it_is(lab: Lab) -> None:
+def test_a_denied_deletion_is_reported_as_such(lab: Lab) -> None:
     lab.make("net")
     lab.api.faults["delete net"] = ["denied"]
     with pytest.raises(PolicyError) as caught:
@@ -86,14 +88,14 @@ def test_what_may_not_be_deleted_is_told_as_it_is(lab: Lab) -> None:
     assert caught.value.cure == "ask for the right"
 
 
-def test_what_is_not_listed_yet_is_known_by_its_id(lab: Lab) -> None:
+def test_a_resource_not_yet_listed_is_deleted_by_its_id(lab: Lab) -> None:
     (net,) = lab.make("net")
     lab.api.hidden.add(net)
     lab.close()
     assert lab.api.things == {}
 
 
-def test_a_request_that_nobody_saw_the_answer_of_is_looked_for_twice(
+def test_a_resource_of_an_unanswered_request_is_looked_for_twice(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It comes about while the teardown waits."""
@@ -108,14 +110,14 @@ def test_a_request_that_nobody_saw_the_answer_of_is_looked_for_twice(
     assert (gone, lab.api.things) == ([intended], {})
 
 
-def test_of_two_of_one_name_neither_stays(lab: Lab) -> None:
+def test_two_resources_of_one_name_are_both_deleted(lab: Lab) -> None:
     (net,) = lab.make("net")
     lab.api.things["net-twin"] = replace(lab.api.things[net])
     lab.close()
     assert (lab.left, lab.api.things) == ([], {})
 
 
-def test_one_of_two_of_a_name_that_stays_is_not_counted_as_gone(lab: Lab) -> None:
+def test_a_name_is_recorded_as_deleted_only_if_all_its_resources_are(lab: Lab) -> None:
     (net,) = lab.make("net")
     lab.api.things["net-twin"] = replace(lab.api.things[net])
     lab.api.faults["delete net"] = ["denied"]
@@ -125,7 +127,9 @@ def test_one_of_two_of_a_name_that_stays_is_not_counted_as_gone(lab: Lab) -> Non
 
 
 @pytest.mark.parametrize("tags", [{}, Mark("another-run", 1, 2).tags])
-def test_what_carries_another_mark_or_none_is_not_touched(lab: Lab, tags: dict[str, str]) -> None:
+def test_resources_with_another_mark_or_none_are_not_deleted(
+    lab: Lab, tags: dict[str, str]
+) -> None:
     (net,) = lab.make("net")
     lab.api.things[net] = Thing("net", "net-0", tags)
     lab.close()
@@ -133,7 +137,7 @@ def test_what_carries_another_mark_or_none_is_not_touched(lab: Lab, tags: dict[s
     assert lab.left == []
 
 
-def test_a_deletion_that_the_cloud_dropped_is_asked_for_again(lab: Lab) -> None:
+def test_a_deletion_that_the_cloud_ignored_is_repeated(lab: Lab) -> None:
     vm, _ = lab.make("vm", "vm")
     lab.api.dropped.add(vm)
     lab.close()
@@ -154,7 +158,7 @@ def test_slow_deletions_are_some_at_a_time() -> None:
 
 
 @pytest.mark.parametrize("name", ["stuck", "vm"])
-def test_what_never_goes_is_told(lab: Lab, name: str) -> None:
+def test_a_resource_that_is_never_deleted_is_reported(lab: Lab, name: str) -> None:
     """The cloud says so, or nothing happens for long."""
     lab.maker.make(lab.account, "vm", name)
     lab.maker.make(lab.account, "net", "net")
@@ -169,7 +173,7 @@ def test_what_never_goes_is_told(lab: Lab, name: str) -> None:
     assert lab.left == ["vm"]
 
 
-def test_a_list_that_fails_keeps_nothing_else_from_going(lab: Lab) -> None:
+def test_a_failed_listing_does_not_block_other_deletions(lab: Lab) -> None:
     lab.make("net", "rule")
     lab.api.faults["list rule"] = ["denied"]
     with pytest.raises(PolicyError):
@@ -239,14 +243,14 @@ def clear(lab: Lab) -> tuple[list[str], list[str]]:
 ALL = ["free", "one", "one/rule", "one/vm", "two", "two/rule", "two/vm"]
 
 
-def test_what_holds_others_goes_with_them_in_one_call(boxes: Lab) -> None:
+def test_a_container_resource_is_deleted_with_its_contents_in_one_call(boxes: Lab) -> None:
     deleted, gone = clear(boxes)
     assert deleted == ["delete box", "delete box", "delete rule"]
     assert sorted(gone) == ALL
     assert boxes.api.things == {}
 
 
-def test_what_is_in_one_that_stays_goes_first_also_if_it_is_not_known(boxes: Lab) -> None:
+def test_contents_of_an_undeletable_container_are_deleted_first_even_if_unknown(boxes: Lab) -> None:
     boxes.api.create("vm", "one/late", MARK.tags)
     boxes.api.faults["delete box"] = ["in use"]
     deleted, gone = clear(boxes)
@@ -258,7 +262,9 @@ def test_what_is_in_one_that_stays_goes_first_also_if_it_is_not_known(boxes: Lab
 
 
 @pytest.mark.parametrize("codes", [[], ["in use"]])
-def test_one_that_can_not_be_read_keeps_no_other(boxes: Lab, codes: list[str]) -> None:
+def test_an_unreadable_container_does_not_block_deleting_others(
+    boxes: Lab, codes: list[str]
+) -> None:
     """Also one that does not go at once, and in which something is in use for a while."""
     boxes.api.faults = {"list box": ["denied"], "delete box": codes, "delete rule": codes * 2}
     gone: list[str] = []
@@ -268,7 +274,9 @@ def test_one_that_can_not_be_read_keeps_no_other(boxes: Lab, codes: list[str]) -
     assert {one.name for one in boxes.api.things.values()} == {"one", "one/rule", "one/vm"}
 
 
-def test_one_that_never_goes_is_told_and_all_in_it_goes(boxes: Lab) -> None:
+def test_a_container_that_is_never_deleted_is_reported_and_its_contents_are_deleted(
+    boxes: Lab,
+) -> None:
     boxes.api.faults["delete box"] = ["denied", "", "denied"]
     with pytest.raises(PolicyError):
         clear(boxes)

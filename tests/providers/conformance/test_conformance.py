@@ -59,7 +59,7 @@ def names_of(some: Sequence[Resource]) -> list[str]:
     return sorted(f"{one.kind} {one.name}" for one in some)
 
 
-def test_what_is_made_is_noted_before_and_after_and_goes(bed: Bed) -> None:
+def test_resources_are_recorded_before_and_after_creation_and_deleted(bed: Bed) -> None:
     with made(bed, "a", "b") as lab:
         lab.create()
         assert [one.name for one in lab.endpoints] == ["a", "b"]
@@ -75,7 +75,7 @@ def test_what_is_made_is_noted_before_and_after_and_goes(bed: Bed) -> None:
     lab.provider.close()  # again is no error
 
 
-def test_where_vms_stand_is_told_and_one_that_was_taken_back_is_gone(bed: Bed) -> None:
+def test_the_location_of_vms_is_reported_and_a_reclaimed_vm_as_lost(bed: Bed) -> None:
     with made(bed, "a", "b") as lab:
         lab.create()
         first, second = lab.provider.describe(lab.endpoints)
@@ -149,7 +149,7 @@ def test_each_tenant_admits_the_vms_of_others_and_its_peers_alone(bed: Bed) -> N
 
 
 @pytest.mark.parametrize("what", [Wrong.THROTTLED, pytest.param(Wrong.LOST, marks=MORE)])
-def test_what_passes_is_repeated_and_nothing_is_made_twice(bed: Bed, what: Wrong) -> None:
+def test_transient_errors_are_retried_and_nothing_is_created_twice(bed: Bed, what: Wrong) -> None:
     with made(bed, "a", "b") as lab:
         with bed.wrong(what):
             lab.create()
@@ -160,7 +160,7 @@ def test_what_passes_is_repeated_and_nothing_is_made_twice(bed: Bed, what: Wrong
 @pytest.mark.parametrize(
     ("what", "error"), [(Wrong.DENIED, PolicyError), (Wrong.FULL, CapacityError)]
 )
-def test_what_stays_is_told_with_a_cure_and_leaves_nothing(
+def test_a_permanent_creation_error_is_reported_with_a_cure_and_leaves_nothing(
     bed: Bed, what: Wrong, error: type[ProviderError]
 ) -> None:
     with made(bed, "a") as lab:
@@ -176,7 +176,7 @@ def test_what_stays_is_told_with_a_cure_and_leaves_nothing(
     "what",
     [Wrong.IN_USE, *(pytest.param(one, marks=MORE) for one in (Wrong.BUSY, Wrong.UNTOLD))],
 )
-def test_what_passes_while_things_are_deleted_leaves_none(bed: Bed, what: Wrong) -> None:
+def test_transient_errors_during_deletion_leave_no_resources(bed: Bed, what: Wrong) -> None:
     with made(bed, "a") as lab:
         lab.create()
         with bed.wrong(what):
@@ -185,7 +185,7 @@ def test_what_passes_while_things_are_deleted_leaves_none(bed: Bed, what: Wrong)
         assert bed.vms() == []
 
 
-def test_what_may_not_be_deleted_stays_noted_and_the_rest_goes(bed: Bed) -> None:
+def test_an_undeletable_resource_stays_in_the_journal_and_the_rest_is_deleted(bed: Bed) -> None:
     with made(bed, "a") as lab:
         lab.create()
         with bed.wrong(Wrong.KEPT), pytest.raises(PolicyError) as caught:
@@ -223,7 +223,7 @@ def test_killed_between_intent_and_answer_leaves_what_its_journal_finds(
         assert bed.owned() == []
 
 
-def test_what_carries_the_mark_is_found_and_goes_without_a_journal(bed: Bed) -> None:
+def test_marked_resources_are_found_and_deleted_without_a_journal(bed: Bed) -> None:
     _, others_is_there = bed.foreign()
     with made(bed, "a") as lab:
         lab.create()
@@ -237,7 +237,7 @@ def test_what_carries_the_mark_is_found_and_goes_without_a_journal(bed: Bed) -> 
         assert others_is_there()
 
 
-def test_what_has_not_our_mark_is_not_touched_and_counts_as_gone(bed: Bed) -> None:
+def test_an_unmarked_resource_is_kept_and_recorded_as_destroyed(bed: Bed) -> None:
     foreign, is_there = bed.foreign()
     assert bed.owned() == []
     gone: list[Resource] = []
@@ -246,7 +246,7 @@ def test_what_has_not_our_mark_is_not_touched_and_counts_as_gone(bed: Bed) -> No
     assert is_there()
 
 
-def test_a_request_to_stop_ends_it_and_all_goes(bed: Bed) -> None:
+def test_a_stop_request_ends_creation_and_everything_is_deleted(bed: Bed) -> None:
     with made(bed, "a") as lab:
 
         def check() -> None:

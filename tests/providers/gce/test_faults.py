@@ -66,7 +66,7 @@ def test_an_operation_that_ends_with_an_error_ends_the_run(
 
 
 @pytest.mark.parametrize("end", [FULL, BROKEN])
-def test_what_was_refused_is_not_looked_for(lab: Lab, end: dict[str, Any]) -> None:
+def test_a_refused_vm_is_not_looked_for_at_teardown(lab: Lab, end: dict[str, Any]) -> None:
     """The journal says at once that it is not there, and nothing of the removal waits for it."""
     provider, wanted = lab.provider(zone="here-1-a"), context(vm())
     with (
@@ -97,7 +97,7 @@ def test_lists_of_several_pages_are_read_to_the_end(lab: Lab) -> None:
     ("status", "reason"),
     [(429, "rateLimitExceeded"), (503, "backendError"), (403, "userRateLimitExceeded")],
 )
-def test_a_busy_api_is_asked_again_after_the_time_that_it_wants(
+def test_a_busy_api_is_retried_after_its_retry_after_time(
     lab: Lab, status: int, reason: str
 ) -> None:
     busy = refusal(status, reason, **{"Retry-After": "1"})
@@ -123,7 +123,7 @@ def test_an_api_that_is_down_for_long_is_an_error(lab: Lab) -> None:
     assert lab.owned() == []
 
 
-def test_quota_that_is_exceeded_meanwhile_is_said(lab: Lab) -> None:
+def test_a_quota_exceeded_meanwhile_is_reported(lab: Lab) -> None:
     said = "Quota 'N2_CPUS' exceeded.  Limit: 8.0 in region here-1."
     with (
         lab.cloud.fault("call", INSERT_VM, **refusal(403, "quotaExceeded", said)),
@@ -147,7 +147,7 @@ def test_other_zone_is_tried_where_one_has_no_room(lab: Lab) -> None:
     assert lab.owned() == []
 
 
-def test_what_stands_in_a_zone_of_its_own_stays_where_others_leave_that_zone(lab: Lab) -> None:
+def test_a_vm_with_a_requested_zone_stays_when_others_change_zone(lab: Lab) -> None:
     """The zone has room for the VM that asks for it, and none for the one that may go elsewhere."""
     with (
         lab.cloud.fault("operation", "insert .*here-1-a/instances/.*-vm-2", **FULL),
@@ -223,7 +223,7 @@ def test_a_permission_that_is_lacking_is_named(lab: Lab, pattern: str, permissio
     assert lab.owned() == []
 
 
-def test_what_may_not_be_deleted_is_told_and_stays_for_the_reaper(lab: Lab) -> None:
+def test_a_denied_deletion_is_reported_and_left_for_reap(lab: Lab) -> None:
     said = "Required 'compute.instances.delete' permission for 'projects/alpha-1/zones/here-1-a/x'"
     denied = refusal(403, "forbidden", said)
     with (
@@ -250,7 +250,9 @@ def test_what_may_not_be_deleted_is_told_and_stays_for_the_reaper(lab: Lab) -> N
     ],
     ids=lambda lag: lag[0],
 )
-def test_what_was_just_made_may_be_seen_late(lab: Lab, lag: tuple[str, int, str]) -> None:
+def test_a_resource_just_created_may_become_visible_late(
+    lab: Lab, lag: tuple[str, int, str]
+) -> None:
     pattern, status, reason = lag
     said = f"The resource 'projects/alpha-1/global/networks/osmef-{RUN}-net-1' was not found"
     with (
@@ -264,7 +266,7 @@ def test_what_was_just_made_may_be_seen_late(lab: Lab, lag: tuple[str, int, str]
     assert lab.owned() == []
 
 
-def test_what_lists_and_looks_do_not_show_yet_goes_all_the_same(lab: Lab) -> None:
+def test_resources_not_yet_visible_in_lists_are_still_deleted(lab: Lab) -> None:
     provider, wanted = lab.provider(), context(vm())
     lab.create(provider, wanted)
     unseen = {"kind": "call", "pattern": "GET .*/zones/[a-z0-9-]+/instances/", "times": 1}
@@ -276,7 +278,7 @@ def test_what_lists_and_looks_do_not_show_yet_goes_all_the_same(lab: Lab) -> Non
     assert lab.owned() == []
 
 
-def test_what_is_still_in_use_is_deleted_when_it_is_not(lab: Lab) -> None:
+def test_a_resource_in_use_is_deleted_once_it_is_free(lab: Lab) -> None:
     said = "The network resource 'x' is already being used by 'y'"
     in_use = refusal(400, "resourceInUseByAnotherResource", said)
     late = {"code": "RESOURCE_IN_USE_BY_ANOTHER_RESOURCE", "message": said, "status": 400}
@@ -304,7 +306,7 @@ def test_lost_answers_make_nothing_twice(lab: Lab) -> None:
     assert lab.owned() == []
 
 
-def test_refusal_after_a_lost_answer_is_not_believed(lab: Lab) -> None:
+def test_a_refusal_after_a_lost_answer_does_not_prove_that_no_vm_was_created(lab: Lab) -> None:
     """The VM was made when its answer was lost: what came after it says nothing of that."""
     post = {"kind": "call", "pattern": INSERT_VM, "times": 1}
     provider, wanted = lab.provider(), context(vm())
@@ -319,7 +321,7 @@ def test_refusal_after_a_lost_answer_is_not_believed(lab: Lab) -> None:
     assert lab.owned() == []
 
 
-def test_what_has_not_our_mark_is_never_taken(lab: Lab) -> None:
+def test_an_unmarked_resource_with_our_name_is_never_used(lab: Lab) -> None:
     """It has the name of something of ours, and a description that is almost a mark."""
     access = lab.access
     project, name = lab.project(), f"osmef-{RUN.lower()}-net-1"
@@ -346,7 +348,7 @@ def test_what_has_not_our_mark_is_never_taken(lab: Lab) -> None:
     assert len(gone) == 3
 
 
-def test_a_guest_that_never_boots_leaves_what_its_serial_port_says(lab: Lab) -> None:
+def test_a_guest_that_never_boots_is_reported_with_its_serial_output(lab: Lab) -> None:
     with (
         lab.cloud.fault("boot", "-vm-1$"),
         pytest.raises(BootError, match="Kernel panic"),

@@ -33,7 +33,7 @@ GOOD, PLAIN = (Image("p/i", 10, "X86_64", gvnic) for gvnic in (True, False))
         ({}, "e2-micro", GOOD, None),
     ],
 )
-def test_what_does_not_fit_is_told_before_anything_is_made(
+def test_incompatible_settings_are_reported_before_anything_is_created(
     keys: dict[str, Any], type_: str, image: Image, where: str | None
 ) -> None:
     settings = GceSettings.model_validate({**USUAL, **keys})

@@ -96,7 +96,7 @@ def test_sole_tenant_nodes_keep_vms_on_one_host_and_on_two(lab: Lab) -> None:
     assert lab.owned() == []
 
 
-def test_vm_that_stands_wrongly_is_made_anew_elsewhere(lab: Lab) -> None:
+def test_a_misplaced_vm_is_recreated_elsewhere(lab: Lab) -> None:
     """A compact policy promises no different hosts, and the first two VMs are put on one."""
     scenario = lab.write(
         placement="different-host", compact=True, show_hosts=True, on_mismatch="retry 2"

@@ -23,7 +23,7 @@ UNREAD = {"kind": "call", "pattern": "/getGuestAttributes", **refusal(404, "notF
 NOT_READY = {"kind": "call", "pattern": "/serialPort", **refusal(400, "resourceNotReady")}
 
 
-def test_a_vm_is_asked_for_as_the_settings_say(lab: Lab) -> None:
+def test_vm_disk_and_network_requests_follow_the_settings(lab: Lab) -> None:
     settings = {
         "tier_1": True,
         "spot": True,
@@ -54,7 +54,7 @@ def test_a_vm_is_asked_for_as_the_settings_say(lab: Lab) -> None:
     assert (endpoint.flavor, endpoint.vcpus, endpoint.image) == ("n2-standard-4", 4, NEWEST)
 
 
-def test_the_usual_vm_is_no_spot_vm_and_lets_only_our_key_in(lab: Lab) -> None:
+def test_the_default_vm_is_no_spot_vm_and_authorizes_only_our_key(lab: Lab) -> None:
     with (
         lab.cloud.recorded() as calls,
         lab.made(vm(), nic="virtio") as (_provider, (endpoint,)),
@@ -73,7 +73,7 @@ def test_the_usual_vm_is_no_spot_vm_and_lets_only_our_key_in(lab: Lab) -> None:
     }
 
 
-def test_firewall_lets_in_ssh_of_the_controller_and_data_of_the_peers(lab: Lab) -> None:
+def test_the_firewall_admits_ssh_from_the_controller_and_data_from_the_peers(lab: Lab) -> None:
     with (
         lab.cloud.recorded() as calls,
         lab.made(vm("a"), vm("b", "host-2", "tenant-2")) as (provider, endpoints),
@@ -166,7 +166,7 @@ def test_placement_policy_of_a_pair(
     assert same_host(a, c) is None
 
 
-def test_hosts_that_the_cloud_tells_are_read_back(lab: Lab) -> None:
+def test_hosts_that_the_cloud_reports_are_read_back(lab: Lab) -> None:
     with (
         lab.cloud.fault("host", "", times=2, host="host-7"),
         lab.made(vm("a"), vm("b", "host-2"), compact=True, show_hosts=True) as (provider, ends),
@@ -176,7 +176,7 @@ def test_hosts_that_the_cloud_tells_are_read_back(lab: Lab) -> None:
     assert same_host(a, b) is True
 
 
-def test_an_endpoint_is_made_anew_before_the_old_one_goes(lab: Lab) -> None:
+def test_a_replacement_endpoint_is_created_before_the_old_one_is_deleted(lab: Lab) -> None:
     provider, wanted = lab.provider(compact=True), context(vm("a"), vm("b", "host-2"))
     _, old = lab.create(provider, wanted)
     new = lab.cloud.here(lambda: provider.replace(old, wanted))
@@ -194,7 +194,7 @@ def test_an_endpoint_is_made_anew_before_the_old_one_goes(lab: Lab) -> None:
     assert lab.owned() == []
 
 
-def test_where_one_made_anew_is_not_reached_the_old_one_is_described(lab: Lab) -> None:
+def test_after_an_unreachable_replacement_the_old_endpoint_is_described(lab: Lab) -> None:
     """Both stand on one host, and the new one on another: what is measured is the old one."""
     provider, wanted = lab.provider(compact=True, show_hosts=True), context(vm("a"), vm("b"))
     with lab.cloud.fault("host", times=2, host="host-7"):
@@ -213,7 +213,7 @@ def test_where_one_made_anew_is_not_reached_the_old_one_is_described(lab: Lab) -
     assert lab.owned() == []
 
 
-def test_the_address_of_a_vm_that_is_gone_is_let_in_no_more(lab: Lab) -> None:
+def test_the_address_of_a_deleted_vm_is_removed_from_the_rules(lab: Lab) -> None:
     requests = [vm("a"), vm("b", "host-2", "tenant-2")]
     provider, wanted = lab.provider(), context(*requests)
     with lab.cloud.recorded() as calls:
@@ -286,7 +286,7 @@ def test_image_by_family_name_and_path_is_the_same(lab: Lab, image: str | None) 
         ({"node_group": "other", "zone": "here-1-a"}, vm(), "other"),
     ],
 )
-def test_what_is_not_there_is_found_before_anything_is_made(
+def test_missing_names_are_found_before_anything_is_created(
     lab: Lab, settings: dict[str, Any], request_: EndpointRequest, said: str
 ) -> None:
     with lab.cloud.recorded() as calls, pytest.raises(NotFoundError) as caught:
@@ -343,7 +343,7 @@ def test_more_hosts_than_a_spread_policy_has_domains_are_refused(lab: Lab) -> No
     assert lab.owned() == []
 
 
-def test_what_is_owned_carries_run_and_times(lab: Lab) -> None:
+def test_owned_resources_carry_the_run_and_its_times(lab: Lab) -> None:
     access = lab.access
     with lab.made(vm("a"), vm("b", "host-2")):
         found = GceProvider.owned(access)

@@ -22,7 +22,9 @@ LONGEST = "net-12-northamerica-northeast1"
 
 
 @given(RUNS, st.sampled_from(["net-1", "vm-120", "northamerica-northeast1-a-12", LONGEST]))
-def test_names_and_labels_fit_the_rules_and_keep_what_tells_runs_apart(run: str, what: str) -> None:
+def test_names_and_labels_are_valid_and_keep_the_unique_part_of_the_run_id(
+    run: str, what: str
+) -> None:
     mark = Mark(run, 1_700_000_000, 1_700_003_600)
     name = mark.name(what)
     assert NAME.fullmatch(name)
@@ -50,7 +52,7 @@ class Listed(Project):
 
 
 @pytest.mark.parametrize("odd", ["²", "9" * 400, "soon"])
-def test_a_description_that_can_t_be_read_is_told_and_hides_nothing(odd: str) -> None:
+def test_an_unreadable_description_is_reported_and_hides_no_resource(odd: str) -> None:
     mark = Mark("a", 1, 2)
     theirs = compute_v1.Network(name="osmef-b", description=mark.text.replace("2", odd))
     ours = compute_v1.Network(name="osmef-a", description=mark.text)
@@ -73,14 +75,14 @@ def test_a_description_that_can_t_be_read_is_told_and_hides_nothing(odd: str) ->
         ("instanse", None, False),
     ],
 )
-def test_what_a_damaged_journal_names_is_none_of_its_kinds(
+def test_resources_of_unknown_kinds_in_a_journal_are_not_accepted(
     kind: str, id_: str | None, known: bool
 ) -> None:
     assert GceProvider.makes(Resource("gce", kind, "osmef-a", "a", id_)) is known
 
 
 @given(st.text())
-def test_other_descriptions_are_no_marks(text: str) -> None:
+def test_other_descriptions_are_not_taken_for_marks(text: str) -> None:
     assert Mark.of_text(text) is None
     assert Mark.of_text(None) is None
     assert Mark.of_text(f"osmef run=a made=1 deadline=2{text or ' '}x") is None

@@ -34,7 +34,7 @@ def test_a_machine_type_has_an_interface_for_each_cpu_of_at_most_eight(
     assert f"nics: {most}" in str(raised.value.cure)
 
 
-def test_too_many_cards_and_networks_are_told_before_anything_is_made(lab: Lab) -> None:
+def test_too_many_nics_and_networks_are_reported_before_anything_is_created(lab: Lab) -> None:
     wanted = [with_nics("a", 3), with_nics("b", 1, "host-2")]
     with lab.cloud.recorded() as calls:
         lab.provider().check(wanted)

@@ -113,7 +113,7 @@ def reap(*arguments: str) -> tuple[int, str]:
     return done.exit_code, " ".join(done.output.split())
 
 
-def test_no_journal_has_the_token_sent_to_a_stranger(
+def test_a_journal_cannot_redirect_the_token_to_another_host(
     tmp_path: Path, google: Listener, stranger: Listener
 ) -> None:
     access = {"cloud": "lab", "uri": "http://api.example.org"}
@@ -130,7 +130,7 @@ def test_no_journal_has_the_token_sent_to_a_stranger(
 
 @pytest.mark.usefixtures("google")
 @pytest.mark.parametrize("url", ["http://api.example.org", "http://127.0.0.2:9"])
-def test_no_scenario_has_it_sent_there(tmp_path: Path, stranger: Listener, url: str) -> None:
+def test_a_scenario_cannot_redirect_the_token(tmp_path: Path, stranger: Listener, url: str) -> None:
     """Nor to this machine, where that is on the way through a proxy."""
     provider = {
         "kind": "gce",
@@ -146,7 +146,7 @@ def test_no_scenario_has_it_sent_there(tmp_path: Path, stranger: Listener, url: 
 
 
 @pytest.mark.usefixtures("google")
-def test_no_command_line_has_it_sent_there(stranger: Listener) -> None:
+def test_a_command_line_cannot_redirect_the_token(stranger: Listener) -> None:
     code, told = reap("--provider", "gce", "--cloud", "lab", "--uri", "http://api.example.org")
     assert stranger.tokens == []
     assert (code, "--uri" in told) == (2, True)

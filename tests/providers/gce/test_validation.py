@@ -43,7 +43,7 @@ def cell_of(provider: str, rest: str = "") -> tuple[GceProvider, Cell]:
         (f"{USUAL}, compact: true", ZONE_OR_ANY, "endpoints", "one zone"),
     ],
 )
-def test_what_can_not_be_done_is_a_problem_that_names_the_nearest(
+def test_an_impossible_request_is_a_problem_that_names_the_nearest_setting(
     provider: str, rest: str, key: str, nearest: str
 ) -> None:
     asked, cell = cell_of(provider, rest)
@@ -70,7 +70,7 @@ def test_what_can_not_be_done_is_a_problem_that_names_the_nearest(
         (USUAL, "endpoints: {node: {count: 3}}\nplacement: different-host"),
     ],
 )
-def test_what_can_be_done_is_no_problem(provider: str, rest: str) -> None:
+def test_a_possible_request_is_no_problem(provider: str, rest: str) -> None:
     asked, cell = cell_of(provider, rest)
     assert asked.problems(cell) == []
 
@@ -82,7 +82,7 @@ def test_what_can_be_done_is_no_problem(provider: str, rest: str) -> None:
         (f"{USUAL}, compact: true", "placement: different-host", "near each other"),
     ],
 )
-def test_what_is_not_promised_is_a_warning(provider: str, rest: str, warning: str) -> None:
+def test_a_placement_without_guarantee_is_a_warning(provider: str, rest: str, warning: str) -> None:
     asked, cell = cell_of(provider, rest)
     (text,) = asked.warnings(cell)
     assert warning in text
@@ -98,6 +98,6 @@ def test_what_is_not_promised_is_a_warning(provider: str, rest: str, warning: st
         (USUAL, "endpoints: {loopback: {}}"),
     ],
 )
-def test_what_is_promised_needs_no_warning(provider: str, rest: str) -> None:
+def test_a_guaranteed_placement_gives_no_warning(provider: str, rest: str) -> None:
     asked, cell = cell_of(provider, rest)
     assert asked.warnings(cell) == []

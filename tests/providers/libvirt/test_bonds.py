@@ -96,7 +96,7 @@ def test_the_kernel_s_own_balancing_between_guests(
     assert [json.loads(line)["status"] for line in lines] == ["ok", "ok"]
 
 
-def test_lacp_by_cables_between_guests_whose_cards_tell_no_duplex(
+def test_lacp_works_between_guests_whose_nics_report_no_duplex(
     lab: Lab, guest_image: GuestImage, osmef: Osmef
 ) -> None:
     """A Linux bridge keeps packets of LACP back; past it they find the other guest."""

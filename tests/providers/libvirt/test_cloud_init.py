@@ -30,7 +30,7 @@ provider:
 """
 
 
-def test_debian_with_cloud_init_is_told_keys_name_and_address(
+def test_debian_with_cloud_init_gets_keys_hostname_and_address(
     osmef: Osmef, lab: Lab, tmp_path: Path
 ) -> None:
     for program in ("mmdebstrap", "grub-mkimage", "mke2fs", "qemu-img"):

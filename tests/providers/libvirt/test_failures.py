@@ -65,7 +65,7 @@ def told(message: str, code: int = 1) -> OsmefError:
         ("something new", 1, ApiError, "log of libvirtd"),
     ],
 )
-def test_what_libvirt_says_has_a_kind_and_a_cure(
+def test_libvirt_errors_are_translated_to_a_kind_with_a_cure(
     message: str, code: int, kind: type[OsmefError], cure: str
 ) -> None:
     found = told(message, code)
@@ -123,7 +123,7 @@ def own_ssh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ],
     ids=["changed key", "unknown key", "login", "refused", "no route", "no name"],
 )
-def test_why_ssh_does_not_get_to_a_host_is_told(
+def test_the_reason_of_a_failed_ssh_connection_is_reported(
     lab: Lab, own_ssh: Path, change: Change, host: str, expected: OsmefError
 ) -> None:
     alpha, beta = lab.hypervisors
@@ -168,7 +168,7 @@ provider:
     ],
     ids=["no such bridge", "no route", "too many CPUs", "no memory", "no such directory"],
 )
-def test_what_a_host_can_not_do_is_told_and_leaves_nothing(
+def test_an_impossible_request_to_a_hypervisor_is_reported_and_leaves_nothing(
     osmef: Osmef, lab: Lab, more: str, said: str, cure: str
 ) -> None:
     alpha = lab["alpha"]

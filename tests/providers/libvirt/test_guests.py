@@ -151,7 +151,7 @@ def test_datagrams_come_in_at_the_data_ports_only(lab: Lab, guests: Guests, leng
     assert not answers(address, 20000, bytes(length), 2), "this machine is no peer"
 
 
-def test_each_has_cpus_of_its_own(guests: Guests) -> None:
+def test_each_guest_has_its_own_cpus(guests: Guests) -> None:
     connection = libvirt_module().open(guests.hypervisor.uri)
     sets = [
         {pin.get("cpuset") for pin in parse(domain.XMLDesc()).iter("vcpupin")}
@@ -176,7 +176,9 @@ def test_addresses_of_another_run_are_left_alone(
         other.check([vm("one", "host-1")])
 
 
-def test_the_host_is_told_by_libvirt_and_unknown_once_the_guest_is_gone(guests: Guests) -> None:
+def test_the_host_is_reported_by_libvirt_and_unknown_once_the_guest_is_deleted(
+    guests: Guests,
+) -> None:
     found = guests.provider.describe(guests.endpoints)
     assert {(place.host, place.tenant) for place in found} == {("hypervisor", "br-lan")}
     gone = replace(guests.endpoints[0], resource_id=str(uuid.uuid4()))

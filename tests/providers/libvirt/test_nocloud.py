@@ -45,7 +45,7 @@ def test_it_has_the_label_that_cloud_init_looks_for(disk: Path) -> None:
     assert "Volume id: cidata" in told.stdout
 
 
-def test_it_tells_keys_name_and_addresses(disk: Path) -> None:
+def test_the_seed_contains_keys_hostname_and_addresses(disk: Path) -> None:
     head, _, body = read(disk, "user-data").partition("\n")
     user = json.loads(body)
     assert head == "#cloud-config"

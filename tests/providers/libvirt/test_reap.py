@@ -102,7 +102,7 @@ def test_reap_lists_before_it_destroys_and_leaves_what_is_young_or_foreign(
     assert not list(Path(lab["alpha"].directory / "var/lib/libvirt/images").glob("osmef-*"))
 
 
-def test_what_is_past_its_deadline_is_taken_where_the_environment_points_to(
+def test_resources_past_their_deadline_are_reaped_at_the_uri_of_the_environment(
     osmef: Osmef, host: Hypervisor
 ) -> None:
     leave(host, made_s=-2 * HOUR, deadline_s=-HOUR)
@@ -137,7 +137,7 @@ def test_a_guest_that_was_migrated_is_taken_from_where_it_is(host: Hypervisor, l
     beta.close()
 
 
-def test_a_cloud_is_no_place_of_libvirt(osmef: Osmef) -> None:
+def test_the_cloud_option_is_rejected_for_libvirt(osmef: Osmef) -> None:
     ended = osmef("reap", "--provider", "libvirt", "--cloud", "lab")
     assert ended.code == 2
     assert "cure: name the host by its URI" in ended.err

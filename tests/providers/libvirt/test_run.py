@@ -200,7 +200,7 @@ def test_ctrl_c_while_guests_start_leaves_nothing(
     assert left(alpha) == []
 
 
-def test_a_disk_image_boots_by_itself_and_one_that_stays_silent_is_told(
+def test_a_disk_image_boots_and_a_guest_that_stays_silent_is_reported(
     osmef: Osmef, hypervisors: Lab, guest_image: GuestImage, tmp_path: Path
 ) -> None:
     try:

@@ -58,7 +58,7 @@ def test_a_plain_user_measures_on_a_bridge_and_leaves_nothing(
     assert "libvirt can't filter packets" in " ".join(ended.out.split())
 
 
-def test_a_bridge_that_the_user_may_not_use_is_told_with_the_way_to_it(
+def test_a_bridge_that_the_user_may_not_use_is_reported_with_a_cure(
     osmef: Osmef, lab: Lab, guest_image: GuestImage
 ) -> None:
     text = SCENARIO.format(image=guest_image.directory, lan=LAN)

@@ -72,7 +72,7 @@ def test_names_and_metadata_carry_the_mark() -> None:
     "name",
     ["osmef-lab-pool", "default", "osmef-lab-pool-1-x", "my-osmef-lab-pool-1-2", "osmef--pool--2"],
 )
-def test_names_like_ours_are_no_marks(name: str) -> None:
+def test_similar_pool_names_are_not_taken_for_marks(name: str) -> None:
     assert mark_of_name(name, "pool") is None
 
 
@@ -87,7 +87,7 @@ def test_names_like_ours_are_no_marks(name: str) -> None:
         "<metadata><o:run xmlns:o='urn:osmef:libvirt:1' name='osmef-a-vm' id='a'/></metadata>",
     ],
 )
-def test_what_others_wrote_into_a_domain_is_no_mark(metadata: str) -> None:
+def test_foreign_domain_metadata_is_not_taken_for_a_mark(metadata: str) -> None:
     assert mark_of_xml(f"<domain><name>osmef-a-vm</name>{metadata}</domain>") is None
 
 
@@ -143,7 +143,7 @@ def test_the_smallest_flavor_that_fits_is_taken(
     assert flavor_of(settings(), wanted) == found
 
 
-def test_slots_become_hosts_and_the_rest_goes_where_there_is_room(
+def test_slots_are_mapped_to_hosts_and_other_vms_to_free_hosts(
     vm: Callable[..., EndpointRequest],
 ) -> None:
     two = settings(uris={"alpha": "qemu:///system", "beta": "qemu+ssh://b/system"})
@@ -158,7 +158,7 @@ def test_slots_become_hosts_and_the_rest_goes_where_there_is_room(
         place(settings(), [vm("a", "host-1"), vm("c", "host-2")])
 
 
-def test_a_plan_tells_the_host_of_each_guest(
+def test_a_plan_lists_the_host_of_each_guest(
     vm: Callable[..., EndpointRequest], host: Callable[[str, str], EndpointRequest]
 ) -> None:
     uris = {"alpha": "qemu:///system", "beta": "qemu+ssh://b/system"}
@@ -204,7 +204,7 @@ def intended(kind: str, name: str) -> Resource:
     return MARK.resource("libvirt", kind, name, {"uri": FAKE})
 
 
-def test_what_comes_about_late_is_removed_at_the_second_look(
+def test_a_network_created_late_is_removed_at_the_second_search(
     fake: Hypervisor, ledger: MemoryLedger
 ) -> None:
     late: list[str] = []
@@ -247,7 +247,7 @@ def described(mark: Mark, name: str) -> str:
     return made.replace("type='qemu'", "type='test'").replace('type="qemu"', 'type="test"')
 
 
-def test_a_guest_that_was_migrated_away_goes_with_its_run(
+def test_a_migrated_guest_is_deleted_with_its_run(
     fake: Hypervisor, ledger: MemoryLedger, tmp_path: Path
 ) -> None:
     (tmp_path / "empty.xml").write_text("<node/>")
@@ -267,7 +267,7 @@ def test_a_guest_that_was_migrated_away_goes_with_its_run(
     LibvirtProvider.destroy(theirs, gone.append)
 
 
-def test_what_a_guest_that_stays_uses_is_not_taken_from_it(
+def test_a_network_used_by_a_remaining_guest_is_not_deleted(
     fake: Hypervisor, ledger: MemoryLedger
 ) -> None:
     """It can't be ended, as it is not running; somebody has defined it."""
@@ -291,7 +291,7 @@ def test_what_a_guest_that_stays_uses_is_not_taken_from_it(
     assert set(gone) == {also, *left}
 
 
-def test_a_copy_that_somebody_made_of_ours_is_theirs(
+def test_a_copy_of_our_network_made_by_others_is_not_deleted(
     fake: Hypervisor, ledger: MemoryLedger
 ) -> None:
     (network,) = make_networks(fake, Maker(MARK, ledger), ["t"]).values()
@@ -313,7 +313,7 @@ def test_a_copy_that_somebody_made_of_ours_is_theirs(
         theirs.destroy()
 
 
-def test_without_a_uri_the_environment_says_where_to_look(
+def test_without_a_uri_the_uri_of_the_environment_is_used(
     fake: Hypervisor, ledger: MemoryLedger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_networks(fake, Maker(MARK, ledger), ["tenant-1"])
@@ -391,7 +391,7 @@ def test_an_image_that_has_the_hypervisor_read_other_files_is_refused(tmp_path: 
         find_image(str(directory))
 
 
-def test_a_home_that_nobody_has_is_an_image_that_is_not_there() -> None:
+def test_the_home_of_an_unknown_user_in_an_image_path_is_not_found() -> None:
     with pytest.raises(NotFoundError, match="no-such-user"):
         find_image("~no-such-user/disk.qcow2")
 
@@ -484,7 +484,7 @@ def test_further_cards_are_on_bridges_that_are_named(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_can_not_be_is_told_before_anything_is_connected_to(
+def test_impossible_settings_are_reported_before_any_connection(
     tmp_path: Path, provider: str, rest: str, said: str
 ) -> None:
     path = tmp_path / "scenario.yaml"
@@ -495,7 +495,7 @@ def test_what_can_not_be_is_told_before_anything_is_connected_to(
 
 
 @pytest.mark.parametrize("odd", ["²", "9" * 400, "soon"])
-def test_metadata_of_somebody_else_that_can_t_be_read_is_told_and_hides_nothing(
+def test_unreadable_foreign_metadata_is_reported_and_hides_no_resource(
     fake: Hypervisor, ledger: MemoryLedger, odd: str
 ) -> None:
     theirs = MARK.element("theirs")

@@ -143,7 +143,7 @@ def test_close_ends_a_stopped_sandbox(
         assert LocalProvider.owned({}, run_name) == []
 
 
-def test_a_sandbox_that_dies_is_told_and_closed(
+def test_a_dead_sandbox_is_reported_and_closed(
     make_cloud: Any, vm: Vm, ledger: Any, run_name: str, wait_all_gone: Gone
 ) -> None:
     with make_cloud(run_name, [vm("vm-1", "host-1")], LocalSettings(), ledger) as cloud:
@@ -157,7 +157,7 @@ def test_a_sandbox_that_dies_is_told_and_closed(
     assert [event for event, _ in ledger.events][-1] == "destroyed"
 
 
-def test_an_endpoint_that_dies_is_told(
+def test_a_dead_endpoint_is_reported(
     make_cloud: Any, vm: Vm, ledger: Ledger, run_name: str
 ) -> None:
     requests = [vm("vm-1", "host-1"), vm("vm-2", "host-1")]
@@ -196,14 +196,14 @@ def test_another_runs_look_alike_is_not_touched(
         (MODULE, "{run}"),
     ],
 )
-def test_who_only_speaks_of_a_sandbox_is_none(
+def test_a_process_that_only_mentions_a_sandbox_is_not_taken_for_one(
     start_python: Callable[..., subprocess.Popen[str]], run_name: str, arguments: tuple[str, ...]
 ) -> None:
     start_python(*(argument.format(run=run_name) for argument in arguments))
     assert LocalProvider.owned({}, run_name) == []
 
 
-def test_a_mark_that_can_t_be_read_is_told_and_hides_no_other(
+def test_an_unreadable_mark_is_reported_and_hides_no_other_resource(
     start_python: Callable[..., subprocess.Popen[str]], run_name: str
 ) -> None:
     odd = start_python("-m", MODULE, "--run", run_name, "--deadline", "²")
@@ -216,7 +216,7 @@ def test_a_mark_that_can_t_be_read_is_told_and_hides_no_other(
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be two users")
-def test_what_another_user_s_process_says_is_not_even_read(
+def test_the_arguments_of_another_users_process_are_not_read(
     start_python: Callable[..., subprocess.Popen[str]], run_name: str
 ) -> None:
     """Root looks at all processes; a user at his own, whatever others have in their arguments."""

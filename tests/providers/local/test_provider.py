@@ -224,7 +224,7 @@ def test_hosts_meet_on_the_physical_network(cloud: Cloud, family: Family) -> Non
     assert route(cloud, "host-a", "host-b", family) == (0, there)
 
 
-def test_the_ipv6_address_is_the_one_that_the_endpoint_tells(cloud: Cloud) -> None:
+def test_the_ipv6_address_is_the_one_that_the_endpoint_reports(cloud: Cloud) -> None:
     if not has_ipv6():
         pytest.skip("this machine's kernel has no IPv6")
     for name in ("vm-3", "host-b"):
@@ -239,7 +239,7 @@ def test_the_ipv6_address_is_the_one_that_the_endpoint_tells(cloud: Cloud) -> No
 @pytest.mark.parametrize(
     ("sender", "receiver"), [("host-a", "host-b"), ("vm-1", "vm-3"), ("vm-1", "vm-4")]
 )
-def test_what_leaves_a_host_is_held_to_the_link_rate(
+def test_traffic_between_hosts_is_limited_to_the_link_rate(
     cloud: Cloud, sender: str, receiver: str
 ) -> None:
     assert 0.7 * RATE_BPS < rate_bps(cloud, sender, receiver, 8_000_000) < 1.02 * RATE_BPS
@@ -268,7 +268,7 @@ def both_ways_bps(cloud: Cloud) -> float:
         return 2 * min(pool.map(rate, ("vm-1", "vm-3"), ("vm-3", "vm-1")))
 
 
-def test_what_stays_on_a_host_is_not(cloud: Cloud) -> None:
+def test_traffic_within_a_host_is_not_limited(cloud: Cloud) -> None:
     assert rate_bps(cloud, "vm-1", "vm-2", 50_000_000) > 2 * RATE_BPS
 
 
@@ -328,7 +328,7 @@ def machine_state() -> list[Any]:
     return [*networks, names, mounts, forward, os.uname().nodename]
 
 
-def test_the_machine_itself_stays_as_it_is(
+def test_the_network_of_the_machine_is_unchanged(
     make_cloud: Any, vm: Vm, ledger: Ledger, run_name: str
 ) -> None:
     before = machine_state()
@@ -337,7 +337,7 @@ def test_the_machine_itself_stays_as_it_is(
     assert machine_state() == before
 
 
-def test_two_clouds_at_once_do_not_meet(
+def test_two_concurrent_local_clouds_are_isolated(
     make_cloud: Any, vm: Vm, ledger: Ledger, run_name: str
 ) -> None:
     requests = [vm("vm-1", "host-1"), vm("vm-2", "host-1")]
@@ -355,7 +355,7 @@ def test_two_clouds_at_once_do_not_meet(
         assert one.python("vm-1", connect, target, port) == "0"
 
 
-def test_the_ledger_tells_the_whole_life(
+def test_the_ledger_records_the_whole_lifecycle(
     make_cloud: Any, vm: Vm, ledger: Any, run_name: str
 ) -> None:
     with make_cloud(run_name, [vm("vm-1", "host-1")], LocalSettings(), ledger) as made:

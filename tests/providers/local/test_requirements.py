@@ -71,7 +71,7 @@ def test_user_namespaces_forbidden(machine: None) -> None:
     assert "sysctl -w user.max_user_namespaces" in text
 
 
-def test_a_root_that_only_seems_to_be_one(machine: None) -> None:
+def test_root_in_a_user_namespace_is_recognized(machine: None) -> None:
     text = say_why("", unshare=("unshare", "--user", "--map-root-user"))
     assert "may not change groups" in text
     assert "as the ordinary user" in text

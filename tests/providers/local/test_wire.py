@@ -62,7 +62,7 @@ def test_a_descriptor_is_passed_and_not_inheritable(pair: Pair) -> None:
     os.close(read)
 
 
-def test_a_closed_end_is_told(pair: Pair) -> None:
+def test_a_closed_peer_is_reported(pair: Pair) -> None:
     pair[0].close()
     with pytest.raises(EOFError, match="gone"):
         wire.receive(pair[1])

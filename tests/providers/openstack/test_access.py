@@ -58,7 +58,7 @@ def test_the_way_to_a_project_names_it_and_its_cloud(clouds: Path, url: str) -> 
         ([], None, "nothing says which region", "north, south"),
     ],
 )
-def test_a_region_that_is_wrong_or_not_said_lists_those_that_there_are(
+def test_a_wrong_or_missing_region_is_reported_with_the_available_ones(
     clouds: Path, known: list[str], wanted: str | None, message: str, cure: str
 ) -> None:
     access = {"cloud": "lab"} | ({"region": wanted} if wanted else {})
@@ -71,7 +71,7 @@ def test_a_region_that_is_wrong_or_not_said_lists_those_that_there_are(
         assert open_cloud(access | {"region": "north"}).access["region"] == "north"
 
 
-def test_reap_looks_into_the_region_that_it_is_told(clouds: Path, tmp_path: Path) -> None:
+def test_reap_searches_the_given_region(clouds: Path, tmp_path: Path) -> None:
     osmef = Osmef(tmp_path)
     with keystone("north", "south") as url:
         write_cloud(clouds, url, "p1")
@@ -122,7 +122,7 @@ WHO = f"{WHERE}, username: u, project_name: p"
         ("", "'lab' is not known", "none"),
     ],
 )
-def test_a_broken_file_of_clouds_says_what_is_wrong(
+def test_a_broken_clouds_yaml_is_reported_with_a_cure(
     clouds: Path, text: str, message: str, cure: str
 ) -> None:
     clouds.write_bytes(text.encode("latin-1"))
@@ -141,7 +141,7 @@ def test_another_cloud_that_is_broken_does_not_matter(clouds: Path, url: str) ->
     assert "north" in str(caught.value.cure)
 
 
-def test_os_variables_that_say_too_little_are_told_as_such(
+def test_incomplete_os_variables_are_reported_as_such(
     clouds: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clouds.write_text("")
@@ -152,7 +152,7 @@ def test_os_variables_that_say_too_little_are_told_as_such(
     assert "OS_* variables" in str(caught.value.cure)
 
 
-def test_failing_tls_is_told_at_once(clouds: Path, url: str) -> None:
+def test_a_tls_failure_is_reported_at_once(clouds: Path, url: str) -> None:
     write_cloud(clouds, url.replace("http:", "https:"), "p1")
     with pytest.raises(CredentialsError, match="SSL") as caught:
         open_cloud({"cloud": "lab"})
@@ -167,7 +167,9 @@ def test_failing_tls_is_told_at_once(clouds: Path, url: str) -> None:
         ("Quota exceeded for instances: Requested 1, but already used 1 of 1", QuotaError),
     ],
 )
-def test_a_policy_about_quotas_is_no_quota(said: str, kind: type[ProviderError]) -> None:
+def test_a_policy_error_about_quotas_is_no_quota_error(
+    said: str, kind: type[ProviderError]
+) -> None:
     refused = ForbiddenException(said, http_status=403)
     assert type(ERRORS.translate(refused, "asking")) is kind
 
@@ -179,7 +181,7 @@ def test_every_error_of_a_cloud_has_a_cure(status: int | None) -> None:
 
 
 @pytest.mark.parametrize("made", [{}, {"project": "p-of-a-run"}])
-def test_what_was_made_in_another_project_is_not_taken_for_gone(
+def test_a_resource_of_another_project_is_not_taken_for_deleted(
     clouds: Path, url: str, made: dict[str, str]
 ) -> None:
     write_cloud(clouds, url, "p1")
@@ -234,7 +236,7 @@ def silent(clouds: Path) -> Iterator[socket.socket]:
         yield server
 
 
-def test_a_stop_ends_a_login_that_nobody_answers(silent: socket.socket) -> None:
+def test_a_stop_ends_an_unanswered_login(silent: socket.socket) -> None:
     asked: list[socket.socket] = []
     thread = threading.Thread(target=lambda: asked.append(silent.accept()[0]))
     thread.start()

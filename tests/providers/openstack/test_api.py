@@ -53,7 +53,7 @@ Make = Callable[..., OpenStackProvider]
         ),
     ],
 )
-def test_what_the_settings_name_is_looked_up(
+def test_names_in_the_settings_are_looked_up(
     provider: Make, settings: dict[str, Any], kind: type[ProviderError], message: str, cure: str
 ) -> None:
     with pytest.raises(kind, match=message) as caught:
@@ -62,7 +62,7 @@ def test_what_the_settings_name_is_looked_up(
 
 
 @pytest.mark.parametrize("cidr", [None, "2001:db8:77::/64"])
-def test_a_network_without_ipv4_is_told_before_anything_is_made(
+def test_a_network_without_ipv4_is_reported_before_anything_is_created(
     provider: Make, cidr: str | None
 ) -> None:
     with openstack.connect(cloud="alice") as api:
@@ -91,7 +91,7 @@ def test_an_image_that_needs_more_gets_a_larger_flavor(provider: Make) -> None:
             api.image.delete_image(image.id)
 
 
-def test_an_image_that_no_list_shows_is_found_by_its_id(provider: Make) -> None:
+def test_an_unlisted_image_is_found_by_its_id(provider: Make) -> None:
     with openstack.connect(cloud="alice") as api:
         image = api.image.create_image(
             name="old", data=b"x", disk_format="raw", container_format="bare"
@@ -163,7 +163,7 @@ def test_a_plan_beyond_the_default_quotas_makes_no_project(lab: Lab) -> None:
     assert {call.method for call in calls if call.service != "keystone"} == {"GET"}
 
 
-def test_a_wrong_password_is_said_to_be_one(
+def test_a_wrong_password_is_reported_as_such(
     provider: Make, lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = lab.cloud.clouds_yaml.read_text().replace(lab.cloud.settings.password, "wrong")
@@ -195,7 +195,7 @@ def test_os_variables_win_over_a_clouds_yaml_in_reach(
         bob.network.delete_security_group(group)
 
 
-def test_nothing_says_which_cloud(provider: Make) -> None:
+def test_a_missing_cloud_name_is_an_error(provider: Make) -> None:
     with pytest.raises(CredentialsError, match="which cloud"):
         provider(cloud=None).check([server()])
     with pytest.raises(CredentialsError, match="which cloud"):

@@ -143,7 +143,7 @@ class Nova:
             return 200, {"servers": [{"id": key} for key in there]}
 
 
-def test_of_many_groups_only_some_are_begun_before_others_are_whole(clouds: Path) -> None:
+def test_only_some_server_groups_are_started_before_others_are_complete(clouds: Path) -> None:
     """Else the first servers of all groups take the room that the others need on their hosts."""
     asked: list[str] = []
     lock = threading.Lock()

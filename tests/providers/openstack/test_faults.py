@@ -53,7 +53,7 @@ def test_killed_between_request_and_answer_leaves_what_reap_finds(lab: Lab) -> N
     assert lab.owned() == servers_of("alice") == []
 
 
-def test_what_a_killed_run_left_is_found_by_its_mark_alone(lab: Lab) -> None:
+def test_resources_of_a_killed_run_are_found_by_their_mark_alone(lab: Lab) -> None:
     process = lab.start("run", lab.write())
     until(lambda: intended(lab, "server") and lab.journal().count(("created", "floating-ip")) == 2)
     process.kill()
@@ -94,7 +94,7 @@ def test_an_api_that_stops_in_the_middle_and_comes_back_costs_nothing(lab: Lab) 
     assert lab.owned() == []
 
 
-def test_a_server_in_error_says_why_and_nothing_is_left(lab: Lab) -> None:
+def test_a_server_in_error_is_reported_with_its_reason_and_nothing_is_left(lab: Lab) -> None:
     with hosts_fail(lab.cloud):
         ended = lab("run", lab.write())
     assert ended.code == 3
@@ -169,7 +169,7 @@ def keeps_deleted(lab: Lab) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("keeps_deleted")
-def test_a_cloud_that_keeps_deleted_servers_keeps_none_of_ours(lab: Lab) -> None:
+def test_servers_are_deleted_for_good_in_a_cloud_with_soft_deletion(lab: Lab) -> None:
     ended = lab("run", lab.write())
     assert ended.code == 0, ended.err
     assert lab.owned() == []

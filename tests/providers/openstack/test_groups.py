@@ -21,7 +21,7 @@ def policies(*requests: EndpointRequest, soft: bool = False) -> dict[str, tuple[
     return {name: (group.number, group.policy) for name, group in planned.items()}
 
 
-def test_a_pair_on_one_host_is_held_together() -> None:
+def test_a_pair_on_one_host_gets_an_affinity_group() -> None:
     found = policies(request("a", "host-1"), request("b", "host-1"))
     assert found == {"a": (1, "affinity"), "b": (1, "affinity")}
 

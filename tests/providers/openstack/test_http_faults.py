@@ -108,7 +108,9 @@ def test_no_valid_host_is_an_error_of_capacity(small_lab: Lab) -> None:
     assert small_lab.owned() == servers_of("alice") == []
 
 
-def test_server_in_error_says_why_and_nothing_is_left(small_lab: Lab) -> None:
+def test_a_server_in_error_is_reported_with_its_fault_message_and_nothing_is_left(
+    small_lab: Lab,
+) -> None:
     made = small_lab.provider(zones=["az2"])
     with hosts_fail(small_lab.cloud), pytest.raises(CapacityError, match="not start") as caught:
         small_lab.create(made, context(server()))
@@ -143,7 +145,7 @@ def test_answers_that_are_lost_and_calls_that_fail_make_nothing_twice(
     assert small_lab.owned() == servers_of("alice") == []
 
 
-def test_what_went_without_an_answer_counts_as_gone(small_lab: Lab) -> None:
+def test_a_deletion_whose_answer_was_lost_counts_as_deleted(small_lab: Lab) -> None:
     """Each deletion is done and its answer lost, so that it is asked for again: 404."""
     made, gone = small_lab.provider(), list[Resource]()
     small_lab.create(made, context(server("a"), server("b", "host-2")))

@@ -106,7 +106,7 @@ def foreign(lab: Lab) -> Any:
 
 
 @pytest.mark.usefixtures("foreign")
-def test_what_is_named_is_used_and_stays(lab: Lab) -> None:
+def test_named_resources_are_used_and_kept(lab: Lab) -> None:
     scenario = lab.write(
         security_groups=["lab-ssh"], keypair="osmef-lab-key-1", host_keys="console"
     )

@@ -36,7 +36,7 @@ def test_a_need_becomes_the_smallest_flavor_that_the_image_boots_on(
     assert choose_flavor(FLAVORS, need, source).name == name
 
 
-def test_a_need_that_only_too_small_a_flavor_meets_says_what_is_needed() -> None:
+def test_a_need_met_only_by_too_small_flavors_is_reported_with_the_required_size() -> None:
     with pytest.raises(NotFoundError, match="1024 MiB of memory and 8 GiB of disk") as caught:
         choose_flavor(FLAVORS, FlavorNeed(vcpus=4), DISK_IMAGE)
     assert "larger flavor" in str(caught.value.cure)

@@ -53,7 +53,7 @@ def test_a_mark_fits_where_the_cloud_has_room_for_255_letters(mark: Mark) -> Non
         "osmef run=a made=x deadline=2",
     ],
 )
-def test_what_others_write_is_no_mark(text: str | None) -> None:
+def test_foreign_texts_are_not_taken_for_marks(text: str | None) -> None:
     assert Mark.of_text(text) is None
     assert Mark.of_name(text) is None
 
@@ -62,12 +62,12 @@ def test_what_others_write_is_no_mark(text: str | None) -> None:
     "metadata",
     [None, {}, {"osmef_run": "a"}, {"osmef_run": "a", "osmef_made": "x", "osmef_deadline": "1"}],
 )
-def test_other_metadata_is_no_mark(metadata: dict[str, str] | None) -> None:
+def test_other_metadata_is_not_taken_for_a_mark(metadata: dict[str, str] | None) -> None:
     assert Mark.of_tags(metadata) is None
 
 
 @pytest.mark.parametrize(
     "name", ["osmef-key", "osmef-a-key-1", "osmef-a-key-1-2", "xosmef-a-key-1-2-3"]
 )
-def test_a_name_like_ours_is_no_mark(name: str) -> None:
+def test_a_similar_name_is_not_taken_for_a_mark(name: str) -> None:
     assert Mark.of_name(name) is None

@@ -41,7 +41,7 @@ def test_subnets_overlap_nothing_and_have_room(sizes: list[int], used: list[IPv4
         assert subnet.num_addresses >= size + 4
 
 
-def test_a_pool_in_use_is_passed_over() -> None:
+def test_an_address_pool_in_use_is_skipped() -> None:
     assert choose_subnets([2], [IPv4Network("10.0.0.0/8")]) == [IPv4Network("172.16.0.0/24")]
 
 
@@ -60,7 +60,7 @@ def test_no_room_at_all_names_a_cure() -> None:
     assert caught.value.cure is not None
 
 
-def test_only_ssh_and_the_data_ports_are_let_in() -> None:
+def test_only_ssh_and_the_data_ports_are_admitted() -> None:
     rules = rules_for({"198.51.100.7/32"}, ["203.0.113.5/32"])
     assert [rule for rule in rules if rule.source == "198.51.100.7/32"] == [
         Rule("tcp", (22, 22), "198.51.100.7/32")
@@ -91,5 +91,5 @@ def test_all_networks_that_ip_route_shows_are_in_use_here() -> None:
     assert set(known) >= {n for one in routes if (n := IPv4Network(one)).prefixlen >= 8}
 
 
-def test_to_itself_this_machine_talks_from_the_same_address() -> None:
+def test_the_source_address_to_the_loopback_is_the_loopback() -> None:
     assert source_address("127.0.0.1") == "127.0.0.1"

@@ -41,7 +41,7 @@ def test_in_a_network_that_is_there_only_those_of_the_cards_are_made() -> None:
     assert need(replace(one, nics=0))["networks"] == 1
 
 
-def test_a_quota_of_networks_that_is_too_small_is_told_before_anything_is_made(
+def test_a_network_quota_that_is_too_small_is_reported_before_anything_is_created(
     small_lab: Lab,
 ) -> None:
     provider = small_lab.provider()
@@ -96,7 +96,7 @@ def subnets() -> dict[str, Any]:
     return found
 
 
-def test_a_server_that_is_made_anew_has_its_cards(small_lab: Lab) -> None:
+def test_a_recreated_server_has_its_nics(small_lab: Lab) -> None:
     made = small_lab.provider()
     wanted = context(with_nics("a", 2))
     try:

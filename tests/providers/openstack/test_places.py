@@ -26,7 +26,7 @@ def test_an_administrator_sees_the_host() -> None:
     assert (found.host, found.host_scope, found.zone) == ("cmp3", None, "az2")
 
 
-def test_an_id_only_tells_within_its_project() -> None:
+def test_host_ids_are_comparable_only_within_their_project() -> None:
     here = location_of(server(), "a", [])
     assert same_host(here, location_of(server(), "a", [])) is True
     assert same_host(here, location_of(server(host_id="other"), "a", [])) is False
@@ -39,7 +39,7 @@ def test_an_id_of_a_host_that_is_named_is_that_host() -> None:
     assert location_of(server(), "a", ["cmp1"]).host == HOST_ID
 
 
-def test_sites_of_one_region_are_told_apart_by_their_hosts_alone() -> None:
+def test_sites_of_one_region_are_distinguished_only_by_their_hosts() -> None:
     def at(site: str, region: str | None) -> Location:
         return location_of(server(), site, [], region).model_copy(update={"site": site})
 
@@ -48,6 +48,6 @@ def test_sites_of_one_region_are_told_apart_by_their_hosts_alone() -> None:
     assert same_host(at("a", None), at("b", "r at k")) is False
 
 
-def test_a_server_on_no_host_is_nowhere() -> None:
+def test_a_server_without_a_host_has_no_location() -> None:
     found = location_of(server(host_id="", availability_zone=""), "a", ["cmp1"])
     assert (found.host, found.host_scope, found.zone, found.tenant) == (None, None, None, "a")

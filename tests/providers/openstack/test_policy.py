@@ -38,7 +38,7 @@ def allowed(lab: Lab) -> Iterator[None]:
             folder.rmdir()
 
 
-def test_without_the_policy_a_member_places_nothing_by_host(
+def test_without_the_policy_a_member_cannot_place_by_host(
     provider: Callable[..., OpenStackProvider],
 ) -> None:
     with pytest.raises(PolicyError):

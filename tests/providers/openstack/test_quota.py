@@ -47,7 +47,7 @@ def need(*requests: EndpointRequest, boot: dict[str, Any] | None = None) -> dict
 
 
 @pytest.mark.parametrize("boot", [None, {"volume": "v"}])
-def test_a_server_that_may_be_made_anew_needs_room_beside_the_old_one(
+def test_a_server_that_may_be_recreated_needs_quota_for_its_replacement(
     boot: dict[str, Any] | None,
 ) -> None:
     """One at a time, so there must be room for the largest of them, once."""
@@ -60,7 +60,7 @@ def test_a_server_that_may_be_made_anew_needs_room_beside_the_old_one(
     assert more == {**room, "members of a server group": 1, **volumes}
 
 
-def test_the_group_lets_in_the_old_and_the_new_server_of_another_tenant() -> None:
+def test_the_security_group_admits_the_old_and_the_new_server_of_another_tenant() -> None:
     plain = [server("a", "small", "host-1"), server("b", "small", "host-2", "tenant-2")]
     moving = [plain[0], replace(plain[1], movable=True)]
     rules = [need(*some)["security group rules"] for some in (plain, moving)]
@@ -110,7 +110,7 @@ def quotas(limits: dict[str, int], network: dict[str, Any]) -> Iterator[str]:
         ({"maxTotalVolumes": -1, "maxTotalVolumeGigabytes": 8}, {}, r"9 volume space \(GiB\)"),
     ],
 )
-def test_quotas_that_a_cloud_leaves_out_stop_nobody(
+def test_quotas_that_a_cloud_does_not_report_are_ignored(
     clouds: Path, limits: dict[str, int], network: dict[str, Any], lacking: str | None
 ) -> None:
     wanted = {"instances": 2, "server groups": 2, "members of a server group": 2, "ports": 4}

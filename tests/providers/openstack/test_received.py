@@ -72,7 +72,7 @@ def test_its_auth_url_does_not_get_the_user_s_own_password(
 
 
 @pytest.mark.parametrize("name", ["clouds.yaml", "clouds.yml", "clouds.json", "clouds-public.yaml"])
-def test_what_is_there_does_not_stand_in_for_the_user_s_own(
+def test_clouds_files_in_a_received_directory_do_not_replace_those_of_the_user(
     tmp_path: Path, home: Path, stranger: Api, name: str
 ) -> None:
     with keystone("r") as url:

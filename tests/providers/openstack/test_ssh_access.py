@@ -53,7 +53,7 @@ def test_floating_addresses_are_for_ssh_other_tenants_and_physical_hosts(
     assert needs_floating(wanted, requests) is needed
 
 
-def test_groups_that_the_settings_name_get_no_rules_and_need_no_route_to_servers() -> None:
+def test_security_groups_of_the_settings_get_no_rules_and_need_no_route() -> None:
     asked = {"boot": {"image": "i"}, **THERE, "security_groups": ["theirs"]}
     settings = OpenStackSettings.model_validate(asked)
     request = EndpointRequest("a", "sender", EndpointKind.VM, None, None, "tenant-1")

@@ -92,7 +92,7 @@ def test_servers_are_deleted_at_once_where_that_is_allowed(clouds: Path, status:
 
 
 @pytest.mark.parametrize("odd", ["²", "9" * 200, 7, None, {"a": 1}])
-def test_metadata_of_somebody_else_that_can_t_be_read_is_told_and_hides_nothing(
+def test_unreadable_foreign_metadata_is_reported_and_hides_no_resource(
     cinder: Cinder, odd: object
 ) -> None:
     cinder.add("v1", f"osmef-{RUN}-1-a")
@@ -157,7 +157,7 @@ def test_a_volume_is_gone_when_the_cloud_does_not_list_it_any_more(cinder: Cinde
     assert sorted(cinder.asked) == ["volumes/v1", "volumes/v2"]
 
 
-def test_a_volume_that_can_not_be_deleted_is_told_and_stays_in_the_journal(cinder: Cinder) -> None:
+def test_an_undeletable_volume_is_reported_and_stays_in_the_journal(cinder: Cinder) -> None:
     cinder.fails = True
     ours = volume("v1", f"osmef-{RUN}-1-a")
     cinder.add("v1", ours.name)

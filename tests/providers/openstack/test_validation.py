@@ -32,7 +32,7 @@ def cell_of(provider: str, rest: str = "") -> tuple[OpenStackProvider, Cell]:
         (USUAL, "endpoints: {sender: {kind: host}, receiver: {}}", "provider.hosts"),
     ],
 )
-def test_what_can_not_be_done_is_a_problem_with_a_cure(provider: str, rest: str, key: str) -> None:
+def test_an_impossible_request_is_a_problem_with_a_cure(provider: str, rest: str, key: str) -> None:
     asked, cell = cell_of(provider, rest)
     assert key in {where for where, _message, _cure in asked.problems(cell)}
     assert all(cure for _key, _message, cure in asked.problems(cell))
@@ -73,7 +73,7 @@ def test_userdata_that_no_server_would_take_is_a_problem_of_the_file(
         ),
     ],
 )
-def test_what_can_be_done_is_no_problem(provider: str, rest: str) -> None:
+def test_a_possible_request_is_no_problem(provider: str, rest: str) -> None:
     asked, cell = cell_of(provider, rest)
     assert asked.problems(cell) == []
 
@@ -88,7 +88,7 @@ def test_what_can_be_done_is_no_problem(provider: str, rest: str) -> None:
         (USUAL, "endpoints: {sender: {count: 2}, receiver: {}}", "hosts differ"),
     ],
 )
-def test_what_is_not_promised_is_a_warning(provider: str, rest: str, warning: str) -> None:
+def test_a_placement_without_guarantee_is_a_warning(provider: str, rest: str, warning: str) -> None:
     asked, cell = cell_of(provider, rest)
     assert any(warning in text for text in asked.warnings(cell))
 
@@ -102,7 +102,7 @@ def test_what_is_not_promised_is_a_warning(provider: str, rest: str, warning: st
         (USUAL, "endpoints: {node: {count: 3}}\nplacement: different-host"),
     ],
 )
-def test_what_is_promised_needs_no_warning(provider: str, rest: str) -> None:
+def test_a_guaranteed_placement_gives_no_warning(provider: str, rest: str) -> None:
     asked, cell = cell_of(provider, rest)
     assert asked.warnings(cell) == []
 

@@ -89,7 +89,9 @@ def test_volumes_are_compared_with_the_quotas(provider: Make, *, made: bool) -> 
 
 @pytest.mark.usefixtures("theirs")
 @pytest.mark.parametrize("what", ["volume", "snapshot"])
-def test_a_source_that_is_not_there_is_told_with_those_that_are(provider: Make, what: str) -> None:
+def test_a_missing_boot_source_is_reported_with_the_available_ones(
+    provider: Make, what: str
+) -> None:
     with pytest.raises(NotFoundError, match=f"no {what} 'a {what[:4]}'") as caught:
         provider(boot={what: f"a {what[:4]}"}).check([server()])
     assert f"did you mean a {what}" in str(caught.value.cure)

@@ -40,7 +40,7 @@ def peers_of(*clouds: str) -> tuple[set[str], set[str]]:
     return {block for block in allow_ingress if block}, addresses
 
 
-def test_retry_really_makes_a_server_anew_where_it_should_stand(lab: Lab) -> None:
+def test_on_mismatch_retry_recreates_a_server_at_the_requested_placement(lab: Lab) -> None:
     """Two projects know nothing of each other's hosts, so their servers stand apart by chance."""
     scenario = lab.write(
         projects={"red": "alice", "blue": "bob"},

@@ -55,7 +55,7 @@ def test_ctrl_c_while_both_clouds_are_at_work_leaves_nothing(lab: Lab) -> None:
 
 
 @pytest.mark.real("clouds")
-def test_when_one_cloud_has_no_room_the_other_gives_all_back(lab: Lab) -> None:
+def test_when_one_cloud_has_no_capacity_the_other_is_released(lab: Lab) -> None:
     full = "InsufficientInstanceCapacity"
     lab.aws.faults.append(Fault("RunInstances", full, status=500, times=99))
     ended = lab("run", lab.write())
@@ -86,7 +86,7 @@ def test_two_regions_of_one_cloud_are_two_sites(lab: Lab, cloud: str, region: st
 
 
 @pytest.mark.real("clouds")
-def test_reap_tells_two_sites_of_one_cloud_apart(lab: Lab) -> None:
+def test_reap_distinguishes_two_sites_of_one_cloud(lab: Lab) -> None:
     sites = {
         "near": lab.google(),
         "far": lab.google(region="there-1", project="beta-2"),

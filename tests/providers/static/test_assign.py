@@ -67,7 +67,7 @@ def test_tenants_keep_to_themselves() -> None:
         assign(wanted("h1 t1", "h2 t2", "h3 t3"), hosts)  # d does not say whose it is
 
 
-def test_without_a_slot_any_that_is_left_will_do() -> None:
+def test_an_endpoint_without_a_slot_gets_any_free_machine() -> None:
     hosts = inventory(a=vm("one"), b=vm("one"), c=vm("two"))
     assert chosen(hosts, "any t1", "any t1") == ["a", "b"]
     assert chosen(hosts, "h1 t1", "any t1", "h1 t1") in (["a", "c", "b"], ["b", "c", "a"])
@@ -75,7 +75,7 @@ def test_without_a_slot_any_that_is_left_will_do() -> None:
         assign(wanted("any t1", "any t1", "h1 t2"), inventory(a=vm(), b=vm(), c=vm()))
 
 
-def test_flavors_are_kept_and_any_will_do_where_none_is_asked_for() -> None:
+def test_requested_flavors_are_matched_and_others_get_any_machine() -> None:
     hosts = inventory(a=vm("one", flavor="small"), b=vm("two", flavor="large"))
     assert chosen(hosts, "h1 t1 large", "h2 t1") == ["b", "a"]
     assert chosen(hosts, "h1 t1", "h2 t1 small") == ["b", "a"]
@@ -122,7 +122,7 @@ def test_a_vm_whose_host_is_not_known_is_the_last_choice() -> None:
         ),
     ],
 )
-def test_what_is_missing_is_told(
+def test_missing_machines_are_reported(
     hosts: dict[str, InventoryHost], ends: list[str], said: str
 ) -> None:
     with pytest.raises(CapacityError) as caught:
@@ -164,7 +164,7 @@ entries_of = st.lists(
 
 
 @given(requests_of, entries_of)
-def test_it_finds_a_way_exactly_where_there_is_one(
+def test_an_assignment_is_found_exactly_when_one_exists(
     ends: list[tuple[str, str, str]], entries: list[Entry]
 ) -> None:
     requests = wanted(*(" ".join(end) for end in ends))

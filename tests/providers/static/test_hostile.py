@@ -100,7 +100,7 @@ def test_a_program_that_prints_no_word_is_an_error_of_its_machine(liar: Liar, sa
 
 
 @pytest.mark.parametrize("said", LINES)
-def test_what_is_no_address_is_an_error_of_its_machine(liar: Liar, said: bytes) -> None:
+def test_an_invalid_address_is_an_error_of_its_machine(liar: Liar, said: bytes) -> None:
     ask(liar, said)
     with pytest.raises(NotFoundError):
         addresses(liar.session, BY_INTERFACE)

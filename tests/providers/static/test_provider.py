@@ -119,7 +119,7 @@ def test_a_machine_is_locked_described_and_given_back(machines: Any, context: Ru
         ("scratch", "/disk/*"),
     ],
 )
-def test_what_no_run_makes_is_not_removed(kind: str, name: str) -> None:
+def test_resources_that_no_run_creates_are_not_removed(kind: str, name: str) -> None:
     resource = Resource("static", kind, name, "a-run", access={"host": "a", "ssh": "nowhere"})
     with pytest.raises(ProviderError, match="no run has made this"):
         StaticProvider.destroy([resource], lambda _: None)
@@ -128,7 +128,7 @@ def test_what_no_run_makes_is_not_removed(kind: str, name: str) -> None:
 @pytest.mark.parametrize(
     "command", ["echo only backups", "echo Welcome; eval $SSH_ORIGINAL_COMMAND", "internal-sftp"]
 )
-def test_a_machine_whose_programs_say_more_than_they_should_is_refused(
+def test_a_machine_whose_commands_print_extra_output_is_rejected(
     machines: Any, context: RunContext, command: str
 ) -> None:
     machine = machines("a")
@@ -224,7 +224,7 @@ def test_a_lock_past_its_deadline_or_of_the_run_itself_is_taken_over(
         session.close()
 
 
-def test_who_comes_second_to_a_stale_lock_leaves_the_new_one(
+def test_the_second_to_replace_a_stale_lock_keeps_the_new_one(
     machines: Any, context: RunContext
 ) -> None:
     session = SshSession.open(machines("a").sshd.login())
@@ -257,7 +257,9 @@ class Meddled(SshSession):
         return moved
 
 
-def test_who_loses_the_machine_to_a_third_one_learns_it(machines: Any, context: RunContext) -> None:
+def test_a_run_that_loses_its_machine_to_another_is_notified(
+    machines: Any, context: RunContext
+) -> None:
     machine = machines("a")
     stale = lock.LockOwner("dead", "host-1", 0, 1)
     provider = StaticProvider(settings(a=machine))
@@ -280,7 +282,7 @@ def test_who_loses_the_machine_to_a_third_one_learns_it(machines: Any, context: 
         session.close()
 
 
-def test_a_lock_that_the_machine_has_lost_is_made_anew(machines: Any, context: RunContext) -> None:
+def test_a_lock_that_the_machine_has_lost_is_recreated(machines: Any, context: RunContext) -> None:
     machine = machines("a")
     provider = StaticProvider(settings(a=machine))
     session = SshSession.open(machine.sshd.login())
@@ -295,7 +297,7 @@ def test_a_lock_that_the_machine_has_lost_is_made_anew(machines: Any, context: R
     assert held(machine) is None
 
 
-def test_its_user_stays_logged_in_while_a_machine_is_taken(
+def test_the_ssh_login_stays_open_while_a_machine_is_locked(
     machines: Any, context: RunContext
 ) -> None:
     machine = machines("a")
@@ -319,7 +321,7 @@ def test_its_user_stays_logged_in_while_a_machine_is_taken(
         "osmef/../a/b/1",
     ],
 )
-def test_a_strange_lock_is_not_touched(
+def test_a_foreign_lock_is_not_removed(
     machines: Any, context: RunContext, allow_foreign: str
 ) -> None:
     machine = machines("a")
@@ -338,9 +340,7 @@ def test_a_strange_lock_is_not_touched(
         provider.close()
 
 
-def test_a_run_that_goes_on_gets_the_machines_that_it_had(
-    machines: Any, context: RunContext
-) -> None:
+def test_a_resumed_run_gets_the_same_machines(machines: Any, context: RunContext) -> None:
     rack = {"kind": "vm", "location": {"host": "rack", "tenant": "blue"}}
     large, plain = machines("large"), machines("plain")
     large.entry.update(rack, flavor="large")
@@ -388,7 +388,7 @@ def test_a_request_to_stop_ends_the_making(machines: Any, context: RunContext) -
     assert held(machine) is None
 
 
-def test_what_a_dead_controller_left_is_found_and_destroyed_by_its_journal(
+def test_resources_of_a_dead_controller_are_destroyed_by_its_journal(
     machines: Any, context: RunContext
 ) -> None:
     machine = machines("a")
@@ -413,7 +413,7 @@ def test_what_a_dead_controller_left_is_found_and_destroyed_by_its_journal(
     assert len(gone) == 2
 
 
-def test_a_machine_that_can_t_be_reached_keeps_no_other_from_being_cleaned(
+def test_an_unreachable_machine_does_not_block_cleaning_others(
     machines: Any, context: RunContext
 ) -> None:
     machine = machines("a")
@@ -468,7 +468,7 @@ def test_behind_nat_it_listens_at_an_address_of_its_own(machines: Any, context: 
         provider.close()
 
 
-def test_a_check_connects_to_nothing_and_tells_what_is_missing(
+def test_a_check_makes_no_connection_and_reports_what_is_missing(
     machines: Any, context: RunContext
 ) -> None:
     machine = machines("a")
@@ -543,7 +543,7 @@ VMS: dict[str, Any] = {
         ({"a": {"data_address6": "2001:db8::1"}, "b": {}}, IRON, ["a has no address of ipv4"]),
     ],
 )
-def test_what_the_inventory_lacks_is_a_problem_of_the_file(
+def test_an_inventory_that_does_not_suffice_is_a_scenario_problem(
     hosts: dict[str, Any], values: dict[str, Any], said: list[str]
 ) -> None:
     provider, one = cell(hosts, **values)
@@ -554,7 +554,7 @@ def test_what_the_inventory_lacks_is_a_problem_of_the_file(
         assert cure
 
 
-def test_the_reader_is_told_whose_word_a_placement_is() -> None:
+def test_a_placement_taken_from_the_inventory_is_warned_of() -> None:
     provider, one = cell(VMS)
     assert "inventory says" in provider.warnings(one)[0]
     provider, one = cell({"a": {}, "b": {}}, **IRON)

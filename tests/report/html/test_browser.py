@@ -87,7 +87,7 @@ def test_the_keyboard_sorts(shown: Page) -> None:
     assert column(shown, "connections") == ["50", "10", "5", "1"]
 
 
-def test_the_first_key_leads_to_the_results(shown: Page) -> None:
+def test_the_first_tab_stop_skips_to_the_results(shown: Page) -> None:
     shown.keyboard.press("Tab")
     shown.keyboard.press("Enter")
     assert shown.evaluate("document.activeElement.id") == "main"
@@ -109,7 +109,7 @@ def test_a_figure_is_enlarged(shown: Page) -> None:
 
 
 @pytest.mark.parametrize("width", [1400, 390])
-def test_nothing_sticks_out(shown: Page, width: int) -> None:
+def test_the_page_is_not_wider_than_the_viewport(shown: Page, width: int) -> None:
     shown.set_viewport_size({"width": width, "height": 900})
     assert shown.evaluate("document.documentElement.scrollWidth") <= width
 
@@ -237,7 +237,7 @@ def test_the_text_stands_out(shown: Page, scheme: str) -> None:
     assert min(ratios) >= 4.5  # WCAG 2.1, 1.4.3
 
 
-def test_without_scripts_everything_is_there(
+def test_the_page_is_complete_without_javascript(
     browser: Browser, make_run: MakeRun, measured: Summary, tmp_path: Path
 ) -> None:
     output = tmp_path / "report.html"

@@ -39,7 +39,7 @@ def test_the_page_has_every_table_once() -> None:
     assert len(ids) == len(set(ids))
 
 
-def test_what_cost_little_was_not_free() -> None:
+def test_a_small_cost_is_not_shown_as_zero() -> None:
     planned = pd.DataFrame(
         {"platform": "small", "state": "done", "trials_ok": 3, "trials_failed": 0,
          "cost": [0.0005, 0.0007], "currency": "USD"}
@@ -48,7 +48,7 @@ def test_what_cost_little_was_not_free() -> None:
     assert row[-1].text == "0.00120 USD"
 
 
-def test_what_has_no_price_has_no_column() -> None:
+def test_the_cost_column_is_omitted_without_prices() -> None:
     """On one's own machines nothing is charged; only the states that are there are explained."""
     planned = pd.DataFrame(
         {"platform": "small", "state": ["done", "missed"], "trials_ok": 3, "trials_failed": 0,
@@ -61,7 +61,7 @@ def test_what_has_no_price_has_no_column() -> None:
     assert table.note == "Missed: its window had closed before it could begin."
 
 
-def test_a_name_is_text_whatever_it_is() -> None:
+def test_a_name_is_escaped_as_text() -> None:
     page = Page(render_campaign(campaign(facts=[("What", EVIL)]), EVIL))
     assert len(page.all("script")) == 1
     assert not [one for one in page.all("img") if "src" in one.attributes]
@@ -96,7 +96,9 @@ def test_the_page_in_a_browser(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("cells", [1, 30])
-def test_what_is_left_out_is_told(cells: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_omitted_cells_are_mentioned_on_the_page(
+    cells: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("osmef.report.html.campaign._MOST_DRAWN", 0)
     data = campaign()
     trials = data.trials.head(12)

@@ -25,7 +25,7 @@ def page_of(tmp_path: Path, *rows: dict[str, object], every: bool = False) -> Pa
     return Page(output.read_text(encoding="utf-8"))
 
 
-def test_a_row_says_what_each_side_had_and_what_became_of_it(tmp_path: Path) -> None:
+def test_a_row_shows_the_values_of_both_sides_and_the_verdict(tmp_path: Path) -> None:
     page = page_of(tmp_path, row("aggregate_btc_bps"), row("retransmits", verdict="same"))
     cells = [one for one in page.all("td") if "table" in one.inside]
     texts = [one.text for one in cells]
@@ -37,7 +37,7 @@ def test_a_row_says_what_each_side_had_and_what_became_of_it(tmp_path: Path) -> 
     assert len(page.all("circle")) >= 12
 
 
-def test_what_is_not_proved_among_all_is_marked(tmp_path: Path) -> None:
+def test_a_verdict_not_significant_after_correction_is_marked(tmp_path: Path) -> None:
     """What that means is below the table, so that a row is one line."""
     reason = "better alone, but among all verdicts p = 0.93"
     page = page_of(
@@ -71,7 +71,7 @@ def test_an_interval_that_reaches_far_is_shown_by_its_ends(tmp_path: Path) -> No
     assert texts[1:3] == ["0 (0 to 275)", "1 (1 to 3)"]
 
 
-def test_what_no_table_shows_is_there_if_asked_for(tmp_path: Path) -> None:
+def test_metrics_in_no_table_are_shown_on_request(tmp_path: Path) -> None:
     rows = row("aggregate_btc_bps"), row("rtt_min_us", verdict="same")
     assert [len(page_of(tmp_path, *rows, every=every).all("tr")) for every in (False, True)] == [
         2,

@@ -47,7 +47,7 @@ def told(figure: Figure) -> dict[str, Any]:
     return loaded
 
 
-def test_each_line_is_there_with_its_name_and_interval() -> None:
+def test_each_line_is_converted_with_its_name_and_interval() -> None:
     data = told(drawn())["data"]
     first = data[0]
     assert (first["name"], first["x"], first["y"]) == ("one &lt;i&gt;", [1, 2, 4], [10, None, 30])
@@ -98,7 +98,7 @@ def test_axes_are_as_in_the_picture(log: bool) -> None:
     assert layout["annotations"][0]["text"] == "panel &lt;b&gt;"
 
 
-def test_what_is_shaded_and_what_lies_across_are_there() -> None:
+def test_shaded_areas_and_reference_lines_are_converted() -> None:
     figure = Figure()
     axes = figure.subplots()
     axes.stairs([3, 4], [0, 1, 2], baseline=1, fill=True, color="#0072B2", alpha=0.2)

@@ -47,7 +47,7 @@ def pictures(page: Page) -> list[Element]:
     return [one for one in page.all("svg") if "aria-hidden" not in one.attributes]
 
 
-def test_every_number_says_how_sure_it_is(
+def test_every_number_is_shown_with_its_interval(
     tmp_path: Path, make_run: MakeRun, make_summary: MakeSummary, make_cell: MakeCell
 ) -> None:
     rates = [1e9, 1.01e9, 1.02e9, 1.03e9, 1.04e9, 1.05e9, 1.06e9]
@@ -112,7 +112,7 @@ def test_cells_with_too_few_trials_are_named_with_their_metric(
     assert ", connections=2 (6 of" in told
 
 
-def test_placement_that_is_not_as_asked_for_is_told(
+def test_a_placement_other_than_requested_is_reported(
     tmp_path: Path, make_run: MakeRun, make_summary: MakeSummary, make_cell: MakeCell
 ) -> None:
     other = make_cell(
@@ -125,7 +125,7 @@ def test_placement_that_is_not_as_asked_for_is_told(
     assert "not as asked for: placement, distance" in told
 
 
-def test_what_it_cost(
+def test_the_cost_of_a_run_is_shown(
     tmp_path: Path, make_run: MakeRun, make_summary: MakeSummary, make_cell: MakeCell
 ) -> None:
     price = HourlyPrice(
@@ -159,7 +159,7 @@ def test_a_run_took_as_long_as_it_was_worked_on(
     assert ("1 min 35 s" in told, "40 min" in told) == (True, False)
 
 
-def test_nobody_verified_where_imported_runs_were(
+def test_the_placement_of_imported_runs_is_shown_as_unverified(
     tmp_path: Path, make_run: MakeRun, measured: Summary
 ) -> None:
     info = measured.run.model_copy(update={"scenario_digest": None, "seed": None})
@@ -248,7 +248,7 @@ def test_how_to_reproduce_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("ended", [False, True])
-def test_a_run_that_is_not_whole_says_how_to_go_on(
+def test_an_incomplete_run_is_shown_with_the_resume_command(
     tmp_path: Path, make_run: MakeRun, measured: Summary, ended: bool
 ) -> None:
     cut = measured.run.model_copy(update={"complete": False})
@@ -262,7 +262,9 @@ def test_a_run_that_is_not_whole_says_how_to_go_on(
     assert len(page.all("svg")) >= 2
 
 
-def test_names_of_users_are_text(tmp_path: Path, make_run: MakeRun, measured: Summary) -> None:
+def test_user_supplied_names_are_escaped_as_text(
+    tmp_path: Path, make_run: MakeRun, measured: Summary
+) -> None:
     evil = {
         "scenario": EVIL,
         "description": EVIL,
@@ -293,7 +295,7 @@ def test_names_of_users_are_text(tmp_path: Path, make_run: MakeRun, measured: Su
     assert EVIL in [one.text for one in page.all("code")]
 
 
-def test_nothing_is_asked_for_elsewhere(
+def test_the_page_loads_nothing_external(
     tmp_path: Path, make_run: MakeRun, measured: Summary
 ) -> None:
     page = page_of(tmp_path, make_run("a", measured).path)
@@ -313,7 +315,7 @@ def test_nothing_is_asked_for_elsewhere(
     assert any("default-src 'none'" in text for text in policy)
 
 
-def test_who_can_not_see_it_can_read_it(
+def test_the_page_is_accessible_to_screen_readers(
     tmp_path: Path, make_run: MakeRun, measured: Summary
 ) -> None:
     page = page_of(tmp_path, make_run("a", measured).path, make_run("b", measured).path)
@@ -392,7 +394,7 @@ def test_many_runs_have_one_table_together_and_few_sections(
     assert any("1 more runs have no section" in one.text for one in page.all("p"))
 
 
-def test_the_page_says_how_far_the_numbers_can_be_trusted(
+def test_the_page_has_a_table_of_how_far_the_numbers_can_be_trusted(
     tmp_path: Path, make_run: MakeRun, measured: Summary
 ) -> None:
     page = page_of(tmp_path, make_run("a", measured).path)
@@ -452,7 +454,7 @@ def test_an_inventory_declares_where_hosts_of_its_site_stand(
     ("counts", "more"),
     [((1, 5), ["Jain's index", "CPU load", "Endpoints in"]), ((1,), ["Endpoints in"])],
 )
-def test_a_run_has_the_figures_that_say_something_of_it(
+def test_a_run_page_has_only_the_figures_that_apply(
     tmp_path: Path,
     make_run: MakeRun,
     make_cell: MakeCell,
@@ -468,7 +470,7 @@ def test_a_run_has_the_figures_that_say_something_of_it(
         assert label.startswith(words)
 
 
-def test_runs_without_sessions_have_no_figure_of_more_cells_than_can_be_told_apart(
+def test_runs_without_sessions_have_no_figure_of_too_many_cells(
     tmp_path: Path,
     make_run: MakeRun,
     make_cell: MakeCell,
