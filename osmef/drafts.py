@@ -34,7 +34,7 @@ def draft_file(path: Path, mode: int | None = None) -> Iterator[BinaryIO]:
     that of our own file which it replaces, else what the umask leaves. A link is replaced, not
     followed. Raises OSError; also where something is there that is no file.
     """
-    _tidy(path.parent)
+    _remove_stale_once(path.parent)
     old = _mode_of_ours(path)
     if mode is None:
         mode = old
@@ -96,19 +96,19 @@ def at_work(directory: Path, kind: str) -> list[Path]:
     return [path for path, lock in _found(directory, kind) if lock is None]
 
 
-def tidy_tree(root: Path) -> None:
+def remove_stale_drafts(root: Path) -> None:
     """Remove the stale drafts in a directory tree."""
     for folder, _, _ in os.walk(root):
-        _tidy_now(Path(folder))
+        _remove_stale(Path(folder))
 
 
 @lru_cache(maxsize=1000)
-def _tidy(directory: Path) -> None:
+def _remove_stale_once(directory: Path) -> None:
     """Remove stale drafts, at this process's first write into a directory."""
-    _tidy_now(directory)
+    _remove_stale(directory)
 
 
-def _tidy_now(directory: Path) -> None:
+def _remove_stale(directory: Path) -> None:
     with suppress(OSError):  # to write is what matters
         for rest in stale_drafts(directory):
             rest.unlink(missing_ok=True)

@@ -12,7 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from osmef.drafts import at_work, draft_directory, draft_file, scratch, stale_drafts, tidy_tree
+from osmef.drafts import (
+    at_work,
+    draft_directory,
+    draft_file,
+    remove_stale_drafts,
+    scratch,
+    stale_drafts,
+)
 from tests.small_files import small_files
 
 # Writes half of a file or directory, says so, and ends when it is told to.
@@ -34,10 +41,10 @@ with draft_directory(where, kind) if kind else draft_file(where / "it") as draft
 TIDIER = """
 import select, sys
 from pathlib import Path
-from osmef.drafts import tidy_tree
+from osmef.drafts import remove_stale_drafts
 print(flush=True)
 while not select.select([sys.stdin], [], [], 0)[0]:
-    tidy_tree(Path(sys.argv[1]))
+    remove_stale_drafts(Path(sys.argv[1]))
 """
 
 
@@ -181,7 +188,7 @@ def test_drafts_left_by_a_kill_in_subdirectories_are_deleted_too(tmp_path: Path)
     (tmp_path / "facts" / "before").mkdir(parents=True)
     with program(WRITER, tmp_path / "facts" / "before", ""):
         pass
-    tidy_tree(tmp_path)
+    remove_stale_drafts(tmp_path)
     assert list((tmp_path / "facts" / "before").iterdir()) == []
 
 
@@ -201,7 +208,7 @@ def test_only_our_own_stale_drafts_are_deleted(tmp_path: Path) -> None:
         strangers.touch()
         os.chown(strangers, 65534, 65534)
         before.add(strangers)
-    tidy_tree(tmp_path)
+    remove_stale_drafts(tmp_path)
     assert set(tmp_path.iterdir()) == before
 
 

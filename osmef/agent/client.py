@@ -284,7 +284,7 @@ class Agents:
         argv = [*prefix, f"./{deployment.path}", "serve", "--many"]
         agents = cls(session.name, session.start(argv))
         try:
-            agents._greet(hello_s)
+            agents._handshake(hello_s)
         except BaseException:
             agents.close()
             raise
@@ -316,7 +316,7 @@ class Agents:
         self._reader.join(timeout=ANSWER_S)
         self._end("it was ended")
 
-    def _greet(self, hello_s: float) -> None:
+    def _handshake(self, hello_s: float) -> None:
         try:
             first = self._first.get(timeout=hello_s)
         except queue.Empty:

@@ -256,8 +256,8 @@ class _End:
 
     @property
     def is_short(self) -> bool:
-        crowded = self.idle is not None and self.idle <= _CPU_NEARLY_FULL_IDLE
-        return crowded and self.demand >= _MAJORITY
+        is_saturated = self.idle is not None and self.idle <= _CPU_NEARLY_FULL_IDLE
+        return is_saturated and self.demand >= _MAJORITY
 
     @property
     def used_up(self) -> float:

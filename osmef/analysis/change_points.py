@@ -394,18 +394,18 @@ def _find(distances: Sequence[float]) -> LevelShift:
     scores, cuts = scores_of(series), cuts_of(series.size, SHORTEST)
     found = cuts.scan(scores[None, :])[0]
     best = int(np.argmax(found))
-    p = both_p(scores, cuts, float(found[best]), lambda: _wandering_p(series.size, found[best]))
+    p = both_p(scores, cuts, float(found[best]), lambda: _spread_p(series.size, found[best]))
     return LevelShift(int(cuts.middle[best]), p)
 
 
-def _wandering_p(count: int, found: float) -> float:
-    known = _wandering(count)
+def _spread_p(count: int, found: float) -> float:
+    known = _spread_null(count)
     above = known.size - int(np.searchsorted(known, found * (1 - 1e-9)))
     return (1 + above) / (1 + known.size)
 
 
 @lru_cache(maxsize=64)
-def _wandering(count: int) -> Array:
+def _spread_null(count: int) -> Array:
     """Return the null distribution of the change of spread for autocorrelated series, sorted."""
     cuts = cuts_of(count, SHORTEST)
     found = []

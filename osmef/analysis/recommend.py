@@ -119,7 +119,7 @@ def recommend(trials: pd.DataFrame, needs: Needs, by: Sequence[str] = OPTION) ->
     rows = []
     for key, group in trials.groupby(list(by), sort=False, dropna=False):
         option = dict(zip(by, key, strict=True))
-        rows.append({**option, **_judged(_calm(group), needs, by_session=sessions)})
+        rows.append({**option, **_judged(_without_background(group), needs, by_session=sessions)})
     table = pd.DataFrame(rows)
     if table.empty:
         return table
@@ -128,7 +128,7 @@ def recommend(trials: pd.DataFrame, needs: Needs, by: Sequence[str] = OPTION) ->
     return table.drop(columns=["_fit", "_btc"])
 
 
-def _calm(group: pd.DataFrame) -> pd.DataFrame:
+def _without_background(group: pd.DataFrame) -> pd.DataFrame:
     return group[group["background"].isna()] if "background" in group else group
 
 

@@ -317,10 +317,10 @@ def _width(known: np.ndarray, n: int, confidence: float) -> float:
     )
     at = [low / (n + 1), high / (n + 1), *far, 0.25, 0.75]
     ends = np.quantile(known, at, method="weibull")
-    expected, unlucky, quarters = (float(width) for width in ends[1::2] - ends[::2])
+    expected, assured, quarters = (float(width) for width in ends[1::2] - ends[::2])
     smooth = (high - low) / (n + 1) * 2 * quarters
     error = math.exp(_CAUTION * math.sqrt(_IQR_ERROR / known.size + 0.5 / math.sqrt(n)))
-    return max(unlucky, error * max(expected, smooth))
+    return max(assured, error * max(expected, smooth))
 
 
 def _pilot(values: Sequence[float], relative_error: float, confidence: float) -> list[float]:

@@ -243,10 +243,10 @@ def _around(
             known[one.offered_bps] = one
     rates = sorted(known)
     good = {rate: passes(known[rate], bounds) for rate in rates}
-    roof = next((rate for rate in rates if known[rate].is_full and not good[rate]), math.inf)
-    below = [rate for rate in rates if rate < roof]
+    least_bad = next((rate for rate in rates if known[rate].is_full and not good[rate]), math.inf)
+    below = [rate for rate in rates if rate < least_bad]
     floor = max((rate for rate in below if known[rate].is_full and good[rate]), default=0.0)
-    top = next((rate for rate in rates if floor < rate <= roof and not good[rate]), None)
+    top = next((rate for rate in rates if floor < rate <= least_bad and not good[rate]), None)
     least = math.inf if top is None else top
     bottom = max((rate for rate in below if good[rate] and floor <= rate < least), default=None)
     return (
@@ -274,11 +274,11 @@ def total_rates(points: Iterable[SizePoint]) -> dict[int, float]:
     for point in points:
         found[point.size][point.sender, point.receiver].append(point)
     counts = {size: sum(map(len, pairs.values())) for size, pairs in found.items()}
-    everybody = max(counts.values(), default=0)
+    most_connections = max(counts.values(), default=0)
     return {
         size: sum(map(_of_pair, pairs.values()))
         for size, pairs in sorted(found.items())
-        if counts[size] == everybody
+        if counts[size] == most_connections
     }
 
 

@@ -57,7 +57,7 @@ _MOST_MANIFEST = 256 << 20
 _COMPRESSION = "zstd"
 _S3 = "s3://"
 _AT_ONCE = 1 << 20
-_PATIENCE_S = 60
+_TIMEOUT_S = 60
 _CURE = (
     "check the URL, such as s3://BUCKET/NAME, file:///PATH or memory://NAME, and the store's"
     " credentials"
@@ -520,7 +520,7 @@ def _open(url: str) -> tuple[Any, str]:
         reported["region"] = resolve_s3_region(path.partition("/")[0])
     else:
         reported |= {"endpoint_override": where.netloc, "scheme": where.scheme}
-    store = S3FileSystem(connect_timeout=_PATIENCE_S, request_timeout=_PATIENCE_S, **reported)
+    store = S3FileSystem(connect_timeout=_TIMEOUT_S, request_timeout=_TIMEOUT_S, **reported)
     return ArrowFSWrapper(store), path
 
 

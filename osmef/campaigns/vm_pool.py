@@ -72,16 +72,16 @@ class PooledVms:
     holding: HeldEndpoints | None = None
     session: int = 0
     since: datetime | None = None
-    owed: float = 0.0
+    unpaid_cost: float = 0.0
     currency: str | None = None
     why_recreated: str | None = None
-    news: list[str] = field(default_factory=list)
+    messages: list[str] = field(default_factory=list)
 
     def accrue(self, now: datetime) -> None:
         """Add to ``owed`` what the VMs have cost, in ``currency``, since they became idle."""
         cost = self.per_hour
         if self.since is not None and cost is not None:
-            self.owed += cost.amount * max(0.0, (now - self.since).total_seconds()) / _HOUR_S
+            self.unpaid_cost += cost.amount * max(0.0, (now - self.since).total_seconds()) / _HOUR_S
             self.currency = cost.currency
             self.since = now
 
@@ -171,7 +171,7 @@ class VmPool:
         except OsmefError as error:
             self.release(pair)
             pair.why_recreated = str(error)
-            pair.news.append(pair.why_recreated)
+            pair.messages.append(pair.why_recreated)
 
     def _provision(self, pair: PooledVms, request: LoanRequest, plan: Plan, user: User) -> None:
         pair.holding = self._make(plan, request.out, request.until, user)
@@ -286,14 +286,14 @@ class PoolPolicy:
         """Charge the cost of idle VMs to their last session."""
         with self._idle(self._pairs, ()) as pairs:
             for pair in pairs:
-                if pair.owed or (pair.since is not None and now - pair.since >= _OFTEN):
+                if pair.unpaid_cost or (pair.since is not None and now - pair.since >= _OFTEN):
                     self._count(pair, now)
 
     def _count(self, pair: PooledVms, now: datetime) -> None:
         pair.accrue(now)
-        if pair.owed and pair.currency:
-            self._store.pay(self._row.id, pair.session, pair.owed, pair.currency)
-            pair.owed = 0.0
+        if pair.unpaid_cost and pair.currency:
+            self._store.pay(self._row.id, pair.session, pair.unpaid_cost, pair.currency)
+            pair.unpaid_cost = 0.0
             if pair.holding is not None:
                 pair.holding.note(Charged(pair.session))
 
@@ -332,8 +332,8 @@ class PoolPolicy:
 
     def _log_events(self) -> None:
         for pair in self._pairs:
-            while pair.news:
-                why = pair.news.pop(0)
+            while pair.messages:
+                why = pair.messages.pop(0)
                 text = f"{pair.platform}: its kept VMs did not work, and were recreated: {why}"
                 self._log.note("note", text)
 

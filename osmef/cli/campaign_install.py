@@ -45,7 +45,7 @@ from osmef.named_file import read_text_file
 from osmef.results.files import storage, write_atomically
 
 _MOST_BYTES = 1 << 20
-_PATIENCE_S = 60.0
+_TIMEOUT_S = 60.0
 
 
 def install(  # noqa: PLR0913, PLR0917 - its options
@@ -218,7 +218,7 @@ def _run(command: Sequence[str], text: str, cure: str) -> str:
     """Run a program, and return its output. Raises StorageError."""
     try:
         done = subprocess.run(
-            command, input=text, text=True, capture_output=True, check=True, timeout=_PATIENCE_S
+            command, input=text, text=True, capture_output=True, check=True, timeout=_TIMEOUT_S
         )
     except (OSError, subprocess.SubprocessError) as error:
         reported = getattr(error, "stderr", None) or str(error)

@@ -275,13 +275,13 @@ def _compared(
             )
     if better is not None and not metrics:
         raise InputError(
-            "which way is better is said of a metric", where="--better", cure="add --metric NAME"
+            "a better direction needs a metric", where="--better", cure="add --metric NAME"
         )
     reported = None if better is None else Better(better)
     table = compare(*sides, metrics or None, margin / 100, better=reported)
     if table.empty:
         raise InputError(
-            "of no metric that these cells have anybody says which way is better"
+            "no metric of these cells has a better direction"
             if not metrics
             else f"no trial of these cells has {', '.join(metrics)}",
             where="--metric",

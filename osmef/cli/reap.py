@@ -63,7 +63,7 @@ OlderThan = Annotated[
     str | None,
     typer.Option(
         metavar="DURATION",
-        help="Also what carries our mark and was made longer ago, such as 2h, before its deadline.",
+        help="Also marked resources that are older than this, such as 2h, before their deadline.",
     ),
 ]
 Cloud = Annotated[
@@ -79,15 +79,15 @@ ControllerIsDead = Annotated[
     bool,
     typer.Option(
         "--controller-is-dead",
-        help="Also what runs of other machines have here in copies: you know that they are dead.",
+        help="Also resources of copied runs whose controller was on another machine and is dead.",
     ),
 ]
 OtherRuns = Annotated[
     bool,
     typer.Option(
         "--other-runs",
-        help="Also what a journal names that is of another run than its directory; else that is"
-        " asked for at a terminal, and left alone without one.",
+        help="Also resources of other runs that a journal names; without it a terminal asks"
+        " for each, and without a terminal they are skipped.",
     ),
 ]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Destroy without asking.")]

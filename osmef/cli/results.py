@@ -335,7 +335,7 @@ def export_command(
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="Whose the data is, for ro-crate. May be repeated.",
+            help="Author of the data, for ro-crate. May be repeated.",
             show_default=False,
         ),
     ] = None,

@@ -84,7 +84,7 @@ def statistics_command(  # noqa: PLR0913, PLR0917 - each is an option of the com
     Memory, drift, steps, outliers and warm-ups; or whether cells differ, pair by pair.
     """
     with reporting(as_json):
-        found = _looked_at(runs, metric, error, where, of_pairs=pairs)
+        found = _analysed(runs, metric, error, where, of_pairs=pairs)
         if as_json:
             document = found.of_pairs if pairs else found.of_cells
             print_json(document)
@@ -114,7 +114,7 @@ class _Found:
         return {"cells": self.rows, "warm_ups": self.slow, "nested": self.nested}
 
 
-def _looked_at(
+def _analysed(
     runs: list[Path],
     metric: list[str] | None,
     error: float,
@@ -161,11 +161,11 @@ def _print(found: _Found, error: float, *, of_pairs: bool) -> None:
     for cell, name, doubt in () if of_pairs else _doubts(rows, error, found.busy):
         of = f"{cell}, {name}" if len(metrics) > 1 else cell
         print_note(out, f"{of}: {doubt}", "[yellow]doubt[/]")
-    for line in _remarks(found):
+    for line in _notes(found):
         out.print(escape(line))
 
 
-def _remarks(found: _Found) -> Iterator[str]:
+def _notes(found: _Found) -> Iterator[str]:
     """Yield the remarks below the table."""
     for name, p in found.alike.items():
         if p is not None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
 # A reader of progress may pause so long (Ctrl-S, less); what it does not take by then is dropped.
-_PATIENCE_S = 10.0
+_TIMEOUT_S = 10.0
 
 
 class LossyWriter(io.RawIOBase):
@@ -23,11 +23,11 @@ class LossyWriter(io.RawIOBase):
 
     Each write is retried, since a full disk may have room again. Nothing is buffered, so a
     signal handler may write while others do. ``failure`` is the first, if something was dropped.
-    With ``patience_s`` it waits at most so long for a reader, without as long as that takes.
+    With ``timeout_s`` it waits at most so long for a reader, without as long as that takes.
     """
 
-    def __init__(self, descriptor: int, patience_s: float | None = None) -> None:
-        self._descriptor, self._patience_s = descriptor, patience_s
+    def __init__(self, descriptor: int, timeout_s: float | None = None) -> None:
+        self._descriptor, self._timeout_s = descriptor, timeout_s
         self._is_stalled = self._has_dropped = False
         self._ended = b"\n"
         self.failure: OSError | None = None
@@ -62,7 +62,7 @@ class LossyWriter(io.RawIOBase):
         """Write as much as possible without blocking; return how much. Raises OSError."""
         self._wait()
         # So much never blocks once a pipe is ready: pipe(7).
-        most = len(data) if self._patience_s is None else select.PIPE_BUF
+        most = len(data) if self._timeout_s is None else select.PIPE_BUF
         try:
             return os.write(self._descriptor, data[:most])
         except BlockingIOError:  # another process has made it so, and was faster
@@ -72,8 +72,8 @@ class LossyWriter(io.RawIOBase):
         """Wait until the descriptor is writable. Raises TimeoutError."""
         poll = select.poll()
         poll.register(self._descriptor, select.POLLOUT)
-        patience_s = 0.0 if self._is_stalled else self._patience_s
-        self._is_stalled = not poll.poll(None if patience_s is None else 1000 * patience_s)
+        timeout_s = 0.0 if self._is_stalled else self._timeout_s
+        self._is_stalled = not poll.poll(None if timeout_s is None else 1000 * timeout_s)
         if self._is_stalled:
             raise TimeoutError(errno.ETIMEDOUT, "its reader does not read")
 
@@ -96,7 +96,7 @@ def set_up_streams() -> None:
     _fill_gaps()
     sys.stdin = sys.stdin or open(0, closefd=False)  # noqa: SIM115 - it has no path
     sys.stdout = stream_to(LossyWriter(1), getattr(sys.stdout, "encoding", None))
-    sys.stderr = stream_to(LossyWriter(2, _PATIENCE_S), getattr(sys.stderr, "encoding", None))
+    sys.stderr = stream_to(LossyWriter(2, _TIMEOUT_S), getattr(sys.stderr, "encoding", None))
 
 
 def _fill_gaps() -> None:

@@ -349,7 +349,7 @@ class JournalLine:
 def parse(number: int, reported: object) -> JournalLine:
     """Parse a line of JSON."""
     if not isinstance(reported, dict):
-        return JournalLine(number, None, None, None, "it is no note")
+        return JournalLine(number, None, None, None, "it is not a JSON object")
     name = reported["event"] if isinstance(reported.get("event"), str) else None
     try:
         head = _adapter(_Head).validate_python(reported)
@@ -359,7 +359,7 @@ def parse(number: int, reported: object) -> JournalLine:
         why = f"{'.'.join(str(step) for step in first['loc'])}: {first['msg']}"
         return JournalLine(number, name, None, _salvaged(name, reported), why)
     if event is None:
-        return JournalLine(number, name, None, None, "resource: it is of no known kind")
+        return JournalLine(number, name, None, None, "resource: unknown kind")
     return JournalLine(number, name, datetime.fromisoformat(head.at), event, None)
 
 

@@ -164,11 +164,6 @@ class History:
         return [(at, event) for at, event in self._whole if isinstance(event, kinds)]
 
     @property
-    def is_empty(self) -> bool:
-        """Whether there is no intact line."""
-        return not any(self._whole)
-
-    @property
     def plan(self) -> Planned | None:
         """The plan of the run."""
         return next(iter(self.all(Planned)), None)

@@ -152,7 +152,7 @@ class _Notes:
         self._journal.destroyed(self._resource(trace))
 
 
-class _Silent:
+class _NullLedger:
     """Null ledger: what layers create is destroyed with the endpoint."""
 
     def intend(self, trace: Trace) -> None:
@@ -328,7 +328,7 @@ class Layers:
 
     def _first_host(self, station: Station) -> LayerHost:
         stays = self._sites.stays(station.endpoint)
-        notes = _Silent() if stays is None else _Notes(self._context, self._journal, stays)
+        notes = _NullLedger() if stays is None else _Notes(self._context, self._journal, stays)
         station.keep_lock()
         names = TraceNames(self._context.run, station.name)
         program = station.deployment.binary.data
@@ -405,7 +405,7 @@ class Layers:
             raise
         raised.attached = attached
         raised.prefixes = {
-            name: one.prefix if one.prefix is not None else self._entering(hosts[name], one)
+            name: one.prefix if one.prefix is not None else self._enter_command(hosts[name], one)
             for name, one in attached.items()
         }
         for name, found in facts.items() if not known else ():
@@ -448,7 +448,7 @@ class Layers:
                     " (nft list ruleset) and of their network; or measure without the layer",
                 ) from error
 
-    def _entering(self, host: LayerHost, attached: LayerEnd) -> tuple[str, ...]:
+    def _enter_command(self, host: LayerHost, attached: LayerEnd) -> tuple[str, ...]:
         """Return the command prefix that enters the stack as the login's user."""
         if attached.space is None:
             return ()

@@ -83,7 +83,7 @@ class StoppingRule:
 _POLL_S = 0.1
 # The sshd of an endpoint that goes down may outlive the agent by a moment.
 _FOLLOWS_S = 0.5
-PATIENCE_S = 180.0
+RECONNECT_TIMEOUT_S = 180.0
 """So long a run waits for an endpoint that can't be reached: a VM boots in a minute."""
 _LOOPBACK = {Family.IPV4: "127.0.0.1", Family.IPV6: "::1"}
 
@@ -121,7 +121,7 @@ class TrialContext:
     observer: Observer
     stop: CancellationToken
     session_tag: SessionTag = field(default_factory=SessionTag)
-    patience_s: float = PATIENCE_S
+    reconnect_timeout_s: float = RECONNECT_TIMEOUT_S
     layers: Layers | None = None
     stopping_rule: StoppingRule | None = None
 
@@ -219,9 +219,9 @@ def _run_trial(context: TrialContext, planned: PlannedTrial) -> EndedTrial:
         context.stop.check()
         failure = Failure.of(error)
         silent = _silent_ends(context, planned) if failure.kind in BROKEN else ()
-    gave = _TrialResult(started_at, time.monotonic() - started, overall(found.values()), carried)
+    result = _TrialResult(started_at, time.monotonic() - started, overall(found.values()), carried)
     return EndedTrial(
-        _record(planned, context.session_tag, gave, outcome, failure), outcome, silent
+        _record(planned, context.session_tag, result, outcome, failure), outcome, silent
     )
 
 
@@ -238,7 +238,7 @@ class _TrialResult:
 def _record(
     planned: PlannedTrial,
     tag: SessionTag,
-    gave: _TrialResult,
+    result: _TrialResult,
     outcome: Outcome,
     failure: Failure | None,
 ) -> Trial:
@@ -256,14 +256,14 @@ def _record(
         receivers=cell.receiver_names,
         placement=scenario.placement,
         tenancy=None if scenario.is_between_sites else scenario.tenancy,
-        achieved_placement=gave.achieved.placement,
-        achieved_tenancy=gave.achieved.tenancy,
-        distance=gave.achieved.distance,
+        achieved_placement=result.achieved.placement,
+        achieved_tenancy=result.achieved.tenancy,
+        distance=result.achieved.distance,
         connections=cell.cell.connections,
         workload=scenario.workload.kind,
         background=scenario.background.kind if scenario.background else None,
-        started_at=gave.started_at,
-        wall_s=gave.wall_s,
+        started_at=result.started_at,
+        wall_s=result.wall_s,
         **vars(tag),
         status=Status.OK if failure is None else Status.FAILED,
         failure=failure,
@@ -278,7 +278,7 @@ def _record(
         buckets=outcome.buckets,
         search=outcome.search,
         interfaces=outcome.interfaces,
-        carried=gave.carried,
+        carried=result.carried,
     )
 
 

@@ -61,8 +61,11 @@ def pair_placement(
     one: EndpointRequest, other: EndpointRequest, locations: Mapping[str, Location]
 ) -> PairPlacement:
     """Return the placement of two endpoints, as far as their locations are known."""
-    nowhere = Location()
-    here, there = locations.get(one.name, nowhere), locations.get(other.name, nowhere)
+    unknown_location = Location()
+    here, there = (
+        locations.get(one.name, unknown_location),
+        locations.get(other.name, unknown_location),
+    )
     if one is other:
         return PairPlacement(Placement.SAME_HOST, _tenancy(here, there), 0)
     together = same_host(here, there)
@@ -233,7 +236,7 @@ def _sort(
 _BETWEEN_TENANTS = 4
 
 Key = tuple[str, int | None]
-"""What tells a part of a cell from others."""
+"""Identity of a part of a cell."""
 
 
 class TrialConflicts:
@@ -274,9 +277,10 @@ class TrialConflicts:
 
     def _together(self, one: EndpointRequest, other: EndpointRequest) -> bool:
         """Return whether two endpoints share a host; unknown counts as shared."""
-        nowhere = Location()
+        unknown_location = Location()
         found = same_host(
-            self._places.get(one.name, nowhere), self._places.get(other.name, nowhere)
+            self._places.get(one.name, unknown_location),
+            self._places.get(other.name, unknown_location),
         )
         if one.name == other.name or found is not None:
             return one.name == other.name or bool(found)

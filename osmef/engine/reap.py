@@ -134,12 +134,12 @@ def find_orphans(search: Search) -> ReapScan:
             if search.provider not in {None, resource.provider}:
                 continue
             # What is another run's is left alone while that one's controller may live, too.
-            whys = [one.why(search, resource) for one in (run, runs.get(resource.run, run))]
-            if None in whys:
+            reasons = [one.why(search, resource) for one in (run, runs.get(resource.run, run))]
+            if None in reasons:
                 skipped.append(resource)
             else:
                 among = found if refusal_of(orphan) is None else doubtful
-                among[resource.key] = replace(orphan, reason=str(whys[0]))
+                among[resource.key] = replace(orphan, reason=str(reasons[0]))
         if skipped and run.controller.state is State.UNSEEN:
             result.skipped.append(SkippedRun(name, str(run.controller.machine), skipped))
     for resource in _owned(search, runs, result):

@@ -370,10 +370,13 @@ def _failed(ended: EndedTrial, attempts: int) -> Trial:
 
 def _await(context: TrialContext, stations: Sequence[Station], journal: Journal) -> None:
     """Wait until endpoints are reachable again, within the run's time limit."""
-    names, limit = ", ".join(one.name for one in stations), format_duration(context.patience_s)
+    names, limit = (
+        ", ".join(one.name for one in stations),
+        format_duration(context.reconnect_timeout_s),
+    )
     context.observer.step(f"no answer from {names}: waiting up to {limit}")
     since, began = datetime.now(UTC), time.monotonic()
-    retry = Retry(context.stop.check, context.patience_s)
+    retry = Retry(context.stop.check, context.reconnect_timeout_s)
 
     def reach(station: Station) -> OsmefError | float:
         try:

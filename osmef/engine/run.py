@@ -20,7 +20,7 @@ from osmef.engine.cost import (
 from osmef.engine.events import Deployed, Ended, Observer, PoolAcquired, Released, Started
 from osmef.engine.held_endpoints import HeldEndpoints
 from osmef.engine.journal import Journal, this_controller
-from osmef.engine.measure import PATIENCE_S, StoppingRule, TrialContext
+from osmef.engine.measure import RECONNECT_TIMEOUT_S, StoppingRule, TrialContext
 from osmef.engine.placement import ProvisionedEndpoints, provision
 from osmef.engine.plan import (
     Plan,
@@ -77,7 +77,7 @@ class Run:
     """Endpoints that are held for several runs; without, the run creates its own."""
     again: bool = False
     """Whether to run those trials again that have failed."""
-    patience_s: float = PATIENCE_S
+    reconnect_timeout_s: float = RECONNECT_TIMEOUT_S
     """How long to wait for an endpoint that is lost."""
 
     @property
@@ -241,7 +241,7 @@ class Run:
                 journal.note(Deployed(info, tags.most(*what)))
             shared = (sites, stations, self.directory, self.observer, self.stop)
             rule = StoppingRule(self.plan, self.directory.read_trials().trials)
-            more = (session_tag_of(journal.history()), self.patience_s, layers, rule)
+            more = (session_tag_of(journal.history()), self.reconnect_timeout_s, layers, rule)
             self._measure(missing, TrialContext(*shared, *more))
         finally:
             kept = self.held is not None

@@ -315,12 +315,12 @@ class Station:
             self._session.close()  # also its jump host, which may well be there
             opened = SshSession.open(self.endpoint.login)
             self._session, self.deployment = self._deploy(opened, again=True)
-        session = self._used[prefix] = self._roomy_session(prefix)
+        session = self._used[prefix] = self._session_with_free_channel(prefix)
         hello_s = _INSIDE_S if prefix else ANSWER_S
         agents = self._agents[prefix] = Agents.start(session, self.deployment, hello_s, prefix)
         return agents
 
-    def _roomy_session(self, prefix: tuple[str, ...]) -> SshSession:
+    def _session_with_free_channel(self, prefix: tuple[str, ...]) -> SshSession:
         """Return a session with room for another channel, a new one if need be."""
         self._more = [session for session in self._more if session.is_open]
         others = [used for location, used in self._used.items() if location != prefix]
@@ -409,8 +409,8 @@ class Station:
 
 def _pause_after(error: Exception) -> float | None:
     """Return whether to retry an endpoint that was reached, and then lost."""
-    worth = isinstance(error, EndpointError) and not isinstance(error, HostKeyError)
-    return 0.0 if worth else None
+    is_retryable = isinstance(error, EndpointError) and not isinstance(error, HostKeyError)
+    return 0.0 if is_retryable else None
 
 
 def open_stations(provisioned: ProvisionedEndpoints, context: RunContext) -> dict[str, Station]:

@@ -137,9 +137,9 @@ def summarise(plan: Plan, directory: RunDirectory) -> Summary:
 def _endpoints(history: History) -> dict[str, EndpointInfo]:
     """Return the endpoints of the run by name, as last created and moved."""
     found: dict[str, EndpointInfo] = {}
-    for name, tenure in history.endpoints.items():
-        found[name] = tenure.info
-        for location, group in tenure.moves:
+    for name, known in history.endpoints.items():
+        found[name] = known.info
+        for location, group in known.moves:
             found[name] = _moved(found[name], location, group)
     return found
 
@@ -228,7 +228,7 @@ def _run_info(
 ) -> RunInfo:
     scenario, cost = plan.study.scenario, spent(history)
     starts, ends = history.timed(Started), history.timed(Ended)
-    borrowed = history.all(PoolAcquired)
+    from_pool = history.all(PoolAcquired)
     if not starts and history.path.exists():
         raise StorageError(
             "the journal of the run is damaged where its start is noted",
@@ -256,8 +256,8 @@ def _run_info(
         complete=_is_complete(plan, log),
         repeated=log.replaced,
         **vars(session_tag_of(history)),
-        vms_since=datetime.fromisoformat(borrowed[-1].since) if borrowed else None,
-        vms_held_by=borrowed[-1].by if borrowed else None,
+        vms_since=datetime.fromisoformat(from_pool[-1].since) if from_pool else None,
+        vms_held_by=from_pool[-1].by if from_pool else None,
         versions={
             "osmef": osmef.__version__,
             "agent_protocol": str(PROTOCOL),

@@ -203,7 +203,7 @@ def _why(lines: Lines, series: Sequence[_Row], ends: Sequence[_Row]) -> str | No
         return _KILLED
     if lines[-1][1] == _DONE:
         return None
-    if any(map(_is_unheard, ends)):
+    if any(map(_is_unreceived, ends)):
         return _INTERRUPTED
     return None if _all_there(lines, series, ends) else _CUT
 
@@ -218,7 +218,7 @@ def _all_there(lines: Lines, series: Sequence[_Row], ends: Sequence[_Row]) -> bo
     return sorted(ended) == sorted(streams)
 
 
-def _is_unheard(row: _Row) -> bool:
+def _is_unreceived(row: _Row) -> bool:
     reported = _UDP.match(row.rest)
     return row.size == 0 and (reported is None or set(reported["packets"]) == {"0"})
 

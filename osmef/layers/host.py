@@ -309,7 +309,7 @@ def _duplicate(root: Root, address: str, whose: str) -> DuplicateError:
 
 def _no_dad_answer(root: Root, address: str) -> EndpointError:
     return EndpointError(
-        f"the kernel has not told within {_LIMIT_S} s whether {address} is in use on its link",
+        f"the kernel has not reported within {_LIMIT_S} s whether {address} is in use on its link",
         where=root.name,
         cure="see whether the link has a carrier",
     )

@@ -49,7 +49,7 @@ class Tunnel(Layer[S]):
         """
         return host.new_link(space, words)
 
-    def settle(
+    def configure(
         self, end: End, space: str, device: str, underlay: Underlay, numbers: Mapping[str, int]
     ) -> None:
         """Configure an interface in its namespace before it is up."""
@@ -84,7 +84,7 @@ class Tunnel(Layer[S]):
             device = self.make(host, end.space, self.link(end, way[0], numbers, underlay.family))
             host.root.ip(end.space, f"link set dev {device} netns {space}")
             host.moved(device)
-            self.settle(end, space, device, underlay, numbers)
+            self.configure(end, space, device, underlay, numbers)
             lines = [f"link set dev {device} mtu {mtu} up"]
             if self.on_link:
                 host.root.ip(space, *lines)

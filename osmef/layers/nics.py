@@ -19,7 +19,6 @@ _FLAGS = ("nodad", "home", "mngtmpaddr", "noprefixroute", "autojoin")
 _VALUES = {"broadcast": "broadcast", "label": "label", "scope": "scope", "metric": "metric"}
 _LIFE = {"valid_life_time", "preferred_life_time", "secondary", "tentative", "deprecated"}
 _KNOWN = {"family", "local", "address", "prefixlen", "protocol", *_LIFE, *_FLAGS, *_VALUES}
-_FOREVER = 2**32 - 1
 ADDRESS = (
     r"[0-9a-f.:]+/[0-9]{1,3}(;(peer=[0-9a-f.:]+|broadcast=[0-9.]+|label=[^\s,;=]{1,15}"
     r"|scope=[a-z0-9]{1,10}|metric=[0-9]{1,10}|preferred_lft=0|" + "|".join(_FLAGS) + r")){0,9}"

@@ -124,16 +124,16 @@ class Root:
         engine, removes = argv[0], bool(_REMOVALS & set(argv))
         most_s = self.removal_s if removes else _ENGINE_S
         if removes and engine in self._hangs:
-            raise self._hung(argv, "was not tried, as it hangs")
+            raise self._engine_timeout(argv, "was not tried, as it hangs")
         bound = ["timeout", "-k", str(_GRACE_S), str(most_s)]
         words = [*self.before, *bound, *self._words(argv)]
         done = self.session.run(words, stdin=stdin, within_s=most_s + 2 * _GRACE_S)
         if (ended := _ENDED_BY_FORCE.get(done.status)) is not None:
             self._hangs |= {engine} if removes else set()
-            raise self._hung(argv, f"did not end within {most_s} s, and {ended}")
+            raise self._engine_timeout(argv, f"did not end within {most_s} s, and {ended}")
         return done
 
-    def _hung(self, argv: Sequence[str], how: str) -> EndpointError:
+    def _engine_timeout(self, argv: Sequence[str], how: str) -> EndpointError:
         engine = argv[0]
         return EndpointError(
             f"`{' '.join(argv[:2])}` {how}",

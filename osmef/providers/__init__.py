@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from osmef.scenario.clouds.base import CloudSettings
 
 AMBIENT = ("local",)
-"""Kinds that list what carries our mark without being told where: `osmef reap` always asks them."""
+"""Kinds that list marked resources without an address: `osmef reap` always asks them."""
 
 
 def provider_kinds() -> tuple[str, ...]:

@@ -152,12 +152,12 @@ class FileClient(paramiko.SFTPClient):
 def outputs_of(channel: paramiko.Channel) -> tuple[bytes, bytes]:
     """Return a program's standard output and error. Raises Flood, and as paramiko."""
     with ThreadPoolExecutor(1) as pool:
-        errors = pool.submit(_whole, channel, partial(_patiently, channel), "errors")
+        errors = pool.submit(_whole, channel, partial(_receive_errors, channel), "errors")
         output = _whole(channel, channel.recv, "output")
         return output, errors.result()
 
 
-def _patiently(channel: paramiko.Channel, count: int) -> bytes:
+def _receive_errors(channel: paramiko.Channel, count: int) -> bytes:
     """Wait for standard error as long as for standard output.
 
     A channel that is closed has what came before: a program may have ended by now.

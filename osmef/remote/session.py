@@ -154,7 +154,7 @@ class SshSession:
             raise
         session = cls(login.name, transport, login.waits, jump)
         try:
-            _shake_hands(transport, login)
+            _handshake(transport, login)
             _log_in(transport, login)
         except BaseException:
             session.close()
@@ -444,7 +444,7 @@ def _feed(channel: paramiko.Channel, stdin: bytes) -> None:
             raise
 
 
-def _shake_hands(transport: paramiko.Transport, login: Login) -> None:
+def _handshake(transport: paramiko.Transport, login: Login) -> None:
     transport.banner_timeout = transport.auth_timeout = login.waits.handshake_s
     # Requesting the types of known keys first keeps an honest server from showing another of its
     # keys; the other types are requested, too, so that an error can name the shown key.

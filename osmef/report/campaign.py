@@ -365,7 +365,7 @@ def _draw_course(  # noqa: PLR0913 - a panel and what is in it
         axes.vlines(at[mine], *ends[:, mine], color=look.colour, linewidth=0.8, zorder=1.6)
         if planned is None or not timed:
             continue
-        for part in _unbroken(rows[mine], planned[planned["window"] == window]):
+        for part in _consecutive(rows[mine], planned[planned["window"] == window]):
             line = (at[mine][part], values[mine][part])
             axes.plot(*line, color=look.colour, linewidth=0.7, alpha=0.6, zorder=1.5)
 
@@ -394,7 +394,7 @@ def _times(column: pd.Series) -> np.ndarray:
     return np.asarray(column.dt.tz_convert("UTC").dt.tz_localize(None))
 
 
-def _unbroken(rows: pd.DataFrame, planned: pd.DataFrame) -> list[slice]:
+def _consecutive(rows: pd.DataFrame, planned: pd.DataFrame) -> list[slice]:
     """Return which rows are consecutive in the calendar, without a failed one between."""
     known = set(rows["session"])
     index, misses = {}, 0
@@ -408,12 +408,12 @@ def _unbroken(rows: pd.DataFrame, planned: pd.DataFrame) -> list[slice]:
 
 
 def _has_gap(rows: pd.DataFrame, planned: pd.DataFrame | None) -> bool:
-    return planned is not None and len(_unbroken(rows, planned)) > 1
+    return planned is not None and len(_consecutive(rows, planned)) > 1
 
 
 def _draw_gaps(axes: Axes, rows: pd.DataFrame, planned: pd.DataFrame) -> None:
     """Shade the periods of sessions without results."""
-    parts = _unbroken(rows, planned)
+    parts = _consecutive(rows, planned)
     at = _times(rows["began"])
     for before, after in itertools.pairwise(parts):
         axes.axvspan(at[before.stop - 1], at[after.start], color=_GAP, linewidth=0, zorder=0.5)

@@ -115,12 +115,12 @@ def cells_of(trials: pd.DataFrame, look: Look, *, by_run: bool = False) -> list[
                 trials=rows,
             )
         )  # fmt: skip
-    found = _told_apart(found, look)
+    found = _disambiguated(found, look)
     look.check(cell.label for cell in found)
     return found
 
 
-def _told_apart(cells: Sequence[ShownCell], look: Look) -> list[ShownCell]:
+def _disambiguated(cells: Sequence[ShownCell], look: Look) -> list[ShownCell]:
     """Return the cells with places in ambiguous labels."""
     alike: dict[str, set[str]] = defaultdict(set)
     words = [

@@ -29,7 +29,7 @@ _INTERVALS = (
     "warmup", "bytes", "began_s", "exchanges", "protocol", "lost", "rtt_us", "rtt_p99_us",
 )  # fmt: skip
 _LOOKED_FOR = "burst_bps"
-"""What trials tell that looked for a token bucket."""
+"""Measure of trials that searched for a token bucket."""
 _MOST_BYTES = 1 << 30
 SWEEPS = ("size-sweep", "netpipe")
 """Workloads whose trials have sizes."""
@@ -244,11 +244,11 @@ def read_machines(path: Path) -> pd.DataFrame:
             where=str(path),
             cure=f"give it the columns provider, flavor, and some of {', '.join(COMPONENTS)}",
         )
-    nameless = table.index[table[["provider", "flavor"]].isna().any(axis="columns")]
-    if len(nameless):
+    unnamed = table.index[table[["provider", "flavor"]].isna().any(axis="columns")]
+    if len(unnamed):
         raise InputError(
             "a machine type has no provider or no flavor",
-            where=f"{path}:{nameless[0] + 2}",
+            where=f"{path}:{unnamed[0] + 2}",
             cure="fill in both",
         )
     return table

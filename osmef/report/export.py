@@ -38,7 +38,7 @@ LABELS = (
     "platform", "workload", "background", "achieved_placement", "achieved_tenancy", "distance",
     "connections", "sender_flavors", "receiver_flavors",
 )  # fmt: skip
-"""What tells a trial from others, as ``osmef.load`` calls it; swept values come after them."""
+"""Identity of a trial, in the names of ``osmef.load``; swept values come after them."""
 
 
 @dataclass(frozen=True)
@@ -164,7 +164,7 @@ _OF: Mapping[str, tuple[str, str]] = {
     "ci95_high": ("_ci95_high", "upper end of the 95 % interval of the median"),
     "n": ("_trials", "trials that have it"),
 }
-"""What is told of a metric: the end of the family's name, and what its help begins with."""
+"""Exported values of a metric: the end of the family's name, and what its help begins with."""
 
 
 def write_openmetrics(summary: Summary) -> Iterator[str]:

@@ -160,14 +160,6 @@ def has_axis(key: str) -> bool:
     return key.rpartition(".")[2] in AXES and not key.startswith(_BACKGROUND)
 
 
-def by_variant(summary: Summary) -> dict[Variant, list[CellInfo]]:
-    """Return the cells of each variant, in the order of the summary."""
-    cells: dict[Variant, list[CellInfo]] = defaultdict(list)
-    for cell in summary.cells:
-        cells[variant(cell)].append(cell)
-    return dict(cells)
-
-
 def point(x: float, metric: MetricSummary | None) -> Point:
     """Return a metric as a point at ``x``."""
     nan = float("nan")

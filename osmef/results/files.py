@@ -205,7 +205,7 @@ def _lines(file: BinaryIO, longest: int) -> Iterator[FileLine]:
 
 NAME = "lock"
 KIND = "ofd"
-"""How a journal tells the lock from that of older versions."""
+"""Kind of the lock in a journal; those of older versions had none."""
 
 _FLOCK = "hhqqi4x"  # struct flock: type, whence, start, length (0: to the end of all), process
 _BUSY = {errno.EAGAIN, errno.EACCES}

@@ -466,8 +466,8 @@ class RateTried(Model):
     datagrams: int = Field(description="datagrams that were sent")
     lost: int = Field(description="those that were lost")
     receiver_drops: int | None = Field(
-        description="those that the receivers' sockets had no room for; null where the kernel can't"
-        " tell"
+        description="those that the receivers' sockets had no room for; null where the kernel"
+        " does not count them"
     )
     passed: bool = Field(description="whether it was sent, and no more was lost than allowed")
 

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from pydantic_core import to_json
 
-from osmef.drafts import tidy_tree
+from osmef.drafts import remove_stale_drafts
 from osmef.errors import InputError
 from osmef.results import files
 from osmef.results.document import read_document, read_json
@@ -309,7 +309,7 @@ class RunDirectory:
     def acquire(self) -> None:
         """Lock it until ``close`` or the end of this process; refused while it is locked."""
         self._lock = files.hold(self.path)
-        tidy_tree(self.path)
+        remove_stale_drafts(self.path)
 
     def close(self) -> None:
         """Release the lock, if this object holds it."""

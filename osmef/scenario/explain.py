@@ -251,7 +251,7 @@ def explain(error: ErrorDetails, tree: Node, swept: Sequence[Assignment] = ()) -
     ``swept`` are the values that a sweep has put into the tree.
     """
     path = _path(error)
-    if error["type"] == "extra_forbidden" and (wrong := _misfit(path, tree, swept)):
+    if error["type"] == "extra_forbidden" and (wrong := _of_other_kind(path, tree, swept)):
         return wrong
     return _EXPLAIN.get(error["type"], _wrong_kind)(error, path, tree.nearest(path), tree)
 
@@ -262,7 +262,7 @@ def explain_conflict(error: ErrorDetails, tree: Node, swept: Sequence[Assignment
     loc = _path(error)
     keys = [(*loc, *str(key).split(".")) for key in error["ctx"]["keys"]]
     written = [key for key in keys if tree.get(key) is not None]
-    concerned = [(a, key) for a in swept for key in written if _touches(a, key)]
+    concerned = [(a, key) for a in swept for key in written if _overlaps(a, key)]
     if not concerned:
         if not written:
             return tree.nearest(loc).problem(message, cure)
@@ -278,7 +278,7 @@ def explain_conflict(error: ErrorDetails, tree: Node, swept: Sequence[Assignment
     return node.problem(message, cure)
 
 
-def _touches(assignment: Assignment, key: Keys) -> bool:
+def _overlaps(assignment: Assignment, key: Keys) -> bool:
     return any(key[: len(path)] == path or path[: len(key)] == key for path in assignment.paths)
 
 
@@ -297,7 +297,7 @@ def _key(tree: Node, path: Keys) -> Node:
     return entry.key if entry else around
 
 
-def _misfit(path: Keys, tree: Node, swept: Sequence[Assignment]) -> Problem | None:
+def _of_other_kind(path: Keys, tree: Node, swept: Sequence[Assignment]) -> Problem | None:
     """Return the problem of a name that only other kinds have; None for a written key.
 
     A short name such as ``loss`` implies ``search.loss``, which the user has not written.

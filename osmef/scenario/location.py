@@ -17,8 +17,8 @@ class Location(Model):
     )
     rack: str | None = Field(
         default=None,
-        description="the narrowest part of the cloud above the host that it tells: a rack, a fault"
-        " domain, a node of its network",
+        description="the narrowest part of the cloud above the host that it reports: a rack, a"
+        " fault domain, a node of its network",
     )
     zone: str | None = Field(default=None, description="availability zone")
     region: str | None = Field(default=None, description="region of the cloud")
@@ -61,7 +61,7 @@ def has_moved(before: Location, after: Location) -> bool:
     If the whole location became unknown, that is a change to an unknown place, and so is its
     becoming known again.
     """
-    if _is_nowhere(before) != _is_nowhere(after):
+    if _is_unknown(before) != _is_unknown(after):
         return True
     pairs = [(before.zone, after.zone), (before.region, after.region)]
     if before.host_scope == after.host_scope:
@@ -69,7 +69,7 @@ def has_moved(before: Location, after: Location) -> bool:
     return any(None not in pair and pair[0] != pair[1] for pair in pairs)
 
 
-def _is_nowhere(location: Location) -> bool:
+def _is_unknown(location: Location) -> bool:
     return location == Location(site=location.site)
 
 

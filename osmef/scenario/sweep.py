@@ -212,7 +212,7 @@ class Sweep:
         return list(found.items())
 
     @property
-    def is_hopeless(self) -> bool:
+    def has_too_many_problems(self) -> bool:
         """Whether the limit of problems is exceeded."""
         return len(self.problems) > MOST_PROBLEMS
 
@@ -236,7 +236,7 @@ def read_sweep(node: Node | None) -> Sweep:
         sweep.note(node, f"sweep must name values to go through{given}", _EXAMPLE)
         return sweep
     for name, entry in node.entries.items():
-        if name not in EXTRAS and not sweep.is_hopeless:
+        if name not in EXTRAS and not sweep.has_too_many_problems:
             _read_axis(sweep, name, entry.key, entry.value)
     for name in EXTRAS:
         if name in node.entries:
@@ -295,7 +295,7 @@ def _read_extra(sweep: Sweep, name: str, value: Node) -> None:
         sweep.note(value, f"{name} must be a list of combinations", f"{example}, or remove it")
         return
     for item in value.content:
-        if sweep.is_hopeless:
+        if sweep.has_too_many_problems:
             return
         if not item.entries:
             sweep.note(item, f"an entry of {name} must be a mapping of names to values", example)
@@ -313,7 +313,7 @@ def _read_entry(sweep: Sweep, item: Node) -> Combination:
     named = {axis.paths: axis.name for axis in sweep.axes}
     result: list[Assignment] = []
     for name, entry in item.entries.items():
-        paths = None if sweep.is_hopeless else _resolve(sweep, name, entry.key)
+        paths = None if sweep.has_too_many_problems else _resolve(sweep, name, entry.key)
         if paths is None:
             continue
         twice = [a.name for a in result if set(a.paths) & set(paths)]

@@ -12,6 +12,7 @@ from pydantic_core import PydanticCustomError
 from osmef.kinds import WORKLOADS
 from osmef.scenario.base import ByKind, Model, conflict
 from osmef.scenario.fields import Share
+from osmef.units import format_size
 
 if TYPE_CHECKING:
     from osmef.scenario.model import Scenario
@@ -234,6 +235,16 @@ class TransferDirection(StrEnum):
     def directions(self) -> Directions:
         """Which ways data goes."""
         return Directions.AT_ONCE if self is TransferDirection.BOTH else Directions.ONE
+
+
+def check_ascending(least: int, most: int) -> None:
+    """Raise the conflict of a smallest message, in bytes, that is larger than the largest."""
+    if least > most:
+        raise conflict(
+            "the smallest message is larger than the largest",
+            f"give a max of at least {format_size(least)}",
+            *("min", "max"),
+        )
 
 
 def without_background(key: str) -> PydanticCustomError:

@@ -99,7 +99,7 @@ class ProgramManifest(Model):
     )
     packages: dict[str, Package] = Field(description="the packages of which it holds something")
     build: BuildRecord | None = Field(description="how it was built")
-    notes: tuple[str, ...] = Field(description="what somebody who uses it should know")
+    notes: tuple[str, ...] = Field(description="what its users should know")
     files: dict[str, BundledFile] = Field(description="its files")
 
 

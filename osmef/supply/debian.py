@@ -204,15 +204,15 @@ def bundle_of_packages(
     program, machine, suite = order.program, order.machine, order.suite
     where = f"bundle of {program.name!r}"
     with scratch("bundle") as root:
-        shop = open_apt(root, suite, machine, where, check)
+        apt = open_apt(root, suite, machine, where, check)
         progress(f"fetching the index of Debian {suite} for {machine.name}")
-        shop.update()
+        apt.update()
         progress(f"fetching {program.debian_package} and what it depends on")
-        debs = {deb.name: deb for deb in shop.fetch((program.debian_package, *program.packages))}
+        debs = {deb.name: deb for deb in apt.fetch((program.debian_package, *program.packages))}
         # A file of two packages is taken from the program's own.
         names = sorted(debs, key=lambda name: (name != program.debian_package, name))
         progress(f"unpacking {len(debs)} packages")
-        tree = Tree({name: shop.unpack(debs[name]) for name in names})
+        tree = Tree({name: apt.unpack(debs[name]) for name in names})
         closure = cut(program, tree, machine)
         own: dict[str, bytes] = {}
         if program.shim and closure.loader is not None:

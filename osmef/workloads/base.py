@@ -16,6 +16,7 @@ from osmef.results.measure import Measure
 from osmef.results.observations import (
     BucketFound,
     Datagrams,
+    Direction,
     Exchange,
     InterfaceUse,
     Purpose,
@@ -23,7 +24,7 @@ from osmef.results.observations import (
     SizePoint,
 )
 from osmef.results.trial import Interval, Transfer
-from osmef.scenario.workload import WorkloadSettings
+from osmef.scenario.workload import TransferDirection, WorkloadSettings
 from osmef.supply.program import Program
 from osmef.workloads.reading import Printed
 
@@ -45,6 +46,7 @@ class Step:
     members; what all jobs have (id, cookie, addresses, ports, timeouts) is added when it is armed.
     A step that ``listens`` answers ``listening``; the steps after it connect to it. One that
     ``serves`` runs until it is stopped, once the other steps of all parts have their results.
+    ``connections`` is how many parallel ones its job has, None where it has no such parameter.
     ``udp_ports`` is how many UDP ports it takes, ``probe_ports`` how many an exchange takes beside
     its connection, ``requests`` how many requests it reports, ``output_bytes`` the most that a
     program prints, ``exits`` its exit statuses that are no failure. A ``stoppable`` step of a
@@ -58,6 +60,7 @@ class Step:
     end: End
     command: str
     parameters: Mapping[str, Value]
+    connections: int | None = field(default=None, kw_only=True)
     listens: bool = False
     serves: bool = False
     udp_ports: int = 0
@@ -94,6 +97,13 @@ class Part:
     purpose: Purpose = Purpose.MEASURED
     deadline_s: float | None = None
     enough: Enough | None = None
+
+
+def one_way_each(direction: TransferDirection) -> tuple[Direction, ...]:
+    """Return the directions of the transfers that measure one or both, one after the other."""
+    if direction is TransferDirection.BOTH:
+        return (Direction.FORWARD, Direction.REVERSE)
+    return (Direction(direction.value),)
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from osmef.workloads.metrics import endpoint_cpu_percent
 from osmef.workloads.reading import Printed
 from osmef.workloads.tasks import KNOWN, unknown, used
 
-_PATIENCE_S = 60.0
+_TIMEOUT_S = 60.0
 # In this locale readers know the words and decimal points of outputs.
 _ENV = {"LC_ALL": "C"}
 
@@ -160,6 +160,12 @@ Run = ProgramRun
 """The name that workloads of other packages may import."""
 
 
+def check_ways(ways: Sequence[Way] | None) -> None:
+    """Raise the conflict of ways of supply that are written twice."""
+    if ways is not None and len(set(ways)) < len(ways):
+        raise conflict("a way is written twice", "write each once", "ways")
+
+
 class ProgramsSettings(WorkloadSettings):
     """Settings of a workload with external programs."""
 
@@ -195,8 +201,7 @@ class ProgramsSettings(WorkloadSettings):
 
     @model_validator(mode="after")
     def _each_way_once(self) -> Self:
-        if self.ways is not None and len(set(self.ways)) < len(self.ways):
-            raise conflict("a way is written twice", "write each once", "ways")
+        check_ways(self.ways)
         return self
 
     @property
@@ -207,7 +212,7 @@ class ProgramsSettings(WorkloadSettings):
     @property
     def longest_s(self) -> float:
         """The upper bound of its duration, in seconds."""
-        return self.deadline or self.expected_s + _PATIENCE_S
+        return self.deadline or self.expected_s + _TIMEOUT_S
 
 
 class WorkSettings(ProgramsSettings):

@@ -312,12 +312,12 @@ class Task:
 
     @property
     def _connections(self) -> int:
-        return int(str(self.step.parameters.get("connections", 1)))
+        return self.step.connections or 1
 
     @property
     def _most_intervals(self) -> int:
         interval_s = float(str(self.step.parameters.get("interval_s", 1.0)))
-        each = math.ceil(self.patience_s / interval_s) + 1
+        each = math.ceil(self.timeout_s / interval_s) + 1
         return 2 * self._connections * each  # an end that sends and receives reports both
 
     @property
@@ -358,7 +358,7 @@ class Task:
         return self.step is self.part.steps[-1]
 
     @property
-    def patience_s(self) -> float:
+    def timeout_s(self) -> float:
         """Time-out of its result, from the common start."""
         part, waits = self.part, self.waits
         if part.deadline_s is not None:  # that of a program is kept by its agent
@@ -451,6 +451,8 @@ def command_of(task: Task, upstream: Task | None) -> dict[str, Value]:
         "stall_timeout_s": task.waits.stall_s,
         **task.step.parameters,
     }
+    if task.step.connections is not None:
+        command["connections"] = task.step.connections
     if task.step.listens:
         own_port = "port" if upstream is None else "listen_port"
         command |= {"bind": _bind(task.pair, task.step.end), own_port: task.host.data_ports(1)}

@@ -297,7 +297,7 @@ class _TrialRunner:
         self._wait_for(
             ending,
             lambda task: task.result is not None,
-            max(task.patience_s for task in self._tasks),
+            max(task.timeout_s for task in self._tasks),
         )
 
     def stop(self) -> None:

@@ -201,4 +201,4 @@ def with_guests(state: Path) -> Iterator[tuple[Arm, dict[str, str], list[str]]]:
         with serve(arm, state, lab) as client:
             yield arm, client, ["nsenter", f"--net={lab}", "--"]
     finally:
-        processes.stop("fabric", patience_s=0)
+        processes.stop("fabric", timeout_s=0)

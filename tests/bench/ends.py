@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.agents.lab import COOKIE, Agent, Event
-from tests.bench.room import PATIENCE_S, Place, ProgramError, Room
+from tests.bench.room import TIMEOUT_S, Place, ProgramError, Room
 
 JOB = "bench"
 PORT = 5310
@@ -24,7 +24,7 @@ class Results:
 
 def expect(agent: Agent, name: str) -> Event:
     """Return the next event of this name; raises ProgramError when the job fails before."""
-    while (event := agent.event(PATIENCE_S))["event"] != name:
+    while (event := agent.event(TIMEOUT_S))["event"] != name:
         if event["event"] == "error":
             raise ProgramError(f"the agent says: {event['message']}")
     return event

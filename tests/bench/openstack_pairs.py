@@ -19,7 +19,7 @@ from osmef.scenario.fields import EndpointKind
 
 CLOUD, FLAVOR, IMAGE, OUTSIDE, CIDR = "alice", "m1.tiny", "guest", "ext", "10.99.0.0/24"
 RUN = "bench-20260101T000000Z-0000"
-PATIENCE_S = 600
+TIMEOUT_S = 600
 Made = Callable[[], None]
 
 
@@ -92,7 +92,7 @@ def with_sdk(pairs: int, made: Made) -> None:
                     key_name=keypair.name,
                     scheduler_hints={"group": groups[-1].id},
                 )
-                servers.append(compute.wait_for_server(server, wait=PATIENCE_S))
+                servers.append(compute.wait_for_server(server, wait=TIMEOUT_S))
                 port = next(iter(network.ports(device_id=server.id)))
                 floating.append(network.create_ip(floating_network_id=outside.id, port_id=port.id))
         address = source_address(str(floating[0].floating_ip_address))
@@ -103,7 +103,7 @@ def with_sdk(pairs: int, made: Made) -> None:
             network.delete_ip(ip)
         for server in servers:
             compute.delete_server(server)
-            compute.wait_for_delete(server, wait=PATIENCE_S)
+            compute.wait_for_delete(server, wait=TIMEOUT_S)
         for server_group in groups:
             compute.delete_server_group(server_group)
         network.remove_interface_from_router(router, subnet.id)

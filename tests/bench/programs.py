@@ -35,7 +35,7 @@ from osmef.workloads.reading import Printed
 from osmef.workloads.tool import Tool
 from tests.bench.contest import Spread
 from tests.bench.report import Bench, Section, Table
-from tests.bench.room import PATIENCE_S, ProgramError, listens, wait
+from tests.bench.room import TIMEOUT_S, ProgramError, listens, wait
 
 PORT = 5201
 OVERHEAD_MS = 50.0
@@ -181,7 +181,7 @@ class _Started:
                 env={"PATH": os.environ["PATH"], "LC_ALL": "C"},
                 start_new_session=True,
             )
-        self._alarm = threading.Timer(PATIENCE_S, self._process.kill)
+        self._alarm = threading.Timer(TIMEOUT_S, self._process.kill)
         self._alarm.daemon = True
         self._alarm.start()
 

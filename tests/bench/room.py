@@ -16,7 +16,7 @@ from pathlib import Path
 from pyroute2 import IPRoute
 
 START_TIMEOUT_S = 10.0
-PATIENCE_S = 60.0
+TIMEOUT_S = 60.0
 """Of a program beyond the time that its measurement takes."""
 LISTEN = "0A"
 
@@ -105,7 +105,7 @@ class Program:
     def _reap(self) -> Ended:
         if self._ended is None:
             assert self._process.stdout is not None
-            alarm = threading.Timer(PATIENCE_S, self._kill_group)
+            alarm = threading.Timer(TIMEOUT_S, self._kill_group)
             alarm.daemon = True  # an interrupted benchmark does not wait for it
             alarm.start()
             output = self._process.stdout.read()

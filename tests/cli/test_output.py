@@ -238,7 +238,7 @@ def pipe() -> Iterator[tuple[int, int]]:
 
 def test_a_slow_output_reader_loses_lines_and_does_not_block() -> None:
     with pipe() as (reader, writer):
-        stream = stream_to(LossyWriter(writer, patience_s=0.01), "utf-8")
+        stream = stream_to(LossyWriter(writer, timeout_s=0.01), "utf-8")
         print("a" * 9000, file=stream)
         print("missed", file=stream)
         assert getattr(failure_of(stream), "errno", None) == errno.ETIMEDOUT

@@ -104,9 +104,13 @@ def directory(tmp_path: Path) -> Iterator[Callable[[str], RunDirectory]]:
 Make = Callable[[str], RunDirectory]
 
 
-def go(run: RunDirectory, script: Script, patience_s: float = LONG_S, **more: Any) -> Summary:
+def go(
+    run: RunDirectory, script: Script, reconnect_timeout_s: float = LONG_S, **more: Any
+) -> Summary:
     with closing(script.stop):
-        return Run(reopen(run), run, script, script.stop, patience_s=patience_s, **more).execute()
+        return Run(
+            reopen(run), run, script, script.stop, reconnect_timeout_s=reconnect_timeout_s, **more
+        ).execute()
 
 
 def off(name: str) -> At:

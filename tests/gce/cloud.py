@@ -73,7 +73,7 @@ class GceCloud:
 
     def down(self, *, purge: bool) -> None:
         """Stop all; with purge, also remove the state."""
-        self.processes.stop(*self.processes.names(), patience_s=0)
+        self.processes.stop(*self.processes.names(), timeout_s=0)
         if purge:
             shutil.rmtree(self.state)
 

@@ -21,7 +21,7 @@ from osmef.providers.cloud_init import SERIAL, Seed
 from osmef.remote.login import HostKeys, KeyPair, Login
 from osmef.remote.session import SshSession, wait_for_ssh
 
-PATIENCE_S = 120.0
+TIMEOUT_S = 120.0
 MEMORY_MIB = 256
 _UP = "osmef-guest: up"
 
@@ -37,7 +37,7 @@ class Machine:
     def wait_for(self, words: str) -> None:
         """Read the console until the words stand there."""
         assert self.process.stdout is not None
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + TIMEOUT_S
         while words not in self.console:
             left = deadline - time.monotonic()
             ready = select.select([self.process.stdout], [], [], max(0.0, left))[0]
@@ -51,7 +51,7 @@ class Machine:
         self.wait_for(_UP)
         keys = HostKeys((host.public,))
         login = Login("vm-1", "root", "127.0.0.1", keys, user, self._port())
-        return wait_for_ssh(login, deadline=time.monotonic() + PATIENCE_S, check=lambda: None)
+        return wait_for_ssh(login, deadline=time.monotonic() + TIMEOUT_S, check=lambda: None)
 
     def _port(self) -> int:
         """Return the port of the loopback that leads to the guest's sshd."""
@@ -81,7 +81,7 @@ def booted(
     if emulator is None:
         pytest.skip("no QEMU here (Debian: apt install qemu-system-x86)")
     here, there = socket.socketpair()
-    here.settimeout(PATIENCE_S)
+    here.settimeout(TIMEOUT_S)
     with here, there:
         process = subprocess.Popen(
             [

@@ -28,7 +28,7 @@ from osmef.programs import find_program, search_path
 from osmef.providers.local import kernel
 from osmef.remote.login import KeyPair
 
-PATIENCE_S = 60.0
+TIMEOUT_S = 60.0
 LAN = "10.97.0"
 _SCRIPT = Path(__file__).with_name("hypervisor.sh")
 _PROGRAMS = {
@@ -196,8 +196,8 @@ class Lab:
             # The last process of its namespaces, which the kernel waits for.
             first = os.pidfd_open(hypervisor.pid)
             hypervisor.process.kill()
-            hypervisor.process.wait(PATIENCE_S)
-            assert select.select([first], [], [], PATIENCE_S)[0], "its first process does not end"
+            hypervisor.process.wait(TIMEOUT_S)
+            assert select.select([first], [], [], TIMEOUT_S)[0], "its first process does not end"
             os.close(first)
             shutil.rmtree(hypervisor.directory)
 
@@ -276,7 +276,7 @@ def _join(one: Hypervisor, other: Hypervisor, name: str) -> None:
 
 def _wait_until_it_answers(hypervisor: Hypervisor) -> None:
     libvirt = libvirt_module()
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + TIMEOUT_S
     while True:
         try:
             libvirt.open(hypervisor.uri).close()

@@ -17,7 +17,7 @@ from osmef.providers.libvirt.networks import make_filters, make_networks
 from osmef.providers.libvirt.provider import LibvirtProvider
 from osmef.providers.libvirt.provision import capabilities_of, ram_bytes_of
 from osmef.providers.libvirt.storage import StoragePool
-from tests.libvirt.lab import PATIENCE_S
+from tests.libvirt.lab import TIMEOUT_S
 from tests.providers.conftest import MemoryLedger
 
 FOREIGN = {
@@ -36,7 +36,7 @@ FOREIGN = {
 
 def connected(uri: str) -> Hypervisor:
     """Return the host, as soon as its libvirtd and polkit are there."""
-    end = time.monotonic() + PATIENCE_S
+    end = time.monotonic() + TIMEOUT_S
     while True:
         host = Hypervisor("here", uri)
         try:

@@ -19,7 +19,7 @@ from osmef.images.bundle import GuestImage
 from osmef.providers.cloud_init import SERIAL, Card, Seed
 from osmef.remote.login import HostKeys, KeyPair, Login
 from osmef.remote.session import SshSession, wait_for_ssh
-from tests.libvirt.lab import LAN, PATIENCE_S, Hypervisor, Lab, libvirt_module
+from tests.libvirt.lab import LAN, TIMEOUT_S, Hypervisor, Lab, libvirt_module
 
 DOMAIN = """
 <domain type='qemu'>
@@ -104,7 +104,7 @@ class Guest:
         keys = HostKeys((self.host.public,))
         login = Login(self.name, "root", self.address, keys, self.user)
         try:
-            return wait_for_ssh(login, deadline=time.monotonic() + PATIENCE_S, check=lambda: None)
+            return wait_for_ssh(login, deadline=time.monotonic() + TIMEOUT_S, check=lambda: None)
         except ReachError as error:
             console = Path(f"{self.hypervisor.directory}/{self.name}.console")
             raise AssertionError(console.read_text(errors="replace")) from error

@@ -98,7 +98,7 @@ class Cloud:
         """Stop all; with purge, also remove the state."""
         names = self.processes.names()
         if purge:  # nobody will miss what they have not written
-            self.processes.stop(*names, patience_s=0)
+            self.processes.stop(*names, timeout_s=0)
         # The services want to say goodbye to the queue and the database.
         basis = [name for name in names if name in ("db", "mq", "epmd")]
         self.processes.stop(*(name for name in names if name not in basis))

@@ -89,13 +89,13 @@ class Processes:
         """Let it go on."""
         self.kill(name, signal.SIGCONT)
 
-    def stop(self, *names: str, patience_s: float = _ENDING_S) -> None:
+    def stop(self, *names: str, timeout_s: float = _ENDING_S) -> None:
         """End processes, by force where they don't follow; they can be restarted."""
         records = [self._record(name) for name in names]
         for record in records:
             for number in (signal.SIGTERM, signal.SIGCONT):
                 _send(_group(record)[:1], number)
-        end = time.monotonic() + patience_s
+        end = time.monotonic() + timeout_s
         while any(self.alive(name) for name in names) and time.monotonic() < end:
             time.sleep(_STEP_S)
         for record in records:

@@ -24,8 +24,9 @@ def test_settings_not_requested_are_left_to_the_kernel() -> None:
         *("sender", False),
     )
     assert dict(listen.parameters) == dict(connect.parameters)
+    assert listen.connections == connect.connections == 7
     assert dict(connect.parameters) == {
-        "connections": 7, "duration_s": 3.0, "interval_s": 1.0, "direction": "forward",
+        "duration_s": 3.0, "interval_s": 1.0, "direction": "forward",
         "mode": "copy",
     }  # fmt: skip
 

@@ -86,7 +86,7 @@ def test_files_have_a_directory_of_the_trial_with_room_for_them(kind: str) -> No
 
 
 @pytest.mark.parametrize(
-    ("kind", "keys", "files", "patience_s"),
+    ("kind", "keys", "files", "timeout_s"),
     [
         ("dbench", {"clients": 100}, 3e9, 370),
         ("fio", {"size": "1GB", "jobs": 4}, 4e9, 470),
@@ -96,11 +96,11 @@ def test_files_have_a_directory_of_the_trial_with_room_for_them(kind: str) -> No
     ],
 )
 def test_large_files_take_their_time(
-    kind: str, keys: dict[str, Any], files: float, patience_s: float
+    kind: str, keys: dict[str, Any], files: float, timeout_s: float
 ) -> None:
     made = tool(kind, **keys)
     assert made._settings.file_bytes == files
-    assert made.parts()[0].deadline_s == pytest.approx(patience_s)
+    assert made.parts()[0].deadline_s == pytest.approx(timeout_s)
 
 
 @pytest.mark.parametrize(

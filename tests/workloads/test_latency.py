@@ -82,7 +82,8 @@ def test_a_flow_alone_is_measured_once() -> None:
     workload = Latency(LatencySettings.model_validate({"duration": "3s"}), background=False)
     (part,) = workload.parts()
     assert (part.duration_s, part.loaded) == (3.0, True)
-    wanted = {"connections": 1, "duration_s": 3.0, "request_size": 1, "response_size": 1,
+    assert [step.connections for step in part.steps] == [1, 1]
+    wanted = {"duration_s": 3.0, "request_size": 1, "response_size": 1,
               "interval_s": 1.0}  # fmt: skip
     assert dict(part.steps[1].parameters) == wanted
     outcome = workload.outcome(1, Purpose.MEASURED, [(ran([10, 20, 30, 40]),)])

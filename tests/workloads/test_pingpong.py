@@ -65,8 +65,9 @@ def test_ping_stands_between_siege_and_pong() -> None:
     ]
     assert dict(pong.parameters) == {}
     assert dict(ping.parameters) == {"retries": 2, "timeout_s": 4.0}
+    assert [step.connections for step in part.steps] == [None, None, 4]
     assert dict(siege.parameters) == {
-        "path": "/mping/{size}", "sizes": "1,2000", "repetitions": 3, "seed": 5, "connections": 4,
+        "path": "/mping/{size}", "sizes": "1,2000", "repetitions": 3, "seed": 5,
         "keep_alive": True, "rate_per_s": 100.0, "timeout_s": 8.0,
     }  # fmt: skip
     assert part.duration_s == pytest.approx(0.06)
@@ -88,8 +89,8 @@ def test_the_estimate_is_of_seconds_and_never_beyond_the_deadline() -> None:
     assert 1 < part.duration_s < 10
     (long,) = workload(coverage=1.0, repetitions=10, deadline="5s").parts()
     assert long.duration_s == long.deadline_s == 5
-    (patient,) = workload(coverage=1.0, repetitions=10).parts()
-    assert patient.deadline_s == 2 * patient.duration_s > 600
+    (slow,) = workload(coverage=1.0, repetitions=10).parts()
+    assert slow.deadline_s == 2 * slow.duration_s > 600
 
 
 # --- with real agents

@@ -41,8 +41,9 @@ def test_both_ends_get_the_same_parameters() -> None:
     (part,) = workload(**settings).parts()
     listen, connect = part.steps
     assert dict(listen.parameters) == dict(connect.parameters)
+    assert listen.connections == connect.connections == 3
     assert dict(connect.parameters) == {
-        "connections": 3, "rate_bps": 1e6, "size": 500, "burst": 4, "duration_s": 0.3,
+        "rate_bps": 1e6, "size": 500, "burst": 4, "duration_s": 0.3,
         "interval_s": 0.1,
         "warmup_s": 1.0, "loss_threshold_s": 0.5, "direction": "forward", "window": 65536,
         "dscp": 46,

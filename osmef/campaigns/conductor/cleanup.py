@@ -120,7 +120,7 @@ class Cleanup:
         self._store, self._campaign = store, row.id
         self._context, self._log = context, log
         self._jobs: dict[int, _CleanupJob] = {}
-        self._untold: set[int] = set()
+        self._unnotified: set[int] = set()
         """The sessions whose possible leftovers were not notified yet."""
         self._tries = 0
         self.next: datetime | None = context.clock.now()
@@ -145,13 +145,13 @@ class Cleanup:
         """Take over skipped sessions: destroy the leftover resources of their earlier attempts."""
         begun = {one.id for one in sessions if one.directory or one.uncleared}
         if begun:
-            self._untold |= begun
+            self._unnotified |= begun
             self.next, self._tries = now, 0
 
-    def schedule(self, session: SessionRow, now: datetime, news: str | None) -> None:
+    def schedule(self, session: SessionRow, now: datetime, reason: str | None) -> None:
         """Schedule the cleanup of a session; ``news`` is the reason to log."""
-        if news is not None:
-            self._notify(session, news)
+        if reason is not None:
+            self._notify(session, reason)
         if _here(session):
             self._tries = 0
             self._sweep_at(now + _AGAIN)
@@ -202,15 +202,15 @@ class Cleanup:
                 self._store.cleared(session, [path])
             else:
                 errors.append(error)
-        is_news = session.id in self._untold
+        is_new = session.id in self._unnotified
         if errors:
             self._sweep_at(now + (_AGAIN if self._tries < _OFTEN else _SELDOM))
-        if errors and is_news:
+        if errors and is_new:
             self._notify(session, str(errors[-1]))
-        if not errors and not is_news:
+        if not errors and not is_new:
             text = f"{session.slot} {session.platform}: nothing is left"
             self._log.note("note", text)
-        self._untold.discard(session.id)
+        self._unnotified.discard(session.id)
 
     def _conclude(self, session: SessionRow, path: str) -> OsmefError | None:
         """Record the result of a session; return the error if that fails."""

@@ -87,7 +87,7 @@ class Conductor:
         that have ended are kept until it takes them.
         """
         while (phase := self._step()) is None:
-            self._rest()
+            self._wait_for_next()
         return phase
 
     def _foreign_session_runs(self) -> bool:
@@ -147,7 +147,7 @@ class Conductor:
             return CampaignPhase.STOPPED if self._stopping and not self._is_busy else None
         return phase
 
-    def _rest(self) -> None:
+    def _wait_for_next(self) -> None:
         """Wait for the next event or time-out; longer while the database fails."""
         self._watch.rest(self._next)
         if self._watch.failing is None:
@@ -162,7 +162,7 @@ class Conductor:
     def _look(self) -> CampaignPhase | None:
         """Make one pass of the loop; return the phase if the campaign is over."""
         now = self._clock.now()
-        self._after_trouble(now)
+        self._after_database_failure(now)
         absent = self._was_absent(now)
         ended = self._collect(now)
         cleaned = self._skips.cleaning.collect(now)
@@ -176,16 +176,16 @@ class Conductor:
         self._phase = phase
         return self._over(phase, now)
 
-    def _after_trouble(self, now: datetime) -> None:
+    def _after_database_failure(self, now: datetime) -> None:
         """Release sessions that were claimed when the database failed, and do not run."""
-        trouble = self._watch.failing
-        if trouble is None:
+        outage = self._watch.failing
+        if outage is None:
             return
         self._store.release_idle_claims(
             self._campaign, self._context.holder, self._dispatcher.running.ids
         )
-        gap = Gap(trouble.since, now, f"no database: {trouble.text}")
-        if now - trouble.since > LATE and self._note_gap(gap):
+        gap = Gap(outage.since, now, f"no database: {outage.text}")
+        if now - outage.since > LATE and self._note_gap(gap):
             self._watch.has_noted()
         self._next = now
 

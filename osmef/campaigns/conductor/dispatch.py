@@ -21,7 +21,7 @@ from osmef.analysis.quantiles import is_known
 from osmef.campaigns.conductor.cleanup import Cleanup, ConductorContext, is_there
 from osmef.campaigns.executors.session import SessionJob, SessionResult
 from osmef.campaigns.schedule.calendar import Platform
-from osmef.campaigns.schedule.model import StopRule
+from osmef.campaigns.schedule.model import SessionStoppingRule
 from osmef.campaigns.schedule.plan import CampaignPlan
 from osmef.campaigns.state.rows import (
     CampaignRow,
@@ -174,7 +174,7 @@ def session_medians(directory: Path, metric: str) -> dict[str, float | None]:
     }
 
 
-def known_cells(rule: StopRule, medians: Mapping[str, Sequence[float]]) -> set[str]:
+def known_cells(rule: SessionStoppingRule, medians: Mapping[str, Sequence[float]]) -> set[str]:
     """Return the cells that the stopping rule ends, by the medians of their sessions.
 
     The interval of the median over sessions holds although it is looked at after each of them
@@ -186,7 +186,7 @@ def known_cells(rule: StopRule, medians: Mapping[str, Sequence[float]]) -> set[s
     return {cell for cell, values in medians.items() if _is_narrow(rule, values)}
 
 
-def _is_narrow(rule: StopRule, values: Sequence[float]) -> bool:
+def _is_narrow(rule: SessionStoppingRule, values: Sequence[float]) -> bool:
     known = [value for value in values if math.isfinite(value)]
     return len(known) >= rule.minimum and is_known(known, rule.width_percent / 100)
 
@@ -318,10 +318,12 @@ class Dispatcher:
         planned = self._store.sessions(self._row.id, [SessionState.PLANNED])
         one_each = {one.cell: one for one in planned}
         costs = {cell: self._terms(one).expected for cell, one in one_each.items()}
-        dear = [one for one in planned if spent + costs[one.cell] > most]  # as a claim counts it
-        if dear:
+        expensive = [
+            one for one in planned if spent + costs[one.cell] > most
+        ]  # as a claim counts it
+        if expensive:
             skips.skip_unaffordable(
-                dear, f"the budget of {budget} does not pay for another session", now
+                expensive, f"the budget of {budget} does not pay for another session", now
             )
         return timedelta(0)
 

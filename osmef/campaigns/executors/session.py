@@ -285,7 +285,7 @@ class ThreadExecutor:
 def _begin(pool: ThreadPoolExecutor, job: Callable[[], Result]) -> Future[Result]:
     future: Future[Result] = Future()
     try:
-        pool.submit(fulfil, future, job)
+        pool.submit(run_into, future, job)
     except RuntimeError as error:  # a process may have only so many
         future.cancel()  # it may wait for another thread already
         future = Future()
@@ -294,7 +294,7 @@ def _begin(pool: ThreadPoolExecutor, job: Callable[[], Result]) -> Future[Result
     return future
 
 
-def fulfil(future: Future[Result], job: Callable[[], Result]) -> None:
+def run_into(future: Future[Result], job: Callable[[], Result]) -> None:
     """Run a job and set the future to its result or exception, unless it was cancelled."""
     if not future.set_running_or_notify_cancel():
         return

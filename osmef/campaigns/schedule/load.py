@@ -11,7 +11,14 @@ from pydantic import SecretStr, ValidationError
 from pydantic_core import ErrorDetails
 
 from osmef.campaigns.schedule.calendar import Platform, platforms, slots
-from osmef.campaigns.schedule.model import REDACTED, Campaign, Notify, StopRule, Window, redacted
+from osmef.campaigns.schedule.model import (
+    REDACTED,
+    Campaign,
+    Notify,
+    SessionStoppingRule,
+    Window,
+    redacted,
+)
 from osmef.errors import MOST_PROBLEMS, InputError, Problem
 from osmef.kinds import PROVIDERS
 from osmef.named_file import in_home
@@ -41,9 +48,9 @@ def read_campaign(path: Path) -> LoadedCampaign:
     text = read_text(path)
     campaign, tree = _parse(text, path)
     _check_calendar(campaign, tree)
-    whom = _whom(campaign.notify, tree)
+    notify = _with_webhook(campaign.notify, tree)
     studies = _studies(path, campaign, tree)
-    campaign = campaign.model_copy(update={"notify": whom})
+    campaign = campaign.model_copy(update={"notify": notify})
     return LoadedCampaign(path, redacted(text, path), campaign, studies)
 
 
@@ -91,17 +98,17 @@ def _beside(tree: Node, folder: Path) -> Iterator[Problem]:
             yield entry.value.problem(f"there is no provider {quoted(kind)}", cure)
 
 
-def _whom(whom: Notify, tree: Node) -> Notify:
+def _with_webhook(notify: Notify, tree: Node) -> Notify:
     """Return the notifications with the webhook read from its file. Raises InputError."""
-    secret = whom.webhook.get_secret_value() if whom.webhook else ""
-    if secret == REDACTED or any(REDACTED in word for word in whom.command):
+    secret = notify.webhook.get_secret_value() if notify.webhook else ""
+    if secret == REDACTED or any(REDACTED in word for word in notify.command):
         what = "notify: a secret was left out of this copy of the file"
         cure = "write it again, or name a file that holds it with webhook_file"
         raise InputError.from_problems([tree.nearest(("notify",)).problem(what, cure)])
-    if whom.webhook_file is None:
-        return whom
+    if notify.webhook_file is None:
+        return notify
     try:
-        return whom.model_copy(update={"webhook": _read_secret(in_home(whom.webhook_file))})
+        return notify.model_copy(update={"webhook": _read_secret(in_home(notify.webhook_file))})
     except InputError as error:
         what = f"notify.webhook_file: {error.message}"
         node = tree.nearest(("notify", "webhook_file"))
@@ -114,12 +121,12 @@ def _read_secret(path: Path) -> SecretStr:
     if path.stat().st_mode & 0o077:
         raise InputError("others may read this file", cure=f"chmod 600 {path}")
     try:
-        whom = Notify(webhook=SecretStr(text))
+        notify = Notify(webhook=SecretStr(text))
     except ValidationError:
         raise InputError(
             "it holds no address of the web", cure="write one line, https://…"
         ) from None
-    return whom.webhook or SecretStr("")
+    return notify.webhook or SecretStr("")
 
 
 def _check_calendar(campaign: Campaign, tree: Node) -> None:
@@ -234,4 +241,8 @@ def _explain(error: ErrorDetails, tree: Node) -> Problem:
 
 # Of values under notify no word is shown: they are secrets, or may hold some.
 _SAYS_NO_VALUE = {"value_error", "conflict", "missing", "extra_forbidden"}
-_INSIDE: Mapping[str, type[Model]] = {"windows": Window, "stop": StopRule, "notify": Notify}
+_INSIDE: Mapping[str, type[Model]] = {
+    "windows": Window,
+    "stop": SessionStoppingRule,
+    "notify": Notify,
+}

@@ -269,7 +269,7 @@ class Vms(StrEnum):
     KEPT = "kept"
 
 
-class StopRule(Model):
+class SessionStoppingRule(Model):
     """When what is known of a cell is enough."""
 
     metric: Annotated[str, Field(min_length=1, max_length=100)] = Field(
@@ -383,7 +383,7 @@ class Campaign(Model):
         description="when the last session may begin, such as `2026-12-24 18:00`, in the"
         " campaign's time zone; one that has begun is finished",
     )
-    stop: StopRule | None = Field(
+    stop: SessionStoppingRule | None = Field(
         default=None, description="when a cell has been measured often enough; by default never"
     )
     notify: Notify = Field(default_factory=Notify, description="who is notified of what")

@@ -140,7 +140,7 @@ RESULTS = Table(
     Column("cell", Text, primary_key=True),
     Column("value", Float),
 )
-"""The median of a metric in a session, by the scenario's cells: what the stop rule looks at."""
+"""The median of a metric in a session, by the scenario's cells: what the stopping rule reads."""
 
 GAPS = Table(
     "gaps",

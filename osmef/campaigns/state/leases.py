@@ -209,7 +209,7 @@ class Leases(Database):
         with self._transaction() as connection:
             mine = (HOLDERS.c.campaign == campaign, HOLDERS.c.name == holder)
             connection.execute(remove(HOLDERS).where(*mine))
-            other = living_holder(connection, campaign, now)
+            other = active_holder(connection, campaign, now)
             values: dict[str, Any] = {"holder": other}
             if other is None:
                 values["seen_at"] = now
@@ -221,13 +221,13 @@ class Leases(Database):
         """Return the exclusive resources in use with their holders."""
         query = select(HELD.c.name, *COLUMNS).join(SESSIONS, SESSIONS.c.id == HELD.c.session)
         with self._reading() as connection:
-            living = _LivingOwners(connection, now)
+            active = _ActiveHolders(connection, now)
             rows = [dict(row) for row in connection.execute(query).mappings()]
         found = {row.pop("name"): session_of(row) for row in rows}
         return {
             name: one.holder or ""
             for name, one in found.items()
-            if one.state is SessionState.RUNNING and living.holds(one)
+            if one.state is SessionState.RUNNING and active.holds(one)
         }
 
 
@@ -251,9 +251,9 @@ def spent(connection: Connection, campaign: int) -> float:
     return float(ended) + float(connection.execute(select(coming).where(*running)).scalar_one())
 
 
-def living_holder(connection: Connection, campaign: int, now: datetime) -> str | None:
+def active_holder(connection: Connection, campaign: int, now: datetime) -> str | None:
     """Return a living conductor of the campaign, if any."""
-    return _LivingOwners(connection, now, HOLDERS.c.campaign == campaign).first()
+    return _ActiveHolders(connection, now, HOLDERS.c.campaign == campaign).first()
 
 
 def _check_budget(connection: Connection, campaign: int, terms: ClaimTerms) -> None:
@@ -286,7 +286,7 @@ def _hold(connection: Connection, session: SessionRow, now: datetime) -> None:
         row = connection.execute(query).mappings().first()
         other = None if row is None else session_of(row)
         if other is not None and other.state is SessionState.RUNNING:
-            if _LivingOwners(connection, now).holds(other):
+            if _ActiveHolders(connection, now).holds(other):
                 raise _RefusedError(Refusal.BUSY)
             _release(connection, other)
         connection.execute(remove(HELD).where(HELD.c.session == number))
@@ -311,8 +311,8 @@ def _running(connection: Connection, campaign: int, *more: ColumnElement[bool]) 
 
 
 def _lost(connection: Connection, campaign: int, now: datetime) -> list[SessionRow]:
-    living = _LivingOwners(connection, now)
-    return [one for one in _running(connection, campaign) if not living.holds(one)]
+    active = _ActiveHolders(connection, now)
+    return [one for one in _running(connection, campaign) if not active.holds(one)]
 
 
 def _release(connection: Connection, session: SessionRow) -> None:
@@ -343,7 +343,7 @@ def lease_time(connection: Connection, now: datetime) -> datetime:
     return time
 
 
-class _LivingOwners:
+class _ActiveHolders:
     """Liveness of lease holders: by process on this machine, by lease on others."""
 
     def __init__(self, connection: Connection, now: datetime, *where: ColumnElement[bool]) -> None:

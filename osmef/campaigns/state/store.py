@@ -29,9 +29,9 @@ from osmef.campaigns.state.leases import (
     COLUMNS,
     MANY,
     Leases,
+    active_holder,
     in_order,
     lease_time,
-    living_holder,
     spent,
 )
 from osmef.campaigns.state.rows import CampaignPhase, CampaignRow, Gap, SessionRow, SessionState
@@ -63,11 +63,11 @@ class Store(Leases):
         and while it is conducted by a different file.
         """
         try:
-            self._enlist(name, about, rows, now, late)
+            self._insert(name, about, rows, now, late)
         except ConflictError:  # another process has taken it in meanwhile
-            self._enlist(name, about, rows, now, late)
+            self._insert(name, about, rows, now, late)
 
-    def _enlist(
+    def _insert(
         self,
         name: str,
         about: Mapping[str, str],
@@ -95,7 +95,7 @@ class Store(Leases):
                     where="--out",
                     cure=f"give --out {Path(found.out).parent}, or move them there first",
                 )
-            if found.text != about["text"] and living_holder(connection, found.id, now):
+            if found.text != about["text"] and active_holder(connection, found.id, now):
                 raise InputError(
                     f"another process conducts the campaign {name!r}, by a file that was different",
                     where=about["file"],
@@ -213,8 +213,8 @@ class Store(Leases):
             .where(SESSIONS.c.due < session.due, SESSIONS.c.due <= now, SESSIONS.c.closes > now)
         )
         with self._reading() as connection:
-            living = HOLDERS.c.until > lease_time(connection, now)
-            return connection.execute(others.where(living).limit(1)).first() is not None
+            active = HOLDERS.c.until > lease_time(connection, now)
+            return connection.execute(others.where(active).limit(1)).first() is not None
 
     def spent(self, campaign: int) -> float:
         """Return the cost of a campaign, with the planned cost of running sessions."""

@@ -152,11 +152,16 @@ class CampaignLog:
     """Log of one campaign, with notifications."""
 
     def __init__(
-        self, store: Store, row: CampaignRow, clock: Clock, notify: NotifyCallback, whom: Notify
+        self,
+        store: Store,
+        row: CampaignRow,
+        clock: Clock,
+        notify: NotifyCallback,
+        recipients: Notify,
     ) -> None:
         self._store, self._row, self._clock = store, row, clock
         self._notify = contain_failures(notify)
-        self._messenger = Notifier(whom)
+        self._messenger = Notifier(recipients)
 
     def note(self, kind: str, text: str, *, last: bool = False) -> None:
         """Append to the log, and notify. Raises StorageError."""
@@ -189,15 +194,15 @@ class Notifier:
     ``more`` the number of earlier ones.
     """
 
-    def __init__(self, whom: Notify) -> None:
-        self._whom = whom
+    def __init__(self, recipients: Notify) -> None:
+        self._recipients = recipients
         self._waiting: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
         self._problems: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
 
     def notify(self, message: Message) -> None:
         """Enqueue a notification to all recipients."""
-        if not (self._whom.command or self._whom.webhook):
+        if not (self._recipients.command or self._recipients.webhook):
             return
         if self._thread is None:
             # The exit does not wait for a server that never answers.
@@ -218,7 +223,7 @@ class Notifier:
             return []
         self._waiting.put(None)
         self._thread.join(_LAST_S)
-        late = ["notify: somebody has not taken the last message"] * self._thread.is_alive()
+        late = ["notify: a recipient has not accepted the last message"] * self._thread.is_alive()
         self._thread = None
         return self.problems() + late
 
@@ -230,7 +235,7 @@ class Notifier:
                 waiting.append(self._waiting.get())
             goes_on = None not in waiting
             for message in _together([one for one in waiting if one is not None]):
-                for problem in notify(self._whom, message):
+                for problem in notify(self._recipients, message):
                     self._problems.put(problem)
 
 
@@ -242,24 +247,24 @@ def _together(messages: Sequence[Message]) -> list[Message]:
     return [{**those[-1], "more": len(those) - 1} for those in by_kind.values()]
 
 
-def notify(whom: Notify, message: Message) -> list[str]:
+def notify(recipients: Notify, message: Message) -> list[str]:
     """Send a notification to every recipient, and return the errors.
 
     The command gets the message on its standard input, a line, without a shell.
     """
     problems = []
     data = json.dumps(dict(message)).encode() + b"\n"
-    if whom.command:
+    if recipients.command:
         try:
             subprocess.run(
-                whom.command, input=data, timeout=_TIMEOUT_S, check=True, capture_output=True
+                recipients.command, input=data, timeout=_TIMEOUT_S, check=True, capture_output=True
             )
         except (OSError, ValueError, subprocess.SubprocessError) as error:
-            problems.append(f"the command of notify: {whom.command[0]!r}: {_why(error)}")
-    if whom.webhook:
+            problems.append(f"the command of notify: {recipients.command[0]!r}: {_why(error)}")
+    if recipients.webhook:
         headers = {"Content-Type": "application/json"}
         try:
-            url = whom.webhook.get_secret_value()
+            url = recipients.webhook.get_secret_value()
             request = urllib.request.Request(url, data, headers)  # noqa: S310 - http(s)
             with urllib.request.urlopen(request, timeout=_TIMEOUT_S):  # noqa: S310
                 pass

@@ -305,7 +305,7 @@ _PLAIN = re.compile(r"/|(/[A-Za-z0-9_-][A-Za-z0-9._-]*)+")
 _MOST_TOKEN = 4096
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{16,}")
 # So long a client may be silent, and so long it may take for all it asks and reads.
-_PATIENCE_S = 30.0
+_TIMEOUT_S = 30.0
 _WHOLE_S = 120.0
 _MOST_CLIENTS = 64
 _POLICY = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:;"
@@ -410,7 +410,7 @@ def _hang_up(connection: socket.socket) -> None:
 
 class _Handler(BaseHTTPRequestHandler):
     server: StatusServer
-    timeout = _PATIENCE_S
+    timeout = _TIMEOUT_S
     server_version, sys_version = "osmef", ""
 
     def do_GET(self) -> None:

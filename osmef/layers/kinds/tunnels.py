@@ -179,7 +179,7 @@ class Ipsec(Tunnel[IpsecSettings]):
         below, _ = end.host.way_to(end.space, end.peers[peer])
         return f"type xfrm dev {below} if_id {numbers['id']}"
 
-    def settle(
+    def configure(
         self, end: End, space: str, device: str, underlay: Underlay, numbers: Mapping[str, int]
     ) -> None:
         """Create states and policies, by standard input."""
@@ -257,7 +257,7 @@ class Vxlan(Tunnel[VxlanSettings]):
             + (f" {checksum}" if family is Family.IPV4 else "")
         )  # fmt: skip
 
-    def settle(
+    def configure(
         self, end: End, space: str, device: str, underlay: Underlay, numbers: Mapping[str, int]
     ) -> None:
         """Add its peers to the forwarding database, if there are several."""
@@ -330,7 +330,7 @@ class Wireguard(Tunnel[WireguardSettings]):
         del end, peer, numbers, family
         return "type wireguard"
 
-    def settle(
+    def configure(
         self, end: End, space: str, device: str, underlay: Underlay, numbers: Mapping[str, int]
     ) -> None:
         """Set its key and its peers, by standard input."""

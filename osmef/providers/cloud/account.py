@@ -16,14 +16,14 @@ from osmef.providers.retry import LIMIT_S, Retry
 T = TypeVar("T")
 Seen = TypeVar("Seen", covariant=True)  # noqa: PLC0105
 Again = Callable[[Exception], bool]
-"""Tells of an error whether the same call may do when it is repeated."""
+"""Retry predicate: whether a call that failed with this error may succeed when it is repeated."""
 
 
-class Look(Protocol[Seen]):
-    """Looks at something that is on its way; None as long as it is."""
+class Poll(Protocol[Seen]):
+    """Poll of a resource that is being created; None until it is ready."""
 
     def __call__(self, *, late: bool) -> Seen | None:
-        """Return it. Raises where it has failed, or is ``late``."""
+        """Return the resource. Raises where it has failed, or is ``late``."""
 
 
 @dataclass(frozen=True)
@@ -96,8 +96,8 @@ class Account:
         """Wait, and call ``check`` once a second meanwhile."""
         Retry(self.check).wait(seconds)
 
-    def until(self, look: Look[T], limit_s: float) -> T:
-        """Look until there is something, and return it. ``look`` raises where it is ``late``."""
+    def until(self, look: Poll[T], limit_s: float) -> T:
+        """Poll until there is a result, and return it. ``look`` raises where it is ``late``."""
         end = time.monotonic() + limit_s
         while (found := look(late=time.monotonic() > end)) is None:
             self.wait(self.waits.look_s)

@@ -157,9 +157,9 @@ class VmCloud(PublicCloud[A, M], Generic[A, M, V]):
     mark_type: ClassVar[type[Mark]] = Mark
     provisioning_type: ClassVar[type[Provisioning[Any, Any, Any]]]
     account_is: ClassVar[str] = "account"
-    """What the cloud calls what its tenants have one of each."""
+    """The cloud's noun for a tenant's account, such as project."""
     accounts_by: ClassVar[str] = "account"
-    """What ``provider.tenants`` names them by."""
+    """What ``provider.tenants`` names accounts by, such as profile."""
 
     usual_waits: ClassVar[CloudWaits] = CloudWaits()
 

@@ -46,7 +46,7 @@ class ResourceType(ABC, Generic[A]):
     name: str
     stage: int
     is_slow: bool = field(default=False, kw_only=True)
-    """Whether a deletion is only asked for, and ``still_there`` tells when it is done."""
+    """Whether a deletion is only requested, and ``still_there`` is polled until it is done."""
     is_last: bool = field(default=False, kw_only=True)
     """Whether it is only deleted where all that was to go before it is gone."""
     holds_others: bool = field(default=False, kw_only=True)

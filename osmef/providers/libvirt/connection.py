@@ -32,6 +32,7 @@ from osmef.errors import (
 from osmef.providers import marks
 from osmef.providers.base import Access, Ledger, Resource
 from osmef.providers.libvirt import xml
+from osmef.providers.retry import Retry
 
 Meaning = tuple[type[OsmefError], str]
 
@@ -241,13 +242,7 @@ class Hypervisor:
 
     def wait(self, seconds: float) -> None:
         """Wait, and call ``check`` once a second meanwhile."""
-        end = time.monotonic() + seconds
-        while True:
-            self.check()
-            left = end - time.monotonic()
-            if left <= 0:
-                return
-            time.sleep(min(left, 1.0))
+        Retry(self.check).wait(seconds)
 
     def close(self) -> None:
         """Close the connection; the next call reopens it."""

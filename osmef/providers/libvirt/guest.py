@@ -239,7 +239,7 @@ def _boot_error(guest: GuestSpec, context: RunContext, why: str) -> BootError:
 
 
 KVM, TCG = "kvm", "tcg"
-_PATIENCE_S = 20.0
+_TIMEOUT_S = 20.0
 _PROBE_LOOK_S = 0.2
 _PROBE = "probe"
 _RAM = 1 << 28
@@ -295,7 +295,7 @@ def _runs(host: Hypervisor, store: StoragePool, maker: Maker, like: Machine) -> 
         accelerator=KVM,
         vcpus=1,
         ram_bytes=_RAM,
-        kernel=like.kernel and replace(like.kernel, cmdline=_talkative(like.kernel.cmdline)),
+        kernel=like.kernel and replace(like.kernel, cmdline=_without_quiet(like.kernel.cmdline)),
         console=store.path(console),
     )
     try:
@@ -311,13 +311,13 @@ def _runs(host: Hypervisor, store: StoragePool, maker: Maker, like: Machine) -> 
         destroy_domain(host, maker, probe.name)
 
 
-def _talkative(cmdline: str) -> str:
+def _without_quiet(cmdline: str) -> str:
     return " ".join(word for word in cmdline.split() if word != "quiet")
 
 
 def _has_console_output(host: Hypervisor, store: StoragePool, name: str, console: str) -> bool:
     """Wait for the first console output of the kernel: a guest that KVM can't run has none."""
-    end = time.monotonic() + _PATIENCE_S
+    end = time.monotonic() + _TIMEOUT_S
     while time.monotonic() < end:
         if store.read(console, MOST_CONSOLE).strip():
             return True

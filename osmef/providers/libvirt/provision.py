@@ -60,8 +60,8 @@ def place(settings: LibvirtSettings, requests: Sequence[EndpointRequest]) -> dic
     slot is placed on the host with the fewest. Raises CapacityError.
     """
     wanted = [_without_size(request) for request in requests if request.host is not None]
-    seated = assign(wanted, _capacity(settings, len(wanted)))
-    placed = {name: entry.partition("/")[0] for name, entry in seated.items()}
+    assigned = assign(wanted, _capacity(settings, len(wanted)))
+    placed = {name: entry.partition("/")[0] for name, entry in assigned.items()}
     busy = Counter(dict.fromkeys(settings.hypervisors, 0))
     busy.update(host for host in placed.values() if host in settings.hypervisors)
     for request in requests:

@@ -107,7 +107,7 @@ def _read_head(path: Path) -> tuple[bytes, int]:
 _OF_CLOUD_INIT = "a disk image with cloud-init"
 _TOOLS = ("genisoimage", "mkisofs", "xorrisofs")
 _LABEL = "cidata"
-_PATIENCE_S = 60.0
+_TIMEOUT_S = 60.0
 
 
 def find_iso_tool() -> str:
@@ -126,7 +126,7 @@ def nocloud_disk(seed: Seed) -> bytes:
         for name, content in _files(seed).items():
             (folder / name).write_text(content, encoding="utf-8")
         argv = [tool, "-quiet", "-volid", _LABEL, "-joliet", "-rock", str(folder)]
-        done = subprocess.run(argv, capture_output=True, check=False, timeout=_PATIENCE_S)
+        done = subprocess.run(argv, capture_output=True, check=False, timeout=_TIMEOUT_S)
     if done.returncode != 0:
         said = done.stderr.decode(errors="replace").strip()[-300:]
         raise ProviderError(

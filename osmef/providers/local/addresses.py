@@ -20,7 +20,7 @@ _POOLS = tuple(
 
 _ROUTES = Path("/proc/net/fib_trie")
 _IPV6 = IPv6Network("fd5c:8c1e:37a2::/48")
-"""Drawn at random, once, so that nobody else uses it (RFC 4193, section 3.2)."""
+"""Drawn at random, once, so that it is in use nowhere else (RFC 4193, section 3.2)."""
 IPV6_PREFIX_LENGTH = 64
 
 

@@ -269,8 +269,8 @@ class Netlink:
 
     def add_default_route(self, gateway: str) -> None:
         """Add a default route by this gateway."""
-        everything = "::/0" if ":" in gateway else "0.0.0.0/0"
-        self._route.route("add", dst=everything, gateway=gateway)
+        default_route = "::/0" if ":" in gateway else "0.0.0.0/0"
+        self._route.route("add", dst=default_route, gateway=gateway)
 
     def limit_rate(self, name: str, rate_bps: float) -> None:
         """Shape a device's egress to a rate, by a token bucket (tc-tbf(8)).

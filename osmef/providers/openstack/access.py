@@ -41,7 +41,7 @@ T = TypeVar("T")
 
 FLOATING_AT_ONCE = 1
 """Floating addresses at once: each changes their router, so that several only collide there, and
-neutron begins those anew: 12 at once took 38 s each, 2 took 10 s, and one by one 1.3 s."""
+neutron restarts those: 12 at once took 38 s each, 2 took 10 s, and one by one 1.3 s."""
 _ANSWER_S = 60.0
 _LOOK_S = 0.5
 # What the SDK runs into where a list or a text is in the place of a mapping.

@@ -185,7 +185,7 @@ def choose_flavor(
             )
         return named
     large = fitting(there, wanted)
-    # On a disk of 0 only those may boot an image whom a policy lets.
+    # With a disk of 0 only users whom a policy allows may boot an image.
     bootable = [f for f in large if source.fits(f) and (f.disk_gib or not source.own_disk)]
     if not bootable:
         largest = max(there, key=lambda f: (f.vcpus, f.ram_mib), default=None)

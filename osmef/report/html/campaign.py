@@ -37,7 +37,7 @@ MOST_ROWS = 1000
 
 _MEANINGS = {
     "missed": "Missed: its window had closed before it could begin.",
-    "enough": "Enough: the stop rule had what it wanted.",
+    "enough": "Enough: the stopping rule was met.",
     "cancelled": "Cancelled: the budget.",
 }
 _STATES = ("done", "failed", "missed", "enough", "cancelled", "running", "planned")
@@ -150,7 +150,7 @@ def known_table(planned: pd.DataFrame) -> Table | None:
         Column("since"),
         Column("sessions", number=True),
     ]
-    note = "The stop rule had what it wanted of them, and the sessions measured the other cells."
+    note = "The stopping rule was met for them, and the sessions measured the other cells."
     return Table("Cells that were left out", columns, rows, note)
 
 

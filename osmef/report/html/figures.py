@@ -172,10 +172,10 @@ class _Legend:
     colours: Mapping[str, str]
 
     def name(self, colour: str, dashes: str, alpha: float | None = None) -> str | None:
-        return self.exact.get((colour, dashes, _faint(alpha)), self.colours.get(colour))
+        return self.exact.get((colour, dashes, _is_translucent(alpha)), self.colours.get(colour))
 
 
-def _faint(alpha: float | None) -> bool:
+def _is_translucent(alpha: float | None) -> bool:
     return alpha is not None and alpha < 1
 
 
@@ -186,7 +186,9 @@ def _legend(figure: Figure) -> _Legend:
         for text, handle in zip(legend.get_texts(), legend.legend_handles, strict=True):
             if isinstance(handle, Line2D):
                 name, colour = _plain(text.get_text()), _hex(handle.get_color())
-                exact.setdefault((colour, _dashes(handle), _faint(handle.get_alpha())), name)
+                exact.setdefault(
+                    (colour, _dashes(handle), _is_translucent(handle.get_alpha())), name
+                )
                 colours.setdefault(colour, name)
     return _Legend(exact, colours)
 
@@ -203,7 +205,7 @@ def _hex(colour: Any) -> str:
 
 def _dashes(line: Line2D) -> str:
     """Return Plotly's name of a line's dashes."""
-    pattern = line._dash_pattern[1]  # type: ignore[attr-defined]  # noqa: SLF001 - nothing public tells
+    pattern = line._dash_pattern[1]  # type: ignore[attr-defined]  # noqa: SLF001 - there is no public function
     if not pattern:
         return "solid" if line.get_linestyle() != "None" else "none"
     if len(pattern) > 2:
@@ -380,7 +382,7 @@ def _name_once(traces: Sequence[Json]) -> None:
         if name:
             trace |= {"name": name, "legendgroup": name}
             known = seen.setdefault(name, trace)
-            if _faint(known.get("opacity")) and not _faint(trace.get("opacity")):
+            if _is_translucent(known.get("opacity")) and not _is_translucent(trace.get("opacity")):
                 seen[name] = trace
     for trace in seen.values():
         trace["showlegend"] = True
@@ -489,10 +491,10 @@ def draw_run(reading: ShownRun, *, whole: bool) -> Iterator[Drawn]:
     for one in possible(data, own=True):
         yield _drawn(one, prefix, where)
     if whole:
-        yield from draw(data, _telling(data), prefix, where)
+        yield from draw(data, _further_kinds(data), prefix, where)
 
 
-def _telling(data: Data) -> Iterator[FigureKind]:
+def _further_kinds(data: Data) -> Iterator[FigureKind]:
     """Yield further informative kinds of figures for a run, within the page's bounds."""
     trials = data.trials
     cells = trials.groupby("cell")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from enum import StrEnum
 from ipaddress import IPv4Address, IPv4Network, IPv6Address
 from typing import Annotated
@@ -32,6 +32,16 @@ _URL = re.compile(
     r"(?:/[A-Za-z0-9._~-]*)*"
 )
 _SCHEMA = WithJsonSchema({"type": "string", "pattern": r"^https?://[^\s/]+\S*$"})
+
+
+def check_default_flavor(default: str | None, flavors: Collection[str]) -> None:
+    """Raise the conflict of a default flavor that is none of those defined."""
+    if default is not None and default not in flavors:
+        raise conflict(
+            f"there is no flavor {default!r} that could be the default",
+            f"name one of: {', '.join(flavors)}",
+            "default_flavor",
+        )
 
 
 def only_to(vendor: str, hosts: str) -> Callable[[str], str]:

@@ -14,7 +14,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, StringConstraints, WithJsonSchema, model_validator
 
 from osmef.scenario.base import Model, conflict
-from osmef.scenario.clouds.base import CloudAccess, NicSettings, is_loopback
+from osmef.scenario.clouds.base import CloudAccess, NicSettings, check_default_flavor, is_loopback
 from osmef.scenario.clouds.static import CloudWithHosts
 from osmef.scenario.fields import Duration, Name, Size
 
@@ -301,12 +301,7 @@ class LibvirtSettings(NicSettings, CloudWithHosts):
 
     @model_validator(mode="after")
     def _default_flavor_exists(self) -> LibvirtSettings:
-        if self.default_flavor is not None and self.default_flavor not in self.flavors:
-            raise conflict(
-                f"there is no flavor {self.default_flavor!r} that could be the default",
-                f"name one of: {', '.join(self.flavors)}",
-                "default_flavor",
-            )
+        check_default_flavor(self.default_flavor, self.flavors)
         return self
 
     @property

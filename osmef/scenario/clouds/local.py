@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from osmef.scenario.base import Model, conflict
-from osmef.scenario.clouds.base import NicSettings
+from osmef.scenario.clouds.base import NicSettings, check_default_flavor
 from osmef.scenario.fields import Name, Rate, Size
 from osmef.units import format_rate, format_size
 
@@ -64,12 +64,7 @@ class LocalSettings(NicSettings):
 
     @model_validator(mode="after")
     def _default_flavor_exists(self) -> LocalSettings:
-        if self.default_flavor is not None and self.default_flavor not in self.flavors:
-            raise conflict(
-                f"there is no flavor {self.default_flavor!r} that could be the default",
-                f"name one of: {', '.join(self.flavors)}",
-                "default_flavor",
-            )
+        check_default_flavor(self.default_flavor, self.flavors)
         return self
 
     @model_validator(mode="after")

@@ -27,7 +27,17 @@ from osmef.scenario.fields import (
     parse_money,
 )
 from osmef.scenario.workload import Directions, Role, TransferDirection, WorkloadSettings
-from osmef.workloads.base import End, Outcome, Part, PartResult, Span, Step, Value, Workload
+from osmef.workloads.base import (
+    End,
+    Outcome,
+    Part,
+    PartResult,
+    Span,
+    Step,
+    Value,
+    Workload,
+    one_way_each,
+)
 from osmef.workloads.metrics import JAIN, MEASURES, RATES, RETRANSMITS, transfer_metrics
 from osmef.workloads.searches import (
     bucket_found,
@@ -389,9 +399,7 @@ class BulkTransfer(Workload[BtcSettings]):
 
     @property
     def _directions(self) -> tuple[Direction, ...]:
-        if self._settings.direction is TransferDirection.BOTH:
-            return (Direction.FORWARD, Direction.REVERSE)
-        return (Direction(self._settings.direction.value),)
+        return one_way_each(self._settings.direction)
 
     def parts(self) -> tuple[Part, ...]:
         """Return one part for each direction: the receiver listens, and the sender connects."""
@@ -400,12 +408,20 @@ class BulkTransfer(Workload[BtcSettings]):
     def _parts(self, firsts: Sequence[PartResult]) -> tuple[Part, ...]:
         """Return the parts, by the first transfers of all pairs if there were any."""
         length = self._settings.warmup + self._settings.longest_s
+        connections = self._settings.connections
         enough = enough_of(firsts) if self._settings.until is not None else None
         return tuple(
             Part(
                 (
-                    Step("receiver", "bulk", self._parameters("receiver", direction), listens=True),
-                    Step("sender", "bulk", self._parameters("sender", direction)),
+                    Step(
+                        *("receiver", "bulk", self._parameters("receiver", direction)),
+                        connections=connections,
+                        listens=True,
+                    ),
+                    Step(
+                        *("sender", "bulk", self._parameters("sender", direction)),
+                        connections=connections,
+                    ),
                 ),
                 duration_s=length,
                 enough=enough,
@@ -445,7 +461,6 @@ class BulkTransfer(Workload[BtcSettings]):
         s = self._settings
         cpus = s.cpus_sender if end == "sender" else s.cpus_receiver
         wanted: dict[str, Value | None] = {
-            "connections": s.connections,
             "duration_s": s.longest_s,
             "interval_s": min(s.interval, s.longest_s),
             "warmup_s": s.warmup or None,

@@ -318,7 +318,6 @@ class Latency(Workload[LatencySettings]):
         duration = settings.idle if alone else settings.duration
         size = settings.size_of(protocol)
         wanted: dict[str, Value | None] = {
-            "connections": 1,
             "duration_s": duration,
             "request_size": size,
             "response_size": size,
@@ -331,8 +330,13 @@ class Latency(Workload[LatencySettings]):
         parameters = {name: value for name, value in wanted.items() if value is not None}
         answers = 1 if protocol in {Protocol.TCP_CONNECT, Protocol.UDP} else 0
         asks = 1 if protocol is Protocol.UDP else 0
-        answer = Step("receiver", "exchange", parameters, listens=True, probe_ports=answers)
-        ask = Step("sender", "exchange", parameters, probe_ports=asks)
+        answer = Step(
+            *("receiver", "exchange", parameters),
+            connections=1,
+            listens=True,
+            probe_ports=answers,
+        )
+        ask = Step("sender", "exchange", parameters, connections=1, probe_ports=asks)
         return Part((answer, ask), duration_s=duration, loaded=not alone)
 
     def outcome(

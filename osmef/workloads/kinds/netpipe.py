@@ -21,10 +21,9 @@ from osmef.results.measure import Better, Measure, OverPairs
 from osmef.results.observations import Purpose, SizePoint, SweepMode
 from osmef.scenario.base import conflict
 from osmef.scenario.fields import Duration, Family, Size
-from osmef.scenario.workload import Directions
+from osmef.scenario.workload import Directions, check_ascending
 from osmef.supply.compiler import PROTOCOLS_SHIM
 from osmef.supply.program import Program
-from osmef.units import format_size
 from osmef.workloads.base import Outcome, PartResult
 from osmef.workloads.programs import EndedProgram, ProgramRun, ProgramsSettings, Where
 from osmef.workloads.tool import Tool, options
@@ -179,12 +178,7 @@ class NetpipeSettings(ProgramsSettings):
 
     @model_validator(mode="after")
     def _sizes_ascend(self) -> NetpipeSettings:
-        if self.min > self.max:
-            raise conflict(
-                "the smallest message is larger than the largest",
-                f"give a max of at least {format_size(self.min)}",
-                *("min", "max"),
-            )
+        check_ascending(self.min, self.max)
         return self
 
     def problems(self, scenario: Scenario) -> Iterator[PydanticCustomError]:

@@ -136,8 +136,8 @@ def moved_mb(ended: Sequence[EndedProgram]) -> float | None:
         return 0.0
     measured: list[InterfaceUse] = [one for one in interfaces_of(ended) if one.measured]
     sent = [one.tx_bytes for one in measured if one.tx_bytes is not None]
-    everybody = {one.endpoint for one in ended}
-    return 1e-6 * math.fsum(sent) if len(sent) == len(everybody) else None
+    processes = {one.endpoint for one in ended}
+    return 1e-6 * math.fsum(sent) if len(sent) == len(processes) else None
 
 
 _HEAD = re.compile(r"^ NAS Parallel Benchmarks \S+ -- (\S+) Benchmark *$", re.MULTILINE)

@@ -21,6 +21,7 @@ from osmef.scenario.workload import Directions, WorkloadSettings
 from osmef.supply.program import Program, SourceCode, Way
 from osmef.units import format_duration, format_size
 from osmef.workloads.base import End, Outcome, Part, PartResult, Step, Value, Workload
+from osmef.workloads.programs import check_ways
 from osmef.workloads.siege import MEASURES, check, cpu_metrics, request_metrics, siege_of
 from osmef.workloads.tasks import PROGRAM
 
@@ -191,7 +192,7 @@ def read_url(url: str, key: str) -> Foreign:
 # The length of a trial is only known at its end; this is for the estimate.
 _GUESSED_REQUEST_S = 0.001
 _GUESSED_BYTES_PER_S = 100e6
-_PATIENCE_S = 600.0
+_TIMEOUT_S = 600.0
 # For a server that prints nothing but the reason of its end.
 _MOST_OUTPUT = 100_000
 
@@ -350,8 +351,7 @@ class PingPongSettings(WorkloadSettings):
 
     @model_validator(mode="after")
     def _each_way_once(self) -> PingPongSettings:
-        if self.ways is not None and len(set(self.ways)) < len(self.ways):
-            raise conflict("a way is written twice", "write each once", "ways")
+        check_ways(self.ways)
         return self
 
     @model_validator(mode="after")
@@ -441,10 +441,12 @@ class PingPong(Workload[PingPongSettings]):
     def parts(self) -> tuple[Part, ...]:
         """Return the one part; its length is an estimate, with a separate deadline."""
         s = self._settings
-        siege = Step("sender", "siege", self._asked(), requests=s.requests)
+        siege = Step(
+            *("sender", "siege", self._asked()), connections=s.connections, requests=s.requests
+        )
         steps = (*self._servers(), siege)
         estimate = self._estimate_s()
-        deadline = s.deadline or max(_PATIENCE_S, 2 * estimate)
+        deadline = s.deadline or max(_TIMEOUT_S, 2 * estimate)
         return (Part(steps, duration_s=min(estimate, deadline), deadline_s=deadline),)
 
     def _servers(self) -> tuple[Step, ...]:
@@ -501,7 +503,6 @@ class PingPong(Workload[PingPongSettings]):
             **({"sizes": ",".join(map(str, s.sizes))} if s.sizes else sizes),
             "repetitions": s.repetitions,
             "seed": s.seed,
-            "connections": s.connections,
             "keep_alive": s.keep_alive,
             "rate_per_s": s.rate or 0,
             "timeout_s": s.timeout,

@@ -14,7 +14,7 @@ from osmef.results.measure import Measure
 from osmef.results.observations import Purpose, SizePoint, SweepMode
 from osmef.scenario.base import conflict
 from osmef.scenario.fields import Duration, Size
-from osmef.scenario.workload import Directions, WorkloadSettings
+from osmef.scenario.workload import Directions, WorkloadSettings, check_ascending
 from osmef.units import format_size
 from osmef.workloads.base import Outcome, Part, PartResult, Step, Value, Workload
 
@@ -117,12 +117,7 @@ class SizeSweepSettings(WorkloadSettings):
 
     @model_validator(mode="after")
     def _sizes_ascend(self) -> SizeSweepSettings:
-        if self.min > self.max:
-            raise conflict(
-                "the smallest message is larger than the largest",
-                f"give a max of at least {format_size(self.min)}",
-                *("min", "max"),
-            )
+        check_ascending(self.min, self.max)
         return self
 
 
@@ -144,7 +139,6 @@ class SizeSweep(Workload[SizeSweepSettings]):
             sizes = count_sizes(settings.min, settings.max, settings.perturbation)
             duration = _TIME_FACTOR * sizes * settings.point + _TIME_SPARE_S
         parameters: dict[str, Value] = {
-            "connections": settings.connections,
             "duration_s": duration,
             "min_size": settings.min,
             "max_size": settings.max,
@@ -153,8 +147,9 @@ class SizeSweep(Workload[SizeSweepSettings]):
             "point_s": settings.point,
             "check": settings.check,
         }
-        answer = Step("receiver", "sizes", parameters, listens=True)
-        ask = Step("sender", "sizes", parameters)
+        count = settings.connections
+        answer = Step("receiver", "sizes", parameters, connections=count, listens=True)
+        ask = Step("sender", "sizes", parameters, connections=count)
         return (Part((answer, ask), duration_s=duration),)
 
     def outcome(
@@ -184,7 +179,7 @@ class SizeSweep(Workload[SizeSweepSettings]):
     def _point(self, purpose: Purpose, ran: PartResult, event: PointEvent, flow: int) -> SizePoint:
         mode = self._settings.mode
         bits = (2 if mode is SweepMode.BOTH else 1) * 8 * event.size
-        connections = len(event.time_min_us)
+        connections = self._settings.connections
         return SizePoint(
             purpose=purpose,
             sender=ran.sender,

@@ -25,7 +25,16 @@ from osmef.scenario.base import Model, conflict
 from osmef.scenario.fields import Duration, LossShare, Rate, Share, Size
 from osmef.scenario.workload import Directions, TransferDirection, WorkloadSettings
 from osmef.units import format_rate
-from osmef.workloads.base import Outcome, Part, PartResult, Span, Step, Value, Workload
+from osmef.workloads.base import (
+    Outcome,
+    Part,
+    PartResult,
+    Span,
+    Step,
+    Value,
+    Workload,
+    one_way_each,
+)
 from osmef.workloads.metrics import CPU, JAIN, endpoint_cpu_percent, merged, quantile_us
 from osmef.workloads.searches import FOUND, best_trial, search_metrics, search_result, trials_so_far
 
@@ -338,9 +347,7 @@ class UdpFlows(Workload[UdpSettings]):
 
     @property
     def _directions(self) -> tuple[Direction, ...]:
-        if self._settings.direction is TransferDirection.BOTH:
-            return (Direction.FORWARD, Direction.REVERSE)
-        return (Direction(self._settings.direction.value),)
+        return one_way_each(self._settings.direction)
 
     def parts(self) -> tuple[Part, ...]:
         """Return one part for each direction: the receiver listens, and the sender connects."""
@@ -350,12 +357,12 @@ class UdpFlows(Workload[UdpSettings]):
 
     def _parts(self, rate_bps: float, duration_s: float) -> tuple[Part, ...]:
         length = self._settings.warmup + duration_s
-        ports = self._settings.connections
+        count = self._settings.connections
         return tuple(
             Part(
                 (
-                    Step("receiver", "udp", keys, listens=True, udp_ports=ports),
-                    Step("sender", "udp", keys, udp_ports=ports),
+                    Step("receiver", "udp", keys, connections=count, listens=True, udp_ports=count),
+                    Step("sender", "udp", keys, connections=count, udp_ports=count),
                 ),
                 duration_s=length,
             )
@@ -420,7 +427,6 @@ class UdpFlows(Workload[UdpSettings]):
     ) -> dict[str, Value]:
         s = self._settings
         wanted: dict[str, Value | None] = {
-            "connections": s.connections,
             "rate_bps": rate_bps,
             "size": s.size,
             "burst": s.burst,

@@ -25,7 +25,7 @@ def test_both_ends_of_each_ipsec_direction_share_a_key_kept_off_command_lines(bi
     numbers = layer.numbers(underlay)
     states: dict[str, set[tuple[str, ...]]] = {}
     for name, end in underlay.ends.items():
-        layer.settle(end, "its-space", "om1", underlay, numbers)
+        layer.configure(end, "its-space", "om1", underlay, numbers)
         text = "".join(roots[name].inputs)
         found = re.findall(r"state add src (\S+) dst (\S+) .* spi (\S+) .* 0x([0-9a-f]+) 128", text)
         states[name] = set(found)

@@ -30,7 +30,7 @@ def test_each_end_has_the_public_keys_of_its_peers_and_no_key_is_in_a_command_li
     numbers = layer.numbers(underlay)
     keys, peers = {}, {}
     for name, end in underlay.ends.items():
-        layer.settle(end, "its-space", "om1", underlay, numbers)
+        layer.configure(end, "its-space", "om1", underlay, numbers)
         (text,) = (one for one in roots[name].inputs if one)
         lines = [line.partition(" = ")[::2] for line in text.splitlines()]
         private = X25519PrivateKey.from_private_bytes(b64decode(dict(lines)["PrivateKey"]))

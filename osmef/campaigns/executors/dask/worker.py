@@ -27,7 +27,7 @@ from typing import TypeVar
 from distributed import Client, Queue, get_client, get_worker
 
 import osmef
-from osmef.campaigns.executors.session import SessionJob, SessionResult, fulfil, open_many_files
+from osmef.campaigns.executors.session import SessionJob, SessionResult, open_many_files, run_into
 from osmef.campaigns.executors.session import measure as measure_here
 from osmef.campaigns.watching.monitoring import LiveStatus
 from osmef.engine.cancellation import CancellationToken
@@ -35,7 +35,7 @@ from osmef.errors import OsmefError, StorageError
 from osmef.results.files import copying
 
 # So long the controller may be silent; it says each BEAT_S that it lives.
-PATIENCE_S = 90.0
+TIMEOUT_S = 90.0
 BEAT_S = 10.0
 _LOOK_S = 2.0
 
@@ -129,7 +129,7 @@ class ControllerChannel:
         self._waiting[number] = answer
         try:
             self._send(WorkerMessage(token, number, self._reply_queue, kind, path, data))
-            problem = answer.result(PATIENCE_S)
+            problem = answer.result(TIMEOUT_S)
         except (OSError, TimeoutError) as error:
             raise StorageError("the controller does not answer", where=path or None) from error
         finally:
@@ -143,7 +143,7 @@ class ControllerChannel:
             self._send(WorkerMessage(token, 0, self._reply_queue, kind, data=data))
 
     def _send(self, message: WorkerMessage) -> None:
-        self._messages.put(tuple(vars(message).values()), timeout=PATIENCE_S)
+        self._messages.put(tuple(vars(message).values()), timeout=TIMEOUT_S)
 
     @contextmanager
     def session(self, token: str, root: Path) -> Iterator[RemoteSession]:
@@ -175,7 +175,7 @@ class ControllerChannel:
             for reply in itertools.chain.from_iterable(messages):
                 self._heard = time.monotonic()
                 self._take(ControllerReply(*reply))
-            if time.monotonic() - self._heard > PATIENCE_S:
+            if time.monotonic() - self._heard > TIMEOUT_S:
                 self._stop_all("the controller is silent")
         with suppress(OSError, RuntimeError):
             self._replies.close()
@@ -217,7 +217,7 @@ async def run_job(
     """
     done: Future[Result | OsmefError] = Future()
     work = partial(_run_job, job, queue_name, token, name, files)
-    begin = partial(copy_context().run, fulfil, done, work)
+    begin = partial(copy_context().run, run_into, done, work)
     threading.Thread(target=begin, name=f"session-{name}", daemon=True).start()
     return await asyncio.wrap_future(done)
 
