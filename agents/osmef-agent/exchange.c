@@ -1,8 +1,8 @@
 #include "exchange.h"
 
 #include "clock.h"
-#include "probe.h"
 #include "pages.h"
+#include "probe.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
 #include "payload.h"
 
-#include "unnamed.h"
 #include "bytes.h"
 #include "pages.h"
+#include "unnamed.h"
 
 #include <errno.h>
 #include <string.h>

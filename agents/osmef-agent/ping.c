@@ -2,9 +2,9 @@
 #include "pong.h"
 
 #include "clock.h"
+#include "pages.h"
 #include "relay.h"
 #include "serving.h"
-#include "pages.h"
 
 #include <errno.h>
 #include <stdio.h>

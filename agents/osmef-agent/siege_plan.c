@@ -1,7 +1,7 @@
 /* Which sizes a siege asks for, and in which order. */
 #include "number.h"
-#include "siege.h"
 #include "pages.h"
+#include "siege.h"
 
 #include <errno.h>
 #include <math.h>

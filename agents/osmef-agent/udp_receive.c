@@ -1,9 +1,9 @@
 /* The thread of a flow that receives: until the sender's count and the last stragglers. */
 #include "opening.h"
+#include "pages.h"
 #include "tcpinfo.h"
 #include "udp.h"
 #include "udp_wire.h"
-#include "pages.h"
 
 #include <errno.h>
 #include <math.h>
