@@ -4,7 +4,6 @@
 #include "clock.h"
 #include "cpu.h"
 #include "events.h"
-#include "guard.h"
 #include "link.h"
 #include "nics.h"
 #include "out.h"
@@ -12,6 +11,7 @@
 #include "printed.h"
 #include "resolve.h"
 #include "scratch.h"
+#include "supervisor.h"
 #include "tcpinfo.h"
 
 #include <errno.h>
@@ -26,8 +26,8 @@
 #define CHANNEL_SIZE 64
 /* No event tells that a port is listened on. */
 #define PORT_LOOK_NS (NS_PER_S / 1000) /* between looks at a port, and twice what one takes */
-/* Behind the program's end, for the end of what it has started and of its guardian. */
-#define END_S (GUARD_PATIENCE_S + 2)
+/* From the program's end to that of its descendants and of the supervisor. */
+#define END_S (KILL_TIMEOUT_S + 2)
 /* A large file takes some file systems a while to remove. */
 #define REMOVAL_S 120
 
@@ -55,7 +55,7 @@ static struct exec_params {
 
 static struct {
     struct job *job;
-    struct guard guard;
+    struct supervisor supervisor;
     struct scratch scratch;
     struct printed printed;
     struct place place; /* where the program will listen */
@@ -68,7 +68,7 @@ static struct {
     int64_t start_ns;
     int64_t ended_ns;
     int64_t start_realtime_ns;
-    struct note use; /* of the program and all that it had started */
+    struct exec_status use; /* of the program and all that it had started */
     struct endpoint_time endpoint;
     struct nics nics;
 } exec;
@@ -148,81 +148,82 @@ static bool read_params(const struct json_object *command, char problem[PROBLEM_
 }
 
 /* What may be behind it that the program can't be run. */
-static const char *explanation(const struct note *note)
+static const char *explanation(const struct exec_status *status)
 {
-    if (note->why == ENOEXEC)
+    if (status->error == ENOEXEC)
         return "it is no program for this kind of machine";
-    if (note->why != ENOENT)
+    if (status->error != ENOENT)
         return "look at its permissions and PATH";
-    if (note->place == PLACE_LOADING)
+    if (status->stage == STAGE_LOADING)
         return "it is gone, or the loader or interpreter that it asks for is missing";
     return strchr(params.argv.text, '/') ? "it is missing" : "it is in no folder of PATH";
 }
 
-static bool fail_to_run(const struct note *note)
+static bool fail_to_run(const struct exec_status *status)
 {
-    const char *const why = strerror(note->why);
-    if (note->place == PLACE_DIR)
+    const char *const why = strerror(status->error);
+    if (status->stage == STAGE_DIRECTORY)
         return job_fail(exec.job, "program", -1, "can't go to the directory %s: %s", params.dir,
                         why);
-    if (note->place == PLACE_SYSTEM)
+    if (status->stage == STAGE_PROCESS)
         return job_fail(exec.job, "resource", -1, "no process for %s: %s", params.argv.text, why);
     return job_fail(exec.job, "program", -1, "can't run %s: %s; %s", params.argv.text, why,
-                    explanation(note));
+                    explanation(status));
 }
 
-static void note_end(const struct note *note)
+static void record_end(const struct exec_status *status)
 {
     exec.ended = true;
-    exec.status = note->status;
-    exec.ended_ns = note->at_ns;
+    exec.status = status->wait_status;
+    exec.ended_ns = status->ended_ns;
     exec.endpoint = endpoint_since(exec.endpoint);
     nics_since(&exec.nics);
 }
 
-static void note_done(const struct note *note)
+static void record_done(const struct exec_status *status)
 {
     exec.done = true;
-    exec.use = *note;
+    exec.use = *status;
     printed_drain(&exec.printed);
-    if (note->left || !exec.ended)
+    if (status->left || !exec.ended)
         job_fail(exec.job, "left", -1,
-                 "processes of the program that can't be killed: %d; end them by hand", note->left);
-    if (note->why)
+                 "processes of the program that can't be killed: %d; end them by hand",
+                 status->left);
+    if (status->error)
         job_fail(exec.job, "directory", -1, "what the program has left in %s can't be removed: %s",
-                 params.dir, strerror(note->why));
+                 params.dir, strerror(status->error));
 }
 
-static void take_note(void)
+static void read_status(void)
 {
-    struct note note;
-    bool there;
-    if (!guard_read(&exec.guard, &note, &there) && !exec.done)
+    struct exec_status status;
+    bool received;
+    if (!supervisor_read(&exec.supervisor, &status, &received) && !exec.done)
         job_fail(exec.job, "resource", -1, "the process that guards the program was killed");
-    if (!there)
+    if (!received)
         return;
-    switch (note.kind) {
-    case NOTE_ARMED:
+    switch (status.kind) {
+    case STATUS_ARMED:
         exec.armed = true;
         break;
-    case NOTE_STARTED:
+    case STATUS_STARTED:
         exec.started = true;
         break;
-    case NOTE_FAILED:
-        fail_to_run(&note);
+    case STATUS_FAILED:
+        fail_to_run(&status);
         break;
-    case NOTE_ENDED:
-        note_end(&note);
+    case STATUS_ENDED:
+        record_end(&status);
         break;
-    case NOTE_DONE:
-        note_done(&note);
+    case STATUS_DONE:
+        record_done(&status);
         break;
     }
 }
 
 static bool has_words(void)
 {
-    if (exec.job->control->words_size && exec.guard.channel < 0)
+    if (exec.job->control->words_size && exec.supervisor.channel < 0)
         job_fail(exec.job, "protocol", -1, "this program has no channel to write to");
     return exec.job->control->words_size;
 }
@@ -232,7 +233,8 @@ static bool has_words(void)
 static void pass_words(void)
 {
     struct control *control = exec.job->control;
-    ssize_t passed = send(exec.guard.channel, control->words, control->words_size, MSG_NOSIGNAL);
+    ssize_t passed =
+        send(exec.supervisor.channel, control->words, control->words_size, MSG_NOSIGNAL);
     if (passed < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     if (passed < 0)
@@ -246,11 +248,11 @@ static bool step(int64_t until_ns)
 {
     struct pollfd fds[3 + STREAMS];
     printed_watch(&exec.printed, fds + 3, &until_ns);
-    fds[1] = (struct pollfd){.fd = exec.guard.notes, .events = POLLIN};
-    fds[2] = (struct pollfd){.fd = has_words() ? exec.guard.channel : -1, .events = POLLOUT};
+    fds[1] = (struct pollfd){.fd = exec.supervisor.socket, .events = POLLIN};
+    fds[2] = (struct pollfd){.fd = has_words() ? exec.supervisor.channel : -1, .events = POLLOUT};
     control_wait(exec.job->control, fds, 3 + STREAMS, until_ns);
     if (fds[1].revents)
-        take_note();
+        read_status();
     if (fds[2].revents)
         pass_words();
     printed_take(&exec.printed, fds + 3);
@@ -296,7 +298,7 @@ static void start(void)
 {
     exec.start_realtime_ns = clock_ns(CLOCK_REALTIME);
     exec.start_ns = exec.printed.start_ns = now_ns();
-    guard_go(&exec.guard);
+    supervisor_start(&exec.supervisor);
     precedence_give_back();
     exec.endpoint = endpoint_time(); /* takes a while, and counts in hundredths of a second */
     exec.nics = nics_now();
@@ -375,7 +377,7 @@ static bool is_late(int64_t *kill_ns)
         return !job_fail(exec.job, "deadline", -1, "the program still ran after %g s%s",
                          params.deadline_s, printed_tail(&exec.printed));
     if (now >= *kill_ns) {
-        guard_kill(&exec.guard);
+        supervisor_kill(&exec.supervisor);
         *kill_ns = FOREVER;
     }
     return false;
@@ -387,7 +389,7 @@ static bool await_end(void)
     while (!exec.done) {
         if (exec.job->control->stop && !exec.stopped) {
             exec.stopped = true;
-            guard_terminate(&exec.guard);
+            supervisor_terminate(&exec.supervisor);
             kill_ns = now_ns() + seconds_ns(params.grace_s);
         }
         if (is_late(&kill_ns) || !step(due_ns(kill_ns)))
@@ -441,15 +443,17 @@ static bool make_scratch(void)
                             params.dir, strerror(why));
 }
 
-static bool open_guard(void)
+static bool open_supervisor(void)
 {
     static char *argv[LIST_ITEMS + 1], *env[LIST_ITEMS + 1];
-    const struct order order = {argv, env, params.dir, params.input, &exec.scratch, params.channel};
+    const struct exec_request request = {argv,         env,           params.dir,
+                                         params.input, &exec.scratch, params.channel};
     list_items(&params.argv, argv);
     list_items(&params.env, env);
-    if (!guard_open(exec.job, &order, &exec.guard))
+    if (!supervisor_open(exec.job, &request, &exec.supervisor))
         return false;
-    const int streams[STREAMS] = {exec.guard.output[0], exec.guard.output[1], exec.guard.channel};
+    const int streams[STREAMS] = {exec.supervisor.output[0], exec.supervisor.output[1],
+                                  exec.supervisor.channel};
     printed_begin(&exec.printed, exec.job, streams, params.most_output, params.line);
     return true;
 }
@@ -457,7 +461,7 @@ static bool open_guard(void)
 static bool perform(void)
 {
     const int64_t deadline_ns = now_ns() + seconds_ns(params.arm_timeout_s);
-    if (!find_place() || !make_scratch() || !open_guard() || !arm(deadline_ns))
+    if (!find_place() || !make_scratch() || !open_supervisor() || !arm(deadline_ns))
         return false;
     if (!params.serves) {
         exec.job->report->connected(exec.job);
@@ -479,8 +483,8 @@ static bool run(struct job *job)
     exec.job = job;
     exec.scratch.parent = -1;
     const bool ok = perform();
-    guard_close(&exec.guard);
-    scratch_remove(&exec.scratch); /* there may have been no guardian */
+    supervisor_close(&exec.supervisor);
+    scratch_remove(&exec.scratch); /* there may have been no supervisor */
     scratch_close(&exec.scratch);
     return ok && !job->failure.kind;
 }

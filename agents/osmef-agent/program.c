@@ -48,14 +48,14 @@ int program_find(struct program *program)
         const int found = check_file(program->path);
         if (found == 0)
             return 0;
-        /* A folder that can't be searched says nothing. */
+        /* A folder that can't be searched is no reason. */
         why = found == EACCES && access(program->path, F_OK) == 0 ? EACCES : why;
     }
     return why;
 }
 
-/* What a program may expect of its parent: nothing ignored, nothing blocked. It dies with the
- * guardian, which kills what comes after it. */
+/* Gives the program the usual state of signals: none ignored, none blocked. It is killed with the
+ * supervisor, as its descendants are killed by the supervisor. */
 static void prepare(pid_t parent)
 {
     sigset_t none;
@@ -68,7 +68,7 @@ static void prepare(pid_t parent)
     sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-static void tell_errno(int fd)
+static void send_errno(int fd)
 {
     const int why = errno;
     if (write(fd, &why, sizeof why) != sizeof why)
@@ -87,7 +87,7 @@ int program_try(const struct program *program)
         prepare(parent);
         if (ptrace(PTRACE_TRACEME, 0, NULL, NULL) == 0) {
             execve(program->path, program->argv, environ);
-            tell_errno(ends[1]);
+            send_errno(ends[1]);
         }
         _exit(NOT_RUN);
     }
@@ -102,7 +102,7 @@ int program_try(const struct program *program)
     return why;
 }
 
-pid_t program_hold(const struct program *program, int go, int failed)
+pid_t program_hold(const struct program *program, int start, int error)
 {
     char byte;
     const pid_t parent = getpid();
@@ -118,9 +118,9 @@ pid_t program_hold(const struct program *program, int go, int failed)
     limits_restore();
     if (program->channel >= 0)
         fcntl(program->channel, F_SETFD, 0); /* the only one that it keeps */
-    if (read(go, &byte, 1) == 1) {
+    if (read(start, &byte, 1) == 1) {
         execve(program->path, program->argv, environ);
-        tell_errno(failed);
+        send_errno(error);
     }
     _exit(NOT_RUN);
 }

@@ -21,9 +21,9 @@ int program_find(struct program *program);
  * says why it can't be run; 0 as well where the kernel doesn't let us try. */
 int program_try(const struct program *program);
 
-/* Forks a process that waits for a byte from `go` and becomes the program then. It writes to
- * `failed` the errno that says why it can't; at the end of `go` it ends. Returns its number, or
+/* Forks a process that executes the program once it has read a byte from `start`. When execve(2)
+ * fails, it writes the errno to `error`; at the end of file of `start` it ends. Returns its pid, or
  * -1. */
-pid_t program_hold(const struct program *program, int go, int failed);
+pid_t program_hold(const struct program *program, int start, int error);
 
 #endif

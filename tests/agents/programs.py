@@ -36,7 +36,7 @@ def shell(program: str) -> list[str]:
 
 
 class Marked:
-    """An agent whose relatives, the guardian among them, are found by a mark in the environment."""
+    """An agent whose descendants, also the supervisor, are found by a mark in the environment."""
 
     def __init__(self, *command: Path | str) -> None:
         self._mark = b"OSMEF_TEST=" + uuid.uuid4().hex.encode()
@@ -66,7 +66,7 @@ class Marked:
                     found.add(int(process.name))
         return found
 
-    def guardian(self) -> int:
+    def supervisor(self) -> int:
         """Return the process between the agent and its program."""
         (pid,) = (p for p in self.alive() if _parent(p) == self.agent.process.pid)
         return pid

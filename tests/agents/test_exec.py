@@ -326,7 +326,7 @@ def test_the_start_is_awaited_for_a_while(agent: Agent) -> None:
 
 def test_one_that_is_killed_before_its_start(marked: Marked) -> None:
     arm(marked.agent, ["true"])
-    (held,) = marked.alive() - {marked.agent.process.pid, marked.guardian()}
+    (held,) = marked.alive() - {marked.agent.process.pid, marked.supervisor()}
     os.kill(held, signal.SIGKILL)
     event = failure(marked.agent)
     assert (event["kind"], "before its start" in event["message"]) == ("program", True)
@@ -384,7 +384,7 @@ def test_a_program_waits_for_a_controller_that_reads_slowly(marked: Marked) -> N
     """It fills its pipe, and no more is taken from it."""
     agent = marked.agent
     arm(agent, ["head", "-c", "5000000", "/dev/zero"])
-    (program,) = marked.alive() - {agent.process.pid, marked.guardian()}
+    (program,) = marked.alive() - {agent.process.pid, marked.supervisor()}
     agent.command("start", id="job-1")
     wchan = Path(f"/proc/{program}/stat")
     written = [-1]

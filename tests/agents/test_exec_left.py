@@ -88,21 +88,21 @@ def test_an_agent_that_is_killed_leaves_nothing(
     until(lambda: not marked.alive())
 
 
-def test_a_guardian_that_is_killed_leaves_nothing(marked: Marked) -> None:
+def test_a_supervisor_that_is_killed_leaves_nothing(marked: Marked) -> None:
     """The agent does its work then."""
     family(marked)
     until(lambda: len(marked.alive()) == FAMILY_SIZE + 2)
-    os.kill(marked.guardian(), signal.SIGKILL)
+    os.kill(marked.supervisor(), signal.SIGKILL)
     event = failure(marked.agent)
     assert (event["kind"], "guards" in event["message"]) == ("resource", True)
     assert marked.alive() == {marked.agent.process.pid}
     assert run(marked.agent, ["true"])[1]["status"] == 0
 
 
-def test_signals_to_the_guardian_change_nothing(marked: Marked) -> None:
+def test_signals_to_the_supervisor_change_nothing(marked: Marked) -> None:
     serve(marked.agent, ["sleep", "1000"])
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGCHLD, signal.SIGUSR1):
-        os.kill(marked.guardian(), number)
+        os.kill(marked.supervisor(), number)
     marked.agent.command("stop", id="job-1")
     assert outputs(marked.agent)[1]["signal"] == signal.SIGTERM
 

@@ -86,7 +86,7 @@ def test_a_deadline_leaves_no_file(agent: Agent, tmp_path: Path, outside: Path) 
     assert gone(scratch, outside)
 
 
-@pytest.mark.parametrize("how", ["input", "agent", "guardian"])
+@pytest.mark.parametrize("how", ["input", "agent", "supervisor"])
 @pytest.mark.parametrize("stage", ["armed", "running"])
 def test_a_kill_leaves_no_file(
     marked: Marked, tmp_path: Path, outside: Path, stage: str, how: str
@@ -105,7 +105,7 @@ def test_a_kill_leaves_no_file(
             marked.agent.process.kill()
             marked.agent.process.wait(PATIENCE_S)
         case _:
-            os.kill(marked.guardian(), signal.SIGKILL)
+            os.kill(marked.supervisor(), signal.SIGKILL)
             failure(marked.agent)
     until(lambda: gone(scratch, outside))
 
