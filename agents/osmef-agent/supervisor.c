@@ -1,7 +1,7 @@
 #include "supervisor.h"
 
 #include "clock.h"
-#include "family.h"
+#include "descendants.h"
 #include "unnamed.h"
 
 #include <errno.h>
@@ -97,7 +97,7 @@ bool supervisor_open(struct job *job, const struct exec_request *request,
     struct ends ends;
     if (!registered)
         registered = atexit(close_at_exit) == 0;
-    family_adopt(); /* it inherits the processes of a supervisor that was killed */
+    become_subreaper(); /* the new parent when a supervisor is killed */
     signal(SIGCHLD, SIG_DFL);
     const bool open = open_ends(request, &ends);
     const pid_t pid = open ? fork() : -1;
@@ -170,7 +170,7 @@ static bool await_supervisor(pid_t pid)
 
 void supervisor_close(struct supervisor *supervisor)
 {
-    struct family family = {.first = supervisor->pid};
+    struct descendants descendants = {.first = supervisor->pid};
     if (!supervisor->pid)
         return;
     close(supervisor->socket);
@@ -180,9 +180,9 @@ void supervisor_close(struct supervisor *supervisor)
     close_open(supervisor->channel);
     /* The descendants of a supervisor that was killed are children of this process. */
     if (await_supervisor(supervisor->pid))
-        family_reap(&family);
+        reap_descendants(&descendants);
     else
-        family_kill(&family, now_ns() + seconds_ns(KILL_TIMEOUT_S));
+        kill_descendants(&descendants, now_ns() + seconds_ns(KILL_TIMEOUT_S));
     scratch_remove(supervisor->scratch); /* a supervisor that was killed has not done so */
     supervisor->pid = 0;
     current = NULL;

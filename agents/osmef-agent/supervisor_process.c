@@ -1,5 +1,5 @@
 #include "clock.h"
-#include "family.h"
+#include "descendants.h"
 #include "program.h"
 #include "supervisor.h"
 
@@ -19,7 +19,7 @@
 static struct {
     const struct supervisor_context *context;
     struct program program;
-    struct family family;
+    struct descendants descendants;
     int exec_error; /* pipe with the errno of a failed execve(2); -1: the outcome is known */
     bool terminates;
 } self;
@@ -116,8 +116,8 @@ static void prepare_program(void)
         fail(STAGE_LOADING, error);
     if (pipe2(error_pipe, O_CLOEXEC) < 0)
         fail(STAGE_PROCESS, errno);
-    self.family.first = program_hold(program, self.context->start, error_pipe[1]);
-    if (self.family.first < 0)
+    self.descendants.first = program_hold(program, self.context->start, error_pipe[1]);
+    if (self.descendants.first < 0)
         fail(STAGE_PROCESS, errno);
     self.exec_error = error_pipe[0];
     close(error_pipe[1]);
@@ -152,8 +152,8 @@ static bool handle_command(void)
     if (read(self.context->socket, &command, 1) != 1 || command == SUPERVISOR_KILL)
         return false;
     /* The program may not have its own process group yet. */
-    if (kill(-self.family.first, SIGTERM) < 0)
-        kill(self.family.first, SIGTERM);
+    if (kill(-self.descendants.first, SIGTERM) < 0)
+        kill(self.descendants.first, SIGTERM);
     return true;
 }
 
@@ -166,35 +166,36 @@ static void supervise(void)
         struct pollfd fds[] = {{.fd = self.context->socket, .events = POLLIN},
                                {.fd = self.exec_error, .events = POLLIN}};
         const int ready = ppoll(fds, 2, NULL, &none);
-        family_reap(&self.family);
-        if (self.family.ended || (ready > 0 && fds[1].revents))
+        reap_descendants(&self.descendants);
+        if (self.descendants.ended || (ready > 0 && fds[1].revents))
             report_start();
-        if (self.family.ended || (ready > 0 && fds[0].revents && !handle_command()))
+        if (self.descendants.ended || (ready > 0 && fds[0].revents && !handle_command()))
             return;
     }
 }
 
 static void report_end(void)
 {
-    send_status((struct exec_status){
-        .kind = STATUS_ENDED, .wait_status = self.family.status, .ended_ns = self.family.ended_ns});
+    send_status((struct exec_status){.kind = STATUS_ENDED,
+                                     .wait_status = self.descendants.status,
+                                     .ended_ns = self.descendants.ended_ns});
 }
 
 _Noreturn void supervisor_run(const struct supervisor_context *context)
 {
-    struct family *family = &self.family;
+    struct descendants *descendants = &self.descendants;
     self.context = context;
     setsid();
-    family_adopt();
+    become_subreaper();
     set_signals();
     close_inherited();
     prepare_program();
     supervise();
-    const bool exited = family->ended;
+    const bool exited = descendants->ended;
     if (exited)
         report_end();
-    const int left = family_kill(family, now_ns() + seconds_ns(KILL_TIMEOUT_S));
-    if (!exited && family->ended) {
+    const int left = kill_descendants(descendants, now_ns() + seconds_ns(KILL_TIMEOUT_S));
+    if (!exited && descendants->ended) {
         report_start();
         report_end();
     }
@@ -202,8 +203,8 @@ _Noreturn void supervisor_run(const struct supervisor_context *context)
     send_status((struct exec_status){.kind = STATUS_DONE,
                                      .error = error,
                                      .left = left,
-                                     .user_s = family->user_s,
-                                     .system_s = family->system_s,
-                                     .max_rss_kb = family->max_rss_kb});
+                                     .user_s = descendants->user_s,
+                                     .system_s = descendants->system_s,
+                                     .max_rss_kb = descendants->max_rss_kb});
     _exit(EXIT_SUCCESS);
 }

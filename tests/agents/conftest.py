@@ -54,7 +54,7 @@ def start(binary: Path) -> Iterator[StartAgent]:
 
 @pytest.fixture
 def marked(binary: Path) -> Iterator[Marked]:
-    """An agent all of whose relatives are found."""
+    """An agent all of whose descendants are found."""
     with Marked(binary) as marked:
         yield marked
 

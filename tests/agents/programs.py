@@ -58,7 +58,7 @@ class Marked:
                 os.kill(pid, signal.SIGKILL)
 
     def alive(self) -> set[int]:
-        """Find all that live of the agent's family, the agent itself included."""
+        """Find the agent and all of its descendants that have not ended."""
         found = set()
         for process in Path("/proc").iterdir():
             with suppress(OSError):

@@ -30,14 +30,14 @@ from tests.waiting import until
 HERE = Path(__file__).parent
 
 
-def family(marked: Marked, then: str = "wait") -> None:
-    """Run a program that has many relatives."""
+def start_descendants(marked: Marked, then: str = "wait") -> None:
+    """Run a program that has many descendants."""
     keys: Keys = {"ready": "line", "ready_line": "up", "grace_s": 0.1}
     serve(marked.agent, shell(FAMILY + then), **keys)
 
 
 def test_a_program_that_ends_leaves_nothing(marked: Marked) -> None:
-    family(marked, "sleep 0.2; exit 5")
+    start_descendants(marked, "sleep 0.2; exit 5")
     _, result = outputs(marked.agent)
     assert (result["status"], result["signal"]) == (5, None)
     assert marked.alive() == {marked.agent.process.pid}
@@ -46,7 +46,7 @@ def test_a_program_that_ends_leaves_nothing(marked: Marked) -> None:
 
 @pytest.mark.parametrize("command", ["stop", "abort"])
 def test_a_program_that_is_ended_leaves_nothing(marked: Marked, command: str) -> None:
-    family(marked)
+    start_descendants(marked)
     until(lambda: len(marked.alive()) == FAMILY_SIZE + 2)
     marked.agent.command(command, id="job-1")
     assert outputs(marked.agent)[1]["event"] == ("result" if command == "stop" else "error")
@@ -67,7 +67,7 @@ def test_the_end_of_input_leaves_nothing(marked: Marked, stage: str) -> None:
     if stage == "armed":
         arm(marked.agent, ["true"])
     else:
-        family(marked)
+        start_descendants(marked)
         until(lambda: len(marked.alive()) == FAMILY_SIZE + 2)
     assert marked.agent.close_input() == 0
     assert marked.alive() == set()
@@ -81,7 +81,7 @@ def test_an_agent_that_is_killed_leaves_nothing(
     if stage == "armed":
         arm(marked.agent, ["true"])
     else:
-        family(marked)
+        start_descendants(marked)
         until(lambda: len(marked.alive()) == FAMILY_SIZE + 2)
     marked.agent.process.send_signal(number)
     marked.agent.process.wait(PATIENCE_S)
@@ -90,7 +90,7 @@ def test_an_agent_that_is_killed_leaves_nothing(
 
 def test_a_supervisor_that_is_killed_leaves_nothing(marked: Marked) -> None:
     """The agent does its work then."""
-    family(marked)
+    start_descendants(marked)
     until(lambda: len(marked.alive()) == FAMILY_SIZE + 2)
     os.kill(marked.supervisor(), signal.SIGKILL)
     event = failure(marked.agent)
