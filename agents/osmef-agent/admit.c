@@ -12,174 +12,178 @@
 
 #define BACKLOG 256
 #define MAX_PENDING 256
-#define HELLO_NS (2 * NS_PER_S)
+#define OPENING_TIMEOUT_NS (2 * NS_PER_S)
 
-/* A connection that has not said all of its opening yet. */
-struct pending {
+/* A connection from which the opening has not been read completely. */
+struct connection {
     int fd;
     int64_t until_ns;
     size_t used;
     unsigned char text[OPENING_SIZE];
 };
 
-/* Connections that are not admitted yet, the oldest first, with the job that they are for. */
-struct waiting_room {
+/* Unauthenticated connections, the oldest first, with the job that they are for. */
+struct pending_connections {
     struct job *job;
     struct link_params *params;
     struct link *link;
     int admitted;
     int shortage; /* errno of the last connection that could not be accepted; 0: none */
     int count;
-    struct pending pending[MAX_PENDING];
+    struct connection at[MAX_PENDING];
 };
 
 enum { CONTROL_SLOT, LISTEN_SLOT, FIRST_SLOT, SLOTS = FIRST_SLOT + MAX_PENDING + MAX_FLOWS };
 
-/* Takes one out of the room and returns its descriptor. */
-static int leave(struct waiting_room *room, int index)
+/* Removes a connection from the list and returns its descriptor. */
+static int remove_connection(struct pending_connections *pending, int index)
 {
-    const int fd = room->pending[index].fd;
-    room->count--;
-    memmove(&room->pending[index], &room->pending[index + 1],
-            sizeof *room->pending * (size_t)(room->count - index));
+    const int fd = pending->at[index].fd;
+    pending->count--;
+    memmove(&pending->at[index], &pending->at[index + 1],
+            sizeof *pending->at * (size_t)(pending->count - index));
     return fd;
 }
 
-static void refuse(struct waiting_room *room, int index)
+static void refuse(struct pending_connections *pending, int index)
 {
-    close(leave(room, index));
-    room->link->refused++;
+    close(remove_connection(pending, index));
+    pending->link->refused++;
 }
 
-static bool admit(struct waiting_room *room, int index)
+static bool admit(struct pending_connections *pending, int index)
 {
-    const struct pending *pending = &room->pending[index];
-    const int number = opening_check(&room->params->opening, pending->text);
+    const struct connection *connection = &pending->at[index];
+    const int number = opening_check(&pending->params->opening, connection->text);
     const char answer = ADMITTED;
-    if (number < 0 || room->link->fds[number] >= 0)
+    if (number < 0 || pending->link->fds[number] >= 0)
         return false;
-    linger_reset(pending->fd, true);
-    if (send(pending->fd, &answer, 1, MSG_NOSIGNAL | MSG_DONTWAIT) != 1)
+    linger_reset(connection->fd, true);
+    if (send(connection->fd, &answer, 1, MSG_NOSIGNAL | MSG_DONTWAIT) != 1)
         return false;
-    room->link->fds[number] = leave(room, index);
-    room->admitted++;
+    pending->link->fds[number] = remove_connection(pending, index);
+    pending->admitted++;
     return true;
 }
 
-/* Reads what a pending connection says, and admits or refuses it once that is clear. */
-static void hear(struct waiting_room *room, int index)
+/* Reads from a pending connection, and admits or refuses it once its opening is complete. */
+static void read_opening(struct pending_connections *pending, int index)
 {
-    struct pending *pending = &room->pending[index];
-    const ssize_t n = recv(pending->fd, pending->text + pending->used, OPENING_SIZE - pending->used,
-                           MSG_DONTWAIT);
+    struct connection *connection = &pending->at[index];
+    const ssize_t n = recv(connection->fd, connection->text + connection->used,
+                           OPENING_SIZE - connection->used, MSG_DONTWAIT);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     if (n > 0) {
-        pending->used += (size_t)n;
-        if (pending->used < OPENING_SIZE)
+        connection->used += (size_t)n;
+        if (connection->used < OPENING_SIZE)
             return;
-        if (admit(room, index))
+        if (admit(pending, index))
             return;
     }
-    refuse(room, index);
+    refuse(pending, index);
 }
 
-static bool is_short_of_resources(int why)
+static bool is_resource_error(int why)
 {
     return why == EMFILE || why == ENFILE || why == ENOBUFS || why == ENOMEM;
 }
 
-static bool fail_short(struct waiting_room *room)
+static bool fail_resources(struct pending_connections *pending)
 {
-    return job_fail(room->job, "resource", -1,
+    return job_fail(pending->job, "resource", -1,
                     "no room for more than %d of %d flows: %s; try fewer flows or raise the limits",
-                    room->admitted, room->params->opening.flows, strerror(room->shortage));
+                    pending->admitted, pending->params->opening.flows, strerror(pending->shortage));
 }
 
-/* Takes one connection from the queue. When the room is full the oldest has to go: a flow of ours
- * speaks at once and so never becomes the oldest. */
-static bool take_in(struct waiting_room *room, int listener)
+/* Accepts one connection from the queue. When the list is full the oldest one is refused: a flow of
+ * the job sends its opening at once and so never becomes the oldest. */
+static bool accept_one(struct pending_connections *pending, int listener)
 {
     int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
-    if (fd < 0 && is_short_of_resources(errno)) {
-        room->shortage = errno;
-        if (room->count == 0)
-            return fail_short(room);
-        refuse(room, 0);
+    if (fd < 0 && is_resource_error(errno)) {
+        pending->shortage = errno;
+        if (pending->count == 0)
+            return fail_resources(pending);
+        refuse(pending, 0);
         fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
     }
     if (fd < 0)
         return false;
-    if (room->count == MAX_PENDING)
-        refuse(room, 0);
-    room->pending[room->count++] = (struct pending){.fd = fd, .until_ns = now_ns() + HELLO_NS};
-    hear(room, room->count - 1);
+    if (pending->count == MAX_PENDING)
+        refuse(pending, 0);
+    pending->at[pending->count++] =
+        (struct connection){.fd = fd, .until_ns = now_ns() + OPENING_TIMEOUT_NS};
+    read_opening(pending, pending->count - 1);
     return true;
 }
 
-static int64_t first_deadline(const struct waiting_room *room, int64_t deadline_ns)
+static int64_t next_deadline(const struct pending_connections *pending, int64_t deadline_ns)
 {
-    return room->count > 0 && room->pending[0].until_ns < deadline_ns ? room->pending[0].until_ns
-                                                                      : deadline_ns;
+    return pending->count > 0 && pending->at[0].until_ns < deadline_ns ? pending->at[0].until_ns
+                                                                       : deadline_ns;
 }
 
-/* Waits for whatever comes first; returns the flow that its sender has left, or -1. */
-static int watch(struct waiting_room *room, int listener, int64_t deadline_ns)
+/* Waits for the first event. Returns the admitted flow that the peer has closed, or -1. */
+static int watch(struct pending_connections *pending, int listener, int64_t deadline_ns)
 {
     static struct pollfd fds[SLOTS];
     static int flows[SLOTS];
-    const int pending = room->count;
+    const int count = pending->count;
     nfds_t used = FIRST_SLOT;
     fds[LISTEN_SLOT] = (struct pollfd){.fd = listener, .events = POLLIN};
-    for (int i = 0; i < pending; i++)
-        fds[used++] = (struct pollfd){.fd = room->pending[i].fd, .events = POLLIN};
-    /* Only those that are there: poll(2) takes no more entries than there may be descriptors. */
+    for (int i = 0; i < count; i++)
+        fds[used++] = (struct pollfd){.fd = pending->at[i].fd, .events = POLLIN};
+    /* Only open ones: poll(2) accepts no more entries than RLIMIT_NOFILE. */
     for (int i = 0; i < MAX_FLOWS; i++) {
-        if (room->link->fds[i] < 0)
+        if (pending->link->fds[i] < 0)
             continue;
         flows[used] = i;
-        fds[used++] = (struct pollfd){.fd = room->link->fds[i], .events = POLLRDHUP};
+        fds[used++] = (struct pollfd){.fd = pending->link->fds[i], .events = POLLRDHUP};
     }
-    control_wait(room->job->control, fds, used, first_deadline(room, deadline_ns));
+    control_wait(pending->job->control, fds, used, next_deadline(pending, deadline_ns));
 
-    for (nfds_t i = FIRST_SLOT + (nfds_t)pending; i < used; i++)
+    for (nfds_t i = FIRST_SLOT + (nfds_t)count; i < used; i++)
         if (fds[i].revents)
             return flows[i];
-    /* Backwards, since whoever goes lets those behind move up. */
-    for (int i = pending - 1; i >= 0; i--)
+    /* Backwards, since the removal of a connection moves those after it. */
+    for (int i = count - 1; i >= 0; i--)
         if (fds[FIRST_SLOT + i].revents)
-            hear(room, i);
-    while (room->count > 0 && room->pending[0].until_ns <= now_ns())
-        refuse(room, 0);
+            read_opening(pending, i);
+    while (pending->count > 0 && pending->at[0].until_ns <= now_ns())
+        refuse(pending, 0);
     return -1;
 }
 
-static bool all_admitted(const struct waiting_room *room)
+static bool all_admitted(const struct pending_connections *pending)
 {
-    return room->params->opening.flows > 0 && room->admitted == room->params->opening.flows;
+    return pending->params->opening.flows > 0 &&
+           pending->admitted == pending->params->opening.flows;
 }
 
-static bool admit_all(struct waiting_room *room, int listener)
+static bool admit_all(struct pending_connections *pending, int listener)
 {
-    struct job *job = room->job;
-    const double timeout_s = room->params->arm_timeout_s;
+    struct job *job = pending->job;
+    const double timeout_s = pending->params->arm_timeout_s;
     const int64_t deadline_ns = job->by_hand ? FOREVER : now_ns() + seconds_ns(timeout_s);
-    while (!all_admitted(room)) {
-        const int left = watch(room, listener, deadline_ns);
+    while (!all_admitted(pending)) {
+        const int closed = watch(pending, listener, deadline_ns);
         if (job_aborted(job))
             return false;
-        /* One of ours may have had to go with the strangers. */
-        if ((left >= 0 || now_ns() >= deadline_ns) && room->shortage)
-            return fail_short(room);
-        if (left >= 0)
-            return job_fail(job, "reset", left, "the sender left before all flows were connected");
+        /* A flow of the job may have been refused for lack of resources. */
+        if ((closed >= 0 || now_ns() >= deadline_ns) && pending->shortage)
+            return fail_resources(pending);
+        if (closed >= 0)
+            return job_fail(job, "reset", closed,
+                            "the sender left before all flows were connected");
         if (now_ns() >= deadline_ns)
             return job_fail(
                 job, "arm-timeout", -1,
                 "%d of %d flows came within %g s; can the sender reach this address and port?",
-                room->admitted, room->params->opening.flows, timeout_s);
-        /* No more than a room full at a time, so that a flood can't keep us from the deadlines. */
-        for (int i = 0; i < MAX_PENDING && !all_admitted(room) && take_in(room, listener); i++)
+                pending->admitted, pending->params->opening.flows, timeout_s);
+        /* Bounded, so that a flood of connections can't delay the check of the deadlines. */
+        for (int i = 0; i < MAX_PENDING && !all_admitted(pending) && accept_one(pending, listener);
+             i++)
             ;
         if (job->failure.kind)
             return false;
@@ -227,20 +231,20 @@ static int port_of(int listener)
 
 bool admit_flows(struct job *job, struct link_params *params, struct link *link)
 {
-    static struct waiting_room room;
+    static struct pending_connections pending;
     const int listener = open_listener(job, params);
     if (listener < 0)
         return false;
-    room.job = job;
-    room.params = params;
-    room.link = link;
-    room.count = 0;
-    room.admitted = 0;
-    room.shortage = 0;
+    pending.job = job;
+    pending.params = params;
+    pending.link = link;
+    pending.count = 0;
+    pending.admitted = 0;
+    pending.shortage = 0;
     job->report->listening(job, params->host, port_of(listener));
-    const bool ok = admit_all(&room, listener);
+    const bool ok = admit_all(&pending, listener);
     close(listener);
-    while (room.count > 0)
-        refuse(&room, 0);
+    while (pending.count > 0)
+        refuse(&pending, 0);
     return ok;
 }

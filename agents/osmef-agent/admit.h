@@ -1,4 +1,5 @@
-/* The listening end's beginning: listen, and admit the flows among strangers. */
+/* How the listening end begins: it listens, and authenticates the connections of the job's flows.
+ */
 #ifndef OSMEF_ADMIT_H
 #define OSMEF_ADMIT_H
 

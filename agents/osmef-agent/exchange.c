@@ -110,7 +110,7 @@ static bool run(struct job *job)
     const double pause_s = params.rate_per_s > 0 ? 1 / params.rate_per_s : params.gap_s;
     release_memory();
     exchange.params = params;
-    exchange.strangers = 0;
+    exchange.refused = 0;
     exchange.params.link.opening.duration_ms = (uint32_t)lround(params.duration_s * 1000);
     exchange.params.link.opening.warmup_ms = (uint32_t)lround(params.warmup_s * 1000);
     for (int i = 0; i < MAX_FLOWS; i++) {
@@ -125,7 +125,7 @@ static bool run(struct job *job)
         threads->patience_s += params.warmup_s + params.duration_s + params.loss_threshold_s;
     const bool ok = threads_run(threads, job, &exchange.params.link);
     probe_close(&exchange);
-    threads->link.refused += exchange.strangers;
+    threads->link.refused += exchange.refused;
     if (ok)
         exchange_intervals_end(&exchange);
     else

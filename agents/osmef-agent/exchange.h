@@ -66,7 +66,7 @@ struct exchange {
     struct asker *askers; /* the connecting end's, one a flow */
     int64_t *sent_ns;     /* of all of them */
     struct probe probes[MAX_FLOWS];
-    _Atomic int strangers;               /* that came to a probe's socket */
+    _Atomic int refused; /* connections and datagrams at a probe's socket that are not of the job */
     _Atomic uint64_t answers[MAX_FLOWS]; /* the listening end's */
 };
 

@@ -1,11 +1,12 @@
-/* How many descriptors a process may have. */
+/* The limit of open descriptors (RLIMIT_NOFILE, getrlimit(2)). */
 #ifndef OSMEF_LIMITS_H
 #define OSMEF_LIMITS_H
 
-/* 1000 flows and a room full of strangers need more descriptors than some systems give at first. */
+/* Raises the soft limit: 1000 flows and the unauthenticated connections need more descriptors than
+ * its usual 1024. */
 void limits_raise(void);
 
-/* As it was before: a program that is run may wait with select(2), which knows 1024. */
+/* Restores the limit for a program that is run: it may use select(2), which is limited to 1024. */
 void limits_restore(void);
 
 #endif

@@ -29,22 +29,22 @@ struct link_params {
 struct link {
     int flows;
     int fds[MAX_FLOWS]; /* blocking; they linger for 0 s */
-    int refused;        /* strangers */
+    int refused;        /* connections that failed to authenticate */
 };
 
 /* Reads what all jobs with two ends have in common; the kind stands in the opening already. */
 bool link_read(const struct json_object *command, struct link_params *params, char *problem);
 
-/* Connects all flows, or waits for all of them and admits them among strangers. After a failure
- * nothing stays open. */
+/* Connects all flows, or listens and admits them; all other connections are refused. After a
+ * failure nothing stays open. */
 bool link_open(struct job *job, struct link_params *params, struct link *link);
 
-/* Waits as control_wait() does, for `wake` (an eventfd, which it reads) too, and for the peer to
- * say something on one of `count` flows or to leave. Returns the first such flow, or -1. */
+/* Waits as control_wait() does, also for `wake` (an eventfd, which it reads), and for data or the
+ * end of the connection on one of `count` flows. Returns the first such flow, or -1. */
 int link_watch(struct job *job, const struct link *link, int first, int count, int wake,
                int64_t until_ns);
 
-/* Until a flow has ended properly its socket lingers for 0 s: closing it resets the peer. */
+/* Until a flow has ended properly its socket lingers for 0 s: closing it resets the connection. */
 static inline void link_close(struct link *link)
 {
     for (int i = 0; i < MAX_FLOWS; i++) {

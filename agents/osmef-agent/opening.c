@@ -33,8 +33,8 @@ void opening_write(const struct opening *opening, int flow, unsigned char text[O
     memcpy(text + COOKIE_AT, opening->cookie, COOKIE_SIZE);
 }
 
-/* Takes the same time wherever the first difference is, so that nobody can guess byte by byte. */
-static bool same_cookie(const unsigned char *a, const unsigned char *b)
+/* In constant time: the cookie can't be found byte by byte from the time of an answer. */
+static bool is_same_cookie(const unsigned char *a, const unsigned char *b)
 {
     volatile unsigned char difference = 0;
     for (int i = 0; i < COOKIE_SIZE; i++)
@@ -42,7 +42,7 @@ static bool same_cookie(const unsigned char *a, const unsigned char *b)
     return difference == 0;
 }
 
-static void learn(struct opening *opening, const unsigned char *text)
+static void read_members(struct opening *opening, const unsigned char *text)
 {
     opening->flows = (int)get(text + FLOWS_AT, 2);
     opening->direction = (enum direction)text[DIRECTION_AT];
@@ -55,13 +55,14 @@ int opening_check(struct opening *opening, const unsigned char text[OPENING_SIZE
 {
     const uint64_t flow = get(text + FLOW_AT, 2);
     const uint64_t flows = get(text + FLOWS_AT, 2);
-    if (!same_cookie(text + COOKIE_AT, opening->cookie) || memcmp(text, magic, sizeof magic) != 0)
+    if (!is_same_cookie(text + COOKIE_AT, opening->cookie) ||
+        memcmp(text, magic, sizeof magic) != 0)
         return -1;
     if (flows < 1 || flows > MAX_FLOWS || flow >= flows || text[KIND_AT] != opening->kind ||
         text[DIRECTION_AT] > BOTH || (text[DIRECTION_AT] == BOTH && flows % 2 != 0))
         return -1;
     if (opening->flows == 0)
-        learn(opening, text);
+        read_members(opening, text);
     if (flows != (uint64_t)opening->flows || text[DIRECTION_AT] != opening->direction)
         return -1;
     return (int)flow;

@@ -13,26 +13,26 @@
 enum opening_kind { OPENING_BULK = 1, OPENING_UDP, OPENING_EXCHANGE, OPENING_SIZES };
 enum direction { FORWARD, REVERSE, BOTH };
 
-/* What the connecting end says of the job; the listening end must expect the same. */
+/* The parameters of the job that the connecting end sends; the listening end must have the same. */
 struct opening {
     enum opening_kind kind;
     enum direction direction;
-    int flows; /* 0: a listening end by hand, which learns the rest from the connecting one */
+    int flows; /* 0: a listening end by hand, which takes the rest from the connecting one */
     uint32_t duration_ms;
     uint32_t warmup_ms;
     uint64_t bytes; /* for each flow; 0: by time */
     unsigned char cookie[COOKIE_SIZE];
 };
 
-/* Writes what one flow says. */
+/* Writes the opening of one flow. */
 void opening_write(const struct opening *opening, int flow, unsigned char text[OPENING_SIZE]);
 
-/* Returns the flow's number, or -1 for a stranger. A listening end by hand learns all but the
- * cookie and the kind from the first good one. */
+/* Returns the flow's number, or -1 for a connection that is not of the job. With `flows` 0 all
+ * members but the cookie and the kind are taken from the first valid opening. */
 int opening_check(struct opening *opening, const unsigned char text[OPENING_SIZE]);
 
-/* With it a close, or the end of the process, resets the connection: a peer never takes a broken
- * flow for one that has ended. Without it the connection ends properly. */
+/* With `reset` a close, or the end of the process, resets the connection, so that the peer can't
+ * take a broken flow for one that has ended. Without it the connection ends with a FIN. */
 void linger_reset(int fd, bool reset);
 
 #endif

@@ -11,10 +11,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* A thread that waits sees that the job was cancelled within this time. */
+/* A blocked thread checks this often whether the job was cancelled. */
 #define LOOK_US 100000
-/* A connection that says nothing for so long is a stranger's. */
-#define HELLO_NS (2 * NS_PER_S)
+/* A connection from which no header has been read after this time is refused. */
+#define HEADER_TIMEOUT_NS (2 * NS_PER_S)
 
 static void prepare(int fd)
 {
@@ -55,8 +55,8 @@ bool probe_connect(struct flow_thread *thread, const struct exchange *exchange)
     return true;
 }
 
-/* With a reset, since all has been said: otherwise each would keep a port for a minute (TIME-WAIT,
- * RFC 9293, section 3.6.1). */
+/* With a reset, since all data has arrived: otherwise each connection would hold a port for a
+ * minute (TIME-WAIT, RFC 9293, section 3.6.1). */
 void probe_hang_up(struct flow_thread *thread)
 {
     const int connection = thread->threads->link.fds[thread->index];
@@ -85,7 +85,7 @@ static bool is_ours(const struct flow_thread *thread, int fd)
 {
     unsigned char head[PROBE_HEADER_SIZE];
     uint64_t number;
-    const int64_t until_ns = now_ns() + HELLO_NS;
+    const int64_t until_ns = now_ns() + HEADER_TIMEOUT_NS;
     ssize_t used = 0;
     while (used < PROBE_HEADER_SIZE && now_ns() < until_ns && !thread_is_cancelled(thread)) {
         const ssize_t n = recv(fd, head + used, (size_t)(PROBE_HEADER_SIZE - used), 0);
@@ -109,7 +109,7 @@ static bool serve_one(struct flow_thread *thread, struct exchange *exchange)
         return true;
     prepare(fd);
     if (!is_peer(&from, &probe->peer) || !is_ours(thread, fd)) {
-        exchange->strangers++;
+        exchange->refused++;
         close(fd);
         return true;
     }

@@ -188,7 +188,7 @@ bool probe_answer_datagrams(struct flow_thread *thread, struct exchange *exchang
                        (struct sockaddr *)&from, length) >= 0;
             continue;
         }
-        exchange->strangers += n >= 0;
+        exchange->refused += n >= 0;
         const int looked = probe_look(thread);
         if (looked != 0)
             return looked > 0;
