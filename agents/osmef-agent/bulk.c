@@ -139,8 +139,8 @@ static bool prepare(struct flow_threads *threads)
         p->duration_s = p->link.opening.duration_ms / 1000.0;
         p->warmup_s = p->link.opening.warmup_ms / 1000.0;
     }
-    threads->patience_s = p->link.stall_timeout_s + p->idle_s;
-    threads->longest_s = bulk_sending_s(&bulk) + fmax(DRAIN_S, p->link.stall_timeout_s);
+    threads->stall_limit_s = p->link.stall_timeout_s + p->idle_s;
+    threads->total_limit_s = bulk_sending_s(&bulk) + fmax(DRAIN_S, p->link.stall_timeout_s);
     bulk.is_warm = p->warmup_s <= 0;
     set_ways();
     return payload_open(&bulk) && prepare_way(&bulk.ways[RECEIVER]) &&

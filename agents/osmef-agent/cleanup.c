@@ -13,29 +13,29 @@
 #include <unistd.h>
 
 #define AGENT "osmef-agent"
-#define PATIENCE_S 10.0 /* with programs that are just being killed and still write */
+#define REMOVAL_TIMEOUT_S 10.0 /* programs that are being killed may still write */
 #define PAUSE_US 50000
 
 static const char help[] = "Usage: osmef-agent cleanup DIRECTORY [LINK TARGET]\n";
 
-/* Waits for the end of standard input. Returns whether anything was said before. */
-static bool listen_to_end(void)
+/* Waits for the end of standard input. Returns whether anything was read before. */
+static bool wait_for_end(void)
 {
-    bool said = false;
+    bool received = false;
     char byte;
     for (;;) {
         const ssize_t got = read(STDIN_FILENO, &byte, 1);
         if (got == 0 || (got < 0 && errno != EINTR))
-            return said;
-        said = said || got > 0;
+            return received;
+        received = received || got > 0;
     }
 }
 
-enum found { OWN, ANOTHER, NONE };
+enum occupant { OWN, ANOTHER, NONE };
 
-/* A controller that has come back replaces the agent, and then all there is the new one's. While
- * this process runs, no other file has the number of its own. */
-static enum found agent_in(const char *directory)
+/* A controller that reconnects replaces the agent's file, and the directory then belongs to the new
+ * agent. While this process runs, no other file has the inode number of its executable. */
+static enum occupant agent_in(const char *directory)
 {
     char path[PATH_MAX];
     struct stat own, there;
@@ -47,11 +47,11 @@ static enum found agent_in(const char *directory)
     return own.st_dev == there.st_dev && own.st_ino == there.st_ino ? OWN : ANOTHER;
 }
 
-/* Returns whether it is gone. */
+/* Returns whether the directory has been removed, or belongs to another agent. */
 static bool remove_own(const char *directory)
 {
     struct scratch scratch;
-    const int64_t deadline = now_ns() + seconds_ns(PATIENCE_S);
+    const int64_t deadline = now_ns() + seconds_ns(REMOVAL_TIMEOUT_S);
     if (scratch_open(&scratch, directory))
         return false;
     int failed = scratch_take(&scratch, directory);
@@ -65,9 +65,9 @@ static bool remove_own(const char *directory)
 
 static void remove_link(const char *link, const char *target)
 {
-    char found[PATH_MAX];
-    const ssize_t length = readlink(link, found, sizeof found);
-    if (length == (ssize_t)strlen(target) && memcmp(found, target, (size_t)length) == 0)
+    char current[PATH_MAX];
+    const ssize_t length = readlink(link, current, sizeof current);
+    if (length == (ssize_t)strlen(target) && memcmp(current, target, (size_t)length) == 0)
         unlink(link);
 }
 
@@ -78,12 +78,12 @@ int cleanup(int argc, char **argv)
         return 2;
     }
     signal(SIGHUP, SIG_IGN);
-    const bool keeps_link = listen_to_end();
+    const bool keep_link = wait_for_end();
     if (agent_in(argv[1]) != OWN)
         return EXIT_SUCCESS;
     if (!remove_own(argv[1]))
         return EXIT_FAILURE;
-    if (argc == 4 && !keeps_link)
+    if (argc == 4 && !keep_link)
         remove_link(argv[2], argv[3]);
     return EXIT_SUCCESS;
 }

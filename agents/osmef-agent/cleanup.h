@@ -1,4 +1,5 @@
-/* Removes an agent's own directory when the connection ends, whatever has become of the controller. */
+/* Removes an agent's directory when the connection ends, whether or not the controller still runs.
+ */
 #ifndef OSMEF_CLEANUP_H
 #define OSMEF_CLEANUP_H
 

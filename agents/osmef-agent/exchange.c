@@ -118,11 +118,11 @@ static bool run(struct job *job)
         exchange.probes[i].fd = -1;
     }
     threads->work = &work;
-    threads->patience_s = params.link.stall_timeout_s + pause_s;
-    threads->longest_s = params.warmup_s + params.duration_s + DRAIN_S + pause_s;
+    threads->stall_limit_s = params.link.stall_timeout_s + pause_s;
+    threads->total_limit_s = params.warmup_s + params.duration_s + DRAIN_S + pause_s;
     /* A path may lose all datagrams; that the connection lives shows at its end. */
     if (protocol_is_datagrams(params.protocol))
-        threads->patience_s += params.warmup_s + params.duration_s + params.loss_threshold_s;
+        threads->stall_limit_s += params.warmup_s + params.duration_s + params.loss_threshold_s;
     const bool ok = threads_run(threads, job, &exchange.params.link);
     probe_close(&exchange);
     threads->link.refused += exchange.refused;

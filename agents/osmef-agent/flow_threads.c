@@ -290,9 +290,9 @@ static void look_at(struct flow_threads *threads, int first, int last, int64_t *
             waiting = i;
         threads->seen[i] = progress;
     }
-    if (waiting >= 0 && ns_seconds(now - *moved_ns) >= threads->patience_s)
+    if (waiting >= 0 && ns_seconds(now - *moved_ns) >= threads->stall_limit_s)
         job_fail(threads->job, "stalled", waiting,
-                 "no byte for %g s; is the link up and the peer alive?", threads->patience_s);
+                 "no byte for %g s; is the link up and the peer alive?", threads->stall_limit_s);
 }
 
 static void look_for_stalls(struct flow_threads *threads)
@@ -300,9 +300,9 @@ static void look_for_stalls(struct flow_threads *threads)
     const int64_t now = now_ns();
     look_at(threads, 0, threads->forward, &threads->moved_ns[0]);
     look_at(threads, threads->forward, threads->link.flows, &threads->moved_ns[1]);
-    if (ns_seconds(now - threads->start_ns) > threads->longest_s)
+    if (ns_seconds(now - threads->start_ns) > threads->total_limit_s)
         job_fail(threads->job, "stalled", -1, "not over after %g s; the link is very slow",
-                 threads->longest_s);
+                 threads->total_limit_s);
     threads->look_ns = now + seconds_ns(threads->params->stall_timeout_s / LOOKS_PER_TIMEOUT);
 }
 

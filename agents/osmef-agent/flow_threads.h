@@ -83,8 +83,8 @@ struct flow_threads {
                   */
     int count;   /* of threads */
     struct flow_thread of[MAX_FLOWS];
-    double patience_s; /* how long nothing may move */
-    double longest_s;  /* the job has stalled when it is not over by then */
+    double stall_limit_s; /* the job fails when no byte has moved for so long */
+    double total_limit_s; /* the job fails when it has not ended by then */
 
     int wake;                 /* eventfd: a thread has begun or ended, or has something to tell */
     _Atomic uint32_t barrier; /* a futex(2) */
@@ -106,7 +106,7 @@ struct flow_threads {
 };
 
 /* Connects, starts the threads and waits for their end; gives everything back but what `prepare`
- * got. The caller has set work, patience_s and longest_s. */
+ * got. The caller has set work, stall_limit_s and total_limit_s. */
 bool threads_run(struct flow_threads *threads, struct job *job, struct link_params *params);
 
 /* Appends the members that the result of every such job has, before and after those of its flows.

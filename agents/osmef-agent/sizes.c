@@ -162,8 +162,8 @@ static bool run(struct job *job)
     sizes_schedule_begin();
     told = 0;
     threads->work = &work;
-    threads->patience_s = params.link.stall_timeout_s;
-    threads->longest_s = params.duration_s + DRAIN_S;
+    threads->stall_limit_s = params.link.stall_timeout_s;
+    threads->total_limit_s = params.duration_s + DRAIN_S;
     const bool ok = threads_run(threads, job, &sizes.params.link);
     if (ok)
         tell_points();

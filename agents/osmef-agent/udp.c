@@ -189,7 +189,7 @@ static bool run(struct job *job)
     udp.params.link.options.window = 0;
     threads->work = &work;
     /* Every wait of a flow's thread has an end of its own. */
-    threads->patience_s = threads->longest_s = INFINITY;
+    threads->stall_limit_s = threads->total_limit_s = INFINITY;
     const bool ok = threads_run(threads, job, &udp.params.link);
     /* After the connections: a peer whose datagrams are answered by ICMP looks there. */
     close_sockets();

@@ -269,10 +269,10 @@ static bool look(struct receiver *r, int64_t now)
         return true;
     if (!hear_count(r, now))
         return false;
-    const double patience_s = p->warmup_s + p->duration_s + p->link.stall_timeout_s;
-    return r->counted_ns || now - udp->threads.start_ns < seconds_ns(patience_s) ||
+    const double count_timeout_s = p->warmup_s + p->duration_s + p->link.stall_timeout_s;
+    return r->counted_ns || now - udp->threads.start_ns < seconds_ns(count_timeout_s) ||
            thread_fail(r->flow->thread, "stalled",
-                       "the sender told no count within %g s; is the link up?", patience_s);
+                       "the sender told no count within %g s; is the link up?", count_timeout_s);
 }
 
 /* The count may be heard while datagrams that came before it wait: duplicates are among them. */

@@ -269,15 +269,15 @@ static bool tell_count(struct udp_flow *flow)
         return thread_fail(flow->thread, "reset", "the peer closed the flow before its end: %s",
                            strerror(errno));
     struct pollfd control = {.fd = flow->thread->fd, .events = POLLIN};
-    const double patience_s = p->link.stall_timeout_s + UDP_MAX_THRESHOLDS * p->loss_threshold_s;
-    const int64_t until_ns = now_ns() + seconds_ns(patience_s);
+    const double end_timeout_s = p->link.stall_timeout_s + UDP_MAX_THRESHOLDS * p->loss_threshold_s;
+    const int64_t until_ns = now_ns() + seconds_ns(end_timeout_s);
     while (poll(&control, 1, (int)(UDP_LOOK_NS / 1000000)) <= 0) {
         if (thread_is_cancelled(flow->thread))
             return false;
         if (now_ns() >= until_ns)
             return thread_fail(flow->thread, "stalled",
                                "the receiver has not ended the flow within %g s; is the link up?",
-                               patience_s);
+                               end_timeout_s);
     }
     char byte;
     if (recv(flow->thread->fd, &byte, 1, MSG_DONTWAIT) != 0)

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any
 
 COOKIE = "00112233445566778899aabbccddeeff"
-# Longer than the agent's own patience, so that it is the agent that says what went wrong: queues of
+# Longer than the agent's own timeouts, so that it is the agent that says what went wrong: queues of
 # a slow link may take it 60 s to empty.
 PATIENCE_S = 90.0
 
