@@ -24,7 +24,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     sizes.params = (struct sizes_params){
         .link.listens = true, .max_size = LARGEST, .mode = data[0] % 3, .check = data[0] & 4};
     sizes.threads.params = &sizes.params.link;
-    sizes.threads.barrier = BARRIER_OPEN;
+    sizes.threads.start_gate = GATE_OPEN;
     sizes.threads.wake = -1;
     sizes.movers[0] = (struct mover){.out = malloc(LARGEST), .in = malloc(LARGEST)};
     *thread = (struct flow_thread){.threads = &sizes.threads, .fd = ends[0]};

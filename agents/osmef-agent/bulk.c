@@ -163,7 +163,7 @@ static bool work_on(struct flow_thread *thread)
     worker->is_warm = bulk.params.warmup_s <= 0;
     worker->warm = thread->cpu;
     if (!pins_bind(thread, &bulk.params.pins, worker->index) ||
-        !thread_pass(thread, way->role == SENDER ? BARRIER_SENDERS : BARRIER_OPEN))
+        !thread_wait_gate(thread, way->role == SENDER ? GATE_SENDERS : GATE_OPEN))
         return false;
     if (way->threads == way->count)
         serve_flow(worker);

@@ -45,7 +45,7 @@ struct flow {
     /* Receivers: the thread's own. */
     int64_t read_ns; /* when it last took something */
     int quick_reads;
-    bool lumps;    /* it is only woken for many bytes */
+    bool rcvlowat; /* it has a receive low-water mark */
     bool finished; /* senders: nothing more is sent */
     int mptcp;     /* 1: it is MPTCP, 0: TCP, UNKNOWN */
     struct tcp_state tcp;

@@ -47,7 +47,7 @@ static bool ask(struct flow_thread *thread, struct exchange *exchange)
 {
     const enum protocol protocol = exchange->params.protocol;
     struct asker *asker = &exchange->askers[thread->index];
-    if (!thread_pass(thread, BARRIER_OPEN))
+    if (!thread_wait_gate(thread, GATE_OPEN))
         return false;
     if (protocol != TCP && !probe_begin(thread))
         return false;

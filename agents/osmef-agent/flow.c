@@ -77,7 +77,8 @@ struct unsent {
 static const struct unsent unsent_copy = {256 * 1024, 16 * 1024, 4 * 1024 * 1024};
 static const struct unsent unsent_zerocopy = {2048 * 1024, 64 * 1024, 16 * 1024 * 1024};
 #define FIRST_SIZE 1024
-/* A sender that is blocked looks at its deadline this often: it can't overshoot a slow link's. */
+/* A blocked sender checks its deadline this often, so that it does not overshoot it on a slow link.
+ */
 #define SEND_TIMEOUT_US 20000
 
 void send_prepare(struct flow *flow)
@@ -202,42 +203,43 @@ void send_flow(struct worker *worker, struct flow *flow)
     flow_ended(worker->thread, flow, problem);
 }
 
-/* To be woken for each few segments costs a receiver that keeps up more than to take them: one that
- * gets this much in this time, read after read, is woken for as much only (SO_RCVLOWAT, socket(7)).
- * What lies in the kernel is in no interval; at this rate that is little. 256 KiB for each of 8
- * flows fell out of the cache. With a copy at both ends 8 flows on loopback measured slower so. */
-#define LUMP_SIZE (128 * 1024)
-#define LUMP_NS (NS_PER_S / 2000)
-/* A flow becomes slow when it takes this many times as long. */
-#define SLOW 4
-#define SURE 16
-/* Reads of a flow that became slow before it is tried again. */
-#define RELAPSE 1000
+/* A wakeup for every few segments costs a receiver that keeps up more than reading them. One that
+ * reads this much in this time, QUICK_READS times in succession, gets a receive low-water mark of
+ * that size (SO_RCVLOWAT, socket(7)). Bytes in the kernel's buffer are in no interval; at this rate
+ * they are few. With 256 KiB for each of 8 flows the data fell out of the CPU's cache. With a copy
+ * at both ends, 8 flows on loopback measured slower with a low-water mark. */
+#define RCVLOWAT_BYTES (128 * 1024)
+#define RCVLOWAT_NS (NS_PER_S / 2000)
+/* A flow is slow when it takes this many times as long. */
+#define SLOW_FACTOR 4
+#define QUICK_READS 16
+/* Reads of a flow that became slow before the low-water mark is tried again. */
+#define BACKOFF_READS 1000
 
-static void set_lumps(struct flow *flow, bool lumps)
+static void set_rcvlowat(struct flow *flow, bool on)
 {
-    const int least = lumps ? LUMP_SIZE : 1;
-    flow->lumps = lumps;
-    setsockopt(flow->fd, SOL_SOCKET, SO_RCVLOWAT, &least, sizeof least);
+    const int bytes = on ? RCVLOWAT_BYTES : 1;
+    flow->rcvlowat = on;
+    setsockopt(flow->fd, SOL_SOCKET, SO_RCVLOWAT, &bytes, sizeof bytes);
 }
 
-static void adapt(struct flow *flow, size_t n)
+static void adapt_rcvlowat(struct flow *flow, size_t n)
 {
     const int64_t now = now_ns();
     const int64_t took_ns = now - flow->read_ns;
-    const int64_t due_ns = (int64_t)n * LUMP_NS / LUMP_SIZE;
+    const int64_t due_ns = (int64_t)n * RCVLOWAT_NS / RCVLOWAT_BYTES;
     flow->read_ns = now;
-    if (took_ns > SLOW * due_ns) {
-        flow->quick_reads = flow->lumps ? -RELAPSE : 0;
-        if (flow->lumps)
-            set_lumps(flow, false);
-    } else if (took_ns <= due_ns && !flow->lumps && ++flow->quick_reads >= SURE) {
-        set_lumps(flow, true);
+    if (took_ns > SLOW_FACTOR * due_ns) {
+        flow->quick_reads = flow->rcvlowat ? -BACKOFF_READS : 0;
+        if (flow->rcvlowat)
+            set_rcvlowat(flow, false);
+    } else if (took_ns <= due_ns && !flow->rcvlowat && ++flow->quick_reads >= QUICK_READS) {
+        set_rcvlowat(flow, true);
     }
 }
 
-/* In a window that was asked for, or of small segments, so much might not fit. */
-static bool may_adapt(const struct bulk_params *params)
+/* A given window, or one of small segments, may be smaller than the low-water mark. */
+static bool may_set_rcvlowat(const struct bulk_params *params)
 {
     const struct socket_options *options = &params->link.options;
     return params->mode != MODE_COPY && !options->window && !options->mss;
@@ -251,13 +253,13 @@ ssize_t receive_some(struct flow *flow, int flags)
         count(flow, (size_t)n);
         if (first)
             flow_begun(flow);
-        if (may_adapt(&flow->way->bulk->params))
-            adapt(flow, (size_t)n);
+        if (may_set_rcvlowat(&flow->way->bulk->params))
+            adapt_rcvlowat(flow, (size_t)n);
     }
     return n;
 }
 
-/* A flow may have ended well, but not as it was agreed. */
+/* A flow that ended without an error may still differ from the parameters of the job. */
 static bool check_end(struct flow_thread *thread, const struct flow *flow)
 {
     const struct bulk *bulk = flow->way->bulk;
@@ -281,7 +283,7 @@ void receive_ended(struct flow_thread *thread, struct flow *flow, ssize_t how)
                         : flow->bytes == 0                               ? ECONNRESET
                                                                          : 0;
     if (!problem) {
-        /* Tells the sender that everything has been read. */
+        /* The FIN reports to the sender that everything has been read. */
         linger_reset(flow->fd, false);
         shutdown(flow->fd, SHUT_WR);
     }
@@ -293,7 +295,7 @@ void receive_ended(struct flow_thread *thread, struct flow *flow, ssize_t how)
 void receive_flow(struct worker *worker, struct flow *flow)
 {
     ssize_t n = 0;
-    /* A shutdown() ends a wait, but while there is something to read none is needed. */
+    /* shutdown() ends a blocked recv(), but recv() does not block while there is data. */
     while (!threads_are_cancelled(&flow->way->bulk->threads) &&
            ((n = receive_some(flow, 0)) > 0 || (n < 0 && errno == EINTR)))
         if (worker_must_split(worker))

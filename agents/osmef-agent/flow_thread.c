@@ -12,8 +12,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* A sleep ends so much before its moment; the rest is spent looking at the clock. Waking takes
- * some 10 us, in a virtual machine a few times that, and would count as the network's. */
+/* A sleep ends so long before its time; the rest is a busy wait. A wakeup takes some 10 us, in a
+ * virtual machine a few times that, and would be measured as a delay of the network. */
 #define SPIN_NS 60000
 
 bool thread_fail(struct flow_thread *thread, const char *kind, const char *format, ...)
@@ -29,13 +29,13 @@ bool thread_fail(struct flow_thread *thread, const char *kind, const char *forma
     return false;
 }
 
-/* A futex(2) wakes all at once; behind a condition variable they would queue for its mutex, each a
- * time slice after the other. */
-bool thread_pass(struct flow_thread *thread, uint32_t least)
+/* A futex(2) wakes all threads at once; with a condition variable they would queue for its mutex,
+ * each one time slice after the other. */
+bool thread_wait_gate(struct flow_thread *thread, uint32_t least)
 {
-    _Atomic uint32_t *const barrier = &thread->threads->barrier;
-    for (uint32_t state; (state = atomic_load(barrier)) < least;)
-        syscall(SYS_futex, barrier, FUTEX_WAIT_PRIVATE, state, NULL, NULL, 0);
+    _Atomic uint32_t *const gate = &thread->threads->start_gate;
+    for (uint32_t state; (state = atomic_load(gate)) < least;)
+        syscall(SYS_futex, gate, FUTEX_WAIT_PRIVATE, state, NULL, NULL, 0);
     return !thread_is_cancelled(thread);
 }
 
@@ -43,8 +43,8 @@ void threads_pause(struct flow_threads *threads, int64_t until_ns)
 {
     const struct timespec until = {until_ns / NS_PER_S, until_ns % NS_PER_S};
     for (uint32_t state;
-         (state = atomic_load(&threads->barrier)) != BARRIER_CANCELLED && now_ns() < until_ns;)
-        syscall(SYS_futex, &threads->barrier, FUTEX_WAIT_BITSET_PRIVATE, state, &until, NULL,
+         (state = atomic_load(&threads->start_gate)) != GATE_CANCELLED && now_ns() < until_ns;)
+        syscall(SYS_futex, &threads->start_gate, FUTEX_WAIT_BITSET_PRIVATE, state, &until, NULL,
                 FUTEX_BITSET_MATCH_ANY);
 }
 
@@ -102,7 +102,7 @@ bool thread_receive(struct flow_thread *thread, void *data, size_t size)
         const ssize_t n = thread_receive_some(thread, (char *)data + got, size - got);
         if (n <= 0)
             return n < 0 ? false : thread_broken(thread, ECONNRESET);
-        if (thread_is_cancelled(thread)) /* nothing had to be waited for */
+        if (thread_is_cancelled(thread)) /* recv() may not have blocked */
             return false;
         got += (size_t)n;
     }
@@ -136,7 +136,7 @@ bool thread_end(struct flow_thread *thread)
     return true;
 }
 
-/* A peer that sees our end has to know that we have seen its own. */
+/* Our FIN follows the one of the peer, which takes it as the confirmation. */
 bool thread_end_too(struct flow_thread *thread)
 {
     if (!await_end(thread))
@@ -155,18 +155,18 @@ bool thread_wait_until(struct flow_thread *thread, int64_t at_ns)
     return !thread_is_cancelled(thread);
 }
 
-bool thread_meet(struct flow_thread *thread, void (*decide)(struct flow_threads *threads))
+bool thread_barrier_wait(struct flow_thread *thread, void (*last)(struct flow_threads *threads))
 {
     struct flow_threads *threads = thread->threads;
-    const uint32_t meeting = atomic_load(&threads->meeting);
-    if (atomic_fetch_add(&threads->arrived, 1) + 1 == threads->count) {
-        if (decide)
-            decide(threads);
-        atomic_store(&threads->arrived, 0);
-        atomic_fetch_add(&threads->meeting, 1);
-        syscall(SYS_futex, &threads->meeting, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+    const uint32_t phase = atomic_load(&threads->barrier_phase);
+    if (atomic_fetch_add(&threads->barrier_arrived, 1) + 1 == threads->count) {
+        if (last)
+            last(threads);
+        atomic_store(&threads->barrier_arrived, 0);
+        atomic_fetch_add(&threads->barrier_phase, 1);
+        syscall(SYS_futex, &threads->barrier_phase, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
     }
-    while (atomic_load(&threads->meeting) == meeting && !thread_is_cancelled(thread))
-        syscall(SYS_futex, &threads->meeting, FUTEX_WAIT_PRIVATE, meeting, NULL, NULL, 0);
+    while (atomic_load(&threads->barrier_phase) == phase && !thread_is_cancelled(thread))
+        syscall(SYS_futex, &threads->barrier_phase, FUTEX_WAIT_PRIVATE, phase, NULL, NULL, 0);
     return !thread_is_cancelled(thread);
 }

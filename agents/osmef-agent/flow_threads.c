@@ -20,17 +20,17 @@
 #include <unistd.h>
 
 #define STACK_SIZE (256 * 1024)
-/* A thread that is blocked in send() sees that the job was cancelled within this time. */
+/* A thread that is blocked in send() checks this often whether the job was cancelled. */
 #define SEND_TIMEOUT_US 100000
 #define LOOKS_PER_TIMEOUT 10
-/* How long after the start first bytes are gathered. */
+/* How long after the start the main thread gathers first bytes. */
 #define GATHER_NS (NS_PER_S / 20)
 
 static void *thread_main(void *argument)
 {
     struct flow_thread *thread = argument;
     thread->cpu = cpu_time(RUSAGE_THREAD);
-    /* Sleeps end when they should, not up to 50 us later, where the kernel lets us say so. */
+    /* Timers expire in time, not up to 50 us later, where the kernel has this option. */
     prctl(PR_SET_TIMERSLACK, 1);
     thread->threads->work->run(thread);
     thread->cpu = cpu_since(thread->cpu, RUSAGE_THREAD);
@@ -44,9 +44,9 @@ static bool prepare_threads(struct flow_threads *threads, struct job *job,
 {
     threads->job = job;
     threads->params = params;
-    threads->barrier = BARRIER_SHUT;
-    threads->meeting = 0;
-    threads->arrived = 0;
+    threads->start_gate = GATE_CLOSED;
+    threads->barrier_phase = 0;
+    threads->barrier_arrived = 0;
     threads->start_ns = 0;
     threads->look_ns = 0;
     threads->count = 0;
@@ -137,34 +137,34 @@ static int count_ended(struct flow_threads *threads)
     return ended;
 }
 
-static bool goes_on(struct flow_threads *threads)
+static bool is_running(struct flow_threads *threads)
 {
     count_ended(threads);
     return !job_aborted(threads->job) && !threads->job->failure.kind;
 }
 
-/* The flow on which the listening end is told to start. */
+/* The flow on which the connecting end sends the byte that starts the listening one. */
 static int go_flow(const struct flow_threads *threads)
 {
     return threads->forward % threads->link.flows;
 }
 
-static bool says_go(const struct flow_threads *threads)
+static bool needs_go(const struct flow_threads *threads)
 {
     return threads->work->go &&
            (threads->work->always_go || threads->params->opening.direction != FORWARD);
 }
 
-static bool has_go(const struct flow_threads *threads, int spoken)
+static bool received_go(const struct flow_threads *threads, int readable)
 {
     char go = 0;
-    return threads->params->listens && spoken == go_flow(threads) &&
-           recv(threads->link.fds[spoken], &go, 1, MSG_DONTWAIT) == 1 && go == threads->work->go;
+    return threads->params->listens && readable == go_flow(threads) &&
+           recv(threads->link.fds[readable], &go, 1, MSG_DONTWAIT) == 1 && go == threads->work->go;
 }
 
-/* Waits for the controller's start and its moment, or at the listening end for the peer's go. The
- * threads wait behind the barrier, so nobody else sees a peer that leaves. Before the flow of its
- * go there may be first bytes of a peer that sends as well. */
+/* Waits for the controller's `start` and its time, or at the listening end for the byte `go` of the
+ * peer. The threads wait at the gate, so only the main thread can see that the peer closes a flow.
+ * Flows with lower numbers than that of `go` may already have data of a peer that sends as well. */
 static bool await_start(struct flow_threads *threads)
 {
     struct job *job = threads->job;
@@ -180,17 +180,17 @@ static bool await_start(struct flow_threads *threads)
         if (!timed && now_ns() >= deadline_ns)
             return job_fail(job, "arm-timeout", -1, "no start from the %s within %g s",
                             listens ? "peer" : "controller", timeout_s);
-        const int spoken = link_watch(job, &threads->link, first, threads->link.flows - first,
-                                      threads->wake, timed ? control->start_ns : deadline_ns);
-        if (!goes_on(threads))
+        const int readable = link_watch(job, &threads->link, first, threads->link.flows - first,
+                                        threads->wake, timed ? control->start_ns : deadline_ns);
+        if (!is_running(threads))
             return false;
-        if (spoken >= 0)
-            return has_go(threads, spoken) ||
-                   job_fail(job, "reset", spoken, "the peer left before the start");
+        if (readable >= 0)
+            return received_go(threads, readable) ||
+                   job_fail(job, "reset", readable, "the peer left before the start");
     }
 }
 
-static bool say_go(struct flow_threads *threads)
+static bool send_go(struct flow_threads *threads)
 {
     const int flow = go_flow(threads);
     return send(threads->link.fds[flow], &threads->work->go, 1, MSG_NOSIGNAL | MSG_DONTWAIT) == 1 ||
@@ -198,8 +198,8 @@ static bool say_go(struct flow_threads *threads)
                     strerror(errno));
 }
 
-/* Waits for the first byte, which is gathered, or of which the threads tell. */
-static bool await_byte(struct flow_threads *threads)
+/* Waits for the first byte, which is gathered here or reported by a thread. */
+static bool await_first_byte(struct flow_threads *threads)
 {
     const double timeout_s = threads->params->arm_timeout_s;
     const int64_t deadline_ns = now_ns() + seconds_ns(timeout_s);
@@ -211,19 +211,19 @@ static bool await_byte(struct flow_threads *threads)
             threads->work->gather(threads, deadline_ns);
         else
             link_watch(threads->job, &threads->link, 0, 0, threads->wake, deadline_ns);
-        if (!goes_on(threads))
+        if (!is_running(threads))
             return false;
     }
     return true;
 }
 
-static void turn(struct flow_threads *threads, uint32_t to)
+static void set_gate(struct flow_threads *threads, uint32_t state)
 {
-    atomic_store(&threads->barrier, to);
-    syscall(SYS_futex, &threads->barrier, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+    atomic_store(&threads->start_gate, state);
+    syscall(SYS_futex, &threads->start_gate, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
-/* The endpoint's counters from the start on. */
+/* Starts the counters, and opens the gate. */
 static void begin(struct flow_threads *threads)
 {
     threads->process = cpu_time(RUSAGE_SELF);
@@ -233,32 +233,32 @@ static void begin(struct flow_threads *threads)
     threads->start_realtime_ns = clock_ns(CLOCK_REALTIME) - (now_ns() - threads->start_ns);
     if (threads->work->begin)
         threads->work->begin(threads);
-    precedence_give_back(); /* whatever else is done, others begin before it */
-    turn(threads, threads->work->gather ? BARRIER_SENDERS : BARRIER_OPEN);
-    threads->endpoint = endpoint_time(); /* others wait for their start while it is read */
+    precedence_give_back(); /* the priority was for the start only */
+    set_gate(threads, threads->work->gather ? GATE_SENDERS : GATE_OPEN);
+    threads->endpoint = endpoint_time(); /* reading it takes a while */
 }
 
-/* The first bytes of all flows are taken by one thread, before those of the flows go on: else with
- * many flows on few CPUs the last would begin late. Flows that begin later than a moment after the
- * start are left to their threads. */
+/* The main thread receives the first bytes of all flows before it opens the gate: with many flows
+ * on few CPUs the last thread would begin late. Flows whose first bytes come later than GATHER_NS
+ * are left to their threads. */
 static bool gather(struct flow_threads *threads)
 {
     const int64_t until_ns = threads->start_ns + GATHER_NS;
     while (now_ns() < until_ns && threads->work->gather(threads, until_ns))
-        if (!goes_on(threads))
+        if (!is_running(threads))
             return false;
-    turn(threads, BARRIER_OPEN);
+    set_gate(threads, GATE_OPEN);
     return true;
 }
 
 static bool start(struct flow_threads *threads)
 {
     const bool listens = threads->params->listens;
-    if ((!listens || says_go(threads)) && !await_start(threads))
+    if ((!listens || needs_go(threads)) && !await_start(threads))
         return false;
-    if (!listens && says_go(threads) && !say_go(threads))
+    if (!listens && needs_go(threads) && !send_go(threads))
         return false;
-    if (!threads_send(threads) && !threads->work->always_go && !await_byte(threads))
+    if (!threads_send(threads) && !threads->work->always_go && !await_first_byte(threads))
         return false;
     begin(threads);
     return !threads->work->gather || gather(threads);
@@ -274,9 +274,9 @@ static int64_t progress_of(const struct flow_threads *threads, int flow)
                : (int64_t)atomic_load_explicit(&thread->moves, memory_order_relaxed);
 }
 
-/* Fails the job when none of the flows that go one way moves. Many flows on a slow link starve each
- * other for a while, or wait for each other, and a share of nothing is a result. */
-static void look_at(struct flow_threads *threads, int first, int last, int64_t *moved_ns)
+/* Fails the job when all flows of one direction have stalled. A single flow may starve for a while
+ * among many on a slow link; that is a result. */
+static void check_progress(struct flow_threads *threads, int first, int last, int64_t *moved_ns)
 {
     const int64_t now = now_ns();
     int waiting = -1;
@@ -295,11 +295,11 @@ static void look_at(struct flow_threads *threads, int first, int last, int64_t *
                  "no byte for %g s; is the link up and the peer alive?", threads->stall_limit_s);
 }
 
-static void look_for_stalls(struct flow_threads *threads)
+static void check_stalls(struct flow_threads *threads)
 {
     const int64_t now = now_ns();
-    look_at(threads, 0, threads->forward, &threads->moved_ns[0]);
-    look_at(threads, threads->forward, threads->link.flows, &threads->moved_ns[1]);
+    check_progress(threads, 0, threads->forward, &threads->moved_ns[0]);
+    check_progress(threads, threads->forward, threads->link.flows, &threads->moved_ns[1]);
     if (ns_seconds(now - threads->start_ns) > threads->total_limit_s)
         job_fail(threads->job, "stalled", -1, "not over after %g s; the link is very slow",
                  threads->total_limit_s);
@@ -316,17 +316,17 @@ static bool watch(struct flow_threads *threads)
             return false;
         tick_ns = threads->work->tick(threads);
         if (now_ns() >= threads->look_ns)
-            look_for_stalls(threads);
+            check_stalls(threads);
     }
     return !threads->job->failure.kind;
 }
 
-/* Makes every thread leave its call soon. */
+/* Makes every thread return soon. */
 static void cancel(struct flow_threads *threads)
 {
-    turn(threads, BARRIER_CANCELLED);
-    atomic_fetch_add(&threads->meeting, 1);
-    syscall(SYS_futex, &threads->meeting, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+    set_gate(threads, GATE_CANCELLED);
+    atomic_fetch_add(&threads->barrier_phase, 1);
+    syscall(SYS_futex, &threads->barrier_phase, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
     /* Ends a blocked recv() and sends nothing, so that the close behind it can be a reset. */
     for (int i = 0; i < threads->link.flows; i++)
         shutdown(threads->link.fds[i], SHUT_RD);

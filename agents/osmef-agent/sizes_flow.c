@@ -214,13 +214,13 @@ static bool await_ready(struct flow_thread *thread)
 static bool lead(struct flow_thread *thread, struct sizes *sizes)
 {
     struct mover *mover = &sizes->movers[thread->index];
-    while (thread_meet(thread, sizes_schedule_next)) {
+    while (thread_barrier_wait(thread, sizes_schedule_next)) {
         const struct batch batch = sizes->batch;
         if (!announce(thread, &sizes->params, &batch))
             return false;
         if (batch.size == 0)
             return thread_end(thread);
-        if (!await_ready(thread) || !thread_meet(thread, NULL))
+        if (!await_ready(thread) || !thread_barrier_wait(thread, NULL))
             return false;
         const int64_t begun_ns = now_ns();
         if (!move_batch(thread, mover, &batch))
@@ -266,5 +266,5 @@ bool sizes_work(struct flow_thread *thread)
     struct sizes *sizes = (struct sizes *)thread->threads; /* its first member */
     if (thread->threads->params->listens)
         return follow(thread, sizes);
-    return thread_pass(thread, BARRIER_OPEN) && lead(thread, sizes);
+    return thread_wait_gate(thread, GATE_OPEN) && lead(thread, sizes);
 }

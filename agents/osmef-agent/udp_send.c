@@ -309,7 +309,7 @@ bool udp_send(struct udp_flow *flow)
     setsockopt(flow->fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout);
     lay_out(&sender);
     set_cut(&sender, p->burst > 1 || p->rate_bps == 0);
-    if (!thread_pass(flow->thread, BARRIER_OPEN))
+    if (!thread_wait_gate(flow->thread, GATE_OPEN))
         return false;
     plan(&sender);
     if (!send_all(&sender))
