@@ -8,12 +8,12 @@
 /* A datagram and the time at which it came. */
 #define RECORD (UDP_HEADER_SIZE + 8)
 
-static void check(const struct stream *stream, uint64_t sent)
+static void check(const struct datagram_stats *stats, uint64_t sent)
 {
-    if (stream->next != sent || stream->reordered > stream->received ||
-        stream->extent_max > stream->received)
+    if (stats->next != sent || stats->reordered > stats->received ||
+        stats->extent_max > stats->received)
         abort();
-    if (!(stream->jitter_ns >= 0) || stream->jitter_max_ns < stream->jitter_ns)
+    if (!(stats->jitter_ns >= 0) || stats->jitter_max_ns < stats->jitter_ns)
         abort();
 }
 
@@ -25,16 +25,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct udp_header header;
     if (size < UDP_COUNT_SIZE)
         return 0;
-    memset(flow.streams, 0, sizeof flow.streams);
+    memset(flow.stats, 0, sizeof flow.stats);
     const bool counted = udp_count_read(&flow, data);
     for (size_t at = UDP_COUNT_SIZE; at + RECORD <= size; at += RECORD)
         if (udp_header_read(&flow, data + at, UDP_HEADER_SIZE, &header))
-            stream_arrive(&flow.streams[header.phase], header.sequence, UDP_HEADER_SIZE,
-                          header.sent_ns,
-                          (int64_t)(get(data + at + UDP_HEADER_SIZE, 8) % UDP_MOST));
+            stats_arrive(&flow.stats[header.phase], header.sequence, UDP_HEADER_SIZE,
+                         header.sent_ns, (int64_t)(get(data + at + UDP_HEADER_SIZE, 8) % UDP_MOST));
     for (int i = 0; counted && i < UDP_PHASES; i++) {
-        stream_finish(&flow.streams[i], flow.sent[i]);
-        check(&flow.streams[i], flow.sent[i]);
+        stats_finish(&flow.stats[i], flow.sent[i]);
+        check(&flow.stats[i], flow.sent[i]);
     }
     return 0;
 }

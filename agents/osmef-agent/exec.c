@@ -8,7 +8,7 @@
 #include "nics.h"
 #include "out.h"
 #include "precedence.h"
-#include "printed.h"
+#include "program_output.h"
 #include "resolve.h"
 #include "scratch.h"
 #include "supervisor.h"
@@ -57,7 +57,7 @@ static struct {
     struct job *job;
     struct supervisor supervisor;
     struct scratch scratch;
-    struct printed printed;
+    struct program_output output;
     struct place place; /* where the program will listen */
     bool armed;
     bool started;
@@ -184,7 +184,7 @@ static void record_done(const struct exec_status *status)
 {
     exec.done = true;
     exec.use = *status;
-    printed_drain(&exec.printed);
+    output_drain(&exec.output);
     if (status->left || !exec.ended)
         job_fail(exec.job, "left", -1,
                  "processes of the program that can't be killed: %d; end them by hand",
@@ -247,7 +247,7 @@ static void pass_words(void)
 static bool step(int64_t until_ns)
 {
     struct pollfd fds[3 + STREAMS];
-    printed_watch(&exec.printed, fds + 3, &until_ns);
+    output_watch(&exec.output, fds + 3, &until_ns);
     fds[1] = (struct pollfd){.fd = exec.supervisor.socket, .events = POLLIN};
     fds[2] = (struct pollfd){.fd = has_words() ? exec.supervisor.channel : -1, .events = POLLOUT};
     control_wait(exec.job->control, fds, 3 + STREAMS, until_ns);
@@ -255,7 +255,7 @@ static bool step(int64_t until_ns)
         read_status();
     if (fds[2].revents)
         pass_words();
-    printed_take(&exec.printed, fds + 3);
+    output_read(&exec.output, fds + 3);
     return !exec.job->failure.kind && !job_aborted(exec.job);
 }
 
@@ -297,7 +297,7 @@ static bool await_start(int64_t deadline_ns)
 static void start(void)
 {
     exec.start_realtime_ns = clock_ns(CLOCK_REALTIME);
-    exec.start_ns = exec.printed.start_ns = now_ns();
+    exec.start_ns = exec.output.start_ns = now_ns();
     supervisor_start(&exec.supervisor);
     precedence_give_back();
     exec.endpoint = endpoint_time(); /* takes a while, and counts in hundredths of a second */
@@ -307,7 +307,7 @@ static void start(void)
 static bool is_ready(void)
 {
     if (params.ready == READY_LINE)
-        return exec.printed.seen;
+        return exec.output.matched;
     return exec.started && (params.ready == READY_START ||
                             port_is_bound(params.ready == READY_UDP, &exec.place, params.port));
 }
@@ -347,10 +347,10 @@ static bool await_ready(int64_t deadline_ns)
         const int64_t now = now_ns(), next = now + PORT_LOOK_NS + 2 * (now - looked);
         if (exec.done)
             return job_fail(exec.job, "program", -1, "the program ended %s before it was ready%s",
-                            ending(), printed_tail(&exec.printed));
+                            ending(), output_tail(&exec.output));
         if (now >= deadline_ns)
             return job_fail(exec.job, "arm-timeout", -1, "the program did not %s within %g s%s",
-                            hope(), params.arm_timeout_s, printed_tail(&exec.printed));
+                            hope(), params.arm_timeout_s, output_tail(&exec.output));
         const bool looks = params.ready >= READY_TCP && next < deadline_ns;
         if (!step(looks ? next : deadline_ns) || is_stopped_early())
             return false;
@@ -375,7 +375,7 @@ static bool is_late(int64_t *kill_ns)
                          params.scratch ? ", or what it wrote takes too long to remove" : "");
     if (!exec.ended && now >= exec.start_ns + seconds_ns(params.deadline_s))
         return !job_fail(exec.job, "deadline", -1, "the program still ran after %g s%s",
-                         params.deadline_s, printed_tail(&exec.printed));
+                         params.deadline_s, output_tail(&exec.output));
     if (now >= *kill_ns) {
         supervisor_kill(&exec.supervisor);
         *kill_ns = FOREVER;
@@ -454,7 +454,7 @@ static bool open_supervisor(void)
         return false;
     const int streams[STREAMS] = {exec.supervisor.output[0], exec.supervisor.output[1],
                                   exec.supervisor.channel};
-    printed_begin(&exec.printed, exec.job, streams, params.most_output, params.line);
+    output_begin(&exec.output, exec.job, streams, params.most_output, params.line);
     return true;
 }
 
@@ -498,8 +498,8 @@ static void tell_result(const struct job *job)
     tell_value(",\"status\":", killed ? UNKNOWN : WEXITSTATUS(exec.status));
     tell_value(",\"signal\":", killed ? WTERMSIG(exec.status) : UNKNOWN);
     out_format(",\"stopped\":%s,\"stdout_bytes\":%llu,\"stderr_bytes\":%llu",
-               exec.stopped ? "true" : "false", (unsigned long long)exec.printed.streams[0].bytes,
-               (unsigned long long)exec.printed.streams[1].bytes);
+               exec.stopped ? "true" : "false", (unsigned long long)exec.output.streams[0].bytes,
+               (unsigned long long)exec.output.streams[1].bytes);
     out_format(",\"process\":{\"cpu_user_s\":%.6f,\"cpu_system_s\":%.6f,\"max_rss_kb\":%lld}",
                exec.use.user_s, exec.use.system_s, (long long)exec.use.max_rss_kb);
     tell_endpoint(&exec.endpoint);

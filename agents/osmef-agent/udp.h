@@ -4,9 +4,9 @@
 #define OSMEF_UDP_H
 
 #include "clock.h"
+#include "datagram_stats.h"
 #include "flow_threads.h"
 #include "kind.h"
-#include "udp_stream.h"
 
 /* The most that a datagram over IPv4 can carry: 65535 less both headers. */
 #define UDP_LARGEST 65507
@@ -64,7 +64,7 @@ struct udp_flow {
     bool segmented;     /* the kernel cuts bursts (UDP_SEGMENT) */
     int64_t path_mtu;   /* of IP packets, as the kernel knows it at the end; or UNKNOWN */
     /* receivers */
-    struct stream streams[UDP_PHASES];
+    struct datagram_stats stats[UDP_PHASES];
     uint64_t foreign; /* datagrams that are not ours */
     uint64_t dropped;
     uint64_t dropped_before; /* in the warm-up */

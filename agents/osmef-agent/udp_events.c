@@ -11,12 +11,12 @@ static unsigned long long ull(uint64_t value)
     return (unsigned long long)value;
 }
 
-static uint64_t lost(const struct stream *stream, uint64_t sent)
+static uint64_t lost(const struct datagram_stats *stats, uint64_t sent)
 {
-    return sent > stream->received ? sent - stream->received : 0;
+    return sent > stats->received ? sent - stats->received : 0;
 }
 
-static void tell_counts(const struct stream *s, uint64_t sent)
+static void tell_counts(const struct datagram_stats *s, uint64_t sent)
 {
     out_format("\"sent\":%llu,\"datagrams\":%llu,\"bytes\":%llu,\"lost\":%llu,\"reordered\":%llu,"
                "\"duplicates\":%llu,\"late\":%llu",
@@ -37,7 +37,7 @@ static void tell_quantile(const char *name, const struct histogram *histogram, d
     tell_us(name, (double)histogram_quantile(histogram, quantile), histogram->count > 0);
 }
 
-static void tell_delays(const struct stream *s)
+static void tell_delays(const struct datagram_stats *s)
 {
     const bool known = s->jitter_count > 0;
     out_format(",");
@@ -74,7 +74,7 @@ static void tell_rate(const char *name, uint64_t bytes, double length_s)
 
 static void tell_receiver(const struct udp_flow *flow)
 {
-    const struct stream *measured = &flow->streams[UDP_MEASURED];
+    const struct datagram_stats *measured = &flow->stats[UDP_MEASURED];
     tell_counts(measured, flow->sent[UDP_MEASURED]);
     tell_rate("goodput_bps", measured->bytes, received_s(flow));
     out_format(",\"length_s\":%.9f,\"reordering_extent_max\":%llu,\"loss_episodes\":%llu,"
@@ -84,7 +84,7 @@ static void tell_receiver(const struct udp_flow *flow)
     tell_value("", flow->glued ? UNKNOWN : (int64_t)(flow->dropped - flow->dropped_before));
     tell_delays(measured);
     out_format(",\"warmup\":{");
-    tell_counts(&flow->streams[UDP_WARMUP], flow->sent[UDP_WARMUP]);
+    tell_counts(&flow->stats[UDP_WARMUP], flow->sent[UDP_WARMUP]);
     out_format("}");
 }
 
@@ -121,7 +121,7 @@ static void tell_histogram(const struct udp *udp)
     static struct histogram all;
     memset(&all, 0, sizeof all);
     for (int i = 0; i < udp->count; i++)
-        histogram_merge(&all, &udp->flows[i].streams[UDP_MEASURED].variation);
+        histogram_merge(&all, &udp->flows[i].stats[UDP_MEASURED].variation);
     out_format(",");
     histogram_tell(&all);
 }

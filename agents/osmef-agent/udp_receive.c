@@ -164,8 +164,8 @@ static void take_datagram(struct receiver *r, const unsigned char *text, size_t 
         }
         flow->last_ns = arrived_ns;
     }
-    stream_arrive(&flow->streams[header.phase], header.sequence, (int)size, header.sent_ns,
-                  arrived_ns);
+    stats_arrive(&flow->stats[header.phase], header.sequence, (int)size, header.sent_ns,
+                 arrived_ns);
 }
 
 static void take_message(struct receiver *r, unsigned index, int64_t now, int64_t offset_ns)
@@ -184,11 +184,11 @@ static void take_message(struct receiver *r, unsigned index, int64_t now, int64_
 
 static void show(struct udp_flow *flow)
 {
-    const struct stream *w = &flow->streams[UDP_WARMUP], *m = &flow->streams[UDP_MEASURED];
+    const struct datagram_stats *w = &flow->stats[UDP_WARMUP], *m = &flow->stats[UDP_MEASURED];
     const int64_t values[UDP_SHOWN] = {
         [UDP_BYTES] = (int64_t)(w->bytes + m->bytes),
         [UDP_DATAGRAMS] = (int64_t)(w->received + m->received),
-        [UDP_LOST] = (int64_t)(stream_missing(w) + stream_missing(m)),
+        [UDP_LOST] = (int64_t)(stats_missing(w) + stats_missing(m)),
         [UDP_REORDERED] = (int64_t)(w->reordered + m->reordered),
         [UDP_DUPLICATES] = (int64_t)(w->duplicates + m->duplicates),
         [UDP_DROPPED] = flow->glued ? UNKNOWN : (int64_t)flow->dropped,
@@ -254,7 +254,7 @@ static bool is_complete(const struct receiver *r, int64_t now)
         return false;
     bool all = true;
     for (int i = 0; i < UDP_PHASES; i++)
-        all = all && flow->streams[i].received >= flow->sent[i];
+        all = all && flow->stats[i].received >= flow->sent[i];
     return all || ns_seconds(now - r->quiet_ns) >= threshold_s ||
            ns_seconds(now - r->counted_ns) >= UDP_MAX_THRESHOLDS * threshold_s;
 }
@@ -323,7 +323,7 @@ static void conclude(struct receiver *r)
     struct udp_flow *flow = r->flow;
     note_last_drops(r);
     for (int i = 0; i < UDP_PHASES; i++)
-        stream_finish(&flow->streams[i], flow->sent[i]);
+        stats_finish(&flow->stats[i], flow->sent[i]);
     show(flow);
     flow->thread->end_ns = ended_ns(r);
     linger_reset(flow->thread->fd, false);
