@@ -14,15 +14,15 @@ void protocol_error(const char *message)
     out_line();
 }
 
-/* Has each whole line that is in hand obeyed, and keeps the rest. */
-static void take_lines(struct commands *c, void (*obey)(void *whom, char *line, size_t length),
-                       void *whom)
+/* Handles each complete line of the buffer, and keeps the rest. */
+static void handle_lines(struct commands *c,
+                         void (*handle)(void *context, char *line, size_t length), void *context)
 {
     char *line = c->line;
     char *end;
     while ((end = memchr(line, '\n', c->used - (size_t)(line - c->line)))) {
         if (!c->too_long)
-            obey(whom, line, (size_t)(end - line));
+            handle(context, line, (size_t)(end - line));
         c->too_long = false;
         line = end + 1;
     }
@@ -36,8 +36,8 @@ static void take_lines(struct commands *c, void (*obey)(void *whom, char *line, 
     }
 }
 
-bool commands_read(struct commands *c, void (*obey)(void *whom, char *line, size_t length),
-                   void *whom)
+bool commands_read(struct commands *c, void (*handle)(void *context, char *line, size_t length),
+                   void *context)
 {
     const ssize_t n = read(c->in, c->line + c->used, LINE_SIZE - c->used);
     if (n < 0 && (errno == EINTR || errno == EAGAIN))
@@ -45,6 +45,6 @@ bool commands_read(struct commands *c, void (*obey)(void *whom, char *line, size
     if (n <= 0)
         return false;
     c->used += (size_t)n;
-    take_lines(c, obey, whom);
+    handle_lines(c, handle, context);
     return true;
 }

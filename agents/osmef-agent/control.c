@@ -57,15 +57,16 @@ static const struct kind *find_kind(const struct control *c, const char *name)
     return NULL;
 }
 
-/* One that serves, or that was armed to end when it is told to. */
-static bool may_be_stopped(const struct json_object *command, const struct kind *kind)
+/* Jobs that run until `stop`. */
+static bool is_stoppable(const struct json_object *command, const struct kind *kind)
 {
     const struct json_member *until_stopped = json_find(command, "until_stopped");
     return kind->serves || (until_stopped && until_stopped->type == JSON_LITERAL &&
                             until_stopped->literal == JSON_TRUE);
 }
 
-static void take_job(struct control *c, const struct json_object *command, const struct kind *kind)
+static void accept_job(struct control *c, const struct json_object *command,
+                       const struct kind *kind)
 {
     char problem[PROBLEM_SIZE];
     char id[ID_SIZE];
@@ -79,16 +80,16 @@ static void take_job(struct control *c, const struct json_object *command, const
         c->kind = kind;
         memcpy(c->id, id, sizeof id);
         c->busy = true;
-        c->stoppable = may_be_stopped(command, kind);
+        c->stoppable = is_stoppable(command, kind);
         c->start = c->stop = c->abort = false;
         c->start_ns = 0;
-        c->words_size = 0;
+        c->channel_input_size = 0;
     }
 }
 
-/* One that has just ended by itself is not an error: its last event and the command have crossed.
- * Returns false when there is nothing to steer. */
-static bool is_steerable(const struct control *c, const struct json_object *command)
+/* Returns whether this job is running. It is no error when it has just ended: its last event and
+ * the command were sent at the same time. */
+static bool has_job(const struct control *c, const struct json_object *command)
 {
     char id[ID_SIZE];
     if (field_id(command, id) && strcmp(id, c->id) == 0)
@@ -125,34 +126,34 @@ static void stop_job(struct control *c)
         protocol_error("this job ends by itself; abort it to end it early");
 }
 
-static void keep_words(struct control *c, const struct json_object *command)
+static void store_channel_input(struct control *c, const struct json_object *command)
 {
     const struct json_member *text = json_find(command, "text");
-    if (!c->kind->hears) {
+    if (!c->kind->accepts_input) {
         protocol_error("this job is told nothing");
     } else if (!text || text->type != JSON_STRING) {
         protocol_error("text must be a string");
-    } else if (strlen(text->text) > WORDS_SIZE - c->words_size) {
+    } else if (strlen(text->text) > CHANNEL_INPUT_SIZE - c->channel_input_size) {
         protocol_error("the program does not read what is written to its channel");
     } else {
-        memcpy(c->words + c->words_size, text->text, strlen(text->text));
-        c->words_size += strlen(text->text);
+        memcpy(c->channel_input + c->channel_input_size, text->text, strlen(text->text));
+        c->channel_input_size += strlen(text->text);
     }
 }
 
-static void steer(struct control *c, const struct json_object *command, const char *name)
+static void control_job(struct control *c, const struct json_object *command, const char *name)
 {
     if (strcmp(name, "start") == 0)
         start_job(c, command);
     else if (strcmp(name, "stop") == 0)
         stop_job(c);
     else if (strcmp(name, "write") == 0)
-        keep_words(c, command);
+        store_channel_input(c, command);
     else
         c->abort = true;
 }
 
-static bool steers(const char *name)
+static bool is_job_command(const char *name)
 {
     static const char *const names[] = {"start", "stop", "write", "abort", NULL};
     const char *const *at = names;
@@ -161,9 +162,9 @@ static bool steers(const char *name)
     return *at != NULL;
 }
 
-static void obey(void *whom, char *line, size_t length)
+static void handle_command(void *context, char *line, size_t length)
 {
-    struct control *c = whom;
+    struct control *c = context;
     struct json_object command;
     const char *problem = json_parse(line, length, &command);
     if (problem) {
@@ -174,18 +175,18 @@ static void obey(void *whom, char *line, size_t length)
     const char *name = cmd && cmd->type == JSON_STRING ? cmd->text : "";
     const struct kind *kind = find_kind(c, name);
     if (kind)
-        take_job(c, &command, kind);
+        accept_job(c, &command, kind);
     else if (strcmp(name, "clock") == 0)
         tell_clock();
     else if (strcmp(name, "interface") == 0)
         tell_interface(&command);
     else if (strcmp(name, "carried") == 0)
         tell_carried();
-    else if (!steers(name))
+    else if (!is_job_command(name))
         protocol_error("cmd must be clock, interface, carried, start, stop, write, abort or a kind"
                        " of job");
-    else if (is_steerable(c, &command))
-        steer(c, &command, name);
+    else if (has_job(c, &command))
+        control_job(c, &command, name);
 }
 
 void control_wait(struct control *c, struct pollfd *fds, nfds_t count, int64_t until_ns)
@@ -199,6 +200,6 @@ void control_wait(struct control *c, struct pollfd *fds, nfds_t count, int64_t u
     if (ppoll(fds, count, &timeout, NULL) < 0)
         for (nfds_t i = 0; i < count; i++)
             fds[i].revents = 0;
-    else if (fds[0].revents && !commands_read(&c->commands, obey, c))
+    else if (fds[0].revents && !commands_read(&c->commands, handle_command, c))
         exit(EXIT_SUCCESS);
 }

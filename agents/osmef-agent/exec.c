@@ -24,8 +24,8 @@
 
 #define MOST_OUTPUT 10000000
 #define CHANNEL_SIZE 64
-/* No event tells that a port is listened on. */
-#define PORT_LOOK_NS (NS_PER_S / 1000) /* between looks at a port, and twice what one takes */
+/* Between checks of a port, of which the kernel does not notify, and twice what a check takes. */
+#define PORT_CHECK_NS (NS_PER_S / 1000)
 /* From the program's end to that of its descendants and of the supervisor. */
 #define END_S (KILL_TIMEOUT_S + 2)
 /* A large file takes some file systems a while to remove. */
@@ -39,12 +39,12 @@ static struct exec_params {
     struct text_list env;
     char dir[PATH_MAX];
     char input[LINE_SIZE];
-    bool scratch; /* the directory is made for the job */
+    bool scratch; /* the directory is created for the job */
     uint64_t room;
-    bool serves; /* started as it is armed, and ready some time later */
+    bool serves; /* a server: started when armed, and ready some time later */
     int ready;
     char line[READY_LINE_SIZE];
-    char channel[CHANNEL_SIZE]; /* the variable that tells its descriptor; "": there is none */
+    char channel[CHANNEL_SIZE]; /* the variable with its descriptor; "": there is none */
     char bind[HOST_SIZE];
     int port;
     uint64_t most_output;
@@ -62,20 +62,20 @@ static struct {
     bool armed;
     bool started;
     bool ended;
-    bool done;    /* and so is all that it had started, and all that was printed has been told */
+    bool done;    /* all of its descendants have ended, too, and all output was sent */
     bool stopped; /* by the controller */
     int status;
     int64_t start_ns;
     int64_t ended_ns;
     int64_t start_realtime_ns;
-    struct exec_status use; /* of the program and all that it had started */
+    struct exec_status use; /* of the program and its descendants */
     struct endpoint_time endpoint;
     struct nics nics;
 } exec;
 
-static bool says(char *problem, const char *what)
+static bool reject(char *problem, const char *reason)
 {
-    snprintf(problem, PROBLEM_SIZE, "%s", what);
+    snprintf(problem, PROBLEM_SIZE, "%s", reason);
     return false;
 }
 
@@ -83,14 +83,14 @@ static bool check_lists(char *problem)
 {
     const char *at = params.env.text;
     if (params.argv.count == 0 || !params.argv.text[0])
-        return says(problem, "argv must begin with the name of a program");
+        return reject(problem, "argv must begin with the name of a program");
     for (int i = 0; i < params.env.count; i++, at += strlen(at) + 1)
         if (!strchr(at, '=') || *at == '=')
-            return says(problem, "env must be a list of NAME=VALUE");
+            return reject(problem, "env must be a list of NAME=VALUE");
     return true;
 }
 
-/* Those beside what `ready` and `serves` ask for. */
+/* The fields that do not depend on `ready` and `serves`. */
 static const struct field fields[] = {
 #define FIELDS_OF struct exec_params
     LIST("argv", argv),
@@ -124,14 +124,14 @@ static const struct field server_fields[] = {
 static bool check_scratch(char *problem)
 {
     if (params.scratch && !*params.dir)
-        return says(problem, "scratch needs dir, the directory that is to be made");
-    return params.scratch || !params.room || says(problem, "room has a say only with scratch");
+        return reject(problem, "scratch needs dir, the directory that is to be made");
+    return params.scratch || !params.room || reject(problem, "room has a say only with scratch");
 }
 
 static bool read_ready(const struct json_object *command, char *problem)
 {
     if (!params.serves && params.ready != READY_START)
-        return says(problem, "ready has a say only where the program serves");
+        return reject(problem, "ready has a say only where the program serves");
     const bool has_port = params.ready == READY_TCP || params.ready == READY_UDP;
     params.line[0] = '\0';
     return (params.ready != READY_LINE || fields_read(command, line_fields, &params, problem)) &&
@@ -142,12 +142,12 @@ static bool read_params(const struct json_object *command, char problem[PROBLEM_
 {
     return fields_read(command, fields, &params, problem) && check_lists(problem) &&
            (!strchr(params.channel, '=') ||
-            says(problem, "channel must be the name of a variable")) &&
+            reject(problem, "channel must be the name of a variable")) &&
            check_scratch(problem) && read_ready(command, problem) &&
            fields_read(command, params.serves ? server_fields : deadline_fields, &params, problem);
 }
 
-/* What may be behind it that the program can't be run. */
+/* The probable reason why the program can't be run. */
 static const char *explanation(const struct exec_status *status)
 {
     if (status->error == ENOEXEC)
@@ -221,45 +221,46 @@ static void read_status(void)
     }
 }
 
-static bool has_words(void)
+static bool has_channel_input(void)
 {
-    if (exec.job->control->words_size && exec.supervisor.channel < 0)
+    if (exec.job->control->channel_input_size && exec.supervisor.channel < 0)
         job_fail(exec.job, "protocol", -1, "this program has no channel to write to");
-    return exec.job->control->words_size;
+    return exec.job->control->channel_input_size;
 }
 
-/* Passes on what the program is told, as far as it takes it; one that has closed its channel gets
- * nothing more. */
-static void pass_words(void)
+/* Writes to the program's channel as much as its buffer takes. After the program has closed it,
+ * further input is dropped. */
+static void forward_channel_input(void)
 {
     struct control *control = exec.job->control;
-    ssize_t passed =
-        send(exec.supervisor.channel, control->words, control->words_size, MSG_NOSIGNAL);
-    if (passed < 0 && (errno == EAGAIN || errno == EINTR))
+    ssize_t sent = send(exec.supervisor.channel, control->channel_input,
+                        control->channel_input_size, MSG_NOSIGNAL);
+    if (sent < 0 && (errno == EAGAIN || errno == EINTR))
         return;
-    if (passed < 0)
-        passed = (ssize_t)control->words_size;
-    control->words_size -= (size_t)passed;
-    memmove(control->words, control->words + passed, control->words_size);
+    if (sent < 0)
+        sent = (ssize_t)control->channel_input_size;
+    control->channel_input_size -= (size_t)sent;
+    memmove(control->channel_input, control->channel_input + sent, control->channel_input_size);
 }
 
-/* Waits until something happens, or for the moment. Returns false when the job has failed. */
+/* Waits for an event, or until then. Returns false when the job has failed. */
 static bool step(int64_t until_ns)
 {
     struct pollfd fds[3 + STREAMS];
     output_watch(&exec.output, fds + 3, &until_ns);
     fds[1] = (struct pollfd){.fd = exec.supervisor.socket, .events = POLLIN};
-    fds[2] = (struct pollfd){.fd = has_words() ? exec.supervisor.channel : -1, .events = POLLOUT};
+    fds[2] = (struct pollfd){.fd = has_channel_input() ? exec.supervisor.channel : -1,
+                             .events = POLLOUT};
     control_wait(exec.job->control, fds, 3 + STREAMS, until_ns);
     if (fds[1].revents)
         read_status();
     if (fds[2].revents)
-        pass_words();
+        forward_channel_input();
     output_read(&exec.output, fds + 3);
     return !exec.job->failure.kind && !job_aborted(exec.job);
 }
 
-/* What a job that is stopped too early comes to. */
+/* Fails a job that is stopped before the program is ready. */
 static bool is_stopped_early(void)
 {
     if (exec.job->control->stop)
@@ -324,8 +325,8 @@ static const char *ending(void)
     return text;
 }
 
-/* What a server did not do that is not ready. */
-static const char *hope(void)
+/* What the job waits for, as a part of a message. */
+static const char *readiness_condition(void)
 {
     static char text[READY_LINE_SIZE + HOST_SIZE + 64];
     if (params.ready == READY_START)
@@ -341,23 +342,23 @@ static const char *hope(void)
 static bool await_ready(int64_t deadline_ns)
 {
     for (;;) {
-        const int64_t looked = now_ns();
+        const int64_t checked_ns = now_ns();
         if (is_ready())
             return true;
-        const int64_t now = now_ns(), next = now + PORT_LOOK_NS + 2 * (now - looked);
+        const int64_t now = now_ns(), next = now + PORT_CHECK_NS + 2 * (now - checked_ns);
         if (exec.done)
             return job_fail(exec.job, "program", -1, "the program ended %s before it was ready%s",
                             ending(), output_tail(&exec.output));
         if (now >= deadline_ns)
             return job_fail(exec.job, "arm-timeout", -1, "the program did not %s within %g s%s",
-                            hope(), params.arm_timeout_s, output_tail(&exec.output));
-        const bool looks = params.ready >= READY_TCP && next < deadline_ns;
-        if (!step(looks ? next : deadline_ns) || is_stopped_early())
+                            readiness_condition(), params.arm_timeout_s, output_tail(&exec.output));
+        const bool checks_port = params.ready >= READY_TCP && next < deadline_ns;
+        if (!step(checks_port ? next : deadline_ns) || is_stopped_early())
             return false;
     }
 }
 
-/* When something has to be done if nothing happens before. */
+/* The next deadline. */
 static int64_t due_ns(int64_t kill_ns)
 {
     if (exec.ended)
@@ -366,7 +367,8 @@ static int64_t due_ns(int64_t kill_ns)
     return kill_ns < deadline_ns ? kill_ns : deadline_ns;
 }
 
-/* It is late for its end: `kill_ns` is when its grace is over, if it was told to end. */
+/* Whether a deadline has passed that fails the job. At `kill_ns`, the end of grace_s after `stop`,
+ * the program is killed. */
 static bool is_late(int64_t *kill_ns)
 {
     const int64_t now = now_ns();

@@ -1,8 +1,8 @@
 /* osmef-agent: one end of a measurement. docs/agent-protocol.md describes it. */
+#include "agent_multiplexer.h"
 #include "byhand.h"
 #include "cleanup.h"
 #include "limits.h"
-#include "many.h"
 #include "serve.h"
 
 #include <signal.h>
