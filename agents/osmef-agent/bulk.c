@@ -178,7 +178,7 @@ static bool work_on(struct flow_thread *thread)
     return !thread->failure.kind;
 }
 
-static void tell_connected(struct flow_threads *threads)
+static void write_connected(struct flow_threads *threads)
 {
     (void)threads;
     bulk.view->connected(&bulk);
@@ -271,7 +271,7 @@ static const struct flow_work work = {.prepare = prepare,
                                       .run = work_on,
                                       .tick = tick,
                                       .go = '!',
-                                      .connected = tell_connected,
+                                      .connected = write_connected,
                                       .begin = begin,
                                       .gather = gather,
                                       .progress = progress,
@@ -313,10 +313,10 @@ static bool run(struct job *job)
     return bulk_run(job, &params, &bulk_event_view) != NULL;
 }
 
-static void tell_result(const struct job *job)
+static void write_result(const struct job *job)
 {
     (void)job;
-    bulk_tell_result(&bulk);
+    bulk_write_result(&bulk);
 }
 
-const struct kind bulk_kind = {"bulk", false, read_params, run, tell_result, false};
+const struct kind bulk_kind = {"bulk", false, read_params, run, write_result, false};

@@ -141,6 +141,6 @@ const struct bulk *bulk_run(struct job *job, const struct bulk_params *params,
                             const struct bulk_view *view);
 
 /* Appends the result's members. */
-void bulk_tell_result(const struct bulk *bulk);
+void bulk_write_result(const struct bulk *bulk);
 
 #endif

@@ -9,8 +9,8 @@
 const char *const bulk_modes[] = {"copy", "zerocopy", "discard", "zerocopy-discard", NULL};
 const char *const bulk_directions[] = {"forward", "reverse", "both", NULL};
 
-static void tell_tcp_series(const struct way *way, const struct interval *interval,
-                            enum tcp_value which)
+static void write_tcp_series(const struct way *way, const struct interval *interval,
+                             enum tcp_value which)
 {
     out_format(",\"%s\":", tcp_names[which]);
     if (way->role == RECEIVER) {
@@ -18,11 +18,11 @@ static void tell_tcp_series(const struct way *way, const struct interval *interv
         return;
     }
     for (int i = 0; i < way->count; i++)
-        tell_value(i ? "," : "[", interval->tcp[i].value[which]);
+        write_value(i ? "," : "[", interval->tcp[i].value[which]);
     out_format("]");
 }
 
-static void tell_interval(const struct way *way, const struct interval *interval)
+static void write_interval(const struct way *way, const struct interval *interval)
 {
     event_begin(way->bulk->threads.job, "interval");
     out_format(",\"role\":\"%s\",\"start_s\":%.9f,\"length_s\":%.9f,\"warmup\":%s,\"bytes\":",
@@ -31,45 +31,46 @@ static void tell_interval(const struct way *way, const struct interval *interval
     for (int i = 0; i < way->count; i++)
         out_format("%s%llu", i ? "," : "[", (unsigned long long)interval->bytes[i]);
     out_format("]");
-    tell_tcp_series(way, interval, TCP_RETRANSMITS);
-    tell_tcp_series(way, interval, TCP_RTT_US);
-    tell_tcp_series(way, interval, TCP_CWND);
+    write_tcp_series(way, interval, TCP_RETRANSMITS);
+    write_tcp_series(way, interval, TCP_RTT_US);
+    write_tcp_series(way, interval, TCP_CWND);
     event_end();
 }
 
-static void tell_connected(const struct bulk *bulk)
+static void write_connected(const struct bulk *bulk)
 {
     event_report.connected(bulk->threads.job);
 }
 
-const struct bulk_view bulk_event_view = {tell_connected, tell_interval};
+const struct bulk_view bulk_event_view = {write_connected, write_interval};
 
-static void tell_growth(const struct flow *flow, enum tcp_value which)
+static void write_growth(const struct flow *flow, enum tcp_value which)
 {
     const int64_t later = flow->tcp.value[which];
     out_format(",\"%s\":", tcp_names[which]);
     if (flow->way->role == RECEIVER)
         out_format("null");
     else
-        tell_value("", flow->way->warm.taken ? tcp_growth(which, flow->warm_tcp.value[which], later)
-                                             : later);
+        write_value("", flow->way->warm.taken
+                            ? tcp_growth(which, flow->warm_tcp.value[which], later)
+                            : later);
 }
 
-static void tell_measured(const struct flow *flow, const struct worker *own)
+static void write_measured(const struct flow *flow, const struct worker *own)
 {
     const struct way *way = flow->way;
     const uint64_t before = way->warm.taken ? way->warm.bytes[flow->index] : 0;
     out_format(",\"measured\":{\"bytes\":%llu", (unsigned long long)(flow->bytes - before));
-    tell_cpu_time(",", own ? &own->measured_cpu : NULL);
-    tell_growth(flow, TCP_RETRANSMITS);
-    tell_growth(flow, TCP_RETRANSMITTED_BYTES);
-    tell_growth(flow, TCP_BUSY_US);
-    tell_growth(flow, TCP_RECEIVE_WINDOW_LIMITED_US);
-    tell_growth(flow, TCP_SEND_BUFFER_LIMITED_US);
+    write_cpu_time(",", own ? &own->measured_cpu : NULL);
+    write_growth(flow, TCP_RETRANSMITS);
+    write_growth(flow, TCP_RETRANSMITTED_BYTES);
+    write_growth(flow, TCP_BUSY_US);
+    write_growth(flow, TCP_RECEIVE_WINDOW_LIMITED_US);
+    write_growth(flow, TCP_SEND_BUFFER_LIMITED_US);
     out_format("}");
 }
 
-static void tell_times(const struct flow *flow)
+static void write_times(const struct flow *flow)
 {
     const int64_t start_ns = flow->way->bulk->threads.start_ns;
     const double length_s = ns_seconds(flow->end_ns - flow->start_ns);
@@ -81,7 +82,7 @@ static void tell_times(const struct flow *flow)
         out_format(",\"goodput_bps\":null");
 }
 
-static void tell_flow(const struct flow *flow)
+static void write_flow(const struct flow *flow)
 {
     const struct way *way = flow->way;
     const int i = flow->index;
@@ -93,17 +94,17 @@ static void tell_flow(const struct flow *flow)
                    (unsigned long long)(way->first_ended.bytes[i] - way->common_from->bytes[i]));
     else
         out_format("null");
-    tell_times(flow);
-    tell_value(",\"bursts\":", way->role == SENDER ? flow->bursts : UNKNOWN);
+    write_times(flow);
+    write_value(",\"bursts\":", way->role == SENDER ? flow->bursts : UNKNOWN);
     out_format(",\"mptcp\":%s", flow->mptcp == UNKNOWN ? "null" : flow->mptcp ? "true" : "false");
-    tell_cpu_time(",", own ? &own->thread->cpu : NULL);
-    tell_value(",\"last_cpu\":", own ? own->thread->cpu.last_cpu : UNKNOWN);
-    tell_tcp(&flow->tcp);
-    tell_measured(flow, own);
+    write_cpu_time(",", own ? &own->thread->cpu : NULL);
+    write_value(",\"last_cpu\":", own ? own->thread->cpu.last_cpu : UNKNOWN);
+    write_tcp(&flow->tcp);
+    write_measured(flow, own);
     out_format("}");
 }
 
-static void tell_threads(const struct way *way)
+static void write_threads(const struct way *way)
 {
     out_format(",\"threads\":");
     if (way->threads == way->count) {
@@ -112,9 +113,9 @@ static void tell_threads(const struct way *way)
     }
     for (int i = 0; i < way->threads; i++) {
         const struct worker *worker = &way->workers[i];
-        tell_cpu_time(i ? ",{" : "[{", &worker->thread->cpu);
-        tell_value(",\"last_cpu\":", worker->thread->cpu.last_cpu);
-        tell_cpu_time(",\"measured\":{", &worker->measured_cpu);
+        write_cpu_time(i ? ",{" : "[{", &worker->thread->cpu);
+        write_value(",\"last_cpu\":", worker->thread->cpu.last_cpu);
+        write_cpu_time(",\"measured\":{", &worker->measured_cpu);
         out_format("}}");
     }
     out_format("]");
@@ -127,7 +128,7 @@ static const char *mode_of(const struct way *way)
     return bulk_modes[mode == plain || mode == MODE_ZEROCOPY_DISCARD ? plain : MODE_COPY];
 }
 
-static void tell_way(const char *name, const struct way *way)
+static void write_way(const char *name, const struct way *way)
 {
     out_format(",\"%s\":", name);
     if (way->count == 0) {
@@ -141,21 +142,21 @@ static void tell_way(const char *name, const struct way *way)
                    ns_seconds(way->first_ended.at_ns - way->common_from->at_ns));
     else
         out_format(",\"common_start_s\":null,\"common_length_s\":null");
-    tell_threads(way);
+    write_threads(way);
     out_format(",\"flows\":[");
     for (int i = 0; i < way->count; i++)
-        tell_flow(&way->flows[i]);
+        write_flow(&way->flows[i]);
     out_format("]}");
 }
 
-static void tell_pins(const struct pins *pins)
+static void write_pins(const struct pins *pins)
 {
     out_format(",\"cpus\":%s", pins->count ? "[" : "null");
     for (int i = 0; i < pins->count; i++)
         out_format("%s%d%s", i ? "," : "", pins->cpus[i], i + 1 == pins->count ? "]" : "");
 }
 
-void bulk_tell_result(const struct bulk *bulk)
+void bulk_write_result(const struct bulk *bulk)
 {
     const struct flow_threads *threads = &bulk->threads;
     const struct usage *measured = &bulk->measured;
@@ -163,13 +164,13 @@ void bulk_tell_result(const struct bulk *bulk)
     out_format(",\"direction\":\"%s\",\"start_realtime_ns\":%lld,\"elapsed_s\":%.9f,\"refused\":%d",
                bulk_directions[bulk->params.link.opening.direction],
                (long long)threads->start_realtime_ns, threads->elapsed_s, threads->link.refused);
-    tell_pins(&bulk->params.pins);
-    tell_way("sending", &bulk->ways[SENDER]);
-    tell_way("receiving", &bulk->ways[RECEIVER]);
-    threads_tell_end(threads);
+    write_pins(&bulk->params.pins);
+    write_way("sending", &bulk->ways[SENDER]);
+    write_way("receiving", &bulk->ways[RECEIVER]);
+    threads_write_end(threads);
     out_format(",\"measured\":{\"start_s\":%.9f,\"length_s\":%.9f", measured_s,
                threads->elapsed_s - measured_s);
-    tell_process(&measured->process);
-    tell_endpoint(&measured->endpoint);
+    write_process(&measured->process);
+    write_endpoint(&measured->endpoint);
     out_format("}");
 }

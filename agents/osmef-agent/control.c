@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void tell_clock(void)
+static void write_clock(void)
 {
     const int64_t realtime = clock_ns(CLOCK_REALTIME);
     out_format("{\"event\":\"clock\",\"realtime_ns\":%lld,\"monotonic_ns\":%lld}",
@@ -18,7 +18,7 @@ static void tell_clock(void)
     out_line();
 }
 
-static void tell_interface(const struct json_object *command)
+static void write_interface(const struct json_object *command)
 {
     struct asked {
         char address[HOST_SIZE];
@@ -40,11 +40,11 @@ static void tell_interface(const struct json_object *command)
     out_line();
 }
 
-static void tell_carried(void)
+static void write_carried(void)
 {
     const struct nics nics = nics_now();
     out_format("{\"event\":\"carried\"");
-    tell_nics(&nics);
+    write_nics(&nics);
     out_format("}");
     out_line();
 }
@@ -177,11 +177,11 @@ static void handle_command(void *context, char *line, size_t length)
     if (kind)
         accept_job(c, &command, kind);
     else if (strcmp(name, "clock") == 0)
-        tell_clock();
+        write_clock();
     else if (strcmp(name, "interface") == 0)
-        tell_interface(&command);
+        write_interface(&command);
     else if (strcmp(name, "carried") == 0)
-        tell_carried();
+        write_carried();
     else if (!is_job_command(name))
         protocol_error("cmd must be clock, interface, carried, start, stop, write, abort or a kind"
                        " of job");

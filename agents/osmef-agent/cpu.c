@@ -74,8 +74,8 @@ static void add_line(struct endpoint_time *sum, const char *line, const cpu_set_
     if (at == line + strlen("cpu") || cpu >= MAX_CPUS || !CPU_ISSET_S(cpu, size, allowed))
         return;
     const double tick_s = 1.0 / (double)sysconf(_SC_CLK_TCK);
-    const bool told = sum->cpus < MAX_TOLD_CPUS;
-    if (told)
+    const bool listed = sum->cpus < MAX_LISTED_CPUS;
+    if (listed)
         sum->number[sum->cpus] = (int)cpu;
     int columns = 0;
     while (columns < STAT_COLUMNS) {
@@ -83,7 +83,7 @@ static void add_line(struct endpoint_time *sum, const char *line, const cpu_set_
         const unsigned long long ticks = strtoull(at, &end, 10);
         if (end == at)
             break;
-        if (told)
+        if (listed)
             sum->each[sum->cpus][columns] = (double)ticks * tick_s;
         sum->seconds[columns++] += (double)ticks * tick_s;
         at = end;
@@ -116,7 +116,7 @@ struct endpoint_time endpoint_since(struct endpoint_time earlier)
     now.at_ns -= earlier.at_ns;
     for (int i = 0; i < STAT_COLUMNS; i++)
         now.seconds[i] -= earlier.seconds[i];
-    for (int cpu = 0; cpu < now.cpus && cpu < MAX_TOLD_CPUS; cpu++)
+    for (int cpu = 0; cpu < now.cpus && cpu < MAX_LISTED_CPUS; cpu++)
         for (int i = 0; i < STAT_COLUMNS; i++)
             now.each[cpu][i] -= earlier.each[cpu][i];
     quotas_since(&earlier.quotas, &now.quotas);

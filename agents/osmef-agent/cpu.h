@@ -35,7 +35,7 @@ enum {
 extern const char *const stat_names[STAT_COLUMNS];
 
 /* More CPUs are in the sum, but not told one by one. */
-#define MAX_TOLD_CPUS 512
+#define MAX_LISTED_CPUS 512
 
 struct endpoint_time {
     int64_t at_ns;
@@ -43,8 +43,8 @@ struct endpoint_time {
     int columns; /* how many of them this kernel has */
     double seconds[STAT_COLUMNS];
     /* Each of the first MAX_TOLD_CPUS by itself: one CPU may be full while the sum looks idle. */
-    int number[MAX_TOLD_CPUS];
-    double each[MAX_TOLD_CPUS][STAT_COLUMNS];
+    int number[MAX_LISTED_CPUS];
+    double each[MAX_LISTED_CPUS][STAT_COLUMNS];
     struct quotas quotas;
 };
 

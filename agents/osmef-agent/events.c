@@ -16,7 +16,7 @@ void event_end(void)
     out_line();
 }
 
-void tell_value(const char *separator, int64_t value)
+void write_value(const char *separator, int64_t value)
 {
     if (value == UNKNOWN)
         out_format("%snull", separator);
@@ -24,7 +24,7 @@ void tell_value(const char *separator, int64_t value)
         out_format("%s%lld", separator, (long long)value);
 }
 
-void tell_tcp(const struct tcp_state *tcp)
+void write_tcp(const struct tcp_state *tcp)
 {
     out_format(",\"tcp\":{\"congestion_control\":");
     if (tcp->congestion_control[0])
@@ -33,14 +33,14 @@ void tell_tcp(const struct tcp_state *tcp)
         out_format("null");
     for (int i = 0; i < TCP_VALUES; i++) {
         out_format(",\"%s\":", tcp_names[i]);
-        tell_value("", tcp->value[i]);
+        write_value("", tcp->value[i]);
     }
-    tell_value(",\"send_buffer\":", tcp->send_buffer);
-    tell_value(",\"receive_buffer\":", tcp->receive_buffer);
+    write_value(",\"send_buffer\":", tcp->send_buffer);
+    write_value(",\"receive_buffer\":", tcp->receive_buffer);
     out_format("}");
 }
 
-void tell_cpu_time(const char *separator, const struct cpu_time *cpu)
+void write_cpu_time(const char *separator, const struct cpu_time *cpu)
 {
     if (cpu)
         out_format("%s\"cpu_user_s\":%.6f,\"cpu_system_s\":%.6f", separator, cpu->user_s,
@@ -53,23 +53,23 @@ void tell_cpu_time(const char *separator, const struct cpu_time *cpu)
         out_format(",\"cpu_wait_s\":null");
 }
 
-void tell_cpu(const struct cpu_time *cpu)
+void write_cpu(const struct cpu_time *cpu)
 {
-    tell_cpu_time(",", cpu);
-    tell_value(",\"last_cpu\":", cpu->last_cpu);
+    write_cpu_time(",", cpu);
+    write_value(",\"last_cpu\":", cpu->last_cpu);
 }
 
-void tell_process(const struct cpu_time *process)
+void write_process(const struct cpu_time *process)
 {
     out_format(",\"process\":{\"cpu_user_s\":%.6f,\"cpu_system_s\":%.6f,\"max_rss_kb\":%lld}",
                process->user_s, process->system_s, (long long)cpu_max_rss_kb());
 }
 
 /* Tells for each CPU the sum of the columns `first` to `last` of /proc/stat. */
-static void tell_cpus(const struct endpoint_time *endpoint, const char *name, int first, int last)
+static void write_cpus(const struct endpoint_time *endpoint, const char *name, int first, int last)
 {
     out_format(",\"%s\":[", name);
-    for (int i = 0; i < endpoint->cpus && i < MAX_TOLD_CPUS; i++) {
+    for (int i = 0; i < endpoint->cpus && i < MAX_LISTED_CPUS; i++) {
         double sum_s = 0;
         for (int column = first; column <= last; column++)
             sum_s += endpoint->each[i][column];
@@ -78,19 +78,19 @@ static void tell_cpus(const struct endpoint_time *endpoint, const char *name, in
     out_format("]");
 }
 
-static void tell_each_cpu(const struct endpoint_time *endpoint)
+static void write_each_cpu(const struct endpoint_time *endpoint)
 {
     out_format(",\"each\":{\"cpu\":[");
-    for (int i = 0; i < endpoint->cpus && i < MAX_TOLD_CPUS; i++)
+    for (int i = 0; i < endpoint->cpus && i < MAX_LISTED_CPUS; i++)
         out_format("%s%d", i ? "," : "", endpoint->number[i]);
     out_format("]");
-    tell_cpus(endpoint, "idle_s", STAT_IDLE, STAT_IOWAIT);
-    tell_cpus(endpoint, "interrupts_s", STAT_IRQ, STAT_SOFTIRQ);
-    tell_cpus(endpoint, "steal_s", STAT_STEAL, STAT_STEAL);
+    write_cpus(endpoint, "idle_s", STAT_IDLE, STAT_IOWAIT);
+    write_cpus(endpoint, "interrupts_s", STAT_IRQ, STAT_SOFTIRQ);
+    write_cpus(endpoint, "steal_s", STAT_STEAL, STAT_STEAL);
     out_format("}");
 }
 
-static void tell_quota(const struct quota *quota)
+static void write_quota(const struct quota *quota)
 {
     if (quota)
         out_format(",\"quota\":{\"cpus\":%.6g,\"periods\":%lld,\"throttled\":%lld,"
@@ -101,7 +101,7 @@ static void tell_quota(const struct quota *quota)
         out_format(",\"quota\":null");
 }
 
-void tell_endpoint(const struct endpoint_time *endpoint)
+void write_endpoint(const struct endpoint_time *endpoint)
 {
     out_format(",\"endpoint\":{\"cpus\":%d,\"elapsed_s\":%.9f", endpoint->cpus,
                (double)endpoint->at_ns / 1e9);
@@ -111,8 +111,8 @@ void tell_endpoint(const struct endpoint_time *endpoint)
         else
             out_format(",\"%s_s\":null", stat_names[i]);
     }
-    tell_each_cpu(endpoint);
-    tell_quota(quotas_tightest(&endpoint->quotas));
+    write_each_cpu(endpoint);
+    write_quota(quotas_tightest(&endpoint->quotas));
     out_format("}");
 }
 
@@ -124,7 +124,7 @@ void event_result(const struct job *job)
     event_end();
 }
 
-static void tell_listening(const struct job *job, const char *address, int port)
+static void write_listening(const struct job *job, const char *address, int port)
 {
     (void)address;
     event_begin(job, "listening");
@@ -132,21 +132,21 @@ static void tell_listening(const struct job *job, const char *address, int port)
     event_end();
 }
 
-static void tell_connected(const struct job *job)
+static void write_connected(const struct job *job)
 {
     event_begin(job, "connected");
     event_end();
 }
 
-static void tell_failed(const struct job *job)
+static void write_failed(const struct job *job)
 {
     const struct failure *failure = &job->failure;
     event_begin(job, "error");
     out_format(",\"kind\":\"%s\",\"flow\":", failure->kind);
-    tell_value("", failure->flow);
+    write_value("", failure->flow);
     out_format(",\"message\":");
     out_string(failure->message);
     event_end();
 }
 
-const struct report event_report = {tell_listening, tell_connected, tell_failed};
+const struct report event_report = {write_listening, write_connected, write_failed};

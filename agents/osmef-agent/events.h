@@ -13,22 +13,22 @@ void event_begin(const struct job *job, const char *event);
 void event_end(void);
 
 /* Appends a value, or null for UNKNOWN. */
-void tell_value(const char *separator, int64_t value);
+void write_value(const char *separator, int64_t value);
 
 /* Appends the state of a connection as a flow's member. */
 struct tcp_state;
-void tell_tcp(const struct tcp_state *tcp);
+void write_tcp(const struct tcp_state *tcp);
 
 /* Appends the members of a thread's CPU time; NULL: they are not known. */
 struct cpu_time;
-void tell_cpu_time(const char *separator, const struct cpu_time *cpu);
+void write_cpu_time(const char *separator, const struct cpu_time *cpu);
 /* The same, and where it ended. */
-void tell_cpu(const struct cpu_time *cpu);
+void write_cpu(const struct cpu_time *cpu);
 
 /* Appends the members that every result with a CPU account has. */
 struct endpoint_time;
-void tell_process(const struct cpu_time *process);
-void tell_endpoint(const struct endpoint_time *endpoint);
+void write_process(const struct cpu_time *process);
+void write_endpoint(const struct endpoint_time *endpoint);
 
 void event_result(const struct job *job);
 

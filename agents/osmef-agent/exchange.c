@@ -133,11 +133,11 @@ static bool run(struct job *job)
     return ok;
 }
 
-static void tell_result(const struct job *job)
+static void write_result(const struct job *job)
 {
     (void)job;
-    exchange_tell_result(&exchange);
+    exchange_write_result(&exchange);
     release_memory();
 }
 
-const struct kind exchange_kind = {"exchange", false, read_params, run, tell_result, false};
+const struct kind exchange_kind = {"exchange", false, read_params, run, write_result, false};

@@ -127,6 +127,6 @@ int64_t exchange_intervals_tick(struct exchange *exchange);
 /* Tells what is left. */
 void exchange_intervals_end(struct exchange *exchange);
 
-void exchange_tell_result(const struct exchange *exchange);
+void exchange_write_result(const struct exchange *exchange);
 
 #endif

@@ -38,20 +38,20 @@ static void take(struct asker *asker)
     memset(taken, 0, sizeof *taken);
 }
 
-static void tell_ns(const char *name, const struct tally *tally, int64_t ns)
+static void write_ns(const char *name, const struct tally *tally, int64_t ns)
 {
     out_format(",\"%s\":", name);
-    tell_value("", tally->histogram.count ? ns : UNKNOWN);
+    write_value("", tally->histogram.count ? ns : UNKNOWN);
 }
 
 /* A stream loses nothing: TCP sends it again. */
-static void tell_lost(const struct exchange *exchange, uint64_t lost)
+static void write_lost(const struct exchange *exchange, uint64_t lost)
 {
     const bool known = protocol_is_datagrams(exchange->params.protocol);
-    tell_value(",\"lost\":", known ? (int64_t)lost : UNKNOWN);
+    write_value(",\"lost\":", known ? (int64_t)lost : UNKNOWN);
 }
 
-static void tell_quantiles(const struct tally *tally)
+static void write_quantiles(const struct tally *tally)
 {
     static const struct {
         const char *name;
@@ -64,11 +64,11 @@ static void tell_quantiles(const struct tally *tally)
     const struct histogram *histogram = &tally->histogram;
     const uint64_t count = histogram->count;
     out_format("\"count\":%llu", (unsigned long long)count);
-    tell_ns("min_ns", tally, histogram->min_ns);
-    tell_ns("mean_ns", tally, count ? (int64_t)(tally->sum_ns / count) : UNKNOWN);
+    write_ns("min_ns", tally, histogram->min_ns);
+    write_ns("mean_ns", tally, count ? (int64_t)(tally->sum_ns / count) : UNKNOWN);
     for (size_t i = 0; i < sizeof quantiles / sizeof *quantiles; i++)
-        tell_ns(quantiles[i].name, tally, histogram_quantile(histogram, quantiles[i].q));
-    tell_ns("max_ns", tally, histogram->max_ns);
+        write_ns(quantiles[i].name, tally, histogram_quantile(histogram, quantiles[i].q));
+    write_ns("max_ns", tally, histogram->max_ns);
 }
 
 /* The listening end only counts. */
@@ -81,7 +81,7 @@ static void count_answers(struct exchange *exchange)
     series.answered = total;
 }
 
-static void tell_interval(struct exchange *exchange, int64_t now)
+static void write_interval(struct exchange *exchange, int64_t now)
 {
     const struct flow_threads *threads = &exchange->threads;
     event_begin(threads->job, "exchanges");
@@ -95,8 +95,8 @@ static void tell_interval(struct exchange *exchange, int64_t now)
         for (int i = 0; i < threads->count; i++)
             take(&exchange->askers[i]);
         out_format(",");
-        tell_quantiles(&series.tally);
-        tell_lost(exchange, series.tally.lost);
+        write_quantiles(&series.tally);
+        write_lost(exchange, series.tally.lost);
     }
     event_end();
     series.times.last_ns = now;
@@ -110,7 +110,7 @@ int64_t exchange_intervals_tick(struct exchange *exchange)
     }
     const int64_t now = now_ns();
     if (now >= series.times.next_ns)
-        tell_interval(exchange, now);
+        write_interval(exchange, now);
     while (series.times.next_ns <= now)
         set_deadline(exchange);
     return series.times.next_ns;
@@ -120,19 +120,19 @@ void exchange_intervals_end(struct exchange *exchange)
 {
     const int64_t end_ns = exchange->threads.end_ns;
     if (exchange->params.interval_s > 0 && end_ns > series.times.last_ns)
-        tell_interval(exchange, end_ns);
+        write_interval(exchange, end_ns);
 }
 
-static void tell_asker(const struct exchange *exchange, const struct asker *asker)
+static void write_asker(const struct exchange *exchange, const struct asker *asker)
 {
     out_format(",");
-    tell_quantiles(&asker->measured);
-    tell_lost(exchange, asker->measured.lost);
+    write_quantiles(&asker->measured);
+    write_lost(exchange, asker->measured.lost);
     out_format(",\"late\":%llu,\"unsent\":%llu", (unsigned long long)asker->late,
                (unsigned long long)asker->unsent);
 }
 
-static void tell_flows(const struct exchange *exchange)
+static void write_flows(const struct exchange *exchange)
 {
     const struct flow_threads *threads = &exchange->threads;
     out_format(",\"flows\":[");
@@ -141,25 +141,25 @@ static void tell_flows(const struct exchange *exchange)
         if (threads->params->listens)
             out_format(",\"count\":%llu", (unsigned long long)exchange->answers[i]);
         else
-            tell_asker(exchange, &exchange->askers[i]);
-        threads_tell_one(&threads->of[i]);
+            write_asker(exchange, &exchange->askers[i]);
+        threads_write_one(&threads->of[i]);
         out_format("}");
     }
     out_format("]");
 }
 
 /* The same exchanges, each from when it was due. */
-static void tell_response(const struct tally *response)
+static void write_response(const struct tally *response)
 {
     out_format(",\"response\":{");
-    tell_quantiles(response);
+    write_quantiles(response);
     out_format(",");
-    histogram_tell(&response->histogram);
+    histogram_write(&response->histogram);
     out_format("}");
 }
 
 /* All flows together. */
-static void tell_asked(const struct exchange *exchange)
+static void write_asked(const struct exchange *exchange)
 {
     const struct flow_threads *threads = &exchange->threads;
     static struct tally all, response;
@@ -179,19 +179,19 @@ static void tell_asked(const struct exchange *exchange)
     const int64_t begun_ns = threads->start_ns + seconds_ns(exchange->params.warmup_s);
     out_format(",\"elapsed_s\":%.9f", last_ns > begun_ns ? ns_seconds(last_ns - begun_ns) : 0.0);
     out_format(",");
-    tell_quantiles(&all);
-    tell_lost(exchange, all.lost);
+    write_quantiles(&all);
+    write_lost(exchange, all.lost);
     out_format(",\"late\":%llu,\"unsent\":%llu,", (unsigned long long)late,
                (unsigned long long)unsent);
-    histogram_tell(&all.histogram);
+    histogram_write(&all.histogram);
     if (exchange->params.rate_per_s > 0)
-        tell_response(&response);
+        write_response(&response);
 }
 
-void exchange_tell_result(const struct exchange *exchange)
+void exchange_write_result(const struct exchange *exchange)
 {
     const struct flow_threads *threads = &exchange->threads;
-    threads_tell_begin(threads);
+    threads_write_begin(threads);
     if (threads->params->listens) {
         uint64_t count = 0;
         for (int i = 0; i < threads->count; i++)
@@ -199,8 +199,8 @@ void exchange_tell_result(const struct exchange *exchange)
         out_format(",\"elapsed_s\":%.9f,\"count\":%llu", threads->elapsed_s,
                    (unsigned long long)count);
     } else {
-        tell_asked(exchange);
+        write_asked(exchange);
     }
-    tell_flows(exchange);
-    threads_tell_end(threads);
+    write_flows(exchange);
+    threads_write_end(threads);
 }

@@ -491,21 +491,21 @@ static bool run(struct job *job)
     return ok && !job->failure.kind;
 }
 
-static void tell_result(const struct job *job)
+static void write_result(const struct job *job)
 {
     (void)job;
     const bool killed = WIFSIGNALED(exec.status);
     out_format(",\"start_realtime_ns\":%lld,\"elapsed_s\":%.9f", (long long)exec.start_realtime_ns,
                ns_seconds(exec.ended_ns - exec.start_ns));
-    tell_value(",\"status\":", killed ? UNKNOWN : WEXITSTATUS(exec.status));
-    tell_value(",\"signal\":", killed ? WTERMSIG(exec.status) : UNKNOWN);
+    write_value(",\"status\":", killed ? UNKNOWN : WEXITSTATUS(exec.status));
+    write_value(",\"signal\":", killed ? WTERMSIG(exec.status) : UNKNOWN);
     out_format(",\"stopped\":%s,\"stdout_bytes\":%llu,\"stderr_bytes\":%llu",
                exec.stopped ? "true" : "false", (unsigned long long)exec.output.streams[0].bytes,
                (unsigned long long)exec.output.streams[1].bytes);
     out_format(",\"process\":{\"cpu_user_s\":%.6f,\"cpu_system_s\":%.6f,\"max_rss_kb\":%lld}",
                exec.use.user_s, exec.use.system_s, (long long)exec.use.max_rss_kb);
-    tell_endpoint(&exec.endpoint);
-    tell_nics(&exec.nics);
+    write_endpoint(&exec.endpoint);
+    write_nics(&exec.nics);
 }
 
-const struct kind exec_kind = {"exec", true, read_params, run, tell_result, true};
+const struct kind exec_kind = {"exec", true, read_params, run, write_result, true};

@@ -387,21 +387,21 @@ bool threads_run(struct flow_threads *threads, struct job *job, struct link_para
     return ok;
 }
 
-void threads_tell_begin(const struct flow_threads *threads)
+void threads_write_begin(const struct flow_threads *threads)
 {
     out_format(",\"role\":\"%s\",\"start_realtime_ns\":%lld,\"refused\":%d",
                threads_send(threads) ? "sender" : "receiver", (long long)threads->start_realtime_ns,
                threads->link.refused);
 }
 
-void threads_tell_one(const struct flow_thread *thread)
+void threads_write_one(const struct flow_thread *thread)
 {
-    tell_cpu(&thread->cpu);
-    tell_tcp(&thread->tcp);
+    write_cpu(&thread->cpu);
+    write_tcp(&thread->tcp);
 }
 
-void threads_tell_end(const struct flow_threads *threads)
+void threads_write_end(const struct flow_threads *threads)
 {
-    tell_process(&threads->process);
-    tell_endpoint(&threads->endpoint);
+    write_process(&threads->process);
+    write_endpoint(&threads->endpoint);
 }

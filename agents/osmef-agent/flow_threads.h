@@ -110,9 +110,9 @@ bool threads_run(struct flow_threads *threads, struct job *job, struct link_para
 
 /* Appends the members that the result of every such job has, before and after those of its flows.
  */
-void threads_tell_begin(const struct flow_threads *threads);
-void threads_tell_one(const struct flow_thread *thread);
-void threads_tell_end(const struct flow_threads *threads);
+void threads_write_begin(const struct flow_threads *threads);
+void threads_write_one(const struct flow_thread *thread);
+void threads_write_end(const struct flow_threads *threads);
 
 /* Whether this end sends at first. */
 static inline bool threads_send(const struct flow_threads *threads)

@@ -74,7 +74,7 @@ int64_t histogram_quantile(const struct histogram *h, double q)
 
 enum column { LOWER, UPPER, COUNT };
 
-static void tell_column(const struct histogram *h, const char *name, enum column column)
+static void write_column(const struct histogram *h, const char *name, enum column column)
 {
     const char *separator = "";
     out_format(",\"%s\":[", name);
@@ -89,11 +89,11 @@ static void tell_column(const struct histogram *h, const char *name, enum column
     out_format("]");
 }
 
-void histogram_tell(const struct histogram *h)
+void histogram_write(const struct histogram *h)
 {
     out_format("\"histogram\":{\"error_percent\":%g", HISTOGRAM_ERROR_PERCENT);
-    tell_column(h, "lower_ns", LOWER);
-    tell_column(h, "upper_ns", UPPER);
-    tell_column(h, "count", COUNT);
+    write_column(h, "lower_ns", LOWER);
+    write_column(h, "upper_ns", UPPER);
+    write_column(h, "count", COUNT);
     out_format("}");
 }

@@ -29,6 +29,6 @@ int64_t histogram_quantile(const struct histogram *histogram, double q);
 
 /* Appends "histogram":{"error_percent":..,"lower_ns":[..],"upper_ns":[..],"count":[..]} to the
  * event in the making: the buckets that hold something, each from lower to below upper. */
-void histogram_tell(const struct histogram *histogram);
+void histogram_write(const struct histogram *histogram);
 
 #endif

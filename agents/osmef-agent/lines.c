@@ -8,7 +8,7 @@
 #define PROGRAM "osmef-agent"
 
 /* Three digits and a decimal prefix: 9.41 Gbit/s. */
-static void tell_scaled(double value, const char *unit)
+static void print_scaled(double value, const char *unit)
 {
     static const char *const prefixes[] = {"", "k", "M", "G", "T"};
     int scale = 0;
@@ -21,12 +21,12 @@ static void tell_scaled(double value, const char *unit)
                value, prefixes[scale], unit);
 }
 
-static void tell_amount(uint64_t bytes, double length_s)
+static void print_amount(uint64_t bytes, double length_s)
 {
     out_format("  ");
-    tell_scaled((double)bytes, "B");
+    print_scaled((double)bytes, "B");
     out_format("  ");
-    tell_scaled(length_s > 0 ? (double)bytes * 8 / length_s : 0, "bit/s");
+    print_scaled(length_s > 0 ? (double)bytes * 8 / length_s : 0, "bit/s");
 }
 
 static int64_t sum_of(const struct way *way, const struct interval *interval, enum tcp_value which)
@@ -38,20 +38,20 @@ static int64_t sum_of(const struct way *way, const struct interval *interval, en
 }
 
 /* Only where data goes both ways a line has to say which. */
-static void tell_way(const struct way *way)
+static void print_direction(const struct way *way)
 {
     if (way->bulk->ways[SENDER].count && way->bulk->ways[RECEIVER].count)
         out_format(way->role == SENDER ? "sent     " : "received ");
 }
 
-static void tell_interval(const struct way *way, const struct interval *interval)
+static void print_interval(const struct way *way, const struct interval *interval)
 {
     uint64_t bytes = 0;
     for (int i = 0; i < way->count; i++)
         bytes += interval->bytes[i];
-    tell_way(way);
+    print_direction(way);
     out_format("%8.2f -%8.2f s", interval->start_s, interval->start_s + interval->length_s);
-    tell_amount(bytes, interval->length_s);
+    print_amount(bytes, interval->length_s);
     if (way->role == SENDER)
         out_format("  %lld retransmits, RTT %.2f ms",
                    (long long)sum_of(way, interval, TCP_RETRANSMITS),
@@ -61,7 +61,7 @@ static void tell_interval(const struct way *way, const struct interval *interval
     out_line();
 }
 
-static void tell_connected(const struct bulk *bulk)
+static void print_bulk_connected(const struct bulk *bulk)
 {
     const struct opening *opening = &bulk->params.link.opening;
     const int flows = opening->direction == BOTH ? opening->flows / 2 : opening->flows;
@@ -76,14 +76,14 @@ static void tell_connected(const struct bulk *bulk)
     out_line();
 }
 
-const struct bulk_view bulk_line_view = {tell_connected, tell_interval};
+const struct bulk_view bulk_line_view = {print_bulk_connected, print_interval};
 
-static void tell_flow(const struct flow *flow)
+static void print_flow(const struct flow *flow)
 {
     const double length_s = ns_seconds(flow->end_ns - flow->start_ns);
-    tell_way(flow->way);
+    print_direction(flow->way);
     out_format("flow %3d            ", flow->index);
-    tell_amount(flow->bytes, length_s);
+    print_amount(flow->bytes, length_s);
     if (flow->way->role == SENDER)
         out_format("  %lld retransmits, %s", (long long)flow->tcp.value[TCP_RETRANSMITS],
                    flow->tcp.congestion_control);
@@ -94,7 +94,7 @@ static void tell_flow(const struct flow *flow)
     out_line();
 }
 
-static void tell_common(const struct way *way)
+static void print_common(const struct way *way)
 {
     uint64_t bytes = 0;
     if (!way->common_from)
@@ -103,7 +103,7 @@ static void tell_common(const struct way *way)
     for (int i = 0; i < way->count; i++)
         bytes += way->first_ended.bytes[i] - way->common_from->bytes[i];
     out_format("aggregate BTC        ");
-    tell_amount(bytes, length_s);
+    print_amount(bytes, length_s);
     out_format("  in the %.2f s common to all flows", length_s);
     out_line();
 }
@@ -116,13 +116,13 @@ static void print_way(const struct way *way)
         return;
     for (int i = 0; i < way->count; i++) {
         bytes += way->flows[i].bytes;
-        tell_flow(&way->flows[i]);
+        print_flow(&way->flows[i]);
     }
-    tell_way(way);
+    print_direction(way);
     out_format("all, %8.2f s     ", elapsed_s);
-    tell_amount(bytes, elapsed_s);
+    print_amount(bytes, elapsed_s);
     out_line();
-    tell_common(way);
+    print_common(way);
 }
 
 void bulk_print_result(const struct bulk *bulk)

@@ -76,7 +76,7 @@ void nics_since(struct nics *nics)
     }
 }
 
-void tell_nics(const struct nics *nics)
+void write_nics(const struct nics *nics)
 {
     out_format(",\"interfaces\":{\"name\":[");
     for (int i = 0; i < nics->count; i++) {
@@ -87,7 +87,7 @@ void tell_nics(const struct nics *nics)
     for (int value = 0; value < NIC_VALUES; value++) {
         out_format(",\"%s\":[", names[value]);
         for (int i = 0; i < nics->count; i++)
-            tell_value(i ? "," : "", nics->at[i].value[value]);
+            write_value(i ? "," : "", nics->at[i].value[value]);
         out_format("]");
     }
     out_format("}");

@@ -30,7 +30,7 @@ struct nics nics_now(void);
 void nics_since(struct nics *nics);
 
 /* Appends them as the member `interfaces`: a list for each value. */
-void tell_nics(const struct nics *nics);
+void write_nics(const struct nics *nics);
 
 /* Finds the interface that has a numeric address. Returns false when there is none. */
 bool nic_of(const char *address, char name[NIC_NAME_SIZE]);

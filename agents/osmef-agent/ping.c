@@ -71,10 +71,10 @@ static bool run(struct job *job)
     return ok;
 }
 
-static void tell_result(const struct job *job)
+static void write_result(const struct job *job)
 {
     (void)job;
-    serving_tell();
+    serving_write();
 }
 
-const struct kind ping_kind = {"ping", true, read_params, run, tell_result, false};
+const struct kind ping_kind = {"ping", true, read_params, run, write_result, false};

@@ -24,10 +24,10 @@ static bool run(struct job *job)
     return serving_run(job, &serving, &service);
 }
 
-static void tell_result(const struct job *job)
+static void write_result(const struct job *job)
 {
     (void)job;
-    serving_tell();
+    serving_write();
 }
 
-const struct kind pong_kind = {"pong", true, read_params, run, tell_result, false};
+const struct kind pong_kind = {"pong", true, read_params, run, write_result, false};

@@ -27,24 +27,24 @@ bool ports_find_peer(const struct flow_threads *threads, int flow, struct sockad
            job_fail(threads->job, "reset", flow, "the peer has left: %s", strerror(errno));
 }
 
-bool ports_tell(const struct flow_threads *threads, int flow, int fd)
+bool ports_send(const struct flow_threads *threads, int flow, int fd)
 {
     struct sockaddr_storage here;
     socklen_t size = sizeof here;
-    const ssize_t told = sizeof(in_port_t);
+    const ssize_t size_of_port = sizeof(in_port_t);
     return (getsockname(fd, (struct sockaddr *)&here, &size) == 0 &&
             send(threads->link.fds[flow], port_in(&here), sizeof(in_port_t),
-                 MSG_NOSIGNAL | MSG_DONTWAIT) == told) ||
+                 MSG_NOSIGNAL | MSG_DONTWAIT) == size_of_port) ||
            job_fail(threads->job, "reset", flow, "the peer has left: %s", strerror(errno));
 }
 
-bool ports_hear(const struct flow_threads *threads, int flow, int64_t deadline_ns,
-                struct sockaddr_storage *peer, socklen_t *size)
+bool ports_receive(const struct flow_threads *threads, int flow, int64_t deadline_ns,
+                   struct sockaddr_storage *peer, socklen_t *size)
 {
-    unsigned char told[sizeof(in_port_t)];
+    unsigned char text[sizeof(in_port_t)];
     if (!ports_find_peer(threads, flow, peer, size))
         return false;
-    for (size_t used = 0; used < sizeof told;) {
+    for (size_t used = 0; used < sizeof text;) {
         const int ready =
             link_watch(threads->job, &threads->link, flow, 1, threads->wake, deadline_ns);
         if (job_aborted(threads->job))
@@ -55,11 +55,11 @@ bool ports_hear(const struct flow_threads *threads, int flow, int64_t deadline_n
             return job_fail(threads->job, "arm-timeout", flow, "the peer told no port within %g s",
                             threads->params->arm_timeout_s);
         const ssize_t n =
-            recv(threads->link.fds[flow], told + used, sizeof told - used, MSG_DONTWAIT);
+            recv(threads->link.fds[flow], text + used, sizeof text - used, MSG_DONTWAIT);
         if (n <= 0)
             return job_fail(threads->job, "reset", flow, "the peer left before it told its port");
         used += (size_t)n;
     }
-    memcpy(port_in(peer), told, sizeof told);
+    memcpy(port_in(peer), text, sizeof text);
     return true;
 }

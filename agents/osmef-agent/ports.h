@@ -25,10 +25,10 @@ bool ports_find_peer(const struct flow_threads *threads, int flow, struct sockad
                      socklen_t *size);
 
 /* Tells the peer, on the flow's connection, the port of a socket beside it: 2 bytes, big endian. */
-bool ports_tell(const struct flow_threads *threads, int flow, int fd);
+bool ports_send(const struct flow_threads *threads, int flow, int fd);
 
 /* Finds the peer, and waits until it tells its port. */
-bool ports_hear(const struct flow_threads *threads, int flow, int64_t deadline_ns,
-                struct sockaddr_storage *peer, socklen_t *size);
+bool ports_receive(const struct flow_threads *threads, int flow, int64_t deadline_ns,
+                   struct sockaddr_storage *peer, socklen_t *size);
 
 #endif

@@ -68,7 +68,7 @@ static bool open_answering(struct exchange *exchange, int flow, int *port)
     if (!ports_bind(probe->fd, &here, size, port) || (listens && listen(probe->fd, BACKLOG) < 0))
         return job_fail(job, "bind", flow, "can't use port %d, nor those after: %s",
                         exchange->params.probe_port, strerror(errno));
-    return ports_tell(&exchange->threads, flow, probe->fd);
+    return ports_send(&exchange->threads, flow, probe->fd);
 }
 
 static bool open_asking(struct exchange *exchange, int flow, int *port)
@@ -106,7 +106,7 @@ bool probe_open(struct exchange *exchange)
     for (int i = 0; ok && i < threads->count; i++) {
         struct probe *probe = &exchange->probes[i];
         ok = !listens && protocol != ICMP
-                 ? ports_hear(threads, i, deadline_ns, &probe->peer, &probe->peer_size)
+                 ? ports_receive(threads, i, deadline_ns, &probe->peer, &probe->peer_size)
                  : ports_find_peer(threads, i, &probe->peer, &probe->peer_size);
         if (ok && listens && protocol != ICMP)
             ok = open_answering(exchange, i, &port);

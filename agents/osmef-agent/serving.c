@@ -94,7 +94,7 @@ bool serving_run(struct job *job, const struct serving *serving, const struct se
     return ok;
 }
 
-void serving_tell(void)
+void serving_write(void)
 {
     const struct server_counts *counts = &outcome.counts;
     out_format(",\"start_realtime_ns\":%lld,\"elapsed_s\":%.9f,\"requests\":%llu,\"bad\":%llu,"
@@ -103,8 +103,8 @@ void serving_tell(void)
                (unsigned long long)counts->requests, (unsigned long long)counts->bad,
                (unsigned long long)counts->connections, (unsigned long long)counts->refused,
                (unsigned long long)counts->late, (unsigned long long)counts->bytes);
-    tell_process(&outcome.process);
-    tell_endpoint(&outcome.endpoint);
+    write_process(&outcome.process);
+    write_endpoint(&outcome.endpoint);
 }
 
 void serving_print(void)

@@ -20,7 +20,7 @@ bool serving_read(const struct json_object *command, bool relays, struct serving
 bool serving_run(struct job *job, const struct serving *serving, const struct service *service);
 
 /* Appends what the server has counted in the job that has ended. */
-void serving_tell(void);
+void serving_write(void);
 
 /* The same as a line for people. */
 void serving_print(void);

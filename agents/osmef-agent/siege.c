@@ -98,7 +98,7 @@ static bool run(struct job *job)
     ok = ok && wait_for_start(job) && siege_run();
     siege_disconnect();
     if (ok && job->report == &event_report)
-        ok = siege_tell_requests();
+        ok = siege_write_requests();
     if (!ok)
         siege_forget();
     return ok;
@@ -116,7 +116,7 @@ static int64_t value_of(const struct siege_request *asked, enum column column)
     return values[column];
 }
 
-static void tell_column(int64_t first, int64_t end, enum column column)
+static void write_column(int64_t first, int64_t end, enum column column)
 {
     const char *separator = "";
     out_format(",\"%s\":[", names[column]);
@@ -125,13 +125,13 @@ static void tell_column(int64_t first, int64_t end, enum column column)
         if (value != UNKNOWN && (column == START || column == DURATION || column == RELAY))
             out_format("%s%lld.%03d", separator, (long long)(value / 1000), (int)(value % 1000));
         else
-            tell_value(separator, value);
+            write_value(separator, value);
         separator = ",";
     }
     out_format("]");
 }
 
-bool siege_tell_requests(void)
+bool siege_write_requests(void)
 {
     struct pollfd fds[1];
     for (int64_t first = 0; first < siege.count; first += BATCH) {
@@ -139,7 +139,7 @@ bool siege_tell_requests(void)
         event_begin(siege.job, "requests");
         out_format(",\"first\":%lld", (long long)first);
         for (int column = 0; column < COLUMNS; column++)
-            tell_column(first, end, column);
+            write_column(first, end, column);
         event_end();
         control_wait(siege.job->control, fds, 1, 0);
         if (job_aborted(siege.job))
@@ -174,7 +174,7 @@ static const double quantiles[] = {0, 0.5, 0.9, 0.99, 0.999, 1};
 static const char *const quantile_names[] = {"min", "p50", "p90", "p99", "p999", "max"};
 #define QUANTILES (sizeof quantiles / sizeof *quantiles)
 
-static void tell_quantiles(const struct histogram *h)
+static void write_quantiles(const struct histogram *h)
 {
     out_format(",\"duration_us\":{");
     for (size_t i = 0; i < QUANTILES; i++) {
@@ -188,7 +188,7 @@ static void tell_quantiles(const struct histogram *h)
     out_format("},");
 }
 
-void siege_tell_result(void)
+void siege_write_result(void)
 {
     const struct sums sums = sum_up();
     out_format(",\"start_realtime_ns\":%lld,\"elapsed_s\":%.9f,\"requests\":%lld,\"failed\":%lld",
@@ -204,11 +204,11 @@ void siege_tell_result(void)
                (double)siege.counts.answered.count / sums.elapsed_s, (long long)sums.length,
                (unsigned long long)siege.counts.bytes,
                (unsigned long long)siege.counts.connections);
-    tell_value("", siege.asks_ping ? sums.retries : UNKNOWN);
-    tell_quantiles(&siege.counts.answered);
-    histogram_tell(&siege.counts.answered);
-    tell_process(&siege.process);
-    tell_endpoint(&siege.endpoint);
+    write_value("", siege.asks_ping ? sums.retries : UNKNOWN);
+    write_quantiles(&siege.counts.answered);
+    histogram_write(&siege.counts.answered);
+    write_process(&siege.process);
+    write_endpoint(&siege.endpoint);
 }
 
 void siege_print_result(void)
@@ -235,11 +235,11 @@ void siege_print_result(void)
     }
 }
 
-static void tell_result(const struct job *job)
+static void write_result(const struct job *job)
 {
     (void)job;
-    siege_tell_result();
+    siege_write_result();
     siege_forget();
 }
 
-const struct kind siege_kind = {"siege", false, read_params, run, tell_result, false};
+const struct kind siege_kind = {"siege", false, read_params, run, write_result, false};

@@ -116,8 +116,8 @@ bool siege_run(void);
 void siege_disconnect(void);
 
 /* Prints the records as `requests` events, unless it is aborted. */
-bool siege_tell_requests(void);
-void siege_tell_result(void);
+bool siege_write_requests(void);
+void siege_write_result(void);
 void siege_print_result(void);
 
 extern const struct kind siege_kind;

@@ -74,11 +74,11 @@ static void complete(struct siege_worker *b, struct siege_connection *connection
     enum request_error error = connection->response.status == 200 ? REQUEST_OK : REQUEST_STATUS;
     /* ping says why it failed in its JSON; other errors are those of HTTP. */
     if (siege.asks_ping && (error == REQUEST_OK || connection->response.status == 503)) {
-        const enum request_error told = read_ping(connection, asked);
-        if (told == REQUEST_PROTOCOL)
+        const enum request_error relayed = read_ping(connection, asked);
+        if (relayed == REQUEST_PROTOCOL)
             asked->length = UNKNOWN;
         if (error == REQUEST_OK)
-            error = told;
+            error = relayed;
     }
     if (excess || connection->ends || !siege.params.keep_alive ||
         !http_persists(&connection->response.framing) ||

@@ -234,7 +234,7 @@ static bool start_threads(void)
 }
 
 /* Prints how many requests have begun. */
-static void tell_progress(void)
+static void write_progress(void)
 {
     if (siege.job->report != &event_report)
         return;
@@ -257,7 +257,7 @@ bool siege_run(void)
     for (uint64_t ended = 0, more; ok && ended < (uint64_t)threads.count;) {
         control_wait(siege.job->control, fds, 2, look_ns);
         if (now_ns() >= look_ns) {
-            tell_progress();
+            write_progress();
             look_ns = now_ns() + LOOK_NS;
         }
         if (read(threads.done, &more, sizeof more) == sizeof more)

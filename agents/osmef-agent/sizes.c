@@ -17,7 +17,7 @@
 
 static struct sizes_params params; /* of the job that was read last */
 static struct sizes sizes;
-static int told; /* points */
+static int reported; /* points */
 
 /* Each flow has a buffer for what comes; what goes is the same for all unless it is checked. */
 static uint64_t memory_size(const struct sizes_params *p)
@@ -102,7 +102,7 @@ static double message_s(double repetition_s)
     return sizes.params.mode == PINGPONG ? repetition_s / 2 : repetition_s;
 }
 
-static void tell_times(int point, const char *name, size_t offset)
+static void write_times(int point, const char *name, size_t offset)
 {
     const size_t flows = (size_t)sizes.threads.count;
     out_format(",\"%s\":", name);
@@ -114,30 +114,30 @@ static void tell_times(int point, const char *name, size_t offset)
     out_format("]");
 }
 
-static void tell_point(int number)
+static void write_point(int number)
 {
     const struct point *point = &sizes.points[number];
     event_begin(sizes.threads.job, "point");
     out_format(",\"size\":%llu,\"repetitions\":%llu,\"trials\":%d", (unsigned long long)point->size,
                (unsigned long long)point->repetitions, point->trials);
-    tell_times(number, "time_min_us", offsetof(struct spread, min_s));
-    tell_times(number, "time_median_us", offsetof(struct spread, median_s));
-    tell_times(number, "time_max_us", offsetof(struct spread, max_s));
+    write_times(number, "time_min_us", offsetof(struct spread, min_s));
+    write_times(number, "time_median_us", offsetof(struct spread, median_s));
+    write_times(number, "time_max_us", offsetof(struct spread, max_s));
     out_format(",\"time_slowest_us\":%.5f", 1e6 * message_s(point->slowest_s));
     event_end();
 }
 
 /* Tells the points that have been measured since the last time. */
-static void tell_points(void)
+static void write_points(void)
 {
-    for (const int done = atomic_load(&sizes.done); told < done; told++)
-        tell_point(told);
+    for (const int done = atomic_load(&sizes.done); reported < done; reported++)
+        write_point(reported);
 }
 
 static int64_t tick(struct flow_threads *threads)
 {
     (void)threads;
-    tell_points();
+    write_points();
     return FOREVER;
 }
 
@@ -160,22 +160,22 @@ static bool run(struct job *job)
     sizes.params = params;
     sizes.planned = sizes_plan(params.min_size, params.max_size, params.perturbation, sizes.plan);
     sizes_schedule_begin();
-    told = 0;
+    reported = 0;
     threads->work = &work;
     threads->stall_limit_s = params.link.stall_timeout_s;
     threads->total_limit_s = params.duration_s + DRAIN_S;
     const bool ok = threads_run(threads, job, &sizes.params.link);
     if (ok)
-        tell_points();
+        write_points();
     release_memory();
     return ok;
 }
 
-static void tell_result(const struct job *job)
+static void write_result(const struct job *job)
 {
     (void)job;
     const struct flow_threads *threads = &sizes.threads;
-    threads_tell_begin(threads);
+    threads_write_begin(threads);
     out_format(",\"elapsed_s\":%.9f,\"mode\":\"%s\",\"check\":%s", threads->elapsed_s,
                modes[sizes.params.mode], sizes.params.check ? "true" : "false");
     if (!threads->params->listens)
@@ -184,11 +184,11 @@ static void tell_result(const struct job *job)
     for (int i = 0; i < threads->count; i++) {
         out_format("%s{\"flow\":%d,\"messages\":%llu", i ? "," : "", i,
                    (unsigned long long)sizes.movers[i].messages);
-        threads_tell_one(&threads->of[i]);
+        threads_write_one(&threads->of[i]);
         out_format("}");
     }
     out_format("]");
-    threads_tell_end(threads);
+    threads_write_end(threads);
 }
 
-const struct kind sizes_kind = {"sizes", false, read_params, run, tell_result, false};
+const struct kind sizes_kind = {"sizes", false, read_params, run, write_result, false};

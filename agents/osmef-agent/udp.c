@@ -82,7 +82,7 @@ static bool open_socket(const struct flow_threads *threads, struct udp_flow *flo
         return job_fail(threads->job, "bind", flow->index,
                         "can't use UDP port %d, nor those after: %s", udp.params.udp_port,
                         strerror(errno));
-    return ports_tell(threads, flow->index, flow->fd);
+    return ports_send(threads, flow->index, flow->fd);
 }
 
 static bool connect_socket(const struct flow_threads *threads, const struct udp_flow *flow,
@@ -90,7 +90,7 @@ static bool connect_socket(const struct flow_threads *threads, const struct udp_
 {
     struct sockaddr_storage peer;
     socklen_t size;
-    if (!ports_hear(threads, flow->index, deadline_ns, &peer, &size))
+    if (!ports_receive(threads, flow->index, deadline_ns, &peer, &size))
         return false;
     return connect(flow->fd, (struct sockaddr *)&peer, size) == 0 ||
            job_fail(threads->job, "connect", flow->index, "can't send datagrams to the peer: %s",
@@ -199,10 +199,10 @@ static bool run(struct job *job)
     return ok;
 }
 
-static void tell_result(const struct job *job)
+static void write_result(const struct job *job)
 {
     (void)job;
-    udp_tell_result(&udp);
+    udp_write_result(&udp);
 }
 
-const struct kind udp_kind = {"udp", false, read_params, run, tell_result, false};
+const struct kind udp_kind = {"udp", false, read_params, run, write_result, false};

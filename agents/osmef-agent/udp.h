@@ -89,7 +89,7 @@ int64_t udp_series_tick(const struct udp *udp);
 void udp_series_finish(const struct udp *udp, int64_t end_ns);
 
 /* Appends the result's members. */
-void udp_tell_result(const struct udp *udp);
+void udp_write_result(const struct udp *udp);
 
 /* What a flow's thread does. */
 bool udp_send(struct udp_flow *flow);

@@ -16,7 +16,7 @@ static uint64_t lost(const struct datagram_stats *stats, uint64_t sent)
     return sent > stats->received ? sent - stats->received : 0;
 }
 
-static void tell_counts(const struct datagram_stats *s, uint64_t sent)
+static void write_counts(const struct datagram_stats *s, uint64_t sent)
 {
     out_format("\"sent\":%llu,\"datagrams\":%llu,\"bytes\":%llu,\"lost\":%llu,\"reordered\":%llu,"
                "\"duplicates\":%llu,\"late\":%llu",
@@ -24,7 +24,7 @@ static void tell_counts(const struct datagram_stats *s, uint64_t sent)
                ull(s->duplicates), ull(s->late));
 }
 
-static void tell_us(const char *name, double ns, bool known)
+static void write_us(const char *name, double ns, bool known)
 {
     if (known)
         out_format("\"%s\":%.3f", name, ns / 1e3);
@@ -32,28 +32,28 @@ static void tell_us(const char *name, double ns, bool known)
         out_format("\"%s\":null", name);
 }
 
-static void tell_quantile(const char *name, const struct histogram *histogram, double quantile)
+static void write_quantile(const char *name, const struct histogram *histogram, double quantile)
 {
-    tell_us(name, (double)histogram_quantile(histogram, quantile), histogram->count > 0);
+    write_us(name, (double)histogram_quantile(histogram, quantile), histogram->count > 0);
 }
 
-static void tell_delays(const struct datagram_stats *s)
+static void write_delays(const struct datagram_stats *s)
 {
     const bool known = s->jitter_count > 0;
     out_format(",");
-    tell_us("jitter_us", known ? s->jitter_sum_ns / (double)s->jitter_count : 0, known);
+    write_us("jitter_us", known ? s->jitter_sum_ns / (double)s->jitter_count : 0, known);
     out_format(",");
-    tell_us("jitter_max_us", s->jitter_max_ns, known);
+    write_us("jitter_max_us", s->jitter_max_ns, known);
     out_format(",\"delay_variation\":{\"count\":%llu,", ull(s->variation.count));
-    tell_quantile("p50_us", &s->variation, 0.5);
+    write_quantile("p50_us", &s->variation, 0.5);
     out_format(",");
-    tell_quantile("p90_us", &s->variation, 0.9);
+    write_quantile("p90_us", &s->variation, 0.9);
     out_format(",");
-    tell_quantile("p99_us", &s->variation, 0.99);
+    write_quantile("p99_us", &s->variation, 0.99);
     out_format(",");
-    tell_quantile("p999_us", &s->variation, 0.999);
+    write_quantile("p999_us", &s->variation, 0.999);
     out_format(",");
-    tell_us("max_us", (double)s->variation.max_ns, s->variation.count > 0);
+    write_us("max_us", (double)s->variation.max_ns, s->variation.count > 0);
     out_format("}");
 }
 
@@ -64,7 +64,7 @@ static double received_s(const struct udp_flow *flow)
     return ns_seconds(taken_ns > flow->length_ns ? taken_ns : flow->length_ns);
 }
 
-static void tell_rate(const char *name, uint64_t bytes, double length_s)
+static void write_rate(const char *name, uint64_t bytes, double length_s)
 {
     if (length_s > 0)
         out_format(",\"%s\":%.0f", name, 8 * (double)bytes / length_s);
@@ -72,70 +72,70 @@ static void tell_rate(const char *name, uint64_t bytes, double length_s)
         out_format(",\"%s\":null", name);
 }
 
-static void tell_receiver(const struct udp_flow *flow)
+static void write_receiver(const struct udp_flow *flow)
 {
     const struct datagram_stats *measured = &flow->stats[UDP_MEASURED];
-    tell_counts(measured, flow->sent[UDP_MEASURED]);
-    tell_rate("goodput_bps", measured->bytes, received_s(flow));
+    write_counts(measured, flow->sent[UDP_MEASURED]);
+    write_rate("goodput_bps", measured->bytes, received_s(flow));
     out_format(",\"length_s\":%.9f,\"reordering_extent_max\":%llu,\"loss_episodes\":%llu,"
                "\"loss_longest\":%llu,\"foreign\":%llu,\"receive_buffer\":%d,\"dropped\":",
                received_s(flow), ull(measured->extent_max), ull(measured->episodes),
                ull(measured->longest_episode), ull(flow->foreign), flow->receive_buffer);
-    tell_value("", flow->glued ? UNKNOWN : (int64_t)(flow->dropped - flow->dropped_before));
-    tell_delays(measured);
+    write_value("", flow->glued ? UNKNOWN : (int64_t)(flow->dropped - flow->dropped_before));
+    write_delays(measured);
     out_format(",\"warmup\":{");
-    tell_counts(&flow->stats[UDP_WARMUP], flow->sent[UDP_WARMUP]);
+    write_counts(&flow->stats[UDP_WARMUP], flow->sent[UDP_WARMUP]);
     out_format("}");
 }
 
-static void tell_sender(const struct udp_flow *flow)
+static void write_sender(const struct udp_flow *flow)
 {
     const uint64_t size = (uint64_t)flow->udp->params.size;
     const uint64_t bytes = flow->sent[UDP_MEASURED] * size;
     out_format("\"sent\":%llu,\"bytes\":%llu", ull(flow->sent[UDP_MEASURED]), ull(bytes));
-    tell_rate("sent_bps", bytes, ns_seconds(flow->length_ns));
+    write_rate("sent_bps", bytes, ns_seconds(flow->length_ns));
     out_format(",\"length_s\":%.9f,\"send_refused\":%llu,\"behind_max_us\":%.3f,"
                "\"slipped_s\":%.9f,\"segmented\":%s,\"path_mtu\":",
                ns_seconds(flow->length_ns), ull(flow->refused), (double)flow->behind_max_ns / 1e3,
                ns_seconds(flow->slipped_ns), flow->segmented ? "true" : "false");
-    tell_value("", flow->path_mtu);
+    write_value("", flow->path_mtu);
     out_format(",\"warmup\":{\"sent\":%llu,\"bytes\":%llu}", ull(flow->sent[UDP_WARMUP]),
                ull(flow->sent[UDP_WARMUP] * size));
 }
 
-static void tell_flow(const struct udp_flow *flow)
+static void write_flow(const struct udp_flow *flow)
 {
     out_format("%s{\"flow\":%d,", flow->index ? "," : "", flow->index);
     if (threads_send(&flow->udp->threads))
-        tell_sender(flow);
+        write_sender(flow);
     else
-        tell_receiver(flow);
+        write_receiver(flow);
     out_format(",\"end_s\":%.9f,\"cpu_user_s\":%.6f,\"cpu_system_s\":%.6f}",
                ns_seconds(flow->thread->end_ns - flow->udp->threads.start_ns),
                flow->thread->cpu.user_s, flow->thread->cpu.system_s);
 }
 
 /* The delay variation of all flows together; each flow's own would be long. */
-static void tell_histogram(const struct udp *udp)
+static void write_histogram(const struct udp *udp)
 {
     static struct histogram all;
     memset(&all, 0, sizeof all);
     for (int i = 0; i < udp->count; i++)
         histogram_merge(&all, &udp->flows[i].stats[UDP_MEASURED].variation);
     out_format(",");
-    histogram_tell(&all);
+    histogram_write(&all);
 }
 
-void udp_tell_result(const struct udp *udp)
+void udp_write_result(const struct udp *udp)
 {
-    threads_tell_begin(&udp->threads);
+    threads_write_begin(&udp->threads);
     out_format(",\"elapsed_s\":%.9f,\"flows\":[", udp->threads.elapsed_s);
     for (int i = 0; i < udp->count; i++)
-        tell_flow(&udp->flows[i]);
+        write_flow(&udp->flows[i]);
     out_format("]");
     if (!threads_send(&udp->threads))
-        tell_histogram(udp);
-    threads_tell_end(&udp->threads);
+        write_histogram(udp);
+    threads_write_end(&udp->threads);
 }
 
 /* The series of intervals. */
@@ -177,7 +177,7 @@ void udp_series_begin(const struct udp *udp)
     set_deadline(udp);
 }
 
-static void tell_values(const struct udp *udp, int which)
+static void write_values(const struct udp *udp, int which)
 {
     out_format(",\"%s\":", names[which]);
     if (!applies(udp, which)) {
@@ -198,7 +198,7 @@ static void tell_values(const struct udp *udp, int which)
     out_format("]");
 }
 
-static void tell_interval(const struct udp *udp, int64_t end_ns)
+static void write_interval(const struct udp *udp, int64_t end_ns)
 {
     event_begin(udp->threads.job, "interval");
     out_format(",\"role\":\"%s\",\"start_s\":%.9f,\"length_s\":%.9f",
@@ -206,7 +206,7 @@ static void tell_interval(const struct udp *udp, int64_t end_ns)
                ns_seconds(series.times.last_ns - udp->threads.start_ns),
                ns_seconds(end_ns - series.times.last_ns));
     for (int i = 0; i < UDP_SHOWN; i++)
-        tell_values(udp, i);
+        write_values(udp, i);
     event_end();
     series.times.last_ns = end_ns;
 }
@@ -216,7 +216,7 @@ int64_t udp_series_tick(const struct udp *udp)
     const int64_t now = now_ns();
     if (now < series.times.next_ns)
         return series.times.next_ns;
-    tell_interval(udp, now);
+    write_interval(udp, now);
     while (series.times.next_ns <= now)
         set_deadline(udp);
     return series.times.next_ns;
@@ -225,5 +225,5 @@ int64_t udp_series_tick(const struct udp *udp)
 void udp_series_finish(const struct udp *udp, int64_t end_ns)
 {
     /* What is lost is known only now, and a loaded main thread may have looked late. */
-    tell_interval(udp, end_ns > series.times.last_ns ? end_ns : now_ns());
+    write_interval(udp, end_ns > series.times.last_ns ? end_ns : now_ns());
 }

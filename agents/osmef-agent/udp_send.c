@@ -259,7 +259,7 @@ static bool send_all(struct sender *s)
 }
 
 /* Tells how much was sent, and waits until the receiver has closed its account. */
-static bool tell_count(struct udp_flow *flow)
+static bool send_count(struct udp_flow *flow)
 {
     const struct udp_params *p = &flow->udp->params;
     unsigned char count[UDP_COUNT_SIZE];
@@ -317,5 +317,5 @@ bool udp_send(struct udp_flow *flow)
     flow->thread->end_ns = now_ns();
     flow->length_ns = flow->thread->end_ns - sender.measured_ns;
     flow->path_mtu = path_mtu(flow->fd);
-    return tell_count(flow);
+    return send_count(flow);
 }

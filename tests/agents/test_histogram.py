@@ -46,13 +46,13 @@ def filled(library: ctypes.CDLL, durations: Iterable[int]) -> Histogram:
 
 
 def told(library: ctypes.CDLL, histogram: Histogram) -> dict[str, Any]:
-    """Return what histogram_tell() prints, as the agent would print it."""
+    """Return what histogram_write() prints, as the agent would print it."""
     reader, writer = os.pipe()
     stdout = os.dup(1)
     try:
         os.dup2(writer, 1)
         library.out_format(b"{")
-        library.histogram_tell(ctypes.byref(histogram))
+        library.histogram_write(ctypes.byref(histogram))
         library.out_format(b"}")
         library.out_line()
     finally:
