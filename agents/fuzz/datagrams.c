@@ -30,7 +30,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     for (size_t at = UDP_COUNT_SIZE; at + RECORD <= size; at += RECORD)
         if (udp_header_read(&flow, data + at, UDP_HEADER_SIZE, &header))
             stats_arrive(&flow.stats[header.phase], header.sequence, UDP_HEADER_SIZE,
-                         header.sent_ns, (int64_t)(get(data + at + UDP_HEADER_SIZE, 8) % UDP_MOST));
+                         header.sent_ns,
+                         (int64_t)(get(data + at + UDP_HEADER_SIZE, 8) % UDP_LIMIT));
     for (int i = 0; counted && i < UDP_PHASES; i++) {
         stats_finish(&flow.stats[i], flow.sent[i]);
         check(&flow.stats[i], flow.sent[i]);

@@ -16,7 +16,7 @@ static bool is_six(const struct probe *probe)
 
 /* A raw socket gets all that comes for anybody, which would fill its buffer: it is to take answers
  * to its own echoes. With IPv4 they come behind the header of IP, whose length x takes. */
-static bool take_only_own(const struct probe *probe, int fd)
+static bool filter_own_replies(const struct probe *probe, int fd)
 {
     const bool six = is_six(probe);
     struct sock_filter code[] = {
@@ -44,7 +44,7 @@ int echo_open(struct exchange *exchange, int flow)
     probe->raw = fd < 0;
     if (fd < 0)
         fd = socket(family, SOCK_RAW | SOCK_CLOEXEC, protocol);
-    if (fd < 0 || (probe->raw && !take_only_own(probe, fd)))
+    if (fd < 0 || (probe->raw && !filter_own_replies(probe, fd)))
         job_fail(job, "option", flow,
                  "no ICMP socket: %s; run as root, or let users ask for echoes: sysctl "
                  "net.ipv4.ping_group_range=\"0 2147483647\"",

@@ -59,7 +59,7 @@ static bool read_params(const struct json_object *command, char problem[PROBLEM_
 
 static size_t sent_size(const struct flow_threads *threads)
 {
-    return sizeof *exchange.sent_ns * MOST_UNANSWERED * (size_t)threads->count;
+    return sizeof *exchange.sent_ns * MAX_UNANSWERED * (size_t)threads->count;
 }
 
 static bool prepare_askers(struct flow_threads *threads)
@@ -74,7 +74,7 @@ static bool prepare_askers(struct flow_threads *threads)
         return true;
     exchange.sent_ns = threads_map(threads, sent_size(threads), MAP_POPULATE);
     for (int i = 0; exchange.sent_ns && i < threads->count; i++)
-        exchange.askers[i].sent_ns = exchange.sent_ns + (size_t)i * MOST_UNANSWERED;
+        exchange.askers[i].sent_ns = exchange.sent_ns + (size_t)i * MAX_UNANSWERED;
     return exchange.sent_ns != NULL;
 }
 

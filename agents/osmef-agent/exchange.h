@@ -44,7 +44,7 @@ struct probe {
 };
 
 /* So many datagrams may be on their way. */
-#define MOST_UNANSWERED 16384
+#define MAX_UNANSWERED 16384
 
 /* One flow's exchanges. */
 struct asker {
@@ -101,11 +101,11 @@ struct moments {
 /* Notes one. Its time counts from when it was sent, and once more, with a period, from when it was
  * due: there a request that has to wait for the one before it counts the waiting (Tene, "How NOT
  * to Measure Latency": coordinated omission). */
-void schedule_note(struct asker *asker, const struct schedule *schedule,
-                   const struct moments *one, bool late);
+void schedule_record(struct asker *asker, const struct schedule *schedule,
+                     const struct moments *one, bool late);
 
 /* One that was due and has no answer. */
-void schedule_note_lost(struct asker *asker, const struct schedule *schedule, int64_t due_ns);
+void schedule_record_lost(struct asker *asker, const struct schedule *schedule, int64_t due_ns);
 
 /* Nothing is left out: what was due before the end and never sent is counted. */
 uint64_t schedule_unsent(const struct schedule *schedule, uint64_t sent);

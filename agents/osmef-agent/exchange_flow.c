@@ -3,8 +3,8 @@
 #include "exchange.h"
 #include "probe.h"
 
-static bool ask_one_by_one(struct flow_thread *thread, struct exchange *exchange,
-                           struct asker *asker, const struct schedule *schedule)
+static bool request_serially(struct flow_thread *thread, struct exchange *exchange,
+                             struct asker *asker, const struct schedule *schedule)
 {
     const struct exchange_params *params = &exchange->params;
     const bool connects = params->protocol == TCP_CONNECT;
@@ -33,9 +33,9 @@ static bool ask_one_by_one(struct flow_thread *thread, struct exchange *exchange
             !exchange_receive(thread, params->response_size))
             return false;
         now = one.over_ns = now_ns();
-        schedule_note(asker, schedule, &one, late);
+        schedule_record(asker, schedule, &one, late);
         due = now + schedule->gap_ns;
-        probe_hang_up(thread);
+        probe_disconnect(thread);
     }
     if (schedule->period_ns > 0)
         asker->unsent = schedule_unsent(schedule, sent);
@@ -54,13 +54,13 @@ static bool ask(struct flow_thread *thread, struct exchange *exchange)
     const struct schedule schedule = schedule_make(thread, &exchange->params);
     const bool ok = protocol_is_datagrams(protocol)
                         ? probe_ask_datagrams(thread, exchange, &schedule)
-                        : ask_one_by_one(thread, exchange, asker, &schedule);
-    probe_hang_up(thread);
+                        : request_serially(thread, exchange, asker, &schedule);
+    probe_disconnect(thread);
     return ok && thread_end(thread);
 }
 
 /* Answers what comes on the flow's own connection. Returns true at its end. */
-static bool answer_one_by_one(struct flow_thread *thread, struct exchange *exchange)
+static bool answer_serially(struct flow_thread *thread, struct exchange *exchange)
 {
     const struct exchange_params *params = &exchange->params;
     _Atomic uint64_t *const count = &exchange->answers[thread->index];
@@ -78,7 +78,7 @@ static bool answer_one_by_one(struct flow_thread *thread, struct exchange *excha
     return n == 0;
 }
 
-static bool answer_beside(struct flow_thread *thread, struct exchange *exchange)
+static bool answer_probes(struct flow_thread *thread, struct exchange *exchange)
 {
     return probe_begin(thread) &&
            (exchange->params.protocol == TCP_CONNECT ? probe_answer_connections(thread, exchange)
@@ -90,7 +90,7 @@ static bool answer(struct flow_thread *thread, struct exchange *exchange)
     const struct exchange_params *params = &exchange->params;
     const double least_s = params->warmup_s + params->duration_s - EARLY_SLACK_S;
     const bool beside = params->protocol != TCP;
-    const bool ok = beside ? answer_beside(thread, exchange) : answer_one_by_one(thread, exchange);
+    const bool ok = beside ? answer_probes(thread, exchange) : answer_serially(thread, exchange);
     if (!ok || thread_is_cancelled(thread)) /* our own shutdown() looks like the peer's end */
         return false;
     const double lasted_s = ns_seconds(now_ns() - thread->threads->start_ns);

@@ -63,8 +63,8 @@ int64_t schedule_due(const struct schedule *schedule, uint64_t request)
     return schedule->origin_ns + (int64_t)((double)request * schedule->period_ns);
 }
 
-void schedule_note(struct asker *asker, const struct schedule *schedule,
-                   const struct moments *one, bool late)
+void schedule_record(struct asker *asker, const struct schedule *schedule,
+                     const struct moments *one, bool late)
 {
     pthread_mutex_lock(&asker->mutex);
     tally_add(&asker->interval[asker->current], one->over_ns - one->sent_ns);
@@ -78,7 +78,7 @@ void schedule_note(struct asker *asker, const struct schedule *schedule,
     asker->last_ns = one->over_ns;
 }
 
-void schedule_note_lost(struct asker *asker, const struct schedule *schedule, int64_t due_ns)
+void schedule_record_lost(struct asker *asker, const struct schedule *schedule, int64_t due_ns)
 {
     pthread_mutex_lock(&asker->mutex);
     asker->interval[asker->current].lost++;

@@ -22,7 +22,7 @@
 #define STACK_SIZE (256 * 1024)
 /* A thread that is blocked in send() checks this often whether the job was cancelled. */
 #define SEND_TIMEOUT_US 100000
-#define LOOKS_PER_TIMEOUT 10
+#define CHECKS_PER_TIMEOUT 10
 /* How long after the start the main thread gathers first bytes. */
 #define GATHER_NS (NS_PER_S / 20)
 
@@ -48,7 +48,7 @@ static bool prepare_threads(struct flow_threads *threads, struct job *job,
     threads->barrier_phase = 0;
     threads->barrier_arrived = 0;
     threads->start_ns = 0;
-    threads->look_ns = 0;
+    threads->check_ns = 0;
     threads->count = 0;
     threads->counted = false;
     threads->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -303,7 +303,7 @@ static void check_stalls(struct flow_threads *threads)
     if (ns_seconds(now - threads->start_ns) > threads->total_limit_s)
         job_fail(threads->job, "stalled", -1, "not over after %g s; the link is very slow",
                  threads->total_limit_s);
-    threads->look_ns = now + seconds_ns(threads->params->stall_timeout_s / LOOKS_PER_TIMEOUT);
+    threads->check_ns = now + seconds_ns(threads->params->stall_timeout_s / CHECKS_PER_TIMEOUT);
 }
 
 static bool watch(struct flow_threads *threads)
@@ -311,11 +311,11 @@ static bool watch(struct flow_threads *threads)
     int64_t tick_ns = threads->work->tick(threads);
     while (count_ended(threads) < threads->count && !threads->job->failure.kind) {
         link_watch(threads->job, &threads->link, 0, 0, threads->wake,
-                   tick_ns < threads->look_ns ? tick_ns : threads->look_ns);
+                   tick_ns < threads->check_ns ? tick_ns : threads->check_ns);
         if (job_aborted(threads->job))
             return false;
         tick_ns = threads->work->tick(threads);
-        if (now_ns() >= threads->look_ns)
+        if (now_ns() >= threads->check_ns)
             check_stalls(threads);
     }
     return !threads->job->failure.kind;

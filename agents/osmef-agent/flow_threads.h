@@ -91,7 +91,7 @@ struct flow_threads {
     atomic_int barrier_arrived;
     _Atomic int64_t start_ns; /* 0: not started */
 
-    int64_t look_ns; /* when to check for stalled flows next */
+    int64_t check_ns; /* when to check for stalled flows next */
     int64_t seen[MAX_FLOWS];
     int64_t moved_ns[2]; /* when some flow last made progress, forward and back */
 

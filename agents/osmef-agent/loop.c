@@ -21,8 +21,8 @@ static void woken(struct loop *loop, struct source *source, uint32_t events)
 
 bool loop_open(struct loop *loop, int index, void (*tick)(struct loop *loop))
 {
-    memset(loop, 0, offsetof(struct loop, doomed));
-    loop->doomed_count = 0;
+    memset(loop, 0, offsetof(struct loop, pending_close));
+    loop->pending_close_count = 0;
     loop->index = index;
     loop->tick = tick;
     loop->due_ns = FOREVER;
@@ -49,14 +49,14 @@ void loop_sync(void)
     atomic_fetch_add_explicit(&closed, 0, memory_order_acquire);
 }
 
-static void close_doomed(struct loop *loop)
+static void close_pending(struct loop *loop)
 {
-    if (loop->doomed_count == 0)
+    if (loop->pending_close_count == 0)
         return;
     atomic_fetch_add_explicit(&closed, 1, memory_order_release);
-    for (int i = 0; i < loop->doomed_count; i++)
-        close(loop->doomed[i]);
-    loop->doomed_count = 0;
+    for (int i = 0; i < loop->pending_close_count; i++)
+        close(loop->pending_close[i]);
+    loop->pending_close_count = 0;
 }
 
 /* epoll_wait(2) counts milliseconds: the last one or two before a moment are ppoll(2)'s. */
@@ -85,11 +85,11 @@ static void *run(void *argument)
             if (source->fd >= 0)
                 source->ready(loop, source, events[i].events);
         }
-        close_doomed(loop);
+        close_pending(loop);
         if (loop->now_ns >= loop->due_ns) {
             loop->due_ns = FOREVER;
             loop->tick(loop);
-            close_doomed(loop);
+            close_pending(loop);
         }
     }
     return NULL;
@@ -119,7 +119,7 @@ void loop_close(struct loop *loop)
         loop_stop(loop);
         pthread_join(loop->thread, NULL);
     }
-    close_doomed(loop);
+    close_pending(loop);
     close(loop->wake.fd);
     close(loop->epoll);
     loop->epoll = 0;
@@ -150,10 +150,10 @@ void loop_drop(struct loop *loop, struct source *source)
 {
     if (source->fd < 0)
         return;
-    if (loop->doomed_count == LOOP_DOOMED)
+    if (loop->pending_close_count == LOOP_PENDING_CLOSE)
         close(loop_unwatch(loop, source));
     else
-        loop->doomed[loop->doomed_count++] = source->fd;
+        loop->pending_close[loop->pending_close_count++] = source->fd;
     source->fd = -1;
 }
 

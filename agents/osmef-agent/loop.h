@@ -10,7 +10,7 @@
 
 #define MAX_LOOPS 64
 #define LOOP_EVENTS 64
-#define LOOP_DOOMED 8192
+#define LOOP_PENDING_CLOSE 8192
 
 struct loop;
 
@@ -32,8 +32,8 @@ struct loop {
     bool threaded;
     /* Closed only behind the events in hand: no other thread gets the number of a descriptor while
      * one of its events may still be told. */
-    int doomed[LOOP_DOOMED];
-    int doomed_count;
+    int pending_close[LOOP_PENDING_CLOSE];
+    int pending_close_count;
 };
 
 /* Prepares a loop. Returns false with errno set. */

@@ -12,7 +12,7 @@
 
 #define EVENTS 64
 /* Threads look this often whether the transfer was cancelled, and senders at their deadline. */
-#define LOOK_MS 20
+#define CHECK_MS 20
 
 static int polls[ROLES][MAX_FLOWS]; /* of each worker */
 static int opened[ROLES];           /* how many of them there are */
@@ -56,7 +56,7 @@ static int flows_of(const struct worker *worker)
 }
 
 /* One flow that fails is enough. */
-static bool goes_on(const struct worker *worker)
+static bool is_running(const struct worker *worker)
 {
     return !worker->thread->failure.kind && !thread_is_cancelled(worker->thread);
 }
@@ -109,7 +109,7 @@ void pool_send(struct worker *worker)
     struct epoll_event events[EVENTS];
     const int poll = polls[SENDER][worker->index];
     bool sending = true;
-    for (int left = flows_of(worker); left > 0 && goes_on(worker);) {
+    for (int left = flows_of(worker); left > 0 && is_running(worker);) {
         const struct turn turn = send_turn(bulk, now_ns());
         if (sending && turn.todo == FINISH) {
             left -= finish_all(poll, worker);
@@ -117,7 +117,7 @@ void pool_send(struct worker *worker)
         }
         if (turn.todo == REST)
             threads_pause(worker->thread->threads, turn.until_ns);
-        const int count = epoll_wait(poll, events, EVENTS, LOOK_MS);
+        const int count = epoll_wait(poll, events, EVENTS, CHECK_MS);
         for (int i = 0; i < count; i++)
             left -= advance(poll, worker, events[i].data.ptr, turn);
         if (worker_must_split(worker))
@@ -129,8 +129,8 @@ void pool_receive(struct worker *worker)
 {
     struct epoll_event events[EVENTS];
     const int poll = polls[worker->way->role][worker->index];
-    for (int left = flows_of(worker); left > 0 && goes_on(worker);) {
-        const int count = epoll_wait(poll, events, EVENTS, LOOK_MS);
+    for (int left = flows_of(worker); left > 0 && is_running(worker);) {
+        const int count = epoll_wait(poll, events, EVENTS, CHECK_MS);
         for (int i = 0; i < count; i++) {
             struct flow *flow = events[i].data.ptr;
             const ssize_t n = receive_some(flow, 0);

@@ -14,7 +14,7 @@
 enum { FLOW_AT = 8, NUMBER_AT = 10 };
 #define BACKLOG 64
 /* A thread that waits for a datagram, or sends one, looks after its peer and the job as often. */
-#define LOOK_US 20000
+#define CHECK_US 20000
 
 static const unsigned char *cookie_of(const struct flow_thread *thread)
 {
@@ -38,9 +38,9 @@ bool probe_header_read(const struct flow_thread *thread, const unsigned char *re
     return true;
 }
 
-static void look_often(int fd)
+static void set_check_timeout(int fd)
 {
-    const struct timeval often = {.tv_usec = LOOK_US};
+    const struct timeval often = {.tv_usec = CHECK_US};
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &often, sizeof often);
     setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &often, sizeof often);
 }
@@ -64,7 +64,7 @@ static bool open_answering(struct exchange *exchange, int flow, int *port)
     if (listens)
         setsockopt(probe->fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     else
-        look_often(probe->fd);
+        set_check_timeout(probe->fd);
     if (!ports_bind(probe->fd, &here, size, port) || (listens && listen(probe->fd, BACKLOG) < 0))
         return job_fail(job, "bind", flow, "can't use port %d, nor those after: %s",
                         exchange->params.probe_port, strerror(errno));
@@ -85,7 +85,7 @@ static bool open_asking(struct exchange *exchange, int flow, int *port)
     if (probe->fd < 0)
         return false;
     int none = 0;
-    look_often(probe->fd);
+    set_check_timeout(probe->fd);
     if (echo)
         *port_in(&probe->peer) = 0;
     if (!ports_bind(probe->fd, &here, size, echo ? &none : port))
@@ -134,7 +134,7 @@ bool probe_begin(struct flow_thread *thread)
            (go == PROBE_GO || thread_fail(thread, "protocol", "the peer says something else"));
 }
 
-int probe_look(struct flow_thread *thread)
+int probe_check_flow(struct flow_thread *thread)
 {
     char unread;
     const ssize_t n =

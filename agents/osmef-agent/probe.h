@@ -34,13 +34,13 @@ bool probe_header_read(const struct flow_thread *thread, const unsigned char *re
 bool probe_begin(struct flow_thread *thread);
 
 /* Whether the other end has ended the flow, or broken it: 1, -1 after thread_fail(), or 0. */
-int probe_look(struct flow_thread *thread);
+int probe_check_flow(struct flow_thread *thread);
 
 /* Opens a socket for the next request; connects it; ends the connection, if there is one. In
  * between the thread works on it instead of the flow's. */
 bool probe_connection(struct flow_thread *thread, const struct exchange *exchange);
 bool probe_connect(struct flow_thread *thread, const struct exchange *exchange);
-void probe_hang_up(struct flow_thread *thread);
+void probe_disconnect(struct flow_thread *thread);
 
 bool probe_answer_connections(struct flow_thread *thread, struct exchange *exchange);
 

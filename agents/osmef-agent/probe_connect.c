@@ -12,13 +12,13 @@
 #include <unistd.h>
 
 /* A blocked thread checks this often whether the job was cancelled. */
-#define LOOK_US 100000
+#define CHECK_US 100000
 /* A connection from which no header has been read after this time is refused. */
 #define HEADER_TIMEOUT_NS (2 * NS_PER_S)
 
 static void prepare(int fd)
 {
-    const struct timeval often = {.tv_usec = LOOK_US};
+    const struct timeval often = {.tv_usec = CHECK_US};
     const int on = 1;
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &often, sizeof often);
     setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &often, sizeof often);
@@ -57,7 +57,7 @@ bool probe_connect(struct flow_thread *thread, const struct exchange *exchange)
 
 /* With a reset, since all data has arrived: otherwise each connection would hold a port for a
  * minute (TIME-WAIT, RFC 9293, section 3.6.1). */
-void probe_hang_up(struct flow_thread *thread)
+void probe_disconnect(struct flow_thread *thread)
 {
     const int connection = thread->threads->link.fds[thread->index];
     if (thread->fd == connection)
@@ -134,6 +134,6 @@ bool probe_answer_connections(struct flow_thread *thread, struct exchange *excha
         if (fds[0].revents && !serve_one(thread, exchange))
             return false;
         if (!fds[0].revents && fds[1].revents)
-            return probe_look(thread) > 0;
+            return probe_check_flow(thread) > 0;
     }
 }

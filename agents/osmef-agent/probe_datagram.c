@@ -15,7 +15,7 @@
 static _Thread_local unsigned char text[LARGEST];
 
 /* One flow's datagrams. Those from `oldest` on, up to `sent`, may still be answered. */
-struct flight {
+struct requests_in_flight {
     struct flow_thread *thread;
     struct exchange *exchange;
     struct asker *asker;
@@ -27,20 +27,20 @@ struct flight {
     int64_t next_ns; /* without a period: when the next one is due */
 };
 
-static int64_t *sent_at(const struct flight *flight, uint64_t number)
+static int64_t *sent_at(const struct requests_in_flight *flight, uint64_t number)
 {
-    return &flight->asker->sent_ns[number % MOST_UNANSWERED];
+    return &flight->asker->sent_ns[number % MAX_UNANSWERED];
 }
 
 /* When a request was due: without a period, when it was sent. */
-static int64_t due_at(const struct flight *flight, uint64_t number)
+static int64_t due_at(const struct requests_in_flight *flight, uint64_t number)
 {
     return flight->schedule->period_ns > 0 ? schedule_due(flight->schedule, number)
                                            : *sent_at(flight, number);
 }
 
 /* What the system does not take is as lost as what the network drops, unless it never can. */
-static bool send_next(struct flight *flight)
+static bool send_next(struct requests_in_flight *flight)
 {
     const struct exchange_params *params = &flight->exchange->params;
     const bool echo = params->protocol == ICMP;
@@ -57,7 +57,7 @@ static bool send_next(struct flight *flight)
 }
 
 /* Notes an answer, unless it is a copy, comes too late, or is of somebody else. */
-static void note_answer(struct flight *flight, ssize_t size)
+static void record_answer(struct requests_in_flight *flight, ssize_t size)
 {
     const int64_t now = now_ns();
     const bool echo = flight->exchange->params.protocol == ICMP;
@@ -71,29 +71,29 @@ static void note_answer(struct flight *flight, ssize_t size)
         .sent_ns = *sent_at(flight, number),
         .over_ns = now,
     };
-    schedule_note(flight->asker, flight->schedule, &one, false);
+    schedule_record(flight->asker, flight->schedule, &one, false);
     *sent_at(flight, number) = 0;
     flight->next_ns = now + flight->schedule->gap_ns;
 }
 
 /* Passes over what has been answered, and gives up what has waited for too long. */
-static void settle(struct flight *flight)
+static void settle(struct requests_in_flight *flight)
 {
     const int64_t now = now_ns();
     for (; flight->oldest < flight->sent; flight->oldest++) {
         const int64_t at = *sent_at(flight, flight->oldest);
-        const bool crowded = flight->sent - flight->oldest == MOST_UNANSWERED;
-        if (at && now - at < flight->threshold_ns && !crowded)
+        const bool full = flight->sent - flight->oldest == MAX_UNANSWERED;
+        if (at && now - at < flight->threshold_ns && !full)
             return;
         if (!at)
             continue;
-        schedule_note_lost(flight->asker, flight->schedule, due_at(flight, flight->oldest));
+        schedule_record_lost(flight->asker, flight->schedule, due_at(flight, flight->oldest));
         flight->next_ns = now + flight->schedule->gap_ns;
     }
 }
 
 /* Waits for an answer until that moment, in which the next request may be due. */
-static bool await_answer(struct flight *flight, int64_t until_ns)
+static bool await_answer(struct requests_in_flight *flight, int64_t until_ns)
 {
     struct flow_thread *thread = flight->thread;
     const bool closed = flight->schedule->period_ns == 0;
@@ -103,19 +103,19 @@ static bool await_answer(struct flight *flight, int64_t until_ns)
         const int64_t left = until_ns - SPIN_NS - now_ns();
         const struct timespec timeout = {left / NS_PER_S, left % NS_PER_S};
         if (left > 0 && ppoll(fds, 2, &timeout, NULL) > 0 && fds[1].revents)
-            return !thread_is_cancelled(thread) && probe_look(thread) >= 0 &&
+            return !thread_is_cancelled(thread) && probe_check_flow(thread) >= 0 &&
                    thread_broken(thread, ECONNRESET);
     }
     const ssize_t n = recv(flight->probe->fd, text, sizeof text, closed ? 0 : MSG_DONTWAIT);
     if (n >= 0)
-        note_answer(flight, n);
-    else if (closed && !thread_is_cancelled(thread) && probe_look(thread) != 0)
+        record_answer(flight, n);
+    else if (closed && !thread_is_cancelled(thread) && probe_check_flow(thread) != 0)
         return thread_broken(thread, ECONNRESET);
     return !thread_is_cancelled(thread);
 }
 
 /* When something has to be done at the latest. */
-static int64_t next_moment(const struct flight *flight, int64_t due_ns)
+static int64_t next_moment(const struct requests_in_flight *flight, int64_t due_ns)
 {
     const int64_t lost_ns = flight->oldest < flight->sent
                                 ? *sent_at(flight, flight->oldest) + flight->threshold_ns
@@ -123,7 +123,7 @@ static int64_t next_moment(const struct flight *flight, int64_t due_ns)
     return due_ns < lost_ns ? due_ns : lost_ns;
 }
 
-static bool fire(struct flight *flight)
+static bool send_requests(struct requests_in_flight *flight)
 {
     const struct schedule *schedule = flight->schedule;
     for (;;) {
@@ -156,7 +156,7 @@ static bool fire(struct flight *flight)
 bool probe_ask_datagrams(struct flow_thread *thread, struct exchange *exchange,
                          const struct schedule *schedule)
 {
-    struct flight flight = {
+    struct requests_in_flight flight = {
         .thread = thread,
         .exchange = exchange,
         .asker = &exchange->askers[thread->index],
@@ -165,7 +165,7 @@ bool probe_ask_datagrams(struct flow_thread *thread, struct exchange *exchange,
         .threshold_ns = seconds_ns(exchange->params.loss_threshold_s),
     };
     memset(text, 0, sizeof text);
-    return fire(&flight) && thread_wait_until(thread, schedule->end_ns);
+    return send_requests(&flight) && thread_wait_until(thread, schedule->end_ns);
 }
 
 bool probe_answer_datagrams(struct flow_thread *thread, struct exchange *exchange)
@@ -189,8 +189,8 @@ bool probe_answer_datagrams(struct flow_thread *thread, struct exchange *exchang
             continue;
         }
         exchange->refused += n >= 0;
-        const int looked = probe_look(thread);
-        if (looked != 0)
-            return looked > 0;
+        const int checked = probe_check_flow(thread);
+        if (checked != 0)
+            return checked > 0;
     }
 }

@@ -33,7 +33,7 @@ static void complete(struct loop *loop, struct relay *r)
     if (!http_persists(&r->response.framing) || r->body.state == HTTP_BODY_TO_THE_END ||
         r->excess || r->ends)
         loop_drop(loop, &r->source);
-    if (r->metered)
+    if (r->measured)
         answer_metered(r->client, r->response.status, r);
     client_resume(loop, r->client);
 }
@@ -47,7 +47,7 @@ static void give_up(struct loop *loop, struct relay *r)
         return;
     }
     r->length = 0;
-    if (r->metered)
+    if (r->measured)
         answer_metered(r->client, 503, r);
     else
         client_answer(r->client, "503 Service Unavailable", "text/plain", "pong can't be reached\n",
@@ -59,7 +59,7 @@ static void give_up(struct loop *loop, struct relay *r)
  * has closed meanwhile says nothing about pong, and costs no time. */
 static void retry(struct loop *loop, struct relay *r)
 {
-    const bool stale = r->reused && !r->heard;
+    const bool stale = r->reused && !r->received;
     loop_drop(loop, &r->source);
     if (r->answered || (!stale && (r->retries >= relaying.retries ||
                                    now_ns() >= r->arrival_ns + relaying.timeout_ns))) {
@@ -69,7 +69,7 @@ static void retry(struct loop *loop, struct relay *r)
     int64_t pause_ns = 0;
     if (!stale)
         pause_ns = 1000000LL << (r->retries < 8 ? r->retries : 8);
-    if (!r->heard && !r->reused)
+    if (!r->received && !r->reused)
         relaying.address++; /* perhaps it is reached at another one */
     r->retries += !stale;
     r->pausing = true;
@@ -88,7 +88,7 @@ static void push_request(struct loop *loop, struct relay *r)
 
 static void attempt(struct loop *loop, struct relay *r)
 {
-    r->pausing = r->heard = r->has_head = r->excess = false;
+    r->pausing = r->received = r->has_head = r->excess = false;
     r->request_sent = 0;
     r->used = r->sent = 0;
     r->length = 0;
@@ -100,7 +100,7 @@ static void attempt(struct loop *loop, struct relay *r)
         retry(loop, r);
 }
 
-static void begin(struct loop *loop, struct client *client, int64_t length, bool metered)
+static void begin(struct loop *loop, struct client *client, int64_t length, bool measured)
 {
     struct relay *r = relay_of(client);
     r->source.ready = relay_ready;
@@ -108,16 +108,16 @@ static void begin(struct loop *loop, struct client *client, int64_t length, bool
         r->source.fd = -1;
     r->client = client;
     r->arrival_ns = now_ns();
-    r->metered = metered;
+    r->measured = measured;
     r->busy = true;
     r->answered = false;
     r->retries = 0;
     client->waiting = true;
     r->request_size =
         snprintf(r->request, sizeof r->request, "%s /pong/%lld HTTP/1.%d\r\nHost: %s\r\n%s\r\n",
-                 client->to_head && !metered ? "HEAD" : "GET", (long long)length,
-                 metered || client->minor ? 1 : 0, relaying.authority,
-                 metered || client->minor ? "" : "Connection: keep-alive\r\n");
+                 client->to_head && !measured ? "HEAD" : "GET", (long long)length,
+                 measured || client->minor ? 1 : 0, relaying.authority,
+                 measured || client->minor ? "" : "Connection: keep-alive\r\n");
     attempt(loop, r);
 }
 
@@ -148,7 +148,7 @@ static void pump(struct loop *loop, struct relay *r)
 void relay_ready(struct loop *loop, struct source *source, uint32_t events)
 {
     struct relay *r = (struct relay *)source;
-    relay_note(r, events);
+    relay_set_events(r, events);
     if (!r->busy) {
         if (r->readable) /* it has nothing to say now: pong is closing it */
             loop_drop(loop, source);

@@ -12,11 +12,11 @@
 struct relay {
     struct source source;  /* the connection to pong; it stays from request to request */
     struct client *client; /* NULL: nobody uses this one */
-    bool metered;          /* how it went is told, instead of the body */
+    bool measured;         /* how it went is told, instead of the body */
     bool busy;             /* a request is in hand */
     bool pausing;          /* ... and waits for the next attempt */
     bool reused;           /* the connection is not a new one */
-    bool heard;            /* ... and has brought something for this attempt */
+    bool received;         /* ... and has brought something for this attempt */
     bool readable;
     bool ends; /* behind what can be read, pong has closed */
     bool has_head;
@@ -59,7 +59,7 @@ bool relay_connect(struct loop *loop, struct relay *r);
 void relay_keep(struct loop *loop, struct relay *r);
 
 /* Takes note of what epoll says about it. */
-void relay_note(struct relay *r, uint32_t events);
+void relay_set_events(struct relay *r, uint32_t events);
 
 /* Moves a buffer full from pong towards the client, or counts it. */
 enum relay_progress relay_step(struct loop *loop, struct relay *r);

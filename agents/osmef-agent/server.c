@@ -15,7 +15,7 @@
 
 #define BACKLOG 4096
 #define SWEEP_NS NS_PER_S
-#define NOBODY 0
+#define NO_LOOP 0
 
 /* There is one server, as there is one job at a time. Clients are found by their descriptor: the
  * kernel never gives a number twice, so a new connection needs no search and no lock. */
@@ -61,7 +61,7 @@ void client_drop(struct loop *loop, struct client *client, bool reset)
         setsockopt(fd, SOL_SOCKET, SO_LINGER, &none, sizeof none);
     if (server.service->gone)
         server.service->gone(loop, client);
-    atomic_store_explicit(&server.owners[fd], NOBODY, memory_order_relaxed);
+    atomic_store_explicit(&server.owners[fd], NO_LOOP, memory_order_relaxed);
     atomic_fetch_sub_explicit(&server.open, 1, memory_order_relaxed);
     loop_drop(loop, &client->source);
 }
@@ -209,25 +209,25 @@ static bool finish_answer(struct loop *loop, struct client *client)
 }
 
 /* Does whatever can be done for a client without waiting. */
-static void go_on(struct loop *loop, struct client *client, bool ends)
+static void serve_client(struct loop *loop, struct client *client, bool ends)
 {
     bool more = true;
-    client->going = true;
+    client->serving = true;
     while (more && client_alive(client) && !client->waiting) {
         if (client->text_size)
             more = finish_answer(loop, client);
         else if (client->lingers || !find_request(loop, client))
             more = client->readable && receive(loop, client, ends);
     }
-    client->going = false;
+    client->serving = false;
 }
 
 void client_resume(struct loop *loop, struct client *client)
 {
     client->waiting = false;
     client->due_ns = loop->now_ns + SERVER_SEND_S * NS_PER_S;
-    if (!client->going) /* else who called the service goes on: no recursion */
-        go_on(loop, client, false);
+    if (!client->serving) /* else who called the service goes on: no recursion */
+        serve_client(loop, client, false);
 }
 
 static void client_ready(struct loop *loop, struct source *source, uint32_t events)
@@ -236,7 +236,7 @@ static void client_ready(struct loop *loop, struct source *source, uint32_t even
     if (events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR))
         client->readable = true;
     if (!client->waiting)
-        go_on(loop, client, (events & EPOLLRDHUP) != 0);
+        serve_client(loop, client, (events & EPOLLRDHUP) != 0);
     else if (events & (EPOLLHUP | EPOLLERR))
         client_drop(loop, client, false);
     else if (events & EPOLLOUT)
@@ -265,7 +265,7 @@ static void admit(struct loop *acceptor, int fd)
     atomic_store_explicit(&server.owners[fd], (unsigned char)(loop->index + 1),
                           memory_order_release);
     if (!loop_watch(loop, &client->source)) {
-        atomic_store_explicit(&server.owners[fd], NOBODY, memory_order_relaxed);
+        atomic_store_explicit(&server.owners[fd], NO_LOOP, memory_order_relaxed);
         atomic_fetch_sub_explicit(&server.open, 1, memory_order_relaxed);
         close(fd);
     }
@@ -364,7 +364,7 @@ void server_stop(void)
     for (int i = 0; i < server.loop_count; i++)
         loop_close(&server.loops[i]);
     for (int fd = 0; fd < SERVER_CLIENTS; fd++)
-        if (atomic_exchange_explicit(&server.owners[fd], NOBODY, memory_order_acquire) != NOBODY)
+        if (atomic_exchange_explicit(&server.owners[fd], NO_LOOP, memory_order_acquire) != NO_LOOP)
             close(fd);
     if (server.clients)
         munmap(server.clients, SERVER_CLIENTS * sizeof *server.clients);

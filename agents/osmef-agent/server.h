@@ -19,7 +19,7 @@ struct client {
     int64_t due_ns;
     bool readable; /* as far as is known */
     bool waiting;  /* the service has its request in hand */
-    bool going;    /* its requests are being answered one after the other */
+    bool serving;  /* its requests are being answered one after the other */
     bool closing;  /* no more requests: the answer in hand is the last one */
     bool lingers;  /* everything is said; what still comes in is thrown away */
     bool to_head;  /* the request was a HEAD */

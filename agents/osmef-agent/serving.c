@@ -13,7 +13,7 @@
 #include <sys/resource.h>
 
 /* A signal by hand interrupts a wait, unless it comes just before it. */
-#define LOOK_NS NS_PER_S
+#define CHECK_NS NS_PER_S
 
 static struct {
     int64_t start_realtime_ns;
@@ -73,7 +73,7 @@ static bool wait_for_end(struct job *job)
     const struct endpoint_time endpoint = endpoint_time();
     outcome.start_realtime_ns = clock_ns(CLOCK_REALTIME);
     while (!job->control->stop && !job_aborted(job))
-        control_wait(job->control, fds, 1, now_ns() + LOOK_NS);
+        control_wait(job->control, fds, 1, now_ns() + CHECK_NS);
     outcome.elapsed_s = ns_seconds(now_ns() - start_ns);
     outcome.process = cpu_since(cpu, RUSAGE_SELF);
     outcome.endpoint = endpoint_since(endpoint);

@@ -142,7 +142,7 @@ static void take(struct siege_worker *b, struct siege_connection *connection, in
 static void push(struct siege_worker *b, struct siege_connection *connection);
 
 /* Sends the request in hand on a new connection. */
-static void ask_anew(struct siege_worker *b, struct siege_connection *connection)
+static void connect_and_send(struct siege_worker *b, struct siege_connection *connection)
 {
     b->counts.connections++;
     connection->request_sent = 0;
@@ -159,9 +159,9 @@ static void ask_anew(struct siege_worker *b, struct siege_connection *connection
  * request, which then is sent again (RFC 9112, section 9.3.1); its time goes on. */
 static void broken(struct siege_worker *b, struct siege_connection *connection)
 {
-    if (connection->reused && !connection->heard) {
+    if (connection->reused && !connection->received) {
         loop_drop(&b->loop, &connection->source);
-        ask_anew(b, connection);
+        connect_and_send(b, connection);
     } else {
         end_request(b, connection, connection->established ? REQUEST_CLOSED : REQUEST_CONNECT);
     }
@@ -189,7 +189,7 @@ static void receive(struct siege_worker *b, struct siege_connection *connection)
         if (n > 0) {
             const int size = connection->carried + (int)n;
             connection->carried = 0;
-            connection->heard = true;
+            connection->received = true;
             connection->readable = connection->ends || (size_t)n == space;
             b->counts.bytes += (uint64_t)n;
             take(b, connection, size);
@@ -226,14 +226,14 @@ void connection_ask(struct siege_worker *b, struct siege_connection *connection,
     connection->due_ns = now_ns() + seconds_ns(siege.params.timeout_s);
     if (connection->due_ns < b->check_ns)
         b->check_ns = connection->due_ns;
-    connection->has_head = connection->heard = false;
+    connection->has_head = connection->received = false;
     connection->length = 0;
     connection->answer_size = connection->carried = connection->request_sent = 0;
     asked->relay_ns = asked->length = UNKNOWN;
     asked->retries = asked->code = UNKNOWN;
     write_request(connection, asked->size);
     if (connection->source.fd < 0)
-        ask_anew(b, connection);
+        connect_and_send(b, connection);
     else
         push(b, connection);
 }

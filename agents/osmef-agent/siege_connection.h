@@ -13,7 +13,7 @@ struct siege_connection {
     int64_t due_ns; /* its deadline */
     bool established;
     bool reused; /* the connection has brought an answer before */
-    bool heard;  /* it has brought something for this request */
+    bool received; /* it has brought something for this request */
     bool has_head;
     bool readable;
     bool ends; /* behind what can be read, the server has closed */

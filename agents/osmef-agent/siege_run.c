@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 /* A signal by hand interrupts a wait, unless it comes just before it. */
-#define LOOK_NS NS_PER_S
+#define CHECK_NS NS_PER_S
 /* A century: a sum of times can hold it. */
 #define NEVER_NS 3e18
 
@@ -253,12 +253,12 @@ bool siege_run(void)
     precedence_give_back(); /* not for the threads to inherit */
     bool ok = start_threads();
     const struct endpoint_time endpoint = endpoint_time(); /* others wait for their start */
-    int64_t look_ns = siege.start_ns + LOOK_NS;
+    int64_t check_ns = siege.start_ns + CHECK_NS;
     for (uint64_t ended = 0, more; ok && ended < (uint64_t)threads.count;) {
-        control_wait(siege.job->control, fds, 2, look_ns);
-        if (now_ns() >= look_ns) {
+        control_wait(siege.job->control, fds, 2, check_ns);
+        if (now_ns() >= check_ns) {
             write_progress();
-            look_ns = now_ns() + LOOK_NS;
+            check_ns = now_ns() + CHECK_NS;
         }
         if (read(threads.done, &more, sizeof more) == sizeof more)
             ended += more;

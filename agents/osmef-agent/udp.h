@@ -12,7 +12,7 @@
 #define UDP_LARGEST 65507
 #define UDP_MAX_BURST 64
 /* How often a thread that has nothing to do looks after the peer and the job. */
-#define UDP_LOOK_NS (NS_PER_S / 10)
+#define UDP_CHECK_NS (NS_PER_S / 10)
 /* A receiver whose path keeps delivering late waits so many loss thresholds at most. */
 #define UDP_MAX_THRESHOLDS 10
 
@@ -71,7 +71,7 @@ struct udp_flow {
     int64_t first_ns;        /* measured arrivals; 0: none */
     int64_t last_ns;
     int receive_buffer;
-    bool glued; /* the kernel glues datagrams together (UDP_GRO), and drops them as one */
+    bool coalesced; /* the kernel glues datagrams together (UDP_GRO), and drops them as one */
 };
 
 struct udp {

@@ -81,7 +81,7 @@ static void write_receiver(const struct udp_flow *flow)
                "\"loss_longest\":%llu,\"foreign\":%llu,\"receive_buffer\":%d,\"dropped\":",
                received_s(flow), ull(measured->extent_max), ull(measured->episodes),
                ull(measured->longest_episode), ull(flow->foreign), flow->receive_buffer);
-    write_value("", flow->glued ? UNKNOWN : (int64_t)(flow->dropped - flow->dropped_before));
+    write_value("", flow->coalesced ? UNKNOWN : (int64_t)(flow->dropped - flow->dropped_before));
     write_delays(measured);
     out_format(",\"warmup\":{");
     write_counts(&flow->stats[UDP_WARMUP], flow->sent[UDP_WARMUP]);

@@ -26,23 +26,23 @@
 
 /* Each flow's room: a few messages that hold whatever a kernel glued together (UDP_GRO), or more
  * of one datagram each. Pages that nothing is written to cost nothing. */
-#define ROOM_SIZE (256 * 1024)
-#define GLUED_SIZE 65536
+#define BUFFER_SIZE (256 * 1024)
+#define COALESCED_SIZE 65536
 #define MAX_BATCH 64
 #define CONTROL_SIZE 128
 
-static unsigned char *rooms;
-static size_t rooms_size;
+static unsigned char *buffers;
+static size_t buffers_size;
 
 struct receiver {
     struct udp_flow *flow;
     size_t slot_size;
     unsigned batch;
     int64_t deadline_ns; /* by when the sender's count must be there; 0: not started */
-    int64_t look_ns;
+    int64_t check_ns;
     int64_t counted_ns; /* when it came; 0: not yet */
     int64_t quiet_ns;   /* since when nothing has come */
-    size_t heard;       /* of the count */
+    size_t count_size;  /* of the count */
     unsigned char count[UDP_COUNT_SIZE];
     uint32_t drops; /* as the kernel told them last; it wraps */
     struct iovec parts[MAX_BATCH];
@@ -51,23 +51,23 @@ struct receiver {
 };
 
 /* What the kernel says beside a message. */
-struct aside {
+struct ancillary {
     int64_t arrived_ns; /* 0: unknown */
     int piece;          /* 0: it holds one datagram */
 };
 
 bool udp_map_buffers(struct udp *udp)
 {
-    rooms_size = ROOM_SIZE * (size_t)udp->count;
-    rooms = threads_map(&udp->threads, rooms_size, MAP_NORESERVE);
-    return rooms;
+    buffers_size = BUFFER_SIZE * (size_t)udp->count;
+    buffers = threads_map(&udp->threads, buffers_size, MAP_NORESERVE);
+    return buffers;
 }
 
 void udp_unmap_buffers(void)
 {
-    if (rooms)
-        munmap(rooms, rooms_size);
-    rooms = NULL;
+    if (buffers)
+        munmap(buffers, buffers_size);
+    buffers = NULL;
 }
 
 static void set(int fd, int level, int option, int value)
@@ -88,38 +88,39 @@ static void prepare(struct receiver *r)
 {
     struct udp_flow *flow = r->flow;
     const struct udp_params *p = &flow->udp->params;
-    const int glue = p->rate_bps == 0;
+    const int coalesce = p->rate_bps == 0;
     socklen_t length = sizeof flow->receive_buffer;
     set(flow->fd, SOL_SOCKET, SO_TIMESTAMPNS, 1);
     set(flow->fd, SOL_SOCKET, SO_RXQ_OVFL, 1);
-    flow->glued = glue && setsockopt(flow->fd, SOL_UDP, UDP_GRO, &glue, sizeof glue) == 0;
-    set_timeout(flow->fd, UDP_LOOK_NS);
+    flow->coalesced =
+        coalesce && setsockopt(flow->fd, SOL_UDP, UDP_GRO, &coalesce, sizeof coalesce) == 0;
+    set_timeout(flow->fd, UDP_CHECK_NS);
     getsockopt(flow->fd, SOL_SOCKET, SO_RCVBUF, &flow->receive_buffer, &length);
     /* One byte more than a datagram shows one that is longer. */
-    r->slot_size = flow->glued ? GLUED_SIZE : ((size_t)p->size + 64) / 64 * 64;
-    const size_t fit = ROOM_SIZE / r->slot_size;
+    r->slot_size = flow->coalesced ? COALESCED_SIZE : ((size_t)p->size + 64) / 64 * 64;
+    const size_t fit = BUFFER_SIZE / r->slot_size;
     r->batch = (unsigned)(fit < MAX_BATCH ? fit : MAX_BATCH);
-    unsigned char *const room = rooms + (size_t)flow->index * ROOM_SIZE;
+    unsigned char *const buffer = buffers + (size_t)flow->index * BUFFER_SIZE;
     for (unsigned i = 0; i < r->batch; i++) {
-        room[i * r->slot_size] = 0; /* the first page is there before the first datagram */
-        r->parts[i] = (struct iovec){room + i * r->slot_size, r->slot_size};
+        buffer[i * r->slot_size] = 0; /* the first page is there before the first datagram */
+        r->parts[i] = (struct iovec){buffer + i * r->slot_size, r->slot_size};
     }
 }
 
-static void note_drops(struct receiver *r, uint32_t drops)
+static void add_drops(struct receiver *r, uint32_t drops)
 {
     r->flow->dropped += (uint32_t)(drops - r->drops);
     r->drops = drops;
 }
 
 /* The drops behind the last datagram that came. */
-static void note_last_drops(struct receiver *r)
+static void add_last_drops(struct receiver *r)
 {
     uint32_t info[MEMINFO_SIZE];
     socklen_t length = sizeof info;
     if (getsockopt(r->flow->fd, SOL_SOCKET, SO_MEMINFO, info, &length) == 0 &&
         length > MEMINFO_DROPS * sizeof *info)
-        note_drops(r, info[MEMINFO_DROPS]);
+        add_drops(r, info[MEMINFO_DROPS]);
 }
 
 /* musl's CMSG_NXTHDR() compares signed with unsigned. */
@@ -127,29 +128,30 @@ static void note_last_drops(struct receiver *r)
 #pragma GCC diagnostic ignored "-Wsign-compare"
 
 /* `offset_ns` is what the monotonic clock is ahead of the real-time one. */
-static struct aside read_aside(struct receiver *r, struct msghdr *message, int64_t offset_ns)
+static struct ancillary read_ancillary(struct receiver *r, struct msghdr *message,
+                                       int64_t offset_ns)
 {
-    struct aside aside = {0};
+    struct ancillary ancillary = {0};
     for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c; c = CMSG_NXTHDR(message, c)) {
         if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SO_TIMESTAMPNS) {
             struct timespec at;
             memcpy(&at, CMSG_DATA(c), sizeof at);
-            aside.arrived_ns = at.tv_sec * NS_PER_S + at.tv_nsec + offset_ns;
+            ancillary.arrived_ns = at.tv_sec * NS_PER_S + at.tv_nsec + offset_ns;
         } else if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SO_RXQ_OVFL) {
             uint32_t drops;
             memcpy(&drops, CMSG_DATA(c), sizeof drops);
-            note_drops(r, drops);
+            add_drops(r, drops);
         } else if (c->cmsg_level == SOL_UDP && c->cmsg_type == UDP_GRO) {
-            memcpy(&aside.piece, CMSG_DATA(c), sizeof aside.piece);
+            memcpy(&ancillary.piece, CMSG_DATA(c), sizeof ancillary.piece);
         }
     }
-    return aside;
+    return ancillary;
 }
 
 #pragma GCC diagnostic pop
 
-static void take_datagram(struct receiver *r, const unsigned char *text, size_t size,
-                          int64_t arrived_ns)
+static void count_datagram(struct receiver *r, const unsigned char *text, size_t size,
+                           int64_t arrived_ns)
 {
     struct udp_flow *flow = r->flow;
     struct udp_header header;
@@ -168,18 +170,18 @@ static void take_datagram(struct receiver *r, const unsigned char *text, size_t 
                  arrived_ns);
 }
 
-static void take_message(struct receiver *r, unsigned index, int64_t now, int64_t offset_ns)
+static void count_message(struct receiver *r, unsigned index, int64_t now, int64_t offset_ns)
 {
     struct mmsghdr *message = &r->messages[index];
     const unsigned char *text = r->parts[index].iov_base;
-    const struct aside aside = read_aside(r, &message->msg_hdr, offset_ns);
-    const int64_t arrived_ns = aside.arrived_ns ? aside.arrived_ns : now;
+    const struct ancillary ancillary = read_ancillary(r, &message->msg_hdr, offset_ns);
+    const int64_t arrived_ns = ancillary.arrived_ns ? ancillary.arrived_ns : now;
     const size_t length = message->msg_len;
     const size_t piece =
-        aside.piece > 0 && (size_t)aside.piece < length ? (size_t)aside.piece : length;
-    take_datagram(r, text, piece, arrived_ns);
+        ancillary.piece > 0 && (size_t)ancillary.piece < length ? (size_t)ancillary.piece : length;
+    count_datagram(r, text, piece, arrived_ns);
     for (size_t at = piece; at < length; at += piece)
-        take_datagram(r, text + at, length - at < piece ? length - at : piece, arrived_ns);
+        count_datagram(r, text + at, length - at < piece ? length - at : piece, arrived_ns);
 }
 
 static void show(struct udp_flow *flow)
@@ -191,7 +193,7 @@ static void show(struct udp_flow *flow)
         [UDP_LOST] = (int64_t)(stats_missing(w) + stats_missing(m)),
         [UDP_REORDERED] = (int64_t)(w->reordered + m->reordered),
         [UDP_DUPLICATES] = (int64_t)(w->duplicates + m->duplicates),
-        [UDP_DROPPED] = flow->glued ? UNKNOWN : (int64_t)flow->dropped,
+        [UDP_DROPPED] = flow->coalesced ? UNKNOWN : (int64_t)flow->dropped,
         [UDP_JITTER_NS] = lround(m->received ? m->jitter_ns : w->jitter_ns),
     };
     for (int i = 0; i < UDP_SHOWN; i++)
@@ -215,7 +217,7 @@ static int receive_some(struct receiver *r, int flags)
     }
     const int64_t now = now_ns(), offset_ns = now - clock_ns(CLOCK_REALTIME);
     for (int i = 0; i < n; i++)
-        take_message(r, (unsigned)i, now, offset_ns);
+        count_message(r, (unsigned)i, now, offset_ns);
     if (n > 0) {
         r->quiet_ns = now;
         show(r->flow);
@@ -224,24 +226,24 @@ static int receive_some(struct receiver *r, int flags)
 }
 
 /* Looks whether the sender has told its count, or has left. */
-static bool hear_count(struct receiver *r, int64_t now)
+static bool read_count(struct receiver *r, int64_t now)
 {
     struct udp_flow *flow = r->flow;
     const double threshold_s = flow->udp->params.loss_threshold_s;
-    const ssize_t n =
-        recv(flow->thread->fd, r->count + r->heard, UDP_COUNT_SIZE - r->heard, MSG_DONTWAIT);
+    const ssize_t n = recv(flow->thread->fd, r->count + r->count_size,
+                           UDP_COUNT_SIZE - r->count_size, MSG_DONTWAIT);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return true;
     if (n <= 0)
         return thread_fail(flow->thread, "reset", "the peer closed the flow before its end: %s",
                            n < 0 ? strerror(errno) : "no count");
-    r->heard += (size_t)n;
-    if (r->heard < UDP_COUNT_SIZE)
+    r->count_size += (size_t)n;
+    if (r->count_size < UDP_COUNT_SIZE)
         return true;
     if (!udp_count_read(flow, r->count))
         return thread_fail(flow->thread, "protocol", "the peer told a count that can't be");
     r->counted_ns = r->quiet_ns = now;
-    if (threshold_s < ns_seconds(UDP_LOOK_NS))
+    if (threshold_s < ns_seconds(UDP_CHECK_NS))
         set_timeout(flow->fd, seconds_ns(threshold_s));
     return true;
 }
@@ -260,14 +262,14 @@ static bool is_complete(const struct receiver *r, int64_t now)
 }
 
 /* Until the start the main thread watches the connections. */
-static bool look(struct receiver *r, int64_t now)
+static bool check_sender(struct receiver *r, int64_t now)
 {
     const struct udp *udp = r->flow->udp;
     const struct udp_params *p = &udp->params;
-    r->look_ns = now + UDP_LOOK_NS;
+    r->check_ns = now + UDP_CHECK_NS;
     if (!udp->threads.start_ns || r->counted_ns)
         return true;
-    if (!hear_count(r, now))
+    if (!read_count(r, now))
         return false;
     const double count_timeout_s = p->warmup_s + p->duration_s + p->link.stall_timeout_s;
     return r->counted_ns || now - udp->threads.start_ns < seconds_ns(count_timeout_s) ||
@@ -296,7 +298,7 @@ static bool receive_all(struct receiver *r)
         if (thread_is_cancelled(r->flow->thread))
             return false;
         const int64_t now = now_ns();
-        if ((n == 0 || now >= r->look_ns) && !look(r, now))
+        if ((n == 0 || now >= r->check_ns) && !check_sender(r, now))
             return false;
         if (is_complete(r, now))
             return receive_rest(r);
@@ -321,7 +323,7 @@ static int64_t ended_ns(const struct receiver *r)
 static void conclude(struct receiver *r)
 {
     struct udp_flow *flow = r->flow;
-    note_last_drops(r);
+    add_last_drops(r);
     for (int i = 0; i < UDP_PHASES; i++)
         stats_finish(&flow->stats[i], flow->sent[i]);
     show(flow);

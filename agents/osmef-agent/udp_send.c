@@ -42,7 +42,7 @@ struct sender {
     uint64_t bursts;
     int64_t measured_ns; /* when the warm-up is over */
     int64_t end_ns;
-    int64_t look_ns;
+    int64_t check_ns;
     uint64_t bytes;
     size_t cut; /* datagrams in one piece */
     unsigned char headers[BATCH][UDP_HEADER_SIZE];
@@ -67,7 +67,7 @@ static void set_cut(struct sender *s, bool wanted)
     s->flow->segmented = cuts;
 }
 
-static void lay_out(struct sender *s)
+static void prepare_messages(struct sender *s)
 {
     const size_t size = (size_t)s->flow->udp->params.size;
     for (int i = 0; i < BATCH; i++) {
@@ -116,7 +116,7 @@ static unsigned arrange(struct sender *s, enum udp_phase phase, size_t count)
 }
 
 /* Returns false, and fails the flow, when its peer has reset or ended the connection. */
-static bool peer_lives(struct udp_flow *flow)
+static bool peer_is_connected(struct udp_flow *flow)
 {
     char byte;
     const ssize_t n = recv(flow->thread->fd, &byte, 1, MSG_DONTWAIT | MSG_PEEK);
@@ -132,7 +132,7 @@ static bool fail_refused(struct udp_flow *flow)
 {
     struct pollfd control = {.fd = flow->thread->fd, .events = POLLIN};
     poll(&control, 1, RESET_MS);
-    return peer_lives(flow) &&
+    return peer_is_connected(flow) &&
            thread_fail(
                flow->thread, "connect",
                "the peer's UDP port answers \"port unreachable\"; does a firewall reject it?");
@@ -140,7 +140,7 @@ static bool fail_refused(struct udp_flow *flow)
 
 /* After a failed call: returns how many datagrams it stands for that are given up, or -1 when the
  * flow has failed. */
-static int weigh(struct sender *s, size_t left, int problem)
+static int handle_send_error(struct sender *s, size_t left, int problem)
 {
     struct udp_flow *flow = s->flow;
     const size_t piece = left < s->cut ? left : s->cut;
@@ -181,7 +181,7 @@ static bool send_some(struct sender *s, enum udp_phase phase, size_t left)
             flow->sent[phase] += done;
             s->bytes += done * (size_t)flow->udp->params.size;
         } else {
-            const int given_up = weigh(s, left, errno);
+            const int given_up = handle_send_error(s, left, errno);
             if (given_up < 0)
                 return false;
             done = (size_t)given_up;
@@ -242,9 +242,9 @@ static bool send_all(struct sender *s)
         const int64_t due = due_ns(s), now = now_ns();
         if (thread_is_cancelled(s->flow->thread))
             return false;
-        if (now >= s->look_ns) {
-            s->look_ns = now + UDP_LOOK_NS;
-            if (!peer_lives(s->flow))
+        if (now >= s->check_ns) {
+            s->check_ns = now + UDP_CHECK_NS;
+            if (!peer_is_connected(s->flow))
                 return false;
         }
         if (now >= s->end_ns + CATCH_UP_NS || (due >= s->end_ns && now >= s->end_ns)) {
@@ -252,7 +252,7 @@ static bool send_all(struct sender *s)
             return true;
         }
         if (due > now || due >= s->end_ns)
-            sleep_until(earliest(earliest(due, s->end_ns), s->look_ns));
+            sleep_until(earliest(earliest(due, s->end_ns), s->check_ns));
         else if (!send_due(s, due, now - due))
             return false;
     }
@@ -271,7 +271,7 @@ static bool send_count(struct udp_flow *flow)
     struct pollfd control = {.fd = flow->thread->fd, .events = POLLIN};
     const double end_timeout_s = p->link.stall_timeout_s + UDP_MAX_THRESHOLDS * p->loss_threshold_s;
     const int64_t until_ns = now_ns() + seconds_ns(end_timeout_s);
-    while (poll(&control, 1, (int)(UDP_LOOK_NS / 1000000)) <= 0) {
+    while (poll(&control, 1, (int)(UDP_CHECK_NS / 1000000)) <= 0) {
         if (thread_is_cancelled(flow->thread))
             return false;
         if (now_ns() >= until_ns)
@@ -307,7 +307,7 @@ bool udp_send(struct udp_flow *flow)
     const struct udp_params *p = &flow->udp->params;
     const struct timeval timeout = {.tv_usec = SEND_TIMEOUT_US};
     setsockopt(flow->fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout);
-    lay_out(&sender);
+    prepare_messages(&sender);
     set_cut(&sender, p->burst > 1 || p->rate_bps == 0);
     if (!thread_wait_gate(flow->thread, GATE_OPEN))
         return false;

@@ -44,7 +44,7 @@ bool udp_header_read(const struct udp_flow *flow, const unsigned char *text, siz
     header->phase = (enum udp_phase)text[PHASE_AT];
     header->sequence = get(text + SEQUENCE_AT, 8);
     header->sent_ns = (int64_t)get(text + TIME_AT, 8);
-    return header->sequence < UDP_MOST && (uint64_t)header->sent_ns < UDP_MOST;
+    return header->sequence < UDP_LIMIT && (uint64_t)header->sent_ns < UDP_LIMIT;
 }
 
 void udp_count_write(const struct udp_flow *flow, unsigned char text[UDP_COUNT_SIZE])
@@ -57,10 +57,10 @@ void udp_count_write(const struct udp_flow *flow, unsigned char text[UDP_COUNT_S
 bool udp_count_read(struct udp_flow *flow, const unsigned char text[UDP_COUNT_SIZE])
 {
     const uint64_t length_ns = get(text + 8 * UDP_PHASES, 8);
-    bool possible = length_ns < UDP_MOST;
+    bool possible = length_ns < UDP_LIMIT;
     for (int i = 0; i < UDP_PHASES; i++) {
         flow->sent[i] = get(text + 8 * i, 8);
-        possible = possible && flow->sent[i] < UDP_MOST;
+        possible = possible && flow->sent[i] < UDP_LIMIT;
     }
     flow->length_ns = (int64_t)length_ns;
     return possible;

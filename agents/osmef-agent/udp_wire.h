@@ -30,7 +30,7 @@ bool udp_header_read(const struct udp_flow *flow, const unsigned char *text, siz
                      struct udp_header *header);
 
 /* No number of datagrams or nanoseconds is larger: sums with them can't wrap. */
-#define UDP_MOST ((uint64_t)1 << 60)
+#define UDP_LIMIT ((uint64_t)1 << 60)
 
 void udp_count_write(const struct udp_flow *flow, unsigned char text[UDP_COUNT_SIZE]);
 /* Returns false for what nobody can have sent. */

@@ -11,7 +11,7 @@
 
 struct relaying relaying;
 
-static bool connect_anew(struct loop *loop, struct relay *r)
+static bool connect_new(struct loop *loop, struct relay *r)
 {
     const int on = 1;
     const struct place *pong = &relaying.pong.at[relaying.address % (unsigned)relaying.pong.count];
@@ -37,7 +37,7 @@ bool relay_connect(struct loop *loop, struct relay *r)
         close(r->source.fd);
     }
     r->reused = false;
-    return connect_anew(loop, r);
+    return connect_new(loop, r);
 }
 
 void relay_keep(struct loop *loop, struct relay *r)
@@ -49,7 +49,7 @@ void relay_keep(struct loop *loop, struct relay *r)
         relaying.idle[loop->index].fds[(*count)++] = loop_unwatch(loop, &r->source);
 }
 
-void relay_note(struct relay *r, uint32_t events)
+void relay_set_events(struct relay *r, uint32_t events)
 {
     if (events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR))
         r->readable = true;
@@ -84,14 +84,14 @@ static enum relay_progress take_head(struct relay *r, int *body_at)
     }
     if (got == HTTP_MORE)
         return r->used < RELAY_BUFFER ? RELAY_MORE : RELAY_BROKEN;
-    const bool to_head = r->client->to_head && !r->metered;
-    const bool old_client = r->client->minor == 0 && !r->metered;
+    const bool to_head = r->client->to_head && !r->measured;
+    const bool old_client = r->client->minor == 0 && !r->measured;
     if (got < 0 || (r->response.framing.chunked && old_client))
         return RELAY_BROKEN;
     r->has_head = true;
     r->body = http_response_body(&r->response, to_head);
     *body_at = got;
-    if (r->metered)
+    if (r->measured)
         return RELAY_DONE;
     r->client->closing |= r->body.state == HTTP_BODY_TO_THE_END;
     client_relay_head(r->client, r->response.status, &r->response.framing);
@@ -113,7 +113,7 @@ static enum relay_progress take(struct relay *r)
         return RELAY_BROKEN;
     r->sent = body_at;
     r->used = body_at + size;
-    if (r->metered)
+    if (r->measured)
         r->sent = r->used = 0;
     return RELAY_MORE;
 }
@@ -163,7 +163,7 @@ enum relay_progress relay_step(struct loop *loop, struct relay *r)
     if (n <= 0)
         return n == 0 && r->has_head && r->body.state == HTTP_BODY_TO_THE_END ? RELAY_DONE
                                                                               : RELAY_BROKEN;
-    r->heard = true;
+    r->received = true;
     r->readable = r->ends || (size_t)n == space;
     r->used += (int)n;
     r->client->due_ns = loop->now_ns + relaying.timeout_ns;
