@@ -50,7 +50,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct job job = {.control = &control, .report = &report};
     struct link_params params = {.listens = true,
                                  .host = "127.0.0.1",
-                                 .opening = {.kind = OPENING_BULK, .flows = FLOWS},
+                                 .handshake = {.kind = HANDSHAKE_BULK, .flows = FLOWS},
                                  .arm_timeout_s = ARM_S,
                                  .stall_timeout_s = 1};
     if (size < 1)

@@ -12,14 +12,14 @@
 
 #define BACKLOG 256
 #define MAX_PENDING 256
-#define OPENING_TIMEOUT_NS (2 * NS_PER_S)
+#define HANDSHAKE_TIMEOUT_NS (2 * NS_PER_S)
 
-/* A connection from which the opening has not been read completely. */
+/* A connection from which the handshake has not been read completely. */
 struct connection {
     int fd;
     int64_t until_ns;
     size_t used;
-    unsigned char text[OPENING_SIZE];
+    unsigned char text[HANDSHAKE_SIZE];
 };
 
 /* Unauthenticated connections, the oldest first, with the job that they are for. */
@@ -54,7 +54,7 @@ static void refuse(struct pending_connections *pending, int index)
 static bool admit(struct pending_connections *pending, int index)
 {
     const struct connection *connection = &pending->at[index];
-    const int number = opening_check(&pending->params->opening, connection->text);
+    const int number = handshake_check(&pending->params->handshake, connection->text);
     const char answer = ADMITTED;
     if (number < 0 || pending->link->fds[number] >= 0)
         return false;
@@ -66,17 +66,17 @@ static bool admit(struct pending_connections *pending, int index)
     return true;
 }
 
-/* Reads from a pending connection, and admits or refuses it once its opening is complete. */
-static void read_opening(struct pending_connections *pending, int index)
+/* Reads from a pending connection, and admits or refuses it once its handshake is complete. */
+static void read_handshake(struct pending_connections *pending, int index)
 {
     struct connection *connection = &pending->at[index];
     const ssize_t n = recv(connection->fd, connection->text + connection->used,
-                           OPENING_SIZE - connection->used, MSG_DONTWAIT);
+                           HANDSHAKE_SIZE - connection->used, MSG_DONTWAIT);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     if (n > 0) {
         connection->used += (size_t)n;
-        if (connection->used < OPENING_SIZE)
+        if (connection->used < HANDSHAKE_SIZE)
             return;
         if (admit(pending, index))
             return;
@@ -93,11 +93,12 @@ static bool fail_resources(struct pending_connections *pending)
 {
     return job_fail(pending->job, "resource", -1,
                     "no room for more than %d of %d flows: %s; try fewer flows or raise the limits",
-                    pending->admitted, pending->params->opening.flows, strerror(pending->shortage));
+                    pending->admitted, pending->params->handshake.flows,
+                    strerror(pending->shortage));
 }
 
 /* Accepts one connection from the queue. When the list is full the oldest one is refused: a flow of
- * the job sends its opening at once and so never becomes the oldest. */
+ * the job sends its handshake at once and so never becomes the oldest. */
 static bool accept_one(struct pending_connections *pending, int listener)
 {
     int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
@@ -113,8 +114,8 @@ static bool accept_one(struct pending_connections *pending, int listener)
     if (pending->count == MAX_PENDING)
         refuse(pending, 0);
     pending->at[pending->count++] =
-        (struct connection){.fd = fd, .until_ns = now_ns() + OPENING_TIMEOUT_NS};
-    read_opening(pending, pending->count - 1);
+        (struct connection){.fd = fd, .until_ns = now_ns() + HANDSHAKE_TIMEOUT_NS};
+    read_handshake(pending, pending->count - 1);
     return true;
 }
 
@@ -149,7 +150,7 @@ static int watch(struct pending_connections *pending, int listener, int64_t dead
     /* Backwards, since the removal of a connection moves those after it. */
     for (int i = count - 1; i >= 0; i--)
         if (fds[FIRST_SLOT + i].revents)
-            read_opening(pending, i);
+            read_handshake(pending, i);
     while (pending->count > 0 && pending->at[0].until_ns <= now_ns())
         refuse(pending, 0);
     return -1;
@@ -157,15 +158,15 @@ static int watch(struct pending_connections *pending, int listener, int64_t dead
 
 static bool all_admitted(const struct pending_connections *pending)
 {
-    return pending->params->opening.flows > 0 &&
-           pending->admitted == pending->params->opening.flows;
+    return pending->params->handshake.flows > 0 &&
+           pending->admitted == pending->params->handshake.flows;
 }
 
 static bool admit_all(struct pending_connections *pending, int listener)
 {
     struct job *job = pending->job;
     const double timeout_s = pending->params->arm_timeout_s;
-    const int64_t deadline_ns = job->by_hand ? FOREVER : now_ns() + seconds_ns(timeout_s);
+    const int64_t deadline_ns = job->standalone ? FOREVER : now_ns() + seconds_ns(timeout_s);
     while (!all_admitted(pending)) {
         const int closed = watch(pending, listener, deadline_ns);
         if (job_aborted(job))
@@ -180,7 +181,7 @@ static bool admit_all(struct pending_connections *pending, int listener)
             return job_fail(
                 job, "arm-timeout", -1,
                 "%d of %d flows came within %g s; can the sender reach this address and port?",
-                pending->admitted, pending->params->opening.flows, timeout_s);
+                pending->admitted, pending->params->handshake.flows, timeout_s);
         /* Bounded, so that a flood of connections can't delay the check of the deadlines. */
         for (int i = 0; i < MAX_PENDING && !all_admitted(pending) && accept_one(pending, listener);
              i++)

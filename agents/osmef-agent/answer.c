@@ -1,7 +1,7 @@
 /* What a server's client is sent: a head, and text or pong's pattern behind it. */
+#include "anonymous_file.h"
 #include "clock.h"
 #include "server.h"
-#include "unnamed.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -33,7 +33,7 @@ __attribute__((constructor)) static void fill_pattern(void)
 
 void answers_open(void)
 {
-    middle_file = unnamed_file(pattern, MIDDLE);
+    middle_file = anonymous_file(pattern, MIDDLE);
 }
 
 void answers_close(void)

@@ -22,8 +22,8 @@ static struct bulk bulk;
 
 static const struct field fields[] = {
 #define FIELDS_OF struct bulk_params
-    WORD("direction", link.opening.direction, bulk_directions, FORWARD),
-    SIZE("bytes", link.opening.bytes, 0, LARGEST_SIZE, 0),
+    WORD("direction", link.handshake.direction, bulk_directions, FORWARD),
+    SIZE("bytes", link.handshake.bytes, 0, LARGEST_SIZE, 0),
     NUMBER("duration_s", duration_s, SHORTEST_S, LONGEST_S, NEEDED),
     NUMBER("warmup_s", warmup_s, 0, LONGEST_S, 0),
     NUMBER("interval_s", interval_s, SHORTEST_S, LONGEST_S, NEEDED),
@@ -36,26 +36,28 @@ static const struct field fields[] = {
 #undef FIELDS_OF
 };
 
-static bool read_pins(const struct json_object *command, struct pins *pins, char *problem)
+static bool read_affinity(const struct json_object *command, struct affinity *affinity,
+                          char *problem)
 {
     struct list {
-        char text[PINS_SIZE];
+        char text[AFFINITY_SIZE];
     } list;
 #define FIELDS_OF struct list
-    static const struct field pins_fields[] = {TEXT_OR("cpus", text, ""), FIELDS_END};
+    static const struct field affinity_fields[] = {TEXT_OR("cpus", text, ""), FIELDS_END};
 #undef FIELDS_OF
-    if (!fields_read(command, pins_fields, &list, problem))
+    if (!fields_read(command, affinity_fields, &list, problem))
         return false;
-    if (!list.text[0] || pins_read(list.text, pins))
+    if (!list.text[0] || affinity_read(list.text, affinity))
         return true;
-    snprintf(problem, PROBLEM_SIZE, "cpus must be a list like 0,2,5 of at most %d CPUs", MAX_PINS);
+    snprintf(problem, PROBLEM_SIZE, "cpus must be a list like 0,2,5 of at most %d CPUs",
+             MAX_AFFINITY_CPUS);
     return false;
 }
 
 /* Says what is wrong with parameters that don't fit each other, or returns NULL. */
 static const char *misfit(const struct bulk_params *wanted)
 {
-    if (wanted->link.opening.flows > MAX_FLOWS)
+    if (wanted->link.handshake.flows > MAX_FLOWS)
         return "connections must be at most 500 in both directions: each way has its own";
     if (wanted->idle_s > 0 && wanted->active_s <= 0 && !wanted->link.listens)
         return "idle_s needs active_s, the time between the pauses";
@@ -68,14 +70,14 @@ static const char *misfit(const struct bulk_params *wanted)
 
 bool bulk_read(const struct json_object *command, struct bulk_params *wanted, char *problem)
 {
-    *wanted = (struct bulk_params){.link.opening.kind = OPENING_BULK};
+    *wanted = (struct bulk_params){.link.handshake.kind = HANDSHAKE_BULK};
     if (!link_read(command, &wanted->link, problem) ||
         !fields_read(command, fields, wanted, problem) ||
-        !read_pins(command, &wanted->pins, problem) ||
-        !classes_read(command, &wanted->classes, problem))
+        !read_affinity(command, &wanted->affinity, problem) ||
+        !per_flow_options_read(command, &wanted->per_flow_options, problem))
         return false;
-    if (wanted->link.opening.direction == BOTH)
-        wanted->link.opening.flows *= 2;
+    if (wanted->link.handshake.direction == BOTH)
+        wanted->link.handshake.flows *= 2;
     const char *wrong = misfit(wanted);
     if (wrong)
         snprintf(problem, PROBLEM_SIZE, "%s", wrong);
@@ -124,7 +126,8 @@ static void set_ways(void)
 static bool prepare_way(struct way *way)
 {
     for (int i = 0; i < way->count; i++) {
-        if (!classes_apply(bulk.threads.job, &bulk.params.classes, way->flows[i].fd, i))
+        if (!per_flow_options_apply(bulk.threads.job, &bulk.params.per_flow_options,
+                                    way->flows[i].fd, i))
             return false;
         if (way->role == SENDER)
             send_prepare(&way->flows[i]);
@@ -135,9 +138,9 @@ static bool prepare_way(struct way *way)
 static bool prepare(struct flow_threads *threads)
 {
     struct bulk_params *p = &bulk.params;
-    if (threads->job->by_hand) { /* the connecting end has said how long */
-        p->duration_s = p->link.opening.duration_ms / 1000.0;
-        p->warmup_s = p->link.opening.warmup_ms / 1000.0;
+    if (threads->job->standalone) { /* from the handshake of the connecting end */
+        p->duration_s = p->link.handshake.duration_ms / 1000.0;
+        p->warmup_s = p->link.handshake.warmup_ms / 1000.0;
     }
     threads->stall_limit_s = p->link.stall_timeout_s + p->idle_s;
     threads->total_limit_s = bulk_sending_s(&bulk) + fmax(DRAIN_S, p->link.stall_timeout_s);
@@ -162,7 +165,7 @@ static bool work_on(struct flow_thread *thread)
     const struct way *way = worker->way;
     worker->is_warm = bulk.params.warmup_s <= 0;
     worker->warm = thread->cpu;
-    if (!pins_bind(thread, &bulk.params.pins, worker->index) ||
+    if (!affinity_bind(thread, &bulk.params.affinity, worker->index) ||
         !thread_wait_gate(thread, way->role == SENDER ? GATE_SENDERS : GATE_OPEN))
         return false;
     if (way->threads == way->count)
@@ -288,7 +291,7 @@ static bool find_common_interval(struct job *job)
         from = &way->warm;
     if (way->first_ended.taken && way->first_ended.at_ns > from->at_ns && bulk.is_warm)
         way->common_from = from;
-    return way->common_from || bulk.params.link.opening.bytes > 0 ||
+    return way->common_from || bulk.params.link.handshake.bytes > 0 ||
            job_fail(job, "no-overlap", -1,
                     "a flow ended before the last one began; measure longer or with fewer flows");
 }
@@ -297,12 +300,12 @@ const struct bulk *bulk_run(struct job *job, const struct bulk_params *wanted,
                             const struct bulk_view *view)
 {
     bulk.params = *wanted;
-    bulk.params.link.opening.duration_ms = (uint32_t)lround(wanted->duration_s * 1000);
-    bulk.params.link.opening.warmup_ms = (uint32_t)lround(wanted->warmup_s * 1000);
+    bulk.params.link.handshake.duration_ms = (uint32_t)lround(wanted->duration_s * 1000);
+    bulk.params.link.handshake.warmup_ms = (uint32_t)lround(wanted->warmup_s * 1000);
     bulk.view = view;
     bulk.threads.work = &work;
-    const bool ok =
-        pins_allowed(job, &bulk.params.pins) && threads_run(&bulk.threads, job, &bulk.params.link);
+    const bool ok = affinity_allowed(job, &bulk.params.affinity) &&
+                    threads_run(&bulk.threads, job, &bulk.params.link);
     pool_close();
     payload_close();
     return ok && find_common_interval(job) ? &bulk : NULL;

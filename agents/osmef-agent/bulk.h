@@ -2,10 +2,10 @@
 #ifndef OSMEF_BULK_H
 #define OSMEF_BULK_H
 
-#include "classes.h"
+#include "cpu_affinity.h"
 #include "flow_threads.h"
 #include "kind.h"
-#include "pins.h"
+#include "per_flow_options.h"
 
 enum role { SENDER, RECEIVER, ROLES };
 
@@ -16,7 +16,7 @@ extern const char *const bulk_modes[];
 extern const char *const bulk_directions[];
 
 struct bulk_params {
-    struct link_params link; /* its opening holds direction and bytes; its flows are connections */
+    struct link_params link; /* its handshake has direction, bytes and connections */
     double duration_s;       /* with bytes: the longest that it may take after the warm-up */
     bool until_stopped;      /* duration and bytes are the most, and `stop` ends it before */
     double warmup_s;
@@ -25,8 +25,8 @@ struct bulk_params {
     double idle_s;   /* each pause between bursts */
     int threads;     /* for each way; 0: one for each flow */
     int mode;
-    struct classes classes;
-    struct pins pins;
+    struct per_flow_options per_flow_options;
+    struct affinity affinity;
 };
 
 struct way;

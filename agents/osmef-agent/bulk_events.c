@@ -149,11 +149,11 @@ static void write_way(const char *name, const struct way *way)
     out_format("]}");
 }
 
-static void write_pins(const struct pins *pins)
+static void write_affinity(const struct affinity *affinity)
 {
-    out_format(",\"cpus\":%s", pins->count ? "[" : "null");
-    for (int i = 0; i < pins->count; i++)
-        out_format("%s%d%s", i ? "," : "", pins->cpus[i], i + 1 == pins->count ? "]" : "");
+    out_format(",\"cpus\":%s", affinity->count ? "[" : "null");
+    for (int i = 0; i < affinity->count; i++)
+        out_format("%s%d%s", i ? "," : "", affinity->cpus[i], i + 1 == affinity->count ? "]" : "");
 }
 
 void bulk_write_result(const struct bulk *bulk)
@@ -162,9 +162,9 @@ void bulk_write_result(const struct bulk *bulk)
     const struct usage *measured = &bulk->measured;
     const double measured_s = ns_seconds(measured->at_ns - threads->start_ns);
     out_format(",\"direction\":\"%s\",\"start_realtime_ns\":%lld,\"elapsed_s\":%.9f,\"refused\":%d",
-               bulk_directions[bulk->params.link.opening.direction],
+               bulk_directions[bulk->params.link.handshake.direction],
                (long long)threads->start_realtime_ns, threads->elapsed_s, threads->link.refused);
-    write_pins(&bulk->params.pins);
+    write_affinity(&bulk->params.affinity);
     write_way("sending", &bulk->ways[SENDER]);
     write_way("receiving", &bulk->ways[RECEIVER]);
     threads_write_end(threads);

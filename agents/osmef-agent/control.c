@@ -5,7 +5,7 @@
 #include "link.h"
 #include "nics.h"
 #include "out.h"
-#include "precedence.h"
+#include "realtime_priority.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -114,7 +114,7 @@ static void start_job(struct control *c, const struct json_object *command)
         c->start_ns = (int64_t)moment.at_ns;
         c->start = true;
         if (c->start_ns > now_ns())
-            precedence_take();
+            realtime_priority_take();
     }
 }
 

@@ -48,7 +48,7 @@ static bool check_sizes(char *problem)
 
 static bool read_params(const struct json_object *command, char problem[PROBLEM_SIZE])
 {
-    params = (struct exchange_params){.link.opening.kind = OPENING_EXCHANGE};
+    params = (struct exchange_params){.link.handshake.kind = HANDSHAKE_EXCHANGE};
     if (!link_read(command, &params.link, problem) ||
         !fields_read(command, fields, &params, problem) || !check_sizes(problem))
         return false;
@@ -111,8 +111,8 @@ static bool run(struct job *job)
     release_memory();
     exchange.params = params;
     exchange.refused = 0;
-    exchange.params.link.opening.duration_ms = (uint32_t)lround(params.duration_s * 1000);
-    exchange.params.link.opening.warmup_ms = (uint32_t)lround(params.warmup_s * 1000);
+    exchange.params.link.handshake.duration_ms = (uint32_t)lround(params.duration_s * 1000);
+    exchange.params.link.handshake.warmup_ms = (uint32_t)lround(params.warmup_s * 1000);
     for (int i = 0; i < MAX_FLOWS; i++) {
         exchange.answers[i] = 0;
         exchange.probes[i].fd = -1;

@@ -1,14 +1,14 @@
 #include "exec.h"
 
-#include "bound.h"
 #include "clock.h"
 #include "cpu.h"
 #include "events.h"
 #include "link.h"
+#include "listening_ports.h"
 #include "nics.h"
 #include "out.h"
-#include "precedence.h"
 #include "program_output.h"
+#include "realtime_priority.h"
 #include "resolve.h"
 #include "scratch.h"
 #include "supervisor.h"
@@ -300,7 +300,7 @@ static void start(void)
     exec.start_realtime_ns = clock_ns(CLOCK_REALTIME);
     exec.start_ns = exec.output.start_ns = now_ns();
     supervisor_start(&exec.supervisor);
-    precedence_give_back();
+    realtime_priority_drop();
     exec.endpoint = endpoint_time(); /* takes a while, and counts in hundredths of a second */
     exec.nics = nics_now();
 }

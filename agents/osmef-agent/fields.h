@@ -2,8 +2,8 @@
 #ifndef OSMEF_FIELDS_H
 #define OSMEF_FIELDS_H
 
+#include "handshake.h"
 #include "json.h"
-#include "opening.h"
 
 #include <math.h>
 #include <stdbool.h>

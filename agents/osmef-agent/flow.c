@@ -49,7 +49,7 @@ void flow_ended(struct flow_thread *thread, struct flow *flow, int problem)
     if (problem == ETIME)
         thread_fail(thread, "timeout",
                     "%llu of %llu bytes were sent in %g s; allow a longer time or fewer bytes",
-                    (unsigned long long)flow->bytes, (unsigned long long)link->opening.bytes,
+                    (unsigned long long)flow->bytes, (unsigned long long)link->handshake.bytes,
                     bulk_sending_s(way->bulk));
     else if (problem)
         thread_broken(thread, problem);
@@ -96,7 +96,7 @@ void send_prepare(struct flow *flow)
 /* How much is still to be sent, at most `most`. */
 static size_t left_of(const struct flow *flow, size_t most)
 {
-    const uint64_t wanted = flow->way->bulk->params.link.opening.bytes;
+    const uint64_t wanted = flow->way->bulk->params.link.handshake.bytes;
     const uint64_t sent = atomic_load_explicit(&flow->bytes, memory_order_relaxed);
     return wanted && wanted - sent < most ? (size_t)(wanted - sent) : most;
 }
@@ -152,7 +152,7 @@ int send_shutdown(struct flow *flow)
     flow->finished = true;
     if (threads_are_cancelled(&bulk->threads))
         return ECANCELED;
-    if (bulk->params.link.opening.bytes && !send_is_complete(flow) && !bulk->params.until_stopped)
+    if (bulk->params.link.handshake.bytes && !send_is_complete(flow) && !bulk->params.until_stopped)
         return ETIME;
     return shutdown(flow->fd, SHUT_WR) < 0 ? errno : 0;
 }
@@ -263,7 +263,7 @@ ssize_t receive_some(struct flow *flow, int flags)
 static bool check_end(struct flow_thread *thread, const struct flow *flow)
 {
     const struct bulk *bulk = flow->way->bulk;
-    const uint64_t wanted = bulk->params.link.opening.bytes;
+    const uint64_t wanted = bulk->params.link.handshake.bytes;
     const double length_s = ns_seconds(flow->end_ns - bulk->threads.start_ns);
     if (bulk->params.until_stopped)
         return true;

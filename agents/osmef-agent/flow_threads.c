@@ -4,7 +4,7 @@
 #include "events.h"
 #include "out.h"
 #include "pages.h"
-#include "precedence.h"
+#include "realtime_priority.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -59,7 +59,7 @@ static bool prepare_threads(struct flow_threads *threads, struct job *job,
 /* Only what is used is written: untouched pages of the arrays stay out of memory. */
 static void set_flows(struct flow_threads *threads)
 {
-    const enum direction direction = threads->params->opening.direction;
+    const enum direction direction = threads->params->handshake.direction;
     threads->count = threads->link.flows;
     threads->forward = direction == FORWARD   ? threads->count
                        : direction == REVERSE ? 0
@@ -152,7 +152,7 @@ static int go_flow(const struct flow_threads *threads)
 static bool needs_go(const struct flow_threads *threads)
 {
     return threads->work->go &&
-           (threads->work->always_go || threads->params->opening.direction != FORWARD);
+           (threads->work->always_go || threads->params->handshake.direction != FORWARD);
 }
 
 static bool received_go(const struct flow_threads *threads, int readable)
@@ -233,7 +233,7 @@ static void begin(struct flow_threads *threads)
     threads->start_realtime_ns = clock_ns(CLOCK_REALTIME) - (now_ns() - threads->start_ns);
     if (threads->work->begin)
         threads->work->begin(threads);
-    precedence_give_back(); /* the priority was for the start only */
+    realtime_priority_drop(); /* the priority was for the start only */
     set_gate(threads, threads->work->gather ? GATE_SENDERS : GATE_OPEN);
     threads->endpoint = endpoint_time(); /* reading it takes a while */
 }

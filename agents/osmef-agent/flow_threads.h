@@ -117,7 +117,7 @@ void threads_write_end(const struct flow_threads *threads);
 /* Whether this end sends at first. */
 static inline bool threads_send(const struct flow_threads *threads)
 {
-    const enum direction direction = threads->params->opening.direction;
+    const enum direction direction = threads->params->handshake.direction;
     return direction == BOTH || (direction == REVERSE) == threads->params->listens;
 }
 

@@ -20,6 +20,6 @@ bool job_aborted(struct job *job)
 {
     if (job->control->abort)
         job_fail(job, "aborted", -1, "%s",
-                 job->by_hand ? "interrupted" : "the controller aborted the job");
+                 job->standalone ? "interrupted" : "the controller aborted the job");
     return job->control->abort;
 }

@@ -1,4 +1,4 @@
-/* A job, whatever its kind: who it is, who steers it, and why it failed. */
+/* A job of any kind: its id, its controller, and why it failed. */
 #ifndef OSMEF_JOB_H
 #define OSMEF_JOB_H
 
@@ -20,17 +20,17 @@ struct job {
     struct control *control;
     const struct report *report;
     struct failure failure;
-    bool by_hand; /* host may be a name; a listening end waits for ever */
+    bool standalone; /* no controller: host may be a name, and a listening end has no arm timeout */
 };
 
-/* How a job tells what happens: as JSON events, or as lines for people. */
+/* The output of a job: as JSON events, or as text lines. */
 struct report {
     void (*listening)(const struct job *job, const char *address, int port);
     void (*connected)(const struct job *job);
     void (*failed)(const struct job *job);
 };
 
-/* Notes why the job failed; the first reason stands. Returns false. */
+/* Records why the job failed, unless it has failed already. Returns false. */
 __attribute__((format(printf, 4, 5))) bool job_fail(struct job *job, const char *kind, int flow,
                                                     const char *format, ...);
 

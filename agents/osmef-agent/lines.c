@@ -63,12 +63,12 @@ static void print_interval(const struct way *way, const struct interval *interva
 
 static void print_bulk_connected(const struct bulk *bulk)
 {
-    const struct opening *opening = &bulk->params.link.opening;
-    const int flows = opening->direction == BOTH ? opening->flows / 2 : opening->flows;
+    const struct handshake *handshake = &bulk->params.link.handshake;
+    const int flows = handshake->direction == BOTH ? handshake->flows / 2 : handshake->flows;
     out_format("connected, %d flow%s%s", flows, flows == 1 ? "" : "s",
-               opening->direction == BOTH ? " each way" : "");
-    if (opening->bytes)
-        out_format(", %llu bytes each", (unsigned long long)opening->bytes);
+               handshake->direction == BOTH ? " each way" : "");
+    if (handshake->bytes)
+        out_format(", %llu bytes each", (unsigned long long)handshake->bytes);
     else
         out_format(", %g s", bulk->params.duration_s);
     if (bulk->params.warmup_s > 0)

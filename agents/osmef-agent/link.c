@@ -12,19 +12,19 @@
 
 static const struct field listening_fields[] = {
 #define FIELDS_OF struct link_params
-    COOKIE("cookie", opening.cookie),
+    COOKIE("cookie", handshake.cookie),
     TEXT("bind", host),
     WHOLE("port", port, 0, 65535, NEEDED),
     FIELDS_END,
 };
 static const struct field connecting_fields[] = {
-    COOKIE("cookie", opening.cookie),
+    COOKIE("cookie", handshake.cookie),
     TEXT("host", host),
     WHOLE("port", port, 1, 65535, NEEDED),
     FIELDS_END,
 };
 static const struct field common_fields[] = {
-    WHOLE("connections", opening.flows, 1, MAX_FLOWS, NEEDED),
+    WHOLE("connections", handshake.flows, 1, MAX_FLOWS, NEEDED),
     NUMBER("arm_timeout_s", arm_timeout_s, SHORTEST_S, LONGEST_S, NEEDED),
     NUMBER("stall_timeout_s", stall_timeout_s, SHORTEST_S, LONGEST_S, NEEDED),
     FIELDS_END,
@@ -107,8 +107,8 @@ static bool present(const struct attempt *a, int flow)
         why = errno;
     if (why)
         return connect_failed(a, flow, why);
-    unsigned char text[OPENING_SIZE];
-    opening_write(&a->params->opening, flow, text);
+    unsigned char text[HANDSHAKE_SIZE];
+    handshake_write(&a->params->handshake, flow, text);
     if (send(fd, text, sizeof text, MSG_NOSIGNAL) != sizeof text)
         return connect_failed(a, flow, errno);
     return true;
@@ -138,7 +138,7 @@ static bool connect_to(const struct attempt *a, const struct place *place)
 {
     static struct pollfd fds[1 + MAX_FLOWS];
     enum stage stages[MAX_FLOWS] = {CONNECTING};
-    const int flows = a->params->opening.flows;
+    const int flows = a->params->handshake.flows;
     int begun = 0;
     for (int ready = 0; ready < flows;) {
         for (; begun < flows && begun - ready < MOST_PENDING; begun++)
@@ -206,7 +206,7 @@ bool link_open(struct job *job, struct link_params *params, struct link *link)
         link->fds[i] = -1;
     const bool ok =
         params->listens ? admit_flows(job, params, link) : connect_flows(job, params, link);
-    link->flows = params->opening.flows;
+    link->flows = params->handshake.flows;
     if (!ok)
         link_close(link);
     return ok;

@@ -2,8 +2,8 @@
 #ifndef OSMEF_LINK_H
 #define OSMEF_LINK_H
 
+#include "handshake.h"
 #include "job.h"
-#include "opening.h"
 #include "options.h"
 
 #include <unistd.h>
@@ -15,7 +15,7 @@ struct link_params {
     char host[HOST_SIZE]; /* the listening end's address, at either end */
     int port;
     int family; /* of a name's addresses that the connecting end takes; 0: any */
-    struct opening opening;
+    struct handshake handshake;
     struct socket_options options;
     double arm_timeout_s;
     double stall_timeout_s;
@@ -32,7 +32,7 @@ struct link {
     int refused;        /* connections that failed to authenticate */
 };
 
-/* Reads what all jobs with two ends have in common; the kind stands in the opening already. */
+/* Reads what all jobs with two ends have in common; the kind stands in the handshake already. */
 bool link_read(const struct json_object *command, struct link_params *params, char *problem);
 
 /* Connects all flows, or listens and admits them; all other connections are refused. After a

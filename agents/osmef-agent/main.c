@@ -1,7 +1,7 @@
 /* osmef-agent: one end of a measurement. docs/agent-protocol.md describes it. */
 #include "agent_multiplexer.h"
-#include "byhand.h"
 #include "cleanup.h"
+#include "command_line.h"
 #include "limits.h"
 #include "serve.h"
 
@@ -67,8 +67,8 @@ int main(int argc, char **argv)
     }
     if (strcmp(command, "cleanup") == 0)
         return cleanup(argc - 1, argv + 1);
-    if (is_by_hand(command))
-        return by_hand(argc - 1, argv + 1);
+    if (is_command(command))
+        return run_command(argc - 1, argv + 1);
     if (strcmp(command, "--version") == 0) {
         puts("osmef-agent " OSMEF_VERSION);
         return 0;

@@ -1,8 +1,8 @@
 #include "payload.h"
 
+#include "anonymous_file.h"
 #include "bytes.h"
 #include "pages.h"
-#include "unnamed.h"
 
 #include <errno.h>
 #include <string.h>
@@ -33,7 +33,7 @@ static size_t send_size;
 
 static bool open_zerocopy(struct job *job)
 {
-    payload_file = unnamed_file(payload, SMALL_SIZE);
+    payload_file = anonymous_file(payload, SMALL_SIZE);
     return payload_file >= 0 ||
            job_fail(job, "resource", -1,
                     "no file to send from: %s; use the mode copy, or make room in /var/tmp",

@@ -18,7 +18,7 @@ enum { FLOW_AT = 8, NUMBER_AT = 10 };
 
 static const unsigned char *cookie_of(const struct flow_thread *thread)
 {
-    return thread->threads->params->opening.cookie;
+    return thread->threads->params->handshake.cookie;
 }
 
 void probe_header_write(const struct flow_thread *thread, uint64_t number, unsigned char *request)

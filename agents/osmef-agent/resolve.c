@@ -87,8 +87,9 @@ bool resolve(const char *host, int port, bool names, struct places *places)
 
 bool resolve_peer(struct job *job, const char *host, int port, struct places *places)
 {
-    return resolve(host, port, job->by_hand, places) ||
-           job_fail(job, "connect", -1, "%s is no address; %s", host, resolve_cure(job->by_hand));
+    return resolve(host, port, job->standalone, places) ||
+           job_fail(job, "connect", -1, "%s is no address; %s", host,
+                    resolve_cure(job->standalone));
 }
 
 /* A colon means IPv6, which stands in brackets (RFC 3986, section 3.2.2). */

@@ -5,7 +5,7 @@
 #include "events.h"
 #include "kind.h"
 #include "out.h"
-#include "precedence.h"
+#include "realtime_priority.h"
 
 #include <string.h>
 #include <sys/utsname.h>
@@ -29,7 +29,7 @@ static void do_job(struct control *control)
     struct job job = {.kind = control->kind, .control = control, .report = &event_report};
     memcpy(job.id, control->id, sizeof job.id);
     const bool ok = job.kind->run(&job);
-    precedence_give_back(); /* as one that has failed before its start did not */
+    realtime_priority_drop(); /* as one that has failed before its start did not */
     if (ok)
         event_result(&job);
     else

@@ -5,7 +5,7 @@
 #include "events.h"
 #include "out.h"
 #include "pages.h"
-#include "precedence.h"
+#include "realtime_priority.h"
 
 #include <errno.h>
 #include <math.h>
@@ -250,7 +250,7 @@ bool siege_run(void)
     struct pollfd fds[2] = {{0}, {.fd = threads.done, .events = POLLIN}};
     siege.start_ns = now_ns();
     siege.start_realtime_ns = clock_ns(CLOCK_REALTIME);
-    precedence_give_back(); /* not for the threads to inherit */
+    realtime_priority_drop(); /* not for the threads to inherit */
     bool ok = start_threads();
     const struct endpoint_time endpoint = endpoint_time(); /* others wait for their start */
     int64_t check_ns = siege.start_ns + CHECK_NS;

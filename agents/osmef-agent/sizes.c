@@ -23,7 +23,7 @@ static int reported; /* points */
 static uint64_t memory_size(const struct sizes_params *p)
 {
     const uint64_t buffer = (p->max_size + PAGE - 1) / PAGE * PAGE;
-    const uint64_t flows = (uint64_t)p->link.opening.flows;
+    const uint64_t flows = (uint64_t)p->link.handshake.flows;
     return buffer * (p->check ? 2 * flows : flows + 1);
 }
 
@@ -60,7 +60,7 @@ static const struct field fields[] = {
 
 static bool read_params(const struct json_object *command, char problem[PROBLEM_SIZE])
 {
-    params = (struct sizes_params){.link.opening.kind = OPENING_SIZES};
+    params = (struct sizes_params){.link.handshake.kind = HANDSHAKE_SIZES};
     return link_read(command, &params.link, problem) &&
            fields_read(command, fields, &params, problem) && is_possible(problem);
 }

@@ -1,8 +1,8 @@
 #include "supervisor.h"
 
+#include "anonymous_file.h"
 #include "clock.h"
 #include "descendants.h"
-#include "unnamed.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -48,7 +48,7 @@ static bool open_ends(const struct exec_request *request, struct ends *ends)
             return false;
         fcntl(ends->channel[0], F_SETFL, O_NONBLOCK);
     }
-    ends->input = *request->input ? unnamed_file(request->input, strlen(request->input))
+    ends->input = *request->input ? anonymous_file(request->input, strlen(request->input))
                                   : open("/dev/null", O_RDONLY | O_CLOEXEC);
     return ends->input >= 0 && (!*request->input || lseek(ends->input, 0, SEEK_SET) == 0);
 }

@@ -44,7 +44,7 @@ static const struct field fields[] = {
     NUMBER("interval_s", interval_s, SHORTEST_S, LONGEST_S, NEEDED),
     NUMBER("warmup_s", warmup_s, 0, LONGEST_S, 0),
     NUMBER("loss_threshold_s", loss_threshold_s, SHORTEST_S, 60, 1),
-    WORD("direction", link.opening.direction, directions, FORWARD),
+    WORD("direction", link.handshake.direction, directions, FORWARD),
     NUMBER("rate_bps", rate_bps, 0, 1e13, 0),
     WHOLE("size", size, UDP_HEADER_SIZE, UDP_LARGEST, USUAL_SIZE),
     WHOLE("burst", burst, 1, UDP_MAX_BURST, 1),
@@ -56,14 +56,14 @@ static const struct field fields[] = {
 static bool read_params(const struct json_object *command, char problem[PROBLEM_SIZE])
 {
     struct udp_params *p = &params;
-    struct opening *opening = &p->link.opening;
-    *p = (struct udp_params){.link.opening.kind = OPENING_UDP};
+    struct handshake *handshake = &p->link.handshake;
+    *p = (struct udp_params){.link.handshake.kind = HANDSHAKE_UDP};
     if (!link_read(command, &p->link, problem) || !fields_read(command, fields, p, problem))
         return false;
-    opening->duration_ms = (uint32_t)lround(p->duration_s * 1000);
-    opening->warmup_ms = (uint32_t)lround(p->warmup_s * 1000);
+    handshake->duration_ms = (uint32_t)lround(p->duration_s * 1000);
+    handshake->warmup_ms = (uint32_t)lround(p->warmup_s * 1000);
     return check_options(&p->link.options, problem) &&
-           check_ports(opening->flows, p->udp_port, problem);
+           check_ports(handshake->flows, p->udp_port, problem);
 }
 
 /* Binds to the address that the flow's connection has at this end. */

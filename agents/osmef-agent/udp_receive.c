@@ -1,5 +1,5 @@
 /* The thread of a flow that receives: until the sender's count and the last stragglers. */
-#include "opening.h"
+#include "handshake.h"
 #include "pages.h"
 #include "tcpinfo.h"
 #include "udp.h"

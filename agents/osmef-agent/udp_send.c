@@ -1,6 +1,6 @@
 /* The thread of a flow that sends: at its schedule, then its count. */
 #include "bytes.h"
-#include "opening.h"
+#include "handshake.h"
 #include "tcpinfo.h"
 #include "udp.h"
 #include "udp_wire.h"

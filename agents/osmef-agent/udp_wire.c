@@ -17,12 +17,12 @@ enum {
 
 void udp_header_begin(const struct udp_flow *flow, unsigned char text[UDP_HEADER_SIZE])
 {
-    const struct opening *opening = &flow->udp->params.link.opening;
+    const struct handshake *handshake = &flow->udp->params.link.handshake;
     memcpy(text, magic, sizeof magic);
-    memcpy(text + COOKIE_AT, opening->cookie, COOKIE_PART);
+    memcpy(text + COOKIE_AT, handshake->cookie, COOKIE_PART);
     text[FLOW_AT] = (unsigned char)(flow->index >> 8);
     text[FLOW_AT + 1] = (unsigned char)flow->index;
-    text[DIRECTION_AT] = (unsigned char)opening->direction;
+    text[DIRECTION_AT] = (unsigned char)handshake->direction;
 }
 
 void udp_header_write(const struct udp_header *header, unsigned char text[UDP_HEADER_SIZE])

@@ -16,7 +16,7 @@ def join(kind: str, leader: Agent, follower: Agent, **changes: object) -> None:
     leader.command("start", id="job-1")
 
 
-def opening(kind: str, flow: int = 0, flows: int = 1) -> bytes:
+def handshake(kind: str, flow: int = 0, flows: int = 1) -> bytes:
     """Return the 48 bytes that open a data connection of this kind."""
     text = header(flow, flows)
     return text[:10] + bytes([KINDS[kind]]) + text[11:]
@@ -26,7 +26,7 @@ def lead(agent: Agent, kind: str, **changes: object) -> socket.socket:
     """Connect to a listening agent as its peer."""
     peer = dial(arm(agent, kind, **changes))
     peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    peer.sendall(opening(kind))
+    peer.sendall(handshake(kind))
     assert peer.recv(1) == b"+"
     agent.expect("connected")
     return peer

@@ -22,7 +22,7 @@ def udp_job(**changes: object) -> dict[str, object]:
     return job(**{**usual, **changes})
 
 
-def opening(flow: int, flows: int, direction: int = FORWARD) -> bytes:
+def handshake(flow: int, flows: int, direction: int = FORWARD) -> bytes:
     """Return the 48 bytes that open a flow's TCP connection."""
     what = flow.to_bytes(2) + flows.to_bytes(2) + bytes([UDP, direction])
     return b"OSMEF2" + what + (300).to_bytes(4) + bytes(16) + bytes.fromhex(COOKIE)
@@ -94,7 +94,7 @@ def playing_sender(receiver: Agent, **changes: object) -> Iterator[Peer]:
     port = receiver.expect("listening")["port"]
     with Peer(socket.create_connection(("127.0.0.1", port))) as peer:
         direction = REVERSE if keys.get("direction") == "reverse" else FORWARD
-        peer.control.sendall(opening(0, 1, direction))
+        peer.control.sendall(handshake(0, 1, direction))
         assert peer.control.recv(1) == b"+"
         peer.swap_ports()
         receiver.expect("connected")

@@ -1,4 +1,4 @@
-#include "pins.h"
+#include "cpu_affinity.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -14,16 +14,16 @@ union cpu_mask {
     unsigned char bytes[MAX_CPUS / 8];
 };
 
-bool pins_read(const char *text, struct pins *pins)
+bool affinity_read(const char *text, struct affinity *affinity)
 {
     const char *at = text;
-    pins->count = 0;
+    affinity->count = 0;
     for (;;) {
         char *end;
         const unsigned long cpu = strtoul(at, &end, 10);
-        if (*at < '0' || *at > '9' || cpu >= MAX_CPUS || pins->count == MAX_PINS)
+        if (*at < '0' || *at > '9' || cpu >= MAX_CPUS || affinity->count == MAX_AFFINITY_CPUS)
             return false;
-        pins->cpus[pins->count++] = (int)cpu;
+        affinity->cpus[affinity->count++] = (int)cpu;
         if (!*end)
             return true;
         if (*end != ',')
@@ -32,7 +32,7 @@ bool pins_read(const char *text, struct pins *pins)
     }
 }
 
-/* Writes the set as ranges, "0-3,8", as far as there is room. */
+/* Writes the set as ranges, "0-3,8", truncated to the size. */
 static void list_cpus(const union cpu_mask *mask, char *text, size_t size)
 {
     size_t used = 0;
@@ -49,29 +49,29 @@ static void list_cpus(const union cpu_mask *mask, char *text, size_t size)
     }
 }
 
-bool pins_allowed(struct job *job, const struct pins *pins)
+bool affinity_allowed(struct job *job, const struct affinity *affinity)
 {
     static union cpu_mask allowed;
     memset(&allowed, 0, sizeof allowed);
-    if (pins->count == 0 || sched_getaffinity(0, sizeof allowed, &allowed.set) < 0)
+    if (affinity->count == 0 || sched_getaffinity(0, sizeof allowed, &allowed.set) < 0)
         return true;
-    for (int i = 0; i < pins->count; i++) {
+    for (int i = 0; i < affinity->count; i++) {
         char list[128];
-        if (CPU_ISSET_S(pins->cpus[i], sizeof allowed, &allowed.set))
+        if (CPU_ISSET_S(affinity->cpus[i], sizeof allowed, &allowed.set))
             continue;
         list_cpus(&allowed, list, sizeof list);
         return job_fail(job, "option", -1, "this process may not use CPU %d; it may use %s",
-                        pins->cpus[i], list);
+                        affinity->cpus[i], list);
     }
     return true;
 }
 
-bool pins_bind(struct flow_thread *thread, const struct pins *pins, int number)
+bool affinity_bind(struct flow_thread *thread, const struct affinity *affinity, int number)
 {
     union cpu_mask one = {0};
-    if (pins->count == 0)
+    if (affinity->count == 0)
         return true;
-    const int cpu = pins->cpus[number % pins->count];
+    const int cpu = affinity->cpus[number % affinity->count];
     CPU_SET_S(cpu, sizeof one, &one.set);
     return sched_setaffinity(0, sizeof one, &one.set) == 0 ||
            thread_fail(thread, "option", "can't bind a thread to CPU %d: %s", cpu, strerror(errno));

@@ -1,4 +1,4 @@
-#include "opening.h"
+#include "handshake.h"
 
 #include "bytes.h"
 
@@ -19,18 +19,19 @@ enum {
     COOKIE_AT = 32
 };
 
-void opening_write(const struct opening *opening, int flow, unsigned char text[OPENING_SIZE])
+void handshake_write(const struct handshake *handshake, int flow,
+                     unsigned char text[HANDSHAKE_SIZE])
 {
-    memset(text, 0, OPENING_SIZE);
+    memset(text, 0, HANDSHAKE_SIZE);
     memcpy(text, magic, sizeof magic);
     put(text + FLOW_AT, 2, (uint64_t)flow);
-    put(text + FLOWS_AT, 2, (uint64_t)opening->flows);
-    put(text + KIND_AT, 1, (uint64_t)opening->kind);
-    put(text + DIRECTION_AT, 1, (uint64_t)opening->direction);
-    put(text + DURATION_AT, 4, opening->duration_ms);
-    put(text + WARMUP_AT, 4, opening->warmup_ms);
-    put(text + BYTES_AT, 8, opening->bytes);
-    memcpy(text + COOKIE_AT, opening->cookie, COOKIE_SIZE);
+    put(text + FLOWS_AT, 2, (uint64_t)handshake->flows);
+    put(text + KIND_AT, 1, (uint64_t)handshake->kind);
+    put(text + DIRECTION_AT, 1, (uint64_t)handshake->direction);
+    put(text + DURATION_AT, 4, handshake->duration_ms);
+    put(text + WARMUP_AT, 4, handshake->warmup_ms);
+    put(text + BYTES_AT, 8, handshake->bytes);
+    memcpy(text + COOKIE_AT, handshake->cookie, COOKIE_SIZE);
 }
 
 /* In constant time: the cookie can't be found byte by byte from the time of an answer. */
@@ -42,28 +43,28 @@ static bool is_same_cookie(const unsigned char *a, const unsigned char *b)
     return difference == 0;
 }
 
-static void read_members(struct opening *opening, const unsigned char *text)
+static void read_members(struct handshake *handshake, const unsigned char *text)
 {
-    opening->flows = (int)get(text + FLOWS_AT, 2);
-    opening->direction = (enum direction)text[DIRECTION_AT];
-    opening->duration_ms = (uint32_t)get(text + DURATION_AT, 4);
-    opening->warmup_ms = (uint32_t)get(text + WARMUP_AT, 4);
-    opening->bytes = get(text + BYTES_AT, 8);
+    handshake->flows = (int)get(text + FLOWS_AT, 2);
+    handshake->direction = (enum direction)text[DIRECTION_AT];
+    handshake->duration_ms = (uint32_t)get(text + DURATION_AT, 4);
+    handshake->warmup_ms = (uint32_t)get(text + WARMUP_AT, 4);
+    handshake->bytes = get(text + BYTES_AT, 8);
 }
 
-int opening_check(struct opening *opening, const unsigned char text[OPENING_SIZE])
+int handshake_check(struct handshake *handshake, const unsigned char text[HANDSHAKE_SIZE])
 {
     const uint64_t flow = get(text + FLOW_AT, 2);
     const uint64_t flows = get(text + FLOWS_AT, 2);
-    if (!is_same_cookie(text + COOKIE_AT, opening->cookie) ||
+    if (!is_same_cookie(text + COOKIE_AT, handshake->cookie) ||
         memcmp(text, magic, sizeof magic) != 0)
         return -1;
-    if (flows < 1 || flows > MAX_FLOWS || flow >= flows || text[KIND_AT] != opening->kind ||
+    if (flows < 1 || flows > MAX_FLOWS || flow >= flows || text[KIND_AT] != handshake->kind ||
         text[DIRECTION_AT] > BOTH || (text[DIRECTION_AT] == BOTH && flows % 2 != 0))
         return -1;
-    if (opening->flows == 0)
-        read_members(opening, text);
-    if (flows != (uint64_t)opening->flows || text[DIRECTION_AT] != opening->direction)
+    if (handshake->flows == 0)
+        read_members(handshake, text);
+    if (flows != (uint64_t)handshake->flows || text[DIRECTION_AT] != handshake->direction)
         return -1;
     return (int)flow;
 }

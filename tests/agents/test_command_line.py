@@ -161,7 +161,7 @@ def test_a_wrong_value_is_told_with_the_option_and_its_range(
 def test_the_help_has_all_options(binary: Path, arguments: list[str], tables: list[str]) -> None:
     help_page = run(binary, *arguments)
     assert help_page.returncode == 0
-    source = (build.SOURCES / "byhand.c").read_text(encoding="utf-8")
+    source = (build.SOURCES / "command_line.c").read_text(encoding="utf-8")
     for table in tables:
         rows = source.split(f"struct argument {table}_arguments[] = {{")[1].split("};")[0]
         options = re.findall(r'\("(-[^"]+)", ', rows)

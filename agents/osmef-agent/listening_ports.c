@@ -1,4 +1,4 @@
-#include "bound.h"
+#include "listening_ports.h"
 
 #include <errno.h>
 #include <linux/inet_diag.h>
@@ -13,7 +13,7 @@
 
 #define WORD_DIGITS 8
 #define ADDRESS_SIZE 16
-/* The states of sockets that wait for somebody (include/net/tcp_states.h of Linux). */
+/* The states of listening TCP and unconnected UDP sockets (include/net/tcp_states.h of Linux). */
 #define TCP_STATE 0x0a
 #define UDP_STATE 0x07
 
@@ -21,14 +21,14 @@
 static const unsigned char mapped[12] = {[10] = 0xff, [11] = 0xff};
 static const unsigned char zeros[ADDRESS_SIZE];
 
-struct entry {
+struct socket_entry {
     unsigned char address[ADDRESS_SIZE];
     unsigned long port;
     unsigned long state;
 };
 
 /* "  0: 0100007F:1F90 00000000:0000 0A ...": addresses are words in this machine's byte order. */
-static bool read_entry(const char *line, struct entry *entry)
+static bool read_entry(const char *line, struct socket_entry *entry)
 {
     const char *at = strchr(line, ':');
     if (!at)
@@ -64,7 +64,7 @@ static void write_address(const struct place *at, unsigned char address[ADDRESS_
     }
 }
 
-/* A socket on :: takes IPv4 as well, unless it was told otherwise, which no table tells. */
+/* A socket on :: accepts IPv4 as well, unless it has IPV6_V6ONLY, which is in no table. */
 static bool covers(const unsigned char *bound, const unsigned char *wanted)
 {
     const bool is_v4 = memcmp(wanted, mapped, sizeof mapped) == 0;
@@ -78,10 +78,11 @@ static bool covers(const unsigned char *bound, const unsigned char *wanted)
     return is_v4 && bound_v4 && memcmp(bound + sizeof mapped, zeros, 4) == 0;
 }
 
-static bool table_has(const char *path, unsigned long state, int port, const unsigned char *wanted)
+static bool proc_has_socket(const char *path, unsigned long state, int port,
+                            const unsigned char *wanted)
 {
     char line[512];
-    struct entry entry;
+    struct socket_entry entry;
     bool has = false;
     FILE *table = fopen(path, "re");
     while (table && !has && fgets(line, sizeof line, table))
@@ -94,7 +95,7 @@ static bool table_has(const char *path, unsigned long state, int port, const uns
 
 enum answer { NO, YES, UNKNOWN };
 
-static bool message_has(const struct inet_diag_msg *message, int port, const unsigned char *wanted)
+static bool is_wanted(const struct inet_diag_msg *message, int port, const unsigned char *wanted)
 {
     unsigned char address[ADDRESS_SIZE];
     memcpy(address, mapped, sizeof mapped);
@@ -123,15 +124,15 @@ static enum answer read_answers(int fd, int port, const unsigned char *wanted)
                 return answer;
             if (head->nlmsg_type != SOCK_DIAG_BY_FAMILY)
                 return UNKNOWN;
-            if (message_has(NLMSG_DATA(head), port, wanted))
+            if (is_wanted(NLMSG_DATA(head), port, wanted))
                 answer = YES;
         }
     }
 }
 
-/* The kernel looks through those that listen alone, and is asked in tens of microseconds
- * (sock_diag(7)); its tables in /proc have all connections, and places for many more. */
-static enum answer ask_kernel(bool udp, int family, int port, const unsigned char *wanted)
+/* Netlink (sock_diag(7)) answers within tens of microseconds, since the kernel searches only
+ * sockets of this state; the tables in /proc contain all connections. */
+static enum answer query_kernel(bool udp, int family, int port, const unsigned char *wanted)
 {
     const struct {
         struct nlmsghdr head;
@@ -154,22 +155,22 @@ static enum answer ask_kernel(bool udp, int family, int port, const unsigned cha
     return answer;
 }
 
-static bool family_has(bool udp, int family, int port, const unsigned char *wanted)
+static bool has_socket(bool udp, int family, int port, const unsigned char *wanted)
 {
     const bool six = family == AF_INET6;
-    const enum answer answer = ask_kernel(udp, family, port, wanted);
+    const enum answer answer = query_kernel(udp, family, port, wanted);
     if (answer != UNKNOWN)
         return answer == YES;
     if (udp)
-        return table_has(six ? "/proc/net/udp6" : "/proc/net/udp", UDP_STATE, port, wanted);
-    return table_has(six ? "/proc/net/tcp6" : "/proc/net/tcp", TCP_STATE, port, wanted);
+        return proc_has_socket(six ? "/proc/net/udp6" : "/proc/net/udp", UDP_STATE, port, wanted);
+    return proc_has_socket(six ? "/proc/net/tcp6" : "/proc/net/tcp", TCP_STATE, port, wanted);
 }
 
 bool port_is_bound(bool udp, const struct place *at, int port)
 {
     unsigned char wanted[ADDRESS_SIZE];
     write_address(at, wanted);
-    return family_has(udp, AF_INET, port, wanted) || family_has(udp, AF_INET6, port, wanted);
+    return has_socket(udp, AF_INET, port, wanted) || has_socket(udp, AF_INET6, port, wanted);
 }
 
 bool port_can_be_bound(bool udp, const struct place *at)

@@ -1,4 +1,4 @@
-#include "byhand.h"
+#include "command_line.h"
 
 #include "arguments.h"
 #include "bulk.h"
@@ -145,7 +145,7 @@ static const struct argument siege_arguments[] = {
 static struct control control;
 static struct bulk_params bulk_params;
 
-/* A file, since arguments can be seen by everybody on the machine. */
+/* In a file, since any process can read the arguments in /proc. */
 static const char *read_cookie(const char *path)
 {
     static char text[64];
@@ -243,11 +243,11 @@ static bool read_bulk(const struct json_object *command, char problem[PROBLEM_SI
         return false;
     link->family = *family == '6' ? AF_INET6 : *family == '4' ? AF_INET : 0;
     if (link->listens)
-        link->opening.flows = 0; /* the connecting end says how many */
+        link->handshake.flows = 0; /* the connecting end determines it */
     return true;
 }
 
-/* Ctrl-C ends a server with its result, and a siege without one. */
+/* SIGINT ends a server with its result, and a siege without one. */
 static void interrupted(int signal_number)
 {
     (void)signal_number;
@@ -277,11 +277,11 @@ static bool run_http(struct job *job, void (*print)(void), bool json)
 
 static const struct program {
     struct argument_tables arguments;
-    const char *help; /* NULL: the agent's own tells it */
+    const char *help; /* NULL: it is part of the agent's own */
     const struct kind *kind;
-    /* Adds what the job needs beside what the arguments say. */
+    /* Adds the members that the arguments lack. */
     void (*complete)(struct json_object *command);
-    void (*print)(void); /* the result of one of HTTP */
+    void (*print)(void); /* the result of an HTTP job; NULL: of a transfer */
 } programs[] = {
     {{"recv", {recv_arguments, bulk_arguments}, NULL}, NULL, &bulk_kind, complete_recv, NULL},
     {{"send", {send_arguments, bulk_arguments}, "host"}, NULL, &bulk_kind, complete_send, NULL},
@@ -310,7 +310,7 @@ static const struct program *find_program(const char *name)
     return NULL;
 }
 
-bool is_by_hand(const char *command)
+bool is_command(const char *command)
 {
     return find_program(command) != NULL;
 }
@@ -324,7 +324,7 @@ static int run_program(const struct program *program, bool json)
                       .kind = program->kind,
                       .control = &control,
                       .report = json ? &event_report : &line_report,
-                      .by_hand = true};
+                      .standalone = true};
     const bool done = program->print ? run_http(&job, program->print, json) : run_bulk(&job, json);
     if (!done)
         job.report->failed(&job);
@@ -333,7 +333,7 @@ static int run_program(const struct program *program, bool json)
     return done ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
-int by_hand(int argc, char **argv)
+int run_command(int argc, char **argv)
 {
     static struct json_object command;
     char problem[PROBLEM_SIZE];
