@@ -193,16 +193,17 @@ static bool admit_all(struct pending_connections *pending, int listener)
 }
 
 /* Returns the listening socket, or -1 with the job failed. */
-static int listen_at(struct job *job, const struct link_params *params, const struct place *place)
+static int listen_at(struct job *job, const struct link_params *params,
+                     const struct socket_address *address)
 {
     const int on = 1, off = 0;
-    const int fd = options_socket(job, &params->options, place->address.any.sa_family, -1);
+    const int fd = options_socket(job, &params->options, address->sockaddr.any.sa_family, -1);
     if (fd < 0)
         return -1;
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    if (place->address.any.sa_family == AF_INET6)
+    if (address->sockaddr.any.sa_family == AF_INET6)
         setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
-    if (bind(fd, &place->address.any, place->size) == 0 && listen(fd, BACKLOG) == 0)
+    if (bind(fd, &address->sockaddr.any, address->size) == 0 && listen(fd, BACKLOG) == 0)
         return fd;
     job_fail(job, "bind", -1, "can't listen on %s port %d: %s", params->host, params->port,
              strerror(errno));
@@ -212,7 +213,7 @@ static int listen_at(struct job *job, const struct link_params *params, const st
 
 static int open_listener(struct job *job, const struct link_params *params)
 {
-    struct places found;
+    struct address_list found;
     if (!resolve(params->host, params->port, false, &found)) {
         job_fail(job, "bind", -1, "%s is no address; %s", params->host, resolve_cure(false));
         return -1;

@@ -58,7 +58,7 @@ static struct {
     struct supervisor supervisor;
     struct scratch scratch;
     struct program_output output;
-    struct place place; /* where the program will listen */
+    struct socket_address address; /* where the program will listen */
     bool armed;
     bool started;
     bool ended;
@@ -310,7 +310,7 @@ static bool is_ready(void)
     if (params.ready == READY_LINE)
         return exec.output.matched;
     return exec.started && (params.ready == READY_START ||
-                            port_is_bound(params.ready == READY_UDP, &exec.place, params.port));
+                            port_is_bound(params.ready == READY_UDP, &exec.address, params.port));
 }
 
 /* How the program ended, as a part of a message. */
@@ -400,19 +400,19 @@ static bool await_end(void)
     return true;
 }
 
-static bool find_place(void)
+static bool find_address(void)
 {
-    struct places found;
+    struct address_list found;
     if (!resolve(params.bind, params.port, false, &found))
         return job_fail(exec.job, "bind", -1, "%s is no address; %s", params.bind,
                         resolve_cure(false));
-    exec.place = found.at[0];
+    exec.address = found.at[0];
     if (params.ready < READY_TCP)
         return true;
-    if (port_is_bound(params.ready == READY_UDP, &exec.place, params.port))
+    if (port_is_bound(params.ready == READY_UDP, &exec.address, params.port))
         return job_fail(exec.job, "bind", -1, "another program has port %d on %s", params.port,
                         params.bind);
-    return port_can_be_bound(params.ready == READY_UDP, &exec.place) ||
+    return port_can_be_bound(params.ready == READY_UDP, &exec.address) ||
            job_fail(exec.job, "bind", -1,
                     "port %d on %s is in use, if only by a connection that has just ended",
                     params.port, params.bind);
@@ -463,7 +463,7 @@ static bool open_supervisor(void)
 static bool perform(void)
 {
     const int64_t deadline_ns = now_ns() + seconds_ns(params.arm_timeout_s);
-    if (!find_place() || !make_scratch() || !open_supervisor() || !arm(deadline_ns))
+    if (!find_address() || !make_scratch() || !open_supervisor() || !arm(deadline_ns))
         return false;
     if (!params.serves) {
         exec.job->report->connected(exec.job);

@@ -85,14 +85,15 @@ static bool connect_failed(const struct attempt *a, int flow, int why)
                     strerror(why));
 }
 
-static bool begin_connect(const struct attempt *a, int flow, const struct place *place)
+static bool begin_connect(const struct attempt *a, int flow, const struct socket_address *address)
 {
-    const int fd = options_socket(a->job, &a->params->options, place->address.any.sa_family, flow);
+    const int fd =
+        options_socket(a->job, &a->params->options, address->sockaddr.any.sa_family, flow);
     if (fd < 0)
         return false;
     a->link->fds[flow] = fd;
     linger_reset(fd, true);
-    if (connect(fd, &place->address.any, place->size) < 0 && errno != EINPROGRESS)
+    if (connect(fd, &address->sockaddr.any, address->size) < 0 && errno != EINPROGRESS)
         return connect_failed(a, flow, errno);
     return true;
 }
@@ -134,7 +135,7 @@ static bool advance(const struct attempt *a, int flow, enum stage *stage)
     return ok;
 }
 
-static bool connect_to(const struct attempt *a, const struct place *place)
+static bool connect_to(const struct attempt *a, const struct socket_address *address)
 {
     static struct pollfd fds[1 + MAX_FLOWS];
     enum stage stages[MAX_FLOWS] = {CONNECTING};
@@ -142,7 +143,7 @@ static bool connect_to(const struct attempt *a, const struct place *place)
     int begun = 0;
     for (int ready = 0; ready < flows;) {
         for (; begun < flows && begun - ready < MOST_PENDING; begun++)
-            if (!begin_connect(a, begun, place))
+            if (!begin_connect(a, begun, address))
                 return false;
         /* Only those that are there: poll(2) takes no more entries than there may be descriptors.
          */
@@ -186,7 +187,7 @@ static bool connect_flows(struct job *job, const struct link_params *params, str
 {
     const struct attempt attempt = {job, params, link,
                                     now_ns() + seconds_ns(params->arm_timeout_s)};
-    struct places found;
+    struct address_list found;
     if (!resolve_peer(job, params->host, params->port, &found))
         return false;
     bool ok = false;

@@ -54,13 +54,13 @@ static bool read_entry(const char *line, struct socket_entry *entry)
     return true;
 }
 
-static void write_address(const struct place *at, unsigned char address[ADDRESS_SIZE])
+static void write_address(const struct socket_address *at, unsigned char address[ADDRESS_SIZE])
 {
-    if (at->address.any.sa_family == AF_INET6) {
-        memcpy(address, &at->address.v6.sin6_addr, ADDRESS_SIZE);
+    if (at->sockaddr.any.sa_family == AF_INET6) {
+        memcpy(address, &at->sockaddr.v6.sin6_addr, ADDRESS_SIZE);
     } else {
         memcpy(address, mapped, sizeof mapped);
-        memcpy(address + sizeof mapped, &at->address.v4.sin_addr, sizeof at->address.v4.sin_addr);
+        memcpy(address + sizeof mapped, &at->sockaddr.v4.sin_addr, sizeof at->sockaddr.v4.sin_addr);
     }
 }
 
@@ -166,19 +166,18 @@ static bool has_socket(bool udp, int family, int port, const unsigned char *want
     return proc_has_socket(six ? "/proc/net/tcp6" : "/proc/net/tcp", TCP_STATE, port, wanted);
 }
 
-bool port_is_bound(bool udp, const struct place *at, int port)
+bool port_is_bound(bool udp, const struct socket_address *at, int port)
 {
     unsigned char wanted[ADDRESS_SIZE];
     write_address(at, wanted);
     return has_socket(udp, AF_INET, port, wanted) || has_socket(udp, AF_INET6, port, wanted);
 }
 
-bool port_can_be_bound(bool udp, const struct place *at)
+bool port_can_be_bound(bool udp, const struct socket_address *at)
 {
     const int type = udp ? SOCK_DGRAM : SOCK_STREAM;
-    const int fd = socket(at->address.any.sa_family, type | SOCK_CLOEXEC, 0);
-    const bool can =
-        fd < 0 || bind(fd, &at->address.any, at->size) == 0 || errno != EADDRINUSE;
+    const int fd = socket(at->sockaddr.any.sa_family, type | SOCK_CLOEXEC, 0);
+    const bool can = fd < 0 || bind(fd, &at->sockaddr.any, at->size) == 0 || errno != EADDRINUSE;
     if (fd >= 0)
         close(fd);
     return can;

@@ -9,11 +9,11 @@
 
 /* Whether a socket listens on this TCP port, or is bound to this UDP port, at the address or at all
  * of them. */
-bool port_is_bound(bool udp, const struct place *at, int port);
+bool port_is_bound(bool udp, const struct socket_address *at, int port);
 
 /* Whether a program could bind a socket without SO_REUSEADDR to this address, which is refused for
  * a minute after the last connection there. All other obstacles are left to the program to report.
  */
-bool port_can_be_bound(bool udp, const struct place *at);
+bool port_can_be_bound(bool udp, const struct socket_address *at);
 
 #endif

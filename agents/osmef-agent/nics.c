@@ -93,20 +93,20 @@ void write_nics(const struct nics *nics)
     out_format("}");
 }
 
-static bool same(const struct sockaddr *one, const struct place *wanted)
+static bool same(const struct sockaddr *one, const struct socket_address *wanted)
 {
-    if (!one || one->sa_family != wanted->address.any.sa_family)
+    if (!one || one->sa_family != wanted->sockaddr.any.sa_family)
         return false;
     if (one->sa_family == AF_INET)
         return ((const struct sockaddr_in *)(const void *)one)->sin_addr.s_addr ==
-               wanted->address.v4.sin_addr.s_addr;
+               wanted->sockaddr.v4.sin_addr.s_addr;
     return memcmp(&((const struct sockaddr_in6 *)(const void *)one)->sin6_addr,
-                  &wanted->address.v6.sin6_addr, sizeof(struct in6_addr)) == 0;
+                  &wanted->sockaddr.v6.sin6_addr, sizeof(struct in6_addr)) == 0;
 }
 
 bool nic_of(const char *address, char name[NIC_NAME_SIZE])
 {
-    struct places found;
+    struct address_list found;
     struct ifaddrs *all;
     if (!resolve(address, 0, false, &found) || getifaddrs(&all) < 0)
         return false;

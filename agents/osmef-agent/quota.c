@@ -9,11 +9,11 @@
 #define PATH_SIZE 1024
 #define LINE_SIZE (3 * PATH_SIZE)
 
-/* Where the groups of this process are, as /proc tells it. */
-struct place {
-    char mount[PATH_SIZE]; /* where the tree is mounted */
-    char root[PATH_SIZE];  /* which group that is, seen from /proc */
-    char group[PATH_SIZE]; /* the group of this process, likewise */
+/* The control group of this process, from /proc. */
+struct cgroup_location {
+    char mount[PATH_SIZE]; /* the mount point of the hierarchy */
+    char root[PATH_SIZE];  /* the path of the mounted group in /proc */
+    char group[PATH_SIZE]; /* the path of the group of this process in /proc */
 };
 
 static bool has_word(const char *list, const char *word)
@@ -49,7 +49,8 @@ static bool find_group(const char *controller, char *group)
 
 /* Finds the mount in /proc/self/mountinfo (proc(5)): root and mount point are its fourth and fifth
  * field, and behind " - " are the type, the source and the controllers. */
-static bool is_mount(char *line, const char *type, const char *controller, struct place *place)
+static bool is_mount(char *line, const char *type, const char *controller,
+                     struct cgroup_location *location)
 {
     char *behind = strstr(line, " - ");
     const char *field[5], *its[3];
@@ -64,46 +65,47 @@ static bool is_mount(char *line, const char *type, const char *controller, struc
     if (!field[4] || !its[2] || strcmp(its[0], type) != 0 ||
         (*controller && !has_word(its[2], controller)))
         return false;
-    snprintf(place->root, sizeof place->root, "%.*s", PATH_SIZE - 1, field[3]);
-    snprintf(place->mount, sizeof place->mount, "%.*s", PATH_SIZE - 1, field[4]);
+    snprintf(location->root, sizeof location->root, "%.*s", PATH_SIZE - 1, field[3]);
+    snprintf(location->mount, sizeof location->mount, "%.*s", PATH_SIZE - 1, field[4]);
     return true;
 }
 
-static bool find_mount(const char *type, const char *controller, struct place *place)
+static bool find_mount(const char *type, const char *controller, struct cgroup_location *location)
 {
     FILE *file = fopen("/proc/self/mountinfo", "re");
     char line[LINE_SIZE];
     bool found = false;
     while (file && !found && fgets(line, sizeof line, file))
-        found = is_mount(line, type, controller, place);
+        found = is_mount(line, type, controller, location);
     if (file)
         fclose(file);
     return found;
 }
 
-/* In a container the tree may begin at its own group while /proc tells the host's path to it. */
-static void below_root(struct place *place)
+/* In a container the mount may begin at its own group while /proc has the path on the host. */
+static void below_root(struct cgroup_location *location)
 {
-    const size_t length = strlen(place->root);
-    const char *rest = place->group;
-    if (length > 1 && strncmp(rest, place->root, length) == 0)
+    const size_t length = strlen(location->root);
+    const char *rest = location->group;
+    if (length > 1 && strncmp(rest, location->root, length) == 0)
         rest += length;
     if (strcmp(rest, "/") == 0 || strncmp(rest, "/..", 3) == 0)
         rest = "";
-    memmove(place->group, rest, strlen(rest) + 1);
+    memmove(location->group, rest, strlen(rest) + 1);
 }
 
-static FILE *open_in(const struct place *place, const char *name)
+static FILE *open_in(const struct cgroup_location *location, const char *name)
 {
     char path[2 * PATH_SIZE + 32];
-    snprintf(path, sizeof path, "%s%s/%s", place->mount, place->group, name);
+    snprintf(path, sizeof path, "%s%s/%s", location->mount, location->group, name);
     return fopen(path, "re");
 }
 
 /* Reads up to two whole numbers; "max" and what is missing are 0. */
-static void read_numbers(const struct place *place, const char *name, long long number[2])
+static void read_numbers(const struct cgroup_location *location, const char *name,
+                         long long number[2])
 {
-    FILE *file = open_in(place, name);
+    FILE *file = open_in(location, name);
     char text[64] = "", *end;
     number[0] = number[1] = 0;
     if (!file)
@@ -115,22 +117,22 @@ static void read_numbers(const struct place *place, const char *name, long long 
     fclose(file);
 }
 
-static double read_limit(const struct place *place, bool second)
+static double read_limit(const struct cgroup_location *location, bool second)
 {
     long long quota_us[2], period_us[2];
-    read_numbers(place, second ? "cpu.max" : "cpu.cfs_quota_us", quota_us);
+    read_numbers(location, second ? "cpu.max" : "cpu.cfs_quota_us", quota_us);
     if (second)
         period_us[0] = quota_us[1];
     else
-        read_numbers(place, "cpu.cfs_period_us", period_us);
+        read_numbers(location, "cpu.cfs_period_us", period_us);
     return quota_us[0] > 0 && period_us[0] > 0 ? (double)quota_us[0] / (double)period_us[0] : 0;
 }
 
 /* Reads cpu.stat; version 1 counts throttled_time in nanoseconds (sched-bwc.rst of the kernel). */
-static void read_group(const struct place *place, bool second, struct quota *quota)
+static void read_group(const struct cgroup_location *location, bool second, struct quota *quota)
 {
-    *quota = (struct quota){.cpus = read_limit(place, second)};
-    FILE *file = quota->cpus > 0 ? open_in(place, "cpu.stat") : NULL;
+    *quota = (struct quota){.cpus = read_limit(location, second)};
+    FILE *file = quota->cpus > 0 ? open_in(location, "cpu.stat") : NULL;
     char line[96];
     if (!file)
         return;
@@ -152,15 +154,15 @@ static void read_group(const struct place *place, bool second, struct quota *quo
 
 void quotas_read(struct quotas *quotas)
 {
-    static struct place place;
-    const bool first = find_group("cpu", place.group) && find_mount("cgroup", "cpu", &place);
+    static struct cgroup_location location;
+    const bool first = find_group("cpu", location.group) && find_mount("cgroup", "cpu", &location);
     quotas->count = 0;
-    if (!first && !(find_group("", place.group) && find_mount("cgroup2", "", &place)))
+    if (!first && !(find_group("", location.group) && find_mount("cgroup2", "", &location)))
         return;
-    below_root(&place);
+    below_root(&location);
     while (quotas->count < MAX_QUOTAS) {
-        read_group(&place, !first, &quotas->of[quotas->count++]);
-        char *last = strrchr(place.group, '/');
+        read_group(&location, !first, &quotas->of[quotas->count++]);
+        char *last = strrchr(location.group, '/');
         if (!last)
             return;
         *last = '\0';
@@ -169,7 +171,7 @@ void quotas_read(struct quotas *quotas)
 
 void quotas_since(const struct quotas *earlier, struct quotas *now)
 {
-    /* Moved to another group, or given another quota: nothing is known of the time between. */
+    /* Nothing is known when the process has moved to another group or its quota has changed. */
     if (earlier->count != now->count)
         now->count = 0;
     for (int i = 0; i < now->count; i++) {

@@ -4,14 +4,14 @@
 
 #include <stdint.h>
 
-/* A container has one to three; those above the first MAX_QUOTAS groups are not looked at. */
+/* A container has one to three groups with quotas; only MAX_QUOTAS levels are read. */
 #define MAX_QUOTAS 8
 
 struct quota {
     double cpus;          /* CPU time per time; 0: this group has no quota */
-    int64_t periods;      /* that had something to run */
-    int64_t throttled;    /* those of them in which the quota was used up */
-    int64_t throttled_us; /* time that its CPUs lost by that, all together */
+    int64_t periods;      /* with runnable tasks */
+    int64_t throttled;    /* periods in which the quota was used up */
+    int64_t throttled_us; /* the throttled time of all its CPUs */
 };
 
 struct quotas {
@@ -25,7 +25,7 @@ void quotas_read(struct quotas *quotas);
 /* Counts from an earlier reading on. */
 void quotas_since(const struct quotas *earlier, struct quotas *now);
 
-/* The one that was used up most often; NULL: there was none at work. */
+/* The quota that throttled most often; NULL: there is none. */
 const struct quota *quotas_tightest(const struct quotas *quotas);
 
 #endif

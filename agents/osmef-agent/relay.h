@@ -38,7 +38,7 @@ struct relay {
 /* What all relays share. */
 struct relaying {
     struct relay *relays;
-    struct places pong;             /* a name may have several */
+    struct address_list pong;       /* a name may have several */
     atomic_uint address;            /* the one in use, modulo their number */
     char authority[AUTHORITY_SIZE]; /* pong's host and port */
     int retries;

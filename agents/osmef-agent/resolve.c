@@ -22,53 +22,54 @@ static bool read_scope(const char *text, uint32_t *scope)
     return *scope != 0;
 }
 
-static bool read_v6(const char *text, int port, struct place *place)
+static bool read_v6(const char *text, int port, struct socket_address *result)
 {
     char address[INET6_ADDRSTRLEN + 1];
     const size_t length = strcspn(text, "%");
-    place->size = sizeof place->address.v6;
-    place->address.v6 = (struct sockaddr_in6){.sin6_family = AF_INET6, .sin6_port = htons(port)};
+    result->size = sizeof result->sockaddr.v6;
+    result->sockaddr.v6 = (struct sockaddr_in6){.sin6_family = AF_INET6, .sin6_port = htons(port)};
     if (length >= sizeof address)
         return false;
     memcpy(address, text, length);
     address[length] = '\0';
-    return inet_pton(AF_INET6, address, &place->address.v6.sin6_addr) == 1 &&
-           (!text[length] || read_scope(text + length + 1, &place->address.v6.sin6_scope_id));
+    return inet_pton(AF_INET6, address, &result->sockaddr.v6.sin6_addr) == 1 &&
+           (!text[length] || read_scope(text + length + 1, &result->sockaddr.v6.sin6_scope_id));
 }
 
-static bool read_address(const char *text, int port, struct place *place)
+static bool read_address(const char *text, int port, struct socket_address *result)
 {
-    memset(place, 0, sizeof *place);
-    place->size = sizeof place->address.v4;
-    place->address.v4 = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons(port)};
-    return inet_pton(AF_INET, text, &place->address.v4.sin_addr) == 1 || read_v6(text, port, place);
+    memset(result, 0, sizeof *result);
+    result->size = sizeof result->sockaddr.v4;
+    result->sockaddr.v4 = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons(port)};
+    return inet_pton(AF_INET, text, &result->sockaddr.v4.sin_addr) == 1 ||
+           read_v6(text, port, result);
 }
 
 /* A line of hosts(5): an address and its names. */
-static void read_line(char *line, const char *host, int port, struct places *places)
+static void read_line(char *line, const char *host, int port, struct address_list *addresses)
 {
     char *rest;
     line[strcspn(line, "#")] = '\0';
     const char *const address = strtok_r(line, BLANKS, &rest);
     for (const char *name; address && (name = strtok_r(NULL, BLANKS, &rest));) {
-        if (strcasecmp(name, host) != 0 || places->count == MOST_PLACES)
+        if (strcasecmp(name, host) != 0 || addresses->count == MAX_ADDRESSES)
             continue;
-        places->count += read_address(address, port, &places->at[places->count]);
+        addresses->count += read_address(address, port, &addresses->at[addresses->count]);
         return;
     }
 }
 
-static void read_hosts(const char *host, int port, struct places *places)
+static void read_hosts(const char *host, int port, struct address_list *addresses)
 {
     char line[1024];
     FILE *const file = fopen(HOSTS, "re");
     while (file && fgets(line, sizeof line, file))
-        read_line(line, host, port, places);
+        read_line(line, host, port, addresses);
     if (file)
         fclose(file);
-    /* This one needs no entry (RFC 6761, section 6.3). */
-    if (places->count == 0 && strcasecmp(host, "localhost") == 0)
-        places->count = read_address("127.0.0.1", port, &places->at[0]);
+    /* localhost needs no entry (RFC 6761, section 6.3). */
+    if (addresses->count == 0 && strcasecmp(host, "localhost") == 0)
+        addresses->count = read_address("127.0.0.1", port, &addresses->at[0]);
 }
 
 const char *resolve_cure(bool names)
@@ -77,17 +78,17 @@ const char *resolve_cure(bool names)
                  : "give a numeric address";
 }
 
-bool resolve(const char *host, int port, bool names, struct places *places)
+bool resolve(const char *host, int port, bool names, struct address_list *addresses)
 {
-    places->count = read_address(host, port, &places->at[0]);
-    if (places->count == 0 && names)
-        read_hosts(host, port, places);
-    return places->count > 0;
+    addresses->count = read_address(host, port, &addresses->at[0]);
+    if (addresses->count == 0 && names)
+        read_hosts(host, port, addresses);
+    return addresses->count > 0;
 }
 
-bool resolve_peer(struct job *job, const char *host, int port, struct places *places)
+bool resolve_peer(struct job *job, const char *host, int port, struct address_list *addresses)
 {
-    return resolve(host, port, job->standalone, places) ||
+    return resolve(host, port, job->standalone, addresses) ||
            job_fail(job, "connect", -1, "%s is no address; %s", host,
                     resolve_cure(job->standalone));
 }

@@ -1,4 +1,4 @@
-/* Where a host is. */
+/* Addresses of hosts. */
 #ifndef OSMEF_RESOLVE_H
 #define OSMEF_RESOLVE_H
 
@@ -10,35 +10,35 @@
 #include <sys/socket.h>
 
 #define AUTHORITY_SIZE (HOST_SIZE + 8)
-#define MOST_PLACES 4
+#define MAX_ADDRESSES 4
 
-struct place {
+struct socket_address {
     socklen_t size;
     union {
         struct sockaddr any;
         struct sockaddr_in v4;
         struct sockaddr_in6 v6;
-    } address;
+    } sockaddr;
 };
 
-struct places {
+struct address_list {
     int count;
-    struct place at[MOST_PLACES];
+    struct socket_address at[MAX_ADDRESSES];
 };
 
 /* Reads a numeric address, IPv6 with %SCOPE where it needs one, and with `names` also a name of
- * /etc/hosts. A resolver would be a fifth of the program, and asking one can't be interrupted.
- * Returns false when nothing is found. */
-bool resolve(const char *host, int port, bool names, struct places *places);
+ * /etc/hosts. A resolver would be a fifth of the program, and a query can't be interrupted. Returns
+ * false when nothing is found. */
+bool resolve(const char *host, int port, bool names, struct address_list *addresses);
 
-/* Does so for the other end of a job, with names only by hand. Returns false when the job has
- * failed. */
-bool resolve_peer(struct job *job, const char *host, int port, struct places *places);
+/* The same for the peer of a job, with names if there is no controller. Returns false when the job
+ * has failed. */
+bool resolve_peer(struct job *job, const char *host, int port, struct address_list *addresses);
 
-/* Writes what a Host field says of it. */
+/* Writes the value of the Host field. */
 void resolve_authority(const char *host, int port, char authority[AUTHORITY_SIZE]);
 
-/* Says what to do when nothing was found. */
+/* A hint for the case that nothing is found. */
 const char *resolve_cure(bool names);
 
 #endif

@@ -53,11 +53,11 @@ bool serving_read(const struct json_object *command, bool relays, struct serving
 
 static bool listen_at(struct job *job, const struct serving *serving)
 {
-    struct places found;
+    struct address_list found;
     if (!resolve(serving->bind, serving->port, false, &found))
         return job_fail(job, "bind", -1, "%s is no address; %s", serving->bind,
                         resolve_cure(false));
-    const int got = server_listen(&found.at[0].address.any, found.at[0].size);
+    const int got = server_listen(&found.at[0].sockaddr.any, found.at[0].size);
     if (got < 0)
         return job_fail(job, "bind", -1, "can't listen on %s port %d: %s", serving->bind,
                         serving->port, strerror(errno));

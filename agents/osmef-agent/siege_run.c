@@ -155,12 +155,12 @@ static bool await_connection(struct siege_connection *connection, int64_t deadli
 
 /* With keep-alive all connections are there before the first request. Without, a single one shows
  * that the server can be reached. */
-static bool connect_all(const struct place *place)
+static bool connect_all(const struct socket_address *address)
 {
     const int64_t deadline_ns = now_ns() + seconds_ns(siege.params.arm_timeout_s);
     const int wanted = siege.params.keep_alive ? siege.params.connections : 1;
-    memcpy(&siege.address, &place->address, place->size);
-    siege.address_size = place->size;
+    memcpy(&siege.address, &address->sockaddr, address->size);
+    siege.address_size = address->size;
     for (int i = 0; i < wanted; i++)
         if (!connection_open(&threads.connections[i]))
             return connect_failed(errno);
@@ -197,7 +197,7 @@ static void write_texts(const char *authority)
 bool siege_connect(void)
 {
     char authority[AUTHORITY_SIZE];
-    struct places found;
+    struct address_list found;
     if (!prepare() || !resolve_peer(siege.job, siege.params.host, siege.params.port, &found))
         return false;
     resolve_authority(siege.params.host, siege.params.port, authority);

@@ -14,14 +14,15 @@ struct relaying relaying;
 static bool connect_new(struct loop *loop, struct relay *r)
 {
     const int on = 1;
-    const struct place *pong = &relaying.pong.at[relaying.address % (unsigned)relaying.pong.count];
+    const struct socket_address *pong =
+        &relaying.pong.at[relaying.address % (unsigned)relaying.pong.count];
     r->source.fd =
-        socket(pong->address.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        socket(pong->sockaddr.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (r->source.fd < 0)
         return false;
     r->readable = r->ends = false;
     setsockopt(r->source.fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    if (connect(r->source.fd, &pong->address.any, pong->size) != 0 && errno != EINPROGRESS)
+    if (connect(r->source.fd, &pong->sockaddr.any, pong->size) != 0 && errno != EINPROGRESS)
         return false;
     return loop_watch(loop, &r->source);
 }
