@@ -1,7 +1,9 @@
 #include "admit.h"
 
 #include "clock.h"
+#include "errors.h"
 #include "resolve.h"
+#include "sockaddr.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -82,11 +84,6 @@ static void read_handshake(struct pending_connections *pending, int index)
             return;
     }
     refuse(pending, index);
-}
-
-static bool is_resource_error(int why)
-{
-    return why == EMFILE || why == ENFILE || why == ENOBUFS || why == ENOMEM;
 }
 
 static bool fail_resources(struct pending_connections *pending)
@@ -227,8 +224,7 @@ static int port_of(int listener)
     socklen_t length = sizeof address;
     if (getsockname(listener, (struct sockaddr *)&address, &length) < 0)
         return 0;
-    /* The port stands at the same place in both families. */
-    return ntohs(((const struct sockaddr_in *)&address)->sin_port);
+    return ntohs(*port_in(&address));
 }
 
 bool admit_flows(struct job *job, struct link_params *params, struct link *link)

@@ -232,10 +232,7 @@ static int64_t kill_overdue(void)
 static bool step(bool reads_commands)
 {
     static struct pollfd fds[1 + MAX_AGENTS];
-    const int64_t until_ns = kill_overdue();
-    const int64_t left = until_ns - now_ns();
-    const struct timespec timeout = {left > 0 ? left / NS_PER_S : 0,
-                                     left > 0 ? left % NS_PER_S : 0};
+    const struct timespec timeout = timeout_until(kill_overdue());
     const int count = multiplexer.count;
     fds[0] = (struct pollfd){.fd = reads_commands ? multiplexer.commands.in : -1, .events = POLLIN};
     for (int i = 0; i < count; i++)

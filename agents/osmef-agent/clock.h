@@ -1,4 +1,4 @@
-/* The clock that everything is measured with. */
+/* The clock of all measurements. */
 #ifndef OSMEF_CLOCK_H
 #define OSMEF_CLOCK_H
 
@@ -15,7 +15,7 @@ static inline int64_t clock_ns(clockid_t clock)
     return now.tv_sec * NS_PER_S + now.tv_nsec;
 }
 
-/* Monotonic time; unlike the real-time clock nobody can set it during a measurement. */
+/* Monotonic time: unlike the real-time clock it can't be set during a measurement. */
 static inline int64_t now_ns(void)
 {
     return clock_ns(CLOCK_MONOTONIC);
@@ -29,6 +29,13 @@ static inline int64_t seconds_ns(double seconds)
 static inline double ns_seconds(int64_t ns)
 {
     return (double)ns / (double)NS_PER_S;
+}
+
+/* The time from now to a later one, as a timeout of ppoll(2); none when it has passed. */
+static inline struct timespec timeout_until(int64_t until_ns)
+{
+    const int64_t left = until_ns - now_ns();
+    return (struct timespec){left > 0 ? left / NS_PER_S : 0, left > 0 ? left % NS_PER_S : 0};
 }
 
 #endif

@@ -192,11 +192,7 @@ static void handle_command(void *context, char *line, size_t length)
 void control_wait(struct control *c, struct pollfd *fds, nfds_t count, int64_t until_ns)
 {
     fds[0] = (struct pollfd){.fd = c->commands.in, .events = POLLIN};
-    const int64_t left = until_ns - now_ns();
-    const struct timespec timeout = {
-        left > 0 ? left / NS_PER_S : 0,
-        left > 0 ? left % NS_PER_S : 0,
-    };
+    const struct timespec timeout = timeout_until(until_ns);
     if (ppoll(fds, count, &timeout, NULL) < 0)
         for (nfds_t i = 0; i < count; i++)
             fds[i].revents = 0;

@@ -2,6 +2,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 bool job_fail(struct job *job, const char *kind, int flow, const char *format, ...)
 {
@@ -14,6 +15,12 @@ bool job_fail(struct job *job, const char *kind, int flow, const char *format, .
     vsnprintf(job->failure.message, sizeof job->failure.message, format, arguments);
     va_end(arguments);
     return false;
+}
+
+bool job_fail_socket(struct job *job, const char *kind, int flow, int error, const char *what)
+{
+    return job_fail(job, kind, flow, "no socket: %s; try fewer %s or raise the limits",
+                    strerror(error), what);
 }
 
 bool job_aborted(struct job *job)

@@ -34,6 +34,9 @@ struct report {
 __attribute__((format(printf, 4, 5))) bool job_fail(struct job *job, const char *kind, int flow,
                                                     const char *format, ...);
 
+/* Fails the job since a socket could not be opened; fewer of `what` may need fewer sockets. */
+bool job_fail_socket(struct job *job, const char *kind, int flow, int error, const char *what);
+
 /* Returns true, and fails the job, when it was aborted. */
 bool job_aborted(struct job *job);
 

@@ -2,6 +2,7 @@
 
 #include "admit.h"
 #include "clock.h"
+#include "errors.h"
 #include "resolve.h"
 
 #include <errno.h>
@@ -78,9 +79,8 @@ static bool connect_failed(const struct attempt *a, int flow, int why)
         return job_fail(a->job, "connect", flow,
                         "connection refused: is `osmef-agent recv` running on %s, port %d?", host,
                         port);
-    if (why == EMFILE || why == ENFILE || why == ENOBUFS || why == ENOMEM)
-        return job_fail(a->job, "resource", flow,
-                        "no socket: %s; try fewer flows or raise the limits", strerror(why));
+    if (is_resource_error(why))
+        return job_fail_socket(a->job, "resource", flow, why, "flows");
     return job_fail(a->job, "connect", flow, "can't connect to %s port %d: %s", host, port,
                     strerror(why));
 }

@@ -129,9 +129,8 @@ static int open_stream(struct job *job, const struct socket_options *options, in
         return -1;
     }
     if (fd < 0) {
-        /* Of a name's addresses the next may be of a family that this kernel has. */
-        job_fail(job, errno == EAFNOSUPPORT ? "connect" : "resource", flow,
-                 "no socket: %s; try fewer flows or raise the limits", strerror(errno));
+        /* A later address of the name may be of a family that this kernel supports. */
+        job_fail_socket(job, errno == EAFNOSUPPORT ? "connect" : "resource", flow, errno, "flows");
         return -1;
     }
     if (!apply(job, options, fd, family, flow)) {
@@ -184,8 +183,7 @@ int options_datagram(struct job *job, const struct socket_options *o, int family
 {
     const int fd = socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (fd < 0) {
-        job_fail(job, "resource", flow, "no socket: %s; try fewer flows or raise the limits",
-                 strerror(errno));
+        job_fail_socket(job, "resource", flow, errno, "flows");
         return -1;
     }
     if ((o->window && !set_window(job, fd, flow, o->window)) ||

@@ -3,19 +3,12 @@
 #define OSMEF_PORTS_H
 
 #include "flow_threads.h"
+#include "sockaddr.h"
 
-#include <netinet/in.h>
 #include <stdbool.h>
-#include <sys/socket.h>
 
 /* So many ports that others hold are passed over. */
 #define PORTS_MOST_TAKEN 64
-
-/* Where the port stands, at the same place in both families. */
-static inline in_port_t *port_in(struct sockaddr_storage *address)
-{
-    return &((struct sockaddr_in *)(void *)address)->sin_port;
-}
 
 /* Binds to the first port from this one on that nobody holds, and goes past it; 0: any. */
 bool ports_bind(int fd, struct sockaddr_storage *address, socklen_t length, int *port);

@@ -1,7 +1,9 @@
 #include "server.h"
 
 #include "clock.h"
+#include "errors.h"
 #include "pages.h"
+#include "sockaddr.h"
 
 #include <errno.h>
 #include <netinet/tcp.h>
@@ -278,7 +280,7 @@ static void listener_ready(struct loop *loop, struct source *source, uint32_t ev
     const int fd = accept4(source->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd >= 0)
         admit(loop, fd);
-    else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
+    else if (is_resource_error(errno))
         loop_unwatch(loop, source); /* the sweep comes back to it: until then nothing spins */
 }
 
@@ -345,8 +347,7 @@ int server_listen(const struct sockaddr *address, socklen_t size)
     if (bind(server.listener, address, size) != 0 || listen(server.listener, BACKLOG) != 0 ||
         getsockname(server.listener, (struct sockaddr *)&bound, &bound_size) != 0)
         return -1;
-    /* The port stands at the same place in both families. */
-    return ntohs(((const struct sockaddr_in *)&bound)->sin_port);
+    return ntohs(*port_in(&bound));
 }
 
 bool server_start(void)

@@ -9,8 +9,6 @@
 #include "loop.h"
 #include "resolve.h"
 
-#include <errno.h>
-
 #define SIEGE_REQUESTS 10000000
 #define SIEGE_CONNECTIONS 1000
 #define SIEGE_PATH 512
@@ -102,12 +100,6 @@ bool siege_check(const struct siege_params *params, char problem[PROBLEM_SIZE]);
 
 /* Opens the connections, within `arm_timeout_s`. Returns false when the job has failed. */
 bool siege_connect(void);
-
-/* Whether this is the system's want of descriptors or memory, and not the server's doing. */
-static inline bool siege_lacks(int why)
-{
-    return why == EMFILE || why == ENFILE || why == ENOBUFS || why == ENOMEM;
-}
 
 /* Sends all requests and waits for their ends. Returns false when the job has failed. */
 bool siege_run(void);

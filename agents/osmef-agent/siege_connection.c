@@ -1,6 +1,7 @@
 #include "siege_connection.h"
 
 #include "clock.h"
+#include "errors.h"
 #include "tcpinfo.h"
 
 #include <errno.h>
@@ -149,7 +150,7 @@ static void connect_and_send(struct siege_worker *b, struct siege_connection *co
     if (connection_open(connection) && loop_watch(&b->loop, &connection->source)) {
         push(b, connection);
     } else {
-        if (siege_lacks(errno))
+        if (is_resource_error(errno))
             atomic_store(&siege.lack, errno);
         end_request(b, connection, REQUEST_CONNECT);
     }

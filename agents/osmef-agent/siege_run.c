@@ -2,6 +2,7 @@
 #include "siege_connection.h"
 
 #include "clock.h"
+#include "errors.h"
 #include "events.h"
 #include "out.h"
 #include "pages.h"
@@ -124,9 +125,8 @@ static bool prepare(void)
 
 static bool connect_failed(int why)
 {
-    if (siege_lacks(why))
-        return job_fail(siege.job, "resource", -1,
-                        "no socket: %s; try fewer connections or raise the limits", strerror(why));
+    if (is_resource_error(why))
+        return job_fail_socket(siege.job, "resource", -1, why, "connections");
     return job_fail(siege.job, "connect", -1,
                     "can't connect to %s port %d: %s; is a server running there?",
                     siege.params.host, siege.params.port, strerror(why));

@@ -21,7 +21,6 @@ static struct {
     struct program program;
     struct descendants descendants;
     int exec_error; /* pipe with the errno of a failed execve(2); -1: the outcome is known */
-    bool terminates;
 } self;
 
 static void send_status(struct exec_status status)
