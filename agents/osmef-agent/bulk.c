@@ -77,7 +77,7 @@ bool bulk_read(const struct json_object *command, struct bulk_params *wanted, ch
         !per_flow_options_read(command, &wanted->per_flow_options, problem))
         return false;
     if (wanted->link.handshake.direction == BOTH)
-        wanted->link.handshake.flows *= 2;
+        wanted->link.handshake.flows = 2 * wanted->link.connections;
     const char *wrong = misfit(wanted);
     if (wrong)
         snprintf(problem, PROBLEM_SIZE, "%s", wrong);
@@ -146,6 +146,8 @@ static bool prepare(struct flow_threads *threads)
     threads->total_limit_s = bulk_sending_s(&bulk) + fmax(DRAIN_S, p->link.stall_timeout_s);
     bulk.is_warm = p->warmup_s <= 0;
     set_ways();
+    /* A listening end without a controller has the number from the handshake. */
+    p->link.connections = bulk.ways[threads_send(threads) ? SENDER : RECEIVER].count;
     return payload_open(&bulk) && prepare_way(&bulk.ways[RECEIVER]) &&
            prepare_way(&bulk.ways[SENDER]);
 }

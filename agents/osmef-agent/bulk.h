@@ -16,7 +16,7 @@ extern const char *const bulk_modes[];
 extern const char *const bulk_directions[];
 
 struct bulk_params {
-    struct link_params link; /* its handshake has direction, bytes and connections */
+    struct link_params link; /* its handshake has direction, bytes and flows of both directions */
     double duration_s;       /* with bytes: the longest that it may take after the warm-up */
     bool until_stopped;      /* duration and bytes are the most, and `stop` ends it before */
     double warmup_s;

@@ -64,8 +64,8 @@ static void print_interval(const struct way *way, const struct interval *interva
 static void print_bulk_connected(const struct bulk *bulk)
 {
     const struct handshake *handshake = &bulk->params.link.handshake;
-    const int flows = handshake->direction == BOTH ? handshake->flows / 2 : handshake->flows;
-    out_format("connected, %d flow%s%s", flows, flows == 1 ? "" : "s",
+    const int connections = bulk->params.link.connections;
+    out_format("connected, %d flow%s%s", connections, connections == 1 ? "" : "s",
                handshake->direction == BOTH ? " each way" : "");
     if (handshake->bytes)
         out_format(", %llu bytes each", (unsigned long long)handshake->bytes);

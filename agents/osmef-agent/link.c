@@ -25,7 +25,7 @@ static const struct field connecting_fields[] = {
     FIELDS_END,
 };
 static const struct field common_fields[] = {
-    WHOLE("connections", handshake.flows, 1, MAX_FLOWS, NEEDED),
+    WHOLE("connections", connections, 1, MAX_FLOWS, NEEDED),
     NUMBER("arm_timeout_s", arm_timeout_s, SHORTEST_S, LONGEST_S, NEEDED),
     NUMBER("stall_timeout_s", stall_timeout_s, SHORTEST_S, LONGEST_S, NEEDED),
     FIELDS_END,
@@ -50,11 +50,14 @@ static bool read_side(const struct json_object *command, bool *listens, char *pr
 
 bool link_read(const struct json_object *command, struct link_params *params, char *problem)
 {
-    return read_side(command, &params->listens, problem) &&
-           fields_read(command, params->listens ? listening_fields : connecting_fields, params,
-                       problem) &&
-           fields_read(command, common_fields, params, problem) &&
-           options_read(command, &params->options, problem);
+    if (!read_side(command, &params->listens, problem) ||
+        !fields_read(command, params->listens ? listening_fields : connecting_fields, params,
+                     problem) ||
+        !fields_read(command, common_fields, params, problem) ||
+        !options_read(command, &params->options, problem))
+        return false;
+    params->handshake.flows = params->connections;
+    return true;
 }
 
 /* So many connections are begun at a time: fewer than the listening end has room for, so

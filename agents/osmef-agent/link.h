@@ -14,6 +14,7 @@ struct link_params {
     bool listens;
     char host[HOST_SIZE]; /* the listening end's address, at either end */
     int port;
+    int connections; /* in each direction */
     int family; /* of a name's addresses that the connecting end takes; 0: any */
     struct handshake handshake;
     struct socket_options options;

@@ -1,4 +1,4 @@
-/* osmef-agent: one end of a measurement. docs/agent-protocol.md describes it. */
+/* osmef-agent: one end of a measurement, as described in docs/agent-protocol.md. */
 #include "agent_multiplexer.h"
 #include "cleanup.h"
 #include "command_line.h"
@@ -38,7 +38,7 @@ static const char help[] =
     "  --bind ADDRESS             address to listen on (all)\n"
     "\n"
     "Options of send:\n"
-    "  --flows N                  parallel TCP connections, 1 to 1000 (1)\n"
+    "  --connections N            parallel TCP connections, 1 to 1000 (1); also --flows N\n"
     "  --duration SECONDS         how long to send (10); with --bytes, at most\n"
     "  --bytes N                  send so many bytes in each flow\n"
     "  --warmup SECONDS           send for so long before the measurement (0)\n"
@@ -50,7 +50,7 @@ static const char help[] =
     "\n"
     "Example:\n"
     "  one$ osmef-agent recv\n"
-    "  two$ osmef-agent send one --flows 4 --duration 10\n";
+    "  two$ osmef-agent send one --connections 4 --duration 10\n";
 
 int main(int argc, char **argv)
 {

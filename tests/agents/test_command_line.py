@@ -42,7 +42,7 @@ def test_two_commands_measure(binary: Path) -> None:
     port = str(closed_port())
     with receiving(binary, "--port", port, "--interval", "0.2") as receiver:
         sender = run(
-            binary, "send", "localhost", "--port", port, "--flows", "3", "--duration", "0.5"
+            binary, "send", "localhost", "--port", port, "--connections", "3", "--duration", "0.5"
         )
         received, errors = receiver.communicate(timeout=PATIENCE_S)
     assert (sender.returncode, receiver.returncode) == (0, 0), sender.stderr + errors
@@ -103,8 +103,9 @@ def test_the_port_is_taken(binary: Path) -> None:
     [
         (["send"], "HOST"),
         (["send", "one", "two"], "two"),
-        (["send", "one", "--flows", "1001"], "--flows"),
-        (["send", "one", "--flows", "1.5"], "--flows"),
+        (["send", "one", "--connections", "1001"], "--connections"),
+        (["send", "one", "--connections", "1.5"], "--connections"),
+        (["send", "one", "--connections", "2", "--flows", "2"], "--flows"),
         (["send", "one", "--bytes", "1.5"], "--bytes"),
         (["send", "one", "--duration", "soon"], "--duration"),
         (["send", "one", "--duration", "nan"], "--duration"),
@@ -112,7 +113,7 @@ def test_the_port_is_taken(binary: Path) -> None:
         (["send", "one", "--port"], "--port"),
         (["send", "one", "--cookie-file", "/nonexistent"], "/nonexistent"),
         (["send", "one", "--cookie-file", "/dev/null"], "32 hex digits"),
-        (["recv", "--flows", "2"], "--flows"),
+        (["recv", "--connections", "2"], "--connections"),
         (["recv", "--port", "0"], "--port"),
         (["recv", "--bind", ""], "address"),
         ([], "Usage"),
@@ -130,9 +131,10 @@ def test_wrong_usage(binary: Path, arguments: list[str], named: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--flows", "1001"], "--flows is 1001, but must be a number from 1 to 1000"),
-        (["--flows", "1.5"], "--flows is 1.5, but must be a whole number"),
-        (["--flows", "501", "--both"], "--flows is 501, but must be at most 500"),
+        (["--connections", "1001"], "--connections is 1001, but must be a number from 1 to 1000"),
+        (["--flows", "1001"], "--connections is 1001, but must be a number from 1 to 1000"),
+        (["--connections", "1.5"], "--connections is 1.5, but must be a whole number"),
+        (["--connections", "501", "--both"], "--connections is 501, but must be at most 500"),
         (["--duration", "0"], "--duration is 0, but must be a number from 0.1 to 86400"),
         (["--mode", "fly"], "--mode is fly, but must be one of copy, zerocopy, discard"),
         (["--cpus", "0,,1"], "--cpus is 0,,1, but must be a list like 0,2,5"),

@@ -53,7 +53,7 @@ def agent(binary: Path, *options: str) -> Mover:
         5210,
         lambda _s: [str(binary), "recv", "--json", *options],
         lambda s: [
-            *[str(binary), "send", s.place.address, "--flows", str(s.flows)],
+            *[str(binary), "send", s.place.address, "--connections", str(s.flows)],
             *["--duration", f"{s.duration_s:g}", *options],
         ],
         lambda received, _sent, _s: agent_transfer(received.output),
