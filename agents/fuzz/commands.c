@@ -1,4 +1,4 @@
-/* Control lines: whatever stands in one, it is read or refused, by every kind of job. */
+/* Commands: any line is read or refused by every kind of job. */
 #include "../osmef-agent/json.h"
 #include "../osmef-agent/kind.h"
 
@@ -12,7 +12,7 @@ static void read_line(const char *text, size_t length, const struct kind *kind)
     char id[ID_SIZE];
     char *const line = malloc(length + 1);
     memcpy(line, text, length);
-    line[length] = '\n'; /* as it stands in the agent's buffer */
+    line[length] = '\n'; /* as in the agent's buffer */
     if (!json_parse(line, length, &command)) {
         field_id(&command, id);
         if (!kind->read(&command, problem) && strlen(problem) >= PROBLEM_SIZE)

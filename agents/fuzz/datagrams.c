@@ -1,11 +1,11 @@
-/* Datagrams of a UDP flow in any order, and the count at its end: the account adds up. */
+/* Datagrams of a UDP flow in any order, and the count at its end: the statistics are consistent. */
 #include "../osmef-agent/bytes.h"
 #include "../osmef-agent/udp_wire.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* A datagram and the time at which it came. */
+/* A datagram and its time of arrival. */
 #define RECORD (UDP_HEADER_SIZE + 8)
 
 static void check(const struct datagram_stats *stats, uint64_t sent)

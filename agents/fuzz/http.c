@@ -1,5 +1,5 @@
-/* libFuzzer target: the parsers of HTTP heads and bodies. The first byte says what the rest is, and
- * in pieces of which size a body comes. */
+/* The parsers of HTTP heads and bodies. The first byte determines what the rest is, and the size of
+ * the pieces of a body. */
 #include "../osmef-agent/http.h"
 
 #include <stdlib.h>
@@ -11,7 +11,8 @@ static void check(bool holds)
         abort();
 }
 
-/* Reads a body in pieces; its framing must never count below zero, nor stand still. */
+/* Reads a body in pieces. Its counter must not become negative, and each call must make
+ * progress. */
 static void read_body(struct http_body body, const char *data, size_t size, size_t step)
 {
     while (size > 0 && body.state != HTTP_BODY_DONE) {
@@ -64,7 +65,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size == 0)
         return 0;
     const size_t step = 1 + (data[0] >> 2);
-    /* A copy of its own size: reading behind it is found out. */
+    /* A copy of exactly this size, so that the sanitizer detects reads beyond it. */
     char *text = malloc(size - 1 ? size - 1 : 1);
     if (!text)
         return 0;

@@ -1,5 +1,6 @@
-/* The listening end of a size sweep: it hears the input as headers of batches and their messages,
- * keeps within its buffers, and ends well or says why not. The first byte says mode and check. */
+/* The listening end of a size sweep: it reads the input as headers of batches and their messages,
+ * stays within its buffers, and ends without an error or reports it. The first byte sets mode and
+ * check. */
 #include "../osmef-agent/sizes.h"
 
 #include <stdlib.h>
@@ -7,7 +8,7 @@
 #include <unistd.h>
 
 #define LARGEST 32
-/* Nobody reads the answers, and the socket holds some 270 of one byte. */
+/* The answers are not read, and the socket holds some 270 of one byte. */
 #define LONGEST_INPUT 256
 #define HEADER_SIZE 24
 
@@ -34,7 +35,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const bool ok = sizes_work(thread);
     if (ok ? size < 1 + HEADER_SIZE : !thread->failure.kind)
         abort();
-    /* Each message that came has a byte at least, and each that went answers one. */
+    /* Each received message has a byte at least, and each sent one answers one. */
     if (sizes.movers[0].messages > 2 * size)
         abort();
     free(sizes.movers[0].out);

@@ -1,5 +1,5 @@
-/* How the listening end begins: it listens, and authenticates the connections of the job's flows.
- */
+/* How the listening end begins: it listens, and authenticates the connections of the job's
+ * flows. */
 #ifndef OSMEF_ADMIT_H
 #define OSMEF_ADMIT_H
 

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #define MAX_AGENTS 1024
-/* The controller reads no longer lines. */
+/* The longest line that the controller reads. */
 #define MAX_LINE (1024 * 1024)
 #define INITIAL_CAPACITY (16 * 1024)
 /* An agent whose input has ended may have to kill programs first. */
@@ -37,7 +37,7 @@ static struct {
     struct commands commands;
     struct agent agents[MAX_AGENTS];
     int count;
-    int highest;          /* number of an agent so far */
+    int highest;          /* of an agent so far */
     bool controller_gone; /* nothing is written any more */
 } multiplexer;
 
@@ -111,8 +111,8 @@ static void close_agent(struct agent *agent)
     agent->kill_ns = now_ns() + seconds_ns(CLOSE_TIMEOUT_S);
 }
 
-/* An agent that does not read is killed when its socket buffer, a few hundred kilobytes, is full.
- */
+/* An agent that does not read is killed once its socket buffer, a few hundred kilobytes, is
+ * full. */
 static void forward_command(const struct agent *agent, const char *line, size_t length)
 {
     if (send(agent->fd, line, length, MSG_NOSIGNAL | MSG_DONTWAIT) != (ssize_t)length)

@@ -1,4 +1,4 @@
-/* Files to send from without a copy. */
+/* Files in memory or on disk without a name, to send from without a copy. */
 #ifndef OSMEF_ANONYMOUS_FILE_H
 #define OSMEF_ANONYMOUS_FILE_H
 

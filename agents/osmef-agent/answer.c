@@ -1,4 +1,4 @@
-/* What a server's client is sent: a head, and text or pong's pattern behind it. */
+/* The answers of a server: a head, and text or pong's pattern behind it. */
 #include "anonymous_file.h"
 #include "clock.h"
 #include "server.h"
@@ -10,18 +10,18 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-/* Many times "o", "ng": any part of the body but its first byte, "p", lies somewhere in these. */
+/* "ooo...ng": any part of pong's body without its first byte, "p", is a part of this text. */
 #define MIDDLE (256 * 1024)
 static char pattern[MIDDLE + 2];
 #define VECTORS 8
 
-/* Long answers to many are sent from a file that holds the middle: between namespaces, with 50
- * clients of 100 kB, copying took half as much CPU time again at both ends. That needs a start at a
- * page's beginning: data that begins in the middle of a page saved nothing. A head that goes ahead
- * saved the second half. To 10 clients copies are faster: they stay in the CPU's cache, and need
- * one call where the file needs three. */
+/* Long answers to many clients are sent with sendfile(2) from a file with the middle of the body:
+ * between namespaces, with 50 clients of 100 kB, copies took half as much CPU time again at both
+ * ends. The file must be sent from the begin of a page: data from the middle of a page saved
+ * nothing. A separate write of the head saved the second half. With 10 clients copies are faster:
+ * they stay in the CPU's cache, and need one system call instead of three. */
 #define LONG_ANSWER (64 * 1024)
-#define LONG_ANSWERS (2 * 1024 * 1024) /* of all clients at once */
+#define LONG_ANSWERS (2 * 1024 * 1024) /* of all clients together */
 #define PAGE 4096
 static int middle_file = -1;
 
@@ -65,7 +65,7 @@ static void append_number(struct text *text, int64_t value)
         *text->at++ = digits[--count];
 }
 
-/* The time of an answer (RFC 9110, section 6.6.1), made once a second by each thread. */
+/* The Date field (RFC 9110, section 6.6.1), formatted once a second by each thread. */
 static const char *date_field(void)
 {
     static _Thread_local time_t made;
@@ -83,7 +83,7 @@ static const char *date_field(void)
     return field;
 }
 
-/* Everything of a head but its framing. */
+/* Writes the head without the framing of the body. */
 static struct text begin_head(struct client *client, const char *status)
 {
     struct text out = {client->text};
@@ -97,7 +97,7 @@ static struct text begin_head(struct client *client, const char *status)
     return out;
 }
 
-/* The pattern's first byte stands behind the head. */
+/* Ends the head. The first byte of the pattern follows it directly. */
 static void end_answer(struct client *client, struct text *out, int64_t pattern_size)
 {
     if (pattern_size)
@@ -139,7 +139,7 @@ void client_relay_head(struct client *client, int status, const struct http_fram
     end_answer(client, &out, 0);
 }
 
-/* The pattern's next bytes, of so many that are left: its middle or its end. */
+/* The next bytes of the pattern, of which so many are left: its middle or its end. */
 static struct iovec pattern_part(int64_t left)
 {
     if (left <= MIDDLE + 2)
@@ -163,13 +163,13 @@ static int fill_vectors(const struct client *client, struct iovec *vectors)
     return count;
 }
 
-/* Sends what comes next. Returns as writev(2). */
+/* Sends the next part. Returns as writev(2). */
 static ssize_t send_some(const struct client *client, int clients)
 {
     struct iovec vectors[VECTORS];
     const int fd = client->source.fd;
     const int64_t head = client->text_size - client->sent;
-    const int64_t left = client->pattern + head; /* of the pattern, once the head is sent */
+    const int64_t left = client->pattern + head; /* of the pattern, after the head */
     off_t from = 0;
     const bool many = client->pattern >= LONG_ANSWER && client->pattern * clients >= LONG_ANSWERS;
     if (middle_file < 0 || !many || (head <= 0 && left < PAGE + 2))

@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 
 #define BAD_USAGE 2
-/* Wider than what any member takes. */
+/* A range that includes those of all members. */
 #define ANY_NUMBER 1e16
 
 _Noreturn void bad_usage(const char *format, ...)
@@ -33,7 +33,7 @@ static double usage_number(const char *option, const char *text, double low, dou
     return value;
 }
 
-/* An IPv6 socket takes IPv4 as well, but some kernels have no IPv6. */
+/* An IPv6 socket also accepts IPv4, but some kernels have no IPv6. */
 const char *usage_any_address(void)
 {
     const int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);

@@ -13,8 +13,8 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 
-/* How long senders' queues may take to empty after the end, as long as they move at all; longer
- * where nothing may move for longer. */
+/* How long the senders' queues may take to empty after the end, while they make progress; at least
+ * stall_timeout_s. */
 #define DRAIN_S 60.0
 
 static struct bulk_params params; /* of the job that was read last */
@@ -54,7 +54,7 @@ static bool read_affinity(const struct json_object *command, struct affinity *af
     return false;
 }
 
-/* Says what is wrong with parameters that don't fit each other, or returns NULL. */
+/* Returns what is wrong with the combination of the parameters, or NULL. */
 static const char *misfit(const struct bulk_params *wanted)
 {
     if (wanted->link.handshake.flows > MAX_FLOWS)
@@ -89,7 +89,7 @@ static bool read_params(const struct json_object *command, char problem[PROBLEM_
     return bulk_read(command, &params, problem);
 }
 
-/* Only what is used is written: untouched pages of the arrays stay out of memory. */
+/* Only entries in use are written: untouched pages of the arrays take no memory. */
 static void set_way(enum role role, int first, int count)
 {
     struct way *way = &bulk.ways[role];
@@ -113,7 +113,7 @@ static void set_way(enum role role, int first, int count)
     }
 }
 
-/* With fewer threads than flows each serves several. */
+/* With fewer threads than flows, each thread serves several flows. */
 static void set_ways(void)
 {
     const int forward = bulk.threads.forward;
@@ -178,7 +178,7 @@ static bool work_on(struct flow_thread *thread)
         pool_receive(worker);
     if (!worker->is_warm)
         worker_split(worker);
-    /* The part before the whole, which can't be smaller then. */
+    /* Read before the CPU time of the whole thread, of which it is a part. */
     worker->measured_cpu = cpu_since(worker->warm, RUSAGE_THREAD);
     return !thread->failure.kind;
 }
@@ -189,7 +189,7 @@ static void write_connected(struct flow_threads *threads)
     bulk.view->connected(&bulk);
 }
 
-/* Lets an end that sends begin. */
+/* The start of an end that sends. */
 static void begin(struct flow_threads *threads)
 {
     bulk.deadline_ns = threads->start_ns + seconds_ns(bulk_sending_s(&bulk));
@@ -226,11 +226,11 @@ static void use_now(struct usage *usage)
     usage->endpoint = endpoint_time();
 }
 
-/* Samples, and counts CPU time anew once the warm-up is over. */
+/* Samples, and begins the count of CPU time when the warm-up is over. */
 static int64_t tick(struct flow_threads *threads)
 {
     const bool was_warm = bulk.is_warm;
-    /* All flows of this end are to send no more. They look at their deadline often. */
+    /* All senders check their deadline often. */
     if (bulk.params.until_stopped && threads->job->control->stop)
         atomic_store(&bulk.deadline_ns, 0);
     const int64_t next_ns = sampler_tick(&bulk);
@@ -239,8 +239,7 @@ static int64_t tick(struct flow_threads *threads)
     return next_ns;
 }
 
-/* A sender's bytes count when the peer has acknowledged them: its buffers say nothing of the link.
- */
+/* A sender's progress are the bytes that the peer has acknowledged, without those in buffers. */
 static int64_t progress(const struct flow_threads *threads, int number)
 {
     (void)threads;
@@ -265,7 +264,7 @@ static void conclude(struct flow_threads *threads)
     if (bulk.params.warmup_s <= 0)
         *measured = (struct usage){threads->start_ns, threads->process, threads->endpoint};
     sampler_finish(&bulk, threads->end_ns);
-    /* It ended in its warm-up: nothing of it is measured. */
+    /* The job ended in its warm-up: nothing was measured. */
     if (!was_warm) {
         sampler_end_warmup(&bulk, threads->end_ns);
         measured->at_ns = threads->end_ns;
@@ -282,7 +281,8 @@ static const struct flow_work work = {.prepare = prepare,
                                       .progress = progress,
                                       .end = conclude};
 
-/* All flows ran at one time, and the warm-up was over. By bytes there need be no such time. */
+/* Finds the time in which all flows ran, after the warm-up. With a number of bytes there may be
+ * none. */
 static bool find_common_interval(struct job *job)
 {
     struct way *way = &bulk.ways[RECEIVER];

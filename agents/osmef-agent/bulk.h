@@ -1,4 +1,5 @@
-/* Bulk transfer: one end of n TCP connections that carry as much as they can, one way or both. */
+/* Bulk transfer: one end of n TCP connections that carry as much data as they can, in one direction
+ * or both. */
 #ifndef OSMEF_BULK_H
 #define OSMEF_BULK_H
 
@@ -9,8 +10,8 @@
 
 enum role { SENDER, RECEIVER, ROLES };
 
-/* How payload goes through this end: copied between its memory and the kernel's, sent without a
- * copy, or dropped by the kernel instead of being copied out. */
+/* How payload passes through this end: with a copy, sent without a copy, or dropped by the kernel
+ * without a copy to user space. */
 enum { MODE_COPY, MODE_ZEROCOPY, MODE_DISCARD, MODE_ZEROCOPY_DISCARD };
 extern const char *const bulk_modes[];
 extern const char *const bulk_directions[];
@@ -18,12 +19,12 @@ extern const char *const bulk_directions[];
 struct bulk_params {
     struct link_params link; /* its handshake has direction, bytes and flows of both directions */
     double duration_s;       /* with bytes: the longest that it may take after the warm-up */
-    bool until_stopped;      /* duration and bytes are the most, and `stop` ends it before */
+    bool until_stopped; /* `stop` ends it before the duration and the bytes, which are limits */
     double warmup_s;
     double interval_s;
     double active_s; /* each burst; 0: without pauses */
     double idle_s;   /* each pause between bursts */
-    int threads;     /* for each way; 0: one for each flow */
+    int threads;     /* for each direction; 0: one for each flow */
     int mode;
     struct per_flow_options per_flow_options;
     struct affinity affinity;
@@ -32,18 +33,19 @@ struct bulk_params {
 struct way;
 
 struct flow {
-    /* Alone on its cache line: the flow's thread writes it at each call, the others rarely read. */
+    /* On a cache line of its own: the flow's thread writes it at each call, other threads rarely
+     * read it. */
     _Alignas(CACHE_LINE) _Atomic uint64_t bytes;
     _Alignas(CACHE_LINE) struct way *way;
-    int index; /* in its way */
+    int index; /* among those of its direction */
     int connection;
     int fd;
     /* Written by the thread that serves it before it sets `has_ended`. */
     int64_t start_ns;
     int64_t end_ns;
     int bursts;
-    /* Receivers: the thread's own. */
-    int64_t read_ns; /* when it last took something */
+    /* Receivers only, used by the thread alone. */
+    int64_t read_ns; /* the time of the last read */
     int quick_reads;
     bool rcvlowat; /* it has a receive low-water mark */
     bool finished; /* senders: nothing more is sent */
@@ -54,17 +56,17 @@ struct flow {
     struct tcp_state warm_tcp;
 };
 
-/* A thread and the flows it serves: every n-th of its way, n being the number of threads. */
+/* A thread and the flows that it serves: every n-th of its direction, with n threads. */
 struct worker {
     struct flow_thread *thread;
     struct way *way;
-    int index; /* in its way */
+    int index; /* among those of its direction */
     bool is_warm;
     struct cpu_time warm; /* CPU time after the warm-up counts from here */
     struct cpu_time measured_cpu;
 };
 
-/* All byte counters of a way at one moment. */
+/* The byte counters of all flows of a direction at one time. */
 struct snapshot {
     atomic_bool taken;
     int64_t at_ns;
@@ -79,31 +81,31 @@ struct interval {
     struct tcp_state tcp[MAX_FLOWS]; /* senders only; `retransmits` of this interval */
 };
 
-/* What goes one way at this end: it sends all of these flows, or receives them. */
+/* One direction at this end, which either sends all of these flows or receives them. */
 struct way {
     struct bulk *bulk;
     enum role role;
-    int count; /* of flows; 0: nothing goes this way */
+    int count; /* of flows; 0: no data in this direction */
     struct flow *flows;
-    int threads; /* as many as flows: each has its own */
+    int threads; /* the number of flows: one for each */
     struct worker *workers;
     atomic_int begun;
     atomic_int ended;
-    struct snapshot warm; /* at the end of the warm-up, if there is one */
+    struct snapshot warm; /* at the end of the warm-up */
     /* Receivers only. */
     struct snapshot all_begun;
     struct snapshot first_ended;
-    const struct snapshot *common_from; /* NULL: no time at which all flows ran; to first_ended */
+    const struct snapshot *common_from; /* all flows ran from here to first_ended; NULL: never */
 };
 
-/* CPU counters since a moment. */
+/* CPU counters from a time on. */
 struct usage {
     int64_t at_ns;
     struct cpu_time process;
     struct endpoint_time endpoint;
 };
 
-/* How a transfer tells what happens in it: as events, or as lines for people. */
+/* The output of a transfer: as events, or as text lines. */
 struct bulk;
 struct bulk_view {
     void (*connected)(const struct bulk *bulk);
@@ -116,8 +118,8 @@ struct bulk {
     struct flow_threads threads;
     struct bulk_params params;
     const struct bulk_view *view;
-    struct flow flows[MAX_FLOWS];     /* as the link numbers them */
-    struct worker workers[MAX_FLOWS]; /* as the threads are numbered */
+    struct flow flows[MAX_FLOWS];     /* in the order of the link's */
+    struct worker workers[MAX_FLOWS]; /* in the order of the threads */
     struct way ways[ROLES];
     _Atomic int64_t deadline_ns; /* of senders */
     atomic_bool is_warm;
@@ -126,17 +128,17 @@ struct bulk {
 
 extern const struct kind bulk_kind;
 
-/* Warm-up and measured part. */
+/* The duration of the warm-up and the measured part. */
 static inline double bulk_sending_s(const struct bulk *bulk)
 {
     return bulk->params.warmup_s + bulk->params.duration_s;
 }
 
-/* Reads a command into parameters. Returns false and says in `problem` what is wrong. */
+/* Reads a command into parameters. Returns false with what is wrong in `problem`. */
 bool bulk_read(const struct json_object *command, struct bulk_params *params, char *problem);
 
-/* Does the whole job with these parameters, and returns its outcome, or NULL after a failure. It
- * is valid until the next job. */
+/* Runs a whole job with these parameters. Returns its result, or NULL after a failure. It is valid
+ * until the next job. */
 const struct bulk *bulk_run(struct job *job, const struct bulk_params *params,
                             const struct bulk_view *view);
 

@@ -1,4 +1,4 @@
-/* A bulk transfer's reports as events of the protocol. */
+/* The output of a bulk transfer as events of the protocol. */
 #include "bulk.h"
 #include "clock.h"
 #include "events.h"

@@ -1,4 +1,4 @@
-/* Whole numbers as bytes of a message, the highest first, on machines of either order. */
+/* Integers in messages, in big-endian byte order. */
 #ifndef OSMEF_BYTES_H
 #define OSMEF_BYTES_H
 
@@ -19,7 +19,7 @@ static inline uint64_t get(const unsigned char *at, int size)
     return value;
 }
 
-/* Fills memory with what does not compress. */
+/* Fills memory with incompressible data. */
 static inline void fill_random(unsigned char *at, size_t size)
 {
     uint64_t random = 0x9e3779b97f4a7c15u;

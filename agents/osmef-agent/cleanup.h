@@ -1,5 +1,5 @@
-/* Removes an agent's directory when the connection ends, whether or not the controller still runs.
- */
+/* Removes an agent's directory when the connection ends, whether or not the controller still
+ * runs. */
 #ifndef OSMEF_CLEANUP_H
 #define OSMEF_CLEANUP_H
 

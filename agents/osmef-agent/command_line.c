@@ -116,7 +116,7 @@ static const struct argument bulk_arguments[] = {
 static const struct argument recv_arguments[] = {TEXT_ARGUMENT("--bind", "bind"), ARGUMENT_END};
 static const struct argument send_arguments[] = {
     NUMBER_ARGUMENT("--connections", "connections"),
-    NUMBER_ARGUMENT("--flows", "connections"), /* its former name */
+    NUMBER_ARGUMENT("--flows", "connections"), /* former name */
     NUMBER_WITHIN("--duration", "duration_s", 0.1, DAY_S),
     NUMBER_WITHIN("--bytes", "bytes", 1, 1e15),
     NUMBER_WITHIN("--warmup", "warmup_s", 0, DAY_S),

@@ -87,8 +87,8 @@ static void accept_job(struct control *c, const struct json_object *command,
     }
 }
 
-/* Returns whether this job is running. It is no error when it has just ended: its last event and
- * the command were sent at the same time. */
+/* Returns whether this job is running. It is no error when it has just ended, since the command may
+ * have been sent before the job's last event was read. */
 static bool has_job(const struct control *c, const struct json_object *command)
 {
     char id[ID_SIZE];

@@ -17,14 +17,14 @@ struct kind;
 struct control {
     struct commands commands;
     const struct kind *const *kinds; /* of jobs that are accepted; ends with NULL */
-    bool busy;               /* there is a job that has not ended */
-    const struct kind *kind; /* its kind, or that of the one before */
-    char id[ID_SIZE];        /* its id, or that of the one before */
-    bool stoppable;          /* `stop` is allowed: the job then ends with its result */
-    bool start;              /* `start` was received */
-    int64_t start_ns;        /* the time of the start; 0: at once */
-    bool stop;               /* `stop` was received */
-    bool abort;              /* `abort` was received */
+    bool busy;                       /* there is a job that has not ended */
+    const struct kind *kind;         /* its kind, or that of the one before */
+    char id[ID_SIZE];                /* its id, or that of the one before */
+    bool stoppable;                  /* `stop` is allowed: the job then ends with its result */
+    bool start;                      /* `start` was received */
+    int64_t start_ns;                /* the time of the start; 0: at once */
+    bool stop;                       /* `stop` was received */
+    bool abort;                      /* `abort` was received */
     char channel_input[CHANNEL_INPUT_SIZE]; /* text of `write` that the job has not consumed yet */
     size_t channel_input_size;
 };

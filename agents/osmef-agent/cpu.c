@@ -47,8 +47,8 @@ struct cpu_time cpu_time(int who)
 struct cpu_time cpu_since(struct cpu_time earlier, int who)
 {
     const struct cpu_time now = cpu_time(who);
-    /* A kernel that does not count says 0; a thread that has run has waited, if only for its start.
-     */
+    /* A kernel without this counter reports 0. A thread that has run has waited at least for its
+     * start. */
     const bool known = now.wait_s > 0 && earlier.wait_s >= 0;
     return (struct cpu_time){
         now.user_s - earlier.user_s,
@@ -65,7 +65,7 @@ int64_t cpu_max_rss_kb(void)
     return usage.ru_maxrss;
 }
 
-/* Adds one line "cpuN user nice ..." if we may run on that CPU. */
+/* Adds a line "cpuN user nice ..." if this process may run on that CPU. */
 static void add_line(struct endpoint_time *sum, const char *line, const cpu_set_t *allowed,
                      size_t size)
 {

@@ -34,22 +34,22 @@ enum {
 };
 extern const char *const stat_names[STAT_COLUMNS];
 
-/* More CPUs are in the sum, but not told one by one. */
+/* Further CPUs are in the sum, but not listed. */
 #define MAX_LISTED_CPUS 512
 
 struct endpoint_time {
     int64_t at_ns;
     int cpus;
-    int columns; /* how many of them this kernel has */
+    int columns; /* number of columns of this kernel */
     double seconds[STAT_COLUMNS];
-    /* Each of the first MAX_TOLD_CPUS by itself: one CPU may be full while the sum looks idle. */
+    /* Each of the first MAX_LISTED_CPUS: one CPU may be saturated while the sum is low. */
     int number[MAX_LISTED_CPUS];
     double each[MAX_LISTED_CPUS][STAT_COLUMNS];
     struct quotas quotas;
 };
 
 /* Sums /proc/stat over the CPUs that this process may run on: in a pinned VM or container the
- * others serve somebody else. Without a readable /proc/stat `cpus` is 0. */
+ * others belong to other systems. Without a readable /proc/stat `cpus` is 0. */
 struct endpoint_time endpoint_time(void);
 struct endpoint_time endpoint_since(struct endpoint_time earlier);
 

@@ -31,7 +31,7 @@ struct datagram_stats {
     uint64_t extent_max; /* RFC 4737, section 4.2 */
     uint64_t episodes;   /* runs of lost datagrams below the window */
     uint64_t longest_episode;
-    double jitter_ns; /* RFC 3550, section 6.4.1, as it is now */
+    double jitter_ns; /* RFC 3550, section 6.4.1, the current value */
     double jitter_sum_ns;
     double jitter_max_ns;
     uint64_t jitter_count;
@@ -41,7 +41,7 @@ struct datagram_stats {
 
     uint64_t next; /* the highest sequence number + 1 */
     uint64_t base; /* the lowest in the window */
-    uint64_t run;  /* of lost ones, just below the window */
+    uint64_t run;  /* of lost ones, directly below the window */
     int64_t last_transit_ns;
     uint64_t last_sequence;
     uint64_t gap_count;

@@ -114,8 +114,8 @@ static void kill_children(void)
 }
 
 /* One pass over all processes, which /proc lists by ascending pid. A descendant with a lower pid
- * than its parent is not recognized; it becomes a child of this process once its parent has ended.
- */
+ * than its parent is not recognized; it becomes a child of this process once its parent has
+ * ended. */
 static int kill_listed(void)
 {
     pid_t known[MAX_KNOWN];

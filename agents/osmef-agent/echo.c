@@ -14,8 +14,9 @@ static bool is_six(const struct probe *probe)
     return probe->peer.ss_family == AF_INET6;
 }
 
-/* A raw socket gets all that comes for anybody, which would fill its buffer: it is to take answers
- * to its own echoes. With IPv4 they come behind the header of IP, whose length x takes. */
+/* A raw socket receives all ICMP messages of the machine, which would fill its buffer. This filter
+ * accepts only replies to its own echo requests. With IPv4 they follow the IP header, whose length
+ * is loaded into x. */
 static bool filter_own_replies(const struct probe *probe, int fd)
 {
     const bool six = is_six(probe);
@@ -67,8 +68,8 @@ static uint16_t checksum(const unsigned char *data, size_t size)
     return htons((uint16_t)~sum);
 }
 
-/* The kernel puts an identifier of its own in where the socket is not raw, and the checksum of
- * IPv6, which takes in the addresses. */
+/* If the socket is not raw, the kernel replaces the identifier. It also computes the checksum of
+ * ICMPv6, which includes the addresses. */
 size_t echo_write(const struct probe *probe, uint64_t number, unsigned char *text, size_t payload)
 {
     struct icmphdr head = {.type = is_six(probe) ? ICMP6_ECHO_REQUEST : ICMP_ECHO};

@@ -65,7 +65,7 @@ void write_process(const struct cpu_time *process)
                process->user_s, process->system_s, (long long)cpu_max_rss_kb());
 }
 
-/* Tells for each CPU the sum of the columns `first` to `last` of /proc/stat. */
+/* Writes for each CPU the sum of the columns `first` to `last` of /proc/stat. */
 static void write_cpus(const struct endpoint_time *endpoint, const char *name, int first, int last)
 {
     out_format(",\"%s\":[", name);

@@ -30,7 +30,7 @@ static const struct field fields[] = {
 #undef FIELDS_OF
 };
 
-/* A request beside the connection has a header, and a datagram has an answer with one. */
+/* A request beside the connection has a header, and so has the answer of a datagram. */
 static bool check_sizes(char *problem)
 {
     const bool datagrams = protocol_is_datagrams(params.protocol);
@@ -120,7 +120,7 @@ static bool run(struct job *job)
     threads->work = &work;
     threads->stall_limit_s = params.link.stall_timeout_s + pause_s;
     threads->total_limit_s = params.warmup_s + params.duration_s + DRAIN_S + pause_s;
-    /* A path may lose all datagrams; that the connection lives shows at its end. */
+    /* A path may lose all datagrams; whether the connection works is checked at its end. */
     if (protocol_is_datagrams(params.protocol))
         threads->stall_limit_s += params.warmup_s + params.duration_s + params.loss_threshold_s;
     const bool ok = threads_run(threads, job, &exchange.params.link);

@@ -1,4 +1,4 @@
-/* What happens in an exchange as events of the protocol. */
+/* The output of an exchange as events of the protocol. */
 #include "clock.h"
 #include "events.h"
 #include "exchange.h"
@@ -27,7 +27,7 @@ static void set_deadline(const struct exchange *exchange)
                    p->warmup_s + p->duration_s, FOREVER);
 }
 
-/* Takes what the flow has noted since the last time. */
+/* Reads and clears what the flow's thread has recorded since the last call. */
 static void take(struct asker *asker)
 {
     pthread_mutex_lock(&asker->mutex);
@@ -44,7 +44,7 @@ static void write_ns(const char *name, const struct tally *tally, int64_t ns)
     write_value("", tally->histogram.count ? ns : UNKNOWN);
 }
 
-/* A stream loses nothing: TCP sends it again. */
+/* A stream loses nothing, since TCP retransmits. */
 static void write_lost(const struct exchange *exchange, uint64_t lost)
 {
     const bool known = protocol_is_datagrams(exchange->params.protocol);
@@ -148,7 +148,7 @@ static void write_flows(const struct exchange *exchange)
     out_format("]");
 }
 
-/* The same exchanges, each from when it was due. */
+/* The same exchanges, from the due time of each. */
 static void write_response(const struct tally *response)
 {
     out_format(",\"response\":{");

@@ -1,4 +1,4 @@
-/* The threads of an exchange: the data path, and nothing else. */
+/* The threads of an exchange. */
 #include "clock.h"
 #include "exchange.h"
 #include "probe.h"
@@ -21,7 +21,7 @@ static bool request_serially(struct flow_thread *thread, struct exchange *exchan
         const bool late = sent > 0 && schedule->period_ns > 0 && now > due;
         if (due > now && !thread_wait_until(thread, due))
             return false;
-        /* What the agent does between two requests is not the network's. */
+        /* The time between two requests is not measured. */
         struct moments one = {.due_ns = due, .sent_ns = now_ns()};
         if (schedule->period_ns == 0)
             one.due_ns = one.sent_ns;
@@ -39,7 +39,7 @@ static bool request_serially(struct flow_thread *thread, struct exchange *exchan
     }
     if (schedule->period_ns > 0)
         asker->unsent = schedule_unsent(schedule, sent);
-    /* The next one may have been due long after the end. */
+    /* The next request may have been due long after the end. */
     return thread_wait_until(thread, schedule->end_ns);
 }
 
@@ -59,7 +59,7 @@ static bool ask(struct flow_thread *thread, struct exchange *exchange)
     return ok && thread_end(thread);
 }
 
-/* Answers what comes on the flow's own connection. Returns true at its end. */
+/* Answers requests on the flow's own connection. Returns true at its end. */
 static bool answer_serially(struct flow_thread *thread, struct exchange *exchange)
 {
     const struct exchange_params *params = &exchange->params;
@@ -68,7 +68,7 @@ static bool answer_serially(struct flow_thread *thread, struct exchange *exchang
     const size_t piece =
         params->request_size < EXCHANGE_PIECE ? (size_t)params->request_size : EXCHANGE_PIECE;
     ssize_t n;
-    /* The peer may end the flow here, and only here. */
+    /* Only here the peer may end the flow. */
     while ((n = thread_receive_some(thread, exchange_scratch, piece)) > 0) {
         if (!exchange_receive(thread, params->request_size - (uint64_t)n) ||
             !exchange_send(thread, params->response_size))
@@ -91,7 +91,7 @@ static bool answer(struct flow_thread *thread, struct exchange *exchange)
     const double least_s = params->warmup_s + params->duration_s - EARLY_SLACK_S;
     const bool beside = params->protocol != TCP;
     const bool ok = beside ? answer_probes(thread, exchange) : answer_serially(thread, exchange);
-    if (!ok || thread_is_cancelled(thread)) /* our own shutdown() looks like the peer's end */
+    if (!ok || thread_is_cancelled(thread)) /* its shutdown() is like the end of the peer */
         return false;
     const double lasted_s = ns_seconds(now_ns() - thread->threads->start_ns);
     if ((!beside && exchange->answers[thread->index] == 0) || lasted_s < least_s)

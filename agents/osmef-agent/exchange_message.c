@@ -1,4 +1,4 @@
-/* Messages of an exchange: when they are due, and how long they took. */
+/* Messages of an exchange: their due times and durations. */
 #include "clock.h"
 #include "exchange.h"
 

@@ -28,7 +28,7 @@
 #define PORT_CHECK_NS (NS_PER_S / 1000)
 /* From the program's end to that of its descendants and of the supervisor. */
 #define END_S (KILL_TIMEOUT_S + 2)
-/* A large file takes some file systems a while to remove. */
+/* The removal of a large file may take a while. */
 #define REMOVAL_S 120
 
 enum ready { READY_START, READY_LINE, READY_TCP, READY_UDP };
@@ -68,7 +68,7 @@ static struct {
     int64_t start_ns;
     int64_t ended_ns;
     int64_t start_realtime_ns;
-    struct exec_status use; /* of the program and its descendants */
+    struct exec_status use; /* resource usage of the program and its descendants */
     struct endpoint_time endpoint;
     struct nics nics;
 } exec;
@@ -301,7 +301,7 @@ static void start(void)
     exec.start_ns = exec.output.start_ns = now_ns();
     supervisor_start(&exec.supervisor);
     realtime_priority_drop();
-    exec.endpoint = endpoint_time(); /* takes a while, and counts in hundredths of a second */
+    exec.endpoint = endpoint_time(); /* reading it takes a while; its unit is 10 ms */
     exec.nics = nics_now();
 }
 

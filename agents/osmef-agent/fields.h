@@ -1,4 +1,4 @@
-/* Reads the members of a command into a struct, as a table of fields says. */
+/* Reads the members of a command into a struct, by a table of fields. */
 #ifndef OSMEF_FIELDS_H
 #define OSMEF_FIELDS_H
 
@@ -15,11 +15,11 @@
 #define LONGEST_S 1e6
 #define SHORTEST_S 0.01
 #define LARGEST_SIZE 9007199254740992.0 /* 2^53, which a JSON number holds exactly */
-/* More than a command holds. */
+/* More than a command can contain. */
 #define LIST_SIZE (16 * 1024)
 #define LIST_ITEMS (LIST_SIZE / 3)
 
-/* Strings one behind the other, each with its 0. */
+/* Strings in succession, each with a terminating 0. */
 struct text_list {
     int count;
     size_t size;
@@ -44,15 +44,15 @@ struct field {
     uint8_t type; /* enum field_type */
     double low;
     double high;
-    double otherwise; /* where the command lacks it; NEEDED: then that is wrong */
+    double otherwise; /* the default; NEEDED: the member is required */
     union {
         const char *const *words; /* end with NULL */
-        const char *text;         /* otherwise; NULL: it must be there */
+        const char *text;         /* the default; NULL: the member is required */
     } as;
 };
 
-/* Rows of a table, which ends with FIELDS_END. A file that has one defines FIELDS_OF, the struct.
- */
+/* Rows of a table, which ends with FIELDS_END. FIELDS_OF is the struct, which the file with the
+ * table defines. */
 #define NEEDED NAN
 #define FIELD_AT(member) offsetof(FIELDS_OF, member), sizeof(((FIELDS_OF *)0)->member)
 #define NUMBER(key, member, low, high, otherwise)                                                  \
@@ -72,12 +72,11 @@ struct field {
 #define COOKIE(key, member) {key, FIELD_AT(member), FIELD_COOKIE, 0, 0, NEEDED, {NULL}}
 #define FIELDS_END {NULL, 0, 0, FIELD_NUMBER, 0, 0, 0, {NULL}}
 
-/* Reads all fields of the table. Returns false and names in `problem` the first that is not as it
- * must be. */
+/* Reads all fields of the table. Returns false with the first that is invalid in `problem`. */
 bool fields_read(const struct json_object *command, const struct field *table, void *values,
                  char *problem);
 
-/* Has the items point to the strings, with NULL behind them. */
+/* Sets `items` to the strings, followed by NULL. */
 void list_items(struct text_list *list, char *items[LIST_ITEMS + 1]);
 
 /* A job's id: 1 to 64 letters, digits and . _ : - */

@@ -23,9 +23,9 @@ static void count(struct flow *flow, size_t bytes)
     atomic_store_explicit(&flow->bytes, before + bytes, memory_order_relaxed);
 }
 
-/* Marks the first byte. An end that only receives starts its clock with the first flow; the flow
- * that is the last to begin marks the common interval's start. No locks: 128 threads that queue for
- * one begin late. */
+/* Records the first byte. At an end that only receives, the first flow to begin sets the start of
+ * the job; the last flow to begin sets the start of the common interval. Without locks, as 128
+ * threads that queue for one would begin late. */
 static void flow_begun(struct flow *flow)
 {
     struct way *way = flow->way;
@@ -39,7 +39,7 @@ static void flow_begun(struct flow *flow)
         take_snapshot(way, &way->all_begun, now_ns());
 }
 
-/* The flow that is the first to end marks the common interval's end, if it has begun. */
+/* The first flow to end sets the end of the common interval, if that has begun. */
 void flow_ended(struct flow_thread *thread, struct flow *flow, int problem)
 {
     struct way *way = flow->way;
@@ -66,9 +66,9 @@ void worker_split(struct worker *worker)
     worker->warm = cpu_time(RUSAGE_THREAD);
 }
 
-/* What may lie in the sender's kernel before it is sent (TCP_NOTSENT_LOWAT, tcp(7)), in each flow
- * and in all. Unlimited, a slow link would take half a minute to empty the buffers that a few flows
- * fill; at high rates more measured slower with a copy, and faster without one. */
+/* The limit of unsent data in the sender's kernel (TCP_NOTSENT_LOWAT, tcp(7)), for each flow and
+ * for all. Without a limit, a slow link would take half a minute to empty the buffers of a few
+ * flows; at high rates a larger limit measured slower with a copy, and faster without one. */
 struct unsent {
     int largest;
     int smallest;
@@ -77,8 +77,8 @@ struct unsent {
 static const struct unsent unsent_copy = {256 * 1024, 16 * 1024, 4 * 1024 * 1024};
 static const struct unsent unsent_zerocopy = {2048 * 1024, 64 * 1024, 16 * 1024 * 1024};
 #define FIRST_SIZE 1024
-/* A blocked sender checks its deadline this often, so that it does not overshoot it on a slow link.
- */
+/* A blocked sender checks its deadline this often, so that it does not overshoot it on a slow
+ * link. */
 #define SEND_TIMEOUT_US 20000
 
 void send_prepare(struct flow *flow)
@@ -93,7 +93,7 @@ void send_prepare(struct flow *flow)
     setsockopt(flow->fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent);
 }
 
-/* How much is still to be sent, at most `most`. */
+/* How many bytes are left to send, at most `most`. */
 static size_t left_of(const struct flow *flow, size_t most)
 {
     const uint64_t wanted = flow->way->bulk->params.link.handshake.bytes;
@@ -171,8 +171,8 @@ int send_confirm(const struct flow *flow)
     return 0;
 }
 
-/* A flow whose thread got no CPU until the deadline sends something once, since a receiver that got
- * one read only has no rate. */
+/* A flow whose thread got no CPU until the deadline sends once more: a receiver has no rate from a
+ * single read. */
 static int send_payload(struct worker *worker, struct flow *flow)
 {
     bool has_sent = false;

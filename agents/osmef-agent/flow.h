@@ -1,5 +1,5 @@
-/* What threads do on the flows of a transfer: the payload up to the deadline or the number of
- * bytes, and then a proper end; at the other end all that comes. */
+/* The work of threads on the flows of a transfer: a sender sends payload up to the deadline or the
+ * number of bytes, and ends the flow; a receiver receives all of it. */
 #ifndef OSMEF_FLOW_H
 #define OSMEF_FLOW_H
 
@@ -7,10 +7,10 @@
 
 #include <sys/types.h>
 
-/* Marks a flow's end, and fails the thread for the errno of what went wrong, unless that is 0. */
+/* Records a flow's end, and fails the thread with this errno, unless it is 0. */
 void flow_ended(struct flow_thread *thread, struct flow *flow, int problem);
 
-/* The first `is_warm` that a thread sees parts its CPU time. */
+/* Records the thread's CPU time at the end of the warm-up, when it first sees `is_warm`. */
 void worker_split(struct worker *worker);
 
 static inline bool worker_must_split(const struct worker *worker)
@@ -22,41 +22,41 @@ static inline bool worker_must_split(const struct worker *worker)
 /* Sets the socket's options for sending. */
 void send_prepare(struct flow *flow);
 
-/* The first bytes of all flows leave from one thread. With many flows on few CPUs the last thread
- * gets its turn a time slice of each other one later, and so would begin late. */
+/* One thread sends the first bytes of all flows. With many flows on few CPUs the last of their own
+ * threads would run, and begin, later by a time slice of each other one. */
 void send_first(struct flow *flow);
 
-/* Sends one flow in the calling thread, and blocks. */
+/* Sends one flow in the calling thread. Blocks. */
 void send_flow(struct worker *worker, struct flow *flow);
 
-/* What all senders are to do now, as far as their bytes are not sent. */
+/* What all senders are to do now, if they have bytes left. */
 enum todo { SEND, REST, FINISH };
 struct turn {
     enum todo todo;
     int64_t until_ns; /* REST */
-    int burst;        /* SEND: its number, from 1 */
+    int burst;        /* SEND: the number of the burst, from 1 */
 };
 struct turn send_turn(const struct bulk *bulk, int64_t now);
 
-/* Whether all the bytes that were asked for are sent. */
+/* Whether all requested bytes have been sent. */
 bool send_is_complete(const struct flow *flow);
 
-/* Sends once. Returns 0, or the errno of what went wrong. */
+/* Sends once. Returns 0 or an errno. */
 int send_some(struct flow *flow, int burst);
 
 /* Ends the sending. Returns 0, or an errno: ETIME when not all bytes are sent. */
 int send_shutdown(struct flow *flow);
 
-/* Takes the receiver's answer to that. Returns 0 or an errno. */
+/* Waits for the receiver's answer to that. Returns 0 or an errno. */
 int send_confirm(const struct flow *flow);
 
-/* Receives one flow in the calling thread, and blocks. */
+/* Receives one flow in the calling thread. Blocks. */
 void receive_flow(struct worker *worker, struct flow *flow);
 
-/* Receives once and counts. Returns as recv() does. */
+/* Receives once and counts the bytes. Returns as recv(). */
 ssize_t receive_some(struct flow *flow, int flags);
 
-/* After the sender's end (0) or a failure (-1 and errno): marks the flow's end. */
+/* Records a flow's end, after that of the sender (0) or a failure (-1 and errno). */
 void receive_ended(struct flow_thread *thread, struct flow *flow, ssize_t how);
 
 #endif

@@ -1,4 +1,4 @@
-/* What the threads of flows do on them. */
+/* Functions for the threads of flows. */
 #include "clock.h"
 #include "flow_threads.h"
 

@@ -56,7 +56,7 @@ static bool prepare_threads(struct flow_threads *threads, struct job *job,
            job_fail(job, "resource", -1, "no event descriptor: %s", strerror(errno));
 }
 
-/* Only what is used is written: untouched pages of the arrays stay out of memory. */
+/* Only entries in use are written: untouched pages of the arrays take no memory. */
 static void set_flows(struct flow_threads *threads)
 {
     const enum direction direction = threads->params->handshake.direction;
@@ -121,7 +121,7 @@ static bool start_threads(struct flow_threads *threads)
     return ok;
 }
 
-/* Returns how many threads have ended; fails the job for the first that did not end well. */
+/* Returns how many threads have ended; fails the job with the first failure of one. */
 static int count_ended(struct flow_threads *threads)
 {
     int ended = 0;
@@ -327,7 +327,7 @@ static void cancel(struct flow_threads *threads)
     set_gate(threads, GATE_CANCELLED);
     atomic_fetch_add(&threads->barrier_phase, 1);
     syscall(SYS_futex, &threads->barrier_phase, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
-    /* Ends a blocked recv() and sends nothing, so that the close behind it can be a reset. */
+    /* Ends a blocked recv() without sending a FIN, so that the close can be a reset. */
     for (int i = 0; i < threads->link.flows; i++)
         shutdown(threads->link.fds[i], SHUT_RD);
 }

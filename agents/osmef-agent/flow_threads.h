@@ -26,7 +26,7 @@ struct flow_threads;
 /* States of the start gate. A thread that waits for one of them also continues at any later one. */
 enum { GATE_CLOSED, GATE_SENDERS, GATE_OPEN, GATE_CANCELLED };
 
-/* A thread: of one flow, unless the job has fewer threads. */
+/* A thread: of one flow, or of several if the job has fewer threads than flows. */
 struct flow_thread {
     /* On a cache line of its own: the thread writes it whenever bytes have moved. */
     _Alignas(CACHE_LINE) _Atomic uint64_t moves;
@@ -38,8 +38,8 @@ struct flow_thread {
     bool threaded;
     /* Written by the thread before it sets `has_ended`. */
     struct failure failure;
-    int64_t end_ns;      /* of what it has moved */
-    struct cpu_time cpu; /* while it runs: at its begin */
+    int64_t end_ns;      /* when the last bytes moved */
+    struct cpu_time cpu; /* while it runs: at its start */
     struct tcp_state tcp;
     atomic_bool has_ended;
 };
@@ -59,7 +59,7 @@ struct flow_work {
     char go;
     /* `go` is sent to an end that only receives, too. Else that end starts with the first byte. */
     bool always_go;
-    /* All that follows is optional, and called in the main thread. */
+    /* The following are optional, and called in the main thread. */
     /* Reports that the flows are connected, in place of the job's report. */
     void (*connected)(struct flow_threads *threads);
     /* At the start, while the gate is still closed. */
@@ -99,7 +99,7 @@ struct flow_threads {
     int64_t start_realtime_ns;
     int64_t end_ns;
     double elapsed_s;
-    bool counted; /* these are: */
+    bool counted; /* the following have been read */
     struct cpu_time process;
     struct endpoint_time endpoint;
 };
@@ -108,13 +108,13 @@ struct flow_threads {
  * allocated. The caller has set work, stall_limit_s and total_limit_s. */
 bool threads_run(struct flow_threads *threads, struct job *job, struct link_params *params);
 
-/* Appends the members that the result of every such job has, before and after those of its flows.
- */
+/* Appends the members that the result of every such job has, before and after those of its
+ * flows. */
 void threads_write_begin(const struct flow_threads *threads);
 void threads_write_one(const struct flow_thread *thread);
 void threads_write_end(const struct flow_threads *threads);
 
-/* Whether this end sends at first. */
+/* Whether this end sends first. */
 static inline bool threads_send(const struct flow_threads *threads)
 {
     const enum direction direction = threads->params->handshake.direction;
@@ -146,10 +146,10 @@ struct series {
 void series_advance(struct series *series, int64_t from_ns, double interval_s, double length_s,
                     int64_t otherwise_ns);
 
-/* As pages_map(); fails the job where it returns NULL. */
+/* As pages_map(). Fails the job when it returns NULL. */
 void *threads_map(const struct flow_threads *threads, size_t size, int flags);
 
-/* What follows is for the threads. */
+/* The following functions are for the threads. */
 
 /* Waits until the start gate has at least this state. Returns false when the job was cancelled. */
 bool thread_wait_gate(struct flow_thread *thread, uint32_t least);

@@ -1,4 +1,4 @@
-/* The handshake at the begin of a data connection, and the socket option that goes with it. */
+/* The handshake at the start of a data connection, and the socket option that goes with it. */
 #ifndef OSMEF_HANDSHAKE_H
 #define OSMEF_HANDSHAKE_H
 
@@ -17,10 +17,10 @@ enum direction { FORWARD, REVERSE, BOTH };
 struct handshake {
     enum handshake_kind kind;
     enum direction direction;
-    int flows; /* 0: a listening end by hand, which takes the rest from the connecting one */
+    int flows; /* 0: to be taken, as the rest, from the handshake of the peer */
     uint32_t duration_ms;
     uint32_t warmup_ms;
-    uint64_t bytes; /* for each flow; 0: by time */
+    uint64_t bytes; /* of each flow; 0: limited by time */
     unsigned char cookie[COOKIE_SIZE];
 };
 

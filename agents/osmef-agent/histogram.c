@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-/* The first bits of a value, 5 behind the leading one, and its octave number a bucket. */
+/* The index of a bucket: the octave, and the 5 bits after the leading one. */
 static int bucket_of(int64_t ns)
 {
     if (ns < 64)
@@ -15,7 +15,7 @@ static int bucket_of(int64_t ns)
     return 64 + 32 * (octave - 6) + (int)(ns >> (octave - 5)) - 32;
 }
 
-/* The smallest value of a bucket; of the one behind the last too. */
+/* The lower limit of a bucket; also of the one after the last. */
 static int64_t lower_of(int bucket)
 {
     if (bucket < 64)
@@ -51,7 +51,7 @@ static int64_t middle_of(const struct histogram *h, int bucket)
 {
     const int64_t low = lower_of(bucket);
     const int64_t middle = low + (lower_of(bucket + 1) - low) / 2;
-    /* The ends are known exactly. What lies beyond the range is only known as the maximum. */
+    /* Minimum and maximum are exact. Beyond the range only the maximum is known. */
     if (middle > h->max_ns || bucket == HISTOGRAM_BUCKETS - 1)
         return h->max_ns;
     return middle < h->min_ns ? h->min_ns : middle;

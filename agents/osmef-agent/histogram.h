@@ -18,7 +18,7 @@ struct histogram {
     uint64_t buckets[HISTOGRAM_BUCKETS];
 };
 
-/* Counts a duration; one below zero counts as zero. An all-zero histogram is an empty one. */
+/* Counts a duration; a negative one counts as zero. The initial state is all zero. */
 void histogram_add(struct histogram *histogram, int64_t ns);
 
 /* Adds the counts of `other`. */
@@ -28,7 +28,7 @@ void histogram_merge(struct histogram *histogram, const struct histogram *other)
 int64_t histogram_quantile(const struct histogram *histogram, double q);
 
 /* Appends "histogram":{"error_percent":..,"lower_ns":[..],"upper_ns":[..],"count":[..]} to the
- * event in the making: the buckets that hold something, each from lower to below upper. */
+ * current event: the non-empty buckets, each from lower to below upper. */
 void histogram_write(const struct histogram *histogram);
 
 #endif

@@ -23,7 +23,7 @@ static bool is_token(char c)
     return is_alnum(c) || (c && strchr("!#$%&'*+-.^_`|~", c));
 }
 
-/* Compares with a lower-case word; letters of the text may be capitals. */
+/* Compares with a word in lower case; the text may be in any case. */
 static bool is_word(struct http_text text, const char *word)
 {
     if (text.size != strlen(word))
@@ -36,7 +36,7 @@ static bool is_word(struct http_text text, const char *word)
     return true;
 }
 
-/* Takes a line without its end. Returns 1, HTTP_BAD or HTTP_MORE. */
+/* Reads a line without its end. Returns 1, HTTP_BAD or HTTP_MORE. */
 static int take_line(struct cursor *c, struct http_text *line)
 {
     const char *lf = memchr(c->at, '\n', (size_t)(c->end - c->at));
@@ -67,7 +67,7 @@ static struct http_text trimmed(struct http_text text)
     return text;
 }
 
-/* Eighteen digits are enough for every length and never overflow. */
+/* 18 digits suffice for every length and can't overflow. */
 static int64_t number_of(struct http_text text)
 {
     int64_t value = 0;
@@ -90,7 +90,7 @@ static bool take_length(struct http_text value, struct http_framing *framing)
     return true;
 }
 
-/* Connection is a list of options, of which two matter. */
+/* Connection is a list of options; only two of them matter here. */
 static void take_connection(struct http_text value, struct http_framing *framing)
 {
     while (value.size) {
@@ -104,7 +104,7 @@ static void take_connection(struct http_text value, struct http_framing *framing
     }
 }
 
-/* Characters of a host and a port (RFC 3986, section 3.2), wherever they stand. */
+/* The characters of a host and a port (RFC 3986, section 3.2), in any order. */
 static bool is_host(struct http_text value)
 {
     for (size_t i = 0; i < value.size; i++) {
@@ -139,7 +139,7 @@ static bool take_field(struct http_text line, struct http_framing *framing)
     return true;
 }
 
-/* Takes the fields up to the empty line. */
+/* Reads the fields up to the empty line. */
 static int take_fields(struct cursor *c, struct http_framing *framing)
 {
     struct http_text line;
@@ -154,7 +154,7 @@ static int take_fields(struct cursor *c, struct http_framing *framing)
     }
 }
 
-/* Reads "HTTP/1.x" and moves behind it. */
+/* Reads "HTTP/1.x" and advances past it. */
 static bool take_version(struct http_text *text, struct http_framing *framing)
 {
     if (text->size < 8 || memcmp(text->at, "HTTP/1.", 7) != 0 || !is_digit(text->at[7]))
@@ -176,7 +176,7 @@ static bool take_request_line(struct http_text line, struct http_request *reques
     if (at == line.at || at == end || *at++ != ' ')
         return false;
     const char *target = at;
-    while (at < end && (unsigned char)(*at - '!') <= '~' - '!') /* whether char has a sign or not */
+    while (at < end && (unsigned char)(*at - '!') <= '~' - '!') /* with signed and unsigned char */
         at++;
     request->target = (struct http_text){target, (size_t)(at - target)};
     if (at == target || at == end || *at++ != ' ')
@@ -185,7 +185,7 @@ static bool take_request_line(struct http_text line, struct http_request *reques
     return take_version(&version, &request->framing) && version.size == 0;
 }
 
-/* HTTP-version SP status-code [ SP reason ]: many servers leave the last space out. */
+/* HTTP-version SP status-code [ SP reason ]: many servers omit the last space. */
 static bool take_status_line(struct http_text line, struct http_response *response)
 {
     if (!take_version(&line, &response->framing) || line.size < 4 || line.at[0] != ' ' ||

@@ -1,7 +1,7 @@
-/* Bodies of HTTP/1.1 messages: by length, in chunks, or to the end of the connection. */
+/* Bodies of HTTP/1.1 messages: by length, in chunks, or up to the end of the connection. */
 #include "http.h"
 
-/* A chunk of this many hex digits would be beyond 2^60 bytes. */
+/* A chunk size with this many hex digits would exceed 2^60 bytes. */
 #define LARGEST_CHUNK ((int64_t)1 << 56)
 
 struct http_body http_request_body(const struct http_request *request)
@@ -35,7 +35,7 @@ static int hex_digit(char c)
     return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
 }
 
-/* A chunk's size, in hex digits, of which there must be one. */
+/* The size of a chunk: at least one hex digit. */
 static bool take_size(struct http_body *body, char c)
 {
     const int digit = hex_digit(c);
@@ -50,7 +50,7 @@ static bool take_size(struct http_body *body, char c)
     return true;
 }
 
-/* The lines between the data: one byte. False: it can't stand here. */
+/* One byte of the lines between the data. Returns false when it is not allowed here. */
 static bool take_byte(struct http_body *body, char c)
 {
     switch (body->state) {
@@ -84,7 +84,7 @@ static bool take_byte(struct http_body *body, char c)
     }
 }
 
-/* Payload up to the end of what is announced. */
+/* Payload up to the end of the announced size. */
 static int take_data(struct http_body *body, const char *data, size_t size, struct http_text *piece)
 {
     const size_t n = (int64_t)size < body->left ? size : (size_t)body->left;

@@ -34,7 +34,7 @@ static int hex_value(char digit)
     return found ? (int)(found - digits) : -1;
 }
 
-/* Reads four hex digits; -1 says that they are none. */
+/* Reads four hex digits. Returns -1 when they are invalid. */
 static int take_code(struct cursor *c)
 {
     int code = 0;
@@ -49,7 +49,7 @@ static int take_code(struct cursor *c)
     return code;
 }
 
-/* Writes a character of Unicode; returns how many bytes it takes. */
+/* Writes a Unicode character. Returns its number of bytes. */
 static int write_utf8(int code, char *out)
 {
     static const int first[] = {0, 0, 0xc0, 0xe0, 0xf0};
@@ -60,7 +60,7 @@ static int write_utf8(int code, char *out)
     return size;
 }
 
-/* Decodes what follows \u: a character, the two halves of one, or a byte that is no UTF-8. */
+/* Decodes the digits after \u: a character, a surrogate pair, or a byte that is not UTF-8. */
 static int unescape_unicode(struct cursor *c, char *out)
 {
     const int code = take_code(c);
@@ -81,8 +81,8 @@ static int unescape_unicode(struct cursor *c, char *out)
     return write_utf8(0x10000 + ((code - 0xd800) << 10) + (low - 0xdc00), out);
 }
 
-/* Decodes the escape behind a backslash. Returns how many bytes it takes, fewer than it had; 0 says
- * that the escape is wrong. */
+/* Decodes the escape after a backslash. Returns the number of bytes, which is less than the escape
+ * had; 0: it is invalid. */
 static int unescape(struct cursor *c, char *out)
 {
     static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
@@ -96,8 +96,8 @@ static int unescape(struct cursor *c, char *out)
     return 1;
 }
 
-/* Decodes a string, whose quote was taken, to `*out` and leaves `*out` behind its end. That may be
- * anywhere before the quote: a decoded string is never longer. */
+/* Decodes the rest of a string, after its quote, to `*out`, and advances `*out` past its end.
+ * `*out` may be anywhere before the quote, since a decoded string is never longer. */
 static const char *decode_string(struct cursor *c, char **out)
 {
     char *at = *out;

@@ -9,8 +9,8 @@
 struct kind {
     const char *name; /* the command's `cmd` */
     bool serves;      /* `stop` is allowed */
-    /* Reads the command. Returns false and says in `problem` what is wrong with it. Only called
-     * while no job runs. */
+    /* Reads the command. Returns false with what is wrong with it in `problem`. Is not called while
+     * a job runs. */
     bool (*read)(const struct json_object *command, char problem[PROBLEM_SIZE]);
     /* Does the job and releases all resources: at the time of the result the agent has no
      * connection of the job open. Returns false when the job has failed. */

@@ -1,5 +1,5 @@
-/* For ppc64le musl's pow() and exp() stay out of the agent, their tables, 7 kB, do not: the linker
- * keeps all constants together there. Nobody calls these functions (a test looks), so that the
+/* For ppc64le the linker drops musl's pow() and exp(), but keeps their tables, 7 kB, since it puts
+ * all constants into one section. These functions are not called (a test checks that), so that the
  * tables may be empty. */
 #include <features.h>
 

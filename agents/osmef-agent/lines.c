@@ -37,7 +37,7 @@ static int64_t sum_of(const struct way *way, const struct interval *interval, en
     return sum;
 }
 
-/* Only where data goes both ways a line has to say which. */
+/* Lines have a direction only when data is sent in both. */
 static void print_direction(const struct way *way)
 {
     if (way->bulk->ways[SENDER].count && way->bulk->ways[RECEIVER].count)

@@ -1,4 +1,4 @@
-/* What happens as lines for people. */
+/* The output of jobs as text lines. */
 #ifndef OSMEF_LINES_H
 #define OSMEF_LINES_H
 

@@ -60,13 +60,13 @@ bool link_read(const struct json_object *command, struct link_params *params, ch
     return true;
 }
 
-/* So many connections are begun at a time: fewer than the listening end has room for, so
- * that it never takes ours for those of a flood. */
+/* How many connections may be incomplete at a time: fewer than MAX_PENDING of the listening end, so
+ * that it does not refuse any of them as part of a flood. */
 #define MOST_PENDING 128
 
 enum stage { CONNECTING, WAITING, READY };
 
-/* The job with its parameters and what becomes of them. */
+/* An attempt to connect: the job with its parameters and the result. */
 struct attempt {
     struct job *job;
     const struct link_params *params;
@@ -101,7 +101,7 @@ static bool begin_connect(const struct attempt *a, int flow, const struct socket
     return true;
 }
 
-/* The connection is there, or has failed: present the cookie. */
+/* Sends the handshake once the connection is established. Fails if it could not be. */
 static bool present(const struct attempt *a, int flow)
 {
     const int fd = a->link->fds[flow];
@@ -148,8 +148,7 @@ static bool connect_to(const struct attempt *a, const struct socket_address *add
         for (; begun < flows && begun - ready < MOST_PENDING; begun++)
             if (!begin_connect(a, begun, address))
                 return false;
-        /* Only those that are there: poll(2) takes no more entries than there may be descriptors.
-         */
+        /* Only open ones: poll(2) accepts no more entries than RLIMIT_NOFILE. */
         for (int i = 0; i < begun; i++)
             fds[1 + i] = (struct pollfd){
                 .fd = stages[i] == READY ? -1 : a->link->fds[i],

@@ -15,14 +15,14 @@ struct link_params {
     char host[HOST_SIZE]; /* the listening end's address, at either end */
     int port;
     int connections; /* in each direction */
-    int family; /* of a name's addresses that the connecting end takes; 0: any */
+    int family;      /* address family to connect with; 0: any */
     struct handshake handshake;
     struct socket_options options;
     double arm_timeout_s;
     double stall_timeout_s;
 };
 
-/* Of a flow with ETIMEDOUT. */
+/* The message for a flow with ETIMEDOUT. */
 #define GAVE_UP                                                                                    \
     "the kernel has given up, since the peer acknowledges nothing (ETIMEDOUT); is the link up, "   \
     "and fast enough for so many flows?"
@@ -33,7 +33,7 @@ struct link {
     int refused;        /* connections that failed to authenticate */
 };
 
-/* Reads what all jobs with two ends have in common; the kind stands in the handshake already. */
+/* Reads the members of all jobs with two ends; the kind must have been set in the handshake. */
 bool link_read(const struct json_object *command, struct link_params *params, char *problem);
 
 /* Connects all flows, or listens and admits them; all other connections are refused. After a

@@ -72,7 +72,7 @@ static bool covers(const unsigned char *bound, const unsigned char *wanted)
     if (memcmp(bound, zeros, ADDRESS_SIZE) == 0 || memcmp(bound, wanted, ADDRESS_SIZE) == 0)
         return true;
     if (is_v4 && memcmp(wanted + sizeof mapped, zeros, 4) == 0)
-        return true; /* any address will do */
+        return true; /* any address is wanted */
     if (memcmp(wanted, zeros, ADDRESS_SIZE) == 0)
         return true;
     return is_v4 && bound_v4 && memcmp(bound + sizeof mapped, zeros, 4) == 0;

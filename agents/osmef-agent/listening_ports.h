@@ -11,9 +11,9 @@
  * of them. */
 bool port_is_bound(bool udp, const struct socket_address *at, int port);
 
-/* Whether a program could bind a socket without SO_REUSEADDR to this address, which is refused for
- * a minute after the last connection there. All other obstacles are left to the program to report.
- */
+/* Whether a program could bind a socket without SO_REUSEADDR to this address, which is refused
+ * for a minute after the last connection there. All other obstacles are left to the program to
+ * report. */
 bool port_can_be_bound(bool udp, const struct socket_address *at);
 
 #endif

@@ -41,7 +41,7 @@ bool loop_open(struct loop *loop, int index, void (*tick)(struct loop *loop))
     return ok;
 }
 
-/* Grows as descriptors are closed. */
+/* Counts batches of closed descriptors, for memory ordering. */
 static atomic_uint closed;
 
 void loop_sync(void)
@@ -59,7 +59,8 @@ static void close_pending(struct loop *loop)
     loop->pending_close_count = 0;
 }
 
-/* epoll_wait(2) counts milliseconds: the last one or two before a moment are ppoll(2)'s. */
+/* epoll_wait(2) has a resolution of 1 ms: the last one or two before the due time are left to
+ * ppoll(2). */
 static int wait_events(struct loop *loop, struct epoll_event *events)
 {
     const int64_t left = loop->due_ns == FOREVER ? FOREVER : loop->due_ns - now_ns();
@@ -108,7 +109,7 @@ void loop_stop(struct loop *loop)
     const uint64_t one = 1;
     atomic_store(&loop->stop, true);
     if (write(loop->wake.fd, &one, sizeof one) < 0)
-        return; /* it is full: the loop is being woken */
+        return; /* the counter is full: the loop is about to wake */
 }
 
 void loop_close(struct loop *loop)

@@ -14,24 +14,24 @@
 
 struct loop;
 
-/* What waits for a descriptor, and lies in memory as long as the loop runs. */
+/* A descriptor with its handler. Must exist as long as the loop runs. */
 struct source {
     void (*ready)(struct loop *loop, struct source *source, uint32_t events);
-    int fd; /* -1: closed; an event that was on its way is not told any more */
+    int fd; /* -1: closed; pending events are dropped */
 };
 
 struct loop {
     int index;
-    int64_t now_ns; /* when the events in hand were fetched */
-    int64_t due_ns; /* when `tick` wants to be called; FOREVER: never */
+    int64_t now_ns; /* when the current events were fetched */
+    int64_t due_ns; /* when `tick` is due; FOREVER: never */
     void (*tick)(struct loop *loop);
     int epoll;
     struct source wake;
     atomic_bool stop;
     pthread_t thread;
     bool threaded;
-    /* Closed only behind the events in hand: no other thread gets the number of a descriptor while
-     * one of its events may still be told. */
+    /* Closed after the current events have been handled, so that no other thread can get a
+     * descriptor with the same number while one of them is pending. */
     int pending_close[LOOP_PENDING_CLOSE];
     int pending_close_count;
 };
@@ -42,27 +42,28 @@ bool loop_open(struct loop *loop, int index, void (*tick)(struct loop *loop));
 /* Starts its thread. Returns false with errno set. */
 bool loop_start(struct loop *loop);
 
-/* Ends the thread, from itself or from another one. */
+/* Ends the thread. May be called from any thread. */
 void loop_stop(struct loop *loop);
 
-/* Ends and joins the thread and gives everything back; fine for one that was never opened as long
- * as it is all zero. */
+/* Ends and joins the thread and releases all resources. Allowed for a loop that was not opened, if
+ * it is all zero. */
 void loop_close(struct loop *loop);
 
-/* Watches source->fd in both directions; also from another thread. Returns false with errno. */
+/* Watches source->fd in both directions. May be called from any thread. Returns false with
+ * errno. */
 bool loop_watch(struct loop *loop, struct source *source);
 
-/* Ends the watch and leaves the descriptor open, which is returned. */
+/* Ends the watch. Returns the descriptor, which stays open. */
 int loop_unwatch(struct loop *loop, struct source *source);
 
-/* Has `tick` called at that moment at the latest. */
+/* Makes `tick` be called at this time at the latest. */
 void loop_due(struct loop *loop, int64_t at_ns);
 
 /* Closes the source's descriptor. */
 void loop_drop(struct loop *loop, struct source *source);
 
-/* Who has got a descriptor from the kernel sees from now on what the loop that had closed one of
- * the same number wrote before. */
+/* Acquires what a loop has written about a descriptor before it closed it. To be called after a
+ * descriptor was opened, which may have the same number. */
 void loop_sync(void);
 
 /* The number of CPUs that the program may run on, at most MAX_LOOPS. */

@@ -10,12 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define COLUMNS 10 /* of /proc/net/dev, up to the last one that counts here */
+#define COLUMNS 10 /* of /proc/net/dev, up to the last one used */
 
 static const char *const names[NIC_VALUES] = {"rx_bytes", "rx_packets", "tx_bytes", "tx_packets"};
 static const int columns[NIC_VALUES] = {0, 1, 8, 9};
 
-/* Reads one line "  eth0: 1 2 3 ...". Returns false for anything else. */
+/* Reads a line "  eth0: 1 2 3 ...". Returns false for any other line. */
 static bool read_line(char *line, struct nic *nic)
 {
     int64_t value[COLUMNS];

@@ -1,4 +1,4 @@
-/* The network interfaces of the endpoint, and what went through them. */
+/* The network interfaces of the endpoint, and their traffic counters. */
 #ifndef OSMEF_NICS_H
 #define OSMEF_NICS_H
 
@@ -7,14 +7,14 @@
 #include <stdint.h>
 
 #define NIC_NAME_SIZE IF_NAMESIZE
-/* More are not told. */
+/* Further ones are not reported. */
 #define MOST_NICS 32
 
 enum { NIC_RX_BYTES, NIC_RX_PACKETS, NIC_TX_BYTES, NIC_TX_PACKETS, NIC_VALUES };
 
 struct nic {
     char name[NIC_NAME_SIZE];
-    int64_t value[NIC_VALUES]; /* UNKNOWN: the counter has begun anew */
+    int64_t value[NIC_VALUES]; /* UNKNOWN: the counter was reset */
 };
 
 struct nics {
@@ -25,8 +25,8 @@ struct nics {
 /* Reads the counters of all interfaces (/proc/net/dev, proc(5)). */
 struct nics nics_now(void);
 
-/* Makes of counters what has been added since; what was not there then, or is not now, is left
- * out. */
+/* Replaces earlier counters by their increase since then. Interfaces that were added or removed are
+ * omitted. */
 void nics_since(struct nics *nics);
 
 /* Appends them as the member `interfaces`: a list for each value. */

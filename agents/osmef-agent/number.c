@@ -5,12 +5,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* More digits than these don't fit and only move the point. */
+/* Further digits don't fit and only shift the decimal point. */
 #define FULL 1000000000000000000u
 #define LARGEST_EXPONENT 9999
 #define EXACT_POWER 22
 
-/* Digits so far, and the power of ten that they are to be multiplied with. */
+/* The digits so far, and their exponent of ten. */
 struct decimal {
     uint64_t digits;
     int exponent;

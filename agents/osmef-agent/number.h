@@ -1,4 +1,4 @@
-/* Numbers as JSON writes them. */
+/* Numbers in the syntax of JSON. */
 #ifndef OSMEF_NUMBER_H
 #define OSMEF_NUMBER_H
 

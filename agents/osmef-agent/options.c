@@ -49,7 +49,7 @@ static bool set(int fd, int level, int option, int value)
     return setsockopt(fd, level, option, &value, sizeof value) == 0;
 }
 
-/* The kernel silently caps a buffer at its limit; a result under a wrong window would mislead. */
+/* The kernel silently limits a buffer; a result with a wrong window would be misleading. */
 static bool set_window(struct job *job, int fd, int flow, int window)
 {
     static const int buffers[] = {SO_SNDBUF, SO_RCVBUF};
@@ -59,7 +59,7 @@ static bool set_window(struct job *job, int fd, int flow, int window)
         if (!set(fd, SOL_SOCKET, buffers[i], window) ||
             getsockopt(fd, SOL_SOCKET, buffers[i], &got, &length) < 0)
             return refused(job, flow, "the window", "use another one");
-        /* It doubles what was asked for, for its own bookkeeping (socket(7)). */
+        /* The kernel doubles the requested size for its bookkeeping (socket(7)). */
         if (got / 2 < window)
             return job_fail(job, "option", flow,
                             "the kernel gives a window of %d bytes, not %d; raise net.core.%s",
@@ -68,7 +68,7 @@ static bool set_window(struct job *job, int fd, int flow, int window)
     return true;
 }
 
-/* Rates above 4 GB/s need the 64-bit form, which kernels have had since 4.20. */
+/* Rates above 4 GB/s need the 64-bit form, which kernels support since 4.20. */
 static bool set_pacing(int fd, double bps)
 {
     const uint64_t wide = (uint64_t)(bps / 8);
@@ -170,8 +170,9 @@ int options_mptcp(int fd)
     const int64_t flags = mptcp_flags(fd);
     if (flags >= 0)
         return !(flags & FALLBACK);
-    /* One that has fallen back has no such option any more (Documentation/networking/mptcp.rst of
-     * the kernel); a new one tells whether the kernel has it at all. */
+    /* A connection that has fallen back has no such option any more
+     * (Documentation/networking/mptcp.rst of the kernel); a new one shows whether the kernel
+     * supports the option. */
     const int fresh = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, IPPROTO_MPTCP);
     const bool known = fresh >= 0 && mptcp_flags(fresh) >= 0;
     if (fresh >= 0)

@@ -1,4 +1,4 @@
-/* Options of a data connection's socket that a job may ask for. */
+/* Socket options of data connections that a job may request. */
 #ifndef OSMEF_OPTIONS_H
 #define OSMEF_OPTIONS_H
 
@@ -29,21 +29,21 @@ bool options_read(const struct json_object *command, struct socket_options *opti
  * inherits them. Returns -1 and fails the job when the kernel refuses one. */
 int options_socket(struct job *job, const struct socket_options *options, int family, int flow);
 
-/* The same, of calls that wait. */
+/* The same, in blocking mode. */
 int options_stream(struct job *job, const struct socket_options *options, int family, int flow);
 
-/* Opens a UDP socket with those of the options that it knows: window and dscp. */
+/* Opens a UDP socket with the options that apply to it: window and dscp. */
 int options_datagram(struct job *job, const struct socket_options *options, int family, int flow);
 
-/* Marks what a socket sends with the options' DSCP. */
+/* Sets the DSCP of the options on a socket. */
 bool options_mark(struct job *job, const struct socket_options *options, int fd, int family,
                   int flow);
 
-/* Gives a connection that stands the congestion control and the DSCP, where they say any. */
+/* Sets congestion control and DSCP, if given, on an established connection. */
 bool options_change(struct job *job, const struct socket_options *options, int fd, int flow);
 
-/* Returns 1 when the connection really is MPTCP, 0 when it has fallen back to TCP, and UNKNOWN when
- * the kernel does not tell (before Linux 5.16). */
+/* Returns 1 when the connection uses MPTCP, 0 when it has fallen back to TCP, and UNKNOWN when the
+ * kernel does not report it (before Linux 5.16). */
 int options_mptcp(int fd);
 
 #endif

@@ -1,12 +1,12 @@
-/* Memory that the kernel gives in whole pages. */
+/* Memory in whole pages of the kernel. */
 #ifndef OSMEF_PAGES_H
 #define OSMEF_PAGES_H
 
 #include <stddef.h>
 #include <sys/mman.h>
 
-/* Returns zeroes, which munmap() gives back, or NULL with errno. Pages that nothing is written to
- * cost nothing; with MAP_POPULATE all are touched now, and cost no time later. */
+/* Returns zeroed memory, to be released with munmap(), or NULL with errno. Untouched pages take no
+ * memory; with MAP_POPULATE all are touched here, and cost no time later. */
 static inline void *pages_map(size_t size, int flags)
 {
     void *const memory =

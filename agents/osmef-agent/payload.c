@@ -10,10 +10,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* What is sent in one call where one end copies nothing: it stays in the cache of the other end's
- * CPU. From a file it is, on loopback and between namespaces, the receiver that reads it first, and
- * 512 KiB fell out of its cache. MSG_ZEROCOPY is no better there: the kernel copies what would
- * reach a local socket. */
+/* The size of one call where one end does not copy: it stays in the cache of the other end's CPU.
+ * On loopback and between namespaces a file is first read by the receiver, and 512 KiB fell out of
+ * its cache. MSG_ZEROCOPY is no better there: the kernel copies data for a local socket. */
 #define SMALL_SIZE (128 * 1024)
 
 /* The buffers of all receivers together; each has at least SMALLEST_BUFFER. 16 MiB measured no
@@ -57,7 +56,7 @@ bool payload_open(struct bulk *bulk)
 {
     const int mode = bulk->params.mode;
     receive_flags = mode == MODE_DISCARD || mode == MODE_ZEROCOPY_DISCARD ? MSG_TRUNC : 0;
-    /* In a small window only a call that has to wait lets the receiver take what there is. */
+    /* With a small window only a blocking call lets the receiver read what there is. */
     const bool copies =
         mode == MODE_COPY || (mode == MODE_DISCARD && bulk->params.link.options.window);
     send_size = copies ? PAYLOAD_SIZE : SMALL_SIZE;

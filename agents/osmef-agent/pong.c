@@ -5,7 +5,7 @@
 
 static struct serving serving; /* of the job that was read last */
 
-/* The published programs say "pong" to what is shorter than that. */
+/* The published programs answer shorter ones with "pong". */
 static void answer(struct loop *loop, struct client *client, int64_t length)
 {
     (void)loop;

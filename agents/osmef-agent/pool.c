@@ -11,11 +11,11 @@
 #include <unistd.h>
 
 #define EVENTS 64
-/* Threads look this often whether the transfer was cancelled, and senders at their deadline. */
+/* How often threads check whether the transfer was cancelled, and senders their deadline. */
 #define CHECK_MS 20
 
 static int polls[ROLES][MAX_FLOWS]; /* of each worker */
-static int opened[ROLES];           /* how many of them there are */
+static int opened[ROLES];           /* number of these */
 
 static bool watch(int poll, struct flow *flow)
 {
@@ -55,7 +55,7 @@ static int flows_of(const struct worker *worker)
     return (way->count - worker->index + way->threads - 1) / way->threads;
 }
 
-/* One flow that fails is enough. */
+/* One failed flow ends the thread. */
 static bool is_running(const struct worker *worker)
 {
     return !worker->thread->failure.kind && !thread_is_cancelled(worker->thread);
@@ -68,7 +68,7 @@ static bool end_flow(int poll, const struct worker *worker, struct flow *flow, i
     return true;
 }
 
-/* Sends no more, and waits for the receiver's answer. Returns true when the flow has ended. */
+/* Ends the sending, and waits for the receiver's answer. Returns true when the flow has ended. */
 static bool finish(int poll, const struct worker *worker, struct flow *flow)
 {
     struct epoll_event answer = {.events = EPOLLIN, .data.ptr = flow};
@@ -79,7 +79,7 @@ static bool finish(int poll, const struct worker *worker, struct flow *flow)
     return false;
 }
 
-/* Does what a flow is ready for. Returns true when it has ended. */
+/* Serves a flow that is ready. Returns true when it has ended. */
 static bool advance(int poll, const struct worker *worker, struct flow *flow, struct turn turn)
 {
     if (flow->finished) {
@@ -92,7 +92,7 @@ static bool advance(int poll, const struct worker *worker, struct flow *flow, st
     return problem && end_flow(poll, worker, flow, problem);
 }
 
-/* At the deadline: flows that wait for room don't show up as ready. Returns how many ended. */
+/* At the deadline, also for flows that are not ready to send. Returns how many have ended. */
 static int finish_all(int poll, const struct worker *worker)
 {
     struct way *way = worker->way;

@@ -1,4 +1,4 @@
-/* Sockets of a job beside its connections, and the ports that they get. */
+/* Sockets of a job beside its connections, and their ports. */
 #ifndef OSMEF_PORTS_H
 #define OSMEF_PORTS_H
 
@@ -7,20 +7,20 @@
 
 #include <stdbool.h>
 
-/* So many ports that others hold are passed over. */
+/* How many ports in use are skipped. */
 #define PORTS_MOST_TAKEN 64
 
-/* Binds to the first port from this one on that nobody holds, and goes past it; 0: any. */
+/* Binds to the first free port from this one on, and sets `port` to the next one; 0: any. */
 bool ports_bind(int fd, struct sockaddr_storage *address, socklen_t length, int *port);
 
-/* Where the flow's other end is. The job fails where these return false. */
+/* Finds the address of the flow's peer. These functions return false when the job has failed. */
 bool ports_find_peer(const struct flow_threads *threads, int flow, struct sockaddr_storage *peer,
                      socklen_t *size);
 
-/* Tells the peer, on the flow's connection, the port of a socket beside it: 2 bytes, big endian. */
+/* Sends the port of a socket beside the flow's connection to the peer: 2 bytes, big endian. */
 bool ports_send(const struct flow_threads *threads, int flow, int fd);
 
-/* Finds the peer, and waits until it tells its port. */
+/* Finds the address of the peer, and waits until it has sent its port. */
 bool ports_receive(const struct flow_threads *threads, int flow, int64_t deadline_ns,
                    struct sockaddr_storage *peer, socklen_t *size);
 

@@ -1,4 +1,4 @@
-/* The sockets beside the connections, and what is said on these of them. */
+/* Sockets of probes beside the connections, and their messages on the connections. */
 #include "probe.h"
 
 #include "bytes.h"
@@ -13,7 +13,7 @@
 
 enum { FLOW_AT = 8, NUMBER_AT = 10 };
 #define BACKLOG 64
-/* A thread that waits for a datagram, or sends one, looks after its peer and the job as often. */
+/* How often a blocked thread checks its peer and the job. */
 #define CHECK_US 20000
 
 static const unsigned char *cookie_of(const struct flow_thread *thread)
@@ -45,7 +45,7 @@ static void set_check_timeout(int fd)
     setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &often, sizeof often);
 }
 
-/* Answers are awaited where the flow's connection has its end. */
+/* The listening end's socket has the address of the flow's connection. */
 static bool open_answering(struct exchange *exchange, int flow, int *port)
 {
     struct job *job = exchange->threads.job;

@@ -27,7 +27,7 @@ static void prepare(int fd)
 
 bool probe_connection(struct flow_thread *thread, const struct exchange *exchange)
 {
-    struct job own; /* the job itself is the main thread's */
+    struct job own; /* the job itself belongs to the main thread */
     own.failure.kind = NULL;
     const int fd = options_stream(&own, &exchange->params.link.options,
                                   exchange->probes[thread->index].peer.ss_family, thread->index);
@@ -67,7 +67,7 @@ void probe_disconnect(struct flow_thread *thread)
     thread->fd = connection;
 }
 
-/* The port differs from one connection to the next, the rest of the address does not. */
+/* Each connection has another port; the rest of the address is the same. */
 static bool is_peer(const struct sockaddr_storage *from, const struct sockaddr_storage *peer)
 {
     if (from->ss_family != peer->ss_family)
@@ -96,7 +96,8 @@ static bool is_ours(const struct flow_thread *thread, int fd)
     return probe_header_read(thread, head, used, &number);
 }
 
-/* Takes the next connection, if it is still there. Returns false after thread_fail(). */
+/* Accepts and serves the next connection, if there still is one. Returns false after
+ * thread_fail(). */
 static bool serve_one(struct flow_thread *thread, struct exchange *exchange)
 {
     const struct exchange_params *params = &exchange->params;

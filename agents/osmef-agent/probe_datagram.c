@@ -8,13 +8,13 @@
 #include <string.h>
 #include <sys/socket.h>
 
-/* As in thread_wait_until(): waking takes a while. */
+/* As in thread_wait_until(): a wakeup takes a while. */
 #define SPIN_NS 60000
 #define LARGEST (PROBE_MOST_BYTES + 128)
 
 static _Thread_local unsigned char text[LARGEST];
 
-/* One flow's datagrams. Those from `oldest` on, up to `sent`, may still be answered. */
+/* The datagrams of a flow. Those from `oldest` on, up to `sent`, may still be answered. */
 struct requests_in_flight {
     struct flow_thread *thread;
     struct exchange *exchange;
@@ -32,14 +32,15 @@ static int64_t *sent_at(const struct requests_in_flight *flight, uint64_t number
     return &flight->asker->sent_ns[number % MAX_UNANSWERED];
 }
 
-/* When a request was due: without a period, when it was sent. */
+/* The due time of a request; without a period, when it was sent. */
 static int64_t due_at(const struct requests_in_flight *flight, uint64_t number)
 {
     return flight->schedule->period_ns > 0 ? schedule_due(flight->schedule, number)
                                            : *sent_at(flight, number);
 }
 
-/* What the system does not take is as lost as what the network drops, unless it never can. */
+/* A datagram that the kernel does not accept counts as sent, and is lost, unless it is too
+ * large. */
 static bool send_next(struct requests_in_flight *flight)
 {
     const struct exchange_params *params = &flight->exchange->params;
@@ -56,7 +57,7 @@ static bool send_next(struct requests_in_flight *flight)
     return true;
 }
 
-/* Notes an answer, unless it is a copy, comes too late, or is of somebody else. */
+/* Records an answer, unless it is a duplicate, too late, or of another flow or job. */
 static void record_answer(struct requests_in_flight *flight, ssize_t size)
 {
     const int64_t now = now_ns();
@@ -76,7 +77,7 @@ static void record_answer(struct requests_in_flight *flight, ssize_t size)
     flight->next_ns = now + flight->schedule->gap_ns;
 }
 
-/* Passes over what has been answered, and gives up what has waited for too long. */
+/* Advances `oldest` past answered requests, and past those that are lost. */
 static void settle(struct requests_in_flight *flight)
 {
     const int64_t now = now_ns();
@@ -92,7 +93,7 @@ static void settle(struct requests_in_flight *flight)
     }
 }
 
-/* Waits for an answer until that moment, in which the next request may be due. */
+/* Waits for an answer until then, when the next request may be due. */
 static bool await_answer(struct requests_in_flight *flight, int64_t until_ns)
 {
     struct flow_thread *thread = flight->thread;
@@ -114,7 +115,7 @@ static bool await_answer(struct requests_in_flight *flight, int64_t until_ns)
     return !thread_is_cancelled(thread);
 }
 
-/* When something has to be done at the latest. */
+/* The next deadline. */
 static int64_t next_moment(const struct requests_in_flight *flight, int64_t due_ns)
 {
     const int64_t lost_ns = flight->oldest < flight->sent

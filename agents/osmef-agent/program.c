@@ -29,7 +29,7 @@ static int check_file(const char *path)
     return access(path, X_OK) == 0 ? 0 : errno;
 }
 
-/* Like execvp(3), but a file that the kernel can't run is never given to a shell. */
+/* As execvp(3), but a file that the kernel can't execute is not passed to a shell. */
 int program_find(struct program *program)
 {
     const char *const name = program->argv[0];
@@ -54,8 +54,8 @@ int program_find(struct program *program)
     return why;
 }
 
-/* Gives the program the usual state of signals: none ignored, none blocked. It is killed with the
- * supervisor, as its descendants are killed by the supervisor. */
+/* Gives the program the usual signal state: none ignored, none blocked. It is killed when the
+ * supervisor ends, and its descendants then are killed by the agent. */
 static void prepare(pid_t parent)
 {
     sigset_t none;
@@ -75,7 +75,7 @@ static void send_errno(int fd)
         _exit(NOT_RUN);
 }
 
-/* A traced process stops behind execve(2), before the program's first instruction (ptrace(2)). */
+/* A traced process stops after execve(2), before the program's first instruction (ptrace(2)). */
 int program_try(const struct program *program)
 {
     int ends[2], why = 0, status;

@@ -1,11 +1,11 @@
-/* An external program: where it is, whether it can be run, and running it. */
+/* An external program: finds it, checks whether it can be run, and runs it. */
 #ifndef OSMEF_PROGRAM_H
 #define OSMEF_PROGRAM_H
 
 #include <limits.h>
 #include <sys/types.h>
 
-/* What a program gets; the descriptors are its standard ones, and its channel (-1: none). */
+/* A program with the descriptors of its standard streams and its channel (-1: none). */
 struct program {
     char **argv;
     char path[PATH_MAX];
@@ -14,11 +14,11 @@ struct program {
     int channel;
 };
 
-/* Finds argv[0] in PATH, or where it names a path itself. Returns 0 or an errno. */
+/* Finds argv[0] in PATH, or as a path. Returns 0 or an errno. */
 int program_find(struct program *program);
 
-/* Has the kernel load it and kills it before its first instruction. Returns 0, or the errno that
- * says why it can't be run; 0 as well where the kernel doesn't let us try. */
+/* Executes it in a traced process, which is killed before its first instruction. Returns 0, or the
+ * errno of execve(2); also 0 where tracing is not permitted. */
 int program_try(const struct program *program);
 
 /* Forks a process that executes the program once it has read a byte from `start`. When execve(2)

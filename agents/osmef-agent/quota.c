@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The longest path of a group, and of a file in it. */
+/* The longest path of a group or of a file in it. */
 #define PATH_SIZE 1024
 #define LINE_SIZE (3 * PATH_SIZE)
 
@@ -25,8 +25,8 @@ static bool has_word(const char *list, const char *word)
     return false;
 }
 
-/* Finds the line "number:controllers:group" of the tree that has the CPUs; version 2 has no
- * controllers there (cgroups(7)). */
+/* Finds the line "number:controllers:group" of the hierarchy with the CPU controller; in version 2
+ * the controllers are empty (cgroups(7)). */
 static bool find_group(const char *controller, char *group)
 {
     FILE *file = fopen("/proc/self/cgroup", "re");
@@ -101,7 +101,7 @@ static FILE *open_in(const struct cgroup_location *location, const char *name)
     return fopen(path, "re");
 }
 
-/* Reads up to two whole numbers; "max" and what is missing are 0. */
+/* Reads up to two integers; "max" and missing ones are 0. */
 static void read_numbers(const struct cgroup_location *location, const char *name,
                          long long number[2])
 {

@@ -1,4 +1,4 @@
-/* How much CPU time the control groups of this process allow, and how often they used it up. */
+/* The CPU quotas of this process's control groups, and how often they were used up. */
 #ifndef OSMEF_QUOTA_H
 #define OSMEF_QUOTA_H
 
@@ -8,7 +8,7 @@
 #define MAX_QUOTAS 8
 
 struct quota {
-    double cpus;          /* CPU time per time; 0: this group has no quota */
+    double cpus;          /* CPU time per time; 0: no quota */
     int64_t periods;      /* with runnable tasks */
     int64_t throttled;    /* periods in which the quota was used up */
     int64_t throttled_us; /* the throttled time of all its CPUs */
@@ -19,10 +19,10 @@ struct quotas {
     struct quota of[MAX_QUOTAS]; /* from the process's own group upwards */
 };
 
-/* Reads them for version 1 and 2 of control groups. Where they can't be found `count` is 0. */
+/* Reads them from control groups of version 1 or 2. Where there are none `count` is 0. */
 void quotas_read(struct quotas *quotas);
 
-/* Counts from an earlier reading on. */
+/* Replaces `now` by the increase since an earlier reading. */
 void quotas_since(const struct quotas *earlier, struct quotas *now);
 
 /* The quota that throttled most often; NULL: there is none. */

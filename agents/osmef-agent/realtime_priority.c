@@ -7,7 +7,7 @@
 
 #define NOT_TAKEN -1
 
-static int policy_before = NOT_TAKEN; /* that is restored */
+static int policy_before = NOT_TAKEN; /* the policy to restore */
 
 /* musl's sched_setscheduler() always fails (ENOSYS). */
 static bool set(int policy, int priority)

@@ -1,6 +1,6 @@
-/* Asks pong for what a client of ping asks of it, and either hands it on (/ping/n) or tells how it
- * went (/mping/n). A client has a connection to pong for itself as long as it stays; then the
- * next one gets it. */
+/* Sends a request to pong for each request of a client, and either forwards the answer (/ping/n) or
+ * reports its duration (/mping/n). Each client has a connection to pong of its own while it is
+ * connected; then it is kept for another client. */
 #include "relay.h"
 
 #include "clock.h"
@@ -26,7 +26,7 @@ static void answer_metered(struct client *client, int code, const struct relay *
                   json, 0);
 }
 
-/* The exchange has ended well: its connection is kept if it can be used again. */
+/* The exchange was successful: its connection is kept if it persists. */
 static void complete(struct loop *loop, struct relay *r)
 {
     r->busy = false;
@@ -55,8 +55,8 @@ static void give_up(struct loop *loop, struct relay *r)
     client_resume(loop, r->client);
 }
 
-/* An attempt went wrong: the next one comes after 1, 2, 4, ... 256 ms. A kept connection that pong
- * has closed meanwhile says nothing about pong, and costs no time. */
+/* An attempt has failed: the next one follows after 1, 2, 4, ... 256 ms. If pong has closed a kept
+ * connection, the next one follows at once. */
 static void retry(struct loop *loop, struct relay *r)
 {
     const bool stale = r->reused && !r->received;
@@ -70,7 +70,7 @@ static void retry(struct loop *loop, struct relay *r)
     if (!stale)
         pause_ns = 1000000LL << (r->retries < 8 ? r->retries : 8);
     if (!r->received && !r->reused)
-        relaying.address++; /* perhaps it is reached at another one */
+        relaying.address++; /* try another address of pong */
     r->retries += !stale;
     r->pausing = true;
     client_due(loop, r->client, now_ns() + pause_ns);
@@ -131,7 +131,7 @@ static void begin_metered(struct loop *loop, struct client *client, int64_t leng
     begin(loop, client, length, true);
 }
 
-/* What pong sends moves on as far as it goes without waiting. */
+/* Forwards from pong to the client as far as possible without waiting. */
 static void pump(struct loop *loop, struct relay *r)
 {
     enum relay_progress progress = RELAY_MORE;
@@ -150,7 +150,7 @@ void relay_ready(struct loop *loop, struct source *source, uint32_t events)
     struct relay *r = (struct relay *)source;
     relay_set_events(r, events);
     if (!r->busy) {
-        if (r->readable) /* it has nothing to say now: pong is closing it */
+        if (r->readable) /* unexpected data, or the end: pong is closing it */
             loop_drop(loop, source);
         return;
     }

@@ -2,19 +2,19 @@
 
 #include "clock.h"
 
-/* What the last sample of a way showed. */
+/* The counters of a direction at the last sample. */
 struct sample {
     uint64_t bytes[MAX_FLOWS];
     int64_t retransmits[MAX_FLOWS];
 };
 
 static struct {
-    struct series series; /* of this part, the warm-up or what follows */
+    struct series series; /* of the current part: the warm-up, or what follows */
     struct sample samples[ROLES];
     struct interval interval;
 } sampler;
 
-/* One deadline falls exactly on the end of the warm-up. */
+/* One deadline is exactly the end of the warm-up. */
 static void set_deadline(const struct bulk *bulk)
 {
     const struct bulk_params *params = &bulk->params;
@@ -102,7 +102,7 @@ int64_t sampler_tick(struct bulk *bulk)
 
 void sampler_finish(const struct bulk *bulk, int64_t end_ns)
 {
-    /* The last flow may have ended just before a deadline: then nothing is left to report. */
+    /* If the last flow ended just before a deadline, nothing is left to report. */
     if (end_ns > sampler.series.last_ns)
         report_until(bulk, end_ns);
 }

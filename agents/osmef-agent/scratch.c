@@ -27,7 +27,7 @@ int scratch_room(const struct scratch *scratch, uint64_t *room)
     struct statvfs files;
     if (fstatvfs(scratch->parent, &files) < 0)
         return errno;
-    /* Some of it is kept for root. */
+    /* Some blocks are reserved for root. */
     *room = (uint64_t)files.f_frsize * (geteuid() == 0 ? files.f_bfree : files.f_bavail);
     return 0;
 }
@@ -49,7 +49,7 @@ int scratch_make(struct scratch *scratch, const char *path)
         return why;
     if (mkdirat(scratch->parent, scratch->name, S_IRWXU) == 0)
         return 0;
-    *scratch->name = '\0'; /* what was there before is not removed */
+    *scratch->name = '\0'; /* an existing directory is not removed */
     return errno;
 }
 
@@ -72,7 +72,8 @@ static int remove_entries(DIR *directory, bool *some)
     return why;
 }
 
-/* Some file systems pass over names while others go, so it is read until nothing goes any more. */
+/* Some file systems skip entries in a directory that changes, so it is read until no more can be
+ * removed. */
 static int remove_directory(int parent, const char *name, DIR *directory)
 {
     for (;;) {
@@ -85,7 +86,7 @@ static int remove_directory(int parent, const char *name, DIR *directory)
     }
 }
 
-/* Whatever the program has made of its permissions. */
+/* Opens a directory, also if the program has removed its permissions. */
 static int open_at(int parent, const char *name)
 {
     const int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
@@ -102,7 +103,7 @@ static int remove_at(int parent, const char *name)
     if (unlinkat(parent, name, 0) == 0 || errno == ENOENT)
         return 0;
     const int why = errno;
-    if (why != EISDIR && why != EPERM) /* what Linux and POSIX say of a directory */
+    if (why != EISDIR && why != EPERM) /* the errno for a directory on Linux and in POSIX */
         return why;
     const int fd = open_at(parent, name);
     if (fd < 0)

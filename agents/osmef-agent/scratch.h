@@ -1,4 +1,4 @@
-/* A directory that is made for a program to work in, and removed with all that it has written. */
+/* A directory that is created for a program to work in, and removed with its contents. */
 #ifndef OSMEF_SCRATCH_H
 #define OSMEF_SCRATCH_H
 
@@ -7,24 +7,25 @@
 #include <stdint.h>
 
 struct scratch {
-    int parent;              /* a descriptor of where it is; -1: nothing was opened */
+    int parent;              /* descriptor of the parent directory; -1: not opened */
     char name[NAME_MAX + 1]; /* "": there is none */
 };
 
-/* Opens where a directory of this path is to be. Returns 0 or an errno. */
+/* Opens the parent directory of this path. Returns 0 or an errno. */
 int scratch_open(struct scratch *scratch, const char *path);
 
-/* How many bytes this user may still write there, in `room`. Returns 0 or an errno. */
+/* Sets `room` to how many bytes this user may still write there. Returns 0 or an errno. */
 int scratch_room(const struct scratch *scratch, uint64_t *room);
 
-/* Makes it, for this user alone; one that is there already is an error. Returns 0 or an errno. */
+/* Creates the directory, for this user alone. An existing one is an error. Returns 0 or an
+ * errno. */
 int scratch_make(struct scratch *scratch, const char *path);
 
-/* Takes one that is there already. Returns 0 or an errno. */
+/* Takes over an existing directory. Returns 0 or an errno. */
 int scratch_take(struct scratch *scratch, const char *path);
 
-/* Removes it and what is in it, through no link; one that is gone is none. Returns 0, or the errno
- * of what can't be removed. */
+/* Removes the directory and its contents, without following links. A missing one is no error.
+ * Returns 0 or the errno of what can't be removed. */
 int scratch_remove(const struct scratch *scratch);
 
 void scratch_close(struct scratch *scratch);

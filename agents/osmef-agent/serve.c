@@ -29,7 +29,7 @@ static void do_job(struct control *control)
     struct job job = {.kind = control->kind, .control = control, .report = &event_report};
     memcpy(job.id, control->id, sizeof job.id);
     const bool ok = job.kind->run(&job);
-    realtime_priority_drop(); /* as one that has failed before its start did not */
+    realtime_priority_drop(); /* a job that failed before its start has not done so */
     if (ok)
         event_result(&job);
     else
@@ -39,7 +39,7 @@ static void do_job(struct control *control)
 
 _Noreturn void serve(void)
 {
-    static struct control control; /* an initializer would put all of it into the file */
+    static struct control control; /* without initializer, which would enlarge the file */
     control.commands.in = STDIN_FILENO;
     control.kinds = kinds;
     for (;;) {

@@ -1,11 +1,11 @@
-/* The agent under a controller. */
+/* The agent with a controller. */
 #ifndef OSMEF_SERVE_H
 #define OSMEF_SERVE_H
 
-/* Says which protocol it speaks. */
+/* Sends the event `hello` with the version of the protocol. */
 void say_hello(void);
 
-/* Speaks the protocol on standard input and output until the input ends. */
+/* Handles commands on standard input and sends events to standard output until the input ends. */
 _Noreturn void serve(void);
 
 #endif

@@ -19,19 +19,19 @@
 #define SWEEP_NS NS_PER_S
 #define NO_LOOP 0
 
-/* There is one server, as there is one job at a time. Clients are found by their descriptor: the
- * kernel never gives a number twice, so a new connection needs no search and no lock. */
+/* There is one server, since there is one job at a time. Clients are indexed by descriptor: open
+ * descriptors have different numbers, so a new connection needs no search and no lock. */
 static struct {
     const struct service *service;
     struct client *clients;
-    _Atomic unsigned char owners[SERVER_CLIENTS]; /* its loop's index + 1, or NOBODY */
+    _Atomic unsigned char owners[SERVER_CLIENTS]; /* index of its loop + 1, or NO_LOOP */
     struct source listeners[MAX_LOOPS];           /* one descriptor, watched by each loop */
     struct loop loops[MAX_LOOPS];
     struct server_counts counts[MAX_LOOPS];
     int loop_count;
     int listener;
-    atomic_uint next; /* the loop of the next connection */
-    atomic_int open;  /* connections */
+    atomic_uint next; /* index of the loop for the next connection */
+    atomic_int open;  /* number of connections */
 } server;
 
 struct server_counts *server_counts_of(const struct loop *loop)
@@ -68,8 +68,8 @@ void client_drop(struct loop *loop, struct client *client, bool reset)
     loop_drop(loop, &client->source);
 }
 
-/* An answer is sent, and it was the last one. What the client is still sending must not make the
- * kernel reset the connection before the client has read the answer. */
+/* The last answer has been sent. Data that the client is still sending must not make the kernel
+ * reset the connection before the client has read the answer. */
 static void linger(struct loop *loop, struct client *client)
 {
     shutdown(client->source.fd, SHUT_WR);
@@ -77,7 +77,7 @@ static void linger(struct loop *loop, struct client *client)
     client_due(loop, client, loop->now_ns + 2 * NS_PER_S);
 }
 
-/* Takes what has come. Returns whether there is something new to look at. */
+/* Receives once. Returns whether there is something new. */
 static bool receive(struct loop *loop, struct client *client, bool ends)
 {
     if (client->start == client->used || client->lingers)
@@ -97,7 +97,7 @@ static bool receive(struct loop *loop, struct client *client, bool ends)
         client_drop(loop, client, false);
         return false;
     }
-    /* Its end stands behind the last byte, and is not told again. */
+    /* The end of the connection follows the last byte, without another event. */
     client->readable = (size_t)n == space || ends;
     if (client->used == 0)
         client->due_ns = loop->now_ns + SERVER_HEAD_S * NS_PER_S;
@@ -136,7 +136,7 @@ static bool is(struct http_text text, const char *word)
     return text.size == strlen(word) && memcmp(text.at, word, text.size) == 0;
 }
 
-/* A request is complete: an answer is set, or the service is at work on it. */
+/* A request is complete: an answer is set, or the service handles it. */
 static void take_request(struct loop *loop, struct client *client,
                          const struct http_request *request)
 {
@@ -146,7 +146,7 @@ static void take_request(struct loop *loop, struct client *client,
     client->to_head = is(request->method, "HEAD");
     client->due_ns = loop->now_ns + SERVER_SEND_S * NS_PER_S;
     if (http_request_body(request).state != HTTP_BODY_DONE) {
-        /* Nobody needs to send one. It is not read, so no other request can follow it. */
+        /* The body is not read, so the connection is closed after the answer. */
         client->closing = true;
         client->readable = true;
     }
@@ -160,7 +160,7 @@ static void take_request(struct loop *loop, struct client *client,
         route_request(loop, client, http_path(request->target));
 }
 
-/* Looks for a request in what has come. Returns whether there is something to answer. */
+/* Looks for a complete request in the buffer. Returns whether there is an answer to send. */
 static bool find_request(struct loop *loop, struct client *client)
 {
     struct http_request request;
@@ -194,7 +194,7 @@ int client_send(struct loop *loop, struct client *client)
     return done;
 }
 
-/* Sends the answer in hand. Returns whether the next request may be looked for. */
+/* Sends the current answer. Returns whether the next request may be handled. */
 static bool finish_answer(struct loop *loop, struct client *client)
 {
     if (client_send(loop, client) <= 0)
@@ -210,7 +210,7 @@ static bool finish_answer(struct loop *loop, struct client *client)
     return client_alive(client);
 }
 
-/* Does whatever can be done for a client without waiting. */
+/* Does all that is possible for a client without waiting. */
 static void serve_client(struct loop *loop, struct client *client, bool ends)
 {
     bool more = true;
@@ -228,7 +228,7 @@ void client_resume(struct loop *loop, struct client *client)
 {
     client->waiting = false;
     client->due_ns = loop->now_ns + SERVER_SEND_S * NS_PER_S;
-    if (!client->serving) /* else who called the service goes on: no recursion */
+    if (!client->serving) /* else the caller of the service continues, without recursion */
         serve_client(loop, client, false);
 }
 
@@ -273,7 +273,7 @@ static void admit(struct loop *acceptor, int fd)
     }
 }
 
-/* One at a time: the others are told to the other threads. */
+/* Accepts one connection; for further ones epoll wakes other threads. */
 static void listener_ready(struct loop *loop, struct source *source, uint32_t events)
 {
     (void)events;
@@ -281,10 +281,11 @@ static void listener_ready(struct loop *loop, struct source *source, uint32_t ev
     if (fd >= 0)
         admit(loop, fd);
     else if (is_resource_error(errno))
-        loop_unwatch(loop, source); /* the sweep comes back to it: until then nothing spins */
+        loop_unwatch(loop,
+                     source); /* watched again by sweep(), so that this thread does not spin */
 }
 
-/* Level-triggered, so that a thread that is woken for a single connection misses none. */
+/* Level-triggered, so that a thread that is woken for one connection misses no other. */
 static bool watch_listener(struct loop *loop)
 {
     struct source *source = &server.listeners[loop->index];

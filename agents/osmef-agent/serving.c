@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
-/* A signal by hand interrupts a wait, unless it comes just before it. */
+/* A signal interrupts the wait, unless it comes just before it. */
 #define CHECK_NS NS_PER_S
 
 static struct {

@@ -1,4 +1,4 @@
-/* What the jobs that run a server have in common. */
+/* What the jobs with a server have in common. */
 #ifndef OSMEF_SERVING_H
 #define OSMEF_SERVING_H
 
@@ -12,17 +12,17 @@ struct serving {
     int threads;
 };
 
-/* Reads `bind`, `port`, which one that relays calls `listen_port`, and `threads`. */
+/* Reads `bind`, `port` (`listen_port` for one that relays) and `threads`. */
 bool serving_read(const struct json_object *command, bool relays, struct serving *serving,
                   char problem[PROBLEM_SIZE]);
 
 /* Serves until the job is stopped. Returns false when it has failed. */
 bool serving_run(struct job *job, const struct serving *serving, const struct service *service);
 
-/* Appends what the server has counted in the job that has ended. */
+/* Appends the counters of the last job. */
 void serving_write(void);
 
-/* The same as a line for people. */
+/* The same as a text line. */
 void serving_print(void);
 
 #endif

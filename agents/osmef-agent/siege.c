@@ -13,7 +13,7 @@
 
 static struct siege_params params; /* of the job that was read last */
 
-/* What has no effect would be taken for something that has one. */
+/* Rejects members that would have no effect. */
 static bool only_sizes(const struct json_object *command, char *problem)
 {
     static const char *const drawn[] = {"size_min", "size_max", "coverage", "replacement"};
@@ -25,7 +25,7 @@ static bool only_sizes(const struct json_object *command, char *problem)
     return true;
 }
 
-/* It is written into a head. */
+/* It becomes a part of requests. */
 static bool is_authority(char problem[PROBLEM_SIZE])
 {
     for (const char *at = params.authority; *at; at++)
@@ -69,7 +69,7 @@ static bool read_params(const struct json_object *command, char problem[PROBLEM_
     return siege_check(&params, problem);
 }
 
-/* Everything is ready: waits for the start. */
+/* Waits for the start. */
 static bool wait_for_start(struct job *job)
 {
     struct pollfd fds[1];
@@ -148,7 +148,7 @@ bool siege_write_requests(void)
     return true;
 }
 
-/* What the records add up to. */
+/* Sums over the records. */
 struct sums {
     int64_t errors[REQUEST_ERRORS];
     int64_t failed;

@@ -1,4 +1,4 @@
-/* siege: sends HTTP requests, closed loop or at a rate, and records every one of them. */
+/* siege: sends HTTP requests, in a closed loop or at a rate, and records each of them. */
 #ifndef OSMEF_SIEGE_H
 #define OSMEF_SIEGE_H
 
@@ -19,9 +19,9 @@
 struct siege_params {
     char host[HOST_SIZE];
     int port;
-    char authority[AUTHORITY_SIZE]; /* what requests call the server; "": its address and port */
-    char path[SIEGE_PATH];   /* with SIEGE_MARK or without */
-    char sizes[SIEGE_SIZES]; /* a list with commas; else they are drawn: */
+    char authority[AUTHORITY_SIZE]; /* the server's name in requests; "": its address and port */
+    char path[SIEGE_PATH];          /* may contain SIEGE_MARK */
+    char sizes[SIEGE_SIZES];        /* a list with commas; "": they are drawn: */
     int size_min;
     int size_max;
     double coverage; /* the share of the sizes from min to max that are drawn */
@@ -31,7 +31,7 @@ struct siege_params {
     int connections;
     int threads;
     bool keep_alive;
-    double rate_per_s; /* 0: each connection sends as soon as it has its answer */
+    double rate_per_s; /* 0: each connection sends its next request after the answer */
     double timeout_s;
     double arm_timeout_s;
 };
@@ -41,16 +41,16 @@ enum request_error {
     REQUEST_CONNECT,  /* no connection */
     REQUEST_TIMEOUT,  /* no answer in time */
     REQUEST_CLOSED,   /* the connection ended before the answer did */
-    REQUEST_PROTOCOL, /* the answer is no HTTP, or not ping's JSON */
+    REQUEST_PROTOCOL, /* the answer is not HTTP, or not ping's JSON */
     REQUEST_STATUS,   /* the answer is not 200 */
     REQUEST_ERRORS
 };
 
-/* One request, recorded. */
+/* The record of one request. */
 struct siege_request {
-    int64_t start_ns;    /* when it was to be sent, since the siege's start */
+    int64_t start_ns;    /* its due time, from the start of the siege */
     int64_t duration_ns; /* from then to the end of the answer */
-    int64_t relay_ns;    /* what ping says; UNKNOWN without ping */
+    int64_t relay_ns;    /* as reported by ping; UNKNOWN without ping */
     int64_t length;      /* bytes of pong's answer; UNKNOWN: there was none */
     int32_t size;        /* asked for */
     int32_t retries;     /* of ping; UNKNOWN without */
@@ -58,10 +58,10 @@ struct siege_request {
     uint8_t error;
 };
 
-/* What one thread has counted. */
+/* The counters of one thread. */
 struct siege_counts {
     struct histogram answered; /* durations of the requests without an error */
-    uint64_t bytes;            /* received, heads too */
+    uint64_t bytes;            /* received, with heads */
     uint64_t connections;
 };
 
@@ -71,7 +71,7 @@ struct siege {
     bool asks_ping; /* answers are ping's JSON */
     struct sockaddr_storage address;
     socklen_t address_size;
-    /* A request: the text before its size, and that behind it. */
+    /* A request: the text before and after the size. */
     bool sized;
     int before_size;
     int behind_size;
@@ -79,8 +79,8 @@ struct siege {
     char behind[SIEGE_TEXT];
     struct siege_request *requests;
     int64_t count;
-    _Atomic int64_t next; /* the first that nobody has taken */
-    atomic_int lack;      /* errno: the system has no more sockets */
+    _Atomic int64_t next; /* the first that is not taken */
+    atomic_int lack;      /* errno of a socket that could not be opened; 0: none */
     int64_t start_ns;
     int64_t start_realtime_ns;
     int64_t end_ns;
@@ -95,7 +95,7 @@ extern struct siege siege;
 bool siege_plan(void);
 void siege_forget(void);
 
-/* Checks what siege_plan() can't do. */
+/* Checks whether siege_plan() can work with the parameters. */
 bool siege_check(const struct siege_params *params, char problem[PROBLEM_SIZE]);
 
 /* Opens the connections, within `arm_timeout_s`. Returns false when the job has failed. */

@@ -24,7 +24,7 @@ bool connection_open(struct siege_connection *connection)
            errno == EINPROGRESS;
 }
 
-/* Ends the request in hand and records it. */
+/* Ends the current request and records it. */
 static void end_request(struct siege_worker *b, struct siege_connection *connection,
                         enum request_error error)
 {
@@ -66,14 +66,14 @@ static enum request_error read_ping(struct siege_connection *connection,
     return asked->code == 200 ? REQUEST_OK : REQUEST_STATUS;
 }
 
-/* The answer is complete. `excess`: something follows that nobody has asked for. */
+/* The answer is complete. `excess`: more data follows than was requested. */
 static void complete(struct siege_worker *b, struct siege_connection *connection, bool excess)
 {
     struct siege_request *asked = &siege.requests[connection->asked];
     asked->code = (int16_t)connection->response.status;
     asked->length = connection->length;
     enum request_error error = connection->response.status == 200 ? REQUEST_OK : REQUEST_STATUS;
-    /* ping says why it failed in its JSON; other errors are those of HTTP. */
+    /* ping reports its failures in JSON; other errors are those of HTTP. */
     if (siege.asks_ping && (error == REQUEST_OK || connection->response.status == 503)) {
         const enum request_error relayed = read_ping(connection, asked);
         if (relayed == REQUEST_PROTOCOL)
@@ -89,7 +89,7 @@ static void complete(struct siege_worker *b, struct siege_connection *connection
     end_request(b, connection, error);
 }
 
-/* Takes a head off the buffer, behind those that only say "go on". Returns its size or why not. */
+/* Reads the head, after interim responses (1xx). Returns its size, HTTP_BAD or HTTP_MORE. */
 static int take_head(struct siege_connection *connection, const char *data, int size)
 {
     int used = 0, got;
@@ -105,7 +105,7 @@ static int take_head(struct siege_connection *connection, const char *data, int 
     return got;
 }
 
-/* Looks at what has come: the request ends, or more is needed. */
+/* Handles received data: the request ends, or more data is needed. */
 static void take(struct siege_worker *b, struct siege_connection *connection, int size)
 {
     int at = 0;
@@ -142,7 +142,7 @@ static void take(struct siege_worker *b, struct siege_connection *connection, in
 
 static void push(struct siege_worker *b, struct siege_connection *connection);
 
-/* Sends the request in hand on a new connection. */
+/* Sends the current request on a new connection. */
 static void connect_and_send(struct siege_worker *b, struct siege_connection *connection)
 {
     b->counts.connections++;
@@ -156,8 +156,8 @@ static void connect_and_send(struct siege_worker *b, struct siege_connection *co
     }
 }
 
-/* The connection has ended. A server may close one that was kept before it has read the next
- * request, which then is sent again (RFC 9112, section 9.3.1); its time goes on. */
+/* The connection has ended. A server may close a kept one before it has read the next request,
+ * which then is sent again (RFC 9112, section 9.3.1), with the same due time. */
 static void broken(struct siege_worker *b, struct siege_connection *connection)
 {
     if (connection->reused && !connection->received) {
@@ -251,7 +251,7 @@ void connection_ready(struct siege_worker *b, struct siege_connection *connectio
     if (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))
         connection->ends = true;
     if (connection->asked < 0) {
-        if (connection->readable) /* it has nothing to say now: the server closes it */
+        if (connection->readable) /* unexpected data, or the end: the server is closing it */
             loop_drop(&b->loop, &connection->source);
         return;
     }

@@ -33,11 +33,11 @@ static int64_t range_of(const struct siege_params *params)
     return (int64_t)params->size_max - params->size_min + 1;
 }
 
-/* How many sizes there are; -1: the list is wrong. */
+/* The number of sizes; -1: the list is invalid. */
 static int64_t count_sizes(const struct siege_params *params)
 {
     if (!params->sizes[0]) {
-        /* Rounded: 0.29 of 100 is a little less than 29 in binary. */
+        /* Rounded, since 0.29 of 100 is slightly less than 29 in binary. */
         const int64_t count = (int64_t)((double)range_of(params) * params->coverage + 0.5);
         return count ? count : 1;
     }
@@ -104,7 +104,7 @@ bool siege_plan(void)
     const int64_t sizes = count_sizes(&siege.params);
     uint64_t state = (uint64_t)siege.params.seed;
     siege.count = sizes * siege.params.repetitions;
-    /* Its pages are there before the start: no request waits for one. */
+    /* Its pages are touched before the start: no request waits for one. */
     siege.requests = pages_map((size_t)siege.count * sizeof *siege.requests, MAP_POPULATE);
     if (!siege.requests)
         return job_fail(siege.job, "resource", -1, "no memory for %lld requests: %s",

@@ -1,4 +1,4 @@
-/* The threads of a siege: who sends which request when. */
+/* The threads of a siege: which one sends which request when. */
 #include "siege_connection.h"
 
 #include "clock.h"
@@ -17,19 +17,19 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* A signal by hand interrupts a wait, unless it comes just before it. */
+/* A signal interrupts the wait, unless it comes just before it. */
 #define CHECK_NS NS_PER_S
-/* A century: a sum of times can hold it. */
+/* A century, which sums of times can't overflow. */
 #define NEVER_NS 3e18
 
 static struct {
-    struct siege_worker *workers; /* one a thread */
+    struct siege_worker *workers; /* one for each thread */
     struct siege_connection *connections;
     int count;
-    int done; /* eventfd: a thread has nothing more to do */
+    int done; /* eventfd: a thread has finished */
 } threads = {.done = -1};
 
-/* Takes the next request, unless it is still to come. Returns its number, or -1. */
+/* Takes the next request, unless it is not due yet. Returns its number, or -1. */
 static int64_t take_request(struct siege_worker *worker)
 {
     const double rate = siege.params.rate_per_s;
@@ -52,8 +52,8 @@ static int64_t take_request(struct siege_worker *worker)
     return -1;
 }
 
-/* Every idle connection gets a request, as long as there are any. A request of an open loop that
- * finds none waits for one: it is not given up, and its duration counts from when it was due. */
+/* Assigns requests to idle connections. A request at a rate without an idle connection waits for
+ * one, and its duration counts from when it was due. */
 static void dispatch(struct siege_worker *worker)
 {
     const uint64_t one = 1;
@@ -70,7 +70,7 @@ static void dispatch(struct siege_worker *worker)
         return;
     atomic_store(&worker->loop.stop, true);
     if (write(threads.done, &one, sizeof one) < 0)
-        abort(); /* 2^64 threads */
+        abort(); /* impossible */
 }
 
 static void ready(struct loop *loop, struct source *source, uint32_t events)
@@ -96,7 +96,7 @@ static void tick(struct loop *loop)
     dispatch(worker);
 }
 
-/* Deals the connections out to the threads. */
+/* Distributes the connections over the threads. */
 static bool prepare(void)
 {
     const int connections = siege.params.connections;
@@ -132,7 +132,7 @@ static bool connect_failed(int why)
                     siege.params.host, siege.params.port, strerror(why));
 }
 
-/* Waits until the connection is there. */
+/* Waits until the connection is established. */
 static bool await_connection(struct siege_connection *connection, int64_t deadline_ns)
 {
     int why = 0;
@@ -153,8 +153,8 @@ static bool await_connection(struct siege_connection *connection, int64_t deadli
     return why == 0 || connect_failed(why);
 }
 
-/* With keep-alive all connections are there before the first request. Without, a single one shows
- * that the server can be reached. */
+/* With keep-alive all connections are opened before the first request; otherwise a single one, to
+ * show that the server can be reached. */
 static bool connect_all(const struct socket_address *address)
 {
     const int64_t deadline_ns = now_ns() + seconds_ns(siege.params.arm_timeout_s);
@@ -180,7 +180,7 @@ static void close_connections(void)
     }
 }
 
-/* What all requests have in common: made once. */
+/* Writes the common part of all requests. */
 static void write_texts(const char *authority)
 {
     const char *path = siege.params.path;
@@ -204,7 +204,7 @@ bool siege_connect(void)
     write_texts(*siege.params.authority ? siege.params.authority : authority);
     bool ok = false;
     for (int i = 0; i < found.count && !ok; i++) {
-        /* A name may have several addresses: after one that can't be reached, the next. */
+        /* A name may have several addresses: if one can't be reached, the next is tried. */
         siege.job->failure.kind = NULL;
         ok = connect_all(&found.at[i]);
         if (!ok || !siege.params.keep_alive)
@@ -250,9 +250,9 @@ bool siege_run(void)
     struct pollfd fds[2] = {{0}, {.fd = threads.done, .events = POLLIN}};
     siege.start_ns = now_ns();
     siege.start_realtime_ns = clock_ns(CLOCK_REALTIME);
-    realtime_priority_drop(); /* not for the threads to inherit */
+    realtime_priority_drop(); /* threads would inherit it */
     bool ok = start_threads();
-    const struct endpoint_time endpoint = endpoint_time(); /* others wait for their start */
+    const struct endpoint_time endpoint = endpoint_time(); /* reading it takes a while */
     int64_t check_ns = siege.start_ns + CHECK_NS;
     for (uint64_t ended = 0, more; ok && ended < (uint64_t)threads.count;) {
         control_wait(siege.job->control, fds, 2, check_ns);

@@ -11,15 +11,15 @@
 
 #define LARGEST (1 << 30)
 #define MOST_MEMORY ((uint64_t)2 << 30)
-/* How long after its duration the batch in hand may take. */
+/* How long the current batch may take after the end of the duration. */
 #define DRAIN_S 60.0
 #define PAGE 4096
 
 static struct sizes_params params; /* of the job that was read last */
 static struct sizes sizes;
-static int reported; /* points */
+static int reported; /* number of points */
 
-/* Each flow has a buffer for what comes; what goes is the same for all unless it is checked. */
+/* Each flow has a receive buffer; the send buffer is shared unless messages are checked. */
 static uint64_t memory_size(const struct sizes_params *p)
 {
     const uint64_t buffer = (p->max_size + PAGE - 1) / PAGE * PAGE;
@@ -81,7 +81,7 @@ static void share_memory(int flows)
     }
 }
 
-/* Pages that are touched now cost no time in the sweep. */
+/* Pages touched here cost no time in the sweep. */
 static bool prepare(struct flow_threads *threads)
 {
     sizes.memory_size = memory_size(&sizes.params);
@@ -96,7 +96,7 @@ static bool prepare(struct flow_threads *threads)
     return true;
 }
 
-/* In a ping-pong a message takes half of what a repetition does. */
+/* In a ping-pong a message takes half the time of a repetition. */
 static double message_s(double repetition_s)
 {
     return sizes.params.mode == PINGPONG ? repetition_s / 2 : repetition_s;
@@ -127,7 +127,7 @@ static void write_point(int number)
     event_end();
 }
 
-/* Tells the points that have been measured since the last time. */
+/* Reports the points that have been measured since the last call. */
 static void write_points(void)
 {
     for (const int done = atomic_load(&sizes.done); reported < done; reported++)

@@ -1,5 +1,5 @@
-/* Size sweep: messages of growing sizes between both ends, as NetPIPE does. The connecting end
- * leads: before each batch of messages it tells the listening end what comes. */
+/* Size sweep: messages of increasing sizes between both ends, as in NetPIPE. The connecting end
+ * determines the batches of messages, and announces each one to the listening end. */
 #ifndef OSMEF_SIZES_H
 #define OSMEF_SIZES_H
 
@@ -17,21 +17,21 @@ struct sizes_params {
     uint64_t max_size;
     uint64_t perturbation;
     int mode;
-    bool check; /* what arrives is compared with what was sent */
+    bool check; /* received messages are compared with what was sent */
     double point_s;
     int trials;
-    int least;         /* repetitions of a trial */
-    double duration_s; /* no size is begun that would end later */
+    int least;         /* minimum of repetitions of a trial */
+    double duration_s; /* a size that would end later is not begun */
 };
 
-/* Messages of one size, one after the other. */
+/* Messages of one size. */
 struct batch {
     uint64_t size; /* 0: the sweep is over */
     uint64_t repetitions;
-    uint32_t number; /* counts up from 0 */
+    uint32_t number; /* from 0 */
 };
 
-/* Seconds that a message took, over the trials of a size. */
+/* Seconds for a message, over the trials of a size. */
 struct spread {
     double min_s;
     double median_s;
@@ -45,12 +45,12 @@ struct point {
     double slowest_s; /* of a repetition, on the slowest flow of each trial: the median trial */
 };
 
-/* One flow's part in the sweep. */
+/* The state of one flow. */
 struct mover {
     unsigned char *out;
     unsigned char *in;
-    uint64_t messages; /* so far, both ways */
-    double batch_s;    /* the connecting end's last batch, for each repetition */
+    uint64_t messages; /* in both directions */
+    double batch_s;    /* the connecting end's last batch, per repetition */
     double trials_s[MAX_TRIALS];
 };
 
@@ -62,7 +62,7 @@ struct sizes {
     unsigned char *memory;
     size_t memory_size;
     struct mover movers[MAX_FLOWS];
-    /* The connecting end's. Flow by flow within a point. */
+    /* Of the connecting end. `spreads` has the flows of each point in succession. */
     struct point points[MAX_SIZES];
     struct spread *spreads;
     atomic_int done; /* points */
@@ -72,10 +72,10 @@ struct sizes {
 
 extern const struct kind sizes_kind;
 
-/* The work of a flow's thread. */
+/* The main function of a flow's thread. */
 bool sizes_work(struct flow_thread *thread);
 
-/* Decides on the next batch, from how long the last one took all flows. */
+/* Determines the next batch from how long the last one took. */
 void sizes_schedule_begin(void);
 void sizes_schedule_next(struct flow_threads *threads);
 

@@ -1,5 +1,5 @@
-/* The threads of a size sweep: what one end says before each batch, when it is timed, and its
- * messages with the check of what arrives. */
+/* The threads of a size sweep: the header of each batch, its time, and its messages with the check
+ * of their contents. */
 #include "bytes.h"
 #include "clock.h"
 #include "sizes.h"
@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-/* A thread that waits for room to send sees that the job was cancelled within this time. */
+/* A thread that waits for a writable socket checks this often whether the job was cancelled. */
 #define POLL_MS 100
 #define ARRIVED '+'
 
@@ -22,14 +22,14 @@ static uint64_t mix(uint64_t value)
     return value ^ value >> 31;
 }
 
-/* What a message holds depends on its size, its place in the sweep and its direction: a message
- * that is late, early or one's own is found. */
+/* The contents of a message depend on its size, its position in the sweep and its direction, so
+ * that a message out of order, or an echo, is detected. */
 static uint64_t seed_of(const struct batch *batch, uint64_t repetition, bool from_listener)
 {
     return mix(mix(mix(batch->size) + batch->number) + 2 * repetition + from_listener);
 }
 
-/* Eight bytes of the content, the lowest first. */
+/* Eight bytes of the contents, little endian. */
 static void make_word(uint64_t seed, size_t word, unsigned char bytes[8])
 {
     const uint64_t value = mix(seed + word);
@@ -113,7 +113,7 @@ static bool stream(const struct end *end, uint64_t repetition)
     return end->listens ? receive_one(end, repetition) : send_one(end, repetition);
 }
 
-/* What has been streamed counts when it has arrived. */
+/* A batch of a stream ends when the peer has acknowledged its arrival. */
 static bool acknowledge(const struct end *end)
 {
     unsigned char arrived = ARRIVED;
@@ -126,14 +126,14 @@ static bool acknowledge(const struct end *end)
                                              "the peer acknowledges a batch with 0x%02x", arrived);
 }
 
-/* Waits until something can be received or sent. */
+/* Waits until the socket is readable or writable. */
 static bool wait_for_either(struct flow_thread *thread)
 {
     struct pollfd fd = {.fd = thread->fd, .events = POLLIN | POLLOUT};
     return (poll(&fd, 1, POLL_MS) >= 0 || errno == EINTR) && !thread_is_cancelled(thread);
 }
 
-/* Moves what can be moved at once. Returns the bytes, or -1 after thread_fail(). */
+/* The result of a nonblocking call: the bytes, 0 when it would block, or -1 after thread_fail(). */
 static ssize_t move_now(struct flow_thread *thread, ssize_t n)
 {
     if (n > 0) {
@@ -146,7 +146,7 @@ static ssize_t move_now(struct flow_thread *thread, ssize_t n)
     return -1;
 }
 
-/* Both ends send at once. A blocking send() would wait for a peer that waits in its own. */
+/* Both ends send at the same time. With a blocking send() each could wait for the other. */
 static bool swap(const struct end *end, uint64_t repetition)
 {
     struct flow_thread *thread = end->thread;
@@ -210,7 +210,7 @@ static bool await_ready(struct flow_thread *thread)
            thread_fail(thread, "protocol", "the peer answers a batch with 0x%02x", answer);
 }
 
-/* Each batch begins when all flows are there, and the next when all are done. */
+/* Each batch begins when all flows are ready, and the next one when all have ended. */
 static bool lead(struct flow_thread *thread, struct sizes *sizes)
 {
     struct mover *mover = &sizes->movers[thread->index];

@@ -15,8 +15,8 @@ static void add(struct list *list, uint64_t size)
         list->sizes[list->count++] = size;
 }
 
-/* Steps come in pairs of one width, and the next pair is twice as wide, so the neighbour before may
- * be half a step away: it is not perturbed then. */
+/* Steps come in pairs of one width, and the next pair is twice as wide, so the previous size may be
+ * half a step away; then the size is not perturbed. */
 static void add_step(struct list *list, uint64_t size, uint64_t step, uint64_t perturbation)
 {
     const bool perturbed = perturbation > 0 && step > 2 * perturbation;

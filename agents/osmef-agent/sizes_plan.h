@@ -1,10 +1,10 @@
-/* Which sizes a sweep measures and how often: NetPIPE's schedule. */
+/* NetPIPE's schedule: the sizes of a sweep, and their repetitions. */
 #ifndef OSMEF_SIZES_PLAN_H
 #define OSMEF_SIZES_PLAN_H
 
 #include <stdint.h>
 
-/* Three for each of the two steps in an octave, and both ends, up to 2^30. */
+/* Three for each of the two steps of an octave, and both ends, up to 2^30. */
 #define MAX_SIZES 192
 #define MOST_REPETITIONS 1000000000ULL
 
@@ -14,7 +14,7 @@
  * Gustafson, "NetPIPE: A Network Protocol Independent Performance Evaluator", 1996.) */
 int sizes_plan(uint64_t min, uint64_t max, uint64_t perturbation, uint64_t sizes[MAX_SIZES]);
 
-/* How often to repeat what takes `each_s`, so that it lasts `wanted_s`. */
+/* How many repetitions of `each_s` last `wanted_s`. */
 uint64_t sizes_repetitions(double wanted_s, double each_s, uint64_t least);
 
 #endif

@@ -1,25 +1,24 @@
-/* The connecting end's schedule: for each size some batches to learn how long a message takes, then
- * the trials. */
+/* The connecting end's schedule: for each size some calibration batches, to find how long a message
+ * takes, then the trials. */
 #include "clock.h"
 #include "sizes.h"
 
 #include <stdlib.h>
 
-/* What the batches before the trials take of a size's time; they warm up buffers and windows too.
- */
+/* The calibration takes this part of the time of a size. It also warms up buffers and windows. */
 #define LEARNING 16
-/* One that was over in less than this part of its time has taught too little. */
+/* A calibration batch that took less than this part of its time is repeated. */
 #define TOO_SHORT 0.25
 #define MOST_LESSONS 12
-/* A lesson has at most so many times the messages of the one before: what passed the first few in a
- * burst may be slow later. */
+/* A calibration batch has at most this many times the messages of the one before: the first few may
+ * have passed in a burst. */
 #define GROWTH 8
 
 static struct {
     int point;
-    int lessons;   /* batches before the trials of this size */
-    int trials;    /* that have begun; 0: still learning */
-    double each_s; /* how long a repetition takes the slowest flow; 0: not known yet */
+    int lessons;                  /* calibration batches of this size */
+    int trials;                   /* that have begun; 0: in calibration */
+    double each_s;                /* time of a repetition on the slowest flow; 0: unknown */
     double slowest_s[MAX_TRIALS]; /* the same of each trial */
 } schedule;
 
@@ -29,7 +28,7 @@ void sizes_schedule_begin(void)
     schedule.each_s = 0;
 }
 
-/* There are few: qsort(3) would be more code than this. */
+/* For few items: qsort(3) would be more code. */
 static void sort(double *times, int count)
 {
     for (int i = 1; i < count; i++) {
@@ -68,16 +67,16 @@ static bool begin_point(struct sizes *sizes, int point)
         sizes->complete = true;
         return false;
     }
-    if (point > 0) /* at most so much longer than the size before */
+    if (point > 0) /* in proportion to the size, at most */
         schedule.each_s *= (double)sizes->plan[point] / (double)sizes->plan[point - 1];
     sizes->points[point].size = sizes->plan[point];
-    /* What is known to end too late is not begun. */
+    /* A point that would end too late is not begun. */
     const struct sizes_params *p = &sizes->params;
     const double least_s = schedule.each_s * (1 + (double)p->trials * p->least);
     return ns_seconds(now_ns() - sizes->threads.start_ns) + least_s < p->duration_s;
 }
 
-/* Takes in what the last batch has shown. */
+/* Evaluates the last batch. */
 static void learn(struct sizes *sizes)
 {
     schedule.each_s = 0;
@@ -101,7 +100,7 @@ static bool has_learned(const struct sizes *sizes)
            (schedule.lessons > 0 && lasted_s >= TOO_SHORT * sizes->params.point_s / LEARNING);
 }
 
-/* Returns how often to repeat in the next batch of this size; 0 when it is done. */
+/* Returns the repetitions of the next batch of this size; 0 when the size is done. */
 static uint64_t next_repetitions(const struct sizes *sizes)
 {
     const struct sizes_params *p = &sizes->params;

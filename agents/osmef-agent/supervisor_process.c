@@ -41,7 +41,7 @@ static void wake(int number)
     (void)number;
 }
 
-/* Only SIGKILL ends the supervisor. SIGCHLD interrupts ppoll(2), and nothing else. */
+/* Only SIGKILL ends the supervisor. SIGCHLD only interrupts ppoll(2). */
 static void set_signals(void)
 {
     sigset_t blocked;

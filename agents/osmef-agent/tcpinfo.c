@@ -31,7 +31,7 @@ const char *const tcp_names[TCP_VALUES] = {
     "max_pacing_rate_bps",
 };
 
-/* What stands in a field while there is no value: a receiver has no delivery rate, for example. */
+/* The value of a field that has no value yet: a receiver has no delivery rate, for example. */
 enum absent { NEVER, ZERO, ALL_ONES };
 
 struct field {
@@ -68,7 +68,7 @@ static const struct field fields[TCP_VALUES] = {
     [TCP_MAX_PACING_RATE_BPS] = FIELD(max_pacing_rate, ALL_ONES, 8),
 };
 
-/* Returns the field's value if it lies within the `length` bytes that the kernel filled in. */
+/* Returns the field's value if it is within the `length` bytes that the kernel has filled in. */
 static int64_t field_value(const struct field *field, const struct tcp_info *info, size_t length)
 {
     if (field->offset + field->size > length)

@@ -1,10 +1,10 @@
-/* What the kernel knows about a connection: TCP_INFO (tcp(7), linux/tcp.h). */
+/* The kernel's data of a connection: TCP_INFO (tcp(7), linux/tcp.h). */
 #ifndef OSMEF_TCPINFO_H
 #define OSMEF_TCPINFO_H
 
 #include <stdint.h>
 
-/* A kernel that does not know a value, or has none yet. */
+/* The kernel does not support the value, or has none yet. */
 #define UNKNOWN (-1)
 
 enum tcp_value {
@@ -35,17 +35,17 @@ extern const char *const tcp_names[TCP_VALUES];
 struct tcp_state {
     char congestion_control[16]; /* empty: unknown */
     int64_t value[TCP_VALUES];
-    int64_t send_buffer; /* bytes in force, bookkeeping included (SO_SNDBUF, socket(7)) */
+    int64_t send_buffer; /* effective bytes, bookkeeping included (SO_SNDBUF, socket(7)) */
     int64_t receive_buffer;
 };
 
 void tcp_state_read(int fd, struct tcp_state *state);
 
-/* How much a counter has grown between two states, or UNKNOWN. Some are 32 bits wide in the kernel
- * and begin anew at 0. */
+/* The increase of a counter between two states, or UNKNOWN. Some have 32 bits in the kernel and
+ * wrap. */
 int64_t tcp_growth(enum tcp_value which, int64_t earlier, int64_t later);
 
-/* Returns the bytes that the peer has not acknowledged yet, its end (FIN) counted as one. */
+/* Returns the bytes that the peer has not acknowledged yet; a FIN counts as one. */
 int64_t tcp_unacknowledged(int fd);
 
 #endif

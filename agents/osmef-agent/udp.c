@@ -11,14 +11,14 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* The least that QUIC demands of a path (RFC 9000, section 14): with IPv6 and most tunnels around
- * it, a datagram stays in one packet. */
+/* The minimum that QUIC requires of a path (RFC 9000, section 14): with IPv6 and most tunnels a
+ * datagram of this size is not fragmented. */
 #define USUAL_SIZE 1200
 
 static struct udp_params params; /* of the job that was read last */
 static struct udp udp;
 
-/* What only TCP knows would silently do nothing. */
+/* Rejects options of TCP, which would have no effect. */
 static bool check_options(const struct socket_options *options, char *problem)
 {
     if (!options->mss && !options->congestion_control[0] && options->pacing_bps == 0 &&
@@ -122,7 +122,7 @@ static void close_sockets(void)
     }
 }
 
-/* A result is told after its job's end, so the flows of one live until the next. */
+/* A result is reported after the end of its job, so the flows of a job are kept until the next. */
 static bool map_flows(const struct flow_threads *threads)
 {
     if (udp.flows)
@@ -164,7 +164,8 @@ static void begin(struct flow_threads *threads)
     udp_series_begin(&udp);
 }
 
-/* CPU time is counted until the sender is to end: a receiver then only waits for stragglers. */
+/* CPU time is counted until the sender's end: after that a receiver only waits for late
+ * datagrams. */
 static int64_t tick(struct flow_threads *threads)
 {
     const int64_t sent_ns = threads->start_ns + seconds_ns(params.warmup_s + params.duration_s);
@@ -185,13 +186,13 @@ static bool run(struct job *job)
 {
     struct flow_threads *threads = &udp.threads;
     udp.params = params;
-    /* The window is for the datagrams; the connections carry next to nothing. */
+    /* The window is for the datagrams; the connections carry little data. */
     udp.params.link.options.window = 0;
     threads->work = &work;
-    /* Every wait of a flow's thread has an end of its own. */
+    /* All waits of a flow's thread have timeouts of their own. */
     threads->stall_limit_s = threads->total_limit_s = INFINITY;
     const bool ok = threads_run(threads, job, &udp.params.link);
-    /* After the connections: a peer whose datagrams are answered by ICMP looks there. */
+    /* After the connections: a peer that gets ICMP errors for its datagrams checks them. */
     close_sockets();
     udp_unmap_buffers();
     if (ok)

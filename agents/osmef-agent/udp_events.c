@@ -1,4 +1,4 @@
-/* What happens in a UDP job as events of the protocol. */
+/* The output of a UDP job as events of the protocol. */
 #include "events.h"
 #include "out.h"
 #include "tcpinfo.h"
@@ -57,7 +57,7 @@ static void write_delays(const struct datagram_stats *s)
     out_format("}");
 }
 
-/* Queues on the path deliver for longer than was sent; then that is the time that it took. */
+/* The time of the arrivals, which queues on the path make longer than that of the sending. */
 static double received_s(const struct udp_flow *flow)
 {
     const int64_t taken_ns = flow->last_ns - flow->first_ns;
@@ -115,7 +115,7 @@ static void write_flow(const struct udp_flow *flow)
                flow->thread->cpu.user_s, flow->thread->cpu.system_s);
 }
 
-/* The delay variation of all flows together; each flow's own would be long. */
+/* The delay variation of all flows together, since one histogram for each flow would be long. */
 static void write_histogram(const struct udp *udp)
 {
     static struct histogram all;
@@ -149,7 +149,7 @@ static const char *const names[UDP_SHOWN] = {
     "reordered", "duplicates", "dropped",      "jitter_us",
 };
 
-/* The others are counters, of which the interval has its share. */
+/* The others are counters, reported as the increase in the interval. */
 static bool is_gauge(int which)
 {
     return which == UDP_BEHIND_NS || which == UDP_JITTER_NS;
@@ -224,6 +224,6 @@ int64_t udp_series_tick(const struct udp *udp)
 
 void udp_series_finish(const struct udp *udp, int64_t end_ns)
 {
-    /* What is lost is known only now, and a loaded main thread may have looked late. */
+    /* The losses are final only now, and a main thread under load may have been late. */
     write_interval(udp, end_ns > series.times.last_ns ? end_ns : now_ns());
 }

@@ -1,4 +1,4 @@
-/* The thread of a flow that receives: until the sender's count and the last stragglers. */
+/* The thread of a receiving flow: until the sender's count and the last late datagrams. */
 #include "handshake.h"
 #include "pages.h"
 #include "tcpinfo.h"
@@ -20,12 +20,12 @@
 #ifndef SO_MEMINFO
 #define SO_MEMINFO 55
 #endif
-/* linux/sock_diag.h: the place of the drops in SO_MEMINFO. */
+/* linux/sock_diag.h: the index of the drops in SO_MEMINFO. */
 #define MEMINFO_DROPS 8
 #define MEMINFO_SIZE 9
 
-/* Each flow's room: a few messages that hold whatever a kernel glued together (UDP_GRO), or more
- * of one datagram each. Pages that nothing is written to cost nothing. */
+/* The buffer of each flow: for a few messages of coalesced datagrams (UDP_GRO), or for more of one
+ * datagram each. Untouched pages take no memory. */
 #define BUFFER_SIZE (256 * 1024)
 #define COALESCED_SIZE 65536
 #define MAX_BATCH 64
@@ -38,22 +38,22 @@ struct receiver {
     struct udp_flow *flow;
     size_t slot_size;
     unsigned batch;
-    int64_t deadline_ns; /* by when the sender's count must be there; 0: not started */
+    int64_t deadline_ns; /* deadline of the sender's count; 0: not started */
     int64_t check_ns;
-    int64_t counted_ns; /* when it came; 0: not yet */
-    int64_t quiet_ns;   /* since when nothing has come */
-    size_t count_size;  /* of the count */
+    int64_t counted_ns; /* when the count was received; 0: not yet */
+    int64_t quiet_ns;   /* when the last datagram was received */
+    size_t count_size;  /* bytes of the count received so far */
     unsigned char count[UDP_COUNT_SIZE];
-    uint32_t drops; /* as the kernel told them last; it wraps */
+    uint32_t drops; /* the kernel's last counter, which wraps */
     struct iovec parts[MAX_BATCH];
     struct mmsghdr messages[MAX_BATCH];
     _Alignas(struct cmsghdr) unsigned char controls[MAX_BATCH][CONTROL_SIZE];
 };
 
-/* What the kernel says beside a message. */
+/* The ancillary data of a message. */
 struct ancillary {
     int64_t arrived_ns; /* 0: unknown */
-    int piece;          /* 0: it holds one datagram */
+    int piece;          /* size of the coalesced datagrams; 0: there is only one */
 };
 
 bool udp_map_buffers(struct udp *udp)
@@ -81,9 +81,9 @@ static void set_timeout(int fd, int64_t ns)
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
 }
 
-/* What a kernel lacks of these is not known then; nothing depends on it. Datagrams that it glues
- * together share one time of arrival and count as one when they are dropped, so that is only wanted
- * where all that counts is speed. */
+/* Options that the kernel lacks leave their values unknown. Coalesced datagrams have a common
+ * time of arrival and count as one when they are dropped, so they are only wanted at an
+ * unlimited rate. */
 static void prepare(struct receiver *r)
 {
     struct udp_flow *flow = r->flow;
@@ -96,13 +96,13 @@ static void prepare(struct receiver *r)
         coalesce && setsockopt(flow->fd, SOL_UDP, UDP_GRO, &coalesce, sizeof coalesce) == 0;
     set_timeout(flow->fd, UDP_CHECK_NS);
     getsockopt(flow->fd, SOL_SOCKET, SO_RCVBUF, &flow->receive_buffer, &length);
-    /* One byte more than a datagram shows one that is longer. */
+    /* One byte more than a datagram, to detect longer ones. */
     r->slot_size = flow->coalesced ? COALESCED_SIZE : ((size_t)p->size + 64) / 64 * 64;
     const size_t fit = BUFFER_SIZE / r->slot_size;
     r->batch = (unsigned)(fit < MAX_BATCH ? fit : MAX_BATCH);
     unsigned char *const buffer = buffers + (size_t)flow->index * BUFFER_SIZE;
     for (unsigned i = 0; i < r->batch; i++) {
-        buffer[i * r->slot_size] = 0; /* the first page is there before the first datagram */
+        buffer[i * r->slot_size] = 0; /* touches the page before the first datagram */
         r->parts[i] = (struct iovec){buffer + i * r->slot_size, r->slot_size};
     }
 }
@@ -113,7 +113,7 @@ static void add_drops(struct receiver *r, uint32_t drops)
     r->drops = drops;
 }
 
-/* The drops behind the last datagram that came. */
+/* Adds the drops after the last datagram. */
 static void add_last_drops(struct receiver *r)
 {
     uint32_t info[MEMINFO_SIZE];
@@ -127,7 +127,7 @@ static void add_last_drops(struct receiver *r)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wsign-compare"
 
-/* `offset_ns` is what the monotonic clock is ahead of the real-time one. */
+/* `offset_ns` is the monotonic clock minus the real-time one. */
 static struct ancillary read_ancillary(struct receiver *r, struct msghdr *message,
                                        int64_t offset_ns)
 {
@@ -200,7 +200,8 @@ static void show(struct udp_flow *flow)
         atomic_store_explicit(&flow->shown[i], values[i], memory_order_relaxed);
 }
 
-/* Returns how many messages came, or -1 when the flow has failed. The flags are recvmmsg's. */
+/* Returns how many messages were received, or -1 when the flow has failed. The flags are those of
+ * recvmmsg(2). */
 static int receive_some(struct receiver *r, int flags)
 {
     for (unsigned i = 0; i < r->batch; i++)
@@ -225,7 +226,7 @@ static int receive_some(struct receiver *r, int flags)
     return n;
 }
 
-/* Looks whether the sender has told its count, or has left. */
+/* Reads the sender's count, if it has been sent. Returns false when the connection has ended. */
 static bool read_count(struct receiver *r, int64_t now)
 {
     struct udp_flow *flow = r->flow;
@@ -261,7 +262,7 @@ static bool is_complete(const struct receiver *r, int64_t now)
            ns_seconds(now - r->counted_ns) >= UDP_MAX_THRESHOLDS * threshold_s;
 }
 
-/* Until the start the main thread watches the connections. */
+/* Before the start the main thread watches the connections. */
 static bool check_sender(struct receiver *r, int64_t now)
 {
     const struct udp *udp = r->flow->udp;
@@ -277,7 +278,7 @@ static bool check_sender(struct receiver *r, int64_t now)
                        "the sender told no count within %g s; is the link up?", count_timeout_s);
 }
 
-/* The count may be heard while datagrams that came before it wait: duplicates are among them. */
+/* Receives what is still queued when the count has been read: duplicates may be among it. */
 static bool receive_rest(struct receiver *r)
 {
     const int64_t most_ns = seconds_ns(r->flow->udp->params.loss_threshold_s);
@@ -305,8 +306,8 @@ static bool receive_all(struct receiver *r)
     }
 }
 
-/* The count is heard, and stragglers are waited for, when the transfer is over: neither is a part
- * of it, or its last interval would seem slow. */
+/* The end of the transfer. The wait for the count and for late datagrams is not a part of it, since
+ * the last interval would seem slow. */
 static int64_t ended_ns(const struct receiver *r)
 {
     const struct udp_flow *flow = r->flow;
@@ -319,7 +320,7 @@ static int64_t ended_ns(const struct receiver *r)
     return end_ns < r->quiet_ns ? end_ns : r->quiet_ns;
 }
 
-/* The sender's close follows ours, which tells it that the account is closed. */
+/* Ends the flow. The FIN confirms the count to the sender, which then closes. */
 static void conclude(struct receiver *r)
 {
     struct udp_flow *flow = r->flow;

@@ -1,4 +1,4 @@
-/* The thread of a flow that sends: at its schedule, then its count. */
+/* The thread of a sending flow: datagrams at their due times, then their count. */
 #include "bytes.h"
 #include "handshake.h"
 #include "tcpinfo.h"
@@ -21,18 +21,19 @@
 #define SOL_UDP 17
 #endif
 
-/* The most datagrams of one system call, and of one piece that the kernel cuts. */
+/* The most datagrams of one system call, and of one segmented send. */
 #define BATCH 64
-/* A sender that is late catches up, but not for more than this: after a pause it would flood the
- * path with what it missed. The schedule slips by the rest. */
+/* A late sender catches up, but not by more than this: after a pause it would flood the path. The
+ * rest delays the schedule. */
 #define CATCH_UP_NS (NS_PER_S / 100)
 #define SEND_TIMEOUT_US 20000
-/* Beyond any job's end, and far from what a sum of times can hold. */
+/* Longer than any job, and far from the overflow of a sum of times. */
 #define LONGEST_GAP_NS (4e6 * NS_PER_S)
-/* By when the reset of a peer that was killed must have come, once its port has been closed. */
+/* The longest time between a "port unreachable" and the reset of the connection of a peer that was
+ * killed. */
 #define RESET_MS 500
 
-/* All datagrams carry the same payload behind their headers. It does not compress. */
+/* The payload behind the header of all datagrams. It does not compress. */
 static unsigned char payload[UDP_LARGEST];
 
 struct sender {
@@ -44,7 +45,7 @@ struct sender {
     int64_t end_ns;
     int64_t check_ns;
     uint64_t bytes;
-    size_t cut; /* datagrams in one piece */
+    size_t cut; /* datagrams of one segmented send */
     unsigned char headers[BATCH][UDP_HEADER_SIZE];
     struct iovec parts[2 * BATCH];
     struct mmsghdr messages[BATCH];
@@ -55,7 +56,8 @@ void udp_fill_payload(void)
     fill_random(payload, sizeof payload);
 }
 
-/* With UDP_SEGMENT (Linux 4.18) a burst passes through the system once, and is cut at its end. */
+/* With UDP_SEGMENT (Linux 4.18) a burst passes through the kernel once, and is segmented at its
+ * end. */
 static void set_cut(struct sender *s, bool wanted)
 {
     const int size = wanted ? s->flow->udp->params.size : 0;
@@ -77,7 +79,7 @@ static void prepare_messages(struct sender *s)
     }
 }
 
-/* Flows begin one after the other within a gap: else all their bursts would collide. */
+/* Flows are staggered within a gap, so that their bursts do not collide. */
 static void plan(struct sender *s)
 {
     const struct udp *udp = s->flow->udp;
@@ -100,7 +102,7 @@ static void show(struct sender *s, int64_t behind_ns)
         atomic_store_explicit(&flow->shown[i], values[i], memory_order_relaxed);
 }
 
-/* Writes the headers of the next datagrams and arranges them in messages; returns how many. */
+/* Writes the headers of the next datagrams and arranges them in messages. Returns how many. */
 static unsigned arrange(struct sender *s, enum udp_phase phase, size_t count)
 {
     struct udp_header header = {phase, s->flow->sent[phase], now_ns()};
@@ -126,8 +128,8 @@ static bool peer_is_connected(struct udp_flow *flow)
                        n < 0 ? strerror(errno) : "no count");
 }
 
-/* A peer that was killed resets the connection, and its port answers too; whichever comes first,
- * it is the same. */
+/* When the peer was killed, the kernel resets the connection and also rejects datagrams. Either may
+ * come first, and both are reported as a reset. */
 static bool fail_refused(struct udp_flow *flow)
 {
     struct pollfd control = {.fd = flow->thread->fd, .events = POLLIN};
@@ -138,8 +140,8 @@ static bool fail_refused(struct udp_flow *flow)
                "the peer's UDP port answers \"port unreachable\"; does a firewall reject it?");
 }
 
-/* After a failed call: returns how many datagrams it stands for that are given up, or -1 when the
- * flow has failed. */
+/* Handles a failed call. Returns how many datagrams are given up, or -1 when the flow has
+ * failed. */
 static int handle_send_error(struct sender *s, size_t left, int problem)
 {
     struct udp_flow *flow = s->flow;
@@ -151,7 +153,7 @@ static int handle_send_error(struct sender *s, size_t left, int problem)
         return (int)piece;
     }
     if (s->cut > 1 && (problem == EINVAL || problem == EIO || problem == EMSGSIZE)) {
-        set_cut(s, false); /* this path can't cut */
+        set_cut(s, false); /* the path does not support segmentation */
         return 0;
     }
     if (problem == ECONNREFUSED)
@@ -167,7 +169,7 @@ static int handle_send_error(struct sender *s, size_t left, int problem)
     return -1;
 }
 
-/* Datagrams of which the system took none keep their numbers. */
+/* Datagrams that the kernel did not accept keep their numbers. */
 static bool send_some(struct sender *s, enum udp_phase phase, size_t left)
 {
     struct udp_flow *flow = s->flow;
@@ -203,7 +205,7 @@ static int64_t earliest(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* Sends what is due; `behind_ns` is how late the first of it is. */
+/* Sends what is due. `behind_ns` is the delay of the first datagram. */
 static bool send_due(struct sender *s, int64_t due, int64_t behind_ns)
 {
     struct udp_flow *flow = s->flow;
@@ -258,7 +260,7 @@ static bool send_all(struct sender *s)
     }
 }
 
-/* Tells how much was sent, and waits until the receiver has closed its account. */
+/* Sends the count, and waits until the receiver has confirmed it. */
 static bool send_count(struct udp_flow *flow)
 {
     const struct udp_params *p = &flow->udp->params;
@@ -287,7 +289,8 @@ static bool send_count(struct udp_flow *flow)
     return true;
 }
 
-/* Datagrams that are too large for a link teach it to the kernel (RFC 1191); others don't. */
+/* The kernel learns the MTU of a path from ICMP errors for datagrams that are too large (RFC
+ * 1191). */
 static int64_t path_mtu(int fd)
 {
     int family = 0, mtu = 0;

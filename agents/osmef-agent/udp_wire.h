@@ -1,4 +1,4 @@
-/* What the two ends of a UDP job say to each other, big endian. */
+/* The messages between both ends of a UDP job, big endian. */
 #ifndef OSMEF_UDP_WIRE_H
 #define OSMEF_UDP_WIRE_H
 
@@ -10,8 +10,8 @@
 #define UDP_HEADER_SIZE 32
 
 /* On the TCP connection: each end's UDP port (2 bytes); on flow 0 the byte that starts the job; at
- * the end the sender's count: 0-7 datagrams of the warm-up, 8-15 of the measurement, 16-23 the ns
- * that it took. */
+ * the end the sender's count: 0-7 datagrams of the warm-up, 8-15 of the measurement, 16-23 its
+ * duration in ns. */
 #define UDP_GO 'G'
 #define UDP_COUNT_SIZE 24
 
@@ -21,19 +21,19 @@ struct udp_header {
     int64_t sent_ns;
 };
 
-/* Writes what is the same in all datagrams of a flow, then what changes. */
+/* Writes the constant part of all headers of a flow, and the variable one. */
 void udp_header_begin(const struct udp_flow *flow, unsigned char text[UDP_HEADER_SIZE]);
 void udp_header_write(const struct udp_header *header, unsigned char text[UDP_HEADER_SIZE]);
 
-/* Returns false for a datagram that is not this flow's. */
+/* Returns false for a datagram of another flow. */
 bool udp_header_read(const struct udp_flow *flow, const unsigned char *text, size_t size,
                      struct udp_header *header);
 
-/* No number of datagrams or nanoseconds is larger: sums with them can't wrap. */
+/* The limit of numbers of datagrams and of nanoseconds, so that sums with them can't wrap. */
 #define UDP_LIMIT ((uint64_t)1 << 60)
 
 void udp_count_write(const struct udp_flow *flow, unsigned char text[UDP_COUNT_SIZE]);
-/* Returns false for what nobody can have sent. */
+/* Returns false for impossible values. */
 bool udp_count_read(struct udp_flow *flow, const unsigned char text[UDP_COUNT_SIZE]);
 
 #endif

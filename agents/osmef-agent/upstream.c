@@ -58,7 +58,7 @@ void relay_set_events(struct relay *r, uint32_t events)
         r->ends = true;
 }
 
-/* Takes the bytes from `at` on off the body. Returns how many of them belong to it, or HTTP_BAD. */
+/* Reads the body from `at` on. Returns how many bytes belong to it, or HTTP_BAD. */
 static int take_body(struct relay *r, int at)
 {
     const int begin = at;
@@ -74,7 +74,7 @@ static int take_body(struct relay *r, int at)
     return at - begin;
 }
 
-/* The head is complete: the client gets one that frames the body in the same way. */
+/* Reads the head, and sends the client one with the same framing of the body. */
 static enum relay_progress take_head(struct relay *r, int *body_at)
 {
     int got;
@@ -100,7 +100,7 @@ static enum relay_progress take_head(struct relay *r, int *body_at)
     return RELAY_DONE;
 }
 
-/* Looks at what has come. */
+/* Handles received data. */
 static enum relay_progress take(struct relay *r)
 {
     int body_at = 0;
@@ -119,7 +119,7 @@ static enum relay_progress take(struct relay *r)
     return RELAY_MORE;
 }
 
-/* Hands on what there is for the client: the head and a part of the body. */
+/* Sends the client the head and a part of the body. */
 static enum relay_progress push(struct loop *loop, struct relay *r)
 {
     struct client *client = r->client;
