@@ -35,7 +35,7 @@ static bool check_sizes(char *problem)
 {
     const bool datagrams = protocol_is_datagrams(params.protocol);
     const uint64_t low = PROBE_HEADER_SIZE;
-    const uint64_t high = datagrams ? PROBE_MOST_BYTES : 1 << 30;
+    const uint64_t high = datagrams ? PROBE_MAX_BYTES : 1 << 30;
     const bool fits = params.request_size >= low && params.request_size <= high &&
                       (!datagrams || (params.response_size >= low && params.response_size <= high));
     if (params.protocol == TCP || fits)
@@ -62,19 +62,19 @@ static size_t sent_size(const struct flow_threads *threads)
     return sizeof *exchange.sent_ns * MAX_UNANSWERED * (size_t)threads->count;
 }
 
-static bool prepare_askers(struct flow_threads *threads)
+static bool prepare_requesters(struct flow_threads *threads)
 {
-    exchange.askers =
-        threads_map(threads, sizeof *exchange.askers * (size_t)threads->count, MAP_POPULATE);
-    if (!exchange.askers)
+    exchange.requesters =
+        threads_map(threads, sizeof *exchange.requesters * (size_t)threads->count, MAP_POPULATE);
+    if (!exchange.requesters)
         return false;
     for (int i = 0; i < threads->count; i++)
-        pthread_mutex_init(&exchange.askers[i].mutex, NULL);
+        pthread_mutex_init(&exchange.requesters[i].mutex, NULL);
     if (!protocol_is_datagrams(exchange.params.protocol))
         return true;
     exchange.sent_ns = threads_map(threads, sent_size(threads), MAP_POPULATE);
     for (int i = 0; exchange.sent_ns && i < threads->count; i++)
-        exchange.askers[i].sent_ns = exchange.sent_ns + (size_t)i * MAX_UNANSWERED;
+        exchange.requesters[i].sent_ns = exchange.sent_ns + (size_t)i * MAX_UNANSWERED;
     return exchange.sent_ns != NULL;
 }
 
@@ -82,7 +82,7 @@ static bool prepare(struct flow_threads *threads)
 {
     threads_set_messages(threads);
     exchange_intervals_begin();
-    return (threads->params->listens || prepare_askers(threads)) &&
+    return (threads->params->listens || prepare_requesters(threads)) &&
            (exchange.params.protocol == TCP || probe_open(&exchange));
 }
 
@@ -96,11 +96,11 @@ static const struct flow_work work = {.prepare = prepare, .run = exchange_work, 
 
 static void release_memory(void)
 {
-    if (exchange.askers)
-        munmap(exchange.askers, sizeof *exchange.askers * (size_t)exchange.threads.count);
+    if (exchange.requesters)
+        munmap(exchange.requesters, sizeof *exchange.requesters * (size_t)exchange.threads.count);
     if (exchange.sent_ns)
         munmap(exchange.sent_ns, sent_size(&exchange.threads));
-    exchange.askers = NULL;
+    exchange.requesters = NULL;
     exchange.sent_ns = NULL;
 }
 

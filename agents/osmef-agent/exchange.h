@@ -47,7 +47,7 @@ struct probe {
 #define MAX_UNANSWERED 16384
 
 /* One flow's exchanges. */
-struct asker {
+struct requester {
     struct tally measured; /* since the end of the warm-up; read once the flow has ended */
     struct tally response; /* with a rate: the same, from the due time of each */
     uint64_t late;         /* of these, how many were sent after their due time */
@@ -64,7 +64,7 @@ struct asker {
 struct exchange {
     struct flow_threads threads;
     struct exchange_params params;
-    struct asker *askers; /* of the connecting end, one for each flow */
+    struct requester *requesters; /* of the connecting end, one for each flow */
     int64_t *sent_ns;     /* of all of them */
     struct probe probes[MAX_FLOWS];
     _Atomic int refused; /* connections and datagrams at a probe's socket that are not of the job */
@@ -103,11 +103,12 @@ struct moments {
 /* Records an exchange: its duration from when the request was sent and, with a period, also from
  * when it was due, which includes the wait for the request before it (Tene, "How NOT to Measure
  * Latency": coordinated omission). */
-void schedule_record(struct asker *asker, const struct schedule *schedule,
+void schedule_record(struct requester *requester, const struct schedule *schedule,
                      const struct moments *one, bool late);
 
 /* Records a request without an answer. */
-void schedule_record_lost(struct asker *asker, const struct schedule *schedule, int64_t due_ns);
+void schedule_record_lost(struct requester *requester, const struct schedule *schedule,
+                          int64_t due_ns);
 
 /* How many requests were due before the end and not sent. */
 uint64_t schedule_unsent(const struct schedule *schedule, uint64_t sent);

@@ -28,12 +28,12 @@ static void set_deadline(const struct exchange *exchange)
 }
 
 /* Reads and clears what the flow's thread has recorded since the last call. */
-static void take(struct asker *asker)
+static void take(struct requester *requester)
 {
-    pthread_mutex_lock(&asker->mutex);
-    struct tally *taken = &asker->interval[asker->current];
-    asker->current = !asker->current;
-    pthread_mutex_unlock(&asker->mutex);
+    pthread_mutex_lock(&requester->mutex);
+    struct tally *taken = &requester->interval[requester->current];
+    requester->current = !requester->current;
+    pthread_mutex_unlock(&requester->mutex);
     tally_merge(&series.tally, taken);
     memset(taken, 0, sizeof *taken);
 }
@@ -93,7 +93,7 @@ static void write_interval(struct exchange *exchange, int64_t now)
     } else {
         memset(&series.tally, 0, sizeof series.tally);
         for (int i = 0; i < threads->count; i++)
-            take(&exchange->askers[i]);
+            take(&exchange->requesters[i]);
         out_format(",");
         write_quantiles(&series.tally);
         write_lost(exchange, series.tally.lost);
@@ -123,13 +123,13 @@ void exchange_intervals_end(struct exchange *exchange)
         write_interval(exchange, end_ns);
 }
 
-static void write_asker(const struct exchange *exchange, const struct asker *asker)
+static void write_requester(const struct exchange *exchange, const struct requester *requester)
 {
     out_format(",");
-    write_quantiles(&asker->measured);
-    write_lost(exchange, asker->measured.lost);
-    out_format(",\"late\":%llu,\"unsent\":%llu", (unsigned long long)asker->late,
-               (unsigned long long)asker->unsent);
+    write_quantiles(&requester->measured);
+    write_lost(exchange, requester->measured.lost);
+    out_format(",\"late\":%llu,\"unsent\":%llu", (unsigned long long)requester->late,
+               (unsigned long long)requester->unsent);
 }
 
 static void write_flows(const struct exchange *exchange)
@@ -141,7 +141,7 @@ static void write_flows(const struct exchange *exchange)
         if (threads->params->listens)
             out_format(",\"count\":%llu", (unsigned long long)exchange->answers[i]);
         else
-            write_asker(exchange, &exchange->askers[i]);
+            write_requester(exchange, &exchange->requesters[i]);
         threads_write_one(&threads->of[i]);
         out_format("}");
     }
@@ -159,7 +159,7 @@ static void write_response(const struct tally *response)
 }
 
 /* All flows together. */
-static void write_asked(const struct exchange *exchange)
+static void write_totals(const struct exchange *exchange)
 {
     const struct flow_threads *threads = &exchange->threads;
     static struct tally all, response;
@@ -168,13 +168,13 @@ static void write_asked(const struct exchange *exchange)
     memset(&all, 0, sizeof all);
     memset(&response, 0, sizeof response);
     for (int i = 0; i < threads->count; i++) {
-        const struct asker *asker = &exchange->askers[i];
-        tally_merge(&all, &asker->measured);
-        tally_merge(&response, &asker->response);
-        late += asker->late;
-        unsent += asker->unsent;
-        if (asker->last_ns > last_ns)
-            last_ns = asker->last_ns;
+        const struct requester *requester = &exchange->requesters[i];
+        tally_merge(&all, &requester->measured);
+        tally_merge(&response, &requester->response);
+        late += requester->late;
+        unsent += requester->unsent;
+        if (requester->last_ns > last_ns)
+            last_ns = requester->last_ns;
     }
     const int64_t begun_ns = threads->start_ns + seconds_ns(exchange->params.warmup_s);
     out_format(",\"elapsed_s\":%.9f", last_ns > begun_ns ? ns_seconds(last_ns - begun_ns) : 0.0);
@@ -199,7 +199,7 @@ void exchange_write_result(const struct exchange *exchange)
         out_format(",\"elapsed_s\":%.9f,\"count\":%llu", threads->elapsed_s,
                    (unsigned long long)count);
     } else {
-        write_asked(exchange);
+        write_totals(exchange);
     }
     write_flows(exchange);
     threads_write_end(threads);

@@ -4,7 +4,7 @@
 #include "probe.h"
 
 static bool request_serially(struct flow_thread *thread, struct exchange *exchange,
-                             struct asker *asker, const struct schedule *schedule)
+                             struct requester *requester, const struct schedule *schedule)
 {
     const struct exchange_params *params = &exchange->params;
     const bool connects = params->protocol == TCP_CONNECT;
@@ -33,28 +33,28 @@ static bool request_serially(struct flow_thread *thread, struct exchange *exchan
             !exchange_receive(thread, params->response_size))
             return false;
         now = one.over_ns = now_ns();
-        schedule_record(asker, schedule, &one, late);
+        schedule_record(requester, schedule, &one, late);
         due = now + schedule->gap_ns;
         probe_disconnect(thread);
     }
     if (schedule->period_ns > 0)
-        asker->unsent = schedule_unsent(schedule, sent);
+        requester->unsent = schedule_unsent(schedule, sent);
     /* The next request may have been due long after the end. */
     return thread_wait_until(thread, schedule->end_ns);
 }
 
-static bool ask(struct flow_thread *thread, struct exchange *exchange)
+static bool send_flow_requests(struct flow_thread *thread, struct exchange *exchange)
 {
     const enum protocol protocol = exchange->params.protocol;
-    struct asker *asker = &exchange->askers[thread->index];
+    struct requester *requester = &exchange->requesters[thread->index];
     if (!thread_wait_gate(thread, GATE_OPEN))
         return false;
     if (protocol != TCP && !probe_begin(thread))
         return false;
     const struct schedule schedule = schedule_make(thread, &exchange->params);
     const bool ok = protocol_is_datagrams(protocol)
-                        ? probe_ask_datagrams(thread, exchange, &schedule)
-                        : request_serially(thread, exchange, asker, &schedule);
+                        ? probe_request_datagrams(thread, exchange, &schedule)
+                        : request_serially(thread, exchange, requester, &schedule);
     probe_disconnect(thread);
     return ok && thread_end(thread);
 }
@@ -103,5 +103,6 @@ static bool answer(struct flow_thread *thread, struct exchange *exchange)
 bool exchange_work(struct flow_thread *thread)
 {
     struct exchange *exchange = (struct exchange *)thread->threads; /* its first member */
-    return thread->threads->params->listens ? answer(thread, exchange) : ask(thread, exchange);
+    return thread->threads->params->listens ? answer(thread, exchange)
+                                            : send_flow_requests(thread, exchange);
 }

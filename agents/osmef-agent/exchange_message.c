@@ -63,27 +63,28 @@ int64_t schedule_due(const struct schedule *schedule, uint64_t request)
     return schedule->origin_ns + (int64_t)((double)request * schedule->period_ns);
 }
 
-void schedule_record(struct asker *asker, const struct schedule *schedule,
+void schedule_record(struct requester *requester, const struct schedule *schedule,
                      const struct moments *one, bool late)
 {
-    pthread_mutex_lock(&asker->mutex);
-    tally_add(&asker->interval[asker->current], one->over_ns - one->sent_ns);
-    pthread_mutex_unlock(&asker->mutex);
+    pthread_mutex_lock(&requester->mutex);
+    tally_add(&requester->interval[requester->current], one->over_ns - one->sent_ns);
+    pthread_mutex_unlock(&requester->mutex);
     if (one->due_ns < schedule->measured_ns)
         return;
-    tally_add(&asker->measured, one->over_ns - one->sent_ns);
+    tally_add(&requester->measured, one->over_ns - one->sent_ns);
     if (schedule->period_ns > 0)
-        tally_add(&asker->response, one->over_ns - one->due_ns);
-    asker->late += late;
-    asker->last_ns = one->over_ns;
+        tally_add(&requester->response, one->over_ns - one->due_ns);
+    requester->late += late;
+    requester->last_ns = one->over_ns;
 }
 
-void schedule_record_lost(struct asker *asker, const struct schedule *schedule, int64_t due_ns)
+void schedule_record_lost(struct requester *requester, const struct schedule *schedule,
+                          int64_t due_ns)
 {
-    pthread_mutex_lock(&asker->mutex);
-    asker->interval[asker->current].lost++;
-    pthread_mutex_unlock(&asker->mutex);
-    asker->measured.lost += due_ns >= schedule->measured_ns;
+    pthread_mutex_lock(&requester->mutex);
+    requester->interval[requester->current].lost++;
+    pthread_mutex_unlock(&requester->mutex);
+    requester->measured.lost += due_ns >= schedule->measured_ns;
 }
 
 uint64_t schedule_unsent(const struct schedule *schedule, uint64_t sent)

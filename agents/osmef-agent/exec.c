@@ -22,7 +22,7 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
-#define MOST_OUTPUT 10000000
+#define MAX_OUTPUT 10000000
 #define CHANNEL_SIZE 64
 /* Between checks of a port, of which the kernel does not notify, and twice what a check takes. */
 #define PORT_CHECK_NS (NS_PER_S / 1000)
@@ -105,7 +105,7 @@ static const struct field fields[] = {
     TEXT_OR("bind", bind, "::"),
     NUMBER("grace_s", grace_s, 0, LONGEST_S, 2),
     NUMBER("arm_timeout_s", arm_timeout_s, SHORTEST_S, LONGEST_S, 15),
-    SIZE("most_output", most_output, 0, LARGEST_SIZE, MOST_OUTPUT),
+    SIZE("most_output", most_output, 0, LARGEST_SIZE, MAX_OUTPUT),
     FIELDS_END,
 };
 static const struct field line_fields[] = {TEXT("ready_line", line), FIELDS_END};

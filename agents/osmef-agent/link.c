@@ -62,7 +62,7 @@ bool link_read(const struct json_object *command, struct link_params *params, ch
 
 /* How many connections may be incomplete at a time: fewer than MAX_PENDING of the listening end, so
  * that it does not refuse any of them as part of a flood. */
-#define MOST_PENDING 128
+#define MAX_INCOMPLETE 128
 
 enum stage { CONNECTING, WAITING, READY };
 
@@ -145,7 +145,7 @@ static bool connect_to(const struct attempt *a, const struct socket_address *add
     const int flows = a->params->handshake.flows;
     int begun = 0;
     for (int ready = 0; ready < flows;) {
-        for (; begun < flows && begun - ready < MOST_PENDING; begun++)
+        for (; begun < flows && begun - ready < MAX_INCOMPLETE; begun++)
             if (!begin_connect(a, begun, address))
                 return false;
         /* Only open ones: poll(2) accepts no more entries than RLIMIT_NOFILE. */

@@ -41,7 +41,7 @@ struct nics nics_now(void)
     struct nics nics = {.count = 0};
     char line[512];
     FILE *file = fopen("/proc/net/dev", "re");
-    while (file && nics.count < MOST_NICS && fgets(line, sizeof line, file))
+    while (file && nics.count < MAX_NICS && fgets(line, sizeof line, file))
         nics.count += read_line(line, &nics.at[nics.count]);
     if (file)
         fclose(file);

@@ -8,7 +8,7 @@
 
 #define NIC_NAME_SIZE IF_NAMESIZE
 /* Further ones are not reported. */
-#define MOST_NICS 32
+#define MAX_NICS 32
 
 enum { NIC_RX_BYTES, NIC_RX_PACKETS, NIC_TX_BYTES, NIC_TX_PACKETS, NIC_VALUES };
 
@@ -19,7 +19,7 @@ struct nic {
 
 struct nics {
     int count;
-    struct nic at[MOST_NICS];
+    struct nic at[MAX_NICS];
 };
 
 /* Reads the counters of all interfaces (/proc/net/dev, proc(5)). */

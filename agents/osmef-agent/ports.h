@@ -8,7 +8,7 @@
 #include <stdbool.h>
 
 /* How many ports in use are skipped. */
-#define PORTS_MOST_TAKEN 64
+#define PORTS_MAX_TAKEN 64
 
 /* Binds to the first free port from this one on, and sets `port` to the next one; 0: any. */
 bool ports_bind(int fd, struct sockaddr_storage *address, socklen_t length, int *port);

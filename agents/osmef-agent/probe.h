@@ -8,7 +8,7 @@
 
 #define PROBE_HEADER_SIZE 16
 /* The largest payload of UDP or ICMP over IPv4. */
-#define PROBE_MOST_BYTES 65507
+#define PROBE_MAX_BYTES 65507
 #define PROBE_GO 'G'
 
 static inline bool protocol_is_datagrams(enum protocol protocol)
@@ -42,8 +42,8 @@ void probe_disconnect(struct flow_thread *thread);
 
 bool probe_answer_connections(struct flow_thread *thread, struct exchange *exchange);
 
-bool probe_ask_datagrams(struct flow_thread *thread, struct exchange *exchange,
-                         const struct schedule *schedule);
+bool probe_request_datagrams(struct flow_thread *thread, struct exchange *exchange,
+                             const struct schedule *schedule);
 bool probe_answer_datagrams(struct flow_thread *thread, struct exchange *exchange);
 
 #endif

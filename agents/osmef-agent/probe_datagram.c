@@ -10,7 +10,7 @@
 
 /* As in thread_wait_until(): a wakeup takes a while. */
 #define SPIN_NS 60000
-#define LARGEST (PROBE_MOST_BYTES + 128)
+#define LARGEST (PROBE_MAX_BYTES + 128)
 
 static _Thread_local unsigned char text[LARGEST];
 
@@ -18,7 +18,7 @@ static _Thread_local unsigned char text[LARGEST];
 struct requests_in_flight {
     struct flow_thread *thread;
     struct exchange *exchange;
-    struct asker *asker;
+    struct requester *requester;
     const struct probe *probe;
     const struct schedule *schedule;
     int64_t threshold_ns;
@@ -29,7 +29,7 @@ struct requests_in_flight {
 
 static int64_t *sent_at(const struct requests_in_flight *flight, uint64_t number)
 {
-    return &flight->asker->sent_ns[number % MAX_UNANSWERED];
+    return &flight->requester->sent_ns[number % MAX_UNANSWERED];
 }
 
 /* The due time of a request; without a period, when it was sent. */
@@ -72,7 +72,7 @@ static void record_answer(struct requests_in_flight *flight, ssize_t size)
         .sent_ns = *sent_at(flight, number),
         .over_ns = now,
     };
-    schedule_record(flight->asker, flight->schedule, &one, false);
+    schedule_record(flight->requester, flight->schedule, &one, false);
     *sent_at(flight, number) = 0;
     flight->next_ns = now + flight->schedule->gap_ns;
 }
@@ -88,7 +88,7 @@ static void settle(struct requests_in_flight *flight)
             return;
         if (!at)
             continue;
-        schedule_record_lost(flight->asker, flight->schedule, due_at(flight, flight->oldest));
+        schedule_record_lost(flight->requester, flight->schedule, due_at(flight, flight->oldest));
         flight->next_ns = now + flight->schedule->gap_ns;
     }
 }
@@ -150,17 +150,17 @@ static bool send_requests(struct requests_in_flight *flight)
             return false;
     }
     if (schedule->period_ns > 0)
-        flight->asker->unsent = schedule_unsent(schedule, flight->sent);
+        flight->requester->unsent = schedule_unsent(schedule, flight->sent);
     return true;
 }
 
-bool probe_ask_datagrams(struct flow_thread *thread, struct exchange *exchange,
-                         const struct schedule *schedule)
+bool probe_request_datagrams(struct flow_thread *thread, struct exchange *exchange,
+                             const struct schedule *schedule)
 {
     struct requests_in_flight flight = {
         .thread = thread,
         .exchange = exchange,
-        .asker = &exchange->askers[thread->index],
+        .requester = &exchange->requesters[thread->index],
         .probe = &exchange->probes[thread->index],
         .schedule = schedule,
         .threshold_ns = seconds_ns(exchange->params.loss_threshold_s),

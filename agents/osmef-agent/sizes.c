@@ -10,7 +10,7 @@
 #include <string.h>
 
 #define LARGEST (1 << 30)
-#define MOST_MEMORY ((uint64_t)2 << 30)
+#define MAX_MEMORY ((uint64_t)2 << 30)
 /* How long the current batch may take after the end of the duration. */
 #define DRAIN_S 60.0
 #define PAGE 4096
@@ -34,7 +34,7 @@ static bool is_possible(char *problem)
                  LARGEST);
         return false;
     }
-    if (memory_size(&params) > MOST_MEMORY) {
+    if (memory_size(&params) > MAX_MEMORY) {
         snprintf(problem, PROBLEM_SIZE,
                  "the buffers would take more than 2 GiB; use fewer flows or a smaller max_size");
         return false;

@@ -234,7 +234,7 @@ static bool is_wrong(const struct sizes_params *params, const unsigned char *hea
                      const struct batch *batch, uint32_t number)
 {
     return batch->size > params->max_size || batch->number != number ||
-           (batch->size > 0 && (batch->repetitions < 1 || batch->repetitions > MOST_REPETITIONS)) ||
+           (batch->size > 0 && (batch->repetitions < 1 || batch->repetitions > MAX_REPETITIONS)) ||
            header[MODE_AT] != params->mode || header[CHECK_AT] != params->check;
 }
 

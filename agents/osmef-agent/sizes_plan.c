@@ -42,8 +42,8 @@ int sizes_plan(uint64_t min, uint64_t max, uint64_t perturbation, uint64_t sizes
 
 uint64_t sizes_repetitions(double wanted_s, double each_s, uint64_t least)
 {
-    const double fitting = each_s > 0 ? wanted_s / each_s : (double)MOST_REPETITIONS;
-    if (fitting >= (double)MOST_REPETITIONS)
-        return MOST_REPETITIONS;
+    const double fitting = each_s > 0 ? wanted_s / each_s : (double)MAX_REPETITIONS;
+    if (fitting >= (double)MAX_REPETITIONS)
+        return MAX_REPETITIONS;
     return fitting > (double)least ? (uint64_t)fitting : least;
 }

@@ -6,7 +6,7 @@
 
 /* Three for each of the two steps of an octave, and both ends, up to 2^30. */
 #define MAX_SIZES 192
-#define MOST_REPETITIONS 1000000000ULL
+#define MAX_REPETITIONS 1000000000ULL
 
 /* Writes the sizes from `min` to `max` in ascending order and returns how many they are: the powers
  * of two and the steps halfway between them, each also `perturbation` bytes smaller and larger

@@ -6,17 +6,17 @@
 #include <stdlib.h>
 
 /* The calibration takes this part of the time of a size. It also warms up buffers and windows. */
-#define LEARNING 16
+#define CALIBRATION_PARTS 16
 /* A calibration batch that took less than this part of its time is repeated. */
-#define TOO_SHORT 0.25
-#define MOST_LESSONS 12
+#define SHORTEST_CALIBRATION 0.25
+#define MAX_CALIBRATIONS 12
 /* A calibration batch has at most this many times the messages of the one before: the first few may
  * have passed in a burst. */
-#define GROWTH 8
+#define MAX_GROWTH 8
 
 static struct {
     int point;
-    int lessons;                  /* calibration batches of this size */
+    int calibrations;             /* calibration batches of this size */
     int trials;                   /* that have begun; 0: in calibration */
     double each_s;                /* time of a repetition on the slowest flow; 0: unknown */
     double slowest_s[MAX_TRIALS]; /* the same of each trial */
@@ -24,7 +24,7 @@ static struct {
 
 void sizes_schedule_begin(void)
 {
-    schedule.point = schedule.lessons = schedule.trials = 0;
+    schedule.point = schedule.calibrations = schedule.trials = 0;
     schedule.each_s = 0;
 }
 
@@ -62,7 +62,7 @@ static void end_point(struct sizes *sizes)
 static bool begin_point(struct sizes *sizes, int point)
 {
     schedule.point = point;
-    schedule.lessons = schedule.trials = 0;
+    schedule.calibrations = schedule.trials = 0;
     if (point == sizes->planned) {
         sizes->complete = true;
         return false;
@@ -77,7 +77,7 @@ static bool begin_point(struct sizes *sizes, int point)
 }
 
 /* Evaluates the last batch. */
-static void learn(struct sizes *sizes)
+static void evaluate_batch(struct sizes *sizes)
 {
     schedule.each_s = 0;
     for (int i = 0; i < sizes->threads.count; i++) {
@@ -93,21 +93,23 @@ static void learn(struct sizes *sizes)
     }
 }
 
-static bool has_learned(const struct sizes *sizes)
+static bool is_calibrated(const struct sizes *sizes)
 {
     const double lasted_s = schedule.each_s * (double)sizes->batch.repetitions;
-    return schedule.lessons == MOST_LESSONS ||
-           (schedule.lessons > 0 && lasted_s >= TOO_SHORT * sizes->params.point_s / LEARNING);
+    return schedule.calibrations == MAX_CALIBRATIONS ||
+           (schedule.calibrations > 0 &&
+            lasted_s >= SHORTEST_CALIBRATION * sizes->params.point_s / CALIBRATION_PARTS);
 }
 
 /* Returns the repetitions of the next batch of this size; 0 when the size is done. */
 static uint64_t next_repetitions(const struct sizes *sizes)
 {
     const struct sizes_params *p = &sizes->params;
-    if (schedule.trials == 0 && !has_learned(sizes)) {
-        const uint64_t most = schedule.lessons > 0 ? GROWTH * sizes->batch.repetitions : 1;
-        const uint64_t wanted = sizes_repetitions(p->point_s / LEARNING, schedule.each_s, 1);
-        schedule.lessons++;
+    if (schedule.trials == 0 && !is_calibrated(sizes)) {
+        const uint64_t most = schedule.calibrations > 0 ? MAX_GROWTH * sizes->batch.repetitions : 1;
+        const uint64_t wanted =
+            sizes_repetitions(p->point_s / CALIBRATION_PARTS, schedule.each_s, 1);
+        schedule.calibrations++;
         return wanted < most ? wanted : most;
     }
     const bool late = ns_seconds(now_ns() - sizes->threads.start_ns) > p->duration_s;
@@ -123,7 +125,7 @@ void sizes_schedule_next(struct flow_threads *threads)
     struct batch *batch = &sizes->batch;
     bool more = true;
     if (batch->repetitions > 0) {
-        learn(sizes);
+        evaluate_batch(sizes);
         batch->number++;
     } else {
         more = begin_point(sizes, 0);
